@@ -1,0 +1,1 @@
+//! The CPU engines of hipDNN, as an engine plugin.

@@ -1,0 +1,1 @@
+//! What a hipDNN engine plugin is made of.

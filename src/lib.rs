@@ -1,0 +1,1 @@
+//! hipDNN's backend C ABI in Rust.

@@ -1,0 +1,3 @@
+//! The commands of this project: `cargo xtask COMMAND`.
+
+fn main() {}
