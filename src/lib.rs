@@ -1,1 +1,3 @@
 //! hipDNN's backend C ABI in Rust.
+
+pub mod ffi;

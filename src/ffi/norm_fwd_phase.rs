@@ -1,0 +1,13 @@
+//! What a normalization is computed for.
+
+use strum::{FromRepr, IntoStaticStr, VariantArray};
+
+/// The value of the attributes whose name ends in `FWD_PHASE_EXT`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromRepr, IntoStaticStr, VariantArray)]
+pub enum hipdnnNormFwdPhase_t {
+    /// Statistics are not kept.
+    HIPDNN_NORM_FWD_INFERENCE = 1,
+    /// Statistics are written for the backward pass.
+    HIPDNN_NORM_FWD_TRAINING = 2,
+}
