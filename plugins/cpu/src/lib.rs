@@ -1,1 +1,3 @@
 //! The CPU engines of hipDNN, as an engine plugin.
+
+pub mod kernel;

@@ -1,0 +1,19 @@
+//! What both engines make of one node: a kernel that is planned once and run many times.
+
+/// The computation of one node, with every decision made.
+pub trait Kernel: Send + Sync {
+    /// Bytes of memory that a run may use for itself, aligned to 64 bytes.
+    fn scratch_size(&self) -> usize {
+        0
+    }
+
+    /// Computes the node. Allocates nothing and takes no lock.
+    ///
+    /// # Safety
+    /// `tensors` are the first elements of the operation's tensors in the order of `Operation::tensors`, each valid for
+    /// its extent; what is written overlaps nothing else. `scratch` is valid for [`Kernel::scratch_size`] bytes.
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8);
+}
+
+/// Why a kernel does not compute a node: names the first thing that is not supported.
+pub type Refusal = String;

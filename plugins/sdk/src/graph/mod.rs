@@ -1,0 +1,200 @@
+//! The operation graph: tensors, and nodes that read and write them.
+//!
+//! A graph is plain data. Reading it from bytes checks that the bytes are well formed, not that the graph makes sense:
+//! whoever is asked to compute it decides that, and says why not.
+
+mod enums;
+pub mod operation;
+
+pub use enums::{
+    AttentionImplementation, ConvMode, DataType, DiagonalAlignment, MoeGroupedMatmulMode, NormFwdPhase,
+    PaddingMode, PointwiseMode, ReductionMode, ResampleMode,
+};
+pub use operation::Operation;
+
+use std::fmt;
+
+/// Why bytes or values do not make a graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GraphError(pub String);
+
+impl fmt::Display for GraphError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for GraphError {}
+
+/// The version of the engine plugin interface that a graph needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ApiVersion {
+    /// Changes that break.
+    pub major: u32,
+    /// Additions.
+    pub minor: u32,
+    /// Corrections.
+    pub patch: u32,
+}
+
+impl ApiVersion {
+    /// A version from its three parts.
+    pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
+        Self { major, minor, patch }
+    }
+
+    /// Reads `MAJOR.MINOR.PATCH`; whatever follows a fourth dot, a `-` or a `+` is ignored.
+    pub fn parse(text: &str) -> Option<Self> {
+        let core = text.split(['-', '+']).next()?;
+        let mut parts = core.split('.');
+        let mut next = || parts.next()?.parse::<u32>().ok();
+        Some(Self { major: next()?, minor: next()?, patch: next()? })
+    }
+}
+
+impl fmt::Display for ApiVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
+/// A scalar stored in the graph itself instead of in memory that the caller binds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum TensorValue {
+    /// A single precision value.
+    Float32(f32),
+    /// A half precision value, kept as the float that equals it.
+    Float16(f32),
+    /// A bfloat16 value, kept as the float that equals it.
+    BFloat16(f32),
+    /// The bits of an 8-bit value.
+    Float8(u8),
+    /// A 32-bit integer.
+    Int32(i32),
+    /// A double precision value.
+    Float64(f64),
+    /// A 64-bit integer.
+    Int64(i64),
+    /// A truth value.
+    Bool(bool),
+}
+
+impl TensorValue {
+    /// The value as a double, whatever its type; an 8-bit value has no such reading.
+    pub fn as_f64(&self) -> Option<f64> {
+        match *self {
+            Self::Float32(v) | Self::Float16(v) | Self::BFloat16(v) => Some(f64::from(v)),
+            Self::Float8(_) => None,
+            Self::Int32(v) => Some(f64::from(v)),
+            Self::Float64(v) => Some(v),
+            Self::Int64(v) => Some(v as f64),
+            Self::Bool(v) => Some(f64::from(u8::from(v))),
+        }
+    }
+}
+
+/// A tensor of the graph: shape, layout and type; memory comes at execution.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tensor {
+    /// The number that nodes and variant packs know the tensor by.
+    pub uid: i64,
+    /// A name for people; may be empty.
+    pub name: String,
+    /// The type of one element.
+    pub data_type: DataType,
+    /// Number of elements along each dimension, outermost first.
+    pub dims: Vec<i64>,
+    /// Distance in elements between neighbours along each dimension.
+    pub strides: Vec<i64>,
+    /// Whether the tensor exists only between nodes and has no memory of the caller's.
+    pub is_virtual: bool,
+    /// The value, where the graph itself carries it.
+    pub value: Option<TensorValue>,
+    /// Whether the caller binds a host pointer to the scalar at execution.
+    pub is_runtime_pass_by_value: bool,
+    /// The tensor with the offsets of a ragged tensor's sequences.
+    pub ragged_offset_uid: Option<i64>,
+    /// The alignment in bytes that the caller promises for the first element.
+    pub alignment: i64,
+    /// What the offsets of a ragged tensor are multiplied by.
+    pub ragged_offset_multiplier: i64,
+}
+
+impl Tensor {
+    /// The alignment of a tensor that says nothing of it.
+    pub const DEFAULT_ALIGNMENT: i64 = 16;
+
+    /// A tensor in the caller's memory with the defaults of the format.
+    pub fn new(uid: i64, data_type: DataType, dims: &[i64], strides: &[i64]) -> Self {
+        Self {
+            uid,
+            name: String::new(),
+            data_type,
+            dims: dims.to_vec(),
+            strides: strides.to_vec(),
+            is_virtual: false,
+            value: None,
+            is_runtime_pass_by_value: false,
+            ragged_offset_uid: None,
+            alignment: Self::DEFAULT_ALIGNMENT,
+            ragged_offset_multiplier: 1,
+        }
+    }
+}
+
+/// One operation of the graph.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// A name for people; may be empty.
+    pub name: String,
+    /// The type to compute in; [`DataType::Unset`] means the graph's.
+    pub compute_type: DataType,
+    /// What is computed.
+    pub operation: Operation,
+}
+
+/// An operation graph.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Graph {
+    /// A name for people; may be empty.
+    pub name: String,
+    /// The type to compute in where a node does not say.
+    pub compute_type: DataType,
+    /// The type of virtual tensors that do not say theirs.
+    pub intermediate_type: DataType,
+    /// The type of other tensors that do not say theirs.
+    pub io_type: DataType,
+    /// The tensors, each uid once.
+    pub tensors: Vec<Tensor>,
+    /// The nodes in an order in which every tensor is written before it is read.
+    pub nodes: Vec<Node>,
+    /// The engine that the caller would like best.
+    pub preferred_engine_id: Option<i64>,
+    /// Whether shapes and strides may be replaced at execution.
+    pub is_override_shape_enabled: bool,
+    /// The oldest plugin interface that can express the graph, as stamped by its maker.
+    pub min_required_engine_api_version: Option<ApiVersion>,
+    /// A random number that identifies the graph.
+    pub id: Option<[u8; 16]>,
+}
+
+impl Graph {
+    /// The tensor with this uid.
+    pub fn tensor(&self, uid: i64) -> Option<&Tensor> {
+        self.tensors.iter().find(|tensor| tensor.uid == uid)
+    }
+
+    /// The oldest engine plugin interface that can express the graph.
+    pub fn required_api_version(&self) -> ApiVersion {
+        let tensors = &self.tensors;
+        if tensors.iter().any(|t| t.ragged_offset_uid.is_some() || t.alignment != Tensor::DEFAULT_ALIGNMENT) {
+            ApiVersion::new(1, 3, 0)
+        } else if tensors.iter().any(|t| t.is_runtime_pass_by_value) {
+            ApiVersion::new(1, 2, 0)
+        } else if self.is_override_shape_enabled {
+            ApiVersion::new(1, 1, 0)
+        } else {
+            ApiVersion::new(1, 0, 0)
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Sdpa.
+
+operation! {
+    /// Scaled dot product attention.
+    Sdpa: "SdpaAttributes", descriptor 24, operation 12, compute 2641 {
+        /// The queries [B, H, Sq, D].
+        q: input = 2600 @ 0,
+        /// The keys [B, Hk, Skv, D].
+        k: input = 2601 @ 1,
+        /// The values [B, Hv, Skv, Dv].
+        v: input = 2602 @ 2,
+        /// The result [B, H, Sq, Dv].
+        o: output = 2603 @ 3,
+        /// What is added to the scores.
+        attn_mask: optional_input = 2604 @ 4,
+        /// The factor.
+        scale: optional_input = 2605 @ 5,
+        /// The length of each sequence of queries, int32.
+        seq_len_q: optional_input = 2606 @ 6,
+        /// The length of each sequence of keys, int32.
+        seq_len_kv: optional_input = 2607 @ 7,
+        /// The seed of dropout.
+        seed: optional_input = 2608 @ 8,
+        /// The offset of dropout.
+        offset: optional_input = 2609 @ 9,
+        /// Which scores are kept.
+        dropout_mask: optional_input = 2610 @ 10,
+        /// What kept scores are multiplied by.
+        dropout_scale: optional_input = 2611 @ 11,
+        /// The blocks of each sequence of keys.
+        page_table_k: optional_input = 2612 @ 12,
+        /// The blocks of each sequence of values.
+        page_table_v: optional_input = 2613 @ 13,
+        /// Which blocks of scores are computed.
+        block_mask: optional_input = 2614 @ 14,
+        /// The score of a token that takes attention and gives nothing.
+        sink_token: optional_input = 2615 @ 15,
+        /// What the queries are multiplied by.
+        descale_q: optional_input = 2616 @ 16,
+        /// What the keys are multiplied by.
+        descale_k: optional_input = 2617 @ 17,
+        /// What the values are multiplied by.
+        descale_v: optional_input = 2618 @ 18,
+        /// What the probabilities are multiplied by.
+        descale_s: optional_input = 2619 @ 19,
+        /// What the probabilities are multiplied by before they are rounded.
+        scale_s: optional_input = 2620 @ 20,
+        /// What the result is multiplied by before it is rounded.
+        scale_o: optional_input = 2621 @ 21,
+        /// The logarithm of each row's sum of exponentials.
+        stats: optional_output = 2622 @ 22,
+        /// The maximum of each row of scores.
+        max: optional_output = 2623 @ 23,
+        /// The sum of exponentials of each row.
+        sum_exp: optional_output = 2624 @ 24,
+        /// The random numbers of dropout.
+        rng_dump: optional_output = 2625 @ 25,
+        /// The largest probability.
+        amax_s: optional_output = 2626 @ 26,
+        /// The largest magnitude of the result.
+        amax_o: optional_output = 2627 @ 27,
+        /// Whether the statistics are written.
+        generate_stats: optional_flag = 2628 @ 28,
+        /// Whether scores get a slope by distance.
+        alibi_mask: flag = 2629 @ 29,
+        /// Whether the sequence lengths count.
+        padding_mask: flag = 2630 @ 30,
+        /// Whether later keys are hidden, diagonal at the top left.
+        causal_mask: flag = 2631 @ 31,
+        /// Whether later keys are hidden, diagonal at the bottom right.
+        causal_mask_bottom_right: flag = 2632 @ 32,
+        /// The share of scores that is dropped.
+        dropout_probability: float = 2633 @ 33,
+        /// What the scores are multiplied by.
+        attn_scale_value: float = 2634 @ 34,
+        /// How many keys before the diagonal count.
+        left_bound: optional_int = 2635 @ 35,
+        /// How many keys after the diagonal count.
+        right_bound: optional_int = 2636 @ 36,
+        /// The longest sequence of keys.
+        max_seq_len_kv: optional_int32 = 2637 @ 37,
+        /// Where the diagonal begins.
+        diagonal_alignment: one_of(DiagonalAlignment) = 2638 @ 38,
+        /// The type of the matrix products.
+        mma_core_mode: one_of(DataType) = 2639 @ 39,
+        /// How it is to be computed.
+        implementation: one_of(AttentionImplementation) = 2640 @ 40,
+    }
+}

@@ -1,0 +1,285 @@
+//! What the host tells a plugin of a chosen engine, and what a plugin tells of its engines.
+
+use flatbuffers::{FlatBufferBuilder, TableFinishedWIPOffset, WIPOffset};
+
+use super::graph_reader::text;
+use super::graph_writer::slot;
+use super::reader::Table;
+use crate::graph::GraphError;
+
+type Result<T> = std::result::Result<T, GraphError>;
+type Offset = WIPOffset<TableFinishedWIPOffset>;
+
+/// An engine and the settings of its knobs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EngineConfig {
+    /// The engine's id.
+    pub engine_id: i64,
+    /// The knobs that were set; every other has its default.
+    pub knobs: Vec<KnobSetting>,
+}
+
+/// A knob and what it is set to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KnobSetting {
+    /// The knob's id.
+    pub knob_id: String,
+    /// Its value.
+    pub value: KnobValue,
+}
+
+/// The value of a knob.
+#[derive(Clone, Debug, PartialEq)]
+pub enum KnobValue {
+    /// An integer.
+    Int(i64),
+    /// A double precision number.
+    Float(f64),
+    /// A text.
+    Text(String),
+}
+
+/// Which values a knob takes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum KnobConstraint {
+    /// Integers: a range with a step, or a list; no range where both bounds are 0.
+    Int {
+        /// The smallest.
+        min: i64,
+        /// The largest.
+        max: i64,
+        /// The distance between neighbours.
+        step: i64,
+        /// All values, where they are listed.
+        valid: Vec<i64>,
+    },
+    /// Numbers of a range.
+    Float {
+        /// The smallest.
+        min: f64,
+        /// The largest.
+        max: f64,
+    },
+    /// Texts.
+    Text {
+        /// The longest, in bytes.
+        max_length: i32,
+        /// All values, where they are listed.
+        valid: Vec<String>,
+    },
+}
+
+/// Something about an engine that the caller may set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Knob {
+    /// What it is known by.
+    pub knob_id: String,
+    /// What it does, for people.
+    pub description: String,
+    /// The value when it is not set.
+    pub default_value: KnobValue,
+    /// Which values it takes, where that is limited.
+    pub constraint: Option<KnobConstraint>,
+    /// Whether it will go.
+    pub deprecated: bool,
+}
+
+/// What a plugin tells of one of its engines for one graph.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EngineDetails {
+    /// The engine's id.
+    pub engine_id: i64,
+    /// Its knobs.
+    pub knobs: Vec<Knob>,
+    /// Its behavior notes, by their numbers in the C API.
+    pub behavior_notes: Vec<i32>,
+    /// Its name, for people.
+    pub name: String,
+}
+
+/// Packs an engine configuration.
+pub fn write_engine_config(config: &EngineConfig) -> Vec<u8> {
+    let mut b = FlatBufferBuilder::with_capacity(64);
+    let settings: Vec<_> = config
+        .knobs
+        .iter()
+        .map(|setting| {
+            let id = b.create_string(&setting.knob_id);
+            let (number, value) = write_value(&mut b, &setting.value);
+            let table = b.start_table();
+            b.push_slot_always(slot(0), id);
+            b.push_slot_always(slot(1), number);
+            b.push_slot_always(slot(2), value);
+            b.end_table(table)
+        })
+        .collect();
+    let knobs = (!settings.is_empty()).then(|| b.create_vector(&settings));
+    let table = b.start_table();
+    b.push_slot_always(slot(0), config.engine_id);
+    if let Some(knobs) = knobs {
+        b.push_slot_always(slot(1), knobs);
+    }
+    let root = b.end_table(table);
+    b.finish_minimal(root);
+    b.finished_data().to_vec()
+}
+
+/// Unpacks an engine configuration.
+///
+/// # Errors
+/// When the bytes are not well formed or a knob has no value.
+pub fn read_engine_config(bytes: &[u8]) -> Result<EngineConfig> {
+    let root = Table::root(bytes)?;
+    let knobs = root.tables(1)?.map(|table| {
+        let table = table?;
+        let knob_id = text(table.text(0)?);
+        match read_value(&table, 1)? {
+            Some(value) => Ok(KnobSetting { knob_id, value }),
+            None => Err(GraphError(format!("the setting of knob {knob_id:?} has no value"))),
+        }
+    });
+    Ok(EngineConfig { engine_id: root.scalar(0)?.unwrap_or(0), knobs: knobs.collect::<Result<_>>()? })
+}
+
+/// Packs engine details.
+pub fn write_engine_details(details: &EngineDetails) -> Vec<u8> {
+    let mut b = FlatBufferBuilder::with_capacity(256);
+    let knobs: Vec<_> = details.knobs.iter().map(|knob| write_knob(&mut b, knob)).collect();
+    let knobs = (!knobs.is_empty()).then(|| b.create_vector(&knobs));
+    let notes = (!details.behavior_notes.is_empty()).then(|| b.create_vector(&details.behavior_notes));
+    let name = (!details.name.is_empty()).then(|| b.create_string(&details.name));
+    let table = b.start_table();
+    b.push_slot_always(slot(0), details.engine_id);
+    if let Some(knobs) = knobs {
+        b.push_slot_always(slot(1), knobs);
+    }
+    if let Some(notes) = notes {
+        b.push_slot_always(slot(2), notes);
+    }
+    if let Some(name) = name {
+        b.push_slot_always(slot(3), name);
+    }
+    let root = b.end_table(table);
+    b.finish_minimal(root);
+    b.finished_data().to_vec()
+}
+
+/// Unpacks engine details; a knob whose value is of an unknown kind is left out.
+///
+/// # Errors
+/// When the bytes are not well formed.
+pub fn read_engine_details(bytes: &[u8]) -> Result<EngineDetails> {
+    let root = Table::root(bytes)?;
+    let knobs = root.tables(1)?.filter_map(|table| table.and_then(|table| read_knob(&table)).transpose());
+    Ok(EngineDetails {
+        engine_id: root.scalar(0)?.unwrap_or(0),
+        knobs: knobs.collect::<Result<_>>()?,
+        behavior_notes: root.scalars(2)?.collect(),
+        name: text(root.text(3)?),
+    })
+}
+
+fn write_value(b: &mut FlatBufferBuilder<'_>, value: &KnobValue) -> (u8, Offset) {
+    match value {
+        KnobValue::Int(x) => {
+            let table = b.start_table();
+            b.push_slot_always(slot(0), *x);
+            (1, b.end_table(table))
+        }
+        KnobValue::Float(x) => {
+            let table = b.start_table();
+            b.push_slot_always(slot(0), *x);
+            (2, b.end_table(table))
+        }
+        KnobValue::Text(x) => {
+            let x = b.create_string(x);
+            let table = b.start_table();
+            b.push_slot_always(slot(0), x);
+            (3, b.end_table(table))
+        }
+    }
+}
+
+fn read_value(table: &Table<'_>, index: u16) -> Result<Option<KnobValue>> {
+    let number = table.scalar::<u8>(index)?.unwrap_or(0);
+    let Some(value) = table.table(index + 1)? else { return Ok(None) };
+    Ok(match number {
+        1 => Some(KnobValue::Int(value.scalar(0)?.unwrap_or(0))),
+        2 => Some(KnobValue::Float(value.scalar(0)?.unwrap_or(0.0))),
+        3 => Some(KnobValue::Text(text(value.text(0)?))),
+        _ => None,
+    })
+}
+
+fn write_knob(b: &mut FlatBufferBuilder<'_>, knob: &Knob) -> Offset {
+    let id = b.create_string(&knob.knob_id);
+    let description = b.create_string(&knob.description);
+    let (number, value) = write_value(b, &knob.default_value);
+    let constraint = knob.constraint.as_ref().map(|constraint| write_constraint(b, constraint));
+    let table = b.start_table();
+    b.push_slot_always(slot(0), id);
+    b.push_slot_always(slot(1), description);
+    b.push_slot_always(slot(2), number);
+    b.push_slot_always(slot(3), value);
+    if let Some((number, constraint)) = constraint {
+        b.push_slot_always(slot(4), number);
+        b.push_slot_always(slot(5), constraint);
+    }
+    b.push_slot(slot(6), knob.deprecated, false);
+    b.end_table(table)
+}
+
+fn write_constraint(b: &mut FlatBufferBuilder<'_>, constraint: &KnobConstraint) -> (u8, Offset) {
+    match constraint {
+        KnobConstraint::Int { min, max, step, valid } => {
+            let valid = b.create_vector(valid);
+            let table = b.start_table();
+            b.push_slot(slot(0), *min, 0);
+            b.push_slot(slot(1), *max, 0);
+            b.push_slot(slot(2), *step, 1);
+            b.push_slot_always(slot(3), valid);
+            (1, b.end_table(table))
+        }
+        KnobConstraint::Float { min, max } => {
+            let table = b.start_table();
+            b.push_slot(slot(0), *min, 0.0);
+            b.push_slot(slot(1), *max, 0.0);
+            (2, b.end_table(table))
+        }
+        KnobConstraint::Text { max_length, valid } => {
+            let texts: Vec<_> = valid.iter().map(|text| b.create_string(text)).collect();
+            let valid = b.create_vector(&texts);
+            let table = b.start_table();
+            b.push_slot(slot(0), *max_length, 0);
+            b.push_slot_always(slot(1), valid);
+            (3, b.end_table(table))
+        }
+    }
+}
+
+fn read_knob(table: &Table<'_>) -> Result<Option<Knob>> {
+    let Some(default_value) = read_value(table, 2)? else { return Ok(None) };
+    let number = table.scalar::<u8>(4)?.unwrap_or(0);
+    let constraint = match (number, table.table(5)?) {
+        (1, Some(c)) => Some(KnobConstraint::Int {
+            min: c.scalar(0)?.unwrap_or(0),
+            max: c.scalar(1)?.unwrap_or(0),
+            step: c.scalar(2)?.unwrap_or(1),
+            valid: c.scalars(3)?.collect(),
+        }),
+        (2, Some(c)) => {
+            Some(KnobConstraint::Float { min: c.scalar(0)?.unwrap_or(0.0), max: c.scalar(1)?.unwrap_or(0.0) })
+        }
+        (3, Some(c)) => {
+            Some(KnobConstraint::Text { max_length: c.scalar(0)?.unwrap_or(0), valid: c.texts(1)? })
+        }
+        _ => None,
+    };
+    Ok(Some(Knob {
+        knob_id: text(table.text(0)?),
+        description: text(table.text(1)?),
+        default_value,
+        constraint,
+        deprecated: table.scalar::<u8>(6)?.unwrap_or(0) != 0,
+    }))
+}

@@ -1,0 +1,201 @@
+use super::*;
+use crate::graph::operation::{ConvolutionForward, Pointwise};
+use crate::graph::{ConvMode, DataType, Graph, Node, PointwiseMode, Tensor, TensorValue};
+
+fn conv_relu() -> Graph {
+    let conv = ConvolutionForward {
+        x: 1,
+        w: 2,
+        y: 3,
+        pre_padding: vec![1, 0],
+        post_padding: vec![0, 1],
+        stride: vec![2, 1],
+        dilation: vec![1, 3],
+        conv_mode: ConvMode::CrossCorrelation,
+    };
+    let relu = Pointwise {
+        in_0: 3,
+        out_0: 4,
+        in_1: None,
+        in_2: None,
+        axis: None,
+        operation: PointwiseMode::ReluFwd,
+        relu_lower_clip: Some(0.0),
+        relu_upper_clip: Some(6.0),
+        relu_lower_clip_slope: None,
+        swish_beta: None,
+        elu_alpha: None,
+        softplus_beta: None,
+    };
+    let mut virtual_tensor = Tensor::new(3, DataType::Float, &[1, 2, 4, 4], &[32, 16, 4, 1]);
+    virtual_tensor.is_virtual = true;
+    let mut scalar = Tensor::new(5, DataType::Double, &[1], &[1]);
+    scalar.value = Some(TensorValue::Float64(0.1));
+    Graph {
+        name: "conv + relu".into(),
+        compute_type: DataType::Float,
+        intermediate_type: DataType::Float,
+        io_type: DataType::Half,
+        tensors: vec![
+            Tensor::new(1, DataType::Half, &[1, 3, 9, 9], &[243, 81, 9, 1]),
+            Tensor::new(2, DataType::Half, &[2, 3, 3, 3], &[27, 9, 3, 1]),
+            virtual_tensor,
+            Tensor::new(4, DataType::Half, &[1, 2, 4, 4], &[32, 16, 4, 1]),
+            scalar,
+        ],
+        nodes: vec![
+            Node { name: "c".into(), compute_type: DataType::Float, operation: conv.into() },
+            Node { name: "r".into(), compute_type: DataType::Float, operation: relu.into() },
+        ],
+        ..Graph::default()
+    }
+}
+
+#[test]
+fn newer_layout_round_trips() {
+    let mut graph = conv_relu();
+    graph.preferred_engine_id = Some(-7);
+    graph.is_override_shape_enabled = true;
+    graph.min_required_engine_api_version = Some(crate::graph::ApiVersion::new(1, 1, 0));
+    graph.id = Some(*b"0123456789abcdef");
+    graph.tensors[0].alignment = 64;
+    graph.tensors[1].ragged_offset_uid = Some(0);
+    let bytes = write(&graph, Layout::G2).unwrap();
+    let summary = verify(&bytes).unwrap();
+    assert_eq!(summary.layout, Layout::G2);
+    assert!(!summary.fits_g1);
+    assert_eq!(summary.required_api_version, crate::graph::ApiVersion::new(1, 1, 0));
+    assert_eq!(summary.tensors[0].alignment, 64);
+    assert_eq!(read(&bytes).unwrap(), graph);
+}
+
+#[test]
+fn older_layout_round_trips_without_compute_types() {
+    let mut graph = conv_relu();
+    let bytes = write(&graph, Layout::G1).unwrap();
+    let summary = verify(&bytes).unwrap();
+    assert_eq!(summary.layout, Layout::G1);
+    assert!(summary.fits_g1);
+    for node in &mut graph.nodes {
+        node.compute_type = DataType::Unset;
+    }
+    assert_eq!(read(&bytes).unwrap(), graph);
+}
+
+#[test]
+fn older_layout_refuses_what_it_cannot_say() {
+    let mut graph = conv_relu();
+    graph.tensors[0].data_type = DataType::Int64;
+    let message = write(&graph, Layout::G1).unwrap_err().0;
+    assert!(message.contains("tensor 1 has type int64"), "{message}");
+}
+
+#[test]
+fn every_operation_round_trips_with_every_field_set() {
+    use crate::graph::operation::{FieldKind, Operation, Value};
+    for spec in Operation::SPECS {
+        let mut next = 0;
+        let values = spec.fields.iter().map(|field| {
+            next += 1;
+            match field.kind {
+                FieldKind::Input { .. } | FieldKind::Output { .. } => Value::Uid(Some(next)),
+                FieldKind::Inputs | FieldKind::Outputs => Value::Uids(vec![next, -next]),
+                FieldKind::Ints => Value::Ints(vec![next, 2, 3]),
+                FieldKind::Int32s => Value::Int32s(vec![32, 1]),
+                FieldKind::Int { .. } => Value::Int(Some(next)),
+                FieldKind::Int32 { .. } => Value::Int32(Some(16)),
+                FieldKind::Float => Value::Float(Some(0.5)),
+                FieldKind::Flag { .. } => Value::Flag(Some(true)),
+                FieldKind::Enum(_) => Value::Enum(1),
+                FieldKind::Text => Value::Text("name".into()),
+                FieldKind::Bytes => Value::Bytes(vec![0, 255, 1]),
+            }
+        });
+        let operation = (spec.from_values)(values.collect()).unwrap();
+        assert_eq!(operation.spec().table, spec.table);
+        let node = Node { name: String::new(), compute_type: DataType::Double, operation };
+        let graph = Graph { nodes: vec![node], ..Graph::default() };
+        let bytes = write(&graph, Layout::G2).unwrap();
+        assert_eq!(read(&bytes).unwrap(), graph, "{}", spec.table);
+    }
+}
+
+#[test]
+fn truncation_and_flipped_bytes_never_panic() {
+    for layout in [Layout::G1, Layout::G2] {
+        let bytes = write(&conv_relu(), layout).unwrap();
+        for length in 0..bytes.len() {
+            let result = read(&bytes[..length]);
+            // The last bytes are padding, which nothing points to.
+            assert!(
+                result.is_err() || length + 8 > bytes.len(),
+                "{length} of {} bytes were accepted",
+                bytes.len()
+            );
+        }
+        for position in 0..bytes.len() {
+            for flip in [1, 4, 0x80, 0xff] {
+                let mut hostile = bytes.clone();
+                hostile[position] ^= flip;
+                let _ = read(&hostile);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_operation_without_attributes_is_refused() {
+    let mut b = flatbuffers::FlatBufferBuilder::new();
+    let node = b.start_table();
+    b.push_slot_always(8, 5_u8);
+    let node = b.end_table(node);
+    let nodes = b.create_vector(&[node]);
+    let graph = b.start_table();
+    b.push_slot_always(14, nodes);
+    let graph = b.end_table(graph);
+    b.finish_minimal(graph);
+    let message = verify(b.finished_data()).unwrap_err().0;
+    assert!(message.contains("node 0"), "{message}");
+}
+
+#[test]
+fn shared_parts_cannot_unpack_without_bound() {
+    let mut b = flatbuffers::FlatBufferBuilder::new();
+    let dims = b.create_vector(&vec![1_i64; 1000]);
+    let tensor = b.start_table();
+    b.push_slot_always(12, dims);
+    let tensor = b.end_table(tensor);
+    let tensors = b.create_vector(&vec![tensor; 10_000]);
+    let graph = b.start_table();
+    b.push_slot_always(12, tensors);
+    let graph = b.end_table(graph);
+    b.finish_minimal(graph);
+    let message = verify(b.finished_data()).unwrap_err().0;
+    assert!(message.contains("unpacks"), "{message}");
+}
+
+#[test]
+fn engine_config_and_details_round_trip() {
+    let config = EngineConfig {
+        engine_id: -3,
+        knobs: vec![
+            KnobSetting { knob_id: "a".into(), value: KnobValue::Int(4) },
+            KnobSetting { knob_id: "b".into(), value: KnobValue::Float(0.5) },
+            KnobSetting { knob_id: "c".into(), value: KnobValue::Text("x".into()) },
+        ],
+    };
+    assert_eq!(read_engine_config(&write_engine_config(&config)).unwrap(), config);
+    let details = EngineDetails {
+        engine_id: 9,
+        knobs: vec![Knob {
+            knob_id: "threads".into(),
+            description: "how many".into(),
+            default_value: KnobValue::Int(2),
+            constraint: Some(KnobConstraint::Int { min: 1, max: 64, step: 1, valid: vec![] }),
+            deprecated: true,
+        }],
+        behavior_notes: vec![2, 0],
+        name: "CPU_ENGINE".into(),
+    };
+    assert_eq!(read_engine_details(&write_engine_details(&details)).unwrap(), details);
+}

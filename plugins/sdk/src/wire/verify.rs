@@ -1,0 +1,224 @@
+//! Checks the bytes of a graph once, from front to back, before anything else reads them.
+
+use super::reader::Table;
+use super::{LAST_G1_DATA_TYPE, LAST_G1_OPERATION, LAST_G1_VALUE, Layout, graph_field, tensor_field};
+use crate::graph::operation::{FieldKind, OperationSpec};
+use crate::graph::{ApiVersion, GraphError, Tensor};
+
+type Result<T> = std::result::Result<T, GraphError>;
+
+/// How many tables a graph may have, the limit of the format's own verifier.
+const MAX_TABLES: usize = 1_000_000;
+/// How much larger than its bytes a graph may become when parts are shared between tables.
+const MAX_EXPANSION: usize = 16;
+
+/// What the backend needs to know of a graph without unpacking it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// The generation of the bytes.
+    pub layout: Layout,
+    /// The tensors, in the order of the graph.
+    pub tensors: Vec<TensorSummary>,
+    /// The number of nodes.
+    pub nodes: usize,
+    /// Whether the layout of November 2025 can express the graph without loss of meaning.
+    pub fits_g1: bool,
+    /// Whether shapes may be replaced at execution.
+    pub is_override_shape_enabled: bool,
+    /// The oldest plugin interface that can express the graph: the stamp in the bytes or, without one, 1.0.0.
+    pub required_api_version: ApiVersion,
+    /// Whether the graph has an id.
+    pub has_id: bool,
+}
+
+/// What the backend needs to know of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TensorSummary {
+    /// The tensor's uid.
+    pub uid: i64,
+    /// Bytes that the address of its first element is a multiple of; 1 in the older layout, which promises nothing.
+    pub alignment: i64,
+    /// Whether it has no memory of the caller's.
+    pub is_virtual: bool,
+}
+
+/// Checks that the bytes are a graph of either layout, and says what is in it.
+///
+/// Every table, vector and text is visited. Unknown fields, operations and values of enumerations pass: they belong to
+/// plugins that know them. An operation that is known must have its attributes.
+pub fn verify(bytes: &[u8]) -> Result<Summary> {
+    let graph = Table::root(bytes)?;
+    let mut budget = Budget {
+        tables: MAX_TABLES,
+        bytes: bytes.len().saturating_mul(MAX_EXPANSION).saturating_add(1 << 16),
+    };
+    budget.table(&graph)?;
+    budget.text(graph.text(graph_field::NAME)?)?;
+    let layout = layout(&graph)?;
+    let stamp = graph.inline::<12>(graph_field::MIN_API_VERSION, 4)?.map(api_version);
+    let has_id = graph.inline::<16>(graph_field::ID, 1)?.is_some();
+    let is_override_shape_enabled = flag(&graph, graph_field::IS_OVERRIDE_SHAPE_ENABLED)?;
+    graph.scalar::<i64>(graph_field::PREFERRED_ENGINE_ID)?;
+    let mut fits_g1 = !is_override_shape_enabled;
+    for index in [graph_field::COMPUTE_TYPE, graph_field::INTERMEDIATE_TYPE, graph_field::IO_TYPE] {
+        fits_g1 &= graph.scalar::<u8>(index)?.unwrap_or(0) <= LAST_G1_DATA_TYPE;
+    }
+
+    let tables = graph.tables(graph_field::TENSORS)?;
+    let mut tensors = Vec::with_capacity(tables.len());
+    for table in tables {
+        let table = table?;
+        budget.table(&table)?;
+        let (summary, fits) = tensor(&table, layout, &mut budget)?;
+        fits_g1 &= fits;
+        tensors.push(summary);
+    }
+    let nodes = graph.tables(graph_field::NODES)?;
+    let count = nodes.len();
+    for (position, node) in nodes.enumerate() {
+        let node = node?;
+        budget.table(&node)?;
+        let operation = verify_node(&node, position, layout, &mut budget)?;
+        fits_g1 &= operation <= LAST_G1_OPERATION;
+    }
+    Ok(Summary {
+        layout,
+        tensors,
+        nodes: count,
+        fits_g1,
+        is_override_shape_enabled,
+        required_api_version: stamp.unwrap_or(ApiVersion::new(1, 0, 0)),
+        has_id,
+    })
+}
+
+/// The stamp of the oldest plugin interface, from its three numbers.
+pub(super) fn api_version(bytes: [u8; 12]) -> ApiVersion {
+    let part = |i: usize| {
+        let part = bytes.get(i..i + 4).and_then(|part| part.try_into().ok());
+        part.map_or(0, u32::from_le_bytes)
+    };
+    ApiVersion::new(part(0), part(4), part(8))
+}
+
+/// Tells the layouts apart: only a node of the newer one has a fourth slot, and every node of use has its attributes there.
+fn layout(graph: &Table<'_>) -> Result<Layout> {
+    let mut nodes = graph.tables(graph_field::NODES)?;
+    let has_nodes = nodes.len() > 0;
+    let newer = nodes.try_fold(false, |newer, node| Ok::<_, GraphError>(newer || node?.has(3)?))?;
+    Ok(if has_nodes && !newer { Layout::G1 } else { Layout::G2 })
+}
+
+pub(super) fn flag(table: &Table<'_>, index: u16) -> Result<bool> {
+    Ok(table.scalar::<u8>(index)?.unwrap_or(0) != 0)
+}
+
+fn tensor(table: &Table<'_>, layout: Layout, budget: &mut Budget) -> Result<(TensorSummary, bool)> {
+    use tensor_field as field;
+    let uid = table.scalar::<i64>(field::UID)?.unwrap_or(0);
+    budget.text(table.text(field::NAME)?)?;
+    let data_type = table.scalar::<u8>(field::DATA_TYPE)?.unwrap_or(0);
+    budget.bytes(8 * table.scalars::<i64>(field::STRIDES)?.len())?;
+    budget.bytes(8 * table.scalars::<i64>(field::DIMS)?.len())?;
+    let is_virtual = flag(table, field::VIRTUAL)?;
+    let value_type = table.scalar::<u8>(field::VALUE_TYPE)?.unwrap_or(0);
+    let has_value = match value_type {
+        0 => true,
+        1 | 2 | 3 | 5 => table.pointed::<4>(field::VALUE)?.is_some(),
+        4 | 8 => table.pointed::<1>(field::VALUE)?.is_some(),
+        6 | 7 => table.pointed::<8>(field::VALUE)?.is_some(),
+        _ => true,
+    };
+    if !has_value {
+        return Err(GraphError(format!(
+            "tensor {uid} names a type for its value (number {value_type}) but has no value"
+        )));
+    }
+    let by_value = flag(table, field::IS_RUNTIME_PASS_BY_VALUE)?;
+    let ragged = table.scalar::<i64>(field::RAGGED_OFFSET_UID)?.is_some();
+    let stated = table.scalar::<i64>(field::ALIGNMENT)?;
+    table.scalar::<i64>(field::RAGGED_OFFSET_MULTIPLIER)?;
+    let alignment = match layout {
+        Layout::G1 => 1,
+        Layout::G2 => stated.unwrap_or(Tensor::DEFAULT_ALIGNMENT),
+    };
+    let fits_g1 = data_type <= LAST_G1_DATA_TYPE
+        && value_type <= LAST_G1_VALUE
+        && !by_value
+        && !ragged
+        && stated.is_none_or(|stated| stated == Tensor::DEFAULT_ALIGNMENT);
+    Ok((TensorSummary { uid, alignment, is_virtual }, fits_g1))
+}
+
+/// Checks a node and returns the number of its operation.
+fn verify_node(node: &Table<'_>, position: usize, layout: Layout, budget: &mut Budget) -> Result<u8> {
+    let fields = layout.node_fields();
+    budget.text(node.text(fields.name)?)?;
+    if let Some(index) = fields.compute_type {
+        node.scalar::<u8>(index)?;
+    }
+    let number = node.scalar::<u8>(fields.operation_type)?.unwrap_or(0);
+    if number == 0 {
+        return Err(GraphError(format!("node {position} has no operation")));
+    }
+    let Some(spec) = OperationSpec::from_wire(number) else { return Ok(number) };
+    let Some(table) = node.table(fields.operation)? else {
+        return Err(GraphError(format!(
+            "node {position} is a {} (number {number}) without attributes",
+            spec.table
+        )));
+    };
+    budget.table(&table)?;
+    for field in spec.fields {
+        match field.kind {
+            FieldKind::Input { .. } | FieldKind::Output { .. } | FieldKind::Int { .. } => {
+                table.scalar::<i64>(field.index)?;
+            }
+            FieldKind::Int32 { .. } => {
+                table.scalar::<i32>(field.index)?;
+            }
+            FieldKind::Float => {
+                table.scalar::<f32>(field.index)?;
+            }
+            FieldKind::Flag { .. } | FieldKind::Enum(_) => {
+                table.scalar::<u8>(field.index)?;
+            }
+            FieldKind::Inputs | FieldKind::Outputs | FieldKind::Ints => {
+                budget.bytes(8 * table.scalars::<i64>(field.index)?.len())?;
+            }
+            FieldKind::Int32s => budget.bytes(4 * table.scalars::<i32>(field.index)?.len())?,
+            FieldKind::Text => budget.text(table.text(field.index)?)?,
+            FieldKind::Bytes => budget.text(table.raw(field.index)?)?,
+        }
+    }
+    Ok(number)
+}
+
+/// What a graph may still ask for: parts can be shared, so a small buffer could otherwise unpack to any size.
+struct Budget {
+    tables: usize,
+    bytes: usize,
+}
+
+impl Budget {
+    fn table(&mut self, table: &Table<'_>) -> Result<()> {
+        let Some(left) = self.tables.checked_sub(1).filter(|left| *left > 0) else {
+            return Err(GraphError(format!("the graph has {MAX_TABLES} tables or more")));
+        };
+        self.tables = left;
+        self.bytes(table.size())
+    }
+
+    fn text(&mut self, text: Option<&[u8]>) -> Result<()> {
+        self.bytes(text.map_or(0, <[u8]>::len))
+    }
+
+    fn bytes(&mut self, count: usize) -> Result<()> {
+        self.bytes = self.bytes.checked_sub(count).ok_or_else(|| {
+            GraphError(format!(
+                "the graph shares parts so often that it unpacks to over {MAX_EXPANSION} times its bytes"
+            ))
+        })?;
+        Ok(())
+    }
+}
