@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * When plugins are unloaded.
+ *
+ * Generated from src/ffi/plugin_unloading_mode.rs by `cargo xtask generate`.
+ */
+
+#ifndef HIPDNN_BACKEND_PLUGIN_UNLOADING_MODE_H
+#define HIPDNN_BACKEND_PLUGIN_UNLOADING_MODE_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// When plugins that no handle uses are unloaded.
+typedef enum
+{
+    /// At the end of the process, or when engine paths are set.
+    HIPDNN_PLUGIN_UNLOAD_LAZY = 0,
+    /// With the last handle.
+    HIPDNN_PLUGIN_UNLOAD_EAGER = 1,
+} hipdnnPluginUnloadingMode_ext_t;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

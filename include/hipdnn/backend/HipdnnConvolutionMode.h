@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Which way a filter is laid over the data.
+ *
+ * Generated from src/ffi/convolution_mode.rs by `cargo xtask generate`.
+ */
+
+#ifndef HIPDNN_CONVOLUTION_MODE_H
+#define HIPDNN_CONVOLUTION_MODE_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// The value of `HIPDNN_ATTR_CONVOLUTION_CONV_MODE`.
+typedef enum
+{
+    /// The filter is flipped in every spatial dimension, as in mathematics.
+    HIPDNN_CONVOLUTION = 0,
+    /// The filter is taken as it lies, as is usual for neural networks.
+    HIPDNN_CROSS_CORRELATION = 1,
+} hipdnnConvolutionMode_t;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

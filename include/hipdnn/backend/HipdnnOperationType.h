@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * What operation a descriptor is.
+ *
+ * Generated from src/ffi/operation_type.rs by `cargo xtask generate`.
+ */
+
+#ifndef HIPDNN_OPERATION_TYPE_H
+#define HIPDNN_OPERATION_TYPE_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// What `HIPDNN_ATTR_OPERATION_TYPE_EXT` reads.
+typedef enum
+{
+    /// No operation.
+    HIPDNN_OPERATION_TYPE_NOT_SET_EXT = 0,
+    /// Convolution.
+    HIPDNN_OPERATION_TYPE_CONVOLUTION_FORWARD_EXT = 1,
+    /// Gradient of a convolution by its input.
+    HIPDNN_OPERATION_TYPE_CONVOLUTION_BACKWARD_DATA_EXT = 2,
+    /// Gradient of a convolution by its filter.
+    HIPDNN_OPERATION_TYPE_CONVOLUTION_BACKWARD_WEIGHTS_EXT = 3,
+    /// Batch normalization with given inverse deviation.
+    HIPDNN_OPERATION_TYPE_BATCHNORM_INFERENCE_EXT = 4,
+    /// Gradient of a batch normalization.
+    HIPDNN_OPERATION_TYPE_BATCHNORM_BACKWARD_EXT = 5,
+    /// Batch normalization with given variance.
+    HIPDNN_OPERATION_TYPE_BATCHNORM_INFERENCE_VARIANCE_EXT = 6,
+    /// Batch normalization that computes its statistics.
+    HIPDNN_OPERATION_TYPE_BATCHNORM_EXT = 7,
+    /// Pointwise function.
+    HIPDNN_OPERATION_TYPE_POINTWISE_EXT = 8,
+    /// Matrix product.
+    HIPDNN_OPERATION_TYPE_MATMUL_EXT = 9,
+    /// RMS normalization.
+    HIPDNN_OPERATION_TYPE_RMSNORM_EXT = 10,
+    /// Layer normalization.
+    HIPDNN_OPERATION_TYPE_LAYERNORM_EXT = 11,
+    /// Scaled dot product attention.
+    HIPDNN_OPERATION_TYPE_SDPA_FORWARD_EXT = 12,
+    /// Quantization with a scale per block.
+    HIPDNN_OPERATION_TYPE_BLOCK_SCALE_QUANTIZE_EXT = 13,
+    /// Gradient of scaled dot product attention.
+    HIPDNN_OPERATION_TYPE_SDPA_BACKWARD_EXT = 14,
+    /// Inverse of a quantization with a scale per block.
+    HIPDNN_OPERATION_TYPE_BLOCK_SCALE_DEQUANTIZE_EXT = 15,
+    /// Custom operation.
+    HIPDNN_OPERATION_TYPE_CUSTOM_OP_EXT = 16,
+    /// Reduction.
+    HIPDNN_OPERATION_TYPE_REDUCTION_EXT = 17,
+    /// Pooling.
+    HIPDNN_OPERATION_TYPE_RESAMPLE_FWD = 18,
+    /// Gradient of RMS normalization.
+    HIPDNN_OPERATION_TYPE_RMSNORM_BACKWARD_EXT = 19,
+    /// Gradient of layer normalization.
+    HIPDNN_OPERATION_TYPE_LAYERNORM_BACKWARD_EXT = 20,
+    /// Gradient of pooling.
+    HIPDNN_OPERATION_TYPE_RESAMPLE_BWD_EXT = 21,
+    /// Grouped matrix product of a mixture of experts.
+    HIPDNN_OPERATION_TYPE_MOE_GROUPED_MATMUL_EXT = 22,
+    /// Gradient of the grouped matrix product by its weights.
+    HIPDNN_OPERATION_TYPE_MOE_GROUPED_MATMUL_BWD_EXT = 23,
+} hipdnnOperationType_ext_t;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * How pooling reduces a window.
+ *
+ * Generated from src/ffi/resample_mode.rs by `cargo xtask generate`.
+ */
+
+#ifndef HIPDNN_RESAMPLE_MODE_H
+#define HIPDNN_RESAMPLE_MODE_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// The value of `HIPDNN_ATTR_RESAMPLE_MODE`.
+typedef enum
+{
+    /// Greatest.
+    HIPDNN_RESAMPLE_MAXPOOL = 1,
+    /// Mean of the elements inside the data.
+    HIPDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING = 2,
+    /// Sum divided by the size of the window.
+    HIPDNN_RESAMPLE_AVGPOOL_INCLUDE_PADDING = 3,
+} hipdnnResampleMode_t;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * What every call answers.
+ *
+ * Generated from src/ffi/status.rs by `cargo xtask generate`.
+ */
+
+#ifndef HIPDNN_STATUS_H
+#define HIPDNN_STATUS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// The answer of a call. After anything but success, `hipdnnGetLastErrorString` has the reason in words.
+typedef enum
+{
+    /// The call did what it was asked.
+    HIPDNN_STATUS_SUCCESS = 0,
+    /// The object is in the wrong state: not yet finalized, or already finalized.
+    HIPDNN_STATUS_NOT_INITIALIZED = 1,
+    /// An argument has a value that the call does not accept.
+    HIPDNN_STATUS_BAD_PARAM = 2,
+    /// An argument is null, or is not a live handle or descriptor.
+    HIPDNN_STATUS_BAD_PARAM_NULL_POINTER = 3,
+    /// A descriptor that must be finalized is not.
+    HIPDNN_STATUS_BAD_PARAM_NOT_FINALIZED = 4,
+    /// An index or value is outside its range.
+    HIPDNN_STATUS_BAD_PARAM_OUT_OF_BOUND = 5,
+    /// A buffer is too small; the size needed was written.
+    HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT = 6,
+    /// Streams do not belong together.
+    HIPDNN_STATUS_BAD_PARAM_STREAM_MISMATCH = 7,
+    /// The library does not have what was asked for, or not now.
+    HIPDNN_STATUS_NOT_SUPPORTED = 8,
+    /// A failure inside the library that the caller did not cause.
+    HIPDNN_STATUS_INTERNAL_ERROR = 9,
+    /// Memory ran out.
+    HIPDNN_STATUS_ALLOC_FAILED = 10,
+    /// Host memory ran out.
+    HIPDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED = 11,
+    /// Device memory ran out.
+    HIPDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED = 12,
+    /// The device failed while it computed.
+    HIPDNN_STATUS_EXECUTION_FAILED = 13,
+    /// A plugin failed; its own words are in the last error.
+    HIPDNN_STATUS_PLUGIN_ERROR = 14,
+    /// The library is of another version than its caller. Frontends answer with it; the library does
+    /// not.
+    HIPDNN_STATUS_VERSION_MISMATCH = 15,
+} hipdnnStatus_t;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

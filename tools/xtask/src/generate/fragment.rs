@@ -1,0 +1,125 @@
+//! C declarations from Rust declarations, through cbindgen.
+
+use std::path::Path;
+
+use cbindgen::{Braces, Builder, Config, DocumentationStyle, EnumConfig, Language, RenameRule, Style};
+
+use crate::Failure;
+use crate::generate::headers::Alias;
+
+fn config() -> Config {
+    let mut config = Config {
+        language: Language::C,
+        style: Style::Type,
+        braces: Braces::NextLine,
+        no_includes: true,
+        usize_is_size_t: true,
+        line_length: 110,
+        tab_width: 4,
+        documentation: true,
+        documentation_style: DocumentationStyle::Cxx,
+        enumeration: EnumConfig::default(),
+        ..Config::default()
+    };
+    config.function.prefix = Some("HIPDNN_BACKEND_EXPORT".to_owned());
+    config.function.deprecated = Some("HIPDNN_BACKEND_DEPRECATED".to_owned());
+    config.function.rename_args = RenameRule::CamelCase;
+    config
+}
+
+fn run(config: Config, sources: &[&Path]) -> Result<String, Failure> {
+    let mut builder = Builder::new().with_config(config);
+    for source in sources {
+        builder = builder.with_src(source);
+    }
+    let names = || sources.iter().map(|s| s.display().to_string()).collect::<Vec<_>>().join(", ");
+    let bindings =
+        builder.generate().map_err(|e| Failure::new(format!("cbindgen cannot read {}: {e}", names())))?;
+    let mut text = Vec::new();
+    bindings.write(&mut text);
+    String::from_utf8(text).map_err(|e| Failure::new(format!("the header of {} is not UTF-8: {e}", names())))
+}
+
+/// Types and constants of one file. `items` are emitted; constants always are.
+pub fn types(source: &Path, items: &[&str]) -> Result<String, Failure> {
+    let mut config = config();
+    config.export.include = items.iter().map(|&item| item.to_owned()).collect();
+    run(config, &[source])
+}
+
+/// Opaque structs and the pointers to them, named by tag alone.
+pub fn opaque(source: &Path, items: &[&str]) -> Result<String, Failure> {
+    let mut config = config();
+    config.style = Style::Tag;
+    config.export.include = items.iter().map(|&item| item.to_owned()).collect();
+    run(config, &[source])
+}
+
+/// The exported functions of the files, in the order of the files.
+pub fn functions(sources: &[&Path]) -> Result<String, Failure> {
+    run(config(), sources)
+}
+
+/// Adds a further name below an enumerator.
+pub fn add_alias(text: &mut String, alias: &Alias) -> Result<(), Failure> {
+    insert_alias(text, alias.name, alias.of)
+}
+
+/// Adds a further name below every enumerator that starts with `from`: the same name with `to` in its place.
+pub fn add_prefix_aliases(text: &mut String, from: &str, to: &str) -> Result<(), Failure> {
+    let names: Vec<String> = text
+        .lines()
+        .filter_map(|line| line.trim_start().split_once(" = "))
+        .filter(|(name, _)| name.starts_with(from))
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    for name in names {
+        insert_alias(text, &name.replacen(from, to, 1), &name)?;
+    }
+    Ok(())
+}
+
+fn insert_alias(text: &mut String, name: &str, of: &str) -> Result<(), Failure> {
+    let start = text
+        .find(&format!("{of} = "))
+        .ok_or_else(|| Failure::new(format!("{name} is to be another name of {of}, which is not there")))?;
+    let end = text.get(start..).and_then(|rest| rest.find('\n')).map_or(text.len(), |n| start + n + 1);
+    text.insert_str(end, &format!("    /// The same as {of}.\n    {name} = {of},\n"));
+    Ok(())
+}
+
+/// Turns `typedef enum { … } name;` into an integer type and enumerators beside it.
+pub fn open_enum(text: &str, name: &str) -> Result<String, Failure> {
+    let missing = || Failure::new(format!("no enum {name} in the text cbindgen made"));
+    let (head, rest) = text.split_once("typedef enum\n{").ok_or_else(missing)?;
+    let (body, tail) = rest.split_once(&format!("}} {name};")).ok_or_else(missing)?;
+    Ok(format!("{head}typedef int32_t {name};\n\nenum\n{{{body}}};{tail}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_alias_follows_its_enumerator() {
+        let mut text = "{\n    A_ONE = 1,\n    A_TWO = 2,\n}".to_owned();
+        insert_alias(&mut text, "B", "A_ONE").unwrap();
+        assert_eq!(text, "{\n    A_ONE = 1,\n    /// The same as A_ONE.\n    B = A_ONE,\n    A_TWO = 2,\n}");
+        assert!(insert_alias(&mut text, "B", "A_THREE").is_err());
+    }
+
+    #[test]
+    fn a_prefix_gives_every_enumerator_a_further_name() {
+        let mut text = "    A_ONE = 1,\n    A_TWO = 2,\n".to_owned();
+        add_prefix_aliases(&mut text, "A_", "A_MODE_").unwrap();
+        assert!(text.contains("A_MODE_ONE = A_ONE,") && text.contains("A_MODE_TWO = A_TWO,"), "{text}");
+        assert!(!text.contains("MODE_MODE"), "{text}");
+    }
+
+    #[test]
+    fn an_open_enum_is_an_integer() {
+        let text = open_enum("/// Doc\ntypedef enum\n{\n    X = 0,\n} t;\n", "t").unwrap();
+        assert_eq!(text, "/// Doc\ntypedef int32_t t;\n\nenum\n{\n    X = 0,\n};\n");
+        assert!(open_enum(&text, "t").is_err());
+    }
+}
