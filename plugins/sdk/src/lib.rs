@@ -1,8 +1,22 @@
 //! What a hipDNN engine plugin is made of.
 //!
+//! A plugin is a shared library with engines. A host asks it which of them can compute a graph of operations, lets it make
+//! a plan for one, and executes the plan with the caller's memory. To write one in Rust, implement [`EnginePlugin`] and
+//! name the type in [`export_engine_plugin!`]:
+//!
+#![doc = concat!("```\n", include_str!("../examples/add_plugin.rs"), "\n```")]
+//!
 //! [`graph`] is the one representation of an operation graph that the backend and every Rust plugin share, [`wire`] reads and
-//! writes it as FlatBuffers in both generations of the format, and [`ffi`] holds the types of the plugin C ABI.
+//! writes it as FlatBuffers in both generations of the format, [`log`] sends lines to the host, and [`ffi`] holds the types
+//! of the plugin C ABI.
 
+pub mod engine_plugin;
+#[doc(hidden)]
+pub mod export;
 pub mod ffi;
 pub mod graph;
+mod last_error;
+pub mod log;
 pub mod wire;
+
+pub use engine_plugin::{EnginePlugin, PluginError, Refusal, buffer, engine_id};

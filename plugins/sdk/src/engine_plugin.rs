@@ -1,0 +1,274 @@
+//! What the author of an engine plugin writes.
+
+use std::borrow::Cow;
+use std::ffi::c_void;
+use std::fmt;
+
+use crate::ffi::{
+    HIPDNN_PLUGIN_STATUS_ALLOC_FAILED, HIPDNN_PLUGIN_STATUS_BAD_PARAM, HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR,
+    HIPDNN_PLUGIN_STATUS_INVALID_VALUE, HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE,
+    HIPDNN_PLUGIN_STATUS_NOT_INITIALIZED, hipStream_t, hipdnnPluginDeviceBuffer_t, hipdnnPluginStatus_t,
+};
+use crate::graph::{Graph, GraphError};
+use crate::wire::{EngineDetails, KnobSetting};
+
+/// A library with engines.
+///
+/// [`export_engine_plugin!`](crate::export_engine_plugin) turns an implementation into the functions of the C ABI. Around
+/// each of these methods it checks what the host passed, catches panics and hands errors over, so an implementation sees
+/// valid arguments only.
+///
+/// An engine is named by its place in [`EnginePlugin::ENGINES`], which is always in range.
+///
+/// # Threads
+/// Any method may be called from any thread, also several at once for one handle or one plan.
+pub trait EnginePlugin: Sized + 'static {
+    /// The plugin's name, 1 to 127 bytes without a NUL.
+    const NAME: &'static str;
+    /// The plugin's version, 1 to 127 bytes without a NUL; `env!("CARGO_PKG_VERSION")` is a good one.
+    const VERSION: &'static str;
+    /// The names of the engines, best first: 1 to 32 different names of 1 to 127 bytes without a NUL.
+    ///
+    /// The name is what the rest of the world knows an engine by: its id is [`engine_id`] of the name, so a name must never
+    /// change and should not be taken by anybody else's engine. By custom it is upper case and ends in `_ENGINE`.
+    const ENGINES: &'static [&'static str];
+
+    /// The plugin's state for one handle of the host, for instance the stream to work on.
+    type Handle: Send + Sync;
+    /// A graph made ready for one engine with one configuration. It may be executed with any handle of the plugin.
+    type Plan: Send + Sync;
+
+    /// Makes the state for a new handle of the host.
+    ///
+    /// # Errors
+    /// When the plugin cannot work at all. An engine that only lacks its hardware or a library is better off with a
+    /// handle and a refusal in [`EnginePlugin::supports`], because an error here may cost the host its own handle.
+    fn create_handle() -> Result<Self::Handle, PluginError>;
+
+    /// Sets the stream that later executions with this handle go to; null is the default stream.
+    ///
+    /// # Errors
+    /// When the stream cannot be used. The stream set before then stays.
+    fn set_stream(handle: &Self::Handle, stream: hipStream_t) -> Result<(), PluginError>;
+
+    /// Whether the engine can compute the graph. The graph was read from well-formed bytes; whether it makes sense is
+    /// for the engine to say. Cheap and without side effects.
+    ///
+    /// # Errors
+    /// The first thing that is not supported, in words for the person who wonders why no engine was found.
+    fn supports(handle: &Self::Handle, engine: usize, graph: &Graph) -> Result<(), Refusal>;
+
+    /// What the engine says of itself for this graph: knobs and behavior notes. The id and, where it is empty, the name
+    /// are filled in. Only called for a graph that [`EnginePlugin::supports`] accepts.
+    ///
+    /// # Errors
+    /// When the engine cannot say.
+    fn details(handle: &Self::Handle, engine: usize, graph: &Graph) -> Result<EngineDetails, PluginError> {
+        let _ = (handle, engine, graph);
+        Ok(EngineDetails::default())
+    }
+
+    /// Makes a graph ready for execution: everything that can be decided or checked once belongs here. Only called for a
+    /// graph that [`EnginePlugin::supports`] accepts. `knobs` are the settings that differ from the defaults, unchecked.
+    ///
+    /// # Errors
+    /// When a knob setting is unknown or wrong, or the plan cannot be made.
+    fn plan(
+        handle: &Self::Handle,
+        engine: usize,
+        graph: &Graph,
+        knobs: &[KnobSetting],
+    ) -> Result<Self::Plan, PluginError>;
+
+    /// The bytes of workspace that the plan of this graph and configuration will need. Makes the plan to find out; an
+    /// engine whose plans are expensive can answer without.
+    ///
+    /// # Errors
+    /// Those of [`EnginePlugin::plan`].
+    fn workspace_size(
+        handle: &Self::Handle,
+        engine: usize,
+        graph: &Graph,
+        knobs: &[KnobSetting],
+    ) -> Result<usize, PluginError> {
+        Self::plan(handle, engine, graph, knobs).map(|plan| Self::plan_workspace_size(&plan))
+    }
+
+    /// The bytes of workspace that an execution of the plan needs.
+    fn plan_workspace_size(plan: &Self::Plan) -> usize;
+
+    /// Computes the graph. Hosts call this often, so it should repeat no check, allocate nothing and take no lock.
+    ///
+    /// `buffers` are in the caller's order, and nothing about them was checked: a tensor may be missing, be there twice or
+    /// have a null pointer. [`buffer`] finds one.
+    ///
+    /// # Errors
+    /// When a buffer is missing or the work could not be started. Work on a stream may fail later, unseen.
+    ///
+    /// # Safety
+    /// Each buffer that is not null is valid for the extent of its tensor until the work is done, and `workspace` for
+    /// [`EnginePlugin::plan_workspace_size`] bytes; it may be null where that is 0.
+    unsafe fn execute(
+        handle: &Self::Handle,
+        plan: &Self::Plan,
+        workspace: *mut c_void,
+        buffers: &[hipdnnPluginDeviceBuffer_t],
+    ) -> Result<(), PluginError>;
+}
+
+/// The memory of the tensor with this uid; the first one where several have it.
+///
+/// # Errors
+/// When it is missing or null.
+pub fn buffer(buffers: &[hipdnnPluginDeviceBuffer_t], uid: i64) -> Result<*mut c_void, PluginError> {
+    match buffers.iter().find(|buffer| buffer.uid == uid) {
+        Some(buffer) if !buffer.ptr.is_null() => Ok(buffer.ptr),
+        Some(_) => Err(PluginError::invalid_value(format!("the buffer of tensor {uid} is null"))),
+        None => Err(PluginError::invalid_value(format!(
+            "tensor {uid} has no buffer among the {} given",
+            buffers.len()
+        ))),
+    }
+}
+
+/// The id of an engine: the 64-bit FNV-1a hash of its name.
+pub const fn engine_id(name: &str) -> i64 {
+    let bytes = name.as_bytes();
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut rest = bytes;
+    while let [byte, tail @ ..] = rest {
+        hash = (hash ^ *byte as u64).wrapping_mul(0x100_0000_01b3);
+        rest = tail;
+    }
+    hash.cast_signed()
+}
+
+/// Why an engine does not compute a graph: the first thing that is not supported, in words for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal(Cow<'static, str>);
+
+impl Refusal {
+    /// A refusal with this reason.
+    pub fn new(reason: impl Into<Cow<'static, str>>) -> Self {
+        Self(reason.into())
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl From<&'static str> for Refusal {
+    fn from(reason: &'static str) -> Self {
+        Self::new(reason)
+    }
+}
+
+impl From<String> for Refusal {
+    fn from(reason: String) -> Self {
+        Self::new(reason)
+    }
+}
+
+impl From<GraphError> for Refusal {
+    fn from(error: GraphError) -> Self {
+        Self::new(error.0)
+    }
+}
+
+/// A call that failed: the status that the host gets and the text that explains it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginError {
+    status: hipdnnPluginStatus_t,
+    message: Cow<'static, str>,
+}
+
+/// One constructor for each status, so that an error can never say success.
+macro_rules! constructors {
+    ($($(#[$doc:meta])* $name:ident = $status:ident;)+) => {
+        impl PluginError {
+            $(
+                $(#[$doc])*
+                pub fn $name(message: impl Into<Cow<'static, str>>) -> Self {
+                    Self { status: $status, message: message.into() }
+                }
+            )+
+        }
+    };
+}
+
+constructors! {
+    /// An argument is null or out of range.
+    bad_param = HIPDNN_PLUGIN_STATUS_BAD_PARAM;
+    /// A value inside an argument is not usable.
+    invalid_value = HIPDNN_PLUGIN_STATUS_INVALID_VALUE;
+    /// The plugin failed for a reason of its own.
+    internal = HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR;
+    /// Memory could not be had.
+    alloc_failed = HIPDNN_PLUGIN_STATUS_ALLOC_FAILED;
+    /// The engine does not compute this graph.
+    not_applicable = HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE;
+    /// Something that has to come first has not happened.
+    not_initialized = HIPDNN_PLUGIN_STATUS_NOT_INITIALIZED;
+}
+
+impl PluginError {
+    /// The status, never success.
+    pub fn status(&self) -> hipdnnPluginStatus_t {
+        self.status
+    }
+
+    /// The text.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for PluginError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for PluginError {}
+
+impl From<Refusal> for PluginError {
+    fn from(refusal: Refusal) -> Self {
+        Self::not_applicable(refusal.0)
+    }
+}
+
+impl From<GraphError> for PluginError {
+    fn from(error: GraphError) -> Self {
+        Self::invalid_value(error.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_those_that_the_known_engines_have() {
+        assert_eq!(engine_id("MIOPEN_ENGINE"), 0x15b4_6865_c717_a122);
+        assert_eq!(engine_id("MIOPEN_ENGINE_DETERMINISTIC"), 0xa258_541a_6daa_1de3_u64.cast_signed());
+        assert_eq!(engine_id("HIPBLASLT_ENGINE"), 0x79ae_b174_32d4_a22b);
+    }
+
+    #[test]
+    fn buffers_are_found_by_uid() {
+        let mut x = 0_u8;
+        let at = (&raw mut x).cast::<c_void>();
+        let buffers = [
+            hipdnnPluginDeviceBuffer_t { uid: 7, ptr: std::ptr::null_mut() },
+            hipdnnPluginDeviceBuffer_t { uid: -1, ptr: at },
+        ];
+        assert_eq!(buffer(&buffers, -1), Ok(at));
+        assert_eq!(buffer(&buffers, 7).unwrap_err().message(), "the buffer of tensor 7 is null");
+        assert_eq!(buffer(&[], 3).unwrap_err().message(), "tensor 3 has no buffer among the 0 given");
+    }
+}

@@ -1,0 +1,98 @@
+//! The functions that every plugin has, of whatever kind.
+
+use std::ffi::c_char;
+
+use super::declaration::Declaration;
+use super::{guard, null, write};
+use crate::engine_plugin::{EnginePlugin, PluginError};
+use crate::ffi::{
+    HIPDNN_PLUGIN_TYPE_ENGINE, hipdnnCallback_t, hipdnnPluginStatus_t, hipdnnPluginType_t, hipdnnSeverity_t,
+};
+use crate::{last_error, log};
+
+/// The version of the engine plugin interface that the SDK implements.
+const API_VERSION: &std::ffi::CStr = c"1.0.0";
+
+/// `hipdnnPluginGetName`: a text that lives as long as the library.
+///
+/// # Safety
+/// `name` is null or valid for a write.
+pub unsafe fn get_name<P: EnginePlugin>(name: *mut *const c_char) -> hipdnnPluginStatus_t {
+    // SAFETY: as promised by the caller.
+    unsafe { give("name", name, Declaration::<P>::NAME.as_ptr().cast()) }
+}
+
+/// `hipdnnPluginGetVersion`: a text that lives as long as the library.
+///
+/// # Safety
+/// `version` is null or valid for a write.
+pub unsafe fn get_version<P: EnginePlugin>(version: *mut *const c_char) -> hipdnnPluginStatus_t {
+    // SAFETY: as promised by the caller.
+    unsafe { give("version", version, Declaration::<P>::VERSION.as_ptr().cast()) }
+}
+
+/// `hipdnnPluginGetApiVersion`: a text that lives as long as the library.
+///
+/// # Safety
+/// `version` is null or valid for a write.
+pub unsafe fn get_api_version<P: EnginePlugin>(version: *mut *const c_char) -> hipdnnPluginStatus_t {
+    // SAFETY: as promised by the caller.
+    unsafe { give("version", version, API_VERSION.as_ptr()) }
+}
+
+/// `hipdnnPluginGetType`: an engine plugin.
+///
+/// # Safety
+/// `kind` is null or valid for a write.
+pub unsafe fn get_type<P: EnginePlugin>(kind: *mut hipdnnPluginType_t) -> hipdnnPluginStatus_t {
+    // SAFETY: as promised by the caller.
+    unsafe { give("type", kind, HIPDNN_PLUGIN_TYPE_ENGINE) }
+}
+
+/// `hipdnnPluginGetLastErrorString`: this thread's text, which stays until the next failure on this thread.
+///
+/// # Safety
+/// `error_str` is null or valid for a write.
+pub unsafe fn get_last_error_string(error_str: *mut *const c_char) {
+    if !error_str.is_null() {
+        // SAFETY: as promised by the caller.
+        unsafe { write(error_str, last_error::get()) };
+    }
+}
+
+/// `hipdnnPluginSetLoggingCallback`: lines go to this callback from now on, or nowhere without one.
+///
+/// # Safety
+/// The callback may be called from any thread until another one is set or the library is closed.
+pub unsafe fn set_logging_callback<P: EnginePlugin>(callback: hipdnnCallback_t) -> hipdnnPluginStatus_t {
+    guard(|| {
+        log::set_callback(P::NAME, callback);
+        Ok(())
+    })
+}
+
+/// `hipdnnPluginSetLogLevel`: lines below this severity are kept back from now on.
+///
+/// # Safety
+/// None is needed; the signature is that of its neighbours.
+pub unsafe fn set_log_level<P: EnginePlugin>(level: hipdnnSeverity_t) -> hipdnnPluginStatus_t {
+    guard(|| match log::set_level(level) {
+        true => Ok(()),
+        false => Err(PluginError::bad_param(format!("level is {level}, expected 0 (info) to 4 (off)"))),
+    })
+}
+
+/// Writes a value to an output that may be null.
+///
+/// # Safety
+/// `output` is null or valid for a write.
+unsafe fn give<T>(argument: &str, output: *mut T, value: T) -> hipdnnPluginStatus_t {
+    guard(|| {
+        if output.is_null() {
+            return Err(null(argument));
+        }
+        // SAFETY: it is not null, and the caller promises the rest.
+        unsafe { write(output, value) };
+        Ok(())
+    })
+}

@@ -1,0 +1,386 @@
+//! The functions of an engine plugin.
+
+use std::ffi::{c_char, c_void};
+
+use super::declaration::Declaration;
+use super::owned::{Details, Owned};
+use super::{Result, guard, null, write};
+use crate::engine_plugin::{EnginePlugin, PluginError};
+use crate::ffi::{
+    hipStream_t, hipdnnEnginePluginExecutionContext_t, hipdnnEnginePluginHandle_t, hipdnnPluginConstData_t,
+    hipdnnPluginDeviceBuffer_t, hipdnnPluginStatus_t,
+};
+use crate::graph::Graph;
+use crate::log;
+use crate::wire::{self, EngineConfig};
+
+type Handle<P> = Owned<<P as EnginePlugin>::Handle, { u64::from_be_bytes(*b"hipdnn-h") }>;
+type Plan<P> = Owned<<P as EnginePlugin>::Plan, { u64::from_be_bytes(*b"hipdnn-p") }>;
+
+/// `hipdnnEnginePluginGetAllEngineIds`: writes as many ids as there is room for and how many were written; without an array
+/// or room, how many there are.
+///
+/// # Safety
+/// `engine_ids` is null or valid for `max_engines` writes, `num_engines` is null or valid for a write.
+pub unsafe fn get_all_engine_ids<P: EnginePlugin>(
+    engine_ids: *mut i64,
+    max_engines: u32,
+    num_engines: *mut u32,
+) -> hipdnnPluginStatus_t {
+    // SAFETY: as promised by the caller.
+    guard(|| unsafe { give_ids(Declaration::<P>::ENGINES.ids(), engine_ids, max_engines, num_engines) })
+}
+
+/// `hipdnnEnginePluginGetEngineName`: a text that lives as long as the library.
+///
+/// # Safety
+/// `name` is null or valid for a write.
+pub unsafe fn get_engine_name<P: EnginePlugin>(
+    engine_id: i64,
+    name: *mut *const c_char,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        if name.is_null() {
+            return Err(null("name"));
+        }
+        let text = Declaration::<P>::ENGINES.name(engine_id).ok_or_else(|| unknown::<P>(engine_id))?;
+        // SAFETY: it is not null, and the caller promises the rest.
+        unsafe { write(name, text.as_ptr().cast()) };
+        Ok(())
+    })
+}
+
+/// `hipdnnEnginePluginCreate`: a handle, to be given to `hipdnnEnginePluginDestroy` once.
+///
+/// # Safety
+/// `handle` is null or valid for a write.
+pub unsafe fn create<P: EnginePlugin>(handle: *mut hipdnnEnginePluginHandle_t) -> hipdnnPluginStatus_t {
+    guard(|| {
+        if handle.is_null() {
+            return Err(null("handle"));
+        }
+        let made = Handle::<P>::give(P::create_handle()?);
+        // SAFETY: it is not null, and the caller promises the rest.
+        unsafe { write(handle, made) };
+        Ok(())
+    })
+}
+
+/// `hipdnnEnginePluginDestroy`.
+///
+/// # Safety
+/// `handle` is null or from `create` of this plugin, not destroyed, and no other call uses it.
+pub unsafe fn destroy<P: EnginePlugin>(handle: hipdnnEnginePluginHandle_t) -> hipdnnPluginStatus_t {
+    // SAFETY: as promised by the caller.
+    guard(|| unsafe { Handle::<P>::take("handle", handle) })
+}
+
+/// `hipdnnEnginePluginSetStream`.
+///
+/// # Safety
+/// `handle` is null or from `create` of this plugin and not destroyed. The stream lives as long as it is set.
+pub unsafe fn set_stream<P: EnginePlugin>(
+    handle: hipdnnEnginePluginHandle_t,
+    stream: hipStream_t,
+) -> hipdnnPluginStatus_t {
+    // SAFETY: as promised by the caller.
+    guard(|| P::set_stream(unsafe { Handle::<P>::borrow("handle", handle) }?, stream))
+}
+
+/// `hipdnnEnginePluginGetApplicableEngineIds`: the engines that can compute the graph, best first; room and count as in
+/// [`get_all_engine_ids`]. The reason of each other engine goes to the logging callback.
+///
+/// # Safety
+/// As [`set_stream`] and [`get_all_engine_ids`]; `op_graph` is null or points to readable bytes.
+pub unsafe fn get_applicable_engine_ids<P: EnginePlugin>(
+    handle: hipdnnEnginePluginHandle_t,
+    op_graph: *const hipdnnPluginConstData_t,
+    engine_ids: *mut i64,
+    max_engines: u32,
+    num_engines: *mut u32,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        // SAFETY: as promised by the caller.
+        let handle = unsafe { Handle::<P>::borrow("handle", handle) }?;
+        if num_engines.is_null() {
+            return Err(null("num_engines"));
+        }
+        // SAFETY: as promised by the caller.
+        let graph = unsafe { graph(op_graph) }?;
+        let mut applicable = Vec::with_capacity(P::ENGINES.len());
+        for (engine, (id, name)) in Declaration::<P>::ENGINES.ids().iter().zip(P::ENGINES).enumerate() {
+            match P::supports(handle, engine, &graph) {
+                Ok(()) => applicable.push(*id),
+                Err(refusal) => log::refusal(name, refusal),
+            }
+        }
+        // SAFETY: as promised by the caller.
+        unsafe { give_ids(&applicable, engine_ids, max_engines, num_engines) }
+    })
+}
+
+/// `hipdnnEnginePluginGetEngineDetails`: bytes to be given to `hipdnnEnginePluginDestroyEngineDetails` once.
+///
+/// # Safety
+/// As [`get_applicable_engine_ids`]; `engine_details` is null or valid for a write.
+pub unsafe fn get_engine_details<P: EnginePlugin>(
+    handle: hipdnnEnginePluginHandle_t,
+    engine_id: i64,
+    op_graph: *const hipdnnPluginConstData_t,
+    engine_details: *mut hipdnnPluginConstData_t,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        // SAFETY: as promised by the caller.
+        let handle = unsafe { Handle::<P>::borrow("handle", handle) }?;
+        if engine_details.is_null() {
+            return Err(null("engine_details"));
+        }
+        // SAFETY: as promised by the caller.
+        let graph = unsafe { graph(op_graph) }?;
+        let engine = engine::<P>(engine_id)?;
+        P::supports(handle, engine, &graph)?;
+        let mut details = P::details(handle, engine, &graph)?;
+        details.engine_id = engine_id;
+        if details.name.is_empty() {
+            details.name = P::ENGINES.get(engine).copied().unwrap_or_default().to_owned();
+        }
+        let bytes = Details::give(&wire::write_engine_details(&details))?;
+        // SAFETY: it is not null, and the caller promises the rest.
+        unsafe { write(engine_details, bytes) };
+        Ok(())
+    })
+}
+
+/// `hipdnnEnginePluginDestroyEngineDetails`: leaves the struct empty. An empty struct is fine.
+///
+/// # Safety
+/// `engine_details` is null or valid, and what it points to is from `get_engine_details` of this plugin, not destroyed.
+pub unsafe fn destroy_engine_details<P: EnginePlugin>(
+    handle: hipdnnEnginePluginHandle_t,
+    engine_details: *mut hipdnnPluginConstData_t,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        // SAFETY: as promised by the caller.
+        unsafe { Handle::<P>::borrow("handle", handle) }?;
+        if engine_details.is_null() {
+            return Err(null("engine_details"));
+        }
+        // SAFETY: as promised by the caller.
+        unsafe { Details::take(engine_details) }
+    })
+}
+
+/// `hipdnnEnginePluginGetWorkspaceSize`.
+///
+/// # Safety
+/// As [`get_applicable_engine_ids`]; `engine_config` is null or points to readable bytes, `workspace_size` is null or valid
+/// for a write.
+pub unsafe fn get_workspace_size<P: EnginePlugin>(
+    handle: hipdnnEnginePluginHandle_t,
+    engine_config: *const hipdnnPluginConstData_t,
+    op_graph: *const hipdnnPluginConstData_t,
+    workspace_size: *mut usize,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        // SAFETY: as promised by the caller.
+        let handle = unsafe { Handle::<P>::borrow("handle", handle) }?;
+        if workspace_size.is_null() {
+            return Err(null("workspace_size"));
+        }
+        // SAFETY: as promised by the caller.
+        let (engine, graph, config) = unsafe { chosen::<P>(handle, engine_config, op_graph) }?;
+        let size = P::workspace_size(handle, engine, &graph, &config.knobs)?;
+        // SAFETY: it is not null, and the caller promises the rest.
+        unsafe { write(workspace_size, size) };
+        Ok(())
+    })
+}
+
+/// `hipdnnEnginePluginCreateExecutionContext`: a plan, to be given to `hipdnnEnginePluginDestroyExecutionContext` once.
+///
+/// # Safety
+/// As [`get_workspace_size`]; `execution_context` is null or valid for a write.
+pub unsafe fn create_execution_context<P: EnginePlugin>(
+    handle: hipdnnEnginePluginHandle_t,
+    engine_config: *const hipdnnPluginConstData_t,
+    op_graph: *const hipdnnPluginConstData_t,
+    execution_context: *mut hipdnnEnginePluginExecutionContext_t,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        // SAFETY: as promised by the caller.
+        let handle = unsafe { Handle::<P>::borrow("handle", handle) }?;
+        if execution_context.is_null() {
+            return Err(null("execution_context"));
+        }
+        // SAFETY: as promised by the caller.
+        let (engine, graph, config) = unsafe { chosen::<P>(handle, engine_config, op_graph) }?;
+        let plan = Plan::<P>::give(P::plan(handle, engine, &graph, &config.knobs)?);
+        // SAFETY: it is not null, and the caller promises the rest.
+        unsafe { write(execution_context, plan) };
+        Ok(())
+    })
+}
+
+/// `hipdnnEnginePluginDestroyExecutionContext`.
+///
+/// # Safety
+/// `execution_context` is null or from `create_execution_context` of this plugin, not destroyed, and no other call uses it.
+pub unsafe fn destroy_execution_context<P: EnginePlugin>(
+    handle: hipdnnEnginePluginHandle_t,
+    execution_context: hipdnnEnginePluginExecutionContext_t,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            Handle::<P>::borrow("handle", handle)?;
+            Plan::<P>::take("execution_context", execution_context)
+        }
+    })
+}
+
+/// `hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext`.
+///
+/// # Safety
+/// `handle` and `execution_context` are null or of this plugin and not destroyed, `workspace_size` is null or valid for a
+/// write.
+pub unsafe fn get_workspace_size_from_execution_context<P: EnginePlugin>(
+    handle: hipdnnEnginePluginHandle_t,
+    execution_context: hipdnnEnginePluginExecutionContext_t,
+    workspace_size: *mut usize,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        // SAFETY: as promised by the caller.
+        let plan = unsafe {
+            Handle::<P>::borrow("handle", handle)?;
+            Plan::<P>::borrow("execution_context", execution_context)
+        }?;
+        if workspace_size.is_null() {
+            return Err(null("workspace_size"));
+        }
+        let size = P::plan_workspace_size(plan);
+        // SAFETY: it is not null, and the caller promises the rest.
+        unsafe { write(workspace_size, size) };
+        Ok(())
+    })
+}
+
+/// `hipdnnEnginePluginExecuteOpGraph`.
+///
+/// # Safety
+/// `handle` and `execution_context` are null or of this plugin and not destroyed, `device_buffers` is null or readable for
+/// `num_device_buffers`, and the memory is what [`EnginePlugin::execute`] asks for.
+pub unsafe fn execute_op_graph<P: EnginePlugin>(
+    handle: hipdnnEnginePluginHandle_t,
+    execution_context: hipdnnEnginePluginExecutionContext_t,
+    workspace: *mut c_void,
+    device_buffers: *const hipdnnPluginDeviceBuffer_t,
+    num_device_buffers: u32,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        // SAFETY: as promised by the caller.
+        let (handle, plan) = unsafe {
+            (
+                Handle::<P>::borrow("handle", handle)?,
+                Plan::<P>::borrow("execution_context", execution_context)?,
+            )
+        };
+        let buffers = if num_device_buffers == 0 {
+            &[]
+        } else if device_buffers.is_null() || !device_buffers.is_aligned() {
+            return Err(bad_buffers(device_buffers, num_device_buffers));
+        } else {
+            // SAFETY: it is not null and aligned, and the caller promises the rest.
+            unsafe { std::slice::from_raw_parts(device_buffers, num_device_buffers as usize) }
+        };
+        // SAFETY: as promised by the caller.
+        unsafe { P::execute(handle, plan, workspace, buffers) }
+    })
+}
+
+#[cold]
+fn bad_buffers(device_buffers: *const hipdnnPluginDeviceBuffer_t, num_device_buffers: u32) -> PluginError {
+    PluginError::bad_param(format!(
+        "device_buffers is {device_buffers:p} with num_device_buffers {num_device_buffers}, expected an array"
+    ))
+}
+
+/// Writes as many ids as there is room for.
+///
+/// # Safety
+/// As [`get_all_engine_ids`].
+unsafe fn give_ids(ids: &[i64], engine_ids: *mut i64, max_engines: u32, num_engines: *mut u32) -> Result<()> {
+    if num_engines.is_null() {
+        return Err(null("num_engines"));
+    }
+    // A count never passes what was written, so that a host cannot read beyond it.
+    let count = if engine_ids.is_null() || max_engines == 0 {
+        ids.len()
+    } else {
+        let room = ids.len().min(max_engines as usize);
+        for (i, id) in ids.iter().take(room).enumerate() {
+            // SAFETY: there is room for `max_engines`.
+            unsafe { write(engine_ids.add(i), *id) };
+        }
+        room
+    };
+    // SAFETY: it is not null, and the caller promises the rest.
+    unsafe { write(num_engines, u32::try_from(count).unwrap_or(u32::MAX)) };
+    Ok(())
+}
+
+/// The bytes of an argument.
+///
+/// # Safety
+/// `data` is null or valid, and points to readable bytes that stay as they are for `'a`.
+unsafe fn bytes<'a>(argument: &str, data: *const hipdnnPluginConstData_t) -> Result<&'a [u8]> {
+    if data.is_null() {
+        return Err(null(argument));
+    }
+    // SAFETY: it is not null, and the caller promises the rest.
+    let hipdnnPluginConstData_t { ptr, size } = unsafe { data.read_unaligned() };
+    if ptr.is_null() || size == 0 || isize::try_from(size).is_err() {
+        return Err(PluginError::invalid_value(format!(
+            "{argument} has {size} bytes at {ptr:p}, expected a buffer"
+        )));
+    }
+    // SAFETY: not null and of possible size, and the caller promises the rest.
+    Ok(unsafe { std::slice::from_raw_parts(ptr.cast(), size) })
+}
+
+/// The graph of an argument, of either layout.
+///
+/// # Safety
+/// As [`bytes`].
+unsafe fn graph(op_graph: *const hipdnnPluginConstData_t) -> Result<Graph> {
+    // SAFETY: as promised by the caller.
+    let bytes = unsafe { bytes("op_graph", op_graph) }?;
+    wire::read(bytes).map_err(|error| PluginError::invalid_value(format!("op_graph: {error}")))
+}
+
+/// A configuration, the place of its engine, and a graph that this engine accepts.
+///
+/// # Safety
+/// As [`bytes`], for both.
+unsafe fn chosen<P: EnginePlugin>(
+    handle: &P::Handle,
+    engine_config: *const hipdnnPluginConstData_t,
+    op_graph: *const hipdnnPluginConstData_t,
+) -> Result<(usize, Graph, EngineConfig)> {
+    // SAFETY: as promised by the caller.
+    let bytes = unsafe { bytes("engine_config", engine_config) }?;
+    let config = wire::read_engine_config(bytes)
+        .map_err(|error| PluginError::invalid_value(format!("engine_config: {error}")))?;
+    // SAFETY: as promised by the caller.
+    let graph = unsafe { graph(op_graph) }?;
+    let engine = engine::<P>(config.engine_id)?;
+    P::supports(handle, engine, &graph)?;
+    Ok((engine, graph, config))
+}
+
+fn engine<P: EnginePlugin>(id: i64) -> Result<usize> {
+    Declaration::<P>::ENGINES.position(id).ok_or_else(|| unknown::<P>(id))
+}
+
+fn unknown<P: EnginePlugin>(id: i64) -> PluginError {
+    PluginError::bad_param(format!("{} has no engine with id {id}", P::NAME))
+}

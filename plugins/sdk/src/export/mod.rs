@@ -1,0 +1,151 @@
+//! The functions of the C ABI, written once for every plugin.
+//!
+//! [`export_engine_plugin!`](crate::export_engine_plugin) gives them their C names. Every function checks its arguments,
+//! catches panics, turns an error into a status and a text, and writes its outputs last and only on success. Nothing here
+//! is meant to be called by name from Rust.
+
+mod base;
+mod declaration;
+mod engine;
+mod owned;
+
+pub use base::*;
+pub use engine::*;
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::engine_plugin::PluginError;
+use crate::ffi::{HIPDNN_PLUGIN_STATUS_SUCCESS, hipdnnPluginStatus_t};
+use crate::last_error;
+
+type Result<T> = std::result::Result<T, PluginError>;
+
+/// Runs the body of a C function and turns what it ends with into a status.
+#[inline]
+fn guard(body: impl FnOnce() -> Result<()>) -> hipdnnPluginStatus_t {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => HIPDNN_PLUGIN_STATUS_SUCCESS,
+        Ok(Err(error)) => failed(&error),
+        Err(payload) => failed(&panicked(payload)),
+    }
+}
+
+#[cold]
+fn failed(error: &PluginError) -> hipdnnPluginStatus_t {
+    last_error::set(error.message());
+    error.status()
+}
+
+#[cold]
+fn panicked(payload: Box<dyn Any + Send>) -> PluginError {
+    let text = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
+        (Some(text), _) => *text,
+        (_, Some(text)) => text,
+        _ => "a panic without a text",
+    };
+    let error = PluginError::internal(format!("the plugin panicked: {text}"));
+    // Dropping what somebody panicked with could panic again.
+    std::mem::forget(payload);
+    error
+}
+
+#[cold]
+fn null(argument: &str) -> PluginError {
+    PluginError::bad_param(format!("{argument} is null"))
+}
+
+/// Writes an output that was checked to be there.
+///
+/// # Safety
+/// `output` is valid for a write.
+unsafe fn write<T>(output: *mut T, value: T) {
+    // SAFETY: promised by the caller. Hosts may pass memory of any alignment.
+    unsafe { output.write_unaligned(value) };
+}
+
+/// Makes a library an engine plugin: defines the exported functions of the C ABI for a type that implements
+/// [`EnginePlugin`](crate::EnginePlugin). The crate has to be a `cdylib`; use it once in a library.
+#[macro_export]
+macro_rules! export_engine_plugin {
+    ($plugin:ty) => {
+        $crate::export_engine_plugin! { @functions $plugin;
+            hipdnnPluginGetName = get_name(name: *mut *const ::std::ffi::c_char);
+            hipdnnPluginGetVersion = get_version(version: *mut *const ::std::ffi::c_char);
+            hipdnnPluginGetType = get_type(kind: *mut $crate::ffi::hipdnnPluginType_t);
+            hipdnnPluginGetApiVersion = get_api_version(version: *mut *const ::std::ffi::c_char);
+            hipdnnPluginSetLoggingCallback = set_logging_callback(callback: $crate::ffi::hipdnnCallback_t);
+            hipdnnPluginSetLogLevel = set_log_level(level: $crate::ffi::hipdnnSeverity_t);
+            hipdnnEnginePluginGetAllEngineIds =
+                get_all_engine_ids(engine_ids: *mut i64, max_engines: u32, num_engines: *mut u32);
+            hipdnnEnginePluginGetEngineName =
+                get_engine_name(engine_id: i64, name: *mut *const ::std::ffi::c_char);
+            hipdnnEnginePluginCreate = create(handle: *mut $crate::ffi::hipdnnEnginePluginHandle_t);
+            hipdnnEnginePluginDestroy = destroy(handle: $crate::ffi::hipdnnEnginePluginHandle_t);
+            hipdnnEnginePluginSetStream =
+                set_stream(handle: $crate::ffi::hipdnnEnginePluginHandle_t, stream: $crate::ffi::hipStream_t);
+            hipdnnEnginePluginGetApplicableEngineIds = get_applicable_engine_ids(
+                handle: $crate::ffi::hipdnnEnginePluginHandle_t,
+                op_graph: *const $crate::ffi::hipdnnPluginConstData_t,
+                engine_ids: *mut i64,
+                max_engines: u32,
+                num_engines: *mut u32
+            );
+            hipdnnEnginePluginGetEngineDetails = get_engine_details(
+                handle: $crate::ffi::hipdnnEnginePluginHandle_t,
+                engine_id: i64,
+                op_graph: *const $crate::ffi::hipdnnPluginConstData_t,
+                engine_details: *mut $crate::ffi::hipdnnPluginConstData_t
+            );
+            hipdnnEnginePluginDestroyEngineDetails = destroy_engine_details(
+                handle: $crate::ffi::hipdnnEnginePluginHandle_t,
+                engine_details: *mut $crate::ffi::hipdnnPluginConstData_t
+            );
+            hipdnnEnginePluginGetWorkspaceSize = get_workspace_size(
+                handle: $crate::ffi::hipdnnEnginePluginHandle_t,
+                engine_config: *const $crate::ffi::hipdnnPluginConstData_t,
+                op_graph: *const $crate::ffi::hipdnnPluginConstData_t,
+                workspace_size: *mut usize
+            );
+            hipdnnEnginePluginCreateExecutionContext = create_execution_context(
+                handle: $crate::ffi::hipdnnEnginePluginHandle_t,
+                engine_config: *const $crate::ffi::hipdnnPluginConstData_t,
+                op_graph: *const $crate::ffi::hipdnnPluginConstData_t,
+                execution_context: *mut $crate::ffi::hipdnnEnginePluginExecutionContext_t
+            );
+            hipdnnEnginePluginDestroyExecutionContext = destroy_execution_context(
+                handle: $crate::ffi::hipdnnEnginePluginHandle_t,
+                execution_context: $crate::ffi::hipdnnEnginePluginExecutionContext_t
+            );
+            hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext = get_workspace_size_from_execution_context(
+                handle: $crate::ffi::hipdnnEnginePluginHandle_t,
+                execution_context: $crate::ffi::hipdnnEnginePluginExecutionContext_t,
+                workspace_size: *mut usize
+            );
+            hipdnnEnginePluginExecuteOpGraph = execute_op_graph(
+                handle: $crate::ffi::hipdnnEnginePluginHandle_t,
+                execution_context: $crate::ffi::hipdnnEnginePluginExecutionContext_t,
+                workspace: *mut ::std::ffi::c_void,
+                device_buffers: *const $crate::ffi::hipdnnPluginDeviceBuffer_t,
+                num_device_buffers: u32
+            );
+        }
+    };
+    (@functions $plugin:ty; $($symbol:ident = $function:ident($($argument:ident: $type:ty),*);)+) => {
+        const _: () = {
+            $(
+                #[unsafe(no_mangle)]
+                unsafe extern "C" fn $symbol($($argument: $type),*) -> $crate::ffi::hipdnnPluginStatus_t {
+                    // SAFETY: the host passes what the C ABI asks for.
+                    unsafe { $crate::export::$function::<$plugin>($($argument),*) }
+                }
+            )+
+
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn hipdnnPluginGetLastErrorString(error_str: *mut *const ::std::ffi::c_char) {
+                // SAFETY: the host passes what the C ABI asks for.
+                unsafe { $crate::export::get_last_error_string(error_str) }
+            }
+        };
+    };
+}

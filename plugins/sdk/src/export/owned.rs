@@ -1,0 +1,116 @@
+//! What crosses the C boundary as a pointer and comes back.
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::ffi::c_void;
+use std::ptr::{NonNull, null};
+
+use super::{Result, null as null_argument};
+use crate::engine_plugin::PluginError;
+use crate::ffi::hipdnnPluginConstData_t;
+
+/// A value that the host holds a pointer to. The tag tells kinds apart, and it makes the pointers of two values differ
+/// even where the value has no size: some hosts use the pointer as a key over all plugins.
+#[repr(C)]
+pub struct Owned<T, const TAG: u64> {
+    tag: u64,
+    value: T,
+}
+
+impl<T, const TAG: u64> Owned<T, TAG> {
+    /// Hands the value to the host.
+    pub fn give(value: T) -> *mut c_void {
+        Box::into_raw(Box::new(Self { tag: TAG, value })).cast()
+    }
+
+    /// Looks at a value that the host has.
+    ///
+    /// # Safety
+    /// `pointer` is null, or from `give` of this or another kind and not taken back for `'a`.
+    #[inline]
+    pub unsafe fn borrow<'a>(argument: &'static str, pointer: *mut c_void) -> Result<&'a T> {
+        let pointer = pointer.cast::<Self>();
+        if pointer.is_null() || !pointer.is_aligned() {
+            return Err(not_ours(argument, pointer.cast()));
+        }
+        // SAFETY: every kind begins with its tag, and the caller promises the rest.
+        if unsafe { (&raw const (*pointer).tag).read() } != TAG {
+            return Err(not_ours(argument, pointer.cast()));
+        }
+        // SAFETY: it is of this kind.
+        Ok(unsafe { &(*pointer).value })
+    }
+
+    /// Takes a value back and drops it.
+    ///
+    /// # Safety
+    /// As [`Owned::borrow`], and nobody else uses the value.
+    pub unsafe fn take(argument: &'static str, pointer: *mut c_void) -> Result<()> {
+        // SAFETY: as promised by the caller.
+        unsafe { Self::borrow(argument, pointer) }?;
+        // SAFETY: it is of this kind, so it came from a box that nobody has taken back.
+        let mut owned = unsafe { Box::from_raw(pointer.cast::<Self>()) };
+        // Makes it likely that a pointer used after its end is noticed.
+        owned.tag = 0;
+        Ok(())
+    }
+}
+
+#[cold]
+fn not_ours(argument: &'static str, pointer: *mut c_void) -> PluginError {
+    match pointer.is_null() {
+        true => null_argument(argument),
+        false => PluginError::bad_param(format!("{argument} is {pointer:p}, which this plugin did not make")),
+    }
+}
+
+/// The bytes of engine details while the host has them. They are aligned for any FlatBuffers reader. Their size stands in
+/// front of them, so that it does not matter what the host does to its copy.
+pub struct Details;
+
+const ALIGN: usize = 16;
+
+impl Details {
+    fn layout(size: usize) -> Result<Layout> {
+        size.checked_add(ALIGN)
+            .and_then(|all| Layout::from_size_align(all, ALIGN).ok())
+            .ok_or_else(|| PluginError::alloc_failed(format!("engine details of {size} bytes")))
+    }
+
+    /// Hands a copy of the bytes to the host.
+    pub fn give(bytes: &[u8]) -> Result<hipdnnPluginConstData_t> {
+        let layout = Self::layout(bytes.len())?;
+        // SAFETY: the layout has the size of the front at least.
+        let front = NonNull::new(unsafe { alloc(layout) })
+            .ok_or_else(|| PluginError::alloc_failed(format!("engine details of {} bytes", bytes.len())))?;
+        // SAFETY: the allocation has a front of `ALIGN` bytes, which holds a size, and then room for the bytes.
+        let ptr = unsafe {
+            front.cast::<usize>().write(bytes.len());
+            let ptr = front.add(ALIGN);
+            ptr.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
+            ptr
+        };
+        Ok(hipdnnPluginConstData_t { ptr: ptr.as_ptr().cast(), size: bytes.len() })
+    }
+
+    /// Takes the bytes back and leaves the struct empty.
+    ///
+    /// # Safety
+    /// `data` is valid, and what it points to is null or from `give` and not taken back.
+    pub unsafe fn take(data: *mut hipdnnPluginConstData_t) -> Result<()> {
+        // SAFETY: as promised by the caller.
+        let ptr = unsafe { data.read_unaligned() }.ptr;
+        if !ptr.is_null() {
+            // SAFETY: `give` left the front before the bytes and the size in it.
+            let (front, size) = unsafe {
+                let front = ptr.cast_mut().cast::<u8>().sub(ALIGN);
+                (front, front.cast::<usize>().read())
+            };
+            let layout = Self::layout(size)?;
+            // SAFETY: this is the layout that `give` allocated with.
+            unsafe { dealloc(front, layout) };
+        }
+        // SAFETY: as promised by the caller.
+        unsafe { data.write_unaligned(hipdnnPluginConstData_t { ptr: null(), size: 0 }) };
+        Ok(())
+    }
+}
