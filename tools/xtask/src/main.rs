@@ -1,22 +1,42 @@
 //! The commands of this project: `cargo xtask COMMAND`.
 
+mod c_program;
+mod demo;
 mod failure;
 mod generate;
+mod install;
+mod lint;
+mod process;
+mod steps;
+mod test;
+mod tools;
 mod workspace;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 pub use failure::Failure;
 use workspace::Workspace;
 
-const USAGE: &str = "\
+fn usage() -> String {
+    format!(
+        "\
 cargo xtask COMMAND
 
-  generate [--check]   write the generated files, or fail with the difference
-";
+  demo                  build everything and train a network from C
+  test [GROUP...]       run every test, or those of some groups:
+{}  lint                  clippy and rustdoc, warnings as errors
+  generate [--check]    write the generated files, or fail with the difference
+  build                 build for release and lay the result out in target/stage
+  install --prefix DIR [--libdir lib]
+                        build for release and install",
+        test::about()
+    )
+}
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -26,10 +46,12 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &[String]) -> Result<(), Failure> {
+fn run(arguments: &[&str]) -> Result<(), Failure> {
     let workspace = Workspace::new();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match arguments.as_slice() {
+    match arguments {
+        ["demo", rest @ ..] => demo::run(&workspace, rest),
+        ["test", groups @ ..] => test::run_groups(&workspace, groups),
+        ["lint"] => lint::lint(&workspace),
         ["generate"] => {
             for path in generate::write(&workspace)? {
                 println!("wrote {}", workspace.relative(&path));
@@ -41,6 +63,73 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
             println!("{files} generated files are as they ought to be");
             Ok(())
         }
-        _ => Err(Failure::new(USAGE)),
+        ["build"] => {
+            let stage = install::stage(&workspace)?;
+            println!("laid out in {}", workspace.relative(&stage));
+            Ok(())
+        }
+        ["install", options @ ..] => {
+            let options = InstallOptions::read(options)?;
+            install::build(&workspace)?;
+            install::install(&workspace, Path::new(options.prefix), options.libdir)?;
+            println!("installed in {}", options.prefix);
+            Ok(())
+        }
+        ["help" | "--help" | "-h"] => {
+            println!("{}", usage());
+            Ok(())
+        }
+        _ => Err(Failure::new(usage())),
+    }
+}
+
+/// What `install` is told.
+#[derive(Debug, PartialEq)]
+struct InstallOptions<'a> {
+    prefix: &'a str,
+    libdir: &'a str,
+}
+
+impl<'a> InstallOptions<'a> {
+    /// Reads `--name VALUE` and `--name=VALUE`.
+    fn read(mut words: &[&'a str]) -> Result<Self, Failure> {
+        let (mut prefix, mut libdir) = (None, "lib");
+        while let [word, rest @ ..] = words {
+            words = rest;
+            let (name, value) = match (word.split_once('='), rest) {
+                (Some(both), _) => both,
+                (None, [value, after @ ..]) => {
+                    words = after;
+                    (*word, *value)
+                }
+                (None, []) => return Err(Failure::new(format!("{word}: a value was expected after it"))),
+            };
+            match name {
+                "--prefix" => prefix = Some(value),
+                "--libdir" => libdir = value,
+                _ => return Err(Failure::new(format!("{name}: --prefix or --libdir was expected"))),
+            }
+        }
+        let prefix = prefix.ok_or_else(|| Failure::new("install needs --prefix DIR"))?;
+        Ok(Self { prefix, libdir })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn install_options_are_read_in_both_spellings() {
+        let wanted = InstallOptions { prefix: "/p", libdir: "lib64" };
+        assert_eq!(InstallOptions::read(&["--prefix", "/p", "--libdir=lib64"]).unwrap(), wanted);
+        assert_eq!(InstallOptions::read(&["--prefix=/p"]).unwrap().libdir, "lib");
+    }
+
+    #[test]
+    fn wrong_install_options_are_refused() {
+        for words in [&["--prefix"][..], &["--prfix", "/p"], &["--libdir", "lib"], &["/p"], &[]] {
+            assert!(InstallOptions::read(words).is_err(), "{words:?}");
+        }
     }
 }

@@ -1,6 +1,10 @@
 //! Where the project lies, and its version.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::process::command;
 
 /// The project this tool was built in.
 pub struct Workspace {
@@ -24,5 +28,33 @@ impl Workspace {
     /// A path as seen from the folder, for messages.
     pub fn relative(&self, path: &Path) -> String {
         path.strip_prefix(&self.root).unwrap_or(path).display().to_string()
+    }
+
+    /// cargo, in the project's folder.
+    pub fn cargo<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+        let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut cargo = command(program, arguments);
+        cargo.current_dir(&self.root);
+        cargo
+    }
+
+    /// What cargo builds into.
+    pub fn target_dir(&self) -> PathBuf {
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.path("target"), |dir| self.root.join(dir))
+    }
+
+    /// What a release build writes into.
+    pub fn release_dir(&self) -> PathBuf {
+        self.target_dir().join("release")
+    }
+
+    /// The tree that programs of this project are built against.
+    pub fn stage_dir(&self) -> PathBuf {
+        self.target_dir().join("stage")
+    }
+
+    /// A folder for what a step of this tool writes.
+    pub fn scratch(&self, name: &str) -> PathBuf {
+        self.target_dir().join("xtask").join(name)
     }
 }

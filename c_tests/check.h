@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Checks for test programs: a check that fails prints where it stands, what was checked, and what was got and expected,
+ * and the program goes on. `return check_result();` at the end of main makes any failure the program's exit status.
+ */
+
+#ifndef HIPDNN_C_TESTS_CHECK_H
+#define HIPDNN_C_TESTS_CHECK_H
+
+#include <stdio.h>
+#include <string.h>
+
+#include "hipdnn_backend.h"
+
+static int check_failures = 0;
+static int check_count = 0;
+
+static inline void check_report(int passed, const char* file, int line, const char* what)
+{
+    ++check_count;
+    if(!passed)
+    {
+        ++check_failures;
+        fprintf(stderr, "%s:%d: %s\n", file, line, what);
+    }
+}
+
+static inline void check_long(long long got, long long expected, const char* file, int line, const char* what)
+{
+    check_report(got == expected, file, line, what);
+    if(got != expected)
+        fprintf(stderr, "  got %lld, expected %lld\n", got, expected);
+}
+
+static inline void
+    check_status(hipdnnStatus_t got, hipdnnStatus_t expected, const char* file, int line, const char* what)
+{
+    check_report(got == expected, file, line, what);
+    if(got != expected)
+    {
+        char text[HIPDNN_ERROR_STRING_MAX_LENGTH] = "";
+        hipdnnGetLastErrorString(text, sizeof text);
+        fprintf(stderr,
+                "  got %s (%d), expected %s (%d); last error: %s\n",
+                hipdnnGetErrorString(got),
+                (int)got,
+                hipdnnGetErrorString(expected),
+                (int)expected,
+                text);
+    }
+}
+
+static inline void check_string(const char* got, const char* expected, const char* file, int line, const char* what)
+{
+    int same = got != NULL && strcmp(got, expected) == 0;
+    check_report(same, file, line, what);
+    if(!same)
+        fprintf(stderr, "  got \"%s\", expected \"%s\"\n", got != NULL ? got : "(null)", expected);
+}
+
+static inline void
+    check_contains(const char* text, const char* part, const char* file, int line, const char* what)
+{
+    int found = text != NULL && strstr(text, part) != NULL;
+    check_report(found, file, line, what);
+    if(!found)
+        fprintf(stderr, "  \"%s\" does not contain \"%s\"\n", text != NULL ? text : "(null)", part);
+}
+
+static inline void
+    check_near(double got, double expected, double tolerance, const char* file, int line, const char* what)
+{
+    double difference = got > expected ? got - expected : expected - got;
+    /* Written so that a NaN fails. */
+    int near = difference <= tolerance;
+    check_report(near, file, line, what);
+    if(!near)
+        fprintf(stderr, "  got %.9g, expected %.9g within %.3g\n", got, expected, tolerance);
+}
+
+/* The text of the last error of this thread, which must name each of these parts. Clears it, as reading does. */
+static inline void check_last_error(const char* part, const char* file, int line, const char* what)
+{
+    char text[HIPDNN_ERROR_STRING_MAX_LENGTH] = "";
+    hipdnnGetLastErrorString(text, sizeof text);
+    check_contains(text, part, file, line, what);
+}
+
+/* A condition holds. */
+#define CHECK(condition) check_report((condition) ? 1 : 0, __FILE__, __LINE__, #condition)
+/* Two integers, enums or sizes are equal. */
+#define CHECK_EQ(got, expected) \
+    check_long((long long)(got), (long long)(expected), __FILE__, __LINE__, #got " == " #expected)
+/* A call answers this status. */
+#define CHECK_STATUS(call, expected) check_status((call), (expected), __FILE__, __LINE__, #call)
+/* A call succeeds. */
+#define CHECK_OK(call) CHECK_STATUS(call, HIPDNN_STATUS_SUCCESS)
+/* Two strings are equal. */
+#define CHECK_STR(got, expected) check_string((got), (expected), __FILE__, __LINE__, #got " == " #expected)
+/* A text has a part. */
+#define CHECK_CONTAINS(text, part) check_contains((text), (part), __FILE__, __LINE__, #text " contains " #part)
+/* The last error of this thread has a part. */
+#define CHECK_LAST_ERROR(part) check_last_error((part), __FILE__, __LINE__, "last error contains " #part)
+/* Two numbers are equal within a tolerance. */
+#define CHECK_NEAR(got, expected, tolerance) \
+    check_near((got), (expected), (tolerance), __FILE__, __LINE__, #got " near " #expected)
+
+/* The exit status: 0 when every check held and at least one was made. */
+static inline int check_result(void)
+{
+    if(check_failures != 0 || check_count == 0)
+        fprintf(stderr, "%d of %d checks failed\n", check_failures, check_count);
+    return check_failures == 0 && check_count != 0 ? 0 : 1;
+}
+
+#endif

@@ -1,0 +1,10 @@
+# The programs, strict as a careful user's.
+
+add_executable(consumer_c "${CMAKE_CURRENT_LIST_DIR}/main.c")
+add_executable(consumer_cxx "${CMAKE_CURRENT_LIST_DIR}/main.cpp")
+foreach(_program consumer_c consumer_cxx)
+  target_link_libraries(${_program} PRIVATE hipdnn_backend)
+  target_compile_options(${_program} PRIVATE -Wall -Wextra -pedantic -Werror)
+  set_target_properties(${_program} PROPERTIES
+    C_STANDARD 11 C_EXTENSIONS OFF CXX_STANDARD 17 CXX_EXTENSIONS OFF)
+endforeach()

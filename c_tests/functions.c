@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Every function is declared with its signature and can be linked. The signatures are written down from the interface's
+ * description; a declaration that differs does not compile.
+ */
+
+#include "check.h"
+
+/* hipdnnGetVersion_ext is deprecated, and is to be there all the same. */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
+/* Volatile, so that each is loaded from the library and not known at compile time. */
+#define FUNCTION(result, name, arguments) result(*volatile const p_##name) arguments = name
+
+static FUNCTION(hipdnnStatus_t, hipdnnCreate, (hipdnnHandle_t*));
+static FUNCTION(hipdnnStatus_t, hipdnnDestroy, (hipdnnHandle_t));
+static FUNCTION(hipdnnStatus_t, hipdnnSetStream, (hipdnnHandle_t, hipStream_t));
+static FUNCTION(hipdnnStatus_t, hipdnnGetStream, (hipdnnHandle_t, hipStream_t*));
+static FUNCTION(hipdnnStatus_t,
+                hipdnnBackendCreateDescriptor,
+                (hipdnnBackendDescriptorType_t, hipdnnBackendDescriptor_t*));
+static FUNCTION(hipdnnStatus_t, hipdnnBackendDestroyDescriptor, (hipdnnBackendDescriptor_t));
+static FUNCTION(hipdnnStatus_t,
+                hipdnnBackendExecute,
+                (hipdnnHandle_t, hipdnnBackendDescriptor_t, hipdnnBackendDescriptor_t));
+static FUNCTION(hipdnnStatus_t, hipdnnBackendFinalize, (hipdnnBackendDescriptor_t));
+static FUNCTION(hipdnnStatus_t,
+                hipdnnBackendGetAttribute,
+                (hipdnnBackendDescriptor_t,
+                 hipdnnBackendAttributeName_t,
+                 hipdnnBackendAttributeType_t,
+                 int64_t,
+                 int64_t*,
+                 void*));
+static FUNCTION(hipdnnStatus_t,
+                hipdnnBackendSetAttribute,
+                (hipdnnBackendDescriptor_t,
+                 hipdnnBackendAttributeName_t,
+                 hipdnnBackendAttributeType_t,
+                 int64_t,
+                 const void*));
+static FUNCTION(const char*, hipdnnGetErrorString, (hipdnnStatus_t));
+static FUNCTION(void, hipdnnGetLastErrorString, (char*, size_t));
+static FUNCTION(void, hipdnnPeekLastErrorString_ext, (char*, size_t));
+static FUNCTION(hipdnnStatus_t,
+                hipdnnBackendCreateAndDeserializeGraph_ext,
+                (hipdnnBackendDescriptor_t*, const uint8_t*, size_t));
+static FUNCTION(void, hipdnnLoggingCallback_ext, (hipdnnSeverity_t, const char*));
+static FUNCTION(hipdnnStatus_t,
+                hipdnnSetEnginePluginPaths_ext,
+                (size_t, const char* const*, hipdnnPluginLoadingMode_ext_t));
+static FUNCTION(hipdnnStatus_t,
+                hipdnnGetLoadedEnginePluginPaths_ext,
+                (hipdnnHandle_t, size_t*, char**, size_t*));
+static FUNCTION(hipdnnStatus_t, hipdnnGetVersion_ext, (const char**));
+static FUNCTION(const char*, hipdnnVersionString_ext, (void));
+
+int main(void)
+{
+    CHECK(p_hipdnnCreate != NULL);
+    CHECK(p_hipdnnDestroy != NULL);
+    CHECK(p_hipdnnSetStream != NULL);
+    CHECK(p_hipdnnGetStream != NULL);
+    CHECK(p_hipdnnBackendCreateDescriptor != NULL);
+    CHECK(p_hipdnnBackendDestroyDescriptor != NULL);
+    CHECK(p_hipdnnBackendExecute != NULL);
+    CHECK(p_hipdnnBackendFinalize != NULL);
+    CHECK(p_hipdnnBackendGetAttribute != NULL);
+    CHECK(p_hipdnnBackendSetAttribute != NULL);
+    CHECK(p_hipdnnGetErrorString != NULL);
+    CHECK(p_hipdnnGetLastErrorString != NULL);
+    CHECK(p_hipdnnPeekLastErrorString_ext != NULL);
+    CHECK(p_hipdnnBackendCreateAndDeserializeGraph_ext != NULL);
+    CHECK(p_hipdnnLoggingCallback_ext != NULL);
+    CHECK(p_hipdnnSetEnginePluginPaths_ext != NULL);
+    CHECK(p_hipdnnGetLoadedEnginePluginPaths_ext != NULL);
+    CHECK(p_hipdnnGetVersion_ext != NULL);
+    CHECK(p_hipdnnVersionString_ext != NULL);
+    return check_result();
+}

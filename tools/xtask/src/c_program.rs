@@ -1,0 +1,77 @@
+//! C and C++ programs, compiled strictly against the staged library.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::Failure;
+use crate::process::{command, run};
+
+/// Warnings that stop a compilation: what a careful user of the headers has on.
+pub const STRICT: &[&str] = &["-Wall", "-Wextra", "-pedantic", "-Werror"];
+
+/// The language of a source file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// C11.
+    C,
+    /// C++17.
+    Cxx,
+}
+
+impl Language {
+    /// By the file's extension.
+    pub fn of(source: &Path) -> Result<Self, Failure> {
+        match source.extension().and_then(|e| e.to_str()) {
+            Some("c") => Ok(Self::C),
+            Some("cpp") => Ok(Self::Cxx),
+            _ => Err(Failure::new(format!("{}: .c or .cpp was expected", source.display()))),
+        }
+    }
+
+    /// The compiler, told the language's version.
+    pub fn compiler(self) -> Command {
+        match self {
+            Self::C => command("gcc", ["-std=c11"]),
+            Self::Cxx => command("g++", ["-std=c++17"]),
+        }
+    }
+
+    /// The language in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::C => "C11",
+            Self::Cxx => "C++17",
+        }
+    }
+}
+
+/// A program to compile.
+pub struct Program<'a> {
+    /// Its language.
+    pub language: Language,
+    /// Its one source file.
+    pub source: &'a Path,
+    /// For speed, or with the checks of the standard library.
+    pub optimize: bool,
+    /// What it is linked with besides the library.
+    pub libraries: &'a [&'a str],
+}
+
+impl Program<'_> {
+    /// Compiles it against an installed tree and links it so that it finds the library there.
+    pub fn build(&self, prefix: &Path, target: &Path) -> Result<(), Failure> {
+        if let Some(folder) = target.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        let lib = prefix.join("lib");
+        let mut compiler = self.language.compiler();
+        compiler.args(STRICT).arg(if self.optimize { "-O2" } else { "-g" });
+        // POSIX is there on every machine the library runs on; plain C11 hides it.
+        compiler.arg("-D_POSIX_C_SOURCE=200809L");
+        compiler.arg("-I").arg(prefix.join("include/hipdnn/backend")).arg("-I").arg(prefix.join("include"));
+        compiler.arg(self.source).arg("-o").arg(target);
+        compiler.arg("-L").arg(&lib).arg(format!("-Wl,-rpath,{}", lib.display()));
+        compiler.args(["-lhipdnn_backend", "-lpthread", "-ldl"]).args(self.libraries);
+        run(&mut compiler).map(|_| ())
+    }
+}

@@ -1,0 +1,32 @@
+//! The demonstration: a C program that trains a network through the C interface.
+
+use std::path::Path;
+
+use crate::Failure;
+use crate::c_program::{Language, Program};
+use crate::install;
+use crate::process::{command, show};
+use crate::tools;
+use crate::workspace::Workspace;
+
+const EXAMPLE: &str = "examples_c/train_digits.c";
+
+/// Builds everything, then the example, then runs it with its words on the terminal.
+pub fn run(workspace: &Workspace, arguments: &[&str]) -> Result<(), Failure> {
+    tools::require(&[&tools::CC])?;
+    println!("building the library and its engines");
+    let stage = install::stage(workspace)?;
+    println!("building {EXAMPLE}");
+    let program = example(workspace, &stage, EXAMPLE)?;
+    show(command(program, arguments).current_dir(workspace.path("")))
+}
+
+/// Compiles an example against the staged library and answers the program's path.
+pub fn example(workspace: &Workspace, stage: &Path, source: &str) -> Result<std::path::PathBuf, Failure> {
+    let source = workspace.path(source);
+    let language = Language::of(&source)?;
+    let name = source.file_stem().unwrap_or_default().to_owned();
+    let target = workspace.target_dir().join("examples_c").join(name);
+    Program { language, source: &source, optimize: true, libraries: &["-lm"] }.build(stage, &target)?;
+    Ok(target)
+}

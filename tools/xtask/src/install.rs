@@ -1,0 +1,160 @@
+//! What is installed, and where: the same tree as `cmake --install` gives.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::Failure;
+use crate::process::show;
+use crate::workspace::Workspace;
+
+/// Where engine plugins lie, below the library directory.
+pub const ENGINES: &str = "hipdnn_plugins/engines";
+
+/// The library's file, which is also its SONAME.
+pub const LIBRARY: &str = "libhipdnn_backend.so";
+
+/// A plugin of this workspace.
+pub struct Plugin {
+    /// Its package.
+    pub package: &'static str,
+    /// The file cargo builds of it.
+    pub file: &'static str,
+}
+
+/// The plugins that are installed. CMakeLists.txt has the same list; a test compares the trees.
+pub const PLUGINS: &[Plugin] = &[Plugin { package: "hipdnn-cpu-plugin", file: "libhipdnn_cpu_plugin.so" }];
+
+/// Builds the library and its plugins for release.
+pub fn build(workspace: &Workspace) -> Result<(), Failure> {
+    let mut cargo = workspace.cargo(["build", "--release", "--locked", "--lib", "-p", "hipdnn-backend"]);
+    for plugin in PLUGINS {
+        cargo.args(["-p", plugin.package]);
+    }
+    show(&mut cargo)
+}
+
+/// Lays out the tree under `prefix`. `libdir` is relative to it.
+pub fn install(workspace: &Workspace, prefix: &Path, libdir: &str) -> Result<(), Failure> {
+    let depth = libdir.split('/').filter(|part| !part.is_empty() && *part != ".").count();
+    if depth == 0 || Path::new(libdir).is_absolute() || libdir.split('/').any(|part| part == "..") {
+        return Err(Failure::new(format!("--libdir {libdir}: a folder below the prefix was expected")));
+    }
+    let lib = prefix.join(libdir);
+    let built = workspace.release_dir();
+    copy(&built.join(LIBRARY), &lib.join(LIBRARY))?;
+    for plugin in PLUGINS {
+        copy(&built.join(plugin.file), &lib.join(ENGINES).join(plugin.file))?;
+    }
+    for file in files(&workspace.path("include"))? {
+        copy(&workspace.path("include").join(&file), &prefix.join("include").join(&file))?;
+    }
+    let to_include = format!("{}include", "../".repeat(depth));
+    let relative_engines = format!("{libdir}/{ENGINES}");
+    let pointer = size_of::<usize>().to_string();
+    let major = workspace.version.split('.').next().unwrap_or("0");
+    let values = [
+        ("HIPDNN_PLUGIN_ENGINE_SUBDIR", ENGINES),
+        ("HIPDNN_RELATIVE_INSTALL_PLUGIN_ENGINE_DIR", &relative_engines),
+        ("HIPDNN_BACKEND_LIBDIR_TO_INCLUDEDIR", &to_include),
+        ("HIPDNN_BACKEND_VERSION_MAJOR", major),
+        ("HIPDNN_BACKEND_VERSION", &workspace.version),
+        ("HIPDNN_BACKEND_POINTER_BYTES", &pointer),
+    ];
+    for (folder, file) in [
+        ("cmake/hipdnn_backend", "hipdnn_backendConfig.cmake"),
+        ("cmake/hipdnn_backend", "hipdnn_backendTargets.cmake"),
+        ("cmake/hipdnn_backend", "hipdnn_backendConfigVersion.cmake"),
+        ("pkgconfig", "hipdnn_backend.pc"),
+    ] {
+        let template = fs::read_to_string(workspace.path("cmake").join(format!("{file}.in")))?;
+        write(&lib.join(folder).join(file), &fill_in(&template, &values)?)?;
+    }
+    Ok(())
+}
+
+/// Builds, and lays out `target/stage` anew.
+pub fn stage(workspace: &Workspace) -> Result<PathBuf, Failure> {
+    build(workspace)?;
+    let stage = workspace.stage_dir();
+    remove(&stage)?;
+    install(workspace, &stage, "lib")?;
+    Ok(stage)
+}
+
+/// Every file below a folder, relative to it, in order.
+pub fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut found = Vec::new();
+    let mut open = vec![PathBuf::new()];
+    while let Some(relative) = open.pop() {
+        for entry in fs::read_dir(folder.join(&relative))
+            .map_err(|e| Failure::new(format!("{}: {e}", folder.join(&relative).display())))?
+        {
+            let entry = entry?;
+            let path = relative.join(entry.file_name());
+            if entry.file_type()?.is_dir() { open.push(path) } else { found.push(path) }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Removes a folder that may not be there.
+pub fn remove(folder: &Path) -> Result<(), Failure> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Failure::new(format!("cannot remove {}: {error}", folder.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+    let copied = to.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
+        // A program may have the old file mapped: it keeps it, and the new one gets the name.
+        let _ = fs::remove_file(to);
+        fs::copy(from, to)
+    });
+    copied
+        .map(|_| ())
+        .map_err(|e| Failure::new(format!("cannot copy {} to {}: {e}", from.display(), to.display())))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    path.parent()
+        .map_or(Ok(()), fs::create_dir_all)
+        .and_then(|()| fs::write(path, text))
+        .map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))
+}
+
+/// Puts values in the place of `@NAME@`, as CMake's configure_file(@ONLY) does.
+fn fill_in(template: &str, values: &[(&str, &str)]) -> Result<String, Failure> {
+    let mut text = template.to_owned();
+    for (name, value) in values {
+        text = text.replace(&format!("@{name}@"), value);
+    }
+    match text.split_once("@HIPDNN") {
+        Some((_, rest)) => {
+            Err(Failure::new(format!("no value for @HIPDNN{}", rest.lines().next().unwrap_or(""))))
+        }
+        None => Ok(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_between_at_signs_are_filled_in() {
+        assert_eq!(fill_in("a @HIPDNN_X@ ${b}@@", &[("HIPDNN_X", "1")]).unwrap(), "a 1 ${b}@@");
+        assert!(fill_in("@HIPDNN_Y@", &[("HIPDNN_X", "1")]).is_err());
+    }
+
+    #[test]
+    fn a_libdir_outside_the_prefix_is_refused() {
+        let workspace = Workspace::new();
+        for libdir in ["", "/usr/lib", "../lib", "."] {
+            assert!(install(&workspace, Path::new("/nonexistent"), libdir).is_err(), "{libdir}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Other programs, run to their end.
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::Failure;
+
+/// A program and its arguments.
+pub fn command<S: AsRef<OsStr>>(
+    program: impl AsRef<OsStr>,
+    arguments: impl IntoIterator<Item = S>,
+) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments);
+    command
+}
+
+/// Runs a program and answers what it printed; its words are the failure when it fails.
+pub fn run(command: &mut Command) -> Result<String, Failure> {
+    let output = command.stdin(Stdio::null()).output().map_err(|e| cannot_start(command, &e))?;
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        return Ok(out);
+    }
+    Err(failed(command, output.status, &out, &String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Runs a program whose words the person at the terminal is to see as they come.
+pub fn show(command: &mut Command) -> Result<(), Failure> {
+    let status = command.stdin(Stdio::null()).status().map_err(|e| cannot_start(command, &e))?;
+    if status.success() { Ok(()) } else { Err(Failure::new(format!("{} {status}", line(command)))) }
+}
+
+/// Runs a program that must end by itself within the limit.
+pub fn run_within(command: &mut Command, limit: Duration) -> Result<String, Failure> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| cannot_start(command, &e))?;
+    // Both pipes are drained beside the wait: a program that fills one would never end.
+    let out = drain(child.stdout.take());
+    let err = drain(child.stderr.take());
+    let started = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break Some(status);
+        }
+        if started.elapsed() > limit {
+            child.kill()?;
+            child.wait()?;
+            break None;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
+    match status {
+        Some(status) if status.success() => Ok(out),
+        Some(status) => Err(failed(command, status, &out, &err)),
+        None => Err(Failure::new(format!("{} ran longer than {limit:?}\n{out}{err}", line(command)))),
+    }
+}
+
+fn drain<R: Read + Send + 'static>(pipe: Option<R>) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // What was read before an error is still worth showing.
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// True when a program of this name is on the search path.
+pub fn exists(program: &str) -> bool {
+    std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|folder| is_file(&folder.join(program))))
+}
+
+fn is_file(path: &Path) -> bool {
+    path.metadata().is_ok_and(|data| data.is_file())
+}
+
+fn cannot_start(command: &Command, error: &std::io::Error) -> Failure {
+    Failure::new(format!("cannot run {}: {error}", command.get_program().to_string_lossy()))
+}
+
+fn failed(command: &Command, status: ExitStatus, out: &str, err: &str) -> Failure {
+    Failure::new(format!("{}\n{out}{err}{status}", line(command)))
+}
+
+fn line(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_program_prints_is_answered() {
+        assert_eq!(run(&mut command("echo", ["a", "b"])).unwrap(), "a b\n");
+    }
+
+    #[test]
+    fn a_failure_has_the_command_and_its_words() {
+        let failure = run(&mut command("sh", ["-c", "echo why >&2; exit 3"])).unwrap_err().to_string();
+        assert!(failure.contains("sh -c") && failure.contains("why") && failure.contains('3'), "{failure}");
+    }
+
+    #[test]
+    fn a_program_that_does_not_end_is_ended() {
+        let started = Instant::now();
+        let failure = run_within(&mut command("sleep", ["20"]), Duration::from_millis(50)).unwrap_err();
+        assert!(started.elapsed() < Duration::from_secs(10));
+        assert!(failure.to_string().contains("longer than"), "{failure}");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let failure = run(&mut command("no-such-program-here", [""; 0])).unwrap_err().to_string();
+        assert!(failure.contains("no-such-program-here"), "{failure}");
+        assert!(!exists("no-such-program-here") && exists("sh"));
+    }
+}

@@ -1,0 +1,65 @@
+//! C and C++ programs against the staged library: each in its own process, with a limit; exit status 0 is a pass.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{Check, Context, run_all, without_settings};
+use crate::Failure;
+use crate::c_program::{Language, Program};
+use crate::process::{command, run_within};
+use crate::steps::Steps;
+
+/// Folders of programs, one source file each.
+const FOLDERS: &[&str] = &["c_tests", "c_tests/api"];
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+pub fn run(context: &Context, steps: &mut Steps) {
+    let sources = match sources(context) {
+        Ok(sources) => sources,
+        Err(failure) => {
+            steps.run("programs in c_tests", || Err(failure));
+            return;
+        }
+    };
+    let checks: Vec<Check> = sources
+        .iter()
+        .map(|source| -> Check {
+            (context.workspace.relative(source), Box::new(|| compile_and_run(context, source)))
+        })
+        .collect();
+    run_all(steps, &checks);
+}
+
+fn sources(context: &Context) -> Result<Vec<PathBuf>, Failure> {
+    let mut sources = Vec::new();
+    for folder in FOLDERS {
+        let folder = context.workspace.path(folder);
+        if !folder.exists() {
+            continue;
+        }
+        for entry in std::fs::read_dir(&folder)? {
+            let path = entry?.path();
+            if path.is_file() && Language::of(&path).is_ok() {
+                sources.push(path);
+            }
+        }
+    }
+    sources.sort();
+    if sources.is_empty() { Err(Failure::new("no C test was found")) } else { Ok(sources) }
+}
+
+fn compile_and_run(context: &Context, source: &PathBuf) -> Result<String, Failure> {
+    let language = Language::of(source)?;
+    let name = context.workspace.relative(source).replace(['/', '.'], "_");
+    let folder = context.workspace.scratch("c").join(&name);
+    crate::install::remove(&folder)?;
+    std::fs::create_dir_all(&folder)?;
+    let program = folder.join("program");
+    Program { language, source, optimize: false, libraries: &["-lm"] }.build(context.stage, &program)?;
+    let mut test = command(&program, [""; 0]);
+    without_settings(&mut test);
+    // A folder of its own to write in, and the installed tree it was built against.
+    test.current_dir(&folder).env("HIPDNN_TEST_PREFIX", context.stage);
+    run_within(&mut test, LIMIT).map(|_| language.name().to_owned())
+}

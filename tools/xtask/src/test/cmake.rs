@@ -1,0 +1,99 @@
+//! The CMake build: what it installs is what `cargo xtask install` lays out, and it works inside another project.
+
+use std::fs;
+use std::path::Path;
+
+use super::Context;
+use super::install::{configure, run_consumer};
+use crate::Failure;
+use crate::install::{files, install, remove};
+use crate::process::{command, run as run_program};
+use crate::steps::Steps;
+
+const LIBDIR: &str = "lib64/deep";
+
+pub fn run(context: &Context, steps: &mut Steps) {
+    let scratch = context.workspace.scratch("cmake");
+    let (build, prefix) = (scratch.join("build"), scratch.join("prefix"));
+    // What cargo has built already need not be built again.
+    let target = format!("-DHIPDNN_CARGO_TARGET_DIR={}", context.workspace.target_dir().display());
+    let built = steps.run("cmake configures, builds and installs", || {
+        remove(&scratch)?;
+        let arguments = [
+            target.clone(),
+            format!("-DCMAKE_INSTALL_PREFIX={}", prefix.display()),
+            format!("-DCMAKE_INSTALL_LIBDIR={LIBDIR}"),
+        ];
+        run_program(&mut configure(&context.workspace.path(""), &build, &arguments))?;
+        run_program(command("cmake", ["--build"]).arg(&build))?;
+        run_program(command("cmake", ["--install"]).arg(&build))?;
+        Ok(String::new())
+    });
+    if !built {
+        return;
+    }
+    steps.run("it installs what `cargo xtask install` does", || {
+        let other = scratch.join("xtask-prefix");
+        install(context.workspace, &other, LIBDIR)?;
+        same_tree(&prefix, &other)
+    });
+    steps.run("the components Runtime and Development are apart", || components(&build, &scratch));
+    steps.run("ctest knows the tests", || {
+        let out = run_program(command("ctest", ["-N"]).current_dir(&build))?;
+        for group in ["rust", "headers", "exports", "c", "install"] {
+            if !out.contains(&format!("hipdnn_backend.{group}")) {
+                return Err(Failure::new(format!("no test hipdnn_backend.{group} in\n{out}")));
+            }
+        }
+        run_program(
+            command("ctest", ["-R", "hipdnn_backend.exports", "--output-on-failure"]).current_dir(&build),
+        )?;
+        Ok("and runs one".to_owned())
+    });
+    steps.run("add_subdirectory inside another project", || {
+        let build = scratch.join("subproject");
+        let source = context.workspace.path("c_tests/subproject");
+        run_program(&mut configure(&source, &build, std::slice::from_ref(&target)))?;
+        run_program(command("cmake", ["--build"]).arg(&build))?;
+        for program in ["consumer_c", "consumer_cxx"] {
+            run_consumer(&build.join(program))?;
+        }
+        Ok(String::new())
+    });
+}
+
+fn same_tree(one: &Path, other: &Path) -> Result<String, Failure> {
+    let (names, others) = (files(one)?, files(other)?);
+    if names != others {
+        return Err(Failure::new(format!("cmake: {names:#?}\nxtask: {others:#?}")));
+    }
+    for name in &names {
+        let (a, b) = (one.join(name), other.join(name));
+        if fs::read(&a)? != fs::read(&b)? {
+            return Err(Failure::new(format!("{} differs from {}", a.display(), b.display())));
+        }
+    }
+    Ok(format!("{} files, byte by byte", names.len()))
+}
+
+fn components(build: &Path, scratch: &Path) -> Result<String, Failure> {
+    let installed = |component: &str| {
+        let prefix = scratch.join(component);
+        let mut cmake = command("cmake", ["--install"]);
+        cmake.arg(build).arg("--prefix").arg(&prefix).args(["--component", component]);
+        run_program(&mut cmake)?;
+        files(&prefix)
+    };
+    let runtime = installed("Runtime")?;
+    let development = installed("Development")?;
+    let so = |file: &&std::path::PathBuf| file.extension().is_some_and(|e| e == "so");
+    if runtime.is_empty() || !runtime.iter().all(|file| so(&file)) {
+        return Err(Failure::new(format!("Runtime has {runtime:#?}; shared libraries were expected")));
+    }
+    if development.is_empty() || development.iter().any(|file| so(&file)) {
+        return Err(Failure::new(format!(
+            "Development has {development:#?}; headers and packages were expected"
+        )));
+    }
+    Ok(format!("{} and {} files", runtime.len(), development.len()))
+}

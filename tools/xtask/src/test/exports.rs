@@ -1,0 +1,104 @@
+//! What the library and its plugins show to the linker: exactly the symbols on the lists, their names, and no GPU
+//! library among what they need.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::Context;
+use crate::Failure;
+use crate::install::{ENGINES, LIBRARY, PLUGINS};
+use crate::process::{command, run as run_program};
+use crate::steps::Steps;
+
+/// Libraries that are opened at run time, when they are there, and never linked.
+const NEVER_NEEDED: &[&str] = &["amdhip", "hiprtc", "MIOpen", "cuda", "cudnn", "nvrtc"];
+
+pub fn run(context: &Context, steps: &mut Steps) {
+    let library = context.stage.join("lib").join(LIBRARY);
+    let list = |name: &str| context.workspace.path("c_tests").join(name);
+    steps.run(&format!("symbols of {LIBRARY}"), || symbols(&library, &list("exports.txt")));
+    steps.run(&format!("SONAME of {LIBRARY}"), || soname(&library));
+    steps.run(&format!("libraries that {LIBRARY} needs"), || needed(&library));
+    for plugin in PLUGINS {
+        let path = context.stage.join("lib").join(ENGINES).join(plugin.file);
+        steps.run(&format!("symbols of {}", plugin.file), || symbols(&path, &list("exports_plugin.txt")));
+        steps.run(&format!("libraries that {} needs", plugin.file), || needed(&path));
+    }
+}
+
+fn symbols(library: &Path, list: &Path) -> Result<String, Failure> {
+    let listed =
+        std::fs::read_to_string(list).map_err(|e| Failure::new(format!("{}: {e}", list.display())))?;
+    let wanted = names(&listed, |line| (!line.starts_with('#')).then_some(line));
+    let out = run_program(command("nm", ["-D", "--defined-only"]).arg(library))?;
+    let found = names(&out, |line| line.split_whitespace().nth(2));
+    compare(&wanted, &found)?;
+    Ok(format!("{} symbols", found.len()))
+}
+
+fn names<'a>(text: &'a str, pick: impl Fn(&'a str) -> Option<&'a str>) -> BTreeSet<&'a str> {
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).filter_map(pick).collect()
+}
+
+fn compare(wanted: &BTreeSet<&str>, found: &BTreeSet<&str>) -> Result<(), Failure> {
+    if wanted == found {
+        return Ok(());
+    }
+    let list = |names: Vec<&&str>| names.iter().map(|name| format!("\n  {name}")).collect::<String>();
+    Err(Failure::new(format!(
+        "missing:{}\nnot on the list:{}",
+        list(wanted.difference(found).collect()),
+        list(found.difference(wanted).collect())
+    )))
+}
+
+fn dynamic(library: &Path) -> Result<String, Failure> {
+    run_program(command("readelf", ["-d", "-W"]).arg(library).env("LC_ALL", "C"))
+}
+
+/// The names in brackets of the entries of one kind.
+fn entries<'a>(dynamic: &'a str, kind: &'a str) -> impl Iterator<Item = &'a str> {
+    dynamic
+        .lines()
+        .filter(move |line| line.contains(kind))
+        .filter_map(|line| line.split_once('[')?.1.split_once(']').map(|(name, _)| name))
+}
+
+fn soname(library: &Path) -> Result<String, Failure> {
+    let dynamic = dynamic(library)?;
+    let names: Vec<&str> = entries(&dynamic, "(SONAME)").collect();
+    if names == [LIBRARY] {
+        Ok(LIBRARY.to_owned())
+    } else {
+        Err(Failure::new(format!("the SONAME is {names:?}, [\"{LIBRARY}\"] was expected")))
+    }
+}
+
+fn needed(library: &Path) -> Result<String, Failure> {
+    let dynamic = dynamic(library)?;
+    let names: Vec<&str> = entries(&dynamic, "(NEEDED)").collect();
+    match names.iter().find(|name| NEVER_NEEDED.iter().any(|gpu| name.contains(gpu))) {
+        Some(name) => Err(Failure::new(format!("{name} is linked; it must be opened at run time"))),
+        None => Ok(names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_symbol_too_few_or_too_many_is_named() {
+        let wanted = BTreeSet::from(["a", "b"]);
+        let failure = compare(&wanted, &BTreeSet::from(["b", "c"])).unwrap_err().to_string();
+        assert_eq!(failure, "missing:\n  a\nnot on the list:\n  c");
+        assert!(compare(&wanted, &wanted).is_ok());
+    }
+
+    #[test]
+    fn dynamic_entries_are_read() {
+        let text = " 0x1 (NEEDED)  Shared library: [libc.so.6]\n 0xe (SONAME)  Library soname: [libx.so]\n";
+        assert_eq!(entries(text, "(NEEDED)").collect::<Vec<_>>(), ["libc.so.6"]);
+        assert_eq!(entries(text, "(SONAME)").collect::<Vec<_>>(), ["libx.so"]);
+    }
+}

@@ -1,0 +1,118 @@
+//! Every public header compiles alone and strictly: as C and C++, without HIP, with HIP, and with HIP but no platform
+//! macro; and beside a frontend's own copy of the callback types.
+
+use std::path::{Path, PathBuf};
+
+use super::{Check, Context, hip, run_all};
+use crate::Failure;
+use crate::c_program::{Language, STRICT};
+use crate::install::files;
+use crate::process::run as run_program;
+use crate::steps::Steps;
+
+/// What is on the include path, and which macros are set.
+struct Setting {
+    name: &'static str,
+    arguments: Vec<String>,
+}
+
+pub fn run(context: &Context, steps: &mut Steps) {
+    let real = hip::headers(context.workspace);
+    let settings = settings(context, real.as_deref());
+    let mut checks: Vec<Check> = Vec::new();
+    for setting in &settings {
+        for language in [Language::C, Language::Cxx] {
+            let name = format!("each header alone, {}, {}", language.name(), setting.name);
+            checks.push((name, Box::new(move || each_alone(context, language, setting))));
+        }
+    }
+    for (copy, folder) in [("guarded", "sdk_standin/guarded"), ("unguarded", "sdk_standin/unguarded")] {
+        for language in [Language::C, Language::Cxx] {
+            for sdk_first in [true, false] {
+                let order = if sdk_first { "before" } else { "after" };
+                let name = format!("{copy} callback types {order} ours, {}", language.name());
+                checks.push((
+                    name,
+                    Box::new(move || beside_callback_types(context, language, folder, sdk_first)),
+                ));
+            }
+        }
+    }
+    run_all(steps, &checks);
+    if real.is_none() {
+        println!("  HIP's own headers are not here; the stand-in was used alone");
+    }
+}
+
+fn settings(context: &Context, real: Option<&Path>) -> Vec<Setting> {
+    let platform = || "-D__HIP_PLATFORM_AMD__".to_owned();
+    let stand_in = context.workspace.path("c_tests/hip_standin");
+    let include = |folder: &Path| format!("-I{}", folder.display());
+    let without =
+        if hip::in_default_path() { vec!["-DHIPDNN_BACKEND_NO_HIP_HEADERS".to_owned()] } else { Vec::new() };
+    let mut settings = vec![
+        Setting { name: "without HIP", arguments: without },
+        Setting { name: "HIP stand-in", arguments: vec![include(&stand_in), platform()] },
+        Setting { name: "HIP stand-in, no platform macro", arguments: vec![include(&stand_in)] },
+    ];
+    if let Some(real) = real {
+        settings.push(Setting { name: "HIP", arguments: vec![include(real), platform()] });
+        settings.push(Setting { name: "HIP, no platform macro", arguments: vec![include(real)] });
+    }
+    settings
+}
+
+fn each_alone(context: &Context, language: Language, setting: &Setting) -> Result<String, Failure> {
+    let include = context.workspace.path("include");
+    let headers: Vec<PathBuf> =
+        files(&include)?.into_iter().filter(|file| file.extension().is_some_and(|e| e == "h")).collect();
+    for header in &headers {
+        // Twice: the second time must add nothing.
+        let line = format!("#include <{}>\n", header.display());
+        compile(context, language, &setting.arguments, &format!("{line}{line}"))?;
+    }
+    Ok(format!("{} headers", headers.len()))
+}
+
+fn beside_callback_types(
+    context: &Context,
+    language: Language,
+    folder: &str,
+    sdk_first: bool,
+) -> Result<String, Failure> {
+    let arguments = [format!("-I{}", context.workspace.path("c_tests").join(folder).display())];
+    let mut lines = ["#include <hipdnn_sdk/logging/CallbackTypes.h>\n", "#include <hipdnn_backend.h>\n"];
+    if !sdk_first {
+        lines.reverse();
+    }
+    let uses = "void log_line(hipdnnSeverity_t severity, const char* message);
+void log_line(hipdnnSeverity_t severity, const char* message) { (void)severity; (void)message; }
+extern hipdnnCallback_t sink;
+hipdnnCallback_t sink = log_line;
+extern hipdnnUserLogCallback_t user;
+hipdnnUserLogCallback_t user = 0;
+";
+    compile(context, language, &arguments, &format!("{}{uses}", lines.concat()))?;
+    Ok(String::new())
+}
+
+fn compile(context: &Context, language: Language, arguments: &[String], text: &str) -> Result<(), Failure> {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut name = DefaultHasher::new();
+    (language.name(), arguments, text).hash(&mut name);
+    let extension = if language == Language::C { "c" } else { "cpp" };
+    let folder = context.workspace.scratch("headers");
+    std::fs::create_dir_all(&folder)?;
+    let source = folder.join(format!("{:016x}.{extension}", name.finish()));
+    std::fs::write(&source, text)?;
+
+    let include = context.workspace.path("include");
+    let mut compiler = language.compiler();
+    compiler.args(STRICT).arg("-fsyntax-only");
+    compiler.arg(format!("-I{}", include.join("hipdnn/backend").display()));
+    compiler.arg(format!("-I{}", include.display()));
+    compiler.args(arguments).arg(&source);
+    run_program(&mut compiler)
+        .map(|_| ())
+        .map_err(|failure| Failure::new(format!("{failure}\nthe source was:\n{text}")))
+}

@@ -1,0 +1,186 @@
+//! `cargo xtask test`: everything that shows the project works, in groups that can be run alone.
+
+mod c;
+mod cmake;
+mod exports;
+mod headers;
+mod hip;
+mod install;
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use crate::Failure;
+use crate::generate;
+use crate::install::stage;
+use crate::process::run;
+use crate::steps::Steps;
+use crate::tools::{self, CC, CMAKE, CXX, MAKE, PKG_CONFIG, Tool};
+use crate::workspace::Workspace;
+
+/// What a group is given.
+struct Context<'a> {
+    workspace: &'a Workspace,
+    /// The installed tree that programs are built against.
+    stage: &'a Path,
+}
+
+/// A group: its name, what it does, the tools and whether the staged library are needed.
+struct Group {
+    name: &'static str,
+    about: &'static str,
+    tools: &'static [&'static Tool],
+    staged: bool,
+    run: fn(&Context, &mut Steps),
+}
+
+const GROUPS: &[Group] = &[
+    Group { name: "format", about: "rustfmt", tools: &[], staged: false, run: format },
+    Group {
+        name: "generated",
+        about: "generated files are as the sources say",
+        tools: &[],
+        staged: false,
+        run: generated,
+    },
+    // The Rust tests load the staged plugin, as a program would.
+    Group { name: "rust", about: "Rust tests of the workspace", tools: &[&CC], staged: true, run: rust },
+    Group {
+        name: "headers",
+        about: "every public header alone, with and without HIP",
+        tools: &[&CC, &CXX],
+        staged: false,
+        run: headers::run,
+    },
+    Group {
+        name: "exports",
+        about: "exported symbols, SONAME and needed libraries",
+        tools: &[&CC],
+        staged: true,
+        run: exports::run,
+    },
+    Group { name: "c", about: "C and C++ programs", tools: &[&CC, &CXX], staged: true, run: c::run },
+    Group {
+        name: "install",
+        about: "programs that use an installed copy",
+        tools: &[&CC, &CXX, &CMAKE, &MAKE, &PKG_CONFIG],
+        staged: true,
+        run: install::run,
+    },
+    Group {
+        name: "cmake",
+        about: "the CMake build, and use as a subproject",
+        tools: &[&CC, &CXX, &CMAKE, &MAKE],
+        staged: true,
+        run: cmake::run,
+    },
+];
+
+/// One line a group, for the usage text.
+pub fn about() -> String {
+    GROUPS.iter().map(|group| format!("      {:<10} {}\n", group.name, group.about)).collect()
+}
+
+/// Runs the groups named, or all.
+pub fn run_groups(workspace: &Workspace, names: &[&str]) -> Result<(), Failure> {
+    if let Some(name) = names.iter().find(|name| GROUPS.iter().all(|group| group.name != **name)) {
+        return Err(Failure::new(format!("no test group {name}; there are:\n{}", about())));
+    }
+    let chosen: Vec<&Group> =
+        GROUPS.iter().filter(|group| names.is_empty() || names.contains(&group.name)).collect();
+
+    let mut steps = Steps::new();
+    let needed: Vec<&Tool> = chosen.iter().flat_map(|group| group.tools.iter().copied()).collect();
+    if !needed.is_empty() {
+        steps.group("set-up");
+        if !steps.run("compilers and tools", || tools::require(&needed).map(|()| String::new())) {
+            return steps.summary();
+        }
+    }
+    let folder = workspace.stage_dir();
+    if chosen.iter().any(|group| group.staged)
+        && !steps.run("release build of the library and its plugins", || {
+            stage(workspace).map(|path| workspace.relative(&path))
+        })
+    {
+        return steps.summary();
+    }
+    let context = Context { workspace, stage: &folder };
+    for group in chosen {
+        steps.group(&format!("{}: {}", group.name, group.about));
+        (group.run)(&context, &mut steps);
+    }
+    steps.summary()
+}
+
+fn format(context: &Context, steps: &mut Steps) {
+    steps.run("cargo fmt --check", || {
+        run(&mut context.workspace.cargo(["fmt", "--all", "--check"])).map(|_| String::new())
+    });
+}
+
+fn generated(context: &Context, steps: &mut Steps) {
+    steps.run("cargo xtask generate --check", || {
+        generate::check(context.workspace).map(|files| format!("{files} files"))
+    });
+}
+
+fn rust(context: &Context, steps: &mut Steps) {
+    steps.run("cargo test --workspace", || {
+        let out = run(&mut context.workspace.cargo(["test", "--workspace", "--locked"]))?;
+        let passed: usize = out
+            .lines()
+            .filter_map(|line| line.strip_prefix("test result: ok. "))
+            .filter_map(|line| line.split(' ').next()?.parse::<usize>().ok())
+            .sum();
+        if passed == 0 {
+            return Err(Failure::new(format!("no test ran\n{out}")));
+        }
+        Ok(format!("{passed} tests"))
+    });
+}
+
+/// A check that does not depend on others: its name and what it does.
+type Check<'a> = (String, Box<dyn Fn() -> Result<String, Failure> + Send + Sync + 'a>);
+
+/// Runs checks on as many threads as the machine has cores and reports them in their order.
+fn run_all(steps: &mut Steps, checks: &[Check]) {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = Mutex::new(0..checks.len());
+    let results: Vec<Mutex<Option<Done>>> = checks.iter().map(|_| Mutex::new(None)).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(at) = next.lock().ok().and_then(|mut range| range.next()) {
+                    let started = Instant::now();
+                    if let (Some((_, check)), Some(slot)) = (checks.get(at), results.get(at)) {
+                        let result = check();
+                        if let Ok(mut slot) = slot.lock() {
+                            *slot = Some((started.elapsed(), result));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    for ((name, _), slot) in checks.iter().zip(results) {
+        let (took, result) = slot
+            .into_inner()
+            .ok()
+            .flatten()
+            .unwrap_or_else(|| (Duration::ZERO, Err(Failure::new("the check did not finish"))));
+        steps.report(name, took, result);
+    }
+}
+
+type Done = (Duration, Result<String, Failure>);
+
+/// Takes a program's own settings away from the environment a test runs in.
+fn without_settings(command: &mut std::process::Command) {
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("HIPDNN_") {
+            command.env_remove(name);
+        }
+    }
+}
