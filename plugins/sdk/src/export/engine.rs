@@ -28,7 +28,12 @@ pub unsafe fn get_all_engine_ids<P: EnginePlugin>(
     num_engines: *mut u32,
 ) -> hipdnnPluginStatus_t {
     // SAFETY: as promised by the caller.
-    guard(|| unsafe { give_ids(Declaration::<P>::ENGINES.ids(), engine_ids, max_engines, num_engines) })
+    guard(|| unsafe {
+        let ids = Declaration::<P>::ENGINES.ids();
+        let written = give_ids(ids, engine_ids, max_engines, num_engines)?;
+        write(num_engines, if written == 0 { count(ids) } else { written });
+        Ok(())
+    })
 }
 
 /// `hipdnnEnginePluginGetEngineName`: a text that lives as long as the library.
@@ -43,7 +48,10 @@ pub unsafe fn get_engine_name<P: EnginePlugin>(
         if name.is_null() {
             return Err(null("name"));
         }
-        let text = Declaration::<P>::ENGINES.name(engine_id).ok_or_else(|| unknown::<P>(engine_id))?;
+        // This status is the one that does not cost the engine its place in the host.
+        let text = Declaration::<P>::ENGINES
+            .name(engine_id)
+            .ok_or_else(|| PluginError::not_applicable(unknown::<P>(engine_id)))?;
         // SAFETY: it is not null, and the caller promises the rest.
         unsafe { write(name, text.as_ptr().cast()) };
         Ok(())
@@ -87,8 +95,8 @@ pub unsafe fn set_stream<P: EnginePlugin>(
     guard(|| P::set_stream(unsafe { Handle::<P>::borrow("handle", handle) }?, stream))
 }
 
-/// `hipdnnEnginePluginGetApplicableEngineIds`: the engines that can compute the graph, best first; room and count as in
-/// [`get_all_engine_ids`]. The reason of each other engine goes to the logging callback.
+/// `hipdnnEnginePluginGetApplicableEngineIds`: writes as many ids of engines that can compute the graph as there is room
+/// for, best first, and how many there are. The reason of each other engine goes to the logging callback.
 ///
 /// # Safety
 /// As [`set_stream`] and [`get_all_engine_ids`]; `op_graph` is null or points to readable bytes.
@@ -115,7 +123,11 @@ pub unsafe fn get_applicable_engine_ids<P: EnginePlugin>(
             }
         }
         // SAFETY: as promised by the caller.
-        unsafe { give_ids(&applicable, engine_ids, max_engines, num_engines) }
+        unsafe {
+            give_ids(&applicable, engine_ids, max_engines, num_engines)?;
+            write(num_engines, count(&applicable));
+        }
+        Ok(())
     })
 }
 
@@ -304,28 +316,33 @@ fn bad_buffers(device_buffers: *const hipdnnPluginDeviceBuffer_t, num_device_buf
     ))
 }
 
-/// Writes as many ids as there is room for.
+/// Writes as many ids as there is room for and answers how many. Makes sure that a count can be written too.
 ///
 /// # Safety
 /// As [`get_all_engine_ids`].
-unsafe fn give_ids(ids: &[i64], engine_ids: *mut i64, max_engines: u32, num_engines: *mut u32) -> Result<()> {
+unsafe fn give_ids(
+    ids: &[i64],
+    engine_ids: *mut i64,
+    max_engines: u32,
+    num_engines: *mut u32,
+) -> Result<u32> {
     if num_engines.is_null() {
         return Err(null("num_engines"));
     }
-    // A count never passes what was written, so that a host cannot read beyond it.
-    let count = if engine_ids.is_null() || max_engines == 0 {
-        ids.len()
-    } else {
-        let room = ids.len().min(max_engines as usize);
-        for (i, id) in ids.iter().take(room).enumerate() {
-            // SAFETY: there is room for `max_engines`.
-            unsafe { write(engine_ids.add(i), *id) };
-        }
-        room
-    };
-    // SAFETY: it is not null, and the caller promises the rest.
-    unsafe { write(num_engines, u32::try_from(count).unwrap_or(u32::MAX)) };
-    Ok(())
+    if engine_ids.is_null() {
+        return Ok(0);
+    }
+    let room = count(ids).min(max_engines);
+    for (i, id) in ids.iter().take(room as usize).enumerate() {
+        // SAFETY: there is room for `max_engines`.
+        unsafe { write(engine_ids.add(i), *id) };
+    }
+    Ok(room)
+}
+
+/// The number of ids. A plugin has at most 32 engines.
+fn count(ids: &[i64]) -> u32 {
+    u32::try_from(ids.len()).unwrap_or(u32::MAX)
 }
 
 /// The bytes of an argument.
@@ -378,9 +395,9 @@ unsafe fn chosen<P: EnginePlugin>(
 }
 
 fn engine<P: EnginePlugin>(id: i64) -> Result<usize> {
-    Declaration::<P>::ENGINES.position(id).ok_or_else(|| unknown::<P>(id))
+    Declaration::<P>::ENGINES.position(id).ok_or_else(|| PluginError::bad_param(unknown::<P>(id)))
 }
 
-fn unknown<P: EnginePlugin>(id: i64) -> PluginError {
-    PluginError::bad_param(format!("{} has no engine with id {id}", P::NAME))
+fn unknown<P: EnginePlugin>(id: i64) -> String {
+    format!("{} has no engine with id {id}", P::NAME)
 }

@@ -8,7 +8,7 @@ use super::{Result, null as null_argument};
 use crate::engine_plugin::PluginError;
 use crate::ffi::hipdnnPluginConstData_t;
 
-/// A value that the host holds a pointer to. The tag tells kinds apart, and it makes the pointers of two values differ
+/// A value that the host holds a pointer to, of an opaque type `C`. The tag tells kinds apart, and it makes the pointers of two values differ
 /// even where the value has no size: some hosts use the pointer as a key over all plugins.
 #[repr(C)]
 pub struct Owned<T, const TAG: u64> {
@@ -18,7 +18,7 @@ pub struct Owned<T, const TAG: u64> {
 
 impl<T, const TAG: u64> Owned<T, TAG> {
     /// Hands the value to the host.
-    pub fn give(value: T) -> *mut c_void {
+    pub fn give<C>(value: T) -> *mut C {
         Box::into_raw(Box::new(Self { tag: TAG, value })).cast()
     }
 
@@ -27,7 +27,7 @@ impl<T, const TAG: u64> Owned<T, TAG> {
     /// # Safety
     /// `pointer` is null, or from `give` of this or another kind and not taken back for `'a`.
     #[inline]
-    pub unsafe fn borrow<'a>(argument: &'static str, pointer: *mut c_void) -> Result<&'a T> {
+    pub unsafe fn borrow<'a, C>(argument: &'static str, pointer: *mut C) -> Result<&'a T> {
         let pointer = pointer.cast::<Self>();
         if pointer.is_null() || !pointer.is_aligned() {
             return Err(not_ours(argument, pointer.cast()));
@@ -44,7 +44,7 @@ impl<T, const TAG: u64> Owned<T, TAG> {
     ///
     /// # Safety
     /// As [`Owned::borrow`], and nobody else uses the value.
-    pub unsafe fn take(argument: &'static str, pointer: *mut c_void) -> Result<()> {
+    pub unsafe fn take<C>(argument: &'static str, pointer: *mut C) -> Result<()> {
         // SAFETY: as promised by the caller.
         unsafe { Self::borrow(argument, pointer) }?;
         // SAFETY: it is of this kind, so it came from a box that nobody has taken back.

@@ -60,6 +60,13 @@ pub fn functions(sources: &[&Path]) -> Result<String, Failure> {
     run(config(), sources)
 }
 
+/// The functions of the plugin interface in one file, which other files define.
+pub fn plugin_functions(source: &Path) -> Result<String, Failure> {
+    let mut config = config();
+    config.function.rename_args = RenameRule::None;
+    run(config, &[source])
+}
+
 /// Adds a further name below an enumerator.
 pub fn add_alias(text: &mut String, alias: &Alias) -> Result<(), Failure> {
     insert_alias(text, alias.name, alias.of)

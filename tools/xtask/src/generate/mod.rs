@@ -3,6 +3,7 @@
 mod diff;
 mod fragment;
 mod headers;
+mod plugin_headers;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -61,6 +62,7 @@ fn outputs(workspace: &Workspace) -> Result<Vec<Output>, Failure> {
         path: folder.join("hipdnn_backend/version.h"),
         text: version_header(&workspace.version),
     });
+    outputs.extend(plugin_headers::outputs(workspace)?);
     Ok(outputs)
 }
 

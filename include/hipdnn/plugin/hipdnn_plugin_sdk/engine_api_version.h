@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * The version of the engine plugin interface.
+ *
+ * A host loads plugins of its own major version. A graph that needs something younger than a plugin's version is not offered
+ * to the plugin.
+ *
+ * Generated from plugins/sdk/src/ffi/engine_api_version.rs by `cargo xtask generate`.
+ */
+
+#ifndef HIPDNN_PLUGIN_SDK_ENGINE_API_VERSION_H
+#define HIPDNN_PLUGIN_SDK_ENGINE_API_VERSION_H
+
+#include <stddef.h>
+
+/// Changes that break.
+#define HIPDNN_ENGINE_API_VERSION_MAJOR 1
+
+/// Additions.
+#define HIPDNN_ENGINE_API_VERSION_MINOR 0
+
+/// Corrections.
+#define HIPDNN_ENGINE_API_VERSION_PATCH 0
+
+/// What `hipdnnPluginGetApiVersion` answers.
+#define HIPDNN_ENGINE_API_VERSION "1.0.0"
+
+#endif
