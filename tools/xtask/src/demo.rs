@@ -15,7 +15,7 @@ const EXAMPLE: &str = "examples_c/train_digits.c";
 pub fn run(workspace: &Workspace, arguments: &[&str]) -> Result<(), Failure> {
     tools::require(&[&tools::CC])?;
     println!("building the library and its engines");
-    let stage = install::stage(workspace)?;
+    let stage = install::stage(workspace, false)?;
     println!("building {EXAMPLE}");
     let program = example(workspace, &stage, EXAMPLE)?;
     show(command(program, arguments).current_dir(workspace.path("")))

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::Failure;
-use crate::process::show;
+use crate::process::{run, show};
 use crate::workspace::Workspace;
 
 /// Where engine plugins lie, below the library directory.
@@ -24,13 +24,13 @@ pub struct Plugin {
 /// The plugins that are installed. CMakeLists.txt has the same list; a test compares the trees.
 pub const PLUGINS: &[Plugin] = &[Plugin { package: "hipdnn-cpu-plugin", file: "libhipdnn_cpu_plugin.so" }];
 
-/// Builds the library and its plugins for release.
-pub fn build(workspace: &Workspace) -> Result<(), Failure> {
+/// Builds the library and its plugins for release. cargo's words go to the terminal, or are kept until it fails.
+pub fn build(workspace: &Workspace, quiet: bool) -> Result<(), Failure> {
     let mut cargo = workspace.cargo(["build", "--release", "--locked", "--lib", "-p", "hipdnn-backend"]);
     for plugin in PLUGINS {
         cargo.args(["-p", plugin.package]);
     }
-    show(&mut cargo)
+    if quiet { run(&mut cargo).map(|_| ()) } else { show(&mut cargo) }
 }
 
 /// Lays out the tree under `prefix`. `libdir` is relative to it.
@@ -62,8 +62,9 @@ pub fn install(workspace: &Workspace, prefix: &Path, libdir: &str) -> Result<(),
     ];
     for (folder, file) in [
         ("cmake/hipdnn_backend", "hipdnn_backendConfig.cmake"),
-        ("cmake/hipdnn_backend", "hipdnn_backendTargets.cmake"),
         ("cmake/hipdnn_backend", "hipdnn_backendConfigVersion.cmake"),
+        ("cmake/hipdnn_backend", "hipdnn_backendHip.cmake"),
+        ("cmake/hipdnn_backend", "hipdnn_backendTargets.cmake"),
         ("pkgconfig", "hipdnn_backend.pc"),
     ] {
         let template = fs::read_to_string(workspace.path("cmake").join(format!("{file}.in")))?;
@@ -73,8 +74,8 @@ pub fn install(workspace: &Workspace, prefix: &Path, libdir: &str) -> Result<(),
 }
 
 /// Builds, and lays out `target/stage` anew.
-pub fn stage(workspace: &Workspace) -> Result<PathBuf, Failure> {
-    build(workspace)?;
+pub fn stage(workspace: &Workspace, quiet: bool) -> Result<PathBuf, Failure> {
+    build(workspace, quiet)?;
     let stage = workspace.stage_dir();
     remove(&stage)?;
     install(workspace, &stage, "lib")?;

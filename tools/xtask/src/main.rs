@@ -64,13 +64,13 @@ fn run(arguments: &[&str]) -> Result<(), Failure> {
             Ok(())
         }
         ["build"] => {
-            let stage = install::stage(&workspace)?;
+            let stage = install::stage(&workspace, false)?;
             println!("laid out in {}", workspace.relative(&stage));
             Ok(())
         }
         ["install", options @ ..] => {
             let options = InstallOptions::read(options)?;
-            install::build(&workspace)?;
+            install::build(&workspace, false)?;
             install::install(&workspace, Path::new(options.prefix), options.libdir)?;
             println!("installed in {}", options.prefix);
             Ok(())

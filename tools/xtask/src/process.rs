@@ -1,6 +1,6 @@
 //! Other programs, run to their end.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
@@ -15,7 +15,22 @@ pub fn command<S: AsRef<OsStr>>(
 ) -> Command {
     let mut command = Command::new(program);
     command.args(arguments);
+    // cargo puts its own build folders here, and a program would load an old library from there instead of its own.
+    if let Some(path) = std::env::var_os("LD_LIBRARY_PATH") {
+        match without_build_folders(&path) {
+            Some(rest) => command.env("LD_LIBRARY_PATH", rest),
+            None => command.env_remove("LD_LIBRARY_PATH"),
+        };
+    }
     command
+}
+
+/// A search path without the folders that lie beside this program.
+fn without_build_folders(path: &OsStr) -> Option<OsString> {
+    let program = std::env::current_exe().ok()?;
+    let target = program.ancestors().nth(2)?;
+    let rest: Vec<_> = std::env::split_paths(path).filter(|folder| !folder.starts_with(target)).collect();
+    if rest.is_empty() { None } else { std::env::join_paths(rest).ok() }
 }
 
 /// Runs a program and answers what it printed; its words are the failure when it fails.
@@ -120,6 +135,15 @@ mod tests {
         let failure = run_within(&mut command("sleep", ["20"]), Duration::from_millis(50)).unwrap_err();
         assert!(started.elapsed() < Duration::from_secs(10));
         assert!(failure.to_string().contains("longer than"), "{failure}");
+    }
+
+    #[test]
+    fn build_folders_are_no_place_to_load_libraries_from() {
+        let program = std::env::current_exe().unwrap();
+        let deps = program.parent().unwrap().display().to_string();
+        let path = OsString::from(format!("{deps}:/some/lib"));
+        assert_eq!(without_build_folders(&path).unwrap(), "/some/lib");
+        assert_eq!(without_build_folders(OsStr::new(&deps)), None);
     }
 
     #[test]

@@ -37,7 +37,17 @@ fn run(config: Config, sources: &[&Path]) -> Result<String, Failure> {
         builder.generate().map_err(|e| Failure::new(format!("cbindgen cannot read {}: {e}", names())))?;
     let mut text = Vec::new();
     bindings.write(&mut text);
-    String::from_utf8(text).map_err(|e| Failure::new(format!("the header of {} is not UTF-8: {e}", names())))
+    let text = String::from_utf8(text)
+        .map_err(|e| Failure::new(format!("the header of {} is not UTF-8: {e}", names())))?;
+    Ok(text.lines().map(plain_heading).collect())
+}
+
+/// A line of C, with a heading of Rust documentation in a comment turned into plain words.
+fn plain_heading(line: &str) -> String {
+    match line.split_once("/// # ") {
+        Some((indent, heading)) if indent.trim().is_empty() => format!("{indent}/// {heading}:\n"),
+        _ => format!("{line}\n"),
+    }
 }
 
 /// Types and constants of one file. `items` are emitted; constants always are.
@@ -121,6 +131,12 @@ mod tests {
         add_prefix_aliases(&mut text, "A_", "A_MODE_").unwrap();
         assert!(text.contains("A_MODE_ONE = A_ONE,") && text.contains("A_MODE_TWO = A_TWO,"), "{text}");
         assert!(!text.contains("MODE_MODE"), "{text}");
+    }
+
+    #[test]
+    fn headings_become_words() {
+        assert_eq!(plain_heading("    /// # Safety"), "    /// Safety:\n");
+        assert_eq!(plain_heading("int x; /// # y"), "int x; /// # y\n");
     }
 
     #[test]

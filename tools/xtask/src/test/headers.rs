@@ -26,7 +26,11 @@ pub fn run(context: &Context, steps: &mut Steps) {
             checks.push((name, Box::new(move || each_alone(context, language, setting))));
         }
     }
-    for (copy, folder) in [("guarded", "sdk_standin/guarded"), ("unguarded", "sdk_standin/unguarded")] {
+    for (copy, folder) in [
+        ("guarded", "c_tests/sdk_standin/guarded"),
+        ("unguarded", "c_tests/sdk_standin/unguarded"),
+        ("the plugin headers'", "include/hipdnn/plugin"),
+    ] {
         for language in [Language::C, Language::Cxx] {
             for sdk_first in [true, false] {
                 let order = if sdk_first { "before" } else { "after" };
@@ -80,7 +84,7 @@ fn beside_callback_types(
     folder: &str,
     sdk_first: bool,
 ) -> Result<String, Failure> {
-    let arguments = [format!("-I{}", context.workspace.path("c_tests").join(folder).display())];
+    let arguments = [format!("-I{}", context.workspace.path(folder).display())];
     let mut lines = ["#include <hipdnn_sdk/logging/CallbackTypes.h>\n", "#include <hipdnn_backend.h>\n"];
     if !sdk_first {
         lines.reverse();

@@ -31,6 +31,7 @@ pub fn run(context: &Context, steps: &mut Steps) {
         return;
     }
     steps.run("find_package(hipdnn_backend CONFIG), C and C++", || find_package(context, &moved, &scratch));
+    steps.run("HIP is linked where its package works, and only there", || hip(context, &moved, &scratch));
     steps.run("find_package takes a version of the same major only", || versions(context, &moved, &scratch));
     steps.run("pkg-config, C and C++", || pkg_config(context, &moved, "lib", &scratch));
     steps.run("pkg-config from a deeper library directory", || {
@@ -64,6 +65,24 @@ pub fn configure(source: &Path, build: &Path, arguments: &[String]) -> std::proc
 
 fn prefix_argument(prefix: &Path) -> String {
     format!("-DCMAKE_PREFIX_PATH={}", prefix.display())
+}
+
+fn hip(context: &Context, prefix: &Path, scratch: &Path) -> Result<String, Failure> {
+    for (kind, usable) in [("whole", "TRUE"), ("broken", "FALSE")] {
+        let package = context.workspace.path("c_tests/hip_package").join(kind);
+        let arguments = [
+            format!("-DCMAKE_PREFIX_PATH={};{}", prefix.display(), package.display()),
+            format!("-DEXPECT_HIP={usable}"),
+        ];
+        run_program(&mut configure(&consumer(context), &scratch.join(format!("hip-{kind}")), &arguments))?;
+    }
+    let arguments = [
+        prefix_argument(prefix),
+        "-DHIPDNN_BACKEND_WITHOUT_HIP=ON".to_owned(),
+        "-DEXPECT_HIP=FALSE".to_owned(),
+    ];
+    run_program(&mut configure(&consumer(context), &scratch.join("hip-unwanted"), &arguments))?;
+    Ok(String::new())
 }
 
 fn versions(context: &Context, prefix: &Path, scratch: &Path) -> Result<String, Failure> {

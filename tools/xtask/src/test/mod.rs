@@ -101,7 +101,7 @@ pub fn run_groups(workspace: &Workspace, names: &[&str]) -> Result<(), Failure> 
     let folder = workspace.stage_dir();
     if chosen.iter().any(|group| group.staged)
         && !steps.run("release build of the library and its plugins", || {
-            stage(workspace).map(|path| workspace.relative(&path))
+            stage(workspace, true).map(|path| workspace.relative(&path))
         })
     {
         return steps.summary();
