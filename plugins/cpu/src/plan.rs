@@ -1,0 +1,293 @@
+//! A graph made ready to run: kernels in order, and where each finds its tensors.
+
+use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
+use hipdnn_plugin_sdk::graph::{Graph, Node, Tensor, TensorValue};
+
+use crate::element::Element;
+use crate::kernel::{Kernel, Refusal};
+use crate::layout::{Layout, element_size};
+use crate::prepare::{in_node, prepare};
+
+/// Plans one node of a prepared graph, or says why not.
+pub type Chooser = fn(&Graph, &Node) -> Result<Box<dyn Kernel>, Refusal>;
+
+/// The most tensors that one operation may have.
+pub const MAX_TENSORS: usize = 32;
+
+/// Alignment in bytes of what lies in the workspace.
+const ALIGNMENT: usize = 64;
+
+/// A graph with every decision made. Threads may run the same plan at the same time, each with its own workspace.
+pub struct Plan {
+    steps: Vec<Step>,
+    /// The uids that a caller has to bind, in the order in which the nodes first use them.
+    bound: Vec<i64>,
+    /// The values that the graph carries, each in the first bytes of its word.
+    constants: Box<[u64]>,
+    /// Bytes of virtual tensors, then of scratch, from an aligned address.
+    scratch_offset: usize,
+    workspace: usize,
+}
+
+struct Step {
+    kernel: Box<dyn Kernel>,
+    slots: Box<[Slot]>,
+}
+
+/// Where a tensor of a step lies.
+#[derive(Clone, Copy)]
+enum Slot {
+    /// In the caller's memory: the uid and its place in `Plan::bound`.
+    Bound { uid: i64, place: usize },
+    /// In the workspace, at this offset in bytes.
+    Workspace(usize),
+    /// In `Plan::constants`.
+    Constant(usize),
+}
+
+/// Why a plan did not run. Nothing was computed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecuteError(pub String);
+
+impl std::fmt::Display for ExecuteError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ExecuteError {}
+
+impl Plan {
+    /// Prepares the graph and plans each node with `choose`. The refusal names the node and what is wrong with it.
+    pub fn new(graph: &Graph, choose: Chooser) -> Result<Self, Refusal> {
+        let graph = prepare(graph)?;
+        let virtuals = place_virtuals(&graph)?;
+        let mut plan = Self {
+            steps: Vec::new(),
+            bound: Vec::new(),
+            constants: Box::default(),
+            scratch_offset: 0,
+            workspace: 0,
+        };
+        let mut constants = Constants::default();
+        let mut scratch = 0;
+        for (place, node) in graph.nodes.iter().enumerate() {
+            let uids = node.operation.tensors();
+            if uids.len() > MAX_TENSORS {
+                let refusal = format!("has {} tensors, expected at most {MAX_TENSORS}", uids.len());
+                return Err(in_node(place, node, refusal));
+            }
+            let kernel = choose(&graph, node).map_err(|refusal| in_node(place, node, refusal))?;
+            scratch = scratch.max(kernel.scratch_size());
+            let mut slots = Vec::with_capacity(uids.len());
+            for uid in uids {
+                let tensor = graph.tensor(uid);
+                let slot = match virtuals.places.iter().find(|at| at.uid == uid) {
+                    Some(at) => Slot::Workspace(at.offset),
+                    None => {
+                        match tensor.and_then(|tensor| tensor.value.as_ref().map(|value| (tensor, value))) {
+                            Some((tensor, value)) => Slot::Constant(
+                                constants
+                                    .place(tensor, value)
+                                    .map_err(|refusal| in_node(place, node, refusal))?,
+                            ),
+                            None => plan.bind(uid),
+                        }
+                    }
+                };
+                slots.push(slot);
+            }
+            plan.steps.push(Step { kernel, slots: slots.into_boxed_slice() });
+        }
+        plan.constants = constants.words.into_boxed_slice();
+        plan.scratch_offset = virtuals.size;
+        plan.workspace = virtuals
+            .size
+            .checked_add(scratch)
+            .filter(|size| *size <= isize::MAX as usize - ALIGNMENT)
+            .ok_or_else(|| {
+                format!("{scratch} bytes of scratch and {} of virtual tensors overflow", virtuals.size)
+            })?;
+        Ok(plan)
+    }
+
+    fn bind(&mut self, uid: i64) -> Slot {
+        let place = self.bound.iter().position(|bound| *bound == uid).unwrap_or_else(|| {
+            self.bound.push(uid);
+            self.bound.len() - 1
+        });
+        Slot::Bound { uid, place }
+    }
+
+    /// The uids that [`Plan::execute`] has to be given, in the order in which the graph uses them first.
+    pub fn bound(&self) -> &[i64] {
+        &self.bound
+    }
+
+    /// Bytes of workspace that [`Plan::execute`] needs, at any address.
+    pub fn workspace_size(&self) -> usize {
+        match self.workspace {
+            0 => 0,
+            // An address that is not aligned loses up to this much.
+            size => size + ALIGNMENT - 1,
+        }
+    }
+
+    /// Runs the graph and returns when all results are written. Allocates nothing and takes no lock, unless it fails.
+    ///
+    /// `buffers` bind tensors by uid in any order; other uids are ignored, and of two bindings of one uid it is not said which
+    /// counts. The error names the uid that is not bound, bound to null, or says that the workspace is null.
+    ///
+    /// # Safety
+    /// Every bound tensor's memory is valid for the tensor's extent in bytes and, where the graph writes it, for writes, and
+    /// `workspace` for [`Plan::workspace_size`] bytes, until the call returns. Memory that is written overlaps no other
+    /// tensor of the graph, but for running statistics of a batch normalization, whose new values may go where the old ones
+    /// are. No other thread writes what is read or touches what is written.
+    pub unsafe fn execute(
+        &self,
+        buffers: &[hipdnnPluginDeviceBuffer_t],
+        workspace: *mut u8,
+    ) -> Result<(), ExecuteError> {
+        // All is checked before the first step, so that a failure leaves every tensor as it was.
+        for (place, uid) in self.bound.iter().enumerate() {
+            find(buffers, *uid, place)?;
+        }
+        if workspace.is_null() && self.workspace > 0 {
+            return Err(ExecuteError(format!("workspace is null, expected {} bytes", self.workspace_size())));
+        }
+        let aligned = workspace.wrapping_add(workspace.addr().wrapping_neg() % ALIGNMENT);
+        let scratch = aligned.wrapping_add(self.scratch_offset);
+        let mut pointers = [std::ptr::null_mut(); MAX_TENSORS];
+        for step in &self.steps {
+            for (pointer, slot) in pointers.iter_mut().zip(&step.slots) {
+                *pointer = match *slot {
+                    Slot::Bound { uid, place } => find(buffers, uid, place)?,
+                    Slot::Workspace(offset) => aligned.wrapping_add(offset),
+                    // Only read through this pointer: a tensor with a value is never an output.
+                    Slot::Constant(place) => self.constants.as_ptr().wrapping_add(place).cast_mut().cast(),
+                };
+            }
+            let tensors = pointers.get(..step.slots.len()).unwrap_or_default();
+            // SAFETY: the tensors are in the order of the operation. The caller promises the bound memory and a workspace
+            // that, once aligned, has room for all virtual tensors and the largest scratch; live tensors do not overlap in it.
+            unsafe { step.kernel.run(tensors, scratch) };
+        }
+        Ok(())
+    }
+}
+
+/// The pointer bound to `uid`, tried first where it stands when the caller binds in the plan's order.
+fn find(buffers: &[hipdnnPluginDeviceBuffer_t], uid: i64, place: usize) -> Result<*mut u8, ExecuteError> {
+    let buffer = buffers
+        .get(place)
+        .filter(|buffer| buffer.uid == uid)
+        .or_else(|| buffers.iter().find(|buffer| buffer.uid == uid))
+        .ok_or_else(|| {
+            ExecuteError(format!(
+                "tensor {uid} is bound by none of the {} buffers, expected a pointer",
+                buffers.len()
+            ))
+        })?;
+    if buffer.ptr.is_null() {
+        return Err(ExecuteError(format!(
+            "tensor {uid} is bound to null, expected a pointer to its first element"
+        )));
+    }
+    Ok(buffer.ptr.cast())
+}
+
+#[derive(Default)]
+struct Constants {
+    uids: Vec<i64>,
+    words: Vec<u64>,
+}
+
+impl Constants {
+    /// The place of a tensor's value, as bytes of the tensor's type.
+    fn place(&mut self, tensor: &Tensor, value: &TensorValue) -> Result<usize, Refusal> {
+        if let Some(place) = self.uids.iter().position(|uid| *uid == tensor.uid) {
+            return Ok(place);
+        }
+        let mut word = 0_u64;
+        if let (TensorValue::Int64(value), hipdnn_plugin_sdk::graph::DataType::Int64) =
+            (value, tensor.data_type)
+        {
+            // Not every such number has a double.
+            word = value.cast_unsigned();
+        } else {
+            let refuse = |text: String| format!("tensor {} \"{}\": value: {text}", tensor.uid, tensor.name);
+            let number = value.as_f64().ok_or_else(|| refuse("is no number that can be read".to_owned()))?;
+            let element = Element::<f64>::of(tensor.data_type).map_err(refuse)?;
+            // SAFETY: no element is larger than the word.
+            unsafe { element.store((&raw mut word).cast(), 0, number) };
+        }
+        self.uids.push(tensor.uid);
+        self.words.push(word);
+        Ok(self.words.len() - 1)
+    }
+}
+
+struct Virtuals {
+    places: Vec<Place>,
+    size: usize,
+}
+
+/// A virtual tensor in the workspace, alive from the step that writes it to the last that reads it.
+struct Place {
+    uid: i64,
+    first: usize,
+    last: usize,
+    size: usize,
+    offset: usize,
+}
+
+/// Gives every virtual tensor a place that no other one uses while it lives. The largest choose first, each the lowest gap.
+fn place_virtuals(graph: &Graph) -> Result<Virtuals, Refusal> {
+    let mut places: Vec<Place> = Vec::new();
+    for (step, node) in graph.nodes.iter().enumerate() {
+        for uid in node.operation.outputs() {
+            if let Some(tensor) = graph.tensor(uid).filter(|tensor| tensor.is_virtual) {
+                let bytes = Layout::of(tensor)?.extent() * element_size(tensor.data_type)?;
+                let size = bytes.checked_next_multiple_of(ALIGNMENT).ok_or_else(|| too_large(uid))?;
+                places.push(Place { uid, first: step, last: step, size, offset: 0 });
+            }
+        }
+        for uid in node.operation.inputs() {
+            if let Some(place) = places.iter_mut().find(|place| place.uid == uid) {
+                place.last = step;
+            }
+        }
+    }
+    places.sort_by_key(|place| std::cmp::Reverse(place.size));
+    let mut placed: Vec<Place> = Vec::with_capacity(places.len());
+    let mut size = 0;
+    for mut place in places {
+        let mut neighbours: Vec<(usize, usize)> = placed
+            .iter()
+            .filter(|other| other.first <= place.last && place.first <= other.last)
+            .map(|other| (other.offset, other.offset + other.size))
+            .collect();
+        neighbours.sort_unstable();
+        for (begin, end) in neighbours {
+            if begin.saturating_sub(place.offset) >= place.size {
+                break;
+            }
+            place.offset = place.offset.max(end);
+        }
+        let end = place
+            .offset
+            .checked_add(place.size)
+            .filter(|end| *end <= isize::MAX as usize - ALIGNMENT)
+            .ok_or_else(|| too_large(place.uid))?;
+        size = size.max(end);
+        placed.push(place);
+    }
+    Ok(Virtuals { places: placed, size })
+}
+
+fn too_large(uid: i64) -> Refusal {
+    format!("virtual tensor {uid}: the workspace would be larger than the address space")
+}
+
+#[cfg(test)]
+mod tests;

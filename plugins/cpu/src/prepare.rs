@@ -1,0 +1,185 @@
+//! From a graph as it came to one that can be computed: types filled in, every node checked.
+
+use std::collections::HashMap;
+
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorValue};
+
+use crate::kernel::Refusal;
+use crate::layout::Layout;
+use crate::problem::batchnorm::Batchnorm;
+use crate::problem::convolution::Convolution;
+use crate::problem::named_tensors;
+use crate::problem::pointwise::Pointwise;
+
+/// Resolves a graph and checks that it makes sense.
+///
+/// In the result every tensor that a node uses and every node has its type, tensors with a value are not virtual, and the
+/// nodes stand in an order in which a tensor is written before it is read, and written once. Shapes agree, no extent
+/// overflows, and no output has two indices for one element. The refusal names the node, the argument, the value got and
+/// what was expected.
+pub fn prepare(graph: &Graph) -> Result<Graph, Refusal> {
+    if graph.nodes.is_empty() {
+        return Err("the graph has no nodes, expected at least one".to_owned());
+    }
+    if graph.is_override_shape_enabled {
+        return Err(
+            "is_override_shape_enabled is true, expected shapes that stay as they are planned".to_owned()
+        );
+    }
+    let mut graph = graph.clone();
+    fill_types(&mut graph);
+    let tensors = index(&graph)?;
+    let mut written = HashMap::new();
+    for (place, node) in graph.nodes.iter().enumerate() {
+        for uid in node.operation.outputs() {
+            if let Some(earlier) = written.insert(uid, place) {
+                return Err(in_node(
+                    place,
+                    node,
+                    format!("writes tensor {uid}, which node {earlier} writes already"),
+                ));
+            }
+        }
+    }
+    for (place, node) in graph.nodes.iter().enumerate() {
+        check_tensors(&graph, &tensors, &written, place, node)
+            .and_then(|()| check_shapes(&graph, &node.operation))
+            .map_err(|refusal| in_node(place, node, refusal))?;
+    }
+    Ok(graph)
+}
+
+/// Says of which node a refusal is.
+pub(crate) fn in_node(place: usize, node: &Node, refusal: Refusal) -> Refusal {
+    format!("node {place} \"{}\" ({}): {refusal}", node.name, node.operation.spec().name)
+}
+
+fn fill_types(graph: &mut Graph) {
+    for tensor in &mut graph.tensors {
+        if tensor.value.is_some() {
+            tensor.is_virtual = false;
+        }
+        if tensor.data_type == DataType::Unset {
+            // A value knows its own type; the type of the graph's tensors could cut it.
+            tensor.data_type = match &tensor.value {
+                Some(value) => value_type(value),
+                None if tensor.is_virtual => graph.intermediate_type,
+                None => graph.io_type,
+            };
+        }
+    }
+    for node in &mut graph.nodes {
+        if node.compute_type == DataType::Unset {
+            node.compute_type = match graph.compute_type {
+                DataType::Unset => DataType::Float,
+                given => given,
+            };
+        }
+        // Older writers say "no second operand" with the uid 0.
+        if let Operation::Pointwise(pointwise) = &mut node.operation
+            && pointwise.operation.operands() < 2
+            && pointwise.in_1 == Some(0)
+            && graph.tensors.iter().all(|tensor| tensor.uid != 0)
+        {
+            pointwise.in_1 = None;
+        }
+    }
+}
+
+fn value_type(value: &TensorValue) -> DataType {
+    match value {
+        TensorValue::Float32(_) => DataType::Float,
+        TensorValue::Float16(_) => DataType::Half,
+        TensorValue::BFloat16(_) => DataType::Bfloat16,
+        TensorValue::Float8(_) => DataType::Fp8E4m3,
+        TensorValue::Int32(_) => DataType::Int32,
+        TensorValue::Float64(_) => DataType::Double,
+        TensorValue::Int64(_) => DataType::Int64,
+        TensorValue::Bool(_) => DataType::Boolean,
+    }
+}
+
+fn index(graph: &Graph) -> Result<HashMap<i64, &Tensor>, Refusal> {
+    let mut tensors = HashMap::with_capacity(graph.tensors.len());
+    for tensor in &graph.tensors {
+        if tensors.insert(tensor.uid, tensor).is_some() {
+            return Err(format!("two tensors have the uid {}, expected each uid once", tensor.uid));
+        }
+    }
+    Ok(tensors)
+}
+
+fn check_tensors(
+    graph: &Graph,
+    tensors: &HashMap<i64, &Tensor>,
+    written: &HashMap<i64, usize>,
+    place: usize,
+    node: &Node,
+) -> Result<(), Refusal> {
+    let outputs = node.operation.outputs();
+    for (argument, uid) in named_tensors(&node.operation) {
+        let Some(tensor) = tensors.get(&uid) else {
+            return Err(format!("{argument}: no tensor of the graph has the uid {uid}"));
+        };
+        let refuse = |text: String| Err(format!("{argument}: tensor {uid} \"{}\": {text}", tensor.name));
+        if tensor.data_type == DataType::Unset {
+            let of_graph = if tensor.is_virtual { "intermediate" } else { "io" };
+            return refuse(format!("data type is unset and so is the graph's {of_graph} type"));
+        }
+        if tensor.ragged_offset_uid.is_some() {
+            return refuse("has ragged offsets, expected a dense tensor".to_owned());
+        }
+        let layout = match Layout::of(tensor) {
+            Ok(layout) => layout,
+            Err(refusal) => return refuse(refusal),
+        };
+        if let Some(value) = &tensor.value {
+            if layout.elements() != 1 {
+                return refuse(format!("has a value and dims {:?}, expected a single element", tensor.dims));
+            }
+            if matches!(value, TensorValue::Float8(_)) {
+                return refuse("has an 8-bit float as its value, expected a wider type".to_owned());
+            }
+        }
+        let written_by = written.get(&uid).copied();
+        if outputs.contains(&uid) {
+            if tensor.value.is_some() || tensor.is_runtime_pass_by_value {
+                return refuse("is written and passed by value, expected memory to write to".to_owned());
+            }
+            if !layout.is_injective() {
+                return refuse(format!(
+                    "dims {:?} with strides {:?} give some elements the same place, expected an output without overlap",
+                    tensor.dims, tensor.strides
+                ));
+            }
+        }
+        let read = node.operation.inputs().contains(&uid);
+        match written_by {
+            Some(writer) if read && writer >= place => {
+                let writer_name = graph.nodes.get(writer).map_or("", |node| node.name.as_str());
+                return refuse(format!(
+                    "is read here and written by node {writer} \"{writer_name}\", expected an earlier one"
+                ));
+            }
+            None if tensor.is_virtual => return refuse("is virtual and no node writes it".to_owned()),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_shapes(graph: &Graph, operation: &Operation) -> Result<(), Refusal> {
+    if let Some(convolution) = Convolution::of(graph, operation) {
+        convolution.map(|_| ())
+    } else if let Some(batchnorm) = Batchnorm::of(graph, operation) {
+        batchnorm.map(|_| ())
+    } else if let Some(pointwise) = Pointwise::of(graph, operation) {
+        pointwise.map(|_| ())
+    } else {
+        Err("operation is not one that this plugin computes (convolutions, batch normalization, pointwise)"
+            .to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests;

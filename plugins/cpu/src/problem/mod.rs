@@ -1,0 +1,72 @@
+//! What a node asks for: the numbers of its operation, with every shape checked against the others.
+
+pub mod batchnorm;
+pub mod convolution;
+pub mod pointwise;
+
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation};
+
+use crate::kernel::Refusal;
+use crate::layout::Layout;
+
+/// A tensor as a node sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Operand {
+    /// Its place among the pointers that a kernel gets.
+    pub slot: usize,
+    /// The type of its elements.
+    pub data_type: DataType,
+    /// Where its elements lie.
+    pub layout: Layout,
+}
+
+/// Finds the operands of one operation. A kernel's pointers come in the order of the operation's tensors, where absent
+/// optional ones leave no gap.
+pub(crate) struct Operands<'a> {
+    graph: &'a Graph,
+    slots: Vec<(&'static str, i64)>,
+}
+
+impl<'a> Operands<'a> {
+    pub(crate) fn new(graph: &'a Graph, operation: &Operation) -> Self {
+        Self { graph, slots: named_tensors(operation) }
+    }
+
+    /// The operand in the field `name`, if the field is set.
+    pub(crate) fn optional(&self, name: &str) -> Result<Option<Operand>, Refusal> {
+        let Some((slot, uid)) = self
+            .slots
+            .iter()
+            .enumerate()
+            .find(|(_, (field, _))| *field == name)
+            .map(|(i, (_, uid))| (i, *uid))
+        else {
+            return Ok(None);
+        };
+        let tensor = self
+            .graph
+            .tensor(uid)
+            .ok_or_else(|| format!("{name}: no tensor of the graph has the uid {uid}"))?;
+        let layout = Layout::of(tensor).map_err(|refusal| format!("{name}: {refusal}"))?;
+        Ok(Some(Operand { slot, data_type: tensor.data_type, layout }))
+    }
+
+    /// The operand in the field `name`.
+    pub(crate) fn required(&self, name: &str) -> Result<Operand, Refusal> {
+        self.optional(name)?.ok_or_else(|| format!("{name}: absent, expected a tensor"))
+    }
+}
+
+/// The tensors of an operation in the order of `Operation::tensors`, each with the name of its field.
+pub(crate) fn named_tensors(operation: &Operation) -> Vec<(&'static str, i64)> {
+    use hipdnn_plugin_sdk::graph::operation::Value;
+    let mut tensors = Vec::new();
+    for (field, value) in operation.spec().fields.iter().zip(operation.values()) {
+        match value {
+            Value::Uid(Some(uid)) => tensors.push((field.name, uid)),
+            Value::Uids(uids) => tensors.extend(uids.into_iter().map(|uid| (field.name, uid))),
+            _ => {}
+        }
+    }
+    tensors
+}
