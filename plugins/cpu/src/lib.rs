@@ -7,6 +7,7 @@ pub mod element;
 pub mod kernel;
 pub mod layout;
 pub mod plan;
+pub mod plugin;
 pub mod prepare;
 pub mod problem;
 pub mod reference;

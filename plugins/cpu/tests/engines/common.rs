@@ -1,0 +1,227 @@
+//! Graphs with memory, for tests: builds them, fills them, runs them and reads the results.
+
+use hipdnn_cpu_plugin::element::{Element, Real};
+use hipdnn_cpu_plugin::layout::{Layout, Walk};
+use hipdnn_cpu_plugin::plan::{Chooser, Plan};
+use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorValue};
+
+/// Bytes around every tensor that no kernel may touch.
+const GUARD: usize = 64;
+const PATTERN: u8 = 0xA5;
+
+/// Numbers that look random and are the same in every run with the same seed (SplitMix64).
+#[derive(Clone)]
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// An integer from `low` to `high`, both included.
+    pub fn int(&mut self, low: i64, high: i64) -> i64 {
+        low + (self.next() % (high - low + 1) as u64) as i64
+    }
+
+    /// A number from `low` to `high`.
+    pub fn real(&mut self, low: f64, high: f64) -> f64 {
+        low + (high - low) * ((self.next() >> 11) as f64 / (1_u64 << 53) as f64)
+    }
+
+    pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.int(0, choices.len() as i64 - 1) as usize]
+    }
+
+    pub fn chance(&mut self, percent: i64) -> bool {
+        self.int(1, 100) <= percent
+    }
+}
+
+/// A tensor and its memory.
+#[derive(Clone)]
+pub struct Memory {
+    pub tensor: Tensor,
+    layout: Layout,
+    bytes: Vec<u8>,
+    /// Bytes from the guard to the first element; odd ones make the tensor unaligned.
+    shift: usize,
+}
+
+impl Memory {
+    pub fn new(tensor: &Tensor, shift: usize) -> Self {
+        let layout = Layout::of(tensor).unwrap();
+        let bytes = layout.extent() * tensor.data_type.size().unwrap();
+        let bytes = vec![PATTERN; GUARD + shift + bytes + GUARD];
+        Self { tensor: tensor.clone(), layout, bytes, shift }
+    }
+
+    fn walk(&self) -> Walk<1> {
+        Walk::new(self.layout.dims(), [self.layout.strides()])
+    }
+
+    /// Writes every element, in the order of the indices.
+    pub fn fill(&mut self, mut value: impl FnMut() -> f64) {
+        let element = f64::element(self.tensor.data_type).unwrap();
+        let mut at = self.walk();
+        loop {
+            // SAFETY: the memory was made for the layout's extent.
+            unsafe { element.store(self.first(), at.offsets[0], value()) };
+            if !at.advance() {
+                break;
+            }
+        }
+    }
+
+    /// Every element, in the order of the indices.
+    pub fn values(&self) -> Vec<f64> {
+        let element: Element<f64> = f64::element(self.tensor.data_type).unwrap();
+        let mut values = Vec::with_capacity(self.layout.elements());
+        let mut at = self.walk();
+        let first = self.bytes[GUARD + self.shift..].as_ptr();
+        loop {
+            // SAFETY: the memory was made for the layout's extent.
+            values.push(unsafe { element.load(first, at.offsets[0]) });
+            if !at.advance() {
+                break values;
+            }
+        }
+    }
+
+    pub fn first(&mut self) -> *mut u8 {
+        self.bytes[GUARD + self.shift..].as_mut_ptr()
+    }
+
+    /// Panics where a byte that belongs to no element has changed.
+    pub fn check_untouched(&self) {
+        let size = self.tensor.data_type.size().unwrap();
+        let mut free = vec![true; self.bytes.len()];
+        let mut at = self.walk();
+        loop {
+            let begin = GUARD + self.shift + at.offsets[0] * size;
+            free[begin..begin + size].fill(false);
+            if !at.advance() {
+                break;
+            }
+        }
+        for (place, (byte, free)) in self.bytes.iter().zip(free).enumerate() {
+            let place = place as i64 - (GUARD + self.shift) as i64;
+            assert!(!free || *byte == PATTERN, "byte {place} of tensor {} was overwritten", self.tensor.uid);
+        }
+    }
+}
+
+/// A graph and the memory of its tensors that are not virtual and carry no value.
+#[derive(Clone)]
+pub struct Case {
+    pub graph: Graph,
+    pub memory: Vec<Memory>,
+}
+
+/// Strides of a tensor without gaps whose dimensions lie in the given order, outermost first.
+pub fn strides(dims: &[i64], order: &[usize]) -> Vec<i64> {
+    let mut strides = vec![0; dims.len()];
+    let mut step = 1;
+    for &axis in order.iter().rev() {
+        strides[axis] = step;
+        step *= dims[axis];
+    }
+    strides
+}
+
+pub fn packed(dims: &[i64]) -> Vec<i64> {
+    strides(dims, &(0..dims.len()).collect::<Vec<_>>())
+}
+
+/// The channel innermost: NHWC and its kin.
+pub fn channels_last(dims: &[i64]) -> Vec<i64> {
+    let mut order: Vec<usize> = (0..dims.len()).filter(|axis| *axis != 1).collect();
+    order.push(1);
+    strides(dims, &order)
+}
+
+impl Case {
+    pub fn new() -> Self {
+        Self { graph: Graph { compute_type: DataType::Float, ..Graph::default() }, memory: Vec::new() }
+    }
+
+    /// Adds a tensor with packed strides.
+    pub fn tensor(&mut self, data_type: DataType, dims: &[i64]) -> i64 {
+        self.tensor_with(data_type, dims, &packed(dims))
+    }
+
+    pub fn tensor_with(&mut self, data_type: DataType, dims: &[i64], strides: &[i64]) -> i64 {
+        let uid = self.graph.tensors.len() as i64 + 1;
+        let tensor = Tensor::new(uid, data_type, dims, strides);
+        self.memory.push(Memory::new(&tensor, 0));
+        self.graph.tensors.push(tensor);
+        uid
+    }
+
+    pub fn virtual_tensor(&mut self, data_type: DataType, dims: &[i64], strides: &[i64]) -> i64 {
+        let uid = self.graph.tensors.len() as i64 + 1;
+        let mut tensor = Tensor::new(uid, data_type, dims, strides);
+        tensor.is_virtual = true;
+        self.graph.tensors.push(tensor);
+        uid
+    }
+
+    /// Adds a scalar that the graph carries.
+    pub fn value(&mut self, data_type: DataType, value: TensorValue) -> i64 {
+        let uid = self.graph.tensors.len() as i64 + 1;
+        let mut tensor = Tensor::new(uid, data_type, &[1], &[1]);
+        tensor.value = Some(value);
+        self.graph.tensors.push(tensor);
+        uid
+    }
+
+    pub fn node(&mut self, operation: impl Into<Operation>) {
+        let name = format!("n{}", self.graph.nodes.len());
+        let node = Node { name, compute_type: DataType::Unset, operation: operation.into() };
+        self.graph.nodes.push(node);
+    }
+
+    pub fn memory(&mut self, uid: i64) -> &mut Memory {
+        self.memory.iter_mut().find(|memory| memory.tensor.uid == uid).unwrap()
+    }
+
+    pub fn fill(&mut self, uid: i64, values: &[f64]) {
+        let mut values = values.iter().copied();
+        self.memory(uid).fill(|| values.next().expect("as many values as elements"));
+        assert_eq!(values.next(), None, "as many values as elements");
+    }
+
+    pub fn values(&self, uid: i64) -> Vec<f64> {
+        self.memory.iter().find(|memory| memory.tensor.uid == uid).unwrap().values()
+    }
+
+    pub fn buffers(&mut self) -> Vec<hipdnnPluginDeviceBuffer_t> {
+        let of = |memory: &mut Memory| hipdnnPluginDeviceBuffer_t {
+            uid: memory.tensor.uid,
+            ptr: memory.first().cast(),
+        };
+        self.memory.iter_mut().map(of).collect()
+    }
+
+    /// Runs the graph with kernels from `choose` and checks that nothing outside the tensors was written.
+    pub fn run(&mut self, choose: Chooser) {
+        let plan = Plan::new(&self.graph, choose).unwrap_or_else(|refusal| panic!("{refusal}"));
+        self.execute(&plan);
+    }
+
+    pub fn execute(&mut self, plan: &Plan) {
+        let buffers = self.buffers();
+        let size = plan.workspace_size();
+        // An odd address, and a guard that shows writes beyond the end.
+        let mut workspace = vec![PATTERN; size + 2 * GUARD];
+        let base = if size == 0 { std::ptr::null_mut() } else { workspace[1..].as_mut_ptr() };
+        // SAFETY: every tensor has memory for its extent, and the workspace has the size that the plan asks for.
+        unsafe { plan.execute(&buffers, base) }.unwrap_or_else(|error| panic!("{error}"));
+        assert!(workspace[1 + size..].iter().all(|byte| *byte == PATTERN), "the workspace was overrun");
+        self.memory.iter().for_each(Memory::check_untouched);
+    }
+}
