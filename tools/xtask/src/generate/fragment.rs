@@ -77,6 +77,15 @@ pub fn plugin_functions(source: &Path) -> Result<String, Failure> {
     run(config, &[source])
 }
 
+/// Declares a function as deprecated.
+pub fn deprecate(text: &mut String, function: &str) {
+    const EXPORT: &str = "HIPDNN_BACKEND_EXPORT";
+    let declaration = text.find(&format!(" {function}(")).and_then(|at| text.get(..at)?.rfind(EXPORT));
+    if let Some(start) = declaration {
+        text.replace_range(start..start + EXPORT.len(), "HIPDNN_BACKEND_DEPRECATED_EXPORT");
+    }
+}
+
 /// Adds a further name below an enumerator.
 pub fn add_alias(text: &mut String, alias: &Alias) -> Result<(), Failure> {
     insert_alias(text, alias.name, alias.of)
@@ -131,6 +140,18 @@ mod tests {
         add_prefix_aliases(&mut text, "A_", "A_MODE_").unwrap();
         assert!(text.contains("A_MODE_ONE = A_ONE,") && text.contains("A_MODE_TWO = A_TWO,"), "{text}");
         assert!(!text.contains("MODE_MODE"), "{text}");
+    }
+
+    #[test]
+    fn only_the_function_named_is_deprecated() {
+        let mut text =
+            "HIPDNN_BACKEND_EXPORT int a(void);\n\nHIPDNN_BACKEND_EXPORT\nint b(void);\n".to_owned();
+        deprecate(&mut text, "b");
+        assert_eq!(
+            text,
+            "HIPDNN_BACKEND_EXPORT int a(void);\n\nHIPDNN_BACKEND_DEPRECATED_EXPORT\nint b(void);\n"
+        );
+        deprecate(&mut text, "c");
     }
 
     #[test]

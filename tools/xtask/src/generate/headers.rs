@@ -220,3 +220,10 @@ pub const INCLUDED_BY_BACKEND: &[&str] = &[
     "HipdnnResampleMode.h",
     "HipdnnStatus.h",
 ];
+
+/// The files of `src/c_api` in the order of the header. Others follow by name.
+pub const SECTIONS: &[&str] =
+    &["handle.rs", "descriptor.rs", "graph.rs", "plugin_paths.rs", "logging.rs", "error.rs", "version.rs"];
+
+/// Functions that callers are warned away from. They stay in the library.
+pub const DEPRECATED: &[&str] = &["hipdnnGetVersion_ext"];

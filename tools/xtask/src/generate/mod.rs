@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Failure;
 use crate::workspace::Workspace;
-use headers::{HEADERS, Header, INCLUDED_BY_BACKEND};
+use headers::{DEPRECATED, HEADERS, Header, INCLUDED_BY_BACKEND, SECTIONS};
 
 /// A file as it ought to be.
 struct Output {
@@ -146,7 +146,11 @@ fn backend_header(workspace: &Workspace) -> Result<String, Failure> {
     }
     let sources = sections(&api)?;
     let sources: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
-    parts.push(fragment::functions(&sources)?);
+    let mut functions = fragment::functions(&sources)?;
+    for name in DEPRECATED {
+        fragment::deprecate(&mut functions, name);
+    }
+    parts.push(functions);
     let body: Vec<&str> = parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty()).collect();
 
     let mut preamble = "#include <stddef.h>\n#include <stdint.h>\n\n".to_owned();
@@ -157,19 +161,23 @@ fn backend_header(workspace: &Workspace) -> Result<String, Failure> {
     Ok(file("hipdnn_backend.h", &doc, "src/c_api", &preamble, &body.join("\n\n")))
 }
 
-/// The files of the C interface, in the order that `mod.rs` declares them: the order of the header.
+/// The files of the C interface, in the order of the header.
 fn sections(api: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let index = api.join("mod.rs");
-    if !index.exists() {
-        return Ok(Vec::new());
+    let mut found = Vec::new();
+    if api.exists() {
+        for entry in fs::read_dir(api)? {
+            let path = entry?.path();
+            // cbindgen would follow the module declarations of the index and see every file twice.
+            if path.extension().is_some_and(|e| e == "rs") && !path.ends_with("mod.rs") {
+                found.push(path);
+            }
+        }
     }
-    Ok(fs::read_to_string(&index)?
-        .lines()
-        .filter_map(|line| line.strip_prefix("pub mod ").or_else(|| line.strip_prefix("mod ")))
-        .filter_map(|line| line.strip_suffix(';'))
-        .map(|name| api.join(name).with_extension("rs"))
-        .filter(|path| path.exists())
-        .collect())
+    found.sort_by_cached_key(|path| {
+        let name = path.file_name().unwrap_or_default().to_owned();
+        (SECTIONS.iter().position(|section| name == *section).unwrap_or(SECTIONS.len()), name)
+    });
+    Ok(found)
 }
 
 fn version_header(version: &str) -> String {
