@@ -1,3 +1,18 @@
 //! hipDNN's backend C ABI in Rust.
+//!
+//! Programs use the C functions in [`c_api`] through the headers in `include/`. Inside, what a caller configures in
+//! [`descriptor`]s becomes a [`graph`], which the plugins of a [`handle`]'s session are asked to run.
+//!
+//! This crate is built as the shared library; as a Rust library it serves tests and benchmarks only.
 
+pub mod c_api;
+pub mod descriptor;
 pub mod ffi;
+pub mod graph;
+pub mod handle;
+pub mod last_error;
+pub mod log;
+pub mod object;
+pub mod plugin;
+pub mod selection;
+pub mod status;

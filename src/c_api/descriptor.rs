@@ -1,0 +1,207 @@
+//! Descriptors: made, set up by attributes, finalized, read, executed, destroyed.
+
+use std::ffi::c_void;
+
+use super::guard::{guard, require};
+use crate::descriptor::attribute::{Incoming, Outgoing};
+use crate::descriptor::{DESCRIPTORS, Descriptor};
+use crate::ffi::{hipdnnBackendDescriptor_t, hipdnnHandle_t, raw};
+use crate::handle::Handle;
+
+/// Makes an open descriptor. No handle is needed.
+///
+/// @param[in] descriptorType What to make.
+/// @param[out] descriptor Where the descriptor goes. The caller ends it with hipdnnBackendDestroyDescriptor.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` is null;
+///     HIPDNN_STATUS_NOT_SUPPORTED when descriptors of this type cannot be made.
+///
+/// # Safety
+/// `descriptor` is null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipdnnBackendCreateDescriptor(
+    descriptorType: raw::hipdnnBackendDescriptorType_t,
+    descriptor: *mut hipdnnBackendDescriptor_t,
+) -> raw::hipdnnStatus_t {
+    let describe = || format!("descriptorType={descriptorType}, descriptor={descriptor:p}");
+    guard("hipdnnBackendCreateDescriptor", describe, || {
+        require!(descriptor);
+        let created = Descriptor::create(descriptorType)?.enter()?;
+        // SAFETY: the pointer is writable.
+        unsafe { descriptor.write_unaligned(std::ptr::with_exposed_provenance_mut(created)) };
+        Ok(())
+    })
+}
+
+/// Ends a descriptor. What other descriptors share of it lives on with them, so the order of destruction is free.
+///
+/// @param[in] descriptor The descriptor.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` is null;
+///     HIPDNN_STATUS_BAD_PARAM when it is not a live descriptor.
+///
+/// # Safety
+/// Any value may be passed: what is no live descriptor is refused.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipdnnBackendDestroyDescriptor(
+    descriptor: hipdnnBackendDescriptor_t,
+) -> raw::hipdnnStatus_t {
+    guard(
+        "hipdnnBackendDestroyDescriptor",
+        || format!("descriptor={descriptor:p}"),
+        || {
+            require!(descriptor);
+            DESCRIPTORS.remove(descriptor.addr())
+        },
+    )
+}
+
+/// Runs a plan on the memory in a variant pack, with the plugins of a handle. Returns when the work is issued; on a GPU it
+/// may run on after that, in the order of the handle's stream. Several threads may execute one plan at a time.
+///
+/// @param[in] handle The handle whose plugin handles and stream are used.
+/// @param[in] executionPlan A finalized execution plan.
+/// @param[in] variantPack A finalized variant pack with memory for the graph's tensors and the plan's workspace.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when an argument is null;
+///     HIPDNN_STATUS_BAD_PARAM when an argument is not live, of the wrong kind or not finalized, when a data pointer is not
+///     aligned as its tensor promised, or when the handle has other plugins loaded than those that made the plan;
+///     HIPDNN_STATUS_PLUGIN_ERROR when the plugin fails.
+///
+/// # Safety
+/// The memory in the variant pack is what the graph's tensors say, and the workspace as large as the plan asks for.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipdnnBackendExecute(
+    handle: hipdnnHandle_t,
+    executionPlan: hipdnnBackendDescriptor_t,
+    variantPack: hipdnnBackendDescriptor_t,
+) -> raw::hipdnnStatus_t {
+    let describe =
+        || format!("handle={handle:p}, executionPlan={executionPlan:p}, variantPack={variantPack:p}");
+    guard("hipdnnBackendExecute", describe, || {
+        require!(handle);
+        require!(executionPlan);
+        require!(variantPack);
+        let handle = Handle::pin(handle.addr())?;
+        let plan = Descriptor::pin(executionPlan.addr())?;
+        let pack = Descriptor::pin(variantPack.addr())?;
+        plan.check_plan()?;
+        pack.check_variant_pack()?;
+        plan.plan()?.execute(handle.session(), pack.variant_pack()?)
+    })
+}
+
+/// Checks a descriptor and freezes it. A failure leaves it open and unchanged. Graphs and variant packs may be finalized
+/// again, which does nothing.
+///
+/// @param[in] descriptor The descriptor.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` is null;
+///     HIPDNN_STATUS_BAD_PARAM when it is not a live descriptor, is finalized already, or misses an attribute;
+///     HIPDNN_STATUS_PLUGIN_ERROR when a plugin fails;
+///     HIPDNN_STATUS_INTERNAL_ERROR when a plugin succeeds and gives nothing of use.
+///
+/// # Safety
+/// Any value may be passed: what is no live descriptor is refused.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipdnnBackendFinalize(descriptor: hipdnnBackendDescriptor_t) -> raw::hipdnnStatus_t {
+    guard(
+        "hipdnnBackendFinalize",
+        || format!("descriptor={descriptor:p}"),
+        || {
+            require!(descriptor);
+            Descriptor::pin(descriptor.addr())?.finalize()
+        },
+    )
+}
+
+/// Gives an attribute of a finalized descriptor. Descriptors that are given are new, and the caller's to destroy; only
+/// HIPDNN_ATTR_ENGINEHEUR_RESULTS fills engine configurations that the caller made.
+///
+/// @param[in] descriptor The descriptor.
+/// @param[in] attributeName The attribute.
+/// @param[in] attributeType The type of the elements, which must be the attribute's.
+/// @param[in] requestedElementCount How many elements `arrayOfElements` has room for.
+/// @param[out] elementCount How many elements there are when none is requested or `arrayOfElements` is null, else how many
+///     were written. May be null where one value is read.
+/// @param[out] arrayOfElements Where the elements go.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when a pointer that is needed is null;
+///     HIPDNN_STATUS_NOT_INITIALIZED when the descriptor is not finalized, HIPDNN_STATUS_BAD_PARAM_NOT_FINALIZED when that
+///     is an engine heuristic;
+///     HIPDNN_STATUS_NOT_SUPPORTED when the descriptor has no such attribute to read;
+///     HIPDNN_STATUS_BAD_PARAM when the type or the count is not the attribute's.
+///
+/// # Safety
+/// `arrayOfElements` is null or has room for `requestedElementCount` elements of the type; `elementCount` is null or
+/// writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipdnnBackendGetAttribute(
+    descriptor: hipdnnBackendDescriptor_t,
+    attributeName: raw::hipdnnBackendAttributeName_t,
+    attributeType: raw::hipdnnBackendAttributeType_t,
+    requestedElementCount: i64,
+    elementCount: *mut i64,
+    arrayOfElements: *mut c_void,
+) -> raw::hipdnnStatus_t {
+    let describe = || {
+        format!(
+            "descriptor={descriptor:p}, attributeName={attributeName}, attributeType={attributeType}, \
+             requestedElementCount={requestedElementCount}, elementCount={elementCount:p}, \
+             arrayOfElements={arrayOfElements:p}"
+        )
+    };
+    guard("hipdnnBackendGetAttribute", describe, || {
+        require!(descriptor);
+        // SAFETY: the caller vouches for the array and the count.
+        let outgoing = unsafe {
+            Outgoing::new(attributeName, attributeType, requestedElementCount, elementCount, arrayOfElements)
+        };
+        Descriptor::pin(descriptor.addr())?.get(&outgoing)
+    })
+}
+
+/// Sets an attribute of an open descriptor. Values are copied; what is needed of descriptors is shared, so they may be
+/// destroyed afterwards. Setting again replaces, but HIPDNN_ATTR_OPERATIONGRAPH_OPS appends.
+///
+/// @param[in] descriptor The descriptor.
+/// @param[in] attributeName The attribute.
+/// @param[in] attributeType The type of the elements, which must be the attribute's.
+/// @param[in] elementCount How many elements there are.
+/// @param[in] arrayOfElements The elements.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor`, `arrayOfElements` or a descriptor in it is null;
+///     HIPDNN_STATUS_NOT_INITIALIZED when the descriptor is finalized;
+///     HIPDNN_STATUS_NOT_SUPPORTED when the descriptor has no such attribute to set, or not with this value;
+///     HIPDNN_STATUS_BAD_PARAM when type, count or value is not the attribute's;
+///     HIPDNN_STATUS_BAD_PARAM_NOT_FINALIZED when a descriptor in the array is not finalized.
+///
+/// # Safety
+/// `arrayOfElements` is null or holds `elementCount` elements of the type.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipdnnBackendSetAttribute(
+    descriptor: hipdnnBackendDescriptor_t,
+    attributeName: raw::hipdnnBackendAttributeName_t,
+    attributeType: raw::hipdnnBackendAttributeType_t,
+    elementCount: i64,
+    arrayOfElements: *const c_void,
+) -> raw::hipdnnStatus_t {
+    let describe = || {
+        format!(
+            "descriptor={descriptor:p}, attributeName={attributeName}, attributeType={attributeType}, \
+             elementCount={elementCount}, arrayOfElements={arrayOfElements:p}"
+        )
+    };
+    guard("hipdnnBackendSetAttribute", describe, || {
+        require!(descriptor);
+        // SAFETY: the caller vouches for the array.
+        let incoming = unsafe { Incoming::new(attributeName, attributeType, elementCount, arrayOfElements) };
+        Descriptor::pin(descriptor.addr())?.set(&incoming)
+    })
+}

@@ -1,0 +1,56 @@
+//! What every function of the C interface goes through.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::ffi::{CEnum, raw};
+use crate::status::{Error, Result, Status};
+use crate::{last_error, log};
+
+const SUCCESS: raw::hipdnnStatus_t = Status::HIPDNN_STATUS_SUCCESS as raw::hipdnnStatus_t;
+
+/// Runs the body of the C function `name`. A failure or a panic becomes a status, and its text this thread's last error.
+/// `describe` gives the arguments for the log.
+#[inline]
+pub fn guard(
+    name: &'static str,
+    describe: impl FnOnce() -> String,
+    body: impl FnOnce() -> Result<()>,
+) -> raw::hipdnnStatus_t {
+    log::info(|| format!("API called: [{name}] {}", describe()));
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => {
+            log::info(|| format!("API success: [{name}]"));
+            SUCCESS
+        }
+        Ok(Err(error)) => fail(name, &error),
+        Err(panic) => fail(name, &panicked(&*panic)),
+    }
+}
+
+#[cold]
+fn fail(name: &'static str, error: &Error) -> raw::hipdnnStatus_t {
+    last_error::set(&error.message);
+    log::error(|| {
+        format!("Error occurred in [{name}] status:{} message:{}", error.status.name(), error.message)
+    });
+    error.status.raw()
+}
+
+/// A panic is a defect of this library; its message says where to look.
+fn panicked(panic: &(dyn Any + Send)) -> Error {
+    let text =
+        panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    Error::internal(format!("internal defect: {}", text.unwrap_or("a panic without a message")))
+}
+
+/// Fails when a pointer that a function writes to or reads from is null.
+macro_rules! require {
+    ($pointer:ident) => {
+        if $pointer.is_null() {
+            return Err($crate::status::Error::null_pointer(concat!(stringify!($pointer), " is null")));
+        }
+    };
+}
+
+pub(super) use require;

@@ -1,0 +1,116 @@
+//! Handles: a stream, and the plugins that answer for it.
+
+use super::guard::{guard, require};
+use crate::ffi::{hipStream_t, hipdnnHandle_t, raw};
+use crate::handle::Handle;
+
+/// Makes a handle. The first one loads the engine plugins; one that cannot be loaded is skipped, and the last error
+/// string names it although the call succeeds. No device is needed.
+///
+/// @param[out] handle Where the new handle goes. The caller ends it with hipdnnDestroy.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` is null;
+///     HIPDNN_STATUS_NOT_SUPPORTED when called while a plugin is being loaded;
+///     HIPDNN_STATUS_INTERNAL_ERROR when the library's own folder cannot be determined.
+///
+/// May be called from any thread.
+///
+/// # Safety
+/// `handle` is null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipdnnCreate(handle: *mut hipdnnHandle_t) -> raw::hipdnnStatus_t {
+    guard(
+        "hipdnnCreate",
+        || format!("handle={handle:p}"),
+        || {
+            require!(handle);
+            let created = Handle::create()?;
+            // SAFETY: the pointer is writable.
+            unsafe { handle.write_unaligned(std::ptr::with_exposed_provenance_mut(created)) };
+            Ok(())
+        },
+    )
+}
+
+/// Ends a handle. Plugins keep what engines, configurations and plans made with it still need until those are
+/// destroyed. Does not wait for work on the stream.
+///
+/// @param[in] handle The handle.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` is null;
+///     HIPDNN_STATUS_BAD_PARAM when it is not a live handle.
+///
+/// # Safety
+/// Any value may be passed: what is no live handle is refused.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipdnnDestroy(handle: hipdnnHandle_t) -> raw::hipdnnStatus_t {
+    guard(
+        "hipdnnDestroy",
+        || format!("handle={handle:p}"),
+        || {
+            require!(handle);
+            Handle::destroy(handle.addr())
+        },
+    )
+}
+
+/// Sets the HIP stream that plugins issue work to. When a plugin refuses it, the old stream stays for all.
+///
+/// @param[in] handle The handle.
+/// @param[in] streamId The stream, null for the default stream. It must outlive its use; plans need not be made again.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` is null;
+///     HIPDNN_STATUS_BAD_PARAM when it is not a live handle;
+///     HIPDNN_STATUS_PLUGIN_ERROR when a plugin refuses the stream.
+///
+/// # Safety
+/// `streamId` is null or a live stream.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipdnnSetStream(
+    handle: hipdnnHandle_t,
+    streamId: hipStream_t,
+) -> raw::hipdnnStatus_t {
+    guard(
+        "hipdnnSetStream",
+        || format!("handle={handle:p}, streamId={streamId:p}"),
+        || {
+            require!(handle);
+            let handle = Handle::pin(handle.addr())?;
+            // SAFETY: the caller vouches for the stream.
+            unsafe { handle.session().set_stream(streamId.cast()) }
+        },
+    )
+}
+
+/// Gives the stream of the last hipdnnSetStream that succeeded.
+///
+/// @param[in] handle The handle.
+/// @param[out] streamId Where the stream goes; null on a new handle.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or `streamId` is null;
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle.
+///
+/// # Safety
+/// `streamId` is null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipdnnGetStream(
+    handle: hipdnnHandle_t,
+    streamId: *mut hipStream_t,
+) -> raw::hipdnnStatus_t {
+    guard(
+        "hipdnnGetStream",
+        || format!("handle={handle:p}, streamId={streamId:p}"),
+        || {
+            require!(handle);
+            require!(streamId);
+            let stream = Handle::pin(handle.addr())?.session().stream();
+            // SAFETY: the pointer is writable.
+            unsafe { streamId.write_unaligned(stream.cast()) };
+            Ok(())
+        },
+    )
+}

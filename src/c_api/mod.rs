@@ -1,0 +1,23 @@
+//! The functions of the C interface: check the inputs, make one safe call, write the outputs.
+//!
+//! Whatever fails inside becomes a status here, and a text that `hipdnnGetLastErrorString` gives. Outputs are written last and
+//! only on success.
+
+#![expect(non_snake_case, reason = "parameters have the names that the header gives them")]
+
+mod descriptor;
+mod error;
+mod graph;
+mod guard;
+mod handle;
+mod logging;
+mod plugin_paths;
+mod version;
+
+pub use descriptor::*;
+pub use error::*;
+pub use graph::*;
+pub use handle::*;
+pub use logging::*;
+pub use plugin_paths::*;
+pub use version::*;

@@ -1,0 +1,162 @@
+//! ENGINE: one engine of one plugin, for one graph.
+
+use std::ffi::c_int;
+use std::ptr;
+use std::sync::Arc;
+
+use hipdnn_plugin_sdk::ffi::hipdnnPluginConstData_t as ConstData;
+use hipdnn_plugin_sdk::wire::{self, EngineDetails};
+
+use super::attribute::{Incoming, Outgoing, unknown};
+use super::heuristic::session_of;
+use super::{Descriptor, Draft, Lifecycle};
+use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
+use crate::graph::FrozenGraph;
+use crate::log;
+use crate::plugin::{EngineRef, Session, ask, check};
+use crate::status::{Error, Result};
+
+const KIND: &str = "engine";
+
+const OPERATION_GRAPH: c_int = Name::HIPDNN_ATTR_ENGINE_OPERATION_GRAPH as c_int;
+const GLOBAL_INDEX: c_int = Name::HIPDNN_ATTR_ENGINE_GLOBAL_INDEX as c_int;
+const NAME: c_int = Name::HIPDNN_ATTR_ENGINE_NAME_EXT as c_int;
+
+/// Callers compare this text, so it never changes.
+const NOT_AN_ENGINE: &str =
+    "EngineDescriptor::finalize() failed: Engine id is not in a valid range of engine IDs";
+
+/// An engine that is being set up.
+#[derive(Default)]
+pub struct EngineDraft {
+    graph: Option<Arc<FrozenGraph>>,
+    id: Option<i64>,
+}
+
+/// A finalized engine.
+pub struct FrozenEngine {
+    /// The plugins as the graph's handle had them.
+    pub session: Arc<Session>,
+    /// The graph.
+    pub graph: Arc<FrozenGraph>,
+    /// The engine among the session's.
+    pub engine: EngineRef,
+    /// The engine's id.
+    pub id: i64,
+}
+
+impl FrozenEngine {
+    /// An engine that was found to apply to the graph. Its details are fetched, and must be in order.
+    pub fn new(session: Arc<Session>, graph: Arc<FrozenGraph>, engine: EngineRef) -> Result<Self> {
+        let id = session.engine(engine)?.id;
+        fetch_details(&session, &graph, engine, id)?;
+        Ok(Self { session, graph, engine, id })
+    }
+}
+
+impl Draft for EngineDraft {
+    type Frozen = Arc<FrozenEngine>;
+
+    fn name(&self) -> &'static str {
+        KIND
+    }
+
+    fn set(&mut self, incoming: &Incoming) -> Result<()> {
+        match incoming.name() {
+            OPERATION_GRAPH => self.graph = Some(incoming.descriptor(Descriptor::graph)?),
+            GLOBAL_INDEX => self.id = Some(incoming.one(Type::HIPDNN_TYPE_INT64)?),
+            other => return Err(unknown(KIND, other, "set")),
+        }
+        Ok(())
+    }
+
+    fn finalize(&mut self) -> Result<Self::Frozen> {
+        let graph = self
+            .graph
+            .as_ref()
+            .ok_or_else(|| Error::bad_param("HIPDNN_ATTR_ENGINE_OPERATION_GRAPH of the engine is not set"))?;
+        let id = self
+            .id
+            .ok_or_else(|| Error::bad_param("HIPDNN_ATTR_ENGINE_GLOBAL_INDEX of the engine is not set"))?;
+        let session = session_of(graph)?;
+        let engine = find(&session, id).ok_or_else(|| Error::bad_param(NOT_AN_ENGINE))?;
+        let mut said = String::new();
+        if !log::capture(&mut said, || ask::is_applicable(&session, engine, graph))? {
+            log::warn(|| format!("engine {id} does not run this graph: {}", said.trim_end()));
+            return Err(Error::bad_param(NOT_AN_ENGINE));
+        }
+        FrozenEngine::new(session, Arc::clone(graph), engine).map(Arc::new)
+    }
+
+    fn get(frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
+        match outgoing.name() {
+            OPERATION_GRAPH => {
+                outgoing.exactly_one_descriptor(|| Descriptor::of_graph(Arc::clone(&frozen.graph)))
+            }
+            GLOBAL_INDEX => outgoing.exactly_one(Type::HIPDNN_TYPE_INT64, frozen.id),
+            NAME => outgoing.text(&frozen.session.engine(frozen.engine)?.display_name()),
+            other => Err(unknown(KIND, other, "read")),
+        }
+    }
+}
+
+impl Descriptor {
+    /// A finalized engine descriptor that shares an engine.
+    pub(super) fn of_engine(engine: Arc<FrozenEngine>) -> Self {
+        Self::Engine(Lifecycle::finalized(EngineDraft::default(), engine))
+    }
+}
+
+fn find(session: &Session, id: i64) -> Option<EngineRef> {
+    session.opened().find_map(|(plugin, loaded, _)| {
+        let engine = loaded.engines.iter().position(|engine| engine.id == id)?;
+        Some(EngineRef { plugin, engine })
+    })
+}
+
+/// Asks the plugin for an engine's details and gives them back to it, whatever they are.
+fn fetch_details(
+    session: &Session,
+    graph: &FrozenGraph,
+    engine: EngineRef,
+    id: i64,
+) -> Result<EngineDetails> {
+    let plugin = session.plugin(engine.plugin)?;
+    let handle = session.plugin_handle(engine.plugin)?;
+    let bytes = graph.bytes(plugin.layout)?;
+    let graph = ConstData { ptr: bytes.as_ptr().cast(), size: bytes.len() };
+    let mut data = ConstData { ptr: ptr::null(), size: 0 };
+    // SAFETY: the handle is the plugin's own and the bytes outlive the call, which writes one struct.
+    let status = unsafe { (plugin.api.get_engine_details)(handle, id, &raw const graph, &raw mut data) };
+    check(&plugin.api, "get engine details", status)?;
+    if data.ptr.is_null() {
+        return Err(Error::plugin(format!("plugin {} gave null details for engine {id}", plugin.name)));
+    }
+    let details = if data.size == 0 {
+        Err(Error::plugin(format!("plugin {} gave empty details for engine {id}", plugin.name)))
+    } else {
+        // SAFETY: the plugin vouches for the bytes until they are given back below.
+        let bytes = unsafe { std::slice::from_raw_parts(data.ptr.cast::<u8>(), data.size) };
+        wire::read_engine_details(bytes).map_err(|error| {
+            Error::bad_param(format!(
+                "plugin {} gave details for engine {id} that cannot be read: {error}",
+                plugin.name
+            ))
+        })
+    };
+    // SAFETY: the details are the plugin's own and nothing refers to them any more.
+    let status = unsafe { (plugin.api.destroy_engine_details)(handle, &raw mut data) };
+    if status != 0 {
+        log::error(|| plugin.api.failure("destroy engine details", status));
+    }
+    let details = details?;
+    if details.engine_id != id {
+        log::warn(|| {
+            format!(
+                "plugin {} gave details of engine {} when asked for engine {id}",
+                plugin.name, details.engine_id
+            )
+        });
+    }
+    Ok(details)
+}

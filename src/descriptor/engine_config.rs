@@ -1,0 +1,121 @@
+//! ENGINECFG: an engine as it is to be used.
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use hipdnn_plugin_sdk::ffi::hipdnnPluginConstData_t as ConstData;
+
+use super::attribute::{Incoming, Outgoing, unknown};
+use super::engine::FrozenEngine;
+use super::{Descriptor, Draft, Lifecycle};
+use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
+use crate::plugin::check;
+use crate::status::{Error, Result};
+
+const KIND: &str = "engine configuration";
+
+const ENGINE: c_int = Name::HIPDNN_ATTR_ENGINECFG_ENGINE as c_int;
+const WORKSPACE_SIZE: c_int = Name::HIPDNN_ATTR_ENGINECFG_WORKSPACE_SIZE as c_int;
+
+/// A configuration that is being set up.
+#[derive(Default)]
+pub struct ConfigDraft {
+    engine: Option<Arc<FrozenEngine>>,
+}
+
+/// A finalized configuration.
+pub struct FrozenConfig {
+    /// The engine.
+    pub engine: Arc<FrozenEngine>,
+    /// The configuration as plugins read it.
+    pub bytes: Arc<[u8]>,
+    /// Bytes of workspace that the plugin expects to need.
+    pub workspace_size: i64,
+}
+
+impl Draft for ConfigDraft {
+    type Frozen = Arc<FrozenConfig>;
+
+    fn name(&self) -> &'static str {
+        KIND
+    }
+
+    fn set(&mut self, incoming: &Incoming) -> Result<()> {
+        match incoming.name() {
+            ENGINE => self.engine = Some(incoming.descriptor(Descriptor::engine)?),
+            other => return Err(unknown(KIND, other, "set")),
+        }
+        Ok(())
+    }
+
+    fn finalize(&mut self) -> Result<Self::Frozen> {
+        let engine = self.engine.as_ref().ok_or_else(|| {
+            Error::bad_param("HIPDNN_ATTR_ENGINECFG_ENGINE of the engine configuration is not set")
+        })?;
+        let session = &engine.session;
+        let plugin = session.plugin(engine.engine.plugin)?;
+        let handle = session.plugin_handle(engine.engine.plugin)?;
+        let config = Arc::clone(&session.engine(engine.engine)?.plain_config);
+        let graph = engine.graph.bytes(plugin.layout)?;
+        let graph = ConstData { ptr: graph.as_ptr().cast(), size: graph.len() };
+        let data = ConstData { ptr: config.as_ptr().cast(), size: config.len() };
+        let mut size = 0;
+        // SAFETY: the handle is the plugin's own and the bytes outlive the call, which writes one number.
+        let status = unsafe {
+            (plugin.api.get_workspace_size)(handle, &raw const data, &raw const graph, &raw mut size)
+        };
+        check(&plugin.api, "get workspace size", status)?;
+        let workspace_size = workspace_size(size)?;
+        Ok(Arc::new(FrozenConfig { engine: Arc::clone(engine), bytes: config, workspace_size }))
+    }
+
+    fn get(frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
+        match outgoing.name() {
+            ENGINE => outgoing.exactly_one_descriptor(|| Descriptor::of_engine(Arc::clone(&frozen.engine))),
+            WORKSPACE_SIZE => outgoing.exactly_one(Type::HIPDNN_TYPE_INT64, frozen.workspace_size),
+            other => Err(unknown(KIND, other, "read")),
+        }
+    }
+}
+
+/// A plugin's workspace size as the C API reports it.
+pub(super) fn workspace_size(size: usize) -> Result<i64> {
+    i64::try_from(size).map_err(|_| {
+        Error::internal(format!(
+            "the plugin asks for {size} bytes of workspace, more than the interface can report"
+        ))
+    })
+}
+
+impl Descriptor {
+    /// A finalized configuration descriptor that shares a configuration.
+    pub(super) fn of_engine_config(config: Arc<FrozenConfig>) -> Self {
+        Self::EngineConfig(Lifecycle::finalized(ConfigDraft::default(), config))
+    }
+
+    fn open_engine_config(&self) -> Result<&Lifecycle<ConfigDraft>> {
+        match self {
+            Self::EngineConfig(lifecycle) => Ok(lifecycle),
+            other => Err(other.wrong_kind(KIND)),
+        }
+    }
+
+    /// Fails unless this is an engine configuration that can still be changed.
+    pub(super) fn check_open_engine_config(&self) -> Result<()> {
+        match self.open_engine_config()?.frozen() {
+            None => Ok(()),
+            Some(_) => {
+                Err(Error::not_initialized("the engine configuration is finalized and cannot be changed"))
+            }
+        }
+    }
+
+    /// Sets the engine of an open engine configuration.
+    pub(super) fn set_engine(&self, engine: Arc<FrozenEngine>) -> Result<()> {
+        let lifecycle = self.open_engine_config()?;
+        let mut draft = lifecycle.draft.lock();
+        self.check_open_engine_config()?;
+        draft.engine = Some(engine);
+        Ok(())
+    }
+}

@@ -1,0 +1,283 @@
+//! OPERATIONGRAPH: what is to be computed, from operation descriptors or from bytes.
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Tensor};
+use hipdnn_plugin_sdk::wire::{self, Layout, Summary};
+
+use super::attribute::{Incoming, Outgoing, unknown};
+use super::operation::FrozenOperation;
+use super::tensor::FrozenTensor;
+use super::{Descriptor, Draft, Lifecycle};
+use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
+use crate::graph::FrozenGraph;
+use crate::handle::Handle;
+use crate::status::{Error, Result};
+
+const KIND: &str = "operation graph";
+
+const HANDLE: c_int = Name::HIPDNN_ATTR_OPERATIONGRAPH_HANDLE as c_int;
+const OPS: c_int = Name::HIPDNN_ATTR_OPERATIONGRAPH_OPS as c_int;
+const COMPUTE_TYPE: c_int = Name::HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT as c_int;
+const INTERMEDIATE_TYPE: c_int = Name::HIPDNN_ATTR_OPERATIONGRAPH_INTERMEDIATE_DATA_TYPE_EXT as c_int;
+const IO_TYPE: c_int = Name::HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT as c_int;
+const PREFERRED_ENGINE_ID: c_int = Name::HIPDNN_ATTR_OPERATIONGRAPH_PREFERRED_ENGINE_ID_EXT as c_int;
+const NAME: c_int = Name::HIPDNN_ATTR_OPERATIONGRAPH_NAME_EXT as c_int;
+const IS_OVERRIDE_SHAPE_ENABLED: c_int =
+    Name::HIPDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED_EXT as c_int;
+
+/// A graph that is being set up.
+#[derive(Default)]
+pub struct GraphDraft {
+    handle: usize,
+    content: Content,
+}
+
+/// Where the graph comes from.
+enum Content {
+    /// Verified bytes that nobody has looked into; they stay as they are if nothing is changed.
+    Bytes(Vec<u8>, Summary),
+    /// Operations that a caller gave, or that bytes were unpacked into.
+    Parts(Box<Parts>),
+}
+
+impl Default for Content {
+    fn default() -> Self {
+        Self::Parts(Box::default())
+    }
+}
+
+#[derive(Clone, Default)]
+struct Parts {
+    operations: Vec<Arc<FrozenOperation>>,
+    /// Tensors of unpacked bytes that no operation names.
+    unused: Vec<Arc<FrozenTensor>>,
+    /// Everything but tensors and nodes.
+    header: Graph,
+}
+
+impl GraphDraft {
+    /// A graph from bytes that were verified.
+    fn from_bytes(bytes: Vec<u8>, summary: Summary) -> Self {
+        Self { handle: 0, content: Content::Bytes(bytes, summary) }
+    }
+
+    /// The graph's parts, unpacked first where it came as bytes.
+    fn parts(&mut self) -> Result<&mut Parts> {
+        if let Content::Bytes(bytes, _) = &self.content {
+            let graph =
+                wire::read(bytes).map_err(|error| Error::not_supported(format!("the graph: {error}")))?;
+            self.content = Content::Parts(Box::new(unpack(graph)?));
+        }
+        match &mut self.content {
+            Content::Parts(parts) => Ok(parts),
+            Content::Bytes(..) => Err(Error::internal("a graph was unpacked and is still packed")),
+        }
+    }
+}
+
+impl Draft for GraphDraft {
+    type Frozen = Arc<FrozenGraph>;
+
+    const FINALIZE_ONCE: bool = false;
+
+    fn name(&self) -> &'static str {
+        KIND
+    }
+
+    fn set(&mut self, incoming: &Incoming) -> Result<()> {
+        match incoming.name() {
+            HANDLE => {
+                let handle = incoming.one::<usize>(Type::HIPDNN_TYPE_HANDLE)?;
+                Handle::pin(handle).map_err(|error| incoming.about(error))?;
+                self.handle = handle;
+                return Ok(());
+            }
+            OPS => {
+                let operations = incoming.descriptors(Descriptor::operation)?;
+                self.parts()?.operations.extend(operations);
+            }
+            COMPUTE_TYPE => self.parts()?.header.compute_type = data_type(incoming)?,
+            INTERMEDIATE_TYPE => self.parts()?.header.intermediate_type = data_type(incoming)?,
+            IO_TYPE => self.parts()?.header.io_type = data_type(incoming)?,
+            PREFERRED_ENGINE_ID => {
+                let id = incoming.one(Type::HIPDNN_TYPE_INT64)?;
+                self.parts()?.header.preferred_engine_id = Some(id);
+            }
+            NAME => {
+                let name = incoming.text()?;
+                self.parts()?.header.name = name;
+            }
+            IS_OVERRIDE_SHAPE_ENABLED => {
+                let enabled = incoming.flag()?;
+                self.parts()?.header.is_override_shape_enabled = enabled;
+            }
+            other => return Err(unknown(KIND, other, "set")),
+        }
+        // The graph is another one now.
+        self.parts()?.header.id = None;
+        Ok(())
+    }
+
+    fn get_open(&mut self, outgoing: &Outgoing) -> Result<()> {
+        let parts = self.parts()?;
+        get(parts, outgoing)
+    }
+
+    fn finalize(&mut self) -> Result<Self::Frozen> {
+        if let Content::Parts(parts) = &self.content
+            && parts.operations.is_empty()
+        {
+            return Err(Error::bad_param(
+                "the operation graph has no operations (HIPDNN_ATTR_OPERATIONGRAPH_OPS)",
+            ));
+        }
+        if self.handle == 0 {
+            return Err(Error::bad_param(
+                "HIPDNN_ATTR_OPERATIONGRAPH_HANDLE of the operation graph is not set",
+            ));
+        }
+        let frozen = match &mut self.content {
+            Content::Bytes(bytes, summary) => {
+                // Nothing can fail from here on, so the bytes need not be copied.
+                FrozenGraph::new(self.handle, std::mem::take(bytes), summary.clone())
+            }
+            Content::Parts(parts) => {
+                let bytes = pack(parts)?;
+                let summary = crate::graph::verify(&bytes)?;
+                FrozenGraph::new(self.handle, bytes, summary)
+            }
+        };
+        Ok(Arc::new(frozen))
+    }
+
+    fn get(frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
+        let graph = wire::read(frozen.bytes(frozen.summary().layout)?);
+        let graph = graph.map_err(|error| Error::not_supported(format!("the graph: {error}")))?;
+        get(&unpack(graph)?, outgoing)
+    }
+}
+
+impl Descriptor {
+    /// An open operation graph with the content of verified bytes.
+    pub fn graph_from_bytes(bytes: Vec<u8>) -> Result<Self> {
+        let summary = crate::graph::verify(&bytes)?;
+        Ok(Self::Graph(Lifecycle::open(GraphDraft::from_bytes(bytes, summary))))
+    }
+
+    /// A finalized operation graph that shares a graph.
+    pub(super) fn of_graph(graph: Arc<FrozenGraph>) -> Self {
+        Self::Graph(Lifecycle::finalized(GraphDraft::default(), graph))
+    }
+}
+
+fn data_type(incoming: &Incoming) -> Result<DataType> {
+    let number = incoming.one::<i32>(Type::HIPDNN_TYPE_DATA_TYPE)?;
+    DataType::from_c(number).ok_or_else(|| incoming.bad_value(number, "a hipdnnDataType_t, 0 to 17"))
+}
+
+fn get(parts: &Parts, outgoing: &Outgoing) -> Result<()> {
+    let header = &parts.header;
+    match outgoing.name() {
+        OPS => {
+            let total = parts.operations.len();
+            if outgoing.requested() > 0 && (outgoing.requested() as usize) < total {
+                return Err(outgoing.wrong_count(&format!("0 or at least {total}")));
+            }
+            outgoing.descriptors(total, |i| parts.operations.get(i).cloned().map(Descriptor::of_operation))
+        }
+        COMPUTE_TYPE => outgoing.optional(Type::HIPDNN_TYPE_DATA_TYPE, header.compute_type.c()),
+        INTERMEDIATE_TYPE => outgoing.optional(Type::HIPDNN_TYPE_DATA_TYPE, header.intermediate_type.c()),
+        IO_TYPE => outgoing.optional(Type::HIPDNN_TYPE_DATA_TYPE, header.io_type.c()),
+        PREFERRED_ENGINE_ID => outgoing.optional(Type::HIPDNN_TYPE_INT64, header.preferred_engine_id),
+        NAME => outgoing.text(&header.name),
+        IS_OVERRIDE_SHAPE_ENABLED => {
+            outgoing.one(Type::HIPDNN_TYPE_BOOLEAN, u8::from(header.is_override_shape_enabled))
+        }
+        other => Err(unknown(KIND, other, "read")),
+    }
+}
+
+/// Turns an unpacked graph into the form that descriptors share.
+fn unpack(mut graph: Graph) -> Result<Parts> {
+    let tensors = std::mem::take(&mut graph.tensors);
+    let nodes = std::mem::take(&mut graph.nodes);
+    let mut by_uid: HashMap<i64, Tensor> = tensors.into_iter().map(|tensor| (tensor.uid, tensor)).collect();
+    let mut frozen: HashMap<i64, Arc<FrozenTensor>> = HashMap::new();
+    let (ragged, plain): (Vec<i64>, Vec<i64>) = by_uid
+        .keys()
+        .copied()
+        .partition(|uid| by_uid.get(uid).is_some_and(|t| t.ragged_offset_uid.is_some()));
+    for uid in plain.into_iter().chain(ragged) {
+        let Some(tensor) = by_uid.remove(&uid) else { continue };
+        let ragged_offset = match tensor.ragged_offset_uid {
+            None => None,
+            Some(offsets) => Some(frozen.get(&offsets).cloned().ok_or_else(|| {
+                Error::bad_param(format!(
+                    "tensor {uid} takes its ragged offsets from tensor {offsets}, which is missing or ragged itself"
+                ))
+            })?),
+        };
+        frozen.insert(uid, Arc::new(FrozenTensor { tensor, ragged_offset }));
+    }
+    let mut used = std::collections::HashSet::new();
+    let operations = nodes.into_iter().map(|node| {
+        let uids = node.operation.tensors();
+        used.extend(uids.iter().copied());
+        let of_uid = |uid: &i64| {
+            let tensor = frozen.get(uid).cloned();
+            tensor.ok_or_else(|| {
+                Error::bad_param(format!("node {:?} names tensor {uid}, which is missing", node.name))
+            })
+        };
+        let tensors = uids.iter().map(of_uid).collect::<Result<_>>()?;
+        Ok(Arc::new(FrozenOperation { node, tensors }))
+    });
+    let operations = operations.collect::<Result<_>>()?;
+    let unused =
+        frozen.into_iter().filter(|(uid, _)| !used.contains(uid)).map(|(_, tensor)| tensor).collect();
+    Ok(Parts { operations, unused, header: graph })
+}
+
+/// Packs the parts: tensors in the order of their first use, one for each uid, those with ragged offsets right after the
+/// tensor that names them.
+fn pack(parts: &Parts) -> Result<Vec<u8>> {
+    let mut graph = parts.header.clone();
+    let mut seen: HashMap<i64, &Arc<FrozenTensor>> = HashMap::new();
+    let used = parts.operations.iter().flat_map(|operation| &operation.tensors);
+    for tensor in used.chain(&parts.unused) {
+        for tensor in [Some(tensor), tensor.ragged_offset.as_ref()].into_iter().flatten() {
+            match seen.insert(tensor.tensor.uid, tensor) {
+                None => graph.tensors.push(tensor.tensor.clone()),
+                Some(other) if Arc::ptr_eq(other, tensor) => {}
+                Some(_) => {
+                    return Err(Error::bad_param(format!(
+                        "two different tensors of the operation graph have the uid {}",
+                        tensor.tensor.uid
+                    )));
+                }
+            }
+        }
+    }
+    graph.nodes = parts.operations.iter().map(|operation| operation.node.clone()).collect();
+    graph.min_required_engine_api_version = Some(graph.required_api_version());
+    if graph.id.is_none() {
+        graph.id = Some(random_id());
+    }
+    wire::write(&graph, Layout::G2).map_err(|error| Error::bad_param(error.0))
+}
+
+/// A random 128-bit number, in the form of a version 4 UUID.
+fn random_id() -> [u8; 16] {
+    use std::hash::{BuildHasher, RandomState};
+    // Every state is seeded from the system's randomness.
+    let word = || RandomState::new().hash_one(0_u8).to_le_bytes();
+    let (mut id, high) = ([0; 16], word());
+    id.iter_mut().zip(word().into_iter().chain(high)).for_each(|(to, from)| *to = from);
+    let [.., version, _, variant, _, _, _, _, _, _, _] = &mut id;
+    *version = (*version & 0x0f) | 0x40;
+    *variant = (*variant & 0x3f) | 0x80;
+    id
+}

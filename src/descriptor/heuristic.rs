@@ -1,0 +1,142 @@
+//! ENGINEHEUR: which engines can run a graph, best first.
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use super::attribute::{Incoming, Outgoing, unknown};
+use super::engine::FrozenEngine;
+use super::{Descriptor, Draft};
+use crate::ffi::{
+    hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type, hipdnnBackendHeurMode_t,
+};
+use crate::graph::FrozenGraph;
+use crate::handle::Handle;
+use crate::last_error;
+use crate::plugin::{Session, ask};
+use crate::selection;
+use crate::status::{Error, Result};
+
+const KIND: &str = "engine heuristic";
+
+const MODE: c_int = Name::HIPDNN_ATTR_ENGINEHEUR_MODE as c_int;
+const OPERATION_GRAPH: c_int = Name::HIPDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH as c_int;
+const RESULTS: c_int = Name::HIPDNN_ATTR_ENGINEHEUR_RESULTS as c_int;
+const FALLBACK: i32 = hipdnnBackendHeurMode_t::HIPDNN_HEUR_MODE_FALLBACK as i32;
+
+/// A heuristic that is being set up.
+#[derive(Default)]
+pub struct HeuristicDraft {
+    graph: Option<Arc<FrozenGraph>>,
+    mode: Option<i32>,
+}
+
+/// A heuristic with its answer.
+pub struct FrozenHeuristic {
+    graph: Arc<FrozenGraph>,
+    mode: i32,
+    session: Arc<Session>,
+    engines: ask::Engines,
+}
+
+impl Draft for HeuristicDraft {
+    type Frozen = FrozenHeuristic;
+
+    fn name(&self) -> &'static str {
+        KIND
+    }
+
+    fn set(&mut self, incoming: &Incoming) -> Result<()> {
+        match incoming.name() {
+            MODE => {
+                let mode = incoming.one::<i32>(Type::HIPDNN_TYPE_HEUR_MODE)?;
+                if mode != FALLBACK {
+                    return Err(Error::not_supported(format!(
+                        "HIPDNN_ATTR_ENGINEHEUR_MODE is {mode}, expected HIPDNN_HEUR_MODE_FALLBACK ({FALLBACK})"
+                    )));
+                }
+                self.mode = Some(mode);
+            }
+            OPERATION_GRAPH => self.graph = Some(incoming.descriptor(Descriptor::graph)?),
+            other => return Err(unknown(KIND, other, "set")),
+        }
+        Ok(())
+    }
+
+    fn get_open(&mut self, _: &Outgoing) -> Result<()> {
+        // The one kind that answers NOT_FINALIZED where others answer NOT_INITIALIZED.
+        Err(Error::not_finalized(
+            "the engine heuristic is not finalized, and its attributes can be read only then",
+        ))
+    }
+
+    fn finalize(&mut self) -> Result<Self::Frozen> {
+        let graph = self.graph.as_ref().ok_or_else(|| {
+            Error::bad_param("HIPDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH of the engine heuristic is not set")
+        })?;
+        let mode = self.mode.ok_or_else(|| {
+            Error::bad_param("HIPDNN_ATTR_ENGINEHEUR_MODE of the engine heuristic is not set")
+        })?;
+        let session = session_of(graph)?;
+        let mut answer = ask::applicable(&session, graph);
+        if answer.engines.is_empty() {
+            if let Some(failure) = answer.failure {
+                return Err(failure);
+            }
+            // Not an error of this call; but whoever finds no results can read here why.
+            last_error::set(&answer.refusals);
+            crate::log::warn(|| answer.refusals);
+        }
+        selection::order(&session, &mut answer.engines);
+        Ok(FrozenHeuristic { graph: Arc::clone(graph), mode, session, engines: answer.engines })
+    }
+
+    fn get(frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
+        match outgoing.name() {
+            MODE => outgoing.exactly_one(Type::HIPDNN_TYPE_HEUR_MODE, frozen.mode),
+            OPERATION_GRAPH => {
+                outgoing.exactly_one_descriptor(|| Descriptor::of_graph(Arc::clone(&frozen.graph)))
+            }
+            RESULTS => results(frozen, outgoing),
+            other => Err(unknown(KIND, other, "read")),
+        }
+    }
+}
+
+/// The plugins as the handle of a graph has them.
+pub(super) fn session_of(graph: &FrozenGraph) -> Result<Arc<Session>> {
+    let handle = Handle::pin(graph.handle()).map_err(|error| {
+        Error::bad_param(format!("the handle that the operation graph was finalized with: {}", error.message))
+    })?;
+    Ok(Arc::clone(handle.session()))
+}
+
+/// Fills the caller's engine configurations, all of them or none.
+fn results(frozen: &FrozenHeuristic, outgoing: &Outgoing) -> Result<()> {
+    outgoing.require_type(Type::HIPDNN_TYPE_BACKEND_DESCRIPTOR)?;
+    if outgoing.requested() == 0 {
+        outgoing.require_count()?;
+        outgoing.write_count(frozen.engines.len() as i64);
+        return Ok(());
+    }
+    let room = usize::try_from(outgoing.requested()).map_err(|_| outgoing.wrong_count("0 or more"))?;
+    outgoing.require_array()?;
+    outgoing.require_count()?;
+    let engines = frozen.engines.get(..room).unwrap_or(&frozen.engines);
+    for i in 0..engines.len() {
+        let config = Descriptor::pin(outgoing.descriptor_at(i)).map_err(|error| outgoing.about(error))?;
+        config.check_open_engine_config().map_err(|error| outgoing.about(error))?;
+    }
+    let make = |engine| {
+        FrozenEngine::new(Arc::clone(&frozen.session), Arc::clone(&frozen.graph), engine).map(Arc::new)
+    };
+    if let [one] = engines {
+        Descriptor::pin(outgoing.descriptor_at(0))?.set_engine(make(*one)?)?;
+    } else {
+        let made = engines.iter().copied().map(make).collect::<Result<Vec<_>>>()?;
+        for (i, engine) in made.into_iter().enumerate() {
+            Descriptor::pin(outgoing.descriptor_at(i))?.set_engine(engine)?;
+        }
+    }
+    outgoing.write_count(engines.len() as i64);
+    Ok(())
+}

@@ -1,0 +1,261 @@
+//! Descriptors: what a caller configures by attributes, then finalizes.
+//!
+//! A descriptor is open until it is finalized and frozen from then on. Open ones are guarded by a lock; frozen ones are read
+//! without any. What other descriptors need of a frozen one is shared, so a caller may destroy them in any order.
+
+pub mod attribute;
+mod engine;
+mod engine_config;
+mod graph;
+mod heuristic;
+mod operation;
+mod plan;
+mod tensor;
+mod variant_pack;
+
+use std::ffi::c_int;
+use std::sync::{Arc, OnceLock};
+
+use hipdnn_plugin_sdk::graph::Operation;
+use hipdnn_plugin_sdk::graph::operation::OperationSpec;
+use parking_lot::Mutex;
+
+use crate::ffi::{CEnum, hipdnnBackendDescriptorType_t as Kind};
+use crate::object::{Pin, Table};
+use crate::status::{Error, Result};
+use attribute::{Incoming, Outgoing};
+
+pub use plan::FrozenPlan;
+pub use variant_pack::FrozenPack;
+
+/// All live descriptors.
+pub static DESCRIPTORS: Table<Descriptor> = Table::new("hipdnnBackendDescriptor_t", 0x5, 1);
+
+/// The operations that have descriptors, by their numbers on the wire. A new operation is one line here and its
+/// declaration in the SDK.
+const OPERATIONS: &[u8] = &[
+    1, // batchnorm inference
+    2, // pointwise
+    3, // batchnorm backward
+    4, // batchnorm training
+    5, // convolution forward
+    6, // convolution backward data
+    7, // convolution backward filter
+    8, // batchnorm inference with variance
+];
+
+/// One kind of descriptor while it is open.
+pub trait Draft: Send {
+    /// What finalizing makes of it.
+    type Frozen: Send + Sync;
+
+    /// What the kind is called in messages.
+    fn name(&self) -> &'static str;
+
+    /// Sets an attribute.
+    fn set(&mut self, incoming: &Incoming) -> Result<()>;
+
+    /// Gets an attribute while the descriptor is open.
+    fn get_open(&mut self, _: &Outgoing) -> Result<()> {
+        Err(Error::not_initialized(format!(
+            "the {} is not finalized, and its attributes can be read only then",
+            self.name()
+        )))
+    }
+
+    /// Checks everything and makes the frozen form. A failure leaves the draft as it was.
+    fn finalize(&mut self) -> Result<Self::Frozen>;
+
+    /// Gets an attribute of the frozen form.
+    fn get(frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()>;
+
+    /// Whether finalizing again is an error.
+    const FINALIZE_ONCE: bool = true;
+}
+
+/// A descriptor of one kind, open or frozen.
+pub struct Lifecycle<D: Draft> {
+    draft: Mutex<D>,
+    frozen: OnceLock<D::Frozen>,
+}
+
+impl<D: Draft> Lifecycle<D> {
+    fn open(draft: D) -> Self {
+        Self { draft: Mutex::new(draft), frozen: OnceLock::new() }
+    }
+
+    fn finalized(draft: D, frozen: D::Frozen) -> Self {
+        Self { draft: Mutex::new(draft), frozen: OnceLock::from(frozen) }
+    }
+
+    /// The frozen form, if there is one.
+    #[inline]
+    pub fn frozen(&self) -> Option<&D::Frozen> {
+        self.frozen.get()
+    }
+
+    fn set(&self, incoming: &Incoming) -> Result<()> {
+        let mut draft = self.draft.lock();
+        if self.frozen.get().is_some() {
+            return Err(Error::not_initialized(format!(
+                "the {} is finalized and cannot be changed",
+                draft.name()
+            )));
+        }
+        draft.set(incoming)
+    }
+
+    fn finalize(&self) -> Result<()> {
+        let mut draft = self.draft.lock();
+        if self.frozen.get().is_some() {
+            if D::FINALIZE_ONCE {
+                return Err(Error::bad_param(format!("the {} is finalized already", draft.name())));
+            }
+            return Ok(());
+        }
+        let frozen = draft.finalize()?;
+        // Nobody else sets it: that takes the lock.
+        let _ = self.frozen.set(frozen);
+        Ok(())
+    }
+
+    fn get(&self, outgoing: &Outgoing) -> Result<()> {
+        match self.frozen.get() {
+            Some(frozen) => D::get(frozen, outgoing),
+            None => self.draft.lock().get_open(outgoing),
+        }
+    }
+}
+
+macro_rules! kinds {
+    ($($variant:ident($draft:ty) = $kind:ident,)+) => {
+        /// What lies behind a `hipdnnBackendDescriptor_t`.
+        #[expect(missing_docs, reason = "each is the descriptor type of its name")]
+        pub enum Descriptor {
+            $($variant(Lifecycle<$draft>),)+
+            Operation(Lifecycle<operation::OperationDraft>),
+        }
+
+        impl Descriptor {
+            /// An open descriptor of this type.
+            ///
+            /// # Errors
+            /// NOT_SUPPORTED for types that are not known or cannot be made.
+            pub fn create(kind: c_int) -> Result<Self> {
+                $(if kind == Kind::$kind as c_int {
+                    return Ok(Self::$variant(Lifecycle::open(<$draft>::default())));
+                })+
+                match operation_spec(kind) {
+                    Some(spec) => Ok(Self::Operation(Lifecycle::open(operation::OperationDraft::new(spec)))),
+                    None => Err(not_creatable(kind)),
+                }
+            }
+
+            /// Finalizes the descriptor.
+            pub fn finalize(&self) -> Result<()> {
+                match self {
+                    $(Self::$variant(lifecycle) => lifecycle.finalize(),)+
+                    Self::Operation(lifecycle) => lifecycle.finalize(),
+                }
+            }
+
+            /// Sets an attribute.
+            pub fn set(&self, incoming: &Incoming) -> Result<()> {
+                match self {
+                    $(Self::$variant(lifecycle) => lifecycle.set(incoming),)+
+                    Self::Operation(lifecycle) => lifecycle.set(incoming),
+                }
+            }
+
+            /// Gets an attribute.
+            pub fn get(&self, outgoing: &Outgoing) -> Result<()> {
+                match self {
+                    $(Self::$variant(lifecycle) => lifecycle.get(outgoing),)+
+                    Self::Operation(lifecycle) => lifecycle.get(outgoing),
+                }
+            }
+
+            /// What the kind is called in messages.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$variant(lifecycle) => lifecycle.draft.lock().name(),)+
+                    Self::Operation(lifecycle) => lifecycle.draft.lock().name(),
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    VariantPack(variant_pack::PackDraft) = HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR,
+    Tensor(tensor::TensorDraft) = HIPDNN_BACKEND_TENSOR_DESCRIPTOR,
+    Graph(graph::GraphDraft) = HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR,
+    Heuristic(heuristic::HeuristicDraft) = HIPDNN_BACKEND_ENGINEHEUR_DESCRIPTOR,
+    Engine(engine::EngineDraft) = HIPDNN_BACKEND_ENGINE_DESCRIPTOR,
+    EngineConfig(engine_config::ConfigDraft) = HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR,
+    Plan(plan::PlanDraft) = HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR,
+}
+
+fn operation_spec(kind: c_int) -> Option<&'static OperationSpec> {
+    let spec = Operation::SPECS.iter().find(|spec| spec.descriptor_type == kind)?;
+    OPERATIONS.contains(&spec.wire).then_some(*spec)
+}
+
+#[cold]
+fn not_creatable(kind: c_int) -> Error {
+    let name = match Kind::from_raw(kind) {
+        Some(known) if kind != 0 => known.name(),
+        _ => "UNKNOWN_TYPE",
+    };
+    Error::not_supported(format!("Descriptor type {name} is not supported. descriptorType is {kind}"))
+}
+
+impl Descriptor {
+    /// Looks up a descriptor that C passed.
+    #[inline]
+    pub fn pin(handle: usize) -> Result<Pin<'static, Self>> {
+        DESCRIPTORS.pin(handle)
+    }
+
+    /// Enters the descriptor into the table and returns its handle, which the caller owns.
+    pub fn enter(self) -> Result<usize> {
+        DESCRIPTORS.insert(Arc::new(self))
+    }
+
+    #[cold]
+    fn wrong_kind(&self, expected: &str) -> Error {
+        Error::bad_param(format!("the descriptor is a {}, expected a {expected}", self.name()))
+    }
+}
+
+/// That a child has to be finalized first.
+#[cold]
+fn child_not_finalized(name: &str) -> Error {
+    Error::not_finalized(format!("the {name} is not finalized"))
+}
+
+/// Gets what a finalized child of the right kind shares.
+macro_rules! child_of_kind {
+    ($($(#[$meta:meta])* $name:ident, $variant:ident, $shared:ty, $text:literal;)+) => {
+        impl Descriptor {
+            $($(#[$meta])*
+            fn $name(&self) -> Result<Arc<$shared>> {
+                match self {
+                    Self::$variant(lifecycle) => lifecycle.frozen().cloned().ok_or_else(|| child_not_finalized($text)),
+                    other => Err(other.wrong_kind($text)),
+                }
+            })+
+        }
+    };
+}
+
+child_of_kind! {
+    /// The tensor in a finalized tensor descriptor.
+    tensor, Tensor, tensor::FrozenTensor, "tensor";
+    /// The graph in a finalized operation graph.
+    graph, Graph, crate::graph::FrozenGraph, "operation graph";
+    /// The engine in a finalized engine descriptor.
+    engine, Engine, engine::FrozenEngine, "engine";
+    /// The configuration in a finalized engine configuration.
+    engine_config, EngineConfig, engine_config::FrozenConfig, "engine configuration";
+}

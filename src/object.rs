@@ -1,0 +1,382 @@
+//! Opaque handles: what C holds is a number, never a pointer that is dereferenced.
+//!
+//! A handle names a slot of a table and the generation of what lies in it, so one that is null, stale, destroyed twice or
+//! made up is found out by comparing numbers. Reading takes no lock and writes to no memory that threads share: a thread
+//! announces the handle it is about to use in a record of its own (a hazard), and whoever destroys an object looks through
+//! the records first. An object that is in use by another thread while it is destroyed is dropped when that use has ended.
+
+use std::cell::{Cell, RefCell};
+use std::ops::Deref;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::status::{Error, Result};
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("a handle packs a generation, an index and a tag into 64 bits");
+
+/// Slots in a chunk; a chunk is allocated when its first slot is.
+const CHUNK: usize = 1024;
+/// Chunks in a table, which bounds the objects that live at one time to 4 million.
+const CHUNKS: usize = 4096;
+/// Objects that one thread may have in use at one time: three for a call, and calls from within callbacks.
+const HAZARDS: usize = 7;
+/// Free slots that a thread takes or gives back at one time, and half of what it keeps.
+const BATCH: usize = 32;
+/// Where the generation begins in a handle; below are the index and, in the lowest four bits, the table's tag.
+const GENERATION_SHIFT: u32 = 32;
+
+/// A place for one object. On a cache line of its own, so that making and ending one object does not slow down threads
+/// that use its neighbour.
+#[repr(align(64))]
+struct Slot<T> {
+    /// The handle of what lies here, 0 while nothing does.
+    handle: AtomicUsize,
+    object: AtomicPtr<T>,
+    /// The generation of the last object here; only the thread that has taken the slot touches it.
+    generation: AtomicU32,
+}
+
+type Chunk<T> = [Slot<T>; CHUNK];
+
+/// All objects of one kind.
+pub struct Table<T: 'static> {
+    /// What the object is called in messages.
+    name: &'static str,
+    tag: usize,
+    /// Which of a thread's stores of free slots is this table's.
+    store: usize,
+    chunks: [AtomicPtr<Chunk<T>>; CHUNKS],
+}
+
+/// The slots of a table that no thread has taken.
+struct Free {
+    indices: Vec<u32>,
+    /// The first slot that was never taken.
+    next: u32,
+}
+
+/// For each table.
+static FREE: [Mutex<Free>; TABLES] = [const { Mutex::new(Free { indices: Vec::new(), next: 0 }) }; TABLES];
+
+impl<T: Send + Sync> Table<T> {
+    /// An empty table. `tag` is odd and below 16; `store` is below [`TABLES`]; both are the table's alone.
+    pub const fn new(name: &'static str, tag: usize, store: usize) -> Self {
+        assert!(tag < 16 && tag % 2 == 1 && store < TABLES);
+        Self { name, tag, store, chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS] }
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "`new` has checked the number")]
+    fn free(&self) -> &'static Mutex<Free> {
+        &FREE[self.store]
+    }
+
+    fn slot(&self, index: usize) -> Option<&Slot<T>> {
+        let chunk = self.chunks.get(index / CHUNK)?.load(Ordering::Acquire);
+        // SAFETY: a chunk that has been published is never freed.
+        unsafe { chunk.as_ref() }?.get(index % CHUNK)
+    }
+
+    fn slot_of(&self, handle: usize) -> Option<&Slot<T>> {
+        if handle & 0xf != self.tag {
+            return None;
+        }
+        self.slot((handle & 0xffff_ffff) >> 4)
+    }
+
+    /// Puts an object into the table and returns its handle.
+    pub fn insert(&self, object: Arc<T>) -> Result<usize> {
+        let index = self.take_slot()?;
+        let Some(slot) = self.slot(index as usize) else {
+            return Err(Error::internal(format!("slot {index} of the {} table does not exist", self.name)));
+        };
+        let generation = slot.generation.load(Ordering::Relaxed) + 1;
+        slot.generation.store(generation, Ordering::Relaxed);
+        let handle = ((generation as usize) << GENERATION_SHIFT) | ((index as usize) << 4) | self.tag;
+        slot.object.store(Arc::into_raw(object).cast_mut(), Ordering::Release);
+        slot.handle.store(handle, Ordering::Release);
+        Ok(handle)
+    }
+
+    /// Takes an object out of the table; it is dropped now, or when the last call that uses it ends.
+    pub fn remove(&'static self, handle: usize) -> Result<()> {
+        let slot = self.slot_of(handle).ok_or_else(|| self.dead(handle))?;
+        if slot.handle.compare_exchange(handle, 0, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+            return Err(self.dead(handle));
+        }
+        let object = slot.object.swap(ptr::null_mut(), Ordering::AcqRel);
+        self.give_slot(((handle & 0xffff_ffff) >> 4) as u32, slot);
+        // SAFETY: the pointer came from `Arc::into_raw` in `insert`, and only the call that cleared the handle gets here.
+        let object = unsafe { Arc::from_raw(object.cast_const()) };
+        if is_in_use(handle) {
+            let mut graveyard = GRAVEYARD.lock();
+            graveyard.push((handle, object));
+            GRAVEYARD_HAS_SOME.store(true, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+
+    /// Looks a handle up and keeps its object alive until the result is dropped.
+    #[inline]
+    pub fn pin(&self, handle: usize) -> Result<Pin<'_, T>> {
+        THREAD.try_with(|thread| self.pin_on(thread, handle)).unwrap_or_else(|_| {
+            // The thread is ending and has given its record back; a record for this one use does as well.
+            Err(Error::internal(
+                "the thread is ending: hipDNN objects cannot be used from destructors of thread locals",
+            ))
+        })
+    }
+
+    #[inline]
+    fn pin_on(&self, thread: &Thread, handle: usize) -> Result<Pin<'_, T>> {
+        let slot = self.slot_of(handle).ok_or_else(|| self.dead(handle))?;
+        let depth = thread.depth.get();
+        let record = thread.record();
+        let hazard = record
+            .hazards
+            .get(depth)
+            .ok_or_else(|| Error::internal("calls from within callbacks are nested too deeply"))?;
+        // The announcement must be visible before the check, or a destroyer that looks in between would miss it.
+        hazard.store(handle, Ordering::SeqCst);
+        let found = slot.handle.load(Ordering::SeqCst);
+        let object = slot.object.load(Ordering::Acquire);
+        // Checked twice: had the slot changed hands in between, the pointer could be another object's.
+        if found != handle || slot.handle.load(Ordering::SeqCst) != handle {
+            hazard.store(0, Ordering::Release);
+            return Err(self.dead(handle));
+        }
+        thread.depth.set(depth + 1);
+        // SAFETY: the handle was live after the announcement, so its object is dropped only after the hazard is cleared.
+        let object = unsafe { &*object };
+        Ok(Pin { object, hazard, depth: &thread.depth as *const Cell<usize> })
+    }
+
+    /// Says what is wrong with a handle that names no live object.
+    #[cold]
+    fn dead(&self, handle: usize) -> Error {
+        if handle == 0 {
+            return Error::null_pointer(format!("the {} is null", self.name));
+        }
+        let slot = self.slot_of(handle);
+        let known = slot.is_some_and(|slot| {
+            let generation = handle >> GENERATION_SHIFT;
+            generation > 0 && generation <= slot.generation.load(Ordering::Relaxed) as usize
+        });
+        let what = if known { "was destroyed before" } else { "was not made by this library as one" };
+        Error::bad_param(format!("the {} {handle:#x} {what}", self.name))
+    }
+
+    fn take_slot(&self) -> Result<u32> {
+        let from_thread = THREAD.try_with(|thread| {
+            let mut stores = thread.free.try_borrow_mut().ok()?;
+            let store = stores.get_mut(self.store)?;
+            if store.is_empty() {
+                self.refill(store);
+            }
+            store.pop()
+        });
+        match from_thread {
+            Ok(Some(index)) => Ok(index),
+            _ => {
+                let mut one = Vec::new();
+                self.refill(&mut one);
+                let index = one.pop();
+                self.free().lock().indices.append(&mut one);
+                index.ok_or_else(|| Error {
+                    status: crate::status::Status::HIPDNN_STATUS_ALLOC_FAILED,
+                    message: format!(
+                        "{} objects of kind {} are alive, more than there is room for",
+                        CHUNK * CHUNKS,
+                        self.name
+                    )
+                    .into(),
+                })
+            }
+        }
+    }
+
+    /// Moves a batch of free slots into `store`, neighbours so that a thread keeps to memory of its own.
+    fn refill(&self, store: &mut Vec<u32>) {
+        let mut free = self.free().lock();
+        if free.indices.is_empty() {
+            for _ in 0..BATCH {
+                let index = free.next;
+                let Some(chunk) = self.chunks.get(index as usize / CHUNK) else { break };
+                if chunk.load(Ordering::Relaxed).is_null() {
+                    chunk.store(new_chunk(), Ordering::Release);
+                }
+                free.next += 1;
+                store.push(index);
+            }
+        } else {
+            let keep = free.indices.len().saturating_sub(BATCH);
+            store.extend(free.indices.drain(keep..));
+        }
+    }
+
+    fn give_slot(&self, index: u32, slot: &Slot<T>) {
+        // A slot whose generations are used up is never given out again, so no handle comes back to life.
+        if slot.generation.load(Ordering::Relaxed) == u32::MAX {
+            return;
+        }
+        let to_thread = THREAD.try_with(|thread| {
+            let mut stores = thread.free.try_borrow_mut().ok()?;
+            let store = stores.get_mut(self.store)?;
+            if store.len() >= 2 * BATCH {
+                self.free().lock().indices.extend(store.drain(BATCH..));
+            }
+            store.push(index);
+            Some(())
+        });
+        if !matches!(to_thread, Ok(Some(()))) {
+            self.free().lock().indices.push(index);
+        }
+    }
+}
+
+fn new_chunk<T>() -> *mut Chunk<T> {
+    let slots: Box<[Slot<T>]> = (0..CHUNK)
+        .map(|_| Slot {
+            handle: AtomicUsize::new(0),
+            object: AtomicPtr::new(ptr::null_mut()),
+            generation: AtomicU32::new(0),
+        })
+        .collect();
+    Box::into_raw(slots).cast()
+}
+
+/// How many tables there are.
+pub const TABLES: usize = 2;
+
+/// An object in use: it lives at least as long as this.
+pub struct Pin<'t, T> {
+    object: &'t T,
+    hazard: &'static AtomicUsize,
+    /// The depth counter of the thread that made the pin; being a raw pointer it also keeps the pin on that thread.
+    depth: *const Cell<usize>,
+}
+
+impl<T> Deref for Pin<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        self.object
+    }
+}
+
+impl<T> Drop for Pin<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.hazard.store(0, Ordering::Release);
+        // SAFETY: a pin cannot leave its thread nor outlive the call that made it, and the thread's state lives as long.
+        let depth = unsafe { &*self.depth };
+        depth.set(depth.get().saturating_sub(1));
+        if GRAVEYARD_HAS_SOME.load(Ordering::Relaxed) {
+            bury();
+        }
+    }
+}
+
+/// Objects that were destroyed while in use, with their handles.
+static GRAVEYARD: Mutex<Vec<(usize, Arc<dyn Send + Sync>)>> = Mutex::new(Vec::new());
+static GRAVEYARD_HAS_SOME: AtomicBool = AtomicBool::new(false);
+
+/// Drops what nobody uses any more.
+#[cold]
+fn bury() {
+    let mut unused = Vec::new();
+    {
+        let Some(mut graveyard) = GRAVEYARD.try_lock() else { return };
+        let (used, free) = graveyard.drain(..).partition(|(handle, _)| is_in_use(*handle));
+        *graveyard = used;
+        unused.extend::<Vec<_>>(free);
+        GRAVEYARD_HAS_SOME.store(!graveyard.is_empty(), Ordering::SeqCst);
+    }
+    // Dropped after the lock is gone: what is dropped may call a plugin, and a plugin anything.
+    drop(unused);
+}
+
+/// The handles that one thread is using. Records are never freed; one whose thread has ended serves another.
+#[repr(align(128))]
+struct Record {
+    hazards: [AtomicUsize; HAZARDS],
+    taken: AtomicBool,
+    next: AtomicPtr<Record>,
+}
+
+static RECORDS: AtomicPtr<Record> = AtomicPtr::new(ptr::null_mut());
+
+fn records() -> impl Iterator<Item = &'static Record> {
+    // SAFETY: records are leaked, so every pointer in the list stays valid.
+    let mut at = unsafe { RECORDS.load(Ordering::SeqCst).as_ref() };
+    std::iter::from_fn(move || {
+        let record = at?;
+        // SAFETY: as above.
+        at = unsafe { record.next.load(Ordering::Acquire).as_ref() };
+        Some(record)
+    })
+}
+
+fn is_in_use(handle: usize) -> bool {
+    records().any(|record| record.hazards.iter().any(|hazard| hazard.load(Ordering::SeqCst) == handle))
+}
+
+fn take_record() -> &'static Record {
+    let free = records().find(|record| {
+        record.taken.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    });
+    free.unwrap_or_else(|| {
+        let record: &'static Record = Box::leak(Box::new(Record {
+            hazards: [const { AtomicUsize::new(0) }; HAZARDS],
+            taken: AtomicBool::new(true),
+            next: AtomicPtr::new(RECORDS.load(Ordering::Acquire)),
+        }));
+        let new = ptr::from_ref(record).cast_mut();
+        loop {
+            let head = record.next.load(Ordering::Relaxed);
+            match RECORDS.compare_exchange(head, new, Ordering::SeqCst, Ordering::Acquire) {
+                Ok(_) => break record,
+                Err(actual) => record.next.store(actual, Ordering::Relaxed),
+            }
+        }
+    })
+}
+
+/// What a thread keeps between calls.
+struct Thread {
+    record: &'static Record,
+    depth: Cell<usize>,
+    free: RefCell<[Vec<u32>; TABLES]>,
+}
+
+impl Thread {
+    #[inline]
+    fn record(&self) -> &'static Record {
+        self.record
+    }
+}
+
+thread_local! {
+    static THREAD: Thread = Thread {
+        record: take_record(),
+        depth: const { Cell::new(0) },
+        free: RefCell::new([const { Vec::new() }; TABLES]),
+    };
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        // The slots in store are lost to other threads unless the tables get them back.
+        for (free, store) in FREE.iter().zip(self.free.get_mut()) {
+            free.lock().indices.append(store);
+        }
+        self.record.taken.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests;

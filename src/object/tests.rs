@@ -1,0 +1,111 @@
+use std::sync::atomic::AtomicUsize as Counter;
+
+use super::*;
+
+/// Counts its drops.
+struct Counted(&'static Counter);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+// The tests share the two stores of the library's own tables, whose indices they must not mix up with theirs: each test
+// table keeps to slots that it has taken itself.
+static TEST: Table<Counted> = Table::new("test object", 0x7, 0);
+static OTHER: Table<Counted> = Table::new("other object", 0x9, 1);
+
+fn counter() -> &'static Counter {
+    Box::leak(Box::new(Counter::new(0)))
+}
+
+#[test]
+fn a_handle_is_good_until_it_is_destroyed() {
+    let drops = counter();
+    let handle = TEST.insert(Arc::new(Counted(drops))).unwrap();
+    assert!(TEST.pin(handle).is_ok());
+    assert_eq!(drops.load(Ordering::SeqCst), 0);
+    TEST.remove(handle).unwrap();
+    assert_eq!(drops.load(Ordering::SeqCst), 1);
+    let error = TEST.remove(handle).unwrap_err();
+    assert!(error.message.contains("destroyed before"), "{error}");
+    assert!(TEST.pin(handle).is_err());
+}
+
+#[test]
+fn null_forged_and_foreign_handles_are_told_apart() {
+    let handle = OTHER.insert(Arc::new(Counted(counter()))).unwrap();
+    let status = |handle| TEST.pin(handle).err().map(|error| error.status);
+    assert_eq!(status(0), Some(crate::status::Status::HIPDNN_STATUS_BAD_PARAM_NULL_POINTER));
+    for forged in [1, 7, 0x7fff_dead_beef, usize::MAX, usize::MAX & !0xf | 7, handle, 0xffff_0000_0000_0007] {
+        assert_eq!(status(forged), Some(crate::status::Status::HIPDNN_STATUS_BAD_PARAM), "{forged:#x}");
+    }
+    OTHER.remove(handle).unwrap();
+}
+
+#[test]
+fn an_object_destroyed_in_use_lives_until_the_use_ends() {
+    let drops = counter();
+    let handle = TEST.insert(Arc::new(Counted(drops))).unwrap();
+    let pin = TEST.pin(handle).unwrap();
+    TEST.remove(handle).unwrap();
+    assert_eq!(drops.load(Ordering::SeqCst), 0);
+    assert_eq!(pin.0.load(Ordering::SeqCst), 0);
+    drop(pin);
+    // Another thread may be sweeping at this moment; then the next use of anything does.
+    for _ in 0..1000 {
+        if drops.load(Ordering::SeqCst) == 1 {
+            return;
+        }
+        let other = TEST.insert(Arc::new(Counted(counter()))).unwrap();
+        drop(TEST.pin(other));
+        TEST.remove(other).unwrap();
+    }
+    panic!("the object was never dropped");
+}
+
+#[test]
+fn nesting_has_a_limit_and_says_so() {
+    let handle = TEST.insert(Arc::new(Counted(counter()))).unwrap();
+    let pins: Vec<_> = (0..HAZARDS).map(|_| TEST.pin(handle).unwrap()).collect();
+    assert!(TEST.pin(handle).err().unwrap().message.contains("nested"));
+    drop(pins);
+    assert!(TEST.pin(handle).is_ok());
+    TEST.remove(handle).unwrap();
+}
+
+#[test]
+fn threads_that_use_and_destroy_the_same_handles_never_see_a_dropped_object() {
+    struct Live(AtomicUsize);
+    impl Drop for Live {
+        fn drop(&mut self) {
+            self.0.store(0xdead, Ordering::SeqCst);
+        }
+    }
+    static RACE: Table<Live> = Table::new("raced object", 0xb, 1);
+    static CURRENT: AtomicUsize = AtomicUsize::new(0);
+    let rounds = 20_000;
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..rounds {
+                    if let Ok(pin) = RACE.pin(CURRENT.load(Ordering::SeqCst)) {
+                        assert_eq!(pin.0.load(Ordering::SeqCst), 42);
+                        std::hint::spin_loop();
+                        assert_eq!(pin.0.load(Ordering::SeqCst), 42);
+                    }
+                }
+            });
+        }
+        scope.spawn(|| {
+            for _ in 0..rounds {
+                let handle = RACE.insert(Arc::new(Live(AtomicUsize::new(42)))).unwrap();
+                let old = CURRENT.swap(handle, Ordering::SeqCst);
+                if old != 0 {
+                    RACE.remove(old).unwrap();
+                }
+            }
+        });
+    });
+}

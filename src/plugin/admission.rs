@@ -1,0 +1,217 @@
+//! What a library must pass to become a plugin, and its engines to be offered.
+
+use std::ffi::c_char;
+use std::path::{Path, PathBuf};
+use std::ptr;
+use std::sync::Arc;
+
+use hipdnn_plugin_sdk::ffi::{
+    HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, HIPDNN_PLUGIN_STATUS_SUCCESS, HIPDNN_PLUGIN_TYPE_ENGINE,
+    HIPDNN_PLUGIN_TYPE_UNSPECIFIED, hipdnnPluginStatus_t,
+};
+use hipdnn_plugin_sdk::graph::ApiVersion;
+use hipdnn_plugin_sdk::wire::{EngineConfig, Layout, write_engine_config};
+
+use super::api::{Api, foreign_text};
+use super::{Library, engine_id};
+
+/// More engines than any plugin has: a larger count is a plugin's mistake and not an amount of memory to ask for.
+const MAX_ENGINES: u32 = 65_536;
+
+/// An engine of a plugin.
+pub struct Engine {
+    /// The number it is known by, unique among all that are loaded.
+    pub id: i64,
+    /// The name its plugin gives it, if any.
+    pub name: Option<String>,
+    /// The bytes of a configuration that sets no knob.
+    pub plain_config: Arc<[u8]>,
+}
+
+impl Engine {
+    /// What to call the engine in messages.
+    pub fn display_name(&self) -> String {
+        self.name.clone().unwrap_or_else(|| format!("{:#018X}", self.id).replace("0X", "0x"))
+    }
+}
+
+/// A library that passed admission.
+pub struct Plugin {
+    /// Its functions.
+    pub api: Api,
+    /// What it calls itself.
+    pub name: String,
+    /// Its own version.
+    pub version: String,
+    /// The version of the plugin interface that it speaks; 1.0.0 where it does not say.
+    pub api_version: ApiVersion,
+    /// The generation of graph bytes that it reads.
+    pub layout: Layout,
+    /// Its engines, in its own order.
+    pub engines: Vec<Engine>,
+    /// The canonical path of its file.
+    pub path: PathBuf,
+    /// Every id the plugin declared, also those of engines that were dropped.
+    pub(super) declared: Vec<i64>,
+    // Last, so that the code outlives everything above.
+    _library: Library,
+}
+
+impl Plugin {
+    /// Opens a file and puts it through admission. `owner` tells whether an earlier plugin has an engine id.
+    ///
+    /// # Errors
+    /// Why the file is not an engine plugin, to be shown behind its path.
+    pub fn load(path: &Path, owner: impl Fn(i64) -> Option<String>) -> Result<(Self, Vec<String>), String> {
+        if path.extension().is_none_or(|extension| extension != "so") {
+            return Err("Invalid file extension. Expected .so".into());
+        }
+        if !path.is_file() {
+            return Err(format!("Shared library: plugin file does not exist: {}", path.display()));
+        }
+        let library = Library::open(path)?;
+        let api = Api::find(&library)?;
+        let mut kind = HIPDNN_PLUGIN_TYPE_UNSPECIFIED;
+        // SAFETY: the function writes one integer.
+        let status = unsafe { (api.get_type)(&raw mut kind) };
+        if status != HIPDNN_PLUGIN_STATUS_SUCCESS {
+            return Err(api.failure("get plugin type", status));
+        }
+        if kind != HIPDNN_PLUGIN_TYPE_ENGINE {
+            return Err(format!(
+                "Wrong plugin type: got {kind}, expected an engine plugin ({HIPDNN_PLUGIN_TYPE_ENGINE})"
+            ));
+        }
+        let name = text(&api, "get plugin name", api.get_name)?;
+        let version = text(&api, "get plugin version", api.get_version)?;
+        let (api_version, layout) = match api.get_api_version {
+            None => (ApiVersion::new(1, 0, 0), Layout::G1),
+            Some(get) => (api_version(&text(&api, "get plugin API version", get)?)?, Layout::G2),
+        };
+        if let Some(set) = api.set_logging_callback {
+            // SAFETY: the callback lives as long as this library. A plugin that refuses it only stays silent.
+            let status = unsafe { set(Some(crate::log::plugin_callback)) };
+            if status != HIPDNN_PLUGIN_STATUS_SUCCESS {
+                crate::log::warn(|| api.failure("set the logging callback", status));
+            }
+        }
+        if let Some(set) = api.set_log_level {
+            // SAFETY: the function takes one integer.
+            unsafe { set(crate::log::level()) };
+        }
+        let declared = engine_ids(&api)?;
+        let (engines, dropped) = admit(&api, &declared, owner);
+        let path = library.path().to_owned();
+        Ok((
+            Self { api, name, version, api_version, layout, engines, path, declared, _library: library },
+            dropped,
+        ))
+    }
+}
+
+type GetText = unsafe extern "C" fn(*mut *const c_char) -> hipdnnPluginStatus_t;
+
+/// Asks for a text; a plugin that succeeds without one has none.
+fn text(api: &Api, action: &str, get: GetText) -> Result<String, String> {
+    let mut text = ptr::null();
+    // SAFETY: the function writes one pointer.
+    let status = unsafe { get(&raw mut text) };
+    if status != HIPDNN_PLUGIN_STATUS_SUCCESS {
+        return Err(api.failure(action, status));
+    }
+    // SAFETY: on success the pointer is null or a text of the plugin's.
+    unsafe { foreign_text(text) }.ok_or_else(|| format!("Failed to {action}: the plugin gave a null text"))
+}
+
+fn api_version(text: &str) -> Result<ApiVersion, String> {
+    match ApiVersion::parse(text) {
+        // Major 0 is what plugins said before the interface was settled.
+        Some(version) if version.major <= 1 => Ok(version),
+        Some(version) => Err(format!("Plugin API version {version} is not supported, expected major 1")),
+        None => Err(format!("Plugin API version {text:?} cannot be read, expected MAJOR.MINOR.PATCH")),
+    }
+}
+
+fn engine_ids(api: &Api) -> Result<Vec<i64>, String> {
+    let mut count = 0;
+    // SAFETY: with room for none the function only writes the count.
+    let status = unsafe { (api.get_all_engine_ids)(ptr::null_mut(), 0, &raw mut count) };
+    if status != HIPDNN_PLUGIN_STATUS_SUCCESS {
+        return Err(api.failure("get number of engines", status));
+    }
+    if count == 0 {
+        return Err("No engines found in the plugin".into());
+    }
+    if count > MAX_ENGINES {
+        return Err(format!("The plugin reports {count} engines, expected at most {MAX_ENGINES}"));
+    }
+    let mut ids = vec![0; count as usize];
+    let mut written = 0;
+    // SAFETY: the array has room for `count` ids.
+    let status = unsafe { (api.get_all_engine_ids)(ids.as_mut_ptr(), count, &raw mut written) };
+    if status != HIPDNN_PLUGIN_STATUS_SUCCESS {
+        return Err(api.failure("get all engine IDs", status));
+    }
+    if written != count {
+        return Err(format!(
+            "Number of engines returned does not match expected count: {written} instead of {count}"
+        ));
+    }
+    match first_duplicate(&ids) {
+        Some(id) => Err(format!("Duplicate engine IDs found: {id}")),
+        None => Ok(ids),
+    }
+}
+
+/// The first id that is in the list twice.
+pub(super) fn first_duplicate(ids: &[i64]) -> Option<i64> {
+    let mut sorted = ids.to_vec();
+    sorted.sort_unstable();
+    sorted.windows(2).find_map(|pair| match pair {
+        [a, b] if a == b => Some(*a),
+        _ => None,
+    })
+}
+
+/// Sorts a plugin's engines into those that are offered and the reasons why others are not.
+fn admit(api: &Api, ids: &[i64], owner: impl Fn(i64) -> Option<String>) -> (Vec<Engine>, Vec<String>) {
+    let mut engines = Vec::new();
+    let mut dropped = Vec::new();
+    for &id in ids {
+        match engine_name(api, id) {
+            Err(reason) => dropped.push(reason),
+            Ok(_) if owner(id).is_some() => {
+                let other = owner(id).unwrap_or_default();
+                dropped.push(format!("Engine ID {id} already exists in the list, from {other}"));
+            }
+            Ok(name) => {
+                let plain_config =
+                    write_engine_config(&EngineConfig { engine_id: id, knobs: Vec::new() }).into();
+                engines.push(Engine { id, name, plain_config });
+            }
+        }
+    }
+    (engines, dropped)
+}
+
+/// An engine's name, none where the plugin does not name it; an error drops the engine.
+fn engine_name(api: &Api, id: i64) -> Result<Option<String>, String> {
+    let Some(get) = api.get_engine_name else { return Ok(None) };
+    let mut name = ptr::null();
+    // SAFETY: the function writes one pointer.
+    let status = unsafe { get(id, &raw mut name) };
+    let name = match status {
+        // SAFETY: on success the pointer is null or a text of the plugin's.
+        HIPDNN_PLUGIN_STATUS_SUCCESS => unsafe { foreign_text(name) }.unwrap_or_default(),
+        HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE => String::new(),
+        other => return Err(api.failure(&format!("get the name of engine {id}"), other)),
+    };
+    if name.is_empty() {
+        return Ok(None);
+    }
+    let expected = engine_id(&name);
+    if expected != id {
+        return Err(format!("Engine {name} has ID {id}, expected the hash of its name, {expected}"));
+    }
+    Ok(Some(name))
+}

@@ -1,0 +1,122 @@
+//! Asks the plugins of a session which of their engines can run a graph, and remembers why others cannot.
+
+use hipdnn_plugin_sdk::ffi::{hipdnnEnginePluginHandle_t, hipdnnPluginConstData_t as ConstData};
+use smallvec::SmallVec;
+
+use super::admission::first_duplicate;
+use super::{EngineRef, Plugin, Session, check};
+use crate::graph::FrozenGraph;
+use crate::log;
+use crate::status::{Error, Result};
+
+/// The engines that can run a graph, in the order of the plugins and of each plugin's answer.
+pub type Engines = SmallVec<[EngineRef; 8]>;
+
+/// Which engines can run a graph, and why the others cannot.
+pub struct Answer {
+    /// The engines that can.
+    pub engines: Engines,
+    /// For people, filled only when no engine can: a line for each engine.
+    pub refusals: String,
+    /// The first failure of a plugin while it was asked.
+    pub failure: Option<Error>,
+}
+
+/// Asks every plugin. One that fails does not keep the others from answering.
+pub fn applicable(session: &Session, graph: &FrozenGraph) -> Answer {
+    let mut answer = Answer { engines: Engines::new(), refusals: String::new(), failure: None };
+    let mut told = Vec::new();
+    for (place, plugin, handle) in session.opened() {
+        let mut said = String::new();
+        let result = log::capture(&mut said, || ask(place, plugin, handle, graph, &mut answer.engines));
+        if let Err(error) = result {
+            log::warn(|| format!("plugin {}: {error}", plugin.name));
+            said = error.message.to_string();
+            // Only a status of the plugin's own is its failure; a graph that it cannot read is a refusal.
+            if error.status == crate::status::Status::HIPDNN_STATUS_PLUGIN_ERROR {
+                answer.failure.get_or_insert(error);
+            }
+        }
+        if answer.engines.is_empty() {
+            told.push((plugin, said));
+        }
+    }
+    if answer.engines.is_empty() {
+        answer.refusals = explain(&told);
+    }
+    answer
+}
+
+/// Asks the plugin of one engine whether the engine can run a graph.
+pub fn is_applicable(session: &Session, engine: EngineRef, graph: &FrozenGraph) -> Result<bool> {
+    let plugin = session.plugin(engine.plugin)?;
+    let handle = session.plugin_handle(engine.plugin)?;
+    let mut engines = Engines::new();
+    ask(engine.plugin, plugin, handle, graph, &mut engines)?;
+    Ok(engines.contains(&engine))
+}
+
+fn ask(
+    place: usize,
+    plugin: &Plugin,
+    handle: hipdnnEnginePluginHandle_t,
+    graph: &FrozenGraph,
+    to: &mut Engines,
+) -> Result<()> {
+    let required = graph.required_api_version();
+    if plugin.api_version < required {
+        return Err(Error::not_supported(format!(
+            "the graph needs plugin API {required}, the plugin speaks {}",
+            plugin.api_version
+        )));
+    }
+    let bytes = graph.bytes(plugin.layout)?;
+    let data = ConstData { ptr: bytes.as_ptr().cast(), size: bytes.len() };
+    let mut ids: SmallVec<[i64; 16]> = SmallVec::from_elem(0, plugin.declared.len());
+    let room = plugin.declared.len() as u32;
+    let mut count = 0;
+    // SAFETY: the handle is the plugin's own, the bytes outlive the call, and the array has room for `room` ids.
+    let status = unsafe {
+        (plugin.api.get_applicable_engine_ids)(
+            handle,
+            &raw const data,
+            ids.as_mut_ptr(),
+            room,
+            &raw mut count,
+        )
+    };
+    check(&plugin.api, "get applicable engine IDs", status)?;
+    let Some(ids) = ids.get(..count as usize) else {
+        return Err(Error::plugin(format!("More applicable engines than expected: {count} of {room}")));
+    };
+    if ids.len() > 1
+        && let Some(id) = first_duplicate(ids)
+    {
+        return Err(Error::plugin(format!("Duplicate engine IDs found: {id}")));
+    }
+    if let Some(id) = ids.iter().find(|id| !plugin.declared.contains(id)) {
+        return Err(Error::plugin(format!("Engine ID not found in the plugin's known IDs: {id}")));
+    }
+    // An engine that was dropped at admission is answered too, and passed over.
+    let known = |id: &i64| plugin.engines.iter().position(|engine| engine.id == *id);
+    to.extend(ids.iter().filter_map(known).map(|engine| EngineRef { plugin: place, engine }));
+    Ok(())
+}
+
+/// One line for each engine: what its plugin said about it while it was asked.
+fn explain(told: &[(&Plugin, String)]) -> String {
+    if told.is_empty() {
+        return "No engine can run this graph: no engine plugin is loaded".into();
+    }
+    let mut text = String::from("No engine can run this graph:");
+    for (plugin, said) in told {
+        for engine in &plugin.engines {
+            let name = engine.display_name();
+            let own = said.lines().find_map(|line| line.strip_prefix(name.as_str())?.strip_prefix(": "));
+            let reason = own.or(said.lines().last()).filter(|reason| !reason.is_empty());
+            let reason = reason.unwrap_or("the plugin gave no reason");
+            text.push_str(&format!("\n  {name} ({}): {reason}", plugin.name));
+        }
+    }
+    text
+}

@@ -1,0 +1,41 @@
+//! The one place that opens shared libraries.
+
+use std::path::{Path, PathBuf};
+
+use libloading::os::unix;
+
+/// An open shared library.
+pub struct Library {
+    library: unix::Library,
+    path: PathBuf,
+}
+
+impl Library {
+    /// Opens the library at `path`, all symbols bound now, none of them visible to other libraries.
+    ///
+    /// # Errors
+    /// The loader's own words.
+    pub fn open(path: &Path) -> Result<Self, String> {
+        // SAFETY: opening runs the library's initializers; a caller who names a plugin asks for just that.
+        let library = unsafe { unix::Library::open(Some(path), unix::RTLD_NOW | unix::RTLD_LOCAL) };
+        match library {
+            Ok(library) => Ok(Self { library, path: path.to_owned() }),
+            Err(error) => Err(format!("Failed to load library: {} (Error: {error})", path.display())),
+        }
+    }
+
+    /// Where the library was opened from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The function of this name, if the library has it.
+    ///
+    /// # Safety
+    /// `F` must be the type of the function, and the result must not be called after the library is dropped.
+    pub unsafe fn function<F: Copy>(&self, name: &str) -> Option<F> {
+        // SAFETY: the caller names the type.
+        let symbol = unsafe { self.library.get::<F>(name) };
+        symbol.ok().map(|symbol| *symbol)
+    }
+}

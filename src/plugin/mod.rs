@@ -1,0 +1,18 @@
+//! Engine plugins: where they are looked for, what they must pass, and how they are spoken to.
+//!
+//! A library becomes a [`Plugin`] when it passes admission, the plugins that are loaded at one time are a [`PluginSet`], and
+//! each handle opens a [`Session`] with them. Each keeps the one before alive, so no call can outlive the code it calls.
+
+mod admission;
+mod api;
+pub mod ask;
+mod library;
+pub mod paths;
+pub mod registry;
+mod session;
+
+pub use admission::{Engine, Plugin};
+pub use api::{Api, check};
+pub use hipdnn_plugin_sdk::engine_id;
+pub use library::Library;
+pub use session::{EngineRef, PluginSet, Session};

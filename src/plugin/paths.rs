@@ -1,0 +1,214 @@
+//! Where engine plugins are looked for: settings in, a sorted list of canonical files out.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// The default folder of engine plugins, beside the library.
+pub const DEFAULT_FOLDER: &str = "hipdnn_plugins/engines/";
+
+/// What paths given through the API do to the default and the environment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// They come in addition.
+    #[default]
+    Additive,
+    /// They come instead.
+    Absolute,
+}
+
+/// Everything that says where to look.
+#[derive(Clone, Debug)]
+pub struct Search<'a> {
+    /// The folder that relative paths start from: the one with this library in it.
+    pub library_folder: &'a Path,
+    /// This library itself, which is no plugin even where its folder is searched.
+    pub library: Option<&'a Path>,
+    /// `HIPDNN_PLUGIN_DIR`, which replaces the default folder.
+    pub environment: Option<&'a Path>,
+    /// The paths given through the API.
+    pub added: &'a BTreeSet<PathBuf>,
+    /// How those relate to the others.
+    pub mode: Mode,
+}
+
+/// The plugin files, sorted by path component by component, and what could not be searched.
+pub fn files(search: &Search<'_>) -> (BTreeSet<PathBuf>, Vec<String>) {
+    let mut files = BTreeSet::new();
+    let mut warnings = Vec::new();
+    let basis = match search.mode {
+        Mode::Absolute => None,
+        Mode::Additive => Some(search.environment.unwrap_or(Path::new(DEFAULT_FOLDER))),
+    };
+    for path in basis.into_iter().chain(search.added.iter().map(PathBuf::as_path)) {
+        if path.as_os_str().is_empty() {
+            warnings.push("an empty plugin path is ignored".to_owned());
+            continue;
+        }
+        let path = search.library_folder.join(path);
+        let decorated = decorate(&path);
+        if decorated.is_file() {
+            files.insert(canonical(&decorated));
+        } else if path.is_dir() {
+            scan(&path, &mut files, &mut warnings);
+        } else if path.as_os_str().as_bytes().ends_with(b"/") {
+            warnings.push(format!("the plugin folder {} does not exist", path.display()));
+        } else {
+            files.insert(canonical(&decorated));
+        }
+    }
+    if let Some(library) = search.library {
+        files.remove(&canonical(library));
+    }
+    (files, warnings)
+}
+
+/// The file that a bare name stands for: `name` is `libname.so`; a name with an extension stands for itself.
+fn decorate(path: &Path) -> PathBuf {
+    match path.file_name() {
+        Some(name) if path.extension().is_none() => {
+            let mut decorated = OsString::from("lib");
+            decorated.push(name);
+            decorated.push(".so");
+            path.with_file_name(decorated)
+        }
+        _ => path.to_owned(),
+    }
+}
+
+/// The path with links and dots resolved as far as it exists.
+fn canonical(path: &Path) -> PathBuf {
+    if let Ok(canonical) = path.canonicalize() {
+        return canonical;
+    }
+    match (path.parent().map(Path::canonicalize), path.file_name()) {
+        (Some(Ok(folder)), Some(name)) => folder.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+fn scan(folder: &Path, files: &mut BTreeSet<PathBuf>, warnings: &mut Vec<String>) {
+    let entries = match folder.read_dir() {
+        Ok(entries) => entries,
+        Err(error) => {
+            warnings.push(format!("the plugin folder {} cannot be read: {error}", folder.display()));
+            return;
+        }
+    };
+    let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+    files.extend(
+        paths
+            .filter(|path| path.extension().is_some_and(|extension| extension == "so") && path.is_file())
+            .map(|path| canonical(&path)),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder that is removed when the test ends.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("hipdnn-paths-{}-{name}", std::process::id()));
+            std::fs::create_dir_all(&path).unwrap();
+            Self(path.canonicalize().unwrap())
+        }
+
+        fn file(&self, name: &str) -> PathBuf {
+            let path = self.0.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, b"").unwrap();
+            path
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn find(folder: &Folder, environment: Option<&str>, added: &[&str], mode: Mode) -> Vec<String> {
+        let added = added.iter().map(PathBuf::from).collect();
+        let search = Search {
+            library_folder: &folder.0,
+            library: None,
+            environment: environment.map(Path::new),
+            added: &added,
+            mode,
+        };
+        let relative = |path: PathBuf| path.strip_prefix(&folder.0).unwrap_or(&path).display().to_string();
+        files(&search).0.into_iter().map(relative).collect()
+    }
+
+    #[test]
+    fn a_folder_gives_its_shared_objects_and_nothing_else() {
+        let folder = Folder::new("scan");
+        for name in ["p/b.so", "p/a.1.so", "p/x.so.1", "p/readme", "p/deep/c.so"] {
+            folder.file(name);
+        }
+        std::os::unix::fs::symlink(folder.0.join("nowhere"), folder.0.join("p/broken.so")).unwrap();
+        assert_eq!(find(&folder, None, &["p"], Mode::Absolute), ["p/a.1.so", "p/b.so"]);
+    }
+
+    #[test]
+    fn the_environment_replaces_the_default_and_absolute_paths_replace_both() {
+        let folder = Folder::new("modes");
+        for name in ["hipdnn_plugins/engines/d.so", "env/e.so", "api/f.so"] {
+            folder.file(name);
+        }
+        let default = "hipdnn_plugins/engines/d.so";
+        assert_eq!(find(&folder, None, &[], Mode::Additive), [default]);
+        assert_eq!(find(&folder, Some("env"), &[], Mode::Additive), ["env/e.so"]);
+        assert_eq!(find(&folder, None, &["api"], Mode::Additive), ["api/f.so", default]);
+        assert_eq!(find(&folder, Some("env"), &["api"], Mode::Absolute), ["api/f.so"]);
+    }
+
+    #[test]
+    fn a_bare_name_is_decorated_and_preferred_over_a_folder() {
+        let folder = Folder::new("names");
+        folder.file("libz.so");
+        folder.file("z/inner.so");
+        assert_eq!(find(&folder, None, &["z"], Mode::Absolute), ["libz.so"]);
+        assert_eq!(
+            find(&folder, None, &["missing", "other.dll"], Mode::Absolute),
+            ["libmissing.so", "other.dll"]
+        );
+    }
+
+    #[test]
+    fn one_file_under_two_names_is_found_once() {
+        let folder = Folder::new("links");
+        let file = folder.file("a/p.so");
+        std::os::unix::fs::symlink(&file, folder.0.join("q.so")).unwrap();
+        assert_eq!(find(&folder, None, &["a", "q.so", "a/../a/p.so"], Mode::Absolute), ["a/p.so"]);
+    }
+
+    #[test]
+    fn order_is_by_component() {
+        let folder = Folder::new("order");
+        for name in ["a-b/x.so", "a/x.so"] {
+            folder.file(name);
+        }
+        assert_eq!(find(&folder, None, &["a-b", "a"], Mode::Absolute), ["a/x.so", "a-b/x.so"]);
+    }
+
+    #[test]
+    fn the_library_itself_is_no_plugin() {
+        let folder = Folder::new("self");
+        let library = folder.file("libself.so");
+        let added = BTreeSet::from([PathBuf::from(".")]);
+        let search = Search {
+            library_folder: &folder.0,
+            library: Some(&library),
+            environment: None,
+            added: &added,
+            mode: Mode::Absolute,
+        };
+        assert!(files(&search).0.is_empty());
+    }
+}

@@ -1,0 +1,161 @@
+//! The plugins of the process: which paths were set, and what is loaded.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::paths::{self, Mode, Search};
+use super::{Plugin, PluginSet, Session};
+use crate::status::{Error, Result};
+use crate::{last_error, log};
+
+struct Registry {
+    added: BTreeSet<PathBuf>,
+    mode: Mode,
+    /// Kept after the last handle is gone, so that the next one finds the plugins loaded.
+    loaded: Option<Arc<PluginSet>>,
+    handles: usize,
+}
+
+static REGISTRY: Mutex<Registry> =
+    Mutex::new(Registry { added: BTreeSet::new(), mode: Mode::Additive, loaded: None, handles: 0 });
+
+thread_local! {
+    /// Whether this thread is loading plugins: their initializers may call anything, also this library.
+    static LOADING: Cell<bool> = const { Cell::new(false) };
+}
+
+fn refuse_while_loading(what: &'static str) -> Result<()> {
+    if LOADING.get() {
+        return Err(Error::not_supported(format!("{what} cannot be called while a plugin is being loaded")));
+    }
+    Ok(())
+}
+
+/// Opens a session with the plugins of the process, loading them where that has not happened.
+pub fn open_session() -> Result<Arc<Session>> {
+    refuse_while_loading("hipdnnCreate")?;
+    let set = {
+        let mut registry = REGISTRY.lock();
+        let set = match &registry.loaded {
+            Some(set) => Arc::clone(set),
+            None => {
+                let set = Arc::new(load(&registry)?);
+                registry.loaded = Some(Arc::clone(&set));
+                set
+            }
+        };
+        registry.handles += 1;
+        set
+    };
+    Ok(Session::open(set))
+}
+
+/// Tells that a handle is gone.
+pub fn session_closed() {
+    let mut registry = REGISTRY.lock();
+    registry.handles = registry.handles.saturating_sub(1);
+}
+
+/// Sets where plugins are looked for; takes effect with the next handle.
+///
+/// # Errors
+/// NOT_SUPPORTED while a handle is alive.
+pub fn set_paths(paths: Vec<PathBuf>, mode: Mode) -> Result<()> {
+    refuse_while_loading("hipdnnSetEnginePluginPaths_ext")?;
+    let unloaded = {
+        let mut registry = REGISTRY.lock();
+        if registry.handles > 0 {
+            return Err(Error::not_supported(format!(
+                "hipdnnSetEnginePluginPaths_ext cannot be called with an active handle, {} are alive",
+                registry.handles
+            )));
+        }
+        if mode == Mode::Absolute {
+            registry.added.clear();
+        }
+        registry.added.extend(paths);
+        registry.mode = mode;
+        registry.loaded.take()
+    };
+    // Outside the lock: unloading runs foreign code.
+    drop(unloaded);
+    Ok(())
+}
+
+fn load(registry: &Registry) -> Result<PluginSet> {
+    let library = own_path()?;
+    let folder = library.parent().unwrap_or(Path::new("/"));
+    let environment =
+        std::env::var_os("HIPDNN_PLUGIN_DIR").filter(|value| !value.is_empty()).map(PathBuf::from);
+    let search = Search {
+        library_folder: folder,
+        library: Some(&library),
+        environment: environment.as_deref(),
+        added: &registry.added,
+        mode: registry.mode,
+    };
+    let (files, warnings) = paths::files(&search);
+    for warning in warnings {
+        log::warn(|| warning);
+    }
+    LOADING.set(true);
+    let plugins = load_files(files);
+    LOADING.set(false);
+    Ok(PluginSet { plugins })
+}
+
+fn load_files(files: BTreeSet<PathBuf>) -> Vec<Plugin> {
+    let mut plugins: Vec<Plugin> = Vec::new();
+    let tell = |path: &Path, reason: &str| {
+        let message = format!("Error loading plugin from [{}]: {reason}", path.display());
+        last_error::set(&message);
+        log::error(|| message);
+    };
+    for path in files {
+        let owner = |id: i64| {
+            let plugin = plugins.iter().find(|plugin| plugin.engines.iter().any(|engine| engine.id == id));
+            plugin.map(|plugin| plugin.path.display().to_string())
+        };
+        match Plugin::load(&path, owner) {
+            Err(reason) => tell(&path, &reason),
+            Ok((plugin, dropped)) => {
+                for reason in dropped {
+                    tell(&path, &reason);
+                }
+                log::info(|| {
+                    format!("loaded plugin {} {} from {}", plugin.name, plugin.version, path.display())
+                });
+                plugins.push(plugin);
+            }
+        }
+    }
+    plugins
+}
+
+/// The file that this code was loaded from.
+fn own_path() -> Result<PathBuf> {
+    let mut info = libc::Dl_info {
+        dli_fname: std::ptr::null(),
+        dli_fbase: std::ptr::null_mut(),
+        dli_sname: std::ptr::null(),
+        dli_saddr: std::ptr::null_mut(),
+    };
+    let here = own_path as *const () as *const libc::c_void;
+    // SAFETY: the address is one of this library's, and the struct is written by the call.
+    let found = unsafe { libc::dladdr(here, &raw mut info) };
+    if found == 0 || info.dli_fname.is_null() {
+        return Err(Error::internal("the folder of the backend library cannot be determined"));
+    }
+    // SAFETY: the loader's text lives as long as this library is loaded.
+    let name = unsafe { CStr::from_ptr(info.dli_fname) };
+    let path = Path::new(OsStr::from_bytes(name.to_bytes()));
+    // The name is as the program gave it; a relative one is meant from the working directory.
+    std::path::absolute(path)
+        .map_err(|error| Error::internal(format!("the path of the backend library: {error}")))
+}
