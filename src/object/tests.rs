@@ -11,10 +11,8 @@ impl Drop for Counted {
     }
 }
 
-// The tests share the two stores of the library's own tables, whose indices they must not mix up with theirs: each test
-// table keeps to slots that it has taken itself.
-static TEST: Table<Counted> = Table::new("test object", 0x7, 0);
-static OTHER: Table<Counted> = Table::new("other object", 0x9, 1);
+static TEST: Table<Counted> = Table::new("test object", 0x7, 2);
+static OTHER: Table<Counted> = Table::new("other object", 0x9, 3);
 
 fn counter() -> &'static Counter {
     Box::leak(Box::new(Counter::new(0)))
@@ -83,7 +81,7 @@ fn threads_that_use_and_destroy_the_same_handles_never_see_a_dropped_object() {
             self.0.store(0xdead, Ordering::SeqCst);
         }
     }
-    static RACE: Table<Live> = Table::new("raced object", 0xb, 1);
+    static RACE: Table<Live> = Table::new("raced object", 0xb, 4);
     static CURRENT: AtomicUsize = AtomicUsize::new(0);
     let rounds = 20_000;
     std::thread::scope(|scope| {

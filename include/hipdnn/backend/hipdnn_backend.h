@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
+ * The functions of the C interface: check the inputs, make one safe call, write the outputs.
+ *
+ * Whatever fails inside becomes a status here, and a text that `hipdnnGetLastErrorString` gives. Outputs are written last and
+ * only on success.
+ *
  * Generated from src/c_api by `cargo xtask generate`.
  */
 
@@ -78,6 +83,308 @@ typedef enum
     /// The same ranking is stored already.
     HIPDNN_AUTOTUNE_CACHE_WRITE_UNCHANGED = 4,
 } hipdnnAutotuneCacheWriteOutcome_ext_t;
+
+/// Makes an open descriptor. No handle is needed.
+///
+/// @param[in] descriptorType What to make.
+/// @param[out] descriptor Where the descriptor goes. The caller ends it with hipdnnBackendDestroyDescriptor.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` is null;
+///     HIPDNN_STATUS_NOT_SUPPORTED when descriptors of this type cannot be made.
+///
+/// Safety:
+/// `descriptor` is null or writable.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnBackendCreateDescriptor(hipdnnBackendDescriptorType_t descriptorType,
+                                             hipdnnBackendDescriptor_t *descriptor);
+
+/// Ends a descriptor. What other descriptors share of it lives on with them, so the order of destruction is free.
+///
+/// @param[in] descriptor The descriptor.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` is null;
+///     HIPDNN_STATUS_BAD_PARAM when it is not a live descriptor.
+///
+/// Safety:
+/// Any value may be passed: what is no live descriptor is refused.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnBackendDestroyDescriptor(hipdnnBackendDescriptor_t descriptor);
+
+/// Runs a plan on the memory in a variant pack, with the plugins of a handle. Returns when the work is issued; on a GPU it
+/// may run on after that, in the order of the handle's stream. Several threads may execute one plan at a time.
+///
+/// @param[in] handle The handle whose plugin handles and stream are used.
+/// @param[in] executionPlan A finalized execution plan.
+/// @param[in] variantPack A finalized variant pack with memory for the graph's tensors and the plan's workspace.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when an argument is null;
+///     HIPDNN_STATUS_BAD_PARAM when an argument is not live, of the wrong kind or not finalized, when a data pointer is not
+///     aligned as its tensor promised, or when the handle has other plugins loaded than those that made the plan;
+///     HIPDNN_STATUS_PLUGIN_ERROR when the plugin fails.
+///
+/// Safety:
+/// The memory in the variant pack is what the graph's tensors say, and the workspace as large as the plan asks for.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnBackendExecute(hipdnnHandle_t handle,
+                                    hipdnnBackendDescriptor_t executionPlan,
+                                    hipdnnBackendDescriptor_t variantPack);
+
+/// Checks a descriptor and freezes it. A failure leaves it open and unchanged. Graphs and variant packs may be finalized
+/// again, which does nothing.
+///
+/// @param[in] descriptor The descriptor.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` is null;
+///     HIPDNN_STATUS_BAD_PARAM when it is not a live descriptor, is finalized already, or misses an attribute;
+///     HIPDNN_STATUS_PLUGIN_ERROR when a plugin fails;
+///     HIPDNN_STATUS_INTERNAL_ERROR when a plugin succeeds and gives nothing of use.
+///
+/// Safety:
+/// Any value may be passed: what is no live descriptor is refused.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnBackendFinalize(hipdnnBackendDescriptor_t descriptor);
+
+/// Gives an attribute of a finalized descriptor. Descriptors that are given are new, and the caller's to destroy; only
+/// HIPDNN_ATTR_ENGINEHEUR_RESULTS fills engine configurations that the caller made.
+///
+/// @param[in] descriptor The descriptor.
+/// @param[in] attributeName The attribute.
+/// @param[in] attributeType The type of the elements, which must be the attribute's.
+/// @param[in] requestedElementCount How many elements `arrayOfElements` has room for.
+/// @param[out] elementCount How many elements there are when none is requested or `arrayOfElements` is null, else how many
+///     were written. May be null where one value is read.
+/// @param[out] arrayOfElements Where the elements go.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when a pointer that is needed is null;
+///     HIPDNN_STATUS_NOT_INITIALIZED when the descriptor is not finalized, HIPDNN_STATUS_BAD_PARAM_NOT_FINALIZED when that
+///     is an engine heuristic;
+///     HIPDNN_STATUS_NOT_SUPPORTED when the descriptor has no such attribute to read;
+///     HIPDNN_STATUS_BAD_PARAM when the type or the count is not the attribute's.
+///
+/// Safety:
+/// `arrayOfElements` is null or has room for `requestedElementCount` elements of the type; `elementCount` is null or
+/// writable.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnBackendGetAttribute(hipdnnBackendDescriptor_t descriptor,
+                                         hipdnnBackendAttributeName_t attributeName,
+                                         hipdnnBackendAttributeType_t attributeType,
+                                         int64_t requestedElementCount,
+                                         int64_t *elementCount,
+                                         void *arrayOfElements);
+
+/// Sets an attribute of an open descriptor. Values are copied; what is needed of descriptors is shared, so they may be
+/// destroyed afterwards. Setting again replaces, but HIPDNN_ATTR_OPERATIONGRAPH_OPS appends.
+///
+/// @param[in] descriptor The descriptor.
+/// @param[in] attributeName The attribute.
+/// @param[in] attributeType The type of the elements, which must be the attribute's.
+/// @param[in] elementCount How many elements there are.
+/// @param[in] arrayOfElements The elements.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor`, `arrayOfElements` or a descriptor in it is null;
+///     HIPDNN_STATUS_NOT_INITIALIZED when the descriptor is finalized;
+///     HIPDNN_STATUS_NOT_SUPPORTED when the descriptor has no such attribute to set, or not with this value;
+///     HIPDNN_STATUS_BAD_PARAM when type, count or value is not the attribute's;
+///     HIPDNN_STATUS_BAD_PARAM_NOT_FINALIZED when a descriptor in the array is not finalized.
+///
+/// Safety:
+/// `arrayOfElements` is null or holds `elementCount` elements of the type.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnBackendSetAttribute(hipdnnBackendDescriptor_t descriptor,
+                                         hipdnnBackendAttributeName_t attributeName,
+                                         hipdnnBackendAttributeType_t attributeType,
+                                         int64_t elementCount,
+                                         const void *arrayOfElements);
+
+/// The name of a status.
+///
+/// @param[in] status A status.
+///
+/// @return A text that lives as long as the library: the enumerator's name, HIPDNN_STATUS_UNKNOWN for other numbers.
+HIPDNN_BACKEND_EXPORT
+const char *hipdnnGetErrorString(hipdnnStatus_t status);
+
+/// Gives the text of the last failure on this thread, and forgets it.
+///
+/// @param[out] message Where the text goes, cut to `maxSize - 1` bytes and ended by a NUL; empty when nothing failed since
+///     the last call. When it is null nothing happens.
+/// @param[in] maxSize The bytes that `message` has room for. When it is 0 nothing happens.
+///
+/// Safety:
+/// `message` is null or has room for `maxSize` bytes.
+HIPDNN_BACKEND_EXPORT
+void hipdnnGetLastErrorString(char *message,
+                              size_t maxSize);
+
+/// Gives the text of the last failure on this thread, and keeps it.
+///
+/// @param[out] message Where the text goes, cut to `maxSize - 1` bytes and ended by a NUL; empty when nothing failed. When it
+///     is null nothing happens.
+/// @param[in] maxSize The bytes that `message` has room for. When it is 0 nothing happens.
+///
+/// Safety:
+/// `message` is null or has room for `maxSize` bytes.
+HIPDNN_BACKEND_EXPORT
+void hipdnnPeekLastErrorString_ext(char *message,
+                                   size_t maxSize);
+
+/// Makes an operation graph from FlatBuffers bytes, of November 2025 or of 2026. It is open: the caller sets
+/// HIPDNN_ATTR_OPERATIONGRAPH_HANDLE and finalizes it.
+///
+/// @param[out] descriptor Where the graph goes. The caller ends it with hipdnnBackendDestroyDescriptor.
+/// @param[in] serializedGraph The bytes, which are copied.
+/// @param[in] graphByteSize How many.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` or `serializedGraph` is null;
+///     HIPDNN_STATUS_BAD_PARAM when there are no bytes or they are not a graph;
+///     HIPDNN_STATUS_NOT_SUPPORTED when the graph asks for a newer plugin interface than this library knows.
+///
+/// Safety:
+/// `descriptor` is null or writable, `serializedGraph` null or readable for `graphByteSize` bytes.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnBackendCreateAndDeserializeGraph_ext(hipdnnBackendDescriptor_t *descriptor,
+                                                          const uint8_t *serializedGraph,
+                                                          size_t graphByteSize);
+
+/// Makes a handle. The first one loads the engine plugins; one that cannot be loaded is skipped, and the last error
+/// string names it although the call succeeds. No device is needed.
+///
+/// @param[out] handle Where the new handle goes. The caller ends it with hipdnnDestroy.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` is null;
+///     HIPDNN_STATUS_NOT_SUPPORTED when called while a plugin is being loaded;
+///     HIPDNN_STATUS_INTERNAL_ERROR when the library's own folder cannot be determined.
+///
+/// May be called from any thread.
+///
+/// Safety:
+/// `handle` is null or writable.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnCreate(hipdnnHandle_t *handle);
+
+/// Ends a handle. Plugins keep what engines, configurations and plans made with it still need until those are
+/// destroyed. Does not wait for work on the stream.
+///
+/// @param[in] handle The handle.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` is null;
+///     HIPDNN_STATUS_BAD_PARAM when it is not a live handle.
+///
+/// Safety:
+/// Any value may be passed: what is no live handle is refused.
+HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnDestroy(hipdnnHandle_t handle);
+
+/// Sets the HIP stream that plugins issue work to. When a plugin refuses it, the old stream stays for all.
+///
+/// @param[in] handle The handle.
+/// @param[in] streamId The stream, null for the default stream. It must outlive its use; plans need not be made again.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` is null;
+///     HIPDNN_STATUS_BAD_PARAM when it is not a live handle;
+///     HIPDNN_STATUS_PLUGIN_ERROR when a plugin refuses the stream.
+///
+/// Safety:
+/// `streamId` is null or a live stream.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnSetStream(hipdnnHandle_t handle,
+                               hipStream_t streamId);
+
+/// Gives the stream of the last hipdnnSetStream that succeeded.
+///
+/// @param[in] handle The handle.
+/// @param[out] streamId Where the stream goes; null on a new handle.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or `streamId` is null;
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle.
+///
+/// Safety:
+/// `streamId` is null or writable.
+HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnGetStream(hipdnnHandle_t handle, hipStream_t *streamId);
+
+/// Writes a line of another component, a frontend or a plugin, to the library's log. With the log off, or `severity` below
+/// its level, nothing is written.
+///
+/// @param[in] severity How serious the line is; numbers outside the enumeration count as HIPDNN_SEV_INFO, and
+///     HIPDNN_SEV_OFF is dropped.
+/// @param[in] msg The complete line, without a newline at its end. When it is null nothing happens.
+///
+/// Safety:
+/// `msg` is null or ends with a NUL.
+HIPDNN_BACKEND_EXPORT
+void hipdnnLoggingCallback_ext(hipdnnSeverity_t severity,
+                               const char *msg);
+
+/// Sets where engine plugins are looked for, from the next handle on: folders, files, or bare library names. Relative paths
+/// start from the library's own folder.
+///
+/// @param[in] numPaths How many paths there are; with 0 the array is not looked at.
+/// @param[in] pluginPaths The paths, which are copied. They need not exist.
+/// @param[in] loadingMode HIPDNN_PLUGIN_LOADING_ADDITIVE adds to the default folder (or HIPDNN_PLUGIN_DIR) and to the paths
+///     of earlier calls, HIPDNN_PLUGIN_LOADING_ABSOLUTE replaces all of these.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when the array or a path is null;
+///     HIPDNN_STATUS_BAD_PARAM when the mode is not known;
+///     HIPDNN_STATUS_NOT_SUPPORTED while a handle is alive;
+///     HIPDNN_STATUS_INTERNAL_ERROR when `numPaths` is beyond reason.
+///
+/// Safety:
+/// `pluginPaths` is null or holds `numPaths` pointers, each null or to a text that ends with a NUL.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnSetEnginePluginPaths_ext(size_t numPaths,
+                                              const char *const *pluginPaths,
+                                              hipdnnPluginLoadingMode_ext_t loadingMode);
+
+/// Gives the files of the engine plugins that a handle uses, as canonical paths in the order in which they were loaded.
+///
+/// Called twice: with `pluginPaths` null it writes the number of paths and the room that the longest needs with its NUL;
+/// with buffers it fills them, and leaves both numbers as they are.
+///
+/// @param[in] handle The handle.
+/// @param[in,out] numPluginPaths The number of paths; on the second call the number of buffers.
+/// @param[out] pluginPaths Null, or buffers of `*maxStringLen` bytes each.
+/// @param[in,out] maxStringLen The room of the longest path; on the second call the room of each buffer.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle`, `numPluginPaths` or `maxStringLen` is null;
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, there are too few buffers, they are too short, or one
+///     that is needed is null.
+///
+/// Safety:
+/// The numbers are null or readable and writable, and the buffers as long and as many as they say.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnGetLoadedEnginePluginPaths_ext(hipdnnHandle_t handle,
+                                                    size_t *numPluginPaths,
+                                                    char **pluginPaths,
+                                                    size_t *maxStringLen);
+
+/// The version of the library: MAJOR.MINOR.PATCH.TWEAK, where TWEAK is the commit it was built from, or `unknown`.
+///
+/// @return A text that lives as long as the library.
+HIPDNN_BACKEND_EXPORT
+const char *hipdnnVersionString_ext(void);
+
+/// The same as hipdnnVersionString_ext, which is to be preferred.
+///
+/// @param[out] version Where the pointer to the text goes.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `version` is null.
+///
+/// Safety:
+/// `version` is null or writable.
+HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnGetVersion_ext(const char **version);
 
 #ifdef __cplusplus
 }
