@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The functions of the C interface: check the inputs, make one safe call, write the outputs.
+ * hipDNN's backend interface: a program describes a graph of tensor operations, asks which engines can compute it,
+ * and has one of them do so.
  *
- * Whatever fails inside becomes a status here, and a text that `hipdnnGetLastErrorString` gives. Outputs are written last and
- * only on success.
+ *   1. hipdnnCreate makes a handle and loads the engine plugins.
+ *   2. Tensors, operations and the graph are descriptors: create, set attributes, finalize. Or
+ *      hipdnnBackendCreateAndDeserializeGraph_ext makes a graph from bytes; it gets its handle and is finalized.
+ *   3. An engine heuristic gives engine configurations for the graph, best first.
+ *   4. An execution plan is made from one of them; its workspace size is an attribute.
+ *   5. A variant pack holds the memory of the tensors and the workspace. hipdnnBackendExecute runs the plan on it.
+ *
+ * Every function that can fail answers a status; hipdnnGetLastErrorString then has the reason in words, for the thread
+ * that made the call. Outputs are written on success only. A handle or descriptor that is null, was destroyed, or is of
+ * another kind than is wanted is refused.
  *
  * Generated from src/c_api by `cargo xtask generate`.
  */
@@ -83,6 +92,65 @@ typedef enum
     /// The same ranking is stored already.
     HIPDNN_AUTOTUNE_CACHE_WRITE_UNCHANGED = 4,
 } hipdnnAutotuneCacheWriteOutcome_ext_t;
+
+/// Makes a handle. The first one loads the engine plugins; one that cannot be loaded is skipped, and the last error
+/// string names it although the call succeeds. No device is needed.
+///
+/// @param[out] handle Where the new handle goes. The caller ends it with hipdnnDestroy.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` is null;
+///     HIPDNN_STATUS_NOT_SUPPORTED when called while a plugin is being loaded;
+///     HIPDNN_STATUS_INTERNAL_ERROR when the library's own folder cannot be determined.
+///
+/// May be called from any thread.
+///
+/// Safety:
+/// `handle` is null or writable.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnCreate(hipdnnHandle_t *handle);
+
+/// Ends a handle. Plugins keep what engines, configurations and plans made with it still need until those are
+/// destroyed. Does not wait for work on the stream.
+///
+/// @param[in] handle The handle.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` is null;
+///     HIPDNN_STATUS_BAD_PARAM when it is not a live handle.
+///
+/// Safety:
+/// Any value may be passed: what is no live handle is refused.
+HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnDestroy(hipdnnHandle_t handle);
+
+/// Sets the HIP stream that plugins issue work to. When a plugin refuses it, the old stream stays for all.
+///
+/// @param[in] handle The handle.
+/// @param[in] streamId The stream, null for the default stream. It must outlive its use; plans need not be made again.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` is null;
+///     HIPDNN_STATUS_BAD_PARAM when it is not a live handle;
+///     HIPDNN_STATUS_PLUGIN_ERROR when a plugin refuses the stream.
+///
+/// Safety:
+/// `streamId` is null or a live stream.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnSetStream(hipdnnHandle_t handle,
+                               hipStream_t streamId);
+
+/// Gives the stream of the last hipdnnSetStream that succeeded.
+///
+/// @param[in] handle The handle.
+/// @param[out] streamId Where the stream goes; null on a new handle.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or `streamId` is null;
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle.
+///
+/// Safety:
+/// `streamId` is null or writable.
+HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnGetStream(hipdnnHandle_t handle, hipStream_t *streamId);
 
 /// Makes an open descriptor. No handle is needed.
 ///
@@ -202,38 +270,6 @@ hipdnnStatus_t hipdnnBackendSetAttribute(hipdnnBackendDescriptor_t descriptor,
                                          int64_t elementCount,
                                          const void *arrayOfElements);
 
-/// The name of a status.
-///
-/// @param[in] status A status.
-///
-/// @return A text that lives as long as the library: the enumerator's name, HIPDNN_STATUS_UNKNOWN for other numbers.
-HIPDNN_BACKEND_EXPORT
-const char *hipdnnGetErrorString(hipdnnStatus_t status);
-
-/// Gives the text of the last failure on this thread, and forgets it.
-///
-/// @param[out] message Where the text goes, cut to `maxSize - 1` bytes and ended by a NUL; empty when nothing failed since
-///     the last call. When it is null nothing happens.
-/// @param[in] maxSize The bytes that `message` has room for. When it is 0 nothing happens.
-///
-/// Safety:
-/// `message` is null or has room for `maxSize` bytes.
-HIPDNN_BACKEND_EXPORT
-void hipdnnGetLastErrorString(char *message,
-                              size_t maxSize);
-
-/// Gives the text of the last failure on this thread, and keeps it.
-///
-/// @param[out] message Where the text goes, cut to `maxSize - 1` bytes and ended by a NUL; empty when nothing failed. When it
-///     is null nothing happens.
-/// @param[in] maxSize The bytes that `message` has room for. When it is 0 nothing happens.
-///
-/// Safety:
-/// `message` is null or has room for `maxSize` bytes.
-HIPDNN_BACKEND_EXPORT
-void hipdnnPeekLastErrorString_ext(char *message,
-                                   size_t maxSize);
-
 /// Makes an operation graph from FlatBuffers bytes, of November 2025 or of 2026. It is open: the caller sets
 /// HIPDNN_ATTR_OPERATIONGRAPH_HANDLE and finalizes it.
 ///
@@ -252,78 +288,6 @@ HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnBackendCreateAndDeserializeGraph_ext(hipdnnBackendDescriptor_t *descriptor,
                                                           const uint8_t *serializedGraph,
                                                           size_t graphByteSize);
-
-/// Makes a handle. The first one loads the engine plugins; one that cannot be loaded is skipped, and the last error
-/// string names it although the call succeeds. No device is needed.
-///
-/// @param[out] handle Where the new handle goes. The caller ends it with hipdnnDestroy.
-///
-/// @return HIPDNN_STATUS_SUCCESS;
-///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` is null;
-///     HIPDNN_STATUS_NOT_SUPPORTED when called while a plugin is being loaded;
-///     HIPDNN_STATUS_INTERNAL_ERROR when the library's own folder cannot be determined.
-///
-/// May be called from any thread.
-///
-/// Safety:
-/// `handle` is null or writable.
-HIPDNN_BACKEND_EXPORT
-hipdnnStatus_t hipdnnCreate(hipdnnHandle_t *handle);
-
-/// Ends a handle. Plugins keep what engines, configurations and plans made with it still need until those are
-/// destroyed. Does not wait for work on the stream.
-///
-/// @param[in] handle The handle.
-///
-/// @return HIPDNN_STATUS_SUCCESS;
-///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` is null;
-///     HIPDNN_STATUS_BAD_PARAM when it is not a live handle.
-///
-/// Safety:
-/// Any value may be passed: what is no live handle is refused.
-HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnDestroy(hipdnnHandle_t handle);
-
-/// Sets the HIP stream that plugins issue work to. When a plugin refuses it, the old stream stays for all.
-///
-/// @param[in] handle The handle.
-/// @param[in] streamId The stream, null for the default stream. It must outlive its use; plans need not be made again.
-///
-/// @return HIPDNN_STATUS_SUCCESS;
-///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` is null;
-///     HIPDNN_STATUS_BAD_PARAM when it is not a live handle;
-///     HIPDNN_STATUS_PLUGIN_ERROR when a plugin refuses the stream.
-///
-/// Safety:
-/// `streamId` is null or a live stream.
-HIPDNN_BACKEND_EXPORT
-hipdnnStatus_t hipdnnSetStream(hipdnnHandle_t handle,
-                               hipStream_t streamId);
-
-/// Gives the stream of the last hipdnnSetStream that succeeded.
-///
-/// @param[in] handle The handle.
-/// @param[out] streamId Where the stream goes; null on a new handle.
-///
-/// @return HIPDNN_STATUS_SUCCESS;
-///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or `streamId` is null;
-///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle.
-///
-/// Safety:
-/// `streamId` is null or writable.
-HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnGetStream(hipdnnHandle_t handle, hipStream_t *streamId);
-
-/// Writes a line of another component, a frontend or a plugin, to the library's log. With the log off, or `severity` below
-/// its level, nothing is written.
-///
-/// @param[in] severity How serious the line is; numbers outside the enumeration count as HIPDNN_SEV_INFO, and
-///     HIPDNN_SEV_OFF is dropped.
-/// @param[in] msg The complete line, without a newline at its end. When it is null nothing happens.
-///
-/// Safety:
-/// `msg` is null or ends with a NUL.
-HIPDNN_BACKEND_EXPORT
-void hipdnnLoggingCallback_ext(hipdnnSeverity_t severity,
-                               const char *msg);
 
 /// Sets where engine plugins are looked for, from the next handle on: folders, files, or bare library names. Relative paths
 /// start from the library's own folder.
@@ -369,6 +333,51 @@ hipdnnStatus_t hipdnnGetLoadedEnginePluginPaths_ext(hipdnnHandle_t handle,
                                                     char **pluginPaths,
                                                     size_t *maxStringLen);
 
+/// Writes a line of another component, a frontend or a plugin, to the library's log. With the log off, or `severity` below
+/// its level, nothing is written.
+///
+/// @param[in] severity How serious the line is; numbers outside the enumeration count as HIPDNN_SEV_INFO, and
+///     HIPDNN_SEV_OFF is dropped.
+/// @param[in] msg The complete line, without a newline at its end. When it is null nothing happens.
+///
+/// Safety:
+/// `msg` is null or ends with a NUL.
+HIPDNN_BACKEND_EXPORT
+void hipdnnLoggingCallback_ext(hipdnnSeverity_t severity,
+                               const char *msg);
+
+/// The name of a status.
+///
+/// @param[in] status A status.
+///
+/// @return A text that lives as long as the library: the enumerator's name, HIPDNN_STATUS_UNKNOWN for other numbers.
+HIPDNN_BACKEND_EXPORT
+const char *hipdnnGetErrorString(hipdnnStatus_t status);
+
+/// Gives the text of the last failure on this thread, and forgets it.
+///
+/// @param[out] message Where the text goes, cut to `maxSize - 1` bytes and ended by a NUL; empty when nothing failed since
+///     the last call. When it is null nothing happens.
+/// @param[in] maxSize The bytes that `message` has room for. When it is 0 nothing happens.
+///
+/// Safety:
+/// `message` is null or has room for `maxSize` bytes.
+HIPDNN_BACKEND_EXPORT
+void hipdnnGetLastErrorString(char *message,
+                              size_t maxSize);
+
+/// Gives the text of the last failure on this thread, and keeps it.
+///
+/// @param[out] message Where the text goes, cut to `maxSize - 1` bytes and ended by a NUL; empty when nothing failed. When it
+///     is null nothing happens.
+/// @param[in] maxSize The bytes that `message` has room for. When it is 0 nothing happens.
+///
+/// Safety:
+/// `message` is null or has room for `maxSize` bytes.
+HIPDNN_BACKEND_EXPORT
+void hipdnnPeekLastErrorString_ext(char *message,
+                                   size_t maxSize);
+
 /// The version of the library: MAJOR.MINOR.PATCH.TWEAK, where TWEAK is the commit it was built from, or `unknown`.
 ///
 /// @return A text that lives as long as the library.
@@ -384,7 +393,7 @@ const char *hipdnnVersionString_ext(void);
 ///
 /// Safety:
 /// `version` is null or writable.
-HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnGetVersion_ext(const char **version);
+HIPDNN_BACKEND_DEPRECATED_EXPORT hipdnnStatus_t hipdnnGetVersion_ext(const char **version);
 
 #ifdef __cplusplus
 }

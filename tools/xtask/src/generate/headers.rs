@@ -199,6 +199,23 @@ pub const HEADERS: &[Header] = &[
     Header { file: "HipdnnStatus.h", source: "status.rs", items: &["hipdnnStatus_t"], ..PLAIN },
 ];
 
+/// What `hipdnn_backend.h` says of itself.
+pub const BACKEND_DOC: &[&str] = &[
+    "hipDNN's backend interface: a program describes a graph of tensor operations, asks which engines can compute it,",
+    "and has one of them do so.",
+    "",
+    "  1. hipdnnCreate makes a handle and loads the engine plugins.",
+    "  2. Tensors, operations and the graph are descriptors: create, set attributes, finalize. Or",
+    "     hipdnnBackendCreateAndDeserializeGraph_ext makes a graph from bytes; it gets its handle and is finalized.",
+    "  3. An engine heuristic gives engine configurations for the graph, best first.",
+    "  4. An execution plan is made from one of them; its workspace size is an attribute.",
+    "  5. A variant pack holds the memory of the tensors and the workspace. hipdnnBackendExecute runs the plan on it.",
+    "",
+    "Every function that can fail answers a status; hipdnnGetLastErrorString then has the reason in words, for the thread",
+    "that made the call. Outputs are written on success only. A handle or descriptor that is null, was destroyed, or is of",
+    "another kind than is wanted is refused.",
+];
+
 /// The headers that `hipdnn_backend.h` includes, in this order.
 pub const INCLUDED_BY_BACKEND: &[&str] = &[
     "hipdnn_backend_export.h",

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Failure;
 use crate::workspace::Workspace;
-use headers::{DEPRECATED, HEADERS, Header, INCLUDED_BY_BACKEND, SECTIONS};
+use headers::{BACKEND_DOC, DEPRECATED, HEADERS, Header, INCLUDED_BY_BACKEND, SECTIONS};
 
 /// A file as it ought to be.
 struct Output {
@@ -157,7 +157,7 @@ fn backend_header(workspace: &Workspace) -> Result<String, Failure> {
     for include in INCLUDED_BY_BACKEND {
         preamble.push_str(&format!("#include \"{include}\"\n"));
     }
-    let doc = if api.join("mod.rs").exists() { module_doc(&api.join("mod.rs"))? } else { Vec::new() };
+    let doc: Vec<String> = BACKEND_DOC.iter().map(|&line| line.to_owned()).collect();
     Ok(file("hipdnn_backend.h", &doc, "src/c_api", &preamble, &body.join("\n\n")))
 }
 

@@ -2,6 +2,7 @@
 
 mod c;
 mod cmake;
+mod examples;
 mod exports;
 mod headers;
 mod hip;
@@ -61,6 +62,13 @@ const GROUPS: &[Group] = &[
         run: exports::run,
     },
     Group { name: "c", about: "C and C++ programs", tools: &[&CC, &CXX], staged: true, run: c::run },
+    Group {
+        name: "examples",
+        about: "the examples, each with its own check",
+        tools: &[&CC, &CXX],
+        staged: true,
+        run: examples::run,
+    },
     Group {
         name: "install",
         about: "programs that use an installed copy",
