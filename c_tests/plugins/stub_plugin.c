@@ -1,0 +1,722 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * An engine plugin that can be built with any defect. As it stands it is a correct plugin that computes nothing; what each
+ * macro changes is said where it is used. variants.txt lists the libraries that are made of it.
+ *
+ * With HIPDNN_STUB_LOG set to a file name, each call appends one line to that file, so that a test can compare what a host
+ * called, in which order and with what.
+ */
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A plugin of November 2025 includes the headers under their older names. */
+#ifdef OLDER_NAMES
+#include <hipdnn_sdk/plugin/EnginePluginApi.h>
+#include <hipdnn_sdk/plugin/PluginApi.h>
+#else
+#include <hipdnn_plugin_sdk/EnginePluginApi.h>
+#include <hipdnn_plugin_sdk/engine_api_version.h>
+#endif
+
+#define OK HIPDNN_PLUGIN_STATUS_SUCCESS
+
+/* ENGINES: the engines' names. */
+#ifndef ENGINES
+#define ENGINES "STUB_ENGINE", "STUB_OTHER_ENGINE"
+#endif
+
+/* ENGINE_COUNT: how many of them there are. */
+static const char *const NAMES[] = {ENGINES};
+#ifndef ENGINE_COUNT
+#define ENGINE_COUNT (sizeof NAMES / sizeof NAMES[0])
+#endif
+
+/* ID_OFFSET: added to each id, which then is not the hash of the name. */
+#ifndef ID_OFFSET
+#define ID_OFFSET 0
+#endif
+
+static int64_t id_of(size_t engine)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (const char *at = NAMES[engine]; *at != '\0'; at++)
+    {
+        hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+    }
+    return (int64_t)(hash + ID_OFFSET);
+}
+
+/* The log. */
+
+static void record(const char *format, ...)
+{
+    const char *path = getenv("HIPDNN_STUB_LOG");
+    if (path == NULL)
+    {
+        return;
+    }
+    char line[4096];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(line, sizeof line - 1, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+    {
+        return;
+    }
+    if ((size_t)length > sizeof line - 2)
+    {
+        length = (int)sizeof line - 2;
+    }
+    line[length] = '\n';
+    /* One write a line: lines of several threads do not mix. */
+    FILE *file = fopen(path, "ab");
+    if (file != NULL)
+    {
+        fwrite(line, 1, (size_t)length + 1, file);
+        fclose(file);
+    }
+}
+
+/* Where an offset in a FlatBuffer points. The host's bytes are well formed. */
+static const unsigned char *follow(const unsigned char *at)
+{
+    uint32_t offset;
+    memcpy(&offset, at, sizeof offset);
+    return at + offset;
+}
+
+/* The field in a slot of a table, or null. */
+static const unsigned char *field(const unsigned char *table, unsigned slot)
+{
+    int32_t back;
+    uint16_t size, offset;
+    memcpy(&back, table, sizeof back);
+    const unsigned char *slots = table - back;
+    memcpy(&size, slots, sizeof size);
+    if (slot + 2 > size)
+    {
+        return NULL;
+    }
+    memcpy(&offset, slots + slot, sizeof offset);
+    return offset == 0 ? NULL : table + offset;
+}
+
+/* Says in words what a graph is: the layout, the numbers of tensors and nodes, and the operation numbers. */
+static const char *describe_graph(const hipdnnPluginConstData_t *graph, char *text, size_t room)
+{
+    if (graph == NULL || graph->ptr == NULL || graph->size < 8)
+    {
+        snprintf(text, room, "none");
+        return text;
+    }
+    const unsigned char *root = follow(graph->ptr);
+    const unsigned char *tensors = field(root, 12), *nodes = field(root, 14);
+    uint32_t tensor_count = 0, count = 0;
+    if (tensors != NULL)
+    {
+        memcpy(&tensor_count, follow(tensors), sizeof tensor_count);
+    }
+    if (nodes != NULL)
+    {
+        nodes = follow(nodes);
+        memcpy(&count, nodes, sizeof count);
+    }
+    /* A node of 2026 has its operation's table in slot 10, one of November 2025 has no such slot. */
+    int newer = count == 0 || field(follow(nodes + 4), 10) != NULL;
+    int length = snprintf(text, room, "%s tensors=%" PRIu32 " operations=[", newer ? "G2" : "G1", tensor_count);
+    for (uint32_t i = 0; i < count && length > 0 && (size_t)length < room; i++)
+    {
+        const unsigned char *operation = field(follow(nodes + 4 + 4 * (size_t)i), newer ? 8 : 6);
+        int number = operation == NULL ? 0 : *operation;
+        length += snprintf(text + length, room - (size_t)length, "%s%d", i == 0 ? "" : ",", number);
+    }
+    if (length > 0 && (size_t)length < room)
+    {
+        snprintf(text + length, room - (size_t)length, "]");
+    }
+    return text;
+}
+
+/* The engine that a configuration chooses. */
+static int64_t chosen(const hipdnnPluginConstData_t *config)
+{
+    int64_t id = 0;
+    if (config != NULL && config->ptr != NULL && config->size >= 8)
+    {
+        const unsigned char *at = field(follow(config->ptr), 4);
+        if (at != NULL)
+        {
+            memcpy(&id, at, sizeof id);
+        }
+    }
+    return id;
+}
+
+/* Handles and contexts have serial numbers, which tests can compare where they cannot compare addresses. */
+
+struct HipdnnEnginePluginHandle
+{
+    unsigned serial;
+};
+
+struct HipdnnEnginePluginExecutionContext
+{
+    unsigned serial;
+    int64_t engine;
+};
+
+static unsigned serial_of_handle(hipdnnEnginePluginHandle_t handle)
+{
+/* HANDLE: the value of every handle. */
+#ifdef HANDLE
+    return (unsigned)(uintptr_t)handle;
+#else
+    return handle == NULL ? 0 : handle->serial;
+#endif
+}
+
+static unsigned serial_of_context(hipdnnEnginePluginExecutionContext_t context)
+{
+    return context == NULL ? 0 : context->serial;
+}
+
+/* Failing. */
+
+static _Thread_local const char *error_text = "";
+
+/* Answers a status; a failure has a text. */
+static hipdnnPluginStatus_t answer(int status, const char *function)
+{
+    if (status != OK)
+    {
+        static _Thread_local char text[256];
+        snprintf(text, sizeof text, "the stub fails in %s", function);
+        error_text = text;
+    }
+    return (hipdnnPluginStatus_t)status;
+}
+
+/* NAME_NULL, NAME_STATUS: the name is null; asking for it fails. */
+#ifndef NAME_STATUS
+#define NAME_STATUS OK
+#endif
+#ifndef PLUGIN_NAME
+#define PLUGIN_NAME "Stub"
+#endif
+#ifndef NO_GET_NAME
+hipdnnPluginStatus_t hipdnnPluginGetName(const char **name)
+{
+#ifdef NAME_NULL
+    *name = NULL;
+#else
+    *name = PLUGIN_NAME;
+#endif
+    return answer(NAME_STATUS, __func__);
+}
+#endif
+
+/* PLUGIN_VERSION: the version, which may be empty. */
+#ifndef PLUGIN_VERSION
+#define PLUGIN_VERSION "1.2.3"
+#endif
+#ifndef NO_GET_VERSION
+hipdnnPluginStatus_t hipdnnPluginGetVersion(const char **version)
+{
+    *version = PLUGIN_VERSION;
+    return OK;
+}
+#endif
+
+/* API_VERSION, API_VERSION_STATUS: the interface version; asking for it fails. */
+#ifndef API_VERSION
+#define API_VERSION HIPDNN_ENGINE_API_VERSION
+#endif
+#ifndef API_VERSION_STATUS
+#define API_VERSION_STATUS OK
+#endif
+#ifndef NO_GET_API_VERSION
+hipdnnPluginStatus_t hipdnnPluginGetApiVersion(const char **version)
+{
+    *version = API_VERSION;
+    return answer(API_VERSION_STATUS, __func__);
+}
+#endif
+
+/* TYPE, TYPE_STATUS: what the library says it is; asking fails. TYPE_SILENT: success without an answer. */
+#ifndef TYPE
+#define TYPE HIPDNN_PLUGIN_TYPE_ENGINE
+#endif
+#ifndef TYPE_STATUS
+#define TYPE_STATUS OK
+#endif
+#ifndef NO_GET_TYPE
+hipdnnPluginStatus_t hipdnnPluginGetType(hipdnnPluginType_t *type)
+{
+#ifdef TYPE_SILENT
+    (void)type;
+#else
+    *type = (hipdnnPluginType_t)TYPE;
+#endif
+    return answer(TYPE_STATUS, __func__);
+}
+#endif
+
+/* ERROR_NULL, ERROR_SILENT, ERROR_NOT_UTF8, ERROR_LONG: what is wrong with the error text. */
+#ifndef NO_GET_LAST_ERROR_STRING
+void hipdnnPluginGetLastErrorString(const char **error_str)
+{
+#if defined(ERROR_NULL)
+    *error_str = NULL;
+#elif defined(ERROR_SILENT)
+    (void)error_str;
+#elif defined(ERROR_NOT_UTF8)
+    *error_str = "not \xff\xfe UTF-8";
+#elif defined(ERROR_LONG)
+    static char text[10001];
+    memset(text, 'x', sizeof text - 1);
+    *error_str = text;
+#else
+    *error_str = error_text;
+#endif
+}
+#endif
+
+/* LOGS: the plugin says why when no engine applies. CALLBACK_STATUS: it cannot take a callback. */
+#ifndef CALLBACK_STATUS
+#define CALLBACK_STATUS OK
+#endif
+#ifndef NO_SET_LOGGING_CALLBACK
+#ifdef LOGS
+static hipdnnCallback_t callback;
+#endif
+hipdnnPluginStatus_t hipdnnPluginSetLoggingCallback(hipdnnCallback_t function)
+{
+    record("SetLoggingCallback callback=%s", function == NULL ? "none" : "some");
+#ifdef LOGS
+    callback = function;
+#endif
+    return answer(CALLBACK_STATUS, __func__);
+}
+#endif
+
+#ifndef NO_SET_LOG_LEVEL
+hipdnnPluginStatus_t hipdnnPluginSetLogLevel(hipdnnSeverity_t level)
+{
+    record("SetLogLevel level=%d", (int)level);
+    return OK;
+}
+#endif
+
+/*
+ * IDS_STATUS: asking for the ids fails. COUNT: the count of the first call, without an array. COUNT_AGAIN: the count of the
+ * second call, which never writes beyond its array. IDS_SILENT: success without a count.
+ */
+#ifndef IDS_STATUS
+#define IDS_STATUS OK
+#endif
+#ifndef COUNT
+#define COUNT ENGINE_COUNT
+#endif
+#ifndef COUNT_AGAIN
+#define COUNT_AGAIN COUNT
+#endif
+#ifndef NO_GET_ALL_ENGINE_IDS
+hipdnnPluginStatus_t hipdnnEnginePluginGetAllEngineIds(
+    int64_t *engine_ids,
+    uint32_t max_engines,
+    uint32_t *num_engines)
+{
+    record("GetAllEngineIds max=%" PRIu32, max_engines);
+#ifdef IDS_SILENT
+    (void)engine_ids;
+    (void)num_engines;
+#else
+    size_t count = ENGINE_COUNT;
+    for (size_t engine = 0; engine < count && engine < max_engines; engine++)
+    {
+        engine_ids[engine] = id_of(engine);
+    }
+    *num_engines = (uint32_t)(max_engines == 0 ? COUNT : COUNT_AGAIN);
+#endif
+    return answer(IDS_STATUS, __func__);
+}
+#endif
+
+/* ENGINE_NAME: another name than the id's. ENGINE_NAME_NULL: success with null. ENGINE_NAME_STATUS: asking fails. */
+#ifndef ENGINE_NAME_STATUS
+#define ENGINE_NAME_STATUS OK
+#endif
+#ifndef NO_GET_ENGINE_NAME
+hipdnnPluginStatus_t hipdnnEnginePluginGetEngineName(int64_t engine_id, const char **name)
+{
+    record("GetEngineName engine=%" PRId64, engine_id);
+#if defined(ENGINE_NAME)
+    *name = ENGINE_NAME;
+#elif defined(ENGINE_NAME_NULL)
+    *name = NULL;
+#else
+    size_t count = ENGINE_COUNT;
+    for (size_t engine = 0; engine < count; engine++)
+    {
+        if (engine_id == id_of(engine))
+        {
+            *name = NAMES[engine];
+            return answer(ENGINE_NAME_STATUS, __func__);
+        }
+    }
+    return answer(HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, __func__);
+#endif
+#if defined(ENGINE_NAME) || defined(ENGINE_NAME_NULL)
+    return answer(ENGINE_NAME_STATUS, __func__);
+#endif
+}
+#endif
+
+/* CREATE_STATUS: no handle can be made. CREATE_SILENT: success without a handle. */
+#ifndef CREATE_STATUS
+#define CREATE_STATUS OK
+#endif
+#ifndef NO_CREATE
+hipdnnPluginStatus_t hipdnnEnginePluginCreate(hipdnnEnginePluginHandle_t *handle)
+{
+#if defined(CREATE_SILENT)
+    (void)handle;
+    record("Create");
+#elif defined(HANDLE)
+    *handle = (hipdnnEnginePluginHandle_t)HANDLE;
+    record("Create handle=%u", serial_of_handle(*handle));
+#else
+    if (CREATE_STATUS == OK)
+    {
+        static _Atomic unsigned handles;
+        *handle = malloc(sizeof **handle);
+        if (*handle == NULL)
+        {
+            return answer(HIPDNN_PLUGIN_STATUS_ALLOC_FAILED, __func__);
+        }
+        (*handle)->serial = ++handles;
+        record("Create handle=%u", serial_of_handle(*handle));
+    }
+#endif
+    return answer(CREATE_STATUS, __func__);
+}
+#endif
+
+/* DESTROY_STATUS: ending a handle fails, though it is ended. */
+#ifndef DESTROY_STATUS
+#define DESTROY_STATUS OK
+#endif
+#ifndef NO_DESTROY
+hipdnnPluginStatus_t hipdnnEnginePluginDestroy(hipdnnEnginePluginHandle_t handle)
+{
+    record("Destroy handle=%u", serial_of_handle(handle));
+#if !defined(HANDLE) && !defined(CREATE_SILENT)
+    free(handle);
+#endif
+    return answer(DESTROY_STATUS, __func__);
+}
+#endif
+
+/* STREAM_STATUS: no stream is taken but the default one. */
+#ifndef STREAM_STATUS
+#define STREAM_STATUS OK
+#endif
+#ifndef NO_SET_STREAM
+hipdnnPluginStatus_t hipdnnEnginePluginSetStream(hipdnnEnginePluginHandle_t handle, hipStream_t stream)
+{
+    record("SetStream handle=%u stream=%" PRIuPTR, serial_of_handle(handle), (uintptr_t)stream);
+    return answer(stream == NULL ? OK : STREAM_STATUS, __func__);
+}
+#endif
+
+/*
+ * APPLICABLE: how many of the engines apply. APPLICABLE_STATUS: asking fails. APPLICABLE_MORE: the count exceeds the room.
+ * APPLICABLE_TWICE: one engine twice. APPLICABLE_UNKNOWN: an engine that is not the plugin's. APPLICABLE_SILENT: success
+ * without a count. APPLICABLE_REVERSED: the last engine first.
+ */
+#ifndef APPLICABLE
+#define APPLICABLE ENGINE_COUNT
+#endif
+#ifndef APPLICABLE_STATUS
+#define APPLICABLE_STATUS OK
+#endif
+#ifndef NO_GET_APPLICABLE_ENGINE_IDS
+hipdnnPluginStatus_t hipdnnEnginePluginGetApplicableEngineIds(
+    hipdnnEnginePluginHandle_t handle,
+    const hipdnnPluginConstData_t *op_graph,
+    int64_t *engine_ids,
+    uint32_t max_engines,
+    uint32_t *num_engines)
+{
+    char graph[1024];
+    record(
+        "GetApplicableEngineIds handle=%u max=%" PRIu32 " graph=%s",
+        serial_of_handle(handle),
+        max_engines,
+        describe_graph(op_graph, graph, sizeof graph));
+#ifdef LOGS
+    if (callback != NULL)
+    {
+        callback(HIPDNN_SEV_INFO, LOGS);
+    }
+#endif
+#if defined(APPLICABLE_MORE)
+    (void)engine_ids;
+    *num_engines = max_engines + 1;
+#elif defined(APPLICABLE_TWICE)
+    for (uint32_t i = 0; i < 2 && i < max_engines; i++)
+    {
+        engine_ids[i] = id_of(0);
+    }
+    *num_engines = 2;
+#elif defined(APPLICABLE_UNKNOWN)
+    if (max_engines > 0)
+    {
+        engine_ids[0] = 42;
+    }
+    *num_engines = 1;
+#elif defined(APPLICABLE_SILENT)
+    (void)engine_ids;
+    (void)num_engines;
+#else
+    uint32_t count = (uint32_t)APPLICABLE;
+    for (uint32_t i = 0; i < count && i < max_engines; i++)
+    {
+#ifdef APPLICABLE_REVERSED
+        engine_ids[i] = id_of(ENGINE_COUNT - 1 - i);
+#else
+        engine_ids[i] = id_of(i);
+#endif
+    }
+    *num_engines = count;
+#endif
+    return answer(APPLICABLE_STATUS, __func__);
+}
+#endif
+
+/*
+ * DETAILS_STATUS: asking for details fails. DETAILS_NULL: success with null. DETAILS_EMPTY: a pointer and no bytes.
+ * DETAILS_GARBAGE: bytes that are no FlatBuffer. DETAILS_SILENT: success without details. DETAILS_OTHER: details of another
+ * engine.
+ */
+#ifndef DETAILS_STATUS
+#define DETAILS_STATUS OK
+#endif
+#ifndef NO_GET_ENGINE_DETAILS
+hipdnnPluginStatus_t hipdnnEnginePluginGetEngineDetails(
+    hipdnnEnginePluginHandle_t handle,
+    int64_t engine_id,
+    const hipdnnPluginConstData_t *op_graph,
+    hipdnnPluginConstData_t *engine_details)
+{
+    char graph[1024];
+    record(
+        "GetEngineDetails handle=%u engine=%" PRId64 " graph=%s",
+        serial_of_handle(handle),
+        engine_id,
+        describe_graph(op_graph, graph, sizeof graph));
+#if defined(DETAILS_NULL)
+    engine_details->ptr = NULL;
+    engine_details->size = 0;
+#elif defined(DETAILS_SILENT)
+    (void)engine_details;
+#else
+    if (DETAILS_STATUS == OK)
+    {
+        /* The offset of the table, its list of slots, the table: the distance back to the slots, and the id. */
+        unsigned char *bytes = calloc(1, 24);
+        if (bytes == NULL)
+        {
+            return answer(HIPDNN_PLUGIN_STATUS_ALLOC_FAILED, __func__);
+        }
+        static const unsigned char HEAD[16] = {12, 0, 0, 0, 6, 0, 12, 0, 4, 0, 0, 0, 8, 0, 0, 0};
+        memcpy(bytes, HEAD, sizeof HEAD);
+#ifdef DETAILS_OTHER
+        engine_id += 1;
+#endif
+        memcpy(bytes + 16, &engine_id, sizeof engine_id);
+#ifdef DETAILS_GARBAGE
+        memset(bytes, 0xee, 24);
+#endif
+        engine_details->ptr = bytes;
+        engine_details->size = 24;
+#ifdef DETAILS_EMPTY
+        engine_details->size = 0;
+#endif
+    }
+#endif
+    return answer(DETAILS_STATUS, __func__);
+}
+#endif
+
+/* DESTROY_DETAILS_STATUS: giving details back fails, though they are given back. */
+#ifndef DESTROY_DETAILS_STATUS
+#define DESTROY_DETAILS_STATUS OK
+#endif
+#ifndef NO_DESTROY_ENGINE_DETAILS
+hipdnnPluginStatus_t hipdnnEnginePluginDestroyEngineDetails(
+    hipdnnEnginePluginHandle_t handle,
+    hipdnnPluginConstData_t *engine_details)
+{
+    record("DestroyEngineDetails handle=%u", serial_of_handle(handle));
+#ifndef DETAILS_SILENT
+    free((void *)engine_details->ptr);
+#endif
+    engine_details->ptr = NULL;
+    engine_details->size = 0;
+    return answer(DESTROY_DETAILS_STATUS, __func__);
+}
+#endif
+
+/* WORKSPACE: the bytes of workspace. WORKSPACE_STATUS: asking fails. WORKSPACE_SILENT: success without a size. */
+#ifndef WORKSPACE
+#define WORKSPACE 0
+#endif
+#ifndef WORKSPACE_STATUS
+#define WORKSPACE_STATUS OK
+#endif
+#ifndef NO_GET_WORKSPACE_SIZE
+hipdnnPluginStatus_t hipdnnEnginePluginGetWorkspaceSize(
+    hipdnnEnginePluginHandle_t handle,
+    const hipdnnPluginConstData_t *engine_config,
+    const hipdnnPluginConstData_t *op_graph,
+    size_t *workspace_size)
+{
+    char graph[1024];
+    record(
+        "GetWorkspaceSize handle=%u engine=%" PRId64 " graph=%s",
+        serial_of_handle(handle),
+        chosen(engine_config),
+        describe_graph(op_graph, graph, sizeof graph));
+#ifdef WORKSPACE_SILENT
+    (void)workspace_size;
+#else
+    *workspace_size = (size_t)WORKSPACE;
+#endif
+    return answer(WORKSPACE_STATUS, __func__);
+}
+#endif
+
+/* CONTEXT_STATUS: no context can be made. CONTEXT_NULL: success with null. CONTEXT_SILENT: success without a context. */
+#ifndef CONTEXT_STATUS
+#define CONTEXT_STATUS OK
+#endif
+#ifndef NO_CREATE_EXECUTION_CONTEXT
+hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContext(
+    hipdnnEnginePluginHandle_t handle,
+    const hipdnnPluginConstData_t *engine_config,
+    const hipdnnPluginConstData_t *op_graph,
+    hipdnnEnginePluginExecutionContext_t *execution_context)
+{
+    hipdnnEnginePluginExecutionContext_t context = NULL;
+#if !defined(CONTEXT_NULL) && !defined(CONTEXT_SILENT)
+    if (CONTEXT_STATUS == OK)
+    {
+        static _Atomic unsigned contexts;
+        context = malloc(sizeof *context);
+        if (context == NULL)
+        {
+            return answer(HIPDNN_PLUGIN_STATUS_ALLOC_FAILED, __func__);
+        }
+        context->serial = ++contexts;
+        context->engine = chosen(engine_config);
+    }
+#endif
+    char graph[1024];
+    record(
+        "CreateExecutionContext handle=%u engine=%" PRId64 " graph=%s context=%u",
+        serial_of_handle(handle),
+        chosen(engine_config),
+        describe_graph(op_graph, graph, sizeof graph),
+        serial_of_context(context));
+#ifdef CONTEXT_SILENT
+    (void)execution_context;
+#else
+    *execution_context = context;
+#endif
+    return answer(CONTEXT_STATUS, __func__);
+}
+#endif
+
+/* DESTROY_CONTEXT_STATUS: ending a context fails, though it is ended. */
+#ifndef DESTROY_CONTEXT_STATUS
+#define DESTROY_CONTEXT_STATUS OK
+#endif
+#ifndef NO_DESTROY_EXECUTION_CONTEXT
+hipdnnPluginStatus_t hipdnnEnginePluginDestroyExecutionContext(
+    hipdnnEnginePluginHandle_t handle,
+    hipdnnEnginePluginExecutionContext_t execution_context)
+{
+    record(
+        "DestroyExecutionContext handle=%u context=%u",
+        serial_of_handle(handle),
+        serial_of_context(execution_context));
+    free(execution_context);
+    return answer(DESTROY_CONTEXT_STATUS, __func__);
+}
+#endif
+
+/* CONTEXT_WORKSPACE: the bytes of workspace that a context says it needs. CONTEXT_WORKSPACE_STATUS: asking fails. */
+#ifndef CONTEXT_WORKSPACE
+#define CONTEXT_WORKSPACE WORKSPACE
+#endif
+#ifndef CONTEXT_WORKSPACE_STATUS
+#define CONTEXT_WORKSPACE_STATUS OK
+#endif
+#ifndef NO_GET_WORKSPACE_SIZE_FROM_EXECUTION_CONTEXT
+hipdnnPluginStatus_t hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext(
+    hipdnnEnginePluginHandle_t handle,
+    hipdnnEnginePluginExecutionContext_t execution_context,
+    size_t *workspace_size)
+{
+    record(
+        "GetWorkspaceSizeFromExecutionContext handle=%u context=%u",
+        serial_of_handle(handle),
+        serial_of_context(execution_context));
+    *workspace_size = (size_t)CONTEXT_WORKSPACE;
+    return answer(CONTEXT_WORKSPACE_STATUS, __func__);
+}
+#endif
+
+/* EXECUTE_STATUS: the execution fails. */
+#ifndef EXECUTE_STATUS
+#define EXECUTE_STATUS OK
+#endif
+#ifndef NO_EXECUTE_OP_GRAPH
+hipdnnPluginStatus_t hipdnnEnginePluginExecuteOpGraph(
+    hipdnnEnginePluginHandle_t handle,
+    hipdnnEnginePluginExecutionContext_t execution_context,
+    void *workspace,
+    const hipdnnPluginDeviceBuffer_t *device_buffers,
+    uint32_t num_device_buffers)
+{
+    char buffers[2048] = "";
+    size_t length = 0;
+    for (uint32_t i = 0; i < num_device_buffers && length + 64 < sizeof buffers; i++)
+    {
+        const hipdnnPluginDeviceBuffer_t *buffer = &device_buffers[i];
+        int written = snprintf(
+            buffers + length,
+            sizeof buffers - length,
+            "%s%" PRId64 ":%" PRIuPTR,
+            i == 0 ? "" : ",",
+            buffer->uid,
+            (uintptr_t)buffer->ptr);
+        length += written < 0 ? 0 : (size_t)written;
+    }
+    record(
+        "ExecuteOpGraph handle=%u context=%u workspace=%" PRIuPTR " count=%" PRIu32 " buffers=[%s]",
+        serial_of_handle(handle),
+        serial_of_context(execution_context),
+        (uintptr_t)workspace,
+        num_device_buffers,
+        buffers);
+    return answer(EXECUTE_STATUS, __func__);
+}
+#endif

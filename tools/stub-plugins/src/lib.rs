@@ -1,0 +1,126 @@
+//! The engine plugins that tests load: `c_tests/plugins/stub_plugin.c` with one defect or another, and the plugin that does
+//! nothing.
+//!
+//! [`library`] builds one when it is asked for and answers where it lies. What each one does is said in
+//! `c_tests/plugins/variants.txt` and, by its macros, in the source.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::SystemTime;
+use std::{env, fs, process};
+
+/// The environment variable with the file that stub plugins append a line to for each call.
+pub const LOG: &str = "HIPDNN_STUB_LOG";
+
+/// The plugin that does nothing, made for measuring.
+pub const NULL: &str = "null";
+
+/// A library made of `stub_plugin.c`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variant {
+    /// Its name in the table.
+    pub name: String,
+    /// The macros it is built with, each `NAME` or `NAME=VALUE`.
+    pub defines: Vec<String>,
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("."))
+}
+
+fn sources() -> PathBuf {
+    root().join("c_tests/plugins")
+}
+
+/// Every variant, in the order of the table.
+///
+/// # Errors
+/// When the table cannot be read.
+pub fn variants() -> Result<Vec<Variant>, String> {
+    let path = sources().join("variants.txt");
+    let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(parse(&text))
+}
+
+fn parse(text: &str) -> Vec<Variant> {
+    text.lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| {
+            let mut words = line.split_whitespace().map(str::to_owned);
+            Some(Variant { name: words.next()?, defines: words.collect() })
+        })
+        .collect()
+}
+
+/// Builds the library with this name, unless it was built since its sources changed, and answers where it lies.
+///
+/// # Errors
+/// When there is no such variant or the C compiler (`CC`, or else `cc`) fails.
+pub fn library(name: &str) -> Result<PathBuf, String> {
+    let (source, defines, optimize) = if name == NULL {
+        ("null_plugin.c", Vec::new(), "-O2")
+    } else {
+        let variant = variants()?.into_iter().find(|variant| variant.name == name);
+        let variant = variant.ok_or_else(|| format!("variants.txt has no stub plugin {name:?}"))?;
+        ("stub_plugin.c", variant.defines, "-O1")
+    };
+    let source = sources().join(source);
+    let folder = root().join("target/stub_plugins");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let target = folder.join(format!("lib{name}.so"));
+    let headers = root().join("include/hipdnn/plugin");
+    let inputs =
+        [source.clone(), sources().join("variants.txt"), headers.join("hipdnn_plugin_sdk/EnginePluginApi.h")];
+    let newest = inputs.iter().map(|input| changed(input)).max().flatten();
+    if newest.is_some() && changed(&target) > newest {
+        return Ok(target);
+    }
+    // Tests run side by side: each writes a file of its own, and the last to finish gives it its name.
+    static BUILDS: AtomicU32 = AtomicU32::new(0);
+    let build = BUILDS.fetch_add(1, Ordering::Relaxed);
+    let unfinished = folder.join(format!("{name}.{}.{build}", process::id()));
+    let mut compiler = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()));
+    compiler.args(["-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fPIC", "-shared"]);
+    compiler.args(["-fvisibility=hidden", optimize, "-I"]).arg(&headers);
+    compiler.args(defines.iter().map(|define| format!("-D{define}")));
+    compiler.arg(&source).arg("-o").arg(&unfinished);
+    let output = compiler.output().map_err(|error| format!("{compiler:?}: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("{compiler:?}: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    fs::rename(&unfinished, &target).map_err(|error| format!("{}: {error}", target.display()))?;
+    Ok(target)
+}
+
+fn changed(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_names_and_macros() {
+        let all = parse("# comment\n\ngood\nbad   A=1  B=\"x\",\"y\"\n");
+        assert_eq!(all.len(), 2);
+        assert_eq!(all[0], Variant { name: "good".into(), defines: vec![] });
+        assert_eq!(all[1].defines, ["A=1", "B=\"x\",\"y\""]);
+    }
+
+    #[test]
+    fn no_two_variants_have_one_name() {
+        let mut names: Vec<_> = variants().unwrap().into_iter().map(|variant| variant.name).collect();
+        assert!(!names.contains(&NULL.to_owned()));
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn an_unknown_name_is_an_error() {
+        assert_eq!(library("no such").unwrap_err(), "variants.txt has no stub plugin \"no such\"");
+    }
+}
