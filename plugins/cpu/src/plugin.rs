@@ -81,3 +81,82 @@ impl EnginePlugin for CpuPlugin {
 }
 
 hipdnn_plugin_sdk::export_engine_plugin!(CpuPlugin);
+
+#[cfg(test)]
+mod tests {
+    use hipdnn_plugin_sdk::engine_id;
+    use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise};
+    use hipdnn_plugin_sdk::graph::{DataType, Node, Operation, PointwiseMode, Tensor};
+    use hipdnn_plugin_sdk::wire::KnobValue;
+
+    use super::*;
+
+    fn graph(operation: impl Into<Operation>) -> Graph {
+        Graph {
+            tensors: (1..=3).map(|uid| Tensor::new(uid, DataType::Float, &[2, 2], &[2, 1])).collect(),
+            nodes: vec![Node {
+                name: "sum".to_owned(),
+                compute_type: DataType::Float,
+                operation: operation.into(),
+            }],
+            ..Graph::default()
+        }
+    }
+
+    fn sum() -> Graph {
+        graph(Pointwise {
+            in_0: 1,
+            out_0: 3,
+            in_1: Some(2),
+            in_2: None,
+            axis: None,
+            operation: PointwiseMode::Add,
+            relu_lower_clip: None,
+            relu_upper_clip: None,
+            relu_lower_clip_slope: None,
+            swish_beta: None,
+            elu_alpha: None,
+            softplus_beta: None,
+        })
+    }
+
+    #[test]
+    fn engine_ids_stay_as_they_are() {
+        let ids: Vec<i64> = CpuPlugin::ENGINES.iter().map(|name| engine_id(name)).collect();
+        assert_eq!(ids, [0xfa94_19aa_f175_7ef8_u64.cast_signed(), 0xf059_11d5_fac0_1f5a_u64.cast_signed()]);
+    }
+
+    #[test]
+    fn both_engines_compute_a_sum() {
+        CpuPlugin::create_handle().unwrap();
+        CpuPlugin::set_stream(&(), std::ptr::null_mut()).unwrap();
+        for engine in 0..CpuPlugin::ENGINES.len() {
+            CpuPlugin::supports(&(), engine, &sum()).unwrap();
+            let plan = CpuPlugin::plan(&(), engine, &sum(), &[]).unwrap();
+            assert_eq!(
+                CpuPlugin::workspace_size(&(), engine, &sum(), &[]),
+                Ok(CpuPlugin::plan_workspace_size(&plan))
+            );
+            let (mut a, mut b, mut c) = ([1.0_f32, 2.0, 3.0, 4.0], [10.0_f32; 4], [0.0_f32; 4]);
+            let buffers = [(1, &mut a), (2, &mut b), (3, &mut c)]
+                .map(|(uid, values)| hipdnnPluginDeviceBuffer_t { uid, ptr: values.as_mut_ptr().cast() });
+            let mut workspace = vec![0_u8; CpuPlugin::plan_workspace_size(&plan)];
+            // SAFETY: every tensor has its four elements.
+            unsafe { CpuPlugin::execute(&(), &plan, workspace.as_mut_ptr().cast(), &buffers) }.unwrap();
+            assert_eq!(c, [11.0, 12.0, 13.0, 14.0]);
+            // SAFETY: nothing is bound, so nothing is touched.
+            let error =
+                unsafe { CpuPlugin::execute(&(), &plan, workspace.as_mut_ptr().cast(), &[]) }.unwrap_err();
+            assert!(error.message().contains("tensor 1"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_supported_is_named() {
+        let refusal = CpuPlugin::supports(&(), 0, &graph(Matmul { a: 1, b: 2, c: 3 })).unwrap_err();
+        assert!(refusal.to_string().contains("node 0 \"sum\" (Matmul)"), "{refusal}");
+        let knob = KnobSetting { knob_id: "speed".to_owned(), value: KnobValue::Int(1) };
+        let error = CpuPlugin::plan(&(), 1, &sum(), &[knob]).err().unwrap();
+        assert!(error.message().contains("knob \"speed\""), "{error}");
+    }
+}

@@ -83,7 +83,13 @@ pub fn function<R: Real>(mode: PointwiseMode) -> Option<Function<R>> {
         M::ReluFwd => |[x, ..], n| {
             let upper = n.upper_clip.unwrap_or(R::LARGEST);
             if x <= n.lower_clip {
-                n.lower_clip_slope * (x - n.lower_clip) + n.lower_clip
+                // A slope of 0 is flat also at minus infinity.
+                let below = if n.lower_clip_slope == R::ZERO {
+                    R::ZERO
+                } else {
+                    n.lower_clip_slope * (x - n.lower_clip)
+                };
+                below + n.lower_clip
             } else if x >= upper {
                 upper
             } else {

@@ -122,6 +122,9 @@ pub struct Case {
     pub memory: Vec<Memory>,
 }
 
+/// Makes strides for dimensions.
+pub type Strides = fn(&[i64]) -> Vec<i64>;
+
 /// Strides of a tensor without gaps whose dimensions lie in the given order, outermost first.
 pub fn strides(dims: &[i64], order: &[usize]) -> Vec<i64> {
     let mut strides = vec![0; dims.len()];

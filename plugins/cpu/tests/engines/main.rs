@@ -10,4 +10,6 @@
 
 mod common;
 mod fast_against_reference;
+mod reference_batchnorm;
 mod reference_convolution;
+mod reference_pointwise;

@@ -1,6 +1,6 @@
 //! The reference convolutions against sums written out over padded arrays, and their gradients against the linear map itself.
 
-use super::common::{Case, Random, channels_last, packed, strides};
+use super::common::{Case, Random, Strides, channels_last, packed, strides};
 use hipdnn_cpu_plugin::reference::plan_node;
 use hipdnn_plugin_sdk::graph::operation::{
     ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward,
@@ -57,7 +57,7 @@ impl Shape {
         }
     }
 
-    fn forward(&self, x: &[f64], w: &[f64], layout: fn(&[i64]) -> Vec<i64>) -> Vec<f64> {
+    fn forward(&self, x: &[f64], w: &[f64], layout: Strides) -> Vec<f64> {
         let mut case = Case::new();
         let [xt, wt, yt] =
             [&self.x, &self.w, &self.y].map(|dims| case.tensor_with(DataType::Float, dims, &layout(dims)));
@@ -77,7 +77,7 @@ impl Shape {
         case.values(yt)
     }
 
-    fn backward_data(&self, dy: &[f64], w: &[f64], layout: fn(&[i64]) -> Vec<i64>) -> Vec<f64> {
+    fn backward_data(&self, dy: &[f64], w: &[f64], layout: Strides) -> Vec<f64> {
         let mut case = Case::new();
         let [xt, wt, yt] =
             [&self.x, &self.w, &self.y].map(|dims| case.tensor_with(DataType::Float, dims, &layout(dims)));
@@ -97,7 +97,7 @@ impl Shape {
         case.values(xt)
     }
 
-    fn backward_filter(&self, x: &[f64], dy: &[f64], layout: fn(&[i64]) -> Vec<i64>) -> Vec<f64> {
+    fn backward_filter(&self, x: &[f64], dy: &[f64], layout: Strides) -> Vec<f64> {
         let mut case = Case::new();
         let [xt, wt, yt] =
             [&self.x, &self.w, &self.y].map(|dims| case.tensor_with(DataType::Float, dims, &layout(dims)));

@@ -1,0 +1,311 @@
+//! The reference batch normalization against results by hand, and its gradients against differences.
+
+use hipdnn_cpu_plugin::plan::Plan;
+use hipdnn_cpu_plugin::reference::plan_node;
+use hipdnn_plugin_sdk::graph::operation::{
+    Batchnorm, BatchnormBackward, BatchnormInference, BatchnormInferenceVariance,
+};
+use hipdnn_plugin_sdk::graph::{DataType, TensorValue};
+
+use super::common::{Case, Random, Strides, channels_last, packed};
+
+fn assert_close(got: &[f64], expected: &[f64], tolerance: f64) {
+    assert_eq!(got.len(), expected.len());
+    for (got, expected) in got.iter().zip(expected) {
+        assert!((got - expected).abs() <= tolerance, "{got} is not {expected} ± {tolerance}");
+    }
+}
+
+#[test]
+fn inference_takes_the_inverse_as_it_is() {
+    let mut case = Case::new();
+    let x = case.tensor(DataType::Float, &[1, 2, 2]);
+    let [mean, inv_variance, scale, bias] = [0; 4].map(|_| case.tensor(DataType::Float, &[1, 2, 1]));
+    let y = case.tensor(DataType::Float, &[1, 2, 2]);
+    case.fill(x, &[1.0, 3.0, -1.0, 5.0]);
+    case.fill(mean, &[2.0, 1.0]);
+    case.fill(inv_variance, &[4.0, 0.5]);
+    case.fill(scale, &[1.0, 3.0]);
+    case.fill(bias, &[0.0, 10.0]);
+    case.node(BatchnormInference { x, mean, inv_variance, scale, bias, y });
+    case.run(plan_node);
+    assert_eq!(case.values(y), [-4.0, 4.0, 7.0, 16.0]);
+}
+
+#[test]
+fn inference_makes_the_inverse_from_variance_and_epsilon() {
+    let mut case = Case::new();
+    let x = case.tensor_with(DataType::Half, &[2, 2, 1], &[2, 1, 2]);
+    // One number for each channel, in a tensor of one dimension.
+    let [mean, variance, scale, bias] = [0; 4].map(|_| case.tensor(DataType::Float, &[2]));
+    let epsilon = case.value(DataType::Float, TensorValue::Float32(0.25));
+    let y = case.tensor(DataType::Half, &[2, 2, 1]);
+    case.fill(x, &[1.0, 3.0, -1.0, 5.0]);
+    case.fill(mean, &[0.0, 1.0]);
+    case.fill(variance, &[0.75, 3.75]);
+    case.fill(scale, &[1.0, 2.0]);
+    case.fill(bias, &[0.5, -1.0]);
+    case.node(BatchnormInferenceVariance { x, mean, variance, scale, bias, y, epsilon });
+    case.run(plan_node);
+    assert_eq!(case.values(y), [1.5, 1.0, -0.5, 3.0]);
+}
+
+/// A training over `x` with one channel, whose statistics are all asked for.
+struct Training {
+    case: Case,
+    y: i64,
+    mean: i64,
+    inv_variance: i64,
+    next_mean: i64,
+    next_variance: i64,
+}
+
+fn training(x: &[f64], epsilon: f64, momentum: Option<f64>, prev: [f64; 2]) -> Training {
+    let mut case = Case::new();
+    case.graph.compute_type = DataType::Double;
+    let dims = [x.len() as i64, 1];
+    let xt = case.tensor(DataType::Double, &dims);
+    case.fill(xt, x);
+    let y = case.tensor(DataType::Double, &dims);
+    let [scale, bias, prev_mean, prev_variance, mean, inv_variance, next_mean, next_variance] =
+        [0; 8].map(|_| case.tensor(DataType::Double, &[1, 1]));
+    for (uid, value) in [(scale, 2.0), (bias, 1.0), (prev_mean, prev[0]), (prev_variance, prev[1])] {
+        case.fill(uid, &[value]);
+    }
+    let epsilon = case.value(DataType::Double, TensorValue::Float64(epsilon));
+    let momentum = momentum.map(|m| case.value(DataType::Double, TensorValue::Float64(m)));
+    case.node(Batchnorm {
+        x: xt,
+        scale,
+        bias,
+        epsilon,
+        y,
+        prev_running_mean: Some(prev_mean),
+        prev_running_variance: Some(prev_variance),
+        momentum,
+        mean: Some(mean),
+        inv_variance: Some(inv_variance),
+        next_running_mean: Some(next_mean),
+        next_running_variance: Some(next_variance),
+        peer_stats: vec![],
+    });
+    case.run(plan_node);
+    Training { case, y, mean, inv_variance, next_mean, next_variance }
+}
+
+#[test]
+fn training_keeps_its_statistics() {
+    // Mean 2.5, biased variance 1.25, unbiased 5/3.
+    let t = training(&[1.0, 2.0, 3.0, 4.0], 1.0, Some(0.25), [10.0, 20.0]);
+    let inv = 1.0 / 2.25_f64.sqrt();
+    assert_close(&t.case.values(t.mean), &[2.5], 1e-15);
+    assert_close(&t.case.values(t.inv_variance), &[inv], 1e-15);
+    let y: Vec<f64> = [-1.5, -0.5, 0.5, 1.5].iter().map(|d| 2.0 * d * inv + 1.0).collect();
+    assert_close(&t.case.values(t.y), &y, 1e-15);
+    assert_close(&t.case.values(t.next_mean), &[0.75 * 10.0 + 0.25 * 2.5], 1e-14);
+    assert_close(&t.case.values(t.next_variance), &[0.75 * 20.0 + 0.25 * 5.0 / 3.0], 1e-14);
+}
+
+#[test]
+fn momentum_is_a_tenth_where_none_is_given() {
+    let t = training(&[1.0, 2.0, 3.0, 4.0], 1.0, None, [10.0, 20.0]);
+    assert_close(&t.case.values(t.next_mean), &[9.0 + 0.25], 1e-14);
+    assert_close(&t.case.values(t.next_variance), &[18.0 + 0.5 / 3.0], 1e-14);
+}
+
+#[test]
+fn a_single_element_keeps_its_variance() {
+    let t = training(&[3.0], 0.25, Some(0.5), [1.0, 8.0]);
+    assert_close(&t.case.values(t.y), &[1.0], 0.0);
+    assert_close(&t.case.values(t.inv_variance), &[2.0], 0.0);
+    assert_close(&t.case.values(t.next_mean), &[2.0], 0.0);
+    assert_close(&t.case.values(t.next_variance), &[4.0], 0.0);
+}
+
+#[test]
+fn a_large_mean_does_not_swallow_the_variance() {
+    // A sum of squares in single precision would lose all of it; so would one in double precision, nearly.
+    let mut case = Case::new();
+    let (x, y) = (case.tensor(DataType::Float, &[2, 1]), case.tensor(DataType::Float, &[2, 1]));
+    let [scale, bias, inv_variance] = [0; 3].map(|_| case.tensor(DataType::Float, &[1, 1]));
+    case.fill(x, &[1_048_576.0, 1_048_576.25]);
+    case.fill(scale, &[1.0]);
+    case.fill(bias, &[0.0]);
+    let epsilon = case.value(DataType::Float, TensorValue::Float32(0.0));
+    case.node(Batchnorm {
+        x,
+        scale,
+        bias,
+        epsilon,
+        y,
+        prev_running_mean: None,
+        prev_running_variance: None,
+        momentum: None,
+        mean: None,
+        inv_variance: Some(inv_variance),
+        next_running_mean: None,
+        next_running_variance: None,
+        peer_stats: vec![],
+    });
+    case.run(plan_node);
+    assert_close(&case.values(inv_variance), &[8.0], 1e-6);
+}
+
+#[test]
+fn running_statistics_may_be_updated_in_place() {
+    let t = training(&[1.0, 2.0, 3.0, 4.0], 1.0, Some(0.25), [10.0, 20.0]);
+    let expected = [t.case.values(t.next_mean), t.case.values(t.next_variance)];
+    let mut case = t.case;
+    let (prev_mean, prev_variance) = match &case.graph.nodes[0].operation {
+        hipdnn_plugin_sdk::graph::Operation::Batchnorm(b) => {
+            (b.prev_running_mean.unwrap(), b.prev_running_variance.unwrap())
+        }
+        _ => unreachable!(),
+    };
+    let plan = Plan::new(&case.graph, plan_node).unwrap();
+    let mut buffers = case.buffers();
+    for (new, old) in [(t.next_mean, prev_mean), (t.next_variance, prev_variance)] {
+        let old = buffers.iter().find(|buffer| buffer.uid == old).unwrap().ptr;
+        buffers.iter_mut().find(|buffer| buffer.uid == new).unwrap().ptr = old;
+    }
+    // SAFETY: every tensor has memory for its extent, and running statistics may share theirs.
+    unsafe { plan.execute(&buffers, std::ptr::null_mut()) }.unwrap();
+    assert_eq!([case.values(prev_mean), case.values(prev_variance)], expected);
+}
+
+/// Three channels of a tensor in either layout, in double precision.
+struct Gradients {
+    dims: Vec<i64>,
+    layout: Strides,
+}
+
+const EPSILON: f64 = 1e-5;
+
+impl Gradients {
+    fn parameter(&self) -> Vec<i64> {
+        let mut dims = vec![1; self.dims.len()];
+        dims[1] = self.dims[1];
+        dims
+    }
+
+    fn case(&self) -> Case {
+        let mut case = Case::new();
+        case.graph.compute_type = DataType::Double;
+        case
+    }
+
+    /// Σ dy · y, mean and inverse.
+    fn forward(&self, x: &[f64], scale: &[f64], bias: &[f64], dy: &[f64]) -> (f64, Vec<f64>, Vec<f64>) {
+        let mut case = self.case();
+        let [xt, y] =
+            [0; 2].map(|_| case.tensor_with(DataType::Double, &self.dims, &(self.layout)(&self.dims)));
+        let [st, bt, mean, inv] = [0; 4].map(|_| case.tensor(DataType::Double, &self.parameter()));
+        case.fill(xt, x);
+        case.fill(st, scale);
+        case.fill(bt, bias);
+        let epsilon = case.value(DataType::Double, TensorValue::Float64(EPSILON));
+        case.node(Batchnorm {
+            x: xt,
+            scale: st,
+            bias: bt,
+            epsilon,
+            y,
+            prev_running_mean: None,
+            prev_running_variance: None,
+            momentum: None,
+            mean: Some(mean),
+            inv_variance: Some(inv),
+            next_running_mean: None,
+            next_running_variance: None,
+            peer_stats: vec![],
+        });
+        case.run(plan_node);
+        let along = case.values(y).iter().zip(dy).map(|(y, dy)| y * dy).sum();
+        (along, case.values(mean), case.values(inv))
+    }
+
+    fn backward(
+        &self,
+        x: &[f64],
+        scale: &[f64],
+        dy: &[f64],
+        saved: Option<(&[f64], &[f64])>,
+    ) -> [Vec<f64>; 3] {
+        let mut case = self.case();
+        let [xt, dyt, dx] =
+            [0; 3].map(|_| case.tensor_with(DataType::Double, &self.dims, &(self.layout)(&self.dims)));
+        let [st, dscale, dbias] = [0; 3].map(|_| case.tensor(DataType::Double, &self.parameter()));
+        case.fill(xt, x);
+        case.fill(dyt, dy);
+        case.fill(st, scale);
+        let saved = saved.map(|(mean, inv)| {
+            let uids = [0; 2].map(|_| case.tensor(DataType::Double, &self.parameter()));
+            case.fill(uids[0], mean);
+            case.fill(uids[1], inv);
+            uids
+        });
+        case.node(BatchnormBackward {
+            dy: dyt,
+            x: xt,
+            scale: st,
+            dx,
+            dscale,
+            dbias,
+            mean: saved.map(|uids| uids[0]),
+            inv_variance: saved.map(|uids| uids[1]),
+            peer_stats: vec![],
+        });
+        case.run(plan_node);
+        [dx, dscale, dbias].map(|uid| case.values(uid))
+    }
+}
+
+/// The slope of `f` in each of its coordinates, by central differences.
+fn slopes(at: &[f64], f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
+    let step = 1e-5;
+    (0..at.len())
+        .map(|i| {
+            let moved = |by: f64| {
+                let mut point = at.to_vec();
+                point[i] += by;
+                f(&point)
+            };
+            (moved(step) - moved(-step)) / (2.0 * step)
+        })
+        .collect()
+}
+
+#[test]
+fn gradients_are_the_slopes_of_the_training() {
+    let mut random = Random(5);
+    let layouts: [Strides; 2] = [packed, channels_last];
+    for dims in [vec![5, 3], vec![3, 3, 4], vec![2, 3, 2, 3], vec![2, 3, 2, 1, 2]] {
+        for layout in layouts {
+            let g = Gradients { dims: dims.clone(), layout };
+            let mut numbers = |n: i64| (0..n).map(|_| random.real(-1.0, 1.0)).collect::<Vec<_>>();
+            let elements = dims.iter().product();
+            let (x, dy, scale, bias) = (numbers(elements), numbers(elements), numbers(3), numbers(3));
+            let (_, mean, inv) = g.forward(&x, &scale, &bias, &dy);
+            let expected = [
+                slopes(&x, |x| g.forward(x, &scale, &bias, &dy).0),
+                slopes(&scale, |scale| g.forward(&x, scale, &bias, &dy).0),
+                slopes(&bias, |bias| g.forward(&x, &scale, bias, &dy).0),
+            ];
+            for saved in [None, Some((&mean[..], &inv[..]))] {
+                for (got, expected) in g.backward(&x, &scale, &dy, saved).iter().zip(&expected) {
+                    assert_close(got, expected, 1e-7);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn saved_statistics_are_used() {
+    let g = Gradients { dims: vec![2, 1], layout: packed };
+    let [dx, dscale, dbias] = g.backward(&[1.0, 3.0], &[2.0], &[1.0, -3.0], Some((&[1.0], &[0.5])));
+    // xhat = 0 and 1; mean of dy is -1, of dy · xhat -1.5.
+    assert_close(&dscale, &[-3.0], 0.0);
+    assert_close(&dbias, &[-2.0], 0.0);
+    assert_close(&dx, &[1.0 + 1.0, -3.0 + 1.0 + 1.5], 0.0);
+}

@@ -1,0 +1,275 @@
+//! The reference pointwise modes against known values, and their backward modes against differences.
+
+use hipdnn_cpu_plugin::reference::plan_node;
+use hipdnn_plugin_sdk::graph::operation::Pointwise;
+use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode as Mode};
+
+use super::common::Case;
+
+/// Everything but the mode and the operands.
+fn plain(operation: Mode) -> Pointwise {
+    Pointwise {
+        in_0: 0,
+        out_0: 0,
+        in_1: None,
+        in_2: None,
+        axis: None,
+        operation,
+        relu_lower_clip: None,
+        relu_upper_clip: None,
+        relu_lower_clip_slope: None,
+        swish_beta: None,
+        elu_alpha: None,
+        softplus_beta: None,
+    }
+}
+
+/// The result of a node over operands of one dimension, all in double precision.
+fn evaluate(node: &Pointwise, operands: &[&[f64]]) -> Vec<f64> {
+    let mut case = Case::new();
+    case.graph.compute_type = DataType::Double;
+    let dims = [operands.iter().map(|values| values.len()).max().unwrap() as i64];
+    let uids: Vec<i64> = operands
+        .iter()
+        .map(|values| {
+            let uid = case.tensor(DataType::Double, &[values.len() as i64]);
+            case.fill(uid, values);
+            uid
+        })
+        .collect();
+    let out_0 = case.tensor(DataType::Double, &dims);
+    case.node(Pointwise {
+        in_0: uids[0],
+        out_0,
+        in_1: uids.get(1).copied(),
+        in_2: uids.get(2).copied(),
+        ..node.clone()
+    });
+    case.run(plan_node);
+    case.values(out_0)
+}
+
+fn assert_values(mode: Mode, got: &[f64], expected: &[f64]) {
+    assert_eq!(got.len(), expected.len());
+    for (at, (got, expected)) in got.iter().zip(expected).enumerate() {
+        let same = got == expected || got.is_nan() && expected.is_nan();
+        assert!(same || (got - expected).abs() <= 1e-14, "{mode:?}[{at}] is {got}, expected {expected}");
+    }
+}
+
+const INF: f64 = f64::INFINITY;
+const NAN: f64 = f64::NAN;
+
+#[test]
+fn modes_of_one_operand() {
+    let table: &[(Mode, &[(f64, f64)])] = &[
+        (Mode::Abs, &[(-2.5, 2.5), (3.0, 3.0), (-INF, INF), (NAN, NAN)]),
+        (Mode::Neg, &[(-2.5, 2.5), (3.0, -3.0), (INF, -INF)]),
+        (Mode::Identity, &[(-2.5, -2.5), (INF, INF), (NAN, NAN)]),
+        (Mode::Ceil, &[(-2.5, -2.0), (2.25, 3.0), (4.0, 4.0)]),
+        (Mode::Floor, &[(-2.5, -3.0), (2.75, 2.0), (4.0, 4.0)]),
+        (Mode::Erf, &[(0.0, 0.0), (0.5, 0.520_499_877_813_046_5), (-INF, -1.0)]),
+        (Mode::Exp, &[(0.0, 1.0), (1.0, std::f64::consts::E), (-INF, 0.0), (INF, INF)]),
+        (Mode::Log, &[(1.0, 0.0), (std::f64::consts::E, 1.0), (0.0, -INF), (-1.0, NAN)]),
+        (Mode::Sin, &[(0.0, 0.0), (1.0, 0.841_470_984_807_896_5), (INF, NAN)]),
+        (Mode::Tan, &[(0.0, 0.0), (1.0, 1.557_407_724_654_902_3)]),
+        (Mode::Sqrt, &[(9.0, 3.0), (-1.0, NAN), (INF, INF)]),
+        (Mode::Rsqrt, &[(16.0, 0.25), (0.0, INF), (INF, 0.0)]),
+        (Mode::Reciprocal, &[(4.0, 0.25), (-0.0, -INF)]),
+        (Mode::LogicalNot, &[(0.0, 1.0), (-0.0, 1.0), (0.5, 0.0), (NAN, 0.0)]),
+        (Mode::ReluFwd, &[(-1.0, 0.0), (0.0, 0.0), (2.0, 2.0), (INF, f64::MAX), (-INF, 0.0), (NAN, NAN)]),
+        (Mode::SigmoidFwd, &[(0.0, 0.5), (1.0, 0.731_058_578_630_004_9), (-INF, 0.0), (INF, 1.0)]),
+        (Mode::TanhFwd, &[(0.0, 0.0), (1.0, 0.761_594_155_955_764_9), (-INF, -1.0)]),
+        (Mode::GeluFwd, &[(0.0, 0.0), (1.0, 0.841_344_746_068_542_9), (-1.0, -0.158_655_253_931_457_05)]),
+        (Mode::GeluApproxTanhFwd, &[(0.0, 0.0), (1.0, 0.841_191_990_608_276_3)]),
+        (Mode::SwishFwd, &[(0.0, 0.0), (1.0, 0.731_058_578_630_004_9)]),
+        (Mode::EluFwd, &[(2.0, 2.0), (0.0, 0.0), (-1.0, -0.632_120_558_828_557_7), (-INF, -1.0)]),
+        (Mode::SoftplusFwd, &[(0.0, std::f64::consts::LN_2), (1000.0, 1000.0), (-INF, 0.0), (INF, INF)]),
+    ];
+    for (mode, pairs) in table {
+        let (x, expected): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+        assert_values(*mode, &evaluate(&plain(*mode), &[&x]), &expected);
+    }
+    let tested: Vec<Mode> = table.iter().map(|(mode, _)| *mode).collect();
+    for mode in Mode::ALL.iter().filter(|mode| mode.operands() == 1 && **mode != Mode::GenIndex) {
+        assert!(tested.contains(mode), "{mode:?} has no row");
+    }
+}
+
+#[test]
+fn modes_of_two_operands() {
+    let x = [1.0, 2.0, 3.0, 0.0, -INF, NAN, 1.0];
+    let y = [2.0, 2.0, -4.0, 5.0, 1.0, 1.0, NAN];
+    let table: &[(Mode, [f64; 7])] = &[
+        (Mode::Add, [3.0, 4.0, -1.0, 5.0, -INF, NAN, NAN]),
+        (Mode::Sub, [-1.0, 0.0, 7.0, -5.0, -INF, NAN, NAN]),
+        (Mode::Mul, [2.0, 4.0, -12.0, 0.0, -INF, NAN, NAN]),
+        (Mode::Div, [0.5, 1.0, -0.75, 0.0, -INF, NAN, NAN]),
+        (Mode::AddSquare, [5.0, 6.0, 19.0, 25.0, -INF, NAN, NAN]),
+        (Mode::Max, [2.0, 2.0, 3.0, 5.0, 1.0, NAN, NAN]),
+        (Mode::Min, [1.0, 2.0, -4.0, 0.0, -INF, NAN, NAN]),
+        (Mode::CmpEq, [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]),
+        (Mode::CmpNeq, [1.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0]),
+        (Mode::CmpGe, [0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0]),
+        (Mode::CmpGt, [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0]),
+        (Mode::CmpLe, [1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0]),
+        (Mode::CmpLt, [1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0]),
+        (Mode::LogicalAnd, [1.0, 1.0, 1.0, 0.0, 1.0, 1.0, 1.0]),
+        (Mode::LogicalOr, [1.0; 7]),
+    ];
+    for (mode, expected) in table {
+        assert_values(*mode, &evaluate(&plain(*mode), &[&x, &y]), expected);
+    }
+    assert_values(Mode::LogicalOr, &evaluate(&plain(Mode::LogicalOr), &[&[0.0], &[-0.0]]), &[0.0]);
+    for mode in Mode::ALL.iter().filter(|mode| mode.operands() == 2 && !mode.is_backward()) {
+        assert!(table.iter().any(|(tested, _)| tested == mode), "{mode:?} has no row");
+    }
+}
+
+#[test]
+fn select_takes_the_first_where_the_third_is_true() {
+    let got = evaluate(&plain(Mode::BinarySelect), &[&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0], &[1.0, 0.0, NAN]]);
+    assert_eq!(got, [1.0, 5.0, 3.0]);
+}
+
+#[test]
+fn relu_clips_and_slopes() {
+    let node = Pointwise {
+        relu_lower_clip: Some(-1.0),
+        relu_upper_clip: Some(2.0),
+        relu_lower_clip_slope: Some(0.5),
+        ..plain(Mode::ReluFwd)
+    };
+    let x = [-3.0, -1.0, 0.5, 2.0, 7.0, NAN];
+    assert_values(Mode::ReluFwd, &evaluate(&node, &[&x]), &[-2.0, -1.0, 0.5, 2.0, 2.0, NAN]);
+    let backward = Pointwise { operation: Mode::ReluBwd, ..node };
+    assert_values(Mode::ReluBwd, &evaluate(&backward, &[&[8.0], &x]), &[4.0, 4.0, 8.0, 8.0, 0.0, 8.0]);
+    let bare = evaluate(&plain(Mode::ReluBwd), &[&[8.0, INF, INF], &[-1.0, 0.0, 3.0]]);
+    assert_values(Mode::ReluBwd, &bare, &[0.0, 0.0, INF]);
+}
+
+#[test]
+fn backward_modes_are_the_slopes_of_their_forward_modes() {
+    let pairs = [
+        (Mode::ReluBwd, Mode::ReluFwd),
+        (Mode::SigmoidBwd, Mode::SigmoidFwd),
+        (Mode::TanhBwd, Mode::TanhFwd),
+        (Mode::GeluBwd, Mode::GeluFwd),
+        (Mode::GeluApproxTanhBwd, Mode::GeluApproxTanhFwd),
+        (Mode::SwishBwd, Mode::SwishFwd),
+        (Mode::EluBwd, Mode::EluFwd),
+        (Mode::SoftplusBwd, Mode::SoftplusFwd),
+    ];
+    assert_eq!(pairs.len(), Mode::ALL.iter().filter(|mode| mode.is_backward()).count());
+    // No point lies on a bend of RELU, with or without its numbers.
+    let x: Vec<f64> = (-24..=24).map(|i| f64::from(i) * 0.17 + 0.01).collect();
+    let dy: Vec<f64> = x.iter().map(|x| 1.5 - 0.3 * x).collect();
+    let step = 1e-5;
+    let moved = |by: f64| x.iter().map(|x| x + by).collect::<Vec<_>>();
+    for (backward, forward) in pairs {
+        let with_numbers = Pointwise {
+            relu_lower_clip: Some(-1.25),
+            relu_upper_clip: Some(2.5),
+            relu_lower_clip_slope: Some(0.25),
+            swish_beta: Some(1.75),
+            elu_alpha: Some(0.5),
+            softplus_beta: Some(2.5),
+            ..plain(forward)
+        };
+        for node in [plain(forward), with_numbers] {
+            let (right, left) = (evaluate(&node, &[&moved(step)]), evaluate(&node, &[&moved(-step)]));
+            let got = evaluate(&Pointwise { operation: backward, ..node.clone() }, &[&dy, &x]);
+            for i in 0..x.len() {
+                let slope = dy[i] * (right[i] - left[i]) / (2.0 * step);
+                assert!((got[i] - slope).abs() < 1e-9, "{backward:?} at {}: {}, slope {slope}", x[i], got[i]);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_numbers_of_activations_count() {
+    let swish = Pointwise { swish_beta: Some(2.0), ..plain(Mode::SwishFwd) };
+    assert_values(Mode::SwishFwd, &evaluate(&swish, &[&[1.0]]), &[0.880_797_077_977_882_3]);
+    let elu = Pointwise { elu_alpha: Some(2.0), ..plain(Mode::EluFwd) };
+    assert_values(Mode::EluFwd, &evaluate(&elu, &[&[-1.0]]), &[-1.264_241_117_657_115_4]);
+    let softplus = Pointwise { softplus_beta: Some(2.0), ..plain(Mode::SoftplusFwd) };
+    assert_values(Mode::SoftplusFwd, &evaluate(&softplus, &[&[1.0]]), &[1.063_464_005_521_486_3]);
+}
+
+#[test]
+fn operands_spread_over_the_result() {
+    let mut case = Case::new();
+    let a = case.tensor(DataType::Float, &[2, 1, 3]);
+    let b = case.tensor(DataType::Half, &[4, 1]);
+    // The result lies in another order than the operands.
+    let out_0 = case.tensor_with(DataType::Double, &[2, 4, 3], &[1, 2, 8]);
+    case.fill(a, &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    case.fill(b, &[10.0, 20.0, 30.0, 40.0]);
+    case.node(Pointwise { in_0: a, in_1: Some(b), out_0, ..plain(Mode::Add) });
+    case.run(plan_node);
+    let mut expected = Vec::new();
+    for i in 0..2 {
+        for j in 0..4 {
+            for k in 0..3 {
+                expected.push(f64::from(3 * i + k + 10 * (j + 1)));
+            }
+        }
+    }
+    assert_eq!(case.values(out_0), expected);
+}
+
+#[test]
+fn index_along_an_axis() {
+    for (axis, expected) in [(0, [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]), (1, [0.0, 1.0, 2.0, 0.0, 1.0, 2.0])] {
+        for data_type in [DataType::Int32, DataType::Int64, DataType::Float, DataType::Half] {
+            let mut case = Case::new();
+            let x = case.tensor(DataType::Float, &[2, 3]);
+            let out_0 = case.tensor(data_type, &[2, 3]);
+            case.node(Pointwise { in_0: x, out_0, axis: Some(axis), ..plain(Mode::GenIndex) });
+            case.run(plan_node);
+            assert_eq!(case.values(out_0), expected);
+        }
+    }
+}
+
+#[test]
+fn a_long_index_is_exact() {
+    let mut case = Case::new();
+    let n = (1 << 24) + 4;
+    let x = case.tensor_with(DataType::Int8, &[1, 1], &[1, 1]);
+    let out_0 = case.tensor(DataType::Int32, &[1, n]);
+    case.node(Pointwise { in_0: x, out_0, axis: Some(1), ..plain(Mode::GenIndex) });
+    case.run(plan_node);
+    assert_eq!(case.values(out_0).pop(), Some((n - 1) as f64));
+}
+
+#[test]
+fn comparisons_write_any_type() {
+    for data_type in [DataType::Boolean, DataType::Int8, DataType::Uint8, DataType::Int32, DataType::Bfloat16]
+    {
+        let mut case = Case::new();
+        let x = case.tensor(DataType::Int32, &[3]);
+        let y = case.tensor(DataType::Float, &[1]);
+        let out_0 = case.tensor(data_type, &[3]);
+        case.fill(x, &[-1.0, 2.0, 3.0]);
+        case.fill(y, &[2.0]);
+        case.node(Pointwise { in_0: x, in_1: Some(y), out_0, ..plain(Mode::CmpGe) });
+        case.run(plan_node);
+        assert_eq!(case.values(out_0), [0.0, 1.0, 1.0]);
+    }
+}
+
+#[test]
+fn half_types_compute_in_single_precision() {
+    for compute in [DataType::Half, DataType::Bfloat16, DataType::Float] {
+        let mut case = Case::new();
+        case.graph.compute_type = compute;
+        let [x, y, out_0] = [0; 3].map(|_| case.tensor(DataType::Float, &[1]));
+        case.fill(x, &[1.0]);
+        case.fill(y, &[2.0_f64.powi(-20)]);
+        case.node(Pointwise { in_0: x, in_1: Some(y), out_0, ..plain(Mode::Add) });
+        case.run(plan_node);
+        assert_eq!(case.values(out_0), [1.0 + 2.0_f64.powi(-20)]);
+    }
+}
