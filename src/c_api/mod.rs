@@ -4,6 +4,7 @@
 //! only on success.
 
 #![expect(non_snake_case, reason = "parameters have the names that the header gives them")]
+#![expect(rustdoc::broken_intra_doc_links, reason = "`@param[out]` is a command of the header, not a link")]
 
 mod descriptor;
 mod error;

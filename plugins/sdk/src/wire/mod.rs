@@ -1,7 +1,7 @@
 //! Graphs, engine configurations and engine details as FlatBuffers bytes.
 //!
 //! The layout is that of `schema/hipdnn.fbs`. Two generations of it are in use: a node of 2026 carries a compute type before
-//! its union of attributes, a node of November 2025 does not, so the bytes of one are nonsense to the other. [`verify`] tells
+//! its union of attributes, a node of November 2025 does not, so the bytes of one are nonsense to the other. `verify` tells
 //! them apart by the slots that a node has.
 
 mod engine;
