@@ -1,0 +1,187 @@
+//! Workspace, contexts and executions.
+
+use std::sync::atomic::Ordering;
+
+use super::*;
+
+/// A context that ends with the test.
+struct Context<'a>(&'a Handle, hipdnnEnginePluginExecutionContext_t);
+
+impl<'a> Context<'a> {
+    fn new(handle: &'a Handle, graph_name: &str, config: &[u8]) -> Self {
+        let mut context = null_mut();
+        let graph = graph(graph_name);
+        // SAFETY: the arguments are valid.
+        let status = unsafe {
+            hipdnnEnginePluginCreateExecutionContext(handle.0, &data(config), &data(&graph), &mut context)
+        };
+        assert_eq!((status, context.is_null()), (OK, false));
+        Self(handle, context)
+    }
+
+    fn workspace(&self) -> (hipdnnPluginStatus_t, usize) {
+        let mut size = 11;
+        // SAFETY: the arguments are valid.
+        let status =
+            unsafe { hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext(self.0.0, self.1, &mut size) };
+        (status, size)
+    }
+
+    fn execute(&self, buffers: &[hipdnnPluginDeviceBuffer_t]) -> hipdnnPluginStatus_t {
+        // SAFETY: the buffers are valid.
+        unsafe {
+            let count = buffers.len() as u32;
+            hipdnnEnginePluginExecuteOpGraph(self.0.0, self.1, null_mut(), buffers.as_ptr(), count)
+        }
+    }
+}
+
+impl Drop for Context<'_> {
+    fn drop(&mut self) {
+        // SAFETY: it was created and is not destroyed yet.
+        unsafe { hipdnnEnginePluginDestroyExecutionContext(self.0.0, self.1) };
+    }
+}
+
+#[test]
+fn the_workspace_follows_the_knob() {
+    let handle = Handle::new();
+    let bytes = graph("");
+    for (setting, expected) in [(None, 256), (Some(0), 0), (Some(4096), 4096)] {
+        let config = config("SECOND_ENGINE", setting);
+        let mut size = 11;
+        // SAFETY: the arguments are valid.
+        let status =
+            unsafe { hipdnnEnginePluginGetWorkspaceSize(handle.0, &data(&config), &data(&bytes), &mut size) };
+        assert_eq!((status, size), (OK, expected));
+        assert_eq!(Context::new(&handle, "", &config).workspace(), (OK, expected));
+    }
+}
+
+#[test]
+fn workspace_and_context_with_wrong_arguments() {
+    let handle = Handle::new();
+    let (graph_bytes, config_bytes) = (graph(""), config("FIRST_ENGINE", None));
+    let (graph_data, config_data) = (data(&graph_bytes), data(&config_bytes));
+    let (mut size, mut context) = (11, null_mut());
+    // SAFETY: null is what the functions are asked to refuse; the rest is valid.
+    unsafe {
+        let size_of = hipdnnEnginePluginGetWorkspaceSize;
+        let make = hipdnnEnginePluginCreateExecutionContext;
+        assert_eq!(size_of(handle.0, &config_data, &graph_data, null_mut()), BAD_PARAM);
+        assert_eq!(text(), "workspace_size is null");
+        assert_eq!(make(handle.0, &config_data, &graph_data, null_mut()), BAD_PARAM);
+        assert_eq!(text(), "execution_context is null");
+        let mut both = |handle, config, graph, status, reason: &str| {
+            assert_eq!(size_of(handle, config, graph, &mut size), status, "{reason}");
+            assert!(text().contains(reason), "{}", text());
+            assert_eq!(make(handle, config, graph, &mut context), status, "{reason}");
+            assert!(text().contains(reason), "{}", text());
+        };
+        both(null_mut(), &config_data, &graph_data, BAD_PARAM, "handle is null");
+        both(handle.0, null(), &graph_data, BAD_PARAM, "engine_config is null");
+        both(handle.0, &config_data, null(), BAD_PARAM, "op_graph is null");
+        for (wrong, reason) in wrong_buffers() {
+            both(handle.0, &wrong, &graph_data, INVALID_VALUE, reason);
+            both(handle.0, &config_data, &wrong, INVALID_VALUE, reason);
+        }
+        let unknown = config("NO_ENGINE", None);
+        both(handle.0, &data(&unknown), &graph_data, BAD_PARAM, "Probe has no engine with id");
+        let declined = graph("none");
+        both(handle.0, &config_data, &data(&declined), NOT_APPLICABLE, "engine 0 declines");
+        let negative = config("FIRST_ENGINE", Some(-1));
+        both(handle.0, &data(&negative), &graph_data, INVALID_VALUE, "workspace -1");
+        let panics = graph("panic in plan");
+        both(handle.0, &config_data, &data(&panics), INTERNAL_ERROR, "a panic without a text");
+    }
+    assert_eq!((size, context), (11, null_mut()));
+}
+
+#[test]
+fn an_execution_reaches_the_engine_of_its_context_with_any_handle() {
+    let (handle, other) = (Handle::new(), Handle::new());
+    let mut result = 0_f32;
+    let buffers = [hipdnnPluginDeviceBuffer_t { uid: 2, ptr: (&raw mut result).cast() }];
+    for (engine, expected) in [("FIRST_ENGINE", 0.5), ("SECOND_ENGINE", 1.5)] {
+        let context = Context::new(&handle, "", &config(engine, None));
+        assert_eq!(context.execute(&buffers), OK);
+        // SAFETY: the buffer is still there.
+        assert_eq!(unsafe { (&raw const result).read() }, expected);
+        // SAFETY: the arguments are valid.
+        let status =
+            unsafe { hipdnnEnginePluginExecuteOpGraph(other.0, context.1, null_mut(), buffers.as_ptr(), 1) };
+        assert_eq!(status, OK);
+    }
+}
+
+#[test]
+fn an_execution_with_wrong_arguments() {
+    let handle = Handle::new();
+    let context = Context::new(&handle, "", &config("FIRST_ENGINE", None));
+    let counting = Context::new(&handle, "count", &config("FIRST_ENGINE", None));
+    let buffers = [hipdnnPluginDeviceBuffer_t { uid: 2, ptr: null_mut() }; 2];
+    // SAFETY: null and what is misaligned or of another kind is what the function is asked to refuse.
+    unsafe {
+        let execute = hipdnnEnginePluginExecuteOpGraph;
+        assert_eq!(execute(null_mut(), context.1, null_mut(), buffers.as_ptr(), 2), BAD_PARAM);
+        assert_eq!(text(), "handle is null");
+        assert_eq!(execute(handle.0, null_mut(), null_mut(), buffers.as_ptr(), 2), BAD_PARAM);
+        assert_eq!(text(), "execution_context is null");
+        assert_eq!(execute(context.1.cast(), context.1, null_mut(), buffers.as_ptr(), 2), BAD_PARAM);
+        assert!(text().starts_with("handle is 0x") && text().ends_with("did not make"), "{}", text());
+        assert_eq!(execute(handle.0, handle.0.cast(), null_mut(), buffers.as_ptr(), 2), BAD_PARAM);
+        assert!(text().starts_with("execution_context is 0x"), "{}", text());
+        assert_eq!(execute(handle.0, context.1, null_mut(), null(), 2), BAD_PARAM);
+        assert_eq!(text(), "device_buffers is 0x0 with num_device_buffers 2, expected an array");
+        let misaligned = buffers.as_ptr().byte_add(1);
+        assert_eq!(execute(handle.0, context.1, null_mut(), misaligned, 1), BAD_PARAM);
+        let workspace = std::ptr::without_provenance_mut(64);
+        assert_eq!(execute(handle.0, counting.1, workspace, null(), 0), INTERNAL_ERROR);
+        assert_eq!(text(), "0 buffers at 0x40");
+    }
+    assert_eq!(counting.execute(&buffers), INTERNAL_ERROR);
+    assert_eq!(text(), "2 buffers at 0x0");
+    assert_eq!(context.execute(&buffers), INVALID_VALUE);
+    assert_eq!(text(), "the buffer of tensor 2 is null");
+    assert_eq!(context.execute(&[]), INVALID_VALUE);
+    assert_eq!(text(), "tensor 2 has no buffer among the 0 given");
+}
+
+#[test]
+fn a_panic_is_a_status_and_a_text() {
+    let handle = Handle::new();
+    let executing = Context::new(&handle, "panic in execute", &config("FIRST_ENGINE", None));
+    assert_eq!(executing.execute(&[]), INTERNAL_ERROR);
+    assert_eq!(text(), "the plugin panicked: out of luck");
+    let measuring = Context::new(&handle, "panic in size", &config("FIRST_ENGINE", None));
+    assert_eq!(measuring.workspace(), (INTERNAL_ERROR, 11));
+    assert_eq!(text(), "the plugin panicked: no size");
+}
+
+#[test]
+fn contexts_with_wrong_arguments_and_a_drop_that_panics() {
+    let handle = Handle::new();
+    let context = Context::new(&handle, "", &config("FIRST_ENGINE", None));
+    let mut size = 11;
+    // SAFETY: null and what is of another kind is what the functions are asked to refuse.
+    unsafe {
+        let size_of = hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext;
+        assert_eq!(size_of(null_mut(), context.1, &mut size), BAD_PARAM);
+        assert_eq!(size_of(handle.0, null_mut(), &mut size), BAD_PARAM);
+        assert_eq!(size_of(handle.0, context.1, null_mut()), BAD_PARAM);
+        assert_eq!(text(), "workspace_size is null");
+        let destroy = hipdnnEnginePluginDestroyExecutionContext;
+        assert_eq!(destroy(null_mut(), context.1), BAD_PARAM);
+        assert_eq!(destroy(handle.0, null_mut()), BAD_PARAM);
+        assert_eq!(destroy(handle.0, handle.0.cast()), BAD_PARAM);
+        let dropped = plugin::PLANS_DROPPED.load(Ordering::Relaxed);
+        let doomed = std::mem::ManuallyDrop::new(Context::new(
+            &handle,
+            "panic in drop",
+            &config("FIRST_ENGINE", None),
+        ));
+        assert_eq!(destroy(handle.0, doomed.1), INTERNAL_ERROR);
+        assert!(plugin::PLANS_DROPPED.load(Ordering::Relaxed) > dropped);
+    }
+    assert_eq!(text(), "the plugin panicked: a drop that panics");
+}

@@ -1,0 +1,111 @@
+//! The plugin that the tests call. The name of a graph tells it how to behave.
+
+use std::ffi::c_void;
+use std::ptr::without_provenance_mut;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
+use hipdnn_plugin_sdk::graph::Graph;
+use hipdnn_plugin_sdk::wire::{EngineDetails, Knob, KnobConstraint, KnobSetting, KnobValue};
+use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, buffer};
+
+/// The stream that is refused.
+pub const BAD_STREAM: hipStream_t = without_provenance_mut(0xbad);
+
+/// How many plans were dropped.
+pub static PLANS_DROPPED: AtomicUsize = AtomicUsize::new(0);
+
+pub struct Probe;
+
+pub struct Plan {
+    engine: usize,
+    graph: String,
+    workspace: usize,
+}
+
+impl Drop for Plan {
+    fn drop(&mut self) {
+        PLANS_DROPPED.fetch_add(1, Ordering::Relaxed);
+        assert!(self.graph != "panic in drop", "a drop that panics");
+    }
+}
+
+impl EnginePlugin for Probe {
+    const NAME: &'static str = "Probe";
+    const VERSION: &'static str = "4.5.6";
+    const ENGINES: &'static [&'static str] = &["FIRST_ENGINE", "SECOND_ENGINE"];
+    type Handle = ();
+    type Plan = Plan;
+
+    fn create_handle() -> Result<(), PluginError> {
+        Ok(())
+    }
+
+    fn set_stream(_: &(), stream: hipStream_t) -> Result<(), PluginError> {
+        if stream == BAD_STREAM { Err(PluginError::internal("no such stream")) } else { Ok(()) }
+    }
+
+    fn supports(_: &(), engine: usize, graph: &Graph) -> Result<(), Refusal> {
+        match graph.name.as_str() {
+            "only the second" if engine == 0 => Err("too slow\0for this".into()),
+            "none" => Err(format!("engine {engine} declines").into()),
+            "panic in supports" => panic!("engine {engine} lost its way"),
+            _ => Ok(()),
+        }
+    }
+
+    fn details(_: &(), engine: usize, graph: &Graph) -> Result<EngineDetails, PluginError> {
+        let knobs = vec![Knob {
+            knob_id: "workspace".into(),
+            description: "bytes".into(),
+            default_value: KnobValue::Int(256),
+            constraint: Some(KnobConstraint::Int { min: 0, max: 4096, step: 1, valid: vec![] }),
+            deprecated: false,
+        }];
+        match (graph.name.as_str(), engine) {
+            ("no details", _) => Err(PluginError::internal("nothing to say")),
+            (_, 0) => Ok(EngineDetails { knobs, behavior_notes: vec![1], ..EngineDetails::default() }),
+            _ => Ok(EngineDetails { engine_id: 7, name: "for people".into(), ..EngineDetails::default() }),
+        }
+    }
+
+    fn plan(_: &(), engine: usize, graph: &Graph, knobs: &[KnobSetting]) -> Result<Plan, PluginError> {
+        let workspace = match knobs {
+            [] => 256,
+            [KnobSetting { value: KnobValue::Int(size), .. }] => {
+                usize::try_from(*size).map_err(|_| PluginError::invalid_value(format!("workspace {size}")))?
+            }
+            _ => return Err(PluginError::invalid_value("one knob at most")),
+        };
+        if graph.name == "panic in plan" {
+            std::panic::panic_any(17_u8);
+        }
+        Ok(Plan { engine, graph: graph.name.clone(), workspace })
+    }
+
+    fn plan_workspace_size(plan: &Plan) -> usize {
+        assert!(plan.graph != "panic in size", "no size");
+        plan.workspace
+    }
+
+    unsafe fn execute(
+        _: &(),
+        plan: &Plan,
+        workspace: *mut c_void,
+        buffers: &[hipdnnPluginDeviceBuffer_t],
+    ) -> Result<(), PluginError> {
+        match plan.graph.as_str() {
+            "panic in execute" => panic!("out of {}", "luck"),
+            "count" => {
+                return Err(PluginError::internal(format!("{} buffers at {workspace:p}", buffers.len())));
+            }
+            _ => {}
+        }
+        let out = buffer(buffers, 2)?.cast::<f32>();
+        // SAFETY: the tests give memory for one float.
+        unsafe { *out = plan.engine as f32 + 0.5 };
+        Ok(())
+    }
+}
+
+hipdnn_plugin_sdk::export_engine_plugin!(Probe);
