@@ -1,0 +1,355 @@
+//! What a call costs, logging off, through a plugin that does nothing.
+//!
+//! Costs are counted in uncontended pthread mutex lock + unlock pairs, measured in the same run and interleaved, so that they
+//! can be compared between machines. The figures to reach, and those of AMD's C++ library of November 2025, are printed
+//! beside them.
+//!
+//! `cargo bench --bench entry_points`. With `HIPDNN_BENCH_LIBRARY` another library that exports the same functions is
+//! measured.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark stops at the first failure")]
+
+use std::cell::UnsafeCell;
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use hipdnn_plugin_sdk::graph::operation::ConvolutionForward;
+use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, Node, Tensor};
+use hipdnn_plugin_sdk::wire::{self, Layout};
+
+type Handle = *mut c_void;
+type Descriptor = *mut c_void;
+
+const HANDLE: c_int = 0;
+const INT64: c_int = 3;
+const VOID_PTR: c_int = 6;
+const HEUR_MODE: c_int = 7;
+const BACKEND_DESCRIPTOR: c_int = 13;
+
+const ENGINECFG: c_int = 2;
+const ENGINEHEUR: c_int = 3;
+const EXECUTION_PLAN: c_int = 4;
+const VARIANT_PACK: c_int = 11;
+
+/// The functions under test.
+struct Api {
+    create: unsafe extern "C" fn(*mut Handle) -> c_int,
+    destroy: unsafe extern "C" fn(Handle) -> c_int,
+    create_descriptor: unsafe extern "C" fn(c_int, *mut Descriptor) -> c_int,
+    destroy_descriptor: unsafe extern "C" fn(Descriptor) -> c_int,
+    finalize: unsafe extern "C" fn(Descriptor) -> c_int,
+    set: unsafe extern "C" fn(Descriptor, c_int, c_int, i64, *const c_void) -> c_int,
+    get: unsafe extern "C" fn(Descriptor, c_int, c_int, i64, *mut i64, *mut c_void) -> c_int,
+    execute: unsafe extern "C" fn(Handle, Descriptor, Descriptor) -> c_int,
+    deserialize: unsafe extern "C" fn(*mut Descriptor, *const u8, usize) -> c_int,
+    set_paths: unsafe extern "C" fn(usize, *const *const c_char, c_int) -> c_int,
+}
+
+impl Api {
+    fn load(path: &Path) -> Self {
+        // SAFETY: the library is the one under test, and stays open; the types are those of its header.
+        unsafe {
+            let library = Box::leak(Box::new(libloading::Library::new(path).expect("the library opens")));
+            macro_rules! function {
+                ($name:literal) => {
+                    *library.get($name).expect("the function is exported")
+                };
+            }
+            Self {
+                create: function!("hipdnnCreate"),
+                destroy: function!("hipdnnDestroy"),
+                create_descriptor: function!("hipdnnBackendCreateDescriptor"),
+                destroy_descriptor: function!("hipdnnBackendDestroyDescriptor"),
+                finalize: function!("hipdnnBackendFinalize"),
+                set: function!("hipdnnBackendSetAttribute"),
+                get: function!("hipdnnBackendGetAttribute"),
+                execute: function!("hipdnnBackendExecute"),
+                deserialize: function!("hipdnnBackendCreateAndDeserializeGraph_ext"),
+                set_paths: function!("hipdnnSetEnginePluginPaths_ext"),
+            }
+        }
+    }
+
+    fn handle(&self) -> Handle {
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: the pointer is writable.
+        ok(unsafe { (self.create)(&raw mut handle) });
+        handle
+    }
+
+    fn descriptor(&self, kind: c_int) -> Descriptor {
+        let mut descriptor = std::ptr::null_mut();
+        // SAFETY: the pointer is writable.
+        ok(unsafe { (self.create_descriptor)(kind, &raw mut descriptor) });
+        descriptor
+    }
+
+    fn set<T>(&self, descriptor: Descriptor, name: c_int, kind: c_int, values: &[T]) {
+        // SAFETY: the array holds as many elements.
+        ok(unsafe { (self.set)(descriptor, name, kind, values.len() as i64, values.as_ptr().cast()) });
+    }
+
+    fn finalize(&self, descriptor: Descriptor) {
+        // SAFETY: any value may be passed.
+        ok(unsafe { (self.finalize)(descriptor) });
+    }
+
+    fn drop(&self, descriptor: Descriptor) {
+        // SAFETY: any value may be passed.
+        ok(unsafe { (self.destroy_descriptor)(descriptor) });
+    }
+
+    /// Graph bytes to a finalized plan, with everything in between, which `also` may destroy.
+    fn plan(&self, handle: Handle, bytes: &[u8]) -> [Descriptor; 4] {
+        let mut graph = std::ptr::null_mut();
+        // SAFETY: the pointer is writable and the bytes readable.
+        ok(unsafe { (self.deserialize)(&raw mut graph, bytes.as_ptr(), bytes.len()) });
+        self.set(graph, 600, HANDLE, &[handle]);
+        self.finalize(graph);
+        let heuristic = self.descriptor(ENGINEHEUR);
+        self.set(heuristic, 101, BACKEND_DESCRIPTOR, &[graph]);
+        self.set(heuristic, 100, HEUR_MODE, &[0_i32]);
+        self.finalize(heuristic);
+        let mut count = 0;
+        // SAFETY: a query writes the count only.
+        ok(unsafe { (self.get)(heuristic, 102, BACKEND_DESCRIPTOR, 0, &raw mut count, std::ptr::null_mut()) });
+        assert_eq!(count, 1);
+        let mut config = self.descriptor(ENGINECFG);
+        // SAFETY: the array holds one configuration.
+        ok(unsafe { (self.get)(heuristic, 102, BACKEND_DESCRIPTOR, 1, &raw mut count, (&raw mut config).cast()) });
+        self.finalize(config);
+        let plan = self.descriptor(EXECUTION_PLAN);
+        self.set(plan, 301, BACKEND_DESCRIPTOR, &[config]);
+        self.finalize(plan);
+        let mut workspace = 0_i64;
+        // SAFETY: the array has room for one number.
+        ok(unsafe { (self.get)(plan, 302, INT64, 1, std::ptr::null_mut(), (&raw mut workspace).cast()) });
+        [graph, heuristic, config, plan]
+    }
+
+    fn pack(&self, pointers: &[*mut c_void; 3]) -> Descriptor {
+        let pack = self.descriptor(VARIANT_PACK);
+        self.set(pack, 701, VOID_PTR, pointers);
+        self.set(pack, 700, INT64, &[1_i64, 2, 3]);
+        self.set(pack, 703, VOID_PTR, &[std::ptr::null_mut::<c_void>()]);
+        self.finalize(pack);
+        pack
+    }
+}
+
+#[inline]
+fn ok(status: c_int) {
+    assert_eq!(status, 0);
+}
+
+/// A pthread mutex, the unit of cost.
+struct Mutex(UnsafeCell<libc::pthread_mutex_t>);
+
+impl Mutex {
+    fn pair(&self) {
+        // SAFETY: the mutex was initialized statically and is used on this thread only.
+        unsafe {
+            libc::pthread_mutex_lock(self.0.get());
+            libc::pthread_mutex_unlock(self.0.get());
+        }
+    }
+}
+
+/// Nanoseconds that one call of `f` takes, over `count` calls.
+fn time(count: u32, mut f: impl FnMut()) -> f64 {
+    let start = Instant::now();
+    for _ in 0..count {
+        f();
+    }
+    start.elapsed().as_secs_f64() * 1e9 / f64::from(count)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().expect("there are values")
+}
+
+/// One row: what is measured, the figure to reach, that of the C++ library, and the costs of each round.
+struct Row<'a> {
+    name: &'static str,
+    goal: f64,
+    peer: f64,
+    calls: u32,
+    run: Box<dyn FnMut() + 'a>,
+    costs: Vec<f64>,
+}
+
+fn main() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let library = std::env::var_os("HIPDNN_BENCH_LIBRARY").map_or_else(built_library, PathBuf::from);
+    let api = Api::load(&library);
+    let plugin = null_plugin(root);
+    let path = CString::new(plugin.as_os_str().as_encoded_bytes()).unwrap();
+    // SAFETY: the array holds one path.
+    ok(unsafe { (api.set_paths)(1, [path.as_ptr()].as_ptr(), 1) });
+
+    let handle = api.handle();
+    let bytes = convolution();
+    let [_, _, _, plan] = api.plan(handle, &bytes);
+    #[repr(align(64))]
+    struct Memory([f32; 64]);
+    let mut memory = Memory([0.0; 64]);
+    let pointers = [memory.0.as_mut_ptr().cast::<c_void>(); 3];
+    let pack = api.pack(&pointers);
+
+    let mutex = Mutex(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
+    let execute = |handle, pack| {
+        // SAFETY: the plugin does nothing with the memory.
+        ok(unsafe { (api.execute)(handle, plan, pack) });
+    };
+    let row = |name, goal, peer, calls, run| Row { name, goal, peer, calls, run, costs: Vec::new() };
+    let mut rows = [
+        row("hipdnnBackendExecute, 3 pointers", 4.5, 13.2, 200_000, Box::new(|| execute(handle, pack)) as Box<dyn FnMut()>),
+        row("pack: create, set, finalize, execute, destroy", 20.0, 55.0, 50_000, Box::new(|| {
+            let pack = api.pack(&pointers);
+            execute(handle, pack);
+            api.drop(pack);
+        })),
+        row("one convolution: bytes to result, destroy all", 130.0, 313.0, 10_000, Box::new(|| {
+            let made = api.plan(handle, &bytes);
+            let [.., plan] = made;
+            let pack = api.pack(&pointers);
+            // SAFETY: the plugin does nothing with the memory.
+            ok(unsafe { (api.execute)(handle, plan, pack) });
+            api.drop(pack);
+            made.into_iter().for_each(|descriptor| api.drop(descriptor));
+        })),
+        row("error path: hipdnnDestroy(NULL)", 10.0, 126.0, 100_000, Box::new(|| {
+            // SAFETY: any value may be passed.
+            assert_eq!(unsafe { (api.destroy)(std::ptr::null_mut()) }, 3);
+        })),
+        row("second handle: create, destroy", 10.0, 21.0, 100_000, Box::new(|| {
+            let handle = api.handle();
+            // SAFETY: any value may be passed.
+            ok(unsafe { (api.destroy)(handle) });
+        })),
+    ];
+
+    let mut pairs = Vec::new();
+    for _ in 0..31 {
+        pairs.push(time(200_000, || mutex.pair()));
+        for row in &mut rows {
+            let nanoseconds = time(row.calls, &mut row.run);
+            row.costs.push(nanoseconds / pairs.last().copied().expect("just pushed"));
+        }
+    }
+    println!("library: {}", library.display());
+    println!("one pthread mutex lock + unlock: {:.2} ns\n", median(pairs));
+    println!("{:<50} {:>8} {:>8} {:>14}", "cost in pairs (median of 31 rounds)", "measured", "to reach", "C++ Nov. 2025");
+    for row in rows {
+        let cost = median(row.costs);
+        let mark = if cost <= row.goal { "" } else { "  missed" };
+        println!("{:<50} {:>8.1} {:>8.1} {:>14.1}{mark}", row.name, cost, row.goal, row.peer);
+    }
+
+    let ratio = median((0..9).map(|_| two_threads(&api, plan, &pointers)).collect());
+    let mark = if ratio >= 1.7 { "" } else { "  missed" };
+    println!("{:<50} {:>8.2} {:>8.2} {:>14}{mark}", "two threads sharing a plan, times one thread", ratio, 1.7, "0.5 to 0.8");
+}
+
+/// The throughput of two threads, each with a handle and a pack of its own, over that of one.
+fn two_threads(api: &Api, plan: Descriptor, pointers: &[*mut c_void; 3]) -> f64 {
+    #[derive(Clone, Copy)]
+    struct Shared<T>(T);
+    // SAFETY: the values are opaque handles, which any thread may use.
+    unsafe impl<T> Send for Shared<T> {}
+    // SAFETY: as above.
+    unsafe impl<T> Sync for Shared<T> {}
+
+    let rate = |threads: usize| {
+        let barrier = Barrier::new(threads);
+        let (plan, pointers) = (Shared(plan), Shared(*pointers));
+        let counts = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads)
+                .map(|_| {
+                    let barrier = &barrier;
+                    scope.spawn(move || {
+                        let (plan, pointers) = (plan, pointers);
+                        let handle = api.handle();
+                        let pack = api.pack(&pointers.0);
+                        barrier.wait();
+                        let start = Instant::now();
+                        let mut count = 0_u64;
+                        while start.elapsed() < Duration::from_millis(100) {
+                            for _ in 0..1000 {
+                                // SAFETY: the plugin does nothing with the memory.
+                                ok(unsafe { (api.execute)(handle, plan.0, pack) });
+                            }
+                            count += 1000;
+                        }
+                        let rate = count as f64 / start.elapsed().as_secs_f64();
+                        barrier.wait();
+                        api.drop(pack);
+                        // SAFETY: any value may be passed.
+                        ok(unsafe { (api.destroy)(handle) });
+                        rate
+                    })
+                })
+                .collect();
+            workers.into_iter().map(|worker| worker.join().expect("the thread ends well")).collect::<Vec<f64>>()
+        });
+        counts.iter().sum::<f64>()
+    };
+    let one = rate(1);
+    rate(2) / one
+}
+
+/// The bytes of one convolution in the layout of 2026.
+fn convolution() -> Vec<u8> {
+    let convolution = ConvolutionForward {
+        x: 1,
+        w: 2,
+        y: 3,
+        pre_padding: vec![1, 1],
+        post_padding: vec![1, 1],
+        stride: vec![1, 1],
+        dilation: vec![1, 1],
+        conv_mode: ConvMode::CrossCorrelation,
+    };
+    let node = Node { name: "conv".into(), compute_type: DataType::Float, operation: convolution.into() };
+    let graph = Graph {
+        name: "one convolution".into(),
+        compute_type: DataType::Float,
+        intermediate_type: DataType::Float,
+        io_type: DataType::Float,
+        tensors: vec![
+            Tensor::new(1, DataType::Float, &[16, 64, 56, 56], &[200_704, 3136, 56, 1]),
+            Tensor::new(2, DataType::Float, &[64, 64, 3, 3], &[576, 9, 3, 1]),
+            Tensor::new(3, DataType::Float, &[16, 64, 56, 56], &[200_704, 3136, 56, 1]),
+        ],
+        nodes: vec![node],
+        ..Graph::default()
+    };
+    wire::write(&graph, Layout::G2).expect("the graph can be written")
+}
+
+/// The library that cargo built together with this program.
+fn built_library() -> PathBuf {
+    let program = std::env::current_exe().expect("the program has a path");
+    let folder = program.parent().and_then(Path::parent).expect("the program lies in deps/");
+    folder.join("libhipdnn_backend.so")
+}
+
+/// Compiles the plugin that does nothing.
+fn null_plugin(root: &Path) -> PathBuf {
+    let out = std::env::temp_dir().join(format!("libhipdnn_null_plugin_{}.so", std::process::id()));
+    let include = root.join("include/hipdnn");
+    let status = Command::new("cc")
+        .args(["-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden"])
+        .arg(format!("-I{}", include.join("backend").display()))
+        .arg(format!("-I{}", include.join("plugin").display()))
+        .arg(root.join("c_tests/plugins/null_plugin.c"))
+        .arg("-o")
+        .arg(&out)
+        .status();
+    assert!(status.expect("a C compiler runs").success(), "the plugin compiles");
+    out
+}
