@@ -23,7 +23,7 @@ impl Handle {
 
     /// Looks up a handle that C passed.
     #[inline]
-    pub fn pin(handle: usize) -> Result<Pin<'static, Self>> {
+    pub fn pin(handle: usize) -> Result<Pin<Self>> {
         HANDLES.pin(handle)
     }
 

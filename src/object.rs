@@ -5,11 +5,12 @@
 //! announces the handle it is about to use in a record of its own (a hazard), and whoever destroys an object looks through
 //! the records first. An object that is in use by another thread while it is destroyed is dropped when that use has ended.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
+use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 
 use parking_lot::Mutex;
 
@@ -121,37 +122,10 @@ impl<T: Send + Sync> Table<T> {
 
     /// Looks a handle up and keeps its object alive until the result is dropped.
     #[inline]
-    pub fn pin(&self, handle: usize) -> Result<Pin<'_, T>> {
-        THREAD.try_with(|thread| self.pin_on(thread, handle)).unwrap_or_else(|_| {
-            // The thread is ending and has given its record back; a record for this one use does as well.
-            Err(Error::internal(
-                "the thread is ending: hipDNN objects cannot be used from destructors of thread locals",
-            ))
-        })
-    }
-
-    #[inline]
-    fn pin_on(&self, thread: &Thread, handle: usize) -> Result<Pin<'_, T>> {
-        let slot = self.slot_of(handle).ok_or_else(|| self.dead(handle))?;
-        let depth = thread.depth.get();
-        let record = thread.record();
-        let hazard = record
-            .hazards
-            .get(depth)
-            .ok_or_else(|| Error::internal("calls from within callbacks are nested too deeply"))?;
-        // The announcement must be visible before the check, or a destroyer that looks in between would miss it.
-        hazard.store(handle, Ordering::SeqCst);
-        let found = slot.handle.load(Ordering::SeqCst);
-        let object = slot.object.load(Ordering::Acquire);
-        // Checked twice: had the slot changed hands in between, the pointer could be another object's.
-        if found != handle || slot.handle.load(Ordering::SeqCst) != handle {
-            hazard.store(0, Ordering::Release);
-            return Err(self.dead(handle));
-        }
-        thread.depth.set(depth + 1);
-        // SAFETY: the handle was live after the announcement, so its object is dropped only after the hazard is cleared.
-        let object = unsafe { &*object };
-        Ok(Pin { object, hazard, depth: &thread.depth as *const Cell<usize> })
+    pub fn pin(&self, handle: usize) -> Result<Pin<T>> {
+        let using = Using::announce([handle])?;
+        let object = ptr::from_ref(using.find::<0, T>(self)?);
+        Ok(Pin { object, _using: using })
     }
 
     /// Says what is wrong with a handle that names no live object.
@@ -170,32 +144,18 @@ impl<T: Send + Sync> Table<T> {
     }
 
     fn take_slot(&self) -> Result<u32> {
-        let from_thread = THREAD.try_with(|thread| {
-            let mut stores = thread.free.try_borrow_mut().ok()?;
-            let store = stores.get_mut(self.store)?;
-            if store.is_empty() {
-                self.refill(store);
-            }
-            store.pop()
-        });
-        match from_thread {
-            Ok(Some(index)) => Ok(index),
-            _ => {
-                let mut one = Vec::new();
-                self.refill(&mut one);
-                let index = one.pop();
-                self.free().lock().indices.append(&mut one);
-                index.ok_or_else(|| Error {
-                    status: crate::status::Status::HIPDNN_STATUS_ALLOC_FAILED,
-                    message: format!(
-                        "{} objects of kind {} are alive, more than there is room for",
-                        CHUNK * CHUNKS,
-                        self.name
-                    )
-                    .into(),
-                })
-            }
+        let record = Record::of_thread();
+        let mut store = record.store(self.store);
+        if store.is_empty() {
+            self.refill(&mut store);
         }
+        store.pop().ok_or_else(|| {
+            let room = CHUNK * CHUNKS;
+            Error::alloc_failed(format!(
+                "{room} objects of kind {} are alive, and there is no room for more",
+                self.name
+            ))
+        })
     }
 
     /// Moves a batch of free slots into `store`, neighbours so that a thread keeps to memory of its own.
@@ -222,18 +182,11 @@ impl<T: Send + Sync> Table<T> {
         if slot.generation.load(Ordering::Relaxed) == u32::MAX {
             return;
         }
-        let to_thread = THREAD.try_with(|thread| {
-            let mut stores = thread.free.try_borrow_mut().ok()?;
-            let store = stores.get_mut(self.store)?;
-            if store.len() >= 2 * BATCH {
-                self.free().lock().indices.extend(store.drain(BATCH..));
-            }
-            store.push(index);
-            Some(())
-        });
-        if !matches!(to_thread, Ok(Some(()))) {
-            self.free().lock().indices.push(index);
+        let mut store = Record::of_thread().store(self.store);
+        if store.len() >= 2 * BATCH {
+            self.free().lock().indices.extend(store.drain(BATCH..));
         }
+        store.push(index);
     }
 }
 
@@ -251,33 +204,78 @@ fn new_chunk<T>() -> *mut Chunk<T> {
 /// How many tables there are: the library's two, and those of the tests.
 pub const TABLES: usize = if cfg!(test) { 5 } else { 2 };
 
-/// An object in use: it lives at least as long as this.
-pub struct Pin<'t, T> {
-    object: &'t T,
-    hazard: &'static AtomicUsize,
-    /// The depth counter of the thread that made the pin; being a raw pointer it also keeps the pin on that thread.
-    depth: *const Cell<usize>,
+/// Handles that this thread has announced: what they name stays alive until this is dropped.
+pub struct Using<const N: usize> {
+    record: &'static Record,
+    handles: [usize; N],
+    /// Where in the record the handles stand. Behind them stand those of calls from within callbacks.
+    depth: usize,
+    /// The record is this thread's, so what refers to it stays here.
+    _thread: PhantomData<*const ()>,
 }
 
-impl<T> Deref for Pin<'_, T> {
+impl<const N: usize> Using<N> {
+    /// Announces handles, whether or not they name anything.
+    #[inline]
+    pub fn announce(handles: [usize; N]) -> Result<Self> {
+        let record = Record::of_thread();
+        let depth = record.depth.get();
+        let Some(hazards) = record.hazards.get(depth..depth + N) else {
+            return Err(Error::internal("calls from within callbacks are nested too deeply"));
+        };
+        for (hazard, handle) in hazards.iter().zip(handles) {
+            hazard.store(handle, Ordering::Relaxed);
+        }
+        // The announcement must be visible before anything is looked up: a destroyer that looks in between would miss it.
+        fence(Ordering::SeqCst);
+        record.depth.set(depth + N);
+        Ok(Self { record, handles, depth, _thread: PhantomData })
+    }
+
+    /// Looks up handle number `I` of those announced.
+    #[inline]
+    pub fn find<const I: usize, T: Send + Sync>(&self, table: &Table<T>) -> Result<&T> {
+        let handle = const { if I < N { I } else { panic!("there are not as many handles") } };
+        let handle = self.handles.get(handle).copied().unwrap_or(0);
+        let slot = table.slot_of(handle).ok_or_else(|| table.dead(handle))?;
+        let found = slot.handle.load(Ordering::SeqCst);
+        let object = slot.object.load(Ordering::Acquire);
+        // Checked twice: had the slot changed hands in between, the pointer could be another object's.
+        if found != handle || slot.handle.load(Ordering::SeqCst) != handle {
+            return Err(table.dead(handle));
+        }
+        // SAFETY: the handle was live after the announcement, so its object is dropped only after the hazard is cleared,
+        // which happens when `self` is dropped.
+        Ok(unsafe { &*object })
+    }
+}
+
+impl<const N: usize> Drop for Using<N> {
+    #[inline]
+    fn drop(&mut self) {
+        for hazard in self.record.hazards.iter().skip(self.depth).take(N) {
+            hazard.store(0, Ordering::Release);
+        }
+        self.record.depth.set(self.depth);
+        if GRAVEYARD_HAS_SOME.load(Ordering::Relaxed) {
+            bury();
+        }
+    }
+}
+
+/// An object in use: it lives at least as long as this.
+pub struct Pin<T> {
+    object: *const T,
+    _using: Using<1>,
+}
+
+impl<T> Deref for Pin<T> {
     type Target = T;
 
     #[inline]
     fn deref(&self) -> &T {
-        self.object
-    }
-}
-
-impl<T> Drop for Pin<'_, T> {
-    #[inline]
-    fn drop(&mut self) {
-        self.hazard.store(0, Ordering::Release);
-        // SAFETY: a pin cannot leave its thread nor outlive the call that made it, and the thread's state lives as long.
-        let depth = unsafe { &*self.depth };
-        depth.set(depth.get().saturating_sub(1));
-        if GRAVEYARD_HAS_SOME.load(Ordering::Relaxed) {
-            bury();
-        }
+        // SAFETY: the object is alive as long as its handle is announced.
+        unsafe { &*self.object }
     }
 }
 
@@ -300,13 +298,21 @@ fn bury() {
     drop(unused);
 }
 
-/// The handles that one thread is using. Records are never freed; one whose thread has ended serves another.
+/// What a thread keeps: the handles that it is using, for all to see, and things of its own. Records are never freed; one
+/// whose thread has ended serves another.
 #[repr(align(128))]
 struct Record {
     hazards: [AtomicUsize; HAZARDS],
     taken: AtomicBool,
     next: AtomicPtr<Record>,
+    /// How many hazards are in use.
+    depth: Cell<usize>,
+    /// Free slots of each table.
+    stores: RefCell<[Vec<u32>; TABLES]>,
 }
+
+// SAFETY: `depth` and `stores` are used only by the thread that has taken the record, everything else is atomic.
+unsafe impl Sync for Record {}
 
 static RECORDS: AtomicPtr<Record> = AtomicPtr::new(ptr::null_mut());
 
@@ -321,19 +327,58 @@ fn records() -> impl Iterator<Item = &'static Record> {
     })
 }
 
+/// Whether a thread has announced a handle. Whoever asks has made the handle unusable before.
 fn is_in_use(handle: usize) -> bool {
+    fence(Ordering::SeqCst);
     records().any(|record| record.hazards.iter().any(|hazard| hazard.load(Ordering::SeqCst) == handle))
 }
 
-fn take_record() -> &'static Record {
-    let free = records().find(|record| {
-        record.taken.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    });
-    free.unwrap_or_else(|| {
-        let record: &'static Record = Box::leak(Box::new(Record {
+thread_local! {
+    // Without a destructor, so that the common path is one load.
+    static RECORD: Cell<Option<&'static Record>> = const { Cell::new(None) };
+    static RETURN: Return = const { Return };
+}
+
+/// Gives the thread's record back when the thread ends.
+struct Return;
+
+impl Drop for Return {
+    fn drop(&mut self) {
+        let Some(record) = RECORD.take() else { return };
+        // Slots in store would be lost to other threads.
+        for (free, store) in FREE.iter().zip(record.stores.borrow_mut().iter_mut()) {
+            free.lock().indices.append(store);
+        }
+        record.taken.store(false, Ordering::Release);
+    }
+}
+
+impl Record {
+    /// This thread's record.
+    #[inline]
+    fn of_thread() -> &'static Self {
+        RECORD.get().unwrap_or_else(Self::take)
+    }
+
+    #[cold]
+    fn take() -> &'static Self {
+        let free = records().find(|record| {
+            record.taken.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        });
+        let record = free.unwrap_or_else(Self::add);
+        RECORD.set(Some(record));
+        // A thread that is ending and has given its record back keeps this one: it is few bytes, and then nobody's.
+        let _ = RETURN.try_with(|_| ());
+        record
+    }
+
+    fn add() -> &'static Self {
+        let record: &'static Self = Box::leak(Box::new(Self {
             hazards: [const { AtomicUsize::new(0) }; HAZARDS],
             taken: AtomicBool::new(true),
             next: AtomicPtr::new(RECORDS.load(Ordering::Acquire)),
+            depth: Cell::new(0),
+            stores: RefCell::new([const { Vec::new() }; TABLES]),
         }));
         let new = ptr::from_ref(record).cast_mut();
         loop {
@@ -343,38 +388,12 @@ fn take_record() -> &'static Record {
                 Err(actual) => record.next.store(actual, Ordering::Relaxed),
             }
         }
-    })
-}
-
-/// What a thread keeps between calls.
-struct Thread {
-    record: &'static Record,
-    depth: Cell<usize>,
-    free: RefCell<[Vec<u32>; TABLES]>,
-}
-
-impl Thread {
-    #[inline]
-    fn record(&self) -> &'static Record {
-        self.record
     }
-}
 
-thread_local! {
-    static THREAD: Thread = Thread {
-        record: take_record(),
-        depth: const { Cell::new(0) },
-        free: RefCell::new([const { Vec::new() }; TABLES]),
-    };
-}
-
-impl Drop for Thread {
-    fn drop(&mut self) {
-        // The slots in store are lost to other threads unless the tables get them back.
-        for (free, store) in FREE.iter().zip(self.free.get_mut()) {
-            free.lock().indices.append(store);
-        }
-        self.record.taken.store(false, Ordering::Release);
+    /// The free slots of a table that this thread has in store.
+    #[expect(clippy::indexing_slicing, reason = "`Table::new` has checked the number")]
+    fn store(&self, table: usize) -> RefMut<'_, Vec<u32>> {
+        RefMut::map(self.stores.borrow_mut(), |stores| &mut stores[table])
     }
 }
 

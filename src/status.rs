@@ -2,16 +2,29 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Deref;
 
 pub use crate::ffi::hipdnnStatus_t as Status;
 
-/// A status and what to tell the caller: the argument, the value got and what was expected.
+/// A status and what to tell the caller. Boxed, so that the results of calls that succeed stay small.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error {
+pub struct Error(Box<Failure>);
+
+/// What went wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
     /// What the C function returns.
     pub status: Status,
-    /// What the last error string says.
+    /// What the last error string says: the argument, the value got and what was expected.
     pub message: Cow<'static, str>,
+}
+
+impl Deref for Error {
+    type Target = Failure;
+
+    fn deref(&self) -> &Failure {
+        &self.0
+    }
 }
 
 /// What the safe functions of this crate return.
@@ -22,13 +35,21 @@ macro_rules! constructors {
         $($(#[$meta])*
         #[cold]
         pub fn $name(message: impl Into<Cow<'static, str>>) -> Self {
-            Self { status: Status::$status, message: message.into() }
+            Self::new(Status::$status, message)
         })+
     };
 }
 
 impl Error {
+    /// An error with any status.
+    #[cold]
+    pub fn new(status: Status, message: impl Into<Cow<'static, str>>) -> Self {
+        Self(Box::new(Failure { status, message: message.into() }))
+    }
+
     constructors! {
+        /// There is no room for another object.
+        alloc_failed = HIPDNN_STATUS_ALLOC_FAILED;
         /// The descriptor is in the wrong state.
         not_initialized = HIPDNN_STATUS_NOT_INITIALIZED;
         /// An argument cannot be used.

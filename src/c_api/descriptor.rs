@@ -6,7 +6,8 @@ use super::guard::{guard, require};
 use crate::descriptor::attribute::{Incoming, Outgoing};
 use crate::descriptor::{DESCRIPTORS, Descriptor};
 use crate::ffi::{hipdnnBackendDescriptor_t, hipdnnHandle_t, raw};
-use crate::handle::Handle;
+use crate::handle::HANDLES;
+use crate::object::Using;
 
 /// Makes an open descriptor. No handle is needed.
 ///
@@ -85,9 +86,10 @@ pub unsafe extern "C" fn hipdnnBackendExecute(
         require!(handle);
         require!(executionPlan);
         require!(variantPack);
-        let handle = Handle::pin(handle.addr())?;
-        let plan = Descriptor::pin(executionPlan.addr())?;
-        let pack = Descriptor::pin(variantPack.addr())?;
+        let using = Using::announce([handle.addr(), executionPlan.addr(), variantPack.addr()])?;
+        let handle = using.find::<0, _>(&HANDLES)?;
+        let plan = using.find::<1, _>(&DESCRIPTORS)?;
+        let pack = using.find::<2, _>(&DESCRIPTORS)?;
         plan.check_plan()?;
         pack.check_variant_pack()?;
         plan.plan()?.execute(handle.session(), pack.variant_pack()?)

@@ -178,10 +178,7 @@ impl Incoming {
     /// Puts the attribute's name before a message.
     #[cold]
     pub fn about(&self, error: Error) -> Error {
-        Error {
-            status: error.status,
-            message: format!("{}: {}", attribute_name(self.name), error.message).into(),
-        }
+        Error::new(error.status, format!("{}: {}", attribute_name(self.name), error.message))
     }
 
     #[cold]
@@ -386,10 +383,7 @@ impl Outgoing {
     /// Puts the attribute's name before a message.
     #[cold]
     pub fn about(&self, error: Error) -> Error {
-        Error {
-            status: error.status,
-            message: format!("{}: {}", attribute_name(self.name), error.message).into(),
-        }
+        Error::new(error.status, format!("{}: {}", attribute_name(self.name), error.message))
     }
 
     /// That the number requested is of no use.

@@ -213,7 +213,7 @@ fn not_creatable(kind: c_int) -> Error {
 impl Descriptor {
     /// Looks up a descriptor that C passed.
     #[inline]
-    pub fn pin(handle: usize) -> Result<Pin<'static, Self>> {
+    pub fn pin(handle: usize) -> Result<Pin<Self>> {
         DESCRIPTORS.pin(handle)
     }
 
