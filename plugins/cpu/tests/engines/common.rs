@@ -8,7 +8,8 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorV
 
 /// Bytes around every tensor that no kernel may touch.
 const GUARD: usize = 64;
-const PATTERN: u8 = 0xA5;
+/// What no kernel may write, and NaN in every floating point type, so that whoever reads it shows.
+const PATTERN: u8 = 0xFF;
 
 /// Numbers that look random and are the same in every run with the same seed (SplitMix64).
 #[derive(Clone)]

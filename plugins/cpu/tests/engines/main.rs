@@ -10,6 +10,7 @@
 
 mod common;
 mod fast_against_reference;
+mod hostile_graphs;
 mod reference_batchnorm;
 mod reference_convolution;
 mod reference_pointwise;

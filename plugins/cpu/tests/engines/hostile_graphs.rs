@@ -1,0 +1,255 @@
+//! Graphs with random damage: whatever the engines accept runs inside its tensors, and nothing panics.
+
+use hipdnn_cpu_plugin::plan::Plan;
+use hipdnn_cpu_plugin::plugin::chooser;
+use hipdnn_plugin_sdk::graph::operation::{
+    Batchnorm, BatchnormBackward, BatchnormInferenceVariance, ConvolutionBackwardData,
+    ConvolutionBackwardFilter, ConvolutionForward, Pointwise, Value,
+};
+use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, Operation, PointwiseMode, Tensor, TensorValue};
+
+use super::common::{Case, Memory, Random, channels_last};
+
+fn pointwise(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64) -> Pointwise {
+    Pointwise {
+        in_0,
+        out_0,
+        in_1,
+        in_2: None,
+        axis: None,
+        operation,
+        relu_lower_clip: None,
+        relu_upper_clip: Some(6.0),
+        relu_lower_clip_slope: None,
+        swish_beta: None,
+        elu_alpha: None,
+        softplus_beta: None,
+    }
+}
+
+/// A graph of the given kind that makes sense.
+fn sound(kind: usize) -> Graph {
+    let mut case = Case::new();
+    case.graph.io_type = DataType::Float;
+    case.graph.intermediate_type = DataType::Float;
+    let float = DataType::Float;
+    let x = case.tensor_with(float, &[2, 4, 5, 3], &channels_last(&[2, 4, 5, 3]));
+    let w = case.tensor(float, &[6, 2, 3, 1]);
+    let y = case.tensor(float, &[2, 6, 4, 2]);
+    let (pre_padding, post_padding) = (vec![1, 0], vec![2, 1]);
+    let (stride, dilation, conv_mode) = (vec![2, 2], vec![1, 1], ConvMode::Convolution);
+    let parameters = [0; 6].map(|_| case.tensor(float, &[1, 4, 1, 1]));
+    let [scale, bias, mean, variance, other_mean, other_variance] = parameters;
+    let z = case.tensor(DataType::Half, &[2, 4, 5, 3]);
+    let epsilon = case.value(float, TensorValue::Float32(1e-3));
+    let between = case.virtual_tensor(float, &[2, 6, 4, 2], &[48, 8, 2, 1]);
+    match kind {
+        0 => {
+            case.node(ConvolutionForward { x, w, y, pre_padding, post_padding, stride, dilation, conv_mode })
+        }
+        1 => case.node(ConvolutionBackwardData {
+            dy: y,
+            w,
+            dx: x,
+            pre_padding,
+            post_padding,
+            stride,
+            dilation,
+            conv_mode,
+        }),
+        2 => case.node(ConvolutionBackwardFilter {
+            x,
+            dy: y,
+            dw: w,
+            pre_padding,
+            post_padding,
+            stride,
+            dilation,
+            conv_mode,
+        }),
+        3 => case.node(BatchnormInferenceVariance { x, mean, variance, scale, bias, y: z, epsilon }),
+        4 => case.node(Batchnorm {
+            x,
+            scale,
+            bias,
+            epsilon,
+            y: z,
+            prev_running_mean: Some(mean),
+            prev_running_variance: Some(variance),
+            momentum: None,
+            mean: None,
+            inv_variance: None,
+            next_running_mean: Some(other_mean),
+            next_running_variance: Some(other_variance),
+            peer_stats: vec![],
+        }),
+        5 => case.node(BatchnormBackward {
+            dy: z,
+            x: z,
+            scale,
+            dx: x,
+            dscale: other_mean,
+            dbias: other_variance,
+            mean: Some(mean),
+            inv_variance: Some(variance),
+            peer_stats: vec![],
+        }),
+        6 => case.node(pointwise(PointwiseMode::Mul, x, Some(scale), z)),
+        _ => {
+            let y_of = ConvolutionForward {
+                x,
+                w,
+                y: between,
+                pre_padding,
+                post_padding,
+                stride,
+                dilation,
+                conv_mode,
+            };
+            case.node(y_of);
+            case.node(pointwise(PointwiseMode::ReluFwd, between, None, y));
+        }
+    }
+    case.graph
+}
+
+const NUMBERS: [i64; 14] = [-1, 0, 1, 1, 2, 2, 3, 4, 5, 6, 7, 48, 1 << 40, i64::MAX];
+
+/// Changes one thing.
+fn damage(random: &mut Random, graph: &mut Graph) {
+    let number = random.one_of(&NUMBERS);
+    let tensors = graph.tensors.len() as i64;
+    let some_tensor = random.int(0, tensors - 1) as usize;
+    let tensor: &mut Tensor = &mut graph.tensors[some_tensor];
+    let axis = random.int(0, 4) as usize;
+    match random.int(0, 12) {
+        0 | 1 => {
+            if let Some(dim) = tensor.dims.get_mut(axis) {
+                *dim = number;
+            }
+        }
+        2 | 3 => {
+            if let Some(stride) = tensor.strides.get_mut(axis) {
+                *stride = number;
+            }
+        }
+        4 => {
+            tensor.dims.pop();
+            tensor.strides.pop();
+        }
+        5 => {
+            tensor.dims.push(1);
+            tensor.strides.push(number);
+        }
+        6 => tensor.data_type = random.one_of(DataType::ALL),
+        7 => tensor.is_virtual = !tensor.is_virtual,
+        8 => tensor.value = Some(TensorValue::Int64(number)),
+        9 => tensor.uid = number,
+        10 => graph.compute_type = random.one_of(DataType::ALL),
+        _ => {
+            let some_node = random.int(0, graph.nodes.len() as i64 - 1) as usize;
+            let operation = &mut graph.nodes[some_node].operation;
+            let mut values = operation.values();
+            let place = random.int(0, values.len() as i64 - 1) as usize;
+            match &mut values[place] {
+                Value::Uid(uid) => *uid = random.chance(80).then(|| random.int(0, tensors + 1)),
+                Value::Uids(uids) => uids.push(random.int(0, tensors + 1)),
+                Value::Ints(ints) => match ints.get_mut(axis) {
+                    Some(int) => *int = number,
+                    None => ints.push(number),
+                },
+                Value::Int(int) => *int = random.chance(80).then_some(number),
+                Value::Float(float) => *float = random.chance(80).then_some(number as f32),
+                Value::Enum(wire) => *wire = random.int(0, 50) as u8,
+                _ => {}
+            }
+            // Not every value fits its field; then nothing changes.
+            if let Ok(changed) = (operation.spec().from_values)(values) {
+                *operation = changed;
+            }
+        }
+    }
+}
+
+/// Whether a run is a matter of milliseconds and megabytes.
+fn small(graph: &Graph) -> bool {
+    graph.tensors.iter().all(|tensor| {
+        let product = tensor.dims.iter().try_fold(1_i64, |n, dim| n.checked_mul(*dim));
+        let reach = tensor
+            .dims
+            .iter()
+            .zip(&tensor.strides)
+            .try_fold(1_i64, |n, (dim, stride)| n.checked_add((dim - 1).checked_mul(*stride)?));
+        product.is_some_and(|n| n <= 10_000) && reach.is_some_and(|n| n <= 100_000)
+    })
+}
+
+#[test]
+fn damage_is_refused_or_harmless() {
+    let (mut refused, mut ran) = (0, 0);
+    for seed in 0..12_000_u64 {
+        let random = &mut Random(seed);
+        let mut graph = sound(random.int(0, 7) as usize);
+        for _ in 0..random.int(0, 3) {
+            damage(random, &mut graph);
+        }
+        for engine in 0..2 {
+            let plan = match Plan::new(&graph, chooser(engine)) {
+                Ok(plan) => plan,
+                Err(refusal) => {
+                    assert!(!refusal.is_empty());
+                    refused += 1;
+                    continue;
+                }
+            };
+            if !small(&graph) {
+                continue;
+            }
+            let prepared = hipdnn_cpu_plugin::prepare::prepare(&graph).unwrap();
+            let memory = plan.bound().iter().map(|uid| {
+                let mut memory = Memory::new(prepared.tensor(*uid).unwrap(), 0);
+                memory.fill(|| random.real(-3.0, 3.0));
+                memory
+            });
+            let memory = memory.collect();
+            let mut case = Case { graph: prepared, memory };
+            case.execute(&plan);
+            ran += 1;
+        }
+    }
+    assert!(refused > 10_000 && ran > 5_000, "{refused} refused, {ran} ran");
+}
+
+/// The operations that no engine here computes are refused by name.
+#[test]
+fn other_operations_are_refused() {
+    let mut refused = 0;
+    for spec in Operation::SPECS {
+        let values = spec.fields.iter().map(|field| {
+            use hipdnn_plugin_sdk::graph::operation::FieldKind as Kind;
+            match field.kind {
+                Kind::Input { .. } | Kind::Output { .. } => Value::Uid(Some(1)),
+                Kind::Inputs | Kind::Outputs => Value::Uids(vec![1]),
+                Kind::Ints => Value::Ints(vec![1]),
+                Kind::Int32s => Value::Int32s(vec![1]),
+                Kind::Int { .. } => Value::Int(Some(1)),
+                Kind::Int32 { .. } => Value::Int32(Some(1)),
+                Kind::Float => Value::Float(Some(1.0)),
+                Kind::Flag { .. } => Value::Flag(Some(true)),
+                Kind::Enum(_) => Value::Enum(1),
+                Kind::Text => Value::Text(String::new()),
+                Kind::Bytes => Value::Bytes(vec![]),
+            }
+        });
+        let Ok(operation) = (spec.from_values)(values.collect()) else { continue };
+        let mut case = Case::new();
+        case.tensor(DataType::Float, &[1, 1, 1]);
+        case.node(operation);
+        for engine in 0..2 {
+            let refusal = Plan::new(&case.graph, chooser(engine)).err().expect("one tensor is all operands");
+            assert!(refusal.contains(spec.name), "{refusal}");
+            refused += 1;
+        }
+    }
+    assert_eq!(refused, 2 * Operation::SPECS.len());
+}
