@@ -1,7 +1,7 @@
 //! Programs of the system that the project needs: installed when they are missing and that is possible.
 
 use crate::Failure;
-use crate::process::{command, exists, show};
+use crate::process::{command, exists, run};
 
 /// A program and the Debian package it comes in.
 pub struct Tool {
@@ -33,7 +33,7 @@ pub fn require(tools: &[&Tool]) -> Result<(), Failure> {
     let Some(mut words) = installer() else {
         return Err(Failure::new(format!("{by_hand}; this user can run neither apt-get nor sudo")));
     };
-    println!("  installing {}", packages.join(", "));
+    print!("(installing {}) ", packages.join(", "));
     words.extend(["install", "-y", "-q", "--no-install-recommends"]);
     words.extend(&packages);
     if apt(&words).is_err() {
@@ -63,5 +63,5 @@ fn installer() -> Option<Vec<&'static str>> {
 
 fn apt(words: &[&str]) -> Result<(), Failure> {
     let (program, arguments) = words.split_first().ok_or_else(|| Failure::new("no command"))?;
-    show(command(program, arguments).env("DEBIAN_FRONTEND", "noninteractive"))
+    run(command(program, arguments).env("DEBIAN_FRONTEND", "noninteractive")).map(|_| ())
 }

@@ -17,6 +17,9 @@ pub fn run(context: &Context, steps: &mut Steps) {
     let library = context.stage.join("lib").join(LIBRARY);
     let list = |name: &str| context.workspace.path("c_tests").join(name);
     steps.run(&format!("symbols of {LIBRARY}"), || symbols(&library, &list("exports.txt")));
+    steps.run("functions of hipdnn_backend.h", || {
+        declared(&context.stage.join("include/hipdnn/backend/hipdnn_backend.h"), &list("exports.txt"))
+    });
     steps.run(&format!("SONAME of {LIBRARY}"), || soname(&library));
     steps.run(&format!("libraries that {LIBRARY} needs"), || needed(&library));
     for plugin in PLUGINS {
@@ -26,10 +29,32 @@ pub fn run(context: &Context, steps: &mut Steps) {
     }
 }
 
+/// The functions that a header declares are those on the list.
+fn declared(header: &Path, list: &Path) -> Result<String, Failure> {
+    let (listed, text) = (read(list)?, read(header)?);
+    let found: BTreeSet<&str> = functions(&text).collect();
+    compare(&names(&listed, on_list), &found)?;
+    Ok(format!("{} functions", found.len()))
+}
+
+/// The names of exported functions: the last word before the parenthesis.
+fn functions(text: &str) -> impl Iterator<Item = &str> {
+    text.split("_EXPORT").skip(1).filter_map(|declaration| {
+        declaration.split('(').next()?.split(|c: char| c.is_whitespace() || c == '*').next_back()
+    })
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|e| Failure::new(format!("{}: {e}", path.display())))
+}
+
+fn on_list(line: &str) -> Option<&str> {
+    (!line.starts_with('#')).then_some(line)
+}
+
 fn symbols(library: &Path, list: &Path) -> Result<String, Failure> {
-    let listed =
-        std::fs::read_to_string(list).map_err(|e| Failure::new(format!("{}: {e}", list.display())))?;
-    let wanted = names(&listed, |line| (!line.starts_with('#')).then_some(line));
+    let listed = read(list)?;
+    let wanted = names(&listed, on_list);
     let out = run_program(command("nm", ["-D", "--defined-only"]).arg(library))?;
     let found = names(&out, |line| line.split_whitespace().nth(2));
     compare(&wanted, &found)?;
@@ -93,6 +118,12 @@ mod tests {
         let failure = compare(&wanted, &BTreeSet::from(["b", "c"])).unwrap_err().to_string();
         assert_eq!(failure, "missing:\n  a\nnot on the list:\n  c");
         assert!(compare(&wanted, &wanted).is_ok());
+    }
+
+    #[test]
+    fn declared_functions_are_found() {
+        let text = "A_EXPORT int a(void);\nA_DEPRECATED_EXPORT\nconst char *b_ext(void);\n";
+        assert_eq!(functions(text).collect::<Vec<_>>(), ["a", "b_ext"]);
     }
 
     #[test]

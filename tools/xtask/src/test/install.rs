@@ -94,10 +94,17 @@ fn versions(context: &Context, prefix: &Path, scratch: &Path) -> Result<String, 
         .ok_or_else(|| Failure::new(format!("{} is no version", context.workspace.version)))?;
     let same = format!("{major}.{minor}");
     let newer = format!("{major}.{}", minor + 1);
-    for (version, accepted) in
-        [(context.workspace.version.as_str(), true), (&same, true), (&newer, false), ("99.0", false)]
-    {
-        let build = scratch.join(format!("version-{version}"));
+    let range = format!("{major}.0...<99");
+    let past = format!("{major}.0.0...{major}.0.1");
+    for (version, accepted) in [
+        (context.workspace.version.as_str(), true),
+        (&same, true),
+        (&range, true),
+        (&newer, false),
+        (&past, false),
+        ("99.0", false),
+    ] {
+        let build = scratch.join(format!("version-{}", version.replace('<', "below-")));
         let arguments = [prefix_argument(prefix), format!("-DWANTED_VERSION={version}")];
         let result = run_program(&mut configure(&consumer(context), &build, &arguments));
         match (result, accepted) {
