@@ -1,0 +1,625 @@
+/*
+ * Trains a convolutional network on handwritten digits through nothing but the hipDNN C API.
+ *
+ *   8x8 image -> conv 3x3, batchnorm, relu -> conv 3x3 stride 2, batchnorm, relu -> fully connected -> softmax
+ *
+ * Every tensor operation, forward and backward and the update of the weights, is an operation graph that an engine of
+ * hipDNN runs. The C code here reads the file, shuffles, counts correct answers and draws the progress bar.
+ *
+ * Usage: train_digits [DIGITS.CSV [ENGINE]]
+ * Exit status: 0 when at least 97 % of the held-out digits are recognised.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include "hipdnn_helpers.h"
+
+#include <math.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    SIDE = 8,
+    PIXELS = SIDE * SIDE,
+    CLASSES = 10,
+    DIGITS = 1797,
+    TEST = 360,
+    TRAIN = DIGITS - TEST,
+    BATCH = 32,
+    STEPS = TRAIN / BATCH, /* in an epoch; what is left over changes with every shuffle */
+    EPOCHS = 12,
+    C1 = 16, /* channels of the first block */
+    C2 = 32, /* channels of the second block, whose images are half as wide and high */
+    HALF = SIDE / 2,
+};
+
+static const float LEARNING_RATE = 0.05f;
+static const float MOMENTUM = 0.9f;
+static const float WEIGHT_DECAY = 5e-4f;
+static const float EPSILON = 1e-5f;
+static const float STATISTICS_MOMENTUM = 0.1f;
+static const double REQUIRED_ACCURACY = 0.97;
+
+/* The tensors of the network that live in memory. Each name is a uid: the graphs that use a tensor name it by this
+ * number, and memory[uid] is where it lives. */
+enum {
+    IMAGES,
+    LABELS, /* one-hot */
+    LOSS,   /* of each image */
+    LOGITS,
+    DLOGITS,
+    /* first block: filter, scale, bias; convolution result, batch statistics, output; running statistics */
+    W1, SCALE1, BIAS1,
+    CONV1, MEAN1, INV_STD1, OUT1,
+    RUNNING_MEAN1, RUNNING_VAR1, NEXT_MEAN1, NEXT_VAR1,
+    DW1, DSCALE1, DBIAS1, DOUT1,
+    /* second block */
+    W2, SCALE2, BIAS2,
+    CONV2, MEAN2, INV_STD2, OUT2,
+    RUNNING_MEAN2, RUNNING_VAR2, NEXT_MEAN2, NEXT_VAR2,
+    DW2, DSCALE2, DBIAS2, DOUT2,
+    /* classifier */
+    W3, BIAS3, DW3, DBIAS3,
+    /* all weights in one array, so that one graph updates them */
+    WEIGHTS, NEXT_WEIGHTS, GRADIENTS, VELOCITY, NEXT_VELOCITY, RATE,
+    /* filters that sum and average over the classes, and a one for every image */
+    SUM_FILTER, MEAN_FILTER, ONE_PER_IMAGE,
+    /* held-out digits */
+    TEST_IMAGES, TEST_LOGITS,
+    TENSORS
+};
+
+/* Where each weight lies in the array of all weights. Starts are multiples of 16 floats: engines may ask for aligned
+ * memory. */
+typedef struct weight {
+    int uid, gradient_uid;
+    size_t start, count;
+} weight;
+
+#define ALIGNED(count) (((count) + 15) / 16 * 16)
+#define W1_COUNT (C1 * 1 * 3 * 3)
+#define W2_COUNT (C2 * C1 * 3 * 3)
+#define W3_COUNT (CLASSES * C2 * HALF * HALF)
+
+enum {
+    W1_START = 0,
+    SCALE1_START = W1_START + ALIGNED(W1_COUNT),
+    BIAS1_START = SCALE1_START + ALIGNED(C1),
+    W2_START = BIAS1_START + ALIGNED(C1),
+    SCALE2_START = W2_START + ALIGNED(W2_COUNT),
+    BIAS2_START = SCALE2_START + ALIGNED(C2),
+    W3_START = BIAS2_START + ALIGNED(C2),
+    BIAS3_START = W3_START + ALIGNED(W3_COUNT),
+    WEIGHT_COUNT = BIAS3_START + ALIGNED(CLASSES),
+};
+
+static const weight WEIGHT_TABLE[] = {
+    {W1, DW1, W1_START, W1_COUNT},         {SCALE1, DSCALE1, SCALE1_START, C1}, {BIAS1, DBIAS1, BIAS1_START, C1},
+    {W2, DW2, W2_START, W2_COUNT},         {SCALE2, DSCALE2, SCALE2_START, C2}, {BIAS2, DBIAS2, BIAS2_START, C2},
+    {W3, DW3, W3_START, W3_COUNT},         {BIAS3, DBIAS3, BIAS3_START, CLASSES},
+};
+enum { WEIGHT_KINDS = sizeof WEIGHT_TABLE / sizeof WEIGHT_TABLE[0] };
+
+/* Random numbers: xorshift64*, always the same sequence */
+
+static uint64_t random_state = 0x9e3779b97f4a7c15u;
+
+static uint64_t random_bits(void)
+{
+    random_state ^= random_state >> 12;
+    random_state ^= random_state << 25;
+    random_state ^= random_state >> 27;
+    return random_state * 0x2545f4914f6cdd1du;
+}
+
+/* Uniform in [-limit, limit) */
+static float random_float(float limit)
+{
+    const float unit = (float)(random_bits() >> 40) / 16777216.0f;
+    return (2.0f * unit - 1.0f) * limit;
+}
+
+static void shuffle(int* order, int count)
+{
+    for (int i = count - 1; i > 0; i--) {
+        const int j = (int)(random_bits() % (uint64_t)(i + 1));
+        const int kept = order[i];
+        order[i] = order[j];
+        order[j] = kept;
+    }
+}
+
+/* Data */
+
+typedef struct digits {
+    float* pixels; /* DIGITS x PIXELS, 0 to 1 */
+    int labels[DIGITS];
+} digits;
+
+static digits read_digits(const char* path)
+{
+    FILE* file = fopen(path, "r");
+    if (file == NULL) {
+        perror(path);
+        exit(EXIT_FAILURE);
+    }
+    digits data;
+    data.pixels = hd_floats((size_t)DIGITS * PIXELS);
+    for (int row = 0; row < DIGITS; row++) {
+        for (int column = 0; column <= PIXELS; column++) {
+            int value = 0;
+            if (fscanf(file, column < PIXELS ? "%d," : "%d", &value) != 1 || value < 0 ||
+                value > (column < PIXELS ? 16 : CLASSES - 1)) {
+                fprintf(stderr, "%s: row %d, column %d is not what it should be\n", path, row + 1, column + 1);
+                exit(EXIT_FAILURE);
+            }
+            if (column < PIXELS) {
+                data.pixels[row * PIXELS + column] = (float)value / 16.0f;
+            } else {
+                data.labels[row] = value;
+            }
+        }
+    }
+    fclose(file);
+    return data;
+}
+
+/* Graphs */
+
+/* One block in training: convolution, batch normalization with the statistics of the batch, relu.
+ * The normalized values are virtual: they exist only between two operations of the graph. */
+typedef struct block {
+    int in, w, scale, bias, conv, mean, inv_std, out;
+    int running_mean, running_var, next_mean, next_var;
+    int dw, dscale, dbias, dout, din;
+    int64_t in_channels, in_side, channels, side, stride;
+} block;
+
+static const block BLOCK1 = {IMAGES, W1, SCALE1, BIAS1, CONV1, MEAN1, INV_STD1, OUT1, RUNNING_MEAN1, RUNNING_VAR1,
+                             NEXT_MEAN1, NEXT_VAR1, DW1, DSCALE1, DBIAS1, DOUT1, -1, 1, SIDE, C1, SIDE, 1};
+static const block BLOCK2 = {OUT1, W2, SCALE2, BIAS2, CONV2, MEAN2, INV_STD2, OUT2, RUNNING_MEAN2, RUNNING_VAR2,
+                             NEXT_MEAN2, NEXT_VAR2, DW2, DSCALE2, DBIAS2, DOUT2, DOUT1, C1, SIDE, C2, HALF, 2};
+
+static hd_plan block_forward(hipdnnHandle_t handle, const char* engine, const char* name, const block* b)
+{
+    hd_graph g = hd_graph_begin(handle, name);
+    hipdnnBackendDescriptor_t in = hd_tensor(&g, b->in, BATCH, b->in_channels, b->in_side, b->in_side);
+    hipdnnBackendDescriptor_t w = hd_tensor(&g, b->w, b->channels, b->in_channels, 3, 3);
+    hipdnnBackendDescriptor_t conv = hd_tensor(&g, b->conv, BATCH, b->channels, b->side, b->side);
+    hd_conv_forward(&g, in, w, conv, 1, b->stride);
+
+    hipdnnBackendDescriptor_t normalized = hd_virtual(&g, BATCH, b->channels, b->side, b->side);
+    hipdnnBackendDescriptor_t batchnorm = hd_operation(&g, HIPDNN_BACKEND_OPERATION_BATCHNORM_DESCRIPTOR_EXT);
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_X_EXT, conv);
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_SCALE_EXT,
+                      hd_tensor(&g, b->scale, 1, b->channels, 1, 1));
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_BIAS_EXT, hd_tensor(&g, b->bias, 1, b->channels, 1, 1));
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_EPSILON_EXT, hd_constant(&g, EPSILON));
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_Y_EXT, normalized);
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_PREV_RUNNING_MEAN_EXT,
+                      hd_tensor(&g, b->running_mean, 1, b->channels, 1, 1));
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_PREV_RUNNING_VARIANCE_EXT,
+                      hd_tensor(&g, b->running_var, 1, b->channels, 1, 1));
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_MOMENTUM_EXT, hd_constant(&g, STATISTICS_MOMENTUM));
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_MEAN_EXT, hd_tensor(&g, b->mean, 1, b->channels, 1, 1));
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_INV_VARIANCE_EXT,
+                      hd_tensor(&g, b->inv_std, 1, b->channels, 1, 1));
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_NEXT_RUNNING_MEAN_EXT,
+                      hd_tensor(&g, b->next_mean, 1, b->channels, 1, 1));
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_NEXT_RUNNING_VARIANCE_EXT,
+                      hd_tensor(&g, b->next_var, 1, b->channels, 1, 1));
+    hd_set_float_type(batchnorm, HIPDNN_ATTR_BATCHNORM_COMP_TYPE_EXT);
+    HD_CHECK(hipdnnBackendFinalize(batchnorm));
+
+    hipdnnBackendDescriptor_t out = hd_tensor(&g, b->out, BATCH, b->channels, b->side, b->side);
+    hd_pointwise(&g, HIPDNN_POINTWISE_RELU_FWD, normalized, NULL, out);
+    return hd_graph_build(&g, engine);
+}
+
+/* The way back: relu, batch normalization, then the gradients by the filter and, where there is a layer before, by the
+ * input. The output of relu is above 0 where its input is, so the output serves as "input of the forward pass". */
+static hd_plan block_backward(hipdnnHandle_t handle, const char* engine, const char* name, const block* b)
+{
+    hd_graph g = hd_graph_begin(handle, name);
+    hipdnnBackendDescriptor_t dout = hd_tensor(&g, b->dout, BATCH, b->channels, b->side, b->side);
+    hipdnnBackendDescriptor_t out = hd_tensor(&g, b->out, BATCH, b->channels, b->side, b->side);
+    hipdnnBackendDescriptor_t dnormalized = hd_virtual(&g, BATCH, b->channels, b->side, b->side);
+    hd_pointwise(&g, HIPDNN_POINTWISE_RELU_BWD, dout, out, dnormalized);
+
+    hipdnnBackendDescriptor_t dconv = hd_virtual(&g, BATCH, b->channels, b->side, b->side);
+    hipdnnBackendDescriptor_t batchnorm = hd_operation(&g, HIPDNN_BACKEND_OPERATION_BATCHNORM_BACKWARD_DESCRIPTOR_EXT);
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DY_EXT, dnormalized);
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_X_EXT,
+                      hd_tensor(&g, b->conv, BATCH, b->channels, b->side, b->side));
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_SCALE_EXT,
+                      hd_tensor(&g, b->scale, 1, b->channels, 1, 1));
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_MEAN_EXT,
+                      hd_tensor(&g, b->mean, 1, b->channels, 1, 1));
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_INV_VARIANCE_EXT,
+                      hd_tensor(&g, b->inv_std, 1, b->channels, 1, 1));
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DX_EXT, dconv);
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DSCALE_EXT,
+                      hd_tensor(&g, b->dscale, 1, b->channels, 1, 1));
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DBIAS_EXT,
+                      hd_tensor(&g, b->dbias, 1, b->channels, 1, 1));
+    hd_set_float_type(batchnorm, HIPDNN_ATTR_BATCHNORM_BACKWARD_COMP_TYPE_EXT);
+    HD_CHECK(hipdnnBackendFinalize(batchnorm));
+
+    hipdnnBackendDescriptor_t in = hd_tensor(&g, b->in, BATCH, b->in_channels, b->in_side, b->in_side);
+    hipdnnBackendDescriptor_t dw = hd_tensor(&g, b->dw, b->channels, b->in_channels, 3, 3);
+    hd_conv_backward_filter(&g, in, dconv, dw, 1, b->stride);
+    if (b->din >= 0) {
+        hipdnnBackendDescriptor_t w = hd_tensor(&g, b->w, b->channels, b->in_channels, 3, 3);
+        hipdnnBackendDescriptor_t din = hd_tensor(&g, b->din, BATCH, b->in_channels, b->in_side, b->in_side);
+        hd_conv_backward_data(&g, dconv, w, din, 1, b->stride);
+    }
+    return hd_graph_build(&g, engine);
+}
+
+/* Logits, loss, and the gradient of the mean loss by the logits, in one graph.
+ * A convolution over the full extent of its input is a fully connected layer. A 1x1 convolution with a filter of ones
+ * sums over the classes. Subtracting the mean logit first keeps exp in range; it does not change softmax. */
+static hd_plan classifier_forward(hipdnnHandle_t handle, const char* engine)
+{
+    hd_graph g = hd_graph_begin(handle, "classifier and loss");
+    hipdnnBackendDescriptor_t in = hd_tensor(&g, OUT2, BATCH, C2, HALF, HALF);
+    hipdnnBackendDescriptor_t w = hd_tensor(&g, W3, CLASSES, C2, HALF, HALF);
+    hipdnnBackendDescriptor_t bias = hd_tensor(&g, BIAS3, 1, CLASSES, 1, 1);
+    hipdnnBackendDescriptor_t product = hd_virtual(&g, BATCH, CLASSES, 1, 1);
+    hipdnnBackendDescriptor_t logits = hd_tensor(&g, LOGITS, BATCH, CLASSES, 1, 1);
+    hd_conv_forward(&g, in, w, product, 0, 1);
+    hd_pointwise(&g, HIPDNN_POINTWISE_ADD, product, bias, logits);
+
+    hipdnnBackendDescriptor_t mean = hd_virtual(&g, BATCH, 1, 1, 1);
+    hipdnnBackendDescriptor_t centred = hd_virtual(&g, BATCH, CLASSES, 1, 1);
+    hd_conv_forward(&g, logits, hd_tensor(&g, MEAN_FILTER, 1, CLASSES, 1, 1), mean, 0, 1);
+    hd_pointwise(&g, HIPDNN_POINTWISE_SUB, logits, mean, centred);
+
+    hipdnnBackendDescriptor_t sum_filter = hd_tensor(&g, SUM_FILTER, 1, CLASSES, 1, 1);
+    hipdnnBackendDescriptor_t exponential = hd_virtual(&g, BATCH, CLASSES, 1, 1);
+    hipdnnBackendDescriptor_t sum = hd_virtual(&g, BATCH, 1, 1, 1);
+    hipdnnBackendDescriptor_t probability = hd_virtual(&g, BATCH, CLASSES, 1, 1);
+    hd_pointwise(&g, HIPDNN_POINTWISE_EXP, centred, NULL, exponential);
+    hd_conv_forward(&g, exponential, sum_filter, sum, 0, 1);
+    hd_pointwise(&g, HIPDNN_POINTWISE_DIV, exponential, sum, probability);
+
+    /* gradient = (probability - label) / batch */
+    hipdnnBackendDescriptor_t labels = hd_tensor(&g, LABELS, BATCH, CLASSES, 1, 1);
+    hipdnnBackendDescriptor_t difference = hd_virtual(&g, BATCH, CLASSES, 1, 1);
+    hd_pointwise(&g, HIPDNN_POINTWISE_SUB, probability, labels, difference);
+    hd_pointwise(&g, HIPDNN_POINTWISE_MUL, difference, hd_constant(&g, 1.0f / BATCH),
+                 hd_tensor(&g, DLOGITS, BATCH, CLASSES, 1, 1));
+
+    /* loss = log(sum) - logit of the right class */
+    hipdnnBackendDescriptor_t log_sum = hd_virtual(&g, BATCH, 1, 1, 1);
+    hipdnnBackendDescriptor_t selected = hd_virtual(&g, BATCH, CLASSES, 1, 1);
+    hipdnnBackendDescriptor_t right = hd_virtual(&g, BATCH, 1, 1, 1);
+    hd_pointwise(&g, HIPDNN_POINTWISE_LOG, sum, NULL, log_sum);
+    hd_pointwise(&g, HIPDNN_POINTWISE_MUL, centred, labels, selected);
+    hd_conv_forward(&g, selected, sum_filter, right, 0, 1);
+    hd_pointwise(&g, HIPDNN_POINTWISE_SUB, log_sum, right, hd_tensor(&g, LOSS, BATCH, 1, 1, 1));
+    return hd_graph_build(&g, engine);
+}
+
+/* Gradients by filter, bias and input. The gradient by the bias is the sum over the batch: the gradient by the filter
+ * of a convolution whose every input is a single one. */
+static hd_plan classifier_backward(hipdnnHandle_t handle, const char* engine)
+{
+    hd_graph g = hd_graph_begin(handle, "classifier backward");
+    hipdnnBackendDescriptor_t dlogits = hd_tensor(&g, DLOGITS, BATCH, CLASSES, 1, 1);
+    hipdnnBackendDescriptor_t in = hd_tensor(&g, OUT2, BATCH, C2, HALF, HALF);
+    hipdnnBackendDescriptor_t ones = hd_tensor(&g, ONE_PER_IMAGE, BATCH, 1, 1, 1);
+    hipdnnBackendDescriptor_t w = hd_tensor(&g, W3, CLASSES, C2, HALF, HALF);
+    hd_conv_backward_filter(&g, in, dlogits, hd_tensor(&g, DW3, CLASSES, C2, HALF, HALF), 0, 1);
+    hd_conv_backward_filter(&g, ones, dlogits, hd_tensor(&g, DBIAS3, CLASSES, 1, 1, 1), 0, 1);
+    hd_conv_backward_data(&g, dlogits, w, hd_tensor(&g, DOUT2, BATCH, C2, HALF, HALF), 0, 1);
+    return hd_graph_build(&g, engine);
+}
+
+/* velocity = momentum * velocity + gradient + decay * weight;  weight = weight - rate * velocity */
+static hd_plan weight_update(hipdnnHandle_t handle, const char* engine)
+{
+    hd_graph g = hd_graph_begin(handle, "stochastic gradient descent");
+    hipdnnBackendDescriptor_t weights = hd_tensor(&g, WEIGHTS, 1, WEIGHT_COUNT, 1, 1);
+    hipdnnBackendDescriptor_t gradients = hd_tensor(&g, GRADIENTS, 1, WEIGHT_COUNT, 1, 1);
+    hipdnnBackendDescriptor_t velocity = hd_tensor(&g, VELOCITY, 1, WEIGHT_COUNT, 1, 1);
+    hipdnnBackendDescriptor_t next_velocity = hd_tensor(&g, NEXT_VELOCITY, 1, WEIGHT_COUNT, 1, 1);
+    hipdnnBackendDescriptor_t kept = hd_virtual(&g, 1, WEIGHT_COUNT, 1, 1);
+    hipdnnBackendDescriptor_t decay = hd_virtual(&g, 1, WEIGHT_COUNT, 1, 1);
+    hipdnnBackendDescriptor_t pull = hd_virtual(&g, 1, WEIGHT_COUNT, 1, 1);
+    hipdnnBackendDescriptor_t step = hd_virtual(&g, 1, WEIGHT_COUNT, 1, 1);
+    hd_pointwise(&g, HIPDNN_POINTWISE_MUL, velocity, hd_constant(&g, MOMENTUM), kept);
+    hd_pointwise(&g, HIPDNN_POINTWISE_MUL, weights, hd_constant(&g, WEIGHT_DECAY), decay);
+    hd_pointwise(&g, HIPDNN_POINTWISE_ADD, gradients, decay, pull);
+    hd_pointwise(&g, HIPDNN_POINTWISE_ADD, kept, pull, next_velocity);
+    hd_pointwise(&g, HIPDNN_POINTWISE_MUL, next_velocity, hd_tensor(&g, RATE, 1, 1, 1, 1), step);
+    hd_pointwise(&g, HIPDNN_POINTWISE_SUB, weights, step, hd_tensor(&g, NEXT_WEIGHTS, 1, WEIGHT_COUNT, 1, 1));
+    return hd_graph_build(&g, engine);
+}
+
+static hipdnnBackendDescriptor_t inference_block(hd_graph* g, const block* b, hipdnnBackendDescriptor_t in)
+{
+    hipdnnBackendDescriptor_t w = hd_tensor(g, b->w, b->channels, b->in_channels, 3, 3);
+    hipdnnBackendDescriptor_t conv = hd_virtual(g, TEST, b->channels, b->side, b->side);
+    hipdnnBackendDescriptor_t normalized = hd_virtual(g, TEST, b->channels, b->side, b->side);
+    hipdnnBackendDescriptor_t out = hd_virtual(g, TEST, b->channels, b->side, b->side);
+    hd_conv_forward(g, in, w, conv, 1, b->stride);
+    hipdnnBackendDescriptor_t batchnorm =
+        hd_operation(g, HIPDNN_BACKEND_OPERATION_BATCHNORM_INFERENCE_VARIANCE_DESCRIPTOR_EXT);
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_X_EXT, conv);
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_MEAN_EXT,
+                      hd_tensor(g, b->running_mean, 1, b->channels, 1, 1));
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_VARIANCE_EXT,
+                      hd_tensor(g, b->running_var, 1, b->channels, 1, 1));
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_SCALE_EXT,
+                      hd_tensor(g, b->scale, 1, b->channels, 1, 1));
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_BIAS_EXT,
+                      hd_tensor(g, b->bias, 1, b->channels, 1, 1));
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_Y_EXT, normalized);
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_EPSILON_EXT,
+                      hd_constant(g, EPSILON));
+    hd_set_float_type(batchnorm, HIPDNN_ATTR_BATCHNORM_INF_VAR_COMP_TYPE_EXT);
+    HD_CHECK(hipdnnBackendFinalize(batchnorm));
+    hd_pointwise(g, HIPDNN_POINTWISE_RELU_FWD, normalized, NULL, out);
+    return out;
+}
+
+/* The whole trained network as one graph: nothing but images, weights and logits is in memory. */
+static hd_plan network_inference(hipdnnHandle_t handle, const char* engine)
+{
+    hd_graph g = hd_graph_begin(handle, "whole network");
+    hipdnnBackendDescriptor_t images = hd_tensor(&g, TEST_IMAGES, TEST, 1, SIDE, SIDE);
+    hipdnnBackendDescriptor_t features = inference_block(&g, &BLOCK2, inference_block(&g, &BLOCK1, images));
+    hipdnnBackendDescriptor_t w = hd_tensor(&g, W3, CLASSES, C2, HALF, HALF);
+    hipdnnBackendDescriptor_t product = hd_virtual(&g, TEST, CLASSES, 1, 1);
+    hd_conv_forward(&g, features, w, product, 0, 1);
+    hd_pointwise(&g, HIPDNN_POINTWISE_ADD, product, hd_tensor(&g, BIAS3, 1, CLASSES, 1, 1),
+                 hd_tensor(&g, TEST_LOGITS, TEST, CLASSES, 1, 1));
+    return hd_graph_build(&g, engine);
+}
+
+/* Memory */
+
+/* Points each weight at its part of the array of all weights. */
+static void place_weights(float* memory[TENSORS])
+{
+    for (int i = 0; i < WEIGHT_KINDS; i++) {
+        memory[WEIGHT_TABLE[i].uid] = memory[WEIGHTS] + WEIGHT_TABLE[i].start;
+        memory[WEIGHT_TABLE[i].gradient_uid] = memory[GRADIENTS] + WEIGHT_TABLE[i].start;
+    }
+}
+
+static void exchange(float* memory[TENSORS], int a, int b)
+{
+    float* kept = memory[a];
+    memory[a] = memory[b];
+    memory[b] = kept;
+}
+
+static void fill(float* values, size_t count, float value)
+{
+    for (size_t i = 0; i < count; i++) {
+        values[i] = value;
+    }
+}
+
+/* Uniform values whose variance keeps the scale of what passes through a relu (He). */
+static void fill_random(float* values, size_t count, size_t inputs)
+{
+    const float limit = sqrtf(6.0f / (float)inputs);
+    for (size_t i = 0; i < count; i++) {
+        values[i] = random_float(limit);
+    }
+}
+
+static void allocate(float* memory[TENSORS])
+{
+    const struct {
+        int uid;
+        size_t count;
+    } sizes[] = {
+        {IMAGES, BATCH * PIXELS},
+        {LABELS, BATCH * CLASSES},
+        {LOSS, BATCH},
+        {LOGITS, BATCH * CLASSES},
+        {DLOGITS, BATCH * CLASSES},
+        {CONV1, BATCH * C1 * PIXELS},
+        {MEAN1, C1},
+        {INV_STD1, C1},
+        {OUT1, BATCH * C1 * PIXELS},
+        {RUNNING_MEAN1, C1},
+        {RUNNING_VAR1, C1},
+        {NEXT_MEAN1, C1},
+        {NEXT_VAR1, C1},
+        {DOUT1, BATCH * C1 * PIXELS},
+        {CONV2, BATCH * C2 * HALF * HALF},
+        {MEAN2, C2},
+        {INV_STD2, C2},
+        {OUT2, BATCH * C2 * HALF * HALF},
+        {RUNNING_MEAN2, C2},
+        {RUNNING_VAR2, C2},
+        {NEXT_MEAN2, C2},
+        {NEXT_VAR2, C2},
+        {DOUT2, BATCH * C2 * HALF * HALF},
+        {WEIGHTS, WEIGHT_COUNT},
+        {NEXT_WEIGHTS, WEIGHT_COUNT},
+        {GRADIENTS, WEIGHT_COUNT},
+        {VELOCITY, WEIGHT_COUNT},
+        {NEXT_VELOCITY, WEIGHT_COUNT},
+        {RATE, 1},
+        {SUM_FILTER, CLASSES},
+        {MEAN_FILTER, CLASSES},
+        {ONE_PER_IMAGE, BATCH},
+        {TEST_IMAGES, TEST * PIXELS},
+        {TEST_LOGITS, TEST * CLASSES},
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        memory[sizes[i].uid] = hd_floats(sizes[i].count);
+    }
+    place_weights(memory);
+    fill_random(memory[W1], W1_COUNT, 9);
+    fill_random(memory[W2], W2_COUNT, C1 * 9);
+    fill_random(memory[W3], W3_COUNT, C2 * HALF * HALF);
+    fill(memory[SCALE1], C1, 1.0f);
+    fill(memory[SCALE2], C2, 1.0f);
+    fill(memory[RUNNING_VAR1], C1, 1.0f);
+    fill(memory[RUNNING_VAR2], C2, 1.0f);
+    fill(memory[SUM_FILTER], CLASSES, 1.0f);
+    fill(memory[MEAN_FILTER], CLASSES, 1.0f / CLASSES);
+    fill(memory[ONE_PER_IMAGE], BATCH, 1.0f);
+}
+
+static void release(float* memory[TENSORS])
+{
+    for (int uid = 0; uid < TENSORS; uid++) {
+        int is_part = 0;
+        for (int i = 0; i < WEIGHT_KINDS; i++) {
+            is_part |= uid == WEIGHT_TABLE[i].uid || uid == WEIGHT_TABLE[i].gradient_uid;
+        }
+        if (!is_part) {
+            free(memory[uid]);
+        }
+    }
+}
+
+/* Training */
+
+static int count_correct(const float* logits, const digits* data, const int* rows, int count)
+{
+    int correct = 0;
+    for (int i = 0; i < count; i++) {
+        int best = 0;
+        for (int k = 1; k < CLASSES; k++) {
+            if (logits[i * CLASSES + k] > logits[i * CLASSES + best]) {
+                best = k;
+            }
+        }
+        correct += best == data->labels[rows[i]];
+    }
+    return correct;
+}
+
+static void copy_images(float* images, const digits* data, const int* rows, int count)
+{
+    for (int i = 0; i < count; i++) {
+        memcpy(images + i * PIXELS, data->pixels + rows[i] * PIXELS, PIXELS * sizeof(float));
+    }
+}
+
+static void draw_progress(bool in_place, int epoch, int step, double loss, double accuracy)
+{
+    enum { WIDTH = 30 };
+    const int done = step * WIDTH / STEPS;
+    char bar[WIDTH + 1];
+    memset(bar, '.', WIDTH);
+    memset(bar, '#', (size_t)done);
+    bar[WIDTH] = '\0';
+    if (in_place) {
+        printf("\repoch %2d/%d [%s] loss %.4f  accuracy %5.1f %%", epoch + 1, EPOCHS, bar, loss, 100.0 * accuracy);
+        if (step == STEPS) {
+            printf("\n");
+        }
+        fflush(stdout);
+    } else if (step == STEPS) {
+        printf("epoch %2d/%d  loss %.4f  accuracy %5.1f %%\n", epoch + 1, EPOCHS, loss, 100.0 * accuracy);
+        fflush(stdout);
+    }
+}
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+int main(int argument_count, char** arguments)
+{
+    const char* path = argument_count > 1 ? arguments[1] : "examples_c/data/digits.csv";
+    const char* engine = argument_count > 2 ? arguments[2] : "CPU";
+    digits data = read_digits(path);
+    int order[DIGITS];
+    for (int i = 0; i < DIGITS; i++) {
+        order[i] = i;
+    }
+    shuffle(order, DIGITS);
+    int* const train_rows = order;
+    const int* const test_rows = order + TRAIN;
+
+    hipdnnHandle_t handle = NULL;
+    HD_CHECK(hipdnnCreate(&handle));
+    float* memory[TENSORS] = {NULL};
+    allocate(memory);
+    hd_plan block1_forward_plan = block_forward(handle, engine, "block 1 forward", &BLOCK1);
+    hd_plan block2_forward_plan = block_forward(handle, engine, "block 2 forward", &BLOCK2);
+    hd_plan classifier_forward_plan = classifier_forward(handle, engine);
+    hd_plan classifier_backward_plan = classifier_backward(handle, engine);
+    hd_plan block2_backward_plan = block_backward(handle, engine, "block 2 backward", &BLOCK2);
+    hd_plan block1_backward_plan = block_backward(handle, engine, "block 1 backward", &BLOCK1);
+    hd_plan update_plan = weight_update(handle, engine);
+    hd_plan inference_plan = network_inference(handle, engine);
+
+    hd_plan* const step_plans[] = {&block1_forward_plan,      &block2_forward_plan,  &classifier_forward_plan,
+                                   &classifier_backward_plan, &block2_backward_plan, &block1_backward_plan,
+                                   &update_plan};
+    enum { STEP_PLANS = sizeof step_plans / sizeof step_plans[0] };
+
+    printf("Training on %d digits, %d held out, in %d epochs of %d steps of %d\n", TRAIN, TEST, EPOCHS, STEPS, BATCH);
+    const bool in_place = isatty(STDOUT_FILENO) != 0;
+    const double start = seconds();
+    for (int epoch = 0; epoch < EPOCHS; epoch++) {
+        shuffle(train_rows, TRAIN);
+        double loss = 0.0;
+        int correct = 0;
+        for (int step = 0; step < STEPS; step++) {
+            const int* const rows = train_rows + step * BATCH;
+            copy_images(memory[IMAGES], &data, rows, BATCH);
+            fill(memory[LABELS], BATCH * CLASSES, 0.0f);
+            for (int i = 0; i < BATCH; i++) {
+                memory[LABELS][i * CLASSES + data.labels[rows[i]]] = 1.0f;
+            }
+            /* The rate falls from its start to zero along half a cosine. */
+            const double progress = (double)(epoch * STEPS + step) / (EPOCHS * STEPS);
+            memory[RATE][0] = LEARNING_RATE * (float)(0.5 + 0.5 * cos(3.14159265358979 * progress));
+
+            for (int i = 0; i < STEP_PLANS; i++) {
+                hd_execute(step_plans[i], memory);
+            }
+
+            exchange(memory, WEIGHTS, NEXT_WEIGHTS);
+            exchange(memory, VELOCITY, NEXT_VELOCITY);
+            exchange(memory, RUNNING_MEAN1, NEXT_MEAN1);
+            exchange(memory, RUNNING_VAR1, NEXT_VAR1);
+            exchange(memory, RUNNING_MEAN2, NEXT_MEAN2);
+            exchange(memory, RUNNING_VAR2, NEXT_VAR2);
+            place_weights(memory);
+
+            for (int i = 0; i < BATCH; i++) {
+                loss += memory[LOSS][i];
+            }
+            correct += count_correct(memory[LOGITS], &data, rows, BATCH);
+            const int seen = (step + 1) * BATCH;
+            draw_progress(in_place, epoch, step + 1, loss / seen, (double)correct / seen);
+        }
+    }
+    const double elapsed = seconds() - start;
+
+    copy_images(memory[TEST_IMAGES], &data, test_rows, TEST);
+    hd_execute(&inference_plan, memory);
+    const int correct = count_correct(memory[TEST_LOGITS], &data, test_rows, TEST);
+    const double accuracy = (double)correct / TEST;
+    const bool good = accuracy >= REQUIRED_ACCURACY;
+
+    printf("Engine         %s\n", block2_forward_plan.engine);
+    printf("Training       %.2f s, %.3f ms a step\n", elapsed, 1000.0 * elapsed / (EPOCHS * STEPS));
+    printf("Test accuracy  %.2f %% (%d of %d held-out digits)%s\n", 100.0 * accuracy, correct, TEST,
+           good ? "" : ", below the required 97 %");
+
+    for (int i = 0; i < STEP_PLANS; i++) {
+        hd_plan_destroy(step_plans[i]);
+    }
+    hd_plan_destroy(&inference_plan);
+    HD_CHECK(hipdnnDestroy(handle));
+    release(memory);
+    free(data.pixels);
+    return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}
