@@ -8,13 +8,26 @@
 #ifndef HIPDNN_C_TESTS_CHECK_H
 #define HIPDNN_C_TESTS_CHECK_H
 
+#include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "hipdnn_backend.h"
 
 static int check_failures = 0;
 static int check_count = 0;
+/* Printed with every failure: which row of a table is being checked. */
+static char check_row[256] = "";
+
+static inline void check_about(const char* format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(check_row, sizeof check_row, format, arguments);
+    va_end(arguments);
+}
 
 static inline void check_report(int passed, const char* file, int line, const char* what)
 {
@@ -22,7 +35,7 @@ static inline void check_report(int passed, const char* file, int line, const ch
     if(!passed)
     {
         ++check_failures;
-        fprintf(stderr, "%s:%d: %s\n", file, line, what);
+        fprintf(stderr, "%s:%d: %s%s%s\n", file, line, check_row, check_row[0] != '\0' ? ": " : "", what);
     }
 }
 
@@ -87,6 +100,42 @@ static inline void check_last_error(const char* part, const char* file, int line
     check_contains(text, part, file, line, what);
 }
 
+/* A failing call must leave a text of its own, so an earlier one is forgotten first. */
+static inline void check_forget_error(void)
+{
+    char text[1];
+    hipdnnGetLastErrorString(text, sizeof text);
+}
+
+static inline void check_fails(hipdnnStatus_t got,
+                               hipdnnStatus_t expected,
+                               const char* part,
+                               const char* file,
+                               int line,
+                               const char* what)
+{
+    char text[HIPDNN_ERROR_STRING_MAX_LENGTH] = "";
+    hipdnnGetLastErrorString(text, sizeof text);
+    int good = got == expected && text[0] != '\0' && strstr(text, part) != NULL;
+    check_report(good, file, line, what);
+    if(!good)
+        fprintf(stderr,
+                "  got %s, expected %s; the last error \"%s\" should have \"%s\" in it\n",
+                hipdnnGetErrorString(got),
+                hipdnnGetErrorString(expected),
+                text,
+                part);
+}
+
+static inline void check_required(int before)
+{
+    if(check_failures != before)
+    {
+        fprintf(stderr, "the rest of the program needs this\n");
+        exit(EXIT_FAILURE);
+    }
+}
+
 /* A condition holds. */
 #define CHECK(condition) check_report((condition) ? 1 : 0, __FILE__, __LINE__, #condition)
 /* Two integers, enums or sizes are equal. */
@@ -96,6 +145,24 @@ static inline void check_last_error(const char* part, const char* file, int line
 #define CHECK_STATUS(call, expected) check_status((call), (expected), __FILE__, __LINE__, #call)
 /* A call succeeds. */
 #define CHECK_OK(call) CHECK_STATUS(call, HIPDNN_STATUS_SUCCESS)
+/* A call fails with this status, and with a text of its own that has a part. */
+#define CHECK_FAILS(expected, part, call) \
+    check_fails((check_forget_error(), (call)), (expected), (part), __FILE__, __LINE__, #call)
+/* What the rest of the program cannot do without. */
+#define REQUIRE(condition)            \
+    do                                \
+    {                                 \
+        int before_ = check_failures; \
+        CHECK(condition);             \
+        check_required(before_);      \
+    } while(0)
+#define REQUIRE_OK(call)              \
+    do                                \
+    {                                 \
+        int before_ = check_failures; \
+        CHECK_OK(call);               \
+        check_required(before_);      \
+    } while(0)
 /* Two strings are equal. */
 #define CHECK_STR(got, expected) check_string((got), (expected), __FILE__, __LINE__, #got " == " #expected)
 /* A text has a part. */
