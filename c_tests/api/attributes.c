@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Every attribute of every kind of descriptor x {set, get} x {right, wrong type, wrong count, null, wrong state}, and
+ * every number that is no attribute of the kind.
+ *
+ * The variant pack has rules of its own and variant_pack.c to test them.
+ */
+#include "../fixture.h"
+
+#include <limits.h>
+
+/* How many elements an attribute has. */
+typedef enum { ONE, MANY, TEXT } shape;
+
+/* Who may ask for how many. EXACTLY: requestedElementCount must be 1. SIZED: null or 0 asks for the number. */
+typedef enum { UNREADABLE, EXACTLY, SIZED } reading;
+
+typedef struct {
+    hipdnnBackendAttributeName_t name;
+    hipdnnBackendAttributeType_t type;
+    shape shape;
+    bool settable;
+    reading reading;
+    const void* value;
+    int64_t count;
+    size_t size; /* of an element */
+} attribute;
+
+typedef struct {
+    hipdnnBackendDescriptorType_t type;
+    const char* name;
+    const attribute* attributes;
+    int64_t count;
+    hipdnnStatus_t open_get; /* SUCCESS: can be read before it is finalized */
+    bool once;               /* finalizing again fails */
+} kind;
+
+/* What attributes are set to */
+static hipdnnHandle_t handle;
+static hipdnnBackendDescriptor_t tensor;
+static hipdnnBackendDescriptor_t operation;
+static hipdnnBackendDescriptor_t graph;
+static hipdnnBackendDescriptor_t engine;
+static hipdnnBackendDescriptor_t config;
+static int64_t engine_id;
+static const int64_t uid = 77;
+static const int64_t pair[] = {1, 1};
+static const int64_t dims[] = {2, 3, 4};
+static const int64_t strides[] = {12, 4, 1};
+static const int64_t alignment = 32;
+static const int64_t axis = 1;
+static const bool no = false;
+static const float number = 0.25f;
+static const char text[] = "a name";
+static const hipdnnDataType_t data_type = HIPDNN_DATA_FLOAT;
+static const hipdnnDataType_t half_type = HIPDNN_DATA_HALF;
+static const hipdnnConvolutionMode_t convolution_mode = HIPDNN_CROSS_CORRELATION;
+static const hipdnnPointwiseMode_t pointwise_mode = HIPDNN_POINTWISE_RELU_FWD;
+static const hipdnnBackendHeurMode_t heuristic_mode = HIPDNN_HEUR_MODE_FALLBACK;
+
+#define TENSOR(name) {name, HIPDNN_TYPE_BACKEND_DESCRIPTOR, ONE, true, SIZED, &tensor, 1, sizeof tensor}
+#define TENSORS(name) {name, HIPDNN_TYPE_BACKEND_DESCRIPTOR, MANY, true, SIZED, &tensor, 1, sizeof tensor}
+#define DATA_TYPE(name) {name, HIPDNN_TYPE_DATA_TYPE, ONE, true, SIZED, &data_type, 1, sizeof data_type}
+#define FLOAT(name) {name, HIPDNN_TYPE_FLOAT, ONE, true, SIZED, &number, 1, sizeof number}
+#define PAIR(name) {name, HIPDNN_TYPE_INT64, MANY, true, SIZED, pair, 2, sizeof pair[0]}
+#define CHILD(name, child) {name, HIPDNN_TYPE_BACKEND_DESCRIPTOR, ONE, true, EXACTLY, &child, 1, sizeof child}
+#define OPERATION_NAME \
+    {HIPDNN_ATTR_OPERATION_NAME_EXT, HIPDNN_TYPE_CHAR, TEXT, true, SIZED, text, sizeof text - 1, 1}
+#define CONVOLUTION                                                                                         \
+    DATA_TYPE(HIPDNN_ATTR_CONVOLUTION_COMP_TYPE), PAIR(HIPDNN_ATTR_CONVOLUTION_DILATIONS),                  \
+        PAIR(HIPDNN_ATTR_CONVOLUTION_FILTER_STRIDES), PAIR(HIPDNN_ATTR_CONVOLUTION_POST_PADDINGS),          \
+        PAIR(HIPDNN_ATTR_CONVOLUTION_PRE_PADDINGS),                                                         \
+        {HIPDNN_ATTR_CONVOLUTION_CONV_MODE, HIPDNN_TYPE_CONVOLUTION_MODE, ONE, true, SIZED, &convolution_mode, 1, \
+         sizeof convolution_mode},                                                                          \
+        OPERATION_NAME
+
+static const attribute TENSOR_ATTRIBUTES[] = {
+    {HIPDNN_ATTR_TENSOR_UNIQUE_ID, HIPDNN_TYPE_INT64, ONE, true, SIZED, &uid, 1, sizeof uid},
+    {HIPDNN_ATTR_TENSOR_NAME_EXT, HIPDNN_TYPE_CHAR, TEXT, true, SIZED, text, sizeof text - 1, 1},
+    {HIPDNN_ATTR_TENSOR_DATA_TYPE, HIPDNN_TYPE_DATA_TYPE, ONE, true, SIZED, &half_type, 1, sizeof half_type},
+    {HIPDNN_ATTR_TENSOR_DIMENSIONS, HIPDNN_TYPE_INT64, MANY, true, SIZED, dims, 3, sizeof dims[0]},
+    {HIPDNN_ATTR_TENSOR_STRIDES, HIPDNN_TYPE_INT64, MANY, true, SIZED, strides, 3, sizeof strides[0]},
+    {HIPDNN_ATTR_TENSOR_IS_VIRTUAL, HIPDNN_TYPE_BOOLEAN, ONE, true, SIZED, &no, 1, sizeof no},
+    {HIPDNN_ATTR_TENSOR_IS_BY_VALUE, HIPDNN_TYPE_BOOLEAN, ONE, false, SIZED, &no, 1, sizeof no},
+    {HIPDNN_ATTR_TENSOR_IS_RUNTIME_PASS_BY_VALUE_EXT, HIPDNN_TYPE_BOOLEAN, ONE, true, SIZED, &no, 1, sizeof no},
+    {HIPDNN_ATTR_TENSOR_BYTE_ALIGNMENT, HIPDNN_TYPE_INT64, ONE, true, SIZED, &alignment, 1, sizeof alignment},
+};
+
+static const attribute CONVOLUTION_FORWARD[] = {
+    TENSOR(HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W),
+    TENSOR(HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X),
+    TENSOR(HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y),
+    CONVOLUTION,
+};
+
+static const attribute CONVOLUTION_BACKWARD_FILTER[] = {
+    TENSOR(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X),
+    TENSOR(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY),
+    TENSOR(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW),
+    CONVOLUTION,
+};
+
+static const attribute CONVOLUTION_BACKWARD_DATA[] = {
+    TENSOR(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY),
+    TENSOR(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W),
+    TENSOR(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX),
+    CONVOLUTION,
+};
+
+static const attribute BATCHNORM_INFERENCE[] = {
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_X_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_MEAN_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_INV_VARIANCE_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_SCALE_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_BIAS_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_Y_EXT),
+    DATA_TYPE(HIPDNN_ATTR_BATCHNORM_INF_COMP_TYPE_EXT),
+    OPERATION_NAME,
+};
+
+static const attribute BATCHNORM_INFERENCE_VARIANCE[] = {
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_X_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_MEAN_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_VARIANCE_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_SCALE_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_BIAS_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_Y_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_EPSILON_EXT),
+    DATA_TYPE(HIPDNN_ATTR_BATCHNORM_INF_VAR_COMP_TYPE_EXT),
+    OPERATION_NAME,
+};
+
+static const attribute BATCHNORM_TRAINING[] = {
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_X_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_SCALE_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_BIAS_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_EPSILON_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_Y_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_PREV_RUNNING_MEAN_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_PREV_RUNNING_VARIANCE_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_MOMENTUM_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_MEAN_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INV_VARIANCE_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_NEXT_RUNNING_MEAN_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_NEXT_RUNNING_VARIANCE_EXT),
+    TENSORS(HIPDNN_ATTR_OPERATION_BATCHNORM_PEER_STATS_EXT),
+    DATA_TYPE(HIPDNN_ATTR_BATCHNORM_COMP_TYPE_EXT),
+    OPERATION_NAME,
+};
+
+static const attribute BATCHNORM_BACKWARD[] = {
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DY_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_X_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_SCALE_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DX_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DSCALE_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DBIAS_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_MEAN_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_INV_VARIANCE_EXT),
+    TENSORS(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_PEER_STATS_EXT),
+    DATA_TYPE(HIPDNN_ATTR_BATCHNORM_BACKWARD_COMP_TYPE_EXT),
+    OPERATION_NAME,
+};
+
+static const attribute POINTWISE[] = {
+    TENSOR(HIPDNN_ATTR_OPERATION_POINTWISE_IN_0_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_POINTWISE_OUT_0_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_POINTWISE_IN_1_EXT),
+    TENSOR(HIPDNN_ATTR_OPERATION_POINTWISE_IN_2_EXT),
+    {HIPDNN_ATTR_POINTWISE_MODE, HIPDNN_TYPE_POINTWISE_MODE, ONE, true, SIZED, &pointwise_mode, 1,
+     sizeof pointwise_mode},
+    FLOAT(HIPDNN_ATTR_POINTWISE_RELU_LOWER_CLIP),
+    FLOAT(HIPDNN_ATTR_POINTWISE_RELU_UPPER_CLIP),
+    FLOAT(HIPDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE),
+    FLOAT(HIPDNN_ATTR_POINTWISE_SWISH_BETA),
+    FLOAT(HIPDNN_ATTR_POINTWISE_ELU_ALPHA),
+    FLOAT(HIPDNN_ATTR_POINTWISE_SOFTPLUS_BETA),
+    DATA_TYPE(HIPDNN_ATTR_POINTWISE_MATH_PREC),
+    {HIPDNN_ATTR_POINTWISE_AXIS, HIPDNN_TYPE_INT64, ONE, true, SIZED, &axis, 1, sizeof axis},
+    OPERATION_NAME,
+};
+
+static const attribute GRAPH[] = {
+    {HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, ONE, true, UNREADABLE, &handle, 1, sizeof handle},
+    {HIPDNN_ATTR_OPERATIONGRAPH_OPS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, MANY, true, SIZED, &operation, 1,
+     sizeof operation},
+    DATA_TYPE(HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT),
+    DATA_TYPE(HIPDNN_ATTR_OPERATIONGRAPH_INTERMEDIATE_DATA_TYPE_EXT),
+    DATA_TYPE(HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT),
+    {HIPDNN_ATTR_OPERATIONGRAPH_PREFERRED_ENGINE_ID_EXT, HIPDNN_TYPE_INT64, ONE, true, SIZED, &engine_id, 1,
+     sizeof engine_id},
+    {HIPDNN_ATTR_OPERATIONGRAPH_NAME_EXT, HIPDNN_TYPE_CHAR, TEXT, true, SIZED, text, sizeof text - 1, 1},
+    {HIPDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED_EXT, HIPDNN_TYPE_BOOLEAN, ONE, true, SIZED, &no, 1,
+     sizeof no},
+};
+
+static const attribute HEURISTIC[] = {
+    {HIPDNN_ATTR_ENGINEHEUR_MODE, HIPDNN_TYPE_HEUR_MODE, ONE, true, EXACTLY, &heuristic_mode, 1,
+     sizeof heuristic_mode},
+    CHILD(HIPDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph),
+};
+
+static const attribute ENGINE[] = {
+    CHILD(HIPDNN_ATTR_ENGINE_OPERATION_GRAPH, graph),
+    {HIPDNN_ATTR_ENGINE_GLOBAL_INDEX, HIPDNN_TYPE_INT64, ONE, true, EXACTLY, &engine_id, 1, sizeof engine_id},
+};
+
+static const attribute CONFIG[] = {
+    CHILD(HIPDNN_ATTR_ENGINECFG_ENGINE, engine),
+};
+
+static const attribute PLAN[] = {
+    CHILD(HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config),
+    {HIPDNN_ATTR_EXECUTION_PLAN_HANDLE, HIPDNN_TYPE_HANDLE, ONE, true, UNREADABLE, &handle, 1, sizeof handle},
+};
+
+#define KIND(type, name, list, open_get, once) {type, name, list, COUNT(list), open_get, once}
+#define OPERATION(type, name, list) KIND(type, name, list, HIPDNN_STATUS_NOT_INITIALIZED, true)
+static const kind KINDS[] = {
+    KIND(HIPDNN_BACKEND_TENSOR_DESCRIPTOR, "tensor", TENSOR_ATTRIBUTES, HIPDNN_STATUS_NOT_INITIALIZED, true),
+    OPERATION(HIPDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, "conv forward", CONVOLUTION_FORWARD),
+    OPERATION(HIPDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, "conv backward filter",
+              CONVOLUTION_BACKWARD_FILTER),
+    OPERATION(HIPDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, "conv backward data",
+              CONVOLUTION_BACKWARD_DATA),
+    OPERATION(HIPDNN_BACKEND_OPERATION_BATCHNORM_INFERENCE_DESCRIPTOR_EXT, "batchnorm inference",
+              BATCHNORM_INFERENCE),
+    OPERATION(HIPDNN_BACKEND_OPERATION_BATCHNORM_INFERENCE_VARIANCE_DESCRIPTOR_EXT, "batchnorm inference, variance",
+              BATCHNORM_INFERENCE_VARIANCE),
+    OPERATION(HIPDNN_BACKEND_OPERATION_BATCHNORM_DESCRIPTOR_EXT, "batchnorm training", BATCHNORM_TRAINING),
+    OPERATION(HIPDNN_BACKEND_OPERATION_BATCHNORM_BACKWARD_DESCRIPTOR_EXT, "batchnorm backward", BATCHNORM_BACKWARD),
+    OPERATION(HIPDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, "pointwise", POINTWISE),
+    KIND(HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, "graph", GRAPH, HIPDNN_STATUS_SUCCESS, false),
+    KIND(HIPDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, "heuristic", HEURISTIC, HIPDNN_STATUS_BAD_PARAM_NOT_FINALIZED, true),
+    KIND(HIPDNN_BACKEND_ENGINE_DESCRIPTOR, "engine", ENGINE, HIPDNN_STATUS_NOT_INITIALIZED, true),
+    KIND(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR, "engine configuration", CONFIG, HIPDNN_STATUS_NOT_INITIALIZED, true),
+    KIND(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "plan", PLAN, HIPDNN_STATUS_NOT_INITIALIZED, true),
+};
+
+/* Attributes with tests of their own (results, workspace sizes, operation type, tensor value), and those of features that
+ * may come and go independently of the rules tested here. */
+static bool is_tested_elsewhere(hipdnnBackendDescriptorType_t type, int name)
+{
+    switch ((int)type) {
+    case HIPDNN_BACKEND_TENSOR_DESCRIPTOR:
+        return name == HIPDNN_ATTR_TENSOR_VALUE_EXT || name == HIPDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC ||
+               name == HIPDNN_ATTR_TENSOR_RAGGED_OFFSET_MULTIPLIER;
+    case HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
+        return false;
+    case HIPDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
+        return name == HIPDNN_ATTR_ENGINEHEUR_RESULTS || (name >= 105 && name <= 107);
+    case HIPDNN_BACKEND_ENGINE_DESCRIPTOR:
+        return name == HIPDNN_ATTR_ENGINE_KNOB_INFO || name == HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE ||
+               (name >= HIPDNN_ATTR_ENGINE_NAME_EXT && name <= 1015) || name == HIPDNN_ATTR_KNOB_INFO_SERIALIZED_VALUE;
+    case HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR:
+        return (name >= HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES && name <= 206) ||
+               name == HIPDNN_ATTR_KNOB_CHOICE_SERIALIZED_VALUE;
+    case HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:
+        return name == HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE || (name >= 308 && name <= 310);
+    default:
+        return name == HIPDNN_ATTR_OPERATION_TYPE_EXT;
+    }
+}
+
+static hipdnnBackendDescriptor_t make_finalized(const kind* k)
+{
+    hipdnnBackendDescriptor_t descriptor = make(k->type);
+    for (int64_t i = 0; i < k->count; i++) {
+        const attribute* a = &k->attributes[i];
+        if (a->settable) {
+            put(descriptor, a->name, a->type, a->count, a->value);
+        }
+    }
+    REQUIRE_OK(hipdnnBackendFinalize(descriptor));
+    return descriptor;
+}
+
+static hipdnnStatus_t set(hipdnnBackendDescriptor_t d, const attribute* a, int64_t count, const void* value)
+{
+    return hipdnnBackendSetAttribute(d, a->name, a->type, count, value);
+}
+
+/* Numbers of types: all there are, and two that are none */
+static const int TYPES[] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,    16,    17, 18,
+                            19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, -1, 10000, 10001, 999};
+
+static void test_set(const kind* k, const attribute* a)
+{
+    hipdnnBackendDescriptor_t open = make(k->type);
+    /* As large as any value here, in case a wrong type is taken for the right one. */
+    int64_t zeros[8] = {0};
+    if (!a->settable) {
+        CHECK_FAILS(HIPDNN_STATUS_NOT_SUPPORTED, "HIPDNN_ATTR_", set(open, a, a->count, a->value));
+        drop(open);
+        return;
+    }
+    for (int64_t i = 0; i < COUNT(TYPES); i++) {
+        if (TYPES[i] != (int)a->type) {
+            CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "attributeType",
+                        hipdnnBackendSetAttribute(open, a->name, (hipdnnBackendAttributeType_t)TYPES[i], 1, zeros));
+        }
+    }
+    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "elementCount", set(open, a, -1, a->value));
+    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "elementCount", set(open, a, INT64_MIN, a->value));
+    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "elementCount", set(open, a, INT64_MAX, a->value));
+    if (a->shape != TEXT) {
+        CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "elementCount", set(open, a, 0, a->value));
+    }
+    if (a->shape == ONE) {
+        CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "elementCount", set(open, a, 2, a->value));
+    }
+    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "arrayOfElements", set(open, a, a->count, NULL));
+    if (a->type == HIPDNN_TYPE_BACKEND_DESCRIPTOR || a->type == HIPDNN_TYPE_HANDLE) {
+        CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "null", set(open, a, 1, zeros));
+    }
+    CHECK_OK(set(open, a, a->count, a->value));
+    CHECK_OK(set(open, a, a->count, a->value));
+    drop(open);
+}
+
+static void test_enum_values(const kind* k, const attribute* a)
+{
+    const int unknown[] = {-1, 48, 1000, INT_MAX, INT_MIN};
+    if (a->type != HIPDNN_TYPE_DATA_TYPE && a->type != HIPDNN_TYPE_CONVOLUTION_MODE &&
+        a->type != HIPDNN_TYPE_POINTWISE_MODE) {
+        return;
+    }
+    hipdnnBackendDescriptor_t open = make(k->type);
+    for (int64_t i = 0; i < COUNT(unknown); i++) {
+        CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "HIPDNN_ATTR_", set(open, a, 1, &unknown[i]));
+    }
+    drop(open);
+}
+
+static hipdnnStatus_t get(hipdnnBackendDescriptor_t d, const attribute* a, int64_t requested, int64_t* count, void* to)
+{
+    return hipdnnBackendGetAttribute(d, a->name, a->type, requested, count, to);
+}
+
+static bool is_untouched(const unsigned char* bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        if (bytes[i] != 0xa5) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void test_get_fails(hipdnnBackendDescriptor_t d, const attribute* a, hipdnnStatus_t status, const char* part)
+{
+    unsigned char bytes[256];
+    int64_t count = 4711;
+    memset(bytes, 0xa5, sizeof bytes);
+    CHECK_FAILS(status, part, get(d, a, 1, &count, bytes));
+    CHECK(count == 4711 && is_untouched(bytes, sizeof bytes));
+}
+
+static void test_get(const kind* k, hipdnnBackendDescriptor_t finalized, const attribute* a)
+{
+    unsigned char bytes[256];
+    int64_t count = 4711;
+    const bool is_child = a->type == HIPDNN_TYPE_BACKEND_DESCRIPTOR;
+    const int64_t total = a->count + (a->shape == TEXT ? 1 : 0);
+    (void)k;
+    if (a->reading == UNREADABLE) {
+        test_get_fails(finalized, a, HIPDNN_STATUS_NOT_SUPPORTED, "HIPDNN_ATTR_");
+        return;
+    }
+    memset(bytes, 0xa5, sizeof bytes);
+    for (int64_t i = 0; i < COUNT(TYPES); i++) {
+        if (TYPES[i] != (int)a->type) {
+            CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "attributeType",
+                        hipdnnBackendGetAttribute(finalized, a->name, (hipdnnBackendAttributeType_t)TYPES[i], 1, &count,
+                                                  bytes));
+        }
+    }
+    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "requestedElementCount", get(finalized, a, -1, &count, bytes));
+    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "requestedElementCount", get(finalized, a, INT64_MIN, &count, bytes));
+    if (a->reading == EXACTLY) {
+        CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "requestedElementCount", get(finalized, a, 0, &count, bytes));
+        CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "requestedElementCount", get(finalized, a, 2, &count, bytes));
+        CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "arrayOfElements", get(finalized, a, 1, &count, NULL));
+        CHECK(count == 4711);
+    } else {
+        CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "elementCount", get(finalized, a, 0, NULL, NULL));
+        CHECK(count == 4711);
+        CHECK_OK(get(finalized, a, 0, &count, NULL));
+        CHECK_EQ(count, total);
+        count = 4711;
+        CHECK_OK(get(finalized, a, 0, &count, bytes));
+        CHECK_EQ(count, total);
+        count = 4711;
+        CHECK_OK(get(finalized, a, 5, &count, NULL));
+        CHECK_EQ(count, total);
+    }
+    CHECK(is_untouched(bytes, sizeof bytes));
+
+    /* The value, and not a byte more */
+    count = 4711;
+    CHECK_OK(get(finalized, a, total, &count, bytes));
+    CHECK_EQ(count, total);
+    const size_t size = (size_t)total * a->size;
+    CHECK(is_untouched(bytes + size, sizeof bytes - size));
+    if (is_child) {
+        hipdnnBackendDescriptor_t first = NULL;
+        hipdnnBackendDescriptor_t second = NULL;
+        memcpy(&first, bytes, sizeof first);
+        CHECK_OK(get(finalized, a, 1, NULL, &second));
+        CHECK(first != NULL && second != NULL && first != second);
+        const int64_t zero = 0;
+        CHECK_FAILS(HIPDNN_STATUS_NOT_INITIALIZED, "finalized",
+                    hipdnnBackendSetAttribute(first, HIPDNN_ATTR_TENSOR_UNIQUE_ID, HIPDNN_TYPE_INT64, 1, &zero));
+        drop(first);
+        drop(second);
+    } else {
+        CHECK(memcmp(bytes, a->value, (size_t)a->count * a->size) == 0);
+        CHECK(a->shape != TEXT || bytes[a->count] == '\0');
+        memset(bytes, 0xa5, sizeof bytes);
+        CHECK_OK(get(finalized, a, a->reading == EXACTLY ? 1 : total, NULL, bytes));
+        CHECK(memcmp(bytes, a->value, (size_t)a->count * a->size) == 0);
+    }
+    if (a->shape == MANY && !is_child) {
+        /* Less room than there are elements */
+        memset(bytes, 0xa5, sizeof bytes);
+        CHECK_OK(get(finalized, a, 1, &count, bytes));
+        CHECK_EQ(count, 1);
+        CHECK(memcmp(bytes, a->value, a->size) == 0 && is_untouched(bytes + a->size, sizeof bytes - a->size));
+        /* More room */
+        CHECK_OK(get(finalized, a, 20, &count, bytes));
+        CHECK_EQ(count, total);
+    }
+    if (a->shape == TEXT) {
+        memset(bytes, 0xa5, sizeof bytes);
+        CHECK_OK(get(finalized, a, 4, &count, bytes));
+        CHECK_EQ(count, 4);
+        CHECK(memcmp(bytes, a->value, 3) == 0 && bytes[3] == '\0' && is_untouched(bytes + 4, sizeof bytes - 4));
+    }
+}
+
+static void test_state(const kind* k, hipdnnBackendDescriptor_t finalized)
+{
+    hipdnnBackendDescriptor_t open = make(k->type);
+    for (int64_t i = 0; i < k->count; i++) {
+        const attribute* a = &k->attributes[i];
+        check_about("%s, attribute %d", k->name, (int)a->name);
+        CHECK_FAILS(HIPDNN_STATUS_NOT_INITIALIZED, "finalized", set(finalized, a, a->count, a->value));
+        if (k->open_get != HIPDNN_STATUS_SUCCESS) {
+            test_get_fails(open, a, k->open_get, "finalized");
+        }
+    }
+    check_about("%s, finalized twice", k->name);
+    if (k->once) {
+        CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "finalized", hipdnnBackendFinalize(finalized));
+    } else {
+        CHECK_OK(hipdnnBackendFinalize(finalized));
+    }
+    drop(open);
+}
+
+static bool has(const kind* k, int name)
+{
+    for (int64_t i = 0; i < k->count; i++) {
+        if ((int)k->attributes[i].name == name) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void test_foreign_attribute(const kind* k, hipdnnBackendDescriptor_t open, hipdnnBackendDescriptor_t finalized,
+                                   int name)
+{
+    const attribute foreign = {(hipdnnBackendAttributeName_t)name, HIPDNN_TYPE_INT64, ONE, false, UNREADABLE, &uid, 1,
+                               sizeof uid};
+    check_about("%s, foreign attribute %d", k->name, name);
+    CHECK_FAILS(HIPDNN_STATUS_NOT_SUPPORTED, "attributeName", set(open, &foreign, 1, &uid));
+    CHECK_FAILS(HIPDNN_STATUS_NOT_INITIALIZED, "finalized", set(finalized, &foreign, 1, &uid));
+    test_get_fails(finalized, &foreign, HIPDNN_STATUS_NOT_SUPPORTED, "attributeName");
+}
+
+static void test_foreign_attributes(const kind* k, hipdnnBackendDescriptor_t finalized)
+{
+    hipdnnBackendDescriptor_t open = make(k->type);
+    for (int name = -1; name < 60500; name = name == 3900 ? 60000 : name + 1) {
+        if (!has(k, name) && !is_tested_elsewhere(k->type, name)) {
+            test_foreign_attribute(k, open, finalized, name);
+        }
+    }
+    test_foreign_attribute(k, open, finalized, INT_MAX);
+    test_foreign_attribute(k, open, finalized, INT_MIN);
+    drop(open);
+}
+
+int main(void)
+{
+    handle = make_handle();
+    tensor = make_tensor(5, 2, 3, 4, 4, false);
+    operation = open_single_convolution();
+    REQUIRE_OK(hipdnnBackendFinalize(operation));
+    graph = make_graph(handle);
+    engine_id = best_engine_id(graph);
+    engine = open_engine(graph);
+    REQUIRE_OK(hipdnnBackendFinalize(engine));
+    config = open_config(graph);
+    REQUIRE_OK(hipdnnBackendFinalize(config));
+
+    for (int64_t i = 0; i < COUNT(KINDS); i++) {
+        const kind* k = &KINDS[i];
+        check_about("%s", k->name);
+        hipdnnBackendDescriptor_t finalized = make_finalized(k);
+        for (int64_t j = 0; j < k->count; j++) {
+            const attribute* a = &k->attributes[j];
+            check_about("%s, attribute %d", k->name, (int)a->name);
+            test_set(k, a);
+            test_enum_values(k, a);
+            test_get(k, finalized, a);
+        }
+        test_state(k, finalized);
+        test_foreign_attributes(k, finalized);
+        drop(finalized);
+    }
+    check_about("%s", "");
+    drop(config);
+    drop(engine);
+    drop(graph);
+    drop(operation);
+    drop(tensor);
+    CHECK_OK(hipdnnDestroy(handle));
+    return check_result();
+}
