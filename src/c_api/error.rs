@@ -90,7 +90,8 @@ unsafe fn write(message: *mut c_char, size: usize) -> bool {
         // SAFETY: `length` is less than the room, and no longer than the text.
         unsafe {
             message.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), length);
-            message.add(length).write(0);
+            // The room behind the text is cleared, as callers of this interface have always found it.
+            message.add(length).write_bytes(0, size - length);
         }
     });
     true

@@ -75,17 +75,20 @@ pub trait Draft: Send {
 
 /// A descriptor of one kind, open or frozen.
 pub struct Lifecycle<D: Draft> {
+    /// What the kind is called, here so that a message about a descriptor never waits for its lock: a caller may name a
+    /// descriptor as a child of itself.
+    name: &'static str,
     draft: Mutex<D>,
     frozen: OnceLock<D::Frozen>,
 }
 
 impl<D: Draft> Lifecycle<D> {
     fn open(draft: D) -> Self {
-        Self { draft: Mutex::new(draft), frozen: OnceLock::new() }
+        Self { name: draft.name(), draft: Mutex::new(draft), frozen: OnceLock::new() }
     }
 
     fn finalized(draft: D, frozen: D::Frozen) -> Self {
-        Self { draft: Mutex::new(draft), frozen: OnceLock::from(frozen) }
+        Self { name: draft.name(), draft: Mutex::new(draft), frozen: OnceLock::from(frozen) }
     }
 
     /// The frozen form, if there is one.
@@ -99,7 +102,7 @@ impl<D: Draft> Lifecycle<D> {
         if self.frozen.get().is_some() {
             return Err(Error::not_initialized(format!(
                 "the {} is finalized and cannot be changed",
-                draft.name()
+                self.name
             )));
         }
         draft.set(incoming)
@@ -109,7 +112,7 @@ impl<D: Draft> Lifecycle<D> {
         let mut draft = self.draft.lock();
         if self.frozen.get().is_some() {
             if D::FINALIZE_ONCE {
-                return Err(Error::bad_param(format!("the {} is finalized already", draft.name())));
+                return Err(Error::bad_param(format!("the {} is finalized already", self.name)));
             }
             return Ok(());
         }
@@ -178,8 +181,8 @@ macro_rules! kinds {
             /// What the kind is called in messages.
             pub fn name(&self) -> &'static str {
                 match self {
-                    $(Self::$variant(lifecycle) => lifecycle.draft.lock().name(),)+
-                    Self::Operation(lifecycle) => lifecycle.draft.lock().name(),
+                    $(Self::$variant(lifecycle) => lifecycle.name,)+
+                    Self::Operation(lifecycle) => lifecycle.name,
                 }
             }
         }
