@@ -3,6 +3,10 @@
 /*
  * Checks for test programs: a check that fails prints where it stands, what was checked, and what was got and expected,
  * and the program goes on. `return check_result();` at the end of main makes any failure the program's exit status.
+ *
+ * `cargo xtask test c` runs each program in an empty folder of its own, with HIPDNN_TEST_PLUGINS in the environment: the
+ * folder of the plugins that tools/stub-plugins builds, lib<name>.so for each name in c_tests/plugins/variants.txt. No other
+ * HIPDNN_ variable is set.
  */
 
 #ifndef HIPDNN_C_TESTS_CHECK_H
