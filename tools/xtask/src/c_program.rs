@@ -68,7 +68,9 @@ impl Program<'_> {
         compiler.args(STRICT).arg(if self.optimize { "-O2" } else { "-g" });
         // POSIX is there on every machine the library runs on; plain C11 hides it.
         compiler.arg("-D_POSIX_C_SOURCE=200809L");
-        compiler.arg("-I").arg(prefix.join("include/hipdnn/backend")).arg("-I").arg(prefix.join("include"));
+        for include in ["include/hipdnn/backend", "include/hipdnn/plugin", "include"] {
+            compiler.arg("-I").arg(prefix.join(include));
+        }
         compiler.arg(self.source).arg("-o").arg(target);
         compiler.arg("-L").arg(&lib).arg(format!("-Wl,-rpath,{}", lib.display()));
         compiler.args(["-lhipdnn_backend", "-lpthread", "-ldl"]).args(self.libraries);
