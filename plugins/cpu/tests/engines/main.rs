@@ -14,3 +14,4 @@ mod hostile_graphs;
 mod reference_batchnorm;
 mod reference_convolution;
 mod reference_pointwise;
+mod whole_graphs;
