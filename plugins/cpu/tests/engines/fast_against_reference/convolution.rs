@@ -1,0 +1,226 @@
+//! Convolutions, alone and with what usually follows them.
+
+use hipdnn_cpu_plugin::plugin::chooser;
+use hipdnn_plugin_sdk::graph::operation::{
+    ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward, Pointwise,
+};
+use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode};
+
+use super::super::common::{Case, Random};
+use super::{REFERENCE, both, compare, compute, fill, roundoff, tensor, types};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Direction {
+    Forward,
+    Data,
+    Filter,
+}
+
+struct ConvolutionShape {
+    x: Vec<i64>,
+    w: Vec<i64>,
+    y: Vec<i64>,
+    pre: Vec<i64>,
+    post: Vec<i64>,
+    stride: Vec<i64>,
+    dilation: Vec<i64>,
+    mode: ConvMode,
+}
+
+impl ConvolutionShape {
+    /// A shape with up to about a million products.
+    fn random(random: &mut Random) -> Self {
+        loop {
+            let spatial = random.one_of(&[1, 2, 2, 2, 2, 3]);
+            let (groups, c, k) = match random.int(0, 4) {
+                0 => (random.int(1, 20), 1, random.int(1, 2)),
+                1 => (random.int(1, 4), random.int(1, 9), random.int(1, 9)),
+                _ => (1, random.int(1, 33), random.int(1, 33)),
+            };
+            let n = random.int(1, 3);
+            let mut shape = Self {
+                x: vec![n, groups * c],
+                w: vec![groups * k, c],
+                y: vec![n, groups * k],
+                pre: vec![],
+                post: vec![],
+                stride: vec![],
+                dilation: vec![],
+                mode: random.one_of(&[ConvMode::Convolution, ConvMode::CrossCorrelation]),
+            };
+            let mut products = n * groups * c * k;
+            let largest = [40, 15, 7][spatial - 1];
+            // Most networks use windows of 1 or 3 with their own padding; the rest is anything.
+            let usual = random.chance(50).then(|| random.one_of(&[1, 3]));
+            let mut possible = true;
+            for _ in 0..spatial {
+                let input = random.int(1, largest);
+                let window = usual.unwrap_or_else(|| random.int(1, 5));
+                let (pre, post, stride, dilation) = match usual {
+                    Some(window) => (window / 2, window / 2, random.one_of(&[1, 1, 2]), 1),
+                    None => (random.int(0, 4), random.int(0, 4), random.int(1, 4), random.int(1, 3)),
+                };
+                let room = input + pre + post - dilation * (window - 1) - 1;
+                possible &= room >= 0;
+                let output = room.max(0) / stride + 1;
+                products *= output * window;
+                shape.x.push(input);
+                shape.w.push(window);
+                shape.y.push(output);
+                shape.pre.push(pre);
+                shape.post.push(post);
+                shape.stride.push(stride);
+                shape.dilation.push(dilation);
+            }
+            if possible && products <= 1_000_000 {
+                return shape;
+            }
+        }
+    }
+
+    /// Adds the node; gives the two operands, the result, and the number of terms of each of its sums.
+    fn node(
+        &self,
+        random: &mut Random,
+        case: &mut Case,
+        types: [DataType; 3],
+        direction: Direction,
+    ) -> ([i64; 2], i64, f64) {
+        let [x, w, y] = [(0, &self.x), (1, &self.w), (2, &self.y)]
+            .map(|(at, dims)| tensor(random, case, types[at], dims));
+        let (pre_padding, post_padding) = (self.pre.clone(), self.post.clone());
+        let (stride, dilation, conv_mode) = (self.stride.clone(), self.dilation.clone(), self.mode);
+        let volume = |dims: &[i64]| dims.iter().product::<i64>() as f64;
+        let groups = self.x[1] / self.w[1];
+        match direction {
+            Direction::Forward => {
+                case.node(ConvolutionForward {
+                    x,
+                    w,
+                    y,
+                    pre_padding,
+                    post_padding,
+                    stride,
+                    dilation,
+                    conv_mode,
+                });
+                ([x, w], y, volume(&self.w[1..]))
+            }
+            Direction::Data => {
+                case.node(ConvolutionBackwardData {
+                    dy: y,
+                    w,
+                    dx: x,
+                    pre_padding,
+                    post_padding,
+                    stride,
+                    dilation,
+                    conv_mode,
+                });
+                ([y, w], x, volume(&self.w[2..]) * (self.w[0] / groups) as f64)
+            }
+            Direction::Filter => {
+                case.node(ConvolutionBackwardFilter {
+                    x,
+                    dy: y,
+                    dw: w,
+                    pre_padding,
+                    post_padding,
+                    stride,
+                    dilation,
+                    conv_mode,
+                });
+                ([x, y], w, volume(&self.y[2..]) * self.y[0] as f64)
+            }
+        }
+    }
+}
+
+fn convolution(seed: u64, direction: Direction) {
+    let random = &mut Random(seed);
+    let mut case = Case::new();
+    let types = types(random, &mut case);
+    let shape = ConvolutionShape::random(random);
+    let (operands, result, terms) = shape.node(random, &mut case, types, direction);
+    for uid in operands {
+        fill(random, &mut case, uid, -1.0, 1.0);
+    }
+    let (fast, reference) = both(&case);
+
+    // Σ|t|, as the reference computes it in double precision from the operands' magnitudes.
+    let mut sizes = Case::new();
+    sizes.graph.compute_type = DataType::Double;
+    let ([a, b], total, _) = shape.node(&mut Random(seed), &mut sizes, [DataType::Double; 3], direction);
+    for (to, from) in [(a, operands[0]), (b, operands[1])] {
+        let magnitudes: Vec<f64> = case.values(from).iter().map(|value| value.abs()).collect();
+        sizes.fill(to, &magnitudes);
+    }
+    sizes.run(chooser(REFERENCE));
+    let sums = sizes.values(total);
+    let (eps, _) = roundoff(compute(&case));
+    compare(seed, "convolution", &fast, &reference, result, |at| 2.0 * terms * eps * sums[at]);
+}
+
+#[test]
+fn forward() {
+    (0..150).for_each(|seed| convolution(1000 + seed, Direction::Forward));
+}
+
+#[test]
+fn backward_data() {
+    (0..150).for_each(|seed| convolution(2000 + seed, Direction::Data));
+}
+
+#[test]
+fn backward_filter() {
+    (0..150).for_each(|seed| convolution(3000 + seed, Direction::Filter));
+}
+
+/// Convolution, bias and activation with virtual tensors in between, in one storage type.
+#[test]
+fn bias_and_activation_after_it() {
+    for seed in 12_000..12_080 {
+        let random = &mut Random(seed);
+        let mut case = Case::new();
+        let types: [DataType; 3] = types(random, &mut case);
+        let shape = ConvolutionShape::random(random);
+        let (operands, y, terms) = shape.node(random, &mut case, types, Direction::Forward);
+        for uid in operands {
+            fill(random, &mut case, uid, -1.0, 1.0);
+        }
+        case.memory.retain(|memory| memory.tensor.uid != y);
+        let made = case.graph.tensors.iter_mut().find(|tensor| tensor.uid == y).unwrap();
+        made.is_virtual = true;
+        made.data_type = DataType::Float;
+        let steps = made.strides.clone();
+        let summed = case.virtual_tensor(DataType::Float, &shape.y, &steps);
+        let mut dims = vec![1; shape.y.len()];
+        dims[1] = shape.y[1];
+        let bias = tensor(random, &mut case, types[0], &dims);
+        fill(random, &mut case, bias, -1.0, 1.0);
+        let out = tensor(random, &mut case, types[2], &shape.y);
+        let plain = |operation, in_0, in_1, out_0| Pointwise {
+            in_0,
+            out_0,
+            in_1,
+            in_2: None,
+            axis: None,
+            operation,
+            relu_lower_clip: None,
+            relu_upper_clip: None,
+            relu_lower_clip_slope: None,
+            swish_beta: None,
+            elu_alpha: None,
+            softplus_beta: None,
+        };
+        case.node(plain(PointwiseMode::Add, y, Some(bias), summed));
+        let mode =
+            random.one_of(&[PointwiseMode::ReluFwd, PointwiseMode::SigmoidFwd, PointwiseMode::TanhFwd]);
+        case.node(plain(mode, summed, None, out));
+        let (fast, reference) = both(&case);
+        // The convolution's bound with Σ|t| at most k, which no activation here makes larger, and the roundings after it.
+        let eps = roundoff(DataType::Float).0;
+        let bound = 2.0 * eps * (terms * terms + 8.0 * terms + 32.0);
+        compare(seed, "convolution, bias, activation", &fast, &reference, out, |_| bound);
+    }
+}

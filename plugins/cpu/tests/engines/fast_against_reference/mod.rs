@@ -1,0 +1,118 @@
+//! CPU_ENGINE against CPU_REFERENCE_ENGINE on random problems.
+//!
+//! Every run computes the same problems. A failure prints the seed of its problem; `Random(seed)` makes it again.
+//!
+//! # Tolerances
+//! Both engines round each product and sum to the compute type, in different orders, and the result once to the storage type.
+//! A sum of k terms t, in whatever order, is off by at most k · eps · Σ|t|, with eps the unit roundoff of the compute type (2⁻²⁴
+//! or 2⁻⁵³). So two engines differ by at most 2 · k · eps · Σ|t|, where Σ|t| is what the reference computes from the operands'
+//! magnitudes. Rounding to storage then moves each by half a unit in the last place, together 2 · u · |result| with u = 2⁻²⁴ for float,
+//! 2⁻⁵³ for double, 2⁻¹¹ for half, 2⁻⁸ for bfloat16, and by the smallest subnormal where the result is that small.
+
+mod batchnorm;
+mod convolution;
+mod pointwise;
+
+use hipdnn_cpu_plugin::plugin::chooser;
+use hipdnn_plugin_sdk::graph::DataType;
+
+use super::common::{Case, Memory, Random, strides};
+
+/// The places of the engines among the plugin's.
+const FAST: usize = 0;
+const REFERENCE: usize = 1;
+
+const FLOATS: [DataType; 4] = [DataType::Float, DataType::Half, DataType::Bfloat16, DataType::Double];
+
+/// Unit roundoff of a storage or compute type, and its smallest subnormal.
+fn roundoff(data_type: DataType) -> (f64, f64) {
+    match data_type {
+        DataType::Double => (2.0_f64.powi(-53), f64::MIN_POSITIVE),
+        DataType::Half => (2.0_f64.powi(-11), 2.0_f64.powi(-24)),
+        DataType::Bfloat16 => (2.0_f64.powi(-8), 2.0_f64.powi(-133)),
+        _ => (2.0_f64.powi(-24), 2.0_f64.powi(-149)),
+    }
+}
+
+/// Compares one element; `bound` is how far the engines may be apart before the result is rounded to `storage`.
+fn close(fast: f64, reference: f64, storage: DataType, bound: f64) -> bool {
+    if fast.is_nan() || reference.is_nan() {
+        return fast.is_nan() && reference.is_nan();
+    }
+    if fast == reference {
+        return true;
+    }
+    let (unit, smallest) = roundoff(storage);
+    (fast - reference).abs() <= bound + 2.0 * unit * reference.abs().max(fast.abs()) + smallest
+}
+
+fn compare(seed: u64, what: &str, fast: &Case, reference: &Case, uid: i64, bound: impl Fn(usize) -> f64) {
+    let tensor = fast.graph.tensor(uid).unwrap();
+    let (got, expected) = (fast.values(uid), reference.values(uid));
+    for (at, (got, expected)) in got.iter().zip(&expected).enumerate() {
+        assert!(
+            close(*got, *expected, tensor.data_type, bound(at)),
+            "seed {seed}: {what}: tensor {uid} element {at} is {got}, expected {expected} ± {}\n{:#?}",
+            bound(at),
+            fast.graph
+        );
+    }
+}
+
+/// A tensor in one of the usual layouts or any other, now and then with gaps or at an odd address.
+fn tensor(random: &mut Random, case: &mut Case, data_type: DataType, dims: &[i64]) -> i64 {
+    let rank = dims.len();
+    let mut order: Vec<usize> = (0..rank).collect();
+    match random.int(0, 2) {
+        0 => {}
+        1 if rank > 2 => {
+            order.remove(1);
+            order.push(1);
+        }
+        _ => (1..rank).rev().for_each(|i| order.swap(i, random.int(0, i as i64) as usize)),
+    }
+    let gaps: Vec<i64> = if random.chance(20) {
+        dims.iter().map(|dim| dim + random.int(0, 2)).collect()
+    } else {
+        dims.to_vec()
+    };
+    let mut steps = strides(&gaps, &order);
+    if random.chance(10) {
+        steps.iter_mut().for_each(|step| *step *= 2);
+    }
+    let uid = case.tensor_with(data_type, dims, &steps);
+    if random.chance(10) {
+        let tensor = case.memory(uid).tensor.clone();
+        *case.memory(uid) = Memory::new(&tensor, random.int(1, 9) as usize);
+    }
+    uid
+}
+
+fn fill(random: &mut Random, case: &mut Case, uid: i64, low: f64, high: f64) {
+    case.memory(uid).fill(|| random.real(low, high));
+}
+
+/// Runs the same problem on both engines.
+fn both(case: &Case) -> (Case, Case) {
+    let (mut fast, mut reference) = (case.clone(), case.clone());
+    fast.run(chooser(FAST));
+    reference.run(chooser(REFERENCE));
+    (fast, reference)
+}
+
+/// The types of a problem: mostly one storage type, now and then a mixture.
+fn types<const N: usize>(random: &mut Random, case: &mut Case) -> [DataType; N] {
+    let one = random.one_of(&FLOATS);
+    case.graph.compute_type = if one == DataType::Double || random.chance(10) {
+        DataType::Double
+    } else {
+        random.one_of(&[DataType::Float, one])
+    };
+    let mixed = random.chance(15);
+    std::array::from_fn(|_| if mixed { random.one_of(&FLOATS) } else { one })
+}
+
+/// The type that the graph's compute type stands for.
+fn compute(case: &Case) -> DataType {
+    if case.graph.compute_type == DataType::Double { DataType::Double } else { DataType::Float }
+}
