@@ -8,13 +8,16 @@
 //!
 //! [`graph`] is the one representation of an operation graph that the backend and every Rust plugin share, [`wire`] reads and
 //! writes it as FlatBuffers in both generations of the format, [`log`] sends lines to the host, and [`ffi`] holds the types
-//! of the plugin C ABI.
+//! of the plugin C ABI. An engine that stands on another library finds it through [`dynlib`], and the HIP runtime is there
+//! as [`hip`].
 
+pub mod dynlib;
 pub mod engine_plugin;
 #[doc(hidden)]
 pub mod export;
 pub mod ffi;
 pub mod graph;
+pub mod hip;
 mod last_error;
 pub mod log;
 pub mod wire;

@@ -1,0 +1,277 @@
+//! Libraries that are looked for when they are needed, not linked.
+//!
+//! [`function_table!`](crate::function_table) declares the functions of a library. The table is filled the first time it is
+//! asked for. A library that is not installed is no panic and no failed start but an [`Error`], which an engine hands on as
+//! its reason not to compute anything.
+
+use std::ffi::OsStr;
+use std::fmt;
+
+use libloading::os::unix;
+
+/// Why a library cannot be used: what was looked for, and what was wrong with each candidate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error(String);
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<Error> for crate::Refusal {
+    fn from(error: Error) -> Self {
+        Self::new(error.0)
+    }
+}
+
+impl From<Error> for crate::PluginError {
+    fn from(error: Error) -> Self {
+        Self::not_initialized(error.0)
+    }
+}
+
+/// An open library. What was found in it must not be used after it is dropped.
+#[derive(Debug)]
+pub struct Library {
+    library: unix::Library,
+    name: String,
+}
+
+impl Library {
+    /// Opens a library by its path or, where the name has no slash, by the loader's search. All of its symbols are bound
+    /// now, and none of them is visible to other libraries.
+    ///
+    /// # Errors
+    /// The loader's own words.
+    pub fn open(name: impl AsRef<OsStr>) -> Result<Self, Error> {
+        let name = name.as_ref();
+        // SAFETY: opening runs the library's initializers; whoever names a library asks for just that.
+        let opened = unsafe { unix::Library::open(Some(name), unix::RTLD_NOW | unix::RTLD_LOCAL) };
+        let name = name.to_string_lossy().into_owned();
+        match opened {
+            Ok(library) => Ok(Self { library, name }),
+            // The error itself says only that it failed; its source has the loader's words.
+            Err(error) => {
+                let source = std::error::Error::source(&error);
+                Err(Error(source.map_or_else(|| error.to_string(), ToString::to_string)))
+            }
+        }
+    }
+
+    /// The name it was opened by.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether the library has something of this name.
+    pub fn has(&self, name: &str) -> bool {
+        // SAFETY: the address is not used.
+        unsafe { self.library.get::<*const ()>(name) }.is_ok()
+    }
+
+    /// The function of this name, if the library has it.
+    ///
+    /// # Safety
+    /// `F` is the type of a pointer to the function.
+    pub unsafe fn function<F: Copy>(&self, name: &str) -> Option<F> {
+        const { assert!(size_of::<F>() == size_of::<fn()>(), "F is a function pointer") };
+        // SAFETY: the caller names the type.
+        unsafe { self.library.get::<F>(name) }.ok().map(|symbol| *symbol)
+    }
+}
+
+/// The first of some libraries that a table can be filled from.
+///
+/// # Errors
+/// What is wrong with each of them.
+pub fn first<T>(
+    what: &str,
+    names: &[&str],
+    fill: impl Fn(Library) -> Result<T, Vec<&'static str>>,
+) -> Result<T, Error> {
+    let mut reasons = Vec::with_capacity(names.len());
+    for name in names {
+        match Library::open(name) {
+            Err(Error(reason)) => reasons.push(format!("{name} ({reason})")),
+            Ok(library) => match fill(library) {
+                Ok(table) => return Ok(table),
+                Err(missing) => reasons.push(format!("{name} (it lacks {})", missing.join(", "))),
+            },
+        }
+    }
+    Err(Error(format!("no library for {what} was found; looked for {}", reasons.join(", "))))
+}
+
+/// Declares a struct with the functions of a library as fields, required ones as function pointers and optional ones as an
+/// `Option` of one:
+///
+/// ```
+/// hipdnn_plugin_sdk::function_table! {
+///     /// Some functions of the C library's mathematics.
+///     pub struct Mathematics: "mathematics", ["libm.so.6", "libm.so"] {
+///         required {
+///             /// The cosine of `x`.
+///             fn cos(x: f64) -> f64;
+///         }
+///         optional {
+///             /// Something that this library may lack.
+///             fn cos_of_the_future(x: f64) -> f64;
+///         }
+///     }
+/// }
+///
+/// let table = Mathematics::get().expect("every system has it");
+/// // SAFETY: the signature is that of the C standard.
+/// assert_eq!(unsafe { (table.cos)(0.0) }, 1.0);
+/// assert!(table.cos_of_the_future.is_none());
+/// ```
+///
+/// `TABLE::get()` fills it once for the process, from the first of the libraries that has all required functions, and keeps
+/// the answer, whichever it is. Names that are not in snake case need an `#[expect(non_snake_case)]` on the struct. `TABLE::load_from(names)` does so anew with other libraries. An error says of each library
+/// why it was not taken: the loader's words, or all required functions that it lacks.
+#[macro_export]
+macro_rules! function_table {
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $table:ident: $what:literal, [$($name:literal),+ $(,)?] {
+            required { $($(#[$rmeta:meta])* fn $required:ident($($rarg:ident: $rtype:ty),* $(,)?) $(-> $rret:ty)?;)* }
+            optional { $($(#[$ometa:meta])* fn $optional:ident($($oarg:ident: $otype:ty),* $(,)?) $(-> $oret:ty)?;)* }
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug)]
+        $vis struct $table {
+            $($(#[$rmeta])* pub $required: unsafe extern "C" fn($($rarg: $rtype),*) $(-> $rret)?,)*
+            $($(#[$ometa])* pub $optional: ::std::option::Option<unsafe extern "C" fn($($oarg: $otype),*) $(-> $oret)?>,)*
+            // Last, so that it is dropped last.
+            library: $crate::dynlib::Library,
+        }
+
+        impl $table {
+            /// The libraries that are tried, in this order.
+            $vis const LIBRARIES: &'static [&'static str] = &[$($name),+];
+
+            /// The table of this process.
+            ///
+            /// # Errors
+            /// When none of the libraries has the functions; the answer stays the same as long as the process lives.
+            $vis fn get() -> ::std::result::Result<&'static Self, $crate::dynlib::Error> {
+                static TABLE: ::std::sync::OnceLock<::std::result::Result<$table, $crate::dynlib::Error>> =
+                    ::std::sync::OnceLock::new();
+                TABLE.get_or_init(|| Self::load_from(Self::LIBRARIES)).as_ref().map_err(Clone::clone)
+            }
+
+            /// A table from the first of these libraries that has the functions.
+            ///
+            /// # Errors
+            /// When none of them has.
+            $vis fn load_from(names: &[&str]) -> ::std::result::Result<Self, $crate::dynlib::Error> {
+                $crate::dynlib::first($what, names, |library| {
+                    let required: &[&'static str] = &[$(stringify!($required)),*];
+                    let missing: ::std::vec::Vec<_> =
+                        required.iter().copied().filter(|name| !library.has(name)).collect();
+                    if !missing.is_empty() {
+                        return ::std::result::Result::Err(missing);
+                    }
+                    ::std::result::Result::Ok(Self {
+                        $($required: {
+                            type Function = unsafe extern "C" fn($($rtype),*) $(-> $rret)?;
+                            let name = stringify!($required);
+                            // SAFETY: the type is that of the declaration, and the table keeps the library open.
+                            match unsafe { library.function::<Function>(name) } {
+                                ::std::option::Option::Some(function) => function,
+                                ::std::option::Option::None => return ::std::result::Result::Err(::std::vec![name]),
+                            }
+                        },)*
+                        $($optional: {
+                            type Function = unsafe extern "C" fn($($otype),*) $(-> $oret)?;
+                            let name = stringify!($optional);
+                            // SAFETY: the type is that of the declaration, and the table keeps the library open.
+                            unsafe { library.function::<Function>(name) }
+                        },)*
+                        library,
+                    })
+                })
+            }
+
+            /// The library that the functions are from.
+            $vis fn library(&self) -> &$crate::dynlib::Library {
+                &self.library
+            }
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    function_table! {
+        /// Two functions that exist and one that may.
+        struct Mathematics: "mathematics", ["libno_such_library.so.1", "libm.so.6"] {
+            required {
+                /// The cosine.
+                fn cos(x: f64) -> f64;
+                /// The larger one.
+                fn fmax(x: f64, y: f64) -> f64;
+            }
+            optional {
+                /// Nothing has it.
+                fn no_such_function(x: f64);
+            }
+        }
+    }
+
+    function_table! {
+        /// Functions that do not exist.
+        #[expect(dead_code, reason = "they cannot be called")]
+        struct Missing: "what is missing", ["libno_such_library.so.1", "libm.so.6"] {
+            required {
+                /// It exists.
+                fn cos(x: f64) -> f64;
+                /// Nothing has it.
+                fn first_missing();
+                /// Nothing has it.
+                fn second_missing(x: i32) -> i32;
+            }
+            optional {}
+        }
+    }
+
+    #[test]
+    fn a_later_candidate_is_found_and_its_functions_work() {
+        let table = Mathematics::get().unwrap();
+        assert_eq!(table.library().name(), "libm.so.6");
+        // SAFETY: the signatures are those of the C standard.
+        assert_eq!(unsafe { (table.fmax)((table.cos)(0.0), 0.5) }, 1.0);
+        assert!(table.no_such_function.is_none());
+        assert!(std::ptr::eq(table, Mathematics::get().unwrap()));
+    }
+
+    #[test]
+    fn an_error_names_every_candidate_and_every_missing_function() {
+        let found = Missing::get().map(|table| table.library().name());
+        let message = found.unwrap_err().to_string();
+        assert!(message.starts_with("no library for what is missing was found; looked for "), "{message}");
+        assert!(message.contains("libno_such_library.so.1 ("), "{message}");
+        assert!(message.contains("libm.so.6 (it lacks first_missing, second_missing)"), "{message}");
+        assert_eq!(Missing::get().unwrap_err().to_string(), message);
+    }
+
+    #[test]
+    fn the_loader_says_why_a_file_is_no_library() {
+        let path = std::env::temp_dir().join(format!("dynlib_{}.so", std::process::id()));
+        std::fs::write(&path, "not an object file").unwrap();
+        let message = Library::open(&path).unwrap_err().to_string();
+        std::fs::remove_file(&path).unwrap();
+        assert!(message.contains(path.to_str().unwrap()), "{message}");
+        assert_eq!(
+            crate::PluginError::from(Error(message.clone())).status(),
+            crate::ffi::HIPDNN_PLUGIN_STATUS_NOT_INITIALIZED
+        );
+        assert_eq!(crate::Refusal::from(Error(message.clone())).to_string(), message);
+    }
+}

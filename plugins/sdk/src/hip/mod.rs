@@ -1,0 +1,304 @@
+//! The part of the HIP runtime that engines need, looked for at run time.
+//!
+//! Without the library, [`Hip::get`] is an error that an engine can hand on. The signatures are those of HIP 5 to 7; where
+//! HIP's headers are installed, the feature `hip-sys` checks them while this crate is compiled.
+
+#![expect(non_camel_case_types, reason = "the names of HIP")]
+
+#[cfg(feature = "hip-sys")]
+mod signatures;
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::fmt;
+
+use crate::ffi::hipStream_t;
+use crate::function_table;
+
+/// What a HIP function answers; 0 is success.
+pub type hipError_t = c_int;
+/// Success.
+pub const HIP_SUCCESS: hipError_t = 0;
+/// An argument is not what the function takes.
+pub const HIP_ERROR_INVALID_VALUE: hipError_t = 1;
+/// There is no device.
+pub const HIP_ERROR_NO_DEVICE: hipError_t = 100;
+
+/// From where to where a copy goes.
+pub type hipMemcpyKind = c_int;
+/// From host memory to host memory.
+pub const HIP_MEMCPY_HOST_TO_HOST: hipMemcpyKind = 0;
+/// From host memory to device memory.
+pub const HIP_MEMCPY_HOST_TO_DEVICE: hipMemcpyKind = 1;
+/// From device memory to host memory.
+pub const HIP_MEMCPY_DEVICE_TO_HOST: hipMemcpyKind = 2;
+/// From device memory to device memory.
+pub const HIP_MEMCPY_DEVICE_TO_DEVICE: hipMemcpyKind = 3;
+/// HIP finds out by the addresses.
+pub const HIP_MEMCPY_DEFAULT: hipMemcpyKind = 4;
+
+/// A point in the work of a stream.
+pub type hipEvent_t = *mut c_void;
+
+/// What HIP knows of an address. The layout is the same in HIP 5, 6 and 7, the numbers of the kinds are not:
+/// [`Hip::memory_kind`] reads them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct hipPointerAttribute_t {
+    /// The kind of memory, by the numbers of the library's version.
+    pub kind: c_int,
+    /// The device that the memory belongs to.
+    pub device: c_int,
+    /// The address for the device.
+    pub device_pointer: *mut c_void,
+    /// The address for the host.
+    pub host_pointer: *mut c_void,
+    /// Whether it is managed memory.
+    pub is_managed: c_int,
+    /// The flags it was allocated with.
+    pub allocation_flags: c_uint,
+}
+
+function_table! {
+    /// The functions of the HIP runtime.
+    #[expect(non_snake_case, reason = "the names of HIP")]
+    pub struct Hip: "the HIP runtime", ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"] {
+        required {
+            /// The text of an error, which lives for ever.
+            fn hipGetErrorString(error: hipError_t) -> *const c_char;
+            /// The last error of this thread, which is forgotten.
+            fn hipGetLastError() -> hipError_t;
+            /// The number of devices.
+            fn hipGetDeviceCount(count: *mut c_int) -> hipError_t;
+            /// The device of this thread.
+            fn hipGetDevice(device: *mut c_int) -> hipError_t;
+            /// Sets the device of this thread.
+            fn hipSetDevice(device: c_int) -> hipError_t;
+            /// Waits for all work of the thread's device.
+            fn hipDeviceSynchronize() -> hipError_t;
+            /// Waits for the work of a stream; null is the default stream.
+            fn hipStreamSynchronize(stream: hipStream_t) -> hipError_t;
+            /// Allocates device memory.
+            fn hipMalloc(pointer: *mut *mut c_void, size: usize) -> hipError_t;
+            /// Frees device memory.
+            fn hipFree(pointer: *mut c_void) -> hipError_t;
+            /// Copies and waits.
+            fn hipMemcpy(to: *mut c_void, from: *const c_void, size: usize, kind: hipMemcpyKind) -> hipError_t;
+            /// Copies in the order of a stream.
+            fn hipMemcpyAsync(
+                to: *mut c_void,
+                from: *const c_void,
+                size: usize,
+                kind: hipMemcpyKind,
+                stream: hipStream_t
+            ) -> hipError_t;
+            /// What is known of an address.
+            fn hipPointerGetAttributes(
+                attributes: *mut hipPointerAttribute_t,
+                pointer: *const c_void
+            ) -> hipError_t;
+            /// Makes an event.
+            fn hipEventCreate(event: *mut hipEvent_t) -> hipError_t;
+            /// Lets an event happen when a stream gets there.
+            fn hipEventRecord(event: hipEvent_t, stream: hipStream_t) -> hipError_t;
+            /// Waits for an event.
+            fn hipEventSynchronize(event: hipEvent_t) -> hipError_t;
+            /// The milliseconds between two events.
+            fn hipEventElapsedTime(milliseconds: *mut f32, from: hipEvent_t, to: hipEvent_t) -> hipError_t;
+            /// Ends an event.
+            fn hipEventDestroy(event: hipEvent_t) -> hipError_t;
+        }
+        optional {}
+    }
+}
+
+/// A HIP function that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HipError {
+    /// The number of the error.
+    pub code: hipError_t,
+    /// The function and HIP's own words.
+    pub message: String,
+}
+
+impl fmt::Display for HipError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for HipError {}
+
+impl From<HipError> for crate::PluginError {
+    fn from(error: HipError) -> Self {
+        Self::internal(error.message)
+    }
+}
+
+/// What an address points to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryKind {
+    /// Memory that HIP knows nothing of: the host's own.
+    Unregistered,
+    /// Host memory that devices can reach.
+    Host,
+    /// Device memory.
+    Device,
+    /// Memory that moves between the host and devices.
+    Managed,
+    /// An array, which has no plain address.
+    Array,
+}
+
+impl MemoryKind {
+    /// Reads what a library of this major version answered.
+    fn read(attributes: &hipPointerAttribute_t, major: u32) -> Option<Self> {
+        // HIP 6 renumbered the kinds.
+        let kind = match (major >= 6, attributes.kind) {
+            (true, 0) => Self::Unregistered,
+            (false, 0) | (true, 1) => Self::Host,
+            (false, 1) | (true, 2) => Self::Device,
+            (true, 3) | (_, 11) | (false, 3) => Self::Managed,
+            (false, 2) | (true, 10) => Self::Array,
+            _ => return None,
+        };
+        Some(if attributes.is_managed != 0 { Self::Managed } else { kind })
+    }
+}
+
+impl Hip {
+    /// The major version of the library, by its name; the newest known where the name has none.
+    pub fn major(&self) -> u32 {
+        major(self.library().name())
+    }
+
+    /// Makes an error of an answer that is not success.
+    ///
+    /// # Errors
+    /// When `answer` is an error. The thread's last error is forgotten, so that nobody takes it for theirs.
+    pub fn check(&self, function: &str, answer: hipError_t) -> Result<(), HipError> {
+        if answer == HIP_SUCCESS {
+            return Ok(());
+        }
+        // SAFETY: any number is fine.
+        let text = unsafe {
+            (self.hipGetLastError)();
+            (self.hipGetErrorString)(answer)
+        };
+        let text = if text.is_null() {
+            "no text".into()
+        } else {
+            // SAFETY: HIP's texts are NUL terminated and live for ever.
+            unsafe { CStr::from_ptr(text) }.to_string_lossy()
+        };
+        Err(HipError { code: answer, message: format!("{function} failed with error {answer}: {text}") })
+    }
+
+    /// The number of devices; none where there is no device.
+    ///
+    /// # Errors
+    /// When HIP cannot say, for instance because the driver is not loaded.
+    pub fn device_count(&self) -> Result<usize, HipError> {
+        let mut count = 0;
+        // SAFETY: the output is valid.
+        match self.check("hipGetDeviceCount", unsafe { (self.hipGetDeviceCount)(&mut count) }) {
+            Err(error) if error.code == HIP_ERROR_NO_DEVICE => Ok(0),
+            result => result.map(|()| usize::try_from(count).unwrap_or(0)),
+        }
+    }
+
+    /// What an address points to. The address may be any.
+    ///
+    /// # Errors
+    /// When HIP cannot say, or answers a kind that is not known.
+    #[expect(clippy::not_unsafe_ptr_arg_deref, reason = "HIP does not look at what the address points to")]
+    pub fn memory_kind(&self, pointer: *const c_void) -> Result<MemoryKind, HipError> {
+        let mut attributes = hipPointerAttribute_t {
+            kind: 0,
+            device: 0,
+            device_pointer: std::ptr::null_mut(),
+            host_pointer: std::ptr::null_mut(),
+            is_managed: 0,
+            allocation_flags: 0,
+        };
+        // SAFETY: the output is valid, and HIP looks the address up only.
+        let answer = unsafe { (self.hipPointerGetAttributes)(&mut attributes, pointer) };
+        match self.check("hipPointerGetAttributes", answer) {
+            // The answer of HIP 5 for memory that it does not know.
+            Err(error) if error.code == HIP_ERROR_INVALID_VALUE => Ok(MemoryKind::Unregistered),
+            Err(error) => Err(error),
+            Ok(()) => MemoryKind::read(&attributes, self.major()).ok_or_else(|| HipError {
+                code: HIP_ERROR_INVALID_VALUE,
+                message: format!(
+                    "hipPointerGetAttributes answered memory of unknown kind {}",
+                    attributes.kind
+                ),
+            }),
+        }
+    }
+}
+
+fn major(name: &str) -> u32 {
+    const NEWEST: u32 = 7;
+    let version = name.rsplit_once(".so.").map(|(_, version)| version.split('.').next().unwrap_or_default());
+    version.and_then(|major| major.parse().ok()).unwrap_or(NEWEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_runtime_is_found_or_the_error_says_what_was_looked_for() {
+        match Hip::get() {
+            Ok(hip) => {
+                assert!((5..=7).contains(&hip.major()), "{}", hip.library().name());
+                assert_eq!(hip.check("f", HIP_SUCCESS), Ok(()));
+                let error = hip.check("f", HIP_ERROR_INVALID_VALUE).unwrap_err();
+                assert!(error.message.starts_with("f failed with error 1: "), "{error}");
+                assert!(error.message.len() > "f failed with error 1: ".len(), "{error}");
+                let local = 0_u8;
+                if hip.device_count().is_ok_and(|count| count > 0) {
+                    assert_eq!(hip.memory_kind((&raw const local).cast()), Ok(MemoryKind::Unregistered));
+                }
+            }
+            Err(error) => {
+                let message = error.to_string();
+                for name in Hip::LIBRARIES {
+                    assert!(message.contains(name), "{message}");
+                }
+                assert!(message.starts_with("no library for the HIP runtime was found"), "{message}");
+            }
+        }
+    }
+
+    #[test]
+    fn kinds_of_memory_are_read_by_the_version() {
+        let read = |kind, is_managed, major| {
+            let nowhere = std::ptr::null_mut();
+            let attributes = hipPointerAttribute_t {
+                kind,
+                device: 0,
+                device_pointer: nowhere,
+                host_pointer: nowhere,
+                is_managed,
+                allocation_flags: 0,
+            };
+            MemoryKind::read(&attributes, major)
+        };
+        use MemoryKind::{Array, Device, Host, Managed, Unregistered};
+        assert_eq!(
+            [0, 1, 2, 3].map(|kind| read(kind, 0, 5)),
+            [Some(Host), Some(Device), Some(Array), Some(Managed)]
+        );
+        let newer = [Some(Unregistered), Some(Host), Some(Device), Some(Managed), Some(Array), Some(Managed)];
+        assert_eq!([0, 1, 2, 3, 10, 11].map(|kind| read(kind, 0, 6)), newer);
+        assert_eq!((read(1, 1, 5), read(2, 1, 7), read(99, 0, 7)), (Some(Managed), Some(Managed), None));
+    }
+
+    #[test]
+    fn the_version_is_in_the_name() {
+        assert_eq!(major("libamdhip64.so.5"), 5);
+        assert_eq!(major("/opt/rocm.so.d/lib/libamdhip64.so.6.4.60402"), 6);
+        assert_eq!(major("libamdhip64.so"), 7);
+    }
+}
