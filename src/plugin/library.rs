@@ -1,12 +1,12 @@
-//! The one place that opens shared libraries.
+//! A plugin's library. It is opened by [`dynlib`], which is the one place that opens shared libraries.
 
 use std::path::{Path, PathBuf};
 
-use libloading::os::unix;
+use hipdnn_plugin_sdk::dynlib;
 
 /// An open shared library.
 pub struct Library {
-    library: unix::Library,
+    library: dynlib::Library,
     path: PathBuf,
 }
 
@@ -16,9 +16,7 @@ impl Library {
     /// # Errors
     /// The loader's own words.
     pub fn open(path: &Path) -> Result<Self, String> {
-        // SAFETY: opening runs the library's initializers; a caller who names a plugin asks for just that.
-        let library = unsafe { unix::Library::open(Some(path), unix::RTLD_NOW | unix::RTLD_LOCAL) };
-        match library {
+        match dynlib::Library::open(path) {
             Ok(library) => Ok(Self { library, path: path.to_owned() }),
             Err(error) => Err(format!("Failed to load library: {} (Error: {error})", path.display())),
         }
@@ -35,7 +33,6 @@ impl Library {
     /// `F` must be the type of the function, and the result must not be called after the library is dropped.
     pub unsafe fn function<F: Copy>(&self, name: &str) -> Option<F> {
         // SAFETY: the caller names the type.
-        let symbol = unsafe { self.library.get::<F>(name) };
-        symbol.ok().map(|symbol| *symbol)
+        unsafe { self.library.function(name) }
     }
 }
