@@ -1,0 +1,130 @@
+//! An execution allocates nothing in the calling thread, as long as its work is not worth further threads: handing work to those
+//! costs a small allocation each.
+
+#![expect(clippy::indexing_slicing, reason = "tests: a failure is what a panic is for")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use hipdnn_cpu_plugin::plan::Plan;
+use hipdnn_cpu_plugin::plugin::chooser;
+use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
+use hipdnn_plugin_sdk::graph::operation::{Batchnorm, ConvolutionForward, Pointwise};
+use hipdnn_plugin_sdk::graph::{
+    ConvMode, DataType, Graph, Node, Operation, PointwiseMode, Tensor, TensorValue,
+};
+
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: everything is passed on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: passed on.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// y = relu(batchnorm(convolution(x, w))) with images of the given size.
+fn graph(size: i64) -> Graph {
+    let image = [2, 8, size, size];
+    let packed = [8 * size * size, size * size, size, 1];
+    let float = DataType::Float;
+    let mut tensors = vec![
+        Tensor::new(1, float, &image, &packed),
+        Tensor::new(2, float, &[8, 8, 3, 3], &[72, 9, 3, 1]),
+        Tensor::new(3, float, &image, &packed),
+        Tensor::new(4, float, &[1, 8, 1, 1], &[8, 1, 1, 1]),
+        Tensor::new(5, float, &[1], &[1]),
+        Tensor::new(6, float, &image, &packed),
+        Tensor::new(7, float, &image, &packed),
+    ];
+    tensors[4].value = Some(TensorValue::Float32(1e-5));
+    tensors[2].is_virtual = true;
+    tensors[5].is_virtual = true;
+    let node = |operation: Operation| Node { name: String::new(), compute_type: float, operation };
+    let nodes = vec![
+        node(
+            ConvolutionForward {
+                x: 1,
+                w: 2,
+                y: 3,
+                pre_padding: vec![1, 1],
+                post_padding: vec![1, 1],
+                stride: vec![1, 1],
+                dilation: vec![1, 1],
+                conv_mode: ConvMode::CrossCorrelation,
+            }
+            .into(),
+        ),
+        node(
+            Batchnorm {
+                x: 3,
+                scale: 4,
+                bias: 4,
+                epsilon: 5,
+                y: 6,
+                prev_running_mean: None,
+                prev_running_variance: None,
+                momentum: None,
+                mean: None,
+                inv_variance: None,
+                next_running_mean: None,
+                next_running_variance: None,
+                peer_stats: vec![],
+            }
+            .into(),
+        ),
+        node(
+            Pointwise {
+                in_0: 6,
+                out_0: 7,
+                in_1: None,
+                in_2: None,
+                axis: None,
+                operation: PointwiseMode::ReluFwd,
+                relu_lower_clip: None,
+                relu_upper_clip: None,
+                relu_lower_clip_slope: None,
+                swish_beta: None,
+                elu_alpha: None,
+                softplus_beta: None,
+            }
+            .into(),
+        ),
+    ];
+    Graph { tensors, nodes, ..Graph::default() }
+}
+
+#[test]
+fn an_execution_allocates_nothing() {
+    for engine in 0..2 {
+        for size in [3, 5] {
+            let plan = Plan::new(&graph(size), chooser(engine)).unwrap();
+            let mut memory = vec![vec![0.5_f32; (16 * size * size) as usize]; 2];
+            let (mut w, mut scale) = (vec![0.5_f32; 576], vec![0.5_f32; 8]);
+            let mut workspace = vec![0_u8; plan.workspace_size()];
+            let [x, y] = memory.get_disjoint_mut([0, 1]).unwrap();
+            let buffers = [(1, x), (2, &mut w), (4, &mut scale), (7, y)]
+                .map(|(uid, values)| hipdnnPluginDeviceBuffer_t { uid, ptr: values.as_mut_ptr().cast() });
+            let before = ALLOCATIONS.get();
+            for _ in 0..100 {
+                // SAFETY: every tensor has memory for its extent, and the workspace has the size that the plan asks for.
+                unsafe { plan.execute(&buffers, workspace.as_mut_ptr()) }.unwrap();
+            }
+            assert_eq!(ALLOCATIONS.get() - before, 0, "engine {engine}, size {size}");
+        }
+    }
+}
