@@ -2,28 +2,18 @@
 
 /*
  * An engine plugin that can be built with any defect. As it stands it is a correct plugin that computes nothing; what each
- * macro changes is said where it is used. variants.txt lists the libraries that are made of it.
+ * macro changes is said where it is used. variants.txt lists the libraries that are made of this file, stub_identity.c and
+ * stub_log.c.
  *
  * With HIPDNN_STUB_LOG set to a file name, each call appends one line to that file, so that a test can compare what a host
  * called, in which order and with what.
  */
 
-#include <inttypes.h>
-#include <stdarg.h>
+#include "stub.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* A plugin of November 2025 includes the headers under their older names. */
-#ifdef OLDER_NAMES
-#include <hipdnn_sdk/plugin/EnginePluginApi.h>
-#include <hipdnn_sdk/plugin/PluginApi.h>
-#else
-#include <hipdnn_plugin_sdk/EnginePluginApi.h>
-#include <hipdnn_plugin_sdk/engine_api_version.h>
-#endif
-
-#define OK HIPDNN_PLUGIN_STATUS_SUCCESS
 
 /* ENGINES: the engines' names. */
 #ifndef ENGINES
@@ -49,113 +39,6 @@ static int64_t id_of(size_t engine)
         hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
     }
     return (int64_t)(hash + ID_OFFSET);
-}
-
-/* The log. */
-
-static void record(const char *format, ...)
-{
-    const char *path = getenv("HIPDNN_STUB_LOG");
-    if (path == NULL)
-    {
-        return;
-    }
-    char line[4096];
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(line, sizeof line - 1, format, arguments);
-    va_end(arguments);
-    if (length < 0)
-    {
-        return;
-    }
-    if ((size_t)length > sizeof line - 2)
-    {
-        length = (int)sizeof line - 2;
-    }
-    line[length] = '\n';
-    /* One write a line: lines of several threads do not mix. */
-    FILE *file = fopen(path, "ab");
-    if (file != NULL)
-    {
-        fwrite(line, 1, (size_t)length + 1, file);
-        fclose(file);
-    }
-}
-
-/* Where an offset in a FlatBuffer points. The host's bytes are well formed. */
-static const unsigned char *follow(const unsigned char *at)
-{
-    uint32_t offset;
-    memcpy(&offset, at, sizeof offset);
-    return at + offset;
-}
-
-/* The field in a slot of a table, or null. */
-static const unsigned char *field(const unsigned char *table, unsigned slot)
-{
-    int32_t back;
-    uint16_t size, offset;
-    memcpy(&back, table, sizeof back);
-    const unsigned char *slots = table - back;
-    memcpy(&size, slots, sizeof size);
-    if (slot + 2 > size)
-    {
-        return NULL;
-    }
-    memcpy(&offset, slots + slot, sizeof offset);
-    return offset == 0 ? NULL : table + offset;
-}
-
-/* Says in words what a graph is: the layout, the numbers of tensors and nodes, and the operation numbers. */
-static const char *describe_graph(const hipdnnPluginConstData_t *graph, char *text, size_t room)
-{
-    if (graph == NULL || graph->ptr == NULL || graph->size < 8)
-    {
-        snprintf(text, room, "none");
-        return text;
-    }
-    const unsigned char *root = follow(graph->ptr);
-    const unsigned char *tensors = field(root, 12), *nodes = field(root, 14);
-    uint32_t tensor_count = 0, count = 0;
-    if (tensors != NULL)
-    {
-        memcpy(&tensor_count, follow(tensors), sizeof tensor_count);
-    }
-    if (nodes != NULL)
-    {
-        nodes = follow(nodes);
-        memcpy(&count, nodes, sizeof count);
-    }
-    /* A node of 2026 has its operation's table in slot 10, one of November 2025 has no such slot. */
-    int newer = count == 0 || field(follow(nodes + 4), 10) != NULL;
-    int length = snprintf(text, room, "%s tensors=%" PRIu32 " operations=[", newer ? "G2" : "G1", tensor_count);
-    for (uint32_t i = 0; i < count && length > 0 && (size_t)length < room; i++)
-    {
-        const unsigned char *operation = field(follow(nodes + 4 + 4 * (size_t)i), newer ? 8 : 6);
-        int number = operation == NULL ? 0 : *operation;
-        length += snprintf(text + length, room - (size_t)length, "%s%d", i == 0 ? "" : ",", number);
-    }
-    if (length > 0 && (size_t)length < room)
-    {
-        snprintf(text + length, room - (size_t)length, "]");
-    }
-    return text;
-}
-
-/* The engine that a configuration chooses. */
-static int64_t chosen(const hipdnnPluginConstData_t *config)
-{
-    int64_t id = 0;
-    if (config != NULL && config->ptr != NULL && config->size >= 8)
-    {
-        const unsigned char *at = field(follow(config->ptr), 4);
-        if (at != NULL)
-        {
-            memcpy(&id, at, sizeof id);
-        }
-    }
-    return id;
 }
 
 /* Handles and contexts have serial numbers, which tests can compare where they cannot compare addresses. */
@@ -185,133 +68,6 @@ static unsigned serial_of_context(hipdnnEnginePluginExecutionContext_t context)
 {
     return context == NULL ? 0 : context->serial;
 }
-
-/* Failing. */
-
-static _Thread_local const char *error_text = "";
-
-/* Answers a status; a failure has a text. */
-static hipdnnPluginStatus_t answer(int status, const char *function)
-{
-    if (status != OK)
-    {
-        static _Thread_local char text[256];
-        snprintf(text, sizeof text, "the stub fails in %s", function);
-        error_text = text;
-    }
-    return (hipdnnPluginStatus_t)status;
-}
-
-/* NAME_NULL, NAME_STATUS: the name is null; asking for it fails. */
-#ifndef NAME_STATUS
-#define NAME_STATUS OK
-#endif
-#ifndef PLUGIN_NAME
-#define PLUGIN_NAME "Stub"
-#endif
-#ifndef NO_GET_NAME
-hipdnnPluginStatus_t hipdnnPluginGetName(const char **name)
-{
-#ifdef NAME_NULL
-    *name = NULL;
-#else
-    *name = PLUGIN_NAME;
-#endif
-    return answer(NAME_STATUS, __func__);
-}
-#endif
-
-/* PLUGIN_VERSION: the version, which may be empty. */
-#ifndef PLUGIN_VERSION
-#define PLUGIN_VERSION "1.2.3"
-#endif
-#ifndef NO_GET_VERSION
-hipdnnPluginStatus_t hipdnnPluginGetVersion(const char **version)
-{
-    *version = PLUGIN_VERSION;
-    return OK;
-}
-#endif
-
-/* API_VERSION, API_VERSION_STATUS: the interface version; asking for it fails. */
-#ifndef API_VERSION
-#define API_VERSION HIPDNN_ENGINE_API_VERSION
-#endif
-#ifndef API_VERSION_STATUS
-#define API_VERSION_STATUS OK
-#endif
-#ifndef NO_GET_API_VERSION
-hipdnnPluginStatus_t hipdnnPluginGetApiVersion(const char **version)
-{
-    *version = API_VERSION;
-    return answer(API_VERSION_STATUS, __func__);
-}
-#endif
-
-/* TYPE, TYPE_STATUS: what the library says it is; asking fails. TYPE_SILENT: success without an answer. */
-#ifndef TYPE
-#define TYPE HIPDNN_PLUGIN_TYPE_ENGINE
-#endif
-#ifndef TYPE_STATUS
-#define TYPE_STATUS OK
-#endif
-#ifndef NO_GET_TYPE
-hipdnnPluginStatus_t hipdnnPluginGetType(hipdnnPluginType_t *type)
-{
-#ifdef TYPE_SILENT
-    (void)type;
-#else
-    *type = (hipdnnPluginType_t)TYPE;
-#endif
-    return answer(TYPE_STATUS, __func__);
-}
-#endif
-
-/* ERROR_NULL, ERROR_SILENT, ERROR_NOT_UTF8, ERROR_LONG: what is wrong with the error text. */
-#ifndef NO_GET_LAST_ERROR_STRING
-void hipdnnPluginGetLastErrorString(const char **error_str)
-{
-#if defined(ERROR_NULL)
-    *error_str = NULL;
-#elif defined(ERROR_SILENT)
-    (void)error_str;
-#elif defined(ERROR_NOT_UTF8)
-    *error_str = "not \xff\xfe UTF-8";
-#elif defined(ERROR_LONG)
-    static char text[10001];
-    memset(text, 'x', sizeof text - 1);
-    *error_str = text;
-#else
-    *error_str = error_text;
-#endif
-}
-#endif
-
-/* LOGS: the plugin says why when no engine applies. CALLBACK_STATUS: it cannot take a callback. */
-#ifndef CALLBACK_STATUS
-#define CALLBACK_STATUS OK
-#endif
-#ifndef NO_SET_LOGGING_CALLBACK
-#ifdef LOGS
-static hipdnnCallback_t callback;
-#endif
-hipdnnPluginStatus_t hipdnnPluginSetLoggingCallback(hipdnnCallback_t function)
-{
-    record("SetLoggingCallback callback=%s", function == NULL ? "none" : "some");
-#ifdef LOGS
-    callback = function;
-#endif
-    return answer(CALLBACK_STATUS, __func__);
-}
-#endif
-
-#ifndef NO_SET_LOG_LEVEL
-hipdnnPluginStatus_t hipdnnPluginSetLogLevel(hipdnnSeverity_t level)
-{
-    record("SetLogLevel level=%d", (int)level);
-    return OK;
-}
-#endif
 
 /*
  * IDS_STATUS: asking for the ids fails. COUNT: the count of the first call, without an array. COUNT_AGAIN: the count of the
@@ -460,12 +216,7 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetApplicableEngineIds(
         serial_of_handle(handle),
         max_engines,
         describe_graph(op_graph, graph, sizeof graph));
-#ifdef LOGS
-    if (callback != NULL)
-    {
-        callback(HIPDNN_SEV_INFO, LOGS);
-    }
-#endif
+    log_reason();
 #if defined(APPLICABLE_MORE)
     (void)engine_ids;
     *num_engines = max_engines + 1;

@@ -16,7 +16,10 @@ pub const LOG: &str = "HIPDNN_STUB_LOG";
 /// The plugin that does nothing, made for measuring.
 pub const NULL: &str = "null";
 
-/// A library made of `stub_plugin.c`.
+const NULL_FILES: &[&str] = &["null_plugin.c"];
+const STUB_FILES: &[&str] = &["stub_plugin.c", "stub_identity.c", "stub_log.c"];
+
+/// A library made of `stub_plugin.c` and the files beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variant {
     /// Its name in the table.
@@ -58,20 +61,22 @@ fn parse(text: &str) -> Vec<Variant> {
 /// # Errors
 /// When there is no such variant or the C compiler (`CC`, or else `cc`) fails.
 pub fn library(name: &str) -> Result<PathBuf, String> {
-    let (source, defines, optimize) = if name == NULL {
-        ("null_plugin.c", Vec::new(), "-O2")
+    let (files, defines, optimize) = if name == NULL {
+        (NULL_FILES, Vec::new(), "-O2")
     } else {
         let variant = variants()?.into_iter().find(|variant| variant.name == name);
         let variant = variant.ok_or_else(|| format!("variants.txt has no stub plugin {name:?}"))?;
-        ("stub_plugin.c", variant.defines, "-O1")
+        (STUB_FILES, variant.defines, "-O1")
     };
-    let source = sources().join(source);
+    let files: Vec<PathBuf> = files.iter().map(|file| sources().join(file)).collect();
     let folder = root().join("target/stub_plugins");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let target = folder.join(format!("lib{name}.so"));
     let headers = root().join("include/hipdnn/plugin");
-    let inputs =
-        [source.clone(), sources().join("variants.txt"), headers.join("hipdnn_plugin_sdk/EnginePluginApi.h")];
+    let mut inputs = files.clone();
+    inputs.extend(["stub.h", "variants.txt"].map(|file| sources().join(file)));
+    inputs.push(root().join("tools/stub-plugins/src/lib.rs"));
+    inputs.push(headers.join("hipdnn_plugin_sdk/EnginePluginApi.h"));
     let newest = inputs.iter().map(|input| changed(input)).max().flatten();
     if newest.is_some() && changed(&target) > newest {
         return Ok(target);
@@ -84,7 +89,7 @@ pub fn library(name: &str) -> Result<PathBuf, String> {
     compiler.args(["-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fPIC", "-shared"]);
     compiler.args(["-fvisibility=hidden", optimize, "-I"]).arg(&headers);
     compiler.args(defines.iter().map(|define| format!("-D{define}")));
-    compiler.arg(&source).arg("-o").arg(&unfinished);
+    compiler.args(&files).arg("-o").arg(&unfinished);
     let output = compiler.output().map_err(|error| format!("{compiler:?}: {error}"))?;
     if !output.status.success() {
         return Err(format!("{compiler:?}: {}", String::from_utf8_lossy(&output.stderr)));

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * What the files of the stub plugin share. See stub_plugin.c.
+ */
+
+#ifndef STUB_H
+#define STUB_H
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A plugin of November 2025 includes the headers under their older names. */
+#ifdef OLDER_NAMES
+#include <hipdnn_sdk/plugin/EnginePluginApi.h>
+#include <hipdnn_sdk/plugin/PluginApi.h>
+#else
+#include <hipdnn_plugin_sdk/EnginePluginApi.h>
+#include <hipdnn_plugin_sdk/engine_api_version.h>
+#endif
+
+#define OK HIPDNN_PLUGIN_STATUS_SUCCESS
+
+/* Appends a line to the log, if there is one. */
+void record(const char *format, ...);
+
+/* Says in words what a graph is: the layout, the numbers of tensors and nodes, and the operation numbers. */
+const char *describe_graph(const hipdnnPluginConstData_t *graph, char *text, size_t room);
+
+/* The engine that a configuration chooses. */
+int64_t chosen(const hipdnnPluginConstData_t *config);
+
+/* Answers a status; a failure has a text. */
+hipdnnPluginStatus_t answer(int status, const char *function);
+
+/* Sends the line of LOGS to the host, if there is one. */
+void log_reason(void);
+
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * What the stub plugin says of itself, its error texts and its lines to the host.
+ */
+
+#include "stub.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local const char *error_text = "";
+
+hipdnnPluginStatus_t answer(int status, const char *function)
+{
+    if (status != OK)
+    {
+        static _Thread_local char text[256];
+        snprintf(text, sizeof text, "the stub fails in %s", function);
+        error_text = text;
+    }
+    return (hipdnnPluginStatus_t)status;
+}
+
+/* NAME_NULL, NAME_STATUS: the name is null; asking for it fails. */
+#ifndef NAME_STATUS
+#define NAME_STATUS OK
+#endif
+#ifndef PLUGIN_NAME
+#define PLUGIN_NAME "Stub"
+#endif
+#ifndef NO_GET_NAME
+hipdnnPluginStatus_t hipdnnPluginGetName(const char **name)
+{
+#ifdef NAME_NULL
+    *name = NULL;
+#else
+    *name = PLUGIN_NAME;
+#endif
+    return answer(NAME_STATUS, __func__);
+}
+#endif
+
+/* PLUGIN_VERSION: the version, which may be empty. */
+#ifndef PLUGIN_VERSION
+#define PLUGIN_VERSION "1.2.3"
+#endif
+#ifndef NO_GET_VERSION
+hipdnnPluginStatus_t hipdnnPluginGetVersion(const char **version)
+{
+    *version = PLUGIN_VERSION;
+    return OK;
+}
+#endif
+
+/* API_VERSION, API_VERSION_STATUS: the interface version; asking for it fails. */
+#ifndef API_VERSION
+#define API_VERSION HIPDNN_ENGINE_API_VERSION
+#endif
+#ifndef API_VERSION_STATUS
+#define API_VERSION_STATUS OK
+#endif
+#ifndef NO_GET_API_VERSION
+hipdnnPluginStatus_t hipdnnPluginGetApiVersion(const char **version)
+{
+    *version = API_VERSION;
+    return answer(API_VERSION_STATUS, __func__);
+}
+#endif
+
+/* TYPE, TYPE_STATUS: what the library says it is; asking fails. TYPE_SILENT: success without an answer. */
+#ifndef TYPE
+#define TYPE HIPDNN_PLUGIN_TYPE_ENGINE
+#endif
+#ifndef TYPE_STATUS
+#define TYPE_STATUS OK
+#endif
+#ifndef NO_GET_TYPE
+hipdnnPluginStatus_t hipdnnPluginGetType(hipdnnPluginType_t *type)
+{
+#ifdef TYPE_SILENT
+    (void)type;
+#else
+    *type = (hipdnnPluginType_t)TYPE;
+#endif
+    return answer(TYPE_STATUS, __func__);
+}
+#endif
+
+/* ERROR_NULL, ERROR_SILENT, ERROR_NOT_UTF8, ERROR_LONG: what is wrong with the error text. */
+#ifndef NO_GET_LAST_ERROR_STRING
+void hipdnnPluginGetLastErrorString(const char **error_str)
+{
+#if defined(ERROR_NULL)
+    *error_str = NULL;
+#elif defined(ERROR_SILENT)
+    (void)error_str;
+#elif defined(ERROR_NOT_UTF8)
+    *error_str = "not \xff\xfe UTF-8";
+#elif defined(ERROR_LONG)
+    static char text[10001];
+    memset(text, 'x', sizeof text - 1);
+    *error_str = text;
+#else
+    *error_str = error_text;
+#endif
+}
+#endif
+
+/* LOGS: the plugin says why when no engine applies. CALLBACK_STATUS: it cannot take a callback. */
+#ifndef CALLBACK_STATUS
+#define CALLBACK_STATUS OK
+#endif
+static hipdnnCallback_t callback;
+#ifndef NO_SET_LOGGING_CALLBACK
+hipdnnPluginStatus_t hipdnnPluginSetLoggingCallback(hipdnnCallback_t function)
+{
+    record("SetLoggingCallback callback=%s", function == NULL ? "none" : "some");
+    callback = function;
+    return answer(CALLBACK_STATUS, __func__);
+}
+#endif
+
+void log_reason(void)
+{
+#ifdef LOGS
+    if (callback != NULL)
+    {
+        callback(HIPDNN_SEV_INFO, LOGS);
+    }
+#else
+    (void)callback;
+#endif
+}
+
+#ifndef NO_SET_LOG_LEVEL
+hipdnnPluginStatus_t hipdnnPluginSetLogLevel(hipdnnSeverity_t level)
+{
+    record("SetLogLevel level=%d", (int)level);
+    return OK;
+}
+#endif
