@@ -4,6 +4,7 @@
 //! [`plan`](plan::Plan) runs in order. [`mod@reference`] has a plain kernel for every operation.
 
 pub mod element;
+pub mod fast;
 pub mod kernel;
 pub mod layout;
 pub mod plan;

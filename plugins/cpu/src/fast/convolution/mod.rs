@@ -1,0 +1,238 @@
+//! Convolution and its gradients.
+
+mod filter;
+mod geometry;
+mod product;
+mod shape;
+mod tile;
+
+#[cfg(test)]
+mod tests;
+
+use self::filter::Filter;
+use self::geometry::{Strides, Windows};
+use self::product::{Operands, Place, Products, Weights};
+use super::level::Level;
+use super::real::FastReal;
+use crate::element::Compute;
+use crate::kernel::{Kernel, Refusal};
+use crate::problem::Operand;
+use crate::problem::convolution::{Convolution, Direction};
+
+/// Spatial dimensions that the kernels know.
+const SPATIAL: usize = 3;
+/// Taps of a window above which the reference computes.
+const MOST_TAPS: usize = 1 << 14;
+/// Positions of a padded image, and channels, above which the reference computes: sums and products of fewer do not overflow.
+const MOST_POSITIONS: f64 = (1_u64 << 31) as f64;
+
+/// Plans a convolution for a level of the processor.
+pub(super) fn plan(
+    convolution: &Convolution,
+    compute: Compute,
+    level: Level,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    match compute {
+        Compute::Single => plan_in::<f32>(convolution, level),
+        Compute::Double => plan_in::<f64>(convolution, level),
+    }
+}
+
+fn plan_in<T: FastReal>(c: &Convolution, level: Level) -> Result<Box<dyn Kernel>, Refusal> {
+    if c.spatial > SPATIAL {
+        return Err(format!("convolution has {} spatial dimensions, expected at most {SPATIAL}", c.spatial));
+    }
+    let problem = Problem::of(c)?;
+    Ok(match c.direction {
+        Direction::Forward => Box::new(Products::<T>::plan(vec![problem.forward()], level)?),
+        Direction::BackwardData => Box::new(Products::<T>::plan(problem.backward_data()?, level)?),
+        Direction::BackwardFilter => Box::new(Filter::<T>::plan(problem.backward_filter(), level)?),
+    })
+}
+
+/// The convolution with three spatial dimensions, the leading ones 1 where it has fewer.
+struct Problem<'a> {
+    convolution: &'a Convolution,
+    input: [usize; 3],
+    output: [usize; 3],
+    stride: [usize; 3],
+    /// For each tap its place before the first output's first element, and its distance in the filter.
+    taps: Vec<([isize; 3], usize)>,
+}
+
+/// The last dimensions of three, the leading ones `fill`.
+fn three(spatial: usize, fill: usize, values: &[usize]) -> [usize; 3] {
+    let mut three = [fill; 3];
+    three[SPATIAL - spatial..].copy_from_slice(&values[..spatial]);
+    three
+}
+
+impl<'a> Problem<'a> {
+    fn of(c: &'a Convolution) -> Result<Self, Refusal> {
+        let s = c.spatial;
+        let window = three(s, 1, &c.window);
+        let dilation = three(s, 1, &c.dilation);
+        let padding = three(s, 0, &c.pre_padding);
+        let strides = three(s, 0, &c.w.layout.strides()[2..]);
+        let input = three(s, 1, &c.input);
+        let output = three(s, 1, &c.output);
+        let stride = three(s, 1, &c.stride);
+        let positions: f64 = (0..3)
+            .map(|i| {
+                (input[i] as f64 + output[i] as f64 * stride[i] as f64)
+                    + (window[i] as f64 * dilation[i] as f64 + padding[i] as f64)
+            })
+            .product();
+        if positions > MOST_POSITIONS {
+            return Err(format!("a padded image has {positions} positions, expected at most 2^31"));
+        }
+        let numbers = [c.batch, c.groups, c.in_channels, c.out_channels].map(|n| n as f64);
+        if numbers.into_iter().product::<f64>() > MOST_POSITIONS {
+            return Err(format!(
+                "batch {}, groups {} and channels {} and {} multiply to more than 2^31",
+                c.batch, c.groups, c.in_channels, c.out_channels
+            ));
+        }
+        let count: usize = window.iter().product();
+        if count > MOST_TAPS {
+            return Err(format!("the window has {count} elements, expected at most {MOST_TAPS}"));
+        }
+        let mut taps = Vec::with_capacity(count);
+        for d in 0..window[0] {
+            for h in 0..window[1] {
+                for w in 0..window[2] {
+                    let at = [d, h, w];
+                    let place = [0, 1, 2].map(|i| (at[i] * dilation[i]) as isize - padding[i] as isize);
+                    let mirror = |i: usize| if c.mirrored { window[i] - 1 - at[i] } else { at[i] };
+                    taps.push((place, (0..3).map(|i| mirror(i) * strides[i]).sum()));
+                }
+            }
+        }
+        Ok(Self { convolution: c, input, output, stride, taps })
+    }
+
+    fn place(&self, operand: &Operand) -> Place {
+        let strides = operand.layout.strides();
+        Place {
+            slot: operand.slot,
+            data_type: operand.data_type,
+            strides: Strides {
+                batch: strides[0],
+                channel: strides[1],
+                spatial: three(self.convolution.spatial, 0, &strides[2..]),
+            },
+            first: 0,
+        }
+    }
+
+    /// The windows of the outputs over x, and the distances of the taps in the filter.
+    fn windows(&self) -> (Windows, Vec<usize>) {
+        let windows = Windows {
+            batch: self.convolution.batch,
+            output: self.output,
+            input: self.input,
+            step: self.stride,
+            taps: self.taps.iter().map(|(place, _)| *place).collect(),
+        };
+        (windows, self.taps.iter().map(|(_, distance)| *distance).collect())
+    }
+
+    /// The filter, with a row for each output channel.
+    fn weights(&self, taps: Vec<usize>) -> Weights {
+        let c = self.convolution;
+        let strides = c.w.layout.strides();
+        Weights {
+            slot: c.w.slot,
+            data_type: c.w.data_type,
+            group: c.out_channels * strides[0],
+            row: strides[0],
+            channel: strides[1],
+            taps,
+        }
+    }
+
+    fn forward(&self) -> Operands {
+        let c = self.convolution;
+        let (windows, taps) = self.windows();
+        Operands {
+            windows,
+            groups: c.groups,
+            channels: c.in_channels,
+            rows: c.out_channels,
+            input: self.place(&c.x),
+            weights: self.weights(taps),
+            output: self.place(&c.y),
+        }
+    }
+
+    fn backward_filter(&self) -> filter::Operands {
+        let c = self.convolution;
+        let (windows, taps) = self.windows();
+        filter::Operands {
+            windows,
+            groups: c.groups,
+            channels: c.in_channels,
+            rows: c.out_channels,
+            input: self.place(&c.x),
+            gradient: self.place(&c.y),
+            weights: self.weights(taps),
+        }
+    }
+
+    /// One product for each remainder of x's indices when they are divided by the stride: element
+    /// `remainder + i * stride` of dx meets tap `t` of dy at `i + (remainder - place of t) / stride`, where that is whole.
+    fn backward_data(&self) -> Result<Vec<Operands>, Refusal> {
+        let c = self.convolution;
+        let remainders = [0, 1, 2].map(|i| self.stride[i].min(self.input[i]));
+        if remainders.iter().product::<usize>() > MOST_TAPS {
+            return Err(format!(
+                "strides {:?}, expected at most {MOST_TAPS} remainders",
+                &c.stride[..c.spatial]
+            ));
+        }
+        let mut products = Vec::new();
+        for d in 0..remainders[0] {
+            for h in 0..remainders[1] {
+                for w in 0..remainders[2] {
+                    products.push(self.remainder([d, h, w]));
+                }
+            }
+        }
+        Ok(products)
+    }
+
+    fn remainder(&self, remainder: [usize; 3]) -> Operands {
+        let c = self.convolution;
+        let mut taps = Vec::new();
+        let mut distances = Vec::new();
+        for (place, distance) in &self.taps {
+            let apart = [0, 1, 2].map(|i| remainder[i] as isize - place[i]);
+            let step = self.stride.map(|s| s as isize);
+            if (0..3).all(|i| apart[i].rem_euclid(step[i]) == 0) {
+                taps.push([0, 1, 2].map(|i| apart[i].div_euclid(step[i])));
+                distances.push(*distance);
+            }
+        }
+        let mut output = self.place(&c.x);
+        output.first = (0..3).map(|i| remainder[i] * output.strides.spatial[i]).sum();
+        for i in 0..3 {
+            output.strides.spatial[i] *= self.stride[i];
+        }
+        let weights = self.weights(distances);
+        Operands {
+            windows: Windows {
+                batch: c.batch,
+                output: [0, 1, 2].map(|i| (self.input[i] - remainder[i]).div_ceil(self.stride[i])),
+                input: self.output,
+                step: [1; 3],
+                taps,
+            },
+            groups: c.groups,
+            channels: c.out_channels,
+            rows: c.in_channels,
+            input: self.place(&c.y),
+            weights: Weights { row: weights.channel, channel: weights.row, ..weights },
+            output,
+        }
+    }
+}

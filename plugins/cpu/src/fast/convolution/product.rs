@@ -1,0 +1,396 @@
+//! A convolution as a matrix product: output channels by outputs, summed over taps and input channels.
+//!
+//! The forward pass is one such product. The gradient of the input is one for each remainder of the division of the
+//! input's indices by the stride: there the same taps meet every element.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hipdnn_plugin_sdk::graph::DataType;
+
+use super::super::lanes::Lanes;
+use super::super::level::Level;
+use super::super::real::{FastReal, Stored, all_finite, not_a_float, with_stored};
+use super::super::scratch::{Scratch, Shared};
+use super::geometry::{Block, Geometry, Strides, Windows, store_tile};
+use super::shape::{BUFFER, Cost, Shape};
+use super::tile::{Product, ProductKernel};
+use crate::kernel::{Kernel, Refusal};
+
+/// Bytes of packed weights up to which they are walked through for each tile of columns instead of the other way round.
+const RESIDENT_WEIGHTS: usize = 512 << 10;
+
+/// One operand in memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// Its place among the kernel's pointers.
+    pub(super) slot: usize,
+    /// The type of its elements.
+    pub(super) data_type: DataType,
+    /// Where its elements lie.
+    pub(super) strides: Strides,
+    /// Elements before the first.
+    pub(super) first: usize,
+}
+
+/// The weights in memory.
+#[derive(Clone, Debug)]
+pub(super) struct Weights {
+    /// Their place among the kernel's pointers.
+    pub(super) slot: usize,
+    /// The type of their elements.
+    pub(super) data_type: DataType,
+    /// Distance in elements of a group, of a row of the product and of a channel that is summed over.
+    pub(super) group: usize,
+    pub(super) row: usize,
+    pub(super) channel: usize,
+    /// Distance of each tap.
+    pub(super) taps: Vec<usize>,
+}
+
+/// What one product is made of.
+#[derive(Clone, Debug)]
+pub(super) struct Operands {
+    pub(super) windows: Windows,
+    pub(super) groups: usize,
+    /// Channels of the input in a group, which are summed over.
+    pub(super) channels: usize,
+    /// Channels of the output in a group.
+    pub(super) rows: usize,
+    pub(super) input: Place,
+    pub(super) weights: Weights,
+    pub(super) output: Place,
+}
+
+type Fill<T> = unsafe fn(&Geometry, &Block, *const u8, &Strides, usize, *mut T);
+type Store<T> = unsafe fn(&Geometry, &Block, (usize, usize), *const T, usize, usize, *mut u8, &Strides);
+type Pack<T> = unsafe fn(&Planned<T>, usize, usize, *const u8, *mut T);
+
+/// One product with every decision made.
+struct Planned<T> {
+    operands: Operands,
+    geometry: Geometry,
+    kernel: ProductKernel<T>,
+    /// Panels of rows in a group, and in how many pieces they are dealt out.
+    panels: usize,
+    pieces: usize,
+    lanes: Lanes,
+    pack_lanes: Lanes,
+    fill: Fill<T>,
+    fill_size: usize,
+    pack: Pack<T>,
+    store: Store<T>,
+    store_size: usize,
+    scratch: Areas,
+}
+
+/// Numbers in the parts of the scratch memory.
+struct Areas {
+    weights: usize,
+    planes: usize,
+    tile: usize,
+}
+
+impl<T: FastReal> Planned<T> {
+    fn new(operands: Operands, level: Level) -> Result<Self, Refusal> {
+        let kernel = ProductKernel::<T>::of(level);
+        let shape = Shape {
+            windows: &operands.windows,
+            groups: operands.groups,
+            channels: operands.channels,
+            rows: operands.rows.next_multiple_of(kernel.rows.min(operands.rows.next_power_of_two())),
+            round: kernel.columns,
+        };
+        let cost = Cost::of::<T>(level);
+        let (geometry, work) = shape.best(&cost, BUFFER)?;
+        let panels = operands.rows.div_ceil(kernel.rows);
+        let blocks = geometry.blocks() * operands.groups;
+        let wanted = Lanes::for_work(work, usize::MAX).count();
+        // Pieces of the rows repeat the copy of the input, so there are only as many as the lanes need.
+        let pieces =
+            if wanted > 1 && blocks < 2 * wanted { (2 * wanted).div_ceil(blocks).min(panels) } else { 1 };
+        let lanes = Lanes::for_work(work, blocks * pieces);
+        let taps = operands.windows.taps.len();
+        let panel = taps * operands.channels * kernel.rows;
+        let weights = operands.groups * panels * panel;
+        let pack_lanes = Lanes::for_work(weights as f64 * cost.copy * 2.0, operands.groups * panels);
+        let planes = operands.channels * geometry.channel();
+        let (fill, fill_size): (Fill<T>, _) = with_stored!(operands.input.data_type,
+            S => (fill::<S, T>, size_of::<S>()), other => return Err(not_a_float(other)));
+        let pack: Pack<T> = with_stored!(operands.weights.data_type,
+            S => pack::<S, T>, other => return Err(not_a_float(other)));
+        let (store, store_size): (Store<T>, _) = with_stored!(operands.output.data_type,
+            S => (store::<S, T>, size_of::<S>()), other => return Err(not_a_float(other)));
+        let scratch = Areas { weights, planes, tile: kernel.rows * kernel.columns };
+        Ok(Self {
+            operands,
+            geometry,
+            kernel,
+            panels,
+            pieces,
+            lanes,
+            pack_lanes,
+            fill,
+            fill_size,
+            pack,
+            store,
+            store_size,
+            scratch,
+        })
+    }
+
+    /// The scratch memory, laid out from `base`: packed weights, and for each lane planes and a tile.
+    fn layout(&self, scratch: &mut Scratch) -> (usize, usize, usize) {
+        let lanes = self.lanes.count();
+        (
+            scratch.area::<T>(self.scratch.weights, 1),
+            scratch.area::<T>(self.scratch.planes, lanes),
+            scratch.area::<T>(self.scratch.tile, lanes),
+        )
+    }
+
+    fn scratch_size(&self) -> usize {
+        let mut scratch = Scratch::default();
+        self.layout(&mut scratch);
+        scratch.size()
+    }
+
+    /// Numbers in a packed panel.
+    fn panel(&self) -> usize {
+        self.operands.windows.taps.len() * self.operands.channels * self.kernel.rows
+    }
+
+    /// # Safety
+    /// As [`Kernel::run`].
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let Operands { groups, channels, rows, input, weights, output, .. } = &self.operands;
+        let (packed, planes, tiles) = self.layout(&mut Scratch::default());
+        let (groups, channels, rows) = (*groups, *channels, *rows);
+        let base = Shared([tensors[input.slot], tensors[weights.slot], tensors[output.slot], scratch]);
+        let exact = AtomicBool::new(false);
+        self.pack_lanes.deal(groups * self.panels, |_, part| {
+            let (group, panel) = (part / self.panels, part % self.panels);
+            // SAFETY: the tensor covers its weights, the scratch memory every panel; a panel is packed by one lane.
+            unsafe {
+                let packed = base.get(3).add(packed).cast::<T>().add(part * self.panel());
+                (self.pack)(self, group, panel, base.get(1), packed);
+                // Zeros stand for the padding, and what is not finite would not leave them zero.
+                if self.geometry.is_padded() && !all_finite(packed, self.panel()) {
+                    exact.store(true, Ordering::Relaxed);
+                }
+            }
+        });
+        let exact = exact.into_inner();
+        let blocks = self.geometry.blocks();
+        self.lanes.deal(groups * self.pieces * blocks, |lane, part| {
+            let block = self.geometry.block(part % blocks);
+            let piece = part / blocks % self.pieces;
+            let group = part / blocks / self.pieces;
+            let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
+            // SAFETY: the tensors cover the group, the scratch memory has planes and a tile for each lane; no two parts
+            // write the same outputs.
+            unsafe {
+                let planes =
+                    base.get(3).add(planes).cast::<T>().add(lane * Scratch::padded::<T>(self.scratch.planes));
+                let tile =
+                    base.get(3).add(tiles).cast::<T>().add(lane * Scratch::padded::<T>(self.scratch.tile));
+                let from = input.first + group * channels * input.strides.channel;
+                let from = base.get(0).add(from * self.fill_size);
+                (self.fill)(&self.geometry, &block, from, &input.strides, channels, planes);
+                let weights = base.get(3).add(packed).cast::<T>().add(group * self.panels * self.panel());
+                let to = output.first + group * rows * output.strides.channel;
+                let to = base.get(2).add(to * self.store_size);
+                self.multiply(&block, panels, weights, planes, tile, to, exact);
+            }
+        });
+    }
+
+    /// Computes the rows of `panels` of one group and block.
+    ///
+    /// # Safety
+    /// `weights` is the group's first packed panel, `planes` the group's filled planes, `tile` is writable for a tile, and
+    /// `to` is the first element of the group's first channel.
+    #[expect(clippy::too_many_arguments, reason = "every one a different place in memory")]
+    unsafe fn multiply(
+        &self,
+        block: &Block,
+        panels: std::ops::Range<usize>,
+        weights: *const T,
+        planes: *const T,
+        tile: *mut T,
+        to: *mut u8,
+        exact: bool,
+    ) {
+        let Operands { channels, rows, output, .. } = &self.operands;
+        let columns = self.geometry.columns(block);
+        let width = self.kernel.columns;
+        let tiles = columns.div_ceil(width);
+        let weights_stay = panels.len() * self.panel() * size_of::<T>() <= RESIDENT_WEIGHTS;
+        for number in 0..panels.len() * tiles {
+            let (panel, column) = if weights_stay {
+                (number % panels.len(), number / panels.len())
+            } else {
+                (number / tiles, number % tiles)
+            };
+            let panel = panels.start + panel;
+            let row = panel * self.kernel.rows;
+            let height = (rows - row).min(self.kernel.rows);
+            let from = column * width;
+            let end = (from + width).min(columns);
+            // SAFETY: a panel has weights for each tap and channel, planes reach a whole tile beyond each tap's last
+            // column, and the tensor has the rows' channels.
+            unsafe {
+                let product = Product {
+                    taps: self.geometry.taps(),
+                    channels: *channels,
+                    pitch: self.geometry.channel(),
+                    a: weights.add(panel * self.panel()),
+                    b: planes.add(from),
+                    tile,
+                    row: width,
+                };
+                if exact {
+                    self.multiply_exactly(&product, block, (from, end), height);
+                } else {
+                    self.kernel.run(&product, height, end - from);
+                }
+                let to = to.add(row * output.strides.channel * self.store_size);
+                (self.store)(&self.geometry, block, (from, end), tile, width, height, to, &output.strides);
+            }
+        }
+    }
+
+    /// The same tile, but without the products with padding, which is not zero times infinity.
+    ///
+    /// # Safety
+    /// As [`ProductKernel::run`].
+    unsafe fn multiply_exactly(
+        &self,
+        product: &Product<'_, T>,
+        block: &Block,
+        (from, end): (usize, usize),
+        rows: usize,
+    ) {
+        self.geometry.runs(block, from, end, |run| {
+            for i in 0..run.len {
+                let column = run.column - from + i;
+                let at = [run.at[0], run.at[1], run.at[2] + i];
+                for row in 0..rows {
+                    let mut sum = T::ZERO;
+                    for (tap, offset) in product.taps.iter().enumerate() {
+                        if !self.geometry.meets(at, tap) {
+                            continue;
+                        }
+                        for channel in 0..product.channels {
+                            // SAFETY: the caller promises weights and planes.
+                            let (a, b) = unsafe {
+                                let a = product
+                                    .a
+                                    .add((tap * product.channels + channel) * self.kernel.rows + row);
+                                (a.read(), product.b.add(offset + channel * product.pitch + column).read())
+                            };
+                            sum = sum + a * b;
+                        }
+                    }
+                    // SAFETY: the caller promises the tile.
+                    unsafe { product.tile.add(row * product.row + column).write(sum) };
+                }
+            }
+        });
+    }
+}
+
+/// See [`Geometry::fill`].
+///
+/// # Safety
+/// As there.
+unsafe fn fill<S: Stored, T: FastReal>(
+    geometry: &Geometry,
+    block: &Block,
+    from: *const u8,
+    strides: &Strides,
+    channels: usize,
+    planes: *mut T,
+) {
+    // SAFETY: the caller promises what is needed.
+    unsafe { geometry.fill::<S, T>(block, from, strides, channels, planes) };
+}
+
+/// See [`store_tile`].
+///
+/// # Safety
+/// As there.
+#[expect(clippy::too_many_arguments, reason = "as in store_tile")]
+unsafe fn store<S: Stored, T: FastReal>(
+    geometry: &Geometry,
+    block: &Block,
+    columns: (usize, usize),
+    tile: *const T,
+    row: usize,
+    rows: usize,
+    to: *mut u8,
+    strides: &Strides,
+) {
+    // SAFETY: the caller promises what is needed.
+    unsafe { store_tile::<S, T>(geometry, block, columns, tile, row, rows, to, strides) };
+}
+
+/// Packs the weights of one panel of rows: for each tap and channel the weights of all rows, zeros for those beyond the last.
+///
+/// # Safety
+/// `from` is the first weight, `to` is writable for a panel.
+unsafe fn pack<S: Stored, T: FastReal>(
+    planned: &Planned<T>,
+    group: usize,
+    panel: usize,
+    from: *const u8,
+    to: *mut T,
+) {
+    let Operands { channels, rows, weights, .. } = &planned.operands;
+    let from = from.cast::<S>();
+    let height = planned.kernel.rows;
+    for r in 0..height {
+        let row = panel * height + r;
+        for channel in 0..*channels {
+            for (tap, distance) in weights.taps.iter().enumerate() {
+                // SAFETY: the weight is inside the tensor, its place inside the panel.
+                unsafe {
+                    let number = if row < *rows {
+                        let offset =
+                            group * weights.group + row * weights.row + channel * weights.channel + distance;
+                        from.add(offset).read_unaligned().number()
+                    } else {
+                        T::ZERO
+                    };
+                    to.add((tap * channels + channel) * height + r).write(number);
+                }
+            }
+        }
+    }
+}
+
+/// Products that together make one convolution, one after another.
+pub(super) struct Products<T> {
+    products: Vec<Planned<T>>,
+}
+
+impl<T: FastReal> Products<T> {
+    /// Plans them.
+    pub(super) fn plan(products: Vec<Operands>, level: Level) -> Result<Self, Refusal> {
+        let products =
+            products.into_iter().map(|operands| Planned::new(operands, level)).collect::<Result<_, _>>()?;
+        Ok(Self { products })
+    }
+}
+
+impl<T: FastReal> Kernel for Products<T> {
+    fn scratch_size(&self) -> usize {
+        self.products.iter().map(Planned::scratch_size).max().unwrap_or(0)
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        for product in &self.products {
+            // SAFETY: the caller promises the same.
+            unsafe { product.run(tensors, scratch) };
+        }
+    }
+}

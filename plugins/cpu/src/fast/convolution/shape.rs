@@ -1,0 +1,114 @@
+//! The choice of blocks and of the form of the planes, by a rough estimate of time.
+
+use super::super::level::Level;
+use super::super::real::FastReal;
+use super::geometry::{Geometry, Windows};
+use crate::kernel::Refusal;
+
+/// Numbers of a block's planes that stay in a processor's second cache.
+pub(super) const BUFFER: usize = 64 << 10;
+
+/// Tiles of columns below which a box is not divided any further.
+const LEAST_TILES: usize = 4;
+
+/// Nanoseconds that things take, one thread alone.
+pub(super) struct Cost {
+    /// A multiplication and addition.
+    pub(super) fused: f64,
+    /// A number copied.
+    pub(super) copy: f64,
+}
+
+impl Cost {
+    /// A rough guess for a level.
+    pub(super) fn of<T: FastReal>(level: Level) -> Self {
+        let per_nanosecond = match level {
+            Level::Portable => 6.0,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => 18.0,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => 30.0,
+        };
+        Self { fused: size_of::<T>() as f64 / 4.0 / per_nanosecond, copy: 0.4 }
+    }
+}
+
+/// The size of a convolution.
+pub(super) struct Shape<'a> {
+    pub(super) windows: &'a Windows,
+    pub(super) groups: usize,
+    /// Channels that are filled into planes together.
+    pub(super) channels: usize,
+    /// Rows that are computed with each plane.
+    pub(super) rows: usize,
+    /// Columns are computed this many at a time.
+    pub(super) round: usize,
+}
+
+impl Shape<'_> {
+    /// The geometry that is guessed to take the least time with planes of about `buffer` numbers, and that time.
+    pub(super) fn best(&self, cost: &Cost, buffer: usize) -> Result<(Geometry, f64), Refusal> {
+        let [shared, unrolled] = [false, true].map(|unrolled| {
+            let geometry = self.blocks(unrolled, buffer, cost);
+            let time = self.time(&geometry, cost);
+            (geometry, time)
+        });
+        let best = if unrolled.1 < shared.1 { unrolled } else { shared };
+        let numbers = self.channels as f64 * best.0.channel() as f64;
+        if numbers > (1_u64 << 32) as f64 {
+            return Err(format!("a block of the convolution has {numbers} numbers, expected at most 2^32"));
+        }
+        Ok(best)
+    }
+
+    /// Nanoseconds for one thread.
+    fn time(&self, geometry: &Geometry, cost: &Cost) -> f64 {
+        let blocks = (geometry.blocks() * self.groups) as f64;
+        let columns = geometry.largest().next_multiple_of(self.round) as f64;
+        let channels = self.channels as f64;
+        let taps = self.windows.taps.len() as f64;
+        blocks
+            * (columns * self.rows as f64 * (channels * taps * cost.fused + cost.copy)
+                + channels * geometry.channel() as f64 * cost.copy)
+    }
+
+    fn blocks(&self, unrolled: bool, buffer: usize, cost: &Cost) -> Geometry {
+        let windows = self.windows;
+        let geometry =
+            |images: usize, size: [usize; 3]| Geometry::new(windows, unrolled, images, size, self.round);
+        let numbers = |geometry: &Geometry| self.channels.saturating_mul(geometry.channel());
+        let mut size = windows.output;
+        let mut best = geometry(1, size);
+        let halved = |size: [usize; 3]| {
+            let axis = (0..3).find(|axis| size[*axis] > 1)?;
+            let mut half = size;
+            half[axis] = size[axis].div_ceil(2);
+            Some(half)
+        };
+        while numbers(&best) > buffer && best.largest() > 2 * LEAST_TILES * self.round {
+            let Some(half) = halved(size) else { break };
+            size = half;
+            best = geometry(1, size);
+        }
+        // Enough blocks for the lanes, which a small product does not need.
+        let lanes = super::super::lanes::Lanes::for_work(self.time(&best, cost), usize::MAX).count();
+        let wanted = if lanes > 1 { 3 * lanes } else { 1 };
+        if size == windows.output {
+            let mut images = 1;
+            while images < windows.batch && windows.batch.div_ceil(2 * images) * self.groups >= wanted {
+                let larger = geometry((2 * images).min(windows.batch), size);
+                if numbers(&larger) > buffer {
+                    break;
+                }
+                images *= 2;
+                best = larger;
+            }
+        }
+        while best.blocks() * self.groups < wanted && best.largest() > 2 * LEAST_TILES * self.round {
+            let Some(half) = halved(size) else { break };
+            size = half;
+            best = geometry(1, size);
+        }
+        best
+    }
+}

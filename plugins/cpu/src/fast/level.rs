@@ -1,0 +1,81 @@
+//! What the processor can do, found at run time.
+
+/// A set of instructions that kernels are compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// What every processor of the target has.
+    Portable,
+    /// 256-bit vectors with fused multiply and add.
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    /// 512-bit vectors.
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+/// A computation that is compiled once for each level. `run` must be `#[inline(always)]`, as must be what it calls, so
+/// that the code takes on the instructions of the caller.
+pub(crate) trait Work {
+    /// What the computation yields.
+    type Output;
+
+    /// Does it.
+    fn run(self) -> Self::Output;
+}
+
+impl Level {
+    /// The best level of this processor.
+    pub(crate) fn best() -> Self {
+        Self::available().last().copied().unwrap_or(Self::Portable)
+    }
+
+    /// All levels that this processor can run, the best last.
+    pub(crate) fn available() -> &'static [Self] {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let avx2 = is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("fma")
+                && is_x86_feature_detected!("f16c");
+            let avx512 = is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl");
+            match (avx2, avx512) {
+                (true, true) => &[Self::Portable, Self::Avx2, Self::Avx512],
+                (true, false) => &[Self::Portable, Self::Avx2],
+                _ => &[Self::Portable],
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        &[Self::Portable]
+    }
+
+    /// Runs the work compiled for this level.
+    ///
+    /// # Safety
+    /// The level is one of [`Level::available`].
+    #[inline]
+    pub(crate) unsafe fn run<W: Work>(self, work: W) -> W::Output {
+        match self {
+            Self::Portable => work.run(),
+            // SAFETY: the caller promises that the processor has the instructions.
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => unsafe { run_avx2(work) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => unsafe { run_avx512(work) },
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn run_avx2<W: Work>(work: W) -> W::Output {
+    work.run()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+fn run_avx512<W: Work>(work: W) -> W::Output {
+    work.run()
+}

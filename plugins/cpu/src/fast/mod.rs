@@ -1,0 +1,39 @@
+//! The kernels of CPU_ENGINE.
+//!
+//! [`plan_node`] decides everything about one node that does not depend on memory: the form of the computation, the
+//! instructions of this processor, how many threads it is worth. What it refuses, the reference engine computes.
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
+)]
+
+mod convolution;
+mod lanes;
+mod level;
+mod real;
+mod scratch;
+mod vector;
+
+#[cfg(test)]
+mod testing;
+
+use hipdnn_plugin_sdk::graph::{Graph, Node};
+
+use self::level::Level;
+use crate::element::Compute;
+use crate::kernel::{Kernel, Refusal};
+use crate::problem::convolution::Convolution;
+
+/// Plans one node of a graph whose types are resolved. A refusal says why the reference is to compute the node.
+pub fn plan_node(graph: &Graph, node: &Node) -> Result<Box<dyn Kernel>, Refusal> {
+    plan_node_at(graph, node, Level::best())
+}
+
+fn plan_node_at(graph: &Graph, node: &Node, level: Level) -> Result<Box<dyn Kernel>, Refusal> {
+    let compute = Compute::of(node.compute_type)?;
+    if let Some(convolution) = Convolution::of(graph, &node.operation) {
+        return convolution::plan(&convolution?, compute, level);
+    }
+    Err(format!("operation is {}, which has no fast kernel", node.operation.spec().name))
+}

@@ -1,0 +1,232 @@
+//! Numbers to compute with and the elements that tensors store.
+
+use half::{bf16, f16};
+use hipdnn_plugin_sdk::graph::DataType;
+
+use super::vector::Plain;
+use super::vector::Vector;
+#[cfg(target_arch = "x86_64")]
+use super::vector::{F32x8, F32x16, F64x4, F64x8};
+use crate::element::Real;
+use crate::kernel::Refusal;
+
+/// A [`Real`] that fast kernels compute in.
+pub(crate) trait FastReal: Real {
+    /// The vector of [`super::level::Level::Portable`].
+    type Portable: Vector<Number = Self>;
+    /// The vector of [`super::level::Level::Avx2`].
+    #[cfg(target_arch = "x86_64")]
+    type Avx2: Vector<Number = Self>;
+    /// The vector of [`super::level::Level::Avx512`].
+    #[cfg(target_arch = "x86_64")]
+    type Avx512: Vector<Number = Self>;
+
+    /// `self * factor + summand`, rounded once where the target can do that in one instruction.
+    fn fused(self, factor: Self, summand: Self) -> Self;
+
+    /// From single precision.
+    fn from_single(stored: f32) -> Self;
+    /// From double precision.
+    fn from_double(stored: f64) -> Self;
+    /// From half precision.
+    fn from_half(stored: f16) -> Self;
+    /// From bfloat16.
+    fn from_bfloat16(stored: bf16) -> Self;
+    /// To the nearest of single precision.
+    fn into_single(self) -> f32;
+    /// To the nearest of double precision.
+    fn into_double(self) -> f64;
+    /// To the nearest of half precision.
+    fn into_half(self) -> f16;
+    /// To the nearest of bfloat16.
+    fn into_bfloat16(self) -> bf16;
+}
+
+macro_rules! fast_real {
+    ($real:ident, $portable:ty, $avx2:ty, $avx512:ty, $from_half:ident, $to_half:ident) => {
+        impl FastReal for $real {
+            type Portable = $portable;
+            #[cfg(target_arch = "x86_64")]
+            type Avx2 = $avx2;
+            #[cfg(target_arch = "x86_64")]
+            type Avx512 = $avx512;
+
+            #[inline(always)]
+            fn fused(self, factor: Self, summand: Self) -> Self {
+                if cfg!(target_arch = "aarch64") {
+                    self.mul_add(factor, summand)
+                } else {
+                    self * factor + summand
+                }
+            }
+            #[inline(always)]
+            fn from_single(stored: f32) -> Self {
+                stored as $real
+            }
+            #[inline(always)]
+            fn from_double(stored: f64) -> Self {
+                stored as $real
+            }
+            #[inline(always)]
+            fn from_half(stored: f16) -> Self {
+                stored.$from_half()
+            }
+            #[inline(always)]
+            fn from_bfloat16(stored: bf16) -> Self {
+                stored.$from_half()
+            }
+            #[inline(always)]
+            fn into_single(self) -> f32 {
+                self as f32
+            }
+            #[inline(always)]
+            fn into_double(self) -> f64 {
+                f64::from(self)
+            }
+            #[inline(always)]
+            fn into_half(self) -> f16 {
+                f16::$to_half(self)
+            }
+            #[inline(always)]
+            fn into_bfloat16(self) -> bf16 {
+                bf16::$to_half(self)
+            }
+        }
+    };
+}
+
+fast_real!(f32, Plain<f32, 4>, F32x8, F32x16, to_f32, from_f32);
+fast_real!(f64, Plain<f64, 2>, F64x4, F64x8, to_f64, from_f64);
+
+/// An element as a tensor stores it.
+pub(crate) trait Stored: Copy + Send + Sync + 'static {
+    /// The number.
+    fn number<T: FastReal>(self) -> T;
+    /// The element nearest to a number.
+    fn nearest<T: FastReal>(number: T) -> Self;
+}
+
+macro_rules! stored {
+    ($stored:ident, $from:ident, $into:ident) => {
+        impl Stored for $stored {
+            #[inline(always)]
+            fn number<T: FastReal>(self) -> T {
+                T::$from(self)
+            }
+            #[inline(always)]
+            fn nearest<T: FastReal>(number: T) -> Self {
+                number.$into()
+            }
+        }
+    };
+}
+
+stored!(f32, from_single, into_single);
+stored!(f64, from_double, into_double);
+stored!(f16, from_half, into_half);
+stored!(bf16, from_bfloat16, into_bfloat16);
+
+/// Calls a generic function with the element of a data type as its type argument `$s`; `$other` gets the data type where
+/// it is no float that the fast kernels read.
+macro_rules! with_stored {
+    ($data_type:expr, $s:ident => $call:expr, $other:ident => $refuse:expr) => {
+        match $data_type {
+            ::hipdnn_plugin_sdk::graph::DataType::Float => {
+                type $s = f32;
+                $call
+            }
+            ::hipdnn_plugin_sdk::graph::DataType::Double => {
+                type $s = f64;
+                $call
+            }
+            ::hipdnn_plugin_sdk::graph::DataType::Half => {
+                type $s = ::half::f16;
+                $call
+            }
+            ::hipdnn_plugin_sdk::graph::DataType::Bfloat16 => {
+                type $s = ::half::bf16;
+                $call
+            }
+            $other => $refuse,
+        }
+    };
+}
+pub(crate) use with_stored;
+
+/// The refusal of a data type.
+pub(crate) fn not_a_float(data_type: DataType) -> Refusal {
+    format!("data type is {}, expected float, double, half or bfloat16", data_type.name())
+}
+
+/// Reads `len` elements that are `stride` elements apart.
+///
+/// # Safety
+/// The elements are readable and `to` is writable for `len` numbers.
+#[inline(always)]
+pub(crate) unsafe fn load_run<S: Stored, T: FastReal>(
+    from: *const u8,
+    stride: usize,
+    to: *mut T,
+    len: usize,
+) {
+    let from = from.cast::<S>();
+    if stride == 1 {
+        for i in 0..len {
+            // SAFETY: the caller promises both runs.
+            unsafe { to.add(i).write(from.add(i).read_unaligned().number()) };
+        }
+    } else {
+        for i in 0..len {
+            // SAFETY: the caller promises both runs.
+            unsafe { to.add(i).write(from.add(i * stride).read_unaligned().number()) };
+        }
+    }
+}
+
+/// Writes `len` elements that are `stride` elements apart.
+///
+/// # Safety
+/// The elements are writable and `from` is readable for `len` numbers.
+#[inline(always)]
+pub(crate) unsafe fn store_run<S: Stored, T: FastReal>(
+    from: *const T,
+    to: *mut u8,
+    stride: usize,
+    len: usize,
+) {
+    let to = to.cast::<S>();
+    if stride == 1 {
+        for i in 0..len {
+            // SAFETY: the caller promises both runs.
+            unsafe { to.add(i).write_unaligned(S::nearest(from.add(i).read())) };
+        }
+    } else {
+        for i in 0..len {
+            // SAFETY: the caller promises both runs.
+            unsafe { to.add(i * stride).write_unaligned(S::nearest(from.add(i).read())) };
+        }
+    }
+}
+
+/// Whether `len` numbers are finite, all of them.
+///
+/// # Safety
+/// The numbers are readable.
+pub(crate) unsafe fn all_finite<T: FastReal>(numbers: *const T, len: usize) -> bool {
+    // A finite number times zero is zero, everything else is NaN. Several sums, so that they can be vectors.
+    let mut sums = [T::ZERO; 32];
+    let mut at = 0;
+    while at + sums.len() <= len {
+        for (i, sum) in sums.iter_mut().enumerate() {
+            // SAFETY: the caller promises `len` numbers.
+            *sum = *sum + unsafe { numbers.add(at + i).read() } * T::ZERO;
+        }
+        at += sums.len();
+    }
+    let mut sum = sums.into_iter().fold(T::ZERO, |sum, number| sum + number);
+    for i in at..len {
+        // SAFETY: the caller promises `len` numbers.
+        sum = sum + unsafe { numbers.add(i).read() } * T::ZERO;
+    }
+    sum == T::ZERO
+}

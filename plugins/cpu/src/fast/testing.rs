@@ -1,0 +1,183 @@
+//! What the kernels' tests have in common.
+
+use half::{bf16, f16};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor};
+
+use super::level::Level;
+use super::plan_node_at;
+use crate::kernel::Refusal;
+
+/// Numbers that look random and are the same in every run.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
+    }
+
+    /// A number from `low` to `high`, both included.
+    pub(crate) fn within(&mut self, low: usize, high: usize) -> usize {
+        low + (self.next() as usize) % (high - low + 1)
+    }
+
+    /// One of several.
+    pub(crate) fn of<T: Copy>(&mut self, items: &[T]) -> T {
+        items[self.within(0, items.len() - 1)]
+    }
+
+    /// A small whole number, so that sums of products are exact.
+    pub(crate) fn whole(&mut self) -> f64 {
+        self.within(0, 6) as f64 - 3.0
+    }
+}
+
+/// Strides for an order of the dimensions, the first of `order` being the farthest apart, with `gap` elements between rows.
+pub(crate) fn strides(dims: &[i64], order: &[usize], gap: i64) -> Vec<i64> {
+    let mut strides = vec![0; dims.len()];
+    let mut next = 1;
+    for (i, axis) in order.iter().rev().enumerate() {
+        strides[*axis] = next;
+        next *= dims[*axis];
+        if i == 0 {
+            next += gap;
+        }
+    }
+    strides
+}
+
+/// Dimension orders of [N, C, ...]: channels first, channels last, and one that nobody uses.
+pub(crate) fn order(rank: usize, which: usize) -> Vec<usize> {
+    match which {
+        0 => (0..rank).collect(),
+        1 => std::iter::once(0).chain(2..rank).chain(std::iter::once(1)).collect(),
+        _ => (0..rank).rev().collect(),
+    }
+}
+
+/// A tensor with memory.
+#[derive(Clone)]
+pub(crate) struct Array {
+    pub(crate) tensor: Tensor,
+    bytes: Vec<u8>,
+}
+
+impl Array {
+    pub(crate) fn new(uid: i64, data_type: DataType, dims: &[i64], strides: &[i64]) -> Self {
+        let last: i64 = dims.iter().zip(strides).map(|(d, s)| (d - 1) * s).sum();
+        let size = (last as usize + 1) * data_type.size().unwrap();
+        // An odd first byte, so that no kernel relies on alignment.
+        Self { tensor: Tensor::new(uid, data_type, dims, strides), bytes: vec![0xAB; size + 1] }
+    }
+
+    pub(crate) fn filled(mut self, mut number: impl FnMut() -> f64) -> Self {
+        let mut index = vec![0; self.tensor.dims.len()];
+        loop {
+            self.set(&index, number());
+            if !self.advance(&mut index) {
+                return self;
+            }
+        }
+    }
+
+    /// All numbers, the last dimension fastest.
+    pub(crate) fn numbers(&self) -> Vec<f64> {
+        let mut index = vec![0; self.tensor.dims.len()];
+        let mut numbers = Vec::new();
+        loop {
+            numbers.push(self.get(&index));
+            if !self.advance(&mut index) {
+                return numbers;
+            }
+        }
+    }
+
+    fn advance(&self, index: &mut [usize]) -> bool {
+        for (i, dim) in index.iter_mut().zip(&self.tensor.dims).rev() {
+            *i += 1;
+            if *i < *dim as usize {
+                return true;
+            }
+            *i = 0;
+        }
+        false
+    }
+
+    fn place(&self, index: &[usize]) -> usize {
+        let offset: usize = index.iter().zip(&self.tensor.strides).map(|(i, s)| i * *s as usize).sum();
+        1 + offset * self.tensor.data_type.size().unwrap()
+    }
+
+    pub(crate) fn get(&self, index: &[usize]) -> f64 {
+        let at = &self.bytes[self.place(index)..];
+        match self.tensor.data_type {
+            DataType::Float => f64::from(f32::from_ne_bytes(at[..4].try_into().unwrap())),
+            DataType::Double => f64::from_ne_bytes(at[..8].try_into().unwrap()),
+            DataType::Half => f16::from_ne_bytes(at[..2].try_into().unwrap()).to_f64(),
+            DataType::Bfloat16 => bf16::from_ne_bytes(at[..2].try_into().unwrap()).to_f64(),
+            DataType::Boolean => f64::from(at[0]),
+            other => panic!("no test needs {other:?}"),
+        }
+    }
+
+    pub(crate) fn set(&mut self, index: &[usize], number: f64) {
+        let place = self.place(index);
+        let at = &mut self.bytes[place..];
+        match self.tensor.data_type {
+            DataType::Float => at[..4].copy_from_slice(&(number as f32).to_ne_bytes()),
+            DataType::Double => at[..8].copy_from_slice(&number.to_ne_bytes()),
+            DataType::Half => at[..2].copy_from_slice(&f16::from_f64(number).to_ne_bytes()),
+            DataType::Bfloat16 => at[..2].copy_from_slice(&bf16::from_f64(number).to_ne_bytes()),
+            DataType::Boolean => at[0] = u8::from(number != 0.0),
+            other => panic!("no test needs {other:?}"),
+        }
+    }
+
+    /// What a number becomes when it is stored.
+    pub(crate) fn rounded(&self, number: f64) -> f64 {
+        match self.tensor.data_type {
+            DataType::Float => f64::from(number as f32),
+            DataType::Half => f16::from_f64(number).to_f64(),
+            DataType::Bfloat16 => bf16::from_f64(number).to_f64(),
+            _ => number,
+        }
+    }
+}
+
+/// Plans the operation and runs it on the arrays. The scratch memory is full of NaN before.
+pub(crate) fn run(
+    operation: Operation,
+    compute_type: DataType,
+    level: Level,
+    arrays: &mut [Array],
+) -> Result<(), Refusal> {
+    let order = operation.tensors();
+    let graph = Graph { tensors: arrays.iter().map(|a| a.tensor.clone()).collect(), ..Graph::default() };
+    let node = Node { name: String::new(), compute_type, operation };
+    let kernel = plan_node_at(&graph, &node, level)?;
+    let mut scratch = vec![0xFF_u8; kernel.scratch_size() + 128];
+    let aligned = scratch.as_ptr().align_offset(64);
+    let tensors: Vec<*mut u8> = order
+        .iter()
+        .map(|uid| {
+            let array = arrays.iter_mut().find(|array| array.tensor.uid == *uid).unwrap();
+            array.bytes[1..].as_mut_ptr()
+        })
+        .collect();
+    // SAFETY: the arrays cover their tensors, and the scratch memory what the kernel asked for.
+    unsafe { kernel.run(&tensors, scratch.as_mut_ptr().add(aligned)) };
+    let used = aligned + kernel.scratch_size();
+    assert!(scratch[used..].iter().all(|byte| *byte == 0xFF), "wrote beyond the scratch memory");
+    Ok(())
+}
+
+/// Numbers are equal, or both are NaN.
+pub(crate) fn same(a: f64, b: f64) -> bool {
+    a == b || (a.is_nan() && b.is_nan())
+}
