@@ -128,6 +128,17 @@ impl<T: Send + Sync> Table<T> {
         Ok(Pin { object, _using: using })
     }
 
+    /// Looks a handle up and shares its object, for as long as that is needed.
+    pub fn share(&self, handle: usize) -> Result<Arc<T>> {
+        let using = Using::announce([handle])?;
+        let object = ptr::from_ref(using.find::<0, T>(self)?);
+        // SAFETY: the pointer came from `Arc::into_raw`, and the table's own share is alive while the handle is announced.
+        unsafe {
+            Arc::increment_strong_count(object);
+            Ok(Arc::from_raw(object))
+        }
+    }
+
     /// Says what is wrong with a handle that names no live object.
     #[cold]
     fn dead(&self, handle: usize) -> Error {

@@ -28,7 +28,7 @@ pub unsafe extern "C" fn hipdnnBackendCreateDescriptor(
     let describe = || format!("descriptorType={descriptorType}, descriptor={descriptor:p}");
     guard("hipdnnBackendCreateDescriptor", describe, || {
         require!(descriptor);
-        let created = Descriptor::create(descriptorType)?.enter()?;
+        let created = DESCRIPTORS.insert(Descriptor::create(descriptorType)?)?;
         // SAFETY: the pointer is writable.
         unsafe { descriptor.write_unaligned(std::ptr::with_exposed_provenance_mut(created)) };
         Ok(())
@@ -87,12 +87,12 @@ pub unsafe extern "C" fn hipdnnBackendExecute(
         require!(executionPlan);
         require!(variantPack);
         let using = Using::announce([handle.addr(), executionPlan.addr(), variantPack.addr()])?;
-        let handle = using.find::<0, _>(&HANDLES)?;
+        let session = using.find::<0, _>(&HANDLES)?;
         let plan = using.find::<1, _>(&DESCRIPTORS)?;
         let pack = using.find::<2, _>(&DESCRIPTORS)?;
         plan.check_plan()?;
         pack.check_variant_pack()?;
-        plan.plan()?.execute(handle.session(), pack.variant_pack()?)
+        plan.plan()?.execute(session, pack.variant_pack()?)
     })
 }
 

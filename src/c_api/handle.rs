@@ -2,7 +2,7 @@
 
 use super::guard::{guard, require};
 use crate::ffi::{hipStream_t, hipdnnHandle_t, raw};
-use crate::handle::Handle;
+use crate::handle as handles;
 
 /// Makes a handle. The first one loads the engine plugins; one that cannot be loaded is skipped, and the last error
 /// string names it although the call succeeds. No device is needed.
@@ -25,7 +25,7 @@ pub unsafe extern "C" fn hipdnnCreate(handle: *mut hipdnnHandle_t) -> raw::hipdn
         || format!("handle={handle:p}"),
         || {
             require!(handle);
-            let created = Handle::create()?;
+            let created = handles::create()?;
             // SAFETY: the pointer is writable.
             unsafe { handle.write_unaligned(std::ptr::with_exposed_provenance_mut(created)) };
             Ok(())
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn hipdnnDestroy(handle: hipdnnHandle_t) -> raw::hipdnnSta
         || format!("handle={handle:p}"),
         || {
             require!(handle);
-            Handle::destroy(handle.addr())
+            handles::destroy(handle.addr())
         },
     )
 }
@@ -78,9 +78,9 @@ pub unsafe extern "C" fn hipdnnSetStream(
         || format!("handle={handle:p}, streamId={streamId:p}"),
         || {
             require!(handle);
-            let handle = Handle::pin(handle.addr())?;
+            let session = handles::pin(handle.addr())?;
             // SAFETY: the caller vouches for the stream.
-            unsafe { handle.session().set_stream(streamId.cast()) }
+            unsafe { session.set_stream(streamId.cast()) }
         },
     )
 }
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn hipdnnGetStream(
         || {
             require!(handle);
             require!(streamId);
-            let stream = Handle::pin(handle.addr())?.session().stream();
+            let stream = handles::pin(handle.addr())?.stream();
             // SAFETY: the pointer is writable.
             unsafe { streamId.write_unaligned(stream.cast()) };
             Ok(())

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::guard::{guard, require};
 use crate::ffi::{CEnum, hipdnnHandle_t, hipdnnPluginLoadingMode_ext_t as LoadingMode, raw};
-use crate::handle::Handle;
+use crate::handle as handles;
 use crate::plugin::paths::Mode;
 use crate::plugin::registry;
 use crate::status::{Error, Result};
@@ -115,9 +115,9 @@ pub unsafe extern "C" fn hipdnnGetLoadedEnginePluginPaths_ext(
         require!(handle);
         require!(numPluginPaths);
         require!(maxStringLen);
-        let handle = Handle::pin(handle.addr())?;
+        let session = handles::pin(handle.addr())?;
         let paths: Vec<&[u8]> =
-            handle.session().set().plugins.iter().map(|plugin| plugin.path.as_os_str().as_bytes()).collect();
+            session.set().plugins.iter().map(|plugin| plugin.path.as_os_str().as_bytes()).collect();
         let room = paths.iter().map(|path| path.len() + 1).max().unwrap_or(0);
         if pluginPaths.is_null() {
             // SAFETY: both pointers are writable.

@@ -110,7 +110,7 @@ impl Descriptor {
 fn find(session: &Session, id: i64) -> Option<EngineRef> {
     session.opened().find_map(|(plugin, loaded, _)| {
         let engine = loaded.engines.iter().position(|engine| engine.id == id)?;
-        Some(EngineRef { plugin, engine })
+        Some(EngineRef { plugin, engine: engine as u32 })
     })
 }
 

@@ -13,7 +13,7 @@ use super::tensor::FrozenTensor;
 use super::{Descriptor, Draft, Lifecycle};
 use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
 use crate::graph::FrozenGraph;
-use crate::handle::Handle;
+use crate::handle as handles;
 use crate::status::{Error, Result};
 
 const KIND: &str = "operation graph";
@@ -91,7 +91,7 @@ impl Draft for GraphDraft {
         match incoming.name() {
             HANDLE => {
                 let handle = incoming.one::<usize>(Type::HIPDNN_TYPE_HANDLE)?;
-                Handle::pin(handle).map_err(|error| incoming.about(error))?;
+                handles::pin(handle).map_err(|error| incoming.about(error))?;
                 self.handle = handle;
                 return Ok(());
             }

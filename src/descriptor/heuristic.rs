@@ -10,7 +10,7 @@ use crate::ffi::{
     hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type, hipdnnBackendHeurMode_t,
 };
 use crate::graph::FrozenGraph;
-use crate::handle::Handle;
+use crate::handle;
 use crate::last_error;
 use crate::plugin::{Session, ask};
 use crate::selection;
@@ -104,10 +104,9 @@ impl Draft for HeuristicDraft {
 
 /// The plugins as the handle of a graph has them.
 pub(super) fn session_of(graph: &FrozenGraph) -> Result<Arc<Session>> {
-    let handle = Handle::pin(graph.handle()).map_err(|error| {
+    handle::session(graph.handle()).map_err(|error| {
         Error::bad_param(format!("the handle that the operation graph was finalized with: {}", error.message))
-    })?;
-    Ok(Arc::clone(handle.session()))
+    })
 }
 
 /// Fills the caller's engine configurations, all of them or none.

@@ -13,12 +13,14 @@ mod plan;
 mod tensor;
 mod variant_pack;
 
+use std::cell::UnsafeCell;
 use std::ffi::c_int;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hipdnn_plugin_sdk::graph::Operation;
 use hipdnn_plugin_sdk::graph::operation::OperationSpec;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::ffi::{CEnum, hipdnnBackendDescriptorType_t as Kind};
 use crate::object::{Pin, Table};
@@ -79,27 +81,54 @@ pub struct Lifecycle<D: Draft> {
     /// descriptor as a child of itself.
     name: &'static str,
     draft: Mutex<D>,
-    frozen: OnceLock<D::Frozen>,
+    is_frozen: AtomicBool,
+    frozen: UnsafeCell<Option<D::Frozen>>,
 }
+
+// SAFETY: the frozen form is written once, by `freeze` under the draft's lock, and read only after `is_frozen` says that it
+// is there; from then on it is only shared.
+unsafe impl<D: Draft> Sync for Lifecycle<D> {}
 
 impl<D: Draft> Lifecycle<D> {
     fn open(draft: D) -> Self {
-        Self { name: draft.name(), draft: Mutex::new(draft), frozen: OnceLock::new() }
+        Self::with(draft, None)
     }
 
     fn finalized(draft: D, frozen: D::Frozen) -> Self {
-        Self { name: draft.name(), draft: Mutex::new(draft), frozen: OnceLock::from(frozen) }
+        Self::with(draft, Some(frozen))
+    }
+
+    fn with(draft: D, frozen: Option<D::Frozen>) -> Self {
+        Self {
+            name: draft.name(),
+            draft: Mutex::new(draft),
+            is_frozen: AtomicBool::new(frozen.is_some()),
+            frozen: UnsafeCell::new(frozen),
+        }
     }
 
     /// The frozen form, if there is one.
     #[inline]
     pub fn frozen(&self) -> Option<&D::Frozen> {
-        self.frozen.get()
+        if !self.is_frozen.load(Ordering::Acquire) {
+            return None;
+        }
+        // SAFETY: nobody writes any more.
+        unsafe { &*self.frozen.get() }.as_ref()
+    }
+
+    /// Keeps the frozen form. The guard is the draft's.
+    fn freeze(&self, _guard: &mut MutexGuard<'_, D>, frozen: D::Frozen) {
+        if !self.is_frozen.load(Ordering::Relaxed) {
+            // SAFETY: nobody reads before `is_frozen` is set, and whoever might write waits for the lock.
+            unsafe { *self.frozen.get() = Some(frozen) };
+            self.is_frozen.store(true, Ordering::Release);
+        }
     }
 
     fn set(&self, incoming: &Incoming) -> Result<()> {
         let mut draft = self.draft.lock();
-        if self.frozen.get().is_some() {
+        if self.frozen().is_some() {
             return Err(Error::not_initialized(format!(
                 "the {} is finalized and cannot be changed",
                 self.name
@@ -110,20 +139,19 @@ impl<D: Draft> Lifecycle<D> {
 
     fn finalize(&self) -> Result<()> {
         let mut draft = self.draft.lock();
-        if self.frozen.get().is_some() {
+        if self.frozen().is_some() {
             if D::FINALIZE_ONCE {
                 return Err(Error::bad_param(format!("the {} is finalized already", self.name)));
             }
             return Ok(());
         }
         let frozen = draft.finalize()?;
-        // Nobody else sets it: that takes the lock.
-        let _ = self.frozen.set(frozen);
+        self.freeze(&mut draft, frozen);
         Ok(())
     }
 
     fn get(&self, outgoing: &Outgoing) -> Result<()> {
-        match self.frozen.get() {
+        match self.frozen() {
             Some(frozen) => D::get(frozen, outgoing),
             None => self.draft.lock().get_open(outgoing),
         }
@@ -144,12 +172,12 @@ macro_rules! kinds {
             ///
             /// # Errors
             /// NOT_SUPPORTED for types that are not known or cannot be made.
-            pub fn create(kind: c_int) -> Result<Self> {
+            pub fn create(kind: c_int) -> Result<Arc<Self>> {
                 $(if kind == Kind::$kind as c_int {
-                    return Ok(Self::$variant(Lifecycle::open(<$draft>::default())));
+                    return Ok(Arc::new(Self::$variant(Lifecycle::open(<$draft>::default()))));
                 })+
                 match operation_spec(kind) {
-                    Some(spec) => Ok(Self::Operation(Lifecycle::open(operation::OperationDraft::new(spec)))),
+                    Some(spec) => Ok(Arc::new(Self::Operation(Lifecycle::open(operation::OperationDraft::new(spec))))),
                     None => Err(not_creatable(kind)),
                 }
             }

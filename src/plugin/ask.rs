@@ -57,7 +57,7 @@ pub fn is_applicable(session: &Session, engine: EngineRef, graph: &FrozenGraph) 
 }
 
 fn ask(
-    place: usize,
+    place: u32,
     plugin: &Plugin,
     handle: hipdnnEnginePluginHandle_t,
     graph: &FrozenGraph,
@@ -99,7 +99,7 @@ fn ask(
     }
     // An engine that was dropped at admission is answered too, and passed over.
     let known = |id: &i64| plugin.engines.iter().position(|engine| engine.id == *id);
-    to.extend(ids.iter().filter_map(known).map(|engine| EngineRef { plugin: place, engine }));
+    to.extend(ids.iter().filter_map(known).map(|engine| EngineRef { plugin: place, engine: engine as u32 }));
     Ok(())
 }
 

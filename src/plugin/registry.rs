@@ -6,6 +6,7 @@ use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
@@ -19,11 +20,13 @@ struct Registry {
     mode: Mode,
     /// Kept after the last handle is gone, so that the next one finds the plugins loaded.
     loaded: Option<Arc<PluginSet>>,
-    handles: usize,
 }
 
 static REGISTRY: Mutex<Registry> =
-    Mutex::new(Registry { added: BTreeSet::new(), mode: Mode::Additive, loaded: None, handles: 0 });
+    Mutex::new(Registry { added: BTreeSet::new(), mode: Mode::Additive, loaded: None });
+
+/// Handles that are alive. Grows only under the registry's lock.
+static HANDLES_ALIVE: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     /// Whether this thread is loading plugins: their initializers may call anything, also this library.
@@ -50,7 +53,7 @@ pub fn open_session() -> Result<Arc<Session>> {
                 set
             }
         };
-        registry.handles += 1;
+        HANDLES_ALIVE.fetch_add(1, Ordering::Relaxed);
         set
     };
     Ok(Session::open(set))
@@ -58,8 +61,7 @@ pub fn open_session() -> Result<Arc<Session>> {
 
 /// Tells that a handle is gone.
 pub fn session_closed() {
-    let mut registry = REGISTRY.lock();
-    registry.handles = registry.handles.saturating_sub(1);
+    HANDLES_ALIVE.fetch_sub(1, Ordering::Relaxed);
 }
 
 /// Sets where plugins are looked for; takes effect with the next handle.
@@ -70,10 +72,10 @@ pub fn set_paths(paths: Vec<PathBuf>, mode: Mode) -> Result<()> {
     refuse_while_loading("hipdnnSetEnginePluginPaths_ext")?;
     let unloaded = {
         let mut registry = REGISTRY.lock();
-        if registry.handles > 0 {
+        let handles = HANDLES_ALIVE.load(Ordering::Relaxed);
+        if handles > 0 {
             return Err(Error::not_supported(format!(
-                "hipdnnSetEnginePluginPaths_ext cannot be called with an active handle, {} are alive",
-                registry.handles
+                "hipdnnSetEnginePluginPaths_ext cannot be called with an active handle, {handles} are alive"
             )));
         }
         if mode == Mode::Absolute {

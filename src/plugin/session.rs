@@ -22,9 +22,9 @@ pub struct PluginSet {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineRef {
     /// The plugin's place in its set.
-    pub plugin: usize,
+    pub plugin: u32,
     /// The engine's place in its plugin.
-    pub engine: usize,
+    pub engine: u32,
 }
 
 /// A plugin's handle; only its plugin knows what it points to.
@@ -56,31 +56,31 @@ impl Session {
     }
 
     /// Each plugin that gave a handle, with its place and the handle.
-    pub fn opened(&self) -> impl Iterator<Item = (usize, &Plugin, hipdnnEnginePluginHandle_t)> {
+    pub fn opened(&self) -> impl Iterator<Item = (u32, &Plugin, hipdnnEnginePluginHandle_t)> {
         let pairs = self.set.plugins.iter().zip(&self.handles).enumerate();
-        pairs.filter_map(|(place, (plugin, handle))| Some((place, plugin, handle.0?.as_ptr())))
+        pairs.filter_map(|(place, (plugin, handle))| Some((place as u32, plugin, handle.0?.as_ptr())))
     }
 
     /// The handle of the plugin at this place.
     #[inline]
-    pub fn plugin_handle(&self, place: usize) -> Result<hipdnnEnginePluginHandle_t> {
-        match self.handles.get(place) {
+    pub fn plugin_handle(&self, place: u32) -> Result<hipdnnEnginePluginHandle_t> {
+        match self.handles.get(place as usize) {
             Some(Opened(Some(handle))) => Ok(handle.as_ptr()),
             _ => Err(Error::not_supported("the plugin gave no handle when the hipDNN handle was created")),
         }
     }
 
     /// The plugin at this place.
-    pub fn plugin(&self, place: usize) -> Result<&Plugin> {
+    pub fn plugin(&self, place: u32) -> Result<&Plugin> {
         self.set
             .plugins
-            .get(place)
+            .get(place as usize)
             .ok_or_else(|| Error::internal(format!("there is no plugin at place {place}")))
     }
 
     /// An engine of the session.
     pub fn engine(&self, engine: EngineRef) -> Result<&Engine> {
-        let found = self.plugin(engine.plugin)?.engines.get(engine.engine);
+        let found = self.plugin(engine.plugin)?.engines.get(engine.engine as usize);
         found.ok_or_else(|| Error::internal(format!("there is no engine at place {}", engine.engine)))
     }
 

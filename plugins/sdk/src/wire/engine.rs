@@ -170,7 +170,7 @@ pub fn write_engine_details(details: &EngineDetails) -> Vec<u8> {
 /// When the bytes are not well formed.
 pub fn read_engine_details(bytes: &[u8]) -> Result<EngineDetails> {
     let root = Table::root(bytes)?;
-    let knobs = root.tables(1)?.filter_map(|table| table.and_then(|table| read_knob(&table)).transpose());
+    let knobs = root.tables(1)?.map(|table| read_knob(&table?)).filter_map(Result::transpose);
     Ok(EngineDetails {
         engine_id: root.scalar(0)?.unwrap_or(0),
         knobs: knobs.collect::<Result<_>>()?,

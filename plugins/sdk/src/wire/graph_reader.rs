@@ -28,14 +28,14 @@ pub fn read(bytes: &[u8]) -> Result<Graph> {
         preferred_engine_id: graph.scalar(graph_field::PREFERRED_ENGINE_ID)?,
         is_override_shape_enabled: flag(&graph, graph_field::IS_OVERRIDE_SHAPE_ENABLED)?,
         min_required_engine_api_version: graph
-            .inline::<12>(graph_field::MIN_API_VERSION, 4)?
+            .inline::<12, 4>(graph_field::MIN_API_VERSION)?
             .map(api_version),
-        id: graph.inline::<16>(graph_field::ID, 1)?,
+        id: graph.inline::<16, 1>(graph_field::ID)?,
     })
 }
 
-pub(super) fn text(bytes: Option<&[u8]>) -> String {
-    String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned()
+pub(super) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn data_type(table: &Table<'_>, index: u16) -> Result<DataType> {
@@ -126,6 +126,6 @@ fn value(table: &Table<'_>, field: &Field) -> Result<Value> {
         FieldKind::Ints => Value::Ints(table.scalars(index)?.collect()),
         FieldKind::Int32s => Value::Int32s(table.scalars(index)?.collect()),
         FieldKind::Text => Value::Text(text(table.text(index)?)),
-        FieldKind::Bytes => Value::Bytes(table.raw(index)?.unwrap_or_default().to_vec()),
+        FieldKind::Bytes => Value::Bytes(table.raw(index)?.to_vec()),
     })
 }

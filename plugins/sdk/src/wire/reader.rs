@@ -5,40 +5,78 @@
 
 use crate::graph::GraphError;
 
-type Result<T> = std::result::Result<T, GraphError>;
-
-fn broken(what: &str, at: usize) -> GraphError {
-    GraphError(format!("the bytes are not a well-formed FlatBuffer: {what} at byte {at}"))
+/// What is wrong with the bytes, and where. Small, because every read may end in it; the words come later.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Broken {
+    what: What,
+    at: u32,
 }
 
-fn array<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N]> {
-    at.checked_add(N)
-        .and_then(|end| bytes.get(at..end))
-        .and_then(|slice| slice.try_into().ok())
-        .ok_or_else(|| broken("a value outside the buffer", at))
+#[derive(Clone, Copy, Debug)]
+enum What {
+    ValueOutside,
+    Misaligned,
+    OffsetToItself,
+    OffsetOutside,
+    NoSlots,
+    SlotsSize,
+    TableOutside,
+    FieldOutside,
+    VectorOutside,
+    NoTerminator,
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> Result<u16> {
-    Ok(u16::from_le_bytes(array(bytes, at)?))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Result<u32> {
-    if !at.is_multiple_of(4) {
-        return Err(broken("a misaligned offset or length", at));
+impl From<Broken> for GraphError {
+    #[cold]
+    fn from(broken: Broken) -> Self {
+        let what = match broken.what {
+            What::ValueOutside => "a value outside the buffer",
+            What::Misaligned => "a misaligned offset or value",
+            What::OffsetToItself => "an offset that points to itself",
+            What::OffsetOutside => "an offset that leaves the buffer",
+            What::NoSlots => "a table without slots",
+            What::SlotsSize => "a list of slots of impossible size",
+            What::TableOutside => "a table that leaves the buffer",
+            What::FieldOutside => "a field outside its table or misaligned",
+            What::VectorOutside => "a vector or text that leaves the buffer",
+            What::NoTerminator => "a text without a terminator",
+        };
+        Self(format!("the bytes are not a well-formed FlatBuffer: {what} at byte {}", broken.at))
     }
-    Ok(u32::from_le_bytes(array(bytes, at)?))
+}
+
+type Result<T> = std::result::Result<T, Broken>;
+
+#[cold]
+fn broken(what: What, at: usize) -> Broken {
+    Broken { what, at: at as u32 }
+}
+
+#[inline(always)]
+fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..)?.first_chunk().copied()
+}
+
+#[inline(always)]
+fn u32_at(bytes: &[u8], at: usize) -> Result<u32> {
+    if at & 3 != 0 {
+        return Err(broken(What::Misaligned, at));
+    }
+    array(bytes, at).map(u32::from_le_bytes).ok_or_else(|| broken(What::ValueOutside, at))
 }
 
 /// Where the offset at `at` points.
+#[inline(always)]
 fn follow(bytes: &[u8], at: usize) -> Result<usize> {
     let offset = u32_at(bytes, at)? as usize;
+    let target = at + offset;
     if offset == 0 {
-        return Err(broken("an offset that points to itself", at));
+        return Err(broken(What::OffsetToItself, at));
     }
-    match at.checked_add(offset) {
-        Some(target) if target < bytes.len() => Ok(target),
-        _ => Err(broken("an offset that leaves the buffer", at)),
+    if target >= bytes.len() {
+        return Err(broken(What::OffsetOutside, at));
     }
+    Ok(target)
 }
 
 /// A table: its fields are found through the list of slots that precedes or follows it.
@@ -46,9 +84,10 @@ fn follow(bytes: &[u8], at: usize) -> Result<usize> {
 pub(super) struct Table<'a> {
     bytes: &'a [u8],
     at: usize,
-    size: usize,
-    slots: usize,
-    slots_size: usize,
+    /// The table's own bytes, where `at` is the first.
+    body: &'a [u8],
+    /// Where each field begins in the body, two bytes each; 0 where it is absent.
+    slots: &'a [u8],
 }
 
 impl<'a> Table<'a> {
@@ -58,65 +97,66 @@ impl<'a> Table<'a> {
     }
 
     fn open(bytes: &'a [u8], at: usize) -> Result<Self> {
-        let back = u32_at(bytes, at)?.cast_signed();
-        let slots = i64::try_from(at).ok().and_then(|at| usize::try_from(at - i64::from(back)).ok());
-        let slots = slots
-            .filter(|slots| slots.is_multiple_of(2))
-            .ok_or_else(|| broken("a table without slots", at))?;
-        let slots_size = usize::from(u16_at(bytes, slots)?);
-        let size = usize::from(u16_at(bytes, slots + 2)?);
-        if slots_size < 4 || !slots_size.is_multiple_of(2) || slots + slots_size > bytes.len() {
-            return Err(broken("a list of slots of impossible size", slots));
-        }
-        if size < 4 || at + size > bytes.len() {
-            return Err(broken("a table that leaves the buffer", at));
-        }
-        Ok(Self { bytes, at, size, slots, slots_size })
+        let back = u32_at(bytes, at)?.cast_signed() as isize;
+        let slots = at.checked_add_signed(-back).filter(|slots| slots & 1 == 0);
+        let slots = slots.ok_or_else(|| broken(What::NoSlots, at))?;
+        let header = array::<4>(bytes, slots).ok_or_else(|| broken(What::NoSlots, at))?;
+        let [a, b, c, d] = header;
+        let (slots_size, size) = (u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d]));
+        let list = bytes.get(slots + 4..slots + usize::from(slots_size)).filter(|_| slots_size & 1 == 0);
+        let list = list.ok_or_else(|| broken(What::SlotsSize, slots))?;
+        let body = bytes.get(at..at + usize::from(size)).filter(|_| size >= 4);
+        let body = body.ok_or_else(|| broken(What::TableOutside, at))?;
+        Ok(Self { bytes, at, body, slots: list })
     }
 
     /// The bytes that the table itself takes.
     pub fn size(&self) -> usize {
-        self.size
+        self.body.len()
     }
 
-    /// Where field `index` of `size` bytes lies, if it is there.
-    fn field(&self, index: u16, size: usize) -> Result<Option<usize>> {
-        let slot = 4 + 2 * usize::from(index);
-        if slot + 2 > self.slots_size {
-            return Ok(None);
-        }
-        let offset = usize::from(u16_at(self.bytes, self.slots + slot)?);
+    /// Where in the body field `index` begins, 0 where it is absent.
+    #[inline(always)]
+    fn slot(&self, index: u16) -> usize {
+        array(self.slots, 2 * usize::from(index)).map_or(0, |slot| usize::from(u16::from_le_bytes(slot)))
+    }
+
+    /// The bytes of field `index`, if it is there. `ALIGN` is a power of two.
+    #[inline(always)]
+    fn field<const N: usize, const ALIGN: usize>(&self, index: u16) -> Result<Option<[u8; N]>> {
+        let offset = self.slot(index);
         if offset == 0 {
             return Ok(None);
         }
-        let at = self.at + offset;
-        if offset + size > self.size || !at.is_multiple_of(size.min(8)) {
-            return Err(broken("a field outside its table or misaligned", at));
+        match array(self.body, offset) {
+            Some(field) if (self.at + offset) & (ALIGN - 1) == 0 => Ok(Some(field)),
+            _ => Err(broken(What::FieldOutside, self.at + offset)),
         }
-        Ok(Some(at))
     }
 
     /// Whether field `index` is there at all.
-    pub fn has(&self, index: u16) -> Result<bool> {
-        Ok(self.field(index, 1)?.is_some())
+    pub fn has(&self, index: u16) -> bool {
+        self.slot(index) != 0
     }
 
     /// The scalar of field `index`.
+    #[inline(always)]
     pub fn scalar<T: Scalar>(&self, index: u16) -> Result<Option<T>> {
-        self.field(index, T::SIZE)?.map(|at| T::read(self.bytes, at)).transpose()
+        T::of_field(self, index)
     }
 
-    /// A struct of `N` bytes in field `index`, aligned to `align`.
-    pub fn inline<const N: usize>(&self, index: u16, align: usize) -> Result<Option<[u8; N]>> {
-        let Some(at) = self.field(index, 1)? else { return Ok(None) };
-        if at + N > self.at + self.size || !at.is_multiple_of(align) {
-            return Err(broken("a struct outside its table or misaligned", at));
-        }
-        array(self.bytes, at).map(Some)
+    /// A struct of `N` bytes in field `index`.
+    pub fn inline<const N: usize, const ALIGN: usize>(&self, index: u16) -> Result<Option<[u8; N]>> {
+        self.field::<N, ALIGN>(index)
     }
 
+    /// What field `index` points to.
+    #[inline(always)]
     fn target(&self, index: u16) -> Result<Option<usize>> {
-        self.field(index, 4)?.map(|at| follow(self.bytes, at)).transpose()
+        match self.field::<4, 4>(index)? {
+            None => Ok(None),
+            Some(_) => follow(self.bytes, self.at + self.slot(index)).map(Some),
+        }
     }
 
     /// The table that field `index` points to.
@@ -124,64 +164,70 @@ impl<'a> Table<'a> {
         self.target(index)?.map(|at| Table::open(self.bytes, at)).transpose()
     }
 
-    /// The struct of `N` bytes that union field `index` points to, aligned to its size.
+    /// The struct of `N` bytes, a power of two and its alignment, that union field `index` points to.
     pub fn pointed<const N: usize>(&self, index: u16) -> Result<Option<[u8; N]>> {
         let Some(at) = self.target(index)? else { return Ok(None) };
-        if !at.is_multiple_of(N) {
-            return Err(broken("a misaligned value", at));
+        match array(self.bytes, at) {
+            Some(value) if at & (N - 1) == 0 => Ok(Some(value)),
+            Some(_) => Err(broken(What::Misaligned, at)),
+            None => Err(broken(What::ValueOutside, at)),
         }
-        array(self.bytes, at).map(Some)
     }
 
-    fn elements(&self, index: u16, size: usize) -> Result<Option<&'a [u8]>> {
-        let Some(at) = self.target(index)? else { return Ok(None) };
+    /// The bytes of a vector of elements of `N` bytes, and where they begin; empty where the vector is absent.
+    #[inline(always)]
+    fn elements<const N: usize>(&self, index: u16) -> Result<(usize, &'a [u8])> {
+        let Some(at) = self.target(index)? else { return Ok((0, &[])) };
         let count = u32_at(self.bytes, at)? as usize;
-        count
-            .checked_mul(size)
-            .and_then(|length| self.bytes.get(at + 4..(at + 4).checked_add(length)?))
-            .map(Some)
-            .ok_or_else(|| broken("a vector that leaves the buffer", at))
+        let elements = self.bytes.get(at + 4..at + 4 + count * N);
+        elements.map(|elements| (at + 4, elements)).ok_or_else(|| broken(What::VectorOutside, at))
     }
 
-    /// The bytes of a vector of bytes.
-    pub fn raw(&self, index: u16) -> Result<Option<&'a [u8]>> {
-        self.elements(index, 1)
+    /// The bytes of a vector of bytes; empty where it is absent.
+    pub fn raw(&self, index: u16) -> Result<&'a [u8]> {
+        Ok(self.elements::<1>(index)?.1)
     }
 
-    /// The bytes of a text, without its terminator.
-    pub fn text(&self, index: u16) -> Result<Option<&'a [u8]>> {
-        let Some(text) = self.elements(index, 1)? else { return Ok(None) };
-        let end = text.as_ptr().addr() - self.bytes.as_ptr().addr() + text.len();
-        match self.bytes.get(end) {
-            Some(0) => Ok(Some(text)),
-            _ => Err(broken("a text without a terminator", end)),
+    /// The bytes of a text, without its terminator; empty where it is absent.
+    #[inline]
+    pub fn text(&self, index: u16) -> Result<&'a [u8]> {
+        let (at, text) = self.elements::<1>(index)?;
+        if at != 0 && self.bytes.get(at + text.len()) != Some(&0) {
+            return Err(broken(What::NoTerminator, at + text.len()));
         }
+        Ok(text)
+    }
+
+    /// The bytes that the scalars of a vector take.
+    #[inline]
+    pub fn scalars_size<T: Scalar>(&self, index: u16) -> Result<usize> {
+        Ok(T::vector(self, index)?.len())
     }
 
     /// The scalars of a vector; empty where it is absent.
     pub fn scalars<T: Scalar>(&self, index: u16) -> Result<impl ExactSizeIterator<Item = T> + use<'a, T>> {
-        let bytes = self.elements(index, T::SIZE)?.unwrap_or_default();
-        Ok(bytes.chunks_exact(T::SIZE).map(T::from_chunk))
+        Ok(T::vector(self, index)?.chunks_exact(T::SIZE).map(T::from_chunk))
     }
 
     /// The tables of a vector; empty where it is absent.
-    pub fn tables(&self, index: u16) -> Result<impl ExactSizeIterator<Item = Result<Table<'a>>> + use<'a>> {
+    pub fn tables(
+        &self,
+        index: u16,
+    ) -> Result<impl ExactSizeIterator<Item = Result<Table<'a>>> + Clone + use<'a>> {
         let bytes = self.bytes;
-        let offsets = self.elements(index, 4)?.unwrap_or_default();
-        let first = offsets.as_ptr().addr().wrapping_sub(bytes.as_ptr().addr());
+        let (first, offsets) = self.elements::<4>(index)?;
         Ok((0..offsets.len() / 4).map(move |i| Table::open(bytes, follow(bytes, first + 4 * i)?)))
     }
 
     /// The texts of a vector; empty where it is absent.
     pub fn texts(&self, index: u16) -> Result<Vec<String>> {
-        let offsets = self.elements(index, 4)?.unwrap_or_default();
-        let first = offsets.as_ptr().addr().wrapping_sub(self.bytes.as_ptr().addr());
+        let (first, offsets) = self.elements::<4>(index)?;
         (0..offsets.len() / 4)
             .map(|i| {
                 let at = follow(self.bytes, first + 4 * i)?;
                 let length = u32_at(self.bytes, at)? as usize;
-                let text = (at + 4).checked_add(length).and_then(|end| self.bytes.get(at + 4..end));
-                let text = text.ok_or_else(|| broken("a text that leaves the buffer", at))?;
+                let text = self.bytes.get(at + 4..at + 4 + length);
+                let text = text.ok_or_else(|| broken(What::VectorOutside, at))?;
                 Ok(String::from_utf8_lossy(text).into_owned())
             })
             .collect()
@@ -193,8 +239,11 @@ pub(super) trait Scalar: Sized {
     /// Its bytes.
     const SIZE: usize;
 
-    /// The number at a position.
-    fn read(bytes: &[u8], at: usize) -> Result<Self>;
+    /// The number in a field.
+    fn of_field(table: &Table<'_>, index: u16) -> Result<Option<Self>>;
+
+    /// The bytes of a vector of such numbers.
+    fn vector<'a>(table: &Table<'a>, index: u16) -> Result<&'a [u8]>;
 
     /// The number in exactly [`Scalar::SIZE`] bytes.
     fn from_chunk(chunk: &[u8]) -> Self;
@@ -205,8 +254,14 @@ macro_rules! scalars {
         impl Scalar for $t {
             const SIZE: usize = size_of::<$t>();
 
-            fn read(bytes: &[u8], at: usize) -> Result<Self> {
-                array(bytes, at).map(<$t>::from_le_bytes)
+            #[inline(always)]
+            fn of_field(table: &Table<'_>, index: u16) -> Result<Option<Self>> {
+                Ok(table.field::<{ size_of::<$t>() }, { size_of::<$t>() }>(index)?.map(<$t>::from_le_bytes))
+            }
+
+            #[inline(always)]
+            fn vector<'a>(table: &Table<'a>, index: u16) -> Result<&'a [u8]> {
+                Ok(table.elements::<{ size_of::<$t>() }>(index)?.1)
             }
 
             fn from_chunk(chunk: &[u8]) -> Self {

@@ -55,8 +55,8 @@ pub fn verify(bytes: &[u8]) -> Result<Summary> {
     budget.table(&graph)?;
     budget.text(graph.text(graph_field::NAME)?)?;
     let layout = layout(&graph)?;
-    let stamp = graph.inline::<12>(graph_field::MIN_API_VERSION, 4)?.map(api_version);
-    let has_id = graph.inline::<16>(graph_field::ID, 1)?.is_some();
+    let stamp = graph.inline::<12, 4>(graph_field::MIN_API_VERSION)?.map(api_version);
+    let has_id = graph.inline::<16, 1>(graph_field::ID)?.is_some();
     let is_override_shape_enabled = flag(&graph, graph_field::IS_OVERRIDE_SHAPE_ENABLED)?;
     graph.scalar::<i64>(graph_field::PREFERRED_ENGINE_ID)?;
     let mut fits_g1 = !is_override_shape_enabled;
@@ -103,10 +103,13 @@ pub(super) fn api_version(bytes: [u8; 12]) -> ApiVersion {
 
 /// Tells the layouts apart: only a node of the newer one has a fourth slot, and every node of use has its attributes there.
 fn layout(graph: &Table<'_>) -> Result<Layout> {
-    let mut nodes = graph.tables(graph_field::NODES)?;
-    let has_nodes = nodes.len() > 0;
-    let newer = nodes.try_fold(false, |newer, node| Ok::<_, GraphError>(newer || node?.has(3)?))?;
-    Ok(if has_nodes && !newer { Layout::G1 } else { Layout::G2 })
+    let nodes = graph.tables(graph_field::NODES)?;
+    for node in nodes.clone() {
+        if node?.has(3) {
+            return Ok(Layout::G2);
+        }
+    }
+    Ok(if nodes.len() > 0 { Layout::G1 } else { Layout::G2 })
 }
 
 pub(super) fn flag(table: &Table<'_>, index: u16) -> Result<bool> {
@@ -118,8 +121,8 @@ fn tensor(table: &Table<'_>, layout: Layout, budget: &mut Budget) -> Result<(Ten
     let uid = table.scalar::<i64>(field::UID)?.unwrap_or(0);
     budget.text(table.text(field::NAME)?)?;
     let data_type = table.scalar::<u8>(field::DATA_TYPE)?.unwrap_or(0);
-    budget.bytes(8 * table.scalars::<i64>(field::STRIDES)?.len())?;
-    budget.bytes(8 * table.scalars::<i64>(field::DIMS)?.len())?;
+    budget.bytes(table.scalars_size::<i64>(field::STRIDES)?)?;
+    budget.bytes(table.scalars_size::<i64>(field::DIMS)?)?;
     let is_virtual = flag(table, field::VIRTUAL)?;
     let value_type = table.scalar::<u8>(field::VALUE_TYPE)?.unwrap_or(0);
     let has_value = match value_type {
@@ -184,9 +187,9 @@ fn verify_node(node: &Table<'_>, position: usize, layout: Layout, budget: &mut B
                 table.scalar::<u8>(field.index)?;
             }
             FieldKind::Inputs | FieldKind::Outputs | FieldKind::Ints => {
-                budget.bytes(8 * table.scalars::<i64>(field.index)?.len())?;
+                budget.bytes(table.scalars_size::<i64>(field.index)?)?;
             }
-            FieldKind::Int32s => budget.bytes(4 * table.scalars::<i32>(field.index)?.len())?,
+            FieldKind::Int32s => budget.bytes(table.scalars_size::<i32>(field.index)?)?,
             FieldKind::Text => budget.text(table.text(field.index)?)?,
             FieldKind::Bytes => budget.text(table.raw(field.index)?)?,
         }
@@ -209,16 +212,24 @@ impl Budget {
         self.bytes(table.size())
     }
 
-    fn text(&mut self, text: Option<&[u8]>) -> Result<()> {
-        self.bytes(text.map_or(0, <[u8]>::len))
+    fn text(&mut self, text: &[u8]) -> Result<()> {
+        self.bytes(text.len())
     }
 
     fn bytes(&mut self, count: usize) -> Result<()> {
-        self.bytes = self.bytes.checked_sub(count).ok_or_else(|| {
-            GraphError(format!(
-                "the graph shares parts so often that it unpacks to over {MAX_EXPANSION} times its bytes"
-            ))
-        })?;
-        Ok(())
+        match self.bytes.checked_sub(count) {
+            Some(left) => {
+                self.bytes = left;
+                Ok(())
+            }
+            None => Err(too_large()),
+        }
     }
+}
+
+#[cold]
+fn too_large() -> GraphError {
+    GraphError(format!(
+        "the graph shares parts so often that it unpacks to over {MAX_EXPANSION} times its bytes"
+    ))
 }
