@@ -41,7 +41,7 @@ fn sum(mode: PointwiseMode) -> Graph {
         softplus_beta: None,
     };
     let node = Node { name: String::new(), compute_type: DataType::Float, operation: add.into() };
-    let tensors = (10..=12).map(|uid| Tensor::new(uid, DataType::Float, &[2, 3], &[3, 1])).collect();
+    let tensors = (10..=12).map(|uid| Tensor::new(uid, DataType::Float, &[6], &[1])).collect();
     Graph { tensors, nodes: vec![node], ..Graph::default() }
 }
 
