@@ -59,7 +59,8 @@ HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePl
     int64_t engine_id,
     const char **name);
 
-/// Required. A new handle. Any value will do, null too: the host hands it back as it is.
+/// Required. A new handle: an address of the plugin's own, because hosts may refuse null and take two handles with the
+/// same address for one.
 HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePluginCreate(hipdnnEnginePluginHandle_t *handle);
 
 /// Required. Ends a handle. Contexts made with it are ended before.

@@ -26,7 +26,8 @@ unsafe extern "C" {
     /// engine whose id is not the hash of its name. HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE leaves an engine without a name.
     pub fn hipdnnEnginePluginGetEngineName(engine_id: i64, name: *mut *const c_char) -> hipdnnPluginStatus_t;
 
-    /// Required. A new handle. Any value will do, null too: the host hands it back as it is.
+    /// Required. A new handle: an address of the plugin's own, because hosts may refuse null and take two handles with the
+    /// same address for one.
     pub fn hipdnnEnginePluginCreate(handle: *mut hipdnnEnginePluginHandle_t) -> hipdnnPluginStatus_t;
 
     /// Required. Ends a handle. Contexts made with it are ended before.
