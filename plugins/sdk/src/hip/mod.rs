@@ -272,6 +272,13 @@ mod tests {
     }
 
     #[test]
+    fn another_library_lacks_every_function_of_hip() {
+        let message = Hip::load_from(&["libm.so.6"]).unwrap_err().to_string();
+        assert!(message.contains("libm.so.6 (it lacks hipGetErrorString, hipGetLastError, "), "{message}");
+        assert!(message.ends_with("hipEventDestroy)"), "{message}");
+    }
+
+    #[test]
     fn kinds_of_memory_are_read_by_the_version() {
         let read = |kind, is_managed, major| {
             let nowhere = std::ptr::null_mut();

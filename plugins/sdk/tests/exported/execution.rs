@@ -185,3 +185,41 @@ fn contexts_with_wrong_arguments_and_a_drop_that_panics() {
     }
     assert_eq!(text(), "the plugin panicked: a drop that panics");
 }
+
+#[test]
+fn hostile_bytes_are_a_status() {
+    let handle = Handle::new();
+    let (graph_bytes, config_bytes) = (graph(""), config("FIRST_ENGINE", Some(64)));
+    let plan = |config: &[u8], graph: &[u8]| {
+        let (mut size, mut count) = (0, 0);
+        // SAFETY: the arguments are valid, whatever the bytes say.
+        let statuses = unsafe {
+            [
+                hipdnnEnginePluginGetWorkspaceSize(handle.0, &data(config), &data(graph), &mut size),
+                hipdnnEnginePluginGetApplicableEngineIds(handle.0, &data(graph), null_mut(), 0, &mut count),
+            ]
+        };
+        for status in statuses {
+            assert!([OK, BAD_PARAM, INVALID_VALUE].contains(&status), "{status}: {}", text());
+        }
+        statuses[0]
+    };
+    assert_eq!(plan(&config_bytes, &graph_bytes), OK);
+    let mut refused = 0;
+    for (bytes, is_graph) in [(&graph_bytes, true), (&config_bytes, false)] {
+        for position in 0..bytes.len() {
+            for flip in [0x01, 0x80, 0xff] {
+                let mut hostile = bytes.clone();
+                hostile[position] ^= flip;
+                let status =
+                    if is_graph { plan(&config_bytes, &hostile) } else { plan(&hostile, &graph_bytes) };
+                refused += usize::from(status != OK);
+            }
+            let cut = &bytes[..position];
+            refused += usize::from(
+                (if is_graph { plan(&config_bytes, cut) } else { plan(cut, &graph_bytes) }) != OK,
+            );
+        }
+    }
+    assert!(refused > graph_bytes.len() / 2, "only {refused} were refused");
+}
