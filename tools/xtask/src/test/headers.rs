@@ -1,5 +1,5 @@
 //! Every public header compiles alone and strictly: as C and C++, without HIP, with HIP, and with HIP but no platform
-//! macro; and beside a frontend's own copy of the callback types.
+//! macro; and beside a frontend's own copy of the callback types. With HIP's headers, our declarations of its functions too.
 
 use std::path::{Path, PathBuf};
 
@@ -43,9 +43,26 @@ pub fn run(context: &Context, steps: &mut Steps) {
         }
     }
     run_all(steps, &checks);
-    if real.is_none() {
-        println!("  HIP's own headers are not here; the stand-in was used alone");
+    match real.as_deref().and_then(Path::parent) {
+        Some(prefix) => {
+            steps.run("HIP's functions are declared as HIP declares them", || hip_table(context, prefix));
+        }
+        None => println!("  HIP's own headers are not here; the stand-in was used alone"),
     }
+}
+
+/// The feature compares our table of HIP's functions with bindings made from its headers: equal, or it does not compile.
+fn hip_table(context: &Context, prefix: &Path) -> Result<String, Failure> {
+    let mut cargo = context.workspace.cargo([
+        "check",
+        "--locked",
+        "--quiet",
+        "-p",
+        "hipdnn-plugin-sdk",
+        "--features",
+        "hip-sys",
+    ]);
+    run_program(cargo.env("HIP_PATH", prefix)).map(|_| String::new())
 }
 
 fn settings(context: &Context, real: Option<&Path>) -> Vec<Setting> {

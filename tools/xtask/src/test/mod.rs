@@ -135,6 +135,13 @@ fn generated(context: &Context, steps: &mut Steps) {
 }
 
 fn rust(context: &Context, steps: &mut Steps) {
+    let built = steps.run("cargo test --workspace --no-run", || {
+        run(&mut context.workspace.cargo(["test", "--workspace", "--locked", "--no-run"]))
+            .map(|_| String::new())
+    });
+    if !built {
+        return;
+    }
     steps.run("cargo test --workspace", || {
         let out = run(&mut context.workspace.cargo(["test", "--workspace", "--locked"]))?;
         let passed: usize = out
