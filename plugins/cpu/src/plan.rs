@@ -1,7 +1,10 @@
 //! A graph made ready to run: kernels in order, and where each finds its tensors.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
-use hipdnn_plugin_sdk::graph::{Graph, Node, Tensor, TensorValue};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Tensor, TensorValue};
 
 use crate::element::Element;
 use crate::kernel::{Kernel, Refusal};
@@ -62,14 +65,17 @@ impl Plan {
     pub fn new(graph: &Graph, choose: Chooser) -> Result<Self, Refusal> {
         let graph = prepare(graph)?;
         let virtuals = place_virtuals(&graph)?;
+        // Of each tensor met so far, and of all virtual ones.
+        let mut known: HashMap<i64, Slot> =
+            virtuals.places.iter().map(|place| (place.uid, Slot::Workspace(place.offset))).collect();
         let mut plan = Self {
-            steps: Vec::new(),
+            steps: Vec::with_capacity(graph.nodes.len()),
             bound: Vec::new(),
             constants: Box::default(),
             scratch_offset: 0,
             workspace: 0,
         };
-        let mut constants = Constants::default();
+        let mut constants = Vec::new();
         let mut scratch = 0;
         for (place, node) in graph.nodes.iter().enumerate() {
             let uids = node.operation.tensors();
@@ -81,25 +87,32 @@ impl Plan {
             scratch = scratch.max(kernel.scratch_size());
             let mut slots = Vec::with_capacity(uids.len());
             for uid in uids {
-                let tensor = graph.tensor(uid);
-                let slot = match virtuals.places.iter().find(|at| at.uid == uid) {
-                    Some(at) => Slot::Workspace(at.offset),
-                    None => {
-                        match tensor.and_then(|tensor| tensor.value.as_ref().map(|value| (tensor, value))) {
-                            Some((tensor, value)) => Slot::Constant(
-                                constants
-                                    .place(tensor, value)
-                                    .map_err(|refusal| in_node(place, node, refusal))?,
-                            ),
-                            None => plan.bind(uid),
-                        }
+                let slot = match known.entry(uid) {
+                    Entry::Occupied(known) => *known.get(),
+                    Entry::Vacant(unknown) => {
+                        let tensor = graph.tensor(uid);
+                        let slot = match tensor
+                            .and_then(|tensor| tensor.value.as_ref().map(|value| (tensor, value)))
+                        {
+                            Some((tensor, value)) => {
+                                constants.push(
+                                    word(tensor, value).map_err(|refusal| in_node(place, node, refusal))?,
+                                );
+                                Slot::Constant(constants.len() - 1)
+                            }
+                            None => {
+                                plan.bound.push(uid);
+                                Slot::Bound { uid, place: plan.bound.len() - 1 }
+                            }
+                        };
+                        *unknown.insert(slot)
                     }
                 };
                 slots.push(slot);
             }
             plan.steps.push(Step { kernel, slots: slots.into_boxed_slice() });
         }
-        plan.constants = constants.words.into_boxed_slice();
+        plan.constants = constants.into_boxed_slice();
         plan.scratch_offset = virtuals.size;
         plan.workspace = virtuals
             .size
@@ -109,14 +122,6 @@ impl Plan {
                 format!("{scratch} bytes of scratch and {} of virtual tensors overflow", virtuals.size)
             })?;
         Ok(plan)
-    }
-
-    fn bind(&mut self, uid: i64) -> Slot {
-        let place = self.bound.iter().position(|bound| *bound == uid).unwrap_or_else(|| {
-            self.bound.push(uid);
-            self.bound.len() - 1
-        });
-        Slot::Bound { uid, place }
     }
 
     /// The uids that [`Plan::execute`] has to be given, in the order in which the graph uses them first.
@@ -196,35 +201,19 @@ fn find(buffers: &[hipdnnPluginDeviceBuffer_t], uid: i64, place: usize) -> Resul
     Ok(buffer.ptr.cast())
 }
 
-#[derive(Default)]
-struct Constants {
-    uids: Vec<i64>,
-    words: Vec<u64>,
-}
-
-impl Constants {
-    /// The place of a tensor's value, as bytes of the tensor's type.
-    fn place(&mut self, tensor: &Tensor, value: &TensorValue) -> Result<usize, Refusal> {
-        if let Some(place) = self.uids.iter().position(|uid| *uid == tensor.uid) {
-            return Ok(place);
-        }
-        let mut word = 0_u64;
-        if let (TensorValue::Int64(value), hipdnn_plugin_sdk::graph::DataType::Int64) =
-            (value, tensor.data_type)
-        {
-            // Not every such number has a double.
-            word = value.cast_unsigned();
-        } else {
-            let refuse = |text: String| format!("tensor {} \"{}\": value: {text}", tensor.uid, tensor.name);
-            let number = value.as_f64().ok_or_else(|| refuse("is no number that can be read".to_owned()))?;
-            let element = Element::<f64>::of(tensor.data_type).map_err(refuse)?;
-            // SAFETY: no element is larger than the word.
-            unsafe { element.store((&raw mut word).cast(), 0, number) };
-        }
-        self.uids.push(tensor.uid);
-        self.words.push(word);
-        Ok(self.words.len() - 1)
+/// A tensor's value as bytes of the tensor's type, in the first bytes of a word.
+fn word(tensor: &Tensor, value: &TensorValue) -> Result<u64, Refusal> {
+    if let (TensorValue::Int64(value), DataType::Int64) = (value, tensor.data_type) {
+        // Not every such number has a double.
+        return Ok(value.cast_unsigned());
     }
+    let refuse = |text: String| format!("tensor {} \"{}\": value: {text}", tensor.uid, tensor.name);
+    let number = value.as_f64().ok_or_else(|| refuse("is no number that can be read".to_owned()))?;
+    let element = Element::<f64>::of(tensor.data_type).map_err(refuse)?;
+    let mut word = 0_u64;
+    // SAFETY: no element is larger than the word.
+    unsafe { element.store((&raw mut word).cast(), 0, number) };
+    Ok(word)
 }
 
 struct Virtuals {
@@ -244,16 +233,18 @@ struct Place {
 /// Gives every virtual tensor a place that no other one uses while it lives. The largest choose first, each the lowest gap.
 fn place_virtuals(graph: &Graph) -> Result<Virtuals, Refusal> {
     let mut places: Vec<Place> = Vec::new();
+    let mut place_of = HashMap::new();
     for (step, node) in graph.nodes.iter().enumerate() {
         for uid in node.operation.outputs() {
             if let Some(tensor) = graph.tensor(uid).filter(|tensor| tensor.is_virtual) {
                 let bytes = Layout::of(tensor)?.extent() * element_size(tensor.data_type)?;
                 let size = bytes.checked_next_multiple_of(ALIGNMENT).ok_or_else(|| too_large(uid))?;
+                place_of.insert(uid, places.len());
                 places.push(Place { uid, first: step, last: step, size, offset: 0 });
             }
         }
         for uid in node.operation.inputs() {
-            if let Some(place) = places.iter_mut().find(|place| place.uid == uid) {
+            if let Some(place) = place_of.get(&uid).and_then(|at| places.get_mut(*at)) {
                 place.last = step;
             }
         }

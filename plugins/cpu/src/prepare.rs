@@ -1,6 +1,6 @@
 //! From a graph as it came to one that can be computed: types filled in, every node checked.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorValue};
 
@@ -11,24 +11,32 @@ use crate::problem::convolution::Convolution;
 use crate::problem::named_tensors;
 use crate::problem::pointwise::Pointwise;
 
+/// The most nodes of a graph. The time to plan a graph grows with the square of them.
+const MAX_NODES: usize = 10_000;
+
 /// Resolves a graph and checks that it makes sense.
 ///
-/// In the result every tensor that a node uses and every node has its type, tensors with a value are not virtual, and the
-/// nodes stand in an order in which a tensor is written before it is read, and written once. Shapes agree, no extent
+/// In the result every tensor that a node uses and every node has its type, tensors with a value are not virtual, tensors that
+/// no node uses are gone, and the nodes stand in an order in which a tensor is written before it is read, and written once. Shapes agree, no extent
 /// overflows, and no output has two indices for one element. The refusal names the node, the argument, the value got and
 /// what was expected.
 pub fn prepare(graph: &Graph) -> Result<Graph, Refusal> {
     if graph.nodes.is_empty() {
         return Err("the graph has no nodes, expected at least one".to_owned());
     }
+    if graph.nodes.len() > MAX_NODES {
+        return Err(format!("the graph has {} nodes, expected at most {MAX_NODES}", graph.nodes.len()));
+    }
     if graph.is_override_shape_enabled {
         return Err(
             "is_override_shape_enabled is true, expected shapes that stay as they are planned".to_owned()
         );
     }
+    let index = index(graph)?;
     let mut graph = graph.clone();
-    fill_types(&mut graph);
-    let tensors = index(&graph)?;
+    fill_types(&mut graph, index.contains_key(&0));
+    keep_used(&mut graph);
+    let tensors: HashMap<i64, &Tensor> = graph.tensors.iter().map(|tensor| (tensor.uid, tensor)).collect();
     let mut written = HashMap::new();
     for (place, node) in graph.nodes.iter().enumerate() {
         for uid in node.operation.outputs() {
@@ -54,7 +62,7 @@ pub(crate) fn in_node(place: usize, node: &Node, refusal: Refusal) -> Refusal {
     format!("node {place} \"{}\" ({}): {refusal}", node.name, node.operation.spec().name)
 }
 
-fn fill_types(graph: &mut Graph) {
+fn fill_types(graph: &mut Graph, has_uid_0: bool) {
     for tensor in &mut graph.tensors {
         if tensor.value.is_some() {
             tensor.is_virtual = false;
@@ -79,11 +87,17 @@ fn fill_types(graph: &mut Graph) {
         if let Operation::Pointwise(pointwise) = &mut node.operation
             && pointwise.operation.operands() < 2
             && pointwise.in_1 == Some(0)
-            && graph.tensors.iter().all(|tensor| tensor.uid != 0)
+            && !has_uid_0
         {
             pointwise.in_1 = None;
         }
     }
+}
+
+/// Drops the tensors that no node uses, so that looking one up takes no longer than the nodes are worth.
+fn keep_used(graph: &mut Graph) {
+    let used: HashSet<i64> = graph.nodes.iter().flat_map(|node| node.operation.tensors()).collect();
+    graph.tensors.retain(|tensor| used.contains(&tensor.uid));
 }
 
 fn value_type(value: &TensorValue) -> DataType {

@@ -131,15 +131,34 @@ fn values_of_the_graph_have_the_type_of_their_tensor() {
 
 #[test]
 fn a_long_integer_is_kept_exactly() {
-    let mut constants = Constants::default();
     let mut tensor = Tensor::new(1, DataType::Int64, &[1], &[1]);
     let value = TensorValue::Int64(i64::MAX - 1);
-    tensor.value = Some(value);
-    assert_eq!(constants.place(&tensor, &value), Ok(0));
-    assert_eq!(constants.words[0].cast_signed(), i64::MAX - 1);
+    assert_eq!(word(&tensor, &value).map(u64::cast_signed), Ok(i64::MAX - 1));
     tensor.data_type = DataType::Fp8E4m3;
-    tensor.uid = 2;
-    assert!(constants.place(&tensor, &value).unwrap_err().contains("tensor 2"));
+    assert!(word(&tensor, &value).unwrap_err().contains("tensor 1"));
+}
+
+#[test]
+fn a_long_graph_is_planned_at_once() {
+    let length = 5_000;
+    let mut graph = Graph {
+        tensors: tensors(
+            &(0..=length).map(|uid| (uid, 3)).collect::<Vec<_>>(),
+            &(1..length).collect::<Vec<_>>(),
+        ),
+        nodes: (0..length).map(|uid| pointwise(PointwiseMode::Neg, uid, None, uid + 1)).collect(),
+        ..Graph::default()
+    };
+    let plan = Plan::new(&graph, plan_node).unwrap();
+    assert_eq!(plan.workspace_size(), 2 * 64 + 63);
+    let (mut x, mut y) = ([1.0_f32, -2.0, 3.0], [0.0_f32; 3]);
+    let mut workspace = vec![0_u8; plan.workspace_size()];
+    let buffers = [buffer(0, &mut x), buffer(length, &mut y)];
+    // SAFETY: both tensors have 3 elements, and the workspace its size.
+    unsafe { plan.execute(&buffers, workspace.as_mut_ptr()) }.unwrap();
+    assert_eq!(x, y);
+    graph.nodes = vec![graph.nodes.remove(0); 10_001];
+    assert!(Plan::new(&graph, plan_node).err().unwrap().contains("10001 nodes, expected at most 10000"));
 }
 
 #[test]
