@@ -125,8 +125,9 @@ fn text(api: &Api, action: &str, get: GetText) -> Result<String, String> {
 
 fn api_version(text: &str) -> Result<ApiVersion, String> {
     match ApiVersion::parse(text) {
-        // Major 0 is what plugins said before the interface was settled.
-        Some(version) if version.major <= 1 => Ok(version),
+        // Major 0 is what plugins said before the interface was settled; they speak its first version.
+        Some(version) if version.major == 0 => Ok(ApiVersion::new(1, 0, 0)),
+        Some(version) if version.major == 1 => Ok(version),
         Some(version) => Err(format!("Plugin API version {version} is not supported, expected major 1")),
         None => Err(format!("Plugin API version {text:?} cannot be read, expected MAJOR.MINOR.PATCH")),
     }

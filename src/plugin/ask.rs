@@ -38,11 +38,11 @@ pub fn applicable(session: &Session, graph: &FrozenGraph) -> Answer {
             }
         }
         if answer.engines.is_empty() {
-            told.push((plugin, said));
+            told.push((place, said));
         }
     }
     if answer.engines.is_empty() {
-        answer.refusals = explain(&told);
+        answer.refusals = explain(&session.set().plugins, &told);
     }
     answer
 }
@@ -103,20 +103,38 @@ fn ask(
     Ok(())
 }
 
-/// One line for each engine: what its plugin said about it while it was asked.
-fn explain(told: &[(&Plugin, String)]) -> String {
-    if told.is_empty() {
+/// One line for each engine: what its plugin said about it while it was asked. `told` has the plugins that were asked, by
+/// their places.
+fn explain(plugins: &[Plugin], told: &[(usize, String)]) -> String {
+    if plugins.is_empty() {
         return "No engine can run this graph: no engine plugin is loaded".into();
     }
     let mut text = String::from("No engine can run this graph:");
-    for (plugin, said) in told {
+    for (place, plugin) in plugins.iter().enumerate() {
+        let said = told.iter().find(|(asked, _)| *asked == place).map(|(_, said)| said.as_str());
+        let said = said.unwrap_or("the plugin gave no handle when the hipDNN handle was created");
+        if plugin.engines.is_empty() {
+            text.push_str(&format!("\n  {}: none of its engines could be admitted", plugin.name));
+        }
         for engine in &plugin.engines {
             let name = engine.display_name();
-            let own = said.lines().find_map(|line| line.strip_prefix(name.as_str())?.strip_prefix(": "));
-            let reason = own.or(said.lines().last()).filter(|reason| !reason.is_empty());
-            let reason = reason.unwrap_or("the plugin gave no reason");
+            let reason = reason(said, &name, plugin).unwrap_or("the plugin gave no reason");
             text.push_str(&format!("\n  {name} ({}): {reason}", plugin.name));
         }
     }
     text
+}
+
+/// What a plugin's lines say of an engine: a line that begins with the engine's name and a colon, or else the last one that
+/// is not about another engine.
+fn reason<'a>(said: &'a str, name: &str, plugin: &Plugin) -> Option<&'a str> {
+    let own = said.lines().find_map(|line| about(line, name));
+    let other =
+        |line: &str| plugin.engines.iter().any(|engine| about(line, &engine.display_name()).is_some());
+    own.or_else(|| said.lines().rfind(|line| !other(line))).filter(|reason| !reason.is_empty())
+}
+
+/// What a line says of the engine that it begins with.
+fn about<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    line.strip_prefix(name)?.strip_prefix(':').map(str::trim)
 }

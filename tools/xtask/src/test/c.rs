@@ -11,7 +11,7 @@ use crate::process::{command, run_within};
 use crate::steps::Steps;
 
 /// Folders of programs, one source file each.
-const FOLDERS: &[&str] = &["c_tests", "c_tests/api"];
+const FOLDERS: &[&str] = &["c_tests", "c_tests/api", "c_tests/host"];
 
 const LIMIT: Duration = Duration::from_secs(120);
 
