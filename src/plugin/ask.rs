@@ -105,13 +105,13 @@ fn ask(
 
 /// One line for each engine: what its plugin said about it while it was asked. `told` has the plugins that were asked, by
 /// their places.
-fn explain(plugins: &[Plugin], told: &[(usize, String)]) -> String {
+fn explain(plugins: &[Plugin], told: &[(u32, String)]) -> String {
     if plugins.is_empty() {
         return "No engine can run this graph: no engine plugin is loaded".into();
     }
     let mut text = String::from("No engine can run this graph:");
     for (place, plugin) in plugins.iter().enumerate() {
-        let said = told.iter().find(|(asked, _)| *asked == place).map(|(_, said)| said.as_str());
+        let said = told.iter().find(|(asked, _)| *asked as usize == place).map(|(_, said)| said.as_str());
         let said = said.unwrap_or("the plugin gave no handle when the hipDNN handle was created");
         if plugin.engines.is_empty() {
             text.push_str(&format!("\n  {}: none of its engines could be admitted", plugin.name));

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Every variant of stub_plugin.c, alone: how far it gets, with which status and text, and that the process lives on.
+ *
+ * A library that is turned down leaves hipdnnCreate successful; the last error says which file and why.
+ */
+#include "host.h"
+
+#include <dirent.h>
+
+/* How far a plugin gets. */
+typedef enum {
+    NOT_LOADED,  /* turned down as a whole */
+    NO_ENGINE,   /* loaded, but it has no engine for the graph */
+    HEURISTIC,   /* asking which engines apply fails */
+    ENGINE,      /* an engine cannot be made */
+    CONFIG,      /* its configuration cannot be finalized */
+    PLAN,        /* no plan */
+    EXECUTE,     /* a plan that fails to run */
+    WORKS,
+} reach;
+
+typedef struct {
+    const char* name;
+    reach reach;
+    hipdnnStatus_t status; /* of the call that fails */
+    const char* part;      /* of the last error, or of the engine's name where it works */
+} variant;
+
+#define SYMBOL(name, symbol) {name, NOT_LOADED, HIPDNN_STATUS_SUCCESS, "Failed to get symbol: " symbol}
+#define TURNED_DOWN(name, reason) {name, NOT_LOADED, HIPDNN_STATUS_SUCCESS, reason}
+#define IDLE(name, reason) {name, NO_ENGINE, HIPDNN_STATUS_SUCCESS, reason}
+#define PLUGIN(name, reach, text) {name, reach, HIPDNN_STATUS_PLUGIN_ERROR, text}
+#define RUNS(name, engine) {name, WORKS, HIPDNN_STATUS_SUCCESS, engine}
+#define STATUS_3 "Status: HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR(3), Error: the stub fails in hipdnn"
+
+static const variant VARIANTS[] = {
+    RUNS("good", "STUB_ENGINE"),
+    RUNS("one_engine", "STUB_ENGINE"),
+    RUNS("other_good", "OTHER_STUB_ENGINE"),
+    RUNS("g1", "0x"),
+    RUNS("with_workspace", "STUB_ENGINE"),
+    RUNS("reversed", "STUB_OTHER_ENGINE"),
+    IDLE("no_engine_applies", "STUB_ENGINE (Stub): the_stub_declines"),
+    IDLE("no_engine_applies_silently", "STUB_OTHER_ENGINE (Stub): the plugin gave no reason"),
+    RUNS("without_names", "0x"),
+    RUNS("without_callback", "STUB_ENGINE"),
+    RUNS("without_log_level", "STUB_ENGINE"),
+    RUNS("api_1_9", "STUB_ENGINE"),
+    RUNS("api_0", "STUB_ENGINE"),
+
+    SYMBOL("no_get_name", "hipdnnPluginGetName"),
+    SYMBOL("no_get_version", "hipdnnPluginGetVersion"),
+    SYMBOL("no_get_type", "hipdnnPluginGetType"),
+    SYMBOL("no_get_last_error_string", "hipdnnPluginGetLastErrorString"),
+    SYMBOL("no_get_all_engine_ids", "hipdnnEnginePluginGetAllEngineIds"),
+    SYMBOL("no_create", "hipdnnEnginePluginCreate"),
+    SYMBOL("no_destroy", "hipdnnEnginePluginDestroy"),
+    SYMBOL("no_set_stream", "hipdnnEnginePluginSetStream"),
+    SYMBOL("no_get_applicable_engine_ids", "hipdnnEnginePluginGetApplicableEngineIds"),
+    SYMBOL("no_get_engine_details", "hipdnnEnginePluginGetEngineDetails"),
+    SYMBOL("no_destroy_engine_details", "hipdnnEnginePluginDestroyEngineDetails"),
+    SYMBOL("no_get_workspace_size", "hipdnnEnginePluginGetWorkspaceSize"),
+    SYMBOL("no_create_execution_context", "hipdnnEnginePluginCreateExecutionContext"),
+    SYMBOL("no_destroy_execution_context", "hipdnnEnginePluginDestroyExecutionContext"),
+    SYMBOL("no_get_context_workspace_size", "hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext"),
+    SYMBOL("no_execute_op_graph", "hipdnnEnginePluginExecuteOpGraph"),
+    SYMBOL("no_create_no_execute", "hipdnnEnginePluginCreate, hipdnnEnginePluginExecuteOpGraph"),
+
+    TURNED_DOWN("type_heuristic", "Wrong plugin type"),
+    TURNED_DOWN("type_unknown", "Wrong plugin type"),
+    TURNED_DOWN("type_fails", "Failed to get plugin type. " STATUS_3),
+    TURNED_DOWN("type_silent", "Wrong plugin type"),
+    TURNED_DOWN("name_null", "plugin name"),
+    TURNED_DOWN("name_fails", "Failed to get plugin name. " STATUS_3),
+    RUNS("name_not_utf8", "STUB_ENGINE"),
+    RUNS("version_empty", "STUB_ENGINE"),
+    TURNED_DOWN("api_version_unparsable", "\"one\""),
+    TURNED_DOWN("api_version_null", "API version"),
+    TURNED_DOWN("api_version_fails", STATUS_3),
+    TURNED_DOWN("api_2", "2.0.0"),
+    RUNS("callback_fails", "STUB_ENGINE"),
+
+    TURNED_DOWN("no_engines", "No engines found in the plugin"),
+    TURNED_DOWN("ids_fail", "Failed to get number of engines. " STATUS_3),
+    TURNED_DOWN("ids_silent", "No engines found in the plugin"),
+    TURNED_DOWN("count_grows", "Number of engines returned does not match expected count"),
+    TURNED_DOWN("count_shrinks", "Number of engines returned does not match expected count"),
+    TURNED_DOWN("count_huge", "4294967295"),
+    TURNED_DOWN("duplicate_ids", "Duplicate engine IDs found"),
+    RUNS("clash", "STUB_ENGINE"),
+    IDLE("engine_name_wrong", "none of its engines"),
+    RUNS("engine_name_null", "0x"),
+    RUNS("engine_name_empty", "0x"),
+    IDLE("engine_name_fails", "none of its engines"),
+    RUNS("engine_name_declined", "0x"),
+    IDLE("id_not_the_hash", "none of its engines"),
+
+    IDLE("create_fails", "gave no handle"),
+    IDLE("create_silent", "gave no handle"),
+    RUNS("destroy_fails", "STUB_ENGINE"),
+    RUNS("stream_fails", "STUB_ENGINE"),
+    IDLE("handle_null", "gave no handle"),
+    IDLE("handle_null_other", "gave no handle"),
+    RUNS("handle_small", "STUB_ENGINE"),
+    RUNS("handle_small_other", "OTHER_STUB_ENGINE"),
+
+    PLUGIN("applicable_fails", HEURISTIC, "Failed to get applicable engine IDs. " STATUS_3),
+    PLUGIN("applicable_not_applicable", HEURISTIC, "HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE(5)"),
+    PLUGIN("applicable_more", HEURISTIC, "More applicable engines than expected"),
+    PLUGIN("applicable_twice", HEURISTIC, "Duplicate engine IDs found"),
+    PLUGIN("applicable_unknown", HEURISTIC, "Engine ID not found in the plugin's known IDs"),
+    IDLE("applicable_silent", "gave no reason"),
+
+    PLUGIN("details_fail", ENGINE, "Failed to get engine details. " STATUS_3),
+    PLUGIN("details_null", ENGINE, "details"),
+    PLUGIN("details_empty", ENGINE, "details"),
+    {"details_garbage", ENGINE, HIPDNN_STATUS_BAD_PARAM, "details"},
+    PLUGIN("details_silent", ENGINE, "details"),
+    RUNS("details_of_another_engine", "STUB_ENGINE"),
+    RUNS("destroy_details_fails", "STUB_ENGINE"),
+
+    PLUGIN("workspace_fails", CONFIG, "Failed to get workspace size. " STATUS_3),
+    RUNS("workspace_silent", "STUB_ENGINE"),
+    {"workspace_huge", CONFIG, HIPDNN_STATUS_INTERNAL_ERROR, "18446744073709551615"},
+    {"workspace_just_too_large", CONFIG, HIPDNN_STATUS_INTERNAL_ERROR, "9223372036854775808"},
+    RUNS("workspace_differs", "STUB_ENGINE"),
+    PLUGIN("context_fails", PLAN, "Failed to create execution context. " STATUS_3),
+    {"context_null", PLAN, HIPDNN_STATUS_INTERNAL_ERROR, "context"},
+    {"context_silent", PLAN, HIPDNN_STATUS_INTERNAL_ERROR, "context"},
+    PLUGIN("context_workspace_fails", PLAN, "Failed to get workspace size from execution context. " STATUS_3),
+    RUNS("destroy_context_fails", "STUB_ENGINE"),
+    PLUGIN("execute_fails", EXECUTE, "Failed to execute op graph. " STATUS_3),
+    PLUGIN("execute_fails_oddly", EXECUTE, "HIPDNN_PLUGIN_STATUS_UNKNOWN(99)"),
+    PLUGIN("error_null", EXECUTE, "Failed to execute op graph."),
+    PLUGIN("error_silent", EXECUTE, "Failed to execute op graph."),
+    PLUGIN("error_not_utf8", EXECUTE, "not "),
+    PLUGIN("error_long", EXECUTE, "xxxxxxxx"),
+};
+
+/* One step of the way. Returns whether to go on; where the plugin is to fail here, it must, and as the table says. */
+static bool step(const variant* v, reach here, hipdnnStatus_t got)
+{
+    char text[HIPDNN_ERROR_STRING_MAX_LENGTH];
+    hipdnnGetLastErrorString(text, sizeof text);
+    if (v->reach != here) {
+        CHECK_EQ(got, HIPDNN_STATUS_SUCCESS);
+        if (got != HIPDNN_STATUS_SUCCESS) {
+            fprintf(stderr, "  %s\n", text);
+        }
+        return got == HIPDNN_STATUS_SUCCESS;
+    }
+    CHECK_EQ(got, v->status);
+    CHECK_CONTAINS(text, v->part);
+    return false;
+}
+
+static void use_plan(const variant* v, hipdnnHandle_t handle, hipdnnBackendDescriptor_t config)
+{
+    hipdnnBackendDescriptor_t plan = make(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    put_descriptor(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+    if (step(v, PLAN, hipdnnBackendFinalize(plan))) {
+        static buffers data;
+        fill_buffers(&data, plan);
+        hipdnnBackendDescriptor_t pack = make_pack(&data);
+        step(v, EXECUTE, hipdnnBackendExecute(handle, plan, pack));
+        drop(pack);
+        free(data.workspace);
+    } else {
+        /* Trying again is no better and no worse. */
+        CHECK_EQ(hipdnnBackendFinalize(plan), v->status);
+    }
+    drop(plan);
+}
+
+static void use_engine(const variant* v, hipdnnHandle_t handle, hipdnnBackendDescriptor_t heuristic)
+{
+    hipdnnBackendDescriptor_t config = make(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    int64_t count = 0;
+    const hipdnnStatus_t status = hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RESULTS,
+                                                            HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &config);
+    if (step(v, ENGINE, status) && step(v, CONFIG, hipdnnBackendFinalize(config))) {
+        char name[128] = "";
+        engine_name(config, name, sizeof name);
+        if (v->reach == WORKS) {
+            CHECK(strncmp(name, v->part, strlen(v->part)) == 0);
+        }
+        use_plan(v, handle, config);
+    }
+    drop(config);
+}
+
+static void test_variant(const variant* v)
+{
+    char text[HIPDNN_ERROR_STRING_MAX_LENGTH];
+    hipdnnHandle_t handle = NULL;
+    check_about("%s", v->name);
+    use_plugin(v->name);
+    check_forget_error();
+    REQUIRE_OK(hipdnnCreate(&handle));
+    hipdnnGetLastErrorString(text, sizeof text);
+    if (v->reach == NOT_LOADED) {
+        CHECK_EQ(count_loaded(handle), 0);
+        CHECK_CONTAINS(text, "Error loading plugin from [");
+        CHECK_CONTAINS(text, v->name);
+        CHECK_CONTAINS(text, v->part);
+        CHECK_OK(hipdnnDestroy(handle));
+        return;
+    }
+    CHECK_EQ(count_loaded(handle), 1);
+    hipdnnBackendDescriptor_t graph = make_graph(handle);
+    hipdnnBackendDescriptor_t heuristic = open_heuristic(graph);
+    if (step(v, HEURISTIC, hipdnnBackendFinalize(heuristic))) {
+        const int64_t engines = count_results(heuristic);
+        CHECK((engines == 0) == (v->reach == NO_ENGINE));
+        if (engines > 0) {
+            use_engine(v, handle, heuristic);
+        }
+    } else if (v->reach == NO_ENGINE) {
+        CHECK_EQ(count_results(heuristic), 0);
+    }
+    drop(heuristic);
+    drop(graph);
+    CHECK_OK(hipdnnDestroy(handle));
+}
+
+/* No engine: success, and the reason in the last error. */
+static void test_reasons(const variant* v)
+{
+    char text[HIPDNN_ERROR_STRING_MAX_LENGTH];
+    check_about("%s", v->name);
+    use_plugin(v->name);
+    hipdnnHandle_t handle = make_handle();
+    hipdnnBackendDescriptor_t graph = make_graph(handle);
+    hipdnnBackendDescriptor_t heuristic = open_heuristic(graph);
+    check_forget_error();
+    CHECK_OK(hipdnnBackendFinalize(heuristic));
+    hipdnnGetLastErrorString(text, sizeof text);
+    CHECK_CONTAINS(text, "No engine can run this graph");
+    CHECK_CONTAINS(text, v->part);
+    CHECK_EQ(count_results(heuristic), 0);
+    drop(heuristic);
+    drop(graph);
+    CHECK_OK(hipdnnDestroy(handle));
+}
+
+/* A failed SetStream leaves the handle with the stream it had. */
+static void test_stream_fails(void)
+{
+    hipStream_t stream = NULL;
+    check_about("stream_fails");
+    use_plugin("stream_fails");
+    hipdnnHandle_t handle = make_handle();
+    CHECK_OK(hipdnnSetStream(handle, NULL));
+    CHECK_FAILS(HIPDNN_STATUS_PLUGIN_ERROR, "Failed to set stream for engine plugin handle. " STATUS_3,
+                hipdnnSetStream(handle, (hipStream_t)(uintptr_t)0x1000));
+    CHECK_OK(hipdnnGetStream(handle, &stream));
+    CHECK(stream == NULL);
+    CHECK_OK(hipdnnDestroy(handle));
+}
+
+/* A variant that has been added without a row here would go untested. */
+static void test_completeness(void)
+{
+    int found = 0;
+    check_about("completeness");
+    DIR* folder = opendir(getenv("HIPDNN_TEST_PLUGINS"));
+    REQUIRE(folder != NULL);
+    for (struct dirent* entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+        const size_t length = strlen(entry->d_name);
+        if (length < 6 || strcmp(entry->d_name + length - 3, ".so") != 0 || strcmp(entry->d_name, "libnull.so") == 0) {
+            continue;
+        }
+        bool known = false;
+        for (int64_t i = 0; i < COUNT(VARIANTS); i++) {
+            const size_t name_length = strlen(VARIANTS[i].name);
+            known = known || (length == name_length + 6 &&
+                              strncmp(entry->d_name + 3, VARIANTS[i].name, name_length) == 0);
+        }
+        if (!known) {
+            fprintf(stderr, "%s\n", entry->d_name);
+        }
+        CHECK(known);
+        found += known;
+    }
+    closedir(folder);
+    CHECK_EQ(found, COUNT(VARIANTS));
+}
+
+int main(void)
+{
+    for (int64_t i = 0; i < COUNT(VARIANTS); i++) {
+        test_variant(&VARIANTS[i]);
+        if (VARIANTS[i].reach == NO_ENGINE) {
+            test_reasons(&VARIANTS[i]);
+        }
+    }
+    test_stream_fails();
+    test_completeness();
+    return check_result();
+}
