@@ -63,87 +63,91 @@ fn assert_same_as_one_by_one(case: &Case, name: &str) {
 }
 
 /// Forward and backward of convolution, batch normalization and sigmoid in one graph.
+pub fn training_step(storage: DataType) -> Case {
+    let mut random = Random(11);
+    let mut case = Case::new();
+    let (x_dims, w_dims, y_dims) = ([3, 4, 7, 6], [6, 2, 3, 3], [3, 6, 4, 3]);
+    let parameter = [1, 6, 1, 1];
+    let [x, dx] = [0; 2].map(|_| case.tensor_with(storage, &x_dims, &channels_last(&x_dims)));
+    let [w, dw] = [0; 2].map(|_| case.tensor(storage, &w_dims));
+    let [y, dy] = [0; 2].map(|_| case.tensor(storage, &y_dims));
+    let [scale, bias, dscale, dbias] = [0; 4].map(|_| case.tensor(DataType::Float, &parameter));
+    let epsilon = case.value(DataType::Double, TensorValue::Float64(1e-3));
+    let strides = channels_last(&y_dims);
+    let [made, normal, dnormal, dmade] =
+        [0; 4].map(|_| case.virtual_tensor(DataType::Float, &y_dims, &strides));
+    let [mean, inv_variance] =
+        [0; 2].map(|_| case.virtual_tensor(DataType::Float, &parameter, &[6, 1, 1, 1]));
+    let (pre_padding, post_padding, stride, dilation) = (vec![1, 0], vec![1, 1], vec![2, 2], vec![1, 1]);
+    let conv_mode = ConvMode::CrossCorrelation;
+    for uid in [x, w, dy, scale, bias] {
+        case.memory(uid).fill(|| random.real(-1.0, 1.0));
+    }
+    case.node(ConvolutionForward {
+        x,
+        w,
+        y: made,
+        pre_padding: pre_padding.clone(),
+        post_padding: post_padding.clone(),
+        stride: stride.clone(),
+        dilation: dilation.clone(),
+        conv_mode,
+    });
+    case.node(Batchnorm {
+        x: made,
+        scale,
+        bias,
+        epsilon,
+        y: normal,
+        prev_running_mean: None,
+        prev_running_variance: None,
+        momentum: None,
+        mean: Some(mean),
+        inv_variance: Some(inv_variance),
+        next_running_mean: None,
+        next_running_variance: None,
+        peer_stats: vec![],
+    });
+    case.node(pointwise(PointwiseMode::SigmoidFwd, normal, None, y));
+    case.node(pointwise(PointwiseMode::SigmoidBwd, dy, Some(normal), dnormal));
+    case.node(BatchnormBackward {
+        dy: dnormal,
+        x: made,
+        scale,
+        dx: dmade,
+        dscale,
+        dbias,
+        mean: Some(mean),
+        inv_variance: Some(inv_variance),
+        peer_stats: vec![],
+    });
+    case.node(ConvolutionBackwardData {
+        dy: dmade,
+        w,
+        dx,
+        pre_padding: pre_padding.clone(),
+        post_padding: post_padding.clone(),
+        stride: stride.clone(),
+        dilation: dilation.clone(),
+        conv_mode,
+    });
+    case.node(ConvolutionBackwardFilter {
+        x,
+        dy: dmade,
+        dw,
+        pre_padding,
+        post_padding,
+        stride,
+        dilation,
+        conv_mode,
+    });
+    case
+}
+
 #[test]
 fn a_training_step() {
-    let mut random = Random(11);
     for storage in [DataType::Float, DataType::Half, DataType::Double] {
-        let mut case = Case::new();
-        let (x_dims, w_dims, y_dims) = ([3, 4, 7, 6], [6, 2, 3, 3], [3, 6, 4, 3]);
-        let parameter = [1, 6, 1, 1];
-        let [x, dx] = [0; 2].map(|_| case.tensor_with(storage, &x_dims, &channels_last(&x_dims)));
-        let [w, dw] = [0; 2].map(|_| case.tensor(storage, &w_dims));
-        let [y, dy] = [0; 2].map(|_| case.tensor(storage, &y_dims));
-        let [scale, bias, dscale, dbias] = [0; 4].map(|_| case.tensor(DataType::Float, &parameter));
-        let epsilon = case.value(DataType::Double, TensorValue::Float64(1e-3));
-        let strides = channels_last(&y_dims);
-        let [made, normal, dnormal, dmade] =
-            [0; 4].map(|_| case.virtual_tensor(DataType::Float, &y_dims, &strides));
-        let [mean, inv_variance] =
-            [0; 2].map(|_| case.virtual_tensor(DataType::Float, &parameter, &[6, 1, 1, 1]));
-        let (pre_padding, post_padding, stride, dilation) = (vec![1, 0], vec![1, 1], vec![2, 2], vec![1, 1]);
-        let conv_mode = ConvMode::CrossCorrelation;
-        for uid in [x, w, dy, scale, bias] {
-            case.memory(uid).fill(|| random.real(-1.0, 1.0));
-        }
-        case.node(ConvolutionForward {
-            x,
-            w,
-            y: made,
-            pre_padding: pre_padding.clone(),
-            post_padding: post_padding.clone(),
-            stride: stride.clone(),
-            dilation: dilation.clone(),
-            conv_mode,
-        });
-        case.node(Batchnorm {
-            x: made,
-            scale,
-            bias,
-            epsilon,
-            y: normal,
-            prev_running_mean: None,
-            prev_running_variance: None,
-            momentum: None,
-            mean: Some(mean),
-            inv_variance: Some(inv_variance),
-            next_running_mean: None,
-            next_running_variance: None,
-            peer_stats: vec![],
-        });
-        case.node(pointwise(PointwiseMode::SigmoidFwd, normal, None, y));
-        case.node(pointwise(PointwiseMode::SigmoidBwd, dy, Some(normal), dnormal));
-        case.node(BatchnormBackward {
-            dy: dnormal,
-            x: made,
-            scale,
-            dx: dmade,
-            dscale,
-            dbias,
-            mean: Some(mean),
-            inv_variance: Some(inv_variance),
-            peer_stats: vec![],
-        });
-        case.node(ConvolutionBackwardData {
-            dy: dmade,
-            w,
-            dx,
-            pre_padding: pre_padding.clone(),
-            post_padding: post_padding.clone(),
-            stride: stride.clone(),
-            dilation: dilation.clone(),
-            conv_mode,
-        });
-        case.node(ConvolutionBackwardFilter {
-            x,
-            dy: dmade,
-            dw,
-            pre_padding,
-            post_padding,
-            stride,
-            dilation,
-            conv_mode,
-        });
-        assert_same_as_one_by_one(&case, "training step");
+        assert_same_as_one_by_one(&training_step(storage), "training step");
     }
 }
 
