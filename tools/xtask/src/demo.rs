@@ -1,6 +1,6 @@
 //! The demonstration: a C program that trains a network through the C interface.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::Failure;
 use crate::c_program::{Language, Program};
@@ -17,16 +17,17 @@ pub fn run(workspace: &Workspace, arguments: &[&str]) -> Result<(), Failure> {
     println!("building the library and its engines");
     let stage = install::stage(workspace, false)?;
     println!("building {EXAMPLE}");
-    let program = example(workspace, &stage, EXAMPLE)?;
+    let program = example(workspace, &stage, EXAMPLE, false)?;
     show(command(program, arguments).current_dir(workspace.path("")))
 }
 
 /// Compiles an example against the staged library and answers the program's path.
-pub fn example(workspace: &Workspace, stage: &Path, source: &str) -> Result<std::path::PathBuf, Failure> {
+pub fn example(workspace: &Workspace, stage: &Path, source: &str, strict: bool) -> Result<PathBuf, Failure> {
     let source = workspace.path(source);
     let language = Language::of(&source)?;
     let name = source.file_stem().unwrap_or_default().to_owned();
     let target = workspace.target_dir().join("examples_c").join(name);
-    Program { language, source: &source, optimize: true, libraries: &["-lm"] }.build(stage, &target)?;
+    Program { language, source: &source, optimize: true, strict, libraries: &["-lm"] }
+        .build(stage, &target)?;
     Ok(target)
 }

@@ -81,7 +81,8 @@ fn compile_and_run(context: &Context, source: &PathBuf) -> Result<String, Failur
     crate::install::remove(&folder)?;
     std::fs::create_dir_all(&folder)?;
     let program = folder.join("program");
-    Program { language, source, optimize: false, libraries: &["-lm"] }.build(context.stage, &program)?;
+    Program { language, source, optimize: false, strict: true, libraries: &["-lm"] }
+        .build(context.stage, &program)?;
     let mut test = command(&program, [""; 0]);
     without_settings(&mut test);
     // A folder of its own to write in, and where the plugins are that it may load.

@@ -26,7 +26,7 @@ pub fn run(context: &Context, steps: &mut Steps) {
     // One after the other: the engines use every core.
     for source in sources {
         steps.run(&source, || {
-            let program = example(context.workspace, context.stage, &source)?;
+            let program = example(context.workspace, context.stage, &source, true)?;
             let mut command = command(&program, [""; 0]);
             without_settings(&mut command);
             command.current_dir(context.workspace.path(""));
