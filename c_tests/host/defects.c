@@ -42,7 +42,7 @@ static const variant VARIANTS[] = {
     RUNS("g1", "0x"),
     RUNS("with_workspace", "STUB_ENGINE"),
     RUNS("reversed", "STUB_OTHER_ENGINE"),
-    IDLE("no_engine_applies", "STUB_ENGINE (Stub): the_stub_declines"),
+    IDLE("no_engine_applies", "STUB_ENGINE (Stub): the stub declines"),
     IDLE("no_engine_applies_silently", "STUB_OTHER_ENGINE (Stub): the plugin gave no reason"),
     RUNS("without_names", "0x"),
     RUNS("without_callback", "STUB_ENGINE"),

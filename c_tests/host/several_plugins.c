@@ -102,7 +102,7 @@ static void test_reasons(void)
     CHECK_OK(hipdnnBackendFinalize(heuristic));
     hipdnnGetLastErrorString(text, sizeof text);
     CHECK_CONTAINS(text, "No engine can run this graph:");
-    CHECK_CONTAINS(text, "\n  STUB_ENGINE (Stub): the_stub_declines");
+    CHECK_CONTAINS(text, "\n  STUB_ENGINE (Stub): the stub declines");
     CHECK_CONTAINS(text, "\n  STUB_OTHER_ENGINE (Stub): the plugin gave no reason");
     CHECK_CONTAINS(text, "\n  OTHER_STUB_ENGINE (Other): the plugin gave no handle");
     drop(heuristic);
