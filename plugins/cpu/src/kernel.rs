@@ -11,7 +11,8 @@ pub trait Kernel: Send + Sync {
     ///
     /// # Safety
     /// `tensors` are the first elements of the operation's tensors in the order of `Operation::tensors`, each valid for
-    /// its extent; what is written overlaps nothing else. `scratch` is valid for [`Kernel::scratch_size`] bytes.
+    /// its extent; what is written overlaps nothing else, except that the new running statistics of a batch normalization may
+    /// lie exactly where the old ones do. `scratch` is valid for [`Kernel::scratch_size`] bytes.
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8);
 }
 

@@ -1,11 +1,12 @@
 //! The reference batch normalization against results by hand, and its gradients against differences.
 
 use hipdnn_cpu_plugin::plan::Plan;
+use hipdnn_cpu_plugin::plugin::chooser;
 use hipdnn_cpu_plugin::reference::plan_node;
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, BatchnormInference, BatchnormInferenceVariance,
 };
-use hipdnn_plugin_sdk::graph::{DataType, TensorValue};
+use hipdnn_plugin_sdk::graph::{DataType, Operation, TensorValue};
 
 use super::common::{Case, Random, Strides, channels_last, packed};
 
@@ -155,22 +156,22 @@ fn a_large_mean_does_not_swallow_the_variance() {
 fn running_statistics_may_be_updated_in_place() {
     let t = training(&[1.0, 2.0, 3.0, 4.0], 1.0, Some(0.25), [10.0, 20.0]);
     let expected = [t.case.values(t.next_mean), t.case.values(t.next_variance)];
-    let mut case = t.case;
-    let (prev_mean, prev_variance) = match &case.graph.nodes[0].operation {
-        hipdnn_plugin_sdk::graph::Operation::Batchnorm(b) => {
-            (b.prev_running_mean.unwrap(), b.prev_running_variance.unwrap())
+    let Operation::Batchnorm(node) = &t.case.graph.nodes[0].operation else { unreachable!() };
+    let (prev_mean, prev_variance) = (node.prev_running_mean.unwrap(), node.prev_running_variance.unwrap());
+    for engine in 0..2 {
+        let mut case = t.case.clone();
+        let plan = Plan::new(&case.graph, chooser(engine)).unwrap();
+        let mut buffers = case.buffers();
+        for (new, old) in [(t.next_mean, prev_mean), (t.next_variance, prev_variance)] {
+            let old = buffers.iter().find(|buffer| buffer.uid == old).unwrap().ptr;
+            buffers.iter_mut().find(|buffer| buffer.uid == new).unwrap().ptr = old;
         }
-        _ => unreachable!(),
-    };
-    let plan = Plan::new(&case.graph, plan_node).unwrap();
-    let mut buffers = case.buffers();
-    for (new, old) in [(t.next_mean, prev_mean), (t.next_variance, prev_variance)] {
-        let old = buffers.iter().find(|buffer| buffer.uid == old).unwrap().ptr;
-        buffers.iter_mut().find(|buffer| buffer.uid == new).unwrap().ptr = old;
+        let mut workspace = vec![0_u8; plan.workspace_size()];
+        // SAFETY: every tensor has memory for its extent, and running statistics may share theirs.
+        unsafe { plan.execute(&buffers, workspace.as_mut_ptr()) }.unwrap();
+        assert_close(&case.values(prev_mean), &expected[0], 1e-14);
+        assert_close(&case.values(prev_variance), &expected[1], 1e-14);
     }
-    // SAFETY: every tensor has memory for its extent, and running statistics may share theirs.
-    unsafe { plan.execute(&buffers, std::ptr::null_mut()) }.unwrap();
-    assert_eq!([case.values(prev_mean), case.values(prev_variance)], expected);
 }
 
 /// Three channels of a tensor in either layout, in double precision.
