@@ -20,8 +20,9 @@
 
 #include "hipdnn_backend.h"
 
-static int check_failures = 0;
-static int check_count = 0;
+/* Atomic, since programs with several threads check in each of them. */
+static _Atomic int check_failures = 0;
+static _Atomic int check_count = 0;
 /* Printed with every failure: which row of a table is being checked. */
 static char check_row[256] = "";
 
