@@ -26,15 +26,15 @@ enum {
     TRAIN = DIGITS - TEST,
     BATCH = 32,
     STEPS = TRAIN / BATCH, /* in an epoch; what is left over changes with every shuffle */
-    EPOCHS = 12,
-    C1 = 16, /* channels of the first block */
-    C2 = 32, /* channels of the second block, whose images are half as wide and high */
+    EPOCHS = 16,
+    C1 = 24, /* channels of the first block */
+    C2 = 48, /* channels of the second block, whose images are half as wide and high */
     HALF = SIDE / 2,
 };
 
 static const float LEARNING_RATE = 0.05f;
 static const float MOMENTUM = 0.9f;
-static const float WEIGHT_DECAY = 5e-4f;
+static const float WEIGHT_DECAY = 1e-3f;
 static const float EPSILON = 1e-5f;
 static const float STATISTICS_MOMENTUM = 0.1f;
 static const double REQUIRED_ACCURACY = 0.97;
