@@ -1,5 +1,8 @@
 //! What the processor can do, found at run time.
 
+use super::real::FastReal;
+use super::vector::Vector;
+
 /// A set of instructions that kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
@@ -78,4 +81,50 @@ fn run_avx2<W: Work>(work: W) -> W::Output {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
 fn run_avx512<W: Work>(work: W) -> W::Output {
     work.run()
+}
+
+/// A [`Work`] that is written with the vectors of its level.
+pub(crate) trait VectorWork<T> {
+    /// What the computation yields.
+    type Output;
+
+    /// Does it. Must be `#[inline(always)]`.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions.
+    unsafe fn run<V: Vector<Number = T>>(self) -> Self::Output;
+}
+
+/// A computation with one vector.
+struct With<V, W>(W, std::marker::PhantomData<V>);
+
+impl<V: Vector, W: VectorWork<V::Number>> Work for With<V, W> {
+    type Output = W::Output;
+
+    #[inline(always)]
+    fn run(self) -> W::Output {
+        // SAFETY: `Level::run_vectors` runs the work at the vector's level.
+        unsafe { self.0.run::<V>() }
+    }
+}
+
+impl Level {
+    /// Runs the work with the vectors of this level.
+    ///
+    /// # Safety
+    /// The level is one of [`Level::available`].
+    #[inline]
+    pub(crate) unsafe fn run_vectors<T: FastReal, W: VectorWork<T>>(self, work: W) -> W::Output {
+        use std::marker::PhantomData;
+        // SAFETY: the caller promises that the processor has the level.
+        unsafe {
+            match self {
+                Self::Portable => self.run(With::<T::Portable, W>(work, PhantomData)),
+                #[cfg(target_arch = "x86_64")]
+                Self::Avx2 => self.run(With::<T::Avx2, W>(work, PhantomData)),
+                #[cfg(target_arch = "x86_64")]
+                Self::Avx512 => self.run(With::<T::Avx512, W>(work, PhantomData)),
+            }
+        }
+    }
 }

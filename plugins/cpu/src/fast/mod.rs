@@ -8,9 +8,12 @@
     reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
 )]
 
+mod batchnorm;
 mod convolution;
 mod lanes;
 mod level;
+mod nest;
+mod pointwise;
 mod real;
 mod scratch;
 mod vector;
@@ -23,7 +26,9 @@ use hipdnn_plugin_sdk::graph::{Graph, Node};
 use self::level::Level;
 use crate::element::Compute;
 use crate::kernel::{Kernel, Refusal};
+use crate::problem::batchnorm::Batchnorm;
 use crate::problem::convolution::Convolution;
+use crate::problem::pointwise::Pointwise;
 
 /// Plans one node of a graph whose types are resolved. A refusal says why the reference is to compute the node.
 pub fn plan_node(graph: &Graph, node: &Node) -> Result<Box<dyn Kernel>, Refusal> {
@@ -34,6 +39,12 @@ fn plan_node_at(graph: &Graph, node: &Node, level: Level) -> Result<Box<dyn Kern
     let compute = Compute::of(node.compute_type)?;
     if let Some(convolution) = Convolution::of(graph, &node.operation) {
         return convolution::plan(&convolution?, compute, level);
+    }
+    if let Some(batchnorm) = Batchnorm::of(graph, &node.operation) {
+        return batchnorm::plan(&batchnorm?, compute, level);
+    }
+    if let Some(pointwise) = Pointwise::of(graph, &node.operation) {
+        return pointwise::plan(&pointwise?, compute, level);
     }
     Err(format!("operation is {}, which has no fast kernel", node.operation.spec().name))
 }

@@ -1,5 +1,7 @@
 //! Numbers to compute with and the elements that tensors store.
 
+use std::any::TypeId;
+
 use half::{bf16, f16};
 use hipdnn_plugin_sdk::graph::DataType;
 
@@ -126,6 +128,40 @@ stored!(f64, from_double, into_double);
 stored!(f16, from_half, into_half);
 stored!(bf16, from_bfloat16, into_bfloat16);
 
+macro_rules! stored_integer {
+    ($stored:ident) => {
+        impl Stored for $stored {
+            #[inline(always)]
+            fn number<T: FastReal>(self) -> T {
+                T::from_f64(f64::from(self))
+            }
+            #[inline(always)]
+            fn nearest<T: FastReal>(number: T) -> Self {
+                number.to_f64() as $stored
+            }
+        }
+    };
+}
+
+stored_integer!(i8);
+stored_integer!(u8);
+stored_integer!(i32);
+
+/// A byte that is read as 0 or 1, and written as 1 where the number is not zero.
+#[derive(Clone, Copy)]
+pub(crate) struct Truth(u8);
+
+impl Stored for Truth {
+    #[inline(always)]
+    fn number<T: FastReal>(self) -> T {
+        if self.0 == 0 { T::ZERO } else { T::ONE }
+    }
+    #[inline(always)]
+    fn nearest<T: FastReal>(number: T) -> Self {
+        Self(u8::from(number != T::ZERO))
+    }
+}
+
 /// Calls a generic function with the element of a data type as its type argument `$s`; `$other` gets the data type where
 /// it is no float that the fast kernels read.
 macro_rules! with_stored {
@@ -152,6 +188,53 @@ macro_rules! with_stored {
     };
 }
 pub(crate) use with_stored;
+
+/// Reads and writes runs of elements of one data type.
+pub(crate) struct Run<T> {
+    /// Bytes of an element.
+    pub(crate) size: usize,
+    /// Whether an element is a number of this type.
+    pub(crate) same: bool,
+    /// Reads `len` elements that are `stride` elements apart.
+    pub(crate) load: unsafe fn(from: *const u8, stride: usize, to: *mut T, len: usize),
+    /// Writes `len` elements that are `stride` elements apart.
+    pub(crate) store: unsafe fn(from: *const T, to: *mut u8, stride: usize, len: usize),
+}
+
+impl<T> Clone for Run<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Run<T> {}
+
+impl<T: FastReal> Run<T> {
+    /// The runs of a data type whose elements are floats.
+    pub(crate) fn of(data_type: DataType) -> Result<Self, Refusal> {
+        with_stored!(data_type, S => Ok(Self::stored::<S>()), other => Err(not_a_float(other)))
+    }
+
+    /// The runs of a data type whose elements are floats, integers of up to 32 bits, or truth values.
+    pub(crate) fn of_number(data_type: DataType) -> Result<Self, Refusal> {
+        match data_type {
+            DataType::Int8 => Ok(Self::stored::<i8>()),
+            DataType::Uint8 => Ok(Self::stored::<u8>()),
+            DataType::Int32 => Ok(Self::stored::<i32>()),
+            DataType::Boolean => Ok(Self::stored::<Truth>()),
+            other => Self::of(other),
+        }
+    }
+
+    fn stored<S: Stored>() -> Self {
+        Self {
+            size: size_of::<S>(),
+            same: TypeId::of::<S>() == TypeId::of::<T>(),
+            load: load_run::<S, T>,
+            store: store_run::<S, T>,
+        }
+    }
+}
 
 /// The refusal of a data type.
 pub(crate) fn not_a_float(data_type: DataType) -> Refusal {

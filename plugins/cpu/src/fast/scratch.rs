@@ -38,3 +38,16 @@ impl<const N: usize> Shared<N> {
         self.0[index]
     }
 }
+
+/// The tensors' pointers, where each thread writes elements of its own.
+pub(crate) struct Tensors<'a>(pub(crate) &'a [*mut u8]);
+
+// SAFETY: the lanes of a run write disjoint elements.
+unsafe impl Sync for Tensors<'_> {}
+
+impl Tensors<'_> {
+    /// All of them.
+    pub(crate) fn all(&self) -> &[*mut u8] {
+        self.0
+    }
+}

@@ -36,6 +36,11 @@ impl Random {
     pub(crate) fn whole(&mut self) -> f64 {
         self.within(0, 6) as f64 - 3.0
     }
+
+    /// A number from -3 to 3.
+    pub(crate) fn real(&mut self) -> f64 {
+        (self.next() % 60_001) as f64 / 10_000.0 - 3.0
+    }
 }
 
 /// Strides for an order of the dimensions, the first of `order` being the farthest apart, with `gap` elements between rows.
@@ -56,7 +61,7 @@ pub(crate) fn strides(dims: &[i64], order: &[usize], gap: i64) -> Vec<i64> {
 pub(crate) fn order(rank: usize, which: usize) -> Vec<usize> {
     match which {
         0 => (0..rank).collect(),
-        1 => std::iter::once(0).chain(2..rank).chain(std::iter::once(1)).collect(),
+        1 if rank > 1 => std::iter::once(0).chain(2..rank).chain(std::iter::once(1)).collect(),
         _ => (0..rank).rev().collect(),
     }
 }
@@ -84,6 +89,16 @@ impl Array {
                 return self;
             }
         }
+    }
+
+    /// All indices, the last dimension fastest.
+    pub(crate) fn indices(&self) -> Vec<Vec<usize>> {
+        let mut index = vec![0; self.tensor.dims.len()];
+        let mut indices = vec![index.clone()];
+        while self.advance(&mut index) {
+            indices.push(index.clone());
+        }
+        indices
     }
 
     /// All numbers, the last dimension fastest.
@@ -122,6 +137,7 @@ impl Array {
             DataType::Half => f16::from_ne_bytes(at[..2].try_into().unwrap()).to_f64(),
             DataType::Bfloat16 => bf16::from_ne_bytes(at[..2].try_into().unwrap()).to_f64(),
             DataType::Boolean => f64::from(at[0]),
+            DataType::Int32 => f64::from(i32::from_ne_bytes(at[..4].try_into().unwrap())),
             other => panic!("no test needs {other:?}"),
         }
     }
@@ -135,6 +151,7 @@ impl Array {
             DataType::Half => at[..2].copy_from_slice(&f16::from_f64(number).to_ne_bytes()),
             DataType::Bfloat16 => at[..2].copy_from_slice(&bf16::from_f64(number).to_ne_bytes()),
             DataType::Boolean => at[0] = u8::from(number != 0.0),
+            DataType::Int32 => at[..4].copy_from_slice(&(number as i32).to_ne_bytes()),
             other => panic!("no test needs {other:?}"),
         }
     }
@@ -145,6 +162,7 @@ impl Array {
             DataType::Float => f64::from(number as f32),
             DataType::Half => f16::from_f64(number).to_f64(),
             DataType::Bfloat16 => bf16::from_f64(number).to_f64(),
+            DataType::Int32 => f64::from(number as i32),
             _ => number,
         }
     }

@@ -1,0 +1,107 @@
+//! Batch normalization in its four forms.
+//!
+//! Where the elements of a channel lie side by side, each channel is one thread's ([`planar`]); where the channels of an
+//! element do, each thread has rows of them and adds up sums by channel ([`rows`]). Any other order of the dimensions is
+//! read through a buffer, channel by channel.
+//!
+//! Sums of up to some hundred numbers are in the compute type, sums of these in double precision. Mean and variance come
+//! from two passes: the second one adds up differences from the first one's mean, and corrects it.
+
+mod channel;
+mod loops;
+mod planar;
+mod rows;
+
+#[cfg(test)]
+mod tests;
+
+use self::channel::{Memory, Parameters, Role};
+use super::level::Level;
+use super::nest::Nest;
+use super::real::FastReal;
+use crate::element::Compute;
+use crate::kernel::{Kernel, Refusal};
+use crate::problem::Operand;
+use crate::problem::batchnorm::Batchnorm;
+
+/// Plans a batch normalization for a level of the processor.
+pub(super) fn plan(
+    batchnorm: &Batchnorm,
+    compute: Compute,
+    level: Level,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    match compute {
+        Compute::Single => plan_in::<f32>(batchnorm, level),
+        Compute::Double => plan_in::<f64>(batchnorm, level),
+    }
+}
+
+fn plan_in<T: FastReal>(batchnorm: &Batchnorm, level: Level) -> Result<Box<dyn Kernel>, Refusal> {
+    let parameters = Parameters::<T>::of(batchnorm)?;
+    // Three operands in each form, so that there is one kernel: dy is x where there is none.
+    let operands = match batchnorm {
+        Batchnorm::Inference(p) => [p.x, p.x, p.y],
+        Batchnorm::Training(p) => [p.x, p.x, p.y],
+        Batchnorm::Backward(p) => [p.dy, p.x, p.dx],
+    };
+    let channels = batchnorm.channels();
+    let strides = operands.each_ref().map(|operand| without_channel(operand.layout.strides()));
+    let dims = without_channel(operands[1].layout.dims());
+    let nest = Nest::new(&dims, strides.each_ref().map(Vec::as_slice), 1);
+    let step = operands.each_ref().map(channel_stride);
+    let by_rows = channels > 1 && step == [1; 3] && nest.apart != [1; 3];
+    let memory = |operand: &Operand, apart: usize| Memory::<T>::of(operand, apart);
+    let apart = if by_rows { [1; 3] } else { nest.apart };
+    let memory =
+        [memory(&operands[0], apart[0])?, memory(&operands[1], apart[1])?, memory(&operands[2], apart[2])?];
+    let shape =
+        Shape { level, channels, step, apart, elements: nest.runs() as f64 * nest.len as f64, memory, nest };
+    Ok(if by_rows {
+        Box::new(rows::Rows::plan(shape, parameters))
+    } else {
+        Box::new(planar::Planar::plan(shape, parameters))
+    })
+}
+
+/// All but the channel's number.
+fn without_channel(numbers: &[usize]) -> Vec<usize> {
+    numbers.iter().enumerate().filter(|(axis, _)| *axis != 1).map(|(_, number)| *number).collect()
+}
+
+fn channel_stride(operand: &Operand) -> usize {
+    operand.layout.strides().get(1).copied().unwrap_or(0)
+}
+
+/// The operands dy, x and the result, and how to walk over them.
+struct Shape<T> {
+    level: Level,
+    channels: usize,
+    /// Elements from one channel to the next.
+    step: [usize; 3],
+    /// Elements between neighbours of a run.
+    apart: [usize; 3],
+    /// Elements of a channel.
+    elements: f64,
+    memory: [Memory<T>; 3],
+    /// The loops over one channel's elements.
+    nest: Nest<3>,
+}
+
+impl<T: FastReal> Shape<T> {
+    /// How many numbers can be worked on at once.
+    fn chunk(&self) -> usize {
+        if self.memory.iter().all(|memory| memory.direct) { usize::MAX } else { channel::BUFFER }
+    }
+
+    /// Nanoseconds that one thread takes.
+    fn work(&self, role: Role) -> f64 {
+        let passes = match role {
+            Role::Inference => 1.0,
+            Role::Training => 2.0,
+            Role::Backward { saved: true } => 2.5,
+            Role::Backward { saved: false } => 4.0,
+        };
+        let number = if self.chunk() == usize::MAX { 0.2 } else { 1.5 };
+        self.elements * self.channels as f64 * passes * number
+    }
+}

@@ -1,0 +1,122 @@
+//! Channel by channel: each thread has channels of its own.
+
+use super::super::lanes::Lanes;
+use super::super::level::VectorWork;
+use super::super::nest::Nest;
+use super::super::real::FastReal;
+use super::super::scratch::Tensors;
+use super::super::vector::Vector;
+use super::channel::{BUFFER, Moments, Parameters, Role};
+use super::{Shape, loops};
+use crate::kernel::Kernel;
+
+/// A batch normalization whose channels are computed one by one.
+pub(super) struct Planar<T> {
+    shape: Shape<T>,
+    parameters: Parameters<T>,
+    lanes: Lanes,
+}
+
+impl<T: FastReal> Planar<T> {
+    pub(super) fn plan(shape: Shape<T>, parameters: Parameters<T>) -> Self {
+        let lanes = Lanes::for_work(shape.work(parameters.role()), shape.channels);
+        Self { shape, parameters, lanes }
+    }
+}
+
+impl<T: FastReal> Kernel for Planar<T> {
+    unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
+        let shared = Tensors(tensors);
+        self.lanes.run(|lane| {
+            let channels = self.lanes.share(lane, self.shape.channels);
+            // SAFETY: the level is the processor's; the caller promises the tensors.
+            unsafe { self.shape.level.run_vectors(Work { planar: self, tensors: shared.all(), channels }) };
+        });
+    }
+}
+
+/// Some channels.
+struct Work<'a, T> {
+    planar: &'a Planar<T>,
+    tensors: &'a [*mut u8],
+    channels: std::ops::Range<usize>,
+}
+
+/// Calls `each` with the offsets and the length of every run of one channel, divided where it is longer than `chunk`.
+#[inline(always)]
+fn runs(nest: &Nest<3>, base: [usize; 3], chunk: usize, mut each: impl FnMut([usize; 3], usize)) {
+    let mut place = nest.place(0);
+    for _ in 0..nest.runs() {
+        let mut at = 0;
+        while at < nest.len {
+            let len = (nest.len - at).min(chunk);
+            each([0, 1, 2].map(|i| base[i] + place.offsets[i] + at * nest.apart[i]), len);
+            at += len;
+        }
+        nest.advance(&mut place);
+    }
+}
+
+impl<T: FastReal> VectorWork<T> for Work<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Number = T>>(self) {
+        let Planar { shape, parameters, .. } = self.planar;
+        let [dy, x, result] = &shape.memory;
+        let [dy_at, x_at, result_at] = [dy.slot, x.slot, result.slot].map(|slot| self.tensors[slot]);
+        let [dy_apart, x_apart, result_apart] = shape.apart;
+        let (chunk, n) = (shape.chunk(), shape.elements);
+        let mut buffers = [[T::ZERO; BUFFER]; 3];
+        let [dy_buffer, x_buffer, result_buffer] = &mut buffers;
+        for channel in self.channels {
+            let base = shape.step.map(|step| step * channel);
+            // SAFETY: the runs are over the channel's elements, no longer than the buffers unless they are read in place; the
+            // channel is this thread's.
+            unsafe {
+                let mut moments = Moments::default();
+                if parameters.wants_moments() {
+                    let mut total = 0.0;
+                    runs(&shape.nest, base, chunk.min(BUFFER), |[_, at, _], len| {
+                        total += loops::sum::<V>(x.numbers(x_at, at, x_apart, len, x_buffer), len).to_f64();
+                    });
+                    let about = T::from_f64(total / n);
+                    moments.about = about.to_f64();
+                    runs(&shape.nest, base, chunk.min(BUFFER), |[_, at, _], len| {
+                        let x = x.numbers(x_at, at, x_apart, len, x_buffer);
+                        let [sum, squares] = loops::deviations::<V>(x, about, len);
+                        moments.sum += sum.to_f64();
+                        moments.squares += squares.to_f64();
+                    });
+                }
+                if let Role::Backward { .. } = parameters.role() {
+                    let statistics = parameters.statistics(self.tensors, channel, &moments, n);
+                    let mut sums = [0.0; 2];
+                    runs(&shape.nest, base, chunk.min(BUFFER), |[at_dy, at_x, _], len| {
+                        let dy = dy.numbers(dy_at, at_dy, dy_apart, len, dy_buffer);
+                        let x = x.numbers(x_at, at_x, x_apart, len, x_buffer);
+                        let [sum, product] = loops::gradient_sums::<V>(dy, x, statistics.0, len);
+                        sums[0] += sum.to_f64();
+                        sums[1] += product.to_f64();
+                    });
+                    let by = parameters.backward(self.tensors, channel, statistics, sums, n);
+                    runs(&shape.nest, base, chunk, |[at_dy, at_x, at], len| {
+                        let dy = dy.numbers(dy_at, at_dy, dy_apart, len, dy_buffer);
+                        let x = x.numbers(x_at, at_x, x_apart, len, x_buffer);
+                        result.write(result_at, at, result_apart, len, result_buffer, |dx| {
+                            loops::gradient::<V>(dy, x, &by, dx, len);
+                        });
+                    });
+                } else {
+                    let by = parameters.forward(self.tensors, channel, &moments, n);
+                    runs(&shape.nest, base, chunk, |[_, at_x, at], len| {
+                        let x = x.numbers(x_at, at_x, x_apart, len, x_buffer);
+                        result.write(result_at, at, result_apart, len, result_buffer, |y| {
+                            loops::scale::<V>(x, by, y, len);
+                        });
+                    });
+                }
+            }
+        }
+    }
+}

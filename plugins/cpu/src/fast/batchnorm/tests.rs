@@ -1,0 +1,272 @@
+use hipdnn_plugin_sdk::graph::operation::{
+    Batchnorm, BatchnormBackward, BatchnormInference, BatchnormInferenceVariance,
+};
+use hipdnn_plugin_sdk::graph::{DataType, Operation};
+
+use super::super::level::Level;
+use super::super::testing::{Array, Random, order, run, strides};
+
+const DIMS: [&[i64]; 6] =
+    [&[5, 3], &[7, 1, 9], &[4, 17, 5, 6], &[2, 33, 3, 2, 4], &[600, 5, 1, 1], &[3, 520, 2, 1]];
+
+/// Which channel the elements of a tensor with these dimensions are of, the last dimension fastest.
+fn channel_of(dims: &[i64], element: usize) -> usize {
+    let inner: i64 = dims[2..].iter().product();
+    element / inner as usize % dims[1] as usize
+}
+
+struct Case {
+    dims: Vec<i64>,
+    compute: DataType,
+    /// Relative to the largest number, what the compute and storage types may differ by.
+    tolerance: f64,
+    arrays: Vec<Array>,
+}
+
+const DY: i64 = 1;
+const X: i64 = 2;
+const RESULT: i64 = 3;
+/// Parameters that are read: scale, bias, mean, variance (or its inverse), running mean and variance.
+const SCALE: i64 = 4;
+const BIAS: i64 = 5;
+const MEAN: i64 = 6;
+const VARIANCE: i64 = 7;
+const EPSILON: i64 = 8;
+/// Parameters that are written.
+const FIRST: i64 = 10;
+const SECOND: i64 = 11;
+const NEXT_MEAN: i64 = 12;
+const NEXT_VARIANCE: i64 = 13;
+
+impl Case {
+    fn new(random: &mut Random, dims: &[i64], which: usize, data_type: DataType, gap: i64) -> Self {
+        let compute = if data_type == DataType::Double { DataType::Double } else { DataType::Float };
+        let tolerance = match data_type {
+            DataType::Double => 1e-12,
+            DataType::Half => 2e-3,
+            DataType::Bfloat16 => 1.6e-2,
+            _ => 1e-5,
+        };
+        let mut arrays = Vec::new();
+        for uid in [DY, X, RESULT] {
+            let steps = strides(dims, &order(dims.len(), which), gap);
+            arrays.push(Array::new(uid, data_type, dims, &steps).filled(|| random.real()));
+        }
+        let mut parameter = vec![1; dims.len()];
+        parameter[1] = dims[1];
+        let steps = strides(&parameter, &order(dims.len(), 0), 0);
+        let own = if data_type == DataType::Double { DataType::Double } else { DataType::Float };
+        for uid in [SCALE, BIAS, MEAN, VARIANCE, FIRST, SECOND, NEXT_MEAN, NEXT_VARIANCE] {
+            let positive = uid == VARIANCE;
+            arrays.push(
+                Array::new(uid, own, &parameter, &steps)
+                    .filled(|| if positive { random.real().abs() + 0.5 } else { random.real() }),
+            );
+        }
+        arrays.push(Array::new(EPSILON, own, &[1], &[1]).filled(|| 0.125));
+        Self { dims: dims.to_vec(), compute, tolerance, arrays }
+    }
+
+    fn array(&self, uid: i64) -> &Array {
+        self.arrays.iter().find(|array| array.tensor.uid == uid).unwrap()
+    }
+
+    fn parameter(&self, uid: i64) -> Vec<f64> {
+        self.array(uid).numbers()
+    }
+
+    /// Sums a term over the elements of each channel.
+    fn sums(&self, term: impl Fn(usize, usize) -> f64) -> Vec<f64> {
+        let mut sums = vec![0.0; self.dims[1] as usize];
+        for element in 0..self.elements() {
+            let channel = channel_of(&self.dims, element);
+            sums[channel] += term(element, channel);
+        }
+        sums
+    }
+
+    fn elements(&self) -> usize {
+        self.dims.iter().product::<i64>() as usize
+    }
+
+    fn count(&self) -> f64 {
+        self.elements() as f64 / self.dims[1] as f64
+    }
+
+    /// Mean and biased variance of each channel of x.
+    fn statistics(&self) -> (Vec<f64>, Vec<f64>) {
+        let x = self.array(X).numbers();
+        let n = self.count();
+        let mean: Vec<f64> = self.sums(|i, _| x[i]).into_iter().map(|sum| sum / n).collect();
+        let variance = self.sums(|i, c| (x[i] - mean[c]).powi(2)).into_iter().map(|sum| sum / n).collect();
+        (mean, variance)
+    }
+
+    /// Runs the operation and compares what it has written.
+    fn check(&self, operation: Operation, level: Level, expected: &[(i64, Vec<f64>)]) {
+        let mut arrays = self.arrays.clone();
+        let what = operation.spec().name;
+        run(operation, self.compute, level, &mut arrays).unwrap();
+        for (uid, expected) in expected {
+            let array = arrays.iter().find(|array| array.tensor.uid == *uid).unwrap();
+            let largest = expected.iter().fold(1.0_f64, |largest, number| largest.max(number.abs()));
+            for (i, (got, expected)) in array.numbers().into_iter().zip(expected).enumerate() {
+                assert!(
+                    (got - expected).abs() <= self.tolerance * largest,
+                    "{what} at {level:?}: tensor {uid} element {i} is {got}, expected {expected}\n{:?} {:?}",
+                    self.dims,
+                    self.array(X).tensor.strides,
+                );
+            }
+        }
+    }
+
+    fn normalized(&self, mean: &[f64], inv: &[f64]) -> Vec<f64> {
+        let (x, scale, bias) = (self.array(X).numbers(), self.parameter(SCALE), self.parameter(BIAS));
+        let of = |i| channel_of(&self.dims, i);
+        (0..self.elements()).map(|i| scale[of(i)] * (x[i] - mean[of(i)]) * inv[of(i)] + bias[of(i)]).collect()
+    }
+
+    fn inference(&self, level: Level) {
+        let (mean, variance) = (self.parameter(MEAN), self.parameter(VARIANCE));
+        let operation = BatchnormInference {
+            x: X,
+            mean: MEAN,
+            inv_variance: VARIANCE,
+            scale: SCALE,
+            bias: BIAS,
+            y: RESULT,
+        };
+        self.check(operation.into(), level, &[(RESULT, self.normalized(&mean, &variance))]);
+        let inv: Vec<f64> = variance.iter().map(|v| 1.0 / (v + 0.125).sqrt()).collect();
+        let operation = BatchnormInferenceVariance {
+            x: X,
+            mean: MEAN,
+            variance: VARIANCE,
+            scale: SCALE,
+            bias: BIAS,
+            y: RESULT,
+            epsilon: EPSILON,
+        };
+        self.check(operation.into(), level, &[(RESULT, self.normalized(&mean, &inv))]);
+    }
+
+    fn training(&self, level: Level) {
+        let (mean, variance) = self.statistics();
+        let inv: Vec<f64> = variance.iter().map(|v| 1.0 / (v + 0.125).sqrt()).collect();
+        let n = self.count();
+        let blend = |old: Vec<f64>, new: Vec<f64>| -> Vec<f64> {
+            old.iter().zip(new).map(|(old, new)| 0.9 * old + 0.1 * new).collect()
+        };
+        // The differences are from the mean as the compute type has it.
+        let single = self.compute == DataType::Float;
+        let rounded: Vec<f64> = mean.iter().map(|m| if single { f64::from(*m as f32) } else { *m }).collect();
+        let unbiased = variance.iter().map(|v| v * n / (n - 1.0)).collect();
+        let operation = Batchnorm {
+            x: X,
+            scale: SCALE,
+            bias: BIAS,
+            epsilon: EPSILON,
+            y: RESULT,
+            prev_running_mean: Some(MEAN),
+            prev_running_variance: Some(VARIANCE),
+            momentum: None,
+            mean: Some(FIRST),
+            inv_variance: Some(SECOND),
+            next_running_mean: Some(NEXT_MEAN),
+            next_running_variance: Some(NEXT_VARIANCE),
+            peer_stats: vec![],
+        };
+        self.check(
+            operation.into(),
+            level,
+            &[
+                (RESULT, self.normalized(&rounded, &inv)),
+                (NEXT_MEAN, blend(self.parameter(MEAN), mean.clone())),
+                (NEXT_VARIANCE, blend(self.parameter(VARIANCE), unbiased)),
+                (FIRST, mean),
+                (SECOND, inv),
+            ],
+        );
+    }
+
+    fn backward(&self, level: Level, saved: bool) {
+        let (mean, inv) = if saved {
+            (self.parameter(MEAN), self.parameter(VARIANCE))
+        } else {
+            let (mean, variance) = self.statistics();
+            (mean, variance.iter().map(|v| 1.0 / (v + 1e-5).sqrt()).collect())
+        };
+        let (dy, x, scale) = (self.array(DY).numbers(), self.array(X).numbers(), self.parameter(SCALE));
+        let normal = |i: usize, c: usize| (x[i] - mean[c]) * inv[c];
+        let dbias = self.sums(|i, _| dy[i]);
+        let dscale = self.sums(|i, c| dy[i] * normal(i, c));
+        let n = self.count();
+        let dx = (0..self.elements())
+            .map(|i| {
+                let c = channel_of(&self.dims, i);
+                scale[c] * inv[c] * (dy[i] - dbias[c] / n - normal(i, c) * dscale[c] / n)
+            })
+            .collect();
+        let operation = BatchnormBackward {
+            dy: DY,
+            x: X,
+            scale: SCALE,
+            dx: RESULT,
+            dscale: FIRST,
+            dbias: SECOND,
+            mean: saved.then_some(MEAN),
+            inv_variance: saved.then_some(VARIANCE),
+            peer_stats: vec![],
+        };
+        self.check(operation.into(), level, &[(RESULT, dx), (FIRST, dscale), (SECOND, dbias)]);
+    }
+
+    fn all(&self, level: Level) {
+        self.inference(level);
+        self.training(level);
+        self.backward(level, true);
+        self.backward(level, false);
+    }
+}
+
+#[test]
+fn every_form_in_every_order() {
+    let mut random = Random::new(8);
+    for dims in DIMS {
+        for which in 0..3 {
+            for data_type in [DataType::Float, DataType::Double, DataType::Half, DataType::Bfloat16] {
+                for gap in [0, 3] {
+                    let case = Case::new(&mut random, dims, which, data_type, gap);
+                    for level in Level::available() {
+                        case.all(*level);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn work_for_several_lanes() {
+    let mut random = Random::new(9);
+    for which in 0..2 {
+        let case = Case::new(&mut random, &[9, 24, 40, 41], which, DataType::Float, 0);
+        case.all(Level::best());
+    }
+}
+
+#[test]
+fn a_large_mean_does_not_swallow_the_variance() {
+    let mut random = Random::new(10);
+    for which in 0..2 {
+        let mut case = Case::new(&mut random, &[64, 3, 6, 6], which, DataType::Float, 0);
+        let x = case.arrays.iter_mut().find(|array| array.tensor.uid == X).unwrap();
+        for index in x.indices() {
+            x.set(&index, 4096.0 + x.get(&index));
+        }
+        for level in Level::available() {
+            case.training(*level);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Nested loops over several tensors of one shape, with as few loops as their strides allow.
+
+use crate::layout::MAX_RANK;
+
+/// The loops: dimensions that follow each other without a gap in every tensor are one.
+#[derive(Clone, Debug)]
+pub(crate) struct Nest<const N: usize> {
+    /// Number of loops besides the innermost.
+    rank: usize,
+    dims: [usize; MAX_RANK],
+    strides: [[usize; N]; MAX_RANK],
+    /// Elements of the innermost loop.
+    pub(crate) len: usize,
+    /// Their distance in each tensor.
+    pub(crate) apart: [usize; N],
+}
+
+/// A place in a nest.
+pub(crate) struct Place<const N: usize> {
+    index: [usize; MAX_RANK],
+    /// Elements before the innermost loop's first, in each tensor.
+    pub(crate) offsets: [usize; N],
+}
+
+impl<const N: usize> Nest<N> {
+    /// The loops over `dims`, of which there are at most [`MAX_RANK`], in the order in which the elements of tensor `by`
+    /// lie in memory.
+    pub(crate) fn new(dims: &[usize], strides: [&[usize]; N], by: usize) -> Self {
+        let mut axes: Vec<(usize, [usize; N])> = dims
+            .iter()
+            .enumerate()
+            .filter(|(_, dim)| **dim != 1)
+            .map(|(axis, dim)| (*dim, strides.map(|strides| strides[axis])))
+            .collect();
+        axes.sort_by_key(|(_, strides)| std::cmp::Reverse(strides[by]));
+        let mut merged: Vec<(usize, [usize; N])> = Vec::with_capacity(axes.len());
+        for (dim, strides) in axes {
+            match merged.last_mut() {
+                Some((outer, apart)) if (0..N).all(|i| apart[i] == strides[i] * dim) => {
+                    *outer *= dim;
+                    *apart = strides;
+                }
+                _ => merged.push((dim, strides)),
+            }
+        }
+        let (len, apart) = merged.pop().unwrap_or((1, [1; N]));
+        let mut nest =
+            Self { rank: merged.len(), dims: [1; MAX_RANK], strides: [[0; N]; MAX_RANK], len, apart };
+        for (i, (dim, strides)) in merged.into_iter().enumerate() {
+            nest.dims[i] = dim;
+            nest.strides[i] = strides;
+        }
+        nest
+    }
+
+    /// How often the innermost loop runs.
+    pub(crate) fn runs(&self) -> usize {
+        self.dims[..self.rank].iter().product()
+    }
+
+    /// The place of one run of the innermost loop.
+    pub(crate) fn place(&self, run: usize) -> Place<N> {
+        let mut place = Place { index: [0; MAX_RANK], offsets: [0; N] };
+        let mut rest = run;
+        for axis in (0..self.rank).rev() {
+            place.index[axis] = rest % self.dims[axis];
+            rest /= self.dims[axis];
+            for (offset, stride) in place.offsets.iter_mut().zip(self.strides[axis]) {
+                *offset += place.index[axis] * stride;
+            }
+        }
+        place
+    }
+
+    /// Goes to the next run; after the last to the first.
+    #[inline(always)]
+    pub(crate) fn advance(&self, place: &mut Place<N>) {
+        for axis in (0..self.rank).rev() {
+            place.index[axis] += 1;
+            if place.index[axis] < self.dims[axis] {
+                for (offset, stride) in place.offsets.iter_mut().zip(self.strides[axis]) {
+                    *offset += stride;
+                }
+                return;
+            }
+            place.index[axis] = 0;
+            for (offset, stride) in place.offsets.iter_mut().zip(self.strides[axis]) {
+                *offset -= (self.dims[axis] - 1) * stride;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dense_dimensions_become_one() {
+        let nest = Nest::new(&[2, 3, 4, 5], [&[60, 20, 5, 1], &[60, 20, 5, 1]], 0);
+        assert_eq!((nest.runs(), nest.len, nest.apart), (1, 120, [1, 1]));
+        let nest = Nest::new(&[2, 3, 4, 5], [&[60, 1, 15, 3], &[60, 1, 15, 3]], 1);
+        assert_eq!((nest.runs(), nest.len, nest.apart), (1, 120, [1, 1]));
+        let nest = Nest::new(&[2, 3, 4, 5], [&[60, 20, 5, 1], &[0, 1, 0, 0]], 0);
+        assert_eq!((nest.runs(), nest.len, nest.apart), (6, 20, [1, 0]));
+        let nest = Nest::new(&[], [&[]], 0);
+        assert_eq!((nest.runs(), nest.len), (1, 1));
+    }
+
+    #[test]
+    fn places_follow_each_other() {
+        let nest = Nest::new(&[2, 3, 4], [&[100, 20, 2], &[12, 1, 3]], 0);
+        let mut place = nest.place(0);
+        for run in 0..nest.runs() {
+            assert_eq!(place.offsets, nest.place(run).offsets);
+            nest.advance(&mut place);
+        }
+        assert_eq!(place.offsets, [0, 0]);
+    }
+}

@@ -1,0 +1,126 @@
+use hipdnn_plugin_sdk::graph::operation::Pointwise;
+use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
+
+use super::super::level::Level;
+use super::super::testing::{Array, Random, order, run, same, strides};
+use crate::reference::{Numbers, function};
+
+fn operation(mode: PointwiseMode, inputs: usize, random: &mut Random) -> Pointwise {
+    let mut parameter = |low: f32| random.of(&[None, Some(low), Some(low + 0.5)]);
+    Pointwise {
+        in_0: 1,
+        out_0: 9,
+        in_1: (inputs > 1).then_some(2),
+        in_2: (inputs > 2).then_some(3),
+        axis: None,
+        operation: mode,
+        relu_lower_clip: parameter(-0.5),
+        relu_upper_clip: parameter(1.0),
+        relu_lower_clip_slope: parameter(0.0),
+        swish_beta: parameter(0.5),
+        elu_alpha: parameter(0.5),
+        softplus_beta: parameter(0.5),
+    }
+}
+
+/// The numbers that an operation computes with.
+fn numbers(operation: &Pointwise) -> Numbers<f64> {
+    let number = |value: Option<f32>, otherwise: f64| value.map_or(otherwise, f64::from);
+    Numbers {
+        lower_clip: number(operation.relu_lower_clip, 0.0),
+        upper_clip: operation.relu_upper_clip.map(f64::from),
+        lower_clip_slope: number(operation.relu_lower_clip_slope, 0.0),
+        swish_beta: number(operation.swish_beta, 1.0),
+        elu_alpha: number(operation.elu_alpha, 1.0),
+        softplus_beta: number(operation.softplus_beta, 1.0),
+    }
+}
+
+/// A mode in double precision, where the loops must give what the reference's function gives, over operands that are dense,
+/// spread over [1, C, 1, ...], over the last dimension, or of any other shape.
+fn check(mode: PointwiseMode, dims: &[i64], random: &mut Random, level: Level) {
+    let mut arrays = Vec::new();
+    let output = strides(dims, &order(dims.len(), random.within(0, 2)), random.of(&[0, 0, 2]));
+    for uid in 1..=mode.operands() as i64 {
+        let shape: Vec<i64> = match random.within(0, 4) {
+            0 => dims.iter().enumerate().map(|(i, dim)| if i == 1 { *dim } else { 1 }).collect(),
+            1 => dims[dims.len() - 1..].to_vec(),
+            2 => vec![1],
+            _ => dims.to_vec(),
+        };
+        let same_order = shape.len() == dims.len() && random.of(&[true, false]) && shape == dims;
+        let steps = if same_order {
+            output.clone()
+        } else {
+            strides(&shape, &order(shape.len(), random.within(0, 2)), 0)
+        };
+        let data_type = random.of(&[DataType::Double, DataType::Double, DataType::Half, DataType::Boolean]);
+        arrays.push(Array::new(uid, data_type, &shape, &steps).filled(|| match random.within(0, 19) {
+            0 => random.of(&[f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0]),
+            1..5 => random.whole(),
+            _ => random.real(),
+        }));
+    }
+    let data_type = random.of(&[DataType::Double, DataType::Double, DataType::Bfloat16, DataType::Int32]);
+    let inputs = arrays.clone();
+    arrays.push(Array::new(9, data_type, dims, &output));
+    let operation = operation(mode, inputs.len(), random);
+    let numbers = numbers(&operation);
+    run(operation.into(), DataType::Double, level, &mut arrays).unwrap();
+    let function = function::<f64>(mode).unwrap();
+    let result = arrays.last().unwrap();
+    for index in result.indices() {
+        let mut operands = [0.0; 3];
+        for (operand, input) in operands.iter_mut().zip(&inputs) {
+            let dims = &input.tensor.dims;
+            let own: Vec<usize> = index[index.len() - dims.len()..]
+                .iter()
+                .zip(dims)
+                .map(|(i, dim)| if *dim == 1 { 0 } else { *i })
+                .collect();
+            *operand = input.get(&own);
+        }
+        let expected = result.rounded(function(operands, &numbers));
+        let got = result.get(&index);
+        assert!(
+            same(got, expected),
+            "{mode:?} of {operands:?} at {level:?} is {got}, expected {expected}, with {numbers:?} as {data_type:?}"
+        );
+    }
+}
+
+#[test]
+fn every_mode_gives_what_its_function_gives() {
+    let mut random = Random::new(5);
+    for mode in PointwiseMode::ALL {
+        if function::<f64>(*mode).is_none() {
+            continue;
+        }
+        for level in Level::available() {
+            for _ in 0..12 {
+                let rank = random.within(2, 4);
+                let dims: Vec<i64> = (0..rank).map(|_| random.of(&[1, 2, 3, 7, 20])).collect();
+                check(*mode, &dims, &mut random, *level);
+            }
+        }
+    }
+}
+
+#[test]
+fn work_for_several_lanes() {
+    let mut random = Random::new(6);
+    for mode in [PointwiseMode::Add, PointwiseMode::ReluBwd, PointwiseMode::TanhFwd] {
+        for dims in [[3, 5, 70, 90], [1, 1, 300, 400], [40, 60, 8, 8]] {
+            check(mode, &dims, &mut random, Level::best());
+        }
+    }
+}
+
+#[test]
+fn the_index_is_the_references() {
+    let mut random = Random::new(7);
+    let operation = Pointwise { axis: Some(0), ..operation(PointwiseMode::GenIndex, 1, &mut random) };
+    let mut arrays = [1, 9].map(|uid| Array::new(uid, DataType::Float, &[4], &[1]));
+    let refusal = run(operation.into(), DataType::Float, Level::best(), &mut arrays).unwrap_err();
+    assert!(refusal.contains("gen_index"));
+}
