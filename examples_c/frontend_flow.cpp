@@ -494,7 +494,6 @@ void newer_flow(const Handle& handle)
                                     count, &count, raw_configs.data()));
     require(count == static_cast<std::int64_t>(configs.size()), "fewer results than were counted");
 
-    int executed = 0;
     for (Descriptor& config : configs) {
         config.finalize();
         hipdnnBackendDescriptor_t raw_engine = nullptr;
@@ -506,9 +505,6 @@ void newer_flow(const Handle& handle)
                                                                 name.size(), &length, name.data());
         hipdnnBackendDestroyDescriptor(raw_engine);
         check(status, "reading the name of an engine");
-        if (std::strncmp(name.data(), "CPU", 3) != 0) {
-            continue; // the data is in host memory
-        }
         require(read_int64(config, HIPDNN_ATTR_ENGINECFG_WORKSPACE_SIZE) >= 0, "the workspace estimate is negative");
 
         Descriptor plan(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
@@ -523,9 +519,7 @@ void newer_flow(const Handle& handle)
         std::printf("Descriptors: convolution and relu on %s, largest error %.2g\n", name.data(),
                     static_cast<double>(error));
         require(error <= 1e-5F, "the result of the descriptors is wrong");
-        executed++;
     }
-    require(executed > 0, "no engine for host memory");
 }
 
 } // namespace
@@ -533,6 +527,9 @@ void newer_flow(const Handle& handle)
 int main()
 {
     try {
+        // The data below is in host memory, so only the CPU engines will do. A relative path starts at the library.
+        const std::array<const char*, 1> plugins{"hipdnn_plugins/engines/libhipdnn_cpu_plugin.so"};
+        CHECK(hipdnnSetEnginePluginPaths_ext(plugins.size(), plugins.data(), HIPDNN_PLUGIN_LOADING_ABSOLUTE));
         const Handle handle;
         older_flow(handle);
         newer_flow(handle);
