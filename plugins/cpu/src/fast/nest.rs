@@ -91,6 +91,84 @@ impl<const N: usize> Nest<N> {
     }
 }
 
+/// The runs of a nest's innermost loop, divided where they are longer than a chunk.
+///
+/// Kernels walk over these in a plain loop: what a closure does would be compiled without the instructions of its caller.
+pub(crate) struct Chunks<'a, const N: usize> {
+    nest: &'a Nest<N>,
+    base: [usize; N],
+    chunk: usize,
+    place: Place<N>,
+    /// Elements of the current run that are done.
+    done: usize,
+    /// Runs that are not done.
+    left: usize,
+}
+
+impl<'a, const N: usize> Chunks<'a, N> {
+    /// All runs, with `base` added to their offsets.
+    #[inline(always)]
+    pub(crate) fn new(nest: &'a Nest<N>, base: [usize; N], chunk: usize) -> Self {
+        Self { nest, base, chunk, place: nest.place(0), done: 0, left: nest.runs() }
+    }
+
+    /// The offsets of the next chunk's first element, and its length.
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> Option<([usize; N], usize)> {
+        if self.left == 0 {
+            return None;
+        }
+        let mut offsets = self.base;
+        for (i, offset) in offsets.iter_mut().enumerate() {
+            *offset += self.place.offsets[i] + self.done * self.nest.apart[i];
+        }
+        let len = (self.nest.len - self.done).min(self.chunk);
+        self.done += len;
+        if self.done == self.nest.len {
+            self.done = 0;
+            self.left -= 1;
+            self.nest.advance(&mut self.place);
+        }
+        Some((offsets, len))
+    }
+}
+
+/// The elements of a nest, one by one.
+pub(crate) struct Elements<'a, const N: usize> {
+    nest: &'a Nest<N>,
+    place: Place<N>,
+    at: usize,
+    left: usize,
+}
+
+impl<'a, const N: usize> Elements<'a, N> {
+    /// The elements with these numbers, in the order of the loops.
+    #[inline(always)]
+    pub(crate) fn new(nest: &'a Nest<N>, elements: std::ops::Range<usize>) -> Self {
+        let (run, at) = (elements.start / nest.len, elements.start % nest.len);
+        Self { nest, place: nest.place(run), at, left: elements.len() }
+    }
+
+    /// The offsets of the next element.
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> Option<[usize; N]> {
+        if self.left == 0 {
+            return None;
+        }
+        self.left -= 1;
+        let mut offsets = self.place.offsets;
+        for (offset, apart) in offsets.iter_mut().zip(self.nest.apart) {
+            *offset += self.at * apart;
+        }
+        self.at += 1;
+        if self.at == self.nest.len {
+            self.at = 0;
+            self.nest.advance(&mut self.place);
+        }
+        Some(offsets)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,6 +183,23 @@ mod tests {
         assert_eq!((nest.runs(), nest.len, nest.apart), (6, 20, [1, 0]));
         let nest = Nest::new(&[], [&[]], 0);
         assert_eq!((nest.runs(), nest.len), (1, 1));
+    }
+
+    #[test]
+    fn chunks_and_elements_cover_every_run() {
+        let nest = Nest::new(&[2, 5], [&[10, 1], &[5, 1]], 0);
+        let mut chunks = Chunks::new(&nest, [100, 0], 3);
+        let mut seen = Vec::new();
+        while let Some(([first, second], len)) = chunks.next() {
+            seen.push((first, second, len));
+        }
+        assert_eq!(seen, [(100, 0, 3), (103, 3, 2), (110, 5, 3), (113, 8, 2)]);
+        let mut elements = Elements::new(&nest, 3..7);
+        let mut seen = Vec::new();
+        while let Some(offsets) = elements.next() {
+            seen.push(offsets);
+        }
+        assert_eq!(seen, [[3, 3], [4, 4], [10, 5], [11, 6]]);
     }
 
     #[test]

@@ -54,29 +54,37 @@ impl<T: FastReal> Memory<T> {
         }
     }
 
-    /// Has `write` write `len` numbers from element `offset` on: in place, or into the buffer, which is then copied.
+    /// Where `len` numbers from element `offset` on are to be written: in place, or into the buffer. [`Memory::written`] is to
+    /// be called afterwards.
     ///
     /// # Safety
-    /// As [`Memory::numbers`]; `write` writes `len` numbers.
+    /// As [`Memory::numbers`].
     #[inline(always)]
-    pub(super) unsafe fn write(
+    pub(super) unsafe fn target(&self, base: *mut u8, offset: usize, buffer: &mut [T; BUFFER]) -> *mut T {
+        if self.direct {
+            // SAFETY: the caller promises the elements.
+            unsafe { base.add(offset * self.run.size).cast() }
+        } else {
+            buffer.as_mut_ptr()
+        }
+    }
+
+    /// Copies what was written into the buffer.
+    ///
+    /// # Safety
+    /// As [`Memory::numbers`].
+    #[inline(always)]
+    pub(super) unsafe fn written(
         &self,
         base: *mut u8,
         offset: usize,
         apart: usize,
         len: usize,
-        buffer: &mut [T; BUFFER],
-        write: impl FnOnce(*mut T),
+        buffer: &[T; BUFFER],
     ) {
-        // SAFETY: the caller promises the elements.
-        unsafe {
-            let to = base.add(offset * self.run.size);
-            if self.direct {
-                write(to.cast());
-            } else {
-                write(buffer.as_mut_ptr());
-                (self.run.store)(buffer.as_ptr(), to, apart, len);
-            }
+        if !self.direct {
+            // SAFETY: the caller promises the elements.
+            unsafe { (self.run.store)(buffer.as_ptr(), base.add(offset * self.run.size), apart, len) };
         }
     }
 }

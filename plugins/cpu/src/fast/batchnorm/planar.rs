@@ -2,7 +2,7 @@
 
 use super::super::lanes::Lanes;
 use super::super::level::VectorWork;
-use super::super::nest::Nest;
+use super::super::nest::Chunks;
 use super::super::real::FastReal;
 use super::super::scratch::Tensors;
 use super::super::vector::Vector;
@@ -42,21 +42,6 @@ struct Work<'a, T> {
     channels: std::ops::Range<usize>,
 }
 
-/// Calls `each` with the offsets and the length of every run of one channel, divided where it is longer than `chunk`.
-#[inline(always)]
-fn runs(nest: &Nest<3>, base: [usize; 3], chunk: usize, mut each: impl FnMut([usize; 3], usize)) {
-    let mut place = nest.place(0);
-    for _ in 0..nest.runs() {
-        let mut at = 0;
-        while at < nest.len {
-            let len = (nest.len - at).min(chunk);
-            each([0, 1, 2].map(|i| base[i] + place.offsets[i] + at * nest.apart[i]), len);
-            at += len;
-        }
-        nest.advance(&mut place);
-    }
-}
-
 impl<T: FastReal> VectorWork<T> for Work<'_, T> {
     type Output = ();
 
@@ -77,44 +62,49 @@ impl<T: FastReal> VectorWork<T> for Work<'_, T> {
                 let mut moments = Moments::default();
                 if parameters.wants_moments() {
                     let mut total = 0.0;
-                    runs(&shape.nest, base, chunk.min(BUFFER), |[_, at, _], len| {
+                    let mut chunks = Chunks::new(&shape.nest, base, chunk.min(BUFFER));
+                    while let Some(([_, at, _], len)) = chunks.next() {
                         total += loops::sum::<V>(x.numbers(x_at, at, x_apart, len, x_buffer), len).to_f64();
-                    });
+                    }
                     let about = T::from_f64(total / n);
                     moments.about = about.to_f64();
-                    runs(&shape.nest, base, chunk.min(BUFFER), |[_, at, _], len| {
+                    let mut chunks = Chunks::new(&shape.nest, base, chunk.min(BUFFER));
+                    while let Some(([_, at, _], len)) = chunks.next() {
                         let x = x.numbers(x_at, at, x_apart, len, x_buffer);
                         let [sum, squares] = loops::deviations::<V>(x, about, len);
                         moments.sum += sum.to_f64();
                         moments.squares += squares.to_f64();
-                    });
+                    }
                 }
                 if let Role::Backward { .. } = parameters.role() {
                     let statistics = parameters.statistics(self.tensors, channel, &moments, n);
                     let mut sums = [0.0; 2];
-                    runs(&shape.nest, base, chunk.min(BUFFER), |[at_dy, at_x, _], len| {
+                    let mut chunks = Chunks::new(&shape.nest, base, chunk.min(BUFFER));
+                    while let Some(([at_dy, at_x, _], len)) = chunks.next() {
                         let dy = dy.numbers(dy_at, at_dy, dy_apart, len, dy_buffer);
                         let x = x.numbers(x_at, at_x, x_apart, len, x_buffer);
                         let [sum, product] = loops::gradient_sums::<V>(dy, x, statistics.0, len);
                         sums[0] += sum.to_f64();
                         sums[1] += product.to_f64();
-                    });
+                    }
                     let by = parameters.backward(self.tensors, channel, statistics, sums, n);
-                    runs(&shape.nest, base, chunk, |[at_dy, at_x, at], len| {
+                    let mut chunks = Chunks::new(&shape.nest, base, chunk);
+                    while let Some(([at_dy, at_x, at], len)) = chunks.next() {
                         let dy = dy.numbers(dy_at, at_dy, dy_apart, len, dy_buffer);
                         let x = x.numbers(x_at, at_x, x_apart, len, x_buffer);
-                        result.write(result_at, at, result_apart, len, result_buffer, |dx| {
-                            loops::gradient::<V>(dy, x, &by, dx, len);
-                        });
-                    });
+                        let dx = result.target(result_at, at, result_buffer);
+                        loops::gradient::<V>(dy, x, &by, dx, len);
+                        result.written(result_at, at, result_apart, len, result_buffer);
+                    }
                 } else {
                     let by = parameters.forward(self.tensors, channel, &moments, n);
-                    runs(&shape.nest, base, chunk, |[_, at_x, at], len| {
+                    let mut chunks = Chunks::new(&shape.nest, base, chunk);
+                    while let Some(([_, at_x, at], len)) = chunks.next() {
                         let x = x.numbers(x_at, at_x, x_apart, len, x_buffer);
-                        result.write(result_at, at, result_apart, len, result_buffer, |y| {
-                            loops::scale::<V>(x, by, y, len);
-                        });
-                    });
+                        let y = result.target(result_at, at, result_buffer);
+                        loops::scale::<V>(x, by, y, len);
+                        result.written(result_at, at, result_apart, len, result_buffer);
+                    }
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use super::super::lanes::Lanes;
 use super::super::level::VectorWork;
-use super::super::nest::Nest;
+use super::super::nest::Elements;
 use super::super::real::FastReal;
 use super::super::scratch::{Scratch, Shared, Tensors};
 use super::super::vector::Vector;
@@ -194,22 +194,6 @@ struct Work<'a, T> {
     areas: Areas<T>,
 }
 
-/// Calls `each` with the offsets of every row.
-#[inline(always)]
-fn each_row(nest: &Nest<3>, rows: std::ops::Range<usize>, mut each: impl FnMut([usize; 3])) {
-    let mut at = rows.start;
-    let mut place = nest.place(at / nest.len);
-    while at < rows.end {
-        let first = at % nest.len;
-        let end = nest.len.min(first + (rows.end - at));
-        for i in first..end {
-            each([0, 1, 2].map(|t| place.offsets[t] + i * nest.apart[t]));
-        }
-        at += end - first;
-        nest.advance(&mut place);
-    }
-}
-
 impl<T: FastReal> VectorWork<T> for Work<'_, T> {
     type Output = ();
 
@@ -258,7 +242,8 @@ impl<T: FastReal> Work<'_, T> {
                     sums[..len].fill(T::ZERO);
                     sums.as_mut_ptr()
                 });
-                each_row(&shape.nest, from..end, |[at_dy, at_x, _]| {
+                let mut elements = Elements::new(&shape.nest, from..end);
+                while let Some([at_dy, at_x, _]) = elements.next() {
                     let x = x.numbers(x_at, at_x + first, 1, len, x_buffer);
                     match self.pass {
                         Pass::Sum => loops::add_row::<V>(x, one, len),
@@ -268,7 +253,7 @@ impl<T: FastReal> Work<'_, T> {
                             loops::add_gradients::<V>(dy, x, means, [one, other], len);
                         }
                     }
-                });
+                }
                 for (total, sums) in totals.into_iter().zip(&sums) {
                     for (i, sum) in sums[..len].iter().enumerate() {
                         total.add(i).write(total.add(i).read() + sum.to_f64());
@@ -294,19 +279,18 @@ impl<T: FastReal> Work<'_, T> {
         unsafe {
             let [mean, factor, bias, slope] =
                 [0, 1, 2, 3].map(|i| self.areas.numbers.add(i * shape.channels + first).cast_const());
-            each_row(&shape.nest, self.rows.clone(), |[at_dy, at_x, at]| {
+            let mut elements = Elements::new(&shape.nest, self.rows.clone());
+            while let Some([at_dy, at_x, at]) = elements.next() {
                 let x = x.numbers(x_at, at_x + first, 1, len, x_buffer);
+                let to = result.target(result_at, at + first, result_buffer);
                 if self.pass == Pass::Scale {
-                    result.write(result_at, at + first, 1, len, result_buffer, |y| {
-                        loops::scale_row::<V>(x, [mean, factor, bias], y, len);
-                    });
+                    loops::scale_row::<V>(x, [mean, factor, bias], to, len);
                 } else {
                     let dy = dy.numbers(dy_at, at_dy + first, 1, len, dy_buffer);
-                    result.write(result_at, at + first, 1, len, result_buffer, |dx| {
-                        loops::gradient_row::<V>(dy, x, [mean, factor, bias, slope], dx, len);
-                    });
+                    loops::gradient_row::<V>(dy, x, [mean, factor, bias, slope], to, len);
                 }
-            });
+                result.written(result_at, at + first, 1, len, result_buffer);
+            }
         }
     }
 }

@@ -1,0 +1,321 @@
+//! How fast the kernels of CPU_ENGINE are, beside what this machine's processor can do at most.
+//!
+//! `cargo run --release -p hipdnn-cpu-plugin --example kernel_speed [part of a name]`. Each row is the best of many runs, on as many
+//! threads as the engine takes (`HIPDNN_CPU_THREADS` limits them). The peak is that of one thread's fused multiplications and additions,
+//! measured in the same run; a convolution on two threads can reach 200 % of it.
+
+#![expect(clippy::unwrap_used, reason = "a benchmark stops at the first failure")]
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use hipdnn_cpu_plugin::fast::plan_node;
+use hipdnn_plugin_sdk::graph::operation::{
+    Batchnorm, BatchnormBackward, ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward,
+    Pointwise,
+};
+use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, Node, Operation, PointwiseMode, Tensor};
+
+/// Time for one row of the table.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// A convolution of square images.
+struct Layer {
+    name: &'static str,
+    batch: i64,
+    channels: i64,
+    size: i64,
+    rows: i64,
+    window: i64,
+    stride: i64,
+    groups: i64,
+    channels_last: bool,
+}
+
+const fn layer(
+    name: &'static str,
+    [batch, channels, size, rows, window, stride]: [i64; 6],
+    groups: i64,
+    channels_last: bool,
+) -> Layer {
+    Layer { name, batch, channels, size, rows, window, stride, groups, channels_last }
+}
+
+const LAYERS: [Layer; 12] = [
+    layer("digits 1", [32, 1, 8, 16, 3, 1], 1, false),
+    layer("digits 2", [32, 16, 8, 32, 3, 2], 1, false),
+    layer("digits classifier", [32, 512, 1, 10, 1, 1], 1, false),
+    layer("56x56 64 3x3", [1, 64, 56, 64, 3, 1], 1, false),
+    layer("56x56 64 1x1", [1, 64, 56, 256, 1, 1], 1, false),
+    layer("28x28 128 3x3", [1, 128, 28, 128, 3, 1], 1, false),
+    layer("28x28 128 3x3 NHWC", [1, 128, 28, 128, 3, 1], 1, true),
+    layer("28x28 512 1x1", [1, 512, 28, 128, 1, 1], 1, false),
+    layer("14x14 256 3x3", [1, 256, 14, 256, 3, 1], 1, false),
+    layer("7x7 512 3x3", [1, 512, 7, 512, 3, 1], 1, false),
+    layer("224x224 3 7x7/2", [1, 3, 224, 64, 7, 2], 1, false),
+    layer("112x112 64 depthwise", [1, 64, 112, 64, 3, 1], 64, false),
+];
+
+fn strides(dims: &[i64; 4], channels_last: bool) -> [i64; 4] {
+    let [_, c, h, w] = *dims;
+    if channels_last { [c * h * w, 1, w * c, c] } else { [c * h * w, h * w, w, 1] }
+}
+
+fn tensor(uid: i64, dims: [i64; 4], channels_last: bool) -> Tensor {
+    Tensor::new(uid, DataType::Float, &dims, &strides(&dims, channels_last))
+}
+
+/// Seconds that the best run of an operation takes.
+fn time(tensors: Vec<Tensor>, operation: Operation) -> f64 {
+    let order = operation.tensors();
+    let mut memory: Vec<(i64, Vec<f32>)> = tensors
+        .iter()
+        .map(|t| (t.uid, (0..t.dims.iter().product::<i64>()).map(|i| (i % 17) as f32 / 8.0 - 1.0).collect()))
+        .collect();
+    let graph = Graph { tensors, ..Graph::default() };
+    let node = Node { name: String::new(), compute_type: DataType::Float, operation };
+    let kernel = plan_node(&graph, &node).unwrap();
+    let pointers: Vec<*mut u8> = order
+        .iter()
+        .map(|uid| memory.iter_mut().find(|(own, _)| own == uid).unwrap().1.as_mut_ptr().cast())
+        .collect();
+    let mut scratch = vec![0_u8; kernel.scratch_size() + 64];
+    let aligned = scratch.as_ptr().align_offset(64);
+    let mut best = Duration::MAX;
+    let begin = Instant::now();
+    while begin.elapsed() < PATIENCE {
+        let start = Instant::now();
+        // SAFETY: every tensor has its memory, and the scratch memory is as large as the kernel asked for.
+        unsafe { kernel.run(&pointers, scratch.as_mut_ptr().add(aligned)) };
+        best = best.min(start.elapsed());
+    }
+    best.as_secs_f64()
+}
+
+fn convolution(layer: &Layer, peak: f64) {
+    let pad = layer.window / 2;
+    let out = (layer.size + 2 * pad - layer.window) / layer.stride + 1;
+    let tensors = || {
+        vec![
+            tensor(1, [layer.batch, layer.channels, layer.size, layer.size], layer.channels_last),
+            tensor(
+                2,
+                [layer.rows, layer.channels / layer.groups, layer.window, layer.window],
+                layer.channels_last,
+            ),
+            tensor(3, [layer.batch, layer.rows, out, out], layer.channels_last),
+        ]
+    };
+    let flops = 2.0
+        * (layer.batch * layer.rows * out * out) as f64
+        * (layer.channels / layer.groups * layer.window * layer.window) as f64;
+    let (pre_padding, post_padding) = (vec![pad; 2], vec![pad; 2]);
+    let (stride, dilation, conv_mode) = (vec![layer.stride; 2], vec![1; 2], ConvMode::CrossCorrelation);
+    let operations: [(&str, Operation); 3] = [
+        (
+            "forward",
+            ConvolutionForward {
+                x: 1,
+                w: 2,
+                y: 3,
+                pre_padding: pre_padding.clone(),
+                post_padding: post_padding.clone(),
+                stride: stride.clone(),
+                dilation: dilation.clone(),
+                conv_mode,
+            }
+            .into(),
+        ),
+        (
+            "data",
+            ConvolutionBackwardData {
+                dy: 3,
+                w: 2,
+                dx: 1,
+                pre_padding: pre_padding.clone(),
+                post_padding: post_padding.clone(),
+                stride: stride.clone(),
+                dilation: dilation.clone(),
+                conv_mode,
+            }
+            .into(),
+        ),
+        (
+            "filter",
+            ConvolutionBackwardFilter {
+                x: 1,
+                dy: 3,
+                dw: 2,
+                pre_padding,
+                post_padding,
+                stride,
+                dilation,
+                conv_mode,
+            }
+            .into(),
+        ),
+    ];
+    for (direction, operation) in operations {
+        let seconds = time(tensors(), operation);
+        let rate = flops / seconds / 1e9;
+        println!(
+            "{:<22} {direction:<8} {:>9.1} µs {rate:>8.1} GFLOP/s {:>6.1} % of one thread's peak",
+            layer.name,
+            seconds * 1e6,
+            100.0 * rate / peak
+        );
+    }
+}
+
+fn bandwidth_row(name: &str, elements: i64, passes: f64, tensors: Vec<Tensor>, operation: Operation) {
+    let seconds = time(tensors, operation);
+    let bytes = 4.0 * passes * elements as f64;
+    println!(
+        "{name:<31} {:>9.1} µs {:>8.1} GB/s of inputs and results",
+        seconds * 1e6,
+        bytes / seconds / 1e9
+    );
+}
+
+fn elementwise(batch: i64, channels: i64, size: i64, channels_last: bool) {
+    let dims = [batch, channels, size, size];
+    let elements = dims.iter().product();
+    let name = |what: &str| {
+        format!("{what} {batch}x{channels}x{size}x{size}{}", if channels_last { " NHWC" } else { "" })
+    };
+    let image = |uid| tensor(uid, dims, channels_last);
+    let parameter = |uid| tensor(uid, [1, channels, 1, 1], false);
+    let statistics =
+        || vec![image(1), image(2), image(3), parameter(4), parameter(5), parameter(6), parameter(7)];
+    let training = Batchnorm {
+        x: 1,
+        scale: 4,
+        bias: 5,
+        epsilon: 8,
+        y: 2,
+        prev_running_mean: None,
+        prev_running_variance: None,
+        momentum: None,
+        mean: Some(6),
+        inv_variance: Some(7),
+        next_running_mean: None,
+        next_running_variance: None,
+        peer_stats: vec![],
+    };
+    let mut with_epsilon = statistics();
+    with_epsilon.push(Tensor::new(8, DataType::Float, &[1], &[1]));
+    bandwidth_row(&name("training"), elements, 2.0, with_epsilon, training.into());
+    let backward = BatchnormBackward {
+        dy: 1,
+        x: 2,
+        scale: 4,
+        dx: 3,
+        dscale: 5,
+        dbias: 6,
+        mean: Some(7),
+        inv_variance: Some(4),
+        peer_stats: vec![],
+    };
+    bandwidth_row(&name("backward"), elements, 3.0, statistics(), backward.into());
+    for (mode, in_1, passes) in [
+        (PointwiseMode::ReluFwd, None, 2.0),
+        (PointwiseMode::ReluBwd, Some(2), 3.0),
+        (PointwiseMode::Add, Some(4), 2.0),
+        (PointwiseMode::SigmoidFwd, None, 2.0),
+    ] {
+        let pointwise = Pointwise {
+            in_0: 1,
+            out_0: 3,
+            in_1,
+            in_2: None,
+            axis: None,
+            operation: mode,
+            relu_lower_clip: None,
+            relu_upper_clip: None,
+            relu_lower_clip_slope: None,
+            swish_beta: None,
+            elu_alpha: None,
+            softplus_beta: None,
+        };
+        bandwidth_row(&name(mode.name()), elements, passes, statistics(), pointwise.into());
+    }
+}
+
+/// GFLOP/s of one thread that does nothing but fused multiplications and additions of vectors.
+fn peak() -> f64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512f") {
+            // SAFETY: the processor has the instructions.
+            return best_rate(|| unsafe { fused_512() });
+        }
+        if is_x86_feature_detected!("fma") {
+            // SAFETY: the processor has the instructions.
+            return best_rate(|| unsafe { fused_256() });
+        }
+    }
+    best_rate(fused_plain)
+}
+
+/// The best of many runs of a function that says how many operations it did.
+fn best_rate(run: impl Fn() -> f64) -> f64 {
+    let mut best = 0.0_f64;
+    let begin = Instant::now();
+    while begin.elapsed() < PATIENCE {
+        let start = Instant::now();
+        let operations = run();
+        best = best.max(operations / start.elapsed().as_secs_f64() / 1e9);
+    }
+    best
+}
+
+const ROUNDS: usize = 20_000;
+
+macro_rules! fused {
+    ($name:ident, $features:literal, $lanes:literal, $splat:ident, $fma:ident) => {
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = $features)]
+        fn $name() -> f64 {
+            use std::arch::x86_64::{$fma, $splat};
+            let mut sums = [$splat(0.5); 12];
+            let factor = black_box($splat(0.999));
+            for _ in 0..ROUNDS {
+                for sum in &mut sums {
+                    *sum = $fma(*sum, factor, factor);
+                }
+            }
+            black_box(sums);
+            (2 * $lanes * 12 * ROUNDS) as f64
+        }
+    };
+}
+
+fused!(fused_512, "avx512f", 16, _mm512_set1_ps, _mm512_fmadd_ps);
+fused!(fused_256, "avx,fma", 8, _mm256_set1_ps, _mm256_fmadd_ps);
+
+fn fused_plain() -> f64 {
+    let mut sums = [[0.5_f32; 4]; 12];
+    let factor = black_box(0.999_f32);
+    for _ in 0..ROUNDS {
+        for sum in sums.iter_mut().flatten() {
+            *sum = *sum * factor + factor;
+        }
+    }
+    black_box(sums);
+    (2 * 4 * 12 * ROUNDS) as f64
+}
+
+fn main() {
+    let wanted = std::env::args().nth(1).unwrap_or_default();
+    let peak = peak();
+    println!("peak of one thread {peak:.1} GFLOP/s");
+    for layer in LAYERS.iter().filter(|layer| layer.name.contains(&wanted)) {
+        convolution(layer, peak);
+    }
+    if "elements".contains(&wanted) {
+        elementwise(32, 16, 8, false);
+        elementwise(32, 32, 4, false);
+        elementwise(16, 64, 56, false);
+        elementwise(16, 64, 56, true);
+    }
+}
