@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+
 /*
  * Runs relu(convolution(x, w) + bias) as one graph and checks every value against plain loops.
  *

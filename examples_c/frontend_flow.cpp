@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT
+
 // Drives the library in the two ways that a header-only C++ frontend does, and checks what comes out.
 //
 // The older way (November 2025): the frontend writes the whole graph as FlatBuffers bytes, in the layout of that time,

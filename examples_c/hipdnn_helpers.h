@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+
 /*
  * A few functions that turn a list of operations into something that can be executed, shared by the examples.
  *

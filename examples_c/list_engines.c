@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+
 /*
  * Prints which plugins the library has loaded, and which of their engines can run a small graph, best first.
  *

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+
 /*
  * Trains a convolutional network on handwritten digits through nothing but the hipDNN C API.
  *
