@@ -241,6 +241,10 @@ pub(crate) fn not_a_float(data_type: DataType) -> Refusal {
     format!("data type is {}, expected float, double, half or bfloat16", data_type.name())
 }
 
+/// Elements that are moved at once: rows of images are often only a few elements long, for which a loop that the compiler
+/// makes vectors of has not even begun.
+const TOGETHER: usize = 8;
+
 /// Reads `len` elements that are `stride` elements apart.
 ///
 /// # Safety
@@ -253,15 +257,23 @@ pub(crate) unsafe fn load_run<S: Stored, T: FastReal>(
     len: usize,
 ) {
     let from = from.cast::<S>();
-    if stride == 1 {
-        for i in 0..len {
-            // SAFETY: the caller promises both runs.
-            unsafe { to.add(i).write(from.add(i).read_unaligned().number()) };
+    let mut i = 0;
+    // SAFETY: the caller promises both runs.
+    unsafe {
+        if stride == 1 {
+            while i + TOGETHER <= len {
+                let elements = from.add(i).cast::<[S; TOGETHER]>().read_unaligned();
+                let mut numbers = [T::ZERO; TOGETHER];
+                for (number, element) in numbers.iter_mut().zip(&elements) {
+                    *number = element.number();
+                }
+                to.add(i).cast::<[T; TOGETHER]>().write_unaligned(numbers);
+                i += TOGETHER;
+            }
         }
-    } else {
-        for i in 0..len {
-            // SAFETY: the caller promises both runs.
-            unsafe { to.add(i).write(from.add(i * stride).read_unaligned().number()) };
+        while i < len {
+            to.add(i).write(from.add(i * stride).read_unaligned().number());
+            i += 1;
         }
     }
 }
@@ -278,15 +290,23 @@ pub(crate) unsafe fn store_run<S: Stored, T: FastReal>(
     len: usize,
 ) {
     let to = to.cast::<S>();
-    if stride == 1 {
-        for i in 0..len {
-            // SAFETY: the caller promises both runs.
-            unsafe { to.add(i).write_unaligned(S::nearest(from.add(i).read())) };
+    let mut i = 0;
+    // SAFETY: the caller promises both runs.
+    unsafe {
+        if stride == 1 {
+            while i + TOGETHER <= len {
+                let numbers = from.add(i).cast::<[T; TOGETHER]>().read_unaligned();
+                let mut elements = [S::nearest(T::ZERO); TOGETHER];
+                for (element, number) in elements.iter_mut().zip(&numbers) {
+                    *element = S::nearest(*number);
+                }
+                to.add(i).cast::<[S; TOGETHER]>().write_unaligned(elements);
+                i += TOGETHER;
+            }
         }
-    } else {
-        for i in 0..len {
-            // SAFETY: the caller promises both runs.
-            unsafe { to.add(i * stride).write_unaligned(S::nearest(from.add(i).read())) };
+        while i < len {
+            to.add(i * stride).write_unaligned(S::nearest(from.add(i).read()));
+            i += 1;
         }
     }
 }

@@ -168,9 +168,15 @@ impl<T: FastReal> Filter<T> {
         for from in (0..pairs).step_by(width) {
             // Channel by channel, so that the taps of a tile share what they read.
             let mut places = [0; MOST_PAIRS];
+            let (mut channel, mut tap) = (from / taps.len(), from % taps.len());
             for (i, place) in places.iter_mut().enumerate() {
-                let pair = (from + i).min(pairs - 1);
-                *place = pair / taps.len() * self.geometry.channel() + taps[pair % taps.len()];
+                *place = channel * self.geometry.channel() + taps[tap];
+                if from + i + 1 < pairs {
+                    tap += 1;
+                    if tap == taps.len() {
+                        (channel, tap) = (channel + 1, 0);
+                    }
+                }
             }
             for above in (0..rows.len()).step_by(self.kernel.rows) {
                 let height = (rows.len() - above).min(self.kernel.rows);

@@ -7,7 +7,7 @@
 //! of the division by it. Where that wastes too much (a window nearly as large as its image), each tap gets a plane of its
 //! own with exactly the outputs' columns, which is the common unrolled form.
 
-use super::super::real::{FastReal, Stored};
+use super::super::real::{FastReal, Stored, load_run, store_run};
 
 /// What is to be met: output element `o` and tap `t` meet input element `o * step + taps[t]`.
 #[derive(Clone, Debug)]
@@ -323,16 +323,11 @@ impl Geometry {
                             + d * self.pitch[0]
                             + h * self.pitch[1]
                             + low[2];
-                        for c in 0..channels {
-                            // SAFETY: the elements are inside the tensor, the numbers inside the planes.
-                            unsafe {
-                                copy_run(
-                                    from.add(source + c * strides.channel),
-                                    apart,
-                                    planes.add(target + c * self.channel()),
-                                    len,
-                                );
-                            }
+                        // SAFETY: the elements are inside the tensor, the numbers inside the planes.
+                        unsafe {
+                            let from = from.add(source);
+                            let to = planes.add(target);
+                            copy_runs(from, (apart, strides.channel), to, self.channel(), (len, channels));
                         }
                     }
                 }
@@ -360,29 +355,46 @@ impl Geometry {
         unsafe { rows.write_bytes(0, channels * row) };
         self.runs(block, 0, self.columns(block), |run| {
             let source = strides.offset(run.image, run.at);
-            for c in 0..channels {
-                // SAFETY: the elements are inside the tensor, the numbers inside the row.
-                unsafe {
-                    copy_run(
-                        from.add(source + c * strides.channel),
-                        strides.spatial[2],
-                        rows.add(c * row + run.column),
-                        run.len,
-                    );
-                }
+            // SAFETY: the elements are inside the tensor, the numbers inside the row.
+            unsafe {
+                let from = from.add(source);
+                let to = rows.add(run.column);
+                copy_runs(from, (strides.spatial[2], strides.channel), to, row, (run.len, channels));
             }
         });
     }
 }
 
-/// Reads `len` elements that are `apart` elements apart.
+/// Runs shorter than this are copied channel by channel.
+const SHORT: usize = 4;
+
+/// Reads a run of `len` elements of each of some channels, given the distances of elements and of channels, into runs that
+/// are `pitch` numbers apart.
 ///
 /// # Safety
-/// The elements are readable and `to` is writable for `len` numbers.
+/// The elements are readable, and the runs are writable.
 #[inline(always)]
-unsafe fn copy_run<S: Stored, T: FastReal>(from: *const S, apart: usize, to: *mut T, len: usize) {
-    // SAFETY: the caller promises both runs.
-    unsafe { super::super::real::load_run::<S, T>(from.cast(), apart, to, len) };
+unsafe fn copy_runs<S: Stored, T: FastReal>(
+    from: *const S,
+    (apart, channel): (usize, usize),
+    to: *mut T,
+    pitch: usize,
+    (len, channels): (usize, usize),
+) {
+    // SAFETY: the caller promises all runs.
+    unsafe {
+        if len < SHORT {
+            for i in 0..len {
+                for c in 0..channels {
+                    to.add(i + c * pitch).write(from.add(i * apart + c * channel).read_unaligned().number());
+                }
+            }
+        } else {
+            for c in 0..channels {
+                load_run::<S, T>(from.add(c * channel).cast(), apart, to.add(c * pitch), len);
+            }
+        }
+    }
 }
 
 /// Writes rows of a tile to the output: `rows` channels of the runs of outputs among the columns from `from` to `to`.
@@ -417,7 +429,7 @@ pub(super) unsafe fn store_tile<S: Stored, T: FastReal>(
                 }
             } else {
                 for r in 0..rows {
-                    super::super::real::store_run::<S, T>(
+                    store_run::<S, T>(
                         tile.add(r * row + column),
                         to_channel.add(target + r * strides.channel).cast(),
                         strides.spatial[2],

@@ -346,22 +346,22 @@ unsafe fn pack<S: Stored, T: FastReal>(
     to: *mut T,
 ) {
     let Operands { channels, rows, weights, .. } = &planned.operands;
-    let from = from.cast::<S>();
     let height = planned.kernel.rows;
-    for r in 0..height {
-        let row = panel * height + r;
+    let first = panel * height;
+    let present = (rows - first).min(height);
+    // SAFETY: the weights are inside the tensor, their places inside the panel.
+    unsafe {
+        let from = from.cast::<S>().add(group * weights.group + first * weights.row);
+        if present < height {
+            to.write_bytes(0, planned.panel());
+        }
+        // Row by row last: what is read next to each other is far apart, but what is written is not.
         for channel in 0..*channels {
             for (tap, distance) in weights.taps.iter().enumerate() {
-                // SAFETY: the weight is inside the tensor, its place inside the panel.
-                unsafe {
-                    let number = if row < *rows {
-                        let offset =
-                            group * weights.group + row * weights.row + channel * weights.channel + distance;
-                        from.add(offset).read_unaligned().number()
-                    } else {
-                        T::ZERO
-                    };
-                    to.add((tap * channels + channel) * height + r).write(number);
+                let from = from.add(channel * weights.channel + distance);
+                let to = to.add((tap * channels + channel) * height);
+                for r in 0..present {
+                    to.add(r).write(from.add(r * weights.row).read_unaligned().number());
                 }
             }
         }
