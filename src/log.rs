@@ -40,10 +40,16 @@ fn read_level() -> c_int {
     level
 }
 
-/// Whether lines of this severity are written.
+/// Whether lines of this severity are written. OFF is above every severity that a line has, and the level is below all of
+/// them until it is read.
 #[inline]
 pub fn is_on(severity: Severity) -> bool {
-    severity as c_int >= level() && level() != OFF
+    severity as c_int >= LEVEL.load(Ordering::Relaxed) && is_on_once_read(severity)
+}
+
+#[cold]
+fn is_on_once_read(severity: Severity) -> bool {
+    severity as c_int >= level()
 }
 
 fn sink() -> &'static env_logger::Logger {

@@ -75,12 +75,14 @@ impl<T: Send + Sync> Table<T> {
         &FREE[self.store]
     }
 
+    #[inline]
     fn slot(&self, index: usize) -> Option<&Slot<T>> {
         let chunk = self.chunks.get(index / CHUNK)?.load(Ordering::Acquire);
         // SAFETY: a chunk that has been published is never freed.
         unsafe { chunk.as_ref() }?.get(index % CHUNK)
     }
 
+    #[inline]
     fn slot_of(&self, handle: usize) -> Option<&Slot<T>> {
         if handle & 0xf != self.tag {
             return None;
@@ -121,7 +123,7 @@ impl<T: Send + Sync> Table<T> {
     }
 
     /// Looks a handle up and keeps its object alive until the result is dropped.
-    #[inline]
+    #[inline(always)]
     pub fn pin(&self, handle: usize) -> Result<Pin<T>> {
         let using = Using::announce([handle])?;
         let object = ptr::from_ref(using.find::<0, T>(self)?);
@@ -227,7 +229,7 @@ pub struct Using<const N: usize> {
 
 impl<const N: usize> Using<N> {
     /// Announces handles, whether or not they name anything.
-    #[inline]
+    #[inline(always)]
     pub fn announce(handles: [usize; N]) -> Result<Self> {
         let record = Record::of_thread();
         let depth = record.depth.get();
@@ -244,7 +246,7 @@ impl<const N: usize> Using<N> {
     }
 
     /// Looks up handle number `I` of those announced.
-    #[inline]
+    #[inline(always)]
     pub fn find<const I: usize, T: Send + Sync>(&self, table: &Table<T>) -> Result<&T> {
         let handle = const { if I < N { I } else { panic!("there are not as many handles") } };
         let handle = self.handles.get(handle).copied().unwrap_or(0);
@@ -264,7 +266,7 @@ impl<const N: usize> Using<N> {
 impl<const N: usize> Drop for Using<N> {
     #[inline]
     fn drop(&mut self) {
-        for hazard in self.record.hazards.iter().skip(self.depth).take(N) {
+        for hazard in self.record.hazards.get(self.depth..self.depth + N).unwrap_or_default() {
             hazard.store(0, Ordering::Release);
         }
         self.record.depth.set(self.depth);

@@ -42,15 +42,29 @@ fn wrong_type(name: c_int, got: c_int, expected: &[Type]) -> Error {
     ))
 }
 
-/// A value that lies in a caller's array as plain bytes, any pattern of which is a value.
-pub trait Element: Copy {}
+#[cold]
+fn null_array(name: c_int) -> Error {
+    Error::null_pointer(format!("arrayOfElements of {} is null", attribute_name(name)))
+}
 
-impl Element for u8 {}
-impl Element for i32 {}
-impl Element for i64 {}
-impl Element for f32 {}
-impl Element for f64 {}
-impl Element for usize {}
+/// A value that lies in a caller's array as plain bytes, any pattern of which is a value.
+///
+/// # Safety
+/// Every pattern of bytes must be a value of the type.
+pub unsafe trait Element: Copy {}
+
+// SAFETY: any bytes are a number.
+unsafe impl Element for u8 {}
+// SAFETY: any bytes are a number.
+unsafe impl Element for i32 {}
+// SAFETY: any bytes are a number.
+unsafe impl Element for i64 {}
+// SAFETY: any bytes are a number.
+unsafe impl Element for f32 {}
+// SAFETY: any bytes are a number.
+unsafe impl Element for f64 {}
+// SAFETY: any bytes are a number.
+unsafe impl Element for usize {}
 
 /// The values of a set call.
 #[derive(Clone, Copy)]
@@ -85,13 +99,7 @@ impl Incoming {
     /// Fails when the array is null.
     #[inline]
     pub fn require_array(&self) -> Result<()> {
-        if self.array.is_null() {
-            return Err(Error::null_pointer(format!(
-                "arrayOfElements of {} is null",
-                attribute_name(self.name)
-            )));
-        }
-        Ok(())
+        if self.array.is_null() { Err(null_array(self.name)) } else { Ok(()) }
     }
 
     /// Fails when the caller named another type.
@@ -127,12 +135,18 @@ impl Incoming {
         if !(0..=MAX_COUNT).contains(&self.count) {
             return Err(self.wrong_count("a number of elements that is not negative"));
         }
-        if self.count > 0 {
+        let count = self.count as usize;
+        let mut values = SmallVec::<[T; N]>::with_capacity(count);
+        if count > 0 {
             self.require_array()?;
+            // SAFETY: the array is readable for `count` elements, any bytes of which are values, and there is room for them.
+            unsafe {
+                let size = count * size_of::<T>();
+                values.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(self.array.cast::<u8>(), size);
+                values.set_len(count);
+            }
         }
-        let at = self.array.cast::<T>();
-        // SAFETY: the array is readable for `count` elements.
-        Ok((0..self.count as usize).map(|i| unsafe { at.add(i).read_unaligned() }).collect())
+        Ok(values)
     }
 
     /// One value or more.
@@ -237,13 +251,7 @@ impl Outgoing {
 
     /// Fails when the array is null.
     pub fn require_array(&self) -> Result<()> {
-        if self.array.is_null() {
-            return Err(Error::null_pointer(format!(
-                "arrayOfElements of {} is null",
-                attribute_name(self.name)
-            )));
-        }
-        Ok(())
+        if self.array.is_null() { Err(null_array(self.name)) } else { Ok(()) }
     }
 
     /// Fails when the pointer for the number of elements is null.

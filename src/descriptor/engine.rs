@@ -103,7 +103,7 @@ impl Draft for EngineDraft {
 impl Descriptor {
     /// A finalized engine descriptor that shares an engine.
     pub(super) fn of_engine(engine: Arc<FrozenEngine>) -> Self {
-        Self::Engine(Lifecycle::finalized(EngineDraft::default(), engine))
+        Self::Engine(Lifecycle::finalized(KIND, engine))
     }
 }
 

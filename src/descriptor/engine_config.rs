@@ -90,7 +90,7 @@ pub(super) fn workspace_size(size: usize) -> Result<i64> {
 impl Descriptor {
     /// A finalized configuration descriptor that shares a configuration.
     pub(super) fn of_engine_config(config: Arc<FrozenConfig>) -> Self {
-        Self::EngineConfig(Lifecycle::finalized(ConfigDraft::default(), config))
+        Self::EngineConfig(Lifecycle::finalized(KIND, config))
     }
 
     fn open_engine_config(&self) -> Result<&Lifecycle<ConfigDraft>> {
@@ -112,10 +112,9 @@ impl Descriptor {
 
     /// Sets the engine of an open engine configuration.
     pub(super) fn set_engine(&self, engine: Arc<FrozenEngine>) -> Result<()> {
-        let lifecycle = self.open_engine_config()?;
-        let mut draft = lifecycle.draft.lock();
-        self.check_open_engine_config()?;
-        draft.engine = Some(engine);
-        Ok(())
+        self.open_engine_config()?.change(|draft| {
+            draft.engine = Some(engine);
+            Ok(())
+        })
     }
 }

@@ -36,17 +36,15 @@ pub struct GraphDraft {
 }
 
 /// Where the graph comes from.
+#[derive(Default)]
 enum Content {
+    /// Nowhere yet.
+    #[default]
+    Nothing,
     /// Verified bytes that nobody has looked into; they stay as they are if nothing is changed.
     Bytes(Vec<u8>, Summary),
     /// Operations that a caller gave, or that bytes were unpacked into.
     Parts(Box<Parts>),
-}
-
-impl Default for Content {
-    fn default() -> Self {
-        Self::Parts(Box::default())
-    }
 }
 
 #[derive(Clone, Default)]
@@ -66,14 +64,18 @@ impl GraphDraft {
 
     /// The graph's parts, unpacked first where it came as bytes.
     fn parts(&mut self) -> Result<&mut Parts> {
-        if let Content::Bytes(bytes, _) = &self.content {
-            let graph =
-                wire::read(bytes).map_err(|error| Error::not_supported(format!("the graph: {error}")))?;
-            self.content = Content::Parts(Box::new(unpack(graph)?));
+        match &self.content {
+            Content::Nothing => self.content = Content::Parts(Box::default()),
+            Content::Bytes(bytes, _) => {
+                let graph =
+                    wire::read(bytes).map_err(|error| Error::not_supported(format!("the graph: {error}")))?;
+                self.content = Content::Parts(Box::new(unpack(graph)?));
+            }
+            Content::Parts(_) => {}
         }
         match &mut self.content {
             Content::Parts(parts) => Ok(parts),
-            Content::Bytes(..) => Err(Error::internal("a graph was unpacked and is still packed")),
+            _ => Err(Error::internal("a graph was unpacked and is still packed")),
         }
     }
 }
@@ -127,9 +129,12 @@ impl Draft for GraphDraft {
     }
 
     fn finalize(&mut self) -> Result<Self::Frozen> {
-        if let Content::Parts(parts) = &self.content
-            && parts.operations.is_empty()
-        {
+        let is_empty = match &self.content {
+            Content::Nothing => true,
+            Content::Bytes(..) => false,
+            Content::Parts(parts) => parts.operations.is_empty(),
+        };
+        if is_empty {
             return Err(Error::bad_param(
                 "the operation graph has no operations (HIPDNN_ATTR_OPERATIONGRAPH_OPS)",
             ));
@@ -139,16 +144,17 @@ impl Draft for GraphDraft {
                 "HIPDNN_ATTR_OPERATIONGRAPH_HANDLE of the operation graph is not set",
             ));
         }
-        let frozen = match &mut self.content {
-            Content::Bytes(bytes, summary) => {
-                // Nothing can fail from here on, so the bytes need not be copied.
-                FrozenGraph::new(self.handle, std::mem::take(bytes), summary.clone())
-            }
+        // Nothing can fail where the content is bytes, so those need not be copied.
+        let frozen = match std::mem::take(&mut self.content) {
+            Content::Bytes(bytes, summary) => FrozenGraph::new(self.handle, bytes, summary),
             Content::Parts(parts) => {
-                let bytes = pack(parts)?;
+                let packed = pack(&parts);
+                self.content = Content::Parts(parts);
+                let bytes = packed?;
                 let summary = crate::graph::verify(&bytes)?;
                 FrozenGraph::new(self.handle, bytes, summary)
             }
+            Content::Nothing => return Err(Error::internal("an empty operation graph passed its checks")),
         };
         Ok(Arc::new(frozen))
     }
@@ -169,7 +175,7 @@ impl Descriptor {
 
     /// A finalized operation graph that shares a graph.
     pub(super) fn of_graph(graph: Arc<FrozenGraph>) -> Self {
-        Self::Graph(Lifecycle::finalized(GraphDraft::default(), graph))
+        Self::Graph(Lifecycle::finalized(KIND, graph))
     }
 }
 

@@ -8,25 +8,24 @@ mod engine;
 mod engine_config;
 mod graph;
 mod heuristic;
+mod lifecycle;
 mod operation;
 mod plan;
 mod tensor;
 mod variant_pack;
 
-use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use hipdnn_plugin_sdk::graph::Operation;
 use hipdnn_plugin_sdk::graph::operation::OperationSpec;
-use parking_lot::{Mutex, MutexGuard};
 
 use crate::ffi::{CEnum, hipdnnBackendDescriptorType_t as Kind};
 use crate::object::{Pin, Table};
 use crate::status::{Error, Result};
 use attribute::{Incoming, Outgoing};
 
+pub use lifecycle::{Draft, Lifecycle};
 pub use plan::FrozenPlan;
 pub use variant_pack::FrozenPack;
 
@@ -45,118 +44,6 @@ const OPERATIONS: &[u8] = &[
     7, // convolution backward filter
     8, // batchnorm inference with variance
 ];
-
-/// One kind of descriptor while it is open.
-pub trait Draft: Send {
-    /// What finalizing makes of it.
-    type Frozen: Send + Sync;
-
-    /// What the kind is called in messages.
-    fn name(&self) -> &'static str;
-
-    /// Sets an attribute.
-    fn set(&mut self, incoming: &Incoming) -> Result<()>;
-
-    /// Gets an attribute while the descriptor is open.
-    fn get_open(&mut self, _: &Outgoing) -> Result<()> {
-        Err(Error::not_initialized(format!(
-            "the {} is not finalized, and its attributes can be read only then",
-            self.name()
-        )))
-    }
-
-    /// Checks everything and makes the frozen form. A failure leaves the draft as it was.
-    fn finalize(&mut self) -> Result<Self::Frozen>;
-
-    /// Gets an attribute of the frozen form.
-    fn get(frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()>;
-
-    /// Whether finalizing again is an error.
-    const FINALIZE_ONCE: bool = true;
-}
-
-/// A descriptor of one kind, open or frozen.
-pub struct Lifecycle<D: Draft> {
-    /// What the kind is called, here so that a message about a descriptor never waits for its lock: a caller may name a
-    /// descriptor as a child of itself.
-    name: &'static str,
-    draft: Mutex<D>,
-    is_frozen: AtomicBool,
-    frozen: UnsafeCell<Option<D::Frozen>>,
-}
-
-// SAFETY: the frozen form is written once, by `freeze` under the draft's lock, and read only after `is_frozen` says that it
-// is there; from then on it is only shared.
-unsafe impl<D: Draft> Sync for Lifecycle<D> {}
-
-impl<D: Draft> Lifecycle<D> {
-    fn open(draft: D) -> Self {
-        Self::with(draft, None)
-    }
-
-    fn finalized(draft: D, frozen: D::Frozen) -> Self {
-        Self::with(draft, Some(frozen))
-    }
-
-    fn with(draft: D, frozen: Option<D::Frozen>) -> Self {
-        Self {
-            name: draft.name(),
-            draft: Mutex::new(draft),
-            is_frozen: AtomicBool::new(frozen.is_some()),
-            frozen: UnsafeCell::new(frozen),
-        }
-    }
-
-    /// The frozen form, if there is one.
-    #[inline]
-    pub fn frozen(&self) -> Option<&D::Frozen> {
-        if !self.is_frozen.load(Ordering::Acquire) {
-            return None;
-        }
-        // SAFETY: nobody writes any more.
-        unsafe { &*self.frozen.get() }.as_ref()
-    }
-
-    /// Keeps the frozen form. The guard is the draft's.
-    fn freeze(&self, _guard: &mut MutexGuard<'_, D>, frozen: D::Frozen) {
-        if !self.is_frozen.load(Ordering::Relaxed) {
-            // SAFETY: nobody reads before `is_frozen` is set, and whoever might write waits for the lock.
-            unsafe { *self.frozen.get() = Some(frozen) };
-            self.is_frozen.store(true, Ordering::Release);
-        }
-    }
-
-    fn set(&self, incoming: &Incoming) -> Result<()> {
-        let mut draft = self.draft.lock();
-        if self.frozen().is_some() {
-            return Err(Error::not_initialized(format!(
-                "the {} is finalized and cannot be changed",
-                self.name
-            )));
-        }
-        draft.set(incoming)
-    }
-
-    fn finalize(&self) -> Result<()> {
-        let mut draft = self.draft.lock();
-        if self.frozen().is_some() {
-            if D::FINALIZE_ONCE {
-                return Err(Error::bad_param(format!("the {} is finalized already", self.name)));
-            }
-            return Ok(());
-        }
-        let frozen = draft.finalize()?;
-        self.freeze(&mut draft, frozen);
-        Ok(())
-    }
-
-    fn get(&self, outgoing: &Outgoing) -> Result<()> {
-        match self.frozen() {
-            Some(frozen) => D::get(frozen, outgoing),
-            None => self.draft.lock().get_open(outgoing),
-        }
-    }
-}
 
 macro_rules! kinds {
     ($($variant:ident($draft:ty) = $kind:ident,)+) => {
@@ -209,8 +96,8 @@ macro_rules! kinds {
             /// What the kind is called in messages.
             pub fn name(&self) -> &'static str {
                 match self {
-                    $(Self::$variant(lifecycle) => lifecycle.name,)+
-                    Self::Operation(lifecycle) => lifecycle.name,
+                    $(Self::$variant(lifecycle) => lifecycle.name(),)+
+                    Self::Operation(lifecycle) => lifecycle.name(),
                 }
             }
         }

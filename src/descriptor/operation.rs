@@ -113,8 +113,7 @@ impl Draft for OperationDraft {
 impl Descriptor {
     /// A finalized operation descriptor that shares an operation.
     pub(super) fn of_operation(operation: Arc<FrozenOperation>) -> Self {
-        let draft = OperationDraft::new(operation.node.operation.spec());
-        Self::Operation(Lifecycle::finalized(draft, operation))
+        Self::Operation(Lifecycle::finalized(operation.node.operation.spec().name, operation))
     }
 
     /// The operation in a finalized operation descriptor.

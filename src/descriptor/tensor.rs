@@ -147,7 +147,7 @@ impl Draft for TensorDraft {
 impl Descriptor {
     /// A finalized tensor descriptor that shares a tensor.
     pub(super) fn of_tensor(tensor: Arc<FrozenTensor>) -> Self {
-        Self::Tensor(Lifecycle::finalized(TensorDraft::default(), tensor))
+        Self::Tensor(Lifecycle::finalized(KIND, tensor))
     }
 }
 

@@ -91,16 +91,13 @@ impl Draft for PackDraft {
                 pointers.len()
             )));
         }
-        let address = |number: usize| ptr::with_exposed_provenance_mut(number);
-        let buffers = ids
-            .iter()
-            .zip(pointers.iter())
-            .map(|(uid, pointer)| DeviceBuffer { uid: *uid, ptr: address(*pointer) });
-        Ok(FrozenPack {
-            buffers: buffers.collect(),
-            workspace: address(*workspace),
-            addresses: pointers.iter().fold(0, |bits, pointer| bits | pointer),
-        })
+        let mut buffers = SmallVec::with_capacity(ids.len());
+        let mut addresses = 0;
+        for (uid, pointer) in ids.iter().zip(pointers.iter()) {
+            addresses |= pointer;
+            buffers.push(DeviceBuffer { uid: *uid, ptr: ptr::with_exposed_provenance_mut(*pointer) });
+        }
+        Ok(FrozenPack { buffers, workspace: ptr::with_exposed_provenance_mut(*workspace), addresses })
     }
 
     fn get(frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {

@@ -48,12 +48,9 @@ pub struct TensorSummary {
 /// plugins that know them. An operation that is known must have its attributes.
 pub fn verify(bytes: &[u8]) -> Result<Summary> {
     let graph = Table::root(bytes)?;
-    let mut budget = Budget {
-        tables: MAX_TABLES,
-        bytes: bytes.len().saturating_mul(MAX_EXPANSION).saturating_add(1 << 16),
-    };
-    budget.table(&graph)?;
-    budget.text(graph.text(graph_field::NAME)?)?;
+    let mut extent = Extent::default();
+    extent.table(&graph);
+    extent.bytes += graph.text(graph_field::NAME)?.len();
     let layout = layout(&graph)?;
     let stamp = graph.inline::<12, 4>(graph_field::MIN_API_VERSION)?.map(api_version);
     let has_id = graph.inline::<16, 1>(graph_field::ID)?.is_some();
@@ -68,8 +65,8 @@ pub fn verify(bytes: &[u8]) -> Result<Summary> {
     let mut tensors = Vec::with_capacity(tables.len());
     for table in tables {
         let table = table?;
-        budget.table(&table)?;
-        let (summary, fits) = tensor(&table, layout, &mut budget)?;
+        extent.table(&table);
+        let (summary, fits) = tensor(&table, layout, &mut extent)?;
         fits_g1 &= fits;
         tensors.push(summary);
     }
@@ -77,10 +74,11 @@ pub fn verify(bytes: &[u8]) -> Result<Summary> {
     let count = nodes.len();
     for (position, node) in nodes.enumerate() {
         let node = node?;
-        budget.table(&node)?;
-        let operation = verify_node(&node, position, layout, &mut budget)?;
+        extent.table(&node);
+        let operation = verify_node(&node, position, layout, &mut extent)?;
         fits_g1 &= operation <= LAST_G1_OPERATION;
     }
+    extent.check(bytes.len())?;
     Ok(Summary {
         layout,
         tensors,
@@ -116,13 +114,13 @@ pub(super) fn flag(table: &Table<'_>, index: u16) -> Result<bool> {
     Ok(table.scalar::<u8>(index)?.unwrap_or(0) != 0)
 }
 
-fn tensor(table: &Table<'_>, layout: Layout, budget: &mut Budget) -> Result<(TensorSummary, bool)> {
+fn tensor(table: &Table<'_>, layout: Layout, extent: &mut Extent) -> Result<(TensorSummary, bool)> {
     use tensor_field as field;
     let uid = table.scalar::<i64>(field::UID)?.unwrap_or(0);
-    budget.text(table.text(field::NAME)?)?;
+    extent.bytes += table.text(field::NAME)?.len();
     let data_type = table.scalar::<u8>(field::DATA_TYPE)?.unwrap_or(0);
-    budget.bytes(table.scalars_size::<i64>(field::STRIDES)?)?;
-    budget.bytes(table.scalars_size::<i64>(field::DIMS)?)?;
+    extent.bytes += table.scalars_size::<i64>(field::STRIDES)?;
+    extent.bytes += table.scalars_size::<i64>(field::DIMS)?;
     let is_virtual = flag(table, field::VIRTUAL)?;
     let value_type = table.scalar::<u8>(field::VALUE_TYPE)?.unwrap_or(0);
     let has_value = match value_type {
@@ -154,9 +152,9 @@ fn tensor(table: &Table<'_>, layout: Layout, budget: &mut Budget) -> Result<(Ten
 }
 
 /// Checks a node and returns the number of its operation.
-fn verify_node(node: &Table<'_>, position: usize, layout: Layout, budget: &mut Budget) -> Result<u8> {
+fn verify_node(node: &Table<'_>, position: usize, layout: Layout, extent: &mut Extent) -> Result<u8> {
     let fields = layout.node_fields();
-    budget.text(node.text(fields.name)?)?;
+    extent.bytes += node.text(fields.name)?.len();
     if let Some(index) = fields.compute_type {
         node.scalar::<u8>(index)?;
     }
@@ -171,7 +169,7 @@ fn verify_node(node: &Table<'_>, position: usize, layout: Layout, budget: &mut B
             spec.table
         )));
     };
-    budget.table(&table)?;
+    extent.table(&table);
     for field in spec.fields {
         match field.kind {
             FieldKind::Input { .. } | FieldKind::Output { .. } | FieldKind::Int { .. } => {
@@ -187,49 +185,44 @@ fn verify_node(node: &Table<'_>, position: usize, layout: Layout, budget: &mut B
                 table.scalar::<u8>(field.index)?;
             }
             FieldKind::Inputs | FieldKind::Outputs | FieldKind::Ints => {
-                budget.bytes(table.scalars_size::<i64>(field.index)?)?;
+                extent.bytes += table.scalars_size::<i64>(field.index)?;
             }
-            FieldKind::Int32s => budget.bytes(table.scalars_size::<i32>(field.index)?)?,
-            FieldKind::Text => budget.text(table.text(field.index)?)?,
-            FieldKind::Bytes => budget.text(table.raw(field.index)?)?,
+            FieldKind::Int32s => extent.bytes += table.scalars_size::<i32>(field.index)?,
+            FieldKind::Text => extent.bytes += table.text(field.index)?.len(),
+            FieldKind::Bytes => extent.bytes += table.raw(field.index)?.len(),
         }
     }
     Ok(number)
 }
 
-/// What a graph may still ask for: parts can be shared, so a small buffer could otherwise unpack to any size.
-struct Budget {
+/// What a graph would take when it is unpacked: parts can be shared, so a small buffer could otherwise grow to any size.
+#[derive(Default)]
+struct Extent {
     tables: usize,
     bytes: usize,
 }
 
-impl Budget {
-    fn table(&mut self, table: &Table<'_>) -> Result<()> {
-        let Some(left) = self.tables.checked_sub(1).filter(|left| *left > 0) else {
-            return Err(GraphError(format!("the graph has {MAX_TABLES} tables or more")));
-        };
-        self.tables = left;
-        self.bytes(table.size())
+impl Extent {
+    fn table(&mut self, table: &Table<'_>) {
+        self.tables += 1;
+        self.bytes += table.size();
     }
 
-    fn text(&mut self, text: &[u8]) -> Result<()> {
-        self.bytes(text.len())
-    }
-
-    fn bytes(&mut self, count: usize) -> Result<()> {
-        match self.bytes.checked_sub(count) {
-            Some(left) => {
-                self.bytes = left;
-                Ok(())
-            }
-            None => Err(too_large()),
+    /// Fails when the graph is larger than a graph can be that comes from `size` bytes.
+    fn check(&self, size: usize) -> Result<()> {
+        if self.tables >= MAX_TABLES {
+            return Err(GraphError(format!(
+                "the graph has {} tables, expected less than {MAX_TABLES}",
+                self.tables
+            )));
         }
+        // Short texts are often shared, so small buffers may grow more.
+        if self.bytes > size.saturating_mul(MAX_EXPANSION).saturating_add(1 << 16) {
+            return Err(GraphError(format!(
+                "the graph shares parts so often that it unpacks from {size} bytes to {}, expected at most {MAX_EXPANSION} times as many",
+                self.bytes
+            )));
+        }
+        Ok(())
     }
-}
-
-#[cold]
-fn too_large() -> GraphError {
-    GraphError(format!(
-        "the graph shares parts so often that it unpacks to over {MAX_EXPANSION} times its bytes"
-    ))
 }

@@ -1,0 +1,197 @@
+//! A descriptor is open until it is finalized, then frozen for good.
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use super::attribute::{Incoming, Outgoing};
+use crate::status::{Error, Result};
+
+/// One kind of descriptor while it is open.
+pub trait Draft: Send {
+    /// What finalizing makes of it.
+    type Frozen: Send + Sync;
+
+    /// What the kind is called in messages.
+    fn name(&self) -> &'static str;
+
+    /// Sets an attribute.
+    fn set(&mut self, incoming: &Incoming) -> Result<()>;
+
+    /// Gets an attribute while the descriptor is open.
+    fn get_open(&mut self, _: &Outgoing) -> Result<()> {
+        Err(Error::not_initialized(format!(
+            "the {} is not finalized, and its attributes can be read only then",
+            self.name()
+        )))
+    }
+
+    /// Checks everything and makes the frozen form. A failure leaves the draft as it was.
+    fn finalize(&mut self) -> Result<Self::Frozen>;
+
+    /// Gets an attribute of the frozen form.
+    fn get(frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()>;
+
+    /// Whether finalizing again is an error.
+    const FINALIZE_ONCE: bool = true;
+}
+
+/// Nobody is at the draft.
+const OPEN: u8 = 0;
+/// A thread is at the draft.
+const BUSY: u8 = 1;
+/// The frozen form is there, and stays.
+const FROZEN: u8 = 2;
+
+/// A descriptor of one kind, open or frozen. The frozen form is read without a lock.
+pub struct Lifecycle<D: Draft> {
+    state: AtomicU8,
+    /// What the kind is called, here so that a message about a descriptor never waits for whoever is at it: a caller may
+    /// name a descriptor as a child of itself.
+    name: &'static str,
+    content: UnsafeCell<Content<D>>,
+}
+
+enum Content<D: Draft> {
+    Open(D),
+    Frozen(D::Frozen),
+}
+
+// SAFETY: the content is written only by the thread that has set `state` to BUSY, and shared only once it is FROZEN.
+unsafe impl<D: Draft> Sync for Lifecycle<D> {}
+
+impl<D: Draft> Lifecycle<D> {
+    /// An open descriptor.
+    pub fn open(draft: D) -> Self {
+        Self {
+            state: AtomicU8::new(OPEN),
+            name: draft.name(),
+            content: UnsafeCell::new(Content::Open(draft)),
+        }
+    }
+
+    /// A descriptor that is born frozen.
+    pub fn finalized(name: &'static str, frozen: D::Frozen) -> Self {
+        Self { state: AtomicU8::new(FROZEN), name, content: UnsafeCell::new(Content::Frozen(frozen)) }
+    }
+
+    /// What the kind is called in messages.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The frozen form, if there is one.
+    #[inline]
+    pub fn frozen(&self) -> Option<&D::Frozen> {
+        if self.state.load(Ordering::Acquire) != FROZEN {
+            return None;
+        }
+        // SAFETY: nobody writes any more.
+        match unsafe { &*self.content.get() } {
+            Content::Frozen(frozen) => Some(frozen),
+            Content::Open(_) => None,
+        }
+    }
+
+    /// The draft, for this thread alone; none when it is frozen. Waits for another thread that is at it.
+    #[inline]
+    fn draft(&self) -> Option<Exclusive<'_, D>> {
+        match self.state.compare_exchange(OPEN, BUSY, Ordering::Acquire, Ordering::Acquire) {
+            Ok(_) => Some(Exclusive { lifecycle: self, after: OPEN }),
+            Err(FROZEN) => None,
+            Err(_) => self.wait_for_draft(),
+        }
+    }
+
+    /// Two threads at one open descriptor are a mistake of the caller's; the second waits, however long a plugin takes.
+    #[cold]
+    fn wait_for_draft(&self) -> Option<Exclusive<'_, D>> {
+        loop {
+            std::thread::sleep(Duration::from_micros(20));
+            match self.state.compare_exchange(OPEN, BUSY, Ordering::Acquire, Ordering::Acquire) {
+                Ok(_) => return Some(Exclusive { lifecycle: self, after: OPEN }),
+                Err(FROZEN) => return None,
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Calls `change` with the draft.
+    ///
+    /// # Errors
+    /// NOT_INITIALIZED when the descriptor is frozen.
+    #[inline]
+    pub fn change(&self, change: impl FnOnce(&mut D) -> Result<()>) -> Result<()> {
+        match self.draft() {
+            Some(mut draft) => draft.with(change),
+            None => {
+                Err(Error::not_initialized(format!("the {} is finalized and cannot be changed", self.name)))
+            }
+        }
+    }
+
+    /// Sets an attribute.
+    #[inline]
+    pub fn set(&self, incoming: &Incoming) -> Result<()> {
+        self.change(|draft| draft.set(incoming))
+    }
+
+    /// Freezes the descriptor, or leaves it open and unchanged.
+    pub fn finalize(&self) -> Result<()> {
+        match self.draft() {
+            Some(mut draft) => {
+                let frozen = draft.with(D::finalize)?;
+                draft.freeze(frozen);
+                Ok(())
+            }
+            None if D::FINALIZE_ONCE => {
+                Err(Error::bad_param(format!("the {} is finalized already", self.name)))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Gets an attribute.
+    pub fn get(&self, outgoing: &Outgoing) -> Result<()> {
+        if self.frozen().is_none()
+            && let Some(mut draft) = self.draft()
+        {
+            return draft.with(|draft| draft.get_open(outgoing));
+        }
+        match self.frozen() {
+            Some(frozen) => D::get(frozen, outgoing),
+            None => Err(Error::internal(format!("the {} is neither open nor finalized", self.name))),
+        }
+    }
+}
+
+/// The right to a draft, given back when this is dropped, also by a panic.
+struct Exclusive<'a, D: Draft> {
+    lifecycle: &'a Lifecycle<D>,
+    /// The state when this is dropped.
+    after: u8,
+}
+
+impl<D: Draft> Exclusive<'_, D> {
+    #[inline]
+    fn with<R>(&mut self, f: impl FnOnce(&mut D) -> Result<R>) -> Result<R> {
+        // SAFETY: the state is BUSY by this thread's doing.
+        match unsafe { &mut *self.lifecycle.content.get() } {
+            Content::Open(draft) => f(draft),
+            Content::Frozen(_) => Err(Error::internal("a draft is gone while somebody is at it")),
+        }
+    }
+
+    fn freeze(mut self, frozen: D::Frozen) {
+        // SAFETY: the state is BUSY by this thread's doing.
+        unsafe { *self.lifecycle.content.get() = Content::Frozen(frozen) };
+        self.after = FROZEN;
+    }
+}
+
+impl<D: Draft> Drop for Exclusive<'_, D> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lifecycle.state.store(self.after, Ordering::Release);
+    }
+}
