@@ -2,8 +2,6 @@
 
 use std::ffi::{c_int, c_void};
 
-use smallvec::SmallVec;
-
 use super::Descriptor;
 use crate::ffi::{CEnum, hipdnnBackendAttributeName_t, hipdnnBackendAttributeType_t as Type};
 use crate::status::{Error, Result};
@@ -128,25 +126,19 @@ impl Incoming {
         Ok(self.one::<u8>(Type::HIPDNN_TYPE_BOOLEAN)? != 0)
     }
 
-    /// Any number of values, none included.
+    /// Any number of values, none included, read one by one.
     #[inline]
-    pub fn many<T: Element, const N: usize>(&self, expected: Type) -> Result<SmallVec<[T; N]>> {
+    pub fn array<T: Element>(&self, expected: Type) -> Result<impl ExactSizeIterator<Item = T> + use<T>> {
         self.require_type(expected)?;
         if !(0..=MAX_COUNT).contains(&self.count) {
             return Err(self.wrong_count("a number of elements that is not negative"));
         }
-        let count = self.count as usize;
-        let mut values = SmallVec::<[T; N]>::with_capacity(count);
-        if count > 0 {
+        if self.count > 0 {
             self.require_array()?;
-            // SAFETY: the array is readable for `count` elements, any bytes of which are values, and there is room for them.
-            unsafe {
-                let size = count * size_of::<T>();
-                values.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(self.array.cast::<u8>(), size);
-                values.set_len(count);
-            }
         }
-        Ok(values)
+        let array = self.array.cast::<T>();
+        // SAFETY: the array is readable for `count` elements; alignment is the caller's affair, so none is assumed.
+        Ok((0..self.count as usize).map(move |i| unsafe { array.add(i).read_unaligned() }))
     }
 
     /// One value or more.
@@ -155,7 +147,7 @@ impl Incoming {
         if self.count == 0 {
             return Err(self.wrong_count("1 or more"));
         }
-        Ok(self.many::<T, 8>(expected)?.into_vec())
+        Ok(self.array(expected)?.collect())
     }
 
     /// A text; its end is given by the count, and a NUL before ends it as well.
@@ -166,10 +158,10 @@ impl Incoming {
     }
 
     /// Raw bytes.
-    pub fn bytes(&self) -> Result<SmallVec<[u8; 64]>> {
+    pub fn bytes(&self) -> Result<Vec<u8>> {
         self.require_type(Type::HIPDNN_TYPE_CHAR)?;
         self.require_array()?;
-        self.many(Type::HIPDNN_TYPE_CHAR)
+        Ok(self.array(Type::HIPDNN_TYPE_CHAR)?.collect())
     }
 
     /// Exactly one descriptor, from which `take` gets what it needs.

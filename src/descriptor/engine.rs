@@ -88,7 +88,7 @@ impl Draft for EngineDraft {
         FrozenEngine::new(session, Arc::clone(graph), engine).map(Arc::new)
     }
 
-    fn get(frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
+    fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
         match outgoing.name() {
             OPERATION_GRAPH => {
                 outgoing.exactly_one_descriptor(|| Descriptor::of_graph(Arc::clone(&frozen.graph)))
@@ -103,7 +103,7 @@ impl Draft for EngineDraft {
 impl Descriptor {
     /// A finalized engine descriptor that shares an engine.
     pub(super) fn of_engine(engine: Arc<FrozenEngine>) -> Self {
-        Self::Engine(Lifecycle::finalized(KIND, engine))
+        Self::Engine(Lifecycle::finalized(EngineDraft::default(), engine))
     }
 }
 

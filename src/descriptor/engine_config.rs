@@ -69,7 +69,7 @@ impl Draft for ConfigDraft {
         Ok(Arc::new(FrozenConfig { engine: Arc::clone(engine), bytes: config, workspace_size }))
     }
 
-    fn get(frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
+    fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
         match outgoing.name() {
             ENGINE => outgoing.exactly_one_descriptor(|| Descriptor::of_engine(Arc::clone(&frozen.engine))),
             WORKSPACE_SIZE => outgoing.exactly_one(Type::HIPDNN_TYPE_INT64, frozen.workspace_size),
@@ -90,7 +90,7 @@ pub(super) fn workspace_size(size: usize) -> Result<i64> {
 impl Descriptor {
     /// A finalized configuration descriptor that shares a configuration.
     pub(super) fn of_engine_config(config: Arc<FrozenConfig>) -> Self {
-        Self::EngineConfig(Lifecycle::finalized(KIND, config))
+        Self::EngineConfig(Lifecycle::finalized(ConfigDraft::default(), config))
     }
 
     fn open_engine_config(&self) -> Result<&Lifecycle<ConfigDraft>> {

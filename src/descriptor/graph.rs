@@ -159,7 +159,7 @@ impl Draft for GraphDraft {
         Ok(Arc::new(frozen))
     }
 
-    fn get(frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
+    fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
         let graph = wire::read(frozen.bytes(frozen.summary().layout)?);
         let graph = graph.map_err(|error| Error::not_supported(format!("the graph: {error}")))?;
         get(&unpack(graph)?, outgoing)
@@ -175,7 +175,7 @@ impl Descriptor {
 
     /// A finalized operation graph that shares a graph.
     pub(super) fn of_graph(graph: Arc<FrozenGraph>) -> Self {
-        Self::Graph(Lifecycle::finalized(KIND, graph))
+        Self::Graph(Lifecycle::finalized(GraphDraft::default(), graph))
     }
 }
 

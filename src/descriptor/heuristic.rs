@@ -90,7 +90,7 @@ impl Draft for HeuristicDraft {
         Ok(FrozenHeuristic { graph: Arc::clone(graph), mode, session, engines: answer.engines })
     }
 
-    fn get(frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
+    fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
         match outgoing.name() {
             MODE => outgoing.exactly_one(Type::HIPDNN_TYPE_HEUR_MODE, frozen.mode),
             OPERATION_GRAPH => {

@@ -29,8 +29,8 @@ pub trait Draft: Send {
     /// Checks everything and makes the frozen form. A failure leaves the draft as it was.
     fn finalize(&mut self) -> Result<Self::Frozen>;
 
-    /// Gets an attribute of the frozen form.
-    fn get(frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()>;
+    /// Gets an attribute of the frozen form; the draft is as it was when that was made.
+    fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()>;
 
     /// Whether finalizing again is an error.
     const FINALIZE_ONCE: bool = true;
@@ -52,13 +52,13 @@ pub struct Lifecycle<D: Draft> {
     content: UnsafeCell<Content<D>>,
 }
 
-enum Content<D: Draft> {
-    Open(D),
-    Frozen(D::Frozen),
+struct Content<D: Draft> {
+    draft: D,
+    frozen: Option<D::Frozen>,
 }
 
 // SAFETY: the content is written only by the thread that has set `state` to BUSY, and shared only once it is FROZEN.
-unsafe impl<D: Draft> Sync for Lifecycle<D> {}
+unsafe impl<D: Draft + Sync> Sync for Lifecycle<D> {}
 
 impl<D: Draft> Lifecycle<D> {
     /// An open descriptor.
@@ -66,13 +66,17 @@ impl<D: Draft> Lifecycle<D> {
         Self {
             state: AtomicU8::new(OPEN),
             name: draft.name(),
-            content: UnsafeCell::new(Content::Open(draft)),
+            content: UnsafeCell::new(Content { draft, frozen: None }),
         }
     }
 
     /// A descriptor that is born frozen.
-    pub fn finalized(name: &'static str, frozen: D::Frozen) -> Self {
-        Self { state: AtomicU8::new(FROZEN), name, content: UnsafeCell::new(Content::Frozen(frozen)) }
+    pub fn finalized(draft: D, frozen: D::Frozen) -> Self {
+        Self {
+            state: AtomicU8::new(FROZEN),
+            name: draft.name(),
+            content: UnsafeCell::new(Content { draft, frozen: Some(frozen) }),
+        }
     }
 
     /// What the kind is called in messages.
@@ -80,17 +84,26 @@ impl<D: Draft> Lifecycle<D> {
         self.name
     }
 
-    /// The frozen form, if there is one.
     #[inline]
-    pub fn frozen(&self) -> Option<&D::Frozen> {
+    fn content(&self) -> Option<(&D, &D::Frozen)> {
         if self.state.load(Ordering::Acquire) != FROZEN {
             return None;
         }
         // SAFETY: nobody writes any more.
-        match unsafe { &*self.content.get() } {
-            Content::Frozen(frozen) => Some(frozen),
-            Content::Open(_) => None,
-        }
+        let content = unsafe { &*self.content.get() };
+        Some((&content.draft, content.frozen.as_ref()?))
+    }
+
+    /// The frozen form, if there is one.
+    #[inline]
+    pub fn frozen(&self) -> Option<&D::Frozen> {
+        self.content().map(|(_, frozen)| frozen)
+    }
+
+    /// The draft as it was frozen, if it is: for kinds that need no other form.
+    #[inline]
+    pub fn frozen_draft(&self) -> Option<&D> {
+        self.content().map(|(draft, _)| draft)
     }
 
     /// The draft, for this thread alone; none when it is frozen. Waits for another thread that is at it.
@@ -139,11 +152,7 @@ impl<D: Draft> Lifecycle<D> {
     /// Freezes the descriptor, or leaves it open and unchanged.
     pub fn finalize(&self) -> Result<()> {
         match self.draft() {
-            Some(mut draft) => {
-                let frozen = draft.with(D::finalize)?;
-                draft.freeze(frozen);
-                Ok(())
-            }
+            Some(draft) => draft.freeze(),
             None if D::FINALIZE_ONCE => {
                 Err(Error::bad_param(format!("the {} is finalized already", self.name)))
             }
@@ -158,8 +167,8 @@ impl<D: Draft> Lifecycle<D> {
         {
             return draft.with(|draft| draft.get_open(outgoing));
         }
-        match self.frozen() {
-            Some(frozen) => D::get(frozen, outgoing),
+        match self.content() {
+            Some((draft, frozen)) => draft.get(frozen, outgoing),
             None => Err(Error::internal(format!("the {} is neither open nor finalized", self.name))),
         }
     }
@@ -174,18 +183,18 @@ struct Exclusive<'a, D: Draft> {
 
 impl<D: Draft> Exclusive<'_, D> {
     #[inline]
-    fn with<R>(&mut self, f: impl FnOnce(&mut D) -> Result<R>) -> Result<R> {
+    fn with<R>(&mut self, f: impl FnOnce(&mut D) -> R) -> R {
         // SAFETY: the state is BUSY by this thread's doing.
-        match unsafe { &mut *self.lifecycle.content.get() } {
-            Content::Open(draft) => f(draft),
-            Content::Frozen(_) => Err(Error::internal("a draft is gone while somebody is at it")),
-        }
+        f(unsafe { &mut (*self.lifecycle.content.get()).draft })
     }
 
-    fn freeze(mut self, frozen: D::Frozen) {
+    #[inline]
+    fn freeze(mut self) -> Result<()> {
+        let frozen = self.with(D::finalize)?;
         // SAFETY: the state is BUSY by this thread's doing.
-        unsafe { *self.lifecycle.content.get() = Content::Frozen(frozen) };
+        unsafe { (*self.lifecycle.content.get()).frozen = Some(frozen) };
         self.after = FROZEN;
+        Ok(())
     }
 }
 

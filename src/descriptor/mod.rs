@@ -27,7 +27,7 @@ use attribute::{Incoming, Outgoing};
 
 pub use lifecycle::{Draft, Lifecycle};
 pub use plan::FrozenPlan;
-pub use variant_pack::FrozenPack;
+pub use variant_pack::Pack;
 
 /// All live descriptors.
 pub static DESCRIPTORS: Table<Descriptor> = Table::new("hipdnnBackendDescriptor_t", 0x5, 1);
@@ -105,7 +105,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    VariantPack(variant_pack::PackDraft) = HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR,
+    VariantPack(variant_pack::Pack) = HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR,
     Tensor(tensor::TensorDraft) = HIPDNN_BACKEND_TENSOR_DESCRIPTOR,
     Graph(graph::GraphDraft) = HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR,
     Heuristic(heuristic::HeuristicDraft) = HIPDNN_BACKEND_ENGINEHEUR_DESCRIPTOR,

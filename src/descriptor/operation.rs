@@ -90,7 +90,7 @@ impl Draft for OperationDraft {
         Ok(Arc::new(FrozenOperation { node, tensors }))
     }
 
-    fn get(frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
+    fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
         let name = outgoing.name();
         let spec = frozen.node.operation.spec();
         if name == OPERATION_NAME {
@@ -113,7 +113,8 @@ impl Draft for OperationDraft {
 impl Descriptor {
     /// A finalized operation descriptor that shares an operation.
     pub(super) fn of_operation(operation: Arc<FrozenOperation>) -> Self {
-        Self::Operation(Lifecycle::finalized(operation.node.operation.spec().name, operation))
+        let draft = OperationDraft::new(operation.node.operation.spec());
+        Self::Operation(Lifecycle::finalized(draft, operation))
     }
 
     /// The operation in a finalized operation descriptor.
@@ -163,7 +164,7 @@ fn read(field: &Field, incoming: &Incoming) -> Result<Setting> {
             Value::Enum(wire.ok_or_else(|| incoming.bad_value(number, &format!("a value of {}", kind.name)))?)
         }
         FieldKind::Text => Value::Text(incoming.text()?),
-        FieldKind::Bytes => Value::Bytes(incoming.bytes()?.into_vec()),
+        FieldKind::Bytes => Value::Bytes(incoming.bytes()?),
     };
     Ok(Setting { value: Some(value), tensors: Vec::new() })
 }

@@ -10,7 +10,7 @@ use hipdnn_plugin_sdk::ffi::{
 
 use super::attribute::{Incoming, Outgoing, unknown};
 use super::engine_config::{FrozenConfig, workspace_size};
-use super::{Descriptor, Draft, FrozenPack};
+use super::{Descriptor, Draft, Pack};
 use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
 use crate::log;
 use crate::plugin::{Plugin, Session, check};
@@ -126,7 +126,7 @@ impl Draft for PlanDraft {
         Ok(FrozenPlan { context, workspace_size, alignment_mask })
     }
 
-    fn get(frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
+    fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
         match outgoing.name() {
             ENGINE_CONFIG => outgoing
                 .exactly_one_descriptor(|| Descriptor::of_engine_config(Arc::clone(&frozen.context.config))),
@@ -149,7 +149,7 @@ impl FrozenPlan {
     ///
     /// Returns when the plugin does, which need not be when the work is done. Takes no lock and allocates nothing.
     #[inline]
-    pub fn execute(&self, session: &Session, pack: &FrozenPack) -> Result<()> {
+    pub fn execute(&self, session: &Session, pack: &Pack) -> Result<()> {
         let engine = &self.context.config.engine;
         if !Arc::ptr_eq(session.set(), engine.session.set()) {
             return Err(Error::bad_param(
@@ -178,7 +178,7 @@ impl FrozenPlan {
 
     /// Finds the tensor whose memory is not aligned as its descriptor promised, if there is one.
     #[cold]
-    fn check_alignment(&self, pack: &FrozenPack) -> Result<()> {
+    fn check_alignment(&self, pack: &Pack) -> Result<()> {
         let tensors = &self.context.config.engine.graph.summary().tensors;
         for buffer in pack.buffers() {
             let tensor = tensors.iter().find(|tensor| tensor.uid == buffer.uid);

@@ -115,7 +115,7 @@ impl Draft for TensorDraft {
         Ok(Arc::new(FrozenTensor { tensor: self.tensor.clone(), ragged_offset: self.ragged_offset.clone() }))
     }
 
-    fn get(frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
+    fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
         let tensor = &frozen.tensor;
         match outgoing.name() {
             UNIQUE_ID => outgoing.one(Type::HIPDNN_TYPE_INT64, tensor.uid),
@@ -147,7 +147,7 @@ impl Draft for TensorDraft {
 impl Descriptor {
     /// A finalized tensor descriptor that shares a tensor.
     pub(super) fn of_tensor(tensor: Arc<FrozenTensor>) -> Self {
-        Self::Tensor(Lifecycle::finalized(KIND, tensor))
+        Self::Tensor(Lifecycle::finalized(TensorDraft::default(), tensor))
     }
 }
 

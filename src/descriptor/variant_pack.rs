@@ -20,38 +20,41 @@ const WORKSPACE: c_int = Name::HIPDNN_ATTR_VARIANT_PACK_WORKSPACE as c_int;
 /// Tensors that a pack holds without memory of its own: most graphs have no more.
 const INLINE: usize = 4;
 
-/// A pack that is being set up.
+/// A pack. Ids and pointers are kept together as plugins get them, so that finalizing has nothing to move.
 #[derive(Default)]
-pub struct PackDraft {
-    ids: SmallVec<[i64; INLINE]>,
-    pointers: SmallVec<[usize; INLINE]>,
+pub struct Pack {
+    /// As many as there are ids or pointers, whichever are more.
+    buffers: SmallVec<[Buffer; INLINE]>,
+    ids: usize,
+    pointers: usize,
     workspace: usize,
-}
-
-/// A finalized pack.
-pub struct FrozenPack {
-    buffers: SmallVec<[DeviceBuffer; INLINE]>,
-    workspace: *mut c_void,
-    /// All addresses in one: a bit that is clear is clear in each of them.
+    /// The bitwise or of all data pointers: a bit that is clear here is clear in each of them.
     addresses: usize,
 }
 
-// SAFETY: the pointers are the caller's and only passed on.
-unsafe impl Send for FrozenPack {}
-// SAFETY: as above.
-unsafe impl Sync for FrozenPack {}
+/// A tensor's id and memory.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct Buffer(DeviceBuffer);
 
-impl FrozenPack {
-    /// The tensors' uids and memory, in the caller's order.
+// SAFETY: the pointer is the caller's and only passed on.
+unsafe impl Send for Buffer {}
+// SAFETY: as above.
+unsafe impl Sync for Buffer {}
+
+impl Pack {
+    /// The tensors' ids and memory, in the caller's order.
     #[inline]
     pub fn buffers(&self) -> &[DeviceBuffer] {
-        &self.buffers
+        let buffers = self.buffers.as_slice();
+        // SAFETY: `Buffer` is nothing but a `DeviceBuffer`.
+        unsafe { std::slice::from_raw_parts(buffers.as_ptr().cast(), buffers.len()) }
     }
 
     /// The workspace, null if there is none.
     #[inline]
     pub fn workspace(&self) -> *mut c_void {
-        self.workspace
+        ptr::with_exposed_provenance_mut(self.workspace)
     }
 
     /// The bitwise or of all data pointers.
@@ -59,10 +62,16 @@ impl FrozenPack {
     pub fn addresses(&self) -> usize {
         self.addresses
     }
+
+    /// Makes room for `count` ids and `other` pointers, or the other way round.
+    fn resize(&mut self, count: usize, other: usize) {
+        let nothing = Buffer(DeviceBuffer { uid: 0, ptr: ptr::null_mut() });
+        self.buffers.resize(count.max(other), nothing);
+    }
 }
 
-impl Draft for PackDraft {
-    type Frozen = FrozenPack;
+impl Draft for Pack {
+    type Frozen = ();
 
     const FINALIZE_ONCE: bool = false;
 
@@ -74,43 +83,51 @@ impl Draft for PackDraft {
         // Here the array is looked at before the name.
         incoming.require_array()?;
         match incoming.name() {
-            UNIQUE_IDS => self.ids = incoming.many(Type::HIPDNN_TYPE_INT64)?,
-            DATA_POINTERS => self.pointers = incoming.many(Type::HIPDNN_TYPE_VOID_PTR)?,
+            UNIQUE_IDS => {
+                let ids = incoming.array::<i64>(Type::HIPDNN_TYPE_INT64)?;
+                self.resize(ids.len(), self.pointers);
+                self.ids = ids.len();
+                for (buffer, uid) in self.buffers.iter_mut().zip(ids) {
+                    buffer.0.uid = uid;
+                }
+            }
+            DATA_POINTERS => {
+                let pointers = incoming.array::<usize>(Type::HIPDNN_TYPE_VOID_PTR)?;
+                self.resize(pointers.len(), self.ids);
+                self.pointers = pointers.len();
+                self.addresses = 0;
+                for (buffer, pointer) in self.buffers.iter_mut().zip(pointers) {
+                    self.addresses |= pointer;
+                    buffer.0.ptr = ptr::with_exposed_provenance_mut(pointer);
+                }
+            }
             WORKSPACE => self.workspace = incoming.one(Type::HIPDNN_TYPE_VOID_PTR)?,
             other => return Err(unknown(KIND, other, "set")),
         }
         Ok(())
     }
 
-    fn finalize(&mut self) -> Result<Self::Frozen> {
-        let Self { ids, pointers, workspace } = self;
-        if ids.is_empty() || ids.len() != pointers.len() {
+    fn finalize(&mut self) -> Result<()> {
+        let Self { ids, pointers, .. } = *self;
+        if ids == 0 || ids != pointers {
             return Err(Error::bad_param(format!(
-                "the variant pack has {} unique ids and {} data pointers, expected as many of one as of the other, at least 1",
-                ids.len(),
-                pointers.len()
+                "the variant pack has {ids} unique ids and {pointers} data pointers, expected as many of one as of the other, at least 1"
             )));
         }
-        let mut buffers = SmallVec::with_capacity(ids.len());
-        let mut addresses = 0;
-        for (uid, pointer) in ids.iter().zip(pointers.iter()) {
-            addresses |= pointer;
-            buffers.push(DeviceBuffer { uid: *uid, ptr: ptr::with_exposed_provenance_mut(*pointer) });
-        }
-        Ok(FrozenPack { buffers, workspace: ptr::with_exposed_provenance_mut(*workspace), addresses })
+        Ok(())
     }
 
-    fn get(frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
+    fn get(&self, (): &(), outgoing: &Outgoing) -> Result<()> {
         match outgoing.name() {
             UNIQUE_IDS => {
-                let ids: Vec<i64> = frozen.buffers.iter().map(|buffer| buffer.uid).collect();
+                let ids: Vec<i64> = self.buffers().iter().map(|buffer| buffer.uid).collect();
                 outgoing.many(Type::HIPDNN_TYPE_INT64, &ids)
             }
             DATA_POINTERS => {
-                let pointers: Vec<usize> = frozen.buffers.iter().map(|buffer| buffer.ptr.addr()).collect();
+                let pointers: Vec<usize> = self.buffers().iter().map(|buffer| buffer.ptr.addr()).collect();
                 outgoing.many(Type::HIPDNN_TYPE_VOID_PTR, &pointers)
             }
-            WORKSPACE => outgoing.exactly_one(Type::HIPDNN_TYPE_VOID_PTR, frozen.workspace.addr()),
+            WORKSPACE => outgoing.exactly_one(Type::HIPDNN_TYPE_VOID_PTR, self.workspace),
             other => Err(unknown(KIND, other, "read")),
         }
     }
@@ -128,10 +145,10 @@ impl Descriptor {
 
     /// The pack in a finalized variant pack, for execution.
     #[inline]
-    pub fn variant_pack(&self) -> Result<&FrozenPack> {
+    pub fn variant_pack(&self) -> Result<&Pack> {
         match self {
             Self::VariantPack(lifecycle) => {
-                lifecycle.frozen().ok_or_else(|| Error::bad_param("the variant pack is not finalized"))
+                lifecycle.frozen_draft().ok_or_else(|| Error::bad_param("the variant pack is not finalized"))
             }
             other => Err(other.wrong_kind(KIND)),
         }
