@@ -87,7 +87,6 @@ fn write(line: &str) {
     sink().log(&log::Record::builder().level(log::Level::Info).args(format_args!("{line}")).build());
 }
 
-#[cold]
 fn write_own(severity: Severity, text: &str) {
     let name = match severity {
         Severity::HIPDNN_SEV_INFO => "info",
@@ -104,13 +103,20 @@ fn write_own(severity: Severity, text: &str) {
     ));
 }
 
+/// Out of line, so that the code of calls without a log stays together.
+#[cold]
+#[inline(never)]
+fn write_text(severity: Severity, text: impl FnOnce() -> String) {
+    write_own(severity, &text());
+}
+
 macro_rules! severities {
     ($($(#[$meta:meta])* $name:ident = $severity:ident;)+) => {
         $($(#[$meta])*
         #[inline]
         pub fn $name(text: impl FnOnce() -> String) {
             if is_on(Severity::$severity) {
-                write_own(Severity::$severity, &text());
+                write_text(Severity::$severity, text);
             }
         })+
     };

@@ -110,7 +110,8 @@ impl<T: Send + Sync> Table<T> {
         if slot.handle.compare_exchange(handle, 0, Ordering::SeqCst, Ordering::Relaxed).is_err() {
             return Err(self.dead(handle));
         }
-        let object = slot.object.swap(ptr::null_mut(), Ordering::AcqRel);
+        // The call that cleared the handle has the slot to itself.
+        let object = slot.object.load(Ordering::Acquire);
         self.give_slot(((handle & 0xffff_ffff) >> 4) as u32, slot);
         // SAFETY: the pointer came from `Arc::into_raw` in `insert`, and only the call that cleared the handle gets here.
         let object = unsafe { Arc::from_raw(object.cast_const()) };
@@ -340,9 +341,9 @@ fn records() -> impl Iterator<Item = &'static Record> {
     })
 }
 
-/// Whether a thread has announced a handle. Whoever asks has made the handle unusable before.
+/// Whether a thread has announced a handle. Whoever asks has made the handle unusable before, by a sequentially consistent
+/// operation: a thread that announced it later finds it unusable.
 fn is_in_use(handle: usize) -> bool {
-    fence(Ordering::SeqCst);
     records().any(|record| record.hazards.iter().any(|hazard| hazard.load(Ordering::SeqCst) == handle))
 }
 

@@ -27,10 +27,20 @@ pub struct ConfigDraft {
 pub struct FrozenConfig {
     /// The engine.
     pub engine: Arc<FrozenEngine>,
-    /// The configuration as plugins read it.
-    pub bytes: Arc<[u8]>,
     /// Bytes of workspace that the plugin expects to need.
     pub workspace_size: i64,
+}
+
+impl FrozenConfig {
+    /// The configuration as plugins read it.
+    pub fn bytes(&self) -> Result<&[u8]> {
+        bytes(&self.engine)
+    }
+}
+
+/// The configuration of an engine whose knobs are all at their defaults.
+fn bytes(engine: &FrozenEngine) -> Result<&[u8]> {
+    Ok(&engine.session.engine(engine.engine)?.plain_config)
 }
 
 impl Draft for ConfigDraft {
@@ -55,7 +65,7 @@ impl Draft for ConfigDraft {
         let session = &engine.session;
         let plugin = session.plugin(engine.engine.plugin)?;
         let handle = session.plugin_handle(engine.engine.plugin)?;
-        let config = Arc::clone(&session.engine(engine.engine)?.plain_config);
+        let config = bytes(engine)?;
         let graph = engine.graph.bytes(plugin.layout)?;
         let graph = ConstData { ptr: graph.as_ptr().cast(), size: graph.len() };
         let data = ConstData { ptr: config.as_ptr().cast(), size: config.len() };
@@ -66,7 +76,7 @@ impl Draft for ConfigDraft {
         };
         check(&plugin.api, "get workspace size", status)?;
         let workspace_size = workspace_size(size)?;
-        Ok(Arc::new(FrozenConfig { engine: Arc::clone(engine), bytes: config, workspace_size }))
+        Ok(Arc::new(FrozenConfig { engine: Arc::clone(engine), workspace_size }))
     }
 
     fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {

@@ -87,7 +87,8 @@ impl Draft for HeuristicDraft {
             crate::log::warn(|| answer.refusals);
         }
         selection::order(&session, &mut answer.engines);
-        Ok(FrozenHeuristic { graph: Arc::clone(graph), mode, session, engines: answer.engines })
+        let graph = Arc::clone(graph);
+        Ok(FrozenHeuristic { graph, mode, session, engines: answer.engines })
     }
 
     fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {

@@ -52,7 +52,8 @@ impl Context {
         let (plugin, handle) = owner(config)?;
         let graph = config.engine.graph.bytes(plugin.layout)?;
         let graph = ConstData { ptr: graph.as_ptr().cast(), size: graph.len() };
-        let data = ConstData { ptr: config.bytes.as_ptr().cast(), size: config.bytes.len() };
+        let bytes = config.bytes()?;
+        let data = ConstData { ptr: bytes.as_ptr().cast(), size: bytes.len() };
         let mut context = ptr::null_mut();
         // SAFETY: the handle is the plugin's own and the bytes outlive the call, which writes one pointer.
         let status = unsafe {

@@ -3,7 +3,6 @@
 use std::ffi::c_char;
 use std::path::{Path, PathBuf};
 use std::ptr;
-use std::sync::Arc;
 
 use hipdnn_plugin_sdk::ffi::{
     HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, HIPDNN_PLUGIN_STATUS_SUCCESS, HIPDNN_PLUGIN_TYPE_ENGINE,
@@ -25,7 +24,7 @@ pub struct Engine {
     /// The name its plugin gives it, if any.
     pub name: Option<String>,
     /// The bytes of a configuration that sets no knob.
-    pub plain_config: Arc<[u8]>,
+    pub plain_config: Vec<u8>,
 }
 
 impl Engine {
@@ -186,8 +185,7 @@ fn admit(api: &Api, ids: &[i64], owner: impl Fn(i64) -> Option<String>) -> (Vec<
                 dropped.push(format!("Engine ID {id} already exists in the list, from {other}"));
             }
             Ok(name) => {
-                let plain_config =
-                    write_engine_config(&EngineConfig { engine_id: id, knobs: Vec::new() }).into();
+                let plain_config = write_engine_config(&EngineConfig { engine_id: id, knobs: Vec::new() });
                 engines.push(Engine { id, name, plain_config });
             }
         }
