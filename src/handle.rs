@@ -7,7 +7,7 @@ use crate::plugin::{Session, registry};
 use crate::status::Result;
 
 /// All live handles.
-pub static HANDLES: Table<Session> = Table::new("hipdnnHandle_t", 0x3, 0);
+pub static HANDLES: Table<Arc<Session>> = Table::new("hipdnnHandle_t", 0x3, 0);
 
 /// Loads the plugins where that has not happened, asks each for a handle of its own, and enters the result.
 pub fn create() -> Result<usize> {
@@ -24,11 +24,11 @@ pub fn destroy(handle: usize) -> Result<()> {
 
 /// Looks up a handle that C passed.
 #[inline]
-pub fn pin(handle: usize) -> Result<Pin<Session>> {
+pub fn pin(handle: usize) -> Result<Pin<Arc<Session>>> {
     HANDLES.pin(handle)
 }
 
 /// The session of a handle, to be kept.
 pub fn session(handle: usize) -> Result<Arc<Session>> {
-    HANDLES.share(handle)
+    Ok(Arc::clone(&*pin(handle)?))
 }

@@ -5,11 +5,11 @@
 //! announces the handle it is about to use in a record of its own (a hazard), and whoever destroys an object looks through
 //! the records first. An object that is in use by another thread while it is destroyed is dropped when that use has ended.
 
-use std::cell::{Cell, RefCell, RefMut};
+use std::cell::{Cell, RefCell, RefMut, UnsafeCell};
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 
 use parking_lot::Mutex;
@@ -19,10 +19,10 @@ use crate::status::{Error, Result};
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("a handle packs a generation, an index and a tag into 64 bits");
 
-/// Slots in a chunk; a chunk is allocated when its first slot is.
-const CHUNK: usize = 1024;
+/// Slots in a chunk; a chunk is allocated when its first slot is, and never freed.
+const CHUNK: usize = 256;
 /// Chunks in a table, which bounds the objects that live at one time to 4 million.
-const CHUNKS: usize = 4096;
+const CHUNKS: usize = 16_384;
 /// Objects that one thread may have in use at one time: three for a call, and calls from within callbacks.
 const HAZARDS: usize = 7;
 /// Free slots that a thread takes or gives back at one time, and half of what it keeps.
@@ -30,16 +30,21 @@ const BATCH: usize = 32;
 /// Where the generation begins in a handle; below are the index and, in the lowest four bits, the table's tag.
 const GENERATION_SHIFT: u32 = 32;
 
-/// A place for one object. On a cache line of its own, so that making and ending one object does not slow down threads
-/// that use its neighbour.
+/// A place for one object. On cache lines of its own, so that making and ending one object does not slow down threads that
+/// use its neighbour.
 #[repr(align(64))]
 struct Slot<T> {
-    /// The handle of what lies here, 0 while nothing does.
+    /// The handle of what lies here, 0 while nothing does that may be looked up.
     handle: AtomicUsize,
-    object: AtomicPtr<T>,
+    /// Initialized from before `handle` is set until nobody uses the object any more after it was cleared.
+    object: UnsafeCell<MaybeUninit<T>>,
     /// The generation of the last object here; only the thread that has taken the slot touches it.
     generation: AtomicU32,
 }
+
+// SAFETY: the object is written and dropped only by the thread that has taken the slot, while no handle names it and no
+// thread has announced one that did; in between it is only shared.
+unsafe impl<T: Send + Sync> Sync for Slot<T> {}
 
 type Chunk<T> = [Slot<T>; CHUNK];
 
@@ -91,15 +96,17 @@ impl<T: Send + Sync> Table<T> {
     }
 
     /// Puts an object into the table and returns its handle.
-    pub fn insert(&self, object: Arc<T>) -> Result<usize> {
+    #[inline]
+    pub fn insert(&self, object: T) -> Result<usize> {
         let index = self.take_slot()?;
         let Some(slot) = self.slot(index as usize) else {
             return Err(Error::internal(format!("slot {index} of the {} table does not exist", self.name)));
         };
         let generation = slot.generation.load(Ordering::Relaxed) + 1;
         slot.generation.store(generation, Ordering::Relaxed);
+        // SAFETY: this thread has taken the slot, and nothing lies in it.
+        unsafe { (*slot.object.get()).write(object) };
         let handle = ((generation as usize) << GENERATION_SHIFT) | ((index as usize) << 4) | self.tag;
-        slot.object.store(Arc::into_raw(object).cast_mut(), Ordering::Release);
         slot.handle.store(handle, Ordering::Release);
         Ok(handle)
     }
@@ -110,17 +117,21 @@ impl<T: Send + Sync> Table<T> {
         if slot.handle.compare_exchange(handle, 0, Ordering::SeqCst, Ordering::Relaxed).is_err() {
             return Err(self.dead(handle));
         }
-        // The call that cleared the handle has the slot to itself.
-        let object = slot.object.load(Ordering::Acquire);
-        self.give_slot(((handle & 0xffff_ffff) >> 4) as u32, slot);
-        // SAFETY: the pointer came from `Arc::into_raw` in `insert`, and only the call that cleared the handle gets here.
-        let object = unsafe { Arc::from_raw(object.cast_const()) };
         if is_in_use(handle) {
-            let mut graveyard = GRAVEYARD.lock();
-            graveyard.push((handle, object));
+            GRAVEYARD.lock().push((handle, Box::new(move || self.empty(handle))));
             GRAVEYARD_HAS_SOME.store(true, Ordering::SeqCst);
+        } else {
+            self.empty(handle);
         }
         Ok(())
+    }
+
+    /// Drops the object of a handle that was cleared and that nobody uses, and gives its slot back.
+    fn empty(&self, handle: usize) {
+        let Some(slot) = self.slot_of(handle) else { return };
+        // SAFETY: the call that cleared the handle, or the burial that it left this to, has the slot to itself.
+        unsafe { (*slot.object.get()).assume_init_drop() };
+        self.give_slot(((handle & 0xffff_ffff) >> 4) as u32, slot);
     }
 
     /// Looks a handle up and keeps its object alive until the result is dropped.
@@ -129,17 +140,6 @@ impl<T: Send + Sync> Table<T> {
         let using = Using::announce([handle])?;
         let object = ptr::from_ref(using.find::<0, T>(self)?);
         Ok(Pin { object, _using: using })
-    }
-
-    /// Looks a handle up and shares its object, for as long as that is needed.
-    pub fn share(&self, handle: usize) -> Result<Arc<T>> {
-        let using = Using::announce([handle])?;
-        let object = ptr::from_ref(using.find::<0, T>(self)?);
-        // SAFETY: the pointer came from `Arc::into_raw`, and the table's own share is alive while the handle is announced.
-        unsafe {
-            Arc::increment_strong_count(object);
-            Ok(Arc::from_raw(object))
-        }
     }
 
     /// Says what is wrong with a handle that names no live object.
@@ -208,7 +208,7 @@ fn new_chunk<T>() -> *mut Chunk<T> {
     let slots: Box<[Slot<T>]> = (0..CHUNK)
         .map(|_| Slot {
             handle: AtomicUsize::new(0),
-            object: AtomicPtr::new(ptr::null_mut()),
+            object: UnsafeCell::new(MaybeUninit::uninit()),
             generation: AtomicU32::new(0),
         })
         .collect();
@@ -252,15 +252,12 @@ impl<const N: usize> Using<N> {
         let handle = const { if I < N { I } else { panic!("there are not as many handles") } };
         let handle = self.handles.get(handle).copied().unwrap_or(0);
         let slot = table.slot_of(handle).ok_or_else(|| table.dead(handle))?;
-        let found = slot.handle.load(Ordering::SeqCst);
-        let object = slot.object.load(Ordering::Acquire);
-        // Checked twice: had the slot changed hands in between, the pointer could be another object's.
-        if found != handle || slot.handle.load(Ordering::SeqCst) != handle {
+        if slot.handle.load(Ordering::SeqCst) != handle {
             return Err(table.dead(handle));
         }
         // SAFETY: the handle was live after the announcement, so its object is dropped only after the hazard is cleared,
         // which happens when `self` is dropped.
-        Ok(unsafe { &*object })
+        Ok(unsafe { (*slot.object.get()).assume_init_ref() })
     }
 }
 
@@ -293,23 +290,27 @@ impl<T> Deref for Pin<T> {
     }
 }
 
-/// Objects that were destroyed while in use, with their handles.
-static GRAVEYARD: Mutex<Vec<(usize, Arc<dyn Send + Sync>)>> = Mutex::new(Vec::new());
+/// What drops an object that was destroyed while in use.
+type Burial = Box<dyn FnOnce() + Send>;
+
+/// The handles of objects that were destroyed while in use, and what drops them.
+static GRAVEYARD: Mutex<Vec<(usize, Burial)>> = Mutex::new(Vec::new());
 static GRAVEYARD_HAS_SOME: AtomicBool = AtomicBool::new(false);
 
 /// Drops what nobody uses any more.
 #[cold]
 fn bury() {
-    let mut unused = Vec::new();
-    {
+    let unused: Vec<_> = {
         let Some(mut graveyard) = GRAVEYARD.try_lock() else { return };
-        let (used, free) = graveyard.drain(..).partition(|(handle, _)| is_in_use(*handle));
+        let (used, unused) = graveyard.drain(..).partition(|(handle, _)| is_in_use(*handle));
         *graveyard = used;
-        unused.extend::<Vec<_>>(free);
         GRAVEYARD_HAS_SOME.store(!graveyard.is_empty(), Ordering::SeqCst);
+        unused
+    };
+    // After the lock is gone: what is dropped may call a plugin, and a plugin anything.
+    for (_, burial) in unused {
+        burial();
     }
-    // Dropped after the lock is gone: what is dropped may call a plugin, and a plugin anything.
-    drop(unused);
 }
 
 /// What a thread keeps: the handles that it is using, for all to see, and things of its own. Records are never freed; one

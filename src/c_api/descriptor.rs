@@ -25,7 +25,7 @@ pub unsafe extern "C" fn hipdnnBackendCreateDescriptor(
     descriptorType: raw::hipdnnBackendDescriptorType_t,
     descriptor: *mut hipdnnBackendDescriptor_t,
 ) -> raw::hipdnnStatus_t {
-    let describe = || format!("descriptorType={descriptorType}, descriptor={descriptor:p}");
+    let describe = move || format!("descriptorType={descriptorType}, descriptor={descriptor:p}");
     guard("hipdnnBackendCreateDescriptor", describe, || {
         require!(descriptor);
         let created = DESCRIPTORS.insert(Descriptor::create(descriptorType)?)?;
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn hipdnnBackendGetAttribute(
     elementCount: *mut i64,
     arrayOfElements: *mut c_void,
 ) -> raw::hipdnnStatus_t {
-    let describe = || {
+    let describe = move || {
         format!(
             "descriptor={descriptor:p}, attributeName={attributeName}, attributeType={attributeType}, \
              requestedElementCount={requestedElementCount}, elementCount={elementCount:p}, \
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn hipdnnBackendSetAttribute(
     elementCount: i64,
     arrayOfElements: *const c_void,
 ) -> raw::hipdnnStatus_t {
-    let describe = || {
+    let describe = move || {
         format!(
             "descriptor={descriptor:p}, attributeName={attributeName}, attributeType={attributeType}, \
              elementCount={elementCount}, arrayOfElements={arrayOfElements:p}"

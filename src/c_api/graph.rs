@@ -25,7 +25,7 @@ pub unsafe extern "C" fn hipdnnBackendCreateAndDeserializeGraph_ext(
     serializedGraph: *const u8,
     graphByteSize: usize,
 ) -> raw::hipdnnStatus_t {
-    let describe = || {
+    let describe = move || {
         format!(
             "descriptor={descriptor:p}, serializedGraph={serializedGraph:p}, graphByteSize={graphByteSize}"
         )

@@ -36,7 +36,8 @@ pub unsafe extern "C" fn hipdnnSetEnginePluginPaths_ext(
     pluginPaths: *const *const c_char,
     loadingMode: raw::hipdnnPluginLoadingMode_ext_t,
 ) -> raw::hipdnnStatus_t {
-    let describe = || format!("numPaths={numPaths}, pluginPaths={pluginPaths:p}, loadingMode={loadingMode}");
+    let describe =
+        move || format!("numPaths={numPaths}, pluginPaths={pluginPaths:p}, loadingMode={loadingMode}");
     guard("hipdnnSetEnginePluginPaths_ext", describe, || {
         // SAFETY: the caller vouches for the array.
         let paths = unsafe { read_paths(numPaths, pluginPaths) }?;
@@ -105,7 +106,7 @@ pub unsafe extern "C" fn hipdnnGetLoadedEnginePluginPaths_ext(
     pluginPaths: *mut *mut c_char,
     maxStringLen: *mut usize,
 ) -> raw::hipdnnStatus_t {
-    let describe = || {
+    let describe = move || {
         format!(
             "handle={handle:p}, numPluginPaths={numPluginPaths:p}, pluginPaths={pluginPaths:p}, \
              maxStringLen={maxStringLen:p}"

@@ -59,12 +59,13 @@ macro_rules! kinds {
             ///
             /// # Errors
             /// NOT_SUPPORTED for types that are not known or cannot be made.
-            pub fn create(kind: c_int) -> Result<Arc<Self>> {
+            #[inline]
+            pub fn create(kind: c_int) -> Result<Self> {
                 $(if kind == Kind::$kind as c_int {
-                    return Ok(Arc::new(Self::$variant(Lifecycle::open(<$draft>::default()))));
+                    return Ok(Self::$variant(Lifecycle::open(<$draft>::default())));
                 })+
                 match operation_spec(kind) {
-                    Some(spec) => Ok(Arc::new(Self::Operation(Lifecycle::open(operation::OperationDraft::new(spec))))),
+                    Some(spec) => Ok(Self::Operation(Lifecycle::open(operation::OperationDraft::new(spec)))),
                     None => Err(not_creatable(kind)),
                 }
             }
@@ -137,7 +138,7 @@ impl Descriptor {
 
     /// Enters the descriptor into the table and returns its handle, which the caller owns.
     pub fn enter(self) -> Result<usize> {
-        DESCRIPTORS.insert(Arc::new(self))
+        DESCRIPTORS.insert(self)
     }
 
     #[cold]

@@ -21,7 +21,7 @@ fn counter() -> &'static Counter {
 #[test]
 fn a_handle_is_good_until_it_is_destroyed() {
     let drops = counter();
-    let handle = TEST.insert(Arc::new(Counted(drops))).unwrap();
+    let handle = TEST.insert(Counted(drops)).unwrap();
     assert!(TEST.pin(handle).is_ok());
     assert_eq!(drops.load(Ordering::SeqCst), 0);
     TEST.remove(handle).unwrap();
@@ -33,7 +33,7 @@ fn a_handle_is_good_until_it_is_destroyed() {
 
 #[test]
 fn null_forged_and_foreign_handles_are_told_apart() {
-    let handle = OTHER.insert(Arc::new(Counted(counter()))).unwrap();
+    let handle = OTHER.insert(Counted(counter())).unwrap();
     let status = |handle| TEST.pin(handle).err().map(|error| error.status);
     assert_eq!(status(0), Some(crate::status::Status::HIPDNN_STATUS_BAD_PARAM_NULL_POINTER));
     for forged in [1, 7, 0x7fff_dead_beef, usize::MAX, usize::MAX & !0xf | 7, handle, 0xffff_0000_0000_0007] {
@@ -45,7 +45,7 @@ fn null_forged_and_foreign_handles_are_told_apart() {
 #[test]
 fn an_object_destroyed_in_use_lives_until_the_use_ends() {
     let drops = counter();
-    let handle = TEST.insert(Arc::new(Counted(drops))).unwrap();
+    let handle = TEST.insert(Counted(drops)).unwrap();
     let pin = TEST.pin(handle).unwrap();
     TEST.remove(handle).unwrap();
     assert_eq!(drops.load(Ordering::SeqCst), 0);
@@ -56,7 +56,7 @@ fn an_object_destroyed_in_use_lives_until_the_use_ends() {
         if drops.load(Ordering::SeqCst) == 1 {
             return;
         }
-        let other = TEST.insert(Arc::new(Counted(counter()))).unwrap();
+        let other = TEST.insert(Counted(counter())).unwrap();
         drop(TEST.pin(other));
         TEST.remove(other).unwrap();
     }
@@ -65,7 +65,7 @@ fn an_object_destroyed_in_use_lives_until_the_use_ends() {
 
 #[test]
 fn nesting_has_a_limit_and_says_so() {
-    let handle = TEST.insert(Arc::new(Counted(counter()))).unwrap();
+    let handle = TEST.insert(Counted(counter())).unwrap();
     let pins: Vec<_> = (0..HAZARDS).map(|_| TEST.pin(handle).unwrap()).collect();
     assert!(TEST.pin(handle).err().unwrap().message.contains("nested"));
     drop(pins);
@@ -98,7 +98,7 @@ fn threads_that_use_and_destroy_the_same_handles_never_see_a_dropped_object() {
         }
         scope.spawn(|| {
             for _ in 0..rounds {
-                let handle = RACE.insert(Arc::new(Live(AtomicUsize::new(42)))).unwrap();
+                let handle = RACE.insert(Live(AtomicUsize::new(42))).unwrap();
                 let old = CURRENT.swap(handle, Ordering::SeqCst);
                 if old != 0 {
                     RACE.remove(old).unwrap();
