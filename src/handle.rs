@@ -1,8 +1,10 @@
 //! Handles: what lies behind one is a session, a stream and the plugins as this handle has them.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::object::{Pin, Table};
+use crate::plugin::paths::Mode;
 use crate::plugin::{Session, registry};
 use crate::status::Result;
 
@@ -12,14 +14,12 @@ pub static HANDLES: Table<Arc<Session>> = Table::new("hipdnnHandle_t", 0x3, 0);
 /// Loads the plugins where that has not happened, asks each for a handle of its own, and enters the result.
 pub fn create() -> Result<usize> {
     let session = registry::open_session()?;
-    HANDLES.insert(session).inspect_err(|_| registry::session_closed())
+    HANDLES.insert(session)
 }
 
 /// Ends a handle; its plugin handles go when no engine, configuration or plan needs them any more.
 pub fn destroy(handle: usize) -> Result<()> {
-    HANDLES.remove(handle)?;
-    registry::session_closed();
-    Ok(())
+    HANDLES.remove(handle)
 }
 
 /// Looks up a handle that C passed.
@@ -31,4 +31,12 @@ pub fn pin(handle: usize) -> Result<Pin<Arc<Session>>> {
 /// The session of a handle, to be kept.
 pub fn session(handle: usize) -> Result<Arc<Session>> {
     Ok(Arc::clone(&*pin(handle)?))
+}
+
+/// Sets where plugins are looked for, from the next handle on.
+///
+/// # Errors
+/// NOT_SUPPORTED while a handle is alive.
+pub fn set_plugin_paths(paths: Vec<PathBuf>, mode: Mode) -> Result<()> {
+    registry::set_paths(paths, mode, HANDLES.count())
 }

@@ -142,6 +142,13 @@ impl<T: Send + Sync> Table<T> {
         Ok(Pin { object, _using: using })
     }
 
+    /// How many objects are in the table.
+    pub fn count(&self) -> usize {
+        // SAFETY: a chunk that has been published is never freed.
+        let chunks = self.chunks.iter().map_while(|chunk| unsafe { chunk.load(Ordering::Acquire).as_ref() });
+        chunks.flatten().filter(|slot| slot.handle.load(Ordering::Acquire) != 0).count()
+    }
+
     /// Says what is wrong with a handle that names no live object.
     #[cold]
     fn dead(&self, handle: usize) -> Error {

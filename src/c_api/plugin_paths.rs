@@ -8,7 +8,6 @@ use super::guard::{guard, require};
 use crate::ffi::{CEnum, hipdnnHandle_t, hipdnnPluginLoadingMode_ext_t as LoadingMode, raw};
 use crate::handle as handles;
 use crate::plugin::paths::Mode;
-use crate::plugin::registry;
 use crate::status::{Error, Result};
 
 /// More paths than anybody has: a larger number is a mistake and not a length to read.
@@ -51,7 +50,7 @@ pub unsafe extern "C" fn hipdnnSetEnginePluginPaths_ext(
                 )));
             }
         };
-        registry::set_paths(paths, mode)
+        handles::set_plugin_paths(paths, mode)
     })
 }
 

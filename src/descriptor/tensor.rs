@@ -34,15 +34,15 @@ pub struct FrozenTensor {
     pub ragged_offset: Option<Arc<FrozenTensor>>,
 }
 
-/// A tensor that is being set up.
+/// A tensor that is being set up. Boxed, because other descriptors are much smaller.
 pub struct TensorDraft {
-    tensor: Tensor,
+    tensor: Box<Tensor>,
     ragged_offset: Option<Arc<FrozenTensor>>,
 }
 
 impl Default for TensorDraft {
     fn default() -> Self {
-        Self { tensor: Tensor::new(0, DataType::Unset, &[], &[]), ragged_offset: None }
+        Self { tensor: Box::new(Tensor::new(0, DataType::Unset, &[], &[])), ragged_offset: None }
     }
 }
 
@@ -93,7 +93,7 @@ impl Draft for TensorDraft {
     }
 
     fn finalize(&mut self) -> Result<Self::Frozen> {
-        let Tensor { data_type, dims, strides, .. } = &self.tensor;
+        let Tensor { data_type, dims, strides, .. } = &*self.tensor;
         if *data_type == DataType::Unset {
             return Err(Error::bad_param("HIPDNN_ATTR_TENSOR_DATA_TYPE of the tensor is not set"));
         }
@@ -112,7 +112,10 @@ impl Draft for TensorDraft {
                 offsets.tensor.uid
             )));
         }
-        Ok(Arc::new(FrozenTensor { tensor: self.tensor.clone(), ragged_offset: self.ragged_offset.clone() }))
+        Ok(Arc::new(FrozenTensor {
+            tensor: Tensor::clone(&self.tensor),
+            ragged_offset: self.ragged_offset.clone(),
+        }))
     }
 
     fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {

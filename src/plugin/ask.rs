@@ -10,7 +10,7 @@ use crate::log;
 use crate::status::{Error, Result};
 
 /// The engines that can run a graph, in the order of the plugins and of each plugin's answer.
-pub type Engines = SmallVec<[EngineRef; 8]>;
+pub type Engines = SmallVec<[EngineRef; 4]>;
 
 /// Which engines can run a graph, and why the others cannot.
 pub struct Answer {

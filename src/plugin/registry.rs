@@ -6,9 +6,8 @@ use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::paths::{self, Mode, Search};
 use super::{Plugin, PluginSet, Session};
@@ -25,54 +24,44 @@ struct Registry {
 static REGISTRY: Mutex<Registry> =
     Mutex::new(Registry { added: BTreeSet::new(), mode: Mode::Additive, loaded: None });
 
-/// Handles that are alive. Grows only under the registry's lock.
-static HANDLES_ALIVE: AtomicUsize = AtomicUsize::new(0);
-
 thread_local! {
     /// Whether this thread is loading plugins: their initializers may call anything, also this library.
     static LOADING: Cell<bool> = const { Cell::new(false) };
 }
 
-fn refuse_while_loading(what: &'static str) -> Result<()> {
+/// The registry, unless this thread is loading plugins and so has it already.
+fn registry(what: &'static str) -> Result<MutexGuard<'static, Registry>> {
+    if let Some(registry) = REGISTRY.try_lock() {
+        return Ok(registry);
+    }
     if LOADING.get() {
         return Err(Error::not_supported(format!("{what} cannot be called while a plugin is being loaded")));
     }
-    Ok(())
+    Ok(REGISTRY.lock())
 }
 
 /// Opens a session with the plugins of the process, loading them where that has not happened.
 pub fn open_session() -> Result<Arc<Session>> {
-    refuse_while_loading("hipdnnCreate")?;
-    let set = {
-        let mut registry = REGISTRY.lock();
-        let set = match &registry.loaded {
-            Some(set) => Arc::clone(set),
-            None => {
-                let set = Arc::new(load(&registry)?);
-                registry.loaded = Some(Arc::clone(&set));
-                set
-            }
-        };
-        HANDLES_ALIVE.fetch_add(1, Ordering::Relaxed);
-        set
+    let mut registry = registry("hipdnnCreate")?;
+    let set = match &registry.loaded {
+        Some(set) => Arc::clone(set),
+        None => {
+            let set = Arc::new(load(&registry)?);
+            registry.loaded = Some(Arc::clone(&set));
+            set
+        }
     };
+    drop(registry);
     Ok(Session::open(set))
 }
 
-/// Tells that a handle is gone.
-pub fn session_closed() {
-    HANDLES_ALIVE.fetch_sub(1, Ordering::Relaxed);
-}
-
-/// Sets where plugins are looked for; takes effect with the next handle.
+/// Sets where plugins are looked for; takes effect with the next handle. `handles` are alive.
 ///
 /// # Errors
 /// NOT_SUPPORTED while a handle is alive.
-pub fn set_paths(paths: Vec<PathBuf>, mode: Mode) -> Result<()> {
-    refuse_while_loading("hipdnnSetEnginePluginPaths_ext")?;
+pub fn set_paths(paths: Vec<PathBuf>, mode: Mode, handles: usize) -> Result<()> {
     let unloaded = {
-        let mut registry = REGISTRY.lock();
-        let handles = HANDLES_ALIVE.load(Ordering::Relaxed);
+        let mut registry = registry("hipdnnSetEnginePluginPaths_ext")?;
         if handles > 0 {
             return Err(Error::not_supported(format!(
                 "hipdnnSetEnginePluginPaths_ext cannot be called with an active handle, {handles} are alive"
