@@ -229,8 +229,8 @@ pub const TABLES: usize = if cfg!(test) { 5 } else { 2 };
 pub struct Using<const N: usize> {
     record: &'static Record,
     handles: [usize; N],
-    /// Where in the record the handles stand. Behind them stand those of calls from within callbacks.
-    depth: usize,
+    /// Where the handles stand in the record. Behind them stand those of calls from within callbacks.
+    hazards: &'static [AtomicUsize; N],
     /// The record is this thread's, so what refers to it stays here.
     _thread: PhantomData<*const ()>,
 }
@@ -241,7 +241,7 @@ impl<const N: usize> Using<N> {
     pub fn announce(handles: [usize; N]) -> Result<Self> {
         let record = Record::of_thread();
         let depth = record.depth.get();
-        let Some(hazards) = record.hazards.get(depth..depth + N) else {
+        let Some(hazards) = record.hazards.get(depth..).and_then(|hazards| hazards.first_chunk()) else {
             return Err(Error::internal("calls from within callbacks are nested too deeply"));
         };
         for (hazard, handle) in hazards.iter().zip(handles) {
@@ -250,7 +250,7 @@ impl<const N: usize> Using<N> {
         // The announcement must be visible before anything is looked up: a destroyer that looks in between would miss it.
         fence(Ordering::SeqCst);
         record.depth.set(depth + N);
-        Ok(Self { record, handles, depth, _thread: PhantomData })
+        Ok(Self { record, handles, hazards, _thread: PhantomData })
     }
 
     /// Looks up handle number `I` of those announced.
@@ -271,10 +271,17 @@ impl<const N: usize> Using<N> {
 impl<const N: usize> Drop for Using<N> {
     #[inline]
     fn drop(&mut self) {
-        for hazard in self.record.hazards.get(self.depth..self.depth + N).unwrap_or_default() {
+        for hazard in self.hazards {
             hazard.store(0, Ordering::Release);
         }
-        self.record.depth.set(self.depth);
+        // Calls nest, but what they announce may end in any order: places are given up once nobody stands behind them.
+        let mut depth = self.record.depth.get();
+        while let Some(last) = depth.checked_sub(1)
+            && self.record.hazards.get(last).is_some_and(|hazard| hazard.load(Ordering::Relaxed) == 0)
+        {
+            depth = last;
+        }
+        self.record.depth.set(depth);
         if GRAVEYARD_HAS_SOME.load(Ordering::Relaxed) {
             bury();
         }

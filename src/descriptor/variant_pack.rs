@@ -64,6 +64,7 @@ impl Pack {
     }
 
     /// Makes room for `count` ids and `other` pointers, or the other way round.
+    #[inline]
     fn resize(&mut self, count: usize, other: usize) {
         let nothing = Buffer(DeviceBuffer { uid: 0, ptr: ptr::null_mut() });
         self.buffers.resize(count.max(other), nothing);

@@ -64,6 +64,22 @@ fn an_object_destroyed_in_use_lives_until_the_use_ends() {
 }
 
 #[test]
+fn pins_may_end_in_any_order() {
+    let drops = counter();
+    let handles: Vec<_> = (0..3).map(|_| TEST.insert(Counted(drops)).unwrap()).collect();
+    let first = TEST.pin(handles[0]).unwrap();
+    let second = TEST.pin(handles[1]).unwrap();
+    drop(first);
+    let third = TEST.pin(handles[2]).unwrap();
+    for handle in handles {
+        TEST.remove(handle).unwrap();
+    }
+    assert_eq!(drops.load(Ordering::SeqCst), 1, "only the first object is unused");
+    drop((second, third));
+    assert!(TEST.pin(TEST.insert(Counted(counter())).unwrap()).is_ok());
+}
+
+#[test]
 fn nesting_has_a_limit_and_says_so() {
     let handle = TEST.insert(Counted(counter())).unwrap();
     let pins: Vec<_> = (0..HAZARDS).map(|_| TEST.pin(handle).unwrap()).collect();
