@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::object::{Pin, Table};
+use crate::object::Table;
 use crate::plugin::paths::Mode;
 use crate::plugin::{Session, registry};
 use crate::status::Result;
@@ -22,15 +22,15 @@ pub fn destroy(handle: usize) -> Result<()> {
     HANDLES.remove(handle)
 }
 
-/// Looks up a handle that C passed.
+/// Looks up a handle that C passed and calls `f` with its session.
 #[inline]
-pub fn pin(handle: usize) -> Result<Pin<Arc<Session>>> {
-    HANDLES.pin(handle)
+pub fn with<R>(handle: usize, f: impl FnOnce(&Arc<Session>) -> Result<R>) -> Result<R> {
+    HANDLES.with(handle, f)
 }
 
 /// The session of a handle, to be kept.
 pub fn session(handle: usize) -> Result<Arc<Session>> {
-    Ok(Arc::clone(&*pin(handle)?))
+    with(handle, |session| Ok(Arc::clone(session)))
 }
 
 /// Sets where plugins are looked for, from the next handle on.

@@ -6,9 +6,7 @@
 //! the records first. An object that is in use by another thread while it is destroyed is dropped when that use has ended.
 
 use std::cell::{Cell, RefCell, RefMut, UnsafeCell};
-use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::ops::Deref;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 
@@ -134,12 +132,10 @@ impl<T: Send + Sync> Table<T> {
         self.give_slot(((handle & 0xffff_ffff) >> 4) as u32, slot);
     }
 
-    /// Looks a handle up and keeps its object alive until the result is dropped.
+    /// Looks a handle up and calls `f` with its object, which stays alive meanwhile.
     #[inline(always)]
-    pub fn pin(&self, handle: usize) -> Result<Pin<T>> {
-        let using = Using::announce([handle])?;
-        let object = ptr::from_ref(using.find::<0, T>(self)?);
-        Ok(Pin { object, _using: using })
+    pub fn with<R>(&self, handle: usize, f: impl FnOnce(&T) -> Result<R>) -> Result<R> {
+        with_handles([handle], |using| f(using.find::<0, T>(self)?))
     }
 
     /// How many objects are in the table.
@@ -228,36 +224,38 @@ pub const TABLES: usize = if cfg!(test) { 5 } else { 2 };
 /// Handles that this thread has announced: what they name stays alive until this is dropped.
 pub struct Using<const N: usize> {
     record: &'static Record,
-    handles: [usize; N],
     /// Where the handles stand in the record. Behind them stand those of calls from within callbacks.
     hazards: &'static [AtomicUsize; N],
-    /// The record is this thread's, so what refers to it stays here.
-    _thread: PhantomData<*const ()>,
+    depth: usize,
+}
+
+/// Announces handles, whether or not they name anything, and calls `f` to look them up. Only here, so that what is announced
+/// last ends first.
+#[inline(always)]
+pub fn with_handles<const N: usize, R>(
+    handles: [usize; N],
+    f: impl FnOnce(&Using<N>) -> Result<R>,
+) -> Result<R> {
+    let record = Record::of_thread();
+    let depth = record.depth.get();
+    let Some(hazards) = record.hazards.get(depth..).and_then(|hazards| hazards.first_chunk()) else {
+        return Err(Error::internal("calls from within callbacks are nested too deeply"));
+    };
+    for (hazard, handle) in hazards.iter().zip(handles) {
+        hazard.store(handle, Ordering::Relaxed);
+    }
+    // The announcement must be visible before anything is looked up: a destroyer that looks in between would miss it.
+    fence(Ordering::SeqCst);
+    record.depth.set(depth + N);
+    f(&Using { record, hazards, depth })
 }
 
 impl<const N: usize> Using<N> {
-    /// Announces handles, whether or not they name anything.
-    #[inline(always)]
-    pub fn announce(handles: [usize; N]) -> Result<Self> {
-        let record = Record::of_thread();
-        let depth = record.depth.get();
-        let Some(hazards) = record.hazards.get(depth..).and_then(|hazards| hazards.first_chunk()) else {
-            return Err(Error::internal("calls from within callbacks are nested too deeply"));
-        };
-        for (hazard, handle) in hazards.iter().zip(handles) {
-            hazard.store(handle, Ordering::Relaxed);
-        }
-        // The announcement must be visible before anything is looked up: a destroyer that looks in between would miss it.
-        fence(Ordering::SeqCst);
-        record.depth.set(depth + N);
-        Ok(Self { record, handles, hazards, _thread: PhantomData })
-    }
-
     /// Looks up handle number `I` of those announced.
     #[inline(always)]
     pub fn find<const I: usize, T: Send + Sync>(&self, table: &Table<T>) -> Result<&T> {
-        let handle = const { if I < N { I } else { panic!("there are not as many handles") } };
-        let handle = self.handles.get(handle).copied().unwrap_or(0);
+        let place = const { if I < N { I } else { panic!("there are not as many handles") } };
+        let handle = self.hazards.get(place).map_or(0, |hazard| hazard.load(Ordering::Relaxed));
         let slot = table.slot_of(handle).ok_or_else(|| table.dead(handle))?;
         if slot.handle.load(Ordering::SeqCst) != handle {
             return Err(table.dead(handle));
@@ -269,38 +267,15 @@ impl<const N: usize> Using<N> {
 }
 
 impl<const N: usize> Drop for Using<N> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         for hazard in self.hazards {
             hazard.store(0, Ordering::Release);
         }
-        // Calls nest, but what they announce may end in any order: places are given up once nobody stands behind them.
-        let mut depth = self.record.depth.get();
-        while let Some(last) = depth.checked_sub(1)
-            && self.record.hazards.get(last).is_some_and(|hazard| hazard.load(Ordering::Relaxed) == 0)
-        {
-            depth = last;
-        }
-        self.record.depth.set(depth);
+        self.record.depth.set(self.depth);
         if GRAVEYARD_HAS_SOME.load(Ordering::Relaxed) {
             bury();
         }
-    }
-}
-
-/// An object in use: it lives at least as long as this.
-pub struct Pin<T> {
-    object: *const T,
-    _using: Using<1>,
-}
-
-impl<T> Deref for Pin<T> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        // SAFETY: the object is alive as long as its handle is announced.
-        unsafe { &*self.object }
     }
 }
 

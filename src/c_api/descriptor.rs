@@ -7,7 +7,7 @@ use crate::descriptor::attribute::{Incoming, Outgoing};
 use crate::descriptor::{DESCRIPTORS, Descriptor};
 use crate::ffi::{hipdnnBackendDescriptor_t, hipdnnHandle_t, raw};
 use crate::handle::HANDLES;
-use crate::object::Using;
+use crate::object::with_handles;
 
 /// Makes an open descriptor. No handle is needed.
 ///
@@ -86,13 +86,14 @@ pub unsafe extern "C" fn hipdnnBackendExecute(
         require!(handle);
         require!(executionPlan);
         require!(variantPack);
-        let using = Using::announce([handle.addr(), executionPlan.addr(), variantPack.addr()])?;
-        let session = using.find::<0, _>(&HANDLES)?;
-        let plan = using.find::<1, _>(&DESCRIPTORS)?;
-        let pack = using.find::<2, _>(&DESCRIPTORS)?;
-        plan.check_plan()?;
-        pack.check_variant_pack()?;
-        plan.plan()?.execute(session, pack.variant_pack()?)
+        with_handles([handle.addr(), executionPlan.addr(), variantPack.addr()], |using| {
+            let session = using.find::<0, _>(&HANDLES)?;
+            let plan = using.find::<1, _>(&DESCRIPTORS)?;
+            let pack = using.find::<2, _>(&DESCRIPTORS)?;
+            plan.check_plan()?;
+            pack.check_variant_pack()?;
+            plan.plan()?.execute(session, pack.variant_pack()?)
+        })
     })
 }
 
@@ -116,7 +117,7 @@ pub unsafe extern "C" fn hipdnnBackendFinalize(descriptor: hipdnnBackendDescript
         || format!("descriptor={descriptor:p}"),
         || {
             require!(descriptor);
-            Descriptor::pin(descriptor.addr())?.finalize()
+            Descriptor::with(descriptor.addr(), Descriptor::finalize)
         },
     )
 }
@@ -164,7 +165,7 @@ pub unsafe extern "C" fn hipdnnBackendGetAttribute(
         let outgoing = unsafe {
             Outgoing::new(attributeName, attributeType, requestedElementCount, elementCount, arrayOfElements)
         };
-        Descriptor::pin(descriptor.addr())?.get(&outgoing)
+        Descriptor::with(descriptor.addr(), |descriptor| descriptor.get(&outgoing))
     })
 }
 
@@ -204,6 +205,6 @@ pub unsafe extern "C" fn hipdnnBackendSetAttribute(
         require!(descriptor);
         // SAFETY: the caller vouches for the array.
         let incoming = unsafe { Incoming::new(attributeName, attributeType, elementCount, arrayOfElements) };
-        Descriptor::pin(descriptor.addr())?.set(&incoming)
+        Descriptor::with(descriptor.addr(), |descriptor| descriptor.set(&incoming))
     })
 }

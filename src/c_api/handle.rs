@@ -78,9 +78,8 @@ pub unsafe extern "C" fn hipdnnSetStream(
         || format!("handle={handle:p}, streamId={streamId:p}"),
         || {
             require!(handle);
-            let session = handles::pin(handle.addr())?;
             // SAFETY: the caller vouches for the stream.
-            unsafe { session.set_stream(streamId.cast()) }
+            handles::with(handle.addr(), |session| unsafe { session.set_stream(streamId.cast()) })
         },
     )
 }
@@ -107,7 +106,7 @@ pub unsafe extern "C" fn hipdnnGetStream(
         || {
             require!(handle);
             require!(streamId);
-            let stream = handles::pin(handle.addr())?.stream();
+            let stream = handles::with(handle.addr(), |session| Ok(session.stream()))?;
             // SAFETY: the pointer is writable.
             unsafe { streamId.write_unaligned(stream.cast()) };
             Ok(())

@@ -115,7 +115,7 @@ pub unsafe extern "C" fn hipdnnGetLoadedEnginePluginPaths_ext(
         require!(handle);
         require!(numPluginPaths);
         require!(maxStringLen);
-        let session = handles::pin(handle.addr())?;
+        let session = handles::session(handle.addr())?;
         let paths: Vec<&[u8]> =
             session.set().plugins.iter().map(|plugin| plugin.path.as_os_str().as_bytes()).collect();
         let room = paths.iter().map(|path| path.len() + 1).max().unwrap_or(0);

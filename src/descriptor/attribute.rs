@@ -177,8 +177,7 @@ impl Incoming {
     }
 
     fn child<T>(&self, handle: usize, take: impl FnOnce(&Descriptor) -> Result<T>) -> Result<T> {
-        let child = Descriptor::pin(handle).map_err(|error| self.about(error))?;
-        take(&child).map_err(|error| self.about(error))
+        Descriptor::with(handle, take).map_err(|error| self.about(error))
     }
 
     /// Puts the attribute's name before a message.

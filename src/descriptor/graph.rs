@@ -93,7 +93,7 @@ impl Draft for GraphDraft {
         match incoming.name() {
             HANDLE => {
                 let handle = incoming.one::<usize>(Type::HIPDNN_TYPE_HANDLE)?;
-                handles::pin(handle).map_err(|error| incoming.about(error))?;
+                handles::with(handle, |_| Ok(())).map_err(|error| incoming.about(error))?;
                 self.handle = handle;
                 return Ok(());
             }

@@ -123,18 +123,19 @@ fn results(frozen: &FrozenHeuristic, outgoing: &Outgoing) -> Result<()> {
     outgoing.require_count()?;
     let engines = frozen.engines.get(..room).unwrap_or(&frozen.engines);
     for i in 0..engines.len() {
-        let config = Descriptor::pin(outgoing.descriptor_at(i)).map_err(|error| outgoing.about(error))?;
-        config.check_open_engine_config().map_err(|error| outgoing.about(error))?;
+        Descriptor::with(outgoing.descriptor_at(i), Descriptor::check_open_engine_config)
+            .map_err(|error| outgoing.about(error))?;
     }
     let make = |engine| {
         FrozenEngine::new(Arc::clone(&frozen.session), Arc::clone(&frozen.graph), engine).map(Arc::new)
     };
     if let [one] = engines {
-        Descriptor::pin(outgoing.descriptor_at(0))?.set_engine(make(*one)?)?;
+        let engine = make(*one)?;
+        Descriptor::with(outgoing.descriptor_at(0), |config| config.set_engine(engine))?;
     } else {
         let made = engines.iter().copied().map(make).collect::<Result<Vec<_>>>()?;
         for (i, engine) in made.into_iter().enumerate() {
-            Descriptor::pin(outgoing.descriptor_at(i))?.set_engine(engine)?;
+            Descriptor::with(outgoing.descriptor_at(i), |config| config.set_engine(engine))?;
         }
     }
     outgoing.write_count(engines.len() as i64);

@@ -21,7 +21,7 @@ use hipdnn_plugin_sdk::graph::Operation;
 use hipdnn_plugin_sdk::graph::operation::OperationSpec;
 
 use crate::ffi::{CEnum, hipdnnBackendDescriptorType_t as Kind};
-use crate::object::{Pin, Table};
+use crate::object::Table;
 use crate::status::{Error, Result};
 use attribute::{Incoming, Outgoing};
 
@@ -130,10 +130,10 @@ fn not_creatable(kind: c_int) -> Error {
 }
 
 impl Descriptor {
-    /// Looks up a descriptor that C passed.
-    #[inline]
-    pub fn pin(handle: usize) -> Result<Pin<Self>> {
-        DESCRIPTORS.pin(handle)
+    /// Looks up a descriptor that C passed and calls `f` with it.
+    #[inline(always)]
+    pub fn with<R>(handle: usize, f: impl FnOnce(&Self) -> Result<R>) -> Result<R> {
+        DESCRIPTORS.with(handle, f)
     }
 
     /// Enters the descriptor into the table and returns its handle, which the caller owns.

@@ -22,19 +22,19 @@ fn counter() -> &'static Counter {
 fn a_handle_is_good_until_it_is_destroyed() {
     let drops = counter();
     let handle = TEST.insert(Counted(drops)).unwrap();
-    assert!(TEST.pin(handle).is_ok());
+    assert!(TEST.with(handle, |_| Ok(())).is_ok());
     assert_eq!(drops.load(Ordering::SeqCst), 0);
     TEST.remove(handle).unwrap();
     assert_eq!(drops.load(Ordering::SeqCst), 1);
     let error = TEST.remove(handle).unwrap_err();
     assert!(error.message.contains("destroyed before"), "{error}");
-    assert!(TEST.pin(handle).is_err());
+    assert!(TEST.with(handle, |_| Ok(())).is_err());
 }
 
 #[test]
 fn null_forged_and_foreign_handles_are_told_apart() {
     let handle = OTHER.insert(Counted(counter())).unwrap();
-    let status = |handle| TEST.pin(handle).err().map(|error| error.status);
+    let status = |handle| TEST.with(handle, |_| Ok(())).err().map(|error| error.status);
     assert_eq!(status(0), Some(crate::status::Status::HIPDNN_STATUS_BAD_PARAM_NULL_POINTER));
     for forged in [1, 7, 0x7fff_dead_beef, usize::MAX, usize::MAX & !0xf | 7, handle, 0xffff_0000_0000_0007] {
         assert_eq!(status(forged), Some(crate::status::Status::HIPDNN_STATUS_BAD_PARAM), "{forged:#x}");
@@ -46,46 +46,34 @@ fn null_forged_and_foreign_handles_are_told_apart() {
 fn an_object_destroyed_in_use_lives_until_the_use_ends() {
     let drops = counter();
     let handle = TEST.insert(Counted(drops)).unwrap();
-    let pin = TEST.pin(handle).unwrap();
-    TEST.remove(handle).unwrap();
-    assert_eq!(drops.load(Ordering::SeqCst), 0);
-    assert_eq!(pin.0.load(Ordering::SeqCst), 0);
-    drop(pin);
+    TEST.with(handle, |object| {
+        TEST.remove(handle)?;
+        assert_eq!(drops.load(Ordering::SeqCst), 0);
+        assert_eq!(object.0.load(Ordering::SeqCst), 0);
+        Ok(())
+    })
+    .unwrap();
     // Another thread may be sweeping at this moment; then the next use of anything does.
     for _ in 0..1000 {
         if drops.load(Ordering::SeqCst) == 1 {
             return;
         }
         let other = TEST.insert(Counted(counter())).unwrap();
-        drop(TEST.pin(other));
+        TEST.with(other, |_| Ok(())).unwrap();
         TEST.remove(other).unwrap();
     }
     panic!("the object was never dropped");
 }
 
 #[test]
-fn pins_may_end_in_any_order() {
-    let drops = counter();
-    let handles: Vec<_> = (0..3).map(|_| TEST.insert(Counted(drops)).unwrap()).collect();
-    let first = TEST.pin(handles[0]).unwrap();
-    let second = TEST.pin(handles[1]).unwrap();
-    drop(first);
-    let third = TEST.pin(handles[2]).unwrap();
-    for handle in handles {
-        TEST.remove(handle).unwrap();
-    }
-    assert_eq!(drops.load(Ordering::SeqCst), 1, "only the first object is unused");
-    drop((second, third));
-    assert!(TEST.pin(TEST.insert(Counted(counter())).unwrap()).is_ok());
-}
-
-#[test]
 fn nesting_has_a_limit_and_says_so() {
     let handle = TEST.insert(Counted(counter())).unwrap();
-    let pins: Vec<_> = (0..HAZARDS).map(|_| TEST.pin(handle).unwrap()).collect();
-    assert!(TEST.pin(handle).err().unwrap().message.contains("nested"));
-    drop(pins);
-    assert!(TEST.pin(handle).is_ok());
+    fn nest(handle: usize, depth: usize) -> Result<()> {
+        TEST.with(handle, |_| if depth == 1 { Ok(()) } else { nest(handle, depth - 1) })
+    }
+    nest(handle, HAZARDS).unwrap();
+    assert!(nest(handle, HAZARDS + 1).unwrap_err().message.contains("nested"));
+    nest(handle, HAZARDS).unwrap();
     TEST.remove(handle).unwrap();
 }
 
@@ -104,11 +92,12 @@ fn threads_that_use_and_destroy_the_same_handles_never_see_a_dropped_object() {
         for _ in 0..3 {
             scope.spawn(|| {
                 for _ in 0..rounds {
-                    if let Ok(pin) = RACE.pin(CURRENT.load(Ordering::SeqCst)) {
-                        assert_eq!(pin.0.load(Ordering::SeqCst), 42);
+                    let _ = RACE.with(CURRENT.load(Ordering::SeqCst), |object| {
+                        assert_eq!(object.0.load(Ordering::SeqCst), 42);
                         std::hint::spin_loop();
-                        assert_eq!(pin.0.load(Ordering::SeqCst), 42);
-                    }
+                        assert_eq!(object.0.load(Ordering::SeqCst), 42);
+                        Ok(())
+                    });
                 }
             });
         }
