@@ -30,6 +30,7 @@ struct Layer {
     stride: i64,
     groups: i64,
     channels_last: bool,
+    data_type: DataType,
 }
 
 const fn layer(
@@ -38,10 +39,15 @@ const fn layer(
     groups: i64,
     channels_last: bool,
 ) -> Layer {
-    Layer { name, batch, channels, size, rows, window, stride, groups, channels_last }
+    let data_type = DataType::Float;
+    Layer { name, batch, channels, size, rows, window, stride, groups, channels_last, data_type }
 }
 
-const LAYERS: [Layer; 12] = [
+const fn stored(layer: Layer, data_type: DataType) -> Layer {
+    Layer { data_type, ..layer }
+}
+
+const LAYERS: [Layer; 15] = [
     layer("digits 1", [32, 1, 8, 16, 3, 1], 1, false),
     layer("digits 2", [32, 16, 8, 32, 3, 2], 1, false),
     layer("digits classifier", [32, 512, 1, 10, 1, 1], 1, false),
@@ -49,6 +55,9 @@ const LAYERS: [Layer; 12] = [
     layer("56x56 64 1x1", [1, 64, 56, 256, 1, 1], 1, false),
     layer("28x28 128 3x3", [1, 128, 28, 128, 3, 1], 1, false),
     layer("28x28 128 3x3 NHWC", [1, 128, 28, 128, 3, 1], 1, true),
+    stored(layer("28x28 128 3x3 double", [1, 128, 28, 128, 3, 1], 1, false), DataType::Double),
+    stored(layer("28x28 128 3x3 half", [1, 128, 28, 128, 3, 1], 1, false), DataType::Half),
+    stored(layer("28x28 128 3x3 bfloat16", [1, 128, 28, 128, 3, 1], 1, false), DataType::Bfloat16),
     layer("28x28 512 1x1", [1, 512, 28, 128, 1, 1], 1, false),
     layer("14x14 256 3x3", [1, 256, 14, 256, 3, 1], 1, false),
     layer("7x7 512 3x3", [1, 512, 7, 512, 3, 1], 1, false),
@@ -61,23 +70,37 @@ fn strides(dims: &[i64; 4], channels_last: bool) -> [i64; 4] {
     if channels_last { [c * h * w, 1, w * c, c] } else { [c * h * w, h * w, w, 1] }
 }
 
-fn tensor(uid: i64, dims: [i64; 4], channels_last: bool) -> Tensor {
-    Tensor::new(uid, DataType::Float, &dims, &strides(&dims, channels_last))
+fn tensor(uid: i64, dims: [i64; 4], channels_last: bool, data_type: DataType) -> Tensor {
+    Tensor::new(uid, data_type, &dims, &strides(&dims, channels_last))
+}
+
+/// Elements with numbers of either sign.
+fn bytes(data_type: DataType, elements: usize) -> Vec<u8> {
+    let number = |i: usize| (i % 17) as f32 / 8.0 - 1.0;
+    let numbers = (0..elements).map(number);
+    match data_type {
+        DataType::Double => numbers.flat_map(|n| f64::from(n).to_ne_bytes()).collect(),
+        DataType::Half => numbers.flat_map(|n| half::f16::from_f32(n).to_ne_bytes()).collect(),
+        DataType::Bfloat16 => numbers.flat_map(|n| half::bf16::from_f32(n).to_ne_bytes()).collect(),
+        _ => numbers.flat_map(f32::to_ne_bytes).collect(),
+    }
 }
 
 /// Seconds that the best run of an operation takes.
 fn time(tensors: Vec<Tensor>, operation: Operation) -> f64 {
     let order = operation.tensors();
-    let mut memory: Vec<(i64, Vec<f32>)> = tensors
+    let double = tensors.iter().any(|tensor| tensor.data_type == DataType::Double);
+    let compute_type = if double { DataType::Double } else { DataType::Float };
+    let mut memory: Vec<(i64, Vec<u8>)> = tensors
         .iter()
-        .map(|t| (t.uid, (0..t.dims.iter().product::<i64>()).map(|i| (i % 17) as f32 / 8.0 - 1.0).collect()))
+        .map(|t| (t.uid, bytes(t.data_type, t.dims.iter().product::<i64>() as usize)))
         .collect();
     let graph = Graph { tensors, ..Graph::default() };
-    let node = Node { name: String::new(), compute_type: DataType::Float, operation };
+    let node = Node { name: String::new(), compute_type, operation };
     let kernel = plan_node(&graph, &node).unwrap();
     let pointers: Vec<*mut u8> = order
         .iter()
-        .map(|uid| memory.iter_mut().find(|(own, _)| own == uid).unwrap().1.as_mut_ptr().cast())
+        .map(|uid| memory.iter_mut().find(|(own, _)| own == uid).unwrap().1.as_mut_ptr())
         .collect();
     let mut scratch = vec![0_u8; kernel.scratch_size() + 64];
     let aligned = scratch.as_ptr().align_offset(64);
@@ -97,13 +120,19 @@ fn convolution(layer: &Layer, peak: f64) {
     let out = (layer.size + 2 * pad - layer.window) / layer.stride + 1;
     let tensors = || {
         vec![
-            tensor(1, [layer.batch, layer.channels, layer.size, layer.size], layer.channels_last),
+            tensor(
+                1,
+                [layer.batch, layer.channels, layer.size, layer.size],
+                layer.channels_last,
+                layer.data_type,
+            ),
             tensor(
                 2,
                 [layer.rows, layer.channels / layer.groups, layer.window, layer.window],
                 layer.channels_last,
+                layer.data_type,
             ),
-            tensor(3, [layer.batch, layer.rows, out, out], layer.channels_last),
+            tensor(3, [layer.batch, layer.rows, out, out], layer.channels_last, layer.data_type),
         ]
     };
     let flops = 2.0
@@ -183,8 +212,8 @@ fn elementwise(batch: i64, channels: i64, size: i64, channels_last: bool) {
     let name = |what: &str| {
         format!("{what} {batch}x{channels}x{size}x{size}{}", if channels_last { " NHWC" } else { "" })
     };
-    let image = |uid| tensor(uid, dims, channels_last);
-    let parameter = |uid| tensor(uid, [1, channels, 1, 1], false);
+    let image = |uid| tensor(uid, dims, channels_last, DataType::Float);
+    let parameter = |uid| tensor(uid, [1, channels, 1, 1], false, DataType::Float);
     let statistics =
         || vec![image(1), image(2), image(3), parameter(4), parameter(5), parameter(6), parameter(7)];
     let training = Batchnorm {
