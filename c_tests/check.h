@@ -21,8 +21,14 @@
 #include "hipdnn_backend.h"
 
 /* Atomic, since programs with several threads check in each of them. */
+#ifdef __cplusplus
+#include <atomic>
+static std::atomic<int> check_failures{0};
+static std::atomic<int> check_count{0};
+#else
 static _Atomic int check_failures = 0;
 static _Atomic int check_count = 0;
+#endif
 /* Printed with every failure: which row of a table is being checked. */
 static char check_row[256] = "";
 
@@ -182,7 +188,7 @@ static inline void check_required(int before)
 static inline int check_result(void)
 {
     if(check_failures != 0 || check_count == 0)
-        fprintf(stderr, "%d of %d checks failed\n", check_failures, check_count);
+        fprintf(stderr, "%d of %d checks failed\n", (int)check_failures, (int)check_count);
     return check_failures == 0 && check_count != 0 ? 0 : 1;
 }
 

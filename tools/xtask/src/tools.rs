@@ -3,7 +3,7 @@
 use crate::Failure;
 use crate::process::{command, exists, run};
 
-/// A program and the Debian package it comes in.
+/// A program, by its name or the path of a file, and the Debian package it comes in.
 pub struct Tool {
     program: &'static str,
     package: &'static str,
@@ -19,6 +19,12 @@ pub const CMAKE: Tool = Tool { program: "cmake", package: "cmake" };
 pub const MAKE: Tool = Tool { program: "make", package: "make" };
 /// pkg-config.
 pub const PKG_CONFIG: Tool = Tool { program: "pkg-config", package: "pkg-config" };
+
+/// The FlatBuffers compiler.
+pub const FLATC: Tool = Tool { program: "flatc", package: "flatbuffers-compiler" };
+/// The FlatBuffers library, which is a header.
+pub const FLATBUFFERS: Tool =
+    Tool { program: "/usr/include/flatbuffers/flatbuffers.h", package: "libflatbuffers-dev" };
 
 /// Makes sure that the programs are there.
 pub fn require(tools: &[&Tool]) -> Result<(), Failure> {

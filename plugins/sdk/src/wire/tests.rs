@@ -199,3 +199,73 @@ fn engine_config_and_details_round_trip() {
     };
     assert_eq!(read_engine_details(&write_engine_details(&details)).unwrap(), details);
 }
+
+/// The declarations of the operations and the schema say the same twice; here they are held together.
+#[test]
+fn operations_are_declared_as_the_schema_says() {
+    use crate::graph::operation::{FieldKind, Operation};
+    let schema = include_str!("../../schema/hipdnn.fbs");
+    let body = |keyword: &str, name: &str| {
+        let start =
+            schema.find(&format!("{keyword} {name} {{")).unwrap_or_else(|| panic!("no {keyword} {name}"));
+        let rest = &schema[start..];
+        rest[rest.find('{').unwrap() + 1..rest.find('}').unwrap()].trim()
+    };
+    let union: Vec<&str> =
+        body("union", "NodeAttributes").split(',').map(str::trim).filter(|n| !n.is_empty()).collect();
+    assert_eq!(union.len(), Operation::SPECS.len());
+    for spec in Operation::SPECS {
+        assert_eq!(union[usize::from(spec.wire) - 1], spec.table);
+        let fields: Vec<(&str, &str)> = body("table", spec.table)
+            .lines()
+            .map(|line| line.trim().trim_end_matches(';').split_once(": ").unwrap())
+            .collect();
+        assert_eq!(fields.len(), spec.fields.len(), "{}", spec.table);
+        for field in spec.fields {
+            let (name, kind) = fields[usize::from(field.index)];
+            assert_eq!(name.strip_suffix("_tensor_uid").unwrap_or(name), field.name, "{}", spec.table);
+            let expected = match field.kind {
+                FieldKind::Input { required: true }
+                | FieldKind::Output { required: true }
+                | FieldKind::Int { required: true } => "long",
+                FieldKind::Input { .. } | FieldKind::Output { .. } | FieldKind::Int { .. } => "long = null",
+                FieldKind::Inputs | FieldKind::Outputs | FieldKind::Ints => "[long]",
+                FieldKind::Int32s => "[int]",
+                FieldKind::Int32 { required: true } => "int",
+                FieldKind::Int32 { required: false } => "int = null",
+                FieldKind::Float => "float = null",
+                FieldKind::Flag { required: true } => "bool",
+                FieldKind::Flag { required: false } => "bool = null",
+                FieldKind::Enum(kind) => kind.name,
+                FieldKind::Text => "string",
+                FieldKind::Bytes => "[ubyte]",
+            };
+            assert_eq!(kind, expected, "{} {name}", spec.table);
+        }
+    }
+}
+
+#[test]
+fn enumerations_are_declared_as_the_schema_says() {
+    use crate::graph::{
+        AttentionImplementation, ConvMode, DataType, DiagonalAlignment, MoeGroupedMatmulMode, NormFwdPhase,
+        PaddingMode, PointwiseMode, ReductionMode, ResampleMode,
+    };
+    let schema = include_str!("../../schema/hipdnn.fbs");
+    let plain = |name: &str| name.to_lowercase().trim_end_matches("_op").to_owned();
+    macro_rules! same {
+        ($($name:ident)+) => {$(
+            let start = schema.find(concat!("enum ", stringify!($name), " :")).unwrap();
+            let rest = &schema[start..];
+            let body = &rest[rest.find('{').unwrap() + 1..rest.find('}').unwrap()];
+            let declared: Vec<_> = body.split(',').map(str::trim).filter(|n| !n.is_empty()).map(plain).collect();
+            let ours: Vec<_> = $name::ALL.iter().map(|value| plain(value.name())).collect();
+            assert_eq!(ours, declared, stringify!($name));
+            assert!($name::ALL.iter().enumerate().all(|(i, value)| usize::from(value.wire()) == i));
+        )+};
+    }
+    same! {
+        AttentionImplementation ConvMode DataType DiagonalAlignment MoeGroupedMatmulMode NormFwdPhase PaddingMode
+        PointwiseMode ReductionMode ResampleMode
+    }
+}

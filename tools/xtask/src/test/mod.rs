@@ -7,6 +7,7 @@ mod exports;
 mod headers;
 mod hip;
 mod install;
+mod wire;
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -17,7 +18,7 @@ use crate::generate;
 use crate::install::stage;
 use crate::process::run;
 use crate::steps::Steps;
-use crate::tools::{self, CC, CMAKE, CXX, MAKE, PKG_CONFIG, Tool};
+use crate::tools::{self, CC, CMAKE, CXX, FLATBUFFERS, FLATC, MAKE, PKG_CONFIG, Tool};
 use crate::workspace::Workspace;
 
 /// What a group is given.
@@ -62,6 +63,13 @@ const GROUPS: &[Group] = &[
         run: exports::run,
     },
     Group { name: "c", about: "C and C++ programs", tools: &[&CC, &CXX], staged: true, run: c::run },
+    Group {
+        name: "wire",
+        about: "graph bytes against the FlatBuffers library itself",
+        tools: &[&CXX, &FLATC, &FLATBUFFERS],
+        staged: true,
+        run: wire::run_group,
+    },
     Group {
         name: "examples",
         about: "the examples, each with its own check",

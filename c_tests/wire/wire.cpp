@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Graph bytes against the FlatBuffers library itself: graphs that it writes are read, and what the backend writes, from
+ * descriptors or in the other layout, it reads back to the last field.
+ *
+ * Arguments: the plugin that reads the layout of 2026, the one that reads that of November 2025.
+ */
+
+#include "../check.h"
+#include "graphs.h"
+
+#include <HipdnnPointwiseMode.h>
+
+static hipdnnBackendDescriptor_t make(hipdnnBackendDescriptorType_t type)
+{
+    hipdnnBackendDescriptor_t descriptor = nullptr;
+    REQUIRE_OK(hipdnnBackendCreateDescriptor(type, &descriptor));
+    return descriptor;
+}
+
+template <typename T>
+static void set(hipdnnBackendDescriptor_t descriptor, hipdnnBackendAttributeName_t name,
+                hipdnnBackendAttributeType_t type, const std::vector<T> &values)
+{
+    REQUIRE_OK(hipdnnBackendSetAttribute(descriptor, name, type, static_cast<int64_t>(values.size()), values.data()));
+}
+
+static void set_text(hipdnnBackendDescriptor_t descriptor, hipdnnBackendAttributeName_t name, const std::string &text)
+{
+    REQUIRE_OK(hipdnnBackendSetAttribute(descriptor, name, HIPDNN_TYPE_CHAR, static_cast<int64_t>(text.size()),
+                                         text.data()));
+}
+
+static hipdnnBackendDescriptor_t finish(hipdnnBackendDescriptor_t descriptor)
+{
+    REQUIRE_OK(hipdnnBackendFinalize(descriptor));
+    return descriptor;
+}
+
+/* The number of engines that apply to a graph. Each is carried as far as its configuration. */
+static int64_t engines(hipdnnBackendDescriptor_t graph, hipdnnHandle_t handle)
+{
+    set<hipdnnHandle_t>(graph, HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, {handle});
+    finish(graph);
+    auto heuristic = make(HIPDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    set<hipdnnBackendDescriptor_t>(heuristic, HIPDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, HIPDNN_TYPE_BACKEND_DESCRIPTOR,
+                                   {graph});
+    set<hipdnnBackendHeurMode_t>(heuristic, HIPDNN_ATTR_ENGINEHEUR_MODE, HIPDNN_TYPE_HEUR_MODE,
+                                 {HIPDNN_HEUR_MODE_FALLBACK});
+    finish(heuristic);
+    int64_t count = -1;
+    REQUIRE_OK(hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 0,
+                                         &count, nullptr));
+    if (count == 0)
+    {
+        char reason[2048];
+        hipdnnPeekLastErrorString_ext(reason, sizeof reason);
+        printf("%s\n", reason);
+    }
+    for (int64_t i = 0; i < count; i++)
+    {
+        std::vector<hipdnnBackendDescriptor_t> configs;
+        for (int64_t j = 0; j < count; j++)
+        {
+            configs.push_back(make(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR));
+        }
+        int64_t filled = 0;
+        REQUIRE_OK(hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR,
+                                             count, &filled, configs.data()));
+        CHECK(filled == count);
+        for (auto config : configs)
+        {
+            int64_t size = 0;
+            finish(config);
+            REQUIRE_OK(hipdnnBackendGetAttribute(config, HIPDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, HIPDNN_TYPE_INT64, 1,
+                                                 nullptr, &size));
+            CHECK(size == 123);
+            CHECK_OK(hipdnnBackendDestroyDescriptor(config));
+        }
+    }
+    CHECK_OK(hipdnnBackendDestroyDescriptor(heuristic));
+    CHECK_OK(hipdnnBackendDestroyDescriptor(graph));
+    return count;
+}
+
+template <typename Table>
+static hipdnnBackendDescriptor_t from_bytes(const typename Table::NativeTableType &graph)
+{
+    flatbuffers::FlatBufferBuilder builder;
+    builder.Finish(Table::Pack(builder, &graph));
+    hipdnnBackendDescriptor_t descriptor = nullptr;
+    REQUIRE_OK(hipdnnBackendCreateAndDeserializeGraph_ext(&descriptor, builder.GetBufferPointer(), builder.GetSize()));
+    return descriptor;
+}
+
+static hipdnnBackendDescriptor_t make_tensor(const hipdnn::TensorAttributesT &tensor)
+{
+    auto descriptor = make(HIPDNN_BACKEND_TENSOR_DESCRIPTOR);
+    const auto type = tensor.data_type == hipdnn::DataType::HALF ? HIPDNN_DATA_HALF : HIPDNN_DATA_FLOAT;
+    set<int64_t>(descriptor, HIPDNN_ATTR_TENSOR_UNIQUE_ID, HIPDNN_TYPE_INT64, {tensor.uid});
+    set_text(descriptor, HIPDNN_ATTR_TENSOR_NAME_EXT, tensor.name);
+    set<hipdnnDataType_t>(descriptor, HIPDNN_ATTR_TENSOR_DATA_TYPE, HIPDNN_TYPE_DATA_TYPE, {type});
+    set(descriptor, HIPDNN_ATTR_TENSOR_DIMENSIONS, HIPDNN_TYPE_INT64, tensor.dims);
+    set(descriptor, HIPDNN_ATTR_TENSOR_STRIDES, HIPDNN_TYPE_INT64, tensor.strides);
+    set<uint8_t>(descriptor, HIPDNN_ATTR_TENSOR_IS_VIRTUAL, HIPDNN_TYPE_BOOLEAN, {tensor.virtual_});
+    if (const auto *value = tensor.value.AsFloat32Value())
+    {
+        const float number = value->value();
+        REQUIRE_OK(hipdnnBackendSetAttribute(descriptor, HIPDNN_ATTR_TENSOR_VALUE_EXT, HIPDNN_TYPE_CHAR, sizeof number,
+                                             &number));
+    }
+    return finish(descriptor);
+}
+
+static void link(hipdnnBackendDescriptor_t operation, hipdnnBackendAttributeName_t name,
+                 hipdnnBackendDescriptor_t tensor)
+{
+    set<hipdnnBackendDescriptor_t>(operation, name, HIPDNN_TYPE_BACKEND_DESCRIPTOR, {tensor});
+}
+
+static hipdnnBackendDescriptor_t from_descriptors()
+{
+    const std::vector<hipdnnDataType_t> floats = {HIPDNN_DATA_FLOAT};
+    std::vector<hipdnnBackendDescriptor_t> t;
+    for (const auto &tensor : tensors())
+    {
+        t.push_back(make_tensor(*tensor));
+    }
+    const auto c = convolution();
+    auto conv = make(HIPDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
+    link(conv, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, t[0]);
+    link(conv, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, t[1]);
+    link(conv, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, t[2]);
+    set(conv, HIPDNN_ATTR_CONVOLUTION_PRE_PADDINGS, HIPDNN_TYPE_INT64, c.pre_padding);
+    set(conv, HIPDNN_ATTR_CONVOLUTION_POST_PADDINGS, HIPDNN_TYPE_INT64, c.post_padding);
+    set(conv, HIPDNN_ATTR_CONVOLUTION_FILTER_STRIDES, HIPDNN_TYPE_INT64, c.stride);
+    set(conv, HIPDNN_ATTR_CONVOLUTION_DILATIONS, HIPDNN_TYPE_INT64, c.dilation);
+    set<hipdnnConvolutionMode_t>(conv, HIPDNN_ATTR_CONVOLUTION_CONV_MODE, HIPDNN_TYPE_CONVOLUTION_MODE,
+                                 {HIPDNN_CROSS_CORRELATION});
+    set(conv, HIPDNN_ATTR_CONVOLUTION_COMP_TYPE, HIPDNN_TYPE_DATA_TYPE, floats);
+    set_text(conv, HIPDNN_ATTR_OPERATION_NAME_EXT, "conv");
+
+    auto add = make(HIPDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    link(add, HIPDNN_ATTR_OPERATION_POINTWISE_IN_0_EXT, t[2]);
+    link(add, HIPDNN_ATTR_OPERATION_POINTWISE_OUT_0_EXT, t[3]);
+    link(add, HIPDNN_ATTR_OPERATION_POINTWISE_IN_1_EXT, t[4]);
+    set<hipdnnPointwiseMode_t>(add, HIPDNN_ATTR_POINTWISE_MODE, HIPDNN_TYPE_POINTWISE_MODE,
+                               {HIPDNN_POINTWISE_MODE_ADD});
+    set(add, HIPDNN_ATTR_POINTWISE_MATH_PREC, HIPDNN_TYPE_DATA_TYPE, floats);
+    set_text(add, HIPDNN_ATTR_OPERATION_NAME_EXT, "add");
+
+    auto relu = make(HIPDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    link(relu, HIPDNN_ATTR_OPERATION_POINTWISE_IN_0_EXT, t[3]);
+    link(relu, HIPDNN_ATTR_OPERATION_POINTWISE_OUT_0_EXT, t[5]);
+    set<hipdnnPointwiseMode_t>(relu, HIPDNN_ATTR_POINTWISE_MODE, HIPDNN_TYPE_POINTWISE_MODE,
+                               {HIPDNN_POINTWISE_MODE_RELU_FWD});
+    set<float>(relu, HIPDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, HIPDNN_TYPE_FLOAT, {0.0F});
+    set<float>(relu, HIPDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, HIPDNN_TYPE_FLOAT, {6.0F});
+    set(relu, HIPDNN_ATTR_POINTWISE_MATH_PREC, HIPDNN_TYPE_DATA_TYPE, floats);
+    set_text(relu, HIPDNN_ATTR_OPERATION_NAME_EXT, "relu");
+
+    auto graph = make(HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    set<hipdnnBackendDescriptor_t>(graph, HIPDNN_ATTR_OPERATIONGRAPH_OPS, HIPDNN_TYPE_BACKEND_DESCRIPTOR,
+                                   {finish(conv), finish(add), finish(relu)});
+    set(graph, HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT, HIPDNN_TYPE_DATA_TYPE, floats);
+    set(graph, HIPDNN_ATTR_OPERATIONGRAPH_INTERMEDIATE_DATA_TYPE_EXT, HIPDNN_TYPE_DATA_TYPE, floats);
+    set<hipdnnDataType_t>(graph, HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT, HIPDNN_TYPE_DATA_TYPE,
+                          {HIPDNN_DATA_HALF});
+    set_text(graph, HIPDNN_ATTR_OPERATIONGRAPH_NAME_EXT, "fused");
+    /* What the graph needs of them it shares. */
+    for (auto descriptor : {conv, add, relu, t[0], t[1], t[2], t[3], t[4], t[5]})
+    {
+        CHECK_OK(hipdnnBackendDestroyDescriptor(descriptor));
+    }
+    return graph;
+}
+
+int main(int count, char **arguments)
+{
+    REQUIRE(count == 3);
+    const char *plugins[] = {arguments[1], arguments[2]};
+    REQUIRE_OK(hipdnnSetEnginePluginPaths_ext(2, plugins, HIPDNN_PLUGIN_LOADING_ABSOLUTE));
+    hipdnnHandle_t handle = nullptr;
+    REQUIRE_OK(hipdnnCreate(&handle));
+
+    CHECK(engines(from_bytes<hipdnn::Graph>(fused_g2()), handle) == 2);
+    CHECK(engines(from_bytes<hipdnn::GraphG1>(fused_g1()), handle) == 2);
+    CHECK(engines(from_descriptors(), handle) == 2);
+
+    /* What the older layout cannot say is not offered to the plugin that reads it, and the other expects another graph. */
+    auto aligned = fused_g2();
+    aligned.tensors.front()->alignment = 64;
+    CHECK(engines(from_bytes<hipdnn::Graph>(aligned), handle) == 0);
+
+    CHECK_OK(hipdnnDestroy(handle));
+    return check_result();
+}
