@@ -1,10 +1,12 @@
 //! An operation on each element.
 
+mod functions;
 mod mode;
 
 #[cfg(test)]
 mod tests;
 
+use self::functions::Functions;
 use self::mode::Mode;
 use super::lanes::Lanes;
 use super::level::Level;
@@ -74,7 +76,7 @@ struct Elements<T> {
     lanes: Lanes,
 }
 
-impl<T: FastReal> Elements<T> {
+impl<T: Functions> Elements<T> {
     fn plan(pointwise: &Pointwise, level: Level) -> Result<Self, Refusal> {
         let layout = &pointwise.output.layout;
         let none = [0; crate::layout::MAX_RANK];
@@ -160,7 +162,7 @@ impl<T: FastReal> Elements<T> {
     }
 }
 
-impl<T: FastReal> Kernel for Elements<T> {
+impl<T: Functions> Kernel for Elements<T> {
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
         let shared = Tensors(tensors);
         let elements = self.nest.runs() * self.nest.len;

@@ -1,12 +1,15 @@
 //! What the modes do to numbers that lie side by side.
 //!
-//! Modes that are a few instructions are compiled into loops over vectors for each level. The others call the reference's
-//! function for each number: there the time goes into the exponential, not into the call.
+//! Modes that are a few instructions, or have one of [`Functions`], are compiled into loops over vectors for each level. The
+//! others call the reference's function for each number: there the time goes into the logarithm or the sine, not into the
+//! call.
+
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 use hipdnn_plugin_sdk::graph::PointwiseMode;
 
 use super::super::level::{Level, Work};
-use super::super::real::FastReal;
+use super::functions::Functions;
 use crate::reference::{Function, Numbers, function};
 
 /// Computes `len` numbers from as many of each operand. Operands that the mode does not read point to anything readable.
@@ -22,13 +25,16 @@ pub(super) struct Mode<T> {
     pub(super) time: f64,
 }
 
-impl<T: FastReal> Mode<T> {
+impl<T: Functions> Mode<T> {
     /// The mode at a level; none for those that no function of the operands is.
     pub(super) fn of(mode: PointwiseMode, numbers: Numbers<T>, level: Level) -> Option<Self> {
         let function = function::<T>(mode)?;
-        let (run, time) = match simple_loop(mode, level) {
-            Some(run) => (run, 0.3),
-            None => (by_function::<T> as Loop<T>, 8.0),
+        let (run, time) = if let Some(run) = simple_loop(mode, level) {
+            (run, 0.3)
+        } else if let Some(run) = smooth_loop(mode, level) {
+            (run, T::TIME)
+        } else {
+            (by_function::<T> as Loop<T>, 8.0)
         };
         let upper_clip = numbers.upper_clip.unwrap_or(T::LARGEST);
         Some(Self { numbers, upper_clip, function, run, time })
@@ -50,7 +56,7 @@ impl<T: FastReal> Mode<T> {
 ///
 /// # Safety
 /// As [`Mode::run`].
-unsafe fn by_function<T: FastReal>(mode: &Mode<T>, operands: [*const T; 3], out: *mut T, len: usize) {
+unsafe fn by_function<T: Functions>(mode: &Mode<T>, operands: [*const T; 3], out: *mut T, len: usize) {
     for i in 0..len {
         // SAFETY: the caller promises numbers.
         unsafe {
@@ -74,7 +80,7 @@ struct SimpleWork<'a, T, S> {
     simple: std::marker::PhantomData<S>,
 }
 
-impl<T: FastReal, S: Simple<T>> Work for SimpleWork<'_, T, S> {
+impl<T: Functions, S: Simple<T>> Work for SimpleWork<'_, T, S> {
     type Output = ();
 
     #[inline(always)]
@@ -95,7 +101,7 @@ impl<T: FastReal, S: Simple<T>> Work for SimpleWork<'_, T, S> {
 ///
 /// # Safety
 /// As [`Mode::run`].
-unsafe fn simple<T: FastReal, S: Simple<T>, const LEVEL: usize>(
+unsafe fn simple<T: Functions, S: Simple<T>, const LEVEL: usize>(
     mode: &Mode<T>,
     operands: [*const T; 3],
     out: *mut T,
@@ -113,7 +119,7 @@ unsafe fn simple<T: FastReal, S: Simple<T>, const LEVEL: usize>(
     unsafe { level.run(work) };
 }
 
-fn at_level<T: FastReal, S: Simple<T>>(level: Level) -> Loop<T> {
+fn at_level<T: Functions, S: Simple<T>>(level: Level) -> Loop<T> {
     match level {
         Level::Portable => simple::<T, S, 0>,
         #[cfg(target_arch = "x86_64")]
@@ -123,26 +129,32 @@ fn at_level<T: FastReal, S: Simple<T>>(level: Level) -> Loop<T> {
     }
 }
 
-/// The loop of a simple mode; none for the others.
-fn simple_loop<T: FastReal>(mode: PointwiseMode, level: Level) -> Option<Loop<T>> {
-    use PointwiseMode as M;
-    /// Declares a mode's function and yields its loop.
-    macro_rules! simple {
-        (|$mode:ident, $x:ident, $y:ident, $z:ident| $result:expr) => {{
-            struct This;
-            impl<T: FastReal> Simple<T> for This {
-                #[inline(always)]
-                fn apply($mode: &Mode<T>, [$x, $y, $z]: [T; 3]) -> T {
-                    $result
-                }
+/// Declares a mode's function and yields its loop at a level.
+macro_rules! declared {
+    ($level:ident, |$mode:ident, $x:ident, $y:ident, $z:ident| $result:expr) => {{
+        struct This;
+        impl<T: Functions> Simple<T> for This {
+            #[inline(always)]
+            fn apply($mode: &Mode<T>, [$x, $y, $z]: [T; 3]) -> T {
+                $result
             }
-            at_level::<T, This>(level)
-        }};
+        }
+        at_level::<T, This>($level)
+    }};
+}
+
+/// The loop of a simple mode; none for the others.
+fn simple_loop<T: Functions>(mode: PointwiseMode, level: Level) -> Option<Loop<T>> {
+    use PointwiseMode as M;
+    macro_rules! simple {
+        ($($function:tt)*) => { declared!(level, $($function)*) };
     }
     Some(match mode {
         M::Abs => simple!(|_m, x, _y, _z| x.abs()),
         M::Neg => simple!(|_m, x, _y, _z| -x),
         M::Identity => simple!(|_m, x, _y, _z| x),
+        M::Ceil => simple!(|_m, x, _y, _z| x.ceil()),
+        M::Floor => simple!(|_m, x, _y, _z| x.floor()),
         M::Sqrt => simple!(|_m, x, _y, _z| x.sqrt()),
         M::Rsqrt => simple!(|_m, x, _y, _z| T::ONE / x.sqrt()),
         M::Reciprocal => simple!(|_m, x, _y, _z| T::ONE / x),
@@ -184,12 +196,89 @@ fn simple_loop<T: FastReal>(mode: PointwiseMode, level: Level) -> Option<Loop<T>
 }
 
 #[inline(always)]
-fn truth<T: FastReal>(holds: bool) -> T {
+fn truth<T: Functions>(holds: bool) -> T {
     if holds { T::ONE } else { T::ZERO }
 }
 
 #[inline(always)]
 #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
-fn is_nan<T: FastReal>(number: T) -> bool {
+fn is_nan<T: Functions>(number: T) -> bool {
     number != number
+}
+
+/// The loop of a mode with an exponential or another smooth function; none for the others.
+fn smooth_loop<T: Functions>(mode: PointwiseMode, level: Level) -> Option<Loop<T>> {
+    use PointwiseMode as M;
+    macro_rules! smooth {
+        ($($function:tt)*) => { declared!(level, $($function)*) };
+    }
+    Some(match mode {
+        M::Erf => smooth!(|_m, x, _y, _z| x.error_function()),
+        M::Exp => smooth!(|_m, x, _y, _z| x.exponential()),
+        M::SigmoidFwd => smooth!(|_m, x, _y, _z| sigmoid(x)),
+        M::SigmoidBwd => smooth!(|_m, dy, x, _z| {
+            let s = sigmoid(x);
+            dy * s * (T::ONE - s)
+        }),
+        M::TanhFwd => smooth!(|_m, x, _y, _z| x.hyperbolic_tangent()),
+        M::TanhBwd => smooth!(|_m, dy, x, _z| {
+            let t = x.hyperbolic_tangent();
+            dy * (T::ONE - t * t)
+        }),
+        M::GeluFwd => smooth!(|_m, x, _y, _z| {
+            T::from_f64(0.5) * x * (T::ONE + (x * T::from_f64(FRAC_1_SQRT_2)).error_function())
+        }),
+        M::GeluBwd => smooth!(|_m, dy, x, _z| {
+            let half = T::from_f64(0.5);
+            let below = half * (T::ONE + (x * T::from_f64(FRAC_1_SQRT_2)).error_function());
+            let density = (-(half * x * x)).exponential() * T::from_f64(0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2);
+            dy * (below + x * density)
+        }),
+        M::GeluApproxTanhFwd => smooth!(|_m, x, _y, _z| {
+            T::from_f64(0.5) * x * (T::ONE + gelu_argument(x).hyperbolic_tangent())
+        }),
+        M::GeluApproxTanhBwd => smooth!(|_m, dy, x, _z| {
+            let half = T::from_f64(0.5);
+            let t = gelu_argument(x).hyperbolic_tangent();
+            let slope = T::from_f64(GELU_FACTOR) * (T::ONE + T::from_f64(3.0 * GELU_CUBIC) * x * x);
+            dy * (half * (T::ONE + t) + half * x * (T::ONE - t * t) * slope)
+        }),
+        M::SwishFwd => smooth!(|m, x, _y, _z| x / (T::ONE + (-(m.numbers.swish_beta * x)).exponential())),
+        M::SwishBwd => smooth!(|m, dy, x, _z| {
+            let beta = m.numbers.swish_beta;
+            let s = sigmoid(beta * x);
+            dy * (s + beta * x * s * (T::ONE - s))
+        }),
+        M::EluFwd => smooth!(|m, x, _y, _z| {
+            let below = m.numbers.elu_alpha * x.exponential_less_1();
+            if x > T::ZERO { x } else { below }
+        }),
+        M::EluBwd => smooth!(|m, dy, x, _z| {
+            let below = dy * m.numbers.elu_alpha * x.exponential();
+            if x > T::ZERO { dy } else { below }
+        }),
+        M::SoftplusFwd => smooth!(|m, x, _y, _z| {
+            // ln(1 + eᶻ) = max(z, 0) + ln(1 + e^-|z|), which does not overflow.
+            let z = m.numbers.softplus_beta * x;
+            let positive = if z > T::ZERO { z } else { T::ZERO };
+            (positive + (-z.abs()).exponential().logarithm_of_1_more()) / m.numbers.softplus_beta
+        }),
+        M::SoftplusBwd => smooth!(|m, dy, x, _z| dy * sigmoid(m.numbers.softplus_beta * x)),
+        _ => return None,
+    })
+}
+
+/// √(2/π).
+const GELU_FACTOR: f64 = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
+/// The factor of x³ in the approximation of GELU by tanh.
+const GELU_CUBIC: f64 = 0.044_715;
+
+#[inline(always)]
+fn sigmoid<T: Functions>(x: T) -> T {
+    T::ONE / (T::ONE + (-x).exponential())
+}
+
+#[inline(always)]
+fn gelu_argument<T: Functions>(x: T) -> T {
+    T::from_f64(GELU_FACTOR) * (x + T::from_f64(GELU_CUBIC) * x * x * x)
 }

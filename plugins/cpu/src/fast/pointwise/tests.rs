@@ -3,6 +3,7 @@ use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
 
 use super::super::level::Level;
 use super::super::testing::{Array, Random, order, run, same, strides};
+use crate::element::Real;
 use crate::reference::{Numbers, function};
 
 fn operation(mode: PointwiseMode, inputs: usize, random: &mut Random) -> Pointwise {
@@ -24,11 +25,12 @@ fn operation(mode: PointwiseMode, inputs: usize, random: &mut Random) -> Pointwi
 }
 
 /// The numbers that an operation computes with.
-fn numbers(operation: &Pointwise) -> Numbers<f64> {
-    let number = |value: Option<f32>, otherwise: f64| value.map_or(otherwise, f64::from);
+fn numbers<T: Real>(operation: &Pointwise) -> Numbers<T> {
+    let real = |value: f32| T::from_f64(f64::from(value));
+    let number = |value: Option<f32>, otherwise: f32| real(value.unwrap_or(otherwise));
     Numbers {
         lower_clip: number(operation.relu_lower_clip, 0.0),
-        upper_clip: operation.relu_upper_clip.map(f64::from),
+        upper_clip: operation.relu_upper_clip.map(real),
         lower_clip_slope: number(operation.relu_lower_clip_slope, 0.0),
         swish_beta: number(operation.swish_beta, 1.0),
         elu_alpha: number(operation.elu_alpha, 1.0),
@@ -65,7 +67,7 @@ fn check(mode: PointwiseMode, dims: &[i64], random: &mut Random, level: Level) {
     let inputs = arrays.clone();
     arrays.push(Array::new(9, data_type, dims, &output));
     let operation = operation(mode, inputs.len(), random);
-    let numbers = numbers(&operation);
+    let numbers = numbers::<f64>(&operation);
     run(operation.into(), DataType::Double, level, &mut arrays).unwrap();
     let function = function::<f64>(mode).unwrap();
     let result = arrays.last().unwrap();
@@ -101,6 +103,44 @@ fn every_mode_gives_what_its_function_gives() {
                 let rank = random.within(2, 4);
                 let dims: Vec<i64> = (0..rank).map(|_| random.of(&[1, 2, 3, 7, 20])).collect();
                 check(*mode, &dims, &mut random, *level);
+            }
+        }
+    }
+}
+
+#[test]
+fn single_precision_is_close_to_the_functions() {
+    let mut random = Random::new(11);
+    for mode in PointwiseMode::ALL {
+        let Some(function) = function::<f32>(*mode) else { continue };
+        for level in Level::available() {
+            let len = 1000;
+            let mut arrays: Vec<Array> = (1..=mode.operands() as i64)
+                .map(|uid| {
+                    Array::new(uid, DataType::Float, &[len], &[1]).filled(|| match random.within(0, 29) {
+                        0 => random.of(&[f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0]),
+                        1..4 => 40.0 * random.real(),
+                        _ => random.real(),
+                    })
+                })
+                .collect();
+            let inputs: Vec<Vec<f64>> = arrays.iter().map(Array::numbers).collect();
+            arrays.push(Array::new(9, DataType::Float, &[len], &[1]));
+            let operation = operation(*mode, inputs.len(), &mut random);
+            let numbers = numbers::<f32>(&operation);
+            run(operation.into(), DataType::Float, *level, &mut arrays).unwrap();
+            for (i, got) in arrays.last().unwrap().numbers().into_iter().enumerate() {
+                let mut operands = [0.0; 3];
+                for (operand, input) in operands.iter_mut().zip(&inputs) {
+                    *operand = input[i] as f32;
+                }
+                let expected = f64::from(function(operands, &numbers));
+                let size = operands.iter().fold(1.0, |size: f32, operand| size.max(operand.abs()));
+                let near = (got - expected).abs() <= 1e-6 * f64::from(size) * (1.0 + expected.abs());
+                assert!(
+                    near || same(got, expected),
+                    "{mode:?} of {operands:?} at {level:?} is {got}, expected {expected}, with {numbers:?}"
+                );
             }
         }
     }
