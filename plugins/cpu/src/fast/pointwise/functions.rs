@@ -85,7 +85,7 @@ impl Functions for f32 {
         let whole = shifted - WHOLE;
         let rest = (x - whole * LN_2[0]) - whole * LN_2[1];
         let power =
-            polynomial(rest, [0.001_394_114_6, 0.008_375_157, 0.041_666_352, 0.166_664_15, 0.5, 1.0, 1.0]);
+            polynomial(rest, [0.001_394_114_6, 0.008_375_157, 0.041_666_35, 0.166_664_15, 0.5, 1.0, 1.0]);
         // In two steps, as neither subnormal results nor the largest ones are one power of 2 away.
         let exponent = (shifted.to_bits() as i32).wrapping_sub(WHOLE.to_bits() as i32);
         let first = exponent >> 1;
