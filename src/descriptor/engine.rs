@@ -138,8 +138,9 @@ fn fetch_details(
         // SAFETY: the plugin vouches for the bytes until they are given back below.
         let bytes = unsafe { std::slice::from_raw_parts(data.ptr.cast::<u8>(), data.size) };
         wire::read_engine_details(bytes).map_err(|error| {
+            // The status is the one that callers know; the fault is the plugin's.
             Error::bad_param(format!(
-                "plugin {} gave details for engine {id} that cannot be read: {error}",
+                "plugin {} is defective: its details of engine {id} cannot be read: {error}",
                 plugin.name
             ))
         })

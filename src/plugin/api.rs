@@ -96,18 +96,17 @@ pub unsafe fn foreign_text(text: *const c_char) -> Option<String> {
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
-fn status_name(status: PluginStatus) -> String {
-    let name = match status {
-        0 => "SUCCESS",
-        1 => "BAD_PARAM",
-        2 => "INVALID_VALUE",
-        3 => "INTERNAL_ERROR",
-        4 => "ALLOC_FAILED",
-        5 => "NOT_APPLICABLE",
-        6 => "NOT_INITIALIZED",
-        other => return format!("HIPDNN_PLUGIN_STATUS_UNKNOWN({other})"),
-    };
-    format!("HIPDNN_PLUGIN_STATUS_{name}")
+fn status_name(status: PluginStatus) -> &'static str {
+    match status {
+        0 => "HIPDNN_PLUGIN_STATUS_SUCCESS",
+        1 => "HIPDNN_PLUGIN_STATUS_BAD_PARAM",
+        2 => "HIPDNN_PLUGIN_STATUS_INVALID_VALUE",
+        3 => "HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR",
+        4 => "HIPDNN_PLUGIN_STATUS_ALLOC_FAILED",
+        5 => "HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE",
+        6 => "HIPDNN_PLUGIN_STATUS_NOT_INITIALIZED",
+        _ => "HIPDNN_PLUGIN_STATUS_UNKNOWN",
+    }
 }
 
 impl Api {

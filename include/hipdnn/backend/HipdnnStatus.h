@@ -20,9 +20,9 @@ typedef enum
     HIPDNN_STATUS_SUCCESS = 0,
     /// The object is in the wrong state: not yet finalized, or already finalized.
     HIPDNN_STATUS_NOT_INITIALIZED = 1,
-    /// An argument has a value that the call does not accept.
+    /// An argument has a value that the call does not accept, or is not a live handle or descriptor of the right kind.
     HIPDNN_STATUS_BAD_PARAM = 2,
-    /// An argument is null, or is not a live handle or descriptor.
+    /// An argument is null.
     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER = 3,
     /// A descriptor that must be finalized is not.
     HIPDNN_STATUS_BAD_PARAM_NOT_FINALIZED = 4,

@@ -104,9 +104,6 @@ typedef enum
 ///     HIPDNN_STATUS_INTERNAL_ERROR when the library's own folder cannot be determined.
 ///
 /// May be called from any thread.
-///
-/// Safety:
-/// `handle` is null or writable.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnCreate(hipdnnHandle_t *handle);
 
@@ -118,9 +115,6 @@ hipdnnStatus_t hipdnnCreate(hipdnnHandle_t *handle);
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` is null;
 ///     HIPDNN_STATUS_BAD_PARAM when it is not a live handle.
-///
-/// Safety:
-/// Any value may be passed: what is no live handle is refused.
 HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnDestroy(hipdnnHandle_t handle);
 
 /// Sets the HIP stream that plugins issue work to. When a plugin refuses it, the old stream stays for all.
@@ -132,9 +126,6 @@ HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnDestroy(hipdnnHandle_t handle);
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` is null;
 ///     HIPDNN_STATUS_BAD_PARAM when it is not a live handle;
 ///     HIPDNN_STATUS_PLUGIN_ERROR when a plugin refuses the stream.
-///
-/// Safety:
-/// `streamId` is null or a live stream.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnSetStream(hipdnnHandle_t handle,
                                hipStream_t streamId);
@@ -147,9 +138,6 @@ hipdnnStatus_t hipdnnSetStream(hipdnnHandle_t handle,
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or `streamId` is null;
 ///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle.
-///
-/// Safety:
-/// `streamId` is null or writable.
 HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnGetStream(hipdnnHandle_t handle, hipStream_t *streamId);
 
 /// Makes an open descriptor. No handle is needed.
@@ -160,9 +148,6 @@ HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnGetStream(hipdnnHandle_t handle, hipS
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` is null;
 ///     HIPDNN_STATUS_NOT_SUPPORTED when descriptors of this type cannot be made.
-///
-/// Safety:
-/// `descriptor` is null or writable.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnBackendCreateDescriptor(hipdnnBackendDescriptorType_t descriptorType,
                                              hipdnnBackendDescriptor_t *descriptor);
@@ -174,9 +159,6 @@ hipdnnStatus_t hipdnnBackendCreateDescriptor(hipdnnBackendDescriptorType_t descr
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` is null;
 ///     HIPDNN_STATUS_BAD_PARAM when it is not a live descriptor.
-///
-/// Safety:
-/// Any value may be passed: what is no live descriptor is refused.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnBackendDestroyDescriptor(hipdnnBackendDescriptor_t descriptor);
 
@@ -192,9 +174,6 @@ hipdnnStatus_t hipdnnBackendDestroyDescriptor(hipdnnBackendDescriptor_t descript
 ///     HIPDNN_STATUS_BAD_PARAM when an argument is not live, of the wrong kind or not finalized, when a data pointer is not
 ///     aligned as its tensor promised, or when the handle has other plugins loaded than those that made the plan;
 ///     HIPDNN_STATUS_PLUGIN_ERROR when the plugin fails.
-///
-/// Safety:
-/// The memory in the variant pack is what the graph's tensors say, and the workspace as large as the plan asks for.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnBackendExecute(hipdnnHandle_t handle,
                                     hipdnnBackendDescriptor_t executionPlan,
@@ -210,9 +189,6 @@ hipdnnStatus_t hipdnnBackendExecute(hipdnnHandle_t handle,
 ///     HIPDNN_STATUS_BAD_PARAM when it is not a live descriptor, is finalized already, or misses an attribute;
 ///     HIPDNN_STATUS_PLUGIN_ERROR when a plugin fails;
 ///     HIPDNN_STATUS_INTERNAL_ERROR when a plugin succeeds and gives nothing of use.
-///
-/// Safety:
-/// Any value may be passed: what is no live descriptor is refused.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnBackendFinalize(hipdnnBackendDescriptor_t descriptor);
 
@@ -233,10 +209,6 @@ hipdnnStatus_t hipdnnBackendFinalize(hipdnnBackendDescriptor_t descriptor);
 ///     is an engine heuristic;
 ///     HIPDNN_STATUS_NOT_SUPPORTED when the descriptor has no such attribute to read;
 ///     HIPDNN_STATUS_BAD_PARAM when the type or the count is not the attribute's.
-///
-/// Safety:
-/// `arrayOfElements` is null or has room for `requestedElementCount` elements of the type; `elementCount` is null or
-/// writable.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnBackendGetAttribute(hipdnnBackendDescriptor_t descriptor,
                                          hipdnnBackendAttributeName_t attributeName,
@@ -260,9 +232,6 @@ hipdnnStatus_t hipdnnBackendGetAttribute(hipdnnBackendDescriptor_t descriptor,
 ///     HIPDNN_STATUS_NOT_SUPPORTED when the descriptor has no such attribute to set, or not with this value;
 ///     HIPDNN_STATUS_BAD_PARAM when type, count or value is not the attribute's;
 ///     HIPDNN_STATUS_BAD_PARAM_NOT_FINALIZED when a descriptor in the array is not finalized.
-///
-/// Safety:
-/// `arrayOfElements` is null or holds `elementCount` elements of the type.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnBackendSetAttribute(hipdnnBackendDescriptor_t descriptor,
                                          hipdnnBackendAttributeName_t attributeName,
@@ -281,9 +250,6 @@ hipdnnStatus_t hipdnnBackendSetAttribute(hipdnnBackendDescriptor_t descriptor,
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` or `serializedGraph` is null;
 ///     HIPDNN_STATUS_BAD_PARAM when there are no bytes or they are not a graph;
 ///     HIPDNN_STATUS_NOT_SUPPORTED when the graph asks for a newer plugin interface than this library knows.
-///
-/// Safety:
-/// `descriptor` is null or writable, `serializedGraph` null or readable for `graphByteSize` bytes.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnBackendCreateAndDeserializeGraph_ext(hipdnnBackendDescriptor_t *descriptor,
                                                           const uint8_t *serializedGraph,
@@ -302,9 +268,6 @@ hipdnnStatus_t hipdnnBackendCreateAndDeserializeGraph_ext(hipdnnBackendDescripto
 ///     HIPDNN_STATUS_BAD_PARAM when the mode is not known;
 ///     HIPDNN_STATUS_NOT_SUPPORTED while a handle is alive;
 ///     HIPDNN_STATUS_INTERNAL_ERROR when `numPaths` is beyond reason.
-///
-/// Safety:
-/// `pluginPaths` is null or holds `numPaths` pointers, each null or to a text that ends with a NUL.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnSetEnginePluginPaths_ext(size_t numPaths,
                                               const char *const *pluginPaths,
@@ -324,9 +287,6 @@ hipdnnStatus_t hipdnnSetEnginePluginPaths_ext(size_t numPaths,
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle`, `numPluginPaths` or `maxStringLen` is null;
 ///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, there are too few buffers, they are too short, or one
 ///     that is needed is null.
-///
-/// Safety:
-/// The numbers are null or readable and writable, and the buffers as long and as many as they say.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnGetLoadedEnginePluginPaths_ext(hipdnnHandle_t handle,
                                                     size_t *numPluginPaths,
@@ -339,9 +299,6 @@ hipdnnStatus_t hipdnnGetLoadedEnginePluginPaths_ext(hipdnnHandle_t handle,
 /// @param[in] severity How serious the line is; numbers outside the enumeration count as HIPDNN_SEV_INFO, and
 ///     HIPDNN_SEV_OFF is dropped.
 /// @param[in] msg The complete line, without a newline at its end. When it is null nothing happens.
-///
-/// Safety:
-/// `msg` is null or ends with a NUL.
 HIPDNN_BACKEND_EXPORT
 void hipdnnLoggingCallback_ext(hipdnnSeverity_t severity,
                                const char *msg);
@@ -359,9 +316,6 @@ const char *hipdnnGetErrorString(hipdnnStatus_t status);
 /// @param[out] message Where the text goes, cut to `maxSize - 1` bytes and ended by a NUL; empty when nothing failed since
 ///     the last call. When it is null nothing happens.
 /// @param[in] maxSize The bytes that `message` has room for. When it is 0 nothing happens.
-///
-/// Safety:
-/// `message` is null or has room for `maxSize` bytes.
 HIPDNN_BACKEND_EXPORT
 void hipdnnGetLastErrorString(char *message,
                               size_t maxSize);
@@ -371,9 +325,6 @@ void hipdnnGetLastErrorString(char *message,
 /// @param[out] message Where the text goes, cut to `maxSize - 1` bytes and ended by a NUL; empty when nothing failed. When it
 ///     is null nothing happens.
 /// @param[in] maxSize The bytes that `message` has room for. When it is 0 nothing happens.
-///
-/// Safety:
-/// `message` is null or has room for `maxSize` bytes.
 HIPDNN_BACKEND_EXPORT
 void hipdnnPeekLastErrorString_ext(char *message,
                                    size_t maxSize);
@@ -390,9 +341,6 @@ const char *hipdnnVersionString_ext(void);
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `version` is null.
-///
-/// Safety:
-/// `version` is null or writable.
 HIPDNN_BACKEND_DEPRECATED_EXPORT hipdnnStatus_t hipdnnGetVersion_ext(const char **version);
 
 #ifdef __cplusplus

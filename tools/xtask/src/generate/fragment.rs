@@ -39,15 +39,27 @@ fn run(config: Config, sources: &[&Path]) -> Result<String, Failure> {
     bindings.write(&mut text);
     let text = String::from_utf8(text)
         .map_err(|e| Failure::new(format!("the header of {} is not UTF-8: {e}", names())))?;
-    Ok(text.lines().map(plain_heading).collect())
+    Ok(for_c_readers(&text))
 }
 
-/// A line of C, with a heading of Rust documentation in a comment turned into plain words.
-fn plain_heading(line: &str) -> String {
-    match line.split_once("/// # ") {
-        Some((indent, heading)) if indent.trim().is_empty() => format!("{indent}/// {heading}:\n"),
-        _ => format!("{line}\n"),
+/// The text with headings of Rust documentation in plain words, and without the sections on safety: those are for callers
+/// in Rust, and repeat what a C comment says of each parameter.
+fn for_c_readers(text: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let mut in_safety = false;
+    for line in text.lines() {
+        let comment = line.trim_start().strip_prefix("///");
+        let heading = comment.and_then(|comment| comment.strip_prefix(" # "));
+        in_safety = comment.is_some() && heading.map_or(in_safety, |heading| heading == "Safety");
+        match (in_safety, heading) {
+            // The empty line above it goes with the section.
+            (true, Some(_)) => drop(lines.pop_if(|line| line.trim() == "///")),
+            (true, None) => {}
+            (false, Some(heading)) => lines.push(line.replacen(&format!("# {heading}"), &format!("{heading}:"), 1)),
+            (false, None) => lines.push(line.to_owned()),
+        }
     }
+    lines.into_iter().map(|line| line + "\n").collect()
 }
 
 /// Types and constants of one file. `items` are emitted; constants always are.
@@ -156,8 +168,16 @@ mod tests {
 
     #[test]
     fn headings_become_words() {
-        assert_eq!(plain_heading("    /// # Safety"), "    /// Safety:\n");
-        assert_eq!(plain_heading("int x; /// # y"), "int x; /// # y\n");
+        assert_eq!(for_c_readers("    /// # Threads\n    /// Any."), "    /// Threads:\n    /// Any.\n");
+        assert_eq!(for_c_readers("int x; /// # y"), "int x; /// # y\n");
+    }
+
+    #[test]
+    fn sections_for_rust_are_left_out() {
+        let text = "/// Does it.\n///\n/// # Safety\n/// `x` is live.\n///\n/// Still.\nint f(int *x);\n\n/// Next.\nint g(void);\n";
+        assert_eq!(for_c_readers(text), "/// Does it.\nint f(int *x);\n\n/// Next.\nint g(void);\n");
+        let text = "/// # Safety\n/// `x` is live.\n/// # Threads\n/// Any.\nint f(int *x);\n";
+        assert_eq!(for_c_readers(text), "/// Threads:\n/// Any.\nint f(int *x);\n");
     }
 
     #[test]
