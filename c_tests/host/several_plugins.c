@@ -104,7 +104,30 @@ static void test_reasons(void)
     CHECK_CONTAINS(text, "No engine can run this graph:");
     CHECK_CONTAINS(text, "\n  STUB_ENGINE (Stub): the stub declines");
     CHECK_CONTAINS(text, "\n  STUB_OTHER_ENGINE (Stub): the plugin gave no reason");
-    CHECK_CONTAINS(text, "\n  OTHER_STUB_ENGINE (Other): the plugin gave no handle");
+    CHECK_CONTAINS(text, "\n  plugin Other is left out of this handle: Failed to create engine plugin handle: the plugin gave a null one");
+    drop(heuristic);
+    drop(graph);
+    CHECK_OK(hipdnnDestroy(handle));
+}
+
+/* When nothing could be loaded, the text says where was looked and what was turned down. */
+static void test_nothing_loaded(void)
+{
+    char text[HIPDNN_ERROR_STRING_MAX_LENGTH];
+    char path[PATH_LENGTH];
+    check_about("nothing loaded");
+    use_plugin("no_create");
+    plugin_path(path, "no_create");
+    hipdnnHandle_t handle = make_handle();
+    hipdnnBackendDescriptor_t graph = make_graph(handle);
+    hipdnnBackendDescriptor_t heuristic = open_heuristic(graph);
+    check_forget_error();
+    CHECK_OK(hipdnnBackendFinalize(heuristic));
+    hipdnnGetLastErrorString(text, sizeof text);
+    CHECK_CONTAINS(text, "No engine can run this graph: no engine plugin is loaded; looked in ");
+    CHECK_CONTAINS(text, path);
+    CHECK_CONTAINS(text, "\n  not loaded: ");
+    CHECK_CONTAINS(text, "libno_create.so: Failed to get symbol: hipdnnEnginePluginCreate");
     drop(heuristic);
     drop(graph);
     CHECK_OK(hipdnnDestroy(handle));
@@ -117,5 +140,6 @@ int main(void)
     test_clash_is_told();
     test_cpu_is_last();
     test_reasons();
+    test_nothing_loaded();
     return check_result();
 }

@@ -48,6 +48,8 @@ pub struct Plugin {
     pub layout: Layout,
     /// Its engines, in its own order.
     pub engines: Vec<Engine>,
+    /// Why others of its engines are not offered.
+    pub dropped: Vec<String>,
     /// The canonical path of its file.
     pub path: PathBuf,
     /// Every id the plugin declared, also those of engines that were dropped.
@@ -61,7 +63,7 @@ impl Plugin {
     ///
     /// # Errors
     /// Why the file is not an engine plugin, to be shown behind its path.
-    pub fn load(path: &Path, owner: impl Fn(i64) -> Option<String>) -> Result<(Self, Vec<String>), String> {
+    pub fn load(path: &Path, owner: impl Fn(i64) -> Option<String>) -> Result<Self, String> {
         if path.extension().is_none_or(|extension| extension != "so") {
             return Err("Invalid file extension. Expected .so".into());
         }
@@ -101,10 +103,18 @@ impl Plugin {
         let declared = engine_ids(&api)?;
         let (engines, dropped) = admit(&api, &declared, owner);
         let path = library.path().to_owned();
-        Ok((
-            Self { api, name, version, api_version, layout, engines, path, declared, _library: library },
+        Ok(Self {
+            api,
+            name,
+            version,
+            api_version,
+            layout,
+            engines,
             dropped,
-        ))
+            path,
+            declared,
+            _library: library,
+        })
     }
 }
 

@@ -42,7 +42,7 @@ pub fn applicable(session: &Session, graph: &FrozenGraph) -> Answer {
         }
     }
     if answer.engines.is_empty() {
-        answer.refusals = explain(&session.set().plugins, &told);
+        answer.refusals = explain(session, &told);
     }
     answer
 }
@@ -105,22 +105,37 @@ fn ask(
 
 /// One line for each engine: what its plugin said about it while it was asked. `told` has the plugins that were asked, by
 /// their places.
-fn explain(plugins: &[Plugin], told: &[(u32, String)]) -> String {
-    if plugins.is_empty() {
-        return "No engine can run this graph: no engine plugin is loaded".into();
-    }
+fn explain(session: &Session, told: &[(u32, String)]) -> String {
+    let set = session.set();
     let mut text = String::from("No engine can run this graph:");
-    for (place, plugin) in plugins.iter().enumerate() {
-        let said = told.iter().find(|(asked, _)| *asked as usize == place).map(|(_, said)| said.as_str());
-        let said = said.unwrap_or("the plugin gave no handle when the hipDNN handle was created");
-        if plugin.engines.is_empty() {
-            text.push_str(&format!("\n  {}: none of its engines could be admitted", plugin.name));
+    if set.plugins.is_empty() {
+        let places: Vec<_> = set.places.iter().map(|place| place.display().to_string()).collect();
+        text.push_str(" no engine plugin is loaded; looked in ");
+        text.push_str(if places.is_empty() { "no place" } else { "" });
+        text.push_str(&places.join(", "));
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for (place, plugin) in (0..).zip(&set.plugins) {
+        if let Some(reason) = session.reason_left_out(place) {
+            lines.push(format!("plugin {} is left out of this handle: {reason}", plugin.name));
+            continue;
         }
+        let said = told.iter().find(|(asked, _)| *asked == place).map_or("", |(_, said)| said);
         for engine in &plugin.engines {
             let name = engine.display_name();
             let reason = reason(said, &name, plugin).unwrap_or("the plugin gave no reason");
-            text.push_str(&format!("\n  {name} ({}): {reason}", plugin.name));
+            lines.push(format!("{name} ({}): {reason}", plugin.name));
         }
+        if plugin.engines.is_empty() {
+            lines.push(format!("plugin {} has no engine that could be admitted", plugin.name));
+        }
+        lines.extend(plugin.dropped.iter().map(|reason| format!("plugin {}: {reason}", plugin.name)));
+    }
+    // What was not loaded comes last: where the text is cut, the reasons of engines are worth more.
+    lines.extend(set.refused.iter().map(|reason| format!("not loaded: {reason}")));
+    for line in lines {
+        text.push_str("\n  ");
+        text.push_str(&line);
     }
     text
 }

@@ -33,15 +33,20 @@ pub struct Search<'a> {
     pub mode: Mode,
 }
 
-/// The plugin files, sorted by path component by component, and what could not be searched.
-pub fn files(search: &Search<'_>) -> (BTreeSet<PathBuf>, Vec<String>) {
-    let mut files = BTreeSet::new();
-    let mut warnings = Vec::new();
+/// The paths that are searched, as they were given: folders, files or bare names.
+pub fn places<'a>(search: &Search<'a>) -> impl Iterator<Item = &'a Path> {
     let basis = match search.mode {
         Mode::Absolute => None,
         Mode::Additive => Some(search.environment.unwrap_or(Path::new(DEFAULT_FOLDER))),
     };
-    for path in basis.into_iter().chain(search.added.iter().map(PathBuf::as_path)) {
+    basis.into_iter().chain(search.added.iter().map(PathBuf::as_path))
+}
+
+/// The plugin files, sorted by path component by component, and what could not be searched.
+pub fn files(search: &Search<'_>) -> (BTreeSet<PathBuf>, Vec<String>) {
+    let mut files = BTreeSet::new();
+    let mut warnings = Vec::new();
+    for path in places(search) {
         if path.as_os_str().is_empty() {
             warnings.push("an empty plugin path is ignored".to_owned());
             continue;

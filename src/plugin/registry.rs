@@ -95,14 +95,32 @@ fn load(registry: &Registry) -> Result<PluginSet> {
     for warning in warnings {
         log::warn(|| warning);
     }
-    LOADING.set(true);
-    let plugins = load_files(files);
-    LOADING.set(false);
-    Ok(PluginSet { plugins })
+    let places = paths::places(&search).map(|path| folder.join(path)).collect();
+    let _loading = Loading::start();
+    let (plugins, refused) = load_files(files);
+    Ok(PluginSet { plugins, refused, places })
 }
 
-fn load_files(files: BTreeSet<PathBuf>) -> Vec<Plugin> {
+/// While it lives, this thread is loading plugins.
+struct Loading;
+
+impl Loading {
+    fn start() -> Self {
+        LOADING.set(true);
+        Self
+    }
+}
+
+impl Drop for Loading {
+    fn drop(&mut self) {
+        LOADING.set(false);
+    }
+}
+
+/// The plugins among some files, and what is wrong with the others.
+fn load_files(files: BTreeSet<PathBuf>) -> (Vec<Plugin>, Vec<String>) {
     let mut plugins: Vec<Plugin> = Vec::new();
+    let mut refused = Vec::new();
     let tell = |path: &Path, reason: &str| {
         let message = format!("Error loading plugin from [{}]: {reason}", path.display());
         last_error::set(&message);
@@ -114,10 +132,13 @@ fn load_files(files: BTreeSet<PathBuf>) -> Vec<Plugin> {
             plugin.map(|plugin| plugin.path.display().to_string())
         };
         match Plugin::load(&path, owner) {
-            Err(reason) => tell(&path, &reason),
-            Ok((plugin, dropped)) => {
-                for reason in dropped {
-                    tell(&path, &reason);
+            Err(reason) => {
+                tell(&path, &reason);
+                refused.push(format!("{}: {reason}", path.display()));
+            }
+            Ok(plugin) => {
+                for reason in &plugin.dropped {
+                    tell(&path, reason);
                 }
                 log::info(|| {
                     format!("loaded plugin {} {} from {}", plugin.name, plugin.version, path.display())
@@ -126,7 +147,7 @@ fn load_files(files: BTreeSet<PathBuf>) -> Vec<Plugin> {
             }
         }
     }
-    plugins
+    (plugins, refused)
 }
 
 /// The file that this code was loaded from.

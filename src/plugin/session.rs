@@ -1,6 +1,7 @@
 //! The plugins as one handle has them: a plugin handle with each.
 
 use std::ffi::c_void;
+use std::path::PathBuf;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -16,6 +17,10 @@ use crate::status::{Error, Result};
 pub struct PluginSet {
     /// The plugins.
     pub plugins: Vec<Plugin>,
+    /// The files that are no plugins that could be used, each with the reason.
+    pub refused: Vec<String>,
+    /// Where plugins were looked for.
+    pub places: Vec<PathBuf>,
 }
 
 /// An engine of a session: the place of its plugin, and its own among the plugin's engines.
@@ -39,6 +44,8 @@ unsafe impl Sync for Opened {}
 /// A plugin handle with each plugin of a set.
 pub struct Session {
     handles: SmallVec<[Opened; 4]>,
+    /// The plugins that gave no handle, and why.
+    left_out: Vec<(u32, String)>,
     stream: AtomicPtr<c_void>,
     set: Arc<PluginSet>,
 }
@@ -46,8 +53,22 @@ pub struct Session {
 impl Session {
     /// Asks each plugin for a handle; one that fails is left out.
     pub fn open(set: Arc<PluginSet>) -> Arc<Self> {
-        let handles = set.plugins.iter().map(|plugin| Opened(open(plugin))).collect();
-        Arc::new(Self { handles, stream: AtomicPtr::new(ptr::null_mut()), set })
+        let mut left_out = Vec::new();
+        let handles = (0..).zip(&set.plugins).map(|(place, plugin)| match open(plugin) {
+            Ok(handle) => Opened(Some(handle)),
+            Err(reason) => {
+                log::error(|| format!("plugin {} is left out: {reason}", plugin.path.display()));
+                left_out.push((place, reason));
+                Opened(None)
+            }
+        });
+        let handles = handles.collect();
+        Arc::new(Self { handles, left_out, stream: AtomicPtr::new(ptr::null_mut()), set })
+    }
+
+    /// Why the plugin at this place gave no handle, if it did not.
+    pub fn reason_left_out(&self, place: u32) -> Option<&str> {
+        self.left_out.iter().find(|(other, _)| *other == place).map(|(_, reason)| reason.as_str())
     }
 
     /// The plugins of the session.
@@ -111,19 +132,15 @@ impl Session {
     }
 }
 
-fn open(plugin: &Plugin) -> Option<NonNull<HipdnnEnginePluginHandle>> {
+fn open(plugin: &Plugin) -> std::result::Result<NonNull<HipdnnEnginePluginHandle>, String> {
     let mut handle = ptr::null_mut();
     // SAFETY: the function writes one pointer.
     let status = unsafe { (plugin.api.create)(&raw mut handle) };
     if status != 0 {
-        log::error(|| plugin.api.failure("create engine plugin handle", status));
-        return None;
+        return Err(plugin.api.failure("create engine plugin handle", status));
     }
-    let handle = NonNull::new(handle);
-    if handle.is_none() {
-        log::error(|| format!("plugin {} gave a null handle and is left out", plugin.path.display()));
-    }
-    handle
+    NonNull::new(handle)
+        .ok_or_else(|| "Failed to create engine plugin handle: the plugin gave a null one".into())
 }
 
 impl Drop for Session {

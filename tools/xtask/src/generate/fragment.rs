@@ -55,7 +55,9 @@ fn for_c_readers(text: &str) -> String {
             // The empty line above it goes with the section.
             (true, Some(_)) => drop(lines.pop_if(|line| line.trim() == "///")),
             (true, None) => {}
-            (false, Some(heading)) => lines.push(line.replacen(&format!("# {heading}"), &format!("{heading}:"), 1)),
+            (false, Some(heading)) => {
+                lines.push(line.replacen(&format!("# {heading}"), &format!("{heading}:"), 1))
+            }
             (false, None) => lines.push(line.to_owned()),
         }
     }
