@@ -53,6 +53,28 @@ static FUNCTION(hipdnnStatus_t,
 static FUNCTION(hipdnnStatus_t,
                 hipdnnGetLoadedEnginePluginPaths_ext,
                 (hipdnnHandle_t, size_t*, char**, size_t*));
+static FUNCTION(hipdnnStatus_t, hipdnnSetPluginUnloadMode_ext, (hipdnnPluginUnloadingMode_ext_t));
+static FUNCTION(hipdnnStatus_t,
+                hipdnnBackendGetSerializedBinaryGraph_ext,
+                (hipdnnBackendDescriptor_t, size_t, size_t*, uint8_t*));
+static FUNCTION(hipdnnStatus_t, hipdnnBackendSetGlobalLogLevel_ext, (hipdnnSeverity_t));
+static FUNCTION(hipdnnStatus_t, hipdnnBackendGetGlobalLogLevel_ext, (hipdnnSeverity_t*));
+static FUNCTION(hipdnnStatus_t, hipdnnGetEngineCount_ext, (hipdnnHandle_t, size_t*));
+static FUNCTION(hipdnnStatus_t,
+                hipdnnGetEngineInfo_ext,
+                (hipdnnHandle_t,
+                 size_t,
+                 int64_t*,
+                 char*,
+                 size_t*,
+                 char*,
+                 size_t*,
+                 char*,
+                 size_t*,
+                 char*,
+                 size_t*));
+static FUNCTION(hipdnnStatus_t, hipdnnGetEngineIdByName_ext, (hipdnnHandle_t, const char*, int64_t*));
+static FUNCTION(hipdnnStatus_t, hipdnnGetEngineNameById_ext, (hipdnnHandle_t, int64_t, char*, size_t*));
 static FUNCTION(hipdnnStatus_t, hipdnnGetVersion_ext, (const char**));
 static FUNCTION(const char*, hipdnnVersionString_ext, (void));
 
@@ -75,6 +97,14 @@ int main(void)
     CHECK(p_hipdnnLoggingCallback_ext != NULL);
     CHECK(p_hipdnnSetEnginePluginPaths_ext != NULL);
     CHECK(p_hipdnnGetLoadedEnginePluginPaths_ext != NULL);
+    CHECK(p_hipdnnSetPluginUnloadMode_ext != NULL);
+    CHECK(p_hipdnnBackendGetSerializedBinaryGraph_ext != NULL);
+    CHECK(p_hipdnnBackendSetGlobalLogLevel_ext != NULL);
+    CHECK(p_hipdnnBackendGetGlobalLogLevel_ext != NULL);
+    CHECK(p_hipdnnGetEngineCount_ext != NULL);
+    CHECK(p_hipdnnGetEngineInfo_ext != NULL);
+    CHECK(p_hipdnnGetEngineIdByName_ext != NULL);
+    CHECK(p_hipdnnGetEngineNameById_ext != NULL);
     CHECK(p_hipdnnGetVersion_ext != NULL);
     CHECK(p_hipdnnVersionString_ext != NULL);
     return check_result();

@@ -66,7 +66,7 @@ fn convert(bytes: &[u8], layout: Layout) -> Result<Vec<u8>> {
 }
 
 /// A node of November 2025 computes in the graph's type, which a newer node states.
-fn with_compute_types(mut graph: Graph) -> Graph {
+pub fn with_compute_types(mut graph: Graph) -> Graph {
     let compute_type = graph.compute_type;
     for node in graph.nodes.iter_mut().filter(|node| node.compute_type == DataType::Unset) {
         node.compute_type = compute_type;

@@ -19,7 +19,11 @@ pub fn create() -> Result<usize> {
 
 /// Ends a handle; its plugin handles go when no engine, configuration or plan needs them any more.
 pub fn destroy(handle: usize) -> Result<()> {
-    HANDLES.remove(handle)
+    HANDLES.remove(handle)?;
+    if registry::is_eager() {
+        registry::unload_if_eager(HANDLES.count());
+    }
+    Ok(())
 }
 
 /// Looks up a handle that C passed and calls `f` with its session.
@@ -39,4 +43,9 @@ pub fn session(handle: usize) -> Result<Arc<Session>> {
 /// NOT_SUPPORTED while a handle is alive.
 pub fn set_plugin_paths(paths: Vec<PathBuf>, mode: Mode) -> Result<()> {
     registry::set_paths(paths, mode, HANDLES.count())
+}
+
+/// Sets whether plugins are unloaded with the last handle, or kept for the next one.
+pub fn set_eager_unloading(eager: bool) {
+    registry::set_eager_unloading(eager, HANDLES.count());
 }

@@ -40,6 +40,11 @@ fn read_level() -> c_int {
     level
 }
 
+/// Sets the lowest severity that is written, OFF for none, in place of `HIPDNN_LOG_LEVEL`.
+pub fn set_level(level: Severity) {
+    LEVEL.store(level as c_int, Ordering::Relaxed);
+}
+
 /// Whether lines of this severity are written. OFF is above every severity that a line has, and the level is below all of
 /// them until it is read.
 #[inline]

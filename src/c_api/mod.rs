@@ -7,6 +7,7 @@
 #![expect(rustdoc::broken_intra_doc_links, reason = "`@param[out]` is a command of the header, not a link")]
 
 mod descriptor;
+mod engines;
 mod error;
 mod graph;
 mod guard;
@@ -16,6 +17,7 @@ mod plugin_paths;
 mod version;
 
 pub use descriptor::*;
+pub use engines::*;
 pub use error::*;
 pub use graph::*;
 pub use handle::*;

@@ -5,7 +5,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use super::guard::{guard, require};
-use crate::ffi::{CEnum, hipdnnHandle_t, hipdnnPluginLoadingMode_ext_t as LoadingMode, raw};
+use crate::ffi::{
+    CEnum, hipdnnHandle_t, hipdnnPluginLoadingMode_ext_t as LoadingMode,
+    hipdnnPluginUnloadingMode_ext_t as UnloadingMode, raw,
+};
 use crate::handle as handles;
 use crate::plugin::paths::Mode;
 use crate::status::{Error, Result};
@@ -79,6 +82,31 @@ unsafe fn read_paths(count: usize, paths: *const *const c_char) -> Result<Vec<Pa
         Ok(PathBuf::from(OsStr::from_bytes(path.to_bytes())))
     };
     (0..count).map(read).collect()
+}
+
+/// Sets when plugins that no handle uses are unloaded. May be called at any time.
+///
+/// @param[in] unloadingMode HIPDNN_PLUGIN_UNLOAD_LAZY, the default, keeps them for the next handle, until paths are set;
+///     HIPDNN_PLUGIN_UNLOAD_EAGER unloads them with the last handle, or now if there is none. What plans and other
+///     descriptors still need of a plugin stays until these are destroyed.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM when the mode is not known.
+#[unsafe(no_mangle)]
+pub extern "C" fn hipdnnSetPluginUnloadMode_ext(
+    unloadingMode: raw::hipdnnPluginUnloadingMode_ext_t,
+) -> raw::hipdnnStatus_t {
+    let describe = move || format!("unloadingMode={unloadingMode}");
+    guard("hipdnnSetPluginUnloadMode_ext", describe, || {
+        let mode = UnloadingMode::from_raw(unloadingMode).ok_or_else(|| {
+            Error::bad_param(format!(
+                "unloadingMode is {unloadingMode}, expected HIPDNN_PLUGIN_UNLOAD_LAZY (0) or \
+                 HIPDNN_PLUGIN_UNLOAD_EAGER (1)"
+            ))
+        })?;
+        handles::set_eager_unloading(mode == UnloadingMode::HIPDNN_PLUGIN_UNLOAD_EAGER);
+        Ok(())
+    })
 }
 
 /// Gives the files of the engine plugins that a handle uses, as canonical paths in the order in which they were loaded.

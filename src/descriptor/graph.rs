@@ -12,7 +12,7 @@ use super::operation::FrozenOperation;
 use super::tensor::FrozenTensor;
 use super::{Descriptor, Draft, Lifecycle};
 use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
-use crate::graph::FrozenGraph;
+use crate::graph::{FrozenGraph, with_compute_types};
 use crate::handle as handles;
 use crate::status::{Error, Result};
 
@@ -69,7 +69,7 @@ impl GraphDraft {
             Content::Bytes(bytes, _) => {
                 let graph =
                     wire::read(bytes).map_err(|error| Error::not_supported(format!("the graph: {error}")))?;
-                self.content = Content::Parts(Box::new(unpack(graph)?));
+                self.content = Content::Parts(Box::new(unpack(with_compute_types(graph))?));
             }
             Content::Parts(_) => {}
         }
@@ -148,7 +148,7 @@ impl Draft for GraphDraft {
         let frozen = match std::mem::take(&mut self.content) {
             Content::Bytes(bytes, summary) => FrozenGraph::new(self.handle, bytes, summary),
             Content::Parts(parts) => {
-                let packed = pack(&parts);
+                let packed = pack(&parts, Some(random_id()));
                 self.content = Content::Parts(parts);
                 let bytes = packed?;
                 let summary = crate::graph::verify(&bytes)?;
@@ -160,13 +160,27 @@ impl Draft for GraphDraft {
     }
 
     fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
-        let graph = wire::read(frozen.bytes(frozen.summary().layout)?);
+        let graph = wire::read(frozen.bytes(Layout::G2)?);
         let graph = graph.map_err(|error| Error::not_supported(format!("the graph: {error}")))?;
         get(&unpack(graph)?, outgoing)
     }
 }
 
 impl Descriptor {
+    /// The bytes of an operation graph in the layout of 2026, finalized or not.
+    pub fn serialized_graph(&self) -> Result<Vec<u8>> {
+        match self {
+            Self::Graph(lifecycle) => lifecycle.look(
+                |draft| match &draft.content {
+                    Content::Bytes(bytes, summary) if summary.layout == Layout::G2 => Ok(bytes.clone()),
+                    _ => pack(draft.parts()?, None),
+                },
+                |graph| graph.bytes(Layout::G2).map(<[u8]>::to_vec),
+            ),
+            other => Err(other.wrong_kind(KIND)),
+        }
+    }
+
     /// An open operation graph with the content of verified bytes.
     pub fn graph_from_bytes(bytes: Vec<u8>) -> Result<Self> {
         let summary = crate::graph::verify(&bytes)?;
@@ -248,8 +262,8 @@ fn unpack(mut graph: Graph) -> Result<Parts> {
 }
 
 /// Packs the parts: tensors in the order of their first use, one for each uid, those with ragged offsets right after the
-/// tensor that names them.
-fn pack(parts: &Parts) -> Result<Vec<u8>> {
+/// tensor that names them. A graph without an id gets `id`.
+fn pack(parts: &Parts, id: Option<[u8; 16]>) -> Result<Vec<u8>> {
     let mut graph = parts.header.clone();
     let mut seen: HashMap<i64, &Arc<FrozenTensor>> = HashMap::new();
     let used = parts.operations.iter().flat_map(|operation| &operation.tensors);
@@ -269,9 +283,7 @@ fn pack(parts: &Parts) -> Result<Vec<u8>> {
     }
     graph.nodes = parts.operations.iter().map(|operation| operation.node.clone()).collect();
     graph.min_required_engine_api_version = Some(graph.required_api_version());
-    if graph.id.is_none() {
-        graph.id = Some(random_id());
-    }
+    graph.id = graph.id.or(id);
     wire::write(&graph, Layout::G2).map_err(|error| Error::bad_param(error.0))
 }
 

@@ -143,6 +143,23 @@ impl<D: Draft> Lifecycle<D> {
         }
     }
 
+    /// Calls `open` with the draft, or `frozen` with what became of it.
+    pub fn look<R>(
+        &self,
+        open: impl FnOnce(&mut D) -> Result<R>,
+        frozen: impl FnOnce(&D::Frozen) -> Result<R>,
+    ) -> Result<R> {
+        if self.frozen().is_none()
+            && let Some(mut draft) = self.draft()
+        {
+            return draft.with(open);
+        }
+        match self.frozen() {
+            Some(content) => frozen(content),
+            None => Err(Error::internal(format!("the {} is neither open nor finalized", self.name))),
+        }
+    }
+
     /// Sets an attribute.
     #[inline]
     pub fn set(&self, incoming: &Incoming) -> Result<()> {

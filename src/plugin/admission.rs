@@ -17,6 +17,9 @@ use super::{Library, engine_id};
 /// More engines than any plugin has: a larger count is a plugin's mistake and not an amount of memory to ask for.
 const MAX_ENGINES: u32 = 65_536;
 
+/// Engines that have a name also where their plugin does not give it.
+const KNOWN_ENGINES: [&str; 3] = ["MIOPEN_ENGINE", "MIOPEN_ENGINE_DETERMINISTIC", "HIPBLASLT_ENGINE"];
+
 /// An engine of a plugin.
 pub struct Engine {
     /// The number it is known by, unique among all that are loaded.
@@ -28,9 +31,11 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// What to call the engine in messages.
+    /// What to call the engine: its name, or a known one with its id, or its id.
     pub fn display_name(&self) -> String {
-        self.name.clone().unwrap_or_else(|| format!("{:#018X}", self.id).replace("0X", "0x"))
+        let known =
+            || KNOWN_ENGINES.iter().find(|name| engine_id(name) == self.id).map(|name| (*name).to_owned());
+        self.name.clone().or_else(known).unwrap_or_else(|| format!("0x{:016X}", self.id))
     }
 }
 
@@ -96,10 +101,7 @@ impl Plugin {
                 crate::log::warn(|| api.failure("set the logging callback", status));
             }
         }
-        if let Some(set) = api.set_log_level {
-            // SAFETY: the function takes one integer.
-            unsafe { set(crate::log::level()) };
-        }
+        tell_log_level(&api);
         let declared = engine_ids(&api)?;
         let (engines, dropped) = admit(&api, &declared, owner);
         let path = library.path().to_owned();
@@ -115,6 +117,20 @@ impl Plugin {
             declared,
             _library: library,
         })
+    }
+}
+
+impl Plugin {
+    /// Tells the plugin the level of the log, if it wants to know.
+    pub fn tell_log_level(&self) {
+        tell_log_level(&self.api);
+    }
+}
+
+fn tell_log_level(api: &Api) {
+    if let Some(set) = api.set_log_level {
+        // SAFETY: the function takes one integer.
+        unsafe { set(crate::log::level()) };
     }
 }
 

@@ -15,4 +15,4 @@ pub use admission::{Engine, Plugin};
 pub use api::{Api, check};
 pub use hipdnn_plugin_sdk::engine_id;
 pub use library::Library;
-pub use session::{EngineRef, PluginSet, Session};
+pub use session::{EngineInfo, EngineRef, PluginSet, Session};

@@ -6,6 +6,7 @@ use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -23,6 +24,9 @@ struct Registry {
 
 static REGISTRY: Mutex<Registry> =
     Mutex::new(Registry { added: BTreeSet::new(), mode: Mode::Additive, loaded: None });
+
+/// Whether plugins go with the last handle.
+static EAGER: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// Whether this thread is loading plugins: their initializers may call anything, also this library.
@@ -53,6 +57,37 @@ pub fn open_session() -> Result<Arc<Session>> {
     };
     drop(registry);
     Ok(Session::open(set))
+}
+
+/// Tells the plugins that are loaded the level of the log.
+pub fn tell_log_level() {
+    let set = REGISTRY.try_lock().and_then(|registry| registry.loaded.clone());
+    for plugin in set.iter().flat_map(|set| &set.plugins) {
+        plugin.tell_log_level();
+    }
+}
+
+/// When plugins that no handle uses are unloaded: with the last handle, if true. Unloads them now if it is true and no
+/// handle is alive.
+pub fn set_eager_unloading(eager: bool, handles: usize) {
+    EAGER.store(eager, Ordering::Relaxed);
+    unload_if_eager(handles);
+}
+
+/// Unloads the plugins when no handle is alive and that is when they are unloaded.
+#[inline]
+pub fn unload_if_eager(handles: usize) {
+    if EAGER.load(Ordering::Relaxed) && handles == 0 {
+        let unloaded = REGISTRY.try_lock().and_then(|mut registry| registry.loaded.take());
+        // Outside the lock: unloading runs foreign code.
+        drop(unloaded);
+    }
+}
+
+/// Whether [`unload_if_eager`] would do anything.
+#[inline]
+pub fn is_eager() -> bool {
+    EAGER.load(Ordering::Relaxed)
 }
 
 /// Sets where plugins are looked for; takes effect with the next handle. `handles` are alive.

@@ -32,6 +32,19 @@ pub struct EngineRef {
     pub engine: u32,
 }
 
+/// What a session knows of one of its engines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineInfo<'a> {
+    /// The engine's name, or what stands for it.
+    pub name: String,
+    /// The engine's id.
+    pub id: i64,
+    /// What its plugin calls itself.
+    pub plugin_name: &'a str,
+    /// Its plugin's version.
+    pub plugin_version: &'a str,
+}
+
 /// A plugin's handle; only its plugin knows what it points to.
 #[derive(Clone, Copy)]
 struct Opened(Option<NonNull<HipdnnEnginePluginHandle>>);
@@ -97,6 +110,23 @@ impl Session {
             .plugins
             .get(place as usize)
             .ok_or_else(|| Error::internal(format!("there is no plugin at place {place}")))
+    }
+
+    /// All engines of the session, by name, then id, then plugin name.
+    pub fn engines(&self) -> Vec<EngineInfo<'_>> {
+        let mut all: Vec<_> = self
+            .opened()
+            .flat_map(|(_, plugin, _)| {
+                plugin.engines.iter().map(|engine| EngineInfo {
+                    name: engine.display_name(),
+                    id: engine.id,
+                    plugin_name: &plugin.name,
+                    plugin_version: &plugin.version,
+                })
+            })
+            .collect();
+        all.sort_by(|a, b| (&a.name, a.id, a.plugin_name).cmp(&(&b.name, b.id, b.plugin_name)));
+        all
     }
 
     /// An engine of the session.

@@ -255,6 +255,26 @@ hipdnnStatus_t hipdnnBackendCreateAndDeserializeGraph_ext(hipdnnBackendDescripto
                                                           const uint8_t *serializedGraph,
                                                           size_t graphByteSize);
 
+/// Gives the FlatBuffers bytes of an operation graph, in the layout of 2026. The graph need not be finalized.
+///
+/// @param[in] descriptor The operation graph.
+/// @param[in] requestedByteSize The bytes that `serializedGraph` has room for.
+/// @param[out] graphByteSize Where the number of bytes goes, also when there is too little room for them.
+/// @param[out] serializedGraph Where the bytes go; null to ask for their number only.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` or `graphByteSize` is null;
+///     HIPDNN_STATUS_BAD_PARAM when `descriptor` is not a live operation graph;
+///     HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT when there is too little room.
+///
+/// Safety:
+/// `graphByteSize` is null or writable, `serializedGraph` null or writable for `requestedByteSize` bytes.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnBackendGetSerializedBinaryGraph_ext(hipdnnBackendDescriptor_t descriptor,
+                                                         size_t requestedByteSize,
+                                                         size_t *graphByteSize,
+                                                         uint8_t *serializedGraph);
+
 /// Sets where engine plugins are looked for, from the next handle on: folders, files, or bare library names. Relative paths
 /// start from the library's own folder.
 ///
@@ -272,6 +292,17 @@ HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnSetEnginePluginPaths_ext(size_t numPaths,
                                               const char *const *pluginPaths,
                                               hipdnnPluginLoadingMode_ext_t loadingMode);
+
+/// Sets when plugins that no handle uses are unloaded. May be called at any time.
+///
+/// @param[in] unloadingMode HIPDNN_PLUGIN_UNLOAD_LAZY, the default, keeps them for the next handle, until paths are set;
+///     HIPDNN_PLUGIN_UNLOAD_EAGER unloads them with the last handle, or now if there is none. What plans and other
+///     descriptors still need of a plugin stays until these are destroyed.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM when the mode is not known.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnSetPluginUnloadMode_ext(hipdnnPluginUnloadingMode_ext_t unloadingMode);
 
 /// Gives the files of the engine plugins that a handle uses, as canonical paths in the order in which they were loaded.
 ///
@@ -302,6 +333,26 @@ hipdnnStatus_t hipdnnGetLoadedEnginePluginPaths_ext(hipdnnHandle_t handle,
 HIPDNN_BACKEND_EXPORT
 void hipdnnLoggingCallback_ext(hipdnnSeverity_t severity,
                                const char *msg);
+
+/// Sets the lowest severity that is logged, here and in the plugins that are loaded, in place of HIPDNN_LOG_LEVEL.
+///
+/// @param[in] level The lowest severity, HIPDNN_SEV_OFF for no log.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM when `level` is none of the five severities.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnBackendSetGlobalLogLevel_ext(hipdnnSeverity_t level);
+
+/// Gives the lowest severity that is logged.
+///
+/// @param[out] level Where it goes.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM when `level` is null.
+///
+/// Safety:
+/// `level` is null or writable.
+HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnBackendGetGlobalLogLevel_ext(hipdnnSeverity_t *level);
 
 /// The name of a status.
 ///
@@ -342,6 +393,97 @@ const char *hipdnnVersionString_ext(void);
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `version` is null.
 HIPDNN_BACKEND_DEPRECATED_EXPORT hipdnnStatus_t hipdnnGetVersion_ext(const char **version);
+
+/// Gives the number of engines that the handle's plugins have.
+///
+/// @param[in] handle The handle.
+/// @param[out] numEngines Where the number goes.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or `numEngines` is null;
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle.
+///
+/// Safety:
+/// `numEngines` is null or writable.
+HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnGetEngineCount_ext(hipdnnHandle_t handle, size_t *numEngines);
+
+/// Describes an engine. Engines are numbered by name, then id, then plugin name.
+///
+/// Called twice: when one of the four texts is null, the room that each needs with its NUL is written to the four lengths;
+/// else the texts are filled, and the lengths stay as they are.
+///
+/// @param[in] handle The handle.
+/// @param[in] engineIndex The engine's number, below that of hipdnnGetEngineCount_ext.
+/// @param[out] engineId Where the engine's id goes; may be null.
+/// @param[out] engineName Null, or where its name goes: the one its plugin gives it, else a known one, else its id in
+///     hexadecimal.
+/// @param[in,out] engineNameLen The room of `engineName`.
+/// @param[out] pluginName Null, or where its plugin's name goes.
+/// @param[in,out] pluginNameLen The room of `pluginName`.
+/// @param[out] version Null, or where its plugin's version goes.
+/// @param[in,out] versionLen The room of `version`.
+/// @param[out] type Null, or where the kind of its plugin goes, "engine".
+/// @param[in,out] typeLen The room of `type`.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or a length is null;
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, there is no such engine, or a room is too small.
+///
+/// Safety:
+/// Lengths are null or readable and writable, and texts null or with as much room as their lengths say.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnGetEngineInfo_ext(hipdnnHandle_t handle,
+                                       size_t engineIndex,
+                                       int64_t *engineId,
+                                       char *engineName,
+                                       size_t *engineNameLen,
+                                       char *pluginName,
+                                       size_t *pluginNameLen,
+                                       char *version,
+                                       size_t *versionLen,
+                                       char *type,
+                                       size_t *typeLen);
+
+/// Gives the id of the engine with a name.
+///
+/// @param[in] handle The handle.
+/// @param[in] engineName The name, as hipdnnGetEngineInfo_ext gives it.
+/// @param[out] engineId Where the id goes.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when an argument is null;
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle;
+///     HIPDNN_STATUS_NOT_SUPPORTED when no engine that is loaded has this name.
+///
+/// Safety:
+/// `engineName` is null or ends with a NUL, `engineId` is null or writable.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnGetEngineIdByName_ext(hipdnnHandle_t handle,
+                                           const char *engineName,
+                                           int64_t *engineId);
+
+/// Gives the name of the engine with an id.
+///
+/// Called twice: with `engineName` null it writes the room that the name needs with its NUL; else it fills the text and leaves
+/// the length as it is.
+///
+/// @param[in] handle The handle.
+/// @param[in] engineId The id.
+/// @param[out] engineName Null, or where the name goes.
+/// @param[in,out] engineNameLen The room of `engineName`.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or `engineNameLen` is null;
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle or the room is too small;
+///     HIPDNN_STATUS_NOT_SUPPORTED when no engine that is loaded has this id.
+///
+/// Safety:
+/// `engineNameLen` is null or readable and writable, `engineName` null or with as much room as it says.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnGetEngineNameById_ext(hipdnnHandle_t handle,
+                                           int64_t engineId,
+                                           char *engineName,
+                                           size_t *engineNameLen);
 
 #ifdef __cplusplus
 }

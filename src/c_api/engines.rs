@@ -1,0 +1,221 @@
+//! Which engines are loaded.
+
+use std::ffi::{CStr, c_char};
+
+use super::guard::{guard, require};
+use crate::ffi::{hipdnnHandle_t, raw};
+use crate::handle as handles;
+use crate::plugin::EngineInfo;
+use crate::status::{Error, Result};
+
+/// What an engine plugin is called where the kind of a plugin is asked for.
+const TYPE: &str = "engine";
+
+/// Gives the number of engines that the handle's plugins have.
+///
+/// @param[in] handle The handle.
+/// @param[out] numEngines Where the number goes.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or `numEngines` is null;
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle.
+///
+/// # Safety
+/// `numEngines` is null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipdnnGetEngineCount_ext(
+    handle: hipdnnHandle_t,
+    numEngines: *mut usize,
+) -> raw::hipdnnStatus_t {
+    let describe = move || format!("handle={handle:p}, numEngines={numEngines:p}");
+    guard("hipdnnGetEngineCount_ext", describe, || {
+        require!(handle);
+        require!(numEngines);
+        let count = handles::session(handle.addr())?.engines().len();
+        // SAFETY: the pointer is writable.
+        unsafe { numEngines.write_unaligned(count) };
+        Ok(())
+    })
+}
+
+/// Describes an engine. Engines are numbered by name, then id, then plugin name.
+///
+/// Called twice: when one of the four texts is null, the room that each needs with its NUL is written to the four lengths;
+/// else the texts are filled, and the lengths stay as they are.
+///
+/// @param[in] handle The handle.
+/// @param[in] engineIndex The engine's number, below that of hipdnnGetEngineCount_ext.
+/// @param[out] engineId Where the engine's id goes; may be null.
+/// @param[out] engineName Null, or where its name goes: the one its plugin gives it, else a known one, else its id in
+///     hexadecimal.
+/// @param[in,out] engineNameLen The room of `engineName`.
+/// @param[out] pluginName Null, or where its plugin's name goes.
+/// @param[in,out] pluginNameLen The room of `pluginName`.
+/// @param[out] version Null, or where its plugin's version goes.
+/// @param[in,out] versionLen The room of `version`.
+/// @param[out] type Null, or where the kind of its plugin goes, "engine".
+/// @param[in,out] typeLen The room of `type`.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or a length is null;
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, there is no such engine, or a room is too small.
+///
+/// # Safety
+/// Lengths are null or readable and writable, and texts null or with as much room as their lengths say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipdnnGetEngineInfo_ext(
+    handle: hipdnnHandle_t,
+    engineIndex: usize,
+    engineId: *mut i64,
+    engineName: *mut c_char,
+    engineNameLen: *mut usize,
+    pluginName: *mut c_char,
+    pluginNameLen: *mut usize,
+    version: *mut c_char,
+    versionLen: *mut usize,
+    r#type: *mut c_char,
+    typeLen: *mut usize,
+) -> raw::hipdnnStatus_t {
+    let describe = move || format!("handle={handle:p}, engineIndex={engineIndex}");
+    guard("hipdnnGetEngineInfo_ext", describe, || {
+        require!(handle);
+        require!(engineNameLen);
+        require!(pluginNameLen);
+        require!(versionLen);
+        require!(typeLen);
+        let session = handles::session(handle.addr())?;
+        let engines = session.engines();
+        let engine = engines.get(engineIndex).ok_or_else(|| {
+            Error::bad_param(format!("engineIndex is {engineIndex}, expected less than {}", engines.len()))
+        })?;
+        let texts = [
+            Text { name: "engineName", text: &engine.name, buffer: engineName, length: engineNameLen },
+            Text { name: "pluginName", text: engine.plugin_name, buffer: pluginName, length: pluginNameLen },
+            Text { name: "version", text: engine.plugin_version, buffer: version, length: versionLen },
+            Text { name: "type", text: TYPE, buffer: r#type, length: typeLen },
+        ];
+        // SAFETY: the caller vouches for texts and lengths.
+        unsafe { give_texts(&texts) }?;
+        if !engineId.is_null() {
+            // SAFETY: the pointer is writable.
+            unsafe { engineId.write_unaligned(engine.id) };
+        }
+        Ok(())
+    })
+}
+
+/// Gives the id of the engine with a name.
+///
+/// @param[in] handle The handle.
+/// @param[in] engineName The name, as hipdnnGetEngineInfo_ext gives it.
+/// @param[out] engineId Where the id goes.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when an argument is null;
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle;
+///     HIPDNN_STATUS_NOT_SUPPORTED when no engine that is loaded has this name.
+///
+/// # Safety
+/// `engineName` is null or ends with a NUL, `engineId` is null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipdnnGetEngineIdByName_ext(
+    handle: hipdnnHandle_t,
+    engineName: *const c_char,
+    engineId: *mut i64,
+) -> raw::hipdnnStatus_t {
+    let describe = move || format!("handle={handle:p}, engineName={engineName:p}, engineId={engineId:p}");
+    guard("hipdnnGetEngineIdByName_ext", describe, || {
+        require!(handle);
+        require!(engineName);
+        require!(engineId);
+        // SAFETY: the text ends with a NUL.
+        let name = unsafe { CStr::from_ptr(engineName) }.to_string_lossy();
+        let session = handles::session(handle.addr())?;
+        let found = session.engines().into_iter().find(|engine| engine.name == name);
+        let engine = found.ok_or_else(|| {
+            Error::not_supported(format!("engineName is {name:?}, and no engine of this name is loaded"))
+        })?;
+        // SAFETY: the pointer is writable.
+        unsafe { engineId.write_unaligned(engine.id) };
+        Ok(())
+    })
+}
+
+/// Gives the name of the engine with an id.
+///
+/// Called twice: with `engineName` null it writes the room that the name needs with its NUL; else it fills the text and leaves
+/// the length as it is.
+///
+/// @param[in] handle The handle.
+/// @param[in] engineId The id.
+/// @param[out] engineName Null, or where the name goes.
+/// @param[in,out] engineNameLen The room of `engineName`.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or `engineNameLen` is null;
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle or the room is too small;
+///     HIPDNN_STATUS_NOT_SUPPORTED when no engine that is loaded has this id.
+///
+/// # Safety
+/// `engineNameLen` is null or readable and writable, `engineName` null or with as much room as it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipdnnGetEngineNameById_ext(
+    handle: hipdnnHandle_t,
+    engineId: i64,
+    engineName: *mut c_char,
+    engineNameLen: *mut usize,
+) -> raw::hipdnnStatus_t {
+    let describe = move || format!("handle={handle:p}, engineId={engineId}, engineName={engineName:p}");
+    guard("hipdnnGetEngineNameById_ext", describe, || {
+        require!(handle);
+        require!(engineNameLen);
+        let session = handles::session(handle.addr())?;
+        let found = session.engines().into_iter().find(|engine: &EngineInfo<'_>| engine.id == engineId);
+        let engine = found.ok_or_else(|| {
+            Error::not_supported(format!("engineId is {engineId}, and no engine of this id is loaded"))
+        })?;
+        let text = Text { name: "engineName", text: &engine.name, buffer: engineName, length: engineNameLen };
+        // SAFETY: the caller vouches for the text and its length.
+        unsafe { give_texts(&[text]) }
+    })
+}
+
+/// A text that a caller asks for: with its buffer null, for how long it is.
+struct Text<'a> {
+    name: &'static str,
+    text: &'a str,
+    buffer: *mut c_char,
+    length: *mut usize,
+}
+
+/// Fills all texts or, when one of them has no buffer, writes the room that each needs.
+///
+/// # Safety
+/// Lengths are readable and writable, and buffers null or with as much room as their lengths say.
+unsafe fn give_texts(texts: &[Text<'_>]) -> Result<()> {
+    if texts.iter().any(|text| text.buffer.is_null()) {
+        for text in texts {
+            // SAFETY: the length is writable.
+            unsafe { text.length.write_unaligned(text.text.len() + 1) };
+        }
+        return Ok(());
+    }
+    for Text { name, text, length, .. } in texts {
+        // SAFETY: the length is readable.
+        let room = unsafe { length.read_unaligned() };
+        if room <= text.len() {
+            return Err(Error::bad_param(format!(
+                "the room for {name} is {room} bytes, expected at least {}",
+                text.len() + 1
+            )));
+        }
+    }
+    for Text { text, buffer, .. } in texts {
+        // SAFETY: the buffer has room for the text and its NUL.
+        unsafe {
+            buffer.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len());
+            buffer.add(text.len()).write(0);
+        }
+    }
+    Ok(())
+}
