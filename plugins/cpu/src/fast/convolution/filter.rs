@@ -34,6 +34,8 @@ pub(super) struct Operands {
     pub(super) input: Place,
     pub(super) gradient: Place,
     pub(super) weights: Weights,
+    /// Distance of each tap in the weights.
+    pub(super) taps: Vec<usize>,
 }
 
 type Fill<T> = unsafe fn(&Geometry, &Block, *const u8, &Strides, usize, *mut T);
@@ -74,6 +76,7 @@ impl<T: FastReal> Filter<T> {
         }
         let shape = Shape {
             windows: &operands.windows,
+            taps: operands.windows.taps.len(),
             groups: operands.groups,
             channels: operands.channels,
             rows: operands.rows.next_multiple_of(kernel.rows),
@@ -282,10 +285,10 @@ impl<T: FastReal> Kernel for Filter<T> {
                     sums.add(own.start * self.pairs()).write_bytes(0, own.len() * self.pairs());
                     for number in blocks.clone() {
                         let block = self.geometry.block(number);
-                        let from = input.first + group * channels * input.strides.channel;
+                        let from = group * channels * input.strides.channel;
                         let from = base.get(0).add(from * self.fill_size);
                         (self.fill)(&self.geometry, &block, from, &input.strides, channels, planes);
-                        let from = gradient.first + (group * rows + own.start) * gradient.strides.channel;
+                        let from = (group * rows + own.start) * gradient.strides.channel;
                         let from = base.get(1).add(from * self.spread_size);
                         (self.spread)(
                             &self.geometry,
@@ -353,9 +356,9 @@ unsafe fn store<S: Stored, T: FastReal>(filter: &Filter<T>, row: usize, sums: *c
     let Operands { rows, weights, .. } = &filter.operands;
     let to = to.cast::<S>();
     let apart = Scratch::padded::<T>(filter.sizes()[2]);
-    let taps = weights.taps.len();
+    let taps = filter.operands.taps.len();
     for channel in 0..filter.operands.channels {
-        for (tap, distance) in weights.taps.iter().enumerate() {
+        for (tap, distance) in filter.operands.taps.iter().enumerate() {
             let place = row * filter.pairs() + channel * taps + tap;
             // SAFETY: the caller promises the sums and the tensor.
             unsafe {

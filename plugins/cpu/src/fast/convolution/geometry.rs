@@ -7,6 +7,8 @@
 //! of the division by it. Where that wastes too much (a window nearly as large as its image), each tap gets a plane of its
 //! own with exactly the outputs' columns, which is the common unrolled form.
 
+use std::collections::HashMap;
+
 use super::super::real::{FastReal, Stored, load_run, store_run};
 
 /// What is to be met: output element `o` and tap `t` meet input element `o * step + taps[t]`.
@@ -107,6 +109,7 @@ impl Geometry {
     ) -> Self {
         let step = windows.step.map(|s| s as isize);
         let mut starts: Vec<[isize; 3]> = Vec::new();
+        let mut known = HashMap::new();
         let mut tap_planes = Vec::with_capacity(windows.taps.len());
         let mut steps = Vec::with_capacity(windows.taps.len());
         for tap in &windows.taps {
@@ -118,11 +121,12 @@ impl Geometry {
                     start[i] = tap[i].rem_euclid(step[i]);
                 }
             }
-            let known = if unrolled { None } else { starts.iter().position(|s| *s == start) };
-            tap_planes.push(known.unwrap_or(starts.len()));
-            if known.is_none() {
+            let next = starts.len();
+            let plane = if unrolled { next } else { *known.entry(start).or_insert(next) };
+            if plane == next {
                 starts.push(start);
             }
+            tap_planes.push(plane);
             steps.push(q);
         }
         let mut first = [0; 3];

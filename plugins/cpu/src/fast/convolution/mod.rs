@@ -9,9 +9,11 @@ mod tile;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
+
 use self::filter::Filter;
 use self::geometry::{Strides, Windows};
-use self::product::{Operands, Place, Products, Weights};
+use self::product::{Operands, Part, Place, Products, Weights};
 use super::level::Level;
 use super::real::FastReal;
 use crate::element::Compute;
@@ -44,7 +46,7 @@ fn plan_in<T: FastReal>(c: &Convolution, level: Level) -> Result<Box<dyn Kernel>
     }
     let problem = Problem::of(c)?;
     Ok(match c.direction {
-        Direction::Forward => Box::new(Products::<T>::plan(vec![problem.forward()], level)?),
+        Direction::Forward => Box::new(Products::<T>::plan(problem.forward(), level)?),
         Direction::BackwardData => Box::new(Products::<T>::plan(problem.backward_data()?, level)?),
         Direction::BackwardFilter => Box::new(Filter::<T>::plan(problem.backward_filter(), level)?),
     })
@@ -121,7 +123,6 @@ impl<'a> Problem<'a> {
                 channel: strides[1],
                 spatial: three(self.convolution.spatial, 0, &strides[2..]),
             },
-            first: 0,
         }
     }
 
@@ -138,7 +139,7 @@ impl<'a> Problem<'a> {
     }
 
     /// The filter, with a row for each output channel.
-    fn weights(&self, taps: Vec<usize>) -> Weights {
+    fn weights(&self) -> Weights {
         let c = self.convolution;
         let strides = c.w.layout.strides();
         Weights {
@@ -147,20 +148,21 @@ impl<'a> Problem<'a> {
             group: c.out_channels * strides[0],
             row: strides[0],
             channel: strides[1],
-            taps,
         }
     }
 
     fn forward(&self) -> Operands {
         let c = self.convolution;
         let (windows, taps) = self.windows();
+        let part = Part { taps: taps.into_iter().enumerate().collect(), first: 0, size: self.output };
         Operands {
             windows,
+            parts: vec![part],
             groups: c.groups,
             channels: c.in_channels,
             rows: c.out_channels,
             input: self.place(&c.x),
-            weights: self.weights(taps),
+            weights: self.weights(),
             output: self.place(&c.y),
         }
     }
@@ -175,64 +177,72 @@ impl<'a> Problem<'a> {
             rows: c.out_channels,
             input: self.place(&c.x),
             gradient: self.place(&c.y),
-            weights: self.weights(taps),
+            weights: self.weights(),
+            taps,
         }
     }
 
     /// One product for each remainder of x's indices when they are divided by the stride: element
     /// `remainder + i * stride` of dx meets tap `t` of dy at `i + (remainder - place of t) / stride`, where that is whole.
-    fn backward_data(&self) -> Result<Vec<Operands>, Refusal> {
+    fn backward_data(&self) -> Result<Operands, Refusal> {
         let c = self.convolution;
         let remainders = [0, 1, 2].map(|i| self.stride[i].min(self.input[i]));
-        if remainders.iter().product::<usize>() > MOST_TAPS {
+        let count = remainders.iter().product::<usize>();
+        if count > MOST_TAPS {
             return Err(format!(
                 "strides {:?}, expected at most {MOST_TAPS} remainders",
                 &c.stride[..c.spatial]
             ));
         }
-        let mut products = Vec::new();
-        for d in 0..remainders[0] {
-            for h in 0..remainders[1] {
-                for w in 0..remainders[2] {
-                    products.push(self.remainder([d, h, w]));
-                }
-            }
-        }
-        Ok(products)
-    }
-
-    fn remainder(&self, remainder: [usize; 3]) -> Operands {
-        let c = self.convolution;
-        let mut taps = Vec::new();
-        let mut distances = Vec::new();
-        for (place, distance) in &self.taps {
-            let apart = [0, 1, 2].map(|i| remainder[i] as isize - place[i]);
-            let step = self.stride.map(|s| s as isize);
-            if (0..3).all(|i| apart[i].rem_euclid(step[i]) == 0) {
-                taps.push([0, 1, 2].map(|i| apart[i].div_euclid(step[i])));
-                distances.push(*distance);
-            }
-        }
         let mut output = self.place(&c.x);
-        output.first = (0..3).map(|i| remainder[i] * output.strides.spatial[i]).sum();
+        let mut parts = Vec::with_capacity(count);
+        for number in 0..count {
+            let remainder = [
+                number / (remainders[1] * remainders[2]),
+                number / remainders[2] % remainders[1],
+                number % remainders[2],
+            ];
+            parts.push(Part {
+                taps: Vec::new(),
+                first: (0..3).map(|i| remainder[i] * output.strides.spatial[i]).sum(),
+                size: [0, 1, 2].map(|i| (self.input[i] - remainder[i]).div_ceil(self.stride[i])),
+            });
+        }
+        let step = self.stride.map(|s| s as isize);
+        let mut known = HashMap::new();
+        let mut taps = Vec::new();
+        for (place, distance) in &self.taps {
+            let remainder = [0, 1, 2].map(|i| place[i].rem_euclid(step[i]) as usize);
+            if (0..3).any(|i| remainder[i] >= remainders[i]) {
+                continue;
+            }
+            let tap = [0, 1, 2].map(|i| (remainder[i] as isize - place[i]) / step[i]);
+            let number = *known.entry(tap).or_insert_with(|| {
+                taps.push(tap);
+                taps.len() - 1
+            });
+            let part = (remainder[0] * remainders[1] + remainder[1]) * remainders[2] + remainder[2];
+            parts[part].taps.push((number, *distance));
+        }
         for i in 0..3 {
             output.strides.spatial[i] *= self.stride[i];
         }
-        let weights = self.weights(distances);
-        Operands {
+        let weights = self.weights();
+        Ok(Operands {
             windows: Windows {
                 batch: c.batch,
-                output: [0, 1, 2].map(|i| (self.input[i] - remainder[i]).div_ceil(self.stride[i])),
+                output: [0, 1, 2].map(|i| self.input[i].div_ceil(self.stride[i])),
                 input: self.output,
                 step: [1; 3],
                 taps,
             },
+            parts,
             groups: c.groups,
             channels: c.out_channels,
             rows: c.in_channels,
             input: self.place(&c.y),
             weights: Weights { row: weights.channel, channel: weights.row, ..weights },
             output,
-        }
+        })
     }
 }

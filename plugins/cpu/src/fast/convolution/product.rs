@@ -1,7 +1,7 @@
 //! A convolution as a matrix product: output channels by outputs, summed over taps and input channels.
 //!
 //! The forward pass is one such product. The gradient of the input is one for each remainder of the division of the
-//! input's indices by the stride: there the same taps meet every element.
+//! input's indices by the stride: there the same taps meet every element. All of them read the same planes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,8 +28,6 @@ pub(super) struct Place {
     pub(super) data_type: DataType,
     /// Where its elements lie.
     pub(super) strides: Strides,
-    /// Elements before the first.
-    pub(super) first: usize,
 }
 
 /// The weights in memory.
@@ -43,14 +41,24 @@ pub(super) struct Weights {
     pub(super) group: usize,
     pub(super) row: usize,
     pub(super) channel: usize,
-    /// Distance of each tap.
-    pub(super) taps: Vec<usize>,
 }
 
-/// What one product is made of.
+/// One of the products.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Part {
+    /// Its taps: their number among those of the windows, and their distance in the weights.
+    pub(super) taps: Vec<(usize, usize)>,
+    /// Elements of the output before its first.
+    pub(super) first: usize,
+    /// The size of its output, at most that of the windows.
+    pub(super) size: [usize; 3],
+}
+
+/// What the products are made of.
 #[derive(Clone, Debug)]
 pub(super) struct Operands {
     pub(super) windows: Windows,
+    pub(super) parts: Vec<Part>,
     pub(super) groups: usize,
     /// Channels of the input in a group, which are summed over.
     pub(super) channels: usize,
@@ -63,11 +71,23 @@ pub(super) struct Operands {
 
 type Fill<T> = unsafe fn(&Geometry, &Block, *const u8, &Strides, usize, *mut T);
 type Store<T> = unsafe fn(&Geometry, &Block, (usize, usize), *const T, usize, usize, *mut u8, &Strides);
-type Pack<T> = unsafe fn(&Planned<T>, usize, usize, *const u8, *mut T);
+type Pack<T> = unsafe fn(&Products<T>, &Planned, (usize, usize), *const u8, *mut T);
 
-/// One product with every decision made.
-struct Planned<T> {
+/// One of the products with every decision made.
+struct Planned {
+    part: Part,
+    /// Distance of each tap in the planes.
+    offsets: Vec<usize>,
+    /// Numbers in a packed panel of rows.
+    panel: usize,
+    /// Numbers before the first panel in the packed weights.
+    packed: usize,
+}
+
+/// Products over the same planes.
+pub(super) struct Products<T> {
     operands: Operands,
+    parts: Vec<Planned>,
     geometry: Geometry,
     kernel: ProductKernel<T>,
     /// Panels of rows in a group, and in how many pieces they are dealt out.
@@ -90,11 +110,13 @@ struct Areas {
     tile: usize,
 }
 
-impl<T: FastReal> Planned<T> {
-    fn new(operands: Operands, level: Level) -> Result<Self, Refusal> {
+impl<T: FastReal> Products<T> {
+    /// Plans them.
+    pub(super) fn plan(operands: Operands, level: Level) -> Result<Self, Refusal> {
         let kernel = ProductKernel::<T>::of(level);
         let shape = Shape {
             windows: &operands.windows,
+            taps: operands.parts.iter().map(|part| part.taps.len()).sum(),
             groups: operands.groups,
             channels: operands.channels,
             rows: operands.rows.next_multiple_of(kernel.rows.min(operands.rows.next_power_of_two())),
@@ -109,10 +131,20 @@ impl<T: FastReal> Planned<T> {
         let pieces =
             if wanted > 1 && blocks < 2 * wanted { (2 * wanted).div_ceil(blocks).min(panels) } else { 1 };
         let lanes = Lanes::for_work(work, blocks * pieces);
-        let taps = operands.windows.taps.len();
-        let panel = taps * operands.channels * kernel.rows;
-        let weights = operands.groups * panels * panel;
-        let pack_lanes = Lanes::for_work(weights as f64 * cost.copy * 2.0, operands.groups * panels);
+        let mut weights = 0;
+        let parts: Vec<Planned> = operands
+            .parts
+            .iter()
+            .map(|part| {
+                let panel = part.taps.len() * operands.channels * kernel.rows;
+                let packed = weights;
+                weights += operands.groups * panels * panel;
+                let offsets = part.taps.iter().map(|(tap, _)| geometry.taps()[*tap]).collect();
+                Planned { part: part.clone(), offsets, panel, packed }
+            })
+            .collect();
+        let packs = parts.len() * operands.groups * panels;
+        let pack_lanes = Lanes::for_work(weights as f64 * cost.copy * 2.0, packs);
         let planes = operands.channels * geometry.channel();
         let (fill, fill_size): (Fill<T>, _) = with_stored!(operands.input.data_type,
             S => (fill::<S, T>, size_of::<S>()), other => return Err(not_a_float(other)));
@@ -123,6 +155,7 @@ impl<T: FastReal> Planned<T> {
         let scratch = Areas { weights, planes, tile: kernel.rows * kernel.columns };
         Ok(Self {
             operands,
+            parts,
             geometry,
             kernel,
             panels,
@@ -148,70 +181,15 @@ impl<T: FastReal> Planned<T> {
         )
     }
 
-    fn scratch_size(&self) -> usize {
-        let mut scratch = Scratch::default();
-        self.layout(&mut scratch);
-        scratch.size()
-    }
-
-    /// Numbers in a packed panel.
-    fn panel(&self) -> usize {
-        self.operands.windows.taps.len() * self.operands.channels * self.kernel.rows
-    }
-
-    /// # Safety
-    /// As [`Kernel::run`].
-    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
-        let Operands { groups, channels, rows, input, weights, output, .. } = &self.operands;
-        let (packed, planes, tiles) = self.layout(&mut Scratch::default());
-        let (groups, channels, rows) = (*groups, *channels, *rows);
-        let base = Shared([tensors[input.slot], tensors[weights.slot], tensors[output.slot], scratch]);
-        let exact = AtomicBool::new(false);
-        self.pack_lanes.deal(groups * self.panels, |_, part| {
-            let (group, panel) = (part / self.panels, part % self.panels);
-            // SAFETY: the tensor covers its weights, the scratch memory every panel; a panel is packed by one lane.
-            unsafe {
-                let packed = base.get(3).add(packed).cast::<T>().add(part * self.panel());
-                (self.pack)(self, group, panel, base.get(1), packed);
-                // Zeros stand for the padding, and what is not finite would not leave them zero.
-                if self.geometry.is_padded() && !all_finite(packed, self.panel()) {
-                    exact.store(true, Ordering::Relaxed);
-                }
-            }
-        });
-        let exact = exact.into_inner();
-        let blocks = self.geometry.blocks();
-        self.lanes.deal(groups * self.pieces * blocks, |lane, part| {
-            let block = self.geometry.block(part % blocks);
-            let piece = part / blocks % self.pieces;
-            let group = part / blocks / self.pieces;
-            let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
-            // SAFETY: the tensors cover the group, the scratch memory has planes and a tile for each lane; no two parts
-            // write the same outputs.
-            unsafe {
-                let planes =
-                    base.get(3).add(planes).cast::<T>().add(lane * Scratch::padded::<T>(self.scratch.planes));
-                let tile =
-                    base.get(3).add(tiles).cast::<T>().add(lane * Scratch::padded::<T>(self.scratch.tile));
-                let from = input.first + group * channels * input.strides.channel;
-                let from = base.get(0).add(from * self.fill_size);
-                (self.fill)(&self.geometry, &block, from, &input.strides, channels, planes);
-                let weights = base.get(3).add(packed).cast::<T>().add(group * self.panels * self.panel());
-                let to = output.first + group * rows * output.strides.channel;
-                let to = base.get(2).add(to * self.store_size);
-                self.multiply(&block, panels, weights, planes, tile, to, exact);
-            }
-        });
-    }
-
-    /// Computes the rows of `panels` of one group and block.
+    /// Computes the rows of `panels` of one product, group and block.
     ///
     /// # Safety
-    /// `weights` is the group's first packed panel, `planes` the group's filled planes, `tile` is writable for a tile, and
-    /// `to` is the first element of the group's first channel.
+    /// `weights` is the product's and group's first packed panel, `planes` the group's filled planes, `tile` is writable for a tile, and
+    /// `to` is the first element of the product's output in the group's first channel.
     #[expect(clippy::too_many_arguments, reason = "every one a different place in memory")]
     unsafe fn multiply(
         &self,
+        planned: &Planned,
         block: &Block,
         panels: std::ops::Range<usize>,
         weights: *const T,
@@ -221,10 +199,19 @@ impl<T: FastReal> Planned<T> {
         exact: bool,
     ) {
         let Operands { channels, rows, output, .. } = &self.operands;
-        let columns = self.geometry.columns(block);
+        // Some of the products have one output less along a dimension.
+        let size = planned.part.size;
+        let block = Block {
+            size: [0, 1, 2].map(|i| block.size[i].min(size[i].saturating_sub(block.origin[i]))),
+            ..*block
+        };
+        if block.size.contains(&0) {
+            return;
+        }
+        let columns = self.geometry.columns(&block);
         let width = self.kernel.columns;
         let tiles = columns.div_ceil(width);
-        let weights_stay = panels.len() * self.panel() * size_of::<T>() <= RESIDENT_WEIGHTS;
+        let weights_stay = panels.len() * planned.panel * size_of::<T>() <= RESIDENT_WEIGHTS;
         for number in 0..panels.len() * tiles {
             let (panel, column) = if weights_stay {
                 (number % panels.len(), number / panels.len())
@@ -240,21 +227,21 @@ impl<T: FastReal> Planned<T> {
             // column, and the tensor has the rows' channels.
             unsafe {
                 let product = Product {
-                    taps: self.geometry.taps(),
+                    taps: &planned.offsets,
                     channels: *channels,
                     pitch: self.geometry.channel(),
-                    a: weights.add(panel * self.panel()),
+                    a: weights.add(panel * planned.panel),
                     b: planes.add(from),
                     tile,
                     row: width,
                 };
                 if exact {
-                    self.multiply_exactly(&product, block, (from, end), height);
+                    self.multiply_exactly(planned, &product, &block, (from, end), height);
                 } else {
                     self.kernel.run(&product, height, end - from);
                 }
                 let to = to.add(row * output.strides.channel * self.store_size);
-                (self.store)(&self.geometry, block, (from, end), tile, width, height, to, &output.strides);
+                (self.store)(&self.geometry, &block, (from, end), tile, width, height, to, &output.strides);
             }
         }
     }
@@ -265,6 +252,7 @@ impl<T: FastReal> Planned<T> {
     /// As [`ProductKernel::run`].
     unsafe fn multiply_exactly(
         &self,
+        planned: &Planned,
         product: &Product<'_, T>,
         block: &Block,
         (from, end): (usize, usize),
@@ -277,7 +265,7 @@ impl<T: FastReal> Planned<T> {
                 for row in 0..rows {
                     let mut sum = T::ZERO;
                     for (tap, offset) in product.taps.iter().enumerate() {
-                        if !self.geometry.meets(at, tap) {
+                        if !self.geometry.meets(at, planned.part.taps[tap].0) {
                             continue;
                         }
                         for channel in 0..product.channels {
@@ -339,25 +327,25 @@ unsafe fn store<S: Stored, T: FastReal>(
 /// # Safety
 /// `from` is the first weight, `to` is writable for a panel.
 unsafe fn pack<S: Stored, T: FastReal>(
-    planned: &Planned<T>,
-    group: usize,
-    panel: usize,
+    products: &Products<T>,
+    planned: &Planned,
+    (group, panel): (usize, usize),
     from: *const u8,
     to: *mut T,
 ) {
-    let Operands { channels, rows, weights, .. } = &planned.operands;
-    let height = planned.kernel.rows;
+    let Operands { channels, rows, weights, .. } = &products.operands;
+    let height = products.kernel.rows;
     let first = panel * height;
     let present = (rows - first).min(height);
     // SAFETY: the weights are inside the tensor, their places inside the panel.
     unsafe {
         let from = from.cast::<S>().add(group * weights.group + first * weights.row);
         if present < height {
-            to.write_bytes(0, planned.panel());
+            to.write_bytes(0, planned.panel);
         }
         // Row by row last: what is read next to each other is far apart, but what is written is not.
         for channel in 0..*channels {
-            for (tap, distance) in weights.taps.iter().enumerate() {
+            for (tap, (_, distance)) in planned.part.taps.iter().enumerate() {
                 let from = from.add(channel * weights.channel + distance);
                 let to = to.add((tap * channels + channel) * height);
                 for r in 0..present {
@@ -368,29 +356,57 @@ unsafe fn pack<S: Stored, T: FastReal>(
     }
 }
 
-/// Products that together make one convolution, one after another.
-pub(super) struct Products<T> {
-    products: Vec<Planned<T>>,
-}
-
-impl<T: FastReal> Products<T> {
-    /// Plans them.
-    pub(super) fn plan(products: Vec<Operands>, level: Level) -> Result<Self, Refusal> {
-        let products =
-            products.into_iter().map(|operands| Planned::new(operands, level)).collect::<Result<_, _>>()?;
-        Ok(Self { products })
-    }
-}
-
 impl<T: FastReal> Kernel for Products<T> {
     fn scratch_size(&self) -> usize {
-        self.products.iter().map(Planned::scratch_size).max().unwrap_or(0)
+        let mut scratch = Scratch::default();
+        self.layout(&mut scratch);
+        scratch.size()
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
-        for product in &self.products {
-            // SAFETY: the caller promises the same.
-            unsafe { product.run(tensors, scratch) };
-        }
+        let Operands { groups, channels, rows, input, weights, output, .. } = &self.operands;
+        let (packed, planes, tiles) = self.layout(&mut Scratch::default());
+        let (groups, channels, rows) = (*groups, *channels, *rows);
+        let base = Shared([tensors[input.slot], tensors[weights.slot], tensors[output.slot], scratch]);
+        let exact = AtomicBool::new(false);
+        self.pack_lanes.deal(self.parts.len() * groups * self.panels, |_, number| {
+            let planned = &self.parts[number / (groups * self.panels)];
+            let place = number % (groups * self.panels);
+            let (group, panel) = (place / self.panels, place % self.panels);
+            // SAFETY: the tensor covers its weights, the scratch memory every panel; a panel is packed by one lane.
+            unsafe {
+                let packed = base.get(3).add(packed).cast::<T>().add(planned.packed + place * planned.panel);
+                (self.pack)(self, planned, (group, panel), base.get(1), packed);
+                // Zeros stand for the padding, and what is not finite would not leave them zero.
+                if self.geometry.is_padded() && !all_finite(packed, planned.panel) {
+                    exact.store(true, Ordering::Relaxed);
+                }
+            }
+        });
+        let exact = exact.into_inner();
+        let blocks = self.geometry.blocks();
+        self.lanes.deal(groups * self.pieces * blocks, |lane, number| {
+            let block = self.geometry.block(number % blocks);
+            let piece = number / blocks % self.pieces;
+            let group = number / blocks / self.pieces;
+            let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
+            // SAFETY: the tensors cover the group, the scratch memory has planes and a tile for each lane; no two blocks,
+            // pieces and groups write the same outputs.
+            unsafe {
+                let planes =
+                    base.get(3).add(planes).cast::<T>().add(lane * Scratch::padded::<T>(self.scratch.planes));
+                let tile =
+                    base.get(3).add(tiles).cast::<T>().add(lane * Scratch::padded::<T>(self.scratch.tile));
+                let from = base.get(0).add(group * channels * input.strides.channel * self.fill_size);
+                (self.fill)(&self.geometry, &block, from, &input.strides, channels, planes);
+                for planned in &self.parts {
+                    let weights = planned.packed + group * self.panels * planned.panel;
+                    let weights = base.get(3).add(packed).cast::<T>().add(weights);
+                    let to = planned.part.first + group * rows * output.strides.channel;
+                    let to = base.get(2).add(to * self.store_size);
+                    self.multiply(planned, &block, panels.clone(), weights, planes, tile, to, exact);
+                }
+            }
+        });
     }
 }

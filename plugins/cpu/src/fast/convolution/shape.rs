@@ -36,6 +36,8 @@ impl Cost {
 /// The size of a convolution.
 pub(super) struct Shape<'a> {
     pub(super) windows: &'a Windows,
+    /// Taps that are multiplied with an output's position, those of all products together.
+    pub(super) taps: usize,
     pub(super) groups: usize,
     /// Channels that are filled into planes together.
     pub(super) channels: usize,
@@ -66,7 +68,7 @@ impl Shape<'_> {
         let blocks = (geometry.blocks() * self.groups) as f64;
         let columns = geometry.largest().next_multiple_of(self.round) as f64;
         let channels = self.channels as f64;
-        let taps = self.windows.taps.len() as f64;
+        let taps = self.taps as f64;
         blocks
             * (columns * self.rows as f64 * (channels * taps * cost.fused + cost.copy)
                 + channels * geometry.channel() as f64 * cost.copy)
