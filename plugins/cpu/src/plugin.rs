@@ -40,6 +40,8 @@ impl EnginePlugin for CpuPlugin {
     const NAME: &'static str = "CPU";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const ENGINES: &'static [&'static str] = &[CPU_ENGINE, CPU_REFERENCE_ENGINE];
+    /// Any alignment will do, and a scalar passed at execution is memory like any other.
+    const API_VERSION: &'static str = "1.3.0";
     type Handle = ();
     type Plan = Plan;
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ffi::c_void;
 use std::fmt;
 
+use crate::ffi::engine_api_version::HIPDNN_ENGINE_API_VERSION;
 use crate::ffi::{
     HIPDNN_PLUGIN_STATUS_ALLOC_FAILED, HIPDNN_PLUGIN_STATUS_BAD_PARAM, HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR,
     HIPDNN_PLUGIN_STATUS_INVALID_VALUE, HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE,
@@ -32,6 +33,15 @@ pub trait EnginePlugin: Sized + 'static {
     /// The name is what the rest of the world knows an engine by: its id is [`engine_id`] of the name, so a name must never
     /// change and should not be taken by anybody else's engine. By custom it is upper case and ends in `_ENGINE`.
     const ENGINES: &'static [&'static str];
+
+    /// The version of the plugin interface that the engines are up to. A graph that needs a younger one is not offered:
+    /// "1.1.0" says that shapes may change from one execution to the next, "1.2.0" that scalars may be passed by value at
+    /// execution, "1.3.0" that tensors may be aligned otherwise than to 16 bytes or be ragged. Whoever claims a version
+    /// refuses in [`EnginePlugin::supports`] what of it the engines cannot do.
+    const API_VERSION: &'static str = match HIPDNN_ENGINE_API_VERSION.to_str() {
+        Ok(version) => version,
+        Err(_) => "",
+    };
 
     /// The plugin's state for one handle of the host, for instance the stream to work on.
     type Handle: Send + Sync;

@@ -5,7 +5,6 @@ use std::ffi::c_char;
 use super::declaration::Declaration;
 use super::{guard, null, write};
 use crate::engine_plugin::{EnginePlugin, PluginError};
-use crate::ffi::engine_api_version::HIPDNN_ENGINE_API_VERSION;
 use crate::ffi::{
     HIPDNN_PLUGIN_TYPE_ENGINE, hipdnnCallback_t, hipdnnPluginStatus_t, hipdnnPluginType_t, hipdnnSeverity_t,
 };
@@ -35,7 +34,7 @@ pub unsafe fn get_version<P: EnginePlugin>(version: *mut *const c_char) -> hipdn
 /// `version` is null or valid for a write.
 pub unsafe fn get_api_version<P: EnginePlugin>(version: *mut *const c_char) -> hipdnnPluginStatus_t {
     // SAFETY: as promised by the caller.
-    unsafe { give("version", version, HIPDNN_ENGINE_API_VERSION.as_ptr()) }
+    unsafe { give("version", version, Declaration::<P>::API_VERSION.as_ptr().cast()) }
 }
 
 /// `hipdnnPluginGetType`: an engine plugin.

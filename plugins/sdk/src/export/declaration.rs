@@ -14,6 +14,7 @@ pub struct Declaration<P>(std::marker::PhantomData<P>);
 impl<P: EnginePlugin> Declaration<P> {
     pub const NAME: &'static CText = &c_text(P::NAME);
     pub const VERSION: &'static CText = &c_text(P::VERSION);
+    pub const API_VERSION: &'static CText = &c_text(P::API_VERSION);
     pub const ENGINES: &'static Engines = &Engines::new(P::ENGINES);
 }
 
