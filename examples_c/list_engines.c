@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Prints which plugins the library has loaded, and which of their engines can run a small graph, best first.
+ * Prints which plugins the library has loaded, their engines, and which of these can run a small graph, best first.
  *
  * Usage: list_engines
  * Exit status: 0 when at least one plugin is loaded and at least one engine can run the graph.
@@ -36,6 +36,23 @@ static size_t print_plugins(hipdnnHandle_t handle)
     return count;
 }
 
+/* Every engine there is, whatever it can run. The texts are asked for in two calls as well; here the room is fixed. */
+static void print_loaded_engines(hipdnnHandle_t handle)
+{
+    enum { LENGTH = 128 };
+    size_t count = 0;
+    HD_CHECK(hipdnnGetEngineCount_ext(handle, &count));
+    printf("Engines:\n");
+    for (size_t i = 0; i < count; i++) {
+        char name[LENGTH], plugin[LENGTH], version[LENGTH], type[LENGTH];
+        size_t lengths[4] = {LENGTH, LENGTH, LENGTH, LENGTH};
+        int64_t id = 0;
+        HD_CHECK(hipdnnGetEngineInfo_ext(handle, i, &id, name, &lengths[0], plugin, &lengths[1], version, &lengths[2],
+                                         type, &lengths[3]));
+        printf("  %-24s id %" PRId64 ", plugin %s %s\n", name, id, plugin, version);
+    }
+}
+
 static int64_t print_engines(hipdnnHandle_t handle)
 {
     enum { X, W, Y, MOST = 64 };
@@ -48,7 +65,7 @@ static int64_t print_engines(hipdnnHandle_t handle)
 
     hipdnnBackendDescriptor_t configs[MOST];
     const int64_t count = hd_engine_configs(operation_graph, MOST, configs);
-    printf("Engines for a 3x3 convolution of 8 channels, best first:\n");
+    printf("Of these, for a 3x3 convolution of 8 channels, best first:\n");
     for (int64_t i = 0; i < count; i++) {
         char name[HD_NAME_LENGTH];
         int64_t workspace = 0;
@@ -72,6 +89,7 @@ int main(void)
     hipdnnHandle_t handle = NULL;
     HD_CHECK(hipdnnCreate(&handle));
     const size_t plugins = print_plugins(handle);
+    print_loaded_engines(handle);
     const int64_t engines = print_engines(handle);
     HD_CHECK(hipdnnDestroy(handle));
     return plugins > 0 && engines > 0 ? EXIT_SUCCESS : EXIT_FAILURE;

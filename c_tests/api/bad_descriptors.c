@@ -16,6 +16,9 @@ static void expect_refused(hipdnnHandle_t handle, hipdnnBackendDescriptor_t bad,
                  hipdnnBackendGetAttribute(bad, HIPDNN_ATTR_TENSOR_UNIQUE_ID, HIPDNN_TYPE_INT64, 1, &count, &value));
     CHECK(value == 41 && count == 42);
     CHECK_FAILS(status, fragment, hipdnnBackendExecute(handle, bad, bad));
+    size_t size = 44;
+    CHECK_FAILS(status, fragment, hipdnnBackendGetSerializedBinaryGraph_ext(bad, 0, &size, NULL));
+    CHECK(size == 44);
     CHECK_FAILS(status, fragment, hipdnnBackendDestroyDescriptor(bad));
 }
 

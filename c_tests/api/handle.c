@@ -14,11 +14,17 @@ static void expect_refused(hipdnnHandle_t handle, hipdnnStatus_t status, const c
     hipStream_t stream = some_stream(0x77);
     size_t count = 41;
     size_t length = 42;
+    int64_t id = 43;
     CHECK_FAILS(status, fragment, hipdnnSetStream(handle, NULL));
     CHECK_FAILS(status, fragment, hipdnnGetStream(handle, &stream));
     CHECK(stream == some_stream(0x77));
     CHECK_FAILS(status, fragment, hipdnnGetLoadedEnginePluginPaths_ext(handle, &count, NULL, &length));
-    CHECK(count == 41 && length == 42);
+    CHECK_FAILS(status, fragment, hipdnnGetEngineCount_ext(handle, &count));
+    CHECK_FAILS(status, fragment,
+                hipdnnGetEngineInfo_ext(handle, 0, &id, NULL, &count, NULL, &length, NULL, &count, NULL, &length));
+    CHECK_FAILS(status, fragment, hipdnnGetEngineIdByName_ext(handle, "CPU_ENGINE", &id));
+    CHECK_FAILS(status, fragment, hipdnnGetEngineNameById_ext(handle, 1, NULL, &length));
+    CHECK(count == 41 && length == 42 && id == 43);
     CHECK_FAILS(status, fragment, hipdnnDestroy(handle));
 }
 

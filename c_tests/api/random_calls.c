@@ -170,6 +170,25 @@ static void get_some(void)
     }
 }
 
+/* What a graph serializes to is a graph again. */
+static void serialize_some(void)
+{
+    static uint8_t bytes[1 << 16];
+    size_t size = 0;
+    hipdnnBackendDescriptor_t from = pick_descriptor();
+    const size_t room = pick(4) == 0 ? (size_t)pick(600) : sizeof bytes;
+    const hipdnnStatus_t status = hipdnnBackendGetSerializedBinaryGraph_ext(from, room, &size, bytes);
+    expect_sane(status);
+    if (status == HIPDNN_STATUS_SUCCESS && size > 0) {
+        const int at = pick(POOL);
+        if (pool[at] != NULL) {
+            expect_sane(hipdnnBackendDestroyDescriptor(pool[at]));
+        }
+        CHECK(size <= room);
+        CHECK_OK(hipdnnBackendCreateAndDeserializeGraph_ext(&pool[at], bytes, size));
+    }
+}
+
 static void execute_some(void)
 {
     hipdnnBackendDescriptor_t plan = pick(2) == 0 ? planted_plan : pick_descriptor();
@@ -243,6 +262,8 @@ int main(void)
             get_some();
         } else if (what < 92) {
             expect_sane(hipdnnBackendFinalize(pick_descriptor()));
+        } else if (what < 94) {
+            serialize_some();
         } else if (what < 98) {
             execute_some();
         } else if (pick(4) == 0) {
