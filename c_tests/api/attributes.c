@@ -11,7 +11,7 @@
 #include <limits.h>
 
 /* How many elements an attribute has. */
-typedef enum { ONE, MANY, TEXT } shape;
+typedef enum { ONE, MANY, TEXT, BYTES } shape;
 
 /* Who may ask for how many. EXACTLY: requestedElementCount must be 1. SIZED: null or 0 asks for the number. */
 typedef enum { UNREADABLE, EXACTLY, SIZED } reading;
@@ -181,6 +181,8 @@ static const attribute POINTWISE[] = {
     OPERATION_NAME,
 };
 
+#include "operations_2026.h"
+
 static const attribute GRAPH[] = {
     {HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, ONE, true, UNREADABLE, &handle, 1, sizeof handle},
     {HIPDNN_ATTR_OPERATIONGRAPH_OPS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, MANY, true, SIZED, &operation, 1,
@@ -231,6 +233,7 @@ static const kind KINDS[] = {
     OPERATION(HIPDNN_BACKEND_OPERATION_BATCHNORM_DESCRIPTOR_EXT, "batchnorm training", BATCHNORM_TRAINING),
     OPERATION(HIPDNN_BACKEND_OPERATION_BATCHNORM_BACKWARD_DESCRIPTOR_EXT, "batchnorm backward", BATCHNORM_BACKWARD),
     OPERATION(HIPDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, "pointwise", POINTWISE),
+    OPERATIONS_2026,
     KIND(HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, "graph", GRAPH, HIPDNN_STATUS_SUCCESS, false),
     KIND(HIPDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, "heuristic", HEURISTIC, HIPDNN_STATUS_BAD_PARAM_NOT_FINALIZED, true),
     KIND(HIPDNN_BACKEND_ENGINE_DESCRIPTOR, "engine", ENGINE, HIPDNN_STATUS_NOT_INITIALIZED, true),
@@ -304,7 +307,7 @@ static void test_set(const kind* k, const attribute* a)
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "elementCount", set(open, a, -1, a->value));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "elementCount", set(open, a, INT64_MIN, a->value));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "elementCount", set(open, a, INT64_MAX, a->value));
-    if (a->shape != TEXT) {
+    if (a->shape == ONE || a->shape == MANY) {
         CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "elementCount", set(open, a, 0, a->value));
     }
     if (a->shape == ONE) {
@@ -322,8 +325,9 @@ static void test_set(const kind* k, const attribute* a)
 static void test_enum_values(const kind* k, const attribute* a)
 {
     const int unknown[] = {-1, 48, 1000, INT_MAX, INT_MIN};
-    if (a->type != HIPDNN_TYPE_DATA_TYPE && a->type != HIPDNN_TYPE_CONVOLUTION_MODE &&
-        a->type != HIPDNN_TYPE_POINTWISE_MODE) {
+    /* The types of the enumerations of operations follow each other, but for two. */
+    if (a->type != HIPDNN_TYPE_DATA_TYPE && a->type != HIPDNN_TYPE_NORM_FWD_PHASE &&
+        (a->type < HIPDNN_TYPE_CONVOLUTION_MODE || a->type > HIPDNN_TYPE_MOE_GROUPED_MATMUL_MODE)) {
         return;
     }
     hipdnnBackendDescriptor_t open = make(k->type);

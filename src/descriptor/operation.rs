@@ -84,7 +84,9 @@ impl Draft for OperationDraft {
             self.spec.fields.iter().zip(&self.fields).map(|(field, setting)| finished(name, field, setting));
         let values = values.collect::<Result<Vec<_>>>()?;
         check_spatial(name, self.spec.fields, &values)?;
-        let operation = (self.spec.from_values)(values).map_err(|error| Error::bad_param(error.0))?;
+        let operation = (self.spec.from_values)(values)
+            .and_then(|operation| (self.spec.check)(&operation).map(|()| operation))
+            .map_err(|error| Error::bad_param(error.0))?;
         let tensors = self.fields.iter().flat_map(|setting| setting.tensors.iter().cloned()).collect();
         let node = Node { name: self.name.clone(), compute_type: self.compute_type, operation };
         Ok(Arc::new(FrozenOperation { node, tensors }))
@@ -211,8 +213,7 @@ fn finished(operation: &str, field: &Field, setting: &Setting) -> Result<Value> 
         FieldKind::Int { required: true } | FieldKind::Ints | FieldKind::Int32s | FieldKind::Text => {
             missing()
         }
-        // An enumeration whose zero is no value of the C API has no default.
-        FieldKind::Enum(kind) if (kind.c_from_wire)(0).is_none() => missing(),
+        FieldKind::Enum(kind) if !kind.has_default => missing(),
         FieldKind::Enum(_) => Ok(Value::Enum(0)),
         FieldKind::Input { .. } | FieldKind::Output { .. } => Ok(Value::Uid(None)),
         FieldKind::Inputs | FieldKind::Outputs => Ok(Value::Uids(Vec::new())),

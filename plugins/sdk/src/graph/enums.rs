@@ -372,9 +372,9 @@ enumeration! {
     }
 }
 
-/// Ties an enumeration to its attribute type in the C API.
+/// Ties an enumeration to its attribute type in the C API, and says whether an operation may leave it out.
 macro_rules! attribute_types {
-    ($($name:ident = $attribute_type:literal,)+) => {
+    ($($name:ident = $attribute_type:literal, $has_default:literal;)+) => {
         $(impl $name {
             /// The enumeration as code sees it that treats all alike.
             pub const KIND: EnumKind = EnumKind {
@@ -383,20 +383,21 @@ macro_rules! attribute_types {
                 wire_from_c: |number| Self::from_c(number).map(Self::wire),
                 c_from_wire: |number| Self::from_wire(number).and_then(Self::c),
                 spelling: |number| Self::from_wire(number).map(Self::name),
+                has_default: $has_default,
             };
         })+
     };
 }
 
 attribute_types! {
-    DataType = 1,
-    ConvMode = 24,
-    PointwiseMode = 25,
-    NormFwdPhase = 22,
-    ReductionMode = 28,
-    ResampleMode = 29,
-    PaddingMode = 30,
-    DiagonalAlignment = 26,
-    AttentionImplementation = 27,
-    MoeGroupedMatmulMode = 31,
+    DataType = 1, true;
+    ConvMode = 24, false;
+    PointwiseMode = 25, false;
+    NormFwdPhase = 22, true;
+    ReductionMode = 28, false;
+    ResampleMode = 29, false;
+    PaddingMode = 30, true;
+    DiagonalAlignment = 26, true;
+    AttentionImplementation = 27, true;
+    MoeGroupedMatmulMode = 31, true;
 }

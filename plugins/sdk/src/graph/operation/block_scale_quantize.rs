@@ -1,8 +1,10 @@
 //! BlockScaleQuantize.
 
+use crate::graph::GraphError;
+
 operation! {
     /// Values divided by a scale for each block and rounded to a small type.
-    BlockScaleQuantize: "BlockScaleQuantizeAttributes", descriptor 26, operation 13, compute 2806 {
+    BlockScaleQuantize: "BlockScaleQuantizeAttributes", descriptor 26, operation 13, compute 2806, check check_block_size {
         /// The input.
         x: input = 2800 @ 0,
         /// The result.
@@ -15,5 +17,12 @@ operation! {
         axis: optional_int = 2804 @ 4,
         /// Whether the result is transposed.
         transpose: flag = 2805 @ 5,
+    }
+}
+
+fn check_block_size(operation: &BlockScaleQuantize) -> Result<(), GraphError> {
+    match operation.block_size {
+        1.. => Ok(()),
+        size => Err(GraphError(format!("block_size of the BlockScaleQuantize is {size}, expected more than 0"))),
     }
 }

@@ -61,6 +61,8 @@ pub struct EnumKind {
     pub c_from_wire: fn(u8) -> Option<i32>,
     /// JSON spelling of a wire number.
     pub spelling: fn(u8) -> Option<&'static str>,
+    /// Whether an operation can be built without saying a value, which then is wire number 0.
+    pub has_default: bool,
 }
 
 impl PartialEq for EnumKind {
@@ -130,13 +132,16 @@ pub struct OperationSpec {
     pub fields: &'static [Field],
     /// Makes the operation from one value for each field, in the order of `fields`.
     pub from_values: fn(Vec<Value>) -> Result<Operation, GraphError>,
+    /// What must hold between the fields of an operation of this kind when a caller has built it.
+    pub check: fn(&Operation) -> Result<(), GraphError>,
 }
 
 /// Declares an operation: `field: kind = attribute in the C API @ index on the wire`.
 macro_rules! operation {
     (
         $(#[$meta:meta])*
-        $name:ident: $table:literal, descriptor $descriptor:literal, operation $operation:literal, compute $compute:literal {
+        $name:ident: $table:literal, descriptor $descriptor:literal, operation $operation:literal, compute $compute:literal
+        $(, check $check:path)? {
             $($(#[$fmeta:meta])* $field:ident: $kind:ident $(($enumeration:ident))? = $attribute:literal @ $index:literal,)+
         }
     ) => {
@@ -161,7 +166,18 @@ macro_rules! operation {
                     attribute: $attribute,
                     index: $index,
                 },)+],
-                from_values: |values| Self::from_values(values).map(Into::into),
+                from_values: |values| {
+                    let operation = Self::from_values(values)?;
+                    Ok(operation.into())
+                },
+                check: |operation| match operation {
+                    $crate::graph::Operation::$name(operation) => {
+                        $($check(operation)?;)?
+                        let _ = operation;
+                        Ok(())
+                    }
+                    _ => Ok(()),
+                },
             };
 
             fn from_values(

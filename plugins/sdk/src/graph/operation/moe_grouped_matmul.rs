@@ -1,8 +1,10 @@
 //! MoeGroupedMatmul.
 
+use crate::graph::{GraphError, MoeGroupedMatmulMode};
+
 operation! {
     /// Products of groups of rows, each with its expert's factor.
-    MoeGroupedMatmul: "MoeGroupedMatmulAttributes", descriptor 37, operation 22, compute 3708 {
+    MoeGroupedMatmul: "MoeGroupedMatmulAttributes", descriptor 37, operation 22, compute 3708, check check_routing {
         /// The rows [.., tokens, K].
         token: input = 3700 @ 0,
         /// The experts' factors [E, K, N].
@@ -19,5 +21,17 @@ operation! {
         mode: one_of(MoeGroupedMatmulMode) = 3706 @ 6,
         /// Experts for each token.
         top_k: int32 = 3707 @ 7,
+    }
+}
+
+fn check_routing(operation: &MoeGroupedMatmul) -> Result<(), GraphError> {
+    let needs = |what: &str| Err(GraphError(format!("the MoeGroupedMatmul is {}, and needs {what}", operation.mode.name())));
+    match operation.mode {
+        MoeGroupedMatmulMode::None => Ok(()),
+        _ if operation.token_index.is_none() => needs("token_index"),
+        MoeGroupedMatmulMode::Gather => Ok(()),
+        MoeGroupedMatmulMode::Scatter if operation.token_ks.is_none() => needs("token_ks"),
+        MoeGroupedMatmulMode::Scatter if operation.top_k <= 0 => needs("a top_k of more than 0"),
+        MoeGroupedMatmulMode::Scatter => Ok(()),
     }
 }
