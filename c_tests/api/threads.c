@@ -4,6 +4,7 @@
 #include "../fixture.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 enum { THREADS = 4, ROUNDS = 300 };
@@ -154,6 +155,7 @@ static void* use_while_destroyed(void* number)
         hipdnnBackendDescriptor_t current = atomic_load(&shared);
         int64_t uid = 0;
         if (current == NULL) {
+            sched_yield();
             continue;
         }
         const hipdnnStatus_t status =
@@ -181,6 +183,7 @@ static void* destroy_together(void* number)
             atomic_fetch_add(&waiting, 1 << 20);
         }
         while (atomic_load(&waiting) >> 20 <= round) {
+            sched_yield();
         }
         const hipdnnStatus_t status = hipdnnBackendDestroyDescriptor(atomic_load(&shared));
         note(status == HIPDNN_STATUS_SUCCESS || status == HIPDNN_STATUS_BAD_PARAM, "destroyed, or destroyed already");
