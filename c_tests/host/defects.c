@@ -31,6 +31,7 @@ typedef struct {
 #define IDLE(name, reason) {name, NO_ENGINE, HIPDNN_STATUS_SUCCESS, reason}
 #define PLUGIN(name, reach, text) {name, reach, HIPDNN_STATUS_PLUGIN_ERROR, text}
 #define RUNS(name, engine) {name, WORKS, HIPDNN_STATUS_SUCCESS, engine}
+#define THREW "the plugin threw an exception"
 #define STATUS_3 "Status: HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR(3), Error: the stub fails in hipdnn"
 
 static const variant VARIANTS[] = {
@@ -135,6 +136,28 @@ static const variant VARIANTS[] = {
     PLUGIN("error_silent", EXECUTE, "Failed to execute op graph."),
     PLUGIN("error_not_utf8", EXECUTE, "not "),
     PLUGIN("error_long", EXECUTE, "xxxxxxxx"),
+
+    TURNED_DOWN("throws_in_name", "Failed to get plugin name: " THREW),
+    TURNED_DOWN("throws_in_version", "Failed to get plugin version: " THREW),
+    TURNED_DOWN("throws_in_type", "Failed to get plugin type: " THREW),
+    TURNED_DOWN("throws_in_api_version", "Failed to get plugin API version: " THREW),
+    RUNS("throws_in_callback", "STUB_ENGINE"),
+    RUNS("throws_in_log_level", "STUB_ENGINE"),
+    TURNED_DOWN("throws_in_ids", "Failed to get number of engines: " THREW),
+    IDLE("throws_in_engine_name", THREW),
+    IDLE("throws_in_create", "plugin Stub is left out of this handle: Failed to create engine plugin handle: " THREW),
+    RUNS("throws_in_destroy", "STUB_ENGINE"),
+    RUNS("throws_in_stream", "STUB_ENGINE"),
+    {"throws_in_applicable", HEURISTIC, HIPDNN_STATUS_INTERNAL_ERROR, "Failed to get applicable engine IDs: " THREW},
+    {"throws_in_details", ENGINE, HIPDNN_STATUS_INTERNAL_ERROR, "Failed to get engine details: " THREW},
+    RUNS("throws_in_destroy_details", "STUB_ENGINE"),
+    {"throws_in_workspace", CONFIG, HIPDNN_STATUS_INTERNAL_ERROR, "Failed to get workspace size: " THREW},
+    {"throws_in_context", PLAN, HIPDNN_STATUS_INTERNAL_ERROR, "Failed to create execution context: " THREW},
+    RUNS("throws_in_destroy_context", "STUB_ENGINE"),
+    {"throws_in_context_workspace", PLAN, HIPDNN_STATUS_INTERNAL_ERROR,
+     "Failed to get workspace size from execution context: " THREW},
+    {"throws_in_execute", EXECUTE, HIPDNN_STATUS_INTERNAL_ERROR, "Failed to execute op graph: " THREW},
+    PLUGIN("throws_in_error_text", EXECUTE, "Error: (the plugin threw an exception when it was asked)"),
 };
 
 /* One step of the way. Returns whether to go on; where the plugin is to fail here, it must, and as the table says. */
@@ -252,6 +275,15 @@ static void test_stream_fails(void)
     hipdnnHandle_t handle = make_handle();
     CHECK_OK(hipdnnSetStream(handle, NULL));
     CHECK_FAILS(HIPDNN_STATUS_PLUGIN_ERROR, "Failed to set stream for engine plugin handle. " STATUS_3,
+                hipdnnSetStream(handle, (hipStream_t)(uintptr_t)0x1000));
+    CHECK_OK(hipdnnGetStream(handle, &stream));
+    CHECK(stream == NULL);
+    CHECK_OK(hipdnnDestroy(handle));
+
+    check_about("throws_in_stream");
+    use_plugin("throws_in_stream");
+    handle = make_handle();
+    CHECK_FAILS(HIPDNN_STATUS_INTERNAL_ERROR, "Failed to set stream for engine plugin handle: " THREW,
                 hipdnnSetStream(handle, (hipStream_t)(uintptr_t)0x1000));
     CHECK_OK(hipdnnGetStream(handle, &stream));
     CHECK(stream == NULL);

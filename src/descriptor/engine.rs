@@ -127,7 +127,7 @@ fn fetch_details(
     let graph = ConstData { ptr: bytes.as_ptr().cast(), size: bytes.len() };
     let mut data = ConstData { ptr: ptr::null(), size: 0 };
     // SAFETY: the handle is the plugin's own and the bytes outlive the call, which writes one struct.
-    let status = unsafe { (plugin.api.get_engine_details)(handle, id, &raw const graph, &raw mut data) };
+    let status = unsafe { plugin.api.get_engine_details(handle, id, &raw const graph, &raw mut data) };
     check(&plugin.api, "get engine details", status)?;
     if data.ptr.is_null() {
         return Err(Error::plugin(format!("plugin {} gave null details for engine {id}", plugin.name)));
@@ -146,7 +146,7 @@ fn fetch_details(
         })
     };
     // SAFETY: the details are the plugin's own and nothing refers to them any more.
-    let status = unsafe { (plugin.api.destroy_engine_details)(handle, &raw mut data) };
+    let status = unsafe { plugin.api.destroy_engine_details(handle, &raw mut data) };
     if status != 0 {
         log::error(|| plugin.api.failure("destroy engine details", status));
     }

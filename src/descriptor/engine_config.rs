@@ -72,7 +72,7 @@ impl Draft for ConfigDraft {
         let mut size = 0;
         // SAFETY: the handle is the plugin's own and the bytes outlive the call, which writes one number.
         let status = unsafe {
-            (plugin.api.get_workspace_size)(handle, &raw const data, &raw const graph, &raw mut size)
+            plugin.api.get_workspace_size(handle, &raw const data, &raw const graph, &raw mut size)
         };
         check(&plugin.api, "get workspace size", status)?;
         let workspace_size = workspace_size(size)?;

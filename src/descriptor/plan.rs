@@ -57,7 +57,7 @@ impl Context {
         let mut context = ptr::null_mut();
         // SAFETY: the handle is the plugin's own and the bytes outlive the call, which writes one pointer.
         let status = unsafe {
-            (plugin.api.create_execution_context)(handle, &raw const data, &raw const graph, &raw mut context)
+            plugin.api.create_execution_context(handle, &raw const data, &raw const graph, &raw mut context)
         };
         check(&plugin.api, "create execution context", status)?;
         let context = NonNull::new(context).ok_or_else(|| {
@@ -71,7 +71,7 @@ impl Context {
         let mut size = 0;
         // SAFETY: handle and context are the plugin's own; the call writes one number.
         let status = unsafe {
-            (plugin.api.get_workspace_size_from_context)(handle, self.context.as_ptr(), &raw mut size)
+            plugin.api.get_workspace_size_from_context(handle, self.context.as_ptr(), &raw mut size)
         };
         check(&plugin.api, "get workspace size from execution context", status)?;
         workspace_size(size)
@@ -82,7 +82,7 @@ impl Drop for Context {
     fn drop(&mut self) {
         let Ok((plugin, handle)) = owner(&self.config) else { return };
         // SAFETY: handle and context are the plugin's own, and this is the context's last use.
-        let status = unsafe { (plugin.api.destroy_execution_context)(handle, self.context.as_ptr()) };
+        let status = unsafe { plugin.api.destroy_execution_context(handle, self.context.as_ptr()) };
         if status != 0 {
             log::error(|| plugin.api.failure("destroy execution context", status));
         }
@@ -166,7 +166,7 @@ impl FrozenPlan {
         let buffers = pack.buffers();
         // SAFETY: handle and context are the plugin's own; the caller vouches for the memory behind the pointers.
         let status = unsafe {
-            (plugin.api.execute)(
+            plugin.api.execute(
                 handle,
                 self.context.context.as_ptr(),
                 pack.workspace(),

@@ -79,7 +79,7 @@ impl Plugin {
         let api = Api::find(&library)?;
         let mut kind = HIPDNN_PLUGIN_TYPE_UNSPECIFIED;
         // SAFETY: the function writes one integer.
-        let status = unsafe { (api.get_type)(&raw mut kind) };
+        let status = unsafe { api.get_type(&raw mut kind) };
         if status != HIPDNN_PLUGIN_STATUS_SUCCESS {
             return Err(api.failure("get plugin type", status));
         }
@@ -88,18 +88,27 @@ impl Plugin {
                 "Wrong plugin type: got {kind}, expected an engine plugin ({HIPDNN_PLUGIN_TYPE_ENGINE})"
             ));
         }
-        let name = text(&api, "get plugin name", api.get_name)?;
-        let version = text(&api, "get plugin version", api.get_version)?;
-        let (api_version, layout) = match api.get_api_version {
-            None => (ApiVersion::new(1, 0, 0), Layout::G1),
-            Some(get) => (api_version(&text(&api, "get plugin API version", get)?)?, Layout::G2),
+        let mut given = ptr::null();
+        // SAFETY: each function writes one pointer, which is read before the next is called.
+        let (name, version, api_version) = unsafe {
+            let status = api.get_name(&raw mut given);
+            let name = text(&api, "get plugin name", status, given)?;
+            given = ptr::null();
+            let status = api.get_version(&raw mut given);
+            let version = text(&api, "get plugin version", status, given)?;
+            given = ptr::null();
+            let status = api.get_api_version(&raw mut given);
+            let api_version = status.map(|status| text(&api, "get plugin API version", status, given));
+            (name, version, api_version)
         };
-        if let Some(set) = api.set_logging_callback {
-            // SAFETY: the callback lives as long as this library. A plugin that refuses it only stays silent.
-            let status = unsafe { set(Some(crate::log::plugin_callback)) };
-            if status != HIPDNN_PLUGIN_STATUS_SUCCESS {
-                crate::log::warn(|| api.failure("set the logging callback", status));
-            }
+        let (api_version, layout) = match api_version {
+            None => (ApiVersion::new(1, 0, 0), Layout::G1),
+            Some(text) => (parse_api_version(&text?)?, Layout::G2),
+        };
+        // SAFETY: the callback lives as long as this library. A plugin that refuses it only stays silent.
+        let status = unsafe { api.set_logging_callback(Some(crate::log::plugin_callback)) };
+        if let Some(status) = status.filter(|status| *status != HIPDNN_PLUGIN_STATUS_SUCCESS) {
+            crate::log::warn(|| api.failure("set the logging callback", status));
         }
         tell_log_level(&api);
         let declared = engine_ids(&api)?;
@@ -128,27 +137,28 @@ impl Plugin {
 }
 
 fn tell_log_level(api: &Api) {
-    if let Some(set) = api.set_log_level {
-        // SAFETY: the function takes one integer.
-        unsafe { set(crate::log::level()) };
-    }
+    // SAFETY: the function takes one integer. Whether the plugin heeds it is its own affair.
+    unsafe { api.set_log_level(crate::log::level()) };
 }
 
-type GetText = unsafe extern "C" fn(*mut *const c_char) -> hipdnnPluginStatus_t;
-
-/// Asks for a text; a plugin that succeeds without one has none.
-fn text(api: &Api, action: &str, get: GetText) -> Result<String, String> {
-    let mut text = ptr::null();
-    // SAFETY: the function writes one pointer.
-    let status = unsafe { get(&raw mut text) };
+/// A text that a plugin gave with this status; one that succeeds without a text has none.
+///
+/// # Safety
+/// On success the pointer is null or to a NUL terminated text.
+unsafe fn text(
+    api: &Api,
+    action: &str,
+    status: hipdnnPluginStatus_t,
+    text: *const c_char,
+) -> Result<String, String> {
     if status != HIPDNN_PLUGIN_STATUS_SUCCESS {
         return Err(api.failure(action, status));
     }
-    // SAFETY: on success the pointer is null or a text of the plugin's.
+    // SAFETY: the caller vouches for it.
     unsafe { foreign_text(text) }.ok_or_else(|| format!("Failed to {action}: the plugin gave a null text"))
 }
 
-fn api_version(text: &str) -> Result<ApiVersion, String> {
+fn parse_api_version(text: &str) -> Result<ApiVersion, String> {
     match ApiVersion::parse(text) {
         // Major 0 is what plugins said before the interface was settled; they speak its first version.
         Some(version) if version.major == 0 => Ok(ApiVersion::new(1, 0, 0)),
@@ -161,7 +171,7 @@ fn api_version(text: &str) -> Result<ApiVersion, String> {
 fn engine_ids(api: &Api) -> Result<Vec<i64>, String> {
     let mut count = 0;
     // SAFETY: with room for none the function only writes the count.
-    let status = unsafe { (api.get_all_engine_ids)(ptr::null_mut(), 0, &raw mut count) };
+    let status = unsafe { api.get_all_engine_ids(ptr::null_mut(), 0, &raw mut count) };
     if status != HIPDNN_PLUGIN_STATUS_SUCCESS {
         return Err(api.failure("get number of engines", status));
     }
@@ -174,7 +184,7 @@ fn engine_ids(api: &Api) -> Result<Vec<i64>, String> {
     let mut ids = vec![0; count as usize];
     let mut written = 0;
     // SAFETY: the array has room for `count` ids.
-    let status = unsafe { (api.get_all_engine_ids)(ids.as_mut_ptr(), count, &raw mut written) };
+    let status = unsafe { api.get_all_engine_ids(ids.as_mut_ptr(), count, &raw mut written) };
     if status != HIPDNN_PLUGIN_STATUS_SUCCESS {
         return Err(api.failure("get all engine IDs", status));
     }
@@ -221,10 +231,9 @@ fn admit(api: &Api, ids: &[i64], owner: impl Fn(i64) -> Option<String>) -> (Vec<
 
 /// An engine's name, none where the plugin does not name it; an error drops the engine.
 fn engine_name(api: &Api, id: i64) -> Result<Option<String>, String> {
-    let Some(get) = api.get_engine_name else { return Ok(None) };
     let mut name = ptr::null();
     // SAFETY: the function writes one pointer.
-    let status = unsafe { get(id, &raw mut name) };
+    let Some(status) = (unsafe { api.get_engine_name(id, &raw mut name) }) else { return Ok(None) };
     let name = match status {
         // SAFETY: on success the pointer is null or a text of the plugin's.
         HIPDNN_PLUGIN_STATUS_SUCCESS => unsafe { foreign_text(name) }.unwrap_or_default(),

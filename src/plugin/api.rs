@@ -10,19 +10,19 @@ use hipdnn_plugin_sdk::ffi::{
 };
 
 use super::Library;
+use super::call::{Word, call, has_thrown};
 use crate::status::{Error, Result};
 
 macro_rules! table {
     (
-        required { $($required:ident: $rname:literal, $rtype:ty;)+ }
-        optional { $($optional:ident: $oname:literal, $otype:ty;)+ }
+        required { $($required:ident: $rname:literal, ($($rarg:ident: $rtype:ty),+);)+ }
+        optional { $($optional:ident: $oname:literal, ($($oarg:ident: $otype:ty),+);)+ }
     ) => {
         /// A plugin's functions. The library they came from must be kept open as long.
         #[derive(Clone, Copy)]
-        #[expect(missing_docs, reason = "each is the C function named in the table below")]
         pub struct Api {
-            $(pub $required: $rtype,)+
-            $(pub $optional: Option<$otype>,)+
+            $($required: *const (),)+
+            $($optional: Option<*const ()>,)+
         }
 
         impl Api {
@@ -32,60 +32,81 @@ macro_rules! table {
             /// All missing names at once.
             pub fn find(library: &Library) -> std::result::Result<Self, String> {
                 let mut missing: Vec<&str> = Vec::new();
-                // SAFETY: the types are those of the plugin interface; `Plugin` keeps the library open.
+                // SAFETY: `Plugin` keeps the library open.
                 unsafe {
-                    $(let $required = library.function::<$rtype>($rname);
+                    $(let $required = library.function::<*const ()>($rname);
                     if $required.is_none() {
                         missing.push($rname);
                     })+
-                    $(let $optional = library.function::<$otype>($oname);)+
+                    $(let $optional = library.function::<*const ()>($oname);)+
                     match ($($required,)+) {
                         ($(Some($required),)+) => Ok(Self { $($required,)+ $($optional,)+ }),
                         _ => Err(format!("Failed to get symbol: {}", missing.join(", "))),
                     }
                 }
             }
+
+            $(#[doc = concat!("Calls `", $rname, "`.")]
+            ///
+            /// # Safety
+            /// The arguments are what the interface asks for.
+            #[inline]
+            pub unsafe fn $required(&self, $($rarg: $rtype),+) -> PluginStatus {
+                // SAFETY: the function has this signature; the caller vouches for the arguments.
+                unsafe { call(self.$required, [$($rarg.word()),+]) }
+            })+
+
+            $(#[doc = concat!("Calls `", $oname, "`, if the plugin has it.")]
+            ///
+            /// # Safety
+            /// The arguments are what the interface asks for.
+            pub unsafe fn $optional(&self, $($oarg: $otype),+) -> Option<PluginStatus> {
+                // SAFETY: the function has this signature; the caller vouches for the arguments.
+                self.$optional.map(|function| unsafe { call(function, [$($oarg.word()),+]) })
+            })+
         }
     };
 }
 
 table! {
     required {
-        get_name: "hipdnnPluginGetName", unsafe extern "C" fn(*mut *const c_char) -> PluginStatus;
-        get_version: "hipdnnPluginGetVersion", unsafe extern "C" fn(*mut *const c_char) -> PluginStatus;
-        get_type: "hipdnnPluginGetType", unsafe extern "C" fn(*mut hipdnnPluginType_t) -> PluginStatus;
-        get_last_error: "hipdnnPluginGetLastErrorString", unsafe extern "C" fn(*mut *const c_char);
-        get_all_engine_ids: "hipdnnEnginePluginGetAllEngineIds",
-            unsafe extern "C" fn(*mut i64, u32, *mut u32) -> PluginStatus;
-        create: "hipdnnEnginePluginCreate", unsafe extern "C" fn(*mut PluginHandle) -> PluginStatus;
-        destroy: "hipdnnEnginePluginDestroy", unsafe extern "C" fn(PluginHandle) -> PluginStatus;
-        set_stream: "hipdnnEnginePluginSetStream", unsafe extern "C" fn(PluginHandle, hipStream_t) -> PluginStatus;
+        get_name: "hipdnnPluginGetName", (name: *mut *const c_char);
+        get_version: "hipdnnPluginGetVersion", (version: *mut *const c_char);
+        get_type: "hipdnnPluginGetType", (kind: *mut hipdnnPluginType_t);
+        get_last_error: "hipdnnPluginGetLastErrorString", (text: *mut *const c_char);
+        get_all_engine_ids: "hipdnnEnginePluginGetAllEngineIds", (ids: *mut i64, room: u32, count: *mut u32);
+        create: "hipdnnEnginePluginCreate", (handle: *mut PluginHandle);
+        destroy: "hipdnnEnginePluginDestroy", (handle: PluginHandle);
+        set_stream: "hipdnnEnginePluginSetStream", (handle: PluginHandle, stream: hipStream_t);
         get_applicable_engine_ids: "hipdnnEnginePluginGetApplicableEngineIds",
-            unsafe extern "C" fn(PluginHandle, *const ConstData, *mut i64, u32, *mut u32) -> PluginStatus;
+            (handle: PluginHandle, graph: *const ConstData, ids: *mut i64, room: u32, count: *mut u32);
         get_engine_details: "hipdnnEnginePluginGetEngineDetails",
-            unsafe extern "C" fn(PluginHandle, i64, *const ConstData, *mut ConstData) -> PluginStatus;
+            (handle: PluginHandle, engine: i64, graph: *const ConstData, details: *mut ConstData);
         destroy_engine_details: "hipdnnEnginePluginDestroyEngineDetails",
-            unsafe extern "C" fn(PluginHandle, *mut ConstData) -> PluginStatus;
+            (handle: PluginHandle, details: *mut ConstData);
         get_workspace_size: "hipdnnEnginePluginGetWorkspaceSize",
-            unsafe extern "C" fn(PluginHandle, *const ConstData, *const ConstData, *mut usize) -> PluginStatus;
+            (handle: PluginHandle, config: *const ConstData, graph: *const ConstData, size: *mut usize);
         create_execution_context: "hipdnnEnginePluginCreateExecutionContext",
-            unsafe extern "C" fn(PluginHandle, *const ConstData, *const ConstData, *mut Context) -> PluginStatus;
+            (handle: PluginHandle, config: *const ConstData, graph: *const ConstData, context: *mut Context);
         destroy_execution_context: "hipdnnEnginePluginDestroyExecutionContext",
-            unsafe extern "C" fn(PluginHandle, Context) -> PluginStatus;
+            (handle: PluginHandle, context: Context);
         get_workspace_size_from_context: "hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext",
-            unsafe extern "C" fn(PluginHandle, Context, *mut usize) -> PluginStatus;
+            (handle: PluginHandle, context: Context, size: *mut usize);
         execute: "hipdnnEnginePluginExecuteOpGraph",
-            unsafe extern "C" fn(PluginHandle, Context, *mut c_void, *const DeviceBuffer, u32) -> PluginStatus;
+            (handle: PluginHandle, context: Context, workspace: *mut c_void, buffers: *const DeviceBuffer, count: u32);
     }
     optional {
-        set_logging_callback: "hipdnnPluginSetLoggingCallback",
-            unsafe extern "C" fn(hipdnnCallback_t) -> PluginStatus;
-        get_api_version: "hipdnnPluginGetApiVersion", unsafe extern "C" fn(*mut *const c_char) -> PluginStatus;
-        set_log_level: "hipdnnPluginSetLogLevel", unsafe extern "C" fn(i32) -> PluginStatus;
-        get_engine_name: "hipdnnEnginePluginGetEngineName",
-            unsafe extern "C" fn(i64, *mut *const c_char) -> PluginStatus;
+        set_logging_callback: "hipdnnPluginSetLoggingCallback", (callback: hipdnnCallback_t);
+        get_api_version: "hipdnnPluginGetApiVersion", (version: *mut *const c_char);
+        set_log_level: "hipdnnPluginSetLogLevel", (level: i32);
+        get_engine_name: "hipdnnEnginePluginGetEngineName", (engine: i64, name: *mut *const c_char);
     }
 }
+
+// SAFETY: the pointers are to functions, which any thread may call.
+unsafe impl Send for Api {}
+// SAFETY: as above.
+unsafe impl Sync for Api {}
 
 /// A text that a plugin handed out, made safe to show; none for a null pointer.
 ///
@@ -115,7 +136,10 @@ impl Api {
         let mut text = std::ptr::null();
         // SAFETY: the function writes a pointer to a text of the plugin's, or leaves the null.
         unsafe {
-            (self.get_last_error)(&raw mut text);
+            // It returns nothing, so there is no status to look at.
+            if has_thrown(self.get_last_error(&raw mut text)) {
+                return "(the plugin threw an exception when it was asked)".into();
+            }
             foreign_text(text).unwrap_or_default()
         }
     }
@@ -123,6 +147,9 @@ impl Api {
     /// Says that the plugin failed to do `action`, with its status and its own words.
     #[cold]
     pub fn failure(&self, action: &str, status: PluginStatus) -> String {
+        if has_thrown(status) {
+            return threw(action);
+        }
         format!("Failed to {action}. Status: {}({status}), Error: {}", status_name(status), self.last_error())
     }
 }
@@ -130,9 +157,17 @@ impl Api {
 /// Turns a plugin's status into a result.
 #[inline]
 pub fn check(api: &Api, action: &str, status: PluginStatus) -> Result<()> {
-    if status == HIPDNN_PLUGIN_STATUS_SUCCESS {
-        Ok(())
-    } else {
-        Err(Error::plugin(api.failure(action, status)))
+    if status == HIPDNN_PLUGIN_STATUS_SUCCESS { Ok(()) } else { Err(failed(api, action, status)) }
+}
+
+#[cold]
+fn failed(api: &Api, action: &str, status: PluginStatus) -> Error {
+    if has_thrown(status) {
+        return Error::internal(threw(action));
     }
+    Error::plugin(api.failure(action, status))
+}
+
+fn threw(action: &str) -> String {
+    format!("Failed to {action}: the plugin threw an exception")
 }

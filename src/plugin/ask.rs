@@ -7,7 +7,7 @@ use super::admission::first_duplicate;
 use super::{EngineRef, Plugin, Session, check};
 use crate::graph::FrozenGraph;
 use crate::log;
-use crate::status::{Error, Result};
+use crate::status::{Error, Result, Status};
 
 /// The engines that can run a graph, in the order of the plugins and of each plugin's answer.
 pub type Engines = SmallVec<[EngineRef; 4]>;
@@ -32,8 +32,8 @@ pub fn applicable(session: &Session, graph: &FrozenGraph) -> Answer {
         if let Err(error) = result {
             log::warn(|| format!("plugin {}: {error}", plugin.name));
             said = error.message.to_string();
-            // Only a status of the plugin's own is its failure; a graph that it cannot read is a refusal.
-            if error.status == crate::status::Status::HIPDNN_STATUS_PLUGIN_ERROR {
+            // A status of the plugin's own or an exception is its failure; a graph that it cannot read is a refusal.
+            if error.status != Status::HIPDNN_STATUS_NOT_SUPPORTED {
                 answer.failure.get_or_insert(error);
             }
         }
@@ -77,13 +77,7 @@ fn ask(
     let mut count = 0;
     // SAFETY: the handle is the plugin's own, the bytes outlive the call, and the array has room for `room` ids.
     let status = unsafe {
-        (plugin.api.get_applicable_engine_ids)(
-            handle,
-            &raw const data,
-            ids.as_mut_ptr(),
-            room,
-            &raw mut count,
-        )
+        plugin.api.get_applicable_engine_ids(handle, &raw const data, ids.as_mut_ptr(), room, &raw mut count)
     };
     check(&plugin.api, "get applicable engine IDs", status)?;
     let Some(ids) = ids.get(..count as usize) else {

@@ -6,6 +6,7 @@
 mod admission;
 mod api;
 pub mod ask;
+mod call;
 mod library;
 pub mod paths;
 pub mod registry;

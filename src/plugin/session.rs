@@ -148,11 +148,11 @@ impl Session {
         let old = self.stream();
         for (place, plugin, handle) in self.opened() {
             // SAFETY: the handle is the plugin's own; the stream is the caller's, passed through.
-            let status = unsafe { (plugin.api.set_stream)(handle, stream) };
+            let status = unsafe { plugin.api.set_stream(handle, stream) };
             if let Err(error) = check(&plugin.api, "set stream for engine plugin handle", status) {
                 for (_, plugin, handle) in self.opened().take_while(|(told, ..)| *told < place) {
                     // SAFETY: as above.
-                    unsafe { (plugin.api.set_stream)(handle, old) };
+                    unsafe { plugin.api.set_stream(handle, old) };
                 }
                 return Err(error);
             }
@@ -165,7 +165,7 @@ impl Session {
 fn open(plugin: &Plugin) -> std::result::Result<NonNull<HipdnnEnginePluginHandle>, String> {
     let mut handle = ptr::null_mut();
     // SAFETY: the function writes one pointer.
-    let status = unsafe { (plugin.api.create)(&raw mut handle) };
+    let status = unsafe { plugin.api.create(&raw mut handle) };
     if status != 0 {
         return Err(plugin.api.failure("create engine plugin handle", status));
     }
@@ -177,7 +177,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         for (_, plugin, handle) in self.opened() {
             // SAFETY: the handle is the plugin's own, and this is its last use.
-            let status = unsafe { (plugin.api.destroy)(handle) };
+            let status = unsafe { plugin.api.destroy(handle) };
             if status != 0 {
                 log::error(|| plugin.api.failure("destroy engine plugin handle", status));
             }

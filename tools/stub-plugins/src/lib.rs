@@ -18,6 +18,8 @@ pub const NULL: &str = "null";
 
 const NULL_FILES: &[&str] = &["null_plugin.c"];
 const STUB_FILES: &[&str] = &["stub_plugin.c", "stub_identity.c", "stub_log.c"];
+/// What variants that throw have besides, in C++.
+const THROWING_FILE: &str = "stub_throw.cpp";
 
 /// A library made of `stub_plugin.c` and the files beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +61,8 @@ fn parse(text: &str) -> Vec<Variant> {
 /// Builds the library with this name, unless it was built since its sources changed, and answers where it lies.
 ///
 /// # Errors
-/// When there is no such variant or the C compiler (`CC`, or else `cc`) fails.
+/// When there is no such variant or a compiler fails: that for C (`CC`, or else `cc`), or for variants that throw also that
+/// for C++ (`CXX`, or else `c++`).
 pub fn library(name: &str) -> Result<PathBuf, String> {
     let (files, defines, optimize) = if name == NULL {
         (NULL_FILES, Vec::new(), "-O2")
@@ -74,7 +77,7 @@ pub fn library(name: &str) -> Result<PathBuf, String> {
     let target = folder.join(format!("lib{name}.so"));
     let headers = root().join("include/hipdnn/plugin");
     let mut inputs = files.clone();
-    inputs.extend(["stub.h", "variants.txt"].map(|file| sources().join(file)));
+    inputs.extend(["stub.h", THROWING_FILE, "variants.txt"].map(|file| sources().join(file)));
     inputs.push(root().join("tools/stub-plugins/src/lib.rs"));
     inputs.push(headers.join("hipdnn_plugin_sdk/EnginePluginApi.h"));
     let newest = inputs.iter().map(|input| changed(input)).max().flatten();
@@ -85,6 +88,13 @@ pub fn library(name: &str) -> Result<PathBuf, String> {
     static BUILDS: AtomicU32 = AtomicU32::new(0);
     let build = BUILDS.fetch_add(1, Ordering::Relaxed);
     let unfinished = folder.join(format!("{name}.{}.{build}", process::id()));
+    let throws = defines.iter().any(|define| define.starts_with("THROWS="));
+    let throwing = folder.join(format!("{name}.{}.{build}.o", process::id()));
+    if throws {
+        let mut compiler = Command::new(env::var_os("CXX").unwrap_or_else(|| "c++".into()));
+        compiler.args(["-std=c++17", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fPIC", "-c"]);
+        run(compiler.arg(sources().join(THROWING_FILE)).arg("-o").arg(&throwing))?;
+    }
     let mut compiler = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()));
     compiler.args(["-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fPIC", "-shared"]);
     compiler.args(["-fvisibility=hidden", optimize, "-I"]).arg(&headers);
@@ -92,12 +102,23 @@ pub fn library(name: &str) -> Result<PathBuf, String> {
     compiler.arg("-DHIPDNN_BACKEND_NO_HIP_HEADERS");
     compiler.args(defines.iter().map(|define| format!("-D{define}")));
     compiler.args(&files).arg("-o").arg(&unfinished);
-    let output = compiler.output().map_err(|error| format!("{compiler:?}: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("{compiler:?}: {}", String::from_utf8_lossy(&output.stderr)));
+    if throws {
+        compiler.arg("-fexceptions").arg(&throwing).arg("-lstdc++");
+    }
+    run(&mut compiler)?;
+    if throws {
+        fs::remove_file(&throwing).map_err(|error| format!("{}: {error}", throwing.display()))?;
     }
     fs::rename(&unfinished, &target).map_err(|error| format!("{}: {error}", target.display()))?;
     Ok(target)
+}
+
+fn run(compiler: &mut Command) -> Result<(), String> {
+    let output = compiler.output().map_err(|error| format!("{compiler:?}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{compiler:?}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
 fn changed(path: &Path) -> Option<SystemTime> {

@@ -47,7 +47,13 @@ const GROUPS: &[Group] = &[
         run: generated,
     },
     // The Rust tests load the staged plugin, as a program would.
-    Group { name: "rust", about: "Rust tests of the workspace", tools: &[&CC], staged: true, run: rust },
+    Group {
+        name: "rust",
+        about: "Rust tests of the workspace",
+        tools: &[&CC, &CXX],
+        staged: true,
+        run: rust,
+    },
     Group {
         name: "headers",
         about: "every public header alone, with and without HIP",
