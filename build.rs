@@ -1,4 +1,4 @@
-//! Gives the library its SONAME and the version it reports.
+//! Gives the library its SONAME, keeps it in memory, and sets the version it reports.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,6 +7,10 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     // The plain file name: programs linked against any release of the library find this one.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libhipdnn_backend.so");
+
+    // A program may close the library while threads live that have used it, and plugins keep pointers to its functions: once
+    // loaded it stays, as its tables do.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
 
     let version = std::env::var("CARGO_PKG_VERSION").unwrap_or_default();
     let commit = commit().unwrap_or_else(|| "unknown".to_owned());

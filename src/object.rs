@@ -121,6 +121,10 @@ impl<T: Send + Sync> Table<T> {
         } else {
             self.empty(handle);
         }
+        // A use that ended just before the object lay there did not see it.
+        if GRAVEYARD_HAS_SOME.load(Ordering::Relaxed) {
+            bury();
+        }
         Ok(())
     }
 
@@ -242,7 +246,9 @@ pub fn with_handles<const N: usize, R>(
         return Err(Error::internal("calls from within callbacks are nested too deeply"));
     };
     for (hazard, handle) in hazards.iter().zip(handles) {
-        hazard.store(handle, Ordering::Relaxed);
+        // Released: whoever finds this handle here, and so not the one before, may drop what that one named, and must see
+        // that its use is over.
+        hazard.store(handle, Ordering::Release);
     }
     // The announcement must be visible before anything is looked up: a destroyer that looks in between would miss it.
     fence(Ordering::SeqCst);

@@ -57,6 +57,8 @@ impl FrozenEngine {
 impl Draft for EngineDraft {
     type Frozen = Arc<FrozenEngine>;
 
+    const ASKS_PLUGINS: bool = true;
+
     fn name(&self) -> &'static str {
         KIND
     }

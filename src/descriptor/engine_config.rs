@@ -46,6 +46,8 @@ fn bytes(engine: &FrozenEngine) -> Result<&[u8]> {
 impl Draft for ConfigDraft {
     type Frozen = Arc<FrozenConfig>;
 
+    const ASKS_PLUGINS: bool = true;
+
     fn name(&self) -> &'static str {
         KIND
     }

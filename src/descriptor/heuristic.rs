@@ -41,6 +41,8 @@ pub struct FrozenHeuristic {
 impl Draft for HeuristicDraft {
     type Frozen = FrozenHeuristic;
 
+    const ASKS_PLUGINS: bool = true;
+
     fn name(&self) -> &'static str {
         KIND
     }

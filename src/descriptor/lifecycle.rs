@@ -1,6 +1,7 @@
 //! A descriptor is open until it is finalized, then frozen for good.
 
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
+use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
@@ -34,6 +35,9 @@ pub trait Draft: Send {
 
     /// Whether finalizing again is an error.
     const FINALIZE_ONCE: bool = true;
+
+    /// Whether finalizing calls plugins, which may call anything, also for the descriptor that is being finalized.
+    const ASKS_PLUGINS: bool = false;
 }
 
 /// Nobody is at the draft.
@@ -84,6 +88,10 @@ impl<D: Draft> Lifecycle<D> {
         self.name
     }
 
+    fn address(&self) -> usize {
+        ptr::from_ref(self).addr()
+    }
+
     #[inline]
     fn content(&self) -> Option<(&D, &D::Frozen)> {
         if self.state.load(Ordering::Acquire) != FROZEN {
@@ -107,23 +115,32 @@ impl<D: Draft> Lifecycle<D> {
     }
 
     /// The draft, for this thread alone; none when it is frozen. Waits for another thread that is at it.
+    ///
+    /// # Errors
+    /// NOT_SUPPORTED when this thread is finalizing it, and is now in a plugin that calls back.
     #[inline]
-    fn draft(&self) -> Option<Exclusive<'_, D>> {
+    fn draft(&self) -> Result<Option<Exclusive<'_, D>>> {
         match self.state.compare_exchange(OPEN, BUSY, Ordering::Acquire, Ordering::Acquire) {
-            Ok(_) => Some(Exclusive { lifecycle: self, after: OPEN }),
-            Err(FROZEN) => None,
+            Ok(_) => Ok(Some(Exclusive { lifecycle: self, after: OPEN })),
+            Err(FROZEN) => Ok(None),
             Err(_) => self.wait_for_draft(),
         }
     }
 
     /// Two threads at one open descriptor are a mistake of the caller's; the second waits, however long a plugin takes.
     #[cold]
-    fn wait_for_draft(&self) -> Option<Exclusive<'_, D>> {
+    fn wait_for_draft(&self) -> Result<Option<Exclusive<'_, D>>> {
+        if Finalizing::is_under_way(self.address()) {
+            return Err(Error::not_supported(format!(
+                "the {} is being finalized, and a plugin that this calls cannot use it",
+                self.name
+            )));
+        }
         loop {
             std::thread::sleep(Duration::from_micros(20));
             match self.state.compare_exchange(OPEN, BUSY, Ordering::Acquire, Ordering::Acquire) {
-                Ok(_) => return Some(Exclusive { lifecycle: self, after: OPEN }),
-                Err(FROZEN) => return None,
+                Ok(_) => return Ok(Some(Exclusive { lifecycle: self, after: OPEN })),
+                Err(FROZEN) => return Ok(None),
                 Err(_) => {}
             }
         }
@@ -135,7 +152,7 @@ impl<D: Draft> Lifecycle<D> {
     /// NOT_INITIALIZED when the descriptor is frozen.
     #[inline]
     pub fn change(&self, change: impl FnOnce(&mut D) -> Result<()>) -> Result<()> {
-        match self.draft() {
+        match self.draft()? {
             Some(mut draft) => draft.with(change),
             None => {
                 Err(Error::not_initialized(format!("the {} is finalized and cannot be changed", self.name)))
@@ -150,7 +167,7 @@ impl<D: Draft> Lifecycle<D> {
         frozen: impl FnOnce(&D::Frozen) -> Result<R>,
     ) -> Result<R> {
         if self.frozen().is_none()
-            && let Some(mut draft) = self.draft()
+            && let Some(mut draft) = self.draft()?
         {
             return draft.with(open);
         }
@@ -168,7 +185,7 @@ impl<D: Draft> Lifecycle<D> {
 
     /// Freezes the descriptor, or leaves it open and unchanged.
     pub fn finalize(&self) -> Result<()> {
-        match self.draft() {
+        match self.draft()? {
             Some(draft) => draft.freeze(),
             None if D::FINALIZE_ONCE => {
                 Err(Error::bad_param(format!("the {} is finalized already", self.name)))
@@ -180,7 +197,7 @@ impl<D: Draft> Lifecycle<D> {
     /// Gets an attribute.
     pub fn get(&self, outgoing: &Outgoing) -> Result<()> {
         if self.frozen().is_none()
-            && let Some(mut draft) = self.draft()
+            && let Some(mut draft) = self.draft()?
         {
             return draft.with(|draft| draft.get_open(outgoing));
         }
@@ -207,6 +224,7 @@ impl<D: Draft> Exclusive<'_, D> {
 
     #[inline]
     fn freeze(mut self) -> Result<()> {
+        let _finalizing = D::ASKS_PLUGINS.then(|| Finalizing::start(self.lifecycle.address()));
         let frozen = self.with(D::finalize)?;
         // SAFETY: the state is BUSY by this thread's doing.
         unsafe { (*self.lifecycle.content.get()).frozen = Some(frozen) };
@@ -219,5 +237,42 @@ impl<D: Draft> Drop for Exclusive<'_, D> {
     #[inline]
     fn drop(&mut self) {
         self.lifecycle.state.store(self.after, Ordering::Release);
+    }
+}
+
+/// As many as calls can be nested.
+const DEEPEST: usize = 8;
+
+thread_local! {
+    /// The addresses of what this thread is finalizing, 0 in unused places. Without a destructor, so that it can always be
+    /// used.
+    static FINALIZING: [Cell<usize>; DEEPEST] = const { [const { Cell::new(0) }; DEEPEST] };
+}
+
+/// While it lives, this thread is finalizing something that may call plugins.
+struct Finalizing(usize);
+
+impl Finalizing {
+    fn start(address: usize) -> Self {
+        Self::replace(0, address);
+        Self(address)
+    }
+
+    fn is_under_way(address: usize) -> bool {
+        FINALIZING.with(|all| all.iter().any(|one| one.get() == address))
+    }
+
+    fn replace(old: usize, new: usize) {
+        FINALIZING.with(|all| {
+            if let Some(one) = all.iter().find(|one| one.get() == old) {
+                one.set(new);
+            }
+        });
+    }
+}
+
+impl Drop for Finalizing {
+    fn drop(&mut self) {
+        Self::replace(self.0, 0);
     }
 }

@@ -98,6 +98,8 @@ fn owner(config: &FrozenConfig) -> Result<(&Plugin, hipdnnEnginePluginHandle_t)>
 impl Draft for PlanDraft {
     type Frozen = FrozenPlan;
 
+    const ASKS_PLUGINS: bool = true;
+
     fn name(&self) -> &'static str {
         KIND
     }
