@@ -366,8 +366,8 @@ static inline hd_plan hd_graph_build(hd_graph* graph, const char* wanted)
     if (chosen == NULL) {
         char text[HIPDNN_ERROR_STRING_MAX_LENGTH];
         hipdnnGetLastErrorString(text, sizeof text);
-        fprintf(stderr, "no engine named %s... runs the graph '%s' (%" PRId64 " engines asked for it)\n%s\n", wanted,
-                graph->name, count, text);
+        fprintf(stderr, "no engine whose name begins with \"%s\" runs the graph \"%s\"; %" PRId64 " others do\n%s\n",
+                wanted, graph->name, count, text);
         exit(EXIT_FAILURE);
     }
 
