@@ -1,10 +1,9 @@
-//! An execution allocates nothing in the calling thread, as long as its work is not worth further threads: handing work to those
-//! costs a small allocation each.
+//! An execution allocates nothing, on no thread, however many its work is worth.
 
 #![expect(clippy::indexing_slicing, reason = "tests: a failure is what a panic is for")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hipdnn_cpu_plugin::plan::Plan;
 use hipdnn_cpu_plugin::plugin::chooser;
@@ -16,14 +15,13 @@ use hipdnn_plugin_sdk::graph::{
 
 struct Counting;
 
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
+/// Of all threads.
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
 // SAFETY: everything is passed on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
         // SAFETY: passed on.
         unsafe { System.alloc(layout) }
     }
@@ -111,7 +109,7 @@ fn graph(size: i64) -> Graph {
 #[test]
 fn an_execution_allocates_nothing() {
     for engine in 0..2 {
-        for size in [3, 5] {
+        for size in [3, 5, 64] {
             let plan = Plan::new(&graph(size), chooser(engine)).unwrap();
             let mut memory = vec![vec![0.5_f32; (16 * size * size) as usize]; 2];
             let (mut w, mut scale) = (vec![0.5_f32; 576], vec![0.5_f32; 8]);
@@ -119,12 +117,16 @@ fn an_execution_allocates_nothing() {
             let [x, y] = memory.get_disjoint_mut([0, 1]).unwrap();
             let buffers = [(1, x), (2, &mut w), (4, &mut scale), (7, y)]
                 .map(|(uid, values)| hipdnnPluginDeviceBuffer_t { uid, ptr: values.as_mut_ptr().cast() });
-            let before = ALLOCATIONS.get();
-            for _ in 0..100 {
-                // SAFETY: every tensor has memory for its extent, and the workspace has the size that the plan asks for.
-                unsafe { plan.execute(&buffers, workspace.as_mut_ptr()) }.unwrap();
-            }
-            assert_eq!(ALLOCATIONS.get() - before, 0, "engine {engine}, size {size}");
+            let mut allocations = || {
+                let before = ALLOCATIONS.load(Ordering::Relaxed);
+                for _ in 0..if size > 8 { 5 } else { 100 } {
+                    // SAFETY: every tensor has memory for its extent, and the workspace has the size that the plan asks for.
+                    unsafe { plan.execute(&buffers, workspace.as_mut_ptr()) }.unwrap();
+                }
+                ALLOCATIONS.load(Ordering::Relaxed) - before
+            };
+            // The test harness and threads that were just started allocate now and then; an execution would every time.
+            assert!((0..10).any(|_| allocations() == 0), "engine {engine}, size {size}");
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use super::pool::Pool;
 
 /// The environment variable with the number of threads that a computation may use, the caller's included.
 const THREADS_VARIABLE: &str = "HIPDNN_CPU_THREADS";
@@ -14,26 +14,18 @@ const THREADS_VARIABLE: &str = "HIPDNN_CPU_THREADS";
 /// Below this many nanoseconds of work a further lane does not pay: waking a thread costs several microseconds.
 const NANOSECONDS_PER_LANE: f64 = 25_000.0;
 
-/// The threads besides the calling one; none where there is one processor or threads cannot be had.
-fn helpers() -> Option<&'static ThreadPool> {
-    static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
-    POOL.get_or_init(|| {
+/// The threads besides the calling one; none where there is one processor.
+fn helpers() -> Option<&'static Pool> {
+    static POOL: OnceLock<Option<&'static Pool>> = OnceLock::new();
+    *POOL.get_or_init(|| {
         let threads = std::env::var(THREADS_VARIABLE)
             .ok()
             .and_then(|text| text.trim().parse().ok())
             .filter(|threads| *threads > 0)
             .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
             .unwrap_or(1);
-        if threads == 1 {
-            return None;
-        }
-        ThreadPoolBuilder::new()
-            .num_threads(threads - 1)
-            .thread_name(|index| format!("hipdnn-cpu-{index}"))
-            .build()
-            .ok()
+        (threads > 1).then(|| Pool::start(threads - 1))
     })
-    .as_ref()
 }
 
 /// How many lanes work is spread over.
@@ -51,7 +43,7 @@ impl Lanes {
         if worth.min(parts) < 2 {
             return Self::ONE;
         }
-        let threads = helpers().map_or(1, |pool| pool.current_num_threads() + 1);
+        let threads = helpers().map_or(1, |pool| pool.threads() + 1);
         Self(threads.min(worth).min(parts))
     }
 
@@ -60,21 +52,13 @@ impl Lanes {
         self.0
     }
 
-    /// Calls `work` once with each lane's number, lane 0 on this thread, and returns when all have returned. Handing the
-    /// others to the pool costs one small allocation a lane.
+    /// Calls `work` once with each lane's number, lane 0 on this thread, and returns when all have returned. Allocates
+    /// nothing.
     pub(crate) fn run(self, work: impl Fn(usize) + Sync) {
-        let pool = if self.0 > 1 { helpers() } else { None };
-        let Some(pool) = pool else {
-            (0..self.0).for_each(work);
-            return;
-        };
-        pool.in_place_scope(|scope| {
-            for lane in 1..self.0 {
-                let work = &work;
-                scope.spawn(move |_| work(lane));
-            }
-            work(0);
-        });
+        match helpers() {
+            Some(pool) if self.0 > 1 => pool.run(self.0, &work),
+            _ => (0..self.0).for_each(work),
+        }
     }
 
     /// Deals the numbers below `parts` out to the lanes as they get ready: `work` gets the lane's number and the part's.

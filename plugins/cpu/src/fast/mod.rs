@@ -14,6 +14,7 @@ mod lanes;
 mod level;
 mod nest;
 mod pointwise;
+mod pool;
 mod real;
 mod scratch;
 mod vector;

@@ -1,0 +1,239 @@
+//! The threads besides the calling one: one set for the process, lent to one caller at a time.
+//!
+//! Handing work over allocates nothing, which is why this is not a general thread pool: those box what they are given. A caller
+//! that finds the threads lent to another does its work alone, so two callers never run more threads than there are, and a
+//! caller whose threads are slow to wake does their part itself.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+/// How often a thread that has nothing to do looks for work before it sleeps: about ten microseconds, so that it is there for
+/// the next step of a graph and not for a program that is done.
+const LOOKS: usize = 1000;
+
+/// Threads that wait for work.
+pub(crate) struct Pool {
+    threads: usize,
+    /// Whether a caller has the threads.
+    lent: AtomicBool,
+    state: Mutex<State>,
+    /// Grows with every piece of work, for threads that look before they sleep.
+    offered: AtomicUsize,
+    wake: Condvar,
+    ended: Condvar,
+}
+
+struct State {
+    job: Option<Job>,
+    /// The first lane that nobody has taken.
+    next: usize,
+    lanes: usize,
+    /// Lanes that threads of the pool are at.
+    running: usize,
+    /// Whether a thread's lane panicked.
+    panicked: bool,
+}
+
+/// What the lanes do. The caller waits for all of them, so it outlives their use of it.
+#[derive(Clone, Copy)]
+struct Job(*const (dyn Fn(usize) + Sync));
+
+// SAFETY: what is pointed to may be used by several threads.
+unsafe impl Send for Job {}
+
+impl Pool {
+    /// Starts threads, or as many of them as can be had.
+    pub(crate) fn start(threads: usize) -> &'static Self {
+        let pool: &'static mut Self = Box::leak(Box::new(Self {
+            threads: 0,
+            lent: AtomicBool::new(false),
+            state: Mutex::new(State { job: None, next: 0, lanes: 0, running: 0, panicked: false }),
+            offered: AtomicUsize::new(0),
+            wake: Condvar::new(),
+            ended: Condvar::new(),
+        }));
+        pool.threads = threads;
+        let pool: &'static Self = pool;
+        for index in 0..threads {
+            let started =
+                thread::Builder::new().name(format!("hipdnn-cpu-{index}")).spawn(move || pool.serve());
+            if started.is_err() {
+                // The callers do what missing threads would have done.
+                break;
+            }
+        }
+        pool
+    }
+
+    /// The number of threads.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it holds the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls `work` once with each number below `lanes`, 0 on this thread, and returns when all calls have returned. A panic of
+    /// one of them goes on here.
+    pub(crate) fn run(&self, lanes: usize, work: &(dyn Fn(usize) + Sync)) {
+        if self.lent.swap(true, Ordering::Acquire) {
+            (0..lanes).for_each(work);
+            return;
+        }
+        // SAFETY: only the lifetime changes, and this call does not return before all use of the pointer has ended.
+        let job = Job(unsafe {
+            std::mem::transmute::<*const (dyn Fn(usize) + Sync + '_), *const (dyn Fn(usize) + Sync + 'static)>(
+                work,
+            )
+        });
+        *self.state() = State { job: Some(job), next: 1, lanes, running: 0, panicked: false };
+        self.offered.fetch_add(1, Ordering::Release);
+        for _ in 1..lanes {
+            self.wake.notify_one();
+        }
+        let own = catch_unwind(AssertUnwindSafe(|| {
+            work(0);
+            while let Some(lane) = self.take() {
+                work(lane);
+            }
+        }));
+        let mut state = self.state();
+        // After a panic here, lanes that nobody has taken are left out.
+        state.job = None;
+        while state.running > 0 {
+            state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let panicked = state.panicked;
+        drop(state);
+        self.lent.store(false, Ordering::Release);
+        match own {
+            Err(panic) => resume_unwind(panic),
+            Ok(()) if panicked => resume_unwind(Box::new("a thread of the CPU engine panicked")),
+            Ok(()) => {}
+        }
+    }
+
+    /// A lane that nobody has taken, for the caller.
+    fn take(&self) -> Option<usize> {
+        let mut state = self.state();
+        let lane = state.next;
+        (lane < state.lanes).then(|| {
+            state.next = lane + 1;
+            lane
+        })
+    }
+
+    /// What a thread of the pool does all its life.
+    fn serve(&self) {
+        let mut seen = self.offered.load(Ordering::Acquire);
+        loop {
+            for _ in 0..LOOKS {
+                if self.offered.load(Ordering::Acquire) != seen {
+                    break;
+                }
+                std::hint::spin_loop();
+            }
+            let mut state = self.state();
+            let (job, lane) = loop {
+                match state.job {
+                    Some(job) if state.next < state.lanes => break (job, state.next),
+                    _ => state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
+                }
+            };
+            seen = self.offered.load(Ordering::Acquire);
+            state.next = lane + 1;
+            state.running += 1;
+            drop(state);
+            // SAFETY: the caller waits until `running` is 0 again, so the work is still there.
+            let work = unsafe { &*job.0 };
+            let result = catch_unwind(AssertUnwindSafe(|| work(lane)));
+            let mut state = self.state();
+            state.running -= 1;
+            state.panicked |= result.is_err();
+            if state.running == 0 {
+                self.ended.notify_one();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(lanes: usize) -> Vec<AtomicUsize> {
+        (0..lanes).map(|_| AtomicUsize::new(0)).collect()
+    }
+
+    #[test]
+    fn every_lane_runs_once_whatever_the_number_of_threads() {
+        for threads in [1, 2, 5] {
+            let pool = Pool::start(threads);
+            for round in 0..2000 {
+                let lanes = 1 + round % 7;
+                let counts = counts(lanes);
+                pool.run(lanes, &|lane| {
+                    counts[lane].fetch_add(1, Ordering::Relaxed);
+                });
+                assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1), "{lanes} lanes");
+            }
+        }
+    }
+
+    #[test]
+    fn lane_0_is_the_callers() {
+        let pool = Pool::start(2);
+        let caller = thread::current().id();
+        for _ in 0..100 {
+            pool.run(3, &|lane| assert!(lane != 0 || thread::current().id() == caller));
+        }
+    }
+
+    #[test]
+    fn callers_at_the_same_time_all_get_their_work_done() {
+        let pool = Pool::start(2);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        let counts = counts(3);
+                        pool.run(3, &|lane| {
+                            counts[lane].fetch_add(1, Ordering::Relaxed);
+                        });
+                        assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn work_inside_of_work_is_done_in_place() {
+        let pool = Pool::start(1);
+        let count = AtomicUsize::new(0);
+        pool.run(2, &|_| {
+            pool.run(3, &|_| {
+                count.fetch_add(1, Ordering::Relaxed);
+            });
+        });
+        assert_eq!(count.load(Ordering::Relaxed), 6);
+    }
+
+    #[test]
+    fn a_panic_reaches_the_caller_and_the_pool_goes_on() {
+        let pool = Pool::start(2);
+        for bad in 0..3 {
+            let result = catch_unwind(AssertUnwindSafe(|| pool.run(3, &|lane| assert_ne!(lane, bad))));
+            assert!(result.is_err(), "lane {bad}");
+        }
+        let count = AtomicUsize::new(0);
+        pool.run(3, &|_| {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!(count.load(Ordering::Relaxed), 3);
+    }
+}
