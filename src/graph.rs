@@ -1,6 +1,6 @@
 //! A finalized operation graph, as bytes in the generations that plugins ask for.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use hipdnn_plugin_sdk::graph::{ApiVersion, DataType, Graph};
 use hipdnn_plugin_sdk::wire::{self, Layout, Summary};
@@ -21,9 +21,27 @@ pub struct FrozenGraph {
 }
 
 impl FrozenGraph {
-    /// A graph from bytes that were verified.
-    pub fn new(handle: usize, bytes: Vec<u8>, summary: Summary) -> Self {
-        Self { handle, bytes, summary, converted: OnceLock::new() }
+    /// Checks bytes that a caller passed as a graph, and keeps them. There is no handle yet, which is 0.
+    ///
+    /// # Errors
+    /// BAD_PARAM when they are not a graph, NOT_SUPPORTED when they ask for a newer plugin interface than any.
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Arc<Self>> {
+        let summary = wire::verify(&bytes)
+            .map_err(|error| Error::bad_param(format!("serializedGraph ({} bytes): {error}", bytes.len())))?;
+        let required = summary.required_api_version;
+        if required > NEWEST_API_VERSION {
+            return Err(Error::not_supported(format!(
+                "the graph asks for plugin API {required}, this library knows up to {NEWEST_API_VERSION}"
+            )));
+        }
+        Ok(Arc::new(Self { handle: 0, bytes, summary, converted: OnceLock::new() }))
+    }
+
+    /// The same graph, finalized with a handle. Nobody else may have it yet.
+    pub fn with_handle(mut self: Arc<Self>, handle: usize) -> Result<Arc<Self>> {
+        let own = Arc::get_mut(&mut self);
+        own.ok_or_else(|| Error::internal("a graph was shared before it was finalized"))?.handle = handle;
+        Ok(self)
     }
 
     /// The handle that the graph was finalized with.
@@ -72,20 +90,4 @@ pub fn with_compute_types(mut graph: Graph) -> Graph {
         node.compute_type = compute_type;
     }
     graph
-}
-
-/// Checks bytes that a caller passed as a graph.
-///
-/// # Errors
-/// BAD_PARAM when they are not a graph, NOT_SUPPORTED when they ask for a newer plugin interface than any.
-pub fn verify(bytes: &[u8]) -> Result<Summary> {
-    let summary = wire::verify(bytes)
-        .map_err(|error| Error::bad_param(format!("serializedGraph ({} bytes): {error}", bytes.len())))?;
-    if summary.required_api_version > NEWEST_API_VERSION {
-        return Err(Error::not_supported(format!(
-            "the graph asks for plugin API {}, this library knows up to {NEWEST_API_VERSION}",
-            summary.required_api_version
-        )));
-    }
-    Ok(summary)
 }

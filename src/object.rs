@@ -94,8 +94,13 @@ impl<T: Send + Sync> Table<T> {
     }
 
     /// Puts an object into the table and returns its handle.
-    #[inline]
     pub fn insert(&self, object: T) -> Result<usize> {
+        self.insert_with(|| object)
+    }
+
+    /// Puts an object that `make` makes into the table and returns its handle. The object is made where it stays.
+    #[inline(always)]
+    pub fn insert_with(&self, make: impl FnOnce() -> T) -> Result<usize> {
         let index = self.take_slot()?;
         let Some(slot) = self.slot(index as usize) else {
             return Err(Error::internal(format!("slot {index} of the {} table does not exist", self.name)));
@@ -103,7 +108,7 @@ impl<T: Send + Sync> Table<T> {
         let generation = slot.generation.load(Ordering::Relaxed) + 1;
         slot.generation.store(generation, Ordering::Relaxed);
         // SAFETY: this thread has taken the slot, and nothing lies in it.
-        unsafe { (*slot.object.get()).write(object) };
+        unsafe { (*slot.object.get()).write(make()) };
         let handle = ((generation as usize) << GENERATION_SHIFT) | ((index as usize) << 4) | self.tag;
         slot.handle.store(handle, Ordering::Release);
         Ok(handle)
@@ -164,6 +169,7 @@ impl<T: Send + Sync> Table<T> {
         Error::bad_param(format!("the {} {handle:#x} {what}", self.name))
     }
 
+    #[inline(never)]
     fn take_slot(&self) -> Result<u32> {
         let record = Record::of_thread();
         let mut store = record.store(self.store);

@@ -28,7 +28,7 @@ pub unsafe extern "C" fn hipdnnBackendCreateDescriptor(
     let describe = move || format!("descriptorType={descriptorType}, descriptor={descriptor:p}");
     guard("hipdnnBackendCreateDescriptor", describe, || {
         require!(descriptor);
-        let created = DESCRIPTORS.insert(Descriptor::create(descriptorType)?)?;
+        let created = Descriptor::create(descriptorType)?;
         // SAFETY: the pointer is writable.
         unsafe { descriptor.write_unaligned(std::ptr::with_exposed_provenance_mut(created)) };
         Ok(())

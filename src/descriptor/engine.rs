@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use hipdnn_plugin_sdk::ffi::hipdnnPluginConstData_t as ConstData;
-use hipdnn_plugin_sdk::wire::{self, EngineDetails};
+use hipdnn_plugin_sdk::wire;
 
 use super::attribute::{Incoming, Outgoing, unknown};
 use super::heuristic::session_of;
@@ -33,7 +33,8 @@ pub struct EngineDraft {
     id: Option<i64>,
 }
 
-/// A finalized engine.
+/// A finalized engine. Only references, so that whoever needs one has its own.
+#[derive(Clone)]
 pub struct FrozenEngine {
     /// The plugins as the graph's handle had them.
     pub session: Arc<Session>,
@@ -49,13 +50,13 @@ impl FrozenEngine {
     /// An engine that was found to apply to the graph. Its details are fetched, and must be in order.
     pub fn new(session: Arc<Session>, graph: Arc<FrozenGraph>, engine: EngineRef) -> Result<Self> {
         let id = session.engine(engine)?.id;
-        fetch_details(&session, &graph, engine, id)?;
+        check_details(&session, &graph, engine, id)?;
         Ok(Self { session, graph, engine, id })
     }
 }
 
 impl Draft for EngineDraft {
-    type Frozen = Arc<FrozenEngine>;
+    type Frozen = FrozenEngine;
 
     const ASKS_PLUGINS: bool = true;
 
@@ -87,7 +88,7 @@ impl Draft for EngineDraft {
             log::warn(|| format!("engine {id} does not run this graph: {}", said.trim_end()));
             return Err(Error::bad_param(NOT_AN_ENGINE));
         }
-        FrozenEngine::new(session, Arc::clone(graph), engine).map(Arc::new)
+        FrozenEngine::new(session, Arc::clone(graph), engine)
     }
 
     fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
@@ -104,7 +105,7 @@ impl Draft for EngineDraft {
 
 impl Descriptor {
     /// A finalized engine descriptor that shares an engine.
-    pub(super) fn of_engine(engine: Arc<FrozenEngine>) -> Self {
+    pub(super) fn of_engine(engine: FrozenEngine) -> Self {
         Self::Engine(Lifecycle::finalized(EngineDraft::default(), engine))
     }
 }
@@ -116,13 +117,8 @@ fn find(session: &Session, id: i64) -> Option<EngineRef> {
     })
 }
 
-/// Asks the plugin for an engine's details and gives them back to it, whatever they are.
-fn fetch_details(
-    session: &Session,
-    graph: &FrozenGraph,
-    engine: EngineRef,
-    id: i64,
-) -> Result<EngineDetails> {
+/// Asks the plugin for an engine's details, which must be readable, and gives them back to it.
+fn check_details(session: &Session, graph: &FrozenGraph, engine: EngineRef, id: i64) -> Result<()> {
     let plugin = session.plugin(engine.plugin)?;
     let handle = session.plugin_handle(engine.plugin)?;
     let bytes = graph.bytes(plugin.layout)?;
@@ -161,5 +157,5 @@ fn fetch_details(
             )
         });
     }
-    Ok(details)
+    Ok(())
 }

@@ -7,7 +7,7 @@ use hipdnn_plugin_sdk::ffi::hipdnnPluginConstData_t as ConstData;
 
 use super::attribute::{Incoming, Outgoing, unknown};
 use super::engine::FrozenEngine;
-use super::{Descriptor, Draft, Lifecycle};
+use super::{Descriptor, Draft, Lifecycle, take_checked};
 use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
 use crate::plugin::check;
 use crate::status::{Error, Result};
@@ -20,13 +20,13 @@ const WORKSPACE_SIZE: c_int = Name::HIPDNN_ATTR_ENGINECFG_WORKSPACE_SIZE as c_in
 /// A configuration that is being set up.
 #[derive(Default)]
 pub struct ConfigDraft {
-    engine: Option<Arc<FrozenEngine>>,
+    engine: Option<FrozenEngine>,
 }
 
 /// A finalized configuration.
 pub struct FrozenConfig {
     /// The engine.
-    pub engine: Arc<FrozenEngine>,
+    pub engine: FrozenEngine,
     /// Bytes of workspace that the plugin expects to need.
     pub workspace_size: i64,
 }
@@ -41,6 +41,23 @@ impl FrozenConfig {
 /// The configuration of an engine whose knobs are all at their defaults.
 fn bytes(engine: &FrozenEngine) -> Result<&[u8]> {
     Ok(&engine.session.engine(engine.engine)?.plain_config)
+}
+
+/// Asks the plugin how much workspace it expects to need.
+fn expected_workspace_size(engine: &FrozenEngine) -> Result<i64> {
+    let session = &engine.session;
+    let plugin = session.plugin(engine.engine.plugin)?;
+    let handle = session.plugin_handle(engine.engine.plugin)?;
+    let config = bytes(engine)?;
+    let graph = engine.graph.bytes(plugin.layout)?;
+    let graph = ConstData { ptr: graph.as_ptr().cast(), size: graph.len() };
+    let data = ConstData { ptr: config.as_ptr().cast(), size: config.len() };
+    let mut size = 0;
+    // SAFETY: the handle is the plugin's own and the bytes outlive the call, which writes one number.
+    let status =
+        unsafe { plugin.api.get_workspace_size(handle, &raw const data, &raw const graph, &raw mut size) };
+    check(&plugin.api, "get workspace size", status)?;
+    workspace_size(size)
 }
 
 impl Draft for ConfigDraft {
@@ -61,29 +78,15 @@ impl Draft for ConfigDraft {
     }
 
     fn finalize(&mut self) -> Result<Self::Frozen> {
-        let engine = self.engine.as_ref().ok_or_else(|| {
-            Error::bad_param("HIPDNN_ATTR_ENGINECFG_ENGINE of the engine configuration is not set")
-        })?;
-        let session = &engine.session;
-        let plugin = session.plugin(engine.engine.plugin)?;
-        let handle = session.plugin_handle(engine.engine.plugin)?;
-        let config = bytes(engine)?;
-        let graph = engine.graph.bytes(plugin.layout)?;
-        let graph = ConstData { ptr: graph.as_ptr().cast(), size: graph.len() };
-        let data = ConstData { ptr: config.as_ptr().cast(), size: config.len() };
-        let mut size = 0;
-        // SAFETY: the handle is the plugin's own and the bytes outlive the call, which writes one number.
-        let status = unsafe {
-            plugin.api.get_workspace_size(handle, &raw const data, &raw const graph, &raw mut size)
-        };
-        check(&plugin.api, "get workspace size", status)?;
-        let workspace_size = workspace_size(size)?;
-        Ok(Arc::new(FrozenConfig { engine: Arc::clone(engine), workspace_size }))
+        let missing =
+            || Error::bad_param("HIPDNN_ATTR_ENGINECFG_ENGINE of the engine configuration is not set");
+        let (engine, workspace_size) = take_checked(&mut self.engine, missing, expected_workspace_size)?;
+        Ok(Arc::new(FrozenConfig { engine, workspace_size }))
     }
 
     fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
         match outgoing.name() {
-            ENGINE => outgoing.exactly_one_descriptor(|| Descriptor::of_engine(Arc::clone(&frozen.engine))),
+            ENGINE => outgoing.exactly_one_descriptor(|| Descriptor::of_engine(frozen.engine.clone())),
             WORKSPACE_SIZE => outgoing.exactly_one(Type::HIPDNN_TYPE_INT64, frozen.workspace_size),
             other => Err(unknown(KIND, other, "read")),
         }
@@ -123,7 +126,7 @@ impl Descriptor {
     }
 
     /// Sets the engine of an open engine configuration.
-    pub(super) fn set_engine(&self, engine: Arc<FrozenEngine>) -> Result<()> {
+    pub(super) fn set_engine(&self, engine: FrozenEngine) -> Result<()> {
         self.open_engine_config()?.change(|draft| {
             draft.engine = Some(engine);
             Ok(())

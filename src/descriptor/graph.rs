@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Tensor};
-use hipdnn_plugin_sdk::wire::{self, Layout, Summary};
+use hipdnn_plugin_sdk::wire::{self, Layout};
 
 use super::attribute::{Incoming, Outgoing, unknown};
 use super::operation::FrozenOperation;
@@ -42,7 +42,7 @@ enum Content {
     #[default]
     Nothing,
     /// Verified bytes that nobody has looked into; they stay as they are if nothing is changed.
-    Bytes(Vec<u8>, Summary),
+    Bytes(Arc<FrozenGraph>),
     /// Operations that a caller gave, or that bytes were unpacked into.
     Parts(Box<Parts>),
 }
@@ -57,18 +57,13 @@ struct Parts {
 }
 
 impl GraphDraft {
-    /// A graph from bytes that were verified.
-    fn from_bytes(bytes: Vec<u8>, summary: Summary) -> Self {
-        Self { handle: 0, content: Content::Bytes(bytes, summary) }
-    }
-
     /// The graph's parts, unpacked first where it came as bytes.
     fn parts(&mut self) -> Result<&mut Parts> {
         match &self.content {
             Content::Nothing => self.content = Content::Parts(Box::default()),
-            Content::Bytes(bytes, _) => {
-                let graph =
-                    wire::read(bytes).map_err(|error| Error::not_supported(format!("the graph: {error}")))?;
+            Content::Bytes(graph) => {
+                let graph = wire::read(graph.bytes(graph.summary().layout)?)
+                    .map_err(|error| Error::not_supported(format!("the graph: {error}")))?;
                 self.content = Content::Parts(Box::new(unpack(with_compute_types(graph))?));
             }
             Content::Parts(_) => {}
@@ -146,17 +141,15 @@ impl Draft for GraphDraft {
         }
         // Nothing can fail where the content is bytes, so those need not be copied.
         let frozen = match std::mem::take(&mut self.content) {
-            Content::Bytes(bytes, summary) => FrozenGraph::new(self.handle, bytes, summary),
+            Content::Bytes(graph) => graph,
             Content::Parts(parts) => {
                 let packed = pack(&parts, Some(random_id()));
                 self.content = Content::Parts(parts);
-                let bytes = packed?;
-                let summary = crate::graph::verify(&bytes)?;
-                FrozenGraph::new(self.handle, bytes, summary)
+                FrozenGraph::from_bytes(packed?)?
             }
             Content::Nothing => return Err(Error::internal("an empty operation graph passed its checks")),
         };
-        Ok(Arc::new(frozen))
+        frozen.with_handle(self.handle)
     }
 
     fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
@@ -172,7 +165,9 @@ impl Descriptor {
         match self {
             Self::Graph(lifecycle) => lifecycle.look(
                 |draft| match &draft.content {
-                    Content::Bytes(bytes, summary) if summary.layout == Layout::G2 => Ok(bytes.clone()),
+                    Content::Bytes(graph) if graph.summary().layout == Layout::G2 => {
+                        graph.bytes(Layout::G2).map(<[u8]>::to_vec)
+                    }
                     _ => pack(draft.parts()?, None),
                 },
                 |graph| graph.bytes(Layout::G2).map(<[u8]>::to_vec),
@@ -183,8 +178,8 @@ impl Descriptor {
 
     /// An open operation graph with the content of verified bytes.
     pub fn graph_from_bytes(bytes: Vec<u8>) -> Result<Self> {
-        let summary = crate::graph::verify(&bytes)?;
-        Ok(Self::Graph(Lifecycle::open(GraphDraft::from_bytes(bytes, summary))))
+        let content = Content::Bytes(FrozenGraph::from_bytes(bytes)?);
+        Ok(Self::Graph(Lifecycle::open(GraphDraft { handle: 0, content })))
     }
 
     /// A finalized operation graph that shares a graph.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::attribute::{Incoming, Outgoing, unknown};
 use super::engine::FrozenEngine;
-use super::{Descriptor, Draft};
+use super::{Descriptor, Draft, take_checked};
 use crate::ffi::{
     hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type, hipdnnBackendHeurMode_t,
 };
@@ -72,25 +72,18 @@ impl Draft for HeuristicDraft {
     }
 
     fn finalize(&mut self) -> Result<Self::Frozen> {
-        let graph = self.graph.as_ref().ok_or_else(|| {
-            Error::bad_param("HIPDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH of the engine heuristic is not set")
+        let missing =
+            || Error::bad_param("HIPDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH of the engine heuristic is not set");
+        let mode = self.mode;
+        let (graph, (mode, session, engines)) = take_checked(&mut self.graph, missing, |graph| {
+            let mode = mode.ok_or_else(|| {
+                Error::bad_param("HIPDNN_ATTR_ENGINEHEUR_MODE of the engine heuristic is not set")
+            })?;
+            let session = session_of(graph)?;
+            let engines = engines_for(&session, graph)?;
+            Ok((mode, session, engines))
         })?;
-        let mode = self.mode.ok_or_else(|| {
-            Error::bad_param("HIPDNN_ATTR_ENGINEHEUR_MODE of the engine heuristic is not set")
-        })?;
-        let session = session_of(graph)?;
-        let mut answer = ask::applicable(&session, graph);
-        if answer.engines.is_empty() {
-            if let Some(failure) = answer.failure {
-                return Err(failure);
-            }
-            // Not an error of this call; but whoever finds no results can read here why.
-            last_error::set(&answer.refusals);
-            crate::log::warn(|| answer.refusals);
-        }
-        selection::order(&session, &mut answer.engines);
-        let graph = Arc::clone(graph);
-        Ok(FrozenHeuristic { graph, mode, session, engines: answer.engines })
+        Ok(FrozenHeuristic { graph, mode, session, engines })
     }
 
     fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
@@ -112,6 +105,21 @@ pub(super) fn session_of(graph: &FrozenGraph) -> Result<Arc<Session>> {
     })
 }
 
+/// The engines that can run a graph, best first.
+fn engines_for(session: &Session, graph: &FrozenGraph) -> Result<ask::Engines> {
+    let mut answer = ask::applicable(session, graph);
+    if answer.engines.is_empty() {
+        if let Some(failure) = answer.failure {
+            return Err(failure);
+        }
+        // Not an error of this call; but whoever finds no results can read here why.
+        last_error::set(&answer.refusals);
+        crate::log::warn(|| answer.refusals);
+    }
+    selection::order(session, &mut answer.engines);
+    Ok(answer.engines)
+}
+
 /// Fills the caller's engine configurations, all of them or none.
 fn results(frozen: &FrozenHeuristic, outgoing: &Outgoing) -> Result<()> {
     outgoing.require_type(Type::HIPDNN_TYPE_BACKEND_DESCRIPTOR)?;
@@ -124,17 +132,19 @@ fn results(frozen: &FrozenHeuristic, outgoing: &Outgoing) -> Result<()> {
     outgoing.require_array()?;
     outgoing.require_count()?;
     let engines = frozen.engines.get(..room).unwrap_or(&frozen.engines);
-    for i in 0..engines.len() {
-        Descriptor::with(outgoing.descriptor_at(i), Descriptor::check_open_engine_config)
-            .map_err(|error| outgoing.about(error))?;
-    }
-    let make = |engine| {
-        FrozenEngine::new(Arc::clone(&frozen.session), Arc::clone(&frozen.graph), engine).map(Arc::new)
-    };
+    let make = |engine| FrozenEngine::new(Arc::clone(&frozen.session), Arc::clone(&frozen.graph), engine);
     if let [one] = engines {
-        let engine = make(*one)?;
-        Descriptor::with(outgoing.descriptor_at(0), |config| config.set_engine(engine))?;
+        // Checked and filled in one look-up; only what the check says is about the attribute.
+        let filled = Descriptor::with(outgoing.descriptor_at(0), |config| {
+            config.check_open_engine_config()?;
+            Ok(make(*one).and_then(|engine| config.set_engine(engine)))
+        });
+        filled.map_err(|error| outgoing.about(error))??;
     } else {
+        for i in 0..engines.len() {
+            Descriptor::with(outgoing.descriptor_at(i), Descriptor::check_open_engine_config)
+                .map_err(|error| outgoing.about(error))?;
+        }
         let made = engines.iter().copied().map(make).collect::<Result<Vec<_>>>()?;
         for (i, engine) in made.into_iter().enumerate() {
             Descriptor::with(outgoing.descriptor_at(i), |config| config.set_engine(engine))?;

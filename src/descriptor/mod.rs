@@ -42,19 +42,16 @@ macro_rules! kinds {
         }
 
         impl Descriptor {
-            /// An open descriptor of this type.
+            /// Makes an open descriptor of this type and returns its handle, which the caller owns.
             ///
             /// # Errors
             /// NOT_SUPPORTED for types that are not known or cannot be made.
-            #[inline]
-            pub fn create(kind: c_int) -> Result<Self> {
+            pub fn create(kind: c_int) -> Result<usize> {
                 $(if kind == Kind::$kind as c_int {
-                    return Ok(Self::$variant(Lifecycle::open(<$draft>::default())));
+                    return DESCRIPTORS.insert_with(|| Self::$variant(Lifecycle::open(<$draft>::default())));
                 })+
-                match operation_spec(kind) {
-                    Some(spec) => Ok(Self::Operation(Lifecycle::open(operation::OperationDraft::new(spec)))),
-                    None => Err(not_creatable(kind)),
-                }
+                let spec = operation_spec(kind).ok_or_else(|| not_creatable(kind))?;
+                DESCRIPTORS.insert_with(|| Self::Operation(Lifecycle::open(operation::OperationDraft::new(spec))))
             }
 
             /// Finalizes the descriptor.
@@ -133,6 +130,16 @@ impl Descriptor {
     }
 }
 
+/// Moves what a draft holds into its frozen form, once `check` has passed it; until then it stays where it is.
+fn take_checked<T, R>(
+    held: &mut Option<T>,
+    missing: impl Fn() -> Error,
+    check: impl FnOnce(&T) -> Result<R>,
+) -> Result<(T, R)> {
+    let checked = check(held.as_ref().ok_or_else(&missing)?)?;
+    Ok((held.take().ok_or_else(missing)?, checked))
+}
+
 /// That a child has to be finalized first.
 #[cold]
 fn child_not_finalized(name: &str) -> Error {
@@ -144,7 +151,7 @@ macro_rules! child_of_kind {
     ($($(#[$meta:meta])* $name:ident, $variant:ident, $shared:ty, $text:literal;)+) => {
         impl Descriptor {
             $($(#[$meta])*
-            fn $name(&self) -> Result<Arc<$shared>> {
+            fn $name(&self) -> Result<$shared> {
                 match self {
                     Self::$variant(lifecycle) => lifecycle.frozen().cloned().ok_or_else(|| child_not_finalized($text)),
                     other => Err(other.wrong_kind($text)),
@@ -156,11 +163,11 @@ macro_rules! child_of_kind {
 
 child_of_kind! {
     /// The tensor in a finalized tensor descriptor.
-    tensor, Tensor, tensor::FrozenTensor, "tensor";
+    tensor, Tensor, Arc<tensor::FrozenTensor>, "tensor";
     /// The graph in a finalized operation graph.
-    graph, Graph, crate::graph::FrozenGraph, "operation graph";
+    graph, Graph, Arc<crate::graph::FrozenGraph>, "operation graph";
     /// The engine in a finalized engine descriptor.
     engine, Engine, engine::FrozenEngine, "engine";
     /// The configuration in a finalized engine configuration.
-    engine_config, EngineConfig, engine_config::FrozenConfig, "engine configuration";
+    engine_config, EngineConfig, Arc<engine_config::FrozenConfig>, "engine configuration";
 }

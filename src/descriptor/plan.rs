@@ -10,7 +10,7 @@ use hipdnn_plugin_sdk::ffi::{
 
 use super::attribute::{Incoming, Outgoing, unknown};
 use super::engine_config::{FrozenConfig, workspace_size};
-use super::{Descriptor, Draft, Pack};
+use super::{Descriptor, Draft, Pack, take_checked};
 use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
 use crate::log;
 use crate::plugin::{Plugin, Session, check};
@@ -47,45 +47,46 @@ unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
 
-impl Context {
-    fn create(config: &Arc<FrozenConfig>) -> Result<Self> {
-        let (plugin, handle) = owner(config)?;
-        let graph = config.engine.graph.bytes(plugin.layout)?;
-        let graph = ConstData { ptr: graph.as_ptr().cast(), size: graph.len() };
-        let bytes = config.bytes()?;
-        let data = ConstData { ptr: bytes.as_ptr().cast(), size: bytes.len() };
-        let mut context = ptr::null_mut();
-        // SAFETY: the handle is the plugin's own and the bytes outlive the call, which writes one pointer.
-        let status = unsafe {
-            plugin.api.create_execution_context(handle, &raw const data, &raw const graph, &raw mut context)
-        };
-        check(&plugin.api, "create execution context", status)?;
-        let context = NonNull::new(context).ok_or_else(|| {
-            Error::internal(format!("plugin {} gave a null execution context", plugin.name))
-        })?;
-        Ok(Self { context, config: Arc::clone(config) })
+/// Has the plugin compile the graph of a configuration, and asks how much workspace the result needs.
+fn compile(config: &FrozenConfig) -> Result<(NonNull<HipdnnEnginePluginExecutionContext>, i64)> {
+    let (plugin, handle) = owner(config)?;
+    let graph = config.engine.graph.bytes(plugin.layout)?;
+    let graph = ConstData { ptr: graph.as_ptr().cast(), size: graph.len() };
+    let bytes = config.bytes()?;
+    let data = ConstData { ptr: bytes.as_ptr().cast(), size: bytes.len() };
+    let mut context = ptr::null_mut();
+    // SAFETY: the handle is the plugin's own and the bytes outlive the call, which writes one pointer.
+    let status = unsafe {
+        plugin.api.create_execution_context(handle, &raw const data, &raw const graph, &raw mut context)
+    };
+    check(&plugin.api, "create execution context", status)?;
+    let context = NonNull::new(context)
+        .ok_or_else(|| Error::internal(format!("plugin {} gave a null execution context", plugin.name)))?;
+    let mut size = 0;
+    // SAFETY: handle and context are the plugin's own; the call writes one number.
+    let status =
+        unsafe { plugin.api.get_workspace_size_from_context(handle, context.as_ptr(), &raw mut size) };
+    let size = check(&plugin.api, "get workspace size from execution context", status)
+        .and_then(|()| workspace_size(size));
+    if size.is_err() {
+        destroy(config, context);
     }
+    Ok((context, size?))
+}
 
-    fn workspace_size(&self) -> Result<i64> {
-        let (plugin, handle) = owner(&self.config)?;
-        let mut size = 0;
-        // SAFETY: handle and context are the plugin's own; the call writes one number.
-        let status = unsafe {
-            plugin.api.get_workspace_size_from_context(handle, self.context.as_ptr(), &raw mut size)
-        };
-        check(&plugin.api, "get workspace size from execution context", status)?;
-        workspace_size(size)
+/// Gives a context back to the plugin. It is not used any more.
+fn destroy(config: &FrozenConfig, context: NonNull<HipdnnEnginePluginExecutionContext>) {
+    let Ok((plugin, handle)) = owner(config) else { return };
+    // SAFETY: handle and context are the plugin's own, and this is the context's last use.
+    let status = unsafe { plugin.api.destroy_execution_context(handle, context.as_ptr()) };
+    if status != 0 {
+        log::error(|| plugin.api.failure("destroy execution context", status));
     }
 }
 
 impl Drop for Context {
     fn drop(&mut self) {
-        let Ok((plugin, handle)) = owner(&self.config) else { return };
-        // SAFETY: handle and context are the plugin's own, and this is the context's last use.
-        let status = unsafe { plugin.api.destroy_execution_context(handle, self.context.as_ptr()) };
-        if status != 0 {
-            log::error(|| plugin.api.failure("destroy execution context", status));
-        }
+        destroy(&self.config, self.context);
     }
 }
 
@@ -119,13 +120,13 @@ impl Draft for PlanDraft {
     }
 
     fn finalize(&mut self) -> Result<Self::Frozen> {
-        let config = self.config.as_ref().ok_or_else(|| {
-            Error::bad_param("HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG of the execution plan is not set")
-        })?;
-        let context = Context::create(config)?;
-        let workspace_size = context.workspace_size()?;
+        let missing =
+            || Error::bad_param("HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG of the execution plan is not set");
+        let (config, (context, workspace_size)) =
+            take_checked(&mut self.config, missing, |config| compile(config))?;
         let tensors = &config.engine.graph.summary().tensors;
         let alignment_mask = tensors.iter().fold(0, |mask, tensor| mask | alignment_bits(tensor.alignment));
+        let context = Context { context, config };
         Ok(FrozenPlan { context, workspace_size, alignment_mask })
     }
 

@@ -170,10 +170,13 @@ pub fn write_engine_details(details: &EngineDetails) -> Vec<u8> {
 /// When the bytes are not well formed.
 pub fn read_engine_details(bytes: &[u8]) -> Result<EngineDetails> {
     let root = Table::root(bytes)?;
-    let knobs = root.tables(1)?.map(|table| read_knob(&table?)).filter_map(Result::transpose);
+    let mut knobs = Vec::new();
+    for at in root.places(1)? {
+        knobs.extend(read_knob(&Table::open(bytes, at?)?)?);
+    }
     Ok(EngineDetails {
         engine_id: root.scalar(0)?.unwrap_or(0),
-        knobs: knobs.collect::<Result<_>>()?,
+        knobs,
         behavior_notes: root.scalars(2)?.collect(),
         name: text(root.text(3)?),
     })

@@ -68,8 +68,13 @@ fn u32_at(bytes: &[u8], at: usize) -> Result<u32> {
 /// Where the offset at `at` points.
 #[inline(always)]
 fn follow(bytes: &[u8], at: usize) -> Result<usize> {
-    let offset = u32_at(bytes, at)? as usize;
-    let target = at + offset;
+    jump(bytes, at, u32_at(bytes, at)?)
+}
+
+/// Where `offset`, which was read at `at`, points.
+#[inline(always)]
+fn jump(bytes: &[u8], at: usize, offset: u32) -> Result<usize> {
+    let target = at + offset as usize;
     if offset == 0 {
         return Err(broken(What::OffsetToItself, at));
     }
@@ -86,8 +91,8 @@ pub(super) struct Table<'a> {
     at: usize,
     /// The table's own bytes, where `at` is the first.
     body: &'a [u8],
-    /// Where each field begins in the body, two bytes each; 0 where it is absent.
-    slots: &'a [u8],
+    /// Where each field begins in the body; 0 where it is absent.
+    slots: &'a [[u8; 2]],
 }
 
 impl<'a> Table<'a> {
@@ -96,7 +101,9 @@ impl<'a> Table<'a> {
         Self::open(bytes, follow(bytes, 0)?)
     }
 
-    fn open(bytes: &'a [u8], at: usize) -> Result<Self> {
+    /// The table at `at`. Always inline: a table that is returned through memory costs more than the code that opens it.
+    #[inline(always)]
+    pub fn open(bytes: &'a [u8], at: usize) -> Result<Self> {
         let back = u32_at(bytes, at)?.cast_signed() as isize;
         let slots = at.checked_add_signed(-back).filter(|slots| slots & 1 == 0);
         let slots = slots.ok_or_else(|| broken(What::NoSlots, at))?;
@@ -107,7 +114,7 @@ impl<'a> Table<'a> {
         let list = list.ok_or_else(|| broken(What::SlotsSize, slots))?;
         let body = bytes.get(at..at + usize::from(size)).filter(|_| size >= 4);
         let body = body.ok_or_else(|| broken(What::TableOutside, at))?;
-        Ok(Self { bytes, at, body, slots: list })
+        Ok(Self { bytes, at, body, slots: list.as_chunks().0 })
     }
 
     /// The bytes that the table itself takes.
@@ -118,7 +125,7 @@ impl<'a> Table<'a> {
     /// Where in the body field `index` begins, 0 where it is absent.
     #[inline(always)]
     fn slot(&self, index: u16) -> usize {
-        array(self.slots, 2 * usize::from(index)).map_or(0, |slot| usize::from(u16::from_le_bytes(slot)))
+        self.slots.get(usize::from(index)).map_or(0, |slot| usize::from(u16::from_le_bytes(*slot)))
     }
 
     /// The bytes of field `index`, if it is there. `ALIGN` is a power of two.
@@ -128,8 +135,10 @@ impl<'a> Table<'a> {
         if offset == 0 {
             return Ok(None);
         }
-        match array(self.body, offset) {
-            Some(field) if (self.at + offset) & (ALIGN - 1) == 0 => Ok(Some(field)),
+        // Within 16 bits, the end cannot overflow: one comparison checks both bounds.
+        let field = self.body.get(offset..offset + N).and_then(<[u8]>::first_chunk);
+        match field {
+            Some(field) if (self.at + offset) & (ALIGN - 1) == 0 => Ok(Some(*field)),
             _ => Err(broken(What::FieldOutside, self.at + offset)),
         }
     }
@@ -152,10 +161,12 @@ impl<'a> Table<'a> {
 
     /// What field `index` points to.
     #[inline(always)]
-    fn target(&self, index: u16) -> Result<Option<usize>> {
+    pub fn target(&self, index: u16) -> Result<Option<usize>> {
         match self.field::<4, 4>(index)? {
             None => Ok(None),
-            Some(_) => follow(self.bytes, self.at + self.slot(index)).map(Some),
+            Some(offset) => {
+                jump(self.bytes, self.at + self.slot(index), u32::from_le_bytes(offset)).map(Some)
+            }
         }
     }
 
@@ -178,8 +189,13 @@ impl<'a> Table<'a> {
     #[inline(always)]
     fn elements<const N: usize>(&self, index: u16) -> Result<(usize, &'a [u8])> {
         let Some(at) = self.target(index)? else { return Ok((0, &[])) };
-        let count = u32_at(self.bytes, at)? as usize;
-        let elements = self.bytes.get(at + 4..at + 4 + count * N);
+        if at & 3 != 0 {
+            return Err(broken(What::Misaligned, at));
+        }
+        let Some((count, rest)) = self.bytes.get(at..).and_then(<[u8]>::split_first_chunk) else {
+            return Err(broken(What::ValueOutside, at));
+        };
+        let elements = rest.get(..u32::from_le_bytes(*count) as usize * N);
         elements.map(|elements| (at + 4, elements)).ok_or_else(|| broken(What::VectorOutside, at))
     }
 
@@ -215,16 +231,24 @@ impl<'a> Table<'a> {
         index: u16,
     ) -> Result<impl ExactSizeIterator<Item = Result<Table<'a>>> + Clone + use<'a>> {
         let bytes = self.bytes;
+        Ok(self.places(index)?.map(move |at| Table::open(bytes, at?)))
+    }
+
+    /// Where the elements of a vector of tables or texts are; none where it is absent.
+    pub fn places(
+        &self,
+        index: u16,
+    ) -> Result<impl ExactSizeIterator<Item = Result<usize>> + Clone + use<'a>> {
+        let bytes = self.bytes;
         let (first, offsets) = self.elements::<4>(index)?;
-        Ok((0..offsets.len() / 4).map(move |i| Table::open(bytes, follow(bytes, first + 4 * i)?)))
+        Ok((0..offsets.len() / 4).map(move |i| follow(bytes, first + 4 * i)))
     }
 
     /// The texts of a vector; empty where it is absent.
     pub fn texts(&self, index: u16) -> Result<Vec<String>> {
-        let (first, offsets) = self.elements::<4>(index)?;
-        (0..offsets.len() / 4)
-            .map(|i| {
-                let at = follow(self.bytes, first + 4 * i)?;
+        self.places(index)?
+            .map(|at| {
+                let at = at?;
                 let length = u32_at(self.bytes, at)? as usize;
                 let text = self.bytes.get(at + 4..at + 4 + length);
                 let text = text.ok_or_else(|| broken(What::VectorOutside, at))?;

@@ -1,6 +1,6 @@
 //! Checks the bytes of a graph once, from front to back, before anything else reads them.
 
-use super::reader::Table;
+use super::reader::{Broken, Table};
 use super::{LAST_G1_DATA_TYPE, LAST_G1_OPERATION, LAST_G1_VALUE, Layout, graph_field, tensor_field};
 use crate::graph::operation::{FieldKind, OperationSpec};
 use crate::graph::{ApiVersion, GraphError, Tensor};
@@ -51,43 +51,35 @@ pub fn verify(bytes: &[u8]) -> Result<Summary> {
     let mut extent = Extent::default();
     extent.table(&graph);
     extent.bytes += graph.text(graph_field::NAME)?.len();
-    let layout = layout(&graph)?;
+    let nodes = graph.places(graph_field::NODES)?;
+    let layout = layout(bytes, nodes.clone())?;
     let stamp = graph.inline::<12, 4>(graph_field::MIN_API_VERSION)?.map(api_version);
     let has_id = graph.inline::<16, 1>(graph_field::ID)?.is_some();
     let is_override_shape_enabled = flag(&graph, graph_field::IS_OVERRIDE_SHAPE_ENABLED)?;
     graph.scalar::<i64>(graph_field::PREFERRED_ENGINE_ID)?;
-    let mut fits_g1 = !is_override_shape_enabled;
-    for index in [graph_field::COMPUTE_TYPE, graph_field::INTERMEDIATE_TYPE, graph_field::IO_TYPE] {
-        fits_g1 &= graph.scalar::<u8>(index)?.unwrap_or(0) <= LAST_G1_DATA_TYPE;
-    }
-
-    let tables = graph.tables(graph_field::TENSORS)?;
-    let mut tensors = Vec::with_capacity(tables.len());
-    for table in tables {
-        let table = table?;
-        extent.table(&table);
-        let (summary, fits) = tensor(&table, layout, &mut extent)?;
-        fits_g1 &= fits;
-        tensors.push(summary);
-    }
-    let nodes = graph.tables(graph_field::NODES)?;
-    let count = nodes.len();
-    for (position, node) in nodes.enumerate() {
-        let node = node?;
-        extent.table(&node);
-        let operation = verify_node(&node, position, layout, &mut extent)?;
-        fits_g1 &= operation <= LAST_G1_OPERATION;
-    }
-    extent.check(bytes.len())?;
-    Ok(Summary {
+    let mut summary = Summary {
         layout,
-        tensors,
-        nodes: count,
-        fits_g1,
+        tensors: Vec::new(),
+        nodes: 0,
+        fits_g1: !is_override_shape_enabled,
         is_override_shape_enabled,
         required_api_version: stamp.unwrap_or(ApiVersion::new(1, 0, 0)),
         has_id,
-    })
+    };
+    let fits = |index| Ok::<_, GraphError>(graph.scalar::<u8>(index)?.unwrap_or(0) <= LAST_G1_DATA_TYPE);
+    summary.fits_g1 &= fits(graph_field::COMPUTE_TYPE)?;
+    summary.fits_g1 &= fits(graph_field::INTERMEDIATE_TYPE)?;
+    summary.fits_g1 &= fits(graph_field::IO_TYPE)?;
+    let tensors = graph.places(graph_field::TENSORS)?;
+    summary.tensors.reserve_exact(tensors.len());
+    for at in tensors {
+        tensor(bytes, at?, &mut summary, &mut extent)?;
+    }
+    for at in nodes {
+        node(bytes, at?, &mut summary, &mut extent)?;
+    }
+    extent.check(bytes.len())?;
+    Ok(summary)
 }
 
 /// The stamp of the oldest plugin interface, from its three numbers.
@@ -100,28 +92,37 @@ pub(super) fn api_version(bytes: [u8; 12]) -> ApiVersion {
 }
 
 /// Tells the layouts apart: only a node of the newer one has a fourth slot, and every node of use has its attributes there.
-fn layout(graph: &Table<'_>) -> Result<Layout> {
-    let nodes = graph.tables(graph_field::NODES)?;
-    for node in nodes.clone() {
-        if node?.has(3) {
+fn layout(
+    bytes: &[u8],
+    nodes: impl ExactSizeIterator<Item = std::result::Result<usize, Broken>>,
+) -> Result<Layout> {
+    if nodes.len() == 0 {
+        return Ok(Layout::G2);
+    }
+    for at in nodes {
+        if Table::open(bytes, at?)?.has(3) {
             return Ok(Layout::G2);
         }
     }
-    Ok(if nodes.len() > 0 { Layout::G1 } else { Layout::G2 })
+    Ok(Layout::G1)
 }
 
 pub(super) fn flag(table: &Table<'_>, index: u16) -> Result<bool> {
     Ok(table.scalar::<u8>(index)?.unwrap_or(0) != 0)
 }
 
-fn tensor(table: &Table<'_>, layout: Layout, extent: &mut Extent) -> Result<(TensorSummary, bool)> {
+/// Checks the tensor at `at` and adds it to the summary. Out of line, where its few values stay in registers.
+#[inline(never)]
+fn tensor(bytes: &[u8], at: usize, summary: &mut Summary, extent: &mut Extent) -> Result<()> {
     use tensor_field as field;
+    let table = Table::open(bytes, at)?;
+    extent.table(&table);
     let uid = table.scalar::<i64>(field::UID)?.unwrap_or(0);
     extent.bytes += table.text(field::NAME)?.len();
     let data_type = table.scalar::<u8>(field::DATA_TYPE)?.unwrap_or(0);
     extent.bytes += table.scalars_size::<i64>(field::STRIDES)?;
     extent.bytes += table.scalars_size::<i64>(field::DIMS)?;
-    let is_virtual = flag(table, field::VIRTUAL)?;
+    let is_virtual = flag(&table, field::VIRTUAL)?;
     let value_type = table.scalar::<u8>(field::VALUE_TYPE)?.unwrap_or(0);
     let has_value = match value_type {
         0 => true,
@@ -135,25 +136,31 @@ fn tensor(table: &Table<'_>, layout: Layout, extent: &mut Extent) -> Result<(Ten
             "tensor {uid} names a type for its value (number {value_type}) but has no value"
         )));
     }
-    let by_value = flag(table, field::IS_RUNTIME_PASS_BY_VALUE)?;
+    let by_value = flag(&table, field::IS_RUNTIME_PASS_BY_VALUE)?;
     let ragged = table.scalar::<i64>(field::RAGGED_OFFSET_UID)?.is_some();
     let stated = table.scalar::<i64>(field::ALIGNMENT)?;
     table.scalar::<i64>(field::RAGGED_OFFSET_MULTIPLIER)?;
-    let alignment = match layout {
+    let alignment = match summary.layout {
         Layout::G1 => 1,
         Layout::G2 => stated.unwrap_or(Tensor::DEFAULT_ALIGNMENT),
     };
-    let fits_g1 = data_type <= LAST_G1_DATA_TYPE
+    summary.fits_g1 &= data_type <= LAST_G1_DATA_TYPE
         && value_type <= LAST_G1_VALUE
         && !by_value
         && !ragged
         && stated.is_none_or(|stated| stated == Tensor::DEFAULT_ALIGNMENT);
-    Ok((TensorSummary { uid, alignment, is_virtual }, fits_g1))
+    summary.tensors.push(TensorSummary { uid, alignment, is_virtual });
+    Ok(())
 }
 
-/// Checks a node and returns the number of its operation.
-fn verify_node(node: &Table<'_>, position: usize, layout: Layout, extent: &mut Extent) -> Result<u8> {
-    let fields = layout.node_fields();
+/// Checks the node at `at` and counts it. Out of line like [`tensor`].
+#[inline(never)]
+fn node(bytes: &[u8], at: usize, summary: &mut Summary, extent: &mut Extent) -> Result<()> {
+    let node = Table::open(bytes, at)?;
+    extent.table(&node);
+    let position = summary.nodes;
+    summary.nodes += 1;
+    let fields = summary.layout.node_fields();
     extent.bytes += node.text(fields.name)?.len();
     if let Some(index) = fields.compute_type {
         node.scalar::<u8>(index)?;
@@ -162,13 +169,15 @@ fn verify_node(node: &Table<'_>, position: usize, layout: Layout, extent: &mut E
     if number == 0 {
         return Err(GraphError(format!("node {position} has no operation")));
     }
-    let Some(spec) = OperationSpec::from_wire(number) else { return Ok(number) };
-    let Some(table) = node.table(fields.operation)? else {
+    summary.fits_g1 &= number <= LAST_G1_OPERATION;
+    let Some(spec) = OperationSpec::from_wire(number) else { return Ok(()) };
+    let Some(at) = node.target(fields.operation)? else {
         return Err(GraphError(format!(
             "node {position} is a {} (number {number}) without attributes",
             spec.table
         )));
     };
+    let table = Table::open(bytes, at)?;
     extent.table(&table);
     for field in spec.fields {
         match field.kind {
@@ -192,7 +201,7 @@ fn verify_node(node: &Table<'_>, position: usize, layout: Layout, extent: &mut E
             FieldKind::Bytes => extent.bytes += table.raw(field.index)?.len(),
         }
     }
-    Ok(number)
+    Ok(())
 }
 
 /// What a graph would take when it is unpacked: parts can be shared, so a small buffer could otherwise grow to any size.
