@@ -48,6 +48,7 @@ static const variant VARIANTS[] = {
     RUNS("without_log_level", "STUB_ENGINE"),
     RUNS("api_1_9", "STUB_ENGINE"),
     RUNS("api_0", "STUB_ENGINE"),
+    RUNS("calls_back", "STUB_ENGINE"),
 
     SYMBOL("no_get_name", "hipdnnPluginGetName"),
     SYMBOL("no_get_version", "hipdnnPluginGetVersion"),
