@@ -130,12 +130,12 @@ fn check_details(session: &Session, graph: &FrozenGraph, engine: EngineRef, id: 
     if data.ptr.is_null() {
         return Err(Error::plugin(format!("plugin {} gave null details for engine {id}", plugin.name)));
     }
-    let details = if data.size == 0 {
+    let told = if data.size == 0 {
         Err(Error::plugin(format!("plugin {} gave empty details for engine {id}", plugin.name)))
     } else {
         // SAFETY: the plugin vouches for the bytes until they are given back below.
         let bytes = unsafe { std::slice::from_raw_parts(data.ptr.cast::<u8>(), data.size) };
-        wire::read_engine_details(bytes).map_err(|error| {
+        wire::read_engine_details(bytes).map(|details| details.engine_id).map_err(|error| {
             // The status is the one that callers know; the fault is the plugin's.
             Error::bad_param(format!(
                 "plugin {} is defective: its details of engine {id} cannot be read: {error}",
@@ -148,13 +148,10 @@ fn check_details(session: &Session, graph: &FrozenGraph, engine: EngineRef, id: 
     if status != 0 {
         log::error(|| plugin.api.failure("destroy engine details", status));
     }
-    let details = details?;
-    if details.engine_id != id {
+    let told = told?;
+    if told != id {
         log::warn(|| {
-            format!(
-                "plugin {} gave details of engine {} when asked for engine {id}",
-                plugin.name, details.engine_id
-            )
+            format!("plugin {} gave details of engine {told} when asked for engine {id}", plugin.name)
         });
     }
     Ok(())

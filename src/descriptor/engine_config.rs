@@ -77,6 +77,8 @@ impl Draft for ConfigDraft {
         Ok(())
     }
 
+    // Inline, so that the frozen form is made where it stays.
+    #[inline(always)]
     fn finalize(&mut self) -> Result<Self::Frozen> {
         let missing =
             || Error::bad_param("HIPDNN_ATTR_ENGINECFG_ENGINE of the engine configuration is not set");

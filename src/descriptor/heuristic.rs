@@ -71,6 +71,8 @@ impl Draft for HeuristicDraft {
         ))
     }
 
+    // Inline, so that the frozen form is made where it stays.
+    #[inline(always)]
     fn finalize(&mut self) -> Result<Self::Frozen> {
         let missing =
             || Error::bad_param("HIPDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH of the engine heuristic is not set");
@@ -106,6 +108,7 @@ pub(super) fn session_of(graph: &FrozenGraph) -> Result<Arc<Session>> {
 }
 
 /// The engines that can run a graph, best first.
+#[inline]
 fn engines_for(session: &Session, graph: &FrozenGraph) -> Result<ask::Engines> {
     let mut answer = ask::applicable(session, graph);
     if answer.engines.is_empty() {

@@ -119,6 +119,8 @@ impl Draft for PlanDraft {
         Ok(())
     }
 
+    // Inline, so that the frozen form is made where it stays.
+    #[inline(always)]
     fn finalize(&mut self) -> Result<Self::Frozen> {
         let missing =
             || Error::bad_param("HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG of the execution plan is not set");

@@ -170,16 +170,14 @@ pub fn write_engine_details(details: &EngineDetails) -> Vec<u8> {
 /// When the bytes are not well formed.
 pub fn read_engine_details(bytes: &[u8]) -> Result<EngineDetails> {
     let root = Table::root(bytes)?;
-    let mut knobs = Vec::new();
+    let mut details = EngineDetails::default();
     for at in root.places(1)? {
-        knobs.extend(read_knob(&Table::open(bytes, at?)?)?);
+        details.knobs.extend(read_knob(&Table::open(bytes, at?)?)?);
     }
-    Ok(EngineDetails {
-        engine_id: root.scalar(0)?.unwrap_or(0),
-        knobs,
-        behavior_notes: root.scalars(2)?.collect(),
-        name: text(root.text(3)?),
-    })
+    details.engine_id = root.scalar(0)?.unwrap_or(0);
+    details.behavior_notes.extend(root.scalars::<i32>(2)?);
+    details.name.push_str(&String::from_utf8_lossy(root.text(3)?));
+    Ok(details)
 }
 
 fn write_value(b: &mut FlatBufferBuilder<'_>, value: &KnobValue) -> (u8, Offset) {

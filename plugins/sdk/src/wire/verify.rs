@@ -71,7 +71,7 @@ pub fn verify(bytes: &[u8]) -> Result<Summary> {
     summary.fits_g1 &= fits(graph_field::INTERMEDIATE_TYPE)?;
     summary.fits_g1 &= fits(graph_field::IO_TYPE)?;
     let tensors = graph.places(graph_field::TENSORS)?;
-    summary.tensors.reserve_exact(tensors.len());
+    summary.tensors = Vec::with_capacity(tensors.len());
     for at in tensors {
         tensor(bytes, at?, &mut summary, &mut extent)?;
     }
