@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int};
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -36,8 +37,11 @@ fn read_level() -> c_int {
         Ok("fatal") => Severity::HIPDNN_SEV_FATAL,
         _ => Severity::HIPDNN_SEV_OFF,
     } as c_int;
-    LEVEL.store(level, Ordering::Relaxed);
-    level
+    // A level that was set meanwhile stays.
+    match LEVEL.compare_exchange(UNREAD, level, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => level,
+        Err(set) => set,
+    }
 }
 
 /// Sets the lowest severity that is written, OFF for none, in place of `HIPDNN_LOG_LEVEL`.
@@ -112,7 +116,8 @@ fn write_own(severity: Severity, text: &str) {
 #[cold]
 #[inline(never)]
 fn write_text(severity: Severity, text: impl FnOnce() -> String) {
-    write_own(severity, &text());
+    // A line that cannot be written is lost; the call that it is about goes on.
+    let _ = catch_unwind(AssertUnwindSafe(|| write_own(severity, &text())));
 }
 
 macro_rules! severities {
@@ -140,8 +145,9 @@ severities! {
 ///
 /// The line is written as it is. Severities outside the enumeration count as INFO, OFF is dropped.
 pub fn component_line(severity: c_int, text: &str) {
-    CAPTURED.with_borrow_mut(|captured| {
-        if let Some(captured) = captured {
+    // A thread that is ending has nothing to capture with any more.
+    let _ = CAPTURED.try_with(|captured| {
+        if let Some(captured) = captured.borrow_mut().as_mut() {
             captured.push_str(text);
             captured.push('\n');
         }
@@ -164,7 +170,7 @@ pub unsafe extern "C" fn plugin_callback(severity: c_int, message: *const c_char
     // SAFETY: the caller vouches for the text.
     let text = unsafe { CStr::from_ptr(message) }.to_string_lossy();
     // A panic must not reach the plugin's frames; a line that cannot be written is lost.
-    let _ = std::panic::catch_unwind(|| component_line(severity, &text));
+    let _ = catch_unwind(|| component_line(severity, &text));
 }
 
 thread_local! {
@@ -174,8 +180,10 @@ thread_local! {
 
 /// Runs `f` and appends to `said` every line that components log on this thread meanwhile, whatever the level.
 pub fn capture<R>(said: &mut String, f: impl FnOnce() -> R) -> R {
-    let outer = CAPTURED.replace(Some(std::mem::take(said)));
+    let outer = CAPTURED.try_with(|captured| captured.replace(Some(std::mem::take(said))));
     let result = f();
-    *said = CAPTURED.replace(outer).unwrap_or_default();
+    if let Ok(outer) = outer {
+        *said = CAPTURED.try_with(|captured| captured.replace(outer)).ok().flatten().unwrap_or_default();
+    }
     result
 }

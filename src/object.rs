@@ -4,10 +4,19 @@
 //! made up is found out by comparing numbers. Reading takes no lock and writes to no memory that threads share: a thread
 //! announces the handle it is about to use in a record of its own (a hazard), and whoever destroys an object looks through
 //! the records first. An object that is in use by another thread while it is destroyed is dropped when that use has ended.
+//!
+//! Why that is sound: a user stores the hazard, fences, and loads the slot's handle; a destroyer clears the slot's handle and
+//! loads the hazards; fence, load, clear and loads are sequentially consistent. Either the user's load comes after the clear,
+//! and finds the handle dead, or its fence comes before the destroyer's loads, and these find the hazard or what was stored
+//! there later. Hazards are only stored with release, so a destroyer that finds a later one also sees the end of the use
+//! before it. A handle has its slot's generation and is never given out twice, so a slot that was filled anew is not taken
+//! for the old one, and a slot is filled anew only after its object was dropped.
 
 use std::cell::{Cell, RefCell, RefMut, UnsafeCell};
+use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 
 use parking_lot::Mutex;
@@ -350,23 +359,31 @@ fn is_in_use(handle: usize) -> bool {
 }
 
 thread_local! {
-    // Without a destructor, so that the common path is one load.
+    // Without a destructor, so that the common path is one load, and it works as long as the thread does.
     static RECORD: Cell<Option<&'static Record>> = const { Cell::new(None) };
-    static RETURN: Return = const { Return };
 }
 
-/// Gives the thread's record back when the thread ends.
-struct Return;
+/// The key whose destructor gives a thread's record back when the thread ends; none if the system has no key left, and then
+/// records are not given back. Not a destructor of thread-local storage: other such destructors may still call the library
+/// after that, and the record that they took would be lost. That of a key is called again.
+static RETURN: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
 
-impl Drop for Return {
-    fn drop(&mut self) {
-        let Some(record) = RECORD.take() else { return };
-        // Slots in store would be lost to other threads.
-        for (free, store) in FREE.iter().zip(record.stores.borrow_mut().iter_mut()) {
-            free.lock().indices.append(store);
-        }
-        record.taken.store(false, Ordering::Release);
+fn return_key() -> Option<libc::pthread_key_t> {
+    *RETURN.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: the call writes one number, and the destructor stays in memory: the library is never unloaded.
+        (unsafe { libc::pthread_key_create(&raw mut key, Some(give_back)) } == 0).then_some(key)
+    })
+}
+
+/// Gives the ending thread's record to others.
+unsafe extern "C" fn give_back(_: *mut c_void) {
+    let Some(record) = RECORD.take() else { return };
+    // Slots in store would be lost to other threads.
+    for (free, store) in FREE.iter().zip(record.stores.borrow_mut().iter_mut()) {
+        free.lock().indices.append(store);
     }
+    record.taken.store(false, Ordering::Release);
 }
 
 impl Record {
@@ -383,8 +400,10 @@ impl Record {
         });
         let record = free.unwrap_or_else(Self::add);
         RECORD.set(Some(record));
-        // A thread that is ending and has given its record back keeps this one: it is few bytes, and then nobody's.
-        let _ = RETURN.try_with(|_| ());
+        if let Some(key) = return_key() {
+            // SAFETY: the key is this library's; any pointer but null makes its destructor run.
+            unsafe { libc::pthread_setspecific(key, ptr::from_ref(record).cast()) };
+        }
         record
     }
 

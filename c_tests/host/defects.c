@@ -116,6 +116,7 @@ static const variant VARIANTS[] = {
     PLUGIN("details_fail", ENGINE, "Failed to get engine details. " STATUS_3),
     PLUGIN("details_null", ENGINE, "details"),
     PLUGIN("details_empty", ENGINE, "details"),
+    PLUGIN("details_huge", ENGINE, "18446744073709551615 bytes of details"),
     {"details_garbage", ENGINE, HIPDNN_STATUS_BAD_PARAM, "plugin Stub is defective: its details"},
     PLUGIN("details_silent", ENGINE, "details"),
     RUNS("details_of_another_engine", "STUB_ENGINE"),

@@ -166,6 +166,10 @@ static void end_of_thread(void* descriptor)
     CHECK_OK(hipdnnCreate(&own));
     CHECK_OK(hipdnnDestroy(own));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "destroyed before", hipdnnDestroy(own));
+    hipdnnBackendDescriptor_t heuristic = open_heuristic(graph);
+    CHECK_OK(hipdnnBackendFinalize(heuristic));
+    CHECK(count_results(heuristic) == 2);
+    drop(heuristic);
 }
 
 static void* short_thread(void* argument)

@@ -252,7 +252,7 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetApplicableEngineIds(
 #endif
 
 /*
- * DETAILS_STATUS: asking for details fails. DETAILS_NULL: success with null. DETAILS_EMPTY: a pointer and no bytes.
+ * DETAILS_STATUS: asking for details fails. DETAILS_NULL: success with null. DETAILS_EMPTY: a pointer and no bytes. DETAILS_HUGE: and more bytes than there can be.
  * DETAILS_GARBAGE: bytes that are no FlatBuffer. DETAILS_SILENT: success without details. DETAILS_OTHER: details of another
  * engine.
  */
@@ -299,6 +299,9 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetEngineDetails(
         engine_details->size = 24;
 #ifdef DETAILS_EMPTY
         engine_details->size = 0;
+#endif
+#ifdef DETAILS_HUGE
+        engine_details->size = SIZE_MAX;
 #endif
     }
 #endif

@@ -130,8 +130,11 @@ fn check_details(session: &Session, graph: &FrozenGraph, engine: EngineRef, id: 
     if data.ptr.is_null() {
         return Err(Error::plugin(format!("plugin {} gave null details for engine {id}", plugin.name)));
     }
-    let told = if data.size == 0 {
-        Err(Error::plugin(format!("plugin {} gave empty details for engine {id}", plugin.name)))
+    let told = if data.size == 0 || isize::try_from(data.size).is_err() {
+        Err(Error::plugin(format!(
+            "plugin {} gave {} bytes of details for engine {id}",
+            plugin.name, data.size
+        )))
     } else {
         // SAFETY: the plugin vouches for the bytes until they are given back below.
         let bytes = unsafe { std::slice::from_raw_parts(data.ptr.cast::<u8>(), data.size) };

@@ -112,3 +112,32 @@ fn threads_that_use_and_destroy_the_same_handles_never_see_a_dropped_object() {
         });
     });
 }
+
+#[test]
+fn a_thread_that_makes_calls_while_it_ends_gives_its_record_back() {
+    fn make_and_end() {
+        let handle = TEST.insert(Counted(counter())).unwrap();
+        TEST.with(handle, |_| Ok(())).unwrap();
+        TEST.remove(handle).unwrap();
+    }
+    struct Late;
+    impl Drop for Late {
+        fn drop(&mut self) {
+            make_and_end();
+        }
+    }
+    thread_local! {
+        static LATE: Late = const { Late };
+    }
+    let before = records().count();
+    for _ in 0..500 {
+        let thread = std::thread::spawn(|| {
+            // First, so that it ends last.
+            LATE.with(|_| ());
+            make_and_end();
+        });
+        thread.join().unwrap();
+    }
+    // Other tests run beside this one and take a few.
+    assert!(records().count() < before + 100);
+}

@@ -52,12 +52,14 @@ pub fn files(search: &Search<'_>) -> (BTreeSet<PathBuf>, Vec<String>) {
             continue;
         }
         let path = search.library_folder.join(path);
-        let decorated = decorate(&path);
+        // Whoever writes a slash at the end means the folder.
+        let is_folder = path.as_os_str().as_bytes().ends_with(b"/");
+        let decorated = if is_folder { path.clone() } else { decorate(&path) };
         if decorated.is_file() {
             files.insert(canonical(&decorated));
         } else if path.is_dir() {
             scan(&path, &mut files, &mut warnings);
-        } else if path.as_os_str().as_bytes().ends_with(b"/") {
+        } else if is_folder {
             warnings.push(format!("the plugin folder {} does not exist", path.display()));
         } else {
             files.insert(canonical(&decorated));
@@ -179,6 +181,7 @@ mod tests {
         folder.file("libz.so");
         folder.file("z/inner.so");
         assert_eq!(find(&folder, None, &["z"], Mode::Absolute), ["libz.so"]);
+        assert_eq!(find(&folder, None, &["z/"], Mode::Absolute), ["z/inner.so"]);
         assert_eq!(
             find(&folder, None, &["missing", "other.dll"], Mode::Absolute),
             ["libmissing.so", "other.dll"]

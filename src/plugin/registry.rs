@@ -61,7 +61,8 @@ pub fn open_session() -> Result<Arc<Session>> {
 
 /// Tells the plugins that are loaded the level of the log.
 pub fn tell_log_level() {
-    let set = REGISTRY.try_lock().and_then(|registry| registry.loaded.clone());
+    // While this thread loads plugins those are told by that.
+    let set = registry("the log level").ok().and_then(|registry| registry.loaded.clone());
     for plugin in set.iter().flat_map(|set| &set.plugins) {
         plugin.tell_log_level();
     }
