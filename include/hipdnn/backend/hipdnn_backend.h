@@ -266,9 +266,6 @@ hipdnnStatus_t hipdnnBackendCreateAndDeserializeGraph_ext(hipdnnBackendDescripto
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` or `graphByteSize` is null;
 ///     HIPDNN_STATUS_BAD_PARAM when `descriptor` is not a live operation graph;
 ///     HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT when there is too little room.
-///
-/// Safety:
-/// `graphByteSize` is null or writable, `serializedGraph` null or writable for `requestedByteSize` bytes.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnBackendGetSerializedBinaryGraph_ext(hipdnnBackendDescriptor_t descriptor,
                                                          size_t requestedByteSize,
@@ -349,9 +346,6 @@ hipdnnStatus_t hipdnnBackendSetGlobalLogLevel_ext(hipdnnSeverity_t level);
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM when `level` is null.
-///
-/// Safety:
-/// `level` is null or writable.
 HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnBackendGetGlobalLogLevel_ext(hipdnnSeverity_t *level);
 
 /// The name of a status.
@@ -402,9 +396,6 @@ HIPDNN_BACKEND_DEPRECATED_EXPORT hipdnnStatus_t hipdnnGetVersion_ext(const char 
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or `numEngines` is null;
 ///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle.
-///
-/// Safety:
-/// `numEngines` is null or writable.
 HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnGetEngineCount_ext(hipdnnHandle_t handle, size_t *numEngines);
 
 /// Describes an engine. Engines are numbered by name, then id, then plugin name.
@@ -428,9 +419,6 @@ HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnGetEngineCount_ext(hipdnnHandle_t han
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or a length is null;
 ///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, there is no such engine, or a room is too small.
-///
-/// Safety:
-/// Lengths are null or readable and writable, and texts null or with as much room as their lengths say.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnGetEngineInfo_ext(hipdnnHandle_t handle,
                                        size_t engineIndex,
@@ -454,9 +442,6 @@ hipdnnStatus_t hipdnnGetEngineInfo_ext(hipdnnHandle_t handle,
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when an argument is null;
 ///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle;
 ///     HIPDNN_STATUS_NOT_SUPPORTED when no engine that is loaded has this name.
-///
-/// Safety:
-/// `engineName` is null or ends with a NUL, `engineId` is null or writable.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnGetEngineIdByName_ext(hipdnnHandle_t handle,
                                            const char *engineName,
@@ -476,9 +461,6 @@ hipdnnStatus_t hipdnnGetEngineIdByName_ext(hipdnnHandle_t handle,
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or `engineNameLen` is null;
 ///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle or the room is too small;
 ///     HIPDNN_STATUS_NOT_SUPPORTED when no engine that is loaded has this id.
-///
-/// Safety:
-/// `engineNameLen` is null or readable and writable, `engineName` null or with as much room as it says.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnGetEngineNameById_ext(hipdnnHandle_t handle,
                                            int64_t engineId,
