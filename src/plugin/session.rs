@@ -66,17 +66,26 @@ pub struct Session {
 impl Session {
     /// Asks each plugin for a handle; one that fails is left out.
     pub fn open(set: Arc<PluginSet>) -> Arc<Self> {
-        let mut left_out = Vec::new();
-        let handles = (0..).zip(&set.plugins).map(|(place, plugin)| match open(plugin) {
-            Ok(handle) => Opened(Some(handle)),
-            Err(reason) => {
-                log::error(|| format!("plugin {} is left out: {reason}", plugin.path.display()));
-                left_out.push((place, reason));
-                Opened(None)
-            }
+        let mut session = Arc::new(Self {
+            handles: SmallVec::new(),
+            left_out: Vec::new(),
+            stream: AtomicPtr::new(ptr::null_mut()),
+            set,
         });
-        let handles = handles.collect();
-        Arc::new(Self { handles, left_out, stream: AtomicPtr::new(ptr::null_mut()), set })
+        // Filled where it lies: moving the handles once they are there costs more than asking for them.
+        if let Some(Self { handles, left_out, set, .. }) = Arc::get_mut(&mut session) {
+            for (place, plugin) in (0..).zip(&set.plugins) {
+                handles.push(match open(plugin) {
+                    Ok(handle) => Opened(Some(handle)),
+                    Err(reason) => {
+                        log::error(|| format!("plugin {} is left out: {reason}", plugin.path.display()));
+                        left_out.push((place, reason));
+                        Opened(None)
+                    }
+                });
+            }
+        }
+        session
     }
 
     /// Why the plugin at this place gave no handle, if it did not.
