@@ -178,9 +178,16 @@ impl<T: Send + Sync> Table<T> {
         Error::bad_param(format!("the {} {handle:#x} {what}", self.name))
     }
 
-    #[inline(never)]
+    #[inline]
     fn take_slot(&self) -> Result<u32> {
         let record = Record::of_thread();
+        match record.spare(self.store).replace(NO_SLOT) {
+            NO_SLOT => self.take_stored_slot(record),
+            spare => Ok(spare),
+        }
+    }
+
+    fn take_stored_slot(&self, record: &Record) -> Result<u32> {
         let mut store = record.store(self.store);
         if store.is_empty() {
             self.refill(&mut store);
@@ -218,7 +225,15 @@ impl<T: Send + Sync> Table<T> {
         if slot.generation.load(Ordering::Relaxed) == u32::MAX {
             return;
         }
-        let mut store = Record::of_thread().store(self.store);
+        let record = Record::of_thread();
+        let displaced = record.spare(self.store).replace(index);
+        if displaced != NO_SLOT {
+            self.store_slot(record, displaced);
+        }
+    }
+
+    fn store_slot(&self, record: &Record, index: u32) {
+        let mut store = record.store(self.store);
         if store.len() >= 2 * BATCH {
             self.free().lock().indices.extend(store.drain(BATCH..));
         }
@@ -300,6 +315,12 @@ impl<const N: usize> Drop for Using<N> {
     }
 }
 
+/// A number that stands for this thread, not 0. Another thread may have it once this one has ended.
+#[inline]
+pub fn thread_number() -> usize {
+    ptr::from_ref(Record::of_thread()).addr()
+}
+
 /// What drops an object that was destroyed while in use.
 type Burial = Box<dyn FnOnce() + Send>;
 
@@ -332,11 +353,16 @@ struct Record {
     next: AtomicPtr<Record>,
     /// How many hazards are in use.
     depth: Cell<usize>,
-    /// Free slots of each table.
+    /// The slot of each table that the thread freed last, which it takes next; [`NO_SLOT`] for none.
+    spares: [Cell<u32>; TABLES],
+    /// Further free slots of each table.
     stores: RefCell<[Vec<u32>; TABLES]>,
 }
 
-// SAFETY: `depth` and `stores` are used only by the thread that has taken the record, everything else is atomic.
+/// No slot has this number: there are not as many.
+const NO_SLOT: u32 = u32::MAX;
+
+// SAFETY: `depth`, `spares` and `stores` are used only by the thread that has taken the record, everything else is atomic.
 unsafe impl Sync for Record {}
 
 static RECORDS: AtomicPtr<Record> = AtomicPtr::new(ptr::null_mut());
@@ -413,6 +439,7 @@ impl Record {
             taken: AtomicBool::new(true),
             next: AtomicPtr::new(RECORDS.load(Ordering::Acquire)),
             depth: Cell::new(0),
+            spares: [const { Cell::new(NO_SLOT) }; TABLES],
             stores: RefCell::new([const { Vec::new() }; TABLES]),
         }));
         let new = ptr::from_ref(record).cast_mut();
@@ -423,6 +450,13 @@ impl Record {
                 Err(actual) => record.next.store(actual, Ordering::Relaxed),
             }
         }
+    }
+
+    /// The slot of a table that this thread freed last.
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "`Table::new` has checked the number")]
+    fn spare(&self, table: usize) -> &Cell<u32> {
+        &self.spares[table]
     }
 
     /// The free slots of a table that this thread has in store.

@@ -1,11 +1,11 @@
 //! A descriptor is open until it is finalized, then frozen for good.
 
-use std::cell::{Cell, UnsafeCell};
-use std::ptr;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::attribute::{Incoming, Outgoing};
+use crate::object::thread_number;
 use crate::status::{Error, Result};
 
 /// One kind of descriptor while it is open.
@@ -50,6 +50,8 @@ const FROZEN: u8 = 2;
 /// A descriptor of one kind, open or frozen. The frozen form is read without a lock.
 pub struct Lifecycle<D: Draft> {
     state: AtomicU8,
+    /// The thread that is finalizing, where that asks plugins; else 0.
+    finalizing: AtomicUsize,
     /// What the kind is called, here so that a message about a descriptor never waits for whoever is at it: a caller may
     /// name a descriptor as a child of itself.
     name: &'static str,
@@ -69,6 +71,7 @@ impl<D: Draft> Lifecycle<D> {
     pub fn open(draft: D) -> Self {
         Self {
             state: AtomicU8::new(OPEN),
+            finalizing: AtomicUsize::new(0),
             name: draft.name(),
             content: UnsafeCell::new(Content { draft, frozen: None }),
         }
@@ -78,6 +81,7 @@ impl<D: Draft> Lifecycle<D> {
     pub fn finalized(draft: D, frozen: D::Frozen) -> Self {
         Self {
             state: AtomicU8::new(FROZEN),
+            finalizing: AtomicUsize::new(0),
             name: draft.name(),
             content: UnsafeCell::new(Content { draft, frozen: Some(frozen) }),
         }
@@ -86,10 +90,6 @@ impl<D: Draft> Lifecycle<D> {
     /// What the kind is called in messages.
     pub fn name(&self) -> &'static str {
         self.name
-    }
-
-    fn address(&self) -> usize {
-        ptr::from_ref(self).addr()
     }
 
     #[inline]
@@ -130,7 +130,7 @@ impl<D: Draft> Lifecycle<D> {
     /// Two threads at one open descriptor are a mistake of the caller's; the second waits, however long a plugin takes.
     #[cold]
     fn wait_for_draft(&self) -> Result<Option<Exclusive<'_, D>>> {
-        if Finalizing::is_under_way(self.address()) {
+        if self.finalizing.load(Ordering::Relaxed) == thread_number() {
             return Err(Error::not_supported(format!(
                 "the {} is being finalized, and a plugin that this calls cannot use it",
                 self.name
@@ -224,7 +224,9 @@ impl<D: Draft> Exclusive<'_, D> {
 
     #[inline]
     fn freeze(mut self) -> Result<()> {
-        let _finalizing = D::ASKS_PLUGINS.then(|| Finalizing::start(self.lifecycle.address()));
+        if D::ASKS_PLUGINS {
+            self.lifecycle.finalizing.store(thread_number(), Ordering::Relaxed);
+        }
         let frozen = self.with(D::finalize)?;
         // SAFETY: the state is BUSY by this thread's doing.
         unsafe { (*self.lifecycle.content.get()).frozen = Some(frozen) };
@@ -236,43 +238,9 @@ impl<D: Draft> Exclusive<'_, D> {
 impl<D: Draft> Drop for Exclusive<'_, D> {
     #[inline]
     fn drop(&mut self) {
+        if D::ASKS_PLUGINS {
+            self.lifecycle.finalizing.store(0, Ordering::Relaxed);
+        }
         self.lifecycle.state.store(self.after, Ordering::Release);
-    }
-}
-
-/// As many as calls can be nested.
-const DEEPEST: usize = 8;
-
-thread_local! {
-    /// The addresses of what this thread is finalizing, 0 in unused places. Without a destructor, so that it can always be
-    /// used.
-    static FINALIZING: [Cell<usize>; DEEPEST] = const { [const { Cell::new(0) }; DEEPEST] };
-}
-
-/// While it lives, this thread is finalizing something that may call plugins.
-struct Finalizing(usize);
-
-impl Finalizing {
-    fn start(address: usize) -> Self {
-        Self::replace(0, address);
-        Self(address)
-    }
-
-    fn is_under_way(address: usize) -> bool {
-        FINALIZING.with(|all| all.iter().any(|one| one.get() == address))
-    }
-
-    fn replace(old: usize, new: usize) {
-        FINALIZING.with(|all| {
-            if let Some(one) = all.iter().find(|one| one.get() == old) {
-                one.set(new);
-            }
-        });
-    }
-}
-
-impl Drop for Finalizing {
-    fn drop(&mut self) {
-        Self::replace(self.0, 0);
     }
 }
