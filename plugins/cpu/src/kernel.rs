@@ -1,5 +1,7 @@
 //! What both engines make of one node: a kernel that is planned once and run many times.
 
+pub use hipdnn_plugin_problem::Refusal;
+
 /// The computation of one node, with every decision made.
 pub trait Kernel: Send + Sync {
     /// Bytes of memory that a run may use for itself, aligned to 64 bytes.
@@ -15,6 +17,3 @@ pub trait Kernel: Send + Sync {
     /// lie exactly where the old ones do. `scratch` is valid for [`Kernel::scratch_size`] bytes.
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8);
 }
-
-/// Why a kernel does not compute a node: names the first thing that is not supported.
-pub type Refusal = String;

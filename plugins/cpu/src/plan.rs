@@ -8,8 +8,8 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Tensor, TensorValue};
 
 use crate::element::Element;
 use crate::kernel::{Kernel, Refusal};
-use crate::layout::{Layout, element_size};
 use crate::prepare::{in_node, prepare};
+use crate::workspace::place_virtuals;
 
 /// Plans one node of a prepared graph, or says why not.
 pub type Chooser = fn(&Graph, &Node) -> Result<Box<dyn Kernel>, Refusal>;
@@ -64,7 +64,7 @@ impl Plan {
     /// Prepares the graph and plans each node with `choose`. The refusal names the node and what is wrong with it.
     pub fn new(graph: &Graph, choose: Chooser) -> Result<Self, Refusal> {
         let graph = prepare(graph)?;
-        let virtuals = place_virtuals(&graph)?;
+        let virtuals = place_virtuals(&graph, ALIGNMENT)?;
         // Of each tensor met so far, and of all virtual ones.
         let mut known: HashMap<i64, Slot> =
             virtuals.places.iter().map(|place| (place.uid, Slot::Workspace(place.offset))).collect();
@@ -214,70 +214,6 @@ fn word(tensor: &Tensor, value: &TensorValue) -> Result<u64, Refusal> {
     // SAFETY: no element is larger than the word.
     unsafe { element.store((&raw mut word).cast(), 0, number) };
     Ok(word)
-}
-
-struct Virtuals {
-    places: Vec<Place>,
-    size: usize,
-}
-
-/// A virtual tensor in the workspace, alive from the step that writes it to the last that reads it.
-struct Place {
-    uid: i64,
-    first: usize,
-    last: usize,
-    size: usize,
-    offset: usize,
-}
-
-/// Gives every virtual tensor a place that no other one uses while it lives. The largest choose first, each the lowest gap.
-fn place_virtuals(graph: &Graph) -> Result<Virtuals, Refusal> {
-    let mut places: Vec<Place> = Vec::new();
-    let mut place_of = HashMap::new();
-    for (step, node) in graph.nodes.iter().enumerate() {
-        for uid in node.operation.outputs() {
-            if let Some(tensor) = graph.tensor(uid).filter(|tensor| tensor.is_virtual) {
-                let bytes = Layout::of(tensor)?.extent() * element_size(tensor.data_type)?;
-                let size = bytes.checked_next_multiple_of(ALIGNMENT).ok_or_else(|| too_large(uid))?;
-                place_of.insert(uid, places.len());
-                places.push(Place { uid, first: step, last: step, size, offset: 0 });
-            }
-        }
-        for uid in node.operation.inputs() {
-            if let Some(place) = place_of.get(&uid).and_then(|at| places.get_mut(*at)) {
-                place.last = step;
-            }
-        }
-    }
-    places.sort_by_key(|place| std::cmp::Reverse(place.size));
-    let mut placed: Vec<Place> = Vec::with_capacity(places.len());
-    let mut size = 0;
-    for mut place in places {
-        let mut neighbours: Vec<(usize, usize)> = placed
-            .iter()
-            .filter(|other| other.first <= place.last && place.first <= other.last)
-            .map(|other| (other.offset, other.offset + other.size))
-            .collect();
-        neighbours.sort_unstable();
-        for (begin, end) in neighbours {
-            if begin.saturating_sub(place.offset) >= place.size {
-                break;
-            }
-            place.offset = place.offset.max(end);
-        }
-        let end = place
-            .offset
-            .checked_add(place.size)
-            .filter(|end| *end <= isize::MAX as usize - ALIGNMENT)
-            .ok_or_else(|| too_large(place.uid))?;
-        size = size.max(end);
-        placed.push(place);
-    }
-    Ok(Virtuals { places: placed, size })
-}
-
-fn too_large(uid: i64) -> Refusal {
-    format!("virtual tensor {uid}: the workspace would be larger than the address space")
 }
 
 #[cfg(test)]

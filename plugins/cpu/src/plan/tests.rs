@@ -85,7 +85,7 @@ fn places_of_live_tensors_do_not_overlap() {
             let earlier = [0; 2].map(|_| random(uid) as i64);
             graph.nodes.push(pointwise(PointwiseMode::Add, earlier[0], Some(earlier[1]), uid as i64));
         }
-        let virtuals = place_virtuals(&prepare(&graph).unwrap()).unwrap();
+        let virtuals = place_virtuals(&prepare(&graph).unwrap(), ALIGNMENT).unwrap();
         assert_eq!(virtuals.places.len(), 38);
         for (i, a) in virtuals.places.iter().enumerate() {
             assert_eq!(a.offset % ALIGNMENT, 0);

@@ -1,8 +1,8 @@
 //! Graphs with memory, for tests: builds them, fills them, runs them and reads the results.
 
 use hipdnn_cpu_plugin::element::{Element, Real};
-use hipdnn_cpu_plugin::layout::{Layout, Walk};
 use hipdnn_cpu_plugin::plan::{Chooser, Plan};
+use hipdnn_plugin_problem::layout::{Layout, Walk};
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorValue};
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorValue};
 
-use crate::kernel::Refusal;
+use crate::Refusal;
 use crate::layout::Layout;
 use crate::problem::batchnorm::Batchnorm;
 use crate::problem::convolution::Convolution;
@@ -58,7 +58,7 @@ pub fn prepare(graph: &Graph) -> Result<Graph, Refusal> {
 }
 
 /// Says of which node a refusal is.
-pub(crate) fn in_node(place: usize, node: &Node, refusal: Refusal) -> Refusal {
+pub fn in_node(place: usize, node: &Node, refusal: Refusal) -> Refusal {
     format!("node {place} \"{}\" ({}): {refusal}", node.name, node.operation.spec().name)
 }
 

@@ -3,7 +3,7 @@
 use hipdnn_plugin_sdk::graph::{Graph, Operation, PointwiseMode};
 
 use super::{Operand, Operands};
-use crate::kernel::Refusal;
+use crate::Refusal;
 use crate::layout::MAX_RANK;
 
 /// An operand of a pointwise operation, spread over the result's shape.

@@ -3,7 +3,7 @@
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation};
 
 use super::{Operand, Operands};
-use crate::kernel::Refusal;
+use crate::Refusal;
 
 /// One number for each channel.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,7 +5,7 @@
 use hipdnn_plugin_sdk::graph::{ConvMode, Graph, Operation};
 
 use super::{Operand, Operands};
-use crate::kernel::Refusal;
+use crate::Refusal;
 use crate::layout::MAX_RANK;
 
 /// The largest number of spatial dimensions.

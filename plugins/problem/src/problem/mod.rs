@@ -6,7 +6,7 @@ pub mod pointwise;
 
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation};
 
-use crate::kernel::Refusal;
+use crate::Refusal;
 use crate::layout::Layout;
 
 /// A tensor as a node sees it.
@@ -22,18 +22,19 @@ pub struct Operand {
 
 /// Finds the operands of one operation. A kernel's pointers come in the order of the operation's tensors, where absent
 /// optional ones leave no gap.
-pub(crate) struct Operands<'a> {
+pub struct Operands<'a> {
     graph: &'a Graph,
     slots: Vec<(&'static str, i64)>,
 }
 
 impl<'a> Operands<'a> {
-    pub(crate) fn new(graph: &'a Graph, operation: &Operation) -> Self {
+    /// The operands of this operation of the graph.
+    pub fn new(graph: &'a Graph, operation: &Operation) -> Self {
         Self { graph, slots: named_tensors(operation) }
     }
 
     /// The operand in the field `name`, if the field is set.
-    pub(crate) fn optional(&self, name: &str) -> Result<Option<Operand>, Refusal> {
+    pub fn optional(&self, name: &str) -> Result<Option<Operand>, Refusal> {
         let Some((slot, uid)) = self
             .slots
             .iter()
@@ -52,13 +53,13 @@ impl<'a> Operands<'a> {
     }
 
     /// The operand in the field `name`.
-    pub(crate) fn required(&self, name: &str) -> Result<Operand, Refusal> {
+    pub fn required(&self, name: &str) -> Result<Operand, Refusal> {
         self.optional(name)?.ok_or_else(|| format!("{name}: absent, expected a tensor"))
     }
 }
 
 /// The tensors of an operation in the order of `Operation::tensors`, each with the name of its field.
-pub(crate) fn named_tensors(operation: &Operation) -> Vec<(&'static str, i64)> {
+pub fn named_tensors(operation: &Operation) -> Vec<(&'static str, i64)> {
     use hipdnn_plugin_sdk::graph::operation::Value;
     let mut tensors = Vec::new();
     for (field, value) in operation.spec().fields.iter().zip(operation.values()) {

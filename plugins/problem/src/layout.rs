@@ -7,7 +7,7 @@
 
 use hipdnn_plugin_sdk::graph::{DataType, Tensor};
 
-use crate::kernel::Refusal;
+use crate::Refusal;
 
 /// The largest number of dimensions of a tensor.
 pub const MAX_RANK: usize = 8;
