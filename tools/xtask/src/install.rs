@@ -13,6 +13,9 @@ pub const ENGINES: &str = "hipdnn_plugins/engines";
 /// The library's file, which is also its SONAME.
 pub const LIBRARY: &str = "libhipdnn_backend.so";
 
+/// The command line tool: its package, its program, and its file.
+pub const TOOL: &str = "hipdnn";
+
 /// A plugin of this workspace.
 pub struct Plugin {
     /// Its package.
@@ -24,12 +27,13 @@ pub struct Plugin {
 /// The plugins that are installed. CMakeLists.txt has the same list; a test compares the trees.
 pub const PLUGINS: &[Plugin] = &[Plugin { package: "hipdnn-cpu-plugin", file: "libhipdnn_cpu_plugin.so" }];
 
-/// Builds the library and its plugins for release. cargo's words go to the terminal, or are kept until it fails.
+/// Builds the library, its plugins and the tool for release. cargo's words go to the terminal, or are kept until it fails.
 pub fn build(workspace: &Workspace, quiet: bool) -> Result<(), Failure> {
     let mut cargo = workspace.cargo(["build", "--release", "--locked", "--lib", "-p", "hipdnn-backend"]);
     for plugin in PLUGINS {
         cargo.args(["-p", plugin.package]);
     }
+    cargo.args(["-p", TOOL, "--bin", TOOL]);
     if quiet { run(&mut cargo).map(|_| ()) } else { show(&mut cargo) }
 }
 
@@ -45,6 +49,7 @@ pub fn install(workspace: &Workspace, prefix: &Path, libdir: &str) -> Result<(),
     for plugin in PLUGINS {
         copy(&built.join(plugin.file), &lib.join(ENGINES).join(plugin.file))?;
     }
+    copy(&built.join(TOOL), &prefix.join("bin").join(TOOL))?;
     for file in files(&workspace.path("include"))? {
         copy(&workspace.path("include").join(&file), &prefix.join("include").join(&file))?;
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::Context;
 use super::install::{configure, run_consumer};
 use crate::Failure;
-use crate::install::{files, install, remove};
+use crate::install::{TOOL, files, install, remove};
 use crate::process::{command, run as run_program};
 use crate::steps::Steps;
 
@@ -40,7 +40,7 @@ pub fn run(context: &Context, steps: &mut Steps) {
     steps.run("the components Runtime and Development are apart", || components(&build, &scratch));
     steps.run("ctest knows the tests", || {
         let out = run_program(command("ctest", ["-N"]).current_dir(&build))?;
-        for group in ["rust", "headers", "exports", "c", "examples", "install"] {
+        for group in ["rust", "headers", "exports", "c", "examples", "tool", "install"] {
             if !out.contains(&format!("hipdnn_backend.{group}")) {
                 return Err(Failure::new(format!("no test hipdnn_backend.{group} in\n{out}")));
             }
@@ -86,11 +86,18 @@ fn components(build: &Path, scratch: &Path) -> Result<String, Failure> {
     };
     let runtime = installed("Runtime")?;
     let development = installed("Development")?;
-    let so = |file: &&std::path::PathBuf| file.extension().is_some_and(|e| e == "so");
-    if runtime.is_empty() || !runtime.iter().all(|file| so(&file)) {
-        return Err(Failure::new(format!("Runtime has {runtime:#?}; shared libraries were expected")));
+    let binary = |file: &std::path::PathBuf| {
+        file.extension().is_some_and(|e| e == "so") || *file == Path::new("bin").join(TOOL)
+    };
+    if runtime.is_empty()
+        || !runtime.iter().all(binary)
+        || !runtime.iter().any(|file| file.starts_with("bin"))
+    {
+        return Err(Failure::new(format!(
+            "Runtime has {runtime:#?}; shared libraries and a program were expected"
+        )));
     }
-    if development.is_empty() || development.iter().any(|file| so(&file)) {
+    if development.is_empty() || development.iter().any(binary) {
         return Err(Failure::new(format!(
             "Development has {development:#?}; headers and packages were expected"
         )));

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use super::Context;
 use crate::Failure;
-use crate::install::{ENGINES, LIBRARY, PLUGINS};
+use crate::install::{ENGINES, LIBRARY, PLUGINS, TOOL};
 use crate::process::{command, run as run_program};
 use crate::steps::Steps;
 
 /// Libraries that are opened at run time, when they are there, and never linked.
-const NEVER_NEEDED: &[&str] = &["amdhip", "hiprtc", "MIOpen", "cuda", "cudnn", "nvrtc"];
+const NEVER_NEEDED: &[&str] = &["amdhip", "hiprtc", "MIOpen", "cuda", "cudnn", "nvrtc", "libhipdnn"];
 
 pub fn run(context: &Context, steps: &mut Steps) {
     let library = context.stage.join("lib").join(LIBRARY);
@@ -22,6 +22,7 @@ pub fn run(context: &Context, steps: &mut Steps) {
     });
     steps.run(&format!("SONAME of {LIBRARY}"), || soname(&library));
     steps.run(&format!("libraries that {LIBRARY} needs"), || needed(&library));
+    steps.run(&format!("libraries that {TOOL} needs"), || needed(&context.stage.join("bin").join(TOOL)));
     for plugin in PLUGINS {
         let path = context.stage.join("lib").join(ENGINES).join(plugin.file);
         steps.run(&format!("symbols of {}", plugin.file), || symbols(&path, &list("exports_plugin.txt")));

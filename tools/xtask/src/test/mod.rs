@@ -7,6 +7,7 @@ mod exports;
 mod headers;
 mod hip;
 mod install;
+mod tool;
 mod wire;
 
 use std::path::Path;
@@ -82,6 +83,13 @@ const GROUPS: &[Group] = &[
         tools: &[&CC, &CXX],
         staged: true,
         run: examples::run,
+    },
+    Group {
+        name: "tool",
+        about: "the installed command line tool",
+        tools: &[],
+        staged: true,
+        run: tool::run,
     },
     Group {
         name: "install",

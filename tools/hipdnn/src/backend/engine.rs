@@ -1,0 +1,64 @@
+//! An engine for a graph, and its configuration.
+
+use super::constants::{
+    HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE, HIPDNN_ATTR_ENGINE_GLOBAL_INDEX, HIPDNN_ATTR_ENGINE_KNOB_INFO,
+    HIPDNN_ATTR_ENGINE_OPERATION_GRAPH, HIPDNN_ATTR_ENGINECFG_ENGINE, HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES,
+    HIPDNN_BACKEND_ENGINE_DESCRIPTOR, HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR, HIPDNN_TYPE_BEHAVIOR_NOTE,
+};
+use super::{Descriptor, Knob, KnobSetting, OperationGraph};
+use crate::failure::Result;
+
+/// One engine, for one graph.
+pub struct Engine<'b> {
+    descriptor: Descriptor<'b>,
+}
+
+impl<'b> Engine<'b> {
+    /// The engine with an id, if it can run the graph.
+    pub fn new(graph: &OperationGraph<'b>, id: i64) -> Result<Self> {
+        let descriptor = Descriptor::new(graph.descriptor().backend(), HIPDNN_BACKEND_ENGINE_DESCRIPTOR)?;
+        descriptor.set_descriptors(HIPDNN_ATTR_ENGINE_OPERATION_GRAPH, &[graph.descriptor()])?;
+        descriptor.set_i64s(HIPDNN_ATTR_ENGINE_GLOBAL_INDEX, &[id])?;
+        descriptor.finalize("choosing the engine")?;
+        Ok(Self { descriptor })
+    }
+
+    /// What can be tuned.
+    pub fn knobs(&self) -> Result<Vec<Knob>> {
+        let infos = self.descriptor.descriptors(HIPDNN_ATTR_ENGINE_KNOB_INFO)?;
+        infos.iter().map(Knob::read).collect()
+    }
+
+    /// The numbers of what is to be known of its behavior.
+    pub fn behavior_notes(&self) -> Result<Vec<i32>> {
+        // SAFETY: BEHAVIOR_NOTE elements are enums of 32 bits.
+        unsafe { self.descriptor.get_all(HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE, HIPDNN_TYPE_BEHAVIOR_NOTE) }
+    }
+}
+
+/// An engine with its knobs set.
+pub struct EngineConfig<'b> {
+    descriptor: Descriptor<'b>,
+}
+
+impl<'b> EngineConfig<'b> {
+    /// Sets the knobs of an engine; those that are not set keep their defaults.
+    pub fn new(engine: &Engine<'b>, settings: &[KnobSetting]) -> Result<Self> {
+        let backend = engine.descriptor.backend();
+        let descriptor = Descriptor::new(backend, HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR)?;
+        descriptor.set_descriptors(HIPDNN_ATTR_ENGINECFG_ENGINE, &[&engine.descriptor])?;
+        if !settings.is_empty() {
+            let choices =
+                settings.iter().map(|setting| setting.choice(backend)).collect::<Result<Vec<_>>>()?;
+            let choices: Vec<&Descriptor> = choices.iter().collect();
+            descriptor.set_descriptors(HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, &choices)?;
+        }
+        descriptor.finalize("configuring the engine")?;
+        Ok(Self { descriptor })
+    }
+
+    /// The descriptor.
+    pub fn descriptor(&self) -> &Descriptor<'b> {
+        &self.descriptor
+    }
+}

@@ -1,0 +1,131 @@
+//! Operation graphs.
+
+use std::ffi::c_char;
+use std::ptr;
+
+use super::constants::{
+    HIPDNN_ATTR_ENGINE_GLOBAL_INDEX, HIPDNN_ATTR_ENGINECFG_ENGINE, HIPDNN_ATTR_ENGINEHEUR_MODE,
+    HIPDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, HIPDNN_ATTR_ENGINEHEUR_RESULTS,
+    HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR,
+    HIPDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, HIPDNN_HEUR_MODE_FALLBACK, HIPDNN_TYPE_BACKEND_DESCRIPTOR,
+    HIPDNN_TYPE_HANDLE, HIPDNN_TYPE_HEUR_MODE,
+};
+use super::functions::RawDescriptor;
+use super::serialized::two_calls;
+use super::{Backend, Descriptor, Handle};
+use crate::failure::{Failure, Result};
+
+/// An operation graph.
+pub struct OperationGraph<'b> {
+    descriptor: Descriptor<'b>,
+}
+
+/// The engines that can run a graph, best first, and what the library says where there is none.
+pub struct Offer {
+    /// The ids of the engines.
+    pub engines: Vec<i64>,
+    /// The library's reasons, empty where there are engines.
+    pub reasons: String,
+}
+
+impl<'b> OperationGraph<'b> {
+    /// A graph from JSON text.
+    pub fn from_json(backend: &'b Backend, text: &[u8]) -> Result<Self> {
+        let read = backend.functions.hipdnnBackendCreateAndDeserializeJsonGraph_ext()?;
+        let descriptor = Descriptor::made_by(backend, "reading the JSON graph", |to| {
+            // SAFETY: the output is valid, the text has the length that is given.
+            unsafe { read(to, text.as_ptr().cast::<c_char>(), text.len()) }
+        })?;
+        Ok(Self { descriptor })
+    }
+
+    /// A graph from FlatBuffers bytes or from a container that has one.
+    pub fn from_bytes(backend: &'b Backend, bytes: &[u8]) -> Result<Self> {
+        let read = backend.functions.hipdnnBackendCreateAndDeserializeGraph_ext()?;
+        let descriptor = Descriptor::made_by(backend, "reading the binary graph", |to| {
+            // SAFETY: the output is valid, the bytes have the length that is given.
+            unsafe { read(to, bytes.as_ptr(), bytes.len()) }
+        })?;
+        Ok(Self { descriptor })
+    }
+
+    /// The descriptor.
+    pub fn descriptor(&self) -> &Descriptor<'b> {
+        &self.descriptor
+    }
+
+    /// The library's JSON form of it.
+    pub fn json(&self) -> Result<String> {
+        let write = self.descriptor.backend().functions.hipdnnBackendGetSerializedJsonGraph_ext()?;
+        let mut bytes =
+            two_calls(self.descriptor.backend(), "writing the graph as JSON", |room, size, to| {
+                // SAFETY: the graph is alive, the size valid, and the buffer has the room that is given.
+                unsafe { write(self.descriptor.raw(), room, size, to.cast::<c_char>()) }
+            })?;
+        while bytes.last() == Some(&0) {
+            bytes.pop();
+        }
+        String::from_utf8(bytes).map_err(|_| Failure::work("the library's JSON is not UTF-8"))
+    }
+
+    /// Gives the graph the plugins of a handle, and finalizes it.
+    pub fn finalize(&self, handle: &Handle<'b>) -> Result<()> {
+        // SAFETY: HANDLE elements are the pointers that C has of handles.
+        unsafe {
+            self.descriptor.set_array(HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, &[handle.raw()])
+        }?;
+        self.descriptor.finalize("finalizing the graph")
+    }
+
+    /// Which engines can run it, best first.
+    pub fn offer(&self) -> Result<Offer> {
+        let backend = self.descriptor.backend();
+        let heuristic = Descriptor::new(backend, HIPDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)?;
+        heuristic.set_descriptors(HIPDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, &[&self.descriptor])?;
+        // SAFETY: HEUR_MODE elements are enums, which are as wide as an int.
+        unsafe {
+            heuristic.set_array(
+                HIPDNN_ATTR_ENGINEHEUR_MODE,
+                HIPDNN_TYPE_HEUR_MODE,
+                &[HIPDNN_HEUR_MODE_FALLBACK],
+            )
+        }?;
+        // What is left of earlier calls must not be taken for reasons.
+        backend.last_error();
+        heuristic.finalize("looking for engines")?;
+        let count = heuristic.count(HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR)?;
+        if count == 0 {
+            return Ok(Offer { engines: Vec::new(), reasons: backend.last_error() });
+        }
+        // The library fills configurations of ours.
+        let configs = (0..count)
+            .map(|_| Descriptor::new(backend, HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR))
+            .collect::<Result<Vec<_>>>()?;
+        let mut raw: Vec<RawDescriptor> = configs.iter().map(Descriptor::raw).collect();
+        // SAFETY: BACKEND_DESCRIPTOR elements are the pointers that C has of descriptors.
+        let got = unsafe {
+            heuristic.get_into(HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, &mut raw)
+        }?;
+        let engines = configs
+            .iter()
+            .take(got)
+            .map(|config| {
+                // The engine of a configuration can be read once it is finalized.
+                config.finalize("finalizing an engine configuration")?;
+                let mut engine = [ptr::null_mut()];
+                // SAFETY: as above.
+                unsafe {
+                    config.get_into(HIPDNN_ATTR_ENGINECFG_ENGINE, HIPDNN_TYPE_BACKEND_DESCRIPTOR, &mut engine)
+                }?;
+                let [engine] = engine;
+                let engine = Descriptor::made_by(backend, "reading the engine of a configuration", |to| {
+                    // SAFETY: the output is valid.
+                    unsafe { to.write(engine) };
+                    0
+                })?;
+                engine.i64(HIPDNN_ATTR_ENGINE_GLOBAL_INDEX)
+            })
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Offer { engines, reasons: String::new() })
+    }
+}

@@ -1,0 +1,55 @@
+//! Bytes that functions hand out in two calls, and what is in bytes.
+
+use std::ptr;
+
+use super::Backend;
+use super::constants::{HIPDNN_SERIALIZED_CONTENT_EXECUTION_PLAN, HIPDNN_SERIALIZED_CONTENT_GRAPH};
+use super::functions::Status;
+use crate::failure::{Failure, Result};
+
+/// More is not believed.
+const LARGEST: usize = 1 << 34;
+
+/// Asks for the number of bytes, then for the bytes.
+pub(super) fn two_calls(
+    backend: &Backend,
+    what: &str,
+    mut call: impl FnMut(usize, *mut usize, *mut u8) -> Status,
+) -> Result<Vec<u8>> {
+    let mut size = 0;
+    let status = call(0, &raw mut size, ptr::null_mut());
+    backend.check(what, status)?;
+    if size > LARGEST {
+        return Err(Failure::work(format!("{what} is said to need {size} bytes")));
+    }
+    let mut bytes = vec![0; size];
+    let mut written = size;
+    let status = call(size, &raw mut written, bytes.as_mut_ptr());
+    backend.check(what, status)?;
+    bytes.truncate(written);
+    Ok(bytes)
+}
+
+/// What serialized bytes have in them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contents {
+    /// A graph, or anything that is no container.
+    pub graph: bool,
+    /// A plan inside a container.
+    pub plan: bool,
+}
+
+impl Contents {
+    /// Asks the library.
+    pub fn of(backend: &Backend, bytes: &[u8]) -> Result<Self> {
+        let contents = backend.functions.hipdnnBackendGetSerializedBinaryContents_ext()?;
+        let mut flags = 0;
+        // SAFETY: the bytes have the length that is given, and the output is valid.
+        let status = unsafe { contents(bytes.as_ptr(), bytes.len(), &raw mut flags) };
+        backend.check("reading what the file contains", status)?;
+        Ok(Self {
+            graph: flags & HIPDNN_SERIALIZED_CONTENT_GRAPH != 0,
+            plan: flags & HIPDNN_SERIALIZED_CONTENT_EXECUTION_PLAN != 0,
+        })
+    }
+}

@@ -1,0 +1,83 @@
+//! `hipdnn graph`
+
+use super::{Outcome, read_graph, write};
+use crate::backend::Backend;
+use crate::cli;
+use crate::failure::Result;
+use crate::graph::{Graph, Node, Port, shape};
+use crate::picture;
+use crate::table::Table;
+
+/// Shows a graph, as text or as a picture.
+pub fn graph(backend: &Backend, arguments: &cli::Graph) -> Result<Outcome> {
+    let graph = Graph::from_json(&read_graph(backend, &arguments.graph)?.json()?)?;
+    match &arguments.svg {
+        Some(path) => {
+            write(path, picture::svg(&graph)?.as_bytes())?;
+            Ok(Outcome::from(format!(
+                "drew {} nodes and {} tensors into {}\n",
+                graph.nodes.len(),
+                graph.tensors.len(),
+                path.display()
+            )))
+        }
+        None => Ok(Outcome::from(text(&graph))),
+    }
+}
+
+/// The nodes and tensors of a graph, a line each.
+fn text(graph: &Graph) -> String {
+    let mut text = format!(
+        "graph {:?}: {} nodes, {} tensors, compute {}, intermediate {}, io {}\n\n",
+        graph.name,
+        graph.nodes.len(),
+        graph.tensors.len(),
+        graph.compute_type,
+        graph.intermediate_type,
+        graph.io_type
+    );
+    let mut nodes = Table::new(&["NODE", "OPERATION", "READS", "WRITES", "PARAMETERS"]);
+    for node in &graph.nodes {
+        nodes.row([
+            node.name.clone(),
+            node.operation.clone(),
+            ports(graph, &node.inputs),
+            ports(graph, &node.outputs),
+            parameters(node),
+        ]);
+    }
+    text.push_str(&nodes.text());
+    text.push('\n');
+    let mut tensors = Table::new(&["UID", "NAME", "TYPE", "SHAPE", "STRIDES", "KIND"]);
+    for tensor in &graph.tensors {
+        let is_written = graph.producer(tensor.uid).is_some();
+        let kind = match (tensor.is_virtual, &tensor.value, is_written) {
+            (true, ..) => "virtual".to_owned(),
+            (_, Some(value), _) => format!("value {value}"),
+            (_, _, true) => "output".to_owned(),
+            _ => "input".to_owned(),
+        };
+        tensors.row([
+            tensor.uid.to_string(),
+            tensor.name.clone(),
+            tensor.data_type.to_string(),
+            shape(&tensor.dims),
+            tensor.strides.iter().map(i64::to_string).collect::<Vec<_>>().join(" "),
+            kind,
+        ]);
+    }
+    text.push_str(&tensors.text());
+    text
+}
+
+fn ports(graph: &Graph, ports: &[Port]) -> String {
+    let one = |port: &Port| {
+        let label = graph.tensor(port.uid).map_or_else(|| format!("#{}", port.uid), |tensor| tensor.label());
+        format!("{}={label}", port.role)
+    };
+    ports.iter().map(one).collect::<Vec<_>>().join(" ")
+}
+
+fn parameters(node: &Node) -> String {
+    node.parameters.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+}

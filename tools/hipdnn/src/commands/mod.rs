@@ -1,0 +1,67 @@
+//! The subcommands, one file each.
+
+mod engines;
+mod explain;
+mod graph;
+mod policies;
+
+use std::fs;
+use std::path::Path;
+
+pub use engines::engines;
+pub use explain::explain;
+pub use graph::graph;
+pub use policies::policies;
+use serde::Serialize;
+
+use crate::backend::{Backend, OperationGraph};
+use crate::failure::{Failure, Result};
+
+/// What a command has to say, and whether the program fails in spite of it.
+#[derive(Debug)]
+pub struct Outcome {
+    /// For standard output.
+    pub text: String,
+    /// What went wrong after all.
+    pub failure: Option<Failure>,
+}
+
+impl From<String> for Outcome {
+    fn from(text: String) -> Self {
+        Self { text, failure: None }
+    }
+}
+
+/// JSON for people and programs: indented, with a line end.
+fn json(value: &impl Serialize) -> Result<Outcome> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| Failure::work(format!("the answer cannot be written as JSON: {error}")))?;
+    Ok(Outcome::from(text + "\n"))
+}
+
+/// An id as it is best told apart from others.
+fn hexadecimal(id: i64) -> String {
+    format!("{:#018x}", id.cast_unsigned())
+}
+
+/// The bytes of a file that an argument names.
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).map_err(|error| Failure::input(format!("{}: {error}", path.display())))
+}
+
+/// Writes a file that an argument names.
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    fs::write(path, bytes)
+        .map_err(|error| Failure::input(format!("cannot write {}: {error}", path.display())))
+}
+
+/// The graph in a file: JSON where it begins with a brace, else bytes.
+fn read_graph<'b>(backend: &'b Backend, path: &Path) -> Result<OperationGraph<'b>> {
+    let bytes = read(path)?;
+    let graph = match bytes.trim_ascii_start().first() {
+        None => Err(Failure::input("the file is empty, expected a graph")),
+        Some(b'{') => OperationGraph::from_json(backend, &bytes),
+        Some(_) => OperationGraph::from_bytes(backend, &bytes),
+    };
+    graph.map_err(|failure| failure.of_file(path))
+}

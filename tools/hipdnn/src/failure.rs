@@ -1,0 +1,97 @@
+//! What can go wrong, and the exit status that says so.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// Why a command did not do what it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    text: String,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// An argument, or a file that an argument names.
+    Input,
+    /// Something that the library would not do.
+    Refused,
+    /// Anything else.
+    Work,
+}
+
+/// The result of anything that can fail.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+impl Failure {
+    /// A bad argument or a bad file: exit status 2.
+    pub fn input(text: impl Into<String>) -> Self {
+        Self { text: text.into(), kind: Kind::Input }
+    }
+
+    /// Good input that could not be worked on: exit status 1.
+    pub fn work(text: impl Into<String>) -> Self {
+        Self { text: text.into(), kind: Kind::Work }
+    }
+
+    /// What the library refused to do: exit status 1, unless it was about a file.
+    pub fn refused(text: impl Into<String>) -> Self {
+        Self { text: text.into(), kind: Kind::Refused }
+    }
+
+    /// The same failure, about a file. What the library refuses to read is a bad file.
+    pub fn of_file(self, path: &std::path::Path) -> Self {
+        let kind = if self.kind == Kind::Refused { Kind::Input } else { self.kind };
+        Self { kind, ..self.during(path.display()) }
+    }
+
+    /// The same failure, with what was being done in front.
+    pub fn during(self, what: impl fmt::Display) -> Self {
+        Self { text: format!("{what}: {}", self.text), kind: self.kind }
+    }
+
+    /// The text, as it was given.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// 2 for bad arguments and files, 1 for the rest.
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self.kind {
+            Kind::Input => 2,
+            Kind::Refused | Kind::Work => 1,
+        })
+    }
+}
+
+/// One line, whatever the text was made of.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&one_line(&self.text))
+    }
+}
+
+/// Text on one line: line ends become `; ` (or a space after a colon), other control characters are escaped.
+pub fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for part in text.lines().map(str::trim).filter(|part| !part.is_empty()) {
+        if !line.is_empty() {
+            line.push_str(if line.ends_with([':', ';', ',']) { " " } else { "; " });
+        }
+        for c in part.chars() {
+            if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_one_line() {
+        let failure = Failure::input("No engine:\n  A: no\n  B: never\u{1b}[31m\n");
+        assert_eq!(failure.to_string(), "No engine: A: no; B: never\\u{1b}[31m");
+    }
+}

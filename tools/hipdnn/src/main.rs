@@ -1,0 +1,79 @@
+//! The command line tool `hipdnn`: engines, graphs, runs, measurements and saved plans of a `libhipdnn_backend.so`.
+//!
+//! It knows the library by its public C functions only, and opens it at run time, so it can look into any.
+
+#![expect(dead_code, unused_imports, reason = "what executes graphs is not offered by a command yet")]
+
+mod backend;
+mod cli;
+mod commands;
+mod data_type;
+mod failure;
+mod graph;
+mod picture;
+mod table;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use backend::Backend;
+use cli::{Cli, Command};
+use commands::Outcome;
+use failure::{Failure, Result};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            // What cannot be shown is no reason to fail: whoever reads it has closed the pipe.
+            let _ = error.print();
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => return complain(&bad_arguments(&error)),
+    };
+    match run(&cli) {
+        Ok(outcome) => {
+            show(&outcome.text);
+            outcome.failure.map_or(ExitCode::SUCCESS, |failure| complain(&failure))
+        }
+        Err(failure) => complain(&failure),
+    }
+}
+
+fn run(cli: &Cli) -> Result<Outcome> {
+    let backend = Backend::open(cli.backend.as_deref())?;
+    match &cli.command {
+        Command::Engines(arguments) => commands::engines(&backend, arguments),
+        Command::Policies(arguments) => commands::policies(&backend, arguments),
+        Command::Explain(arguments) => commands::explain(&backend, arguments),
+        Command::Graph(arguments) => commands::graph(&backend, arguments),
+    }
+}
+
+fn complain(failure: &Failure) -> ExitCode {
+    let _ = writeln!(std::io::stderr(), "hipdnn: {failure}");
+    failure.exit_code()
+}
+
+/// Writes to standard output. A pipe that was closed is the reader's choice.
+fn show(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// What is wrong with the arguments, without the usage text that follows it.
+fn bad_arguments(error: &clap::Error) -> Failure {
+    let text = error.to_string();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let first = first.strip_prefix("error: ").unwrap_or(first);
+    let hint = match error.kind() {
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
+            "a command is missing"
+        }
+        _ => first,
+    };
+    Failure::input(format!("{hint} (hipdnn --help says more)"))
+}

@@ -1,0 +1,348 @@
+//! The boxes and edges of a picture.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::Value;
+
+use super::text::{short, width};
+use crate::graph::{Graph, Node, Tensor, shape};
+
+/// Font sizes.
+pub const TITLE: f64 = 13.0;
+pub const BODY: f64 = 11.0;
+pub const PORT: f64 = 10.0;
+
+/// The height of the strip with the roles of an operation's tensors.
+pub const STRIP: f64 = 17.0;
+const LINE: f64 = 15.0;
+const MARGIN: f64 = 12.0;
+const LONGEST: usize = 44;
+
+/// How many operations further down a tensor that the caller fills is drawn again.
+const NEAR: usize = 3;
+
+/// What a box stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An operation of a family.
+    Operation(Family),
+    /// A tensor that the caller fills.
+    Input,
+    /// A tensor that is written for the caller.
+    Output,
+    /// A tensor inside the graph.
+    Virtual,
+    /// A tensor that carries its value.
+    Value,
+}
+
+/// Operations that are drawn alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Family {
+    Product,
+    Normalization,
+    Pointwise,
+    Attention,
+    Reduction,
+    Scaling,
+    Other,
+}
+
+/// A box.
+#[derive(Clone, Debug)]
+pub struct Item {
+    pub kind: Kind,
+    /// The first line.
+    pub title: String,
+    /// Further lines.
+    pub lines: Vec<String>,
+    /// Everything there is to say, for whoever points at it.
+    pub tip: String,
+    pub width: f64,
+    pub height: f64,
+}
+
+/// An edge from one box to another.
+#[derive(Clone, Debug)]
+pub struct Edge {
+    pub from: usize,
+    pub to: usize,
+    /// The role that the tensor has in the operation.
+    pub role: String,
+    /// Whether it says where sequences lie and carries no elements.
+    pub is_offset: bool,
+}
+
+/// All boxes and edges.
+#[derive(Clone, Debug, Default)]
+pub struct Diagram {
+    pub items: Vec<Item>,
+    pub edges: Vec<Edge>,
+}
+
+impl Diagram {
+    /// The boxes of a graph. A tensor that the caller fills is drawn again beside each layer that reads it far from the
+    /// first one, since a long edge says less than its name.
+    pub fn new(graph: &Graph) -> Self {
+        let depths = depths(graph);
+        let mut diagram = Self::default();
+        let nodes: Vec<usize> = graph.nodes.iter().map(|node| diagram.push(operation(node))).collect();
+        let mut written: HashMap<i64, usize> = HashMap::new();
+        for (node, item) in graph.nodes.iter().zip(&nodes) {
+            for port in &node.outputs {
+                let Some(tensor) = graph.tensor(port.uid) else { continue };
+                let to = *written.entry(port.uid).or_insert_with(|| diagram.push(tensor_item(tensor, true)));
+                diagram.edges.push(Edge { from: *item, to, role: port.role.clone(), is_offset: false });
+            }
+        }
+        // Where a tensor that nobody writes was drawn last: at which depth, as which box.
+        let mut drawn: HashMap<i64, (usize, usize)> = HashMap::new();
+        let mut by_depth: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (place, depth) in depths.iter().enumerate() {
+            by_depth.entry(*depth).or_default().push(place);
+        }
+        for (depth, places) in &by_depth {
+            for place in places {
+                let (Some(node), Some(to)) = (graph.nodes.get(*place), nodes.get(*place)) else { continue };
+                for port in &node.inputs {
+                    let Some(tensor) = graph.tensor(port.uid) else { continue };
+                    let from = match (written.get(&port.uid), drawn.get(&port.uid)) {
+                        (Some(item), _) => *item,
+                        (None, Some((at, item))) if depth - at <= NEAR => *item,
+                        (None, _) => {
+                            let item = diagram.push(tensor_item(tensor, false));
+                            drawn.insert(port.uid, (*depth, item));
+                            item
+                        }
+                    };
+                    diagram.edges.push(Edge { from, to: *to, role: port.role.clone(), is_offset: false });
+                }
+            }
+        }
+        diagram.add_rest(graph, &written, &drawn);
+        diagram.widen_for_ports();
+        diagram
+    }
+
+    fn push(&mut self, item: Item) -> usize {
+        self.items.push(item);
+        self.items.len() - 1
+    }
+
+    /// Tensors that no node names: offsets of sequences, drawn beside their tensors, and any that are left over.
+    fn add_rest(
+        &mut self,
+        graph: &Graph,
+        written: &HashMap<i64, usize>,
+        drawn: &HashMap<i64, (usize, usize)>,
+    ) {
+        let mut items: HashMap<i64, usize> = drawn.iter().map(|(uid, (_, item))| (*uid, *item)).collect();
+        items.extend(written);
+        for tensor in &graph.tensors {
+            items.entry(tensor.uid).or_insert_with(|| self.push(tensor_item(tensor, false)));
+        }
+        for tensor in &graph.tensors {
+            let ends = (tensor.ragged_offset.and_then(|uid| items.get(&uid)), items.get(&tensor.uid));
+            if let (Some(from), Some(to)) = ends {
+                self.edges.push(Edge { from: *from, to: *to, role: String::new(), is_offset: true });
+            }
+        }
+    }
+
+    /// Makes operations wide enough for the roles along their edges.
+    fn widen_for_ports(&mut self) {
+        let mut above = vec![Vec::new(); self.items.len()];
+        let mut below = vec![Vec::new(); self.items.len()];
+        for edge in self.edges.iter().filter(|edge| !edge.is_offset) {
+            if let Some(roles) = above.get_mut(edge.to) {
+                roles.push(&edge.role);
+            }
+            if let Some(roles) = below.get_mut(edge.from) {
+                roles.push(&edge.role);
+            }
+        }
+        for ((item, above), below) in self.items.iter_mut().zip(above).zip(below) {
+            if matches!(item.kind, Kind::Operation(_)) {
+                item.width = item.width.max(strip_width(&above)).max(strip_width(&below));
+            }
+        }
+    }
+}
+
+/// How wide the roles of one edge of an operation are, each with the same room.
+fn strip_width(roles: &[&String]) -> f64 {
+    roles.len() as f64 * port_room(roles.iter().map(|role| role.as_str()))
+}
+
+/// The room that each of some roles gets.
+pub fn port_room<'a>(roles: impl Iterator<Item = &'a str>) -> f64 {
+    roles.map(|role| width(role, PORT)).fold(0.0, f64::max) + 10.0
+}
+
+/// For each node how many nodes are on the longest way to it.
+pub fn depths(graph: &Graph) -> Vec<usize> {
+    let mut of_tensor: HashMap<i64, usize> = HashMap::new();
+    let mut depths = vec![0; graph.nodes.len()];
+    // Nodes come in topological order; one that does not is drawn as if what it reads were given.
+    for (node, depth) in graph.nodes.iter().zip(&mut depths) {
+        *depth = node
+            .inputs
+            .iter()
+            .filter_map(|port| of_tensor.get(&port.uid))
+            .map(|depth| depth + 1)
+            .max()
+            .unwrap_or(0);
+        for port in &node.outputs {
+            of_tensor.entry(port.uid).or_insert(*depth);
+        }
+    }
+    depths
+}
+
+fn operation(node: &Node) -> Item {
+    let (title, family) = title_and_family(node);
+    let mut lines = Vec::new();
+    if !node.name.is_empty() {
+        lines.push(short(&node.name, LONGEST));
+    }
+    lines.extend(parameter_lines(node));
+    let all = node.parameters.iter().map(|(key, value)| format!("\n{key}: {value}")).collect::<String>();
+    let tip = format!("{} {}\ncompute type: {}{all}", node.operation, node.name, node.compute_type);
+    sized(Item { kind: Kind::Operation(family), title, lines, tip, width: 0.0, height: 0.0 })
+}
+
+fn title_and_family(node: &Node) -> (String, Family) {
+    let mode = |key: &str| node.parameter(key).and_then(Value::as_str).unwrap_or_default();
+    let (title, family) = match node.operation.as_str() {
+        "ConvolutionFwd" => ("convolution", Family::Product),
+        "ConvolutionBwd" => ("convolution data gradient", Family::Product),
+        "ConvolutionWrw" => ("convolution filter gradient", Family::Product),
+        "Matmul" => ("matmul", Family::Product),
+        "MoeGroupedMatmul" => ("grouped matmul", Family::Product),
+        "MoeGroupedMatmulBwd" => ("grouped matmul gradient", Family::Product),
+        "Batchnorm" => ("batchnorm training", Family::Normalization),
+        "BatchnormBackward" => ("batchnorm gradient", Family::Normalization),
+        "BatchnormInference" => ("batchnorm inference", Family::Normalization),
+        "BatchnormInferenceVariance" => ("batchnorm inference, variance", Family::Normalization),
+        "Layernorm" => ("layernorm", Family::Normalization),
+        "LayernormBackward" => ("layernorm gradient", Family::Normalization),
+        "RMSNorm" => ("RMSNorm", Family::Normalization),
+        "RMSNormBackward" => ("RMSNorm gradient", Family::Normalization),
+        "Pointwise" => (mode("operation"), Family::Pointwise),
+        "Sdpa" => ("attention", Family::Attention),
+        "SdpaBackward" => ("attention gradient", Family::Attention),
+        "Reduction" => ("reduction", Family::Reduction),
+        "ResampleFwd" => (mode("resample_mode"), Family::Reduction),
+        "ResampleBwd" => ("resample gradient", Family::Reduction),
+        "BlockScaleQuantize" => ("block scale quantize", Family::Scaling),
+        "BlockScaleDequantize" => ("block scale dequantize", Family::Scaling),
+        other => (other, Family::Other),
+    };
+    let title =
+        if node.operation == "Reduction" { format!("{title} {}", mode("mode")) } else { title.to_owned() };
+    (if title.is_empty() { node.operation.clone() } else { short(&title, LONGEST) }, family)
+}
+
+/// What a parameter says when it says nothing.
+fn is_usual(key: &str, value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::String(text) => {
+            matches!(
+                text.as_str(),
+                "" | "unset" | "AUTO" | "TOP_LEFT" | "CROSS_CORRELATION" | "none" | "not_set"
+            ) || matches!(key, "operation" | "mode" | "resample_mode")
+        }
+        Value::Array(values) => {
+            let usual = if matches!(key, "stride" | "dilation") { 1 } else { 0 };
+            values.iter().all(|value| value.as_i64() == Some(usual))
+        }
+        _ => false,
+    }
+}
+
+/// The parameters that are worth their room, a few to a line.
+fn parameter_lines(node: &Node) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    let pads = (node.parameter("pre_padding"), node.parameter("post_padding"));
+    let same_pads = pads.0.is_some() && pads.0 == pads.1;
+    for (key, value) in &node.parameters {
+        if is_usual(key, value) || (same_pads && key == "post_padding") {
+            continue;
+        }
+        let key = if same_pads && key == "pre_padding" { "padding" } else { key.as_str() };
+        let key = key.replace('_', " ");
+        parts.push(match value {
+            Value::Bool(_) => key,
+            Value::Array(values) if values.len() > 8 => format!("{key} of {}", values.len()),
+            Value::Array(values) => {
+                format!("{key} {}", values.iter().map(Value::to_string).collect::<Vec<_>>().join("×"))
+            }
+            Value::String(text) => format!("{key} {text}"),
+            other => format!("{key} {other}"),
+        });
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + part.chars().count() <= 34 => {
+                line.push_str(" · ");
+                line.push_str(&part);
+            }
+            _ => lines.push(part),
+        }
+    }
+    lines.into_iter().map(|line| short(&line, LONGEST)).collect()
+}
+
+fn tensor_item(tensor: &Tensor, is_written: bool) -> Item {
+    let kind = match (tensor.is_virtual, &tensor.value, is_written) {
+        (true, ..) => Kind::Virtual,
+        (_, Some(_), _) => Kind::Value,
+        (_, _, true) => Kind::Output,
+        _ => Kind::Input,
+    };
+    let mut lines = vec![format!("{} {}", tensor.data_type, shape(&tensor.dims))];
+    if !tensor.is_packed() {
+        let strides = tensor.strides.iter().map(i64::to_string).collect::<Vec<_>>().join(" ");
+        lines.push(format!("strides {strides}"));
+    }
+    let title = match &tensor.value {
+        Some(value) => format!("{} = {}", tensor.label(), number(value)),
+        None => tensor.label(),
+    };
+    let tip = format!(
+        "tensor {} {}\n{} {}\nstrides {:?}\nalignment {}{}",
+        tensor.uid,
+        tensor.name,
+        tensor.data_type,
+        shape(&tensor.dims),
+        tensor.strides,
+        tensor.alignment,
+        if tensor.is_runtime_pass_by_value { "\na scalar, passed by value" } else { "" }
+    );
+    let lines = lines.into_iter().map(|line| short(&line, LONGEST)).collect();
+    sized(Item { kind, title: short(&title, LONGEST), lines, tip, width: 0.0, height: 0.0 })
+}
+
+/// A number of no more digits than one reads.
+fn number(value: &Value) -> String {
+    match value.as_f64() {
+        Some(number) if value.is_f64() && number != 0.0 && !(1e-3..1e6).contains(&number.abs()) => {
+            format!("{number:e}")
+        }
+        Some(number) if value.is_f64() => format!("{}", (number * 1e6).round() / 1e6),
+        _ => value.to_string(),
+    }
+}
+
+fn sized(mut item: Item) -> Item {
+    let lines = item.lines.iter().map(|line| width(line, BODY)).fold(0.0, f64::max);
+    item.width = (width(&item.title, TITLE) * 1.06).max(lines).max(52.0) + 2.0 * MARGIN;
+    let text = 18.0 + LINE * item.lines.len() as f64;
+    item.height = match item.kind {
+        Kind::Operation(_) => text + 2.0 * STRIP,
+        _ => text + 8.0,
+    };
+    item
+}

@@ -1,0 +1,35 @@
+//! A picture of a graph: operations as filled boxes, tensors as outlined ones, layer by layer from top to bottom.
+//!
+//! [`diagram`] makes boxes and edges of a graph, [`layers`] puts each box on a layer, [`order`] sorts the boxes of a layer so
+//! that few edges cross, [`place`] gives them coordinates, [`svg`] draws them.
+
+mod diagram;
+mod layers;
+mod order;
+mod place;
+mod svg;
+mod text;
+
+use crate::failure::{Failure, Result};
+use crate::graph::Graph;
+
+/// Nobody looks at a picture of more.
+const MOST_NODES: usize = 1000;
+
+/// The SVG text of a graph.
+pub fn svg(graph: &Graph) -> Result<String> {
+    if graph.nodes.len() > MOST_NODES {
+        return Err(Failure::work(format!(
+            "the graph has {} nodes, a picture is drawn of at most {MOST_NODES}",
+            graph.nodes.len()
+        )));
+    }
+    let diagram = diagram::Diagram::new(graph);
+    let mut layered = layers::Layered::new(&diagram);
+    order::sort(&mut layered);
+    let placed = place::Placed::new(&diagram, &layered);
+    Ok(svg::draw(graph, &diagram, &placed))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! Pictures of whole graphs.
+
+use serde_json::{Value, json};
+
+use super::svg;
+use crate::graph::Graph;
+
+pub fn tensor(uid: i64, name: &str, dims: &[i64], is_virtual: bool) -> Value {
+    let mut strides = vec![1; dims.len()];
+    for at in (1..dims.len()).rev() {
+        strides[at - 1] = strides[at] * dims[at];
+    }
+    json!({"uid": uid, "name": name, "data_type": "float", "dims": dims, "strides": strides, "virtual": is_virtual,
+           "alignment": 16, "is_runtime_pass_by_value": false})
+}
+
+fn pointwise(name: &str, mode: &str, in_0: i64, in_1: Option<i64>, out: i64) -> Value {
+    json!({"type": "PointwiseAttributes", "name": name, "compute_data_type": "float",
+           "inputs": {"operation": mode, "in_0_tensor_uid": in_0, "in_1_tensor_uid": in_1},
+           "outputs": {"out_0_tensor_uid": out}})
+}
+
+fn convolution(name: &str, x: i64, w: i64, y: i64) -> Value {
+    json!({"type": "ConvolutionFwdAttributes", "name": name, "compute_data_type": "float",
+           "inputs": {"x_tensor_uid": x, "w_tensor_uid": w}, "outputs": {"y_tensor_uid": y},
+           "parameters": {"pre_padding": [1, 1], "post_padding": [1, 1], "stride": [1, 1], "dilation": [1, 1],
+                          "conv_mode": "CROSS_CORRELATION"}})
+}
+
+pub fn graph(name: &str, tensors: Vec<Value>, nodes: Vec<Value>) -> Graph {
+    let text = json!({"name": name, "compute_data_type": "float", "intermediate_data_type": "float",
+                      "io_data_type": "float", "tensors": tensors, "nodes": nodes});
+    Graph::from_json(&text.to_string()).unwrap()
+}
+
+/// Blocks of convolution, bias, skip connection and activation, one after the other.
+fn residual(blocks: i64) -> Graph {
+    let image = [8, 64, 28, 28];
+    let mut tensors = vec![tensor(0, "x", &image, false)];
+    let mut nodes = Vec::new();
+    let mut last = 0;
+    for block in 0..blocks {
+        let base = 10 * (block + 1);
+        tensors.push(tensor(base, &format!("w{block}"), &[64, 64, 3, 3], false));
+        tensors.push(tensor(base + 1, &format!("b{block}"), &[1, 64, 1, 1], false));
+        tensors.extend([2, 3, 4].map(|at| tensor(base + at, "", &image, true)));
+        let is_last = block + 1 == blocks;
+        tensors.push(tensor(base + 5, if is_last { "y" } else { "" }, &image, !is_last));
+        nodes.push(convolution(&format!("conv{block}"), last, base, base + 2));
+        nodes.push(pointwise("", "add", base + 2, Some(base + 1), base + 3));
+        nodes.push(pointwise("skip", "add", base + 3, Some(last), base + 4));
+        nodes.push(pointwise("", "relu_fwd", base + 4, None, base + 5));
+        last = base + 5;
+    }
+    graph("residual", tensors, nodes)
+}
+
+fn count(text: &str, what: &str) -> usize {
+    text.matches(what).count()
+}
+
+#[test]
+fn every_box_and_every_edge_is_drawn() {
+    let picture = svg(&residual(13)).unwrap();
+    // 52 operations, 52 tensors that they write, x, and a weight and a bias for each block.
+    assert_eq!(count(&picture, "<g><title>"), 52 + 52 + 1 + 26);
+    // Two tensors to an operation, one to the activations; and one from each.
+    assert_eq!(count(&picture, "marker-end="), 3 * 13 * 2 + 13 + 52);
+    assert_eq!(count(&picture, "<g"), count(&picture, "</g>"));
+}
+
+#[test]
+fn boxes_of_a_layer_do_not_touch() {
+    let graph = residual(13);
+    let diagram = super::diagram::Diagram::new(&graph);
+    let mut layered = super::layers::Layered::new(&diagram);
+    super::order::sort(&mut layered);
+    let placed = super::place::Placed::new(&diagram, &layered);
+    for (a, first) in diagram.items.iter().enumerate() {
+        for (b, second) in diagram.items.iter().enumerate().skip(a + 1) {
+            let (p, q) = (placed.centers[a], placed.centers[b]);
+            let apart_x = (p.x - q.x).abs() >= (first.width + second.width) / 2.0;
+            let apart_y = (p.y - q.y).abs() >= (first.height + second.height) / 2.0;
+            assert!(apart_x || apart_y, "{first:?} {second:?}");
+        }
+    }
+}
+
+#[test]
+fn markup_in_names_is_text() {
+    let evil = "</text><script>alert(1)</script>";
+    let tensors = vec![tensor(1, evil, &[4], false), tensor(2, "y&z", &[4], false)];
+    let picture = svg(&graph(evil, tensors, vec![pointwise(evil, "exp", 1, None, 2)])).unwrap();
+    assert!(!picture.contains("<script"), "{picture}");
+    assert!(picture.contains("y&amp;z"), "{picture}");
+}
+
+#[test]
+fn odd_graphs_are_drawn_too() {
+    svg(&graph("nothing", vec![], vec![])).unwrap();
+    // A circle, a tensor that nobody uses, and one that is not there.
+    let tensors = vec![tensor(1, "", &[4], true), tensor(2, "", &[4], true), tensor(3, "", &[], false)];
+    let nodes = vec![pointwise("", "exp", 2, Some(9), 1), pointwise("", "log", 1, None, 2)];
+    let picture = svg(&graph("circle", tensors, nodes)).unwrap();
+    assert_eq!(count(&picture, "<g><title>"), 5);
+}
+
+#[test]
+fn a_picture_that_nobody_could_look_at_is_refused() {
+    let nodes = (0..1001).map(|_| pointwise("", "exp", 1, None, 2)).collect();
+    let tensors = vec![tensor(1, "", &[4], false), tensor(2, "", &[4], false)];
+    assert!(svg(&graph("", tensors, nodes)).is_err());
+}

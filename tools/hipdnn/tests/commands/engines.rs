@@ -1,0 +1,28 @@
+//! `hipdnn engines` and `hipdnn policies`
+
+use crate::{library, succeed};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+#[test]
+fn engines_are_listed() {
+    let wanted = format!(
+        "\
+NAME                  ID                  PLUGIN  VERSION  TYPE
+CPU_ENGINE            0xfa9419aaf1757ef8  CPU     {VERSION}    engine
+CPU_REFERENCE_ENGINE  0xf05911d5fac01f5a  CPU     {VERSION}    engine
+"
+    );
+    assert_eq!(succeed(&["engines"]), wanted);
+}
+
+#[test]
+fn engines_are_listed_as_json() {
+    let answer: serde_json::Value = serde_json::from_str(&succeed(&["engines", "--json"])).unwrap();
+    let backend = answer["backend"].as_str().unwrap();
+    assert_eq!(std::fs::canonicalize(backend).unwrap(), std::fs::canonicalize(library()).unwrap());
+    assert!(answer["version"].as_str().unwrap().starts_with(VERSION));
+    let names: Vec<_> = answer["engines"].as_array().unwrap().iter().map(|engine| &engine["name"]).collect();
+    assert_eq!(names, ["CPU_ENGINE", "CPU_REFERENCE_ENGINE"]);
+    assert_eq!(answer["engines"][0]["id"].as_i64(), Some(0xfa94_19aa_f175_7ef8_u64.cast_signed()));
+}
