@@ -57,6 +57,16 @@ static FUNCTION(hipdnnStatus_t, hipdnnSetPluginUnloadMode_ext, (hipdnnPluginUnlo
 static FUNCTION(hipdnnStatus_t,
                 hipdnnBackendGetSerializedBinaryGraph_ext,
                 (hipdnnBackendDescriptor_t, size_t, size_t*, uint8_t*));
+static FUNCTION(hipdnnStatus_t,
+                hipdnnBackendGetSerializedExecutionPlan_ext,
+                (hipdnnBackendDescriptor_t, size_t, size_t*, uint8_t*));
+static FUNCTION(hipdnnStatus_t,
+                hipdnnBackendCreateAndDeserializeExecutionPlan_ext,
+                (hipdnnHandle_t, hipdnnBackendDescriptor_t*, const uint8_t*, size_t));
+static FUNCTION(hipdnnStatus_t,
+                hipdnnBackendGetSerializedBinaryGraphAndPlan_ext,
+                (hipdnnBackendDescriptor_t, hipdnnBackendDescriptor_t, size_t, size_t*, uint8_t*));
+static FUNCTION(hipdnnStatus_t, hipdnnBackendGetSerializedBinaryContents_ext, (const uint8_t*, size_t, int*));
 static FUNCTION(hipdnnStatus_t, hipdnnBackendSetGlobalLogLevel_ext, (hipdnnSeverity_t));
 static FUNCTION(hipdnnStatus_t, hipdnnBackendGetGlobalLogLevel_ext, (hipdnnSeverity_t*));
 static FUNCTION(hipdnnStatus_t, hipdnnGetEngineCount_ext, (hipdnnHandle_t, size_t*));
@@ -99,6 +109,10 @@ int main(void)
     CHECK(p_hipdnnGetLoadedEnginePluginPaths_ext != NULL);
     CHECK(p_hipdnnSetPluginUnloadMode_ext != NULL);
     CHECK(p_hipdnnBackendGetSerializedBinaryGraph_ext != NULL);
+    CHECK(p_hipdnnBackendGetSerializedExecutionPlan_ext != NULL);
+    CHECK(p_hipdnnBackendCreateAndDeserializeExecutionPlan_ext != NULL);
+    CHECK(p_hipdnnBackendGetSerializedBinaryGraphAndPlan_ext != NULL);
+    CHECK(p_hipdnnBackendGetSerializedBinaryContents_ext != NULL);
     CHECK(p_hipdnnBackendSetGlobalLogLevel_ext != NULL);
     CHECK(p_hipdnnBackendGetGlobalLogLevel_ext != NULL);
     CHECK(p_hipdnnGetEngineCount_ext != NULL);

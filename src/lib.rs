@@ -7,6 +7,7 @@
 
 pub mod c_api;
 pub mod descriptor;
+pub mod device;
 pub mod ffi;
 pub mod graph;
 pub mod handle;

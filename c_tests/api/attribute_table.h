@@ -41,6 +41,7 @@ static hipdnnBackendDescriptor_t engine;
 static hipdnnBackendDescriptor_t config;
 static int64_t engine_id;
 static const int64_t uid = 77;
+static const int64_t graph_uids[] = {UID_X, UID_W, UID_Y};
 static const int64_t pair[] = {1, 1};
 static const int64_t dims[] = {2, 3, 4};
 static const int64_t strides[] = {12, 4, 1};
@@ -211,6 +212,12 @@ static const attribute CONFIG[] = {
 static const attribute PLAN[] = {
     CHILD(HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config),
     {HIPDNN_ATTR_EXECUTION_PLAN_HANDLE, HIPDNN_TYPE_HANDLE, ONE, true, UNREADABLE, &handle, 1, sizeof handle},
+    {HIPDNN_ATTR_EXECUTION_PLAN_TENSOR_UIDS_EXT, HIPDNN_TYPE_INT64, MANY, false, SIZED, graph_uids, 3,
+     sizeof graph_uids[0]},
+    {HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_GLOBAL_INDEX_EXT, HIPDNN_TYPE_INT64, ONE, false, SIZED, &engine_id, 1,
+     sizeof engine_id},
+    {HIPDNN_ATTR_EXECUTION_PLAN_IS_OVERRIDE_SHAPE_ENABLED_EXT, HIPDNN_TYPE_BOOLEAN, ONE, false, SIZED, &no, 1,
+     sizeof no},
 };
 
 #define KIND(type, name, list, open_get, once) {type, name, list, COUNT(list), open_get, once}

@@ -29,7 +29,7 @@ static bool is_tested_elsewhere(hipdnnBackendDescriptorType_t type, int name)
         return (name >= HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES && name <= 206) ||
                name == HIPDNN_ATTR_KNOB_CHOICE_SERIALIZED_VALUE;
     case HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:
-        return name == HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE || (name >= 308 && name <= 310);
+        return name == HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE;
     default:
         return name == HIPDNN_ATTR_OPERATION_TYPE_EXT;
     }

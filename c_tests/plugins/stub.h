@@ -34,6 +34,16 @@ int64_t chosen(const hipdnnPluginConstData_t *config);
 /* Answers a status; a failure has a text. */
 hipdnnPluginStatus_t answer(int status, const char *function);
 
+/* The serial numbers of handles and contexts. */
+unsigned serial_of_handle(hipdnnEnginePluginHandle_t handle);
+unsigned serial_of_context(hipdnnEnginePluginExecutionContext_t context);
+
+/* The engine that a context is of. */
+int64_t engine_of_context(hipdnnEnginePluginExecutionContext_t context);
+
+/* A new context of an engine, null if there is no memory. */
+hipdnnEnginePluginExecutionContext_t new_context(int64_t engine);
+
 /* Sends the line of LOGS to the host, if there is one. */
 void log_reason(void);
 

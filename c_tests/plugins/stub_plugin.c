@@ -2,8 +2,8 @@
 
 /*
  * An engine plugin that can be built with any defect. As it stands it is a correct plugin that computes nothing; what each
- * macro changes is said where it is used. variants.txt lists the libraries that are made of this file, stub_identity.c and
- * stub_log.c.
+ * macro changes is said where it is used. variants.txt lists the libraries that are made of this file and the stub files
+ * beside it.
  *
  * With HIPDNN_STUB_LOG set to a file name, each call appends one line to that file, so that a test can compare what a host
  * called, in which order and with what.
@@ -54,7 +54,7 @@ struct HipdnnEnginePluginExecutionContext
     int64_t engine;
 };
 
-static unsigned serial_of_handle(hipdnnEnginePluginHandle_t handle)
+unsigned serial_of_handle(hipdnnEnginePluginHandle_t handle)
 {
 /* HANDLE: the value of every handle. */
 #ifdef HANDLE
@@ -64,9 +64,26 @@ static unsigned serial_of_handle(hipdnnEnginePluginHandle_t handle)
 #endif
 }
 
-static unsigned serial_of_context(hipdnnEnginePluginExecutionContext_t context)
+unsigned serial_of_context(hipdnnEnginePluginExecutionContext_t context)
 {
     return context == NULL ? 0 : context->serial;
+}
+
+int64_t engine_of_context(hipdnnEnginePluginExecutionContext_t context)
+{
+    return context == NULL ? 0 : context->engine;
+}
+
+hipdnnEnginePluginExecutionContext_t new_context(int64_t engine)
+{
+    static _Atomic unsigned contexts;
+    hipdnnEnginePluginExecutionContext_t context = malloc(sizeof *context);
+    if (context != NULL)
+    {
+        context->serial = ++contexts;
+        context->engine = engine;
+    }
+    return context;
 }
 
 /*
@@ -372,14 +389,11 @@ hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContext(
 #if !defined(CONTEXT_NULL) && !defined(CONTEXT_SILENT)
     if (CONTEXT_STATUS == OK)
     {
-        static _Atomic unsigned contexts;
-        context = malloc(sizeof *context);
+        context = new_context(chosen(engine_config));
         if (context == NULL)
         {
             return answer(HIPDNN_PLUGIN_STATUS_ALLOC_FAILED, __func__);
         }
-        context->serial = ++contexts;
-        context->engine = chosen(engine_config);
     }
 #endif
     char graph[1024];

@@ -6,6 +6,7 @@
 #![expect(non_snake_case, reason = "parameters have the names that the header gives them")]
 #![expect(rustdoc::broken_intra_doc_links, reason = "`@param[out]` is a command of the header, not a link")]
 
+mod bytes;
 mod descriptor;
 mod engines;
 mod error;
@@ -13,6 +14,7 @@ mod graph;
 mod guard;
 mod handle;
 mod logging;
+mod plan;
 mod plugin_paths;
 mod version;
 
@@ -22,5 +24,6 @@ pub use error::*;
 pub use graph::*;
 pub use handle::*;
 pub use logging::*;
+pub use plan::*;
 pub use plugin_paths::*;
 pub use version::*;

@@ -82,7 +82,7 @@ impl Draft for EngineDraft {
             .id
             .ok_or_else(|| Error::bad_param("HIPDNN_ATTR_ENGINE_GLOBAL_INDEX of the engine is not set"))?;
         let session = session_of(graph)?;
-        let engine = find(&session, id).ok_or_else(|| Error::bad_param(NOT_AN_ENGINE))?;
+        let engine = session.find_engine(id).ok_or_else(|| Error::bad_param(NOT_AN_ENGINE))?;
         let mut said = String::new();
         if !log::capture(&mut said, || ask::is_applicable(&session, engine, graph))? {
             log::warn(|| format!("engine {id} does not run this graph: {}", said.trim_end()));
@@ -108,13 +108,6 @@ impl Descriptor {
     pub(super) fn of_engine(engine: FrozenEngine) -> Self {
         Self::Engine(Lifecycle::finalized(EngineDraft::default(), engine))
     }
-}
-
-fn find(session: &Session, id: i64) -> Option<EngineRef> {
-    session.opened().find_map(|(plugin, loaded, _)| {
-        let engine = loaded.engines.iter().position(|engine| engine.id == id)?;
-        Some(EngineRef { plugin, engine: engine as u32 })
-    })
 }
 
 /// Asks the plugin for an engine's details, which must be readable, and gives them back to it.

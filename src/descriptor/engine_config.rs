@@ -9,7 +9,7 @@ use super::attribute::{Incoming, Outgoing, unknown};
 use super::engine::FrozenEngine;
 use super::{Descriptor, Draft, Lifecycle, take_checked};
 use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
-use crate::plugin::check;
+use crate::plugin::{check, workspace_size};
 use crate::status::{Error, Result};
 
 const KIND: &str = "engine configuration";
@@ -93,15 +93,6 @@ impl Draft for ConfigDraft {
             other => Err(unknown(KIND, other, "read")),
         }
     }
-}
-
-/// A plugin's workspace size as the C API reports it.
-pub(super) fn workspace_size(size: usize) -> Result<i64> {
-    i64::try_from(size).map_err(|_| {
-        Error::internal(format!(
-            "the plugin asks for {size} bytes of workspace, more than the interface can report"
-        ))
-    })
 }
 
 impl Descriptor {

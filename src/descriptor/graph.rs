@@ -10,7 +10,7 @@ use hipdnn_plugin_sdk::wire::{self, Layout};
 use super::attribute::{Incoming, Outgoing, unknown};
 use super::operation::FrozenOperation;
 use super::tensor::FrozenTensor;
-use super::{Descriptor, Draft, Lifecycle};
+use super::{Descriptor, Draft, Lifecycle, saved_plan};
 use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
 use crate::graph::{FrozenGraph, with_compute_types};
 use crate::handle as handles;
@@ -176,9 +176,10 @@ impl Descriptor {
         }
     }
 
-    /// An open operation graph with the content of verified bytes.
-    pub fn graph_from_bytes(bytes: Vec<u8>) -> Result<Self> {
-        let content = Content::Bytes(FrozenGraph::from_bytes(bytes)?);
+    /// An open operation graph with the content of verified bytes, or of the graph in a container.
+    pub fn graph_from_bytes(bytes: &[u8]) -> Result<Self> {
+        let bytes = saved_plan::graph_in("serializedGraph", bytes)?;
+        let content = Content::Bytes(FrozenGraph::from_bytes(bytes.to_vec())?);
         Ok(Self::Graph(Lifecycle::open(GraphDraft { handle: 0, content })))
     }
 

@@ -10,7 +10,9 @@ mod graph;
 mod heuristic;
 mod lifecycle;
 mod operation;
+mod overrides;
 mod plan;
+pub mod saved_plan;
 mod tensor;
 mod variant_pack;
 

@@ -1,19 +1,18 @@
 //! EXECUTION_PLAN: a graph compiled by an engine, ready to run.
 
 use std::ffi::c_int;
-use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use hipdnn_plugin_sdk::ffi::{
-    HipdnnEnginePluginExecutionContext, hipdnnEnginePluginHandle_t, hipdnnPluginConstData_t as ConstData,
-};
+use hipdnn_plugin_sdk::graph::ApiVersion;
+use hipdnn_plugin_sdk::wire::TensorSummary;
+use parking_lot::Mutex;
 
 use super::attribute::{Incoming, Outgoing, unknown};
-use super::engine_config::{FrozenConfig, workspace_size};
+use super::engine_config::FrozenConfig;
+use super::overrides::Overrides;
 use super::{Descriptor, Draft, Pack, take_checked};
 use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
-use crate::log;
-use crate::plugin::{Plugin, Session, check};
+use crate::plugin::{self, Context, EngineRef, PluginSet, Session, check, context};
 use crate::status::{Error, Result};
 
 const KIND: &str = "execution plan";
@@ -21,6 +20,13 @@ const KIND: &str = "execution plan";
 const HANDLE: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_HANDLE as c_int;
 const ENGINE_CONFIG: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG as c_int;
 const WORKSPACE_SIZE: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE as c_int;
+const TENSOR_UIDS: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_TENSOR_UIDS_EXT as c_int;
+const ENGINE_GLOBAL_INDEX: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_GLOBAL_INDEX_EXT as c_int;
+const IS_OVERRIDE_SHAPE_ENABLED: c_int =
+    Name::HIPDNN_ATTR_EXECUTION_PLAN_IS_OVERRIDE_SHAPE_ENABLED_EXT as c_int;
+
+/// The first plugin interface with shapes that change from one execution to the next.
+const OVERRIDES_SINCE: ApiVersion = ApiVersion::new(1, 1, 0);
 
 /// A plan that is being set up.
 #[derive(Default)]
@@ -30,70 +36,73 @@ pub struct PlanDraft {
 
 /// A finalized plan.
 pub struct FrozenPlan {
-    context: Context,
-    workspace_size: i64,
+    context: Context<Source>,
+    /// The plugins that the context's plugin is one of, kept by the source: only to compare.
+    set: Identity,
+    /// The place of the context's plugin among them.
+    plugin: u32,
+    is_override_shape_enabled: bool,
     /// All alignments of the graph's tensors in one: a set bit is one that no address may have.
     alignment_mask: usize,
+    workspace_size: i64,
+    /// The bytes of the saved plan, between a call that asks for their number and one that fetches them.
+    saved: Mutex<Option<Vec<u8>>>,
 }
 
-/// A plugin's execution context, given back to the plugin when it is dropped.
-struct Context {
-    context: NonNull<HipdnnEnginePluginExecutionContext>,
-    config: Arc<FrozenConfig>,
-}
+/// Which set of plugins it is.
+#[derive(Clone, Copy, PartialEq)]
+struct Identity(*const PluginSet);
 
-// SAFETY: the interface lets a host use a context from any thread; the plugin has to cope.
-unsafe impl Send for Context {}
+// SAFETY: it is compared and never followed.
+unsafe impl Send for Identity {}
 // SAFETY: as above.
-unsafe impl Sync for Context {}
+unsafe impl Sync for Identity {}
 
-/// Has the plugin compile the graph of a configuration, and asks how much workspace the result needs.
-fn compile(config: &FrozenConfig) -> Result<(NonNull<HipdnnEnginePluginExecutionContext>, i64)> {
-    let (plugin, handle) = owner(config)?;
-    let graph = config.engine.graph.bytes(plugin.layout)?;
-    let graph = ConstData { ptr: graph.as_ptr().cast(), size: graph.len() };
-    let bytes = config.bytes()?;
-    let data = ConstData { ptr: bytes.as_ptr().cast(), size: bytes.len() };
-    let mut context = ptr::null_mut();
-    // SAFETY: the handle is the plugin's own and the bytes outlive the call, which writes one pointer.
-    let status = unsafe {
-        plugin.api.create_execution_context(handle, &raw const data, &raw const graph, &raw mut context)
-    };
-    check(&plugin.api, "create execution context", status)?;
-    let context = NonNull::new(context)
-        .ok_or_else(|| Error::internal(format!("plugin {} gave a null execution context", plugin.name)))?;
-    let mut size = 0;
-    // SAFETY: handle and context are the plugin's own; the call writes one number.
-    let status =
-        unsafe { plugin.api.get_workspace_size_from_context(handle, context.as_ptr(), &raw mut size) };
-    let size = check(&plugin.api, "get workspace size from execution context", status)
-        .and_then(|()| workspace_size(size));
-    if size.is_err() {
-        destroy(config, context);
-    }
-    Ok((context, size?))
+/// What a plan was made from.
+pub enum Source {
+    /// A configuration, which has the graph.
+    Config(Arc<FrozenConfig>),
+    /// A saved plan.
+    Saved(Box<SavedSource>),
 }
 
-/// Gives a context back to the plugin. It is not used any more.
-fn destroy(config: &FrozenConfig, context: NonNull<HipdnnEnginePluginExecutionContext>) {
-    let Ok((plugin, handle)) = owner(config) else { return };
-    // SAFETY: handle and context are the plugin's own, and this is the context's last use.
-    let status = unsafe { plugin.api.destroy_execution_context(handle, context.as_ptr()) };
-    if status != 0 {
-        log::error(|| plugin.api.failure("destroy execution context", status));
+/// What is kept of a saved plan.
+pub struct SavedSource {
+    /// The plugins as the handle had them that the plan was loaded with.
+    pub session: Arc<Session>,
+    /// The engine among the session's.
+    pub engine: EngineRef,
+    /// The engine's id.
+    pub engine_id: i64,
+    /// The tensors of the graph that the plan was made for.
+    pub tensors: Vec<TensorSummary>,
+}
+
+impl plugin::Owner for Source {
+    fn engine(&self) -> (&Session, EngineRef) {
+        match self {
+            Self::Config(config) => (&config.engine.session, config.engine.engine),
+            Self::Saved(saved) => (&saved.session, saved.engine),
+        }
     }
 }
 
-impl Drop for Context {
-    fn drop(&mut self) {
-        destroy(&self.config, self.context);
+impl Source {
+    /// The tensors of the graph.
+    pub fn tensors(&self) -> &[TensorSummary] {
+        match self {
+            Self::Config(config) => &config.engine.graph.summary().tensors,
+            Self::Saved(saved) => &saved.tensors,
+        }
     }
-}
 
-/// The plugin of a configuration's engine, and its handle.
-fn owner(config: &FrozenConfig) -> Result<(&Plugin, hipdnnEnginePluginHandle_t)> {
-    let engine = &config.engine;
-    Ok((engine.session.plugin(engine.engine.plugin)?, engine.session.plugin_handle(engine.engine.plugin)?))
+    /// The id of the engine.
+    pub fn engine_id(&self) -> i64 {
+        match self {
+            Self::Config(config) => config.engine.id,
+            Self::Saved(saved) => saved.engine_id,
+        }
+    }
 }
 
 impl Draft for PlanDraft {
@@ -124,19 +133,35 @@ impl Draft for PlanDraft {
     fn finalize(&mut self) -> Result<Self::Frozen> {
         let missing =
             || Error::bad_param("HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG of the execution plan is not set");
-        let (config, (context, workspace_size)) =
-            take_checked(&mut self.config, missing, |config| compile(config))?;
-        let tensors = &config.engine.graph.summary().tensors;
-        let alignment_mask = tensors.iter().fold(0, |mask, tensor| mask | alignment_bits(tensor.alignment));
-        let context = Context { context, config };
-        Ok(FrozenPlan { context, workspace_size, alignment_mask })
+        let (config, (context, workspace_size)) = take_checked(&mut self.config, missing, |config| {
+            let engine = &config.engine;
+            context::compile(&engine.session, engine.engine, &engine.graph, config.bytes()?)
+        })?;
+        let is_override_shape_enabled = config.engine.graph.summary().is_override_shape_enabled;
+        let context = Context::new(context, Source::Config(config));
+        Ok(FrozenPlan::new(context, workspace_size, is_override_shape_enabled))
     }
 
     fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
+        let source = frozen.context.owner();
         match outgoing.name() {
-            ENGINE_CONFIG => outgoing
-                .exactly_one_descriptor(|| Descriptor::of_engine_config(Arc::clone(&frozen.context.config))),
+            ENGINE_CONFIG => match source {
+                Source::Config(config) => {
+                    outgoing.exactly_one_descriptor(|| Descriptor::of_engine_config(Arc::clone(config)))
+                }
+                Source::Saved(_) => Err(Error::not_supported(
+                    "HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG cannot be read of an execution plan that was loaded: it has no graph",
+                )),
+            },
             WORKSPACE_SIZE => outgoing.exactly_one(Type::HIPDNN_TYPE_INT64, frozen.workspace_size),
+            TENSOR_UIDS => {
+                let uids: Vec<i64> = source.tensors().iter().map(|tensor| tensor.uid).collect();
+                outgoing.many(Type::HIPDNN_TYPE_INT64, &uids)
+            }
+            ENGINE_GLOBAL_INDEX => outgoing.one(Type::HIPDNN_TYPE_INT64, source.engine_id()),
+            IS_OVERRIDE_SHAPE_ENABLED => {
+                outgoing.one(Type::HIPDNN_TYPE_BOOLEAN, u8::from(frozen.is_override_shape_enabled))
+            }
             other => Err(unknown(KIND, other, "read")),
         }
     }
@@ -151,29 +176,65 @@ fn alignment_bits(alignment: i64) -> usize {
 }
 
 impl FrozenPlan {
+    /// A plan of a context.
+    #[inline]
+    pub(super) fn new(
+        context: Context<Source>,
+        workspace_size: i64,
+        is_override_shape_enabled: bool,
+    ) -> Self {
+        let (session, engine) = plugin::Owner::engine(context.owner());
+        let (set, plugin) = (Identity(Arc::as_ptr(session.set())), engine.plugin);
+        let tensors = context.owner().tensors();
+        let alignment_mask = tensors.iter().fold(0, |mask, tensor| mask | alignment_bits(tensor.alignment));
+        let saved = Mutex::new(None);
+        Self { context, set, plugin, is_override_shape_enabled, alignment_mask, workspace_size, saved }
+    }
+
+    /// The plugin's context.
+    pub(super) fn context(&self) -> &Context<Source> {
+        &self.context
+    }
+
+    /// Bytes of workspace that an execution needs.
+    pub(super) fn workspace_size(&self) -> i64 {
+        self.workspace_size
+    }
+
+    /// Whether shapes may be replaced at execution.
+    pub(super) fn is_override_shape_enabled(&self) -> bool {
+        self.is_override_shape_enabled
+    }
+
+    /// Where the bytes of the saved plan wait to be fetched.
+    pub(super) fn saved(&self) -> &Mutex<Option<Vec<u8>>> {
+        &self.saved
+    }
+
     /// Hands the plan and the memory of its tensors to the plugin, with the plugin handle of `session`.
     ///
     /// Returns when the plugin does, which need not be when the work is done. Takes no lock and allocates nothing.
     #[inline]
     pub fn execute(&self, session: &Session, pack: &Pack) -> Result<()> {
-        let engine = &self.context.config.engine;
-        if !Arc::ptr_eq(session.set(), engine.session.set()) {
+        if Identity(Arc::as_ptr(session.set())) != self.set {
             return Err(Error::bad_param(
                 "the handle has other plugins loaded than those that made the execution plan",
             ));
         }
-        let place = engine.engine.plugin;
-        let plugin = session.plugin(place)?;
-        let handle = session.plugin_handle(place)?;
+        let plugin = session.plugin(self.plugin)?;
+        let handle = session.plugin_handle(self.plugin)?;
         if pack.addresses() & self.alignment_mask != 0 {
             self.check_alignment(pack)?;
+        }
+        if let Some(overrides) = pack.overrides() {
+            return self.execute_with_overrides(session, pack, overrides);
         }
         let buffers = pack.buffers();
         // SAFETY: handle and context are the plugin's own; the caller vouches for the memory behind the pointers.
         let status = unsafe {
             plugin.api.execute(
                 handle,
-                self.context.context.as_ptr(),
+                self.context.as_ptr(),
                 pack.workspace(),
                 buffers.as_ptr(),
                 buffers.len() as u32,
@@ -182,10 +243,46 @@ impl FrozenPlan {
         check(&plugin.api, "execute op graph", status)
     }
 
+    /// The same with the shapes that the pack names in place of those planned.
+    #[cold]
+    fn execute_with_overrides(&self, session: &Session, pack: &Pack, overrides: &Overrides) -> Result<()> {
+        let plugin = session.plugin(self.plugin)?;
+        let handle = session.plugin_handle(self.plugin)?;
+        if !self.is_override_shape_enabled {
+            return Err(Error::not_supported(
+                "the variant pack overrides shapes, and the execution plan was made without HIPDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED_EXT",
+            ));
+        }
+        if plugin.api_version < OVERRIDES_SINCE {
+            return Err(Error::not_supported(format!(
+                "the variant pack overrides shapes: plugin {} speaks plugin API {}, expected {OVERRIDES_SINCE} or newer",
+                plugin.name, plugin.api_version
+            )));
+        }
+        // SAFETY: handle and context are the plugin's own, and the arrays live as long as the pack; the caller vouches
+        // for the memory behind the pointers.
+        let status = unsafe {
+            plugin.api.execute_with_overrides(
+                handle,
+                self.context.as_ptr(),
+                pack.workspace(),
+                pack.buffers(),
+                overrides.arrays(),
+            )
+        };
+        match status {
+            Some(status) => check(&plugin.api, "execute op graph with overrides", status),
+            None => Err(Error::not_supported(format!(
+                "the variant pack overrides shapes: plugin {} has no hipdnnEnginePluginExecuteOpGraphWithOverrides",
+                plugin.name
+            ))),
+        }
+    }
+
     /// Finds the tensor whose memory is not aligned as its descriptor promised, if there is one.
     #[cold]
     fn check_alignment(&self, pack: &Pack) -> Result<()> {
-        let tensors = &self.context.config.engine.graph.summary().tensors;
+        let tensors = self.context.owner().tensors();
         for buffer in pack.buffers() {
             let tensor = tensors.iter().find(|tensor| tensor.uid == buffer.uid);
             let bits = tensor.map_or(0, |tensor| alignment_bits(tensor.alignment));

@@ -7,6 +7,7 @@ use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t as DeviceBuffer;
 use smallvec::SmallVec;
 
 use super::attribute::{Incoming, Outgoing, unknown};
+use super::overrides::{List, Overrides};
 use super::{Descriptor, Draft};
 use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
 use crate::status::{Error, Result};
@@ -16,6 +17,21 @@ const KIND: &str = "variant pack";
 const UNIQUE_IDS: c_int = Name::HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS as c_int;
 const DATA_POINTERS: c_int = Name::HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS as c_int;
 const WORKSPACE: c_int = Name::HIPDNN_ATTR_VARIANT_PACK_WORKSPACE as c_int;
+const OVERRIDE_UNIQUE_IDS: c_int = Name::HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_UNIQUE_IDS_EXT as c_int;
+const OVERRIDE_SHAPES: c_int = Name::HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_SHAPES_EXT as c_int;
+const OVERRIDE_STRIDES: c_int = Name::HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_STRIDES_EXT as c_int;
+const OVERRIDE_LENGTHS: c_int = Name::HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_LENGTHS_EXT as c_int;
+
+/// The list of overrides that an attribute is, if it is one.
+fn list(name: c_int) -> Option<List> {
+    match name {
+        OVERRIDE_UNIQUE_IDS => Some(List::Uids),
+        OVERRIDE_SHAPES => Some(List::Shapes),
+        OVERRIDE_STRIDES => Some(List::Strides),
+        OVERRIDE_LENGTHS => Some(List::Lengths),
+        _ => None,
+    }
+}
 
 /// Tensors that a pack holds without memory of its own: most graphs have no more.
 const INLINE: usize = 4;
@@ -30,6 +46,8 @@ pub struct Pack {
     workspace: usize,
     /// The bitwise or of all data pointers: a bit that is clear here is clear in each of them.
     addresses: usize,
+    /// None once the pack is finalized and has no overrides.
+    overrides: Option<Box<Overrides>>,
 }
 
 /// A tensor's id and memory.
@@ -61,6 +79,12 @@ impl Pack {
     #[inline]
     pub fn addresses(&self) -> usize {
         self.addresses
+    }
+
+    /// The shapes that tensors have in place of those planned, if any has.
+    #[inline]
+    pub fn overrides(&self) -> Option<&Overrides> {
+        self.overrides.as_deref()
     }
 
     /// Makes room for `count` ids and `other` pointers, or the other way round.
@@ -103,7 +127,10 @@ impl Draft for Pack {
                 }
             }
             WORKSPACE => self.workspace = incoming.one(Type::HIPDNN_TYPE_VOID_PTR)?,
-            other => return Err(unknown(KIND, other, "set")),
+            other => match list(other) {
+                Some(list) => self.overrides.get_or_insert_default().set(list, incoming)?,
+                None => return Err(unknown(KIND, other, "set")),
+            },
         }
         Ok(())
     }
@@ -114,6 +141,12 @@ impl Draft for Pack {
             return Err(Error::bad_param(format!(
                 "the variant pack has {ids} unique ids and {pointers} data pointers, expected as many of one as of the other, at least 1"
             )));
+        }
+        if let Some(overrides) = &mut self.overrides {
+            let bound = self.buffers.iter().map(|buffer| buffer.0.uid);
+            if !overrides.finalize(bound)? {
+                self.overrides = None;
+            }
         }
         Ok(())
     }
@@ -129,7 +162,10 @@ impl Draft for Pack {
                 outgoing.many(Type::HIPDNN_TYPE_VOID_PTR, &pointers)
             }
             WORKSPACE => outgoing.exactly_one(Type::HIPDNN_TYPE_VOID_PTR, self.workspace),
-            other => Err(unknown(KIND, other, "read")),
+            other => match list(other) {
+                Some(list) => Overrides::get(self.overrides(), list, outgoing),
+                None => Err(unknown(KIND, other, "read")),
+            },
         }
     }
 }

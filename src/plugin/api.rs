@@ -17,12 +17,14 @@ macro_rules! table {
     (
         required { $($required:ident: $rname:literal, ($($rarg:ident: $rtype:ty),+);)+ }
         optional { $($optional:ident: $oname:literal, ($($oarg:ident: $otype:ty),+);)+ }
+        called_below { $($below:ident: $bname:literal;)+ }
     ) => {
         /// A plugin's functions. The library they came from must be kept open as long.
         #[derive(Clone, Copy)]
         pub struct Api {
             $($required: *const (),)+
             $($optional: Option<*const ()>,)+
+            $($below: Option<*const ()>,)+
         }
 
         impl Api {
@@ -39,8 +41,9 @@ macro_rules! table {
                         missing.push($rname);
                     })+
                     $(let $optional = library.function::<*const ()>($oname);)+
+                    $(let $below = library.function::<*const ()>($bname);)+
                     match ($($required,)+) {
-                        ($(Some($required),)+) => Ok(Self { $($required,)+ $($optional,)+ }),
+                        ($(Some($required),)+) => Ok(Self { $($required,)+ $($optional,)+ $($below,)+ }),
                         _ => Err(format!("Failed to get symbol: {}", missing.join(", "))),
                     }
                 }
@@ -100,6 +103,84 @@ table! {
         get_api_version: "hipdnnPluginGetApiVersion", (version: *mut *const c_char);
         set_log_level: "hipdnnPluginSetLogLevel", (level: i32);
         get_engine_name: "hipdnnEnginePluginGetEngineName", (engine: i64, name: *mut *const c_char);
+        serialize_context_of_engine: "hipdnnEnginePluginSerializeExecutionContextWithEngineId",
+            (handle: PluginHandle, engine: i64, context: Context, serialized: *mut ConstData);
+        serialize_context: "hipdnnEnginePluginSerializeExecutionContext",
+            (handle: PluginHandle, context: Context, serialized: *mut ConstData);
+        destroy_serialized_context: "hipdnnEnginePluginDestroySerializedExecutionContext",
+            (handle: PluginHandle, serialized: *mut ConstData);
+        create_context_from_serialized: "hipdnnEnginePluginCreateExecutionContextFromSerialized",
+            (handle: PluginHandle, serialized: *const ConstData, context: *mut Context);
+    }
+    called_below {
+        execute_with_overrides: "hipdnnEnginePluginExecuteOpGraphWithOverrides";
+    }
+}
+
+/// Other shapes for one execution, as plugins get them: as many elements in each of the four arrays.
+#[derive(Clone, Copy)]
+pub struct OverrideArrays {
+    /// How many tensors have another shape.
+    pub count: u32,
+    /// Their uids.
+    pub uids: *const i64,
+    /// The number of dimensions of each.
+    pub lengths: *const u32,
+    /// The dimensions of each.
+    pub shapes: *const *const i64,
+    /// The strides of each.
+    pub strides: *const *const i64,
+}
+
+impl Api {
+    /// Calls `hipdnnEnginePluginExecuteOpGraphWithOverrides`, if the plugin has it.
+    ///
+    /// # Safety
+    /// The arguments are what the interface asks for.
+    pub unsafe fn execute_with_overrides(
+        &self,
+        handle: PluginHandle,
+        context: Context,
+        workspace: *mut c_void,
+        buffers: &[DeviceBuffer],
+        overrides: OverrideArrays,
+    ) -> Option<PluginStatus> {
+        let OverrideArrays { count, uids, lengths, shapes, strides } = overrides;
+        let buffer_count = buffers.len() as u32;
+        let words = [
+            handle.word(),
+            context.word(),
+            workspace.word(),
+            buffers.as_ptr().word(),
+            buffer_count.word(),
+            count.word(),
+            uids.word(),
+            lengths.word(),
+            shapes.word(),
+            strides.word(),
+        ];
+        // SAFETY: the function has this signature; the caller vouches for the arguments.
+        self.execute_with_overrides.map(|function| unsafe { call(function, words) })
+    }
+
+    /// Whether the plugin can execute with other shapes than those planned.
+    pub fn has_overrides(&self) -> bool {
+        self.execute_with_overrides.is_some()
+    }
+
+    /// The functions that the plugin would need besides those it has to save and load plans; none if it can.
+    pub fn missing_for_saving(&self) -> Vec<&'static str> {
+        let has = [
+            self.serialize_context_of_engine.or(self.serialize_context).is_some(),
+            self.destroy_serialized_context.is_some(),
+            self.create_context_from_serialized.is_some(),
+        ];
+        let names = [
+            "hipdnnEnginePluginSerializeExecutionContextWithEngineId",
+            "hipdnnEnginePluginDestroySerializedExecutionContext",
+            "hipdnnEnginePluginCreateExecutionContextFromSerialized",
+        ];
+        names.into_iter().zip(has).filter(|(_, has)| !has).map(|(name, _)| name).collect()
     }
 }
 

@@ -70,6 +70,11 @@ fn ask(
             plugin.api_version
         )));
     }
+    if graph.summary().is_override_shape_enabled && !plugin.api.has_overrides() {
+        return Err(Error::not_supported(
+            "the graph lets shapes be overridden, the plugin has no hipdnnEnginePluginExecuteOpGraphWithOverrides",
+        ));
+    }
     let bytes = graph.bytes(plugin.layout)?;
     let data = ConstData { ptr: bytes.as_ptr().cast(), size: bytes.len() };
     let mut ids: SmallVec<[i64; 16]> = SmallVec::from_elem(0, plugin.declared.len());

@@ -64,18 +64,26 @@ impl Word for hipdnn_plugin_sdk::ffi::hipdnnCallback_t {
     }
 }
 
-/// Calls a plugin's function with up to five arguments.
+/// The most arguments that a function of a plugin has.
+const MOST: usize = 10;
+
+/// Calls a plugin's function with up to ten arguments.
 ///
 /// # Safety
 /// `function` is a C function that takes the arguments, all of them integers or pointers, and returns a status or nothing.
 #[inline(always)]
 pub unsafe fn call<const N: usize>(function: *const (), arguments: [usize; N]) -> PluginStatus {
-    const { assert!(N <= 5) };
+    const { assert!(N <= MOST) };
     let mut words = arguments.into_iter();
     let mut next = || words.next().unwrap_or(0);
-    let (a, b, c, d, e) = (next(), next(), next(), next(), next());
-    // SAFETY: the caller names the function; registers beyond its arguments are not looked at.
-    unsafe { enter(a, b, c, d, e, function) }
+    if N <= 5 {
+        let (a, b, c, d, e) = (next(), next(), next(), next(), next());
+        // SAFETY: the caller names the function; registers beyond its arguments are not looked at.
+        return unsafe { enter(a, b, c, d, e, function) };
+    }
+    let words: [usize; MOST] = std::array::from_fn(|_| next());
+    // SAFETY: as above.
+    unsafe { enter_with_stack(&words, function) }
 }
 
 // The numbers of the Itanium C++ ABI for exception handling.
@@ -108,6 +116,30 @@ unsafe extern "C" fn personality(
     exception: *mut Exception,
     context: *mut c_void,
 ) -> c_int {
+    // SAFETY: the unwinder's own arguments, passed on.
+    unsafe { stop(version, actions, exception, context, land as *const ()) }
+}
+
+/// The same for [`enter_with_stack`] and [`land_with_stack`].
+unsafe extern "C" fn personality_with_stack(
+    version: c_int,
+    actions: c_int,
+    _: u64,
+    exception: *mut Exception,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the unwinder's own arguments, passed on.
+    unsafe { stop(version, actions, exception, context, land_with_stack as *const ()) }
+}
+
+/// What a personality answers whose frame goes on at `landing`.
+unsafe fn stop(
+    version: c_int,
+    actions: c_int,
+    exception: *mut Exception,
+    context: *mut c_void,
+    landing: *const (),
+) -> c_int {
     if version != 1 {
         return FATAL;
     }
@@ -124,7 +156,7 @@ unsafe extern "C" fn personality(
     // that the landing pad takes the exception from.
     unsafe {
         _Unwind_SetGR(context, 0, exception.expose_provenance());
-        _Unwind_SetIP(context, land as *const () as usize);
+        _Unwind_SetIP(context, landing as usize);
     }
     INSTALL_CONTEXT
 }
@@ -223,6 +255,56 @@ unsafe extern "C" fn land() {
     )
 }
 
+/// Calls `function` with the ten words, four of them on the stack, and returns its status, or [`THREW`].
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+unsafe extern "C" fn enter_with_stack(words: &[usize; MOST], function: *const ()) -> PluginStatus {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        ".cfi_personality 0x1b, {personality}",
+        "sub rsp, 40",
+        ".cfi_adjust_cfa_offset 40",
+        "mov r11, rsi",
+        "mov rax, [rdi + 48]",
+        "mov [rsp], rax",
+        "mov rax, [rdi + 56]",
+        "mov [rsp + 8], rax",
+        "mov rax, [rdi + 64]",
+        "mov [rsp + 16], rax",
+        "mov rax, [rdi + 72]",
+        "mov [rsp + 24], rax",
+        "mov rsi, [rdi + 8]",
+        "mov rdx, [rdi + 16]",
+        "mov rcx, [rdi + 24]",
+        "mov r8, [rdi + 32]",
+        "mov r9, [rdi + 40]",
+        "mov rdi, [rdi]",
+        "call r11",
+        "add rsp, 40",
+        ".cfi_adjust_cfa_offset -40",
+        "ret",
+        ".cfi_endproc",
+        personality = sym personality_with_stack,
+    )
+}
+
+/// Goes on in the frame of [`enter_with_stack`], after its call, with the exception in the register of a result.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+unsafe extern "C" fn land_with_stack() {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        ".cfi_adjust_cfa_offset 40",
+        "mov rdi, rax",
+        "call {end}",
+        "add rsp, 40",
+        ".cfi_adjust_cfa_offset -40",
+        "ret",
+        ".cfi_endproc",
+        end = sym end,
+    )
+}
+
 /// Calls `function` with the five words and returns its status, or [`THREW`].
 #[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
@@ -263,6 +345,62 @@ unsafe extern "C" fn land() {
         ".cfi_offset x29, -16",
         ".cfi_offset x30, -8",
         "bl {end}",
+        "ldp x29, x30, [sp], #16",
+        ".cfi_restore x29",
+        ".cfi_restore x30",
+        ".cfi_adjust_cfa_offset -16",
+        "ret",
+        ".cfi_endproc",
+        end = sym end,
+    )
+}
+
+/// Calls `function` with the ten words, two of them on the stack, and returns its status, or [`THREW`].
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+unsafe extern "C" fn enter_with_stack(words: &[usize; MOST], function: *const ()) -> PluginStatus {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        ".cfi_personality 0x1b, {personality}",
+        "stp x29, x30, [sp, #-16]!",
+        ".cfi_adjust_cfa_offset 16",
+        ".cfi_offset x29, -16",
+        ".cfi_offset x30, -8",
+        "mov x29, sp",
+        "sub sp, sp, #16",
+        ".cfi_adjust_cfa_offset 16",
+        "mov x9, x1",
+        "ldp x10, x11, [x0, #64]",
+        "stp x10, x11, [sp]",
+        "ldp x2, x3, [x0, #16]",
+        "ldp x4, x5, [x0, #32]",
+        "ldp x6, x7, [x0, #48]",
+        "ldp x0, x1, [x0]",
+        "blr x9",
+        "add sp, sp, #16",
+        ".cfi_adjust_cfa_offset -16",
+        "ldp x29, x30, [sp], #16",
+        ".cfi_restore x29",
+        ".cfi_restore x30",
+        ".cfi_adjust_cfa_offset -16",
+        "ret",
+        ".cfi_endproc",
+        personality = sym personality_with_stack,
+    )
+}
+
+/// Goes on in the frame of [`enter_with_stack`], after its call, with the exception in the register of a result.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+unsafe extern "C" fn land_with_stack() {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        ".cfi_adjust_cfa_offset 32",
+        ".cfi_offset x29, -16",
+        ".cfi_offset x30, -8",
+        "bl {end}",
+        "add sp, sp, #16",
+        ".cfi_adjust_cfa_offset -16",
         "ldp x29, x30, [sp], #16",
         ".cfi_restore x29",
         ".cfi_restore x30",

@@ -7,13 +7,15 @@ mod admission;
 mod api;
 pub mod ask;
 mod call;
+pub mod context;
 mod library;
 pub mod paths;
 pub mod registry;
 mod session;
 
 pub use admission::{Engine, Plugin};
-pub use api::{Api, check};
+pub use api::{Api, OverrideArrays, check};
+pub use context::{Context, Owner, workspace_size};
 pub use hipdnn_plugin_sdk::engine_id;
 pub use library::Library;
 pub use session::{EngineInfo, EngineRef, PluginSet, Session};

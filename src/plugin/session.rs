@@ -138,6 +138,14 @@ impl Session {
         all
     }
 
+    /// The engine with this id, if a plugin that gave a handle has it.
+    pub fn find_engine(&self, id: i64) -> Option<EngineRef> {
+        self.opened().find_map(|(plugin, loaded, _)| {
+            let engine = loaded.engines.iter().position(|engine| engine.id == id)?;
+            Some(EngineRef { plugin, engine: engine as u32 })
+        })
+    }
+
     /// An engine of the session.
     pub fn engine(&self, engine: EngineRef) -> Result<&Engine> {
         let found = self.plugin(engine.plugin)?.engines.get(engine.engine as usize);

@@ -239,16 +239,17 @@ hipdnnStatus_t hipdnnBackendSetAttribute(hipdnnBackendDescriptor_t descriptor,
                                          int64_t elementCount,
                                          const void *arrayOfElements);
 
-/// Makes an operation graph from FlatBuffers bytes, of November 2025 or of 2026. It is open: the caller sets
-/// HIPDNN_ATTR_OPERATIONGRAPH_HANDLE and finalizes it.
+/// Makes an operation graph from FlatBuffers bytes, of November 2025 or of 2026, or from the bytes of
+/// hipdnnBackendGetSerializedBinaryGraphAndPlan_ext. It is open: the caller sets HIPDNN_ATTR_OPERATIONGRAPH_HANDLE and finalizes
+/// it.
 ///
 /// @param[out] descriptor Where the graph goes. The caller ends it with hipdnnBackendDestroyDescriptor.
-/// @param[in] serializedGraph The bytes, which are copied.
+/// @param[in] serializedGraph The bytes, which are copied. A plan among them is left alone.
 /// @param[in] graphByteSize How many.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` or `serializedGraph` is null;
-///     HIPDNN_STATUS_BAD_PARAM when there are no bytes or they are not a graph;
+///     HIPDNN_STATUS_BAD_PARAM when there are no bytes, they have no graph or are damaged;
 ///     HIPDNN_STATUS_NOT_SUPPORTED when the graph asks for a newer plugin interface than this library knows.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnBackendCreateAndDeserializeGraph_ext(hipdnnBackendDescriptor_t *descriptor,
@@ -466,6 +467,90 @@ hipdnnStatus_t hipdnnGetEngineNameById_ext(hipdnnHandle_t handle,
                                            int64_t engineId,
                                            char *engineName,
                                            size_t *engineNameLen);
+
+/// Gives the bytes of an execution plan, to be loaded later with hipdnnBackendCreateAndDeserializeExecutionPlan_ext, without
+/// the graph. They say which plugin and device the plan was made with, and are sealed with a checksum.
+///
+/// @param[in] descriptor The execution plan, finalized.
+/// @param[in] requestedByteSize The bytes that `serializedPlan` has room for.
+/// @param[out] planByteSize Where the number of bytes goes, also when there is too little room for them.
+/// @param[out] serializedPlan Where the bytes go; null to ask for their number only. The plan then keeps them for the call
+///     that fetches them.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` or `planByteSize` is null;
+///     HIPDNN_STATUS_BAD_PARAM when `descriptor` is not a live execution plan;
+///     HIPDNN_STATUS_NOT_INITIALIZED when it is not finalized;
+///     HIPDNN_STATUS_NOT_SUPPORTED when its plugin cannot save plans;
+///     HIPDNN_STATUS_PLUGIN_ERROR when the plugin fails;
+///     HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT when there is too little room.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnBackendGetSerializedExecutionPlan_ext(hipdnnBackendDescriptor_t descriptor,
+                                                           size_t requestedByteSize,
+                                                           size_t *planByteSize,
+                                                           uint8_t *serializedPlan);
+
+/// Makes an execution plan from the bytes of one, or from those of hipdnnBackendGetSerializedBinaryGraphAndPlan_ext. It is
+/// finalized and can be executed; its configuration cannot be read, because there is no graph.
+///
+/// Bytes of this library are loaded only by the same version of the same plugin, on the same device, and only if not one bit
+/// of them has changed. Load only what you trust: the plugin may execute what it finds in them.
+///
+/// @param[in] handle The handle whose plugins are to load the plan. Any handle with the same plugins may execute it.
+/// @param[out] descriptor Where the plan goes. The caller ends it with hipdnnBackendDestroyDescriptor.
+/// @param[in] serializedPlan The bytes, not needed afterwards.
+/// @param[in] planByteSize How many.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle`, `descriptor` or `serializedPlan` is null;
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, or there are no bytes, they have no plan or are damaged;
+///     HIPDNN_STATUS_NOT_SUPPORTED when the plan is of another version of the format, of another plugin, another version of
+///     it or another device, or when the plugin cannot load plans;
+///     HIPDNN_STATUS_INTERNAL_ERROR when no plugin of the handle has the plan's engine;
+///     HIPDNN_STATUS_PLUGIN_ERROR when the plugin does not take the plan.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnBackendCreateAndDeserializeExecutionPlan_ext(hipdnnHandle_t handle,
+                                                                  hipdnnBackendDescriptor_t *descriptor,
+                                                                  const uint8_t *serializedPlan,
+                                                                  size_t planByteSize);
+
+/// Gives the bytes of an operation graph and of an execution plan for it in one.
+/// hipdnnBackendCreateAndDeserializeGraph_ext and hipdnnBackendCreateAndDeserializeExecutionPlan_ext take either out again.
+///
+/// @param[in] graphDescriptor The operation graph, which need not be finalized.
+/// @param[in] executionPlanDescriptor The execution plan, finalized; null to save the graph alone.
+/// @param[in] requestedByteSize The bytes that `serializedBlob` has room for.
+/// @param[out] blobByteSize Where the number of bytes goes, also when there is too little room for them.
+/// @param[out] serializedBlob Where the bytes go; null to ask for their number only. The plan then keeps its part for the
+///     call that fetches them.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `graphDescriptor` or `blobByteSize` is null;
+///     HIPDNN_STATUS_BAD_PARAM when a descriptor is not live or not of its kind;
+///     HIPDNN_STATUS_NOT_INITIALIZED when the plan is not finalized;
+///     HIPDNN_STATUS_NOT_SUPPORTED when its plugin cannot save plans;
+///     HIPDNN_STATUS_PLUGIN_ERROR when the plugin fails;
+///     HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT when there is too little room.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnBackendGetSerializedBinaryGraphAndPlan_ext(hipdnnBackendDescriptor_t graphDescriptor,
+                                                                hipdnnBackendDescriptor_t executionPlanDescriptor,
+                                                                size_t requestedByteSize,
+                                                                size_t *blobByteSize,
+                                                                uint8_t *serializedBlob);
+
+/// Says what is in bytes of hipdnnBackendGetSerializedBinaryGraphAndPlan_ext. Any other bytes count as a graph.
+///
+/// @param[in] serializedBlob The bytes.
+/// @param[in] blobByteSize How many.
+/// @param[out] contentFlags Where hipdnnSerializedContentFlags_t values go, one or both of them.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `serializedBlob` or `contentFlags` is null;
+///     HIPDNN_STATUS_BAD_PARAM when the bytes say that they are such ones and are damaged.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnBackendGetSerializedBinaryContents_ext(const uint8_t *serializedBlob,
+                                                            size_t blobByteSize,
+                                                            int *contentFlags);
 
 #ifdef __cplusplus
 }

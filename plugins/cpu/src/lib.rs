@@ -3,6 +3,7 @@
 //! [`prepare`](hipdnn_plugin_problem::prepare::prepare) resolves and checks a graph. Each of its nodes becomes a [`kernel`],
 //! which a [`plan`](plan::Plan) runs in order. [`mod@reference`] has a plain kernel for every operation.
 
+pub mod compiled;
 pub mod element;
 pub mod fast;
 pub mod kernel;

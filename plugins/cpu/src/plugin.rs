@@ -2,11 +2,13 @@
 
 use std::ffi::c_void;
 
+use hipdnn_plugin_sdk::engine_plugin::SUPPORTS_SERIALIZATION;
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::{Graph, Node};
-use hipdnn_plugin_sdk::wire::{EngineDetails, KnobSetting};
-use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal};
+use hipdnn_plugin_sdk::wire::{EngineConfig, EngineDetails, KnobSetting};
+use hipdnn_plugin_sdk::{EnginePlugin, Overrides, PluginError, Refusal, engine_id};
 
+use crate::compiled::Compiled;
 use crate::kernel::Kernel;
 use crate::plan::{Chooser, Plan};
 use crate::{fast, reference};
@@ -40,10 +42,11 @@ impl EnginePlugin for CpuPlugin {
     const NAME: &'static str = "CPU";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const ENGINES: &'static [&'static str] = &[CPU_ENGINE, CPU_REFERENCE_ENGINE];
-    /// Any alignment will do, and a scalar passed at execution is memory like any other.
+    /// Any alignment will do, a scalar passed at execution is memory like any other, and other shapes are planned when they
+    /// come.
     const API_VERSION: &'static str = "1.3.0";
     type Handle = ();
-    type Plan = Plan;
+    type Plan = Compiled;
 
     fn create_handle() -> Result<(), PluginError> {
         Ok(())
@@ -60,37 +63,66 @@ impl EnginePlugin for CpuPlugin {
     }
 
     fn details(_: &(), _: usize, _: &Graph) -> Result<EngineDetails, PluginError> {
-        // Nothing is compiled at run time, saved, captured or asked of another library, so there is no note to give.
-        Ok(EngineDetails::default())
+        // Nothing is compiled at run time, captured or asked of another library.
+        Ok(EngineDetails { behavior_notes: vec![SUPPORTS_SERIALIZATION], ..EngineDetails::default() })
     }
 
-    fn plan(_: &(), engine: usize, graph: &Graph, knobs: &[KnobSetting]) -> Result<Plan, PluginError> {
+    fn plan(_: &(), engine: usize, graph: &Graph, knobs: &[KnobSetting]) -> Result<Compiled, PluginError> {
         if let Some(knob) = knobs.first() {
             return Err(PluginError::invalid_value(format!(
                 "knob \"{}\" is set, expected none as the engine has no knobs",
                 knob.knob_id
             )));
         }
-        Plan::new(graph, chooser(engine)).map_err(|refusal| Refusal::new(refusal).into())
+        let name = Self::ENGINES.get(engine).copied().unwrap_or_default();
+        let config = EngineConfig { engine_id: engine_id(name), knobs: knobs.to_vec() };
+        Ok(Compiled::new(graph, config, chooser(engine))?)
     }
 
-    fn plan_workspace_size(plan: &Plan) -> usize {
-        plan.workspace_size()
+    fn plan_workspace_size(plan: &Compiled) -> usize {
+        plan.plan().workspace_size()
     }
 
     unsafe fn execute(
         _: &(),
-        plan: &Plan,
+        plan: &Compiled,
         workspace: *mut c_void,
         buffers: &[hipdnnPluginDeviceBuffer_t],
     ) -> Result<(), PluginError> {
         // SAFETY: the host passes what the caller promised of the buffers and the workspace.
-        unsafe { plan.execute(buffers, workspace.cast()) }
+        unsafe { plan.plan().execute(buffers, workspace.cast()) }
             .map_err(|error| PluginError::invalid_value(error.0))
+    }
+
+    unsafe fn execute_with_overrides(
+        _: &(),
+        plan: &Compiled,
+        workspace: *mut c_void,
+        buffers: &[hipdnnPluginDeviceBuffer_t],
+        overrides: Overrides<'_>,
+    ) -> Result<(), PluginError> {
+        // SAFETY: as above.
+        unsafe { plan.execute_with(buffers, workspace.cast(), overrides) }
+    }
+
+    fn serialize(_: &(), plan: &Compiled) -> Result<Vec<u8>, PluginError> {
+        plan.save()
+    }
+
+    fn deserialize(handle: &(), bytes: &[u8]) -> Result<Compiled, PluginError> {
+        let (graph, config) = Compiled::read(bytes)?;
+        let engine = Self::ENGINES.iter().position(|name| engine_id(name) == config.engine_id);
+        let engine = engine.ok_or_else(|| {
+            PluginError::invalid_value(format!(
+                "the saved plan is of engine {}, which is none of these",
+                config.engine_id
+            ))
+        })?;
+        Self::plan(handle, engine, &graph, &config.knobs)
     }
 }
 
-hipdnn_plugin_sdk::export_engine_plugin!(CpuPlugin);
+hipdnn_plugin_sdk::export_engine_plugin!(CpuPlugin, overrides, serialization);
 
 #[cfg(test)]
 mod tests {

@@ -27,11 +27,6 @@ pub fn prepare(graph: &Graph) -> Result<Graph, Refusal> {
     if graph.nodes.len() > MAX_NODES {
         return Err(format!("the graph has {} nodes, expected at most {MAX_NODES}", graph.nodes.len()));
     }
-    if graph.is_override_shape_enabled {
-        return Err(
-            "is_override_shape_enabled is true, expected shapes that stay as they are planned".to_owned()
-        );
-    }
     let index = index(graph)?;
     let mut graph = graph.clone();
     fill_types(&mut graph, index.contains_key(&0));

@@ -11,6 +11,8 @@ use crate::ffi::{
     HIPDNN_PLUGIN_STATUS_NOT_INITIALIZED, hipStream_t, hipdnnPluginDeviceBuffer_t, hipdnnPluginStatus_t,
 };
 use crate::graph::{Graph, GraphError};
+use crate::hash::Fnv1a;
+use crate::overrides::Overrides;
 use crate::wire::{EngineDetails, KnobSetting};
 
 /// A library with engines.
@@ -124,7 +126,53 @@ pub trait EnginePlugin: Sized + 'static {
         workspace: *mut c_void,
         buffers: &[hipdnnPluginDeviceBuffer_t],
     ) -> Result<(), PluginError>;
+
+    /// Computes the graph with other shapes than those that the plan was made for: each override has the sizes and strides
+    /// that a tensor has in this execution. Hosts call it only for graphs that say so (`is_override_shape_enabled`), and
+    /// never without an override. Such graphs are offered only to plugins that name `overrides` in
+    /// [`export_engine_plugin!`](crate::export_engine_plugin) and have an [`EnginePlugin::API_VERSION`] of 1.1.0 or more.
+    ///
+    /// # Errors
+    /// Those of [`EnginePlugin::execute`], and when the graph cannot be computed with these shapes, in which case nothing was
+    /// written.
+    ///
+    /// # Safety
+    /// As for [`EnginePlugin::execute`]; the extent of a tensor is that of its override, where it has one.
+    unsafe fn execute_with_overrides(
+        handle: &Self::Handle,
+        plan: &Self::Plan,
+        workspace: *mut c_void,
+        buffers: &[hipdnnPluginDeviceBuffer_t],
+        overrides: Overrides<'_>,
+    ) -> Result<(), PluginError> {
+        let _ = (handle, plan, workspace, buffers, overrides);
+        Err(PluginError::not_applicable(format!("{} cannot execute with other shapes", Self::NAME)))
+    }
+
+    /// Saves a plan in bytes that [`EnginePlugin::deserialize`] makes the same plan of, also in another process and another
+    /// version of the plugin: begin with a number that tells which. Hosts call it only for plugins that name `serialization`
+    /// in [`export_engine_plugin!`](crate::export_engine_plugin); those say so in the behavior notes of their
+    /// [`EnginePlugin::details`] as well ([`SUPPORTS_SERIALIZATION`]).
+    ///
+    /// # Errors
+    /// When this plan cannot be saved. There must be at least one byte.
+    fn serialize(handle: &Self::Handle, plan: &Self::Plan) -> Result<Vec<u8>, PluginError> {
+        let _ = (handle, plan);
+        Err(PluginError::not_applicable(format!("{} cannot save plans", Self::NAME)))
+    }
+
+    /// Makes a plan of saved bytes. They may come from anywhere and may be damaged, so nothing about them is certain.
+    ///
+    /// # Errors
+    /// When the bytes are no plan, or none that can be executed here.
+    fn deserialize(handle: &Self::Handle, bytes: &[u8]) -> Result<Self::Plan, PluginError> {
+        let _ = (handle, bytes);
+        Err(PluginError::not_applicable(format!("{} cannot load plans", Self::NAME)))
+    }
 }
+
+/// The behavior note of an engine whose plans can be saved.
+pub const SUPPORTS_SERIALIZATION: i32 = 4;
 
 /// The memory of the tensor with this uid; the first one where several have it.
 ///
@@ -143,14 +191,7 @@ pub fn buffer(buffers: &[hipdnnPluginDeviceBuffer_t], uid: i64) -> Result<*mut c
 
 /// The id of an engine: the 64-bit FNV-1a hash of its name.
 pub const fn engine_id(name: &str) -> i64 {
-    let bytes = name.as_bytes();
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    let mut rest = bytes;
-    while let [byte, tail @ ..] = rest {
-        hash = (hash ^ *byte as u64).wrapping_mul(0x100_0000_01b3);
-        rest = tail;
-    }
-    hash.cast_signed()
+    Fnv1a::new().add(name.as_bytes()).number().cast_signed()
 }
 
 /// Why an engine does not compute a graph: the first thing that is not supported, in words for people.

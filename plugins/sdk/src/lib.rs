@@ -17,9 +17,12 @@ pub mod engine_plugin;
 pub mod export;
 pub mod ffi;
 pub mod graph;
+pub mod hash;
 pub mod hip;
 mod last_error;
 pub mod log;
+pub mod overrides;
 pub mod wire;
 
 pub use engine_plugin::{EnginePlugin, PluginError, Refusal, buffer, engine_id};
+pub use overrides::{Override, Overrides};

@@ -17,7 +17,7 @@ pub const LOG: &str = "HIPDNN_STUB_LOG";
 pub const NULL: &str = "null";
 
 const NULL_FILES: &[&str] = &["null_plugin.c"];
-const STUB_FILES: &[&str] = &["stub_plugin.c", "stub_identity.c", "stub_log.c"];
+const STUB_FILES: &[&str] = &["stub_plugin.c", "stub_identity.c", "stub_log.c", "stub_saving.c"];
 /// What variants that throw have besides, in C++.
 const THROWING_FILE: &str = "stub_throw.cpp";
 

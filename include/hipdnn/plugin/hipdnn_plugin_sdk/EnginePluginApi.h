@@ -143,10 +143,17 @@ HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePl
     const int64_t *const *override_shapes,
     const int64_t *const *override_strides);
 
-/// Optional, together with the next two. The bytes of an execution context, which are the plugin's until the host gives
-/// them back, and which only the plugin understands.
+/// Optional, together with the last two. The bytes of an execution context, which are the plugin's until the host gives
+/// them back, and which only the plugin understands. Older hosts call this function, newer ones the next.
 HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePluginSerializeExecutionContext(
     hipdnnEnginePluginHandle_t handle,
+    hipdnnEnginePluginExecutionContext_t execution_context,
+    hipdnnPluginConstData_t *serialized_context);
+
+/// Optional, together with the last two. The same, and says which engine the execution context is of.
+HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePluginSerializeExecutionContextWithEngineId(
+    hipdnnEnginePluginHandle_t handle,
+    int64_t engine_id,
     hipdnnEnginePluginExecutionContext_t execution_context,
     hipdnnPluginConstData_t *serialized_context);
 
@@ -155,7 +162,7 @@ HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePl
     hipdnnEnginePluginHandle_t handle,
     hipdnnPluginConstData_t *serialized_context);
 
-/// Optional. Makes an execution context from its bytes.
+/// Optional. Makes an execution context from its bytes, which may come from anywhere.
 HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContextFromSerialized(
     hipdnnEnginePluginHandle_t handle,
     const hipdnnPluginConstData_t *serialized_context,

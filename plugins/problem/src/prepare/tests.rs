@@ -100,10 +100,6 @@ fn graphs_that_make_no_sense_are_refused() {
     assert_refused(&Graph::default(), &["no nodes"]);
 
     let mut graph = chain();
-    graph.is_override_shape_enabled = true;
-    assert_refused(&graph, &["is_override_shape_enabled"]);
-
-    let mut graph = chain();
     graph.tensors[2].uid = 1;
     assert_refused(&graph, &["two tensors", "uid 1"]);
 

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 
 use super::declaration::Declaration;
-use super::owned::{Details, Owned};
+use super::owned::{Bytes, Owned};
 use super::{Result, guard, null, write};
 use crate::engine_plugin::{EnginePlugin, PluginError};
 use crate::ffi::{
@@ -14,8 +14,8 @@ use crate::graph::Graph;
 use crate::log;
 use crate::wire::{self, EngineConfig};
 
-type Handle<P> = Owned<<P as EnginePlugin>::Handle, { u64::from_be_bytes(*b"hipdnn-h") }>;
-type Plan<P> = Owned<<P as EnginePlugin>::Plan, { u64::from_be_bytes(*b"hipdnn-p") }>;
+pub(super) type Handle<P> = Owned<<P as EnginePlugin>::Handle, { u64::from_be_bytes(*b"hipdnn-h") }>;
+pub(super) type Plan<P> = Owned<<P as EnginePlugin>::Plan, { u64::from_be_bytes(*b"hipdnn-p") }>;
 
 /// `hipdnnEnginePluginGetAllEngineIds`: writes as many ids as there is room for and how many were written; without an array
 /// or room, how many there are.
@@ -156,7 +156,7 @@ pub unsafe fn get_engine_details<P: EnginePlugin>(
         if details.name.is_empty() {
             details.name = P::ENGINES.get(engine).copied().unwrap_or_default().to_owned();
         }
-        let bytes = Details::give(&wire::write_engine_details(&details))?;
+        let bytes = Bytes::give(&wire::write_engine_details(&details))?;
         // SAFETY: it is not null, and the caller promises the rest.
         unsafe { write(engine_details, bytes) };
         Ok(())
@@ -178,7 +178,7 @@ pub unsafe fn destroy_engine_details<P: EnginePlugin>(
             return Err(null("engine_details"));
         }
         // SAFETY: as promised by the caller.
-        unsafe { Details::take(engine_details) }
+        unsafe { Bytes::take(engine_details) }
     })
 }
 
@@ -296,17 +296,30 @@ pub unsafe fn execute_op_graph<P: EnginePlugin>(
                 Plan::<P>::borrow("execution_context", execution_context)?,
             )
         };
-        let buffers = if num_device_buffers == 0 {
-            &[]
-        } else if device_buffers.is_null() || !device_buffers.is_aligned() {
-            return Err(bad_buffers(device_buffers, num_device_buffers));
-        } else {
-            // SAFETY: it is not null and aligned, and the caller promises the rest.
-            unsafe { std::slice::from_raw_parts(device_buffers, num_device_buffers as usize) }
-        };
+        // SAFETY: as promised by the caller.
+        let buffers = unsafe { buffers(device_buffers, num_device_buffers) }?;
         // SAFETY: as promised by the caller.
         unsafe { P::execute(handle, plan, workspace, buffers) }
     })
+}
+
+/// The buffers of an execution.
+///
+/// # Safety
+/// `device_buffers` is null or readable for `num_device_buffers` that live for `'a`.
+#[inline]
+pub(super) unsafe fn buffers<'a>(
+    device_buffers: *const hipdnnPluginDeviceBuffer_t,
+    num_device_buffers: u32,
+) -> Result<&'a [hipdnnPluginDeviceBuffer_t]> {
+    if num_device_buffers == 0 {
+        Ok(&[])
+    } else if device_buffers.is_null() || !device_buffers.is_aligned() {
+        Err(bad_buffers(device_buffers, num_device_buffers))
+    } else {
+        // SAFETY: it is not null and aligned, and the caller promises the rest.
+        Ok(unsafe { std::slice::from_raw_parts(device_buffers, num_device_buffers as usize) })
+    }
 }
 
 #[cold]
@@ -349,7 +362,7 @@ fn count(ids: &[i64]) -> u32 {
 ///
 /// # Safety
 /// `data` is null or valid, and points to readable bytes that stay as they are for `'a`.
-unsafe fn bytes<'a>(argument: &str, data: *const hipdnnPluginConstData_t) -> Result<&'a [u8]> {
+pub(super) unsafe fn bytes<'a>(argument: &str, data: *const hipdnnPluginConstData_t) -> Result<&'a [u8]> {
     if data.is_null() {
         return Err(null(argument));
     }
@@ -394,7 +407,7 @@ unsafe fn chosen<P: EnginePlugin>(
     Ok((engine, graph, config))
 }
 
-fn engine<P: EnginePlugin>(id: i64) -> Result<usize> {
+pub(super) fn engine<P: EnginePlugin>(id: i64) -> Result<usize> {
     Declaration::<P>::ENGINES.position(id).ok_or_else(|| PluginError::bad_param(unknown::<P>(id)))
 }
 

@@ -7,10 +7,12 @@
 mod base;
 mod declaration;
 mod engine;
+mod optional;
 mod owned;
 
 pub use base::*;
 pub use engine::*;
+pub use optional::*;
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -66,9 +68,22 @@ unsafe fn write<T>(output: *mut T, value: T) {
 
 /// Makes a library an engine plugin: defines the exported functions of the C ABI for a type that implements
 /// [`EnginePlugin`](crate::EnginePlugin). The crate has to be a `cdylib`; use it once in a library.
+///
+/// What a plugin can do besides follows its name, because hosts look for the functions to find out:
+/// `export_engine_plugin!(MyPlugin, overrides, serialization)`. `overrides` exports
+/// [`execute_with_overrides`](crate::EnginePlugin::execute_with_overrides), `serialization`
+/// [`serialize`](crate::EnginePlugin::serialize) and [`deserialize`](crate::EnginePlugin::deserialize).
 #[macro_export]
 macro_rules! export_engine_plugin {
-    ($plugin:ty) => {
+    ($plugin:ty $(, $more:ident)* $(,)?) => {
+        $($crate::export_engine_plugin! { @more $more $plugin })*
+        const _: () = {
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn hipdnnPluginGetLastErrorString(error_str: *mut *const ::std::ffi::c_char) {
+                // SAFETY: the host passes what the C ABI asks for.
+                unsafe { $crate::export::get_last_error_string(error_str) }
+            }
+        };
         $crate::export_engine_plugin! { @functions $plugin;
             hipdnnPluginGetName = get_name(name: *mut *const ::std::ffi::c_char);
             hipdnnPluginGetVersion = get_version(version: *mut *const ::std::ffi::c_char);
@@ -131,6 +146,46 @@ macro_rules! export_engine_plugin {
             );
         }
     };
+    (@more overrides $plugin:ty) => {
+        $crate::export_engine_plugin! { @functions $plugin;
+            hipdnnEnginePluginExecuteOpGraphWithOverrides = execute_op_graph_with_overrides(
+                handle: $crate::ffi::hipdnnEnginePluginHandle_t,
+                execution_context: $crate::ffi::hipdnnEnginePluginExecutionContext_t,
+                workspace: *mut ::std::ffi::c_void,
+                device_buffers: *const $crate::ffi::hipdnnPluginDeviceBuffer_t,
+                num_device_buffers: u32,
+                num_overrides: u32,
+                override_unique_ids: *const i64,
+                override_lengths: *const u32,
+                override_shapes: *const *const i64,
+                override_strides: *const *const i64
+            );
+        }
+    };
+    (@more serialization $plugin:ty) => {
+        $crate::export_engine_plugin! { @functions $plugin;
+            hipdnnEnginePluginSerializeExecutionContext = serialize_execution_context(
+                handle: $crate::ffi::hipdnnEnginePluginHandle_t,
+                execution_context: $crate::ffi::hipdnnEnginePluginExecutionContext_t,
+                serialized_context: *mut $crate::ffi::hipdnnPluginConstData_t
+            );
+            hipdnnEnginePluginSerializeExecutionContextWithEngineId = serialize_execution_context_with_engine_id(
+                handle: $crate::ffi::hipdnnEnginePluginHandle_t,
+                engine_id: i64,
+                execution_context: $crate::ffi::hipdnnEnginePluginExecutionContext_t,
+                serialized_context: *mut $crate::ffi::hipdnnPluginConstData_t
+            );
+            hipdnnEnginePluginDestroySerializedExecutionContext = destroy_serialized_execution_context(
+                handle: $crate::ffi::hipdnnEnginePluginHandle_t,
+                serialized_context: *mut $crate::ffi::hipdnnPluginConstData_t
+            );
+            hipdnnEnginePluginCreateExecutionContextFromSerialized = create_execution_context_from_serialized(
+                handle: $crate::ffi::hipdnnEnginePluginHandle_t,
+                serialized_context: *const $crate::ffi::hipdnnPluginConstData_t,
+                execution_context: *mut $crate::ffi::hipdnnEnginePluginExecutionContext_t
+            );
+        }
+    };
     (@functions $plugin:ty; $($symbol:ident = $function:ident($($argument:ident: $type:ty),*);)+) => {
         const _: () = {
             $(
@@ -140,12 +195,6 @@ macro_rules! export_engine_plugin {
                     unsafe { $crate::export::$function::<$plugin>($($argument),*) }
                 }
             )+
-
-            #[unsafe(no_mangle)]
-            unsafe extern "C" fn hipdnnPluginGetLastErrorString(error_str: *mut *const ::std::ffi::c_char) {
-                // SAFETY: the host passes what the C ABI asks for.
-                unsafe { $crate::export::get_last_error_string(error_str) }
-            }
         };
     };
 }

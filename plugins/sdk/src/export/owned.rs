@@ -63,25 +63,24 @@ fn not_ours(argument: &'static str, pointer: *mut c_void) -> PluginError {
     }
 }
 
-/// The bytes of engine details while the host has them. They are aligned for any FlatBuffers reader. Their size stands in
+/// Bytes that the plugin made and the host has for a while. They are aligned for any FlatBuffers reader. Their size stands in
 /// front of them, so that it does not matter what the host does to its copy.
-pub struct Details;
+pub struct Bytes;
 
 const ALIGN: usize = 16;
 
-impl Details {
+impl Bytes {
     fn layout(size: usize) -> Result<Layout> {
         size.checked_add(ALIGN)
             .and_then(|all| Layout::from_size_align(all, ALIGN).ok())
-            .ok_or_else(|| PluginError::alloc_failed(format!("engine details of {size} bytes")))
+            .ok_or_else(|| too_many(size))
     }
 
     /// Hands a copy of the bytes to the host.
     pub fn give(bytes: &[u8]) -> Result<hipdnnPluginConstData_t> {
         let layout = Self::layout(bytes.len())?;
         // SAFETY: the layout has the size of the front at least.
-        let front = NonNull::new(unsafe { alloc(layout) })
-            .ok_or_else(|| PluginError::alloc_failed(format!("engine details of {} bytes", bytes.len())))?;
+        let front = NonNull::new(unsafe { alloc(layout) }).ok_or_else(|| too_many(bytes.len()))?;
         // SAFETY: the allocation has a front of `ALIGN` bytes, which holds a size, and then room for the bytes.
         let ptr = unsafe {
             front.cast::<usize>().write(bytes.len());
@@ -113,4 +112,9 @@ impl Details {
         unsafe { data.write_unaligned(hipdnnPluginConstData_t { ptr: null(), size: 0 }) };
         Ok(())
     }
+}
+
+#[cold]
+fn too_many(size: usize) -> PluginError {
+    PluginError::alloc_failed(format!("there is no memory for the {size} bytes of an answer"))
 }

@@ -120,10 +120,18 @@ unsafe extern "C" {
         override_strides: *const *const i64,
     ) -> hipdnnPluginStatus_t;
 
-    /// Optional, together with the next two. The bytes of an execution context, which are the plugin's until the host gives
-    /// them back, and which only the plugin understands.
+    /// Optional, together with the last two. The bytes of an execution context, which are the plugin's until the host gives
+    /// them back, and which only the plugin understands. Older hosts call this function, newer ones the next.
     pub fn hipdnnEnginePluginSerializeExecutionContext(
         handle: hipdnnEnginePluginHandle_t,
+        execution_context: hipdnnEnginePluginExecutionContext_t,
+        serialized_context: *mut hipdnnPluginConstData_t,
+    ) -> hipdnnPluginStatus_t;
+
+    /// Optional, together with the last two. The same, and says which engine the execution context is of.
+    pub fn hipdnnEnginePluginSerializeExecutionContextWithEngineId(
+        handle: hipdnnEnginePluginHandle_t,
+        engine_id: i64,
         execution_context: hipdnnEnginePluginExecutionContext_t,
         serialized_context: *mut hipdnnPluginConstData_t,
     ) -> hipdnnPluginStatus_t;
@@ -134,7 +142,7 @@ unsafe extern "C" {
         serialized_context: *mut hipdnnPluginConstData_t,
     ) -> hipdnnPluginStatus_t;
 
-    /// Optional. Makes an execution context from its bytes.
+    /// Optional. Makes an execution context from its bytes, which may come from anywhere.
     pub fn hipdnnEnginePluginCreateExecutionContextFromSerialized(
         handle: hipdnnEnginePluginHandle_t,
         serialized_context: *const hipdnnPluginConstData_t,

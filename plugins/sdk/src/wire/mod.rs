@@ -1,4 +1,4 @@
-//! Graphs, engine configurations and engine details as FlatBuffers bytes.
+//! Graphs, engine configurations, engine details and saved plans as FlatBuffers bytes.
 //!
 //! The layout is that of `schema/hipdnn.fbs`. Two generations of it are in use: a node of 2026 carries a compute type before
 //! its union of attributes, a node of November 2025 does not, so the bytes of one are nonsense to the other. `verify` tells
@@ -8,6 +8,7 @@ mod engine;
 mod graph_reader;
 mod graph_writer;
 mod reader;
+mod saved;
 mod verify;
 
 pub use engine::{
@@ -16,6 +17,10 @@ pub use engine::{
 };
 pub use graph_reader::read;
 pub use graph_writer::write;
+pub use saved::{
+    Container, Origin, SAVED_PLAN_VERSION, SavedPlan, is_container, read_container, read_plan,
+    write_container, write_plan,
+};
 pub use verify::{Summary, TensorSummary, verify};
 
 /// The generation of a graph's bytes.

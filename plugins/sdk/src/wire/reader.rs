@@ -148,6 +148,11 @@ impl<'a> Table<'a> {
         self.slot(index) != 0
     }
 
+    /// Where in the buffer field `index` begins; where the table does if it is absent.
+    pub fn place(&self, index: u16) -> usize {
+        self.at + self.slot(index)
+    }
+
     /// The scalar of field `index`.
     #[inline(always)]
     pub fn scalar<T: Scalar>(&self, index: u16) -> Result<Option<T>> {
@@ -295,4 +300,4 @@ macro_rules! scalars {
     )+};
 }
 
-scalars!(u8 i32 i64 f32 f64);
+scalars!(u8 i32 u32 i64 u64 f32 f64);

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * What the stub plugin may have besides the functions that every plugin has: contexts that are saved and loaded, executions
+ * with other shapes.
+ */
+
+#include "stub.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* SAVE, SAVE_OLDER: contexts are saved, by the name with the engine's id and by the older one. */
+/* SAVE_STATUS: saving fails. SAVE_NULL, SAVE_EMPTY, SAVE_HUGE: success with null, no bytes, more than there can be. SAVE_SILENT:
+ * success without bytes. */
+#ifndef SAVE_STATUS
+#define SAVE_STATUS OK
+#endif
+
+#if defined(SAVE) || defined(SAVE_OLDER)
+/* "STUB", and the engine's id. */
+enum { SAVED_SIZE = 12 };
+
+static hipdnnPluginStatus_t save(
+    hipdnnEnginePluginExecutionContext_t context,
+    hipdnnPluginConstData_t *serialized_context,
+    const char *function)
+{
+#if defined(SAVE_NULL)
+    (void)context;
+    serialized_context->ptr = NULL;
+    serialized_context->size = SAVED_SIZE;
+#elif defined(SAVE_SILENT)
+    (void)context;
+    (void)serialized_context;
+#else
+    if (SAVE_STATUS == OK)
+    {
+        unsigned char *bytes = calloc(1, SAVED_SIZE);
+        if (bytes == NULL)
+        {
+            return answer(HIPDNN_PLUGIN_STATUS_ALLOC_FAILED, function);
+        }
+        const int64_t engine = engine_of_context(context);
+        memcpy(bytes, "STUB", 4);
+        memcpy(bytes + 4, &engine, sizeof engine);
+        serialized_context->ptr = bytes;
+        serialized_context->size = SAVED_SIZE;
+#ifdef SAVE_EMPTY
+        serialized_context->size = 0;
+#endif
+#ifdef SAVE_HUGE
+        serialized_context->size = SIZE_MAX;
+#endif
+    }
+#endif
+    return answer(SAVE_STATUS, function);
+}
+#endif
+
+#ifdef SAVE
+hipdnnPluginStatus_t hipdnnEnginePluginSerializeExecutionContextWithEngineId(
+    hipdnnEnginePluginHandle_t handle,
+    int64_t engine_id,
+    hipdnnEnginePluginExecutionContext_t execution_context,
+    hipdnnPluginConstData_t *serialized_context)
+{
+    record(
+        "SerializeExecutionContextWithEngineId handle=%u engine=%" PRId64 " context=%u",
+        serial_of_handle(handle),
+        engine_id,
+        serial_of_context(execution_context));
+    return save(execution_context, serialized_context, __func__);
+}
+#endif
+
+#ifdef SAVE_OLDER
+hipdnnPluginStatus_t hipdnnEnginePluginSerializeExecutionContext(
+    hipdnnEnginePluginHandle_t handle,
+    hipdnnEnginePluginExecutionContext_t execution_context,
+    hipdnnPluginConstData_t *serialized_context)
+{
+    record(
+        "SerializeExecutionContext handle=%u context=%u",
+        serial_of_handle(handle),
+        serial_of_context(execution_context));
+    return save(execution_context, serialized_context, __func__);
+}
+#endif
+
+/* GIVE_BACK: bytes of contexts are taken back. GIVE_BACK_STATUS: that fails, though they are taken back. */
+#ifdef GIVE_BACK
+#ifndef GIVE_BACK_STATUS
+#define GIVE_BACK_STATUS OK
+#endif
+hipdnnPluginStatus_t hipdnnEnginePluginDestroySerializedExecutionContext(
+    hipdnnEnginePluginHandle_t handle,
+    hipdnnPluginConstData_t *serialized_context)
+{
+    record("DestroySerializedExecutionContext handle=%u", serial_of_handle(handle));
+    free((void *)serialized_context->ptr);
+    serialized_context->ptr = NULL;
+    serialized_context->size = 0;
+    return answer(GIVE_BACK_STATUS, __func__);
+}
+#endif
+
+/* LOAD: contexts are loaded. LOAD_STATUS: that fails. LOAD_NULL: success with null. LOAD_SILENT: success without a context. */
+#ifdef LOAD
+#ifndef LOAD_STATUS
+#define LOAD_STATUS OK
+#endif
+hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContextFromSerialized(
+    hipdnnEnginePluginHandle_t handle,
+    const hipdnnPluginConstData_t *serialized_context,
+    hipdnnEnginePluginExecutionContext_t *execution_context)
+{
+    hipdnnEnginePluginExecutionContext_t context = NULL;
+    int status = LOAD_STATUS;
+    int64_t engine = 0;
+    if (serialized_context->size != 12 || memcmp(serialized_context->ptr, "STUB", 4) != 0)
+    {
+        status = HIPDNN_PLUGIN_STATUS_INVALID_VALUE;
+    }
+    else
+    {
+        memcpy(&engine, (const unsigned char *)serialized_context->ptr + 4, sizeof engine);
+    }
+#if !defined(LOAD_NULL) && !defined(LOAD_SILENT)
+    if (status == OK)
+    {
+        context = new_context(engine);
+    }
+#endif
+    record(
+        "CreateExecutionContextFromSerialized handle=%u size=%zu engine=%" PRId64 " context=%u",
+        serial_of_handle(handle),
+        serialized_context->size,
+        engine,
+        serial_of_context(context));
+#ifdef LOAD_SILENT
+    (void)execution_context;
+#else
+    *execution_context = context;
+#endif
+    return answer(status, __func__);
+}
+#endif
+
+/* OVERRIDES: shapes may be replaced. OVERRIDES_STATUS: the execution fails. */
+#ifdef OVERRIDES
+#ifndef OVERRIDES_STATUS
+#define OVERRIDES_STATUS OK
+#endif
+
+static size_t append_numbers(char *text, size_t room, size_t length, uint32_t count, const int64_t *numbers)
+{
+    for (uint32_t i = 0; i < count && length + 32 < room; i++)
+    {
+        int written = snprintf(text + length, room - length, "%s%" PRId64, i == 0 ? "" : ",", numbers[i]);
+        length += written < 0 ? 0 : (size_t)written;
+    }
+    return length;
+}
+
+hipdnnPluginStatus_t hipdnnEnginePluginExecuteOpGraphWithOverrides(
+    hipdnnEnginePluginHandle_t handle,
+    hipdnnEnginePluginExecutionContext_t execution_context,
+    void *workspace,
+    const hipdnnPluginDeviceBuffer_t *device_buffers,
+    uint32_t num_device_buffers,
+    uint32_t num_overrides,
+    const int64_t *override_unique_ids,
+    const uint32_t *override_lengths,
+    const int64_t *const *override_shapes,
+    const int64_t *const *override_strides)
+{
+    char text[2048] = "";
+    size_t length = 0;
+    for (uint32_t i = 0; i < num_overrides && length + 128 < sizeof text; i++)
+    {
+        const char *const gap = i == 0 ? "" : " ";
+        int written = snprintf(text + length, sizeof text - length, "%s%" PRId64 ":", gap, override_unique_ids[i]);
+        length += written < 0 ? 0 : (size_t)written;
+        length = append_numbers(text, sizeof text, length, override_lengths[i], override_shapes[i]);
+        text[length++] = '/';
+        length = append_numbers(text, sizeof text, length, override_lengths[i], override_strides[i]);
+    }
+    record(
+        "ExecuteOpGraphWithOverrides handle=%u context=%u workspace=%" PRIuPTR " count=%" PRIu32 " first=%" PRId64
+        " overrides=[%s]",
+        serial_of_handle(handle),
+        serial_of_context(execution_context),
+        (uintptr_t)workspace,
+        num_device_buffers,
+        num_device_buffers == 0 ? 0 : device_buffers[0].uid,
+        text);
+    return answer(OVERRIDES_STATUS, __func__);
+}
+#endif

@@ -1,0 +1,160 @@
+//! The functions that an engine plugin may have.
+
+use std::ffi::c_void;
+
+use super::engine::{Handle, Plan, buffers, bytes, engine};
+use super::owned::Bytes;
+use super::{guard, null, write};
+use crate::engine_plugin::{EnginePlugin, PluginError};
+use crate::ffi::{
+    hipdnnEnginePluginExecutionContext_t, hipdnnEnginePluginHandle_t, hipdnnPluginConstData_t,
+    hipdnnPluginDeviceBuffer_t, hipdnnPluginStatus_t,
+};
+use crate::overrides::Overrides;
+
+/// `hipdnnEnginePluginExecuteOpGraphWithOverrides`.
+///
+/// # Safety
+/// As [`execute_op_graph`](super::execute_op_graph), and each array of the overrides is null or has `num_overrides` elements;
+/// those of the shapes and strides have as many as the lengths say.
+#[expect(clippy::too_many_arguments, reason = "the C interface has them")]
+pub unsafe fn execute_op_graph_with_overrides<P: EnginePlugin>(
+    handle: hipdnnEnginePluginHandle_t,
+    execution_context: hipdnnEnginePluginExecutionContext_t,
+    workspace: *mut c_void,
+    device_buffers: *const hipdnnPluginDeviceBuffer_t,
+    num_device_buffers: u32,
+    num_overrides: u32,
+    override_unique_ids: *const i64,
+    override_lengths: *const u32,
+    override_shapes: *const *const i64,
+    override_strides: *const *const i64,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        // SAFETY: as promised by the caller.
+        let (handle, plan, buffers) = unsafe {
+            (
+                Handle::<P>::borrow("handle", handle)?,
+                Plan::<P>::borrow("execution_context", execution_context)?,
+                buffers(device_buffers, num_device_buffers)?,
+            )
+        };
+        if num_overrides == 0 {
+            // SAFETY: as promised by the caller.
+            return unsafe { P::execute(handle, plan, workspace, buffers) };
+        }
+        // SAFETY: as promised by the caller.
+        let overrides = unsafe {
+            Overrides::from_raw(
+                num_overrides,
+                override_unique_ids,
+                override_lengths,
+                override_shapes,
+                override_strides,
+            )
+        };
+        let overrides = overrides.ok_or_else(|| {
+            PluginError::bad_param(format!(
+                "an array of the {num_overrides} overrides, or a length or pointer in one, is null or 0"
+            ))
+        })?;
+        // SAFETY: as promised by the caller.
+        unsafe { P::execute_with_overrides(handle, plan, workspace, buffers, overrides) }
+    })
+}
+
+/// `hipdnnEnginePluginSerializeExecutionContext`: bytes to be given to `hipdnnEnginePluginDestroySerializedExecutionContext`
+/// once.
+///
+/// # Safety
+/// `handle` and `execution_context` are null or of this plugin and not destroyed, `serialized_context` is null or valid for
+/// a write.
+pub unsafe fn serialize_execution_context<P: EnginePlugin>(
+    handle: hipdnnEnginePluginHandle_t,
+    execution_context: hipdnnEnginePluginExecutionContext_t,
+    serialized_context: *mut hipdnnPluginConstData_t,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        // SAFETY: as promised by the caller.
+        let (handle, plan) = unsafe {
+            (
+                Handle::<P>::borrow("handle", handle)?,
+                Plan::<P>::borrow("execution_context", execution_context)?,
+            )
+        };
+        if serialized_context.is_null() {
+            return Err(null("serialized_context"));
+        }
+        let saved = P::serialize(handle, plan)?;
+        if saved.is_empty() {
+            return Err(PluginError::internal("a plan was saved in no bytes"));
+        }
+        let saved = Bytes::give(&saved)?;
+        // SAFETY: it is not null, and the caller promises the rest.
+        unsafe { write(serialized_context, saved) };
+        Ok(())
+    })
+}
+
+/// `hipdnnEnginePluginSerializeExecutionContextWithEngineId`: the same, for an engine of this plugin.
+///
+/// # Safety
+/// As [`serialize_execution_context`].
+pub unsafe fn serialize_execution_context_with_engine_id<P: EnginePlugin>(
+    handle: hipdnnEnginePluginHandle_t,
+    engine_id: i64,
+    execution_context: hipdnnEnginePluginExecutionContext_t,
+    serialized_context: *mut hipdnnPluginConstData_t,
+) -> hipdnnPluginStatus_t {
+    match guard(|| engine::<P>(engine_id).map(drop)) {
+        // SAFETY: as promised by the caller.
+        0 => unsafe { serialize_execution_context::<P>(handle, execution_context, serialized_context) },
+        status => status,
+    }
+}
+
+/// `hipdnnEnginePluginDestroySerializedExecutionContext`: leaves the struct empty. An empty struct is fine.
+///
+/// # Safety
+/// `serialized_context` is null or valid, and what it points to is from one of the functions above of this plugin, not
+/// destroyed.
+pub unsafe fn destroy_serialized_execution_context<P: EnginePlugin>(
+    handle: hipdnnEnginePluginHandle_t,
+    serialized_context: *mut hipdnnPluginConstData_t,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        // SAFETY: as promised by the caller.
+        unsafe { Handle::<P>::borrow("handle", handle) }?;
+        if serialized_context.is_null() {
+            return Err(null("serialized_context"));
+        }
+        // SAFETY: as promised by the caller.
+        unsafe { Bytes::take(serialized_context) }
+    })
+}
+
+/// `hipdnnEnginePluginCreateExecutionContextFromSerialized`: a plan, to be given to
+/// `hipdnnEnginePluginDestroyExecutionContext` once.
+///
+/// # Safety
+/// `handle` is null or of this plugin and not destroyed, `serialized_context` is null or points to readable bytes,
+/// `execution_context` is null or valid for a write.
+pub unsafe fn create_execution_context_from_serialized<P: EnginePlugin>(
+    handle: hipdnnEnginePluginHandle_t,
+    serialized_context: *const hipdnnPluginConstData_t,
+    execution_context: *mut hipdnnEnginePluginExecutionContext_t,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        // SAFETY: as promised by the caller.
+        let handle = unsafe { Handle::<P>::borrow("handle", handle) }?;
+        if execution_context.is_null() {
+            return Err(null("execution_context"));
+        }
+        // SAFETY: as promised by the caller.
+        let saved = unsafe { bytes("serialized_context", serialized_context) }?;
+        let plan = Plan::<P>::give(P::deserialize(handle, saved)?);
+        // SAFETY: it is not null, and the caller promises the rest.
+        unsafe { write(execution_context, plan) };
+        Ok(())
+    })
+}

@@ -1,0 +1,34 @@
+//! Bytes that come from a caller and go to one.
+
+use crate::status::{Error, Result, Status};
+
+/// Fails when there are no bytes, or more than there can be.
+pub fn check_size(argument: &str, size: usize) -> Result<()> {
+    if size == 0 || isize::try_from(size).is_err() {
+        return Err(Error::bad_param(format!(
+            "{argument} is {size}, expected the number of bytes in the argument before it"
+        )));
+    }
+    Ok(())
+}
+
+/// Answers a two-call query for bytes: their number always, themselves where there is room.
+///
+/// # Safety
+/// `size` is writable, and `to` null or writable for `room` bytes.
+pub unsafe fn give_bytes(bytes: &[u8], room: usize, size: *mut usize, to: *mut u8) -> Result<()> {
+    // SAFETY: the pointer is writable.
+    unsafe { size.write_unaligned(bytes.len()) };
+    if to.is_null() {
+        return Ok(());
+    }
+    if room < bytes.len() {
+        return Err(Error::new(
+            Status::HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT,
+            format!("requestedByteSize is {room}, expected at least {}", bytes.len()),
+        ));
+    }
+    // SAFETY: there is room for the bytes.
+    unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! Execution plans that are saved and loaded.
+
+use std::ffi::c_int;
+
+use hipdnn_plugin_sdk::wire::{self, Container};
+
+use super::bytes::{check_size, give_bytes};
+use super::guard::{guard, require};
+use crate::descriptor::{Descriptor, saved_plan};
+use crate::ffi::{hipdnnBackendDescriptor_t, hipdnnHandle_t, hipdnnSerializedContentFlags_t as Content, raw};
+use crate::handle;
+use crate::status::Error;
+
+/// Gives the bytes of an execution plan, to be loaded later with hipdnnBackendCreateAndDeserializeExecutionPlan_ext, without
+/// the graph. They say which plugin and device the plan was made with, and are sealed with a checksum.
+///
+/// @param[in] descriptor The execution plan, finalized.
+/// @param[in] requestedByteSize The bytes that `serializedPlan` has room for.
+/// @param[out] planByteSize Where the number of bytes goes, also when there is too little room for them.
+/// @param[out] serializedPlan Where the bytes go; null to ask for their number only. The plan then keeps them for the call
+///     that fetches them.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` or `planByteSize` is null;
+///     HIPDNN_STATUS_BAD_PARAM when `descriptor` is not a live execution plan;
+///     HIPDNN_STATUS_NOT_INITIALIZED when it is not finalized;
+///     HIPDNN_STATUS_NOT_SUPPORTED when its plugin cannot save plans;
+///     HIPDNN_STATUS_PLUGIN_ERROR when the plugin fails;
+///     HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT when there is too little room.
+///
+/// # Safety
+/// `planByteSize` is null or writable, `serializedPlan` null or writable for `requestedByteSize` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipdnnBackendGetSerializedExecutionPlan_ext(
+    descriptor: hipdnnBackendDescriptor_t,
+    requestedByteSize: usize,
+    planByteSize: *mut usize,
+    serializedPlan: *mut u8,
+) -> raw::hipdnnStatus_t {
+    let describe = move || {
+        format!(
+            "descriptor={descriptor:p}, requestedByteSize={requestedByteSize}, planByteSize={planByteSize:p}, \
+             serializedPlan={serializedPlan:p}"
+        )
+    };
+    guard("hipdnnBackendGetSerializedExecutionPlan_ext", describe, || {
+        require!(descriptor);
+        require!(planByteSize);
+        Descriptor::with(descriptor.addr(), |plan| {
+            let bytes = plan.saved_plan()?;
+            // SAFETY: the caller vouches for both.
+            let given = unsafe { give_bytes(&bytes, requestedByteSize, planByteSize, serializedPlan) };
+            if serializedPlan.is_null() || given.is_err() {
+                plan.keep_saved_plan(bytes)?;
+            }
+            given
+        })
+    })
+}
+
+/// Makes an execution plan from the bytes of one, or from those of hipdnnBackendGetSerializedBinaryGraphAndPlan_ext. It is
+/// finalized and can be executed; its configuration cannot be read, because there is no graph.
+///
+/// Bytes of this library are loaded only by the same version of the same plugin, on the same device, and only if not one bit
+/// of them has changed. Load only what you trust: the plugin may execute what it finds in them.
+///
+/// @param[in] handle The handle whose plugins are to load the plan. Any handle with the same plugins may execute it.
+/// @param[out] descriptor Where the plan goes. The caller ends it with hipdnnBackendDestroyDescriptor.
+/// @param[in] serializedPlan The bytes, not needed afterwards.
+/// @param[in] planByteSize How many.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle`, `descriptor` or `serializedPlan` is null;
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, or there are no bytes, they have no plan or are damaged;
+///     HIPDNN_STATUS_NOT_SUPPORTED when the plan is of another version of the format, of another plugin, another version of
+///     it or another device, or when the plugin cannot load plans;
+///     HIPDNN_STATUS_INTERNAL_ERROR when no plugin of the handle has the plan's engine;
+///     HIPDNN_STATUS_PLUGIN_ERROR when the plugin does not take the plan.
+///
+/// # Safety
+/// `descriptor` is null or writable, `serializedPlan` null or readable for `planByteSize` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipdnnBackendCreateAndDeserializeExecutionPlan_ext(
+    handle: hipdnnHandle_t,
+    descriptor: *mut hipdnnBackendDescriptor_t,
+    serializedPlan: *const u8,
+    planByteSize: usize,
+) -> raw::hipdnnStatus_t {
+    let describe = move || {
+        format!(
+            "handle={handle:p}, descriptor={descriptor:p}, serializedPlan={serializedPlan:p}, \
+             planByteSize={planByteSize}"
+        )
+    };
+    guard("hipdnnBackendCreateAndDeserializeExecutionPlan_ext", describe, || {
+        require!(handle);
+        require!(descriptor);
+        require!(serializedPlan);
+        check_size("planByteSize", planByteSize)?;
+        let session = handle::session(handle.addr())?;
+        // SAFETY: the bytes are readable, and the size is one that a slice can have.
+        let bytes = unsafe { std::slice::from_raw_parts(serializedPlan, planByteSize) };
+        let created = Descriptor::plan_from_bytes(&session, "serializedPlan", bytes)?.enter()?;
+        // SAFETY: the pointer is writable.
+        unsafe { descriptor.write_unaligned(std::ptr::with_exposed_provenance_mut(created)) };
+        Ok(())
+    })
+}
+
+/// Gives the bytes of an operation graph and of an execution plan for it in one.
+/// hipdnnBackendCreateAndDeserializeGraph_ext and hipdnnBackendCreateAndDeserializeExecutionPlan_ext take either out again.
+///
+/// @param[in] graphDescriptor The operation graph, which need not be finalized.
+/// @param[in] executionPlanDescriptor The execution plan, finalized; null to save the graph alone.
+/// @param[in] requestedByteSize The bytes that `serializedBlob` has room for.
+/// @param[out] blobByteSize Where the number of bytes goes, also when there is too little room for them.
+/// @param[out] serializedBlob Where the bytes go; null to ask for their number only. The plan then keeps its part for the
+///     call that fetches them.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `graphDescriptor` or `blobByteSize` is null;
+///     HIPDNN_STATUS_BAD_PARAM when a descriptor is not live or not of its kind;
+///     HIPDNN_STATUS_NOT_INITIALIZED when the plan is not finalized;
+///     HIPDNN_STATUS_NOT_SUPPORTED when its plugin cannot save plans;
+///     HIPDNN_STATUS_PLUGIN_ERROR when the plugin fails;
+///     HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT when there is too little room.
+///
+/// # Safety
+/// `blobByteSize` is null or writable, `serializedBlob` null or writable for `requestedByteSize` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipdnnBackendGetSerializedBinaryGraphAndPlan_ext(
+    graphDescriptor: hipdnnBackendDescriptor_t,
+    executionPlanDescriptor: hipdnnBackendDescriptor_t,
+    requestedByteSize: usize,
+    blobByteSize: *mut usize,
+    serializedBlob: *mut u8,
+) -> raw::hipdnnStatus_t {
+    let describe = move || {
+        format!(
+            "graphDescriptor={graphDescriptor:p}, executionPlanDescriptor={executionPlanDescriptor:p}, \
+             requestedByteSize={requestedByteSize}, blobByteSize={blobByteSize:p}, \
+             serializedBlob={serializedBlob:p}"
+        )
+    };
+    guard("hipdnnBackendGetSerializedBinaryGraphAndPlan_ext", describe, || {
+        require!(graphDescriptor);
+        require!(blobByteSize);
+        let graph = Descriptor::with(graphDescriptor.addr(), Descriptor::serialized_graph)?;
+        let pack = |plan: &[u8]| {
+            wire::write_container(Container { graph: &graph, plan })
+                .map_err(|error| Error::bad_param(error.0))
+        };
+        if executionPlanDescriptor.is_null() {
+            // SAFETY: the caller vouches for both.
+            return unsafe { give_bytes(&pack(&[])?, requestedByteSize, blobByteSize, serializedBlob) };
+        }
+        Descriptor::with(executionPlanDescriptor.addr(), |plan| {
+            let saved = plan.saved_plan()?;
+            // SAFETY: the caller vouches for both.
+            let given =
+                unsafe { give_bytes(&pack(&saved)?, requestedByteSize, blobByteSize, serializedBlob) };
+            if serializedBlob.is_null() || given.is_err() {
+                plan.keep_saved_plan(saved)?;
+            }
+            given
+        })
+    })
+}
+
+/// Says what is in bytes of hipdnnBackendGetSerializedBinaryGraphAndPlan_ext. Any other bytes count as a graph.
+///
+/// @param[in] serializedBlob The bytes.
+/// @param[in] blobByteSize How many.
+/// @param[out] contentFlags Where hipdnnSerializedContentFlags_t values go, one or both of them.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `serializedBlob` or `contentFlags` is null;
+///     HIPDNN_STATUS_BAD_PARAM when the bytes say that they are such ones and are damaged.
+///
+/// # Safety
+/// `serializedBlob` is null or readable for `blobByteSize` bytes, `contentFlags` null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipdnnBackendGetSerializedBinaryContents_ext(
+    serializedBlob: *const u8,
+    blobByteSize: usize,
+    contentFlags: *mut c_int,
+) -> raw::hipdnnStatus_t {
+    let describe = move || {
+        format!(
+            "serializedBlob={serializedBlob:p}, blobByteSize={blobByteSize}, contentFlags={contentFlags:p}"
+        )
+    };
+    guard("hipdnnBackendGetSerializedBinaryContents_ext", describe, || {
+        require!(serializedBlob);
+        require!(contentFlags);
+        // No bytes at all are a short graph, too.
+        check_size("blobByteSize", blobByteSize.max(1))?;
+        // SAFETY: the bytes are readable, and the size is one that a slice can have.
+        let bytes = unsafe { std::slice::from_raw_parts(serializedBlob, blobByteSize) };
+        let (graph, plan) = saved_plan::contents("serializedBlob", bytes)?;
+        let flag = |has: bool, flag: Content| if has { flag as c_int } else { 0 };
+        let flags = flag(graph, Content::HIPDNN_SERIALIZED_CONTENT_GRAPH)
+            | flag(plan, Content::HIPDNN_SERIALIZED_CONTENT_EXECUTION_PLAN);
+        // SAFETY: the pointer is writable.
+        unsafe { contentFlags.write_unaligned(flags) };
+        Ok(())
+    })
+}

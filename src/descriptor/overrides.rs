@@ -1,0 +1,139 @@
+//! Other shapes for one execution, as a variant pack has them.
+
+use std::collections::HashSet;
+
+use super::attribute::{Incoming, Outgoing};
+use crate::ffi::hipdnnBackendAttributeType_t as Type;
+use crate::plugin::OverrideArrays;
+use crate::status::{Error, Result};
+
+/// One of the four lists of numbers.
+#[derive(Clone, Copy)]
+pub enum List {
+    /// The uids of tensors with other shapes.
+    Uids,
+    /// The number of dimensions of each.
+    Lengths,
+    /// The dimensions of all of them, one tensor behind the other.
+    Shapes,
+    /// The strides, likewise.
+    Strides,
+}
+
+/// Other shapes for tensors of a pack.
+#[derive(Default)]
+pub struct Overrides {
+    uids: Vec<i64>,
+    lengths: Vec<i64>,
+    shapes: Vec<i64>,
+    strides: Vec<i64>,
+    /// What plugins get, made when the pack is finalized.
+    arrays: Arrays,
+}
+
+/// Lengths, and where the dimensions and strides of each tensor begin.
+#[derive(Default)]
+struct Arrays {
+    lengths: Vec<u32>,
+    shapes: Vec<Place>,
+    strides: Vec<Place>,
+}
+
+/// A place in one of the lists.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct Place(*const i64);
+
+// SAFETY: it points into a list that is not changed any more and lives as long.
+unsafe impl Send for Place {}
+// SAFETY: as above.
+unsafe impl Sync for Place {}
+
+impl Overrides {
+    fn list(&self, list: List) -> &Vec<i64> {
+        match list {
+            List::Uids => &self.uids,
+            List::Lengths => &self.lengths,
+            List::Shapes => &self.shapes,
+            List::Strides => &self.strides,
+        }
+    }
+
+    /// Sets a list.
+    pub fn set(&mut self, list: List, incoming: &Incoming) -> Result<()> {
+        let values = incoming.array::<i64>(Type::HIPDNN_TYPE_INT64)?.collect();
+        *match list {
+            List::Uids => &mut self.uids,
+            List::Lengths => &mut self.lengths,
+            List::Shapes => &mut self.shapes,
+            List::Strides => &mut self.strides,
+        } = values;
+        Ok(())
+    }
+
+    /// Gets a list; one that was never set is empty.
+    pub fn get(overrides: Option<&Self>, list: List, outgoing: &Outgoing) -> Result<()> {
+        let values = overrides.map_or(&[][..], |overrides| overrides.list(list));
+        outgoing.many(Type::HIPDNN_TYPE_INT64, values)
+    }
+
+    /// Checks that the lists fit each other and the pack, whose tensors have the uids `bound`. Whether there is any override.
+    pub fn finalize(&mut self, bound: impl Iterator<Item = i64>) -> Result<bool> {
+        let Self { uids, lengths, shapes, strides, .. } = &*self;
+        if [uids, lengths, shapes, strides].iter().all(|list| list.is_empty()) {
+            return Ok(false);
+        }
+        let fail = |what: String| Err(Error::bad_param(format!("the overrides of the variant pack: {what}")));
+        if uids.len() != lengths.len() {
+            return fail(format!(
+                "there are {} uids and {} lengths, expected as many of one as of the other",
+                uids.len(),
+                lengths.len()
+            ));
+        }
+        let bound: HashSet<i64> = bound.collect();
+        let mut seen = HashSet::new();
+        for uid in uids {
+            if !bound.contains(uid) {
+                return fail(format!("tensor {uid} is not among the unique ids of the pack"));
+            }
+            if !seen.insert(*uid) {
+                return fail(format!("tensor {uid} is there twice"));
+            }
+        }
+        let mut arrays = Arrays::default();
+        let mut end = 0_usize;
+        for (uid, length) in uids.iter().zip(lengths) {
+            let Some(short) = u32::try_from(*length).ok().filter(|length| *length > 0) else {
+                return fail(format!("tensor {uid} has {length} dimensions, expected 1 to {}", u32::MAX));
+            };
+            arrays.lengths.push(short);
+            // Only to where the lists end: what goes beyond is refused below.
+            arrays.shapes.push(Place(shapes.get(end..).unwrap_or_default().as_ptr()));
+            arrays.strides.push(Place(strides.get(end..).unwrap_or_default().as_ptr()));
+            end = end.saturating_add(short as usize);
+        }
+        if shapes.len() != end || strides.len() != end {
+            return fail(format!(
+                "there are {} dimensions and {} strides, expected {end} of each, the sum of the lengths",
+                shapes.len(),
+                strides.len()
+            ));
+        }
+        self.arrays = arrays;
+        Ok(true)
+    }
+
+    /// What plugins get of finalized overrides.
+    pub fn arrays(&self) -> OverrideArrays {
+        OverrideArrays {
+            // No attribute has as many elements as would not fit.
+            count: self.uids.len() as u32,
+            uids: self.uids.as_ptr(),
+            lengths: self.arrays.lengths.as_ptr(),
+            // A place is nothing but its pointer.
+            shapes: self.arrays.shapes.as_ptr().cast(),
+            strides: self.arrays.strides.as_ptr().cast(),
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Execution plans as bytes: what is written into them, and what is checked before a plugin sees them.
+
+use std::sync::Arc;
+
+use hipdnn_plugin_sdk::graph::GraphError;
+use hipdnn_plugin_sdk::wire::{self, Container, Origin, SAVED_PLAN_VERSION, SavedPlan, TensorSummary};
+
+use super::plan::{PlanDraft, SavedSource, Source};
+use super::{Descriptor, FrozenPlan, Lifecycle};
+use crate::device;
+use crate::plugin::{Context, EngineRef, Plugin, Session, context};
+use crate::status::{Error, Result};
+
+impl FrozenPlan {
+    /// The bytes of the saved plan: those that were kept for this call, or else new ones.
+    fn take_saved(&self) -> Result<Vec<u8>> {
+        let kept = self.saved().lock().take();
+        kept.map_or_else(|| self.save(), Ok)
+    }
+
+    fn save(&self) -> Result<Vec<u8>> {
+        let source = self.context().owner();
+        let engine_id = source.engine_id();
+        let payload = context::save(self.context(), engine_id)?;
+        let (session, engine) = crate::plugin::Owner::engine(source);
+        let plugin = session.plugin(engine.plugin)?;
+        let origin = Origin {
+            plugin_name: plugin.name.clone(),
+            plugin_version: plugin.version.clone(),
+            device: device::fingerprint().to_owned(),
+            tensor_alignments: source.tensors().iter().map(|tensor| tensor.alignment).collect(),
+        };
+        let plan = SavedPlan {
+            version: SAVED_PLAN_VERSION,
+            engine_id,
+            workspace_size: self.workspace_size(),
+            tensor_uids: source.tensors().iter().map(|tensor| tensor.uid).collect(),
+            payload: &payload,
+            is_override_shape_enabled: self.is_override_shape_enabled(),
+            origin: Some(origin),
+        };
+        wire::write_plan(&plan).map_err(|error| Error::plugin(format!("plugin {}: {error}", plugin.name)))
+    }
+}
+
+/// Which engine a saved plan is for, if this session has it and it is the one that made the plan.
+fn engine_of(session: &Session, plan: &SavedPlan) -> Result<EngineRef> {
+    let id = plan.engine_id;
+    let engine = session.find_engine(id).ok_or_else(|| {
+        Error::internal(format!("the plan was made by engine {id}, which no plugin of the handle has"))
+    })?;
+    if let Some(origin) = &plan.origin {
+        check_origin(origin, session.plugin(engine.plugin)?)?;
+    }
+    Ok(engine)
+}
+
+fn check_origin(origin: &Origin, plugin: &Plugin) -> Result<()> {
+    let device = device::fingerprint();
+    let pairs = [
+        ("plugin", origin.plugin_name.as_str(), plugin.name.as_str()),
+        ("version", origin.plugin_version.as_str(), plugin.version.as_str()),
+        ("device", origin.device.as_str(), device),
+    ];
+    match pairs.into_iter().find(|(_, saved, here)| saved != here) {
+        None => Ok(()),
+        Some(("version", saved, here)) => Err(Error::not_supported(format!(
+            "the plan was made by version {saved:?} of plugin {}, the version here is {here:?}",
+            plugin.name
+        ))),
+        Some((what, saved, here)) => Err(Error::not_supported(format!(
+            "the plan was made by another {what}: {saved:?}, the {what} here is {here:?}"
+        ))),
+    }
+}
+
+/// Fails for what no library writes.
+fn check(plan: &SavedPlan) -> Result<()> {
+    if plan.version != SAVED_PLAN_VERSION {
+        return Err(Error::not_supported(format!(
+            "the plan is of version {}, this library reads version {SAVED_PLAN_VERSION}",
+            plan.version
+        )));
+    }
+    let fail = |what: String| Err(Error::bad_param(format!("the plan has {what}")));
+    if plan.tensor_uids.is_empty() {
+        return fail("no tensors, expected at least one uid".to_owned());
+    }
+    if plan.payload.is_empty() {
+        return fail("nothing for the plugin, expected at least one byte".to_owned());
+    }
+    if plan.workspace_size < 0 {
+        return fail(format!("a workspace of {} bytes, expected 0 or more", plan.workspace_size));
+    }
+    Ok(())
+}
+
+/// Says of which argument an error is.
+fn about(argument: &str, bytes: &[u8], error: &GraphError) -> Error {
+    Error::bad_param(format!("{argument} ({} bytes): {error}", bytes.len()))
+}
+
+/// The envelope of a plan, or none where the bytes are a container without one.
+fn envelope<'a>(argument: &str, bytes: &'a [u8]) -> Result<&'a [u8]> {
+    if !wire::is_container(bytes).map_err(|error| about(argument, bytes, &error))? {
+        return Ok(bytes);
+    }
+    let Container { plan, .. } =
+        wire::read_container(bytes).map_err(|error| about(argument, bytes, &error))?;
+    if plan.is_empty() {
+        return Err(Error::bad_param(format!("{argument} is a container without an execution plan")));
+    }
+    Ok(plan)
+}
+
+/// The bytes of a graph, which may be in a container.
+pub(super) fn graph_in<'a>(argument: &str, bytes: &'a [u8]) -> Result<&'a [u8]> {
+    if !wire::is_container(bytes).map_err(|error| about(argument, bytes, &error))? {
+        return Ok(bytes);
+    }
+    let Container { graph, .. } =
+        wire::read_container(bytes).map_err(|error| about(argument, bytes, &error))?;
+    if graph.is_empty() {
+        return Err(Error::bad_param(format!("{argument} is a container without a graph")));
+    }
+    Ok(graph)
+}
+
+/// Whether saved bytes have a graph, and whether they have a plan.
+pub fn contents(argument: &str, bytes: &[u8]) -> Result<(bool, bool)> {
+    // What is no container to the byte counts as a graph, as it always did.
+    if !wire::is_container(bytes).unwrap_or(false) {
+        return Ok((true, false));
+    }
+    let container = wire::read_container(bytes).map_err(|error| about(argument, bytes, &error))?;
+    Ok((true, !container.plan.is_empty()))
+}
+
+impl Descriptor {
+    /// The bytes of a finalized execution plan. Whoever does not use them up gives them back with
+    /// [`Descriptor::keep_saved_plan`], so that the next call gets the same.
+    pub fn saved_plan(&self) -> Result<Vec<u8>> {
+        self.plan_to_save()?.take_saved()
+    }
+
+    /// Keeps the bytes of a plan until they are asked for.
+    pub fn keep_saved_plan(&self, bytes: Vec<u8>) -> Result<()> {
+        *self.plan_to_save()?.saved().lock() = Some(bytes);
+        Ok(())
+    }
+
+    fn plan_to_save(&self) -> Result<&FrozenPlan> {
+        self.check_plan()?;
+        self.plan().map_err(|error| Error::not_initialized(error.message.clone()))
+    }
+
+    /// A finalized execution plan from the bytes of one, or of a container.
+    pub fn plan_from_bytes(session: &Arc<Session>, argument: &str, bytes: &[u8]) -> Result<Self> {
+        let bytes = envelope(argument, bytes)?;
+        let plan = wire::read_plan(bytes).map_err(|error| about(argument, bytes, &error))?;
+        check(&plan)?;
+        let engine = engine_of(session, &plan)?;
+        let (context, workspace_size) = context::load(session, engine, plan.payload)?;
+        // Without an origin nothing was promised of the addresses.
+        let alignments = plan.origin.iter().flat_map(|origin| origin.tensor_alignments.iter().copied());
+        let tensors = plan.tensor_uids.iter().zip(alignments.chain(std::iter::repeat(1)));
+        let tensors = tensors.map(|(&uid, alignment)| TensorSummary { uid, alignment, is_virtual: false });
+        let source = Source::Saved(Box::new(SavedSource {
+            session: Arc::clone(session),
+            engine,
+            engine_id: plan.engine_id,
+            tensors: tensors.collect(),
+        }));
+        let context = Context::new(context, source);
+        let frozen = FrozenPlan::new(context, workspace_size, plan.is_override_shape_enabled);
+        Ok(Self::Plan(Lifecycle::finalized(PlanDraft::default(), frozen)))
+    }
+}

@@ -1,0 +1,190 @@
+//! Execution contexts: what plugins make of graphs.
+
+use std::ptr::{self, NonNull};
+use std::slice;
+
+use hipdnn_plugin_sdk::ffi::{
+    HipdnnEnginePluginExecutionContext, hipdnnEnginePluginHandle_t, hipdnnPluginConstData_t as ConstData,
+};
+
+use super::{EngineRef, Plugin, Session, check};
+use crate::graph::FrozenGraph;
+use crate::log;
+use crate::status::{Error, Result};
+
+/// What a context is kept with: it holds the session with which the context is given back.
+pub trait Owner {
+    /// The session, and the engine in it.
+    fn engine(&self) -> (&Session, EngineRef);
+}
+
+/// A plugin's execution context, given back to the plugin when it is dropped.
+pub struct Context<O: Owner> {
+    context: NonNull<HipdnnEnginePluginExecutionContext>,
+    owner: O,
+}
+
+// SAFETY: the interface lets a host use a context from any thread; the plugin has to cope.
+unsafe impl<O: Owner + Send> Send for Context<O> {}
+// SAFETY: as above.
+unsafe impl<O: Owner + Sync> Sync for Context<O> {}
+
+/// A context that has no owner yet.
+type Raw = NonNull<HipdnnEnginePluginExecutionContext>;
+
+impl<O: Owner> Context<O> {
+    /// Puts a context that this owner's engine made into its hands.
+    pub fn new(context: Raw, owner: O) -> Self {
+        Self { context, owner }
+    }
+
+    /// The context's owner.
+    #[inline]
+    pub fn owner(&self) -> &O {
+        &self.owner
+    }
+
+    /// The context, for the plugin.
+    #[inline]
+    pub fn as_ptr(&self) -> *mut HipdnnEnginePluginExecutionContext {
+        self.context.as_ptr()
+    }
+}
+
+impl<O: Owner> Drop for Context<O> {
+    fn drop(&mut self) {
+        let (session, engine) = self.owner.engine();
+        destroy(session, engine, self.context);
+    }
+}
+
+/// The plugin of an engine, and the session's handle of it.
+fn opened(session: &Session, engine: EngineRef) -> Result<(&Plugin, hipdnnEnginePluginHandle_t)> {
+    Ok((session.plugin(engine.plugin)?, session.plugin_handle(engine.plugin)?))
+}
+
+/// Gives a context back to the plugin. It is not used any more.
+fn destroy(session: &Session, engine: EngineRef, context: Raw) {
+    let Ok((plugin, handle)) = opened(session, engine) else { return };
+    // SAFETY: handle and context are the plugin's own, and this is the context's last use.
+    let status = unsafe { plugin.api.destroy_execution_context(handle, context.as_ptr()) };
+    if status != 0 {
+        log::error(|| plugin.api.failure("destroy execution context", status));
+    }
+}
+
+/// Has an engine compile a graph with a configuration, and asks how much workspace the result needs.
+pub fn compile(
+    session: &Session,
+    engine: EngineRef,
+    graph: &FrozenGraph,
+    config: &[u8],
+) -> Result<(Raw, i64)> {
+    let (plugin, handle) = opened(session, engine)?;
+    let graph = const_data(graph.bytes(plugin.layout)?);
+    let config = const_data(config);
+    let mut context = ptr::null_mut();
+    // SAFETY: the handle is the plugin's own and the bytes outlive the call, which writes one pointer.
+    let status = unsafe {
+        plugin.api.create_execution_context(handle, &raw const config, &raw const graph, &raw mut context)
+    };
+    check(&plugin.api, "create execution context", status)?;
+    with_workspace_size(session, engine, context)
+}
+
+/// Has a plugin make a context from what it saved, and asks how much workspace the result needs.
+///
+/// # Errors
+/// NOT_SUPPORTED when the plugin cannot load contexts, and what the plugin says of the payload.
+pub fn load(session: &Session, engine: EngineRef, payload: &[u8]) -> Result<(Raw, i64)> {
+    let (plugin, handle) = opened(session, engine)?;
+    require_saving(plugin)?;
+    let payload = const_data(payload);
+    let mut context = ptr::null_mut();
+    // SAFETY: the handle is the plugin's own and the bytes outlive the call, which writes one pointer.
+    let status =
+        unsafe { plugin.api.create_context_from_serialized(handle, &raw const payload, &raw mut context) };
+    let status = status.ok_or_else(|| Error::internal("a plugin lost the function that loads contexts"))?;
+    check(&plugin.api, "create execution context from serialized data", status)?;
+    with_workspace_size(session, engine, context)
+}
+
+/// What an engine saves of a context, in bytes that only its plugin understands; never empty.
+///
+/// # Errors
+/// NOT_SUPPORTED when the plugin cannot save contexts, PLUGIN_ERROR when it fails or saves nothing.
+pub fn save<O: Owner>(context: &Context<O>, engine_id: i64) -> Result<Vec<u8>> {
+    let (session, engine) = context.owner.engine();
+    let (plugin, handle) = opened(session, engine)?;
+    require_saving(plugin)?;
+    let mut data = ConstData { ptr: ptr::null(), size: 0 };
+    // SAFETY: handle and context are the plugin's own; the call writes one struct.
+    let status = unsafe {
+        let api = &plugin.api;
+        let newer = api.serialize_context_of_engine(handle, engine_id, context.as_ptr(), &raw mut data);
+        newer.or_else(|| api.serialize_context(handle, context.as_ptr(), &raw mut data))
+    };
+    let status = status.ok_or_else(|| Error::internal("a plugin lost the function that saves contexts"))?;
+    check(&plugin.api, "serialize execution context", status)?;
+    let bytes = if data.ptr.is_null() || data.size == 0 || isize::try_from(data.size).is_err() {
+        Err(Error::plugin(format!(
+            "plugin {} gave {} bytes at {:p} for the execution context of engine {engine_id}, expected a buffer",
+            plugin.name, data.size, data.ptr
+        )))
+    } else {
+        // SAFETY: the plugin vouches for the bytes until they are given back below.
+        Ok(unsafe { slice::from_raw_parts(data.ptr.cast::<u8>(), data.size) }.to_vec())
+    };
+    // SAFETY: the bytes are the plugin's own and nothing refers to them any more.
+    let status = unsafe { plugin.api.destroy_serialized_context(handle, &raw mut data) };
+    if let Some(status) = status.filter(|status| *status != 0) {
+        log::error(|| plugin.api.failure("destroy serialized execution context", status));
+    }
+    bytes
+}
+
+fn require_saving(plugin: &Plugin) -> Result<()> {
+    let missing = plugin.api.missing_for_saving();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Error::not_supported(format!(
+        "plugin {} cannot save and load execution plans: it has no {}",
+        plugin.name,
+        missing.join(", ")
+    )))
+}
+
+fn const_data(bytes: &[u8]) -> ConstData {
+    ConstData { ptr: bytes.as_ptr().cast(), size: bytes.len() }
+}
+
+/// Asks how much workspace a new context needs. A failure gives the context back.
+fn with_workspace_size(
+    session: &Session,
+    engine: EngineRef,
+    context: *mut HipdnnEnginePluginExecutionContext,
+) -> Result<(Raw, i64)> {
+    let (plugin, handle) = opened(session, engine)?;
+    let context = NonNull::new(context)
+        .ok_or_else(|| Error::internal(format!("plugin {} gave a null execution context", plugin.name)))?;
+    let mut size = 0;
+    // SAFETY: handle and context are the plugin's own; the call writes one number.
+    let status =
+        unsafe { plugin.api.get_workspace_size_from_context(handle, context.as_ptr(), &raw mut size) };
+    let size = check(&plugin.api, "get workspace size from execution context", status)
+        .and_then(|()| workspace_size(size));
+    if size.is_err() {
+        destroy(session, engine, context);
+    }
+    Ok((context, size?))
+}
+
+/// A plugin's workspace size as the C API reports it.
+pub fn workspace_size(size: usize) -> Result<i64> {
+    i64::try_from(size).map_err(|_| {
+        Error::internal(format!(
+            "the plugin asks for {size} bytes of workspace, more than the interface can report"
+        ))
+    })
+}
