@@ -47,6 +47,8 @@ static const int64_t dims[] = {2, 3, 4};
 static const int64_t strides[] = {12, 4, 1};
 static const int64_t alignment = 32;
 static const int64_t axis = 1;
+static const int64_t knob_value = 4;
+static const int64_t knob_type = HIPDNN_TYPE_INT64;
 static const bool no = false;
 static const float number = 0.25f;
 static const char text[] = "a name";
@@ -220,6 +222,24 @@ static const attribute PLAN[] = {
      sizeof no},
 };
 
+/* What is for texts only (908, 909) has knob_info.c. */
+static const attribute KNOB_INFO[] = {
+    {HIPDNN_ATTR_KNOB_INFO_TYPE, HIPDNN_TYPE_CHAR, TEXT, true, SIZED, text, sizeof text - 1, 1},
+    {HIPDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE, HIPDNN_TYPE_INT64, ONE, true, SIZED, &uid, 1, sizeof uid},
+    {HIPDNN_ATTR_KNOB_INFO_MINIMUM_VALUE, HIPDNN_TYPE_INT64, ONE, true, SIZED, &axis, 1, sizeof axis},
+    {HIPDNN_ATTR_KNOB_INFO_STRIDE, HIPDNN_TYPE_INT64, ONE, true, SIZED, &axis, 1, sizeof axis},
+    {HIPDNN_ATTR_KNOB_INFO_DESCRIPTION, HIPDNN_TYPE_CHAR, TEXT, true, SIZED, text, sizeof text - 1, 1},
+    {HIPDNN_ATTR_KNOB_INFO_DEFAULT_VALUE, HIPDNN_TYPE_INT64, ONE, true, SIZED, &knob_value, 1, sizeof knob_value},
+    {HIPDNN_ATTR_KNOB_INFO_DEPRECATED, HIPDNN_TYPE_BOOLEAN, ONE, true, SIZED, &no, 1, sizeof no},
+    {HIPDNN_ATTR_KNOB_INFO_VALID_VALUES_INT, HIPDNN_TYPE_INT64, MANY, true, SIZED, strides, 3, sizeof strides[0]},
+    {HIPDNN_ATTR_KNOB_INFO_DEFAULT_VALUE_TYPE, HIPDNN_TYPE_INT64, ONE, false, SIZED, &knob_type, 1, sizeof knob_type},
+};
+
+static const attribute KNOB_CHOICE[] = {
+    {HIPDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, HIPDNN_TYPE_CHAR, TEXT, true, SIZED, text, sizeof text - 1, 1},
+    {HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, HIPDNN_TYPE_INT64, ONE, true, SIZED, &knob_value, 1, sizeof knob_value},
+};
+
 #define KIND(type, name, list, open_get, once) {type, name, list, COUNT(list), open_get, once}
 #define OPERATION(type, name, list) KIND(type, name, list, HIPDNN_STATUS_NOT_INITIALIZED, true)
 static const kind KINDS[] = {
@@ -242,6 +262,8 @@ static const kind KINDS[] = {
     KIND(HIPDNN_BACKEND_ENGINE_DESCRIPTOR, "engine", ENGINE, HIPDNN_STATUS_NOT_INITIALIZED, true),
     KIND(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR, "engine configuration", CONFIG, HIPDNN_STATUS_NOT_INITIALIZED, true),
     KIND(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "plan", PLAN, HIPDNN_STATUS_NOT_INITIALIZED, true),
+    KIND(HIPDNN_BACKEND_KNOB_INFO_DESCRIPTOR, "knob info", KNOB_INFO, HIPDNN_STATUS_NOT_INITIALIZED, true),
+    KIND(HIPDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, "knob choice", KNOB_CHOICE, HIPDNN_STATUS_NOT_INITIALIZED, true),
 };
 
 #endif

@@ -49,6 +49,10 @@ int main(void)
         expect_refused(reserved[i]);
     }
     check_about("%s", "");
+    hipdnnBackendDescriptor_t none = NULL;
+    CHECK_FAILS(HIPDNN_STATUS_NOT_SUPPORTED,
+                "HIPDNN_BACKEND_KERNEL_CACHE_DESCRIPTOR is not supported. descriptorType is 12, which is reserved",
+                hipdnnBackendCreateDescriptor(HIPDNN_BACKEND_KERNEL_CACHE_DESCRIPTOR, &none));
     expect_refused(-1);
     expect_refused(-2147483647 - 1);
     expect_refused(2147483647);

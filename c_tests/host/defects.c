@@ -30,6 +30,7 @@ typedef struct {
 #define TURNED_DOWN(name, reason) {name, NOT_LOADED, HIPDNN_STATUS_SUCCESS, reason}
 #define IDLE(name, reason) {name, NO_ENGINE, HIPDNN_STATUS_SUCCESS, reason}
 #define PLUGIN(name, reach, text) {name, reach, HIPDNN_STATUS_PLUGIN_ERROR, text}
+#define DETAILS(name, text) {name, ENGINE, HIPDNN_STATUS_BAD_PARAM, text}
 #define RUNS(name, engine) {name, WORKS, HIPDNN_STATUS_SUCCESS, engine}
 #define THREW "the plugin threw an exception"
 #define STATUS_3 "Status: HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR(3), Error: the stub fails in hipdnn"
@@ -121,6 +122,20 @@ static const variant VARIANTS[] = {
     PLUGIN("details_silent", ENGINE, "details"),
     RUNS("details_of_another_engine", "STUB_ENGINE"),
     RUNS("destroy_details_fails", "STUB_ENGINE"),
+    RUNS("knobs", "STUB_ENGINE"),
+    DETAILS("knobs_cut", "cannot be read"),
+    DETAILS("knob_default_outside",
+            "knob \"bad\": the default value is 11, expected an integer from 2 to 10"),
+    DETAILS("knob_twice", "knob \"same\" is there twice"),
+    DETAILS("knob_id_empty", "the id of a knob has 0 bytes, expected 1 to 4096"),
+    RUNS("knob_id_longest", "STUB_ENGINE"),
+    DETAILS("knob_id_too_long", "the id of a knob has 4097 bytes"),
+    DETAILS("knob_description_too_long", "the description has 65537 bytes, expected at most 65536"),
+    DETAILS("knob_text_too_long", "the default value is a text of 65537 bytes, expected at most 65536"),
+    DETAILS("knob_limits_of_another_kind", "knob \"k\": the default value is 1, which is an integer"),
+    DETAILS("knob_range_backwards", "the minimum 9 is above the maximum 1"),
+    RUNS("notes_only", "STUB_ENGINE"),
+    DETAILS("note_negative", "behavior note -1, expected 0 or more"),
 
     PLUGIN("workspace_fails", CONFIG, "Failed to get workspace size. " STATUS_3),
     RUNS("workspace_silent", "STUB_ENGINE"),

@@ -31,6 +31,12 @@ const char *describe_graph(const hipdnnPluginConstData_t *graph, char *text, siz
 /* The engine that a configuration chooses. */
 int64_t chosen(const hipdnnPluginConstData_t *config);
 
+/* Says which knobs a configuration sets, after a blank; nothing where it sets none. */
+const char *describe_knobs(const hipdnnPluginConstData_t *config, char *text, size_t room);
+
+/* What is told of an engine, in memory that free takes; null when there is none. */
+unsigned char *details_of(int64_t engine_id, size_t *size);
+
 /* Answers a status; a failure has a text. */
 hipdnnPluginStatus_t answer(int status, const char *function);
 

@@ -113,3 +113,54 @@ int64_t chosen(const hipdnnPluginConstData_t *config)
     }
     return id;
 }
+
+const char *describe_knobs(const hipdnnPluginConstData_t *config, char *text, size_t room)
+{
+    text[0] = '\0';
+    if (config == NULL || config->ptr == NULL || config->size < 8)
+    {
+        return text;
+    }
+    const unsigned char *list = field(follow(config->ptr), 6);
+    if (list == NULL)
+    {
+        return text;
+    }
+    uint32_t count;
+    list = follow(list);
+    memcpy(&count, list, sizeof count);
+    int length = snprintf(text, room, " knobs=[");
+    for (uint32_t i = 0; i < count && length > 0 && (size_t)length < room; i++)
+    {
+        const unsigned char *knob = follow(list + 4 + 4 * (size_t)i);
+        const unsigned char *id = field(knob, 4), *kind = field(knob, 6), *value = field(knob, 8);
+        const unsigned char *at = value == NULL ? NULL : field(follow(value), 4);
+        char said[256] = "nothing";
+        if (kind != NULL && at != NULL)
+        {
+            int64_t number;
+            double fraction;
+            if (*kind == 1)
+            {
+                memcpy(&number, at, sizeof number);
+                snprintf(said, sizeof said, "%" PRId64, number);
+            }
+            else if (*kind == 2)
+            {
+                memcpy(&fraction, at, sizeof fraction);
+                snprintf(said, sizeof said, "%g", fraction);
+            }
+            else
+            {
+                snprintf(said, sizeof said, "%.200s", (const char *)follow(at) + 4);
+            }
+        }
+        const char *name = id == NULL ? "" : (const char *)follow(id) + 4;
+        length += snprintf(text + length, room - (size_t)length, "%s%s=%s", i == 0 ? "" : ",", name, said);
+    }
+    if (length > 0 && (size_t)length < room)
+    {
+        snprintf(text + length, room - (size_t)length, "]");
+    }
+    return text;
+}

@@ -271,7 +271,7 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetApplicableEngineIds(
 /*
  * DETAILS_STATUS: asking for details fails. DETAILS_NULL: success with null. DETAILS_EMPTY: a pointer and no bytes. DETAILS_HUGE: and more bytes than there can be.
  * DETAILS_GARBAGE: bytes that are no FlatBuffer. DETAILS_SILENT: success without details. DETAILS_OTHER: details of another
- * engine.
+ * engine. stub_details.c has what details can be made of.
  */
 #ifndef DETAILS_STATUS
 #define DETAILS_STATUS OK
@@ -297,23 +297,20 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetEngineDetails(
 #else
     if (DETAILS_STATUS == OK)
     {
-        /* The offset of the table, its list of slots, the table: the distance back to the slots, and the id. */
-        unsigned char *bytes = calloc(1, 24);
+#ifdef DETAILS_OTHER
+        engine_id += 1;
+#endif
+        size_t size = 0;
+        unsigned char *bytes = details_of(engine_id, &size);
         if (bytes == NULL)
         {
             return answer(HIPDNN_PLUGIN_STATUS_ALLOC_FAILED, __func__);
         }
-        static const unsigned char HEAD[16] = {12, 0, 0, 0, 6, 0, 12, 0, 4, 0, 0, 0, 8, 0, 0, 0};
-        memcpy(bytes, HEAD, sizeof HEAD);
-#ifdef DETAILS_OTHER
-        engine_id += 1;
-#endif
-        memcpy(bytes + 16, &engine_id, sizeof engine_id);
 #ifdef DETAILS_GARBAGE
-        memset(bytes, 0xee, 24);
+        memset(bytes, 0xee, size);
 #endif
         engine_details->ptr = bytes;
-        engine_details->size = 24;
+        engine_details->size = size;
 #ifdef DETAILS_EMPTY
         engine_details->size = 0;
 #endif
@@ -359,12 +356,13 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetWorkspaceSize(
     const hipdnnPluginConstData_t *op_graph,
     size_t *workspace_size)
 {
-    char graph[1024];
+    char graph[1024], knobs[1024];
     record(
-        "GetWorkspaceSize handle=%u engine=%" PRId64 " graph=%s",
+        "GetWorkspaceSize handle=%u engine=%" PRId64 " graph=%s%s",
         serial_of_handle(handle),
         chosen(engine_config),
-        describe_graph(op_graph, graph, sizeof graph));
+        describe_graph(op_graph, graph, sizeof graph),
+        describe_knobs(engine_config, knobs, sizeof knobs));
 #ifdef WORKSPACE_SILENT
     (void)workspace_size;
 #else
@@ -396,13 +394,14 @@ hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContext(
         }
     }
 #endif
-    char graph[1024];
+    char graph[1024], knobs[1024];
     record(
-        "CreateExecutionContext handle=%u engine=%" PRId64 " graph=%s context=%u",
+        "CreateExecutionContext handle=%u engine=%" PRId64 " graph=%s context=%u%s",
         serial_of_handle(handle),
         chosen(engine_config),
         describe_graph(op_graph, graph, sizeof graph),
-        serial_of_context(context));
+        serial_of_context(context),
+        describe_knobs(engine_config, knobs, sizeof knobs));
 #ifdef CONTEXT_SILENT
     (void)execution_context;
 #else

@@ -3,7 +3,9 @@
 use std::ffi::{c_int, c_void};
 
 use super::Descriptor;
-use crate::ffi::{CEnum, hipdnnBackendAttributeName_t, hipdnnBackendAttributeType_t as Type};
+use crate::ffi::{
+    CEnum, hipdnnBackendAttributeName_t, hipdnnBackendAttributeType_t as Type, hipdnnBackendFlatbufferData_t,
+};
 use crate::status::{Error, Result};
 
 /// More elements than any attribute has: a larger count is a caller's mistake and not an amount of memory to ask for.
@@ -63,6 +65,8 @@ unsafe impl Element for f32 {}
 unsafe impl Element for f64 {}
 // SAFETY: any bytes are a number.
 unsafe impl Element for usize {}
+// SAFETY: any bytes are an address, which need not be that of anything, and a number.
+unsafe impl Element for hipdnnBackendFlatbufferData_t {}
 
 /// The values of a set call.
 #[derive(Clone, Copy)]
@@ -92,6 +96,11 @@ impl Incoming {
     #[inline]
     pub fn kind(&self) -> c_int {
         self.kind
+    }
+
+    /// The number of elements that the caller named.
+    pub fn count(&self) -> i64 {
+        self.count
     }
 
     /// Fails when the array is null.
@@ -186,8 +195,15 @@ impl Incoming {
         Error::new(error.status, format!("{}: {}", attribute_name(self.name), error.message))
     }
 
+    /// That the caller named none of the types that there are.
     #[cold]
-    fn wrong_count(&self, expected: &str) -> Error {
+    pub fn wrong_type(&self, expected: &[Type]) -> Error {
+        wrong_type(self.name, self.kind, expected)
+    }
+
+    /// That the number of elements is of no use.
+    #[cold]
+    pub fn wrong_count(&self, expected: &str) -> Error {
         Error::bad_param(format!(
             "elementCount of {} is {}, expected {expected}",
             attribute_name(self.name),
@@ -225,6 +241,11 @@ impl Outgoing {
     /// The attribute's number.
     pub fn name(&self) -> c_int {
         self.name
+    }
+
+    /// The type that the caller named.
+    pub fn kind(&self) -> c_int {
+        self.kind
     }
 
     /// The number of elements that the caller has room for.
@@ -317,6 +338,28 @@ impl Outgoing {
         self.write_elements(values);
         self.write_count(values.len() as i64);
         Ok(())
+    }
+
+    /// Fails where the caller wants values and has no room for all of them.
+    fn require_room(&self, size: usize) -> Result<()> {
+        if !self.array.is_null() && (1..size as i64).contains(&self.requested) {
+            return Err(self.wrong_count(&format!("at least {size}")));
+        }
+        Ok(())
+    }
+
+    /// All values, for a caller who must have room for them.
+    pub fn all<T: Element>(&self, expected: Type, values: &[T]) -> Result<()> {
+        self.require_type(expected)?;
+        self.require_room(values.len())?;
+        self.many(expected, values)
+    }
+
+    /// New descriptors, each for the caller to destroy, who must have room for all.
+    pub fn all_descriptors(&self, total: usize, make: impl Fn(usize) -> Option<Descriptor>) -> Result<()> {
+        self.require_type(Type::HIPDNN_TYPE_BACKEND_DESCRIPTOR)?;
+        self.require_room(total)?;
+        self.descriptors(total, make)
     }
 
     /// One value.

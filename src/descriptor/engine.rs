@@ -1,26 +1,31 @@
 //! ENGINE: one engine of one plugin, for one graph.
 
 use std::ffi::c_int;
-use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use hipdnn_plugin_sdk::ffi::hipdnnPluginConstData_t as ConstData;
-use hipdnn_plugin_sdk::wire;
+use hipdnn_plugin_sdk::wire::{self, Knob};
 
 use super::attribute::{Incoming, Outgoing, unknown};
+use super::engine_details::EngineDetails;
 use super::heuristic::session_of;
 use super::{Descriptor, Draft, Lifecycle};
-use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
+use crate::ffi::{
+    hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type, hipdnnBackendFlatbufferData_t,
+};
 use crate::graph::FrozenGraph;
 use crate::log;
-use crate::plugin::{EngineRef, Session, ask, check};
+use crate::plugin::{EngineRef, Session, ask};
 use crate::status::{Error, Result};
 
 const KIND: &str = "engine";
 
 const OPERATION_GRAPH: c_int = Name::HIPDNN_ATTR_ENGINE_OPERATION_GRAPH as c_int;
 const GLOBAL_INDEX: c_int = Name::HIPDNN_ATTR_ENGINE_GLOBAL_INDEX as c_int;
+const KNOB_INFO: c_int = Name::HIPDNN_ATTR_ENGINE_KNOB_INFO as c_int;
+const BEHAVIOR_NOTE: c_int = Name::HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE as c_int;
 const NAME: c_int = Name::HIPDNN_ATTR_ENGINE_NAME_EXT as c_int;
+const PREDICTION: c_int = Name::HIPDNN_ATTR_ENGINE_PREDICTION_EXT as c_int;
+const SERIALIZED_KNOBS: c_int = Name::HIPDNN_ATTR_KNOB_INFO_SERIALIZED_VALUE as c_int;
 
 /// Callers compare this text, so it never changes.
 const NOT_AN_ENGINE: &str =
@@ -31,6 +36,7 @@ const NOT_AN_ENGINE: &str =
 pub struct EngineDraft {
     graph: Option<Arc<FrozenGraph>>,
     id: Option<i64>,
+    prediction: NoPrediction,
 }
 
 /// A finalized engine. Only references, so that whoever needs one has its own.
@@ -44,14 +50,21 @@ pub struct FrozenEngine {
     pub engine: EngineRef,
     /// The engine's id.
     pub id: i64,
+    /// What its plugin tells of it; none where that is nothing.
+    pub details: Option<Arc<EngineDetails>>,
 }
 
 impl FrozenEngine {
     /// An engine that was found to apply to the graph. Its details are fetched, and must be in order.
     pub fn new(session: Arc<Session>, graph: Arc<FrozenGraph>, engine: EngineRef) -> Result<Self> {
         let id = session.engine(engine)?.id;
-        check_details(&session, &graph, engine, id)?;
-        Ok(Self { session, graph, engine, id })
+        let details = EngineDetails::fetch(&session, &graph, engine, id)?;
+        Ok(Self { session, graph, engine, id, details })
+    }
+
+    /// The knobs that the plugin published.
+    pub fn knobs(&self) -> &[Knob] {
+        self.details.as_ref().map_or(&[], |details| details.knobs())
     }
 }
 
@@ -98,6 +111,20 @@ impl Draft for EngineDraft {
             }
             GLOBAL_INDEX => outgoing.exactly_one(Type::HIPDNN_TYPE_INT64, frozen.id),
             NAME => outgoing.text(&frozen.session.engine(frozen.engine)?.display_name()),
+            KNOB_INFO => {
+                let knobs = frozen.knobs();
+                outgoing.all_descriptors(knobs.len(), |i| knobs.get(i).map(Descriptor::of_knob))
+            }
+            SERIALIZED_KNOBS => {
+                let knobs = frozen.details.as_ref().map_or(&[][..], |details| details.serialized_knobs());
+                let knobs: Vec<_> = knobs.iter().map(|bytes| flatbuffer(bytes)).collect();
+                outgoing.many(Type::HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT, &knobs)
+            }
+            BEHAVIOR_NOTE => {
+                let notes = frozen.details.as_ref().map_or(&[][..], |details| details.behavior_notes());
+                outgoing.all(Type::HIPDNN_TYPE_BEHAVIOR_NOTE, notes)
+            }
+            PREDICTION => self.prediction.get(frozen.id, outgoing),
             other => Err(unknown(KIND, other, "read")),
         }
     }
@@ -110,45 +137,23 @@ impl Descriptor {
     }
 }
 
-/// Asks the plugin for an engine's details, which must be readable, and gives them back to it.
-fn check_details(session: &Session, graph: &FrozenGraph, engine: EngineRef, id: i64) -> Result<()> {
-    let plugin = session.plugin(engine.plugin)?;
-    let handle = session.plugin_handle(engine.plugin)?;
-    let bytes = graph.bytes(plugin.layout)?;
-    let graph = ConstData { ptr: bytes.as_ptr().cast(), size: bytes.len() };
-    let mut data = ConstData { ptr: ptr::null(), size: 0 };
-    // SAFETY: the handle is the plugin's own and the bytes outlive the call, which writes one struct.
-    let status = unsafe { plugin.api.get_engine_details(handle, id, &raw const graph, &raw mut data) };
-    check(&plugin.api, "get engine details", status)?;
-    if data.ptr.is_null() {
-        return Err(Error::plugin(format!("plugin {} gave null details for engine {id}", plugin.name)));
-    }
-    let told = if data.size == 0 || isize::try_from(data.size).is_err() {
-        Err(Error::plugin(format!(
-            "plugin {} gave {} bytes of details for engine {id}",
-            plugin.name, data.size
-        )))
-    } else {
-        // SAFETY: the plugin vouches for the bytes until they are given back below.
-        let bytes = unsafe { std::slice::from_raw_parts(data.ptr.cast::<u8>(), data.size) };
-        wire::read_engine_details(bytes).map(|details| details.engine_id).map_err(|error| {
-            // The status is the one that callers know; the fault is the plugin's.
-            Error::bad_param(format!(
-                "plugin {} is defective: its details of engine {id} cannot be read: {error}",
-                plugin.name
-            ))
-        })
-    };
-    // SAFETY: the details are the plugin's own and nothing refers to them any more.
-    let status = unsafe { plugin.api.destroy_engine_details(handle, &raw mut data) };
-    if status != 0 {
-        log::error(|| plugin.api.failure("destroy engine details", status));
-    }
-    let told = told?;
-    if told != id {
-        log::warn(|| {
-            format!("plugin {} gave details of engine {told} when asked for engine {id}", plugin.name)
+/// Bytes that a descriptor owns, as an attribute element.
+fn flatbuffer(bytes: &[u8]) -> hipdnnBackendFlatbufferData_t {
+    hipdnnBackendFlatbufferData_t { ptr: bytes.as_ptr().cast(), size: bytes.len() }
+}
+
+/// The answer to who asks how fast an engine will be: that nobody can tell. Made when it is first read.
+#[derive(Default)]
+pub(super) struct NoPrediction(OnceLock<Box<[u8]>>);
+
+impl NoPrediction {
+    /// Gives the answer, which lives as long as this does.
+    pub(super) fn get(&self, engine: i64, outgoing: &Outgoing) -> Result<()> {
+        outgoing.require_type(Type::HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT)?;
+        let bytes = self.0.get_or_init(|| {
+            wire::write_no_prediction(engine, "no engine plugin of this library predicts how fast it is")
+                .into()
         });
+        outgoing.one(Type::HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT, flatbuffer(bytes))
     }
-    Ok(())
 }

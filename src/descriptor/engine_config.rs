@@ -4,23 +4,53 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use hipdnn_plugin_sdk::ffi::hipdnnPluginConstData_t as ConstData;
+use hipdnn_plugin_sdk::wire::{self, EngineConfig, KnobSetting, MAX_KNOB_CHOICES};
 
 use super::attribute::{Incoming, Outgoing, unknown};
-use super::engine::FrozenEngine;
+use super::engine::{FrozenEngine, NoPrediction};
 use super::{Descriptor, Draft, Lifecycle, take_checked};
-use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
+use crate::ffi::{
+    hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type, hipdnnBackendFlatbufferData_t,
+};
 use crate::plugin::{check, workspace_size};
 use crate::status::{Error, Result};
 
 const KIND: &str = "engine configuration";
 
 const ENGINE: c_int = Name::HIPDNN_ATTR_ENGINECFG_ENGINE as c_int;
+const KNOB_CHOICES: c_int = Name::HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES as c_int;
 const WORKSPACE_SIZE: c_int = Name::HIPDNN_ATTR_ENGINECFG_WORKSPACE_SIZE as c_int;
+const PREDICTION: c_int = Name::HIPDNN_ATTR_ENGINECFG_PREDICTION_EXT as c_int;
+const SERIALIZED_CHOICES: c_int = Name::HIPDNN_ATTR_KNOB_CHOICE_SERIALIZED_VALUE as c_int;
 
 /// A configuration that is being set up.
 #[derive(Default)]
 pub struct ConfigDraft {
     engine: Option<FrozenEngine>,
+    /// What knobs are set to; a configuration that leaves them alone has no such memory.
+    chosen: Option<Box<Chosen>>,
+    /// What was told of an engine before the configuration was finalized: callers may still have it.
+    predictions: Vec<(i64, NoPrediction)>,
+}
+
+/// The settings of knobs, by the attribute that brought them.
+#[derive(Default)]
+struct Chosen {
+    descriptors: Vec<Arc<KnobSetting>>,
+    serialized: Vec<KnobSetting>,
+}
+
+impl Chosen {
+    /// The configuration of an engine with these settings, once they are found to be settings of its knobs.
+    fn bytes(&self, engine: &FrozenEngine) -> Result<Box<[u8]>> {
+        let settings = self.descriptors.iter().map(Arc::as_ref).chain(&self.serialized);
+        let knobs: Vec<KnobSetting> = settings.cloned().collect();
+        if let Err(fault) = wire::check_settings(engine.knobs(), &knobs) {
+            let name = engine.session.engine(engine.engine)?.display_name();
+            return Err(Error::bad_param(format!("engine {name}: {fault}")));
+        }
+        Ok(wire::write_engine_config(&EngineConfig { engine_id: engine.id, knobs }).into())
+    }
 }
 
 /// A finalized configuration.
@@ -29,26 +59,32 @@ pub struct FrozenConfig {
     pub engine: FrozenEngine,
     /// Bytes of workspace that the plugin expects to need.
     pub workspace_size: i64,
+    /// The configuration as plugins read it, where a knob is set.
+    bytes: Option<Box<[u8]>>,
+    prediction: NoPrediction,
 }
 
 impl FrozenConfig {
     /// The configuration as plugins read it.
     pub fn bytes(&self) -> Result<&[u8]> {
-        bytes(&self.engine)
+        bytes(&self.engine, self.bytes.as_deref())
     }
 }
 
-/// The configuration of an engine whose knobs are all at their defaults.
-fn bytes(engine: &FrozenEngine) -> Result<&[u8]> {
-    Ok(&engine.session.engine(engine.engine)?.plain_config)
+/// The configuration of an engine, by default the one whose knobs are all at their defaults, which its plugin keeps.
+fn bytes<'a>(engine: &'a FrozenEngine, chosen: Option<&'a [u8]>) -> Result<&'a [u8]> {
+    match chosen {
+        Some(bytes) => Ok(bytes),
+        None => Ok(&engine.session.engine(engine.engine)?.plain_config),
+    }
 }
 
 /// Asks the plugin how much workspace it expects to need.
-fn expected_workspace_size(engine: &FrozenEngine) -> Result<i64> {
+fn expected_workspace_size(engine: &FrozenEngine, chosen: Option<&[u8]>) -> Result<i64> {
     let session = &engine.session;
     let plugin = session.plugin(engine.engine.plugin)?;
     let handle = session.plugin_handle(engine.engine.plugin)?;
-    let config = bytes(engine)?;
+    let config = bytes(engine, chosen)?;
     let graph = engine.graph.bytes(plugin.layout)?;
     let graph = ConstData { ptr: graph.as_ptr().cast(), size: graph.len() };
     let data = ConstData { ptr: config.as_ptr().cast(), size: config.len() };
@@ -72,6 +108,18 @@ impl Draft for ConfigDraft {
     fn set(&mut self, incoming: &Incoming) -> Result<()> {
         match incoming.name() {
             ENGINE => self.engine = Some(incoming.descriptor(Descriptor::engine)?),
+            KNOB_CHOICES => {
+                check_count(incoming)?;
+                let choices = incoming.descriptors(Descriptor::knob_choice)?;
+                self.chosen.get_or_insert_default().descriptors = choices;
+            }
+            SERIALIZED_CHOICES => {
+                check_count(incoming)?;
+                let choices = incoming.some(Type::HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT)?;
+                let choices = choices.into_iter().map(|data| setting(incoming, data));
+                let choices = choices.collect::<Result<_>>()?;
+                self.chosen.get_or_insert_default().serialized = choices;
+            }
             other => return Err(unknown(KIND, other, "set")),
         }
         Ok(())
@@ -82,17 +130,70 @@ impl Draft for ConfigDraft {
     fn finalize(&mut self) -> Result<Self::Frozen> {
         let missing =
             || Error::bad_param("HIPDNN_ATTR_ENGINECFG_ENGINE of the engine configuration is not set");
-        let (engine, workspace_size) = take_checked(&mut self.engine, missing, expected_workspace_size)?;
-        Ok(Arc::new(FrozenConfig { engine, workspace_size }))
+        let chosen = self.chosen.as_deref();
+        let (engine, (workspace_size, bytes)) = take_checked(&mut self.engine, missing, |engine| {
+            let bytes = chosen.map(|chosen| chosen.bytes(engine)).transpose()?;
+            Ok((expected_workspace_size(engine, bytes.as_deref())?, bytes))
+        })?;
+        Ok(Arc::new(FrozenConfig { engine, workspace_size, bytes, prediction: NoPrediction::default() }))
+    }
+
+    fn get_open(&mut self, outgoing: &Outgoing) -> Result<()> {
+        match outgoing.name() {
+            // Nothing has to be decided for it.
+            PREDICTION => {
+                let engine = self.engine.as_ref().map_or(0, |engine| engine.id);
+                if let Some((_, prediction)) = self.predictions.iter().find(|(id, _)| *id == engine) {
+                    return prediction.get(engine, outgoing);
+                }
+                let prediction = NoPrediction::default();
+                prediction.get(engine, outgoing)?;
+                self.predictions.push((engine, prediction));
+                Ok(())
+            }
+            _ => Err(Error::not_initialized(
+                "the engine configuration is not finalized, and its attributes can be read only then",
+            )),
+        }
     }
 
     fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
         match outgoing.name() {
             ENGINE => outgoing.exactly_one_descriptor(|| Descriptor::of_engine(frozen.engine.clone())),
             WORKSPACE_SIZE => outgoing.exactly_one(Type::HIPDNN_TYPE_INT64, frozen.workspace_size),
+            PREDICTION => frozen.prediction.get(frozen.engine.id, outgoing),
             other => Err(unknown(KIND, other, "read")),
         }
     }
+}
+
+/// Fails when more knobs are set than a configuration may.
+fn check_count(incoming: &Incoming) -> Result<()> {
+    if incoming.count() > MAX_KNOB_CHOICES as i64 {
+        return Err(incoming.wrong_count(&format!("1 to {MAX_KNOB_CHOICES}")));
+    }
+    Ok(())
+}
+
+/// A setting as a caller passed it in bytes, which are copied.
+fn setting(incoming: &Incoming, data: hipdnnBackendFlatbufferData_t) -> Result<KnobSetting> {
+    if data.ptr.is_null() {
+        return Err(incoming.about(Error::null_pointer("the ptr of an element is null")));
+    }
+    if data.size == 0 || isize::try_from(data.size).is_err() {
+        return Err(incoming.about(Error::bad_param(format!(
+            "the size of an element is {}, expected the bytes of a KnobSetting",
+            data.size
+        ))));
+    }
+    // SAFETY: the caller says that this many bytes lie there; their count is not 0 and possible.
+    let bytes = unsafe { std::slice::from_raw_parts(data.ptr.cast::<u8>(), data.size) };
+    let setting = wire::read_knob_setting(bytes).and_then(|setting| {
+        wire::check_knob_id(&setting.knob_id)?;
+        setting.value.check_size()?;
+        Ok(setting)
+    });
+    setting.map_err(|error| incoming.about(Error::bad_param(error.0)))
 }
 
 impl Descriptor {

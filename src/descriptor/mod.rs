@@ -6,8 +6,11 @@
 pub mod attribute;
 mod engine;
 mod engine_config;
+mod engine_details;
 mod graph;
 mod heuristic;
+mod knob_choice;
+mod knob_info;
 mod lifecycle;
 mod operation;
 mod overrides;
@@ -99,19 +102,33 @@ kinds! {
     Engine(engine::EngineDraft) = HIPDNN_BACKEND_ENGINE_DESCRIPTOR,
     EngineConfig(engine_config::ConfigDraft) = HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR,
     Plan(plan::PlanDraft) = HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR,
+    KnobInfo(knob_info::KnobInfo) = HIPDNN_BACKEND_KNOB_INFO_DESCRIPTOR,
+    KnobChoice(knob_choice::ChoiceDraft) = HIPDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR,
 }
 
 fn operation_spec(kind: c_int) -> Option<&'static OperationSpec> {
     Operation::SPECS.iter().find(|spec| spec.descriptor_type == kind).copied()
 }
 
+/// Kinds that have a number and that nothing makes or takes.
+const RESERVED: [Kind; 5] = [
+    Kind::HIPDNN_BACKEND_INTERMEDIATE_INFO_DESCRIPTOR,
+    Kind::HIPDNN_BACKEND_LAYOUT_INFO_DESCRIPTOR,
+    Kind::HIPDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR,
+    Kind::HIPDNN_BACKEND_KERNEL_CACHE_DESCRIPTOR,
+    Kind::HIPDNN_BACKEND_OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR,
+];
+
 #[cold]
 fn not_creatable(kind: c_int) -> Error {
-    let name = match Kind::from_raw(kind) {
-        Some(known) if kind != 0 => known.name(),
-        _ => "UNKNOWN_TYPE",
+    let (name, reason) = match Kind::from_raw(kind) {
+        Some(known) if RESERVED.contains(&known) => {
+            (known.name(), ", which is reserved: no engine has or takes what it would describe")
+        }
+        Some(known) if kind != 0 => (known.name(), ""),
+        _ => ("UNKNOWN_TYPE", ", which is no descriptor type"),
     };
-    Error::not_supported(format!("Descriptor type {name} is not supported. descriptorType is {kind}"))
+    Error::not_supported(format!("Descriptor type {name} is not supported. descriptorType is {kind}{reason}"))
 }
 
 impl Descriptor {
@@ -170,6 +187,8 @@ child_of_kind! {
     graph, Graph, Arc<crate::graph::FrozenGraph>, "operation graph";
     /// The engine in a finalized engine descriptor.
     engine, Engine, engine::FrozenEngine, "engine";
+    /// The setting in a finalized knob choice.
+    knob_choice, KnobChoice, Arc<hipdnn_plugin_sdk::wire::KnobSetting>, "knob choice";
     /// The configuration in a finalized engine configuration.
     engine_config, EngineConfig, Arc<engine_config::FrozenConfig>, "engine configuration";
 }

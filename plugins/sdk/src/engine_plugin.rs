@@ -71,7 +71,8 @@ pub trait EnginePlugin: Sized + 'static {
     fn supports(handle: &Self::Handle, engine: usize, graph: &Graph) -> Result<(), Refusal>;
 
     /// What the engine says of itself for this graph: knobs and behavior notes. The id and, where it is empty, the name
-    /// are filled in. Only called for a graph that [`EnginePlugin::supports`] accepts.
+    /// are filled in. Only called for a graph that [`EnginePlugin::supports`] accepts; also when knobs are set, whose
+    /// settings are checked against the knobs given here.
     ///
     /// # Errors
     /// When the engine cannot say.
@@ -81,10 +82,13 @@ pub trait EnginePlugin: Sized + 'static {
     }
 
     /// Makes a graph ready for execution: everything that can be decided or checked once belongs here. Only called for a
-    /// graph that [`EnginePlugin::supports`] accepts. `knobs` are the settings that differ from the defaults, unchecked.
+    /// graph that [`EnginePlugin::supports`] accepts. `knobs` are the settings that the user chose, each of a knob that
+    /// [`EnginePlugin::details`] publishes for this graph, within the knob's limits, and none twice;
+    /// [`setting`](crate::wire::setting) and [`int_setting`](crate::wire::int_setting) find one. A knob that is not among
+    /// them has its default.
     ///
     /// # Errors
-    /// When a knob setting is unknown or wrong, or the plan cannot be made.
+    /// When the plan cannot be made, for instance because settings do not go together.
     fn plan(
         handle: &Self::Handle,
         engine: usize,

@@ -17,7 +17,8 @@ pub const LOG: &str = "HIPDNN_STUB_LOG";
 pub const NULL: &str = "null";
 
 const NULL_FILES: &[&str] = &["null_plugin.c"];
-const STUB_FILES: &[&str] = &["stub_plugin.c", "stub_identity.c", "stub_log.c", "stub_saving.c"];
+const STUB_FILES: &[&str] =
+    &["stub_plugin.c", "stub_details.c", "stub_identity.c", "stub_log.c", "stub_saving.c"];
 /// What variants that throw have besides, in C++.
 const THROWING_FILE: &str = "stub_throw.cpp";
 
@@ -79,6 +80,7 @@ pub fn library(name: &str) -> Result<PathBuf, String> {
     let mut inputs = files.clone();
     inputs.extend(["stub.h", THROWING_FILE, "variants.txt"].map(|file| sources().join(file)));
     inputs.push(root().join("tools/stub-plugins/src/lib.rs"));
+    inputs.push(root().join("c_tests/flatbuffer_writer.h"));
     inputs.push(headers.join("hipdnn_plugin_sdk/EnginePluginApi.h"));
     let newest = inputs.iter().map(|input| changed(input)).max().flatten();
     if newest.is_some() && changed(&target) > newest {

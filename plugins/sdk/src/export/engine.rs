@@ -12,7 +12,7 @@ use crate::ffi::{
 };
 use crate::graph::Graph;
 use crate::log;
-use crate::wire::{self, EngineConfig};
+use crate::wire::{self, EngineConfig, Knob};
 
 pub(super) type Handle<P> = Owned<<P as EnginePlugin>::Handle, { u64::from_be_bytes(*b"hipdnn-h") }>;
 pub(super) type Plan<P> = Owned<<P as EnginePlugin>::Plan, { u64::from_be_bytes(*b"hipdnn-p") }>;
@@ -152,6 +152,8 @@ pub unsafe fn get_engine_details<P: EnginePlugin>(
         let engine = engine::<P>(engine_id)?;
         P::supports(handle, engine, &graph)?;
         let mut details = P::details(handle, engine, &graph)?;
+        // Hosts refuse such an engine; here the author reads which knob it is.
+        details.knobs.iter().try_for_each(Knob::verify).map_err(|error| PluginError::internal(error.0))?;
         details.engine_id = engine_id;
         if details.name.is_empty() {
             details.name = P::ENGINES.get(engine).copied().unwrap_or_default().to_owned();
@@ -387,7 +389,8 @@ unsafe fn graph(op_graph: *const hipdnnPluginConstData_t) -> Result<Graph> {
     wire::read(bytes).map_err(|error| PluginError::invalid_value(format!("op_graph: {error}")))
 }
 
-/// A configuration, the place of its engine, and a graph that this engine accepts.
+/// A configuration whose settings are those of published knobs, the place of its engine, and a graph that this engine
+/// accepts.
 ///
 /// # Safety
 /// As [`bytes`], for both.
@@ -404,6 +407,10 @@ unsafe fn chosen<P: EnginePlugin>(
     let graph = unsafe { graph(op_graph) }?;
     let engine = engine::<P>(config.engine_id)?;
     P::supports(handle, engine, &graph)?;
+    if !config.knobs.is_empty() {
+        let knobs = P::details(handle, engine, &graph)?.knobs;
+        wire::check_settings(&knobs, &config.knobs).map_err(|error| PluginError::invalid_value(error.0))?;
+    }
     Ok((engine, graph, config))
 }
 

@@ -4,6 +4,7 @@ use flatbuffers::{FlatBufferBuilder, TableFinishedWIPOffset, WIPOffset};
 
 use super::graph_reader::text;
 use super::graph_writer::slot;
+use super::knob::{Knob, KnobConstraint, KnobSetting, KnobValue};
 use super::reader::Table;
 use crate::graph::GraphError;
 
@@ -17,71 +18,6 @@ pub struct EngineConfig {
     pub engine_id: i64,
     /// The knobs that were set; every other has its default.
     pub knobs: Vec<KnobSetting>,
-}
-
-/// A knob and what it is set to.
-#[derive(Clone, Debug, PartialEq)]
-pub struct KnobSetting {
-    /// The knob's id.
-    pub knob_id: String,
-    /// Its value.
-    pub value: KnobValue,
-}
-
-/// The value of a knob.
-#[derive(Clone, Debug, PartialEq)]
-pub enum KnobValue {
-    /// An integer.
-    Int(i64),
-    /// A double precision number.
-    Float(f64),
-    /// A text.
-    Text(String),
-}
-
-/// Which values a knob takes.
-#[derive(Clone, Debug, PartialEq)]
-pub enum KnobConstraint {
-    /// Integers: a range with a step, or a list; no range where both bounds are 0.
-    Int {
-        /// The smallest.
-        min: i64,
-        /// The largest.
-        max: i64,
-        /// The distance between neighbours.
-        step: i64,
-        /// All values, where they are listed.
-        valid: Vec<i64>,
-    },
-    /// Numbers of a range.
-    Float {
-        /// The smallest.
-        min: f64,
-        /// The largest.
-        max: f64,
-    },
-    /// Texts.
-    Text {
-        /// The longest, in bytes.
-        max_length: i32,
-        /// All values, where they are listed.
-        valid: Vec<String>,
-    },
-}
-
-/// Something about an engine that the caller may set.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Knob {
-    /// What it is known by.
-    pub knob_id: String,
-    /// What it does, for people.
-    pub description: String,
-    /// The value when it is not set.
-    pub default_value: KnobValue,
-    /// Which values it takes, where that is limited.
-    pub constraint: Option<KnobConstraint>,
-    /// Whether it will go.
-    pub deprecated: bool,
 }
 
 /// What a plugin tells of one of its engines for one graph.
@@ -100,19 +36,7 @@ pub struct EngineDetails {
 /// Packs an engine configuration.
 pub fn write_engine_config(config: &EngineConfig) -> Vec<u8> {
     let mut b = FlatBufferBuilder::with_capacity(64);
-    let settings: Vec<_> = config
-        .knobs
-        .iter()
-        .map(|setting| {
-            let id = b.create_string(&setting.knob_id);
-            let (number, value) = write_value(&mut b, &setting.value);
-            let table = b.start_table();
-            b.push_slot_always(slot(0), id);
-            b.push_slot_always(slot(1), number);
-            b.push_slot_always(slot(2), value);
-            b.end_table(table)
-        })
-        .collect();
+    let settings: Vec<_> = config.knobs.iter().map(|setting| write_setting(&mut b, setting)).collect();
     let knobs = (!settings.is_empty()).then(|| b.create_vector(&settings));
     let table = b.start_table();
     b.push_slot_always(slot(0), config.engine_id);
@@ -130,21 +54,60 @@ pub fn write_engine_config(config: &EngineConfig) -> Vec<u8> {
 /// When the bytes are not well formed or a knob has no value.
 pub fn read_engine_config(bytes: &[u8]) -> Result<EngineConfig> {
     let root = Table::root(bytes)?;
-    let knobs = root.tables(1)?.map(|table| {
-        let table = table?;
-        let knob_id = text(table.text(0)?);
-        match read_value(&table, 1)? {
-            Some(value) => Ok(KnobSetting { knob_id, value }),
-            None => Err(GraphError(format!("the setting of knob {knob_id:?} has no value"))),
-        }
-    });
+    let knobs = root.tables(1)?.map(|table| read_setting(&table?));
     Ok(EngineConfig { engine_id: root.scalar(0)?.unwrap_or(0), knobs: knobs.collect::<Result<_>>()? })
+}
+
+/// Packs a knob by itself, as the root of its bytes.
+pub fn write_knob(knob: &Knob) -> Vec<u8> {
+    let mut b = FlatBufferBuilder::with_capacity(256);
+    let root = write_knob_table(&mut b, knob);
+    b.finish_minimal(root);
+    b.finished_data().to_vec()
+}
+
+/// Packs a setting by itself, as the root of its bytes.
+pub fn write_knob_setting(setting: &KnobSetting) -> Vec<u8> {
+    let mut b = FlatBufferBuilder::with_capacity(64);
+    let root = write_setting(&mut b, setting);
+    b.finish_minimal(root);
+    b.finished_data().to_vec()
+}
+
+/// Unpacks a knob that is the root of its bytes.
+///
+/// # Errors
+/// When the bytes are not well formed or the default value is of an unknown kind.
+pub fn read_knob(bytes: &[u8]) -> Result<Knob> {
+    let knob = read_knob_table(&Table::root(bytes)?)?;
+    knob.ok_or_else(|| GraphError("the knob has no default value of a known kind".to_owned()))
+}
+
+/// Unpacks a setting that is the root of its bytes.
+///
+/// # Errors
+/// When the bytes are not well formed or the knob has no value of a known kind.
+pub fn read_knob_setting(bytes: &[u8]) -> Result<KnobSetting> {
+    read_setting(&Table::root(bytes)?)
+}
+
+/// Packs that nothing is known of how fast an engine is: a prediction, for readers that ask for one.
+pub fn write_no_prediction(engine_id: i64, reason: &str) -> Vec<u8> {
+    let mut b = FlatBufferBuilder::with_capacity(96);
+    let reason = b.create_string(reason);
+    let table = b.start_table();
+    b.push_slot_always(slot(0), engine_id);
+    // Kind and status are 0, which is what they are when absent: of the engine as such, and unavailable.
+    b.push_slot_always(slot(5), reason);
+    let root = b.end_table(table);
+    b.finish_minimal(root);
+    b.finished_data().to_vec()
 }
 
 /// Packs engine details.
 pub fn write_engine_details(details: &EngineDetails) -> Vec<u8> {
     let mut b = FlatBufferBuilder::with_capacity(256);
-    let knobs: Vec<_> = details.knobs.iter().map(|knob| write_knob(&mut b, knob)).collect();
+    let knobs: Vec<_> = details.knobs.iter().map(|knob| write_knob_table(&mut b, knob)).collect();
     let knobs = (!knobs.is_empty()).then(|| b.create_vector(&knobs));
     let notes = (!details.behavior_notes.is_empty()).then(|| b.create_vector(&details.behavior_notes));
     let name = (!details.name.is_empty()).then(|| b.create_string(&details.name));
@@ -172,12 +135,30 @@ pub fn read_engine_details(bytes: &[u8]) -> Result<EngineDetails> {
     let root = Table::root(bytes)?;
     let mut details = EngineDetails::default();
     for at in root.places(1)? {
-        details.knobs.extend(read_knob(&Table::open(bytes, at?)?)?);
+        details.knobs.extend(read_knob_table(&Table::open(bytes, at?)?)?);
     }
     details.engine_id = root.scalar(0)?.unwrap_or(0);
     details.behavior_notes.extend(root.scalars::<i32>(2)?);
     details.name.push_str(&String::from_utf8_lossy(root.text(3)?));
     Ok(details)
+}
+
+fn write_setting(b: &mut FlatBufferBuilder<'_>, setting: &KnobSetting) -> Offset {
+    let id = b.create_string(&setting.knob_id);
+    let (number, value) = write_value(b, &setting.value);
+    let table = b.start_table();
+    b.push_slot_always(slot(0), id);
+    b.push_slot_always(slot(1), number);
+    b.push_slot_always(slot(2), value);
+    b.end_table(table)
+}
+
+fn read_setting(table: &Table<'_>) -> Result<KnobSetting> {
+    let knob_id = text(table.text(0)?);
+    match read_value(table, 1)? {
+        Some(value) => Ok(KnobSetting { knob_id, value }),
+        None => Err(GraphError(format!("the setting of knob {knob_id:?} has no value of a known kind"))),
+    }
 }
 
 fn write_value(b: &mut FlatBufferBuilder<'_>, value: &KnobValue) -> (u8, Offset) {
@@ -212,7 +193,7 @@ fn read_value(table: &Table<'_>, index: u16) -> Result<Option<KnobValue>> {
     })
 }
 
-fn write_knob(b: &mut FlatBufferBuilder<'_>, knob: &Knob) -> Offset {
+fn write_knob_table(b: &mut FlatBufferBuilder<'_>, knob: &Knob) -> Offset {
     let id = b.create_string(&knob.knob_id);
     let description = b.create_string(&knob.description);
     let (number, value) = write_value(b, &knob.default_value);
@@ -258,7 +239,7 @@ fn write_constraint(b: &mut FlatBufferBuilder<'_>, constraint: &KnobConstraint) 
     }
 }
 
-fn read_knob(table: &Table<'_>) -> Result<Option<Knob>> {
+fn read_knob_table(table: &Table<'_>) -> Result<Option<Knob>> {
     let Some(default_value) = read_value(table, 2)? else { return Ok(None) };
     let number = table.scalar::<u8>(4)?.unwrap_or(0);
     let constraint = match (number, table.table(5)?) {

@@ -7,16 +7,21 @@
 mod engine;
 mod graph_reader;
 mod graph_writer;
+mod knob;
 mod reader;
 mod saved;
 mod verify;
 
 pub use engine::{
-    EngineConfig, EngineDetails, Knob, KnobConstraint, KnobSetting, KnobValue, read_engine_config,
-    read_engine_details, write_engine_config, write_engine_details,
+    EngineConfig, EngineDetails, read_engine_config, read_engine_details, read_knob, read_knob_setting,
+    write_engine_config, write_engine_details, write_knob, write_knob_setting, write_no_prediction,
 };
 pub use graph_reader::read;
 pub use graph_writer::write;
+pub use knob::{
+    Knob, KnobConstraint, KnobLimits, KnobSetting, KnobValue, MAX_KNOB_CHOICES, check_knob_id,
+    check_settings, int_setting, setting, verify_knob,
+};
 pub use saved::{
     Container, Origin, SAVED_PLAN_VERSION, SavedPlan, is_container, read_container, read_plan,
     write_container, write_plan,

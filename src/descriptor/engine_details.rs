@@ -1,0 +1,123 @@
+//! What a plugin tells of one of its engines for one graph.
+
+use std::collections::HashSet;
+use std::ptr;
+use std::sync::{Arc, OnceLock};
+
+use hipdnn_plugin_sdk::ffi::hipdnnPluginConstData_t as ConstData;
+use hipdnn_plugin_sdk::wire::{self, Knob};
+
+use crate::graph::FrozenGraph;
+use crate::log;
+use crate::plugin::{EngineRef, Session, check};
+use crate::status::{Error, Result};
+
+/// Knobs and behavior notes of an engine, at least one of either.
+pub struct EngineDetails {
+    knobs: Vec<Knob>,
+    behavior_notes: Vec<i32>,
+    /// Each knob by itself, made when somebody reads the first one.
+    serialized: OnceLock<Vec<Vec<u8>>>,
+}
+
+impl EngineDetails {
+    /// Asks the plugin. None when it has nothing to tell, as plugins of November 2025, so that those cost nothing here.
+    ///
+    /// # Errors
+    /// BAD_PARAM when what the plugin tells makes no sense, PLUGIN_ERROR when it tells nothing at all.
+    #[inline]
+    pub fn fetch(
+        session: &Session,
+        graph: &FrozenGraph,
+        engine: EngineRef,
+        id: i64,
+    ) -> Result<Option<Arc<Self>>> {
+        let details = fetch(session, graph, engine, id)?;
+        if details.knobs.is_empty() && details.behavior_notes.is_empty() {
+            return Ok(None);
+        }
+        if let Err(fault) = verify(&details) {
+            // The status is the one that callers know; the fault is the plugin's.
+            let plugin = &session.plugin(engine.plugin)?.name;
+            return Err(Error::bad_param(format!(
+                "plugin {plugin} is defective: its details of engine {id}: {fault}"
+            )));
+        }
+        let wire::EngineDetails { knobs, behavior_notes, .. } = details;
+        Ok(Some(Arc::new(Self { knobs, behavior_notes, serialized: OnceLock::new() })))
+    }
+
+    /// The knobs, in the plugin's order.
+    pub fn knobs(&self) -> &[Knob] {
+        &self.knobs
+    }
+
+    /// The behavior notes, in the plugin's order.
+    pub fn behavior_notes(&self) -> &[i32] {
+        &self.behavior_notes
+    }
+
+    /// Each knob as the root of its bytes.
+    pub fn serialized_knobs(&self) -> &[Vec<u8>] {
+        self.serialized.get_or_init(|| self.knobs.iter().map(wire::write_knob).collect())
+    }
+}
+
+/// Fails on notes and knobs that make no sense.
+fn verify(details: &wire::EngineDetails) -> std::result::Result<(), String> {
+    if let Some(note) = details.behavior_notes.iter().find(|note| **note < 0) {
+        return Err(format!("behavior note {note}, expected 0 or more"));
+    }
+    let mut seen = HashSet::with_capacity(details.knobs.len());
+    for knob in &details.knobs {
+        knob.verify().map_err(|error| error.0)?;
+        if !seen.insert(knob.knob_id.as_str()) {
+            return Err(format!("knob {} is there twice, expected once", knob.quoted_id()));
+        }
+    }
+    Ok(())
+}
+
+/// Asks the plugin for an engine's details, which must be readable, and gives them back to it.
+fn fetch(session: &Session, graph: &FrozenGraph, engine: EngineRef, id: i64) -> Result<wire::EngineDetails> {
+    let plugin = session.plugin(engine.plugin)?;
+    let handle = session.plugin_handle(engine.plugin)?;
+    let bytes = graph.bytes(plugin.layout)?;
+    let graph = ConstData { ptr: bytes.as_ptr().cast(), size: bytes.len() };
+    let mut data = ConstData { ptr: ptr::null(), size: 0 };
+    // SAFETY: the handle is the plugin's own and the bytes outlive the call, which writes one struct.
+    let status = unsafe { plugin.api.get_engine_details(handle, id, &raw const graph, &raw mut data) };
+    check(&plugin.api, "get engine details", status)?;
+    if data.ptr.is_null() {
+        return Err(Error::plugin(format!("plugin {} gave null details for engine {id}", plugin.name)));
+    }
+    let told = if data.size == 0 || isize::try_from(data.size).is_err() {
+        Err(Error::plugin(format!(
+            "plugin {} gave {} bytes of details for engine {id}",
+            plugin.name, data.size
+        )))
+    } else {
+        // SAFETY: the plugin vouches for the bytes until they are given back below.
+        let bytes = unsafe { std::slice::from_raw_parts(data.ptr.cast::<u8>(), data.size) };
+        wire::read_engine_details(bytes).map_err(|error| {
+            // The status is the one that callers know; the fault is the plugin's.
+            Error::bad_param(format!(
+                "plugin {} is defective: its details of engine {id} cannot be read: {error}",
+                plugin.name
+            ))
+        })
+    };
+    // SAFETY: the details are the plugin's own and nothing refers to them any more.
+    let status = unsafe { plugin.api.destroy_engine_details(handle, &raw mut data) };
+    if status != 0 {
+        log::error(|| plugin.api.failure("destroy engine details", status));
+    }
+    let told = told?;
+    if told.engine_id != id {
+        log::warn(|| {
+            let other = told.engine_id;
+            format!("plugin {} gave details of engine {other} when asked for engine {id}", plugin.name)
+        });
+    }
+    Ok(told)
+}
