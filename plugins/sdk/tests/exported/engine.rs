@@ -146,6 +146,10 @@ fn details_with_wrong_arguments() {
         let silent = graph("no details");
         assert_eq!(ask(handle.0, SECOND, &data(&silent), &mut details), INTERNAL_ERROR);
         assert_eq!(text(), "nothing to say");
+        let bad = graph("bad knob");
+        assert_eq!(ask(handle.0, FIRST, &data(&bad), &mut details), INTERNAL_ERROR);
+        let fault = "knob \"workspace\": the default value is -1, expected an integer from 0 to 4096";
+        assert_eq!(text(), fault);
         assert_eq!(details.size, 77);
         assert_eq!(hipdnnEnginePluginDestroyEngineDetails(null_mut(), &mut details), BAD_PARAM);
         assert_eq!(hipdnnEnginePluginDestroyEngineDetails(handle.0, null_mut()), BAD_PARAM);

@@ -48,7 +48,7 @@ fn the_workspace_follows_the_knob() {
     let handle = Handle::new();
     let bytes = graph("");
     for (setting, expected) in [(None, 256), (Some(0), 0), (Some(4096), 4096)] {
-        let config = config("SECOND_ENGINE", setting);
+        let config = config("FIRST_ENGINE", setting);
         let mut size = 11;
         // SAFETY: the arguments are valid.
         let status =
@@ -90,7 +90,11 @@ fn workspace_and_context_with_wrong_arguments() {
         let declined = graph("none");
         both(handle.0, &config_data, &data(&declined), NOT_APPLICABLE, "engine 0 declines");
         let negative = config("FIRST_ENGINE", Some(-1));
-        both(handle.0, &data(&negative), &graph_data, INVALID_VALUE, "workspace -1");
+        let reason = "knob \"workspace\" is -1, expected an integer from 0 to 4096";
+        both(handle.0, &data(&negative), &graph_data, INVALID_VALUE, reason);
+        let other = config("SECOND_ENGINE", Some(1));
+        let reason = "knob \"workspace\" is set to 1, expected none, as the engine has no knobs";
+        both(handle.0, &data(&other), &graph_data, INVALID_VALUE, reason);
         let panics = graph("panic in plan");
         both(handle.0, &config_data, &data(&panics), INTERNAL_ERROR, "a panic without a text");
     }

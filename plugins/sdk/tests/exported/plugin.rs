@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
-use hipdnn_plugin_sdk::wire::{EngineDetails, Knob, KnobConstraint, KnobSetting, KnobValue};
+use hipdnn_plugin_sdk::wire::{self, EngineDetails, Knob, KnobSetting};
 use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, buffer};
 
 /// The stream that is refused.
@@ -55,13 +55,8 @@ impl EnginePlugin for Probe {
     }
 
     fn details(_: &(), engine: usize, graph: &Graph) -> Result<EngineDetails, PluginError> {
-        let knobs = vec![Knob {
-            knob_id: "workspace".into(),
-            description: "bytes".into(),
-            default_value: KnobValue::Int(256),
-            constraint: Some(KnobConstraint::Int { min: 0, max: 4096, step: 1, valid: vec![] }),
-            deprecated: false,
-        }];
+        let default = if graph.name == "bad knob" { -1 } else { 256 };
+        let knobs = vec![Knob::int("workspace", "bytes", default, 0, 4096)];
         match (graph.name.as_str(), engine) {
             ("no details", _) => Err(PluginError::internal("nothing to say")),
             (_, 0) => Ok(EngineDetails { knobs, behavior_notes: vec![1], ..EngineDetails::default() }),
@@ -70,13 +65,8 @@ impl EnginePlugin for Probe {
     }
 
     fn plan(_: &(), engine: usize, graph: &Graph, knobs: &[KnobSetting]) -> Result<Plan, PluginError> {
-        let workspace = match knobs {
-            [] => 256,
-            [KnobSetting { value: KnobValue::Int(size), .. }] => {
-                usize::try_from(*size).map_err(|_| PluginError::invalid_value(format!("workspace {size}")))?
-            }
-            _ => return Err(PluginError::invalid_value("one knob at most")),
-        };
+        // What comes here was checked.
+        let workspace = wire::int_setting(knobs, "workspace").map_or(256, |size| size.try_into().unwrap());
         if graph.name == "panic in plan" {
             std::panic::panic_any(17_u8);
         }
