@@ -24,7 +24,10 @@ static void expect_refused(hipdnnHandle_t handle, hipdnnStatus_t status, const c
                 hipdnnGetEngineInfo_ext(handle, 0, &id, NULL, &count, NULL, &length, NULL, &count, NULL, &length));
     CHECK_FAILS(status, fragment, hipdnnGetEngineIdByName_ext(handle, "CPU_ENGINE", &id));
     CHECK_FAILS(status, fragment, hipdnnGetEngineNameById_ext(handle, 1, NULL, &length));
-    CHECK(count == 41 && length == 42 && id == 43);
+    static const uint8_t bytes[16] = {0};
+    hipdnnBackendDescriptor_t plan = NULL;
+    CHECK_FAILS(status, fragment, hipdnnBackendCreateAndDeserializeExecutionPlan_ext(handle, &plan, bytes, sizeof bytes));
+    CHECK(count == 41 && length == 42 && id == 43 && plan == NULL);
     CHECK_FAILS(status, fragment, hipdnnDestroy(handle));
 }
 

@@ -189,6 +189,30 @@ static void serialize_some(void)
     }
 }
 
+/* What a plan is saved as is loaded again, with a handle whose plugins are those of the plan. */
+static void save_some(void)
+{
+    static uint8_t bytes[1 << 16];
+    size_t size = 0;
+    int flags = 0;
+    hipdnnBackendDescriptor_t plan = pick(2) == 0 ? planted_plan : pick_descriptor();
+    hipdnnBackendDescriptor_t graph = pick_descriptor();
+    const bool alone = pick(2) == 0;
+    const size_t room = pick(4) == 0 ? (size_t)pick(600) : sizeof bytes;
+    const hipdnnStatus_t status =
+        alone ? hipdnnBackendGetSerializedExecutionPlan_ext(plan, room, &size, pick(4) == 0 ? NULL : bytes)
+              : hipdnnBackendGetSerializedBinaryGraphAndPlan_ext(graph, plan, room, &size, bytes);
+    expect_sane(status);
+    if (status == HIPDNN_STATUS_SUCCESS && size > 0 && size <= sizeof bytes) {
+        const int at = pick(POOL);
+        if (pool[at] != NULL) {
+            expect_sane(hipdnnBackendDestroyDescriptor(pool[at]));
+        }
+        expect_sane(hipdnnBackendGetSerializedBinaryContents_ext(bytes, size, &flags));
+        expect_sane(hipdnnBackendCreateAndDeserializeExecutionPlan_ext(pick_handle(), &pool[at], bytes, size));
+    }
+}
+
 static void execute_some(void)
 {
     hipdnnBackendDescriptor_t plan = pick(2) == 0 ? planted_plan : pick_descriptor();
@@ -262,8 +286,10 @@ int main(void)
             get_some();
         } else if (what < 92) {
             expect_sane(hipdnnBackendFinalize(pick_descriptor()));
-        } else if (what < 94) {
+        } else if (what < 93) {
             serialize_some();
+        } else if (what < 94) {
+            save_some();
         } else if (what < 98) {
             execute_some();
         } else if (pick(4) == 0) {

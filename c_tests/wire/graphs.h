@@ -113,4 +113,15 @@ inline hipdnn::GraphT fused_g2()
     return graph;
 }
 
+/* What the plugins save of a context. */
+inline std::vector<uint8_t> saved_payload()
+{
+    std::vector<uint8_t> bytes(259);
+    for (size_t i = 0; i < bytes.size(); i++)
+    {
+        bytes[i] = static_cast<uint8_t>(i * 7);
+    }
+    return bytes;
+}
+
 #endif

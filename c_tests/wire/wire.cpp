@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Graph bytes against the FlatBuffers library itself: graphs that it writes are read, and what the backend writes, from
- * descriptors or in the other layout, it reads back to the last field.
+ * Graph bytes, saved plans and containers against the FlatBuffers library itself: what it writes is read, and what the backend
+ * writes, from descriptors or in the other layout, it reads back to the last field.
  *
  * Arguments: the plugin that reads the layout of 2026, the one that reads that of November 2025.
  */
@@ -176,6 +176,164 @@ static hipdnnBackendDescriptor_t from_descriptors()
     return graph;
 }
 
+/* Bytes from the backend in two calls. */
+template <typename Get>
+static std::vector<uint8_t> fetch(Get get)
+{
+    size_t size = 0;
+    REQUIRE_OK(get(0, &size, nullptr));
+    std::vector<uint8_t> bytes(size);
+    REQUIRE_OK(get(size, &size, bytes.data()));
+    CHECK(size == bytes.size());
+    return bytes;
+}
+
+/* A plan of the graph by the first engine that applies. */
+static hipdnnBackendDescriptor_t plan_of(hipdnnBackendDescriptor_t graph, hipdnnHandle_t handle)
+{
+    set<hipdnnHandle_t>(graph, HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, {handle});
+    finish(graph);
+    auto heuristic = make(HIPDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    set<hipdnnBackendDescriptor_t>(heuristic, HIPDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, HIPDNN_TYPE_BACKEND_DESCRIPTOR,
+                                   {graph});
+    set<hipdnnBackendHeurMode_t>(heuristic, HIPDNN_ATTR_ENGINEHEUR_MODE, HIPDNN_TYPE_HEUR_MODE,
+                                 {HIPDNN_HEUR_MODE_FALLBACK});
+    finish(heuristic);
+    auto config = make(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    int64_t filled = 0;
+    REQUIRE_OK(hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                         &filled, &config));
+    auto plan = make(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    set<hipdnnBackendDescriptor_t>(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, HIPDNN_TYPE_BACKEND_DESCRIPTOR,
+                                   {finish(config)});
+    CHECK_OK(hipdnnBackendDestroyDescriptor(heuristic));
+    CHECK_OK(hipdnnBackendDestroyDescriptor(config));
+    return finish(plan);
+}
+
+static int64_t number_of(hipdnnBackendDescriptor_t plan, hipdnnBackendAttributeName_t name)
+{
+    int64_t number = -1;
+    CHECK_OK(hipdnnBackendGetAttribute(plan, name, HIPDNN_TYPE_INT64, 1, nullptr, &number));
+    return number;
+}
+
+/* The six fields that every library writes. */
+static void check_plan(const hipdnn::SerializedExecutionPlanT &saved, int64_t engine)
+{
+    CHECK(saved.version == 1);
+    CHECK(saved.engine_id == engine);
+    CHECK(saved.workspace_size == 123);
+    const std::vector<int64_t> uids = {11, -2, 13, 14, 0, INT64_C(1) << 40};
+    CHECK(saved.tensor_uids == uids);
+    CHECK(saved.plugin_payload == saved_payload());
+    CHECK(!saved.is_override_shape_enabled);
+}
+
+/* What the backend saves is a well-formed buffer to the FlatBuffers library, which finds every field where the schema says. */
+static void test_saved(hipdnnHandle_t handle)
+{
+    auto graph = from_bytes<hipdnn::Graph>(fused_g2());
+    auto plan = plan_of(graph, handle);
+    const int64_t engine = number_of(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_GLOBAL_INDEX_EXT);
+    const auto bytes = fetch([&](size_t room, size_t *size, uint8_t *to) {
+        return hipdnnBackendGetSerializedExecutionPlan_ext(plan, room, size, to);
+    });
+    flatbuffers::Verifier verifier(bytes.data(), bytes.size());
+    REQUIRE(verifier.VerifyBuffer<hipdnn::SerializedExecutionPlan>(nullptr));
+    hipdnn::SerializedExecutionPlanT saved;
+    flatbuffers::GetRoot<hipdnn::SerializedExecutionPlan>(bytes.data())->UnPackTo(&saved);
+    check_plan(saved, engine);
+    CHECK(!saved.plugin_name.empty() && !saved.plugin_version.empty() && !saved.device.empty());
+    CHECK(saved.tensor_alignments == std::vector<int64_t>(6, 16));
+    CHECK(saved.checksum != 0);
+
+    const auto both = fetch([&](size_t room, size_t *size, uint8_t *to) {
+        return hipdnnBackendGetSerializedBinaryGraphAndPlan_ext(graph, plan, room, size, to);
+    });
+    CHECK(flatbuffers::BufferHasIdentifier(both.data(), "HDGP"));
+    flatbuffers::Verifier outer(both.data(), both.size());
+    REQUIRE(outer.VerifyBuffer<hipdnn::SerializedGraphAndPlan>("HDGP"));
+    hipdnn::SerializedGraphAndPlanT container;
+    flatbuffers::GetRoot<hipdnn::SerializedGraphAndPlan>(both.data())->UnPackTo(&container);
+    CHECK(container.plan_blob == bytes);
+    flatbuffers::Verifier inner(container.graph_blob.data(), container.graph_blob.size());
+    REQUIRE(inner.VerifyBuffer<hipdnn::Graph>(nullptr));
+    hipdnn::GraphT content;
+    flatbuffers::GetRoot<hipdnn::Graph>(container.graph_blob.data())->UnPackTo(&content);
+    CHECK(content == fused_g2());
+    CHECK(container.checksum != 0);
+
+    CHECK_OK(hipdnnBackendDestroyDescriptor(plan));
+    CHECK_OK(hipdnnBackendDestroyDescriptor(graph));
+}
+
+template <typename Table>
+static std::vector<uint8_t> packed(const typename Table::NativeTableType &content, const char *identifier)
+{
+    flatbuffers::FlatBufferBuilder builder;
+    builder.Finish(Table::Pack(builder, &content), identifier);
+    return {builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()};
+}
+
+/* What another library writes is loaded: six fields, or five of an earlier day, and no seal. */
+static void test_foreign(hipdnnHandle_t handle)
+{
+    size_t engines = 0;
+    int64_t engine = 0;
+    REQUIRE_OK(hipdnnGetEngineCount_ext(handle, &engines));
+    REQUIRE(engines == 2);
+    size_t lengths[4] = {0, 0, 0, 0};
+    REQUIRE_OK(hipdnnGetEngineInfo_ext(handle, 0, &engine, nullptr, &lengths[0], nullptr, &lengths[1], nullptr,
+                                       &lengths[2], nullptr, &lengths[3]));
+    for (const bool overrides : {false, true})
+    {
+        flatbuffers::FlatBufferBuilder builder;
+        const auto payload = builder.CreateVector(saved_payload());
+        const auto uids = builder.CreateVector(std::vector<int64_t>{5, -6});
+        hipdnn::SerializedExecutionPlanBuilder fields(builder);
+        fields.add_version(1);
+        fields.add_engine_id(engine);
+        fields.add_workspace_size(99);
+        fields.add_tensor_uids(uids);
+        fields.add_plugin_payload(payload);
+        if (overrides)
+        {
+            fields.add_is_override_shape_enabled(true);
+        }
+        builder.Finish(fields.Finish());
+        const std::vector<uint8_t> plan_bytes(builder.GetBufferPointer(),
+                                              builder.GetBufferPointer() + builder.GetSize());
+        hipdnn::SerializedGraphAndPlanT container;
+        container.graph_blob = packed<hipdnn::Graph>(fused_g2(), nullptr);
+        container.plan_blob = plan_bytes;
+        /* A buffer of another library has no checksum; the object API leaves out what is zero. */
+        const auto both = packed<hipdnn::SerializedGraphAndPlan>(container, "HDGP");
+        int flags = 0;
+        CHECK_OK(hipdnnBackendGetSerializedBinaryContents_ext(both.data(), both.size(), &flags));
+        CHECK(flags == (HIPDNN_SERIALIZED_CONTENT_GRAPH | HIPDNN_SERIALIZED_CONTENT_EXECUTION_PLAN));
+        for (const auto &bytes : {plan_bytes, both})
+        {
+            hipdnnBackendDescriptor_t plan = nullptr;
+            REQUIRE_OK(hipdnnBackendCreateAndDeserializeExecutionPlan_ext(handle, &plan, bytes.data(), bytes.size()));
+            bool enabled = !overrides;
+            CHECK_OK(hipdnnBackendGetAttribute(plan, HIPDNN_ATTR_EXECUTION_PLAN_IS_OVERRIDE_SHAPE_ENABLED_EXT,
+                                               HIPDNN_TYPE_BOOLEAN, 1, nullptr, &enabled));
+            CHECK(enabled == overrides);
+            CHECK(number_of(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_GLOBAL_INDEX_EXT) == engine);
+            int64_t uids_read[3] = {0, 0, 0};
+            int64_t count = 0;
+            CHECK_OK(hipdnnBackendGetAttribute(plan, HIPDNN_ATTR_EXECUTION_PLAN_TENSOR_UIDS_EXT, HIPDNN_TYPE_INT64, 3,
+                                               &count, uids_read));
+            CHECK(count == 2 && uids_read[0] == 5 && uids_read[1] == -6);
+            CHECK_OK(hipdnnBackendDestroyDescriptor(plan));
+        }
+        hipdnnBackendDescriptor_t graph = nullptr;
+        REQUIRE_OK(hipdnnBackendCreateAndDeserializeGraph_ext(&graph, both.data(), both.size()));
+        CHECK_OK(hipdnnBackendDestroyDescriptor(graph));
+    }
+}
+
 int main(int count, char **arguments)
 {
     REQUIRE(count == 3);
@@ -192,6 +350,9 @@ int main(int count, char **arguments)
     auto aligned = fused_g2();
     aligned.tensors.front()->alignment = 64;
     CHECK(engines(from_bytes<hipdnn::Graph>(aligned), handle) == 0);
+
+    test_saved(handle);
+    test_foreign(handle);
 
     CHECK_OK(hipdnnDestroy(handle));
     return check_result();

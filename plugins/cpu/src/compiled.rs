@@ -164,3 +164,6 @@ impl Compiled {
         Ok((wire::read(graph)?, wire::read_engine_config(config)?))
     }
 }
+
+#[cfg(test)]
+mod tests;

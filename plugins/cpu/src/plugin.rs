@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use hipdnn_plugin_sdk::engine_plugin::SUPPORTS_SERIALIZATION;
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::{Graph, Node};
-use hipdnn_plugin_sdk::wire::{EngineConfig, EngineDetails, KnobSetting};
+use hipdnn_plugin_sdk::wire::{self, EngineConfig, EngineDetails, KnobSetting};
 use hipdnn_plugin_sdk::{EnginePlugin, Overrides, PluginError, Refusal, engine_id};
 
 use crate::compiled::Compiled;
@@ -118,6 +118,8 @@ impl EnginePlugin for CpuPlugin {
                 config.engine_id
             ))
         })?;
+        Self::supports(handle, engine, &graph)?;
+        wire::check_settings(&Self::details(handle, engine, &graph)?.knobs, &config.knobs)?;
         Self::plan(handle, engine, &graph, &config.knobs)
     }
 }

@@ -3,17 +3,24 @@
 #![expect(clippy::indexing_slicing, reason = "tests: a failure is what a panic is for")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use hipdnn_cpu_plugin::compiled::Compiled;
 use hipdnn_cpu_plugin::plan::Plan;
 use hipdnn_cpu_plugin::plugin::chooser;
+use hipdnn_plugin_sdk::Overrides;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::operation::{Batchnorm, ConvolutionForward, Pointwise};
 use hipdnn_plugin_sdk::graph::{
     ConvMode, DataType, Graph, Node, Operation, PointwiseMode, Tensor, TensorValue,
 };
+use hipdnn_plugin_sdk::wire::EngineConfig;
 
 struct Counting;
+
+/// Held by the test that counts: the count is that of all threads.
+static COUNTING: Mutex<()> = Mutex::new(());
 
 /// Of all threads.
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
@@ -108,6 +115,7 @@ fn graph(size: i64) -> Graph {
 
 #[test]
 fn an_execution_allocates_nothing() {
+    let _counting = COUNTING.lock();
     for engine in 0..2 {
         for size in [3, 5, 64] {
             let plan = Plan::new(&graph(size), chooser(engine)).unwrap();
@@ -128,5 +136,39 @@ fn an_execution_allocates_nothing() {
             // The test harness and threads that were just started allocate now and then; an execution would every time.
             assert!((0..10).any(|_| allocations() == 0), "engine {engine}, size {size}");
         }
+    }
+}
+
+/// The first execution with other shapes plans them; those after it only find the plan, where the workspace is enough.
+#[test]
+fn an_execution_with_shapes_seen_before_allocates_nothing() {
+    const SMALLER: i64 = 5;
+    let _counting = COUNTING.lock();
+    for engine in 0..2 {
+        let planned = Compiled::new(&graph(9), EngineConfig::default(), chooser(engine)).unwrap();
+        let dims = [2, 8, SMALLER, SMALLER];
+        let strides = [8 * SMALLER * SMALLER, SMALLER * SMALLER, SMALLER, 1];
+        let uids = [1_i64, 3, 6, 7];
+        let (all_dims, all_strides) = ([dims.as_ptr(); 4], [strides.as_ptr(); 4]);
+        let mut memory = vec![vec![0.5_f32; (16 * SMALLER * SMALLER) as usize]; 2];
+        let (mut w, mut scale) = (vec![0.5_f32; 576], vec![0.5_f32; 8]);
+        let mut workspace = vec![0_u8; planned.plan().workspace_size()];
+        let [x, y] = memory.get_disjoint_mut([0, 1]).unwrap();
+        let buffers = [(1, x), (2, &mut w), (4, &mut scale), (7, y)]
+            .map(|(uid, values)| hipdnnPluginDeviceBuffer_t { uid, ptr: values.as_mut_ptr().cast() });
+        // SAFETY: the arrays have four elements each, and what they point to too.
+        let overrides = unsafe {
+            Overrides::from_raw(4, uids.as_ptr(), [4; 4].as_ptr(), all_dims.as_ptr(), all_strides.as_ptr())
+        }
+        .unwrap();
+        let mut allocations = || {
+            let before = ALLOCATIONS.load(Ordering::Relaxed);
+            for _ in 0..100 {
+                // SAFETY: every tensor has memory for its extent, and the workspace has the size that the plan asks for.
+                unsafe { planned.execute_with(&buffers, workspace.as_mut_ptr(), overrides) }.unwrap();
+            }
+            ALLOCATIONS.load(Ordering::Relaxed) - before
+        };
+        assert!((0..10).any(|_| allocations() == 0), "engine {engine}");
     }
 }

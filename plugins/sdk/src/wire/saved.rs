@@ -264,3 +264,6 @@ fn checksum_of(bytes: &[u8], place: usize) -> u64 {
     let after = bytes.get(place + 8..).unwrap_or_default();
     Fnv1a::new().add(before).add(after).number()
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 use super::*;
 
 /// A context that ends with the test.
-struct Context<'a>(&'a Handle, hipdnnEnginePluginExecutionContext_t);
+pub struct Context<'a>(pub &'a Handle, pub hipdnnEnginePluginExecutionContext_t);
 
 impl<'a> Context<'a> {
-    fn new(handle: &'a Handle, graph_name: &str, config: &[u8]) -> Self {
+    pub fn new(handle: &'a Handle, graph_name: &str, config: &[u8]) -> Self {
         let mut context = null_mut();
         let graph = graph(graph_name);
         // SAFETY: the arguments are valid.
@@ -19,7 +19,7 @@ impl<'a> Context<'a> {
         Self(handle, context)
     }
 
-    fn workspace(&self) -> (hipdnnPluginStatus_t, usize) {
+    pub fn workspace(&self) -> (hipdnnPluginStatus_t, usize) {
         let mut size = 11;
         // SAFETY: the arguments are valid.
         let status =

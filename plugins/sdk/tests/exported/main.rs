@@ -6,6 +6,7 @@
 mod engine;
 mod execution;
 mod log;
+mod optional;
 mod plugin;
 
 use std::ffi::{CStr, c_char};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::wire::{self, EngineDetails, Knob, KnobSetting};
-use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, buffer};
+use hipdnn_plugin_sdk::{EnginePlugin, Overrides, PluginError, Refusal, buffer};
 
 /// The stream that is refused.
 pub const BAD_STREAM: hipStream_t = without_provenance_mut(0xbad);
@@ -96,6 +96,40 @@ impl EnginePlugin for Probe {
         unsafe { *out = plan.engine as f32 + 0.5 };
         Ok(())
     }
+
+    unsafe fn execute_with_overrides(
+        _: &(),
+        plan: &Plan,
+        workspace: *mut c_void,
+        buffers: &[hipdnnPluginDeviceBuffer_t],
+        overrides: Overrides<'_>,
+    ) -> Result<(), PluginError> {
+        let overrides: Vec<_> = overrides.iter().collect();
+        Err(PluginError::not_initialized(format!(
+            "engine {}, {} buffers, {workspace:p}, {overrides:?}",
+            plan.engine,
+            buffers.len()
+        )))
+    }
+
+    fn serialize(_: &(), plan: &Plan) -> Result<Vec<u8>, PluginError> {
+        match plan.graph.as_str() {
+            "not saved" => Err(PluginError::not_applicable("this one stays here")),
+            "nothing saved" => Ok(Vec::new()),
+            "panic in serialize" => panic!("no pen"),
+            name => Ok(format!("{} {} {name}", plan.engine, plan.workspace).into_bytes()),
+        }
+    }
+
+    fn deserialize(_: &(), bytes: &[u8]) -> Result<Plan, PluginError> {
+        let wrong = || PluginError::invalid_value(format!("{} bytes of something else", bytes.len()));
+        let text = std::str::from_utf8(bytes).map_err(|_| wrong())?;
+        let mut parts = text.splitn(3, ' ');
+        let mut next = || parts.next().ok_or_else(wrong);
+        let (engine, workspace, graph) = (next()?, next()?, next()?.to_owned());
+        let number = |text: &str| text.parse().map_err(|_| wrong());
+        Ok(Plan { engine: number(engine)?, workspace: number(workspace)?, graph })
+    }
 }
 
-hipdnn_plugin_sdk::export_engine_plugin!(Probe);
+hipdnn_plugin_sdk::export_engine_plugin!(Probe, overrides, serialization);

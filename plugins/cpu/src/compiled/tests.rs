@@ -1,0 +1,159 @@
+use std::ffi::c_void;
+
+use hipdnn_plugin_sdk::graph::operation::Pointwise;
+use hipdnn_plugin_sdk::graph::{DataType, Node, PointwiseMode, Tensor};
+use hipdnn_plugin_sdk::wire::{KnobSetting, KnobValue};
+
+use super::*;
+use crate::plugin::chooser;
+
+/// y = max(2 x, 0) in two steps, the one between virtual: tensors 1, 2 and 3, and 4 with the 2.
+fn graph(dims: &[i64], strides: &[i64]) -> Graph {
+    let float = DataType::Float;
+    let mut tensors: Vec<Tensor> = (1..=3).map(|uid| Tensor::new(uid, float, dims, strides)).collect();
+    tensors[1].is_virtual = true;
+    tensors.push(Tensor::new(4, float, &vec![1; dims.len()], &vec![1; dims.len()]));
+    let node = |operation, in_0, in_1, out_0| Node {
+        name: String::new(),
+        compute_type: float,
+        operation: Pointwise {
+            in_0,
+            out_0,
+            in_1,
+            in_2: None,
+            axis: None,
+            operation,
+            relu_lower_clip: None,
+            relu_upper_clip: None,
+            relu_lower_clip_slope: None,
+            swish_beta: None,
+            elu_alpha: None,
+            softplus_beta: None,
+        }
+        .into(),
+    };
+    let nodes = vec![node(PointwiseMode::Mul, 1, Some(4), 2), node(PointwiseMode::ReluFwd, 2, None, 3)];
+    Graph { tensors, nodes, is_override_shape_enabled: true, ..Graph::default() }
+}
+
+fn compiled(engine: usize, dims: &[i64], strides: &[i64]) -> Compiled {
+    Compiled::new(&graph(dims, strides), EngineConfig::default(), chooser(engine)).unwrap()
+}
+
+/// Runs with this shape for every tensor but the scalar, and checks the result.
+fn check(compiled: &Compiled, uids: &[i64], dims: &[i64], strides: &[i64]) -> Result<(), PluginError> {
+    let extent = dims.iter().zip(strides).map(|(dim, stride)| (dim - 1) * stride).sum::<i64>() + 1;
+    let mut x: Vec<f32> = (0..extent).map(|i| (i % 7 - 3) as f32).collect();
+    let (mut two, mut y) = (2.0_f32, vec![-1.0_f32; extent as usize]);
+    let pointer = |pointer: *mut f32| pointer.cast::<c_void>();
+    let buffers = [(1, pointer(x.as_mut_ptr())), (4, pointer(&raw mut two)), (3, pointer(y.as_mut_ptr()))]
+        .map(|(uid, ptr)| hipdnnPluginDeviceBuffer_t { uid, ptr });
+    let mut workspace = vec![0_u8; compiled.plan().workspace_size()];
+    let lengths = vec![dims.len() as u32; uids.len()];
+    let (all_dims, all_strides) = (vec![dims.as_ptr(); uids.len()], vec![strides.as_ptr(); uids.len()]);
+    // SAFETY: every array has as many elements as there are uids, every tensor its extent, and the workspace is as large
+    // as the plan asks for.
+    unsafe {
+        let overrides = Overrides::from_raw(
+            uids.len() as u32,
+            uids.as_ptr(),
+            lengths.as_ptr(),
+            all_dims.as_ptr(),
+            all_strides.as_ptr(),
+        );
+        compiled.execute_with(&buffers, workspace.as_mut_ptr(), overrides.unwrap())?;
+    }
+    for (x, y) in x.iter().zip(&y) {
+        assert_eq!(*y, (2.0 * x).max(0.0));
+    }
+    Ok(())
+}
+
+#[test]
+fn other_shapes_are_planned_and_kept() {
+    for engine in 0..2 {
+        let compiled = compiled(engine, &[2, 3], &[3, 1]);
+        for _ in 0..2 {
+            for rows in 1..=KEPT as i64 + 3 {
+                check(&compiled, &[1, 2, 3], &[rows, 100], &[100, 1]).unwrap();
+                let front = Arc::clone(&compiled.others.lock().unwrap()[0].plan);
+                check(&compiled, &[1, 2, 3], &[rows, 100], &[100, 1]).unwrap();
+                let others = compiled.others.lock().unwrap();
+                assert!(Arc::ptr_eq(&front, &others[0].plan), "{rows}");
+                assert!(others.len() <= KEPT);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_shape_used_last_is_in_front() {
+    let compiled = compiled(1, &[2, 3], &[3, 1]);
+    for rows in [4, 5, 6, 4] {
+        check(&compiled, &[1, 2, 3], &[rows, 3], &[3, 1]).unwrap();
+    }
+    let rows: Vec<i64> =
+        compiled.others.lock().unwrap().iter().map(|other| other.shapes[0].dims[0]).collect();
+    assert_eq!(rows, [4, 6, 5]);
+}
+
+#[test]
+fn order_and_strides_of_overrides_count() {
+    let compiled = compiled(1, &[2, 3], &[3, 1]);
+    check(&compiled, &[1, 2, 3], &[4, 3], &[3, 1]).unwrap();
+    check(&compiled, &[3, 2, 1], &[4, 3], &[3, 1]).unwrap();
+    check(&compiled, &[1, 2, 3], &[4, 3], &[1, 4]).unwrap();
+    assert_eq!(compiled.others.lock().unwrap().len(), 3);
+}
+
+#[test]
+fn shapes_that_make_no_sense_are_refused_and_not_kept() {
+    let compiled = compiled(0, &[2, 3], &[3, 1]);
+    let error = check(&compiled, &[1, 2, 9], &[4, 3], &[3, 1]).unwrap_err();
+    assert!(error.message().contains("tensor 9 has another shape"), "{error}");
+    // The tensor between the two steps keeps its shape.
+    let error = check(&compiled, &[1, 3], &[4, 3], &[3, 1]).unwrap_err();
+    assert!(error.message().contains("node 0"), "{error}");
+    assert!(compiled.others.lock().unwrap().is_empty());
+}
+
+#[test]
+fn a_saved_plan_is_the_graph_and_its_configuration() {
+    let knobs = vec![KnobSetting { knob_id: "knob".to_owned(), value: KnobValue::Int(3) }];
+    let config = EngineConfig { engine_id: -5, knobs };
+    let graph = graph(&[2, 3], &[3, 1]);
+    let bytes = Compiled::new(&graph, config.clone(), chooser(1)).unwrap().save().unwrap();
+    assert_eq!(Compiled::read(&bytes).unwrap(), (graph, config));
+}
+
+#[test]
+fn damage_to_a_saved_plan_is_found() {
+    let bytes = compiled(1, &[2, 3], &[3, 1]).save().unwrap();
+    for size in 0..bytes.len() {
+        assert!(Compiled::read(&bytes[..size]).is_err(), "{size}");
+    }
+    let mut damaged = bytes.clone();
+    for bit in 0..bytes.len() * 8 {
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        assert!(Compiled::read(&damaged).is_err(), "{bit}");
+        damaged[bit / 8] ^= 1 << (bit % 8);
+    }
+    assert!(Compiled::read(&damaged).is_ok());
+}
+
+#[test]
+fn a_checksum_that_is_right_does_not_make_a_plan() {
+    let seal = |body: &[u8]| {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend(Fnv1a::new().add(body).number().to_le_bytes());
+        bytes.extend(body);
+        bytes
+    };
+    for body in [&[][..], &[1], &[0; 4], &[255; 4], &[8, 0, 0, 0, 1, 2, 3], &[4, 0, 0, 0, 9, 9, 9, 9, 9]] {
+        assert!(Compiled::read(&seal(body)).is_err(), "{body:?}");
+    }
+    let mut newer = compiled(1, &[2, 3], &[3, 1]).save().unwrap();
+    newer[4] = 2;
+    assert!(Compiled::read(&newer).unwrap_err().message().contains("of version 2"));
+}

@@ -1,0 +1,141 @@
+//! Contexts that are saved and loaded, and executions with other shapes.
+
+use super::execution::Context;
+use super::*;
+use hipdnn_plugin_sdk::engine_id;
+
+const NOT_INITIALIZED: hipdnnPluginStatus_t = HIPDNN_PLUGIN_STATUS_NOT_INITIALIZED;
+const FIRST: i64 = engine_id("FIRST_ENGINE");
+
+type Saved = (hipdnnPluginStatus_t, Vec<u8>);
+
+/// Saves a context, copies the bytes and gives them back.
+fn save(handle: &Handle, context: &Context<'_>, engine: Option<i64>) -> Saved {
+    let mut out = hipdnnPluginConstData_t { ptr: null(), size: 0 };
+    // SAFETY: the arguments are valid, and what is written is valid until it is given back.
+    unsafe {
+        let status = match engine {
+            Some(id) => {
+                hipdnnEnginePluginSerializeExecutionContextWithEngineId(handle.0, id, context.1, &mut out)
+            }
+            None => hipdnnEnginePluginSerializeExecutionContext(handle.0, context.1, &mut out),
+        };
+        if status != OK {
+            assert_eq!((out.ptr, out.size), (null(), 0));
+            return (status, Vec::new());
+        }
+        assert_eq!(out.ptr.align_offset(16), 0);
+        let bytes = std::slice::from_raw_parts(out.ptr.cast::<u8>(), out.size).to_vec();
+        assert_eq!(hipdnnEnginePluginDestroySerializedExecutionContext(handle.0, &mut out), OK);
+        assert_eq!((out.ptr, out.size), (null(), 0));
+        (status, bytes)
+    }
+}
+
+#[test]
+fn a_context_is_saved_and_loaded() {
+    let handle = Handle::new();
+    let context = Context::new(&handle, "a graph", &config("FIRST_ENGINE", Some(7)));
+    let (status, bytes) = save(&handle, &context, None);
+    assert_eq!((status, bytes.as_slice()), (OK, &b"0 7 a graph"[..]));
+    assert_eq!(save(&handle, &context, Some(FIRST)), (OK, bytes.clone()));
+    let mut loaded = null_mut();
+    // SAFETY: the arguments are valid.
+    let status = unsafe {
+        hipdnnEnginePluginCreateExecutionContextFromSerialized(handle.0, &data(&bytes), &mut loaded)
+    };
+    assert_eq!(status, OK);
+    let loaded = Context(&handle, loaded);
+    assert_eq!(loaded.workspace(), (OK, 7));
+    assert_eq!(save(&handle, &loaded, None), (OK, bytes));
+}
+
+#[test]
+fn a_context_that_cannot_be_saved_is_a_status_and_a_text() {
+    let handle = Handle::new();
+    for (graph, status, reason) in [
+        ("not saved", NOT_APPLICABLE, "this one stays here"),
+        ("nothing saved", INTERNAL_ERROR, "a plan was saved in no bytes"),
+        ("panic in serialize", INTERNAL_ERROR, "the plugin panicked: no pen"),
+    ] {
+        let context = Context::new(&handle, graph, &config("FIRST_ENGINE", None));
+        assert_eq!(save(&handle, &context, None).0, status);
+        assert_eq!(text(), reason);
+    }
+    let context = Context::new(&handle, "", &config("FIRST_ENGINE", None));
+    assert_eq!(save(&handle, &context, Some(12)).0, BAD_PARAM);
+    assert_eq!(text(), "Probe has no engine with id 12");
+}
+
+#[test]
+fn saving_and_loading_with_wrong_arguments() {
+    let handle = Handle::new();
+    let context = Context::new(&handle, "", &config("FIRST_ENGINE", None));
+    let mut out = hipdnnPluginConstData_t { ptr: null(), size: 0 };
+    let mut made = null_mut();
+    // SAFETY: null and what is of another kind is what the functions are asked to refuse.
+    unsafe {
+        let save = hipdnnEnginePluginSerializeExecutionContext;
+        assert_eq!(save(null_mut(), context.1, &mut out), BAD_PARAM);
+        assert_eq!(save(handle.0, null_mut(), &mut out), BAD_PARAM);
+        assert_eq!(save(handle.0, handle.0.cast(), &mut out), BAD_PARAM);
+        assert_eq!(save(handle.0, context.1, null_mut()), BAD_PARAM);
+        assert_eq!(text(), "serialized_context is null");
+        let give_back = hipdnnEnginePluginDestroySerializedExecutionContext;
+        assert_eq!(give_back(null_mut(), &mut out), BAD_PARAM);
+        assert_eq!(give_back(handle.0, null_mut()), BAD_PARAM);
+        assert_eq!(give_back(handle.0, &mut out), OK);
+        let load = hipdnnEnginePluginCreateExecutionContextFromSerialized;
+        let bytes = data(b"1 7 name");
+        assert_eq!(load(null_mut(), &bytes, &mut made), BAD_PARAM);
+        assert_eq!(load(handle.0, null(), &mut made), BAD_PARAM);
+        assert_eq!(load(handle.0, &bytes, null_mut()), BAD_PARAM);
+        assert_eq!(text(), "execution_context is null");
+        for (wrong, _) in wrong_buffers() {
+            assert_eq!(load(handle.0, &wrong, &mut made), INVALID_VALUE);
+        }
+        assert_eq!(load(handle.0, &data(b"one two"), &mut made), INVALID_VALUE);
+        assert_eq!(text(), "7 bytes of something else");
+    }
+    assert!(made.is_null());
+}
+
+#[test]
+fn overrides_reach_the_engine() {
+    let handle = Handle::new();
+    let context = Context::new(&handle, "", &config("SECOND_ENGINE", None));
+    let mut result = 0_f32;
+    let buffers = [hipdnnPluginDeviceBuffer_t { uid: 2, ptr: (&raw mut result).cast() }];
+    let (dims, strides) = ([2_i64, 3], [3_i64, 1]);
+    let (uids, lengths) = ([2_i64], [2_u32]);
+    let (all_dims, all_strides) = ([dims.as_ptr()], [strides.as_ptr()]);
+    let execute = |count, uids, lengths, dims, strides| {
+        let workspace = std::ptr::without_provenance_mut(64);
+        // SAFETY: the arrays have as many elements as is said, or are null, which is refused.
+        unsafe {
+            hipdnnEnginePluginExecuteOpGraphWithOverrides(
+                handle.0,
+                context.1,
+                workspace,
+                buffers.as_ptr(),
+                1,
+                count,
+                uids,
+                lengths,
+                dims,
+                strides,
+            )
+        }
+    };
+    let (u, l, d, s) = (uids.as_ptr(), lengths.as_ptr(), all_dims.as_ptr(), all_strides.as_ptr());
+    assert_eq!(execute(1, u, l, d, s), NOT_INITIALIZED);
+    assert_eq!(text(), "engine 1, 1 buffers, 0x40, [Override { uid: 2, dims: [2, 3], strides: [3, 1] }]");
+    for (u, l, d, s) in [(null(), l, d, s), (u, null(), d, s), (u, l, null(), s), (u, l, d, null())] {
+        assert_eq!(execute(1, u, l, d, s), BAD_PARAM);
+        assert!(text().starts_with("an array of the 1 overrides"), "{}", text());
+    }
+    // Without overrides it is a plain execution.
+    assert_eq!(execute(0, null(), null(), null(), null()), OK);
+    // SAFETY: the buffer is still there.
+    assert_eq!(unsafe { (&raw const result).read() }, 1.5);
+}
