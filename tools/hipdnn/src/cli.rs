@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::computation::FileOf;
+use crate::tensor::Place;
+
 /// Looks into a hipDNN backend: its engines, what they make of a graph, how fast they are.
 #[derive(Debug, Parser)]
 #[command(
@@ -47,6 +50,34 @@ pub enum Command {
     /// Say of each engine whether it can run a graph, or why not.
     #[command(after_help = "Example:\n  hipdnn explain graph.json")]
     Explain(Explain),
+    /// Run a graph once, with random inputs where none are given.
+    #[command(after_help = "\
+Inputs and results are NumPy files. A tensor of a float type with fewer than 32 bits is read from and written to
+float32. Tensors are named by their uids, or by their names where they have any.
+
+Examples:
+  hipdnn run graph.json --check
+  hipdnn run graph.json --engine CPU_ENGINE --in 1=x.npy --in 2=w.npy --out 3=y.npy")]
+    Run(Run),
+    /// Measure every engine that can run a graph, with the values of its knobs.
+    #[command(after_help = "\
+Each configuration is checked against CPU_REFERENCE_ENGINE before it is measured. The engines, best first, are handed to
+the backend, which may remember them for this graph.
+
+Examples:
+  hipdnn bench graph.json
+  hipdnn bench graph.json --runs 100 --warmup 10 --json")]
+    Bench(Bench),
+    /// Save execution plans, load and run them, look into them.
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  hipdnn plan save graph.json graph.plan --engine CPU_ENGINE
+  hipdnn plan info graph.plan
+  hipdnn plan load graph.plan --check"
+    )]
+    Plan(Plan),
     /// Show a graph, as text or as a picture.
     #[command(after_help = "\
 Examples:
@@ -81,4 +112,141 @@ pub struct Graph {
     /// Draw it into this file.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+}
+
+/// What is read and written, and whether it is checked.
+#[derive(Debug, Args)]
+pub struct Data {
+    /// Read a tensor from a file; may be repeated.
+    #[arg(long = "in", value_name = "UID=FILE")]
+    pub inputs: Vec<FileOf>,
+    /// Write a tensor to a file; may be repeated.
+    #[arg(long = "out", value_name = "UID=FILE")]
+    pub outputs: Vec<FileOf>,
+    /// Compare every result with CPU_REFERENCE_ENGINE, and fail beyond the tolerance.
+    #[arg(long)]
+    pub check: bool,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// What every command that executes something takes.
+#[derive(Debug, Args)]
+pub struct Common {
+    /// What random inputs follow from.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Make the tolerance of checks so many times as wide.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
+    pub tolerance: f64,
+    /// Where tensors lie; without it on the host for CPU engines, and on a device for others where there is one.
+    #[arg(long, value_name = "PLACE")]
+    pub memory: Option<Place>,
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    let factor: f64 = text.parse().map_err(|_| "expected a number".to_owned())?;
+    if factor.is_finite() && factor >= 0.0 { Ok(factor) } else { Err("expected a number from 0".to_owned()) }
+}
+
+/// Which engine, and how it is set.
+#[derive(Debug, Args)]
+pub struct Choice {
+    /// The engine, by name or id; without it the one that the backend offers first.
+    #[arg(long, value_name = "NAME")]
+    pub engine: Option<String>,
+    /// Set a knob of the engine; may be repeated.
+    #[arg(long = "knob", value_name = "NAME=VALUE")]
+    pub knobs: Vec<String>,
+}
+
+/// `hipdnn run`
+#[derive(Debug, Args)]
+pub struct Run {
+    /// The graph.
+    pub graph: PathBuf,
+    #[command(flatten)]
+    pub choice: Choice,
+    #[command(flatten)]
+    pub data: Data,
+}
+
+/// `hipdnn bench`
+#[derive(Debug, Args)]
+pub struct Bench {
+    /// The graph.
+    pub graph: PathBuf,
+    /// Measure this engine only; may be repeated. The ranking is not handed to the backend then.
+    #[arg(long = "engine", value_name = "NAME")]
+    pub engines: Vec<String>,
+    /// How many executions of each configuration are measured.
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub runs: u32,
+    /// How many executions come before that.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub warmup: u32,
+    /// Stop measuring a configuration after so long, with the executions that there are.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = factor)]
+    pub seconds: f64,
+    /// At most so many values of each knob are tried.
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub values: usize,
+    /// Do not hand the ranking to the backend.
+    #[arg(long)]
+    pub no_ranking: bool,
+    /// Write JSON.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// `hipdnn plan`
+#[derive(Debug, Subcommand)]
+pub enum Plan {
+    /// Save the plan of an engine for a graph, together with the graph.
+    #[command(after_help = "Example:\n  hipdnn plan save graph.json graph.plan --engine CPU_ENGINE")]
+    Save(PlanSave),
+    /// Load a saved plan and run it once.
+    #[command(after_help = "Example:\n  hipdnn plan load graph.plan --in 1=x.npy --out 3=y.npy --check")]
+    Load(PlanLoad),
+    /// Say what is in a saved plan.
+    #[command(after_help = "Example:\n  hipdnn plan info graph.plan")]
+    Info(PlanInfo),
+}
+
+/// `hipdnn plan save`
+#[derive(Debug, Args)]
+pub struct PlanSave {
+    /// The graph.
+    pub graph: PathBuf,
+    /// The file that the plan is written to.
+    pub plan: PathBuf,
+    #[command(flatten)]
+    pub choice: Choice,
+    /// Save the plan alone. To run it, the graph must be given again.
+    #[arg(long)]
+    pub without_graph: bool,
+}
+
+/// `hipdnn plan load`
+#[derive(Debug, Args)]
+pub struct PlanLoad {
+    /// The saved plan.
+    pub plan: PathBuf,
+    /// The graph that it is of, where it was saved without. Another graph's memory would be taken for its own.
+    #[arg(long, value_name = "FILE")]
+    pub graph: Option<PathBuf>,
+    #[command(flatten)]
+    pub data: Data,
+}
+
+/// `hipdnn plan info`
+#[derive(Debug, Args)]
+pub struct PlanInfo {
+    /// The saved plan.
+    pub plan: PathBuf,
+    /// Write JSON.
+    #[arg(long)]
+    pub json: bool,
 }

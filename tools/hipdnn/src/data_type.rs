@@ -63,6 +63,19 @@ impl fmt::Display for DataType {
 }
 
 impl DataType {
+    /// The least and the greatest whole number of an integer type.
+    pub fn whole_range(self) -> (f64, f64) {
+        let both = |bits: i32| (-f64::from(bits - 1).exp2(), f64::from(bits - 1).exp2() - 1.0);
+        match self {
+            Self::Boolean => (0.0, 1.0),
+            Self::Uint8 => (0.0, 255.0),
+            Self::Int4 => both(4),
+            Self::Int8 => both(8),
+            Self::Int32 => both(32),
+            _ => both(64),
+        }
+    }
+
     /// Whether it is a whole number or a truth value.
     pub fn is_integer(self) -> bool {
         matches!(self, Self::Uint8 | Self::Int32 | Self::Int8 | Self::Int4 | Self::Int64 | Self::Boolean)

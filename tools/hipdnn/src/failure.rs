@@ -50,11 +50,6 @@ impl Failure {
         Self { text: format!("{what}: {}", self.text), kind: self.kind }
     }
 
-    /// The text, as it was given.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
     /// 2 for bad arguments and files, 1 for the rest.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self.kind {

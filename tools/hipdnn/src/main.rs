@@ -2,16 +2,17 @@
 //!
 //! It knows the library by its public C functions only, and opens it at run time, so it can look into any.
 
-#![expect(dead_code, unused_imports, reason = "what executes graphs is not offered by a command yet")]
-
 mod backend;
 mod cli;
 mod commands;
+mod computation;
 mod data_type;
 mod failure;
+mod fill;
 mod graph;
 mod picture;
 mod table;
+mod tensor;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -25,6 +26,7 @@ use commands::Outcome;
 use failure::{Failure, Result};
 
 fn main() -> ExitCode {
+    keep_log_quiet();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
@@ -43,12 +45,25 @@ fn main() -> ExitCode {
     }
 }
 
+/// Sends the library's log nowhere unless the user wants one: this tool listens to it for the reasons of engines, and for that
+/// has to switch it on.
+fn keep_log_quiet() {
+    let is_on = std::env::var("HIPDNN_LOG_LEVEL").is_ok_and(|level| !level.is_empty() && level != "off");
+    if !is_on && std::env::var_os("HIPDNN_LOG_FILE").is_none() {
+        // SAFETY: this is the first thing that the program does, and it has no other thread yet.
+        unsafe { std::env::set_var("HIPDNN_LOG_FILE", "/dev/null") };
+    }
+}
+
 fn run(cli: &Cli) -> Result<Outcome> {
     let backend = Backend::open(cli.backend.as_deref())?;
     match &cli.command {
         Command::Engines(arguments) => commands::engines(&backend, arguments),
         Command::Policies(arguments) => commands::policies(&backend, arguments),
         Command::Explain(arguments) => commands::explain(&backend, arguments),
+        Command::Run(arguments) => commands::run(&backend, arguments),
+        Command::Bench(arguments) => commands::bench(&backend, arguments),
+        Command::Plan(arguments) => commands::plan(&backend, arguments),
         Command::Graph(arguments) => commands::graph(&backend, arguments),
     }
 }

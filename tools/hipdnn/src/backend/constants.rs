@@ -47,7 +47,6 @@ constants! {
         HIPDNN_TYPE_HEUR_MODE = 7,
         HIPDNN_TYPE_BACKEND_DESCRIPTOR = 13,
         HIPDNN_TYPE_BEHAVIOR_NOTE = 16,
-        HIPDNN_TYPE_INT32 = 18,
         HIPDNN_TYPE_CHAR = 19,
     }
 

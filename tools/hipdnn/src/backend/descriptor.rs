@@ -5,7 +5,7 @@ use std::ptr;
 
 use super::constants::{
     HIPDNN_TYPE_BACKEND_DESCRIPTOR, HIPDNN_TYPE_BOOLEAN, HIPDNN_TYPE_CHAR, HIPDNN_TYPE_DOUBLE,
-    HIPDNN_TYPE_INT32, HIPDNN_TYPE_INT64,
+    HIPDNN_TYPE_INT64,
 };
 use super::functions::RawDescriptor;
 use super::{Backend, text_of};
@@ -154,12 +154,6 @@ impl<'b> Descriptor<'b> {
         unsafe { self.get_into(name, HIPDNN_TYPE_INT64, &mut value) }?;
         let [value] = value;
         Ok(value)
-    }
-
-    /// Reads one number of 32 bits.
-    pub fn i32s(&self, name: c_int) -> Result<Vec<i32>> {
-        // SAFETY: INT32 elements are `i32`.
-        unsafe { self.get_all(name, HIPDNN_TYPE_INT32) }
     }
 
     /// Reads one number of double precision.

@@ -1,9 +1,10 @@
 //! An engine for a graph, and its configuration.
 
 use super::constants::{
-    HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE, HIPDNN_ATTR_ENGINE_GLOBAL_INDEX, HIPDNN_ATTR_ENGINE_KNOB_INFO,
-    HIPDNN_ATTR_ENGINE_OPERATION_GRAPH, HIPDNN_ATTR_ENGINECFG_ENGINE, HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES,
-    HIPDNN_BACKEND_ENGINE_DESCRIPTOR, HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR, HIPDNN_TYPE_BEHAVIOR_NOTE,
+    BEHAVIOR_NOTES, HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE, HIPDNN_ATTR_ENGINE_GLOBAL_INDEX,
+    HIPDNN_ATTR_ENGINE_KNOB_INFO, HIPDNN_ATTR_ENGINE_OPERATION_GRAPH, HIPDNN_ATTR_ENGINECFG_ENGINE,
+    HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, HIPDNN_BACKEND_ENGINE_DESCRIPTOR,
+    HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR, HIPDNN_TYPE_BEHAVIOR_NOTE,
 };
 use super::{Descriptor, Knob, KnobSetting, OperationGraph};
 use crate::failure::Result;
@@ -29,10 +30,16 @@ impl<'b> Engine<'b> {
         infos.iter().map(Knob::read).collect()
     }
 
-    /// The numbers of what is to be known of its behavior.
-    pub fn behavior_notes(&self) -> Result<Vec<i32>> {
+    /// What is to be known of its behavior.
+    pub fn behavior_notes(&self) -> Result<Vec<String>> {
         // SAFETY: BEHAVIOR_NOTE elements are enums of 32 bits.
-        unsafe { self.descriptor.get_all(HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE, HIPDNN_TYPE_BEHAVIOR_NOTE) }
+        let notes: Vec<i32> =
+            unsafe { self.descriptor.get_all(HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE, HIPDNN_TYPE_BEHAVIOR_NOTE) }?;
+        let name = |note: &i32| usize::try_from(*note).ok().and_then(|note| BEHAVIOR_NOTES.get(note));
+        Ok(notes
+            .iter()
+            .map(|note| name(note).map_or_else(|| format!("note {note}"), |name| (*name).to_owned()))
+            .collect())
     }
 }
 

@@ -103,6 +103,25 @@ impl Knob {
         })
     }
 
+    /// What it may be, in words.
+    pub fn choices(&self) -> String {
+        let list = |values: Vec<String>| values.join(", ");
+        match &self.range {
+            KnobRange::Int { values, .. } if !values.is_empty() => {
+                list(values.iter().map(i64::to_string).collect())
+            }
+            KnobRange::Int { bounds: Some((least, greatest, 1)), .. } => format!("{least} to {greatest}"),
+            KnobRange::Int { bounds: Some((least, greatest, step)), .. } => {
+                format!("{least} to {greatest} in steps of {step}")
+            }
+            KnobRange::Int { .. } => "any whole number".to_owned(),
+            KnobRange::Float(Some((least, greatest))) => format!("{least:?} to {greatest:?}"),
+            KnobRange::Float(None) => "any number".to_owned(),
+            KnobRange::Text(values) if !values.is_empty() => list(values.clone()),
+            KnobRange::Text(_) => "any text".to_owned(),
+        }
+    }
+
     /// Reads what somebody typed as a value of this knob's type.
     pub fn parse(&self, text: &str) -> Result<KnobValue> {
         let wrong = |expected| {

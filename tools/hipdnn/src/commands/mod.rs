@@ -1,17 +1,23 @@
 //! The subcommands, one file each.
 
+mod bench;
 mod engines;
 mod explain;
 mod graph;
+mod plan;
 mod policies;
+mod run;
 
 use std::fs;
 use std::path::Path;
 
+pub use bench::bench;
 pub use engines::engines;
-pub use explain::explain;
+pub use explain::{explain, reason};
 pub use graph::graph;
+pub use plan::plan;
 pub use policies::policies;
+pub use run::run;
 use serde::Serialize;
 
 use crate::backend::{Backend, OperationGraph};

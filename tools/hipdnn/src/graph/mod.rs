@@ -2,6 +2,8 @@
 
 mod node;
 mod tensor;
+#[cfg(test)]
+pub mod testing;
 
 use std::collections::HashMap;
 

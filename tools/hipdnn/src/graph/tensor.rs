@@ -34,7 +34,8 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    pub(super) fn read(value: &Value) -> Result<Self> {
+    /// Reads a tensor of the JSON form.
+    pub fn read(value: &Value) -> Result<Self> {
         let object = object(value, "a tensor")?;
         let uid = object
             .get("uid")

@@ -1,0 +1,394 @@
+//! `hipdnn bench`
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use super::{Outcome, json, read_graph};
+use crate::backend::{Backend, Engine, EngineInfo, Handle, KnobSetting, RankingOutcome};
+use crate::cli;
+use crate::computation::{
+    Arrays, Computation, Loaded, REFERENCE, compare_all, find_engine, inputs, place_of, plan_with, reference,
+};
+use crate::failure::{Failure, Result, one_line};
+use crate::table::Table;
+
+/// With more combinations of knob values than this, one knob is changed at a time.
+const MOST_COMBINATIONS: usize = 32;
+
+/// The fewest executions that a time limit leaves.
+const FEWEST_RUNS: usize = 3;
+
+/// An engine with its knobs set.
+struct Configuration {
+    engine: EngineInfo,
+    settings: Vec<KnobSetting>,
+}
+
+/// What was measured of a configuration.
+#[derive(Serialize)]
+struct Row {
+    engine: String,
+    engine_id: i64,
+    knobs: Vec<KnobSetting>,
+    #[serde(flatten)]
+    found: Found,
+}
+
+/// How it went.
+#[derive(Serialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+enum Found {
+    /// It was measured.
+    Measured {
+        #[serde(flatten)]
+        times: Times,
+        workspace_bytes: usize,
+        /// The part of the tolerance that is used up; none where there was nothing to compare with.
+        tolerance_used: Option<f64>,
+        is_right: bool,
+    },
+    /// It could not be.
+    Failed { why: String },
+}
+
+/// Durations of single executions, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+struct Times {
+    median_ms: f64,
+    lower_quartile_ms: f64,
+    upper_quartile_ms: f64,
+    least_ms: f64,
+    runs: usize,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    graph: String,
+    configurations: Vec<Row>,
+    ranking: Vec<String>,
+    ranking_outcome: String,
+}
+
+/// Measures every engine that can run a graph.
+pub fn bench(backend: &Backend, arguments: &cli::Bench) -> Result<Outcome> {
+    let operations = read_graph(backend, &arguments.graph)?;
+    let handle = Handle::new(backend)?;
+    let loaded = Loaded::new(&handle, operations, &arguments.graph)?;
+    let engines = engines(&handle, &loaded, arguments)?;
+    let inputs = inputs(&loaded.graph, &[], arguments.common.seed)?;
+    let reference = reference(&handle, &loaded.operations, &loaded.graph, &inputs);
+    let configurations = configurations(&loaded, &engines, arguments.values)?;
+    let bar = progress(configurations.len(), arguments);
+    let rows: Vec<Row> = configurations
+        .into_iter()
+        .map(|Configuration { engine, settings }| {
+            bar.set_message(name(&engine.name, &settings));
+            let expected = bar.position() + u64::from(arguments.runs + arguments.warmup);
+            let found = measure(
+                &handle,
+                &loaded,
+                &engine,
+                &settings,
+                &inputs,
+                reference.as_ref().ok(),
+                arguments,
+                &bar,
+            )
+            .unwrap_or_else(|failure| Found::Failed { why: failure.to_string() });
+            bar.set_position(expected);
+            Row { engine: engine.name, engine_id: engine.id, knobs: settings, found }
+        })
+        .collect();
+    bar.finish_and_clear();
+    let ranking = rank(&rows);
+    let ranking_outcome = if arguments.no_ranking || !arguments.engines.is_empty() {
+        "not handed over".to_owned()
+    } else {
+        let ids: Vec<i64> = ranking.iter().map(|(_, id)| *id).collect();
+        match handle.write_ranking(&loaded.operations, &ids) {
+            Ok(outcome) => outcome_text(outcome),
+            Err(failure) => format!("not handed over: {failure}"),
+        }
+    };
+    let failure = failure(&rows);
+    let answer = Answer {
+        graph: loaded.graph.name.clone(),
+        configurations: rows,
+        ranking: ranking.into_iter().map(|(name, _)| name).collect(),
+        ranking_outcome,
+    };
+    let text = if arguments.json {
+        json(&answer)?.text
+    } else {
+        let unchecked =
+            reference.err().map(|failure| format!("\nnot checked: {failure}\n")).unwrap_or_default();
+        text(&answer) + &unchecked
+    };
+    Ok(Outcome { text, failure })
+}
+
+/// The engines to be measured, in the library's order.
+fn engines(handle: &Handle, loaded: &Loaded, arguments: &cli::Bench) -> Result<Vec<EngineInfo>> {
+    let all = handle.engines()?;
+    if !arguments.engines.is_empty() {
+        return arguments.engines.iter().map(|name| find_engine(&all, name).cloned()).collect();
+    }
+    let offer = loaded.operations.offer()?;
+    if offer.engines.is_empty() {
+        return Err(Failure::work(one_line(&offer.reasons)).during("nothing to measure"));
+    }
+    let find = |id: &i64| all.iter().find(|engine| engine.id == *id).cloned();
+    Ok(offer.engines.iter().filter_map(find).collect())
+}
+
+/// Every engine with every combination of its knobs' values, or with one knob changed at a time where there are too many.
+fn configurations(loaded: &Loaded, engines: &[EngineInfo], values: usize) -> Result<Vec<Configuration>> {
+    let mut configurations = Vec::new();
+    for engine in engines {
+        // An engine whose knobs cannot be read is measured as it is.
+        let knobs =
+            Engine::new(&loaded.operations, engine.id).and_then(|made| made.knobs()).unwrap_or_default();
+        let samples: Vec<Vec<KnobSetting>> = knobs
+            .iter()
+            .filter(|knob| !knob.deprecated)
+            .map(|knob| {
+                let setting = |value| KnobSetting { id: knob.id.clone(), value };
+                knob.samples(values).into_iter().map(setting).collect()
+            })
+            .collect();
+        let make = |settings| Configuration { engine: engine.clone(), settings };
+        configurations.extend(combinations(&samples).into_iter().map(make));
+    }
+    Ok(configurations)
+}
+
+/// All combinations of one of each, the first of each first; or those that differ from the first in one place.
+fn combinations<T: Clone>(of: &[Vec<T>]) -> Vec<Vec<T>> {
+    let count = of.iter().try_fold(1_usize, |count, values| count.checked_mul(values.len()));
+    if count.is_some_and(|count| count <= MOST_COMBINATIONS) {
+        return of.iter().fold(vec![Vec::new()], |all, values| {
+            all.iter()
+                .flat_map(|begun| values.iter().map(|value| [begun.clone(), vec![value.clone()]].concat()))
+                .collect()
+        });
+    }
+    let first: Vec<T> = of.iter().filter_map(|values| values.first().cloned()).collect();
+    let mut all = vec![first.clone()];
+    for (place, values) in of.iter().enumerate() {
+        for value in values.iter().skip(1) {
+            let mut changed = first.clone();
+            if let Some(slot) = changed.get_mut(place) {
+                *slot = value.clone();
+            }
+            all.push(changed);
+        }
+    }
+    all
+}
+
+fn progress(configurations: usize, arguments: &cli::Bench) -> ProgressBar {
+    let bar = ProgressBar::new(configurations as u64 * u64::from(arguments.runs + arguments.warmup));
+    let style = ProgressStyle::with_template("{bar:30} {percent:>3} % {elapsed} {wide_msg}");
+    if let Ok(style) = style {
+        bar.set_style(style.progress_chars("━╸─"));
+    }
+    bar
+}
+
+#[expect(clippy::too_many_arguments, reason = "all of it belongs to one measurement")]
+fn measure<'b>(
+    handle: &Handle<'b>,
+    loaded: &Loaded<'b>,
+    engine: &EngineInfo,
+    settings: &[KnobSetting],
+    inputs: &Arrays,
+    reference: Option<&Arrays>,
+    arguments: &cli::Bench,
+    bar: &ProgressBar,
+) -> Result<Found> {
+    let graph = &loaded.graph;
+    let plan = plan_with(&Engine::new(&loaded.operations, engine.id)?, settings)?;
+    let place = place_of(engine, arguments.common.memory);
+    let mut computation = Computation::new(handle, graph, plan, inputs, place)?;
+    // The first execution is checked and counts as a warm-up.
+    computation.execute(handle)?;
+    let outputs = computation.outputs(graph)?;
+    let used = reference.map(|reference| {
+        let compared = compare_all(graph, &outputs, reference, arguments.common.tolerance);
+        compared.iter().map(|(_, comparison)| comparison.used).fold(0.0, f64::max)
+    });
+    for _ in 1..arguments.warmup {
+        computation.execute(handle)?;
+        bar.inc(1);
+    }
+    let started = Instant::now();
+    let mut durations = Vec::new();
+    for _ in 0..arguments.runs {
+        durations.push(computation.execute(handle)?);
+        bar.inc(1);
+        if durations.len() >= FEWEST_RUNS && started.elapsed().as_secs_f64() > arguments.seconds {
+            break;
+        }
+    }
+    Ok(Found::Measured {
+        times: Times::of(durations),
+        workspace_bytes: computation.workspace_size(),
+        tolerance_used: used,
+        is_right: used.is_none_or(|used| used <= 1.0),
+    })
+}
+
+impl Times {
+    fn of(mut durations: Vec<Duration>) -> Self {
+        durations.sort_unstable();
+        let at = |part: f64| -> f64 {
+            let place = part * durations.len().saturating_sub(1) as f64;
+            let value = |place: f64| durations.get(place as usize).map_or(0.0, |d| d.as_secs_f64() * 1e3);
+            let (low, high) = (value(place.floor()), value(place.ceil()));
+            low + (high - low) * place.fract()
+        };
+        Self {
+            median_ms: at(0.5),
+            lower_quartile_ms: at(0.25),
+            upper_quartile_ms: at(0.75),
+            least_ms: at(0.0),
+            runs: durations.len(),
+        }
+    }
+}
+
+/// Every engine once, the fastest right one first; then those that are wrong, then those that failed.
+fn rank(rows: &[Row]) -> Vec<(String, i64)> {
+    let key = |row: &Row| match &row.found {
+        Found::Measured { times, is_right: true, .. } => (0, times.median_ms),
+        Found::Measured { times, is_right: false, .. } => (1, times.median_ms),
+        Found::Failed { .. } => (2, 0.0),
+    };
+    let mut sorted: Vec<&Row> = rows.iter().collect();
+    sorted.sort_by(|a, b| {
+        let (a, b) = (key(a), key(b));
+        a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+    });
+    let mut ranking: Vec<(String, i64)> = Vec::new();
+    for row in sorted {
+        if !ranking.iter().any(|(_, id)| *id == row.engine_id) {
+            ranking.push((row.engine.clone(), row.engine_id));
+        }
+    }
+    ranking
+}
+
+fn failure(rows: &[Row]) -> Option<Failure> {
+    let wrong: Vec<String> = rows
+        .iter()
+        .filter(|row| matches!(row.found, Found::Measured { is_right: false, .. }))
+        .map(|row| name(&row.engine, &row.knobs))
+        .collect();
+    if !wrong.is_empty() {
+        return Some(Failure::work(format!("{} differs from {REFERENCE}", wrong.join(", "))));
+    }
+    let measured = rows.iter().any(|row| matches!(row.found, Found::Measured { .. }));
+    (!measured).then(|| Failure::work("no configuration could be measured"))
+}
+
+fn name(engine: &str, settings: &[KnobSetting]) -> String {
+    std::iter::once(engine.to_owned())
+        .chain(settings.iter().map(KnobSetting::to_string))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn outcome_text(outcome: RankingOutcome) -> String {
+    match outcome {
+        RankingOutcome::Written => "written to the cache".to_owned(),
+        RankingOutcome::Unchanged => "in the cache already".to_owned(),
+        RankingOutcome::Disabled => "not written: the cache is switched off".to_owned(),
+        RankingOutcome::Unkeyable => "not written: the graph cannot be recognized again".to_owned(),
+        RankingOutcome::NoEngines => "not written: it has no engines".to_owned(),
+        RankingOutcome::Unknown(number) => format!("answered with the unknown outcome {number}"),
+    }
+}
+
+fn text(answer: &Answer) -> String {
+    let mut table =
+        Table::new(&["ENGINE", "KNOBS", "MEDIAN MS", "QUARTILES MS", "LEAST MS", "RUNS", "CHECK"]);
+    let mut rows: Vec<&Row> = answer.configurations.iter().collect();
+    let median = |row: &Row| match &row.found {
+        Found::Measured { times, .. } => times.median_ms,
+        Found::Failed { .. } => f64::INFINITY,
+    };
+    rows.sort_by(|a, b| median(a).total_cmp(&median(b)));
+    for row in rows {
+        let knobs: Vec<_> = row.knobs.iter().map(KnobSetting::to_string).collect();
+        let mut cells = vec![row.engine.clone(), knobs.join(" ")];
+        match &row.found {
+            Found::Measured { times, tolerance_used, is_right, .. } => cells.extend([
+                format!("{:.4}", times.median_ms),
+                format!("{:.4}-{:.4}", times.lower_quartile_ms, times.upper_quartile_ms),
+                format!("{:.4}", times.least_ms),
+                times.runs.to_string(),
+                match (tolerance_used, is_right) {
+                    (None, _) => "not checked".to_owned(),
+                    (Some(_), true) => "ok".to_owned(),
+                    (Some(used), false) => format!("WRONG: {used:.3} of the tolerance"),
+                },
+            ]),
+            Found::Failed { why } => {
+                cells.extend(["-", "-", "-", "-"].map(str::to_owned).into_iter().chain([why.clone()]))
+            }
+        }
+        table.row(cells);
+    }
+    format!("{}\nranking: {} ({})\n", table.text(), answer.ranking.join(", "), answer.ranking_outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quartiles_lie_between_the_samples() {
+        let times = Times::of([4, 1, 3, 2].map(Duration::from_millis).to_vec());
+        let wanted = Times {
+            median_ms: 2.5,
+            lower_quartile_ms: 1.75,
+            upper_quartile_ms: 3.25,
+            least_ms: 1.0,
+            runs: 4,
+        };
+        assert_eq!(times, wanted);
+    }
+
+    #[test]
+    fn combinations_are_all_or_one_at_a_time() {
+        assert_eq!(combinations::<u8>(&[]), [Vec::<u8>::new()]);
+        assert_eq!(combinations(&[vec![1, 2], vec![3, 4]]), [[1, 3], [1, 4], [2, 3], [2, 4]]);
+        let many = combinations(&[(0..8).collect::<Vec<_>>(), (0..8).collect()]);
+        assert_eq!(many.len(), 15);
+        assert_eq!(many[..3], [[0, 0], [1, 0], [2, 0]]);
+    }
+
+    #[test]
+    fn wrong_and_failed_engines_come_last() {
+        let row =
+            |engine: &str, id, found| Row { engine: engine.to_owned(), engine_id: id, knobs: vec![], found };
+        let measured = |median, is_right| Found::Measured {
+            times: Times::of(vec![Duration::from_millis(median)]),
+            workspace_bytes: 0,
+            tolerance_used: Some(0.0),
+            is_right,
+        };
+        let rows = [
+            row("failed", 1, Found::Failed { why: "why".to_owned() }),
+            row("wrong", 2, measured(1, false)),
+            row("slow", 3, measured(9, true)),
+            row("fast", 4, measured(5, true)),
+            row("slow", 3, measured(7, true)),
+        ];
+        let ids: Vec<i64> = rank(&rows).into_iter().map(|(_, id)| id).collect();
+        assert_eq!(ids, [4, 3, 2, 1]);
+        assert!(failure(&rows).unwrap().to_string().starts_with("wrong differs"));
+    }
+}

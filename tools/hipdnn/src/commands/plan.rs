@@ -1,0 +1,153 @@
+//! `hipdnn plan`
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::run::run_plan;
+use super::{Outcome, hexadecimal, json, read, read_graph, write};
+use crate::backend::{Backend, Contents, EngineInfo, ExecutionPlan, Handle, OperationGraph};
+use crate::cli::{Plan, PlanInfo, PlanLoad, PlanSave};
+use crate::computation::{Loaded, choose_engine, plan as make_plan};
+use crate::failure::{Failure, Result};
+
+/// Saves, loads or describes a plan.
+pub fn plan(backend: &Backend, command: &Plan) -> Result<Outcome> {
+    match command {
+        Plan::Save(arguments) => save(backend, arguments),
+        Plan::Load(arguments) => load(backend, arguments),
+        Plan::Info(arguments) => info(backend, arguments),
+    }
+}
+
+fn save(backend: &Backend, arguments: &PlanSave) -> Result<Outcome> {
+    let operations = read_graph(backend, &arguments.graph)?;
+    let handle = Handle::new(backend)?;
+    let loaded = Loaded::new(&handle, operations, &arguments.graph)?;
+    let engine =
+        choose_engine(&handle, &loaded.operations, &loaded.graph, arguments.choice.engine.as_deref())?;
+    let plan = make_plan(&loaded.operations, &engine, &arguments.choice.knobs)?;
+    let bytes = if arguments.without_graph { plan.bytes() } else { plan.bytes_with(&loaded.operations) }?;
+    write(&arguments.plan, &bytes)?;
+    Ok(Outcome::from(format!(
+        "saved the plan of {} into {}, {} bytes\n",
+        engine.name,
+        arguments.plan.display(),
+        bytes.len()
+    )))
+}
+
+/// The plan in a file, and the graph where that is in it.
+fn open<'b>(
+    handle: &Handle<'b>,
+    path: &Path,
+) -> Result<(ExecutionPlan<'b>, Option<OperationGraph<'b>>, usize)> {
+    let of_file = |failure: Failure| failure.of_file(path);
+    let bytes = read(path)?;
+    if bytes.is_empty() {
+        return Err(of_file(Failure::input("the file is empty, expected a saved plan")));
+    }
+    let contents = Contents::of(handle.backend(), &bytes).map_err(of_file)?;
+    let plan = ExecutionPlan::from_bytes(handle, &bytes).map_err(of_file)?;
+    // Only a container has a plan beside a graph; a plan alone is called a graph for want of a mark.
+    let graph = match contents {
+        Contents { graph: true, plan: true } => {
+            Some(OperationGraph::from_bytes(handle.backend(), &bytes).map_err(of_file)?)
+        }
+        _ => None,
+    };
+    Ok((plan, graph, bytes.len()))
+}
+
+/// The engine of a plan, among those that are loaded.
+fn engine_of(handle: &Handle, plan: &ExecutionPlan) -> Result<EngineInfo> {
+    let id = plan.engine_id()?;
+    handle
+        .engines()?
+        .into_iter()
+        .find(|engine| engine.id == id)
+        .ok_or_else(|| Failure::work(format!("the engine of the plan, {}, is not loaded", hexadecimal(id))))
+}
+
+fn load(backend: &Backend, arguments: &PlanLoad) -> Result<Outcome> {
+    let handle = Handle::new(backend)?;
+    let (plan, inside, _) = open(&handle, &arguments.plan)?;
+    let (operations, path) = match (&arguments.graph, inside) {
+        (Some(path), _) => (read_graph(backend, path)?, path),
+        (None, Some(operations)) => (operations, &arguments.plan),
+        (None, None) => {
+            return Err(Failure::input(format!(
+                "{}: the plan was saved without its graph, which --graph has to give",
+                arguments.plan.display()
+            )));
+        }
+    };
+    let loaded = Loaded::new(&handle, operations, path)?;
+    // A plan would take memory of another graph for its own, so at least their tensors must be called alike.
+    let of_plan = plan.tensor_uids()?;
+    if let Some(uid) = of_plan.iter().find(|uid| loaded.graph.tensor(**uid).is_none()) {
+        return Err(Failure::input(format!(
+            "{}: the plan's tensor {uid} is not in the graph",
+            path.display()
+        )));
+    }
+    if let Some(tensor) = loaded.graph.tensors.iter().find(|tensor| !of_plan.contains(&tensor.uid)) {
+        return Err(Failure::input(format!(
+            "{}: the graph's tensor {} is not in the plan",
+            path.display(),
+            tensor.uid
+        )));
+    }
+    let engine = engine_of(&handle, &plan)?;
+    run_plan(&handle, &loaded, &engine, plan, &arguments.data)
+}
+
+/// What is in a saved plan.
+#[derive(Serialize)]
+struct Answer {
+    file_bytes: usize,
+    engine: String,
+    engine_id: i64,
+    plugin: String,
+    plugin_version: String,
+    workspace_bytes: usize,
+    tensor_uids: Vec<i64>,
+    takes_other_shapes: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    graph: Option<String>,
+}
+
+fn info(backend: &Backend, arguments: &PlanInfo) -> Result<Outcome> {
+    let handle = Handle::new(backend)?;
+    let (plan, inside, file_bytes) = open(&handle, &arguments.plan)?;
+    let graph = inside.map(|operations| Loaded::new(&handle, operations, &arguments.plan)).transpose()?;
+    let engine = engine_of(&handle, &plan)?;
+    let answer = Answer {
+        file_bytes,
+        engine: engine.name,
+        engine_id: engine.id,
+        plugin: engine.plugin,
+        plugin_version: engine.version,
+        workspace_bytes: plan.workspace_size()?,
+        tensor_uids: plan.tensor_uids()?,
+        takes_other_shapes: plan.takes_other_shapes()?,
+        graph: graph.map(|loaded| loaded.graph.name),
+    };
+    if arguments.json {
+        return json(&answer);
+    }
+    let uids: Vec<_> = answer.tensor_uids.iter().map(i64::to_string).collect();
+    Ok(Outcome::from(format!(
+        "file          {} bytes\ngraph         {}\nengine        {} ({})\nplugin        {} {}\nworkspace     {} \
+         bytes\ntensors       {}\nother shapes  {}\n",
+        answer.file_bytes,
+        answer.graph.as_deref().map_or_else(|| "not saved with it".to_owned(), |name| format!("{name:?}")),
+        answer.engine,
+        hexadecimal(answer.engine_id),
+        answer.plugin,
+        answer.plugin_version,
+        answer.workspace_bytes,
+        uids.join(", "),
+        if answer.takes_other_shapes { "yes" } else { "no" }
+    )))
+}

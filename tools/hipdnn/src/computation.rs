@@ -1,0 +1,319 @@
+//! A graph made ready to run: an engine and its knobs chosen, memory bound, results read and compared.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::backend::{
+    Binding, Engine, EngineConfig, EngineInfo, ExecutionPlan, Handle, KnobSetting, OperationGraph,
+};
+use crate::failure::{Failure, Result, one_line};
+use crate::fill::fill;
+use crate::graph::{Graph, Tensor};
+use crate::tensor::{Array, Comparison, Memory, Place, Tolerance, bytes, compare, npy, require_host_memory};
+
+/// The engine that others are compared with.
+pub const REFERENCE: &str = "CPU_REFERENCE_ENGINE";
+
+/// What memory for results holds before an execution: no float type has a number of these bits.
+const UNWRITTEN: u8 = 0xff;
+
+/// Arrays by the uids of their tensors.
+pub type Arrays = Vec<(i64, Array)>;
+
+/// A tensor, by its uid or name, and a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileOf {
+    tensor: String,
+    path: PathBuf,
+}
+
+/// Reads `UID=FILE`.
+impl std::str::FromStr for FileOf {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text.split_once('=') {
+            Some((tensor, path)) if !tensor.is_empty() && !path.is_empty() => {
+                Ok(Self { tensor: tensor.to_owned(), path: PathBuf::from(path) })
+            }
+            _ => Err("expected UID=FILE, with a tensor's uid or name".to_owned()),
+        }
+    }
+}
+
+impl FileOf {
+    /// The tensor that is meant, which must be one that memory is bound to.
+    fn tensor<'g>(&self, graph: &'g Graph) -> Result<&'g Tensor> {
+        let uid: Option<i64> = self.tensor.parse().ok();
+        let found = graph
+            .bound()
+            .find(|tensor| Some(tensor.uid) == uid)
+            .or_else(|| graph.bound().find(|tensor| tensor.name == self.tensor));
+        found.ok_or_else(|| {
+            let all: Vec<_> =
+                graph.bound().map(|tensor| format!("{} ({})", tensor.uid, tensor.name)).collect();
+            Failure::input(format!(
+                "the graph has no tensor {} that memory is bound to; it has {}",
+                self.tensor,
+                all.join(", ")
+            ))
+        })
+    }
+}
+
+/// What the graph reads: from files where they are given, random elsewhere.
+pub fn inputs(graph: &Graph, files: &[FileOf], seed: u64) -> Result<Arrays> {
+    let total = graph.bound().map(bytes).try_fold(0_usize, |sum, size| Ok(sum.saturating_add(size?)))?;
+    // The numbers on their way in and out take more than the tensors do.
+    require_host_memory(total.saturating_mul(3))?;
+    let mut arrays = Arrays::new();
+    for file in files {
+        let tensor = file.tensor(graph)?;
+        if graph.producer(tensor.uid).is_some() {
+            return Err(Failure::input(format!(
+                "tensor {} is written by the graph, not read",
+                tensor.label()
+            )));
+        }
+        let array = npy::read(&file.path)?;
+        // Whether it fits is found out here, where the file can be named.
+        array.check(tensor).map_err(|failure| failure.of_file(&file.path))?;
+        arrays.push((tensor.uid, array));
+    }
+    for tensor in graph.bound().filter(|tensor| graph.producer(tensor.uid).is_none()) {
+        if !arrays.iter().any(|(uid, _)| *uid == tensor.uid) {
+            arrays.push((tensor.uid, fill(graph, tensor, seed)?));
+        }
+    }
+    Ok(arrays)
+}
+
+/// Checks that files for results name results.
+pub fn check_outputs(graph: &Graph, files: &[FileOf]) -> Result<()> {
+    for file in files {
+        let tensor = file.tensor(graph)?;
+        if graph.producer(tensor.uid).is_none() {
+            return Err(Failure::input(format!(
+                "tensor {} is read by the graph, not written",
+                tensor.label()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Writes results to files.
+pub fn save_outputs(graph: &Graph, files: &[FileOf], outputs: &Arrays) -> Result<()> {
+    for file in files {
+        let tensor = file.tensor(graph)?;
+        if let Some((_, array)) = outputs.iter().find(|(uid, _)| *uid == tensor.uid) {
+            npy::write(&file.path, tensor, array)?;
+        }
+    }
+    Ok(())
+}
+
+/// The engine that is asked for, or else the one that the graph prefers or that the library offers first.
+pub fn choose_engine(
+    handle: &Handle,
+    operations: &OperationGraph,
+    graph: &Graph,
+    named: Option<&str>,
+) -> Result<EngineInfo> {
+    let engines = handle.engines()?;
+    if let Some(name) = named {
+        return find_engine(&engines, name).cloned();
+    }
+    let offer = operations.offer()?;
+    let preferred = graph.preferred_engine.filter(|id| offer.engines.contains(id));
+    let id = preferred.or_else(|| offer.engines.first().copied()).ok_or_else(|| {
+        Failure::work(match offer.reasons.is_empty() {
+            true => "no engine can run this graph".to_owned(),
+            false => one_line(&offer.reasons),
+        })
+    })?;
+    engines
+        .into_iter()
+        .find(|engine| engine.id == id)
+        .ok_or_else(|| Failure::work(format!("the library offers engine {id}, which it does not list")))
+}
+
+/// The engine with a name, or with an id in decimal or hexadecimal.
+pub fn find_engine<'e>(engines: &'e [EngineInfo], name: &str) -> Result<&'e EngineInfo> {
+    let id = match name.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok().map(u64::cast_signed),
+        None => name.parse().ok(),
+    };
+    engines.iter().find(|engine| engine.name == name || Some(engine.id) == id).ok_or_else(|| {
+        let names: Vec<_> = engines.iter().map(|engine| engine.name.as_str()).collect();
+        Failure::input(format!("there is no engine {name:?}; there are {}", names.join(", ")))
+    })
+}
+
+/// A plan of an engine with knobs, given as `K=V`.
+pub fn plan<'b>(
+    operations: &OperationGraph<'b>,
+    engine: &EngineInfo,
+    knobs: &[String],
+) -> Result<ExecutionPlan<'b>> {
+    let made = Engine::new(operations, engine.id)
+        .map_err(|_| Failure::work(crate::commands::reason(operations, engine, "")).during(&engine.name))?;
+    let settings = settings(engine, &made, knobs)?;
+    plan_with(&made, &settings)
+}
+
+/// A plan of an engine with its knobs set.
+pub fn plan_with<'b>(engine: &Engine<'b>, settings: &[KnobSetting]) -> Result<ExecutionPlan<'b>> {
+    ExecutionPlan::new(&EngineConfig::new(engine, settings)?)
+}
+
+fn settings(engine: &EngineInfo, made: &Engine, knobs: &[String]) -> Result<Vec<KnobSetting>> {
+    if knobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let known = made.knobs()?;
+    knobs
+        .iter()
+        .map(|text| {
+            let (id, value) = text
+                .split_once('=')
+                .ok_or_else(|| Failure::input(format!("--knob {text}: expected NAME=VALUE")))?;
+            let knob = known.iter().find(|knob| knob.id == id).ok_or_else(|| {
+                let ids: Vec<_> = known.iter().map(|knob| knob.id.as_str()).collect();
+                let has = if ids.is_empty() { "none".to_owned() } else { ids.join(", ") };
+                Failure::input(format!("{} has no knob {id:?} for this graph; it has {has}", engine.name))
+            })?;
+            Ok(KnobSetting { id: id.to_owned(), value: knob.parse(value)? })
+        })
+        .collect()
+}
+
+/// Where an engine's tensors have to lie. Of engines that are not the CPU's own it is a guess, which can be overruled: on a
+/// device, where there is one.
+pub fn place_of(engine: &EngineInfo, asked: Option<Place>) -> Place {
+    asked.unwrap_or_else(|| {
+        let is_cpu = engine.plugin == "CPU" || engine.name.starts_with("CPU_");
+        if !is_cpu && Place::device_is_there() { Place::Device } else { Place::Host }
+    })
+}
+
+/// A plan with memory bound to it.
+pub struct Computation<'b> {
+    plan: ExecutionPlan<'b>,
+    binding: Binding<'b>,
+    memory: Vec<(i64, Memory)>,
+    workspace: Memory,
+    workspace_size: usize,
+    place: Place,
+}
+
+impl<'b> Computation<'b> {
+    /// Binds memory for all tensors, filled with the inputs.
+    pub fn new(
+        handle: &Handle<'b>,
+        graph: &Graph,
+        plan: ExecutionPlan<'b>,
+        inputs: &Arrays,
+        place: Place,
+    ) -> Result<Self> {
+        let workspace_size = plan.workspace_size()?;
+        require_host_memory(workspace_size)?;
+        let mut workspace = Memory::new(place, workspace_size, 0, UNWRITTEN)?;
+        let mut memory = Vec::new();
+        for tensor in graph.bound() {
+            // A scalar that is passed by value is read by the host.
+            let place = if tensor.is_runtime_pass_by_value { Place::Host } else { place };
+            let alignment = usize::try_from(tensor.alignment).unwrap_or(0);
+            let mut room = Memory::new(place, bytes(tensor)?, alignment, UNWRITTEN)?;
+            if let Some((_, array)) = inputs.iter().find(|(uid, _)| *uid == tensor.uid) {
+                array.write(tensor, room.bytes_mut())?;
+                room.upload()?;
+            }
+            memory.push((tensor.uid, room));
+        }
+        let addresses: Vec<_> = memory.iter_mut().map(|(uid, memory)| (*uid, memory.address())).collect();
+        let binding = Binding::new(handle.backend(), &addresses, workspace.address())?;
+        Ok(Self { plan, binding, memory, workspace, workspace_size, place })
+    }
+
+    /// The bytes of the workspace.
+    pub fn workspace_size(&self) -> usize {
+        self.workspace_size
+    }
+
+    /// Executes once, and answers how long that took, its work on a device included.
+    pub fn execute(&mut self, handle: &Handle<'b>) -> Result<Duration> {
+        // The engine may write it, so nobody may look at it meanwhile.
+        let _ = &mut self.workspace;
+        let started = Instant::now();
+        // SAFETY: the memory was made for these tensors, this plan's workspace and the place that the engine needs.
+        unsafe { self.plan.execute(handle, &self.binding) }?;
+        self.place.wait()?;
+        Ok(started.elapsed())
+    }
+
+    /// What the last execution wrote.
+    pub fn outputs(&mut self, graph: &Graph) -> Result<Arrays> {
+        let mut outputs = Arrays::new();
+        for (uid, memory) in &mut self.memory {
+            if let Some(tensor) = graph.tensor(*uid).filter(|_| graph.producer(*uid).is_some()) {
+                memory.download()?;
+                outputs.push((*uid, Array::read(tensor, memory.bytes())?));
+            }
+        }
+        Ok(outputs)
+    }
+}
+
+/// What the reference engine makes of the inputs.
+pub fn reference(
+    handle: &Handle,
+    operations: &OperationGraph,
+    graph: &Graph,
+    inputs: &Arrays,
+) -> Result<Arrays> {
+    let engines = handle.engines()?;
+    let engine = engines.iter().find(|engine| engine.name == REFERENCE).ok_or_else(|| {
+        Failure::work(format!("there is nothing to compare with: {REFERENCE} is not loaded"))
+    })?;
+    let plan = plan(operations, engine, &[])
+        .map_err(|failure| failure.during("there is nothing to compare with"))?;
+    let mut computation = Computation::new(handle, graph, plan, inputs, Place::Host)?;
+    computation.execute(handle).map_err(|failure| failure.during(REFERENCE))?;
+    computation.outputs(graph)
+}
+
+/// Each result beside the reference, with the tensor that it is.
+pub fn compare_all<'g>(
+    graph: &'g Graph,
+    outputs: &Arrays,
+    reference: &Arrays,
+    factor: f64,
+) -> Vec<(&'g Tensor, Comparison)> {
+    let of = |uid: i64| reference.iter().find(|(other, _)| *other == uid).map(|(_, array)| array);
+    outputs
+        .iter()
+        .filter_map(|(uid, array)| {
+            let tensor = graph.tensor(*uid)?;
+            Some((tensor, compare(array, of(*uid)?, Tolerance::of(graph, tensor).times(factor))))
+        })
+        .collect()
+}
+
+/// A graph as the library has it and as this tool has it.
+pub struct Loaded<'b> {
+    /// The library's.
+    pub operations: OperationGraph<'b>,
+    /// Ours.
+    pub graph: Graph,
+}
+
+impl<'b> Loaded<'b> {
+    /// Finalizes a graph of a file and reads it back.
+    pub fn new(handle: &Handle<'b>, operations: OperationGraph<'b>, path: &Path) -> Result<Self> {
+        let of_file = |failure: Failure| failure.of_file(path);
+        operations.finalize(handle).map_err(of_file)?;
+        let graph = Graph::from_json(&operations.json()?)?;
+        Ok(Self { operations, graph })
+    }
+}

@@ -1,0 +1,165 @@
+//! The elements of a tensor in the order of its dimensions, whatever its strides.
+
+use super::element::Elements;
+use crate::failure::{Failure, Result};
+use crate::graph::{Tensor, shape};
+
+/// Numbers in row-major order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array {
+    /// The dimensions.
+    pub dims: Vec<usize>,
+    /// As many numbers as the dimensions say.
+    pub values: Vec<f64>,
+}
+
+/// Memory of more elements is not asked for.
+const MOST: usize = 1 << 36;
+
+/// How many elements there are from the first to the last of a tensor, gaps included; 0 of an empty one.
+pub fn extent(tensor: &Tensor) -> Result<usize> {
+    let wrong = |why: &str| Failure::work(format!("tensor {} cannot be laid out: {why}", tensor.label()));
+    let mut last = 0_usize;
+    let mut is_empty = false;
+    for (dim, stride) in tensor.dims.iter().zip(&tensor.strides) {
+        let dim = usize::try_from(*dim).map_err(|_| wrong("a dimension is negative"))?;
+        let stride = usize::try_from(*stride).map_err(|_| wrong("a stride is negative"))?;
+        is_empty |= dim == 0;
+        let reach = dim.saturating_sub(1).checked_mul(stride).and_then(|reach| last.checked_add(reach));
+        last = reach.filter(|last| *last < MOST).ok_or_else(|| wrong("it is too large"))?;
+    }
+    Ok(if is_empty { 0 } else { last + 1 })
+}
+
+/// How many bytes a tensor takes.
+pub fn bytes(tensor: &Tensor) -> Result<usize> {
+    Elements::bytes(tensor.data_type, extent(tensor)?)
+        .ok_or_else(|| Failure::work(format!("tensor {} is too large", tensor.label())))
+}
+
+/// How to read and write a tensor's elements.
+pub(super) fn elements(tensor: &Tensor) -> Result<Elements> {
+    Elements::of(tensor.data_type)
+        .ok_or_else(|| Failure::work(format!("tensor {} has no data type", tensor.label())))
+}
+
+/// The dimensions of a tensor, checked by [`extent`].
+fn dims(tensor: &Tensor) -> Vec<usize> {
+    tensor.dims.iter().map(|dim| usize::try_from(*dim).unwrap_or(0)).collect()
+}
+
+/// Calls `f` with the place in memory of each element, in row-major order.
+pub(super) fn for_each(tensor: &Tensor, mut f: impl FnMut(usize)) -> Result<()> {
+    if extent(tensor)? == 0 {
+        return Ok(());
+    }
+    let mut index = vec![0_i64; tensor.dims.len()];
+    let mut place = 0_i64;
+    loop {
+        f(usize::try_from(place).unwrap_or(0));
+        let mut axes = index.iter_mut().zip(tensor.dims.iter().zip(&tensor.strides)).rev();
+        loop {
+            let Some((at, (dim, stride))) = axes.next() else { return Ok(()) };
+            *at += 1;
+            place += stride;
+            if at < &mut dim.clone() {
+                break;
+            }
+            place -= *at * stride;
+            *at = 0;
+        }
+    }
+}
+
+impl Array {
+    /// Reads a tensor from its memory.
+    pub fn read(tensor: &Tensor, memory: &[u8]) -> Result<Self> {
+        let elements = elements(tensor)?;
+        let mut values = Vec::new();
+        for_each(tensor, |place| values.push(elements.get(memory, place)))?;
+        Ok(Self { dims: dims(tensor), values })
+    }
+
+    /// Writes it to the memory of a tensor.
+    pub fn write(&self, tensor: &Tensor, memory: &mut [u8]) -> Result<()> {
+        self.check(tensor)?;
+        let elements = elements(tensor)?;
+        let mut values = self.values.iter();
+        for_each(tensor, |place| elements.set(memory, place, values.next().copied().unwrap_or(0.0)))
+    }
+
+    /// Checks that it has a tensor's shape, and whole numbers of its range where the tensor has no others.
+    pub fn check(&self, tensor: &Tensor) -> Result<()> {
+        if self.dims != dims(tensor) {
+            let own: Vec<i64> = self.dims.iter().map(|dim| *dim as i64).collect();
+            return Err(Failure::input(format!(
+                "the array has the shape [{}], tensor {} has [{}]",
+                shape(&own),
+                tensor.label(),
+                shape(&tensor.dims)
+            )));
+        }
+        let (least, greatest) = tensor.data_type.whole_range();
+        let fits = |value: &f64| value.fract() == 0.0 && (least..=greatest).contains(value);
+        match self.values.iter().find(|value| tensor.data_type.is_integer() && !fits(value)) {
+            Some(value) => Err(Failure::input(format!(
+                "the array has the value {value}, tensor {} has the type {}",
+                tensor.label(),
+                tensor.data_type
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn tensor(dims: &[i64], strides: &[i64], data_type: &str) -> Tensor {
+        Tensor::read(
+            &json!({"uid": 1, "name": "t", "dims": dims, "strides": strides, "data_type": data_type}),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn strides_are_honoured() {
+        let tensor = tensor(&[2, 3], &[1, 4], "float");
+        assert_eq!(extent(&tensor), Ok(10));
+        let mut memory = vec![0xff; bytes(&tensor).unwrap()];
+        let array = Array { dims: vec![2, 3], values: vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0] };
+        array.write(&tensor, &mut memory).unwrap();
+        let at = |place: usize| f32::from_le_bytes(memory[4 * place..4 * place + 4].try_into().unwrap());
+        assert_eq!([at(0), at(1), at(4), at(5), at(8), at(9)], [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+        assert!(at(2).is_nan(), "a gap was written");
+        assert_eq!(Array::read(&tensor, &memory), Ok(array));
+    }
+
+    #[test]
+    fn scalars_and_empty_tensors() {
+        assert_eq!(extent(&tensor(&[], &[], "float")), Ok(1));
+        assert_eq!(extent(&tensor(&[0, 5], &[5, 1], "float")), Ok(0));
+        assert_eq!(Array::read(&tensor(&[0, 5], &[5, 1], "float"), &[]).unwrap().values, Vec::<f64>::new());
+    }
+
+    #[test]
+    fn what_cannot_be_laid_out_is_refused() {
+        for (dims, strides) in [(&[-1][..], &[1][..]), (&[2], &[-1]), (&[i64::MAX, i64::MAX], &[i64::MAX, 1])]
+        {
+            assert!(extent(&tensor(dims, strides, "float")).is_err(), "{dims:?}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_shape_is_named() {
+        let array = Array { dims: vec![3], values: vec![0.0; 3] };
+        let failure = array.write(&tensor(&[2], &[1], "half"), &mut [0; 4]).unwrap_err().to_string();
+        assert_eq!(failure, "the array has the shape [3], tensor t has [2]");
+        let array = Array { dims: vec![1], values: vec![300.0] };
+        let failure = array.check(&tensor(&[1], &[1], "uint8")).unwrap_err().to_string();
+        assert_eq!(failure, "the array has the value 300, tensor t has the type uint8");
+    }
+}

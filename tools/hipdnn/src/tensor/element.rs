@@ -1,0 +1,287 @@
+//! Elements as they lie in memory, and the numbers that they are.
+//!
+//! Types of less than a byte lie bit after bit, the first element in the lowest bits.
+
+use half::{bf16, f16};
+
+use crate::data_type::DataType;
+
+/// Reads and writes the elements of one type.
+pub struct Elements {
+    data_type: DataType,
+    /// What each code stands for, of types that are too small to have a formula worth its while.
+    codes: Vec<f64>,
+    /// The codes of these numbers in rising order, without those that are no number.
+    rising: Vec<(f64, u8)>,
+}
+
+/// How a small floating-point type is made.
+struct Format {
+    exponent_bits: u32,
+    mantissa_bits: u32,
+    bias: i32,
+    special: Special,
+}
+
+/// Which codes of a small floating-point type are no number.
+#[derive(Clone, Copy, PartialEq)]
+enum Special {
+    /// The largest exponent is infinity and NaN.
+    Ieee,
+    /// The largest code of each sign is NaN.
+    LargestIsNan,
+    /// Negative zero is NaN.
+    NegativeZeroIsNan,
+    /// All are numbers.
+    None,
+}
+
+fn format(data_type: DataType) -> Option<Format> {
+    let make = |exponent_bits, mantissa_bits, bias, special| {
+        Some(Format { exponent_bits, mantissa_bits, bias, special })
+    };
+    match data_type {
+        DataType::Fp8E4m3 => make(4, 3, 7, Special::LargestIsNan),
+        DataType::Fp8E5m2 => make(5, 2, 15, Special::Ieee),
+        DataType::Fp8E4m3Fnuz => make(4, 3, 8, Special::NegativeZeroIsNan),
+        DataType::Fp8E5m2Fnuz => make(5, 2, 16, Special::NegativeZeroIsNan),
+        DataType::Fp6E2m3 => make(2, 3, 1, Special::None),
+        DataType::Fp6E3m2 => make(3, 2, 3, Special::None),
+        DataType::Fp4E2m1 => make(2, 1, 1, Special::None),
+        _ => None,
+    }
+}
+
+impl Format {
+    fn decode(&self, code: u8) -> f64 {
+        let bits = u32::from(code);
+        let sign = if bits >> (self.exponent_bits + self.mantissa_bits) & 1 == 1 { -1.0 } else { 1.0 };
+        let exponent = bits >> self.mantissa_bits & ((1 << self.exponent_bits) - 1);
+        let mantissa = bits & ((1 << self.mantissa_bits) - 1);
+        let largest = (1 << self.exponent_bits) - 1;
+        let magnitude = bits & ((1 << (self.exponent_bits + self.mantissa_bits)) - 1);
+        match self.special {
+            Special::Ieee if exponent == largest => {
+                return if mantissa == 0 { sign * f64::INFINITY } else { f64::NAN };
+            }
+            Special::LargestIsNan if magnitude == (1 << (self.exponent_bits + self.mantissa_bits)) - 1 => {
+                return f64::NAN;
+            }
+            Special::NegativeZeroIsNan if magnitude == 0 && sign < 0.0 => return f64::NAN,
+            _ => {}
+        }
+        let fraction = f64::from(mantissa) / f64::from(1_u32 << self.mantissa_bits);
+        let (power, digit) = match exponent {
+            0 => (1 - self.bias, fraction),
+            exponent => (exponent.cast_signed() - self.bias, 1.0 + fraction),
+        };
+        sign * digit * f64::from(power).exp2()
+    }
+}
+
+impl Elements {
+    /// The elements of a type; none where the type is not set.
+    pub fn of(data_type: DataType) -> Option<Self> {
+        if data_type == DataType::Unset {
+            return None;
+        }
+        let count = 1_u32 << data_type.bits().min(8);
+        let code = |code: u32| code.to_le_bytes()[0];
+        let codes: Vec<f64> = match (format(data_type), data_type) {
+            (Some(format), _) => (0..count).map(|number| format.decode(code(number))).collect(),
+            (None, DataType::Fp8E8m0) => {
+                let power = |number: u32| f64::from(number.cast_signed() - 127).exp2();
+                (0..count).map(|number| if number == 255 { f64::NAN } else { power(number) }).collect()
+            }
+            (None, DataType::Int4) => (0..count)
+                .map(|number| f64::from(number.cast_signed() - if number > 7 { 16 } else { 0 }))
+                .collect(),
+            (None, _) => Vec::new(),
+        };
+        let mut rising: Vec<(f64, u8)> = codes
+            .iter()
+            .zip(0..=255)
+            .filter(|(number, _)| number.is_finite())
+            .map(|(n, c)| (*n, c))
+            .collect();
+        // Of the two zeros the positive one, whose code is smaller, comes first and is taken.
+        rising.sort_by(|a, b| a.0.partial_cmp(&b.0).unwrap_or(std::cmp::Ordering::Equal).then(a.1.cmp(&b.1)));
+        rising.dedup_by_key(|entry| entry.0);
+        Some(Self { data_type, codes, rising })
+    }
+
+    /// How many bytes so many elements take.
+    pub fn bytes(data_type: DataType, count: usize) -> Option<usize> {
+        count.checked_mul(data_type.bits()).map(|bits| bits.div_ceil(8))
+    }
+
+    /// The number at a place; NaN beyond the end.
+    pub fn get(&self, bytes: &[u8], index: usize) -> f64 {
+        fn at<const N: usize>(bytes: &[u8], index: usize) -> Option<[u8; N]> {
+            bytes.get(index.checked_mul(N)?..)?.first_chunk().copied()
+        }
+        let number = match self.data_type {
+            DataType::Float => at(bytes, index).map(|b| f64::from(f32::from_le_bytes(b))),
+            DataType::Double => at(bytes, index).map(f64::from_le_bytes),
+            DataType::Half => at(bytes, index).map(|b| f16::from_le_bytes(b).to_f64()),
+            DataType::Bfloat16 => at(bytes, index).map(|b| bf16::from_le_bytes(b).to_f64()),
+            DataType::Int32 => at(bytes, index).map(|b| f64::from(i32::from_le_bytes(b))),
+            DataType::Int64 => at(bytes, index).map(|b| i64::from_le_bytes(b) as f64),
+            DataType::Int8 => at(bytes, index).map(|b| f64::from(i8::from_le_bytes(b))),
+            DataType::Uint8 => at(bytes, index).map(|[b]| f64::from(b)),
+            DataType::Boolean => at(bytes, index).map(|[b]: [u8; 1]| f64::from(u8::from(b != 0))),
+            _ => self.codes.get(usize::from(code_at(bytes, index, self.data_type.bits()))).copied(),
+        };
+        number.unwrap_or(f64::NAN)
+    }
+
+    /// Writes the nearest number that the type has. Beyond its range that is infinity where there is one, else the end of the
+    /// range; NaN becomes NaN where there is one, else 0.
+    pub fn set(&self, bytes: &mut [u8], index: usize, number: f64) {
+        fn put<const N: usize>(bytes: &mut [u8], index: usize, value: [u8; N]) {
+            let place = index.checked_mul(N).and_then(|start| bytes.get_mut(start..));
+            if let Some(place) = place.and_then(|rest| rest.first_chunk_mut()) {
+                *place = value;
+            }
+        }
+        match self.data_type {
+            DataType::Float => put(bytes, index, (number as f32).to_le_bytes()),
+            DataType::Double => put(bytes, index, number.to_le_bytes()),
+            DataType::Half => put(bytes, index, f16::from_f64(number).to_le_bytes()),
+            DataType::Bfloat16 => put(bytes, index, bf16::from_f64(number).to_le_bytes()),
+            DataType::Int32 => put(bytes, index, (number as i32).to_le_bytes()),
+            DataType::Int64 => put(bytes, index, (number as i64).to_le_bytes()),
+            DataType::Int8 => put(bytes, index, (number as i8).to_le_bytes()),
+            DataType::Uint8 => put(bytes, index, [number as u8]),
+            DataType::Boolean => put(bytes, index, [u8::from(number != 0.0)]),
+            _ => put_code(bytes, index, self.data_type.bits(), self.code(number)),
+        }
+    }
+
+    /// The code of the nearest number, of two equally near ones the even code.
+    fn code(&self, number: f64) -> u8 {
+        let find = |wanted: fn(&f64) -> bool| {
+            self.codes.iter().zip(0..=255).find(|(n, _)| wanted(n)).map(|(_, c)| c)
+        };
+        if number.is_nan() {
+            return find(|n| n.is_nan()).unwrap_or(0);
+        }
+        let (first, last) = (self.rising.first(), self.rising.last());
+        let (Some((least, lowest)), Some((greatest, highest))) = (first, last) else { return 0 };
+        // Half a step beyond the end is where the next number would be nearer.
+        let step = self.rising.iter().rev().nth(1).map_or(0.0, |(before, _)| greatest - before);
+        if number >= *greatest {
+            let infinity = find(|n| *n == f64::INFINITY);
+            return infinity.filter(|_| number >= greatest + step / 2.0).unwrap_or(*highest);
+        }
+        if number <= *least {
+            let infinity = find(|n| *n == f64::NEG_INFINITY);
+            return infinity.filter(|_| number <= least - step / 2.0).unwrap_or(*lowest);
+        }
+        let above = self.rising.partition_point(|(n, _)| *n < number);
+        let (Some(low), Some(high)) = (self.rising.get(above.saturating_sub(1)), self.rising.get(above))
+        else {
+            return *highest;
+        };
+        let (down, up) = (number - low.0, high.0 - number);
+        if down < up || (down == up && low.1 % 2 == 0) { low.1 } else { high.1 }
+    }
+}
+
+/// The bits of an element.
+fn code_at(bytes: &[u8], index: usize, bits: usize) -> u8 {
+    let at = index.saturating_mul(bits);
+    let byte = |offset: usize| bytes.get(at / 8 + offset).copied().unwrap_or(0);
+    let pair = u16::from_le_bytes([byte(0), byte(1)]) >> (at % 8) & ((1 << bits) - 1);
+    pair.to_le_bytes()[0]
+}
+
+fn put_code(bytes: &mut [u8], index: usize, bits: usize, code: u8) {
+    let at = index.saturating_mul(bits);
+    let mask = ((1_u16 << bits) - 1) << (at % 8);
+    let value = u16::from(code) << (at % 8);
+    for (offset, (mask, value)) in mask.to_le_bytes().into_iter().zip(value.to_le_bytes()).enumerate() {
+        if let Some(byte) = bytes.get_mut(at / 8 + offset)
+            && mask != 0
+        {
+            *byte = (*byte & !mask) | (value & mask);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_comes_back() {
+        for data_type in DataType::ALL.iter().copied().filter(|data_type| (1..=8).contains(&data_type.bits()))
+        {
+            let elements = Elements::of(data_type).unwrap();
+            let count = if data_type == DataType::Boolean { 2 } else { 1_usize << data_type.bits() };
+            let mut bytes = vec![0; Elements::bytes(data_type, 5).unwrap()];
+            for code in 0..count {
+                let mut one = vec![0; 8];
+                put_code(&mut one, 3, data_type.bits(), code as u8);
+                let number = elements.get(&one, 3);
+                elements.set(&mut bytes, 3, number);
+                let again = elements.get(&bytes, 3);
+                assert!(
+                    number == again || (number.is_nan() && again.is_nan()),
+                    "{data_type} {code}: {number} {again}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn neighbours_are_left_alone() {
+        for data_type in [DataType::Fp4E2m1, DataType::Int4, DataType::Fp6E2m3] {
+            let elements = Elements::of(data_type).unwrap();
+            let mut bytes = vec![0; 8];
+            for index in 0..8 {
+                elements.set(&mut bytes, index, if index % 2 == 0 { 1.0 } else { 2.0 });
+            }
+            elements.set(&mut bytes, 3, 3.0);
+            let numbers: Vec<f64> = (0..8).map(|index| elements.get(&bytes, index)).collect();
+            assert_eq!(numbers, [1.0, 2.0, 1.0, 3.0, 1.0, 2.0, 1.0, 2.0], "{data_type}");
+        }
+    }
+
+    #[test]
+    fn known_values_of_the_small_types() {
+        let largest = |data_type| {
+            let elements = Elements::of(data_type).unwrap();
+            elements.rising.last().unwrap().0
+        };
+        assert_eq!(largest(DataType::Fp8E4m3), 448.0);
+        assert_eq!(largest(DataType::Fp8E5m2), 57344.0);
+        assert_eq!(largest(DataType::Fp8E4m3Fnuz), 240.0);
+        assert_eq!(largest(DataType::Fp8E5m2Fnuz), 57344.0);
+        assert_eq!(largest(DataType::Fp6E2m3), 7.5);
+        assert_eq!(largest(DataType::Fp6E3m2), 28.0);
+        assert_eq!(largest(DataType::Fp4E2m1), 6.0);
+        assert_eq!(largest(DataType::Fp8E8m0), 127_f64.exp2());
+    }
+
+    #[test]
+    fn numbers_are_rounded_to_the_nearest() {
+        let rounded = |data_type, number| {
+            let elements = Elements::of(data_type).unwrap();
+            let mut bytes = [0; 8];
+            elements.set(&mut bytes, 0, number);
+            elements.get(&bytes, 0)
+        };
+        // Halfway between 1 and 1.125 the even code is that of 1, halfway on it is that of 1.25.
+        assert_eq!(rounded(DataType::Fp8E4m3, 1.0625), 1.0);
+        assert_eq!(rounded(DataType::Fp8E4m3, 1.1875), 1.25);
+        assert_eq!(rounded(DataType::Fp8E4m3, 1e9), 448.0);
+        assert_eq!(rounded(DataType::Fp8E5m2, 1e9), f64::INFINITY);
+        assert_eq!(rounded(DataType::Fp8E5m2, 57400.0), 57344.0);
+        assert_eq!(rounded(DataType::Fp4E2m1, -5.1), -6.0);
+        assert_eq!(rounded(DataType::Fp4E2m1, f64::NAN), 0.0);
+        assert!(rounded(DataType::Fp8E4m3Fnuz, f64::NAN).is_nan());
+        assert_eq!(rounded(DataType::Half, 65520.0), f64::INFINITY);
+        assert_eq!(rounded(DataType::Uint8, 300.0), 255.0);
+    }
+}

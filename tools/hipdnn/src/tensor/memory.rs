@@ -1,0 +1,215 @@
+//! Memory for tensors: the host's, or a device's where an engine needs that.
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+use hipdnn_plugin_sdk::hip::{HIP_MEMCPY_DEVICE_TO_HOST, HIP_MEMCPY_HOST_TO_DEVICE, Hip, HipError};
+
+use crate::failure::{Failure, Result};
+
+/// Where the memory of an engine's tensors lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Place {
+    /// The host's memory.
+    Host,
+    /// A device's memory, through the HIP runtime.
+    Device,
+}
+
+/// What memory is aligned to at least.
+const ALIGNMENT: usize = 256;
+
+/// Memory of the host, filled with a byte. It ends when it is dropped.
+pub struct HostMemory {
+    start: NonNull<u8>,
+    layout: Layout,
+    size: usize,
+}
+
+impl HostMemory {
+    /// So many bytes at a multiple of so many.
+    pub fn new(size: usize, alignment: usize, fill: u8) -> Result<Self> {
+        let alignment = alignment.clamp(ALIGNMENT, 1 << 20).next_power_of_two();
+        // One byte at least, so that even an empty tensor has an address of its own.
+        let layout = Layout::from_size_align(size.max(1), alignment)
+            .map_err(|_| Failure::work(format!("{size} bytes are more than memory can have")))?;
+        // SAFETY: the size is not 0.
+        let start = unsafe { alloc(layout) };
+        let start = NonNull::new(start)
+            .ok_or_else(|| Failure::work(format!("there are no {size} bytes of memory for a tensor")))?;
+        // SAFETY: the memory is that large.
+        unsafe { start.as_ptr().write_bytes(fill, layout.size()) };
+        Ok(Self { start, layout, size })
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: all bytes were written when the memory was made.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.size) }
+    }
+
+    /// The bytes, to be written.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `self` is borrowed for writing.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.size) }
+    }
+}
+
+impl Drop for HostMemory {
+    fn drop(&mut self) {
+        // SAFETY: the memory was allocated with this layout and is not used any more.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) };
+    }
+}
+
+/// Memory of a device. It ends when it is dropped.
+pub struct DeviceMemory {
+    hip: &'static Hip,
+    start: *mut c_void,
+}
+
+/// Fails where the machine is about to run out of memory, which no allocation would say before it is used.
+pub fn require_host_memory(bytes: usize) -> Result<()> {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let available = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok());
+    match available.map(|kilobytes| kilobytes.saturating_mul(1024)) {
+        Some(available) if bytes > available => Err(Failure::work(format!(
+            "the tensors need {bytes} bytes of memory, the machine has {available} left"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn of_hip(error: HipError) -> Failure {
+    Failure::work(error.to_string())
+}
+
+/// The HIP runtime, where there is a device to use.
+fn hip() -> Result<&'static Hip> {
+    let hip = Hip::get().map_err(|error| Failure::work(format!("device memory is needed, but {error}")))?;
+    match hip.device_count().map_err(of_hip)? {
+        0 => Err(Failure::work("device memory is needed, but the HIP runtime finds no device")),
+        _ => Ok(hip),
+    }
+}
+
+impl DeviceMemory {
+    fn new(hip: &'static Hip, size: usize) -> Result<Self> {
+        let mut start = std::ptr::null_mut();
+        // SAFETY: the output is valid.
+        let answer = unsafe { (hip.hipMalloc)(&raw mut start, size.max(1)) };
+        hip.check("hipMalloc", answer).map_err(of_hip)?;
+        Ok(Self { hip, start })
+    }
+}
+
+impl Drop for DeviceMemory {
+    fn drop(&mut self) {
+        // SAFETY: the memory is ours and this is its last use. HIP waits for work that uses it.
+        unsafe { (self.hip.hipFree)(self.start) };
+    }
+}
+
+/// The memory of a tensor, and its image on the host.
+pub struct Memory {
+    host: HostMemory,
+    device: Option<DeviceMemory>,
+}
+
+impl Memory {
+    /// Memory where an engine reaches it.
+    pub fn new(place: Place, size: usize, alignment: usize, fill: u8) -> Result<Self> {
+        let host = HostMemory::new(size, alignment, fill)?;
+        let device = match place {
+            Place::Host => None,
+            Place::Device => Some(DeviceMemory::new(hip()?, size)?),
+        };
+        let memory = Self { host, device };
+        memory.upload()?;
+        Ok(memory)
+    }
+
+    /// The bytes, as they are on the host.
+    pub fn bytes(&self) -> &[u8] {
+        self.host.bytes()
+    }
+
+    /// The bytes, to be written on the host.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        self.host.bytes_mut()
+    }
+
+    /// The address that the engine gets.
+    pub fn address(&mut self) -> *mut c_void {
+        match &self.device {
+            Some(device) => device.start,
+            None => self.host.start.as_ptr().cast(),
+        }
+    }
+
+    /// Brings what the host wrote to the device.
+    pub fn upload(&self) -> Result<()> {
+        let Some(device) = &self.device else { return Ok(()) };
+        let bytes = self.host.bytes();
+        // SAFETY: both are that large.
+        let answer = unsafe {
+            (device.hip.hipMemcpy)(
+                device.start,
+                bytes.as_ptr().cast(),
+                bytes.len(),
+                HIP_MEMCPY_HOST_TO_DEVICE,
+            )
+        };
+        device.hip.check("hipMemcpy", answer).map_err(of_hip)
+    }
+
+    /// Brings what the device wrote to the host.
+    pub fn download(&mut self) -> Result<()> {
+        let Some(device) = &self.device else { return Ok(()) };
+        let bytes = self.host.bytes_mut();
+        // SAFETY: both are that large.
+        let answer = unsafe {
+            (device.hip.hipMemcpy)(
+                bytes.as_mut_ptr().cast(),
+                device.start,
+                bytes.len(),
+                HIP_MEMCPY_DEVICE_TO_HOST,
+            )
+        };
+        device.hip.check("hipMemcpy", answer).map_err(of_hip)
+    }
+}
+
+impl Place {
+    /// Whether there is a device whose memory can be used.
+    pub fn device_is_there() -> bool {
+        hip().is_ok()
+    }
+
+    /// Waits until what was executed is done.
+    pub fn wait(self) -> Result<()> {
+        if self == Self::Host {
+            return Ok(());
+        }
+        let hip = hip()?;
+        // SAFETY: the function takes nothing.
+        hip.check("hipDeviceSynchronize", unsafe { (hip.hipDeviceSynchronize)() }).map_err(of_hip)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_memory_is_aligned_and_filled() {
+        let mut memory = Memory::new(Place::Host, 10, 4096, 0xab).unwrap();
+        assert_eq!(memory.bytes(), [0xab; 10]);
+        assert_eq!(memory.address().addr() % 4096, 0);
+        assert!(HostMemory::new(usize::MAX, 1, 0).is_err());
+        assert!(HostMemory::new(0, 0, 0).unwrap().bytes().is_empty());
+        assert!(require_host_memory(usize::MAX).is_err() && require_host_memory(1).is_ok());
+    }
+}

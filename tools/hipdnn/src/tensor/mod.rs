@@ -1,0 +1,15 @@
+//! Tensors in memory: elements as numbers, arrays in files, memory that engines reach, random values, comparison.
+
+mod array;
+mod comparison;
+mod element;
+mod memory;
+pub mod npy;
+mod random;
+mod tolerance;
+
+pub use array::{Array, bytes};
+pub use comparison::{Comparison, compare};
+pub use memory::{Memory, Place, require_host_memory};
+pub use random::Random;
+pub use tolerance::Tolerance;
