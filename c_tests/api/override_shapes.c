@@ -177,10 +177,82 @@ static bool plan_of(hipdnnBackendDescriptor_t graph, int place_of_engine, hipdnn
     return there;
 }
 
+/* relu(convolution(x, w)) with another batch: the virtual tensor between the two gets its shape by a null pointer. */
+static void test_virtual_tensor(void)
+{
+    enum { BATCH = 3 };
+    const bool yes = true;
+    hipdnnBackendDescriptor_t between = make_tensor(UID_BETWEEN, 1, CHANNELS, SIDE, SIDE, true);
+    hipdnnBackendDescriptor_t operations[] = {open_convolution(), open_relu()};
+    put_descriptor(operations[0], HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, between);
+    put_descriptor(operations[1], HIPDNN_ATTR_OPERATION_POINTWISE_IN_0_EXT, between);
+    drop(between);
+    REQUIRE_OK(hipdnnBackendFinalize(operations[0]));
+    REQUIRE_OK(hipdnnBackendFinalize(operations[1]));
+    hipdnnBackendDescriptor_t graph = make(HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_OPS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 2, operations);
+    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &handle);
+    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED_EXT, HIPDNN_TYPE_BOOLEAN, 1, &yes);
+    REQUIRE_OK(hipdnnBackendFinalize(graph));
+    hipdnnBackendDescriptor_t plan = make_plan(graph);
+    const shape s = {BATCH, SIDE, false};
+    const int64_t uids[] = {UID_X, UID_W, UID_BETWEEN, UID_Y};
+    const int64_t tensors[] = {UID_X, UID_BETWEEN, UID_Y};
+    const int64_t lengths[] = {4, 4, 4};
+    void* const pointers[] = {x, w, NULL, y};
+    int64_t dims[12];
+    int64_t strides[12];
+    for (int i = 0; i < 3; i++) {
+        dims_of(s, dims + 4 * i, strides + 4 * i);
+    }
+    void* workspace = malloc((size_t)plan_workspace(plan) + 1);
+    REQUIRE(workspace != NULL);
+    hipdnnBackendDescriptor_t pack = make(HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    put(pack, HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS, HIPDNN_TYPE_VOID_PTR, 4, pointers);
+    put(pack, HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, HIPDNN_TYPE_INT64, 4, uids);
+    put(pack, HIPDNN_ATTR_VARIANT_PACK_WORKSPACE, HIPDNN_TYPE_VOID_PTR, 1, &workspace);
+    put(pack, HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_UNIQUE_IDS_EXT, HIPDNN_TYPE_INT64, 3, tensors);
+    put(pack, HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_LENGTHS_EXT, HIPDNN_TYPE_INT64, 3, lengths);
+    put(pack, HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_SHAPES_EXT, HIPDNN_TYPE_INT64, 12, dims);
+    put(pack, HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_STRIDES_EXT, HIPDNN_TYPE_INT64, 12, strides);
+    REQUIRE_OK(hipdnnBackendFinalize(pack));
+    check_about("virtual tensor");
+    fill();
+    CHECK_OK(hipdnnBackendExecute(handle, plan, pack));
+    static float fused[COUNT(y)];
+    memcpy(fused, y, sizeof y);
+    /* The same by the convolution alone */
+    hipdnnBackendDescriptor_t plain_graph = make_graph(handle);
+    hipdnnBackendDescriptor_t plain = make_plan(plain_graph);
+    buffers one;
+    fill_buffers(&one, plain);
+    hipdnnBackendDescriptor_t one_pack = make_pack(&one);
+    memcpy(one.w, w, sizeof one.w);
+    for (int n = 0; n < BATCH; n++) {
+        memcpy(one.x, x + n * X_COUNT, sizeof one.x);
+        CHECK_OK(hipdnnBackendExecute(handle, plain, one_pack));
+        for (int i = 0; i < X_COUNT; i++) {
+            CHECK(fused[n * X_COUNT + i] == (one.y[i] > 0.0f ? one.y[i] : 0.0f));
+        }
+    }
+    check_about("%s", "");
+    drop(one_pack);
+    drop(plain);
+    drop(plain_graph);
+    free(one.workspace);
+    drop(pack);
+    drop(plan);
+    drop(graph);
+    drop(operations[0]);
+    drop(operations[1]);
+    free(workspace);
+}
+
 int main(void)
 {
     const bool yes = true;
     handle = make_handle();
+    test_virtual_tensor();
     hipdnnBackendDescriptor_t graph = open_graph(handle);
     put(graph, HIPDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED_EXT, HIPDNN_TYPE_BOOLEAN, 1, &yes);
     REQUIRE_OK(hipdnnBackendFinalize(graph));

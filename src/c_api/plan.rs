@@ -197,10 +197,10 @@ pub unsafe extern "C" fn hipdnnBackendGetSerializedBinaryContents_ext(
         check_size("blobByteSize", blobByteSize.max(1))?;
         // SAFETY: the bytes are readable, and the size is one that a slice can have.
         let bytes = unsafe { std::slice::from_raw_parts(serializedBlob, blobByteSize) };
-        let (graph, plan) = saved_plan::contents("serializedBlob", bytes)?;
-        let flag = |has: bool, flag: Content| if has { flag as c_int } else { 0 };
-        let flags = flag(graph, Content::HIPDNN_SERIALIZED_CONTENT_GRAPH)
-            | flag(plan, Content::HIPDNN_SERIALIZED_CONTENT_EXECUTION_PLAN);
+        let mut flags = Content::HIPDNN_SERIALIZED_CONTENT_GRAPH as c_int;
+        if saved_plan::has_plan("serializedBlob", bytes)? {
+            flags |= Content::HIPDNN_SERIALIZED_CONTENT_EXECUTION_PLAN as c_int;
+        }
         // SAFETY: the pointer is writable.
         unsafe { contentFlags.write_unaligned(flags) };
         Ok(())

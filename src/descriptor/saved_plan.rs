@@ -100,40 +100,40 @@ fn about(argument: &str, bytes: &[u8], error: &GraphError) -> Error {
     Error::bad_param(format!("{argument} ({} bytes): {error}", bytes.len()))
 }
 
-/// The envelope of a plan, or none where the bytes are a container without one.
-fn envelope<'a>(argument: &str, bytes: &'a [u8]) -> Result<&'a [u8]> {
-    if !wire::is_container(bytes).map_err(|error| about(argument, bytes, &error))? {
-        return Ok(bytes);
+/// The parts of a container; none where the bytes are something else.
+fn container<'a>(argument: &str, bytes: &'a [u8]) -> Result<Option<Container<'a>>> {
+    let read = || if wire::is_container(bytes)? { wire::read_container(bytes).map(Some) } else { Ok(None) };
+    read().map_err(|error| about(argument, bytes, &error))
+}
+
+/// The bytes of a plan, which may be in a container.
+fn plan_in<'a>(argument: &str, bytes: &'a [u8]) -> Result<&'a [u8]> {
+    match container(argument, bytes)? {
+        None => Ok(bytes),
+        Some(Container { plan: [], .. }) => {
+            Err(Error::bad_param(format!("{argument} is a container without an execution plan")))
+        }
+        Some(Container { plan, .. }) => Ok(plan),
     }
-    let Container { plan, .. } =
-        wire::read_container(bytes).map_err(|error| about(argument, bytes, &error))?;
-    if plan.is_empty() {
-        return Err(Error::bad_param(format!("{argument} is a container without an execution plan")));
-    }
-    Ok(plan)
 }
 
 /// The bytes of a graph, which may be in a container.
 pub(super) fn graph_in<'a>(argument: &str, bytes: &'a [u8]) -> Result<&'a [u8]> {
-    if !wire::is_container(bytes).map_err(|error| about(argument, bytes, &error))? {
-        return Ok(bytes);
+    match container(argument, bytes)? {
+        None => Ok(bytes),
+        Some(Container { graph: [], .. }) => {
+            Err(Error::bad_param(format!("{argument} is a container without a graph")))
+        }
+        Some(Container { graph, .. }) => Ok(graph),
     }
-    let Container { graph, .. } =
-        wire::read_container(bytes).map_err(|error| about(argument, bytes, &error))?;
-    if graph.is_empty() {
-        return Err(Error::bad_param(format!("{argument} is a container without a graph")));
-    }
-    Ok(graph)
 }
 
-/// Whether saved bytes have a graph, and whether they have a plan.
-pub fn contents(argument: &str, bytes: &[u8]) -> Result<(bool, bool)> {
-    // What is no container to the byte counts as a graph, as it always did.
-    if !wire::is_container(bytes).unwrap_or(false) {
-        return Ok((true, false));
+/// Whether saved bytes have a plan besides the graph. What is no container to the bit counts as a graph, as it always did.
+pub fn has_plan(argument: &str, bytes: &[u8]) -> Result<bool> {
+    if !matches!(wire::is_container(bytes), Ok(true)) {
+        return Ok(false);
     }
-    let container = wire::read_container(bytes).map_err(|error| about(argument, bytes, &error))?;
-    Ok((true, !container.plan.is_empty()))
+    Ok(container(argument, bytes)?.is_some_and(|container| !container.plan.is_empty()))
 }
 
 impl Descriptor {
@@ -156,7 +156,7 @@ impl Descriptor {
 
     /// A finalized execution plan from the bytes of one, or of a container.
     pub fn plan_from_bytes(session: &Arc<Session>, argument: &str, bytes: &[u8]) -> Result<Self> {
-        let bytes = envelope(argument, bytes)?;
+        let bytes = plan_in(argument, bytes)?;
         let plan = wire::read_plan(bytes).map_err(|error| about(argument, bytes, &error))?;
         check(&plan)?;
         let engine = engine_of(session, &plan)?;
