@@ -9,7 +9,8 @@ use hipdnn_plugin_sdk::hash::Fnv1a;
 use hipdnn_plugin_sdk::wire::{self, EngineConfig, Layout};
 use hipdnn_plugin_sdk::{Overrides, PluginError, Refusal};
 
-use crate::plan::{Chooser, Plan};
+use crate::plan::Plan;
+use crate::plugin::Planner;
 
 /// How many plans for other shapes are kept, those that were used last.
 const KEPT: usize = 8;
@@ -22,7 +23,7 @@ const VERSION: u32 = 1;
 pub struct Compiled {
     graph: Graph,
     config: EngineConfig,
-    choose: Chooser,
+    planner: Planner,
     plan: Plan,
     /// Plans for other shapes, the one that was used last first.
     others: Mutex<Vec<Other>>,
@@ -52,9 +53,9 @@ impl Other {
 
 impl Compiled {
     /// Plans a graph.
-    pub fn new(graph: &Graph, config: EngineConfig, choose: Chooser) -> Result<Self, Refusal> {
-        let plan = Plan::new(graph, choose)?;
-        Ok(Self { graph: graph.clone(), config, choose, plan, others: Mutex::default() })
+    pub fn new(graph: &Graph, config: EngineConfig, planner: Planner) -> Result<Self, Refusal> {
+        let plan = planner.plan(graph)?;
+        Ok(Self { graph: graph.clone(), config, planner, plan, others: Mutex::default() })
     }
 
     /// The plan for the shapes of the graph.
@@ -116,7 +117,7 @@ impl Compiled {
             tensor.strides = shape.strides.to_vec();
             shapes.push(Shape { uid: shape.uid, dims: tensor.dims.clone(), strides: tensor.strides.clone() });
         }
-        let plan = Arc::new(Plan::new(&graph, self.choose).map_err(PluginError::invalid_value)?);
+        let plan = Arc::new(self.planner.plan(&graph).map_err(PluginError::invalid_value)?);
         let mut others = others();
         others.insert(0, Other { shapes, plan: Arc::clone(&plan) });
         others.truncate(KEPT);

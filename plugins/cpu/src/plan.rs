@@ -62,7 +62,10 @@ impl std::error::Error for ExecuteError {}
 
 impl Plan {
     /// Prepares the graph and plans each node with `choose`. The refusal names the node and what is wrong with it.
-    pub fn new(graph: &Graph, choose: Chooser) -> Result<Self, Refusal> {
+    pub fn new(
+        graph: &Graph,
+        choose: impl Fn(&Graph, &Node) -> Result<Box<dyn Kernel>, Refusal>,
+    ) -> Result<Self, Refusal> {
         let graph = prepare(graph)?;
         let virtuals = place_virtuals(&graph, ALIGNMENT)?;
         // Of each tensor met so far, and of all virtual ones.

@@ -5,10 +5,11 @@ use std::ffi::c_void;
 use hipdnn_plugin_sdk::engine_plugin::SUPPORTS_SERIALIZATION;
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::{Graph, Node};
-use hipdnn_plugin_sdk::wire::{self, EngineConfig, EngineDetails, KnobSetting};
+use hipdnn_plugin_sdk::wire::{self, EngineConfig, EngineDetails, Knob, KnobSetting};
 use hipdnn_plugin_sdk::{EnginePlugin, Overrides, PluginError, Refusal, engine_id};
 
 use crate::compiled::Compiled;
+use crate::fast::Threads;
 use crate::kernel::Kernel;
 use crate::plan::{Chooser, Plan};
 use crate::{fast, reference};
@@ -25,7 +26,14 @@ pub const CPU_ENGINE: &str = "CPU_ENGINE";
 /// The name of the engine that does what the formulas say.
 pub const CPU_REFERENCE_ENGINE: &str = "CPU_REFERENCE_ENGINE";
 
-/// The way an engine, by its place in `EnginePlugin::ENGINES`, plans a node.
+/// How many threads at a time a plan of the fast engine may use.
+const THREADS: &str = "threads";
+/// Whether a plan of the fast engine gives the same bits for any number of threads.
+const DETERMINISTIC: &str = "deterministic";
+/// The most threads that can be asked for.
+const MOST_THREADS: i64 = 256;
+
+/// The way an engine, by its place in `EnginePlugin::ENGINES`, plans a node when its knobs are left alone.
 pub fn chooser(engine: usize) -> Chooser {
     match engine {
         0 => fast_where_possible,
@@ -35,7 +43,65 @@ pub fn chooser(engine: usize) -> Chooser {
 
 /// A fast kernel, or a plain one where there is none, so that the fast engine computes every graph that the plain one does.
 fn fast_where_possible(graph: &Graph, node: &Node) -> Result<Box<dyn Kernel>, crate::kernel::Refusal> {
-    fast::plan_node(graph, node).or_else(|_| reference::plan_node(graph, node))
+    fast_for(graph, node, Threads::default())
+}
+
+/// The same, for these threads.
+fn fast_for(graph: &Graph, node: &Node, threads: Threads) -> Result<Box<dyn Kernel>, crate::kernel::Refusal> {
+    fast::plan_node_for(graph, node, threads).or_else(|_| reference::plan_node(graph, node))
+}
+
+/// An engine with its knobs set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planner {
+    /// `CPU_ENGINE`.
+    Fast(Threads),
+    /// `CPU_REFERENCE_ENGINE`.
+    Reference,
+}
+
+impl Planner {
+    /// The engine at a place in `EnginePlugin::ENGINES` with these settings, which were checked to be settings of its knobs.
+    ///
+    /// # Errors
+    /// When the number of threads is negative.
+    pub fn new(engine: usize, knobs: &[KnobSetting]) -> Result<Self, PluginError> {
+        if engine != 0 {
+            return Ok(Self::Reference);
+        }
+        let most = usize::try_from(wire::int_setting(knobs, THREADS).unwrap_or(0))
+            .map_err(|_| PluginError::invalid_value("knob \"threads\" is negative, expected 0 or more"))?;
+        let deterministic = wire::int_setting(knobs, DETERMINISTIC).unwrap_or(0) != 0;
+        Ok(Self::Fast(Threads { most, deterministic }))
+    }
+
+    /// Plans a graph.
+    pub fn plan(self, graph: &Graph) -> Result<Plan, crate::kernel::Refusal> {
+        match self {
+            Self::Fast(threads) => Plan::new(graph, |graph, node| fast_for(graph, node, threads)),
+            Self::Reference => Plan::new(graph, reference::plan_node),
+        }
+    }
+}
+
+/// What the fast engine lets its user choose.
+fn fast_knobs() -> Vec<Knob> {
+    vec![
+        Knob::int(
+            THREADS,
+            "The most threads that an execution uses at a time, the calling one included. 0: as many as \
+             HIPDNN_CPU_THREADS says, or else one for each processor.",
+            0,
+            0,
+            MOST_THREADS,
+        ),
+        Knob::flag(
+            DETERMINISTIC,
+            "1: the same bits for any number of threads, on one processor. 0: some sums are divided among the \
+             threads.",
+            false,
+        ),
+    ]
 }
 
 impl EnginePlugin for CpuPlugin {
@@ -62,21 +128,17 @@ impl EnginePlugin for CpuPlugin {
         Ok(())
     }
 
-    fn details(_: &(), _: usize, _: &Graph) -> Result<EngineDetails, PluginError> {
+    fn details(_: &(), engine: usize, _: &Graph) -> Result<EngineDetails, PluginError> {
+        let knobs = if engine == 0 { fast_knobs() } else { Vec::new() };
         // Nothing is compiled at run time, captured or asked of another library.
-        Ok(EngineDetails { behavior_notes: vec![SUPPORTS_SERIALIZATION], ..EngineDetails::default() })
+        Ok(EngineDetails { knobs, behavior_notes: vec![SUPPORTS_SERIALIZATION], ..EngineDetails::default() })
     }
 
     fn plan(_: &(), engine: usize, graph: &Graph, knobs: &[KnobSetting]) -> Result<Compiled, PluginError> {
-        if let Some(knob) = knobs.first() {
-            return Err(PluginError::invalid_value(format!(
-                "knob \"{}\" is set, expected none as the engine has no knobs",
-                knob.knob_id
-            )));
-        }
+        let planner = Planner::new(engine, knobs)?;
         let name = Self::ENGINES.get(engine).copied().unwrap_or_default();
         let config = EngineConfig { engine_id: engine_id(name), knobs: knobs.to_vec() };
-        Ok(Compiled::new(graph, config, chooser(engine))?)
+        Ok(Compiled::new(graph, config, planner)?)
     }
 
     fn plan_workspace_size(plan: &Compiled) -> usize {
@@ -131,7 +193,6 @@ mod tests {
     use hipdnn_plugin_sdk::engine_id;
     use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise};
     use hipdnn_plugin_sdk::graph::{DataType, Node, Operation, PointwiseMode, Tensor};
-    use hipdnn_plugin_sdk::wire::KnobValue;
 
     use super::*;
 
@@ -199,8 +260,24 @@ mod tests {
     fn what_is_not_supported_is_named() {
         let refusal = CpuPlugin::supports(&(), 0, &graph(Matmul { a: 1, b: 2, c: 3 })).unwrap_err();
         assert!(refusal.to_string().contains("node 0 \"sum\" (Matmul)"), "{refusal}");
-        let knob = KnobSetting { knob_id: "speed".to_owned(), value: KnobValue::Int(1) };
-        let error = CpuPlugin::plan(&(), 1, &sum(), &[knob]).err().unwrap();
-        assert!(error.message().contains("knob \"speed\""), "{error}");
+    }
+
+    #[test]
+    fn knobs_are_the_fast_engines_and_make_sense() {
+        let knobs = CpuPlugin::details(&(), 0, &sum()).unwrap().knobs;
+        let ids: Vec<&str> = knobs.iter().map(|knob| knob.knob_id.as_str()).collect();
+        assert_eq!(ids, ["threads", "deterministic"]);
+        knobs.iter().for_each(|knob| knob.verify().unwrap());
+        assert!(CpuPlugin::details(&(), 1, &sum()).unwrap().knobs.is_empty());
+
+        let set = |id: &str, value: i64| KnobSetting { knob_id: id.to_owned(), value: value.into() };
+        let both = [set("deterministic", 1), set("threads", 3)];
+        wire::check_settings(&knobs, &both).unwrap();
+        assert_eq!(Planner::new(0, &both), Ok(Planner::Fast(Threads { most: 3, deterministic: true })));
+        assert_eq!(Planner::new(0, &[]), Ok(Planner::Fast(Threads::default())));
+        assert_eq!(Planner::new(1, &[]), Ok(Planner::Reference));
+        for wrong in [set("threads", 257), set("threads", -1), set("deterministic", 2), set("speed", 1)] {
+            assert!(wire::check_settings(&knobs, &[wrong]).is_err());
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hipdnn_cpu_plugin::compiled::Compiled;
 use hipdnn_cpu_plugin::plan::Plan;
-use hipdnn_cpu_plugin::plugin::chooser;
+use hipdnn_cpu_plugin::plugin::{Planner, chooser};
 use hipdnn_plugin_sdk::Overrides;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::operation::{Batchnorm, ConvolutionForward, Pointwise};
@@ -145,7 +145,8 @@ fn an_execution_with_shapes_seen_before_allocates_nothing() {
     const SMALLER: i64 = 5;
     let _counting = COUNTING.lock();
     for engine in 0..2 {
-        let planned = Compiled::new(&graph(9), EngineConfig::default(), chooser(engine)).unwrap();
+        let planned =
+            Compiled::new(&graph(9), EngineConfig::default(), Planner::new(engine, &[]).unwrap()).unwrap();
         let dims = [2, 8, SMALLER, SMALLER];
         let strides = [8 * SMALLER * SMALLER, SMALLER * SMALLER, SMALLER, 1];
         let uids = [1_i64, 3, 6, 7];

@@ -5,7 +5,7 @@ use hipdnn_plugin_sdk::graph::{DataType, Node, PointwiseMode, Tensor};
 use hipdnn_plugin_sdk::wire::{KnobSetting, KnobValue};
 
 use super::*;
-use crate::plugin::chooser;
+use crate::plugin::Planner;
 
 /// y = max(2 x, 0) in two steps, the one between virtual: tensors 1, 2 and 3, and 4 with the 2.
 fn graph(dims: &[i64], strides: &[i64]) -> Graph {
@@ -37,7 +37,7 @@ fn graph(dims: &[i64], strides: &[i64]) -> Graph {
 }
 
 fn compiled(engine: usize, dims: &[i64], strides: &[i64]) -> Compiled {
-    Compiled::new(&graph(dims, strides), EngineConfig::default(), chooser(engine)).unwrap()
+    Compiled::new(&graph(dims, strides), EngineConfig::default(), Planner::new(engine, &[]).unwrap()).unwrap()
 }
 
 /// Runs with this shape for every tensor but the scalar, and checks the result.
@@ -122,7 +122,7 @@ fn a_saved_plan_is_the_graph_and_its_configuration() {
     let knobs = vec![KnobSetting { knob_id: "knob".to_owned(), value: KnobValue::Int(3) }];
     let config = EngineConfig { engine_id: -5, knobs };
     let graph = graph(&[2, 3], &[3, 1]);
-    let bytes = Compiled::new(&graph, config.clone(), chooser(1)).unwrap().save().unwrap();
+    let bytes = Compiled::new(&graph, config.clone(), Planner::new(1, &[]).unwrap()).unwrap().save().unwrap();
     assert_eq!(Compiled::read(&bytes).unwrap(), (graph, config));
 }
 

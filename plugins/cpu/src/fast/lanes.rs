@@ -1,7 +1,8 @@
 //! Threads: one pool for the process, and work that is dealt out to lanes.
 //!
-//! A plan decides how many lanes its work is worth. Lane 0 is always the calling thread, so that work of one lane never
-//! leaves it and a caller of larger work does not wait for a thread to wake before anything happens.
+//! A plan decides how many lanes its work is worth. Lane 0 is always the calling thread where there are as many threads as
+//! lanes, so that work of one lane never leaves it and a caller of larger work does not wait for a thread to wake before
+//! anything happens.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,70 +15,122 @@ const THREADS_VARIABLE: &str = "HIPDNN_CPU_THREADS";
 /// Below this many nanoseconds of work a further lane does not pay: waking a thread costs several microseconds.
 const NANOSECONDS_PER_LANE: f64 = 25_000.0;
 
-/// The threads besides the calling one; none where there is one processor.
-fn helpers() -> Option<&'static Pool> {
-    static POOL: OnceLock<Option<&'static Pool>> = OnceLock::new();
-    *POOL.get_or_init(|| {
-        let threads = std::env::var(THREADS_VARIABLE)
+/// The most parts into which sums are divided whose results do not depend on the threads.
+const FIXED_PARTS: usize = 16;
+
+/// The threads besides the calling one; none until a plan needs some.
+static POOL: OnceLock<&'static Pool> = OnceLock::new();
+
+/// How many threads a computation uses that does not say.
+fn default_threads() -> usize {
+    static THREADS: OnceLock<usize> = OnceLock::new();
+    *THREADS.get_or_init(|| {
+        std::env::var(THREADS_VARIABLE)
             .ok()
             .and_then(|text| text.trim().parse().ok())
             .filter(|threads| *threads > 0)
             .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
-            .unwrap_or(1);
-        (threads > 1).then(|| Pool::start(threads - 1))
+            .unwrap_or(1)
     })
+}
+
+/// Which threads a plan may use, and whether their number may show in its results.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Threads {
+    /// The most threads at a time, the calling one included; 0 for as many as the environment says.
+    pub most: usize,
+    /// Whether results are the same bits for any number of threads.
+    pub deterministic: bool,
+}
+
+impl Threads {
+    fn count(self) -> usize {
+        if self.most == 0 { default_threads() } else { self.most }
+    }
+
+    /// Lanes for work that one thread does in this time and that falls into `parts`. Starts threads if they are needed, so
+    /// this is for plans, not for runs.
+    pub(crate) fn lanes(self, nanoseconds: f64, parts: usize) -> Lanes {
+        self.divided(worth(nanoseconds).min(parts).min(self.count()))
+    }
+
+    /// Lanes for work whose result depends on how many there are.
+    pub(crate) fn parts(self, nanoseconds: f64, parts: usize) -> Lanes {
+        if self.deterministic {
+            self.divided(worth(nanoseconds).min(parts).min(FIXED_PARTS))
+        } else {
+            self.lanes(nanoseconds, parts)
+        }
+    }
+
+    fn divided(self, count: usize) -> Lanes {
+        let count = count.max(1);
+        let threads = count.min(self.count());
+        if threads > 1 {
+            POOL.get_or_init(|| Pool::start(0)).grow(threads - 1);
+        }
+        Lanes { count, threads }
+    }
+}
+
+/// How many lanes pay for work of this length.
+fn worth(nanoseconds: f64) -> usize {
+    (nanoseconds / NANOSECONDS_PER_LANE) as usize
 }
 
 /// How many lanes work is spread over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lanes(usize);
+pub(crate) struct Lanes {
+    count: usize,
+    /// Threads that are at them at a time, at most as many.
+    threads: usize,
+}
 
 impl Lanes {
     /// The calling thread alone.
-    pub(crate) const ONE: Self = Self(1);
-
-    /// Lanes for work that one thread does in this time and that falls into `parts`. Starts the pool if it is needed, so
-    /// this is for plans, not for runs.
-    pub(crate) fn for_work(nanoseconds: f64, parts: usize) -> Self {
-        let worth = (nanoseconds / NANOSECONDS_PER_LANE) as usize;
-        if worth.min(parts) < 2 {
-            return Self::ONE;
-        }
-        let threads = helpers().map_or(1, |pool| pool.threads() + 1);
-        Self(threads.min(worth).min(parts))
-    }
+    #[cfg(test)]
+    pub(crate) const ONE: Self = Self { count: 1, threads: 1 };
 
     /// The number of lanes, at least 1.
     pub(crate) fn count(self) -> usize {
-        self.0
+        self.count
     }
 
-    /// Calls `work` once with each lane's number, lane 0 on this thread, and returns when all have returned. Allocates
-    /// nothing.
+    /// Calls `work` once with each lane's number, and returns when all have returned. Allocates nothing.
     pub(crate) fn run(self, work: impl Fn(usize) + Sync) {
-        match helpers() {
-            Some(pool) if self.0 > 1 => pool.run(self.0, &work),
-            _ => (0..self.0).for_each(work),
+        match POOL.get() {
+            Some(pool) if self.threads > 1 => {
+                if self.threads == self.count {
+                    pool.run(self.count, &work);
+                } else {
+                    let next = AtomicUsize::new(0);
+                    pool.run(self.threads, &|_| take_each(&next, self.count, &work));
+                }
+            }
+            _ => (0..self.count).for_each(work),
         }
     }
 
     /// Deals the numbers below `parts` out to the lanes as they get ready: `work` gets the lane's number and the part's.
     pub(crate) fn deal(self, parts: usize, work: impl Fn(usize, usize) + Sync) {
         let next = AtomicUsize::new(0);
-        self.run(|lane| {
-            loop {
-                let part = next.fetch_add(1, Ordering::Relaxed);
-                if part >= parts {
-                    break;
-                }
-                work(lane, part);
-            }
-        });
+        self.run(|lane| take_each(&next, parts, |part| work(lane, part)));
     }
 
     /// The numbers below `total` that belong to this lane when each lane gets one run of them.
     pub(crate) fn share(self, lane: usize, total: usize) -> std::ops::Range<usize> {
-        total * lane / self.0..total * (lane + 1) / self.0
+        total * lane / self.count..total * (lane + 1) / self.count
+    }
+}
+
+/// Calls `work` with each number below `count` that no other thread has taken.
+fn take_each(next: &AtomicUsize, count: usize, work: impl Fn(usize)) {
+    loop {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        if number >= count {
+            return;
+        }
+        work(number);
     }
 }
 
@@ -85,15 +138,51 @@ impl Lanes {
 mod tests {
     use super::*;
 
+    fn threads(most: usize, deterministic: bool) -> Threads {
+        Threads { most, deterministic }
+    }
+
     #[test]
     fn small_work_stays_on_the_calling_thread() {
-        assert_eq!(Lanes::for_work(20_000.0, 1000), Lanes::ONE);
-        assert_eq!(Lanes::for_work(1e9, 1), Lanes::ONE);
+        assert_eq!(Threads::default().lanes(20_000.0, 1000), Lanes::ONE);
+        assert_eq!(Threads::default().lanes(1e9, 1), Lanes::ONE);
+        assert_eq!(threads(8, true).parts(20_000.0, 1000), Lanes::ONE);
+    }
+
+    #[test]
+    fn lanes_are_as_many_as_threads_and_parts_that_must_not_show_them_are_not() {
+        for most in 1..5 {
+            assert_eq!(threads(most, false).lanes(1e9, 1000).count(), most);
+            assert_eq!(threads(most, true).lanes(1e9, 1000).count(), most);
+            assert_eq!(threads(most, false).parts(1e9, 1000).count(), most);
+            assert_eq!(threads(most, true).parts(1e9, 1000).count(), FIXED_PARTS);
+            assert_eq!(threads(most, true).parts(1e9, 3).count(), 3);
+            assert_eq!(threads(most, true).parts(5.0 * NANOSECONDS_PER_LANE, 1000).count(), 5);
+        }
+    }
+
+    #[test]
+    fn no_more_threads_are_at_work_than_may_be() {
+        for most in 1..5 {
+            for lanes in [threads(most, false).lanes(1e9, 1000), threads(most, true).parts(1e9, 1000)] {
+                let (now, peak) = (AtomicUsize::new(0), AtomicUsize::new(0));
+                let caller = std::thread::current().id();
+                for _ in 0..20 {
+                    lanes.run(|_| {
+                        peak.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                        assert!(most > 1 || std::thread::current().id() == caller);
+                        std::thread::yield_now();
+                        now.fetch_sub(1, Ordering::SeqCst);
+                    });
+                }
+                assert!(peak.into_inner() <= most, "{most} threads");
+            }
+        }
     }
 
     #[test]
     fn every_part_is_dealt_once() {
-        for lanes in [Lanes::ONE, Lanes(2), Lanes(7)] {
+        for lanes in [Lanes::ONE, threads(2, false).lanes(1e9, 7), threads(3, true).parts(1e9, 7)] {
             let seen: Vec<AtomicUsize> = (0..100).map(|_| AtomicUsize::new(0)).collect();
             lanes.deal(100, |lane, part| {
                 assert!(lane < lanes.count());

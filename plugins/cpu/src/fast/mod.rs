@@ -24,6 +24,7 @@ mod testing;
 
 use hipdnn_plugin_sdk::graph::{Graph, Node};
 
+pub use self::lanes::Threads;
 use self::level::Level;
 use crate::element::Compute;
 use crate::kernel::{Kernel, Refusal};
@@ -33,19 +34,29 @@ use crate::problem::pointwise::Pointwise;
 
 /// Plans one node of a graph whose types are resolved. A refusal says why the reference is to compute the node.
 pub fn plan_node(graph: &Graph, node: &Node) -> Result<Box<dyn Kernel>, Refusal> {
-    plan_node_at(graph, node, Level::best())
+    plan_node_for(graph, node, Threads::default())
 }
 
-fn plan_node_at(graph: &Graph, node: &Node, level: Level) -> Result<Box<dyn Kernel>, Refusal> {
+/// Plans one node for these threads.
+pub fn plan_node_for(graph: &Graph, node: &Node, threads: Threads) -> Result<Box<dyn Kernel>, Refusal> {
+    plan_node_at(graph, node, Level::best(), threads)
+}
+
+fn plan_node_at(
+    graph: &Graph,
+    node: &Node,
+    level: Level,
+    threads: Threads,
+) -> Result<Box<dyn Kernel>, Refusal> {
     let compute = Compute::of(node.compute_type)?;
     if let Some(convolution) = Convolution::of(graph, &node.operation) {
-        return convolution::plan(&convolution?, compute, level);
+        return convolution::plan(&convolution?, compute, level, threads);
     }
     if let Some(batchnorm) = Batchnorm::of(graph, &node.operation) {
-        return batchnorm::plan(&batchnorm?, compute, level);
+        return batchnorm::plan(&batchnorm?, compute, level, threads);
     }
     if let Some(pointwise) = Pointwise::of(graph, &node.operation) {
-        return pointwise::plan(&pointwise?, compute, level);
+        return pointwise::plan(&pointwise?, compute, level, threads);
     }
     Err(format!("operation is {}, which has no fast kernel", node.operation.spec().name))
 }

@@ -15,7 +15,10 @@ const LOOKS: usize = 1000;
 
 /// Threads that wait for work.
 pub(crate) struct Pool {
-    threads: usize,
+    /// How many threads were asked for. Only grows.
+    threads: AtomicUsize,
+    /// Held while threads are started.
+    starting: Mutex<()>,
     /// Whether a caller has the threads.
     lent: AtomicBool,
     state: Mutex<State>,
@@ -46,30 +49,35 @@ unsafe impl Send for Job {}
 impl Pool {
     /// Starts threads, or as many of them as can be had.
     pub(crate) fn start(threads: usize) -> &'static Self {
-        let pool: &'static mut Self = Box::leak(Box::new(Self {
-            threads: 0,
+        let pool: &'static Self = Box::leak(Box::new(Self {
+            threads: AtomicUsize::new(0),
+            starting: Mutex::new(()),
             lent: AtomicBool::new(false),
             state: Mutex::new(State { job: None, next: 0, lanes: 0, running: 0, panicked: false }),
             offered: AtomicUsize::new(0),
             wake: Condvar::new(),
             ended: Condvar::new(),
         }));
-        pool.threads = threads;
-        let pool: &'static Self = pool;
-        for index in 0..threads {
+        pool.grow(threads);
+        pool
+    }
+
+    /// Starts as many threads as are missing to this number.
+    pub(crate) fn grow(&'static self, threads: usize) {
+        if self.threads.load(Ordering::Relaxed) >= threads {
+            return;
+        }
+        let _starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = self.threads.load(Ordering::Relaxed);
+        for index in there..threads {
             let started =
-                thread::Builder::new().name(format!("hipdnn-cpu-{index}")).spawn(move || pool.serve());
+                thread::Builder::new().name(format!("hipdnn-cpu-{index}")).spawn(move || self.serve());
             if started.is_err() {
                 // The callers do what missing threads would have done.
                 break;
             }
         }
-        pool
-    }
-
-    /// The number of threads.
-    pub(crate) fn threads(&self) -> usize {
-        self.threads
+        self.threads.store(threads.max(there), Ordering::Relaxed);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -182,6 +190,19 @@ mod tests {
                 assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1), "{lanes} lanes");
             }
         }
+    }
+
+    #[test]
+    fn a_pool_grows_and_never_shrinks() {
+        let pool = Pool::start(1);
+        for threads in [3, 2, 3] {
+            pool.grow(threads);
+            assert_eq!(pool.threads.load(Ordering::Relaxed), 3);
+        }
+        let barrier = std::sync::Barrier::new(4);
+        pool.run(4, &|_| {
+            barrier.wait();
+        });
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use half::{bf16, f16};
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor};
 
+use super::lanes::Threads;
 use super::level::Level;
 use super::plan_node_at;
 use crate::kernel::Refusal;
@@ -178,7 +179,7 @@ pub(crate) fn run(
     let order = operation.tensors();
     let graph = Graph { tensors: arrays.iter().map(|a| a.tensor.clone()).collect(), ..Graph::default() };
     let node = Node { name: String::new(), compute_type, operation };
-    let kernel = plan_node_at(&graph, &node, level)?;
+    let kernel = plan_node_at(&graph, &node, level, Threads::default())?;
     let mut scratch = vec![0xFF_u8; kernel.scratch_size() + 128];
     let aligned = scratch.as_ptr().align_offset(64);
     let tensors: Vec<*mut u8> = order

@@ -11,6 +11,7 @@
 mod common;
 mod fast_against_reference;
 mod hostile_graphs;
+mod knobs;
 mod loaded;
 mod reference_batchnorm;
 mod reference_convolution;

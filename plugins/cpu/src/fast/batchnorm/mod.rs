@@ -16,6 +16,7 @@ mod rows;
 mod tests;
 
 use self::channel::{Memory, Parameters, Role};
+use super::lanes::Threads;
 use super::level::Level;
 use super::nest::Nest;
 use super::real::FastReal;
@@ -29,14 +30,19 @@ pub(super) fn plan(
     batchnorm: &Batchnorm,
     compute: Compute,
     level: Level,
+    threads: Threads,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     match compute {
-        Compute::Single => plan_in::<f32>(batchnorm, level),
-        Compute::Double => plan_in::<f64>(batchnorm, level),
+        Compute::Single => plan_in::<f32>(batchnorm, level, threads),
+        Compute::Double => plan_in::<f64>(batchnorm, level, threads),
     }
 }
 
-fn plan_in<T: FastReal>(batchnorm: &Batchnorm, level: Level) -> Result<Box<dyn Kernel>, Refusal> {
+fn plan_in<T: FastReal>(
+    batchnorm: &Batchnorm,
+    level: Level,
+    threads: Threads,
+) -> Result<Box<dyn Kernel>, Refusal> {
     let parameters = Parameters::<T>::of(batchnorm)?;
     // Three operands in each form, so that there is one kernel: dy is x where there is none.
     let operands = match batchnorm {
@@ -54,8 +60,16 @@ fn plan_in<T: FastReal>(batchnorm: &Batchnorm, level: Level) -> Result<Box<dyn K
     let apart = if by_rows { [1; 3] } else { nest.apart };
     let memory =
         [memory(&operands[0], apart[0])?, memory(&operands[1], apart[1])?, memory(&operands[2], apart[2])?];
-    let shape =
-        Shape { level, channels, step, apart, elements: nest.runs() as f64 * nest.len as f64, memory, nest };
+    let shape = Shape {
+        level,
+        threads,
+        channels,
+        step,
+        apart,
+        elements: nest.runs() as f64 * nest.len as f64,
+        memory,
+        nest,
+    };
     Ok(if by_rows {
         Box::new(rows::Rows::plan(shape, parameters))
     } else {
@@ -75,6 +89,7 @@ fn channel_stride(operand: &Operand) -> usize {
 /// The operands dy, x and the result, and how to walk over them.
 struct Shape<T> {
     level: Level,
+    threads: Threads,
     channels: usize,
     /// Elements from one channel to the next.
     step: [usize; 3],

@@ -19,7 +19,7 @@ pub(super) struct Planar<T> {
 
 impl<T: FastReal> Planar<T> {
     pub(super) fn plan(shape: Shape<T>, parameters: Parameters<T>) -> Self {
-        let lanes = Lanes::for_work(shape.work(parameters.role()), shape.channels);
+        let lanes = shape.threads.lanes(shape.work(parameters.role()), shape.channels);
         Self { shape, parameters, lanes }
     }
 }

@@ -47,7 +47,7 @@ struct Areas<T> {
 impl<T: FastReal> Rows<T> {
     pub(super) fn plan(shape: Shape<T>, parameters: Parameters<T>) -> Self {
         let rows = shape.nest.runs() * shape.nest.len;
-        let lanes = Lanes::for_work(shape.work(parameters.role()), rows.div_ceil(8));
+        let lanes = shape.threads.parts(shape.work(parameters.role()), rows.div_ceil(8));
         Self { shape, parameters, rows, lanes }
     }
 

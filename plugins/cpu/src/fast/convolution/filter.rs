@@ -4,7 +4,7 @@
 //! Both run along the columns, so neither is transposed. Each lane sums over its own images; the sums of the lanes are
 //! added in their order, so equal numbers of threads give equal bits.
 
-use super::super::lanes::Lanes;
+use super::super::lanes::{Lanes, Threads};
 use super::super::level::Level;
 use super::super::real::{FastReal, Stored, all_finite, not_a_float, with_stored};
 use super::super::scratch::{Scratch, Shared};
@@ -69,7 +69,7 @@ struct Areas {
 }
 
 impl<T: FastReal> Filter<T> {
-    pub(super) fn plan(operands: Operands, level: Level) -> Result<Self, Refusal> {
+    pub(super) fn plan(operands: Operands, level: Level, threads: Threads) -> Result<Self, Refusal> {
         let kernel = DotsKernel::<T>::of(level);
         if kernel.pairs > MOST_PAIRS || kernel.rows * kernel.pairs > MOST_SUMS {
             return Err("the tile of scalar products is larger than expected".to_owned());
@@ -81,6 +81,7 @@ impl<T: FastReal> Filter<T> {
             channels: operands.channels,
             rows: operands.rows.next_multiple_of(kernel.rows),
             round: kernel.lanes,
+            threads,
         };
         let (geometry, work) = shape.best(&Cost::of::<T>(level), BUFFER)?;
         let row = geometry.largest().next_multiple_of(kernel.lanes);
@@ -89,13 +90,13 @@ impl<T: FastReal> Filter<T> {
             return Err(format!("a block of the convolution has {numbers} numbers, expected at most 2^32"));
         }
         let blocks = geometry.blocks();
-        let wanted = Lanes::for_work(work, usize::MAX).count();
+        let wanted = threads.parts(work, usize::MAX).count();
         let row_lanes = operands.rows.div_ceil(LEAST_ROWS).min(wanted);
         let image_lanes = (wanted / row_lanes).min(blocks).max(1);
-        let lanes = Lanes::for_work(work, row_lanes * image_lanes);
+        let lanes = threads.parts(work, row_lanes * image_lanes);
         let weights = operands.groups * operands.rows * operands.channels * operands.windows.taps.len();
         let store_work = weights as f64 * (1 + image_lanes) as f64;
-        let store_lanes = Lanes::for_work(store_work, operands.groups * operands.rows);
+        let store_lanes = threads.lanes(store_work, operands.groups * operands.rows);
         let (fill, fill_size): (Fill<T>, _) = with_stored!(operands.input.data_type,
             S => (fill::<S, T>, size_of::<S>()), other => return Err(not_a_float(other)));
         let (spread, spread_size): (Spread<T>, _) = with_stored!(operands.gradient.data_type,

@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use self::filter::Filter;
 use self::geometry::{Strides, Windows};
 use self::product::{Operands, Part, Place, Products, Weights};
+use super::lanes::Threads;
 use super::level::Level;
 use super::real::FastReal;
 use crate::element::Compute;
@@ -33,22 +34,23 @@ pub(super) fn plan(
     convolution: &Convolution,
     compute: Compute,
     level: Level,
+    threads: Threads,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     match compute {
-        Compute::Single => plan_in::<f32>(convolution, level),
-        Compute::Double => plan_in::<f64>(convolution, level),
+        Compute::Single => plan_in::<f32>(convolution, level, threads),
+        Compute::Double => plan_in::<f64>(convolution, level, threads),
     }
 }
 
-fn plan_in<T: FastReal>(c: &Convolution, level: Level) -> Result<Box<dyn Kernel>, Refusal> {
+fn plan_in<T: FastReal>(c: &Convolution, level: Level, threads: Threads) -> Result<Box<dyn Kernel>, Refusal> {
     if c.spatial > SPATIAL {
         return Err(format!("convolution has {} spatial dimensions, expected at most {SPATIAL}", c.spatial));
     }
     let problem = Problem::of(c)?;
     Ok(match c.direction {
-        Direction::Forward => Box::new(Products::<T>::plan(problem.forward(), level)?),
-        Direction::BackwardData => Box::new(Products::<T>::plan(problem.backward_data()?, level)?),
-        Direction::BackwardFilter => Box::new(Filter::<T>::plan(problem.backward_filter(), level)?),
+        Direction::Forward => Box::new(Products::<T>::plan(problem.forward(), level, threads)?),
+        Direction::BackwardData => Box::new(Products::<T>::plan(problem.backward_data()?, level, threads)?),
+        Direction::BackwardFilter => Box::new(Filter::<T>::plan(problem.backward_filter(), level, threads)?),
     })
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hipdnn_plugin_sdk::graph::DataType;
 
-use super::super::lanes::Lanes;
+use super::super::lanes::{Lanes, Threads};
 use super::super::level::Level;
 use super::super::real::{FastReal, Stored, all_finite, not_a_float, with_stored};
 use super::super::scratch::{Scratch, Shared};
@@ -112,7 +112,7 @@ struct Areas {
 
 impl<T: FastReal> Products<T> {
     /// Plans them.
-    pub(super) fn plan(operands: Operands, level: Level) -> Result<Self, Refusal> {
+    pub(super) fn plan(operands: Operands, level: Level, threads: Threads) -> Result<Self, Refusal> {
         let kernel = ProductKernel::<T>::of(level);
         let shape = Shape {
             windows: &operands.windows,
@@ -121,16 +121,17 @@ impl<T: FastReal> Products<T> {
             channels: operands.channels,
             rows: operands.rows.next_multiple_of(kernel.rows.min(operands.rows.next_power_of_two())),
             round: kernel.columns,
+            threads,
         };
         let cost = Cost::of::<T>(level);
         let (geometry, work) = shape.best(&cost, BUFFER)?;
         let panels = operands.rows.div_ceil(kernel.rows);
         let blocks = geometry.blocks() * operands.groups;
-        let wanted = Lanes::for_work(work, usize::MAX).count();
+        let wanted = threads.parts(work, usize::MAX).count();
         // Pieces of the rows repeat the copy of the input, so there are only as many as the lanes need.
         let pieces =
             if wanted > 1 && blocks < 2 * wanted { (2 * wanted).div_ceil(blocks).min(panels) } else { 1 };
-        let lanes = Lanes::for_work(work, blocks * pieces);
+        let lanes = threads.lanes(work, blocks * pieces);
         let mut weights = 0;
         let parts: Vec<Planned> = operands
             .parts
@@ -144,7 +145,7 @@ impl<T: FastReal> Products<T> {
             })
             .collect();
         let packs = parts.len() * operands.groups * panels;
-        let pack_lanes = Lanes::for_work(weights as f64 * cost.copy * 2.0, packs);
+        let pack_lanes = threads.lanes(weights as f64 * cost.copy * 2.0, packs);
         let planes = operands.channels * geometry.channel();
         let (fill, fill_size): (Fill<T>, _) = with_stored!(operands.input.data_type,
             S => (fill::<S, T>, size_of::<S>()), other => return Err(not_a_float(other)));

@@ -1,5 +1,6 @@
 //! The choice of blocks and of the form of the planes, by a rough estimate of time.
 
+use super::super::lanes::Threads;
 use super::super::level::Level;
 use super::super::real::FastReal;
 use super::geometry::{Geometry, Windows};
@@ -45,6 +46,8 @@ pub(super) struct Shape<'a> {
     pub(super) rows: usize,
     /// Columns are computed this many at a time.
     pub(super) round: usize,
+    /// The threads that share the blocks.
+    pub(super) threads: Threads,
 }
 
 impl Shape<'_> {
@@ -93,7 +96,7 @@ impl Shape<'_> {
             best = geometry(1, size);
         }
         // Enough blocks for the lanes, which a small product does not need.
-        let lanes = super::super::lanes::Lanes::for_work(self.time(&best, cost), usize::MAX).count();
+        let lanes = self.threads.parts(self.time(&best, cost), usize::MAX).count();
         let wanted = if lanes > 1 { 3 * lanes } else { 1 };
         if size == windows.output {
             let mut images = 1;

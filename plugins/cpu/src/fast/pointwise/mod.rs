@@ -8,7 +8,7 @@ mod tests;
 
 use self::functions::Functions;
 use self::mode::Mode;
-use super::lanes::Lanes;
+use super::lanes::{Lanes, Threads};
 use super::level::Level;
 use super::nest::Nest;
 use super::real::{FastReal, Run};
@@ -27,10 +27,11 @@ pub(super) fn plan(
     pointwise: &Pointwise,
     compute: Compute,
     level: Level,
+    threads: Threads,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     match compute {
-        Compute::Single => Ok(Box::new(Elements::<f32>::plan(pointwise, level)?)),
-        Compute::Double => Ok(Box::new(Elements::<f64>::plan(pointwise, level)?)),
+        Compute::Single => Ok(Box::new(Elements::<f32>::plan(pointwise, level, threads)?)),
+        Compute::Double => Ok(Box::new(Elements::<f64>::plan(pointwise, level, threads)?)),
     }
 }
 
@@ -77,7 +78,7 @@ struct Elements<T> {
 }
 
 impl<T: Functions> Elements<T> {
-    fn plan(pointwise: &Pointwise, level: Level) -> Result<Self, Refusal> {
+    fn plan(pointwise: &Pointwise, level: Level, threads: Threads) -> Result<Self, Refusal> {
         let layout = &pointwise.output.layout;
         let none = [0; crate::layout::MAX_RANK];
         let strides = |i: usize| pointwise.inputs.get(i).map_or(&none, |input| &input.strides);
@@ -98,7 +99,7 @@ impl<T: Functions> Elements<T> {
         let copies = inputs.iter().chain([&output]).filter(|memory| memory.access == Access::Copied).count();
         let elements = layout.elements();
         let time = elements as f64 * (mode.time + copies as f64);
-        let lanes = Lanes::for_work(time, elements.div_ceil(BUFFER));
+        let lanes = threads.lanes(time, elements.div_ceil(BUFFER));
         Ok(Self { mode, nest, inputs, output, chunk, lanes })
     }
 

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The knobs of CPU_ENGINE through the C API: threads that really are started, and results that do not show them. */
+#include "../fixture.h"
+
+#include <dirent.h>
+
+enum { X = 1, DY = 2, DW = 3, BATCH = 16, SIDES = 28, MAPS = 16, IMAGES = BATCH * MAPS * SIDES * SIDES, TAPS = MAPS * MAPS * 9 };
+
+static hipdnnHandle_t handle;
+static hipdnnBackendDescriptor_t graph;
+static float x[IMAGES];
+static float dy[IMAGES];
+
+/* The threads of this process */
+static int count_threads(void)
+{
+    int count = 0;
+    DIR* const tasks = opendir("/proc/self/task");
+    REQUIRE(tasks != NULL);
+    for (const struct dirent* task = readdir(tasks); task != NULL; task = readdir(tasks)) {
+        count += task->d_name[0] != '.';
+    }
+    closedir(tasks);
+    return count;
+}
+
+/* The gradient of a filter, whose sums are divided among threads */
+static hipdnnBackendDescriptor_t make_gradient_graph(void)
+{
+    hipdnnBackendDescriptor_t tensors[] = {make_tensor(X, BATCH, MAPS, SIDES, SIDES, false),
+                                           make_tensor(DY, BATCH, MAPS, SIDES, SIDES, false),
+                                           make_tensor(DW, MAPS, MAPS, 3, 3, false)};
+    hipdnnBackendDescriptor_t operation = make(HIPDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR);
+    put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, tensors[0]);
+    put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, tensors[1]);
+    put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, tensors[2]);
+    put_convolution(operation, 1);
+    REQUIRE_OK(hipdnnBackendFinalize(operation));
+    hipdnnBackendDescriptor_t made = make(HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    put(made, HIPDNN_ATTR_OPERATIONGRAPH_OPS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &operation);
+    put_float_type(made, HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT);
+    put_float_type(made, HIPDNN_ATTR_OPERATIONGRAPH_INTERMEDIATE_DATA_TYPE_EXT);
+    put_float_type(made, HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT);
+    put(made, HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &handle);
+    REQUIRE_OK(hipdnnBackendFinalize(made));
+    drop(operation);
+    for (int64_t i = 0; i < COUNT(tensors); i++) {
+        drop(tensors[i]);
+    }
+    return made;
+}
+
+static hipdnnBackendDescriptor_t make_choice(const char* id, int64_t value)
+{
+    hipdnnBackendDescriptor_t choice = make(HIPDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    put(choice, HIPDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, HIPDNN_TYPE_CHAR, (int64_t)strlen(id), id);
+    put(choice, HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, HIPDNN_TYPE_INT64, 1, &value);
+    REQUIRE_OK(hipdnnBackendFinalize(choice));
+    return choice;
+}
+
+/* The gradient with these settings; threads below 0 leaves the knobs alone. */
+static void compute(int64_t threads, int64_t deterministic, float* dw)
+{
+    hipdnnBackendDescriptor_t config = open_config(graph);
+    if (threads >= 0) {
+        hipdnnBackendDescriptor_t choices[] = {make_choice("threads", threads),
+                                               make_choice("deterministic", deterministic)};
+        put(config, HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 2, choices);
+        drop(choices[0]);
+        drop(choices[1]);
+    }
+    REQUIRE_OK(hipdnnBackendFinalize(config));
+    hipdnnBackendDescriptor_t plan = make(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    put_descriptor(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+    drop(config);
+    REQUIRE_OK(hipdnnBackendFinalize(plan));
+    void* const workspace = malloc((size_t)plan_workspace(plan) + 1);
+    REQUIRE(workspace != NULL);
+    const int64_t uids[] = {X, DY, DW};
+    void* const pointers[] = {x, dy, dw};
+    hipdnnBackendDescriptor_t pack = make(HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    put(pack, HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS, HIPDNN_TYPE_VOID_PTR, 3, pointers);
+    put(pack, HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, HIPDNN_TYPE_INT64, 3, uids);
+    put(pack, HIPDNN_ATTR_VARIANT_PACK_WORKSPACE, HIPDNN_TYPE_VOID_PTR, 1, &workspace);
+    REQUIRE_OK(hipdnnBackendFinalize(pack));
+    CHECK_OK(hipdnnBackendExecute(handle, plan, pack));
+    drop(pack);
+    drop(plan);
+    free(workspace);
+}
+
+static void expect_refused(const char* id, int64_t value, const char* part)
+{
+    hipdnnBackendDescriptor_t config = open_config(graph);
+    hipdnnBackendDescriptor_t choice = make_choice(id, value);
+    put(config, HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &choice);
+    drop(choice);
+    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, part, hipdnnBackendFinalize(config));
+    drop(config);
+}
+
+int main(void)
+{
+    static float one[TAPS];
+    static float other[TAPS];
+    for (int i = 0; i < IMAGES; i++) {
+        x[i] = (float)((i * 37) % 1009) / 1009.0f - 0.5f;
+        dy[i] = (float)((i * 53) % 1013) / 1013.0f - 0.5f;
+    }
+    /* What the knob is at 0. Read at the first computation. */
+    setenv("HIPDNN_CPU_THREADS", "2", 1);
+    handle = make_handle();
+    graph = make_gradient_graph();
+    CHECK_EQ(count_threads(), 1);
+    compute(1, 1, one);
+    CHECK_EQ(count_threads(), 1);
+    compute(-1, 0, other);
+    CHECK_EQ(count_threads(), 2);
+    compute(0, 1, other);
+    CHECK_EQ(count_threads(), 2);
+    CHECK(memcmp(one, other, sizeof one) == 0);
+    for (int64_t threads = 1; threads <= 4; threads++) {
+        check_about("%d threads", (int)threads);
+        compute(threads, 1, other);
+        CHECK_EQ(count_threads(), threads < 2 ? 2 : threads);
+        CHECK(memcmp(one, other, sizeof one) == 0);
+    }
+    /* Without the knob the number shows: else the comparison above would say nothing. */
+    check_about("%s", "");
+    compute(1, 0, one);
+    bool differs = false;
+    for (int64_t threads = 2; threads <= 4; threads++) {
+        compute(threads, 0, other);
+        differs = differs || memcmp(one, other, sizeof one) != 0;
+    }
+    CHECK(differs);
+
+    expect_refused("threads", 257, "engine CPU_ENGINE: knob \"threads\" is 257, expected an integer from 0 to 256");
+    expect_refused("threads", -1, "knob \"threads\" is -1, expected");
+    expect_refused("deterministic", 2, "knob \"deterministic\" is 2, expected an integer from 0 to 1");
+    expect_refused("speed", 1, "knob \"speed\" is set to 1, expected one of \"threads\", \"deterministic\"");
+    drop(graph);
+    CHECK_OK(hipdnnDestroy(handle));
+    return check_result();
+}
