@@ -4,6 +4,7 @@
  * A plugin that calls the library from within each of its functions, with everything that is alive, also what the call that
  * is under way is about: every such call returns, with a status.
  */
+#include "../saved.h"
 #include "host.h"
 
 #include <unistd.h>
@@ -13,6 +14,7 @@ static hipdnnBackendDescriptor_t graph, heuristic, engine, config, plan, pack;
 static char seen[64][96]; /* copies: the plugin is gone when they are read */
 static int depth;
 static int created_within;
+static blob saved;
 
 static void expect_answer(hipdnnStatus_t status)
 {
@@ -67,6 +69,15 @@ static void hook(const char* function)
     use(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, HIPDNN_TYPE_BACKEND_DESCRIPTOR);
     use(pack, HIPDNN_ATTR_VARIANT_PACK_WORKSPACE, HIPDNN_TYPE_VOID_PTR);
     expect_answer(hipdnnBackendExecute(handle, plan, pack));
+    size_t size = 0;
+    hipdnnBackendDescriptor_t loaded = NULL;
+    expect_answer(hipdnnBackendGetSerializedExecutionPlan_ext(plan, 0, &size, NULL));
+    if (saved.bytes != NULL) {
+        expect_answer(load(handle, &loaded, saved));
+    }
+    if (loaded != NULL) {
+        expect_answer(hipdnnBackendDestroyDescriptor(loaded));
+    }
     hipdnnLoggingCallback_ext(HIPDNN_SEV_INFO, "a line from within");
     depth--;
 }
@@ -94,7 +105,10 @@ int main(void)
 
     use_plugin("calls_back");
     handle = make_handle();
-    graph = make_graph(handle);
+    const bool yes = true;
+    graph = open_graph(handle);
+    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED_EXT, HIPDNN_TYPE_BOOLEAN, 1, &yes);
+    REQUIRE_OK(hipdnnBackendFinalize(graph));
     heuristic = open_heuristic(graph);
     REQUIRE_OK(hipdnnBackendFinalize(heuristic));
     CHECK(count_results(heuristic) == 2);
@@ -110,6 +124,22 @@ int main(void)
     pack = make_pack(&data);
     CHECK_OK(hipdnnBackendExecute(handle, plan, pack));
     CHECK_OK(hipdnnSetStream(handle, NULL));
+    const int64_t uid = UID_X;
+    const int64_t one = 1;
+    hipdnnBackendDescriptor_t override_pack = open_pack(&data);
+    put(override_pack, HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_UNIQUE_IDS_EXT, HIPDNN_TYPE_INT64, 1, &uid);
+    put(override_pack, HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_LENGTHS_EXT, HIPDNN_TYPE_INT64, 1, &one);
+    put(override_pack, HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_SHAPES_EXT, HIPDNN_TYPE_INT64, 1, &one);
+    put(override_pack, HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_STRIDES_EXT, HIPDNN_TYPE_INT64, 1, &one);
+    REQUIRE_OK(hipdnnBackendFinalize(override_pack));
+    CHECK_OK(hipdnnBackendExecute(handle, plan, override_pack));
+    drop(override_pack);
+    /* First come the bytes that a call from within has asked the number of. */
+    free(save_plan(plan).bytes);
+    saved = save_plan(plan);
+    hipdnnBackendDescriptor_t loaded = load_plan(handle, saved);
+    CHECK_OK(hipdnnBackendExecute(handle, loaded, pack));
+    drop(loaded);
     drop(plan);
     drop(config);
     drop(engine);
@@ -129,11 +159,15 @@ int main(void)
         "hipdnnEnginePluginCreateExecutionContext", "hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext",
         "hipdnnEnginePluginExecuteOpGraph", "hipdnnEnginePluginSetStream",
         "hipdnnEnginePluginDestroyExecutionContext", "hipdnnEnginePluginDestroy",
+        "hipdnnEnginePluginExecuteOpGraphWithOverrides", "hipdnnEnginePluginSerializeExecutionContextWithEngineId",
+        "hipdnnEnginePluginDestroySerializedExecutionContext",
+        "hipdnnEnginePluginCreateExecutionContextFromSerialized",
     };
     for (int64_t i = 0; i < COUNT(expected); i++) {
         check_about("%s", expected[i]);
         CHECK(was_seen(expected[i]));
     }
     free(data.workspace);
+    free(saved.bytes);
     return check_result();
 }

@@ -156,7 +156,7 @@ static const row LOAD_ROWS[] = {
     {"saves_other_name", HIPDNN_STATUS_NOT_SUPPORTED, "made by another plugin: \"Stub\", the plugin here is \"Twin\""},
     {"saves_other_version", HIPDNN_STATUS_NOT_SUPPORTED,
      "made by version \"1.2.3\" of plugin Stub, the version here is \"1.2.4\""},
-    {"saves_other_engine", HIPDNN_STATUS_INTERNAL_ERROR, "which no plugin of the handle has"},
+    {"saves_other_engine", HIPDNN_STATUS_INTERNAL_ERROR, " of plugin Stub 1.2.3, which no plugin of the handle has"},
     {"create_fails", HIPDNN_STATUS_INTERNAL_ERROR, "which no plugin of the handle has"},
     {"good", HIPDNN_STATUS_NOT_SUPPORTED, "plugin Stub cannot save and load execution plans"},
     {"save_lacks_load", HIPDNN_STATUS_NOT_SUPPORTED, "cannot save and load execution plans"},

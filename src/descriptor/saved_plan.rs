@@ -47,7 +47,10 @@ impl FrozenPlan {
 fn engine_of(session: &Session, plan: &SavedPlan) -> Result<EngineRef> {
     let id = plan.engine_id;
     let engine = session.find_engine(id).ok_or_else(|| {
-        Error::internal(format!("the plan was made by engine {id}, which no plugin of the handle has"))
+        let of =
+            plan.origin.as_ref().map(|it| format!(" of plugin {} {}", it.plugin_name, it.plugin_version));
+        let of = of.unwrap_or_default();
+        Error::internal(format!("the plan was made by engine {id}{of}, which no plugin of the handle has"))
     })?;
     if let Some(origin) = &plan.origin {
         check_origin(origin, session.plugin(engine.plugin)?)?;

@@ -157,3 +157,30 @@ fn a_checksum_that_is_right_does_not_make_a_plan() {
     newer[4] = 2;
     assert!(Compiled::read(&newer).unwrap_err().message().contains("of version 2"));
 }
+
+#[test]
+fn a_loaded_plan_has_the_engine_and_the_settings_of_the_saved_one() {
+    use hipdnn_plugin_sdk::EnginePlugin;
+
+    use crate::plugin::CpuPlugin;
+
+    let graph = graph(&[2, 3], &[3, 1]);
+    let threads = [KnobSetting { knob_id: "threads".to_owned(), value: KnobValue::Int(1) }];
+    for (engine, knobs) in [(0, &threads[..]), (0, &[]), (1, &[])] {
+        let bytes = CpuPlugin::plan(&(), engine, &graph, knobs).unwrap().save().unwrap();
+        let loaded = CpuPlugin::deserialize(&(), &bytes).unwrap();
+        assert_eq!(loaded.config.knobs, knobs);
+        assert_eq!(loaded.save().unwrap(), bytes);
+        check(&loaded, &[1, 2, 3], &[4, 3], &[3, 1]).unwrap();
+    }
+    // What no engine of this plugin made
+    let other = |engine_id, knobs: &[KnobSetting]| {
+        let config = EngineConfig { engine_id, knobs: knobs.to_vec() };
+        let bytes = Compiled { config, ..compiled(1, &[2, 3], &[3, 1]) }.save().unwrap();
+        CpuPlugin::deserialize(&(), &bytes).map(|_| ()).unwrap_err()
+    };
+    assert!(other(12, &[]).message().contains("of engine 12"));
+    let wrong = [KnobSetting { knob_id: "threads".to_owned(), value: KnobValue::Int(-1) }];
+    let fast = hipdnn_plugin_sdk::engine_id(CpuPlugin::ENGINES[0]);
+    assert!(other(fast, &wrong).message().contains("threads"));
+}

@@ -98,7 +98,12 @@ pub struct Container<'a> {
 /// # Errors
 /// When it is larger than an envelope can be.
 pub fn write_plan(plan: &SavedPlan<'_>) -> Result<Vec<u8>> {
-    check_size(plan.payload.len().saturating_add(plan.tensor_uids.len().saturating_mul(16)))?;
+    let texts = plan
+        .origin
+        .as_ref()
+        .map_or(0, |origin| origin.plugin_name.len() + origin.plugin_version.len() + origin.device.len());
+    let rest = plan.payload.len().saturating_add(plan.tensor_uids.len().saturating_mul(16));
+    check_size(texts.saturating_add(rest))?;
     let mut b = FlatBufferBuilder::with_capacity(plan.payload.len() + 512);
     let origin = plan.origin.as_ref().map(|origin| {
         let name = b.create_string(&origin.plugin_name);
