@@ -113,6 +113,87 @@ inline hipdnn::GraphT fused_g2()
     return graph;
 }
 
+inline hipdnn::KnobValueUnion whole(int64_t value)
+{
+    hipdnn::IntValueT number;
+    number.value = value;
+    hipdnn::KnobValueUnion all;
+    all.Set(std::move(number));
+    return all;
+}
+
+inline hipdnn::KnobValueUnion fraction(double value)
+{
+    hipdnn::FloatValueT number;
+    number.value = value;
+    hipdnn::KnobValueUnion all;
+    all.Set(std::move(number));
+    return all;
+}
+
+inline hipdnn::KnobValueUnion words(const char *value)
+{
+    hipdnn::StringValueT text;
+    text.value = value;
+    hipdnn::KnobValueUnion all;
+    all.Set(std::move(text));
+    return all;
+}
+
+inline std::unique_ptr<hipdnn::KnobT> knob(const char *id, hipdnn::KnobValueUnion value)
+{
+    auto knob = std::make_unique<hipdnn::KnobT>();
+    knob->knob_id = id;
+    knob->description = "What it is for.";
+    knob->default_value = std::move(value);
+    return knob;
+}
+
+/* A knob of each kind. */
+inline std::vector<std::unique_ptr<hipdnn::KnobT>> knobs()
+{
+    std::vector<std::unique_ptr<hipdnn::KnobT>> all;
+    hipdnn::IntConstraintT range;
+    range.min_value = -4;
+    range.max_value = INT64_C(1) << 40;
+    range.step = 2;
+    range.valid_values = {0, 6, 8};
+    all.push_back(knob("whole", whole(6)));
+    all.back()->constraint.Set(std::move(range));
+    hipdnn::FloatConstraintT bounds;
+    bounds.min_value = 0.125;
+    bounds.max_value = 1e300;
+    all.push_back(knob("fraction", fraction(0.75)));
+    all.back()->constraint.Set(std::move(bounds));
+    hipdnn::StringConstraintT texts;
+    texts.max_length = 9;
+    texts.valid_values = {"", "fast", "exact"};
+    all.push_back(knob("words", words("fast")));
+    all.back()->constraint.Set(std::move(texts));
+    all.push_back(knob("plain", whole(-3)));
+    all.back()->deprecated = true;
+    return all;
+}
+
+inline std::unique_ptr<hipdnn::KnobSettingT> setting(const char *id, hipdnn::KnobValueUnion value)
+{
+    auto setting = std::make_unique<hipdnn::KnobSettingT>();
+    setting->knob_id = id;
+    setting->value = std::move(value);
+    return setting;
+}
+
+/* What the program sets them to. */
+inline std::vector<std::unique_ptr<hipdnn::KnobSettingT>> settings()
+{
+    std::vector<std::unique_ptr<hipdnn::KnobSettingT>> all;
+    all.push_back(setting("words", words("exact")));
+    all.push_back(setting("whole", whole(8)));
+    all.push_back(setting("fraction", fraction(2.5)));
+    all.push_back(setting("plain", whole(INT64_MIN)));
+    return all;
+}
+
 /* What the plugins save of a context. */
 inline std::vector<uint8_t> saved_payload()
 {

@@ -136,11 +136,7 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetEngineDetails(hipdnnEnginePluginHandle
     content.engine_id = engine;
     content.name = "wire engine";
     content.behavior_notes = {2};
-    content.knobs.push_back(std::make_unique<hipdnn::KnobT>());
-    content.knobs.back()->knob_id = "knob";
-    hipdnn::IntValueT value;
-    value.value = 3;
-    content.knobs.back()->default_value.Set(std::move(value));
+    content.knobs = knobs();
     details.Clear();
     details.Finish(hipdnn::EngineDetails::Pack(details, &content));
     *out = {details.GetBufferPointer(), details.GetSize()};
@@ -164,7 +160,26 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetWorkspaceSize(hipdnnEnginePluginHandle
     {
         return HIPDNN_PLUGIN_STATUS_BAD_PARAM;
     }
-    *size = 123;
+    const std::unique_ptr<hipdnn::EngineConfigT> content(flatbuffers::GetRoot<hipdnn::EngineConfig>(bytes)->UnPack());
+    if (content->knobs.empty())
+    {
+        *size = 123;
+        return HIPDNN_PLUGIN_STATUS_SUCCESS;
+    }
+    /* Knobs are set: to what the test sets them to, in its order. */
+    const auto expected = settings();
+    if (content->knobs.size() != expected.size())
+    {
+        return HIPDNN_PLUGIN_STATUS_BAD_PARAM;
+    }
+    for (size_t i = 0; i < expected.size(); i++)
+    {
+        if (!(*content->knobs[i] == *expected[i]))
+        {
+            return HIPDNN_PLUGIN_STATUS_BAD_PARAM;
+        }
+    }
+    *size = 456;
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 

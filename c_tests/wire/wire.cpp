@@ -10,6 +10,7 @@
 #include "../check.h"
 #include "graphs.h"
 
+#include <HipdnnBackendFlatbufferData.h>
 #include <HipdnnPointwiseMode.h>
 
 static hipdnnBackendDescriptor_t make(hipdnnBackendDescriptorType_t type)
@@ -36,6 +37,62 @@ static hipdnnBackendDescriptor_t finish(hipdnnBackendDescriptor_t descriptor)
 {
     REQUIRE_OK(hipdnnBackendFinalize(descriptor));
     return descriptor;
+}
+
+template <typename Table>
+static const Table *verified(const hipdnnBackendFlatbufferData_t &data)
+{
+    const auto *bytes = static_cast<const uint8_t *>(data.ptr);
+    flatbuffers::Verifier verifier(bytes, data.size);
+    CHECK(verifier.VerifyBuffer<Table>(nullptr));
+    return flatbuffers::GetRoot<Table>(bytes);
+}
+
+/* The knobs of a configuration's engine as bytes, and settings of them as bytes. */
+static void exchange_knobs(hipdnnBackendDescriptor_t config)
+{
+    hipdnnBackendDescriptor_t engine = nullptr;
+    REQUIRE_OK(hipdnnBackendGetAttribute(config, HIPDNN_ATTR_ENGINECFG_ENGINE, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, nullptr,
+                                         &engine));
+    const auto expected = knobs();
+    std::vector<hipdnnBackendFlatbufferData_t> bytes(expected.size() + 1);
+    int64_t count = 0;
+    REQUIRE_OK(hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_KNOB_INFO_SERIALIZED_VALUE,
+                                         HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT, static_cast<int64_t>(bytes.size()), &count,
+                                         bytes.data()));
+    REQUIRE(count == static_cast<int64_t>(expected.size()));
+    for (size_t i = 0; i < expected.size(); i++)
+    {
+        const std::unique_ptr<hipdnn::KnobT> knob(verified<hipdnn::Knob>(bytes[i])->UnPack());
+        CHECK(*knob == *expected[i]);
+    }
+
+    hipdnnBackendFlatbufferData_t prediction = {nullptr, 0};
+    REQUIRE_OK(hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_ENGINE_PREDICTION_EXT, HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT,
+                                         1, &count, &prediction));
+    const auto *unavailable = verified<hipdnn::EnginePrediction>(prediction);
+    int64_t id = 0;
+    REQUIRE_OK(hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_ENGINE_GLOBAL_INDEX, HIPDNN_TYPE_INT64, 1, nullptr, &id));
+    CHECK(unavailable->engine_id() == id && unavailable->kind() == 0 && unavailable->status() == 0);
+    CHECK(unavailable->reason() != nullptr && unavailable->reason()->size() > 0);
+
+    std::vector<flatbuffers::FlatBufferBuilder> builders;
+    std::vector<hipdnnBackendFlatbufferData_t> chosen;
+    for (const auto &setting : settings())
+    {
+        builders.emplace_back();
+        builders.back().Finish(hipdnn::KnobSetting::Pack(builders.back(), setting.get()));
+        chosen.push_back({builders.back().GetBufferPointer(), builders.back().GetSize()});
+    }
+    auto other = make(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    set<hipdnnBackendDescriptor_t>(other, HIPDNN_ATTR_ENGINECFG_ENGINE, HIPDNN_TYPE_BACKEND_DESCRIPTOR, {engine});
+    set(other, HIPDNN_ATTR_KNOB_CHOICE_SERIALIZED_VALUE, HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT, chosen);
+    finish(other);
+    int64_t size = 0;
+    REQUIRE_OK(hipdnnBackendGetAttribute(other, HIPDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, HIPDNN_TYPE_INT64, 1, nullptr, &size));
+    CHECK(size == 456);
+    CHECK_OK(hipdnnBackendDestroyDescriptor(other));
+    CHECK_OK(hipdnnBackendDestroyDescriptor(engine));
 }
 
 /* The number of engines that apply to a graph. Each is carried as far as its configuration. */
@@ -76,6 +133,7 @@ static int64_t engines(hipdnnBackendDescriptor_t graph, hipdnnHandle_t handle)
             REQUIRE_OK(hipdnnBackendGetAttribute(config, HIPDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, HIPDNN_TYPE_INT64, 1,
                                                  nullptr, &size));
             CHECK(size == 123);
+            exchange_knobs(config);
             CHECK_OK(hipdnnBackendDestroyDescriptor(config));
         }
     }

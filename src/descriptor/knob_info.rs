@@ -145,7 +145,8 @@ impl KnobInfo {
     }
 }
 
-impl Draft for KnobInfo {
+// In a box: it is larger than any other draft, and descriptors of all kinds take the room of the largest.
+impl Draft for Box<KnobInfo> {
     type Frozen = ();
 
     fn name(&self) -> &'static str {
@@ -226,7 +227,7 @@ impl Draft for KnobInfo {
 impl Descriptor {
     /// A finalized descriptor of a knob that a plugin published.
     pub(super) fn of_knob(knob: &Knob) -> Self {
-        Self::KnobInfo(Lifecycle::finalized(KnobInfo::of(knob), ()))
+        Self::KnobInfo(Lifecycle::finalized(Box::new(KnobInfo::of(knob)), ()))
     }
 }
 

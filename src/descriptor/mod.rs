@@ -102,7 +102,7 @@ kinds! {
     Engine(engine::EngineDraft) = HIPDNN_BACKEND_ENGINE_DESCRIPTOR,
     EngineConfig(engine_config::ConfigDraft) = HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR,
     Plan(plan::PlanDraft) = HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR,
-    KnobInfo(knob_info::KnobInfo) = HIPDNN_BACKEND_KNOB_INFO_DESCRIPTOR,
+    KnobInfo(Box<knob_info::KnobInfo>) = HIPDNN_BACKEND_KNOB_INFO_DESCRIPTOR,
     KnobChoice(knob_choice::ChoiceDraft) = HIPDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR,
 }
 

@@ -198,6 +198,10 @@ fn engine_config_and_details_round_trip() {
         name: "CPU_ENGINE".into(),
     };
     assert_eq!(read_engine_details(&write_engine_details(&details)).unwrap(), details);
+    assert_eq!(read_knob(&write_knob(&details.knobs[0])).unwrap(), details.knobs[0]);
+    for setting in &config.knobs {
+        assert_eq!(read_knob_setting(&write_knob_setting(setting)).unwrap(), *setting);
+    }
 }
 
 /// The declarations of the operations and the schema say the same twice; here they are held together.
