@@ -1,17 +1,112 @@
-//! The device that the machine computes on.
+//! The device that the machine computes on, as plugins, saved plans and rankings know it.
+//!
+//! It is the HIP device of the calling thread where the program, or a plugin, has loaded HIP already; else it is the
+//! processor. HIP is not loaded to find out: that takes long, starts threads, and a program that has no use for a GPU would
+//! notice.
 
+use std::ffi::{CString, c_int};
 use std::sync::OnceLock;
+
+use hipdnn_plugin_sdk::hash::Fnv1a;
+use hipdnn_plugin_sdk::hip::Hip;
+use hipdnn_plugin_sdk::wire::{DeviceProperties, write_device_properties};
+use parking_lot::Mutex;
+
+use crate::log;
+
+/// A device, in every form that is asked for.
+#[derive(Debug)]
+pub struct Device {
+    /// What is known of it.
+    pub properties: DeviceProperties,
+    /// The same, as plugins get it.
+    pub bytes: Vec<u8>,
+    /// The FNV-1a hash of the bytes.
+    pub hash: u64,
+}
+
+impl Device {
+    fn new(properties: DeviceProperties) -> Self {
+        let bytes = write_device_properties(&properties);
+        let hash = Fnv1a::new().add(&bytes).number();
+        Self { properties, bytes, hash }
+    }
+}
+
+/// The device of this thread. It is asked for its properties once.
+pub fn current() -> &'static Device {
+    static PROCESSOR: OnceLock<Device> = OnceLock::new();
+    gpu().unwrap_or_else(|| PROCESSOR.get_or_init(|| Device::new(processor())))
+}
 
 /// What tells the device from others, for people too. Plans are saved with it and loaded only where it is the same.
 pub fn fingerprint() -> &'static str {
-    static FINGERPRINT: OnceLock<String> = OnceLock::new();
-    FINGERPRINT.get_or_init(|| {
-        let kind = std::env::consts::ARCH;
-        match std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| model(&text)) {
-            Some(model) => format!("{kind}: {model}"),
-            None => kind.to_owned(),
+    &current().properties.architecture_name
+}
+
+/// The HIP device of this thread, if there is one.
+fn gpu() -> Option<&'static Device> {
+    // One for each device that was ever asked for. They stay, so that they can be handed out.
+    static DEVICES: Mutex<Vec<(c_int, Option<&'static Device>)>> = Mutex::new(Vec::new());
+    let hip = loaded_hip()?;
+    let mut number = 0;
+    // SAFETY: the output is valid.
+    let answer = unsafe { (hip.hipGetDevice)(&mut number) };
+    hip.check("hipGetDevice", answer).ok()?;
+    if let Some((_, device)) = DEVICES.lock().iter().find(|(known, _)| *known == number) {
+        return *device;
+    }
+    // Not under the lock: HIP may take long, and may call whatever it wants.
+    let device: Option<&Device> = match hip.device_properties() {
+        Ok(properties) => properties.map(|properties| &*Box::leak(Box::new(Device::new(properties)))),
+        Err(error) => {
+            log::warn(|| format!("the properties of HIP device {number} are not known: {error}"));
+            None
         }
-    })
+    };
+    let mut devices = DEVICES.lock();
+    if let Some((_, device)) = devices.iter().find(|(known, _)| *known == number) {
+        return *device;
+    }
+    devices.push((number, device));
+    device
+}
+
+/// The functions of HIP, if the process has it loaded.
+fn loaded_hip() -> Option<&'static Hip> {
+    static HIP: OnceLock<Option<Hip>> = OnceLock::new();
+    if let Some(hip) = HIP.get() {
+        return hip.as_ref();
+    }
+    // The very library that is loaded: another version beside it would see another world.
+    let name = Hip::LIBRARIES.iter().find(|name| is_loaded(name))?;
+    HIP.get_or_init(|| Hip::load_from(&[name]).ok()).as_ref()
+}
+
+fn is_loaded(library: &str) -> bool {
+    let Ok(name) = CString::new(library) else { return false };
+    // SAFETY: the name is a NUL terminated text; nothing is loaded that is not.
+    unsafe {
+        let library = libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        !library.is_null() && libc::dlclose(library) == 0
+    }
+}
+
+fn processor() -> DeviceProperties {
+    let architecture = std::env::consts::ARCH;
+    let model = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| model(&text));
+    // Those of the machine, not those that this process may use, which change from one run to the next.
+    // SAFETY: the call has no pointers.
+    let threads = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+    DeviceProperties {
+        device_id: -1,
+        multi_processor_count: i32::try_from(threads).unwrap_or(0).max(0),
+        total_global_mem: 0,
+        architecture_name: match model {
+            Some(model) => format!("{architecture}: {model}"),
+            None => architecture.to_owned(),
+        },
+    }
 }
 
 /// The name of the first processor in the system's list.
@@ -23,6 +118,7 @@ fn model(list: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hipdnn_plugin_sdk::wire::read_device_properties;
 
     #[test]
     fn the_model_is_that_of_the_first_processor() {
@@ -33,8 +129,30 @@ mod tests {
     }
 
     #[test]
-    fn the_fingerprint_stays() {
-        assert!(fingerprint().starts_with(std::env::consts::ARCH));
-        assert_eq!(fingerprint(), fingerprint());
+    fn the_device_stays() {
+        assert!(std::ptr::eq(current(), current()));
+        assert_eq!(fingerprint(), current().properties.architecture_name);
+    }
+
+    #[test]
+    fn without_hip_the_device_is_the_processor() {
+        let device = Device::new(processor());
+        assert_eq!(device.properties.device_id, -1);
+        assert!(device.properties.multi_processor_count > 0);
+        assert!(device.properties.architecture_name.starts_with(std::env::consts::ARCH));
+        assert_eq!(read_device_properties(&device.bytes).as_ref(), Ok(&device.properties));
+    }
+
+    #[test]
+    fn another_model_is_another_device() {
+        let one = processor();
+        let other = DeviceProperties { architecture_name: "other".into(), ..one.clone() };
+        assert_ne!(Device::new(one).hash, Device::new(other).hash);
+    }
+
+    #[test]
+    fn a_library_that_is_not_loaded_is_not_loaded_by_asking() {
+        assert!(is_loaded("libc.so.6"));
+        assert!(!is_loaded("libno_such_library.so.1"));
     }
 }

@@ -13,6 +13,7 @@ use std::fmt;
 
 use crate::ffi::hipStream_t;
 use crate::function_table;
+use crate::wire::DeviceProperties;
 
 /// What a HIP function answers; 0 is success.
 pub type hipError_t = c_int;
@@ -107,7 +108,45 @@ function_table! {
             /// Ends an event.
             fn hipEventDestroy(event: hipEvent_t) -> hipError_t;
         }
-        optional {}
+        optional {
+            /// The properties of a device, in the struct of HIP 6 and 7.
+            fn hipGetDevicePropertiesR0600(properties: *mut c_void, device: c_int) -> hipError_t;
+            /// The properties of a device; in HIP 5 its only struct.
+            fn hipGetDeviceProperties(properties: *mut c_void, device: c_int) -> hipError_t;
+        }
+    }
+}
+
+/// Where `hipDeviceProp_t` has what is read of it.
+struct PropertiesLayout {
+    total_global_mem: usize,
+    multi_processor_count: usize,
+    architecture_name: usize,
+}
+
+/// `hipDeviceProp_tR0600`.
+const PROPERTIES_SINCE_6: PropertiesLayout =
+    PropertiesLayout { total_global_mem: 288, multi_processor_count: 388, architecture_name: 1160 };
+
+/// `hipDeviceProp_tR0000`.
+const PROPERTIES_OF_5: PropertiesLayout =
+    PropertiesLayout { total_global_mem: 256, multi_processor_count: 336, architecture_name: 396 };
+
+/// Room for the struct of any generation, in words: it has up to 1472 bytes.
+const PROPERTIES_ROOM: usize = 1024;
+
+impl PropertiesLayout {
+    fn read(&self, device: c_int, bytes: &[u8]) -> DeviceProperties {
+        let word = |at: usize| bytes.get(at..).and_then(|rest| rest.first_chunk::<8>());
+        let number = |at: usize| bytes.get(at..).and_then(|rest| rest.first_chunk::<4>());
+        let name = bytes.get(self.architecture_name..).unwrap_or_default();
+        let name = name.get(..256).unwrap_or(name).split(|byte| *byte == 0).next().unwrap_or_default();
+        DeviceProperties {
+            device_id: device,
+            multi_processor_count: number(self.multi_processor_count).map_or(0, |n| i32::from_ne_bytes(*n)),
+            total_global_mem: word(self.total_global_mem).map_or(0, |n| u64::from_ne_bytes(*n)),
+            architecture_name: String::from_utf8_lossy(name).into_owned(),
+        }
     }
 }
 
@@ -206,6 +245,35 @@ impl Hip {
         }
     }
 
+    /// The properties of this thread's device; none where there is no device.
+    ///
+    /// # Errors
+    /// When HIP cannot say.
+    pub fn device_properties(&self) -> Result<Option<DeviceProperties>, HipError> {
+        if self.device_count()? == 0 {
+            return Ok(None);
+        }
+        let (function, layout) = match (self.hipGetDevicePropertiesR0600, self.hipGetDeviceProperties) {
+            (Some(function), _) => (function, &PROPERTIES_SINCE_6),
+            (None, Some(function)) if self.major() < 6 => (function, &PROPERTIES_OF_5),
+            _ => {
+                return Err(HipError {
+                    code: HIP_ERROR_INVALID_VALUE,
+                    message: "the HIP runtime has no function for properties of devices".to_owned(),
+                });
+            }
+        };
+        let mut device = 0;
+        // SAFETY: the output is valid.
+        self.check("hipGetDevice", unsafe { (self.hipGetDevice)(&mut device) })?;
+        let mut properties = Box::new([0_u64; PROPERTIES_ROOM]);
+        // SAFETY: the room is larger than any generation's struct, and aligned for it.
+        let answer = unsafe { function(properties.as_mut_ptr().cast(), device) };
+        self.check("hipGetDeviceProperties", answer)?;
+        let bytes: Vec<u8> = properties.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        Ok(Some(layout.read(device, &bytes)))
+    }
+
     /// What an address points to. The address may be any.
     ///
     /// # Errors
@@ -300,6 +368,24 @@ mod tests {
         let newer = [Some(Unregistered), Some(Host), Some(Device), Some(Managed), Some(Array), Some(Managed)];
         assert_eq!([0, 1, 2, 3, 10, 11].map(|kind| read(kind, 0, 6)), newer);
         assert_eq!((read(1, 1, 5), read(2, 1, 7), read(99, 0, 7)), (Some(Managed), Some(Managed), None));
+    }
+
+    #[test]
+    fn properties_of_a_device_are_read_by_the_layout() {
+        for layout in [&PROPERTIES_OF_5, &PROPERTIES_SINCE_6] {
+            let mut bytes = vec![0_u8; 4096];
+            bytes[layout.total_global_mem..][..8].copy_from_slice(&(64_u64 << 30).to_ne_bytes());
+            bytes[layout.multi_processor_count..][..4].copy_from_slice(&104_i32.to_ne_bytes());
+            bytes[layout.architecture_name..][..6].copy_from_slice(b"gfx90a");
+            let expected = DeviceProperties {
+                device_id: 3,
+                multi_processor_count: 104,
+                total_global_mem: 64 << 30,
+                architecture_name: "gfx90a".into(),
+            };
+            assert_eq!(layout.read(3, &bytes), expected);
+            assert_eq!(layout.read(3, &[]).architecture_name, "");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! its union of attributes, a node of November 2025 does not, so the bytes of one are nonsense to the other. `verify` tells
 //! them apart by the slots that a node has.
 
+mod device;
 mod engine;
 mod graph_reader;
 mod graph_writer;
@@ -12,6 +13,7 @@ mod reader;
 mod saved;
 mod verify;
 
+pub use device::{DeviceProperties, read_device_properties, write_device_properties};
 pub use engine::{
     EngineConfig, EngineDetails, read_engine_config, read_engine_details, read_knob, read_knob_setting,
     write_engine_config, write_engine_details, write_knob, write_knob_setting, write_no_prediction,
