@@ -87,6 +87,27 @@ impl Pack {
         self.overrides.as_deref()
     }
 
+    /// Sets a list of overrides. Out of line, so that setting what every pack has stays short.
+    #[cold]
+    fn set_override(&mut self, incoming: &Incoming) -> Result<()> {
+        match list(incoming.name()) {
+            Some(list) => self.overrides.get_or_insert_default().set(list, incoming),
+            None => Err(unknown(KIND, incoming.name(), "set")),
+        }
+    }
+
+    /// Checks the overrides, and forgets them where all lists are empty.
+    #[cold]
+    fn finalize_overrides(&mut self) -> Result<()> {
+        let bound = self.buffers.iter().map(|buffer| buffer.0.uid);
+        if let Some(overrides) = &mut self.overrides
+            && !overrides.finalize(bound)?
+        {
+            self.overrides = None;
+        }
+        Ok(())
+    }
+
     /// Makes room for `count` ids and `other` pointers, or the other way round.
     #[inline]
     fn resize(&mut self, count: usize, other: usize) {
@@ -127,10 +148,7 @@ impl Draft for Pack {
                 }
             }
             WORKSPACE => self.workspace = incoming.one(Type::HIPDNN_TYPE_VOID_PTR)?,
-            other => match list(other) {
-                Some(list) => self.overrides.get_or_insert_default().set(list, incoming)?,
-                None => return Err(unknown(KIND, other, "set")),
-            },
+            _ => return self.set_override(incoming),
         }
         Ok(())
     }
@@ -142,13 +160,7 @@ impl Draft for Pack {
                 "the variant pack has {ids} unique ids and {pointers} data pointers, expected as many of one as of the other, at least 1"
             )));
         }
-        if let Some(overrides) = &mut self.overrides {
-            let bound = self.buffers.iter().map(|buffer| buffer.0.uid);
-            if !overrides.finalize(bound)? {
-                self.overrides = None;
-            }
-        }
-        Ok(())
+        if self.overrides.is_some() { self.finalize_overrides() } else { Ok(()) }
     }
 
     fn get(&self, (): &(), outgoing: &Outgoing) -> Result<()> {

@@ -54,7 +54,9 @@ impl<O: Owner> Context<O> {
 impl<O: Owner> Drop for Context<O> {
     fn drop(&mut self) {
         let (session, engine) = self.owner.engine();
-        destroy(session, engine, self.context);
+        if let Ok((plugin, handle)) = opened(session, engine) {
+            destroy(plugin, handle, self.context);
+        }
     }
 }
 
@@ -64,8 +66,7 @@ fn opened(session: &Session, engine: EngineRef) -> Result<(&Plugin, hipdnnEngine
 }
 
 /// Gives a context back to the plugin. It is not used any more.
-fn destroy(session: &Session, engine: EngineRef, context: Raw) {
-    let Ok((plugin, handle)) = opened(session, engine) else { return };
+fn destroy(plugin: &Plugin, handle: hipdnnEnginePluginHandle_t, context: Raw) {
     // SAFETY: handle and context are the plugin's own, and this is the context's last use.
     let status = unsafe { plugin.api.destroy_execution_context(handle, context.as_ptr()) };
     if status != 0 {
@@ -89,7 +90,7 @@ pub fn compile(
         plugin.api.create_execution_context(handle, &raw const config, &raw const graph, &raw mut context)
     };
     check(&plugin.api, "create execution context", status)?;
-    with_workspace_size(session, engine, context)
+    with_workspace_size(plugin, handle, context)
 }
 
 /// Has a plugin make a context from what it saved, and asks how much workspace the result needs.
@@ -106,7 +107,7 @@ pub fn load(session: &Session, engine: EngineRef, payload: &[u8]) -> Result<(Raw
         unsafe { plugin.api.create_context_from_serialized(handle, &raw const payload, &raw mut context) };
     let status = status.ok_or_else(|| Error::internal("a plugin lost the function that loads contexts"))?;
     check(&plugin.api, "create execution context from serialized data", status)?;
-    with_workspace_size(session, engine, context)
+    with_workspace_size(plugin, handle, context)
 }
 
 /// What an engine saves of a context, in bytes that only its plugin understands; never empty.
@@ -160,12 +161,12 @@ fn const_data(bytes: &[u8]) -> ConstData {
 }
 
 /// Asks how much workspace a new context needs. A failure gives the context back.
+#[inline]
 fn with_workspace_size(
-    session: &Session,
-    engine: EngineRef,
+    plugin: &Plugin,
+    handle: hipdnnEnginePluginHandle_t,
     context: *mut HipdnnEnginePluginExecutionContext,
 ) -> Result<(Raw, i64)> {
-    let (plugin, handle) = opened(session, engine)?;
     let context = NonNull::new(context)
         .ok_or_else(|| Error::internal(format!("plugin {} gave a null execution context", plugin.name)))?;
     let mut size = 0;
@@ -175,7 +176,7 @@ fn with_workspace_size(
     let size = check(&plugin.api, "get workspace size from execution context", status)
         .and_then(|()| workspace_size(size));
     if size.is_err() {
-        destroy(session, engine, context);
+        destroy(plugin, handle, context);
     }
     Ok((context, size?))
 }
