@@ -83,6 +83,17 @@ impl Library {
     }
 }
 
+/// A function of a table as it is declared, in Rust's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signature {
+    /// The function's name.
+    pub name: &'static str,
+    /// The types of its arguments.
+    pub arguments: &'static [&'static str],
+    /// The type of its result; empty where it has none.
+    pub result: &'static str,
+}
+
 /// The first of some libraries that a table can be filled from.
 ///
 /// # Errors
@@ -153,6 +164,20 @@ macro_rules! function_table {
         impl $table {
             /// The libraries that are tried, in this order.
             $vis const LIBRARIES: &'static [&'static str] = &[$($name),+];
+
+            /// The signature of each function, for comparing them with the library's own header.
+            $vis const SIGNATURES: &'static [$crate::dynlib::Signature] = &[
+                $($crate::dynlib::Signature {
+                    name: stringify!($required),
+                    arguments: &[$(stringify!($rtype)),*],
+                    result: concat!("", $(stringify!($rret))?),
+                },)*
+                $($crate::dynlib::Signature {
+                    name: stringify!($optional),
+                    arguments: &[$(stringify!($otype)),*],
+                    result: concat!("", $(stringify!($oret))?),
+                },)*
+            ];
 
             /// The table of this process.
             ///
@@ -249,6 +274,9 @@ mod tests {
         assert_eq!(unsafe { (table.fmax)((table.cos)(0.0), 0.5) }, 1.0);
         assert!(table.no_such_function.is_none());
         assert!(std::ptr::eq(table, Mathematics::get().unwrap()));
+        let fmax = Mathematics::SIGNATURES.iter().find(|signature| signature.name == "fmax").unwrap();
+        assert_eq!((fmax.arguments, fmax.result), (["f64", "f64"].as_slice(), "f64"));
+        assert_eq!(Mathematics::SIGNATURES.last().unwrap().result, "");
     }
 
     #[test]

@@ -281,6 +281,11 @@ impl PluginError {
     pub fn message(&self) -> &str {
         &self.message
     }
+
+    /// The same status with another text made of this one.
+    pub fn with_context(self, text: impl FnOnce(String) -> String) -> Self {
+        Self { status: self.status, message: text(self.message.into_owned()).into() }
+    }
 }
 
 impl fmt::Display for PluginError {

@@ -1,0 +1,15 @@
+//! The AMD engines of hipDNN, as an engine plugin: graphs computed by MIOpen.
+//!
+//! Nothing of AMD's is linked. [`miopen`] and the HIP runtime are opened when a graph is first asked about; without them, or
+//! without a device, no engine applies and the reason says what was looked for.
+//!
+//! The nodes of a graph become [`step`]s, which a [`plan`] runs in order on the stream of a [`handle`].
+
+pub mod handle;
+pub mod knob;
+pub mod miopen;
+pub mod object;
+pub mod operand;
+pub mod plan;
+pub mod plugin;
+pub mod step;

@@ -1,0 +1,94 @@
+//! MIOpen's objects, ended when they are dropped.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use crate::miopen::{Miopen, MiopenError, miopenStatus_t};
+
+/// An object of MIOpen's that this plugin made and nothing changes any more.
+#[derive(Debug)]
+pub struct Object {
+    object: *mut c_void,
+    destroy: unsafe extern "C" fn(*mut c_void) -> miopenStatus_t,
+}
+
+// SAFETY: MIOpen's descriptors belong to no thread.
+unsafe impl Send for Object {}
+// SAFETY: once it is made, an object is only read; what MIOpen may change while it is used stands behind a lock of its own.
+unsafe impl Sync for Object {}
+
+impl Object {
+    /// Takes an object over from the function that made it.
+    ///
+    /// # Safety
+    /// `object` is alive and nobody else's, and `destroy` ends it.
+    pub unsafe fn new(
+        object: *mut c_void,
+        destroy: unsafe extern "C" fn(*mut c_void) -> miopenStatus_t,
+    ) -> Self {
+        Self { object, destroy }
+    }
+
+    /// MIOpen's pointer.
+    #[inline]
+    pub fn get(&self) -> *mut c_void {
+        self.object
+    }
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        // SAFETY: the object is this one's own. A failure here leaves nothing to do.
+        unsafe { (self.destroy)(self.object) };
+    }
+}
+
+/// A tensor descriptor with these dims and strides.
+///
+/// # Errors
+/// MIOpen's.
+pub fn tensor(
+    miopen: &Miopen,
+    data_type: c_int,
+    dims: &[c_int],
+    strides: &[c_int],
+) -> Result<Object, MiopenError> {
+    let mut descriptor = ptr::null_mut();
+    // SAFETY: the output is valid, and what is made is taken over at once.
+    let object = unsafe {
+        miopen
+            .check("miopenCreateTensorDescriptor", (miopen.miopenCreateTensorDescriptor)(&mut descriptor))?;
+        Object::new(descriptor, miopen.miopenDestroyTensorDescriptor)
+    };
+    let rank = dims.len().min(strides.len()) as c_int;
+    // SAFETY: both arrays have `rank` elements.
+    miopen.check("miopenSetTensorDescriptor", unsafe {
+        (miopen.miopenSetTensorDescriptor)(descriptor, data_type, rank, dims.as_ptr(), strides.as_ptr())
+    })?;
+    Ok(object)
+}
+
+/// An activation descriptor.
+///
+/// # Errors
+/// MIOpen's.
+pub fn activation(
+    miopen: &Miopen,
+    mode: c_int,
+    [alpha, beta, gamma]: [f64; 3],
+) -> Result<Object, MiopenError> {
+    let mut descriptor = ptr::null_mut();
+    // SAFETY: the output is valid, and what is made is taken over at once.
+    let object = unsafe {
+        miopen.check(
+            "miopenCreateActivationDescriptor",
+            (miopen.miopenCreateActivationDescriptor)(&mut descriptor),
+        )?;
+        Object::new(descriptor, miopen.miopenDestroyActivationDescriptor)
+    };
+    // SAFETY: the descriptor is alive.
+    miopen.check("miopenSetActivationDescriptor", unsafe {
+        (miopen.miopenSetActivationDescriptor)(descriptor, mode, alpha, beta, gamma)
+    })?;
+    Ok(object)
+}

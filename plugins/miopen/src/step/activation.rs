@@ -1,0 +1,225 @@
+//! Activations and their gradients.
+
+use std::ffi::{c_int, c_void};
+
+use hipdnn_plugin_problem::Refusal;
+use hipdnn_plugin_problem::problem::Operand;
+use hipdnn_plugin_problem::problem::pointwise::{Activation, Pointwise};
+use hipdnn_plugin_sdk::PluginError;
+use hipdnn_plugin_sdk::graph::{Graph, Operation, PointwiseMode};
+
+use super::{Design, ONE, Step, Tensors, ZERO, factor};
+use crate::handle::Ready;
+use crate::knob::Options;
+use crate::miopen::{
+    ACTIVATION_ABS, ACTIVATION_CLIPPED_RELU, ACTIVATION_ELU, ACTIVATION_LEAKY_RELU, ACTIVATION_LOGISTIC,
+    ACTIVATION_PASS, ACTIVATION_RELU, ACTIVATION_SOFT_RELU, ACTIVATION_TANH,
+};
+use crate::object::{Object, activation};
+use crate::operand::{Shape, without_bfloat16};
+
+/// MIOpen's function and its three numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Function {
+    /// MIOpen's mode.
+    pub mode: c_int,
+    /// α, β and γ.
+    pub numbers: [f64; 3],
+}
+
+impl Function {
+    /// MIOpen's function for a mode, forward or backward.
+    ///
+    /// # Errors
+    /// When there is none, or not with these numbers.
+    pub fn of(mode: PointwiseMode, numbers: &Activation) -> Result<Self, Refusal> {
+        use PointwiseMode as Mode;
+        let with = |mode, alpha| Ok(Self { mode, numbers: [alpha, 1.0, 1.0] });
+        match mode {
+            Mode::Identity => with(ACTIVATION_PASS, 1.0),
+            Mode::Abs => with(ACTIVATION_ABS, 1.0),
+            Mode::SigmoidFwd | Mode::SigmoidBwd => with(ACTIVATION_LOGISTIC, 1.0),
+            Mode::TanhFwd | Mode::TanhBwd => with(ACTIVATION_TANH, 1.0),
+            Mode::EluFwd | Mode::EluBwd => with(ACTIVATION_ELU, f64::from(numbers.elu_alpha)),
+            Mode::SoftplusFwd | Mode::SoftplusBwd if numbers.softplus_beta == 1.0 => {
+                with(ACTIVATION_SOFT_RELU, 1.0)
+            }
+            Mode::SoftplusFwd | Mode::SoftplusBwd => {
+                Err(format!("softplus_beta: is {}, expected 1", numbers.softplus_beta))
+            }
+            Mode::ReluFwd | Mode::ReluBwd => {
+                let slope = numbers.lower_clip_slope;
+                match (numbers.lower_clip == 0.0, slope == 0.0, numbers.upper_clip) {
+                    (false, ..) => Err(format!("relu_lower_clip: is {}, expected 0", numbers.lower_clip)),
+                    (true, true, None) => with(ACTIVATION_RELU, 1.0),
+                    (true, true, Some(upper)) => with(ACTIVATION_CLIPPED_RELU, f64::from(upper)),
+                    (true, false, None) => with(ACTIVATION_LEAKY_RELU, f64::from(slope)),
+                    (true, false, Some(upper)) => Err(format!(
+                        "relu_upper_clip: is {upper} and relu_lower_clip_slope {slope}, expected one of them"
+                    )),
+                }
+            }
+            other => Err(format!("operation: is {}, which MIOpen does not have", other.name())),
+        }
+    }
+
+    /// Whether the gradient is made from the result of the activation and not from its input alone.
+    fn gradient_needs_result(&self) -> bool {
+        !matches!(
+            self.mode,
+            ACTIVATION_PASS | ACTIVATION_RELU | ACTIVATION_CLIPPED_RELU | ACTIVATION_LEAKY_RELU
+        )
+    }
+}
+
+/// An activation in MIOpen's numbers.
+pub struct ActivationDesign {
+    function: Function,
+    /// Of x, dy, y and dx alike.
+    shape: Shape,
+    /// Bytes of a tensor of the shape.
+    size: usize,
+    /// dy where it is a gradient, then x.
+    inputs: (Option<usize>, usize),
+    output: usize,
+}
+
+impl ActivationDesign {
+    /// The activation that an operation asks for.
+    ///
+    /// # Errors
+    /// The first thing that MIOpen does not do.
+    pub fn of(graph: &Graph, operation: &Operation) -> Result<Self, Refusal> {
+        let pointwise = Pointwise::of(graph, operation).ok_or("operation: is not pointwise")??;
+        let function = Function::of(pointwise.mode, &pointwise.activation)?;
+        let output = pointwise.output;
+        for (place, input) in pointwise.inputs.iter().enumerate() {
+            same(&format!("in_{place}"), &input.operand, &output)?;
+        }
+        let inputs = match pointwise.inputs.as_slice() {
+            [x] => (None, x.operand.slot),
+            [dy, x, ..] => (Some(dy.operand.slot), x.operand.slot),
+            [] => return Err("in_0: absent, expected a tensor".to_owned()),
+        };
+        without_bfloat16("out_0", output.data_type)?;
+        let shape =
+            Shape::flat("out_0", &output)?.ok_or("out_0: dims and strides leave gaps, expected none")?;
+        let size = output.layout.elements() * output.data_type.size().unwrap_or(1);
+        Ok(Self { function, shape, size, inputs, output: output.slot })
+    }
+}
+
+/// Refuses operands that do not lie as the result does.
+fn same(name: &str, operand: &Operand, output: &Operand) -> Result<(), Refusal> {
+    if operand.data_type != output.data_type {
+        return Err(format!(
+            "{name}: data type is {}, expected {} as in out_0",
+            operand.data_type.name(),
+            output.data_type.name()
+        ));
+    }
+    if operand.layout != output.layout {
+        return Err(format!(
+            "{name}: dims {:?} and strides {:?}, expected {:?} and {:?} as in out_0",
+            operand.layout.dims(),
+            operand.layout.strides(),
+            output.layout.dims(),
+            output.layout.strides()
+        ));
+    }
+    Ok(())
+}
+
+impl Design for ActivationDesign {
+    fn make(&self, ready: &Ready<'_>, _: &Options) -> Result<Box<dyn Step>, PluginError> {
+        let miopen = ready.runtime.miopen;
+        Ok(Box::new(ActivationStep {
+            activation: activation(miopen, self.function.mode, self.function.numbers)?,
+            descriptor: self.shape.descriptor(miopen)?,
+            inputs: self.inputs,
+            output: self.output,
+            workspace_size: match self.inputs.0 {
+                Some(_) if self.function.gradient_needs_result() => self.size,
+                _ => 0,
+            },
+        }))
+    }
+}
+
+struct ActivationStep {
+    activation: Object,
+    descriptor: Object,
+    inputs: (Option<usize>, usize),
+    output: usize,
+    /// Room for the result, where the gradient is made from it.
+    workspace_size: usize,
+}
+
+impl ActivationStep {
+    /// # Safety
+    /// Both are valid for the shape.
+    unsafe fn forward(&self, ready: &Ready<'_>, x: *const c_void, y: *mut c_void) -> Result<(), PluginError> {
+        let miopen = ready.runtime.miopen;
+        let descriptor = self.descriptor.get();
+        // SAFETY: the objects are alive, and the caller vouches for the memory.
+        let status = unsafe {
+            (miopen.miopenActivationForward)(
+                ready.handle(),
+                self.activation.get(),
+                factor(&ONE),
+                descriptor,
+                x,
+                factor(&ZERO),
+                descriptor,
+                y,
+            )
+        };
+        Ok(miopen.check("miopenActivationForward", status)?)
+    }
+}
+
+impl Step for ActivationStep {
+    fn workspace_size(&self) -> usize {
+        self.workspace_size
+    }
+
+    unsafe fn run(
+        &self,
+        ready: &Ready<'_>,
+        tensors: &Tensors<'_>,
+        workspace: *mut c_void,
+    ) -> Result<(), PluginError> {
+        let (dy, x) = self.inputs;
+        let (x, out) = (tensors.at(x), tensors.at(self.output));
+        let Some(dy) = dy.map(|slot| tensors.at(slot)) else {
+            // SAFETY: the caller vouches for the memory.
+            return unsafe { self.forward(ready, x, out) };
+        };
+        // MIOpen wants some y even where it does not read it.
+        let y = if self.workspace_size == 0 { x } else { workspace };
+        if self.workspace_size > 0 {
+            // SAFETY: the workspace has room for the result.
+            unsafe { self.forward(ready, x, y) }?;
+        }
+        let miopen = ready.runtime.miopen;
+        let descriptor = self.descriptor.get();
+        // SAFETY: the objects are alive, and the caller vouches for the memory.
+        let status = unsafe {
+            (miopen.miopenActivationBackward)(
+                ready.handle(),
+                self.activation.get(),
+                factor(&ONE),
+                descriptor,
+                y,
+                descriptor,
+                dy,
+                descriptor,
+                x,
+                factor(&ZERO),
+                descriptor,
+                out,
+            )
+        };
+        Ok(miopen.check("miopenActivationBackward", status)?)
+    }
+}

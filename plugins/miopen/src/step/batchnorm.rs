@@ -1,0 +1,413 @@
+//! Batch normalization in its four forms.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use hipdnn_plugin_problem::Refusal;
+use hipdnn_plugin_problem::problem::Operand;
+use hipdnn_plugin_problem::problem::batchnorm::{Batchnorm, Parameter, Scalar, Spread};
+use hipdnn_plugin_sdk::PluginError;
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation};
+use hipdnn_plugin_sdk::hip::HIP_MEMCPY_DEVICE_TO_DEVICE;
+
+use super::{Design, HostScalar, ONE, Step, Tensors, ZERO, factor};
+use crate::handle::Ready;
+use crate::knob::Options;
+use crate::miopen::{ACTIVATION_POWER, BATCHNORM_SPATIAL, FLOAT};
+use crate::object::{Object, activation, tensor};
+use crate::operand::{ImageLayout, Shape, image, int};
+
+/// What is added to a variance that a gradient recomputes (the reference does the same).
+const GRADIENT_EPSILON: f64 = 1e-5;
+/// The weight of the new value in running statistics that say none.
+const MOMENTUM: f64 = 0.1;
+
+/// A batch normalization in MIOpen's numbers.
+#[derive(Clone, Debug)]
+pub struct BatchnormDesign {
+    /// Of x, y and their gradients alike.
+    shape: Shape,
+    channels: c_int,
+    form: Form,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Inference(Inference),
+    Training(Training),
+    Backward(Backward),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Inference {
+    x: usize,
+    y: usize,
+    mean: usize,
+    spread: usize,
+    /// ε where the spread is a variance; none where it is 1/√(variance + ε).
+    epsilon: Option<HostScalar>,
+    scale: usize,
+    bias: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Training {
+    x: usize,
+    y: usize,
+    scale: usize,
+    bias: usize,
+    epsilon: HostScalar,
+    mean: Option<usize>,
+    inv_variance: Option<usize>,
+    running: Option<Running>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    prev: [usize; 2],
+    next: [usize; 2],
+    momentum: HostScalar,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Backward {
+    dy: usize,
+    x: usize,
+    scale: usize,
+    dx: usize,
+    dscale: usize,
+    dbias: usize,
+    saved: Option<[usize; 2]>,
+}
+
+impl BatchnormDesign {
+    /// The batch normalization that an operation asks for.
+    ///
+    /// # Errors
+    /// The first thing that MIOpen does not do.
+    pub fn of(graph: &Graph, operation: &Operation) -> Result<Self, Refusal> {
+        let batchnorm = Batchnorm::of(graph, operation).ok_or("operation: is no batch normalization")??;
+        let channels = batchnorm.channels();
+        let parameter = |name: &str, parameter: Parameter| {
+            if parameter.data_type != DataType::Float {
+                return Err(format!("{name}: data type is {}, expected float", parameter.data_type.name()));
+            }
+            if parameter.stride != 1 && channels > 1 {
+                return Err(format!("{name}: its channels are {} apart, expected 1", parameter.stride));
+            }
+            Ok(parameter.slot)
+        };
+        let scalar = |name: &str, scalar: Scalar| HostScalar::of(graph, operation, name, scalar);
+        let (shape, form) = match &batchnorm {
+            Batchnorm::Inference(b) => {
+                let (spread, epsilon) = match b.spread {
+                    Spread::InvVariance(inv) => (parameter("inv_variance", inv)?, None),
+                    Spread::Variance(variance, epsilon) => {
+                        (parameter("variance", variance)?, Some(scalar("epsilon", epsilon)?))
+                    }
+                };
+                let form = Form::Inference(Inference {
+                    x: b.x.slot,
+                    y: b.y.slot,
+                    mean: parameter("mean", b.mean)?,
+                    spread,
+                    epsilon,
+                    scale: parameter("scale", b.scale)?,
+                    bias: parameter("bias", b.bias)?,
+                });
+                (shape(&[("x", &b.x), ("y", &b.y)], false)?, form)
+            }
+            Batchnorm::Training(b) => {
+                let running = b.running.map(|running| {
+                    Ok::<_, Refusal>(Running {
+                        prev: [
+                            parameter("prev_running_mean", running.prev_mean)?,
+                            parameter("prev_running_variance", running.prev_variance)?,
+                        ],
+                        next: [
+                            parameter("next_running_mean", running.next_mean)?,
+                            parameter("next_running_variance", running.next_variance)?,
+                        ],
+                        momentum: match running.momentum {
+                            Some(momentum) => scalar("momentum", momentum)?,
+                            None => HostScalar::Value(MOMENTUM),
+                        },
+                    })
+                });
+                let form = Form::Training(Training {
+                    x: b.x.slot,
+                    y: b.y.slot,
+                    scale: parameter("scale", b.scale)?,
+                    bias: parameter("bias", b.bias)?,
+                    epsilon: scalar("epsilon", b.epsilon)?,
+                    mean: b.mean.map(|mean| parameter("mean", mean)).transpose()?,
+                    inv_variance: b.inv_variance.map(|inv| parameter("inv_variance", inv)).transpose()?,
+                    running: running.transpose()?,
+                });
+                (shape(&[("x", &b.x), ("y", &b.y)], true)?, form)
+            }
+            Batchnorm::Backward(b) => {
+                let saved = b.saved.map(|(mean, inv)| {
+                    Ok::<_, Refusal>([parameter("mean", mean)?, parameter("inv_variance", inv)?])
+                });
+                let form = Form::Backward(Backward {
+                    dy: b.dy.slot,
+                    x: b.x.slot,
+                    scale: parameter("scale", b.scale)?,
+                    dx: b.dx.slot,
+                    dscale: parameter("dscale", b.dscale)?,
+                    dbias: parameter("dbias", b.dbias)?,
+                    saved: saved.transpose()?,
+                });
+                (shape(&[("x", &b.x), ("dy", &b.dy), ("dx", &b.dx)], true)?, form)
+            }
+        };
+        Ok(Self { shape, channels: int("x", channels)?, form })
+    }
+}
+
+/// The shape of tensors that have the same type and layout. `statistics`: whether those of x are needed.
+fn shape(tensors: &[(&str, &Operand)], statistics: bool) -> Result<Shape, Refusal> {
+    let Some(((first_name, first), rest)) = tensors.split_first() else {
+        return Err("x: absent, expected a tensor".to_owned());
+    };
+    for (name, operand) in rest {
+        if operand.data_type != first.data_type {
+            return Err(format!(
+                "{name}: data type is {}, expected {} as in {first_name}",
+                operand.data_type.name(),
+                first.data_type.name()
+            ));
+        }
+    }
+    let rank = first.layout.rank();
+    if rank > 5 {
+        return Err(format!("{first_name}: has {rank} dimensions, expected at most 5"));
+    }
+    let layout = ImageLayout::common(tensors)?;
+    if layout == ImageLayout::ChannelsLast && (rank > 4 || !statistics) {
+        // MIOpen has no kernels for these. What is normalized by channels does not care which pixels belong to one image:
+        // pixels with their channels are as many images of one pixel.
+        let channels = first.layout.dims().get(1).copied().unwrap_or(1);
+        let pixels = first.layout.elements() / channels;
+        return Shape::new(first_name, first.data_type, &[pixels, channels, 1, 1], &[channels, 1, 1, 1]);
+    }
+    image(first_name, first, layout)
+}
+
+impl Design for BatchnormDesign {
+    fn make(&self, ready: &Ready<'_>, _: &Options) -> Result<Box<dyn Step>, PluginError> {
+        let miopen = ready.runtime.miopen;
+        let mut dims = vec![1; self.shape.dims.len()];
+        if let Some(channels) = dims.get_mut(1) {
+            *channels = self.channels;
+        }
+        let strides: Vec<c_int> =
+            (0..dims.len()).map(|axis| if axis == 0 { self.channels } else { 1 }).collect();
+        let objects = Objects {
+            x: self.shape.descriptor(miopen)?,
+            parameter: tensor(miopen, FLOAT, &dims, &strides)?,
+            channels: self.channels,
+        };
+        Ok(match self.form {
+            Form::Inference(form) => Box::new(InferenceStep {
+                form,
+                // Inverse deviations become variances by (x)^-2.
+                inverse: match form.epsilon {
+                    Some(_) => None,
+                    None => Some(activation(miopen, ACTIVATION_POWER, [0.0, 1.0, -2.0])?),
+                },
+                objects,
+            }),
+            Form::Training(form) => Box::new(TrainingStep { form, objects }),
+            Form::Backward(form) => Box::new(BackwardStep { form, objects }),
+        })
+    }
+}
+
+struct Objects {
+    x: Object,
+    parameter: Object,
+    channels: c_int,
+}
+
+impl Objects {
+    fn parameter_size(&self) -> usize {
+        self.channels as usize * size_of::<f32>()
+    }
+}
+
+struct InferenceStep {
+    form: Inference,
+    inverse: Option<Object>,
+    objects: Objects,
+}
+
+impl Step for InferenceStep {
+    fn workspace_size(&self) -> usize {
+        self.inverse.as_ref().map_or(0, |_| self.objects.parameter_size())
+    }
+
+    unsafe fn run(
+        &self,
+        ready: &Ready<'_>,
+        tensors: &Tensors<'_>,
+        workspace: *mut c_void,
+    ) -> Result<(), PluginError> {
+        let miopen = ready.runtime.miopen;
+        let Inference { x, y, mean, spread, epsilon, scale, bias } = self.form;
+        let Objects { x: descriptor, parameter, .. } = &self.objects;
+        let mut variance = tensors.at(spread);
+        if let Some(inverse) = &self.inverse {
+            // SAFETY: the workspace has room for a parameter.
+            let status = unsafe {
+                (miopen.miopenActivationForward)(
+                    ready.handle(),
+                    inverse.get(),
+                    factor(&ONE),
+                    parameter.get(),
+                    variance,
+                    factor(&ZERO),
+                    parameter.get(),
+                    workspace,
+                )
+            };
+            miopen.check("miopenActivationForward", status)?;
+            variance = workspace;
+        }
+        // SAFETY: the caller vouches for the scalar, the objects are alive, and the caller vouches for the memory. MIOpen
+        // only reads the factors.
+        let status = unsafe {
+            let epsilon = epsilon.map_or(0.0, |epsilon| epsilon.read(tensors));
+            (miopen.miopenBatchNormalizationForwardInference)(
+                ready.handle(),
+                BATCHNORM_SPATIAL,
+                factor(&ONE).cast_mut(),
+                factor(&ZERO).cast_mut(),
+                descriptor.get(),
+                tensors.at(x),
+                descriptor.get(),
+                tensors.at(y),
+                parameter.get(),
+                tensors.at(scale),
+                tensors.at(bias),
+                tensors.at(mean),
+                variance,
+                epsilon,
+            )
+        };
+        Ok(miopen.check("miopenBatchNormalizationForwardInference", status)?)
+    }
+}
+
+struct TrainingStep {
+    form: Training,
+    objects: Objects,
+}
+
+impl Step for TrainingStep {
+    unsafe fn run(
+        &self,
+        ready: &Ready<'_>,
+        tensors: &Tensors<'_>,
+        _: *mut c_void,
+    ) -> Result<(), PluginError> {
+        let miopen = ready.runtime.miopen;
+        let Training { x, y, scale, bias, epsilon, mean, inv_variance, running } = &self.form;
+        let Objects { x: descriptor, parameter, .. } = &self.objects;
+        let (mut running_mean, mut running_variance) = (ptr::null_mut(), ptr::null_mut());
+        let mut momentum = MOMENTUM;
+        if let Some(running) = running {
+            // MIOpen updates running statistics where they lie.
+            for (prev, next) in running.prev.iter().zip(running.next) {
+                let (prev, next) = (tensors.at(*prev), tensors.at(next));
+                if prev != next {
+                    let hip = ready.runtime.hip;
+                    // SAFETY: both are valid for a parameter.
+                    let answer = unsafe {
+                        (hip.hipMemcpyAsync)(
+                            next,
+                            prev,
+                            self.objects.parameter_size(),
+                            HIP_MEMCPY_DEVICE_TO_DEVICE,
+                            ready.stream,
+                        )
+                    };
+                    hip.check("hipMemcpyAsync", answer)?;
+                }
+            }
+            let [next_mean, next_variance] = running.next;
+            (running_mean, running_variance) = (tensors.at(next_mean), tensors.at(next_variance));
+            // SAFETY: the caller vouches for the scalar.
+            momentum = unsafe { running.momentum.read(tensors) };
+        }
+        // SAFETY: the caller vouches for the scalar, the objects are alive, and the caller vouches for the memory. MIOpen
+        // only reads the factors.
+        let status = unsafe {
+            (miopen.miopenBatchNormalizationForwardTraining)(
+                ready.handle(),
+                BATCHNORM_SPATIAL,
+                factor(&ONE).cast_mut(),
+                factor(&ZERO).cast_mut(),
+                descriptor.get(),
+                tensors.at(*x),
+                descriptor.get(),
+                tensors.at(*y),
+                parameter.get(),
+                tensors.at(*scale),
+                tensors.at(*bias),
+                momentum,
+                running_mean,
+                running_variance,
+                epsilon.read(tensors),
+                tensors.at_optional(*mean),
+                tensors.at_optional(*inv_variance),
+            )
+        };
+        Ok(miopen.check("miopenBatchNormalizationForwardTraining", status)?)
+    }
+}
+
+struct BackwardStep {
+    form: Backward,
+    objects: Objects,
+}
+
+impl Step for BackwardStep {
+    unsafe fn run(
+        &self,
+        ready: &Ready<'_>,
+        tensors: &Tensors<'_>,
+        _: *mut c_void,
+    ) -> Result<(), PluginError> {
+        let miopen = ready.runtime.miopen;
+        let Backward { dy, x, scale, dx, dscale, dbias, saved } = self.form;
+        let Objects { x: descriptor, parameter, .. } = &self.objects;
+        let saved = |place: usize| tensors.at_optional(saved.and_then(|saved| saved.get(place).copied()));
+        // SAFETY: the objects are alive, and the caller vouches for the memory.
+        let status = unsafe {
+            (miopen.miopenBatchNormalizationBackward)(
+                ready.handle(),
+                BATCHNORM_SPATIAL,
+                factor(&ONE),
+                factor(&ZERO),
+                factor(&ONE),
+                factor(&ZERO),
+                descriptor.get(),
+                tensors.at(x),
+                descriptor.get(),
+                tensors.at(dy),
+                descriptor.get(),
+                tensors.at(dx),
+                parameter.get(),
+                tensors.at(scale),
+                tensors.at(dscale),
+                tensors.at(dbias),
+                GRADIENT_EPSILON,
+                saved(0),
+                saved(1),
+            )
+        };
+        Ok(miopen.check("miopenBatchNormalizationBackward", status)?)
+    }
+}

@@ -1,0 +1,162 @@
+//! One node of a graph as calls of MIOpen.
+//!
+//! A [`Design`] is made from the graph alone, so that an engine can say whether it applies without touching a device. It
+//! makes a [`Step`], which has all of MIOpen's objects ready.
+
+pub mod activation;
+pub mod batchnorm;
+pub mod convolution;
+pub mod tensor_op;
+
+use std::ffi::c_void;
+
+use hipdnn_plugin_problem::Refusal;
+use hipdnn_plugin_problem::problem::batchnorm::Scalar;
+use hipdnn_plugin_problem::problem::named_tensors;
+use hipdnn_plugin_sdk::PluginError;
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation};
+
+use crate::handle::Ready;
+use crate::knob::Options;
+
+/// The computation of one node, ready to run.
+pub trait Step: Send + Sync {
+    /// Bytes of device memory that a run may use for itself.
+    fn workspace_size(&self) -> usize {
+        0
+    }
+
+    /// Puts the work on the stream.
+    ///
+    /// # Errors
+    /// MIOpen's and HIP's.
+    ///
+    /// # Safety
+    /// `tensors` are the operation's tensors in the order of `Operation::tensors`, each valid for its extent until the work
+    /// is done, and `workspace` for [`Step::workspace_size`] bytes.
+    unsafe fn run(
+        &self,
+        ready: &Ready<'_>,
+        tensors: &Tensors<'_>,
+        workspace: *mut c_void,
+    ) -> Result<(), PluginError>;
+}
+
+/// What a step is to be, known without a device.
+pub trait Design {
+    /// Has MIOpen make what the step needs.
+    ///
+    /// # Errors
+    /// MIOpen's, or that it has no way to compute the node.
+    fn make(&self, ready: &Ready<'_>, options: &Options) -> Result<Box<dyn Step>, PluginError>;
+}
+
+/// The design of a node of a prepared graph.
+///
+/// # Errors
+/// The first thing that MIOpen does not do.
+pub fn design(graph: &Graph, node: &Node) -> Result<Box<dyn Design>, Refusal> {
+    if node.compute_type != DataType::Float {
+        return Err(format!("compute type is {}, expected float", node.compute_type.name()));
+    }
+    Ok(match &node.operation {
+        Operation::ConvolutionForward(_)
+        | Operation::ConvolutionBackwardData(_)
+        | Operation::ConvolutionBackwardFilter(_) => {
+            Box::new(convolution::ConvolutionDesign::of(graph, &node.operation)?)
+        }
+        Operation::Batchnorm(_)
+        | Operation::BatchnormInference(_)
+        | Operation::BatchnormInferenceVariance(_)
+        | Operation::BatchnormBackward(_) => {
+            Box::new(batchnorm::BatchnormDesign::of(graph, &node.operation)?)
+        }
+        Operation::Pointwise(pointwise) if tensor_op::operation(pointwise.operation).is_some() => {
+            Box::new(tensor_op::TensorOpDesign::of(graph, &node.operation)?)
+        }
+        Operation::Pointwise(_) => Box::new(activation::ActivationDesign::of(graph, &node.operation)?),
+        _ => {
+            return Err("operation is none that this plugin computes (convolutions, batch normalization, \
+                        activations, add, sub, mul, min, max)"
+                .to_owned());
+        }
+    })
+}
+
+/// The pointers of a node's tensors.
+pub struct Tensors<'a>(pub &'a [*mut c_void]);
+
+impl Tensors<'_> {
+    /// The pointer in this slot; null where there is none, which MIOpen refuses.
+    #[inline]
+    pub fn at(&self, slot: usize) -> *mut c_void {
+        self.0.get(slot).copied().unwrap_or_default()
+    }
+
+    /// The pointer in a slot that may be absent.
+    #[inline]
+    pub fn at_optional(&self, slot: Option<usize>) -> *mut c_void {
+        slot.map_or(std::ptr::null_mut(), |slot| self.at(slot))
+    }
+}
+
+/// A number that MIOpen takes from the host.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum HostScalar {
+    /// The graph has it.
+    Value(f64),
+    /// The caller binds a host pointer at execution.
+    Bound(Scalar),
+}
+
+impl HostScalar {
+    /// The number in a scalar tensor of the operation.
+    pub fn of(graph: &Graph, operation: &Operation, name: &str, scalar: Scalar) -> Result<Self, Refusal> {
+        let tensor = named_tensors(operation).get(scalar.slot).and_then(|(_, uid)| graph.tensor(*uid));
+        match tensor {
+            Some(tensor) if tensor.is_runtime_pass_by_value => match scalar.data_type {
+                DataType::Float | DataType::Double => Ok(Self::Bound(scalar)),
+                other => Err(format!("{name}: data type is {}, expected float or double", other.name())),
+            },
+            Some(tensor) => match tensor.value.and_then(|value| value.as_f64()) {
+                Some(value) => Ok(Self::Value(value)),
+                None => Err(format!(
+                    "{name}: is in device memory, expected a value in the graph or one that is passed at execution"
+                )),
+            },
+            None => Err(format!("{name}: absent, expected a tensor")),
+        }
+    }
+
+    /// The number for one execution.
+    ///
+    /// # Safety
+    /// Where it is bound, the pointer is to host memory of its type.
+    pub unsafe fn read(&self, tensors: &Tensors<'_>) -> f64 {
+        match self {
+            Self::Value(value) => *value,
+            Self::Bound(scalar) => {
+                let pointer = tensors.at(scalar.slot);
+                // SAFETY: the caller's; a plan checks that no bound pointer is null.
+                unsafe {
+                    match scalar.data_type {
+                        DataType::Double => pointer.cast::<f64>().read_unaligned(),
+                        _ => f64::from(pointer.cast::<f32>().read_unaligned()),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The factors that MIOpen takes by address.
+pub(crate) static ONE: f32 = 1.0;
+/// See [`ONE`].
+pub(crate) static ZERO: f32 = 0.0;
+/// See [`ONE`].
+pub(crate) static MINUS_ONE: f32 = -1.0;
+
+/// The address of a factor.
+pub(crate) fn factor(value: &'static f32) -> *const c_void {
+    (&raw const *value).cast()
+}

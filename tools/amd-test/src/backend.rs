@@ -1,0 +1,245 @@
+//! The library under test, through its C interface, as far as running a graph needs it.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::Path;
+use std::ptr;
+
+use hipdnn_plugin_sdk::ffi::hipStream_t;
+use hipdnn_plugin_sdk::function_table;
+use hipdnn_plugin_sdk::graph::Graph;
+use hipdnn_plugin_sdk::wire;
+
+use crate::Failure;
+
+type Handle = *mut c_void;
+type Descriptor = *mut c_void;
+
+function_table! {
+    /// The functions of the library.
+    #[expect(non_snake_case, reason = "the names of the C interface")]
+    pub struct Functions: "the hipDNN backend", ["libhipdnn_backend.so"] {
+        required {
+            fn hipdnnCreate(handle: *mut Handle) -> c_int;
+            fn hipdnnDestroy(handle: Handle) -> c_int;
+            fn hipdnnSetStream(handle: Handle, stream: hipStream_t) -> c_int;
+            fn hipdnnGetEngineIdByName_ext(handle: Handle, name: *const c_char, id: *mut i64) -> c_int;
+            fn hipdnnGetLastErrorString(message: *mut c_char, size: usize);
+            fn hipdnnBackendCreateDescriptor(kind: c_int, descriptor: *mut Descriptor) -> c_int;
+            fn hipdnnBackendDestroyDescriptor(descriptor: Descriptor) -> c_int;
+            fn hipdnnBackendCreateAndDeserializeGraph_ext(
+                descriptor: *mut Descriptor,
+                bytes: *const u8,
+                size: usize
+            ) -> c_int;
+            fn hipdnnBackendFinalize(descriptor: Descriptor) -> c_int;
+            fn hipdnnBackendSetAttribute(
+                descriptor: Descriptor,
+                name: c_int,
+                kind: c_int,
+                count: i64,
+                elements: *const c_void
+            ) -> c_int;
+            fn hipdnnBackendGetAttribute(
+                descriptor: Descriptor,
+                name: c_int,
+                kind: c_int,
+                requested: i64,
+                count: *mut i64,
+                elements: *mut c_void
+            ) -> c_int;
+            fn hipdnnBackendExecute(handle: Handle, plan: Descriptor, pack: Descriptor) -> c_int;
+        }
+        optional {}
+    }
+}
+
+// Descriptor types, attribute types and attributes, by their numbers in the C interface.
+const ENGINE: c_int = 1;
+const ENGINE_CONFIG: c_int = 2;
+const PLAN: c_int = 4;
+const VARIANT_PACK: c_int = 11;
+const TYPE_HANDLE: c_int = 0;
+const TYPE_INT64: c_int = 3;
+const TYPE_VOID_PTR: c_int = 6;
+const TYPE_DESCRIPTOR: c_int = 13;
+const CONFIG_ENGINE: c_int = 200;
+const PLAN_CONFIG: c_int = 301;
+const PLAN_WORKSPACE_SIZE: c_int = 302;
+const GRAPH_HANDLE: c_int = 600;
+const PACK_UIDS: c_int = 700;
+const PACK_POINTERS: c_int = 701;
+const PACK_WORKSPACE: c_int = 703;
+const ENGINE_GRAPH: c_int = 1000;
+const ENGINE_ID: c_int = 1001;
+
+/// A handle of the library.
+pub struct Backend {
+    functions: Functions,
+    handle: Handle,
+}
+
+/// A descriptor, destroyed when it is dropped.
+struct Owned<'a> {
+    backend: &'a Backend,
+    descriptor: Descriptor,
+}
+
+impl Drop for Owned<'_> {
+    fn drop(&mut self) {
+        // SAFETY: it is this one's own.
+        unsafe { (self.backend.functions.hipdnnBackendDestroyDescriptor)(self.descriptor) };
+    }
+}
+
+/// An execution plan.
+pub struct Plan<'a> {
+    plan: Owned<'a>,
+    /// Bytes of workspace that it needs.
+    pub workspace_size: usize,
+}
+
+impl Backend {
+    /// Opens the library at this path and makes a handle.
+    pub fn open(path: &Path) -> Result<Self, Failure> {
+        let path = path.to_str().ok_or_else(|| Failure(format!("{} is not UTF-8", path.display())))?;
+        let functions = Functions::load_from(&[path]).map_err(|error| Failure(error.to_string()))?;
+        let mut backend = Self { functions, handle: ptr::null_mut() };
+        let mut handle = ptr::null_mut();
+        // SAFETY: the output is valid.
+        let status = unsafe { (backend.functions.hipdnnCreate)(&mut handle) };
+        backend.check("hipdnnCreate", status)?;
+        backend.handle = handle;
+        Ok(backend)
+    }
+
+    /// Sets the stream of the handle.
+    pub fn set_stream(&self, stream: hipStream_t) -> Result<(), Failure> {
+        // SAFETY: the handle is alive, and the stream is HIP's.
+        self.check("hipdnnSetStream", unsafe { (self.functions.hipdnnSetStream)(self.handle, stream) })
+    }
+
+    fn check(&self, call: &str, status: c_int) -> Result<(), Failure> {
+        if status == 0 {
+            return Ok(());
+        }
+        let mut text = [0 as c_char; 2048];
+        // SAFETY: the buffer is as long as it says, and the library ends the text with a NUL.
+        let text = unsafe {
+            (self.functions.hipdnnGetLastErrorString)(text.as_mut_ptr(), text.len());
+            CStr::from_ptr(text.as_ptr())
+        };
+        Err(Failure(format!("{call}: status {status}: {}", text.to_string_lossy())))
+    }
+
+    fn create(&self, kind: c_int) -> Result<Owned<'_>, Failure> {
+        let mut descriptor = ptr::null_mut();
+        // SAFETY: the output is valid.
+        let status = unsafe { (self.functions.hipdnnBackendCreateDescriptor)(kind, &mut descriptor) };
+        self.check("hipdnnBackendCreateDescriptor", status)?;
+        Ok(Owned { backend: self, descriptor })
+    }
+
+    /// Has the engine of this name make a plan of the graph.
+    pub fn plan(&self, engine: &str, graph: &Graph) -> Result<Plan<'_>, Failure> {
+        let bytes = wire::write(graph, wire::Layout::G2).map_err(|error| Failure(error.to_string()))?;
+        let mut descriptor = ptr::null_mut();
+        // SAFETY: the output is valid and the bytes are for their length.
+        let status = unsafe {
+            (self.functions.hipdnnBackendCreateAndDeserializeGraph_ext)(
+                &mut descriptor,
+                bytes.as_ptr(),
+                bytes.len(),
+            )
+        };
+        self.check("hipdnnBackendCreateAndDeserializeGraph_ext", status)?;
+        let graph = Owned { backend: self, descriptor };
+        graph.set(GRAPH_HANDLE, TYPE_HANDLE, &[self.handle])?;
+        graph.finalize("graph")?;
+        let name = CString::new(engine).map_err(|error| Failure(error.to_string()))?;
+        let mut id = 0_i64;
+        // SAFETY: the text and the output are valid.
+        let status =
+            unsafe { (self.functions.hipdnnGetEngineIdByName_ext)(self.handle, name.as_ptr(), &mut id) };
+        self.check("hipdnnGetEngineIdByName_ext", status)?;
+        let engine = self.create(ENGINE)?;
+        engine.set(ENGINE_GRAPH, TYPE_DESCRIPTOR, &[graph.descriptor])?;
+        engine.set(ENGINE_ID, TYPE_INT64, &[id])?;
+        engine.finalize("engine")?;
+        let config = self.create(ENGINE_CONFIG)?;
+        config.set(CONFIG_ENGINE, TYPE_DESCRIPTOR, &[engine.descriptor])?;
+        config.finalize("engine configuration")?;
+        let plan = self.create(PLAN)?;
+        plan.set(PLAN_CONFIG, TYPE_DESCRIPTOR, &[config.descriptor])?;
+        plan.finalize("execution plan")?;
+        let mut size = 0_i64;
+        // SAFETY: there is room for one number.
+        let status = unsafe {
+            (self.functions.hipdnnBackendGetAttribute)(
+                plan.descriptor,
+                PLAN_WORKSPACE_SIZE,
+                TYPE_INT64,
+                1,
+                ptr::null_mut(),
+                (&raw mut size).cast(),
+            )
+        };
+        self.check("workspace size", status)?;
+        let workspace_size = usize::try_from(size).map_err(|error| Failure(error.to_string()))?;
+        Ok(Plan { plan, workspace_size })
+    }
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        // SAFETY: the handle is this one's own.
+        unsafe { (self.functions.hipdnnDestroy)(self.handle) };
+    }
+}
+
+impl Owned<'_> {
+    fn set<T>(&self, name: c_int, kind: c_int, values: &[T]) -> Result<(), Failure> {
+        // SAFETY: the array has as many elements as it says, of the type that the attribute has.
+        let status = unsafe {
+            (self.backend.functions.hipdnnBackendSetAttribute)(
+                self.descriptor,
+                name,
+                kind,
+                values.len() as i64,
+                values.as_ptr().cast(),
+            )
+        };
+        self.backend.check(&format!("attribute {name}"), status)
+    }
+
+    fn finalize(&self, what: &str) -> Result<(), Failure> {
+        // SAFETY: the descriptor is alive.
+        let status = unsafe { (self.backend.functions.hipdnnBackendFinalize)(self.descriptor) };
+        self.backend.check(what, status)
+    }
+}
+
+impl Plan<'_> {
+    /// Runs the plan.
+    ///
+    /// # Safety
+    /// Each pointer is valid for its tensor and the workspace for its size, until the work is done.
+    pub unsafe fn execute(
+        &self,
+        tensors: &[(i64, *mut c_void)],
+        workspace: *mut c_void,
+    ) -> Result<(), Failure> {
+        let backend = self.plan.backend;
+        let pack = backend.create(VARIANT_PACK)?;
+        let uids: Vec<i64> = tensors.iter().map(|(uid, _)| *uid).collect();
+        let pointers: Vec<*mut c_void> = tensors.iter().map(|(_, pointer)| *pointer).collect();
+        pack.set(PACK_UIDS, TYPE_INT64, &uids)?;
+        pack.set(PACK_POINTERS, TYPE_VOID_PTR, &pointers)?;
+        pack.set(PACK_WORKSPACE, TYPE_VOID_PTR, &[workspace])?;
+        pack.finalize("variant pack")?;
+        // SAFETY: the handles are alive; the caller vouches for the memory.
+        let status = unsafe {
+            (backend.functions.hipdnnBackendExecute)(backend.handle, self.plan.descriptor, pack.descriptor)
+        };
+        backend.check("hipdnnBackendExecute", status)
+    }
+}

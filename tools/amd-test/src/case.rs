@@ -1,0 +1,213 @@
+//! One graph, run by an engine on the device and by the reference on the host.
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorValue};
+use hipdnn_plugin_sdk::hip::Hip;
+
+use crate::Failure;
+use crate::backend::Backend;
+use crate::memory::{DeviceMemory, pack, unpack};
+
+/// The engine that results are compared with.
+const REFERENCE: &str = "CPU_REFERENCE_ENGINE";
+
+/// How the elements of an image tensor lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Channels outside pixels.
+    ChannelsFirst,
+    /// Channels inside pixels.
+    ChannelsLast,
+}
+
+/// A graph that is being written down, with the inputs' values.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// What it is, for people.
+    pub name: String,
+    /// The graph.
+    pub graph: Graph,
+    inputs: HashMap<i64, Vec<f32>>,
+    outputs: Vec<i64>,
+    /// What results may differ by, as a share of the largest result.
+    pub tolerance: f32,
+    seed: u32,
+}
+
+impl Case {
+    /// A case without tensors. Tensors take numbers from 1 on.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            graph: Graph {
+                compute_type: DataType::Float,
+                intermediate_type: DataType::Float,
+                io_type: DataType::Float,
+                ..Graph::default()
+            },
+            inputs: HashMap::new(),
+            outputs: Vec::new(),
+            tolerance: 1e-5,
+            seed: 1,
+        }
+    }
+
+    fn add(&mut self, data_type: DataType, dims: &[i64], order: Order) -> i64 {
+        let uid = self.graph.tensors.len() as i64 + 1;
+        self.graph.tensors.push(Tensor::new(uid, data_type, dims, &strides(dims, order)));
+        // What a type itself rounds.
+        self.tolerance = self.tolerance.max(match data_type {
+            DataType::Half => 2e-3,
+            DataType::Bfloat16 => 1.6e-2,
+            _ => 0.0,
+        });
+        uid
+    }
+
+    /// An input with values that are spread evenly over a range.
+    pub fn input(&mut self, data_type: DataType, dims: &[i64], order: Order, range: [f32; 2]) -> i64 {
+        let uid = self.add(data_type, dims, order);
+        let [low, high] = range;
+        let values = (0..dims.iter().product::<i64>()).map(|_| {
+            // A linear congruential generator (Numerical Recipes' numbers) is random enough for data.
+            self.seed = self.seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            low + (high - low) * (self.seed >> 8) as f32 / (1 << 24) as f32
+        });
+        let values = values.collect();
+        self.inputs.insert(uid, values);
+        uid
+    }
+
+    /// A result.
+    pub fn output(&mut self, data_type: DataType, dims: &[i64], order: Order) -> i64 {
+        let uid = self.add(data_type, dims, order);
+        self.outputs.push(uid);
+        uid
+    }
+
+    /// A tensor between two nodes.
+    pub fn between(&mut self, data_type: DataType, dims: &[i64], order: Order) -> i64 {
+        let uid = self.add(data_type, dims, order);
+        if let Some(tensor) = self.graph.tensors.last_mut() {
+            tensor.is_virtual = true;
+        }
+        uid
+    }
+
+    /// A number in the graph.
+    pub fn value(&mut self, value: f32) -> i64 {
+        let uid = self.add(DataType::Float, &[1], Order::ChannelsFirst);
+        if let Some(tensor) = self.graph.tensors.last_mut() {
+            tensor.value = Some(TensorValue::Float32(value));
+        }
+        uid
+    }
+
+    /// A node.
+    pub fn node(&mut self, operation: impl Into<Operation>) {
+        let name = format!("node{}", self.graph.nodes.len());
+        self.graph.nodes.push(Node { name, compute_type: DataType::Float, operation: operation.into() });
+    }
+
+    /// Runs the graph with the engine and with the reference.
+    ///
+    /// # Errors
+    /// The engine's own words, or the tensor that differs most.
+    pub fn run(&self, backend: &Backend, hip: &'static Hip, engine: &str) -> Result<f32, Failure> {
+        let expected = self.run_on_host(backend)?;
+        let got = self.run_on_device(backend, hip, engine)?;
+        let mut worst = 0.0_f32;
+        for uid in &self.outputs {
+            let (Some(expected), Some(got)) = (expected.get(uid), got.get(uid)) else {
+                return Err(Failure(format!("tensor {uid} was not computed")));
+            };
+            let scale = expected.iter().fold(1e-3_f32, |most, value| most.max(value.abs()));
+            for (place, (expected, got)) in expected.iter().zip(got).enumerate() {
+                let error = (expected - got).abs() / scale;
+                // Not `>`: a NaN is an error too.
+                if !(error <= self.tolerance) {
+                    return Err(Failure(format!(
+                        "tensor {uid}, element {place}: {got}, expected {expected} within {} of {scale}",
+                        self.tolerance
+                    )));
+                }
+                worst = worst.max(error);
+            }
+        }
+        Ok(worst)
+    }
+
+    fn bytes(&self, tensor: &Tensor) -> Result<Vec<u8>, Failure> {
+        let count = tensor.dims.iter().product::<i64>() as usize;
+        match self.inputs.get(&tensor.uid) {
+            Some(values) => pack(tensor.data_type, values),
+            // No kernel may count on what a result held before.
+            None => pack(tensor.data_type, &vec![f32::NAN; count]),
+        }
+    }
+
+    fn bound(&self) -> impl Iterator<Item = &Tensor> {
+        self.graph.tensors.iter().filter(|tensor| !tensor.is_virtual && tensor.value.is_none())
+    }
+
+    fn run_on_host(&self, backend: &Backend) -> Result<HashMap<i64, Vec<f32>>, Failure> {
+        let mut memory = Vec::new();
+        for tensor in self.bound() {
+            memory.push((tensor, self.bytes(tensor)?));
+        }
+        let plan = backend.plan(REFERENCE, &self.graph)?;
+        let mut workspace = vec![0_u8; plan.workspace_size];
+        let tensors: Vec<(i64, *mut c_void)> =
+            memory.iter_mut().map(|(tensor, bytes)| (tensor.uid, bytes.as_mut_ptr().cast())).collect();
+        // SAFETY: every tensor has its bytes and the workspace its size, and the reference is done when it returns.
+        unsafe { plan.execute(&tensors, workspace.as_mut_ptr().cast()) }?;
+        memory.iter().map(|(tensor, bytes)| Ok((tensor.uid, unpack(tensor.data_type, bytes)?))).collect()
+    }
+
+    fn run_on_device(
+        &self,
+        backend: &Backend,
+        hip: &'static Hip,
+        engine: &str,
+    ) -> Result<HashMap<i64, Vec<f32>>, Failure> {
+        let mut memory = Vec::new();
+        for tensor in self.bound() {
+            memory.push((tensor, DeviceMemory::with(hip, &self.bytes(tensor)?)?));
+        }
+        let plan = backend.plan(engine, &self.graph)?;
+        let workspace = DeviceMemory::new(hip, plan.workspace_size)?;
+        let tensors: Vec<(i64, *mut c_void)> =
+            memory.iter().map(|(tensor, memory)| (tensor.uid, memory.pointer)).collect();
+        // SAFETY: every tensor has its bytes and the workspace its size; all live until the device is done.
+        unsafe {
+            plan.execute(&tensors, workspace.pointer)?;
+            hip.check("hipDeviceSynchronize", (hip.hipDeviceSynchronize)())?;
+        }
+        memory
+            .iter()
+            .map(|(tensor, memory)| Ok((tensor.uid, unpack(tensor.data_type, &memory.bytes()?)?)))
+            .collect()
+    }
+}
+
+/// The strides of dims without gaps.
+pub fn strides(dims: &[i64], order: Order) -> Vec<i64> {
+    let rank = dims.len();
+    let inner_to_outer: Vec<usize> = match order {
+        Order::ChannelsLast if rank > 2 => {
+            std::iter::once(1).chain((2..rank).rev()).chain(std::iter::once(0)).collect()
+        }
+        _ => (0..rank).rev().collect(),
+    };
+    let mut strides = vec![1; rank];
+    let mut next = 1;
+    for axis in inner_to_outer {
+        if let (Some(stride), Some(dim)) = (strides.get_mut(axis), dims.get(axis)) {
+            *stride = next;
+            next *= dim;
+        }
+    }
+    strides
+}

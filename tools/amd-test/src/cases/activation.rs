@@ -1,0 +1,78 @@
+use hipdnn_plugin_sdk::graph::operation::Pointwise;
+use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
+
+use super::{MIOPEN, ORDERS, TYPES_WITHOUT_BFLOAT16};
+use crate::case::{Case, Order};
+
+/// A pointwise operation without numbers.
+pub fn pointwise(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64) -> Pointwise {
+    Pointwise {
+        in_0,
+        out_0,
+        in_1,
+        in_2: None,
+        axis: None,
+        operation,
+        relu_lower_clip: None,
+        relu_upper_clip: None,
+        relu_lower_clip_slope: None,
+        swish_beta: None,
+        elu_alpha: None,
+        softplus_beta: None,
+    }
+}
+
+fn case(
+    mode: PointwiseMode,
+    name: &str,
+    data_type: DataType,
+    order: Order,
+    with: impl Fn(&mut Pointwise),
+) -> (&'static str, Case) {
+    let mut case = Case::new(format!("{}{name} {} {order:?}", mode.name(), data_type.name()));
+    let dims = [2, 3, 5, 7];
+    let backward = mode.operands() == 2;
+    let first = case.input(data_type, &dims, order, [-3.0, 3.0]);
+    let second = backward.then(|| case.input(data_type, &dims, order, [-3.0, 3.0]));
+    let out = case.output(data_type, &dims, order);
+    let mut node = pointwise(mode, first, second, out);
+    with(&mut node);
+    case.node(node);
+    (MIOPEN, case)
+}
+
+pub fn cases() -> Vec<(&'static str, Case)> {
+    use PointwiseMode as Mode;
+    let mut cases = Vec::new();
+    for data_type in TYPES_WITHOUT_BFLOAT16 {
+        for order in ORDERS {
+            for mode in [
+                Mode::Identity,
+                Mode::Abs,
+                Mode::ReluFwd,
+                Mode::ReluBwd,
+                Mode::SigmoidFwd,
+                Mode::SigmoidBwd,
+                Mode::TanhFwd,
+                Mode::TanhBwd,
+                Mode::SoftplusFwd,
+                Mode::SoftplusBwd,
+                Mode::EluFwd,
+                Mode::EluBwd,
+            ] {
+                cases.push(case(mode, "", data_type, order, |_| {}));
+            }
+            for mode in [Mode::ReluFwd, Mode::ReluBwd] {
+                let clipped = |node: &mut Pointwise| node.relu_upper_clip = Some(1.5);
+                let leaky = |node: &mut Pointwise| node.relu_lower_clip_slope = Some(0.25);
+                cases.push(case(mode, " clipped at 1.5", data_type, order, clipped));
+                cases.push(case(mode, " with slope 0.25", data_type, order, leaky));
+            }
+            for mode in [Mode::EluFwd, Mode::EluBwd] {
+                let alpha = |node: &mut Pointwise| node.elu_alpha = Some(0.5);
+                cases.push(case(mode, " with alpha 0.5", data_type, order, alpha));
+            }
+        }
+    }
+    cases
+}

@@ -1,0 +1,142 @@
+use hipdnn_plugin_sdk::graph::DataType;
+use hipdnn_plugin_sdk::graph::operation::{
+    Batchnorm, BatchnormBackward, BatchnormInference, BatchnormInferenceVariance,
+};
+
+use super::{MIOPEN, ORDERS, TYPES};
+use crate::case::{Case, Order};
+
+const EPSILON: f32 = 1e-4;
+
+/// The shapes that are normalized: images and volumes.
+const SHAPES: [&[i64]; 2] = [&[2, 3, 8, 7], &[2, 4, 3, 4, 5]];
+
+struct Parts {
+    case: Case,
+    data_type: DataType,
+    order: Order,
+    dims: &'static [i64],
+    parameter: Vec<i64>,
+}
+
+impl Parts {
+    fn new(name: &str, dims: &'static [i64], data_type: DataType, order: Order) -> Self {
+        let mut case =
+            Case::new(format!("batchnorm {name} {}-D {} {order:?}", dims.len() - 2, data_type.name()));
+        case.tolerance = 1e-4;
+        let mut parameter = vec![1; dims.len()];
+        if let (Some(to), Some(from)) = (parameter.get_mut(1), dims.get(1)) {
+            *to = *from;
+        }
+        Self { case, data_type, order, dims, parameter }
+    }
+
+    fn x(&mut self) -> i64 {
+        self.case.input(self.data_type, self.dims, self.order, [-2.0, 3.0])
+    }
+
+    fn y(&mut self) -> i64 {
+        self.case.output(self.data_type, self.dims, self.order)
+    }
+
+    fn given(&mut self, range: [f32; 2]) -> i64 {
+        self.case.input(DataType::Float, &self.parameter, Order::ChannelsFirst, range)
+    }
+
+    fn made(&mut self) -> i64 {
+        self.case.output(DataType::Float, &self.parameter, Order::ChannelsFirst)
+    }
+}
+
+fn inference(dims: &'static [i64], data_type: DataType, order: Order) -> Case {
+    let mut p = Parts::new("inference", dims, data_type, order);
+    let node = BatchnormInference {
+        x: p.x(),
+        mean: p.given([-1.0, 1.0]),
+        inv_variance: p.given([0.5, 2.0]),
+        scale: p.given([-1.0, 2.0]),
+        bias: p.given([-1.0, 1.0]),
+        y: p.y(),
+    };
+    p.case.node(node);
+    p.case
+}
+
+fn inference_variance(dims: &'static [i64], data_type: DataType, order: Order) -> Case {
+    let mut p = Parts::new("inference with variance", dims, data_type, order);
+    let node = BatchnormInferenceVariance {
+        x: p.x(),
+        mean: p.given([-1.0, 1.0]),
+        variance: p.given([0.1, 2.0]),
+        scale: p.given([-1.0, 2.0]),
+        bias: p.given([-1.0, 1.0]),
+        epsilon: p.case.value(EPSILON),
+        y: p.y(),
+    };
+    p.case.node(node);
+    p.case
+}
+
+fn training(dims: &'static [i64], data_type: DataType, order: Order, running: bool) -> Case {
+    let name = if running { "training with running statistics" } else { "training" };
+    let mut p = Parts::new(name, dims, data_type, order);
+    let mut node = Batchnorm {
+        x: p.x(),
+        scale: p.given([-1.0, 2.0]),
+        bias: p.given([-1.0, 1.0]),
+        epsilon: p.case.value(EPSILON),
+        y: p.y(),
+        prev_running_mean: None,
+        prev_running_variance: None,
+        momentum: None,
+        mean: Some(p.made()),
+        inv_variance: Some(p.made()),
+        next_running_mean: None,
+        next_running_variance: None,
+        peer_stats: Vec::new(),
+    };
+    if running {
+        node.prev_running_mean = Some(p.given([-1.0, 1.0]));
+        node.prev_running_variance = Some(p.given([0.1, 2.0]));
+        node.momentum = Some(p.case.value(0.3));
+        node.next_running_mean = Some(p.made());
+        node.next_running_variance = Some(p.made());
+    }
+    p.case.node(node);
+    p.case
+}
+
+fn backward(dims: &'static [i64], data_type: DataType, order: Order, saved: bool) -> Case {
+    let name = if saved { "backward with saved statistics" } else { "backward" };
+    let mut p = Parts::new(name, dims, data_type, order);
+    let node = BatchnormBackward {
+        dy: p.x(),
+        x: p.x(),
+        scale: p.given([-1.0, 2.0]),
+        dx: p.y(),
+        dscale: p.made(),
+        dbias: p.made(),
+        mean: saved.then(|| p.given([0.0, 1.0])),
+        inv_variance: saved.then(|| p.given([0.5, 1.0])),
+        peer_stats: Vec::new(),
+    };
+    p.case.node(node);
+    p.case
+}
+
+pub fn cases() -> Vec<(&'static str, Case)> {
+    let mut cases = Vec::new();
+    for dims in SHAPES {
+        for data_type in TYPES {
+            for order in ORDERS {
+                cases.push(inference(dims, data_type, order));
+                cases.push(inference_variance(dims, data_type, order));
+                for with in [false, true] {
+                    cases.push(training(dims, data_type, order, with));
+                    cases.push(backward(dims, data_type, order, with));
+                }
+            }
+        }
+    }
+    cases.into_iter().map(|case| (MIOPEN, case)).collect()
+}

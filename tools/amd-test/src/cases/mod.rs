@@ -1,0 +1,32 @@
+//! The graphs that are compared.
+
+mod activation;
+mod batchnorm;
+mod convolution;
+mod tensor_op;
+
+use hipdnn_plugin_sdk::graph::DataType;
+
+use crate::case::{Case, Order};
+
+/// The engine that MIOpen's own choice stands behind.
+const MIOPEN: &str = "MIOPEN_ENGINE";
+/// The engine that asks MIOpen for kernels whose results do not change.
+const DETERMINISTIC: &str = "MIOPEN_ENGINE_DETERMINISTIC";
+
+/// The types that the engines compute.
+const TYPES: [DataType; 3] = [DataType::Float, DataType::Half, DataType::Bfloat16];
+/// The types of activations and operations on two tensors.
+const TYPES_WITHOUT_BFLOAT16: [DataType; 2] = [DataType::Float, DataType::Half];
+/// The layouts of images.
+const ORDERS: [Order; 2] = [Order::ChannelsFirst, Order::ChannelsLast];
+
+/// Every case with the engine that runs it.
+pub fn all() -> Vec<(&'static str, Case)> {
+    let mut cases = Vec::new();
+    cases.extend(convolution::cases());
+    cases.extend(batchnorm::cases());
+    cases.extend(activation::cases());
+    cases.extend(tensor_op::cases());
+    cases
+}

@@ -1,0 +1,88 @@
+//! Runs graphs with the engines for AMD GPUs on the device that HIP finds, and compares each result with that of the
+//! reference engine on the host.
+//!
+//! `amd-test LIBRARY [WORD...]`: the path of `libhipdnn_backend.so` with the plugins beside it, and words that the names of the
+//! cases to run contain. Without a device the exit status is 2, with a wrong result 1.
+
+mod backend;
+mod case;
+mod cases;
+mod memory;
+
+use std::fmt;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use hipdnn_plugin_sdk::hip::{Hip, HipError};
+
+use backend::Backend;
+
+/// Why a case failed, in words.
+#[derive(Debug)]
+pub struct Failure(pub String);
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<HipError> for Failure {
+    fn from(error: HipError) -> Self {
+        Self(error.message)
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some((library, words)) = arguments.split_first() else {
+        eprintln!("usage: amd-test LIBRARY [WORD...]");
+        return ExitCode::from(2);
+    };
+    match run(Path::new(library), words) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(failed) => {
+            println!("{failed} failed");
+            ExitCode::FAILURE
+        }
+        Err(failure) => {
+            eprintln!("amd-test: {failure}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(library: &Path, words: &[String]) -> Result<usize, Failure> {
+    let hip = Hip::get().map_err(|error| Failure(error.to_string()))?;
+    if hip.device_count()? == 0 {
+        return Err(Failure("HIP finds no device".to_owned()));
+    }
+    let backend = Backend::open(library)?;
+    let mut failed = 0;
+    let mut passed = 0;
+    for (engine, case) in cases::all() {
+        let name = format!("{engine}: {}", case.name);
+        if !words.is_empty() && !words.iter().any(|word| name.contains(word.as_str())) {
+            continue;
+        }
+        let start = Instant::now();
+        let result = case.run(&backend, hip, engine);
+        let seconds = start.elapsed().as_secs_f64();
+        match result {
+            Ok(error) => {
+                passed += 1;
+                println!("{name:<90} error {error:.1e}  {seconds:5.2} s");
+            }
+            Err(failure) => {
+                failed += 1;
+                println!("{name:<90} FAILED: {failure}");
+            }
+        }
+    }
+    println!("{passed} passed");
+    if passed + failed == 0 {
+        return Err(Failure(format!("no case has {} in its name", words.join(" or "))));
+    }
+    Ok(failed)
+}

@@ -1,0 +1,86 @@
+//! Device memory with the elements of a tensor.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use half::{bf16, f16};
+use hipdnn_plugin_sdk::graph::DataType;
+use hipdnn_plugin_sdk::hip::{HIP_MEMCPY_DEVICE_TO_HOST, HIP_MEMCPY_HOST_TO_DEVICE, Hip};
+
+use crate::Failure;
+
+/// Device memory, freed when it is dropped.
+pub struct DeviceMemory {
+    hip: &'static Hip,
+    /// Where it begins.
+    pub pointer: *mut c_void,
+    size: usize,
+}
+
+impl DeviceMemory {
+    /// So many bytes, at least one.
+    pub fn new(hip: &'static Hip, size: usize) -> Result<Self, Failure> {
+        let mut pointer = ptr::null_mut();
+        // SAFETY: the output is valid.
+        hip.check("hipMalloc", unsafe { (hip.hipMalloc)(&mut pointer, size.max(1)) })?;
+        Ok(Self { hip, pointer, size })
+    }
+
+    /// Memory with these bytes.
+    pub fn with(hip: &'static Hip, bytes: &[u8]) -> Result<Self, Failure> {
+        let memory = Self::new(hip, bytes.len())?;
+        // SAFETY: both are valid for the length.
+        let answer = unsafe {
+            (hip.hipMemcpy)(memory.pointer, bytes.as_ptr().cast(), bytes.len(), HIP_MEMCPY_HOST_TO_DEVICE)
+        };
+        hip.check("hipMemcpy", answer)?;
+        Ok(memory)
+    }
+
+    /// The bytes in it.
+    pub fn bytes(&self) -> Result<Vec<u8>, Failure> {
+        let mut bytes = vec![0_u8; self.size];
+        // SAFETY: both are valid for the size.
+        let answer = unsafe {
+            (self.hip.hipMemcpy)(
+                bytes.as_mut_ptr().cast(),
+                self.pointer,
+                self.size,
+                HIP_MEMCPY_DEVICE_TO_HOST,
+            )
+        };
+        self.hip.check("hipMemcpy", answer)?;
+        Ok(bytes)
+    }
+}
+
+impl Drop for DeviceMemory {
+    fn drop(&mut self) {
+        // SAFETY: it is this one's own.
+        unsafe { (self.hip.hipFree)(self.pointer) };
+    }
+}
+
+/// Numbers as the bytes of a type.
+pub fn pack(data_type: DataType, values: &[f32]) -> Result<Vec<u8>, Failure> {
+    Ok(match data_type {
+        DataType::Float => values.iter().flat_map(|v| v.to_ne_bytes()).collect(),
+        DataType::Half => values.iter().flat_map(|v| f16::from_f32(*v).to_ne_bytes()).collect(),
+        DataType::Bfloat16 => values.iter().flat_map(|v| bf16::from_f32(*v).to_ne_bytes()).collect(),
+        DataType::Int32 => values.iter().flat_map(|v| (*v as i32).to_ne_bytes()).collect(),
+        other => return Err(Failure(format!("no test data of type {}", other.name()))),
+    })
+}
+
+/// The numbers in the bytes of a type.
+pub fn unpack(data_type: DataType, bytes: &[u8]) -> Result<Vec<f32>, Failure> {
+    let two = |f: fn([u8; 2]) -> f32| bytes.as_chunks::<2>().0.iter().map(|chunk| f(*chunk)).collect();
+    let four = |f: fn([u8; 4]) -> f32| bytes.as_chunks::<4>().0.iter().map(|chunk| f(*chunk)).collect();
+    Ok(match data_type {
+        DataType::Float => four(f32::from_ne_bytes),
+        DataType::Half => two(|bytes| f16::from_ne_bytes(bytes).to_f32()),
+        DataType::Bfloat16 => two(|bytes| bf16::from_ne_bytes(bytes).to_f32()),
+        DataType::Int32 => four(|bytes| i32::from_ne_bytes(bytes) as f32),
+        other => return Err(Failure(format!("no test data of type {}", other.name()))),
+    })
+}
