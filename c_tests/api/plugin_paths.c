@@ -60,6 +60,8 @@ static void test_set(void)
 
 static void test_get(void)
 {
+    const char* const one[] = {"hipdnn_plugins/engines/libhipdnn_cpu_plugin.so"};
+    REQUIRE_OK(hipdnnSetEnginePluginPaths_ext(1, one, HIPDNN_PLUGIN_LOADING_ABSOLUTE));
     hipdnnHandle_t handle = make_handle();
     size_t count = 41;
     size_t length = 42;

@@ -49,6 +49,9 @@ static const char* absolute(const char* relative)
     return path;
 }
 
+/* What the library's own folder for plugins has. */
+#define DEFAULT "hipdnn_cpu_plugin hipdnn_miopen_plugin "
+
 /* What is loaded with these paths; the rest of the search stays as it is. */
 static void expect_loaded(const char* expected, size_t count, const char* const paths[],
                           hipdnnPluginLoadingMode_ext_t mode)
@@ -148,24 +151,23 @@ static void test_modes(void)
     const char* a[] = {absolute("a")};
     const char* b[] = {absolute("b")};
     check_about("modes");
-    /* The library's own folder for plugins has the CPU engines. */
     expect_loaded("", 0, NULL, HIPDNN_PLUGIN_LOADING_ABSOLUTE);
-    expect_loaded("hipdnn_cpu_plugin ", 0, NULL, HIPDNN_PLUGIN_LOADING_ADDITIVE);
+    expect_loaded(DEFAULT, 0, NULL, HIPDNN_PLUGIN_LOADING_ADDITIVE);
     /* Additive paths add up, beside the default. */
     char names[1024];
     REQUIRE_OK(hipdnnSetEnginePluginPaths_ext(1, a, HIPDNN_PLUGIN_LOADING_ADDITIVE));
     REQUIRE_OK(hipdnnSetEnginePluginPaths_ext(1, b, HIPDNN_PLUGIN_LOADING_ADDITIVE));
     hipdnnHandle_t handle = make_handle();
-    CHECK_EQ(count_loaded(handle), 3);
+    CHECK_EQ(count_loaded(handle), 4);
     loaded_names(handle, names, sizeof names);
     CHECK_CONTAINS(names, "good same ");
-    CHECK_CONTAINS(names, "hipdnn_cpu_plugin ");
+    CHECK_CONTAINS(names, DEFAULT);
     CHECK_OK(hipdnnDestroy(handle));
     /* Absolute paths replace all of that; additive ones bring the default back. */
     expect_loaded("same ", 1, b, HIPDNN_PLUGIN_LOADING_ABSOLUTE);
     REQUIRE_OK(hipdnnSetEnginePluginPaths_ext(1, a, HIPDNN_PLUGIN_LOADING_ADDITIVE));
     handle = make_handle();
-    CHECK_EQ(count_loaded(handle), 3);
+    CHECK_EQ(count_loaded(handle), 4);
     CHECK_OK(hipdnnDestroy(handle));
 }
 
@@ -194,11 +196,11 @@ static void test_environment(void)
     /* Relative: from the library's folder. Empty: as if it were not set. */
     expect_loaded("", 0, NULL, HIPDNN_PLUGIN_LOADING_ABSOLUTE);
     setenv("HIPDNN_PLUGIN_DIR", "hipdnn_plugins/engines", 1);
-    expect_loaded("hipdnn_cpu_plugin ", 0, NULL, HIPDNN_PLUGIN_LOADING_ADDITIVE);
+    expect_loaded(DEFAULT, 0, NULL, HIPDNN_PLUGIN_LOADING_ADDITIVE);
     setenv("HIPDNN_PLUGIN_DIR", "", 1);
-    expect_loaded("hipdnn_cpu_plugin ", 0, NULL, HIPDNN_PLUGIN_LOADING_ADDITIVE);
+    expect_loaded(DEFAULT, 0, NULL, HIPDNN_PLUGIN_LOADING_ADDITIVE);
     unsetenv("HIPDNN_PLUGIN_DIR");
-    expect_loaded("hipdnn_cpu_plugin ", 0, NULL, HIPDNN_PLUGIN_LOADING_ADDITIVE);
+    expect_loaded(DEFAULT, 0, NULL, HIPDNN_PLUGIN_LOADING_ADDITIVE);
 }
 
 /* While anything needs the plugins they stay, and the paths cannot be changed by what was loaded before. */

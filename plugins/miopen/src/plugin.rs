@@ -78,3 +78,87 @@ impl EnginePlugin for MiopenPlugin {
 }
 
 hipdnn_plugin_sdk::export_engine_plugin!(MiopenPlugin);
+
+#[cfg(test)]
+mod tests {
+    use hipdnn_plugin_sdk::engine_id;
+    use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Matmul};
+    use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Node, Operation, Tensor};
+
+    use super::*;
+
+    fn graph(data_type: DataType, conv_mode: ConvMode, post_padding: i64) -> Graph {
+        let output = 3 + post_padding;
+        let tensor = |uid, dims: [i64; 4]| {
+            Tensor::new(uid, data_type, &dims, &[dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1])
+        };
+        let operation = ConvolutionForward {
+            x: 1,
+            w: 2,
+            y: 3,
+            pre_padding: vec![0, 0],
+            post_padding: vec![0, post_padding],
+            stride: vec![1, 1],
+            dilation: vec![1, 1],
+            conv_mode,
+        };
+        Graph {
+            compute_type: DataType::Float,
+            tensors: vec![tensor(1, [1, 2, 5, 5]), tensor(2, [4, 2, 3, 3]), tensor(3, [1, 4, 3, output])],
+            nodes: vec![Node {
+                name: "c".to_owned(),
+                compute_type: DataType::Float,
+                operation: operation.into(),
+            }],
+            ..Graph::default()
+        }
+    }
+
+    #[test]
+    fn engine_ids_are_those_of_amds_own_plugin() {
+        let ids: Vec<i64> = MiopenPlugin::ENGINES.iter().map(|name| engine_id(name)).collect();
+        assert_eq!(ids, [0x15b4_6865_c717_a122, 0xa258_541a_6daa_1de3_u64.cast_signed()]);
+    }
+
+    #[test]
+    fn without_libraries_or_device_the_reason_says_so() {
+        let refusal = MiopenPlugin::supports(
+            &Handle::default(),
+            0,
+            &graph(DataType::Float, ConvMode::CrossCorrelation, 0),
+        );
+        match (Runtime::get(), refusal) {
+            (Ok(_), result) => assert_eq!(result, Ok(())),
+            (Err(missing), result) => {
+                assert_eq!(result, Err(missing.clone()));
+                let missing = missing.to_string();
+                assert!(
+                    ["libamdhip64.so", "libMIOpen.so.1", "no device", "hipGetDeviceCount"]
+                        .iter()
+                        .any(|word| missing.contains(word)),
+                    "{missing}"
+                );
+                // Planning needs what asking needs, and a handle without a device ends without one.
+                let error = Handle::default().device().unwrap_err();
+                assert_eq!(error.message(), missing);
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_thing_that_miopen_does_not_do_is_named() {
+        assert_eq!(check(&graph(DataType::Half, ConvMode::CrossCorrelation, 0)), Ok(()));
+        let mut matmul = graph(DataType::Float, ConvMode::CrossCorrelation, 0);
+        matmul.tensors = (1..=3).map(|uid| Tensor::new(uid, DataType::Float, &[2, 2], &[2, 1])).collect();
+        matmul.nodes[0].operation = Operation::from(Matmul { a: 1, b: 2, c: 3 });
+        for (graph, expected) in [
+            (graph(DataType::Double, ConvMode::CrossCorrelation, 0), "data type is double"),
+            (graph(DataType::Float, ConvMode::Convolution, 0), "conv_mode: is CONVOLUTION"),
+            (graph(DataType::Float, ConvMode::CrossCorrelation, 1), "post_padding[1]"),
+            (matmul, "Matmul"),
+        ] {
+            let refusal = check(&graph).unwrap_err().to_string();
+            assert!(refusal.starts_with("node 0 \"c\"") && refusal.contains(expected), "{refusal}");
+        }
+    }
+}

@@ -92,6 +92,8 @@ pub struct Signature {
     pub arguments: &'static [&'static str],
     /// The type of its result; empty where it has none.
     pub result: &'static str,
+    /// Whether a library without it is not taken.
+    pub required: bool,
 }
 
 /// The first of some libraries that a table can be filled from.
@@ -171,11 +173,13 @@ macro_rules! function_table {
                     name: stringify!($required),
                     arguments: &[$(stringify!($rtype)),*],
                     result: concat!("", $(stringify!($rret))?),
+                    required: true,
                 },)*
                 $($crate::dynlib::Signature {
                     name: stringify!($optional),
                     arguments: &[$(stringify!($otype)),*],
                     result: concat!("", $(stringify!($oret))?),
+                    required: false,
                 },)*
             ];
 
@@ -195,9 +199,11 @@ macro_rules! function_table {
             /// When none of them has.
             $vis fn load_from(names: &[&str]) -> ::std::result::Result<Self, $crate::dynlib::Error> {
                 $crate::dynlib::first($what, names, |library| {
-                    let required: &[&'static str] = &[$(stringify!($required)),*];
-                    let missing: ::std::vec::Vec<_> =
-                        required.iter().copied().filter(|name| !library.has(name)).collect();
+                    let missing: ::std::vec::Vec<_> = Self::SIGNATURES
+                        .iter()
+                        .filter(|signature| signature.required && !library.has(signature.name))
+                        .map(|signature| signature.name)
+                        .collect();
                     if !missing.is_empty() {
                         return ::std::result::Result::Err(missing);
                     }

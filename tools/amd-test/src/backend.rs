@@ -4,7 +4,6 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 use std::ptr;
 
-use hipdnn_plugin_sdk::ffi::hipStream_t;
 use hipdnn_plugin_sdk::function_table;
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::wire;
@@ -21,7 +20,6 @@ function_table! {
         required {
             fn hipdnnCreate(handle: *mut Handle) -> c_int;
             fn hipdnnDestroy(handle: Handle) -> c_int;
-            fn hipdnnSetStream(handle: Handle, stream: hipStream_t) -> c_int;
             fn hipdnnGetEngineIdByName_ext(handle: Handle, name: *const c_char, id: *mut i64) -> c_int;
             fn hipdnnGetLastErrorString(message: *mut c_char, size: usize);
             fn hipdnnBackendCreateDescriptor(kind: c_int, descriptor: *mut Descriptor) -> c_int;
@@ -110,12 +108,6 @@ impl Backend {
         backend.check("hipdnnCreate", status)?;
         backend.handle = handle;
         Ok(backend)
-    }
-
-    /// Sets the stream of the handle.
-    pub fn set_stream(&self, stream: hipStream_t) -> Result<(), Failure> {
-        // SAFETY: the handle is alive, and the stream is HIP's.
-        self.check("hipdnnSetStream", unsafe { (self.functions.hipdnnSetStream)(self.handle, stream) })
     }
 
     fn check(&self, call: &str, status: c_int) -> Result<(), Failure> {

@@ -126,8 +126,7 @@ impl Case {
             let scale = expected.iter().fold(1e-3_f32, |most, value| most.max(value.abs()));
             for (place, (expected, got)) in expected.iter().zip(got).enumerate() {
                 let error = (expected - got).abs() / scale;
-                // Not `>`: a NaN is an error too.
-                if !(error <= self.tolerance) {
+                if error.is_nan() || error > self.tolerance {
                     return Err(Failure(format!(
                         "tensor {uid}, element {place}: {got}, expected {expected} within {} of {scale}",
                         self.tolerance

@@ -25,7 +25,10 @@ pub struct Plugin {
 }
 
 /// The plugins that are installed. CMakeLists.txt has the same list; a test compares the trees.
-pub const PLUGINS: &[Plugin] = &[Plugin { package: "hipdnn-cpu-plugin", file: "libhipdnn_cpu_plugin.so" }];
+pub const PLUGINS: &[Plugin] = &[
+    Plugin { package: "hipdnn-cpu-plugin", file: "libhipdnn_cpu_plugin.so" },
+    Plugin { package: "hipdnn-miopen-plugin", file: "libhipdnn_miopen_plugin.so" },
+];
 
 /// Builds the library, its plugins and the tool for release. cargo's words go to the terminal, or are kept until it fails.
 pub fn build(workspace: &Workspace, quiet: bool) -> Result<(), Failure> {

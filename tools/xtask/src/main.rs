@@ -1,5 +1,6 @@
 //! The commands of this project: `cargo xtask COMMAND`.
 
+mod amd;
 mod c_program;
 mod demo;
 mod failure;
@@ -26,6 +27,7 @@ cargo xtask COMMAND
   demo                  build everything and train a network from C
   test [GROUP...]       run every test, or those of some groups:
 {}  lint                  clippy and rustdoc, warnings as errors
+  amd-test [WORD...]    the engines for AMD GPUs on AMD's libraries and an emulated device
   generate [--check]    write the generated files, or fail with the difference
   build                 build for release and lay the result out in target/stage
   install --prefix DIR [--libdir lib]
@@ -51,6 +53,7 @@ fn run(arguments: &[&str]) -> Result<(), Failure> {
     match arguments {
         ["demo", rest @ ..] => demo::run(&workspace, rest),
         ["test", groups @ ..] => test::run_groups(&workspace, groups),
+        ["amd-test", words @ ..] => amd::test(&workspace, words),
         ["lint"] => lint::lint(&workspace),
         ["generate"] => {
             for path in generate::write(&workspace)? {

@@ -9,6 +9,13 @@ pub struct Tool {
     package: &'static str,
 }
 
+impl Tool {
+    /// A program that comes in this package.
+    pub const fn new(program: &'static str, package: &'static str) -> Self {
+        Self { program, package }
+    }
+}
+
 /// The C compiler.
 pub const CC: Tool = Tool { program: "gcc", package: "gcc" };
 /// The C++ compiler.

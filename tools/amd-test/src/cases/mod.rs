@@ -3,6 +3,7 @@
 mod activation;
 mod batchnorm;
 mod convolution;
+mod graph;
 mod tensor_op;
 
 use hipdnn_plugin_sdk::graph::DataType;
@@ -28,5 +29,6 @@ pub fn all() -> Vec<(&'static str, Case)> {
     cases.extend(batchnorm::cases());
     cases.extend(activation::cases());
     cases.extend(tensor_op::cases());
+    cases.extend(graph::cases());
     cases
 }

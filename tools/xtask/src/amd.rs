@@ -1,0 +1,228 @@
+//! `cargo xtask amd-test`: the engines for AMD GPUs on AMD's own libraries, with an emulated device below them.
+//!
+//! The libraries come from Debian, into a folder of the build; the emulated device is softhip, a stand-in for the HIP
+//! runtime alone. Where one of them cannot be had, the tests are left out with a word on why.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::Failure;
+use crate::install::{ENGINES, LIBRARY, PLUGINS};
+use crate::process::{command, exists, run, run_within};
+use crate::steps::Steps;
+use crate::tools::{self, Tool};
+use crate::workspace::Workspace;
+
+/// The suite that has MIOpen.
+const SUITE: &str = "sid";
+
+/// What is installed in the userland.
+const PACKAGES: &[&str] = &[
+    "libmiopen1",
+    "libmiopen-dev",
+    "libamdhip64-dev",
+    "libhiprtc6",
+    "hipcc",
+    "clang-21",
+    "lld-21",
+    "rocm-device-libs-21",
+    "g++",
+    "binutils",
+];
+
+const DEBOOTSTRAP: Tool = Tool::new("debootstrap", "debootstrap");
+
+/// Running all cases takes seconds once MIOpen has its kernels, and under a minute the first time.
+const LIMIT: Duration = Duration::from_secs(900);
+
+/// The folder of the userland that the build's files go to.
+const INSIDE: &str = "hipdnn";
+
+/// What the tests need, or why they are left out.
+enum Rig {
+    Ready { userland: PathBuf, softhip: PathBuf },
+    LeftOut(String),
+}
+
+/// Runs the tests, or those whose names contain one of the words.
+pub fn test(workspace: &Workspace, words: &[&str]) -> Result<(), Failure> {
+    let (userland, softhip) = match rig(workspace)? {
+        Rig::Ready { userland, softhip } => (userland, softhip),
+        Rig::LeftOut(why) => {
+            println!("amd-test is left out: {why}");
+            return Ok(());
+        }
+    };
+    let mut steps = Steps::new();
+    steps.group("set-up");
+    let ready = steps.run("AMD's libraries, from Debian", || make_userland(&userland))
+        && steps.run("the plugins and their test", || build(workspace, &userland))
+        && steps.run("the emulated device", || {
+            carry(&softhip, &userland.join(INSIDE).join("softhip"))?;
+            run(&mut inside(&userland, &["true"])).map(|_| String::new())
+        });
+    if ready {
+        steps.group("amd: MIOpen on an emulated gfx1100");
+        steps.run("declarations as in miopen.h", || prototypes(workspace, &userland));
+        for (name, reverse) in
+            [("engines against the reference", "0"), ("the same, last workgroup first", "1")]
+        {
+            steps.run(name, || {
+                let program = format!("/{INSIDE}/amd-test");
+                let library = format!("/{INSIDE}/lib/{LIBRARY}");
+                let arguments = [&[program.as_str(), library.as_str()], words].concat();
+                let out = run_within(inside(&userland, &arguments).env("SOFTHIP_REVERSE", reverse), LIMIT)?;
+                Ok(out.lines().last().unwrap_or_default().to_owned())
+            });
+        }
+        steps.run("the same libraries without a device", || without_device(&userland));
+    }
+    steps.summary()
+}
+
+fn rig(workspace: &Workspace) -> Result<Rig, Failure> {
+    let softhip = match std::env::var_os("SOFTHIP_DIR") {
+        Some(path) => PathBuf::from(path),
+        None => workspace.path("../shared/softhip"),
+    };
+    if !softhip.join("check.sh").is_file() {
+        return Ok(Rig::LeftOut(format!(
+            "no softhip in {} (SOFTHIP_DIR says where it is)",
+            softhip.display()
+        )));
+    }
+    if run(&mut command("id", ["-u"]))?.trim() != "0" {
+        return Ok(Rig::LeftOut(
+            "a folder with another system's libraries takes root to make and enter".to_owned(),
+        ));
+    }
+    let userland = workspace.path("target/amd/userland");
+    if !exists("debootstrap") && !exists("apt-get") {
+        return Ok(Rig::LeftOut(
+            "neither debootstrap nor apt-get is here to install AMD's libraries".to_owned(),
+        ));
+    }
+    if !complete(&userland) && mirror().is_none() {
+        return Ok(Rig::LeftOut(
+            "apt-get names no Debian archive to install AMD's libraries from".to_owned(),
+        ));
+    }
+    Ok(Rig::Ready { userland, softhip })
+}
+
+/// The file that says which packages a userland has.
+fn record(userland: &Path) -> PathBuf {
+    userland.join("hipdnn-packages")
+}
+
+fn complete(userland: &Path) -> bool {
+    fs::read_to_string(record(userland)).is_ok_and(|had| had == PACKAGES.join(" "))
+}
+
+/// The archive that this system's own packages come from.
+fn mirror() -> Option<String> {
+    let format = "$(SITE) $(ORIGIN) $(COMPONENT)";
+    let targets =
+        run(&mut command("apt-get", ["indextargets", "--format", format, "Created-By: Packages"])).ok()?;
+    let sites = targets.lines().filter_map(|line| line.strip_suffix(" Debian main"));
+    // The archive of security updates has nothing else.
+    sites.filter(|site| !site.ends_with("-security")).map(str::to_owned).next()
+}
+
+fn make_userland(userland: &Path) -> Result<String, Failure> {
+    if complete(userland) {
+        return Ok("there already".to_owned());
+    }
+    tools::require(&[&DEBOOTSTRAP])?;
+    let mirror = mirror().ok_or_else(|| Failure::new("apt-get names no Debian archive"))?;
+    if userland.exists() {
+        // A download that was broken off. debootstrap leaves nothing mounted once it has ended.
+        fs::remove_dir_all(userland)?;
+    }
+    fs::create_dir_all(userland)?;
+    run(command("debootstrap", ["--variant=minbase", SUITE]).arg(userland).arg(mirror))?;
+    let mut install = command("chroot", [userland]);
+    install.args(["apt-get", "install", "-y", "-q", "--no-install-recommends"]).args(PACKAGES);
+    run(install.env("DEBIAN_FRONTEND", "noninteractive"))?;
+    fs::write(record(userland), PACKAGES.join(" "))?;
+    Ok(String::new())
+}
+
+fn build(workspace: &Workspace, userland: &Path) -> Result<String, Failure> {
+    let mut cargo =
+        workspace.cargo(["build", "--release", "--locked", "-p", "hipdnn-backend", "-p", "amd-test"]);
+    for plugin in PLUGINS {
+        cargo.args(["-p", plugin.package]);
+    }
+    run(&mut cargo)?;
+    let built = workspace.release_dir();
+    let to = userland.join(INSIDE);
+    let engines = to.join("lib").join(ENGINES);
+    fs::create_dir_all(&engines)?;
+    fs::copy(built.join(LIBRARY), to.join("lib").join(LIBRARY))?;
+    fs::copy(built.join("amd-test"), to.join("amd-test"))?;
+    for plugin in PLUGINS {
+        fs::copy(built.join(plugin.file), engines.join(plugin.file))?;
+    }
+    Ok(String::new())
+}
+
+/// Copies what is new in a folder of files.
+fn carry(from: &Path, to: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let path = entry?.path();
+        let (Some(name), true) = (path.file_name(), path.is_file()) else { continue };
+        let bytes = fs::read(&path)?;
+        // The rig builds itself anew when its files are younger than what it built.
+        if !fs::read(to.join(name)).is_ok_and(|had| had == bytes) {
+            fs::copy(&path, to.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+/// A command in the userland with the emulated device in front of AMD's runtime.
+fn inside(userland: &Path, words: &[&str]) -> Command {
+    let mut command = plain(userland);
+    command.arg("sh").arg(format!("/{INSIDE}/softhip/check.sh")).arg(format!("/{INSIDE}/rig")).args(words);
+    command
+}
+
+/// A command in the userland as it is.
+fn plain(userland: &Path) -> Command {
+    let mut command = command("chroot", [userland]);
+    command.env_remove("LD_LIBRARY_PATH").env("HOME", "/root").env_remove("HIPDNN_PLUGIN_DIR");
+    command
+}
+
+fn prototypes(workspace: &Workspace, userland: &Path) -> Result<String, Failure> {
+    let program = run(&mut workspace.cargo([
+        "run",
+        "-q",
+        "--release",
+        "--locked",
+        "-p",
+        "hipdnn-miopen-plugin",
+        "--example",
+        "prototypes",
+    ]))?;
+    fs::write(userland.join(INSIDE).join("prototypes.cpp"), &program)?;
+    let file = format!("/{INSIDE}/prototypes.cpp");
+    run(plain(userland).args(["g++", "-std=c++17", "-w", "-fsyntax-only", &file]))?;
+    Ok(format!("{} declarations", program.matches("static_assert").count()))
+}
+
+/// AMD's own runtime finds no device here: the test program says so and ends.
+fn without_device(userland: &Path) -> Result<String, Failure> {
+    let program = format!("/{INSIDE}/amd-test");
+    let library = format!("/{INSIDE}/lib/{LIBRARY}");
+    let output = plain(userland).args([&program, &library]).output()?;
+    let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    match output.status.code() {
+        Some(2) => Ok(words),
+        _ => Err(Failure::new(format!("{}, expected exit status 2\n{words}", output.status))),
+    }
+}
