@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::Graph;
-use hipdnn_plugin_sdk::hash::Fnv1a;
+use hipdnn_plugin_sdk::payload::Payload;
 use hipdnn_plugin_sdk::wire::{self, EngineConfig, Layout};
 use hipdnn_plugin_sdk::{Overrides, PluginError, Refusal};
 
@@ -15,9 +15,8 @@ use crate::plugin::Planner;
 /// How many plans for other shapes are kept, those that were used last.
 const KEPT: usize = 8;
 
-/// What a saved plan begins with, and the version of what follows.
-const MAGIC: [u8; 4] = *b"HCPU";
-const VERSION: u32 = 1;
+/// The form of saved plans.
+const PAYLOAD: Payload = Payload { mark: *b"HCPU", version: 1, owner: "the CPU engines" };
 
 /// A graph, how it was configured, and its plan.
 pub struct Compiled {
@@ -124,44 +123,14 @@ impl Compiled {
         Ok(plan)
     }
 
-    /// The plan as bytes: the graph and the configuration, of which the same plan is made again.
+    /// The plan as bytes: the configuration and the graph, of which the same plan is made again.
     pub fn save(&self) -> Result<Vec<u8>, PluginError> {
-        let config = wire::write_engine_config(&self.config);
-        let graph = wire::write(&self.graph, Layout::G2)?;
-        let size = u32::try_from(config.len())
-            .map_err(|_| PluginError::internal(format!("a configuration of {} bytes", config.len())))?;
-        let mut body = Vec::with_capacity(size as usize + graph.len() + 4);
-        body.extend(size.to_le_bytes());
-        body.extend(config);
-        body.extend(graph);
-        let mut bytes = Vec::with_capacity(body.len() + 16);
-        bytes.extend(MAGIC);
-        bytes.extend(VERSION.to_le_bytes());
-        bytes.extend(Fnv1a::new().add(&body).number().to_le_bytes());
-        bytes.extend(body);
-        Ok(bytes)
+        PAYLOAD.write(&[&wire::write_engine_config(&self.config), &wire::write(&self.graph, Layout::G2)?])
     }
 
     /// The graph and the configuration of a saved plan.
     pub fn read(bytes: &[u8]) -> Result<(Graph, EngineConfig), PluginError> {
-        let short = || PluginError::invalid_value(format!("the saved plan ends after {} bytes", bytes.len()));
-        let (magic, rest) = bytes.split_first_chunk::<4>().ok_or_else(short)?;
-        let (version, rest) = rest.split_first_chunk::<4>().ok_or_else(short)?;
-        if *magic != MAGIC {
-            return Err(PluginError::invalid_value("the bytes are not a saved plan of the CPU engines"));
-        }
-        let version = u32::from_le_bytes(*version);
-        if version != VERSION {
-            return Err(PluginError::not_applicable(format!(
-                "the saved plan is of version {version}, the CPU engines read version {VERSION}"
-            )));
-        }
-        let (checksum, body) = rest.split_first_chunk::<8>().ok_or_else(short)?;
-        if Fnv1a::new().add(body).number() != u64::from_le_bytes(*checksum) {
-            return Err(PluginError::invalid_value("the saved plan is damaged: its checksum is another one"));
-        }
-        let (size, rest) = body.split_first_chunk::<4>().ok_or_else(short)?;
-        let (config, graph) = rest.split_at_checked(u32::from_le_bytes(*size) as usize).ok_or_else(short)?;
+        let [config, graph] = PAYLOAD.read(bytes)?;
         Ok((wire::read(graph)?, wire::read_engine_config(config)?))
     }
 }

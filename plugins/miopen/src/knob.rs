@@ -2,8 +2,7 @@
 
 use std::ffi::c_int;
 
-use hipdnn_plugin_sdk::PluginError;
-use hipdnn_plugin_sdk::wire::{Knob, KnobConstraint, KnobSetting, KnobValue};
+use hipdnn_plugin_sdk::wire::{Knob, KnobSetting, int_setting};
 
 /// Whether kernels are timed and tuned when a plan is made.
 pub const BENCHMARKING: &str = "global.benchmarking";
@@ -30,71 +29,35 @@ pub struct Options {
 
 /// The knobs that the engines publish.
 pub fn knobs() -> Vec<Knob> {
-    let int = |knob_id: &str, description: &str, min, max, valid: &[i64]| Knob {
-        knob_id: knob_id.to_owned(),
-        description: description.to_owned(),
-        default_value: KnobValue::Int(0),
-        constraint: Some(KnobConstraint::Int { min, max, step: 1, valid: valid.to_vec() }),
-        deprecated: false,
-    };
     vec![
-        int(BENCHMARKING, "1 has MIOpen time and tune kernels when the plan is made", 0, 1, &[]),
-        int(
+        Knob::flag(BENCHMARKING, "has MIOpen time and tune kernels when the plan is made", false),
+        Knob::int(
             WORKSPACE_SIZE_LIMIT,
             "the most bytes of workspace of one operation; 0 for any number",
             0,
+            0,
             i64::MAX,
-            &[],
         ),
-        int(
+        Knob::one_of_ints(
             FIND_MODE,
             "how MIOpen looks for solutions: 1 normal, 2 fast, 3 hybrid, 5 dynamic hybrid; 0 for its default",
             0,
-            5,
             &FIND_MODES,
         ),
     ]
 }
 
 impl Options {
-    /// The choices that knob settings make. `HIPDNN_FORCE_BENCHMARKING` overrides the knob.
-    ///
-    /// # Errors
-    /// When a knob or its value is unknown.
-    pub fn of(deterministic: bool, settings: &[KnobSetting]) -> Result<Self, PluginError> {
-        let mut options = Self { deterministic, ..Self::default() };
-        for setting in settings {
-            let expected = |what: &str| {
-                PluginError::invalid_value(format!(
-                    "knob \"{}\" is {:?}, expected {what}",
-                    setting.knob_id, setting.value
-                ))
-            };
-            let KnobValue::Int(value) = setting.value else { return Err(expected("an integer")) };
-            match setting.knob_id.as_str() {
-                BENCHMARKING => match value {
-                    0 | 1 => options.benchmarking = value == 1,
-                    _ => return Err(expected("0 or 1")),
-                },
-                WORKSPACE_SIZE_LIMIT => {
-                    let bytes = usize::try_from(value).map_err(|_| expected("at least 0"))?;
-                    options.workspace_size_limit = (bytes > 0).then_some(bytes);
-                }
-                FIND_MODE if FIND_MODES.contains(&value) => {
-                    options.find_mode = c_int::try_from(value).ok().filter(|mode| *mode > 0);
-                }
-                FIND_MODE => return Err(expected("0, 1, 2, 3 or 5")),
-                other => {
-                    return Err(PluginError::invalid_value(format!(
-                        "knob \"{other}\" is not one of {BENCHMARKING}, {WORKSPACE_SIZE_LIMIT}, {FIND_MODE}"
-                    )));
-                }
-            }
+    /// The choices that settings of these knobs make. `HIPDNN_FORCE_BENCHMARKING` overrides the knob.
+    pub fn of(deterministic: bool, settings: &[KnobSetting]) -> Self {
+        let positive = |id| int_setting(settings, id).filter(|value| *value > 0);
+        Self {
+            deterministic,
+            benchmarking: forced_benchmarking().unwrap_or_else(|| positive(BENCHMARKING).is_some()),
+            workspace_size_limit: positive(WORKSPACE_SIZE_LIMIT)
+                .and_then(|bytes| usize::try_from(bytes).ok()),
+            find_mode: positive(FIND_MODE).and_then(|mode| c_int::try_from(mode).ok()),
         }
-        if let Some(forced) = forced_benchmarking() {
-            options.benchmarking = forced;
-        }
-        Ok(options)
     }
 }
 
@@ -107,6 +70,8 @@ fn forced_benchmarking() -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
+    use hipdnn_plugin_sdk::wire::{KnobValue, check_settings};
+
     use super::*;
 
     fn setting(knob_id: &str, value: KnobValue) -> KnobSetting {
@@ -120,28 +85,26 @@ mod tests {
             setting(WORKSPACE_SIZE_LIMIT, KnobValue::Int(4096)),
             setting(FIND_MODE, KnobValue::Int(2)),
         ];
-        let options = Options::of(true, &settings).unwrap();
         let expected = Options {
             deterministic: true,
             benchmarking: true,
             workspace_size_limit: Some(4096),
             find_mode: Some(2),
         };
-        assert_eq!(options, expected);
-        assert_eq!(Options::of(false, &[]).unwrap(), Options::default());
+        assert_eq!(Options::of(true, &settings), expected);
+        assert_eq!(Options::of(false, &[]), Options::default());
     }
 
     #[test]
-    fn wrong_settings_are_named() {
-        for (knob, value, expected) in [
-            (BENCHMARKING, KnobValue::Int(2), "expected 0 or 1"),
-            (BENCHMARKING, KnobValue::Float(1.0), "expected an integer"),
-            (WORKSPACE_SIZE_LIMIT, KnobValue::Int(-1), "expected at least 0"),
-            (FIND_MODE, KnobValue::Int(4), "expected 0, 1, 2, 3 or 5"),
-            ("speed", KnobValue::Int(1), "is not one of"),
-        ] {
-            let message = Options::of(false, &[setting(knob, value)]).unwrap_err().to_string();
-            assert!(message.contains(knob) && message.contains(expected), "{message}");
+    fn the_knobs_are_valid_and_know_their_values() {
+        let knobs = knobs();
+        for knob in &knobs {
+            knob.verify().unwrap();
+        }
+        let wrong =
+            [(BENCHMARKING, 2), (WORKSPACE_SIZE_LIMIT, -1), (FIND_MODE, 4), ("miopen.no_such_knob", 0)];
+        for (id, value) in wrong {
+            assert!(check_settings(&knobs, &[setting(id, KnobValue::Int(value))]).is_err(), "{id}");
         }
     }
 }

@@ -8,6 +8,8 @@ use hipdnn_plugin_problem::prepare::{in_node, prepare};
 use hipdnn_plugin_problem::workspace::place_virtuals;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::Graph;
+use hipdnn_plugin_sdk::payload::Payload;
+use hipdnn_plugin_sdk::wire::{self, EngineConfig, Layout};
 use hipdnn_plugin_sdk::{PluginError, Refusal, buffer};
 
 use crate::handle::Ready;
@@ -20,8 +22,13 @@ const MAX_TENSORS: usize = 32;
 /// Alignment in bytes of what lies in the workspace, that of device allocations.
 const ALIGNMENT: usize = 256;
 
+/// The form of saved plans.
+const PAYLOAD: Payload = Payload { mark: *b"HMIO", version: 1, owner: "the MIOpen engines" };
+
 /// A graph with every decision made. It may run with any handle of the device that it was made on.
 pub struct Plan {
+    graph: Graph,
+    config: EngineConfig,
     steps: Vec<Placed>,
     /// HIP's number of the device that the solutions are for.
     device: i32,
@@ -67,13 +74,50 @@ fn check_count(count: usize) -> Result<(), String> {
     Ok(())
 }
 
+/// What the steps of a saved plan found out, a part for each.
+#[derive(Clone, Debug, Default)]
+pub struct Saved(Vec<Vec<u8>>);
+
+impl Saved {
+    /// What the step in this place found out; empty where that is not known.
+    fn step(&self, place: usize) -> &[u8] {
+        self.0.get(place).map_or(&[], Vec::as_slice)
+    }
+
+    /// The graph and the configuration of a saved plan, and what its steps found out.
+    ///
+    /// # Errors
+    /// When the bytes are no saved plan of this plugin.
+    pub fn read(bytes: &[u8]) -> Result<(Graph, EngineConfig, Self), PluginError> {
+        let [config, mut found, graph] = PAYLOAD.read(bytes)?;
+        let mut steps = Vec::new();
+        while !found.is_empty() {
+            let part = found
+                .split_first_chunk::<4>()
+                .and_then(|(size, rest)| rest.split_at_checked(u32::from_le_bytes(*size) as usize));
+            let (step, rest) =
+                part.ok_or_else(|| PluginError::invalid_value("a saved solution ends too early"))?;
+            steps.push(step.to_vec());
+            found = rest;
+        }
+        Ok((wire::read(graph)?, wire::read_engine_config(config)?, Self(steps)))
+    }
+}
+
 impl Plan {
     /// Plans a graph that [`check`] accepts.
     ///
     /// # Errors
-    /// What MIOpen has no solution for, and MIOpen's own errors; they name the node.
-    pub fn new(ready: &Ready<'_>, graph: &Graph, options: &Options) -> Result<Self, PluginError> {
-        let graph = prepare(graph).map_err(Refusal::new)?;
+    /// What MIOpen has no solution for, and MIOpen's own errors; they name the node. `saved` is what steps of the same graph
+    /// once found out.
+    pub fn new(
+        ready: &Ready<'_>,
+        original: &Graph,
+        config: EngineConfig,
+        options: &Options,
+        saved: &Saved,
+    ) -> Result<Self, PluginError> {
+        let graph = prepare(original).map_err(Refusal::new)?;
         let virtuals = place_virtuals(&graph, ALIGNMENT).map_err(Refusal::new)?;
         let mut slot_of: HashMap<i64, Slot> =
             virtuals.places.iter().map(|place| (place.uid, Slot::Workspace(place.offset))).collect();
@@ -85,7 +129,7 @@ impl Plan {
                 .and_then(|()| design(&graph, node))
                 .map_err(|refusal| Refusal::new(in_node(place, node, refusal)))?;
             let step = design
-                .make(ready, options)
+                .make(ready, options, saved.step(place))
                 .map_err(|error| error.with_context(|text| in_node(place, node, text)))?;
             scratch = scratch.max(step.workspace_size());
             let slots = uids.into_iter().map(|uid| match slot_of.entry(uid) {
@@ -103,7 +147,35 @@ impl Plan {
             .checked_add(scratch)
             .and_then(|size| if size == 0 { Some(0) } else { size.checked_add(ALIGNMENT - 1) })
             .ok_or_else(|| Refusal::new("the workspace would be larger than the address space"))?;
-        Ok(Self { steps, device: ready.device, virtual_size: virtuals.size, workspace_size })
+        Ok(Self {
+            graph: original.clone(),
+            config,
+            steps,
+            device: ready.device,
+            virtual_size: virtuals.size,
+            workspace_size,
+        })
+    }
+
+    /// The plan as bytes: the configuration, what the steps found out, and the graph.
+    ///
+    /// # Errors
+    /// When a part is larger than the form allows.
+    pub fn save(&self) -> Result<Vec<u8>, PluginError> {
+        let mut found = Vec::new();
+        for Placed { step, .. } in &self.steps {
+            let bytes = step.saved();
+            let size = u32::try_from(bytes.len()).map_err(|_| {
+                PluginError::internal(format!("a solution of {} bytes is too large to be saved", bytes.len()))
+            })?;
+            found.extend(size.to_le_bytes());
+            found.extend(bytes);
+        }
+        PAYLOAD.write(&[
+            &wire::write_engine_config(&self.config),
+            &found,
+            &wire::write(&self.graph, Layout::G2)?,
+        ])
     }
 
     /// Bytes of device memory that [`Plan::execute`] needs, at any address.

@@ -2,14 +2,15 @@
 
 use std::ffi::c_void;
 
+use hipdnn_plugin_sdk::engine_plugin::SUPPORTS_SERIALIZATION;
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
-use hipdnn_plugin_sdk::wire::{EngineDetails, KnobSetting};
-use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal};
+use hipdnn_plugin_sdk::wire::{EngineConfig, EngineDetails, KnobSetting, check_settings};
+use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, engine_id};
 
 use crate::handle::{Handle, Runtime};
 use crate::knob::{Options, knobs};
-use crate::plan::{Plan, check};
+use crate::plan::{Plan, Saved, check};
 
 /// The engines of this library.
 ///
@@ -22,8 +23,9 @@ pub const MIOPEN_ENGINE: &str = "MIOPEN_ENGINE";
 /// The name of the engine that takes kernels whose results do not change from run to run.
 pub const MIOPEN_ENGINE_DETERMINISTIC: &str = "MIOPEN_ENGINE_DETERMINISTIC";
 
-/// Behavior notes, by their numbers in the C API: kernels are compiled at run time, another library is needed.
-const NOTES: [i32; 2] = [0, 3];
+/// Behavior notes, by their numbers in the C API: kernels are compiled at run time, another library is needed, and plans
+/// can be saved.
+const NOTES: [i32; 3] = [0, 3, SUPPORTS_SERIALIZATION];
 
 impl EnginePlugin for MiopenPlugin {
     const NAME: &'static str = "MIOpen";
@@ -58,8 +60,7 @@ impl EnginePlugin for MiopenPlugin {
         graph: &Graph,
         knobs: &[KnobSetting],
     ) -> Result<Plan, PluginError> {
-        let options = Options::of(engine == 1, knobs)?;
-        Plan::new(&handle.ready()?, graph, &options)
+        make(handle, engine, graph, knobs, &Saved::default())
     }
 
     fn plan_workspace_size(plan: &Plan) -> usize {
@@ -75,13 +76,42 @@ impl EnginePlugin for MiopenPlugin {
         // SAFETY: the host passes what the caller promised of the buffers and the workspace.
         unsafe { plan.execute(&handle.ready()?, buffers, workspace) }
     }
+
+    fn serialize(_: &Handle, plan: &Plan) -> Result<Vec<u8>, PluginError> {
+        plan.save()
+    }
+
+    fn deserialize(handle: &Handle, bytes: &[u8]) -> Result<Plan, PluginError> {
+        let (graph, config, saved) = Saved::read(bytes)?;
+        let engine = Self::ENGINES.iter().position(|name| engine_id(name) == config.engine_id);
+        let engine = engine.ok_or_else(|| {
+            PluginError::invalid_value(format!(
+                "the saved plan is of engine {}, which is none of these",
+                config.engine_id
+            ))
+        })?;
+        check_settings(&knobs(), &config.knobs)?;
+        make(handle, engine, &graph, &config.knobs, &saved)
+    }
 }
 
-hipdnn_plugin_sdk::export_engine_plugin!(MiopenPlugin);
+fn make(
+    handle: &Handle,
+    engine: usize,
+    graph: &Graph,
+    knobs: &[KnobSetting],
+    saved: &Saved,
+) -> Result<Plan, PluginError> {
+    let name = MiopenPlugin::ENGINES.get(engine).copied().unwrap_or_default();
+    let config = EngineConfig { engine_id: engine_id(name), knobs: knobs.to_vec() };
+    let options = Options::of(name == MIOPEN_ENGINE_DETERMINISTIC, knobs);
+    Plan::new(&handle.ready()?, graph, config, &options, saved)
+}
+
+hipdnn_plugin_sdk::export_engine_plugin!(MiopenPlugin, serialization);
 
 #[cfg(test)]
 mod tests {
-    use hipdnn_plugin_sdk::engine_id;
     use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Matmul};
     use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Node, Operation, Tensor};
 

@@ -22,6 +22,7 @@ pub mod hip;
 mod last_error;
 pub mod log;
 pub mod overrides;
+pub mod payload;
 pub mod wire;
 
 pub use engine_plugin::{EnginePlugin, PluginError, Refusal, buffer, engine_id};

@@ -45,6 +45,18 @@ function_table! {
                 count: *mut i64,
                 elements: *mut c_void
             ) -> c_int;
+            fn hipdnnBackendGetSerializedExecutionPlan_ext(
+                plan: Descriptor,
+                requested: usize,
+                size: *mut usize,
+                bytes: *mut u8
+            ) -> c_int;
+            fn hipdnnBackendCreateAndDeserializeExecutionPlan_ext(
+                handle: Handle,
+                plan: *mut Descriptor,
+                bytes: *const u8,
+                size: usize
+            ) -> c_int;
             fn hipdnnBackendExecute(handle: Handle, plan: Descriptor, pack: Descriptor) -> c_int;
         }
         optional {}
@@ -163,6 +175,26 @@ impl Backend {
         let plan = self.create(PLAN)?;
         plan.set(PLAN_CONFIG, TYPE_DESCRIPTOR, &[config.descriptor])?;
         plan.finalize("execution plan")?;
+        self.with_workspace_size(plan)
+    }
+
+    /// The plan in these bytes.
+    pub fn load(&self, bytes: &[u8]) -> Result<Plan<'_>, Failure> {
+        let mut descriptor = ptr::null_mut();
+        // SAFETY: the output is valid and the bytes are for their length.
+        let status = unsafe {
+            (self.functions.hipdnnBackendCreateAndDeserializeExecutionPlan_ext)(
+                self.handle,
+                &mut descriptor,
+                bytes.as_ptr(),
+                bytes.len(),
+            )
+        };
+        self.check("hipdnnBackendCreateAndDeserializeExecutionPlan_ext", status)?;
+        self.with_workspace_size(Owned { backend: self, descriptor })
+    }
+
+    fn with_workspace_size<'a>(&'a self, plan: Owned<'a>) -> Result<Plan<'a>, Failure> {
         let mut size = 0_i64;
         // SAFETY: there is room for one number.
         let status = unsafe {
@@ -211,6 +243,21 @@ impl Owned<'_> {
 }
 
 impl Plan<'_> {
+    /// The plan as bytes.
+    pub fn save(&self) -> Result<Vec<u8>, Failure> {
+        let backend = self.plan.backend;
+        let get = backend.functions.hipdnnBackendGetSerializedExecutionPlan_ext;
+        let mut size = 0;
+        // SAFETY: the descriptor is alive, and without a buffer the call writes the size alone.
+        let status = unsafe { get(self.plan.descriptor, 0, &mut size, ptr::null_mut()) };
+        backend.check("hipdnnBackendGetSerializedExecutionPlan_ext", status)?;
+        let mut bytes = vec![0; size];
+        // SAFETY: there is room for as many bytes as it says.
+        let status = unsafe { get(self.plan.descriptor, size, &mut size, bytes.as_mut_ptr()) };
+        backend.check("hipdnnBackendGetSerializedExecutionPlan_ext", status)?;
+        Ok(bytes)
+    }
+
     /// Runs the plan.
     ///
     /// # Safety

@@ -7,7 +7,7 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorV
 use hipdnn_plugin_sdk::hip::Hip;
 
 use crate::Failure;
-use crate::backend::Backend;
+use crate::backend::{Backend, Plan};
 use crate::memory::{DeviceMemory, pack, unpack};
 
 /// The engine that results are compared with.
@@ -111,13 +111,28 @@ impl Case {
         self.graph.nodes.push(Node { name, compute_type: DataType::Float, operation: operation.into() });
     }
 
-    /// Runs the graph with the engine and with the reference.
+    /// Runs the graph with the engine and with the reference, then once more with the engine's plan after it was saved and
+    /// loaded. Answers the largest error.
     ///
     /// # Errors
     /// The engine's own words, or the tensor that differs most.
     pub fn run(&self, backend: &Backend, hip: &'static Hip, engine: &str) -> Result<f32, Failure> {
         let expected = self.run_on_host(backend)?;
-        let got = self.run_on_device(backend, hip, engine)?;
+        let plan = backend.plan(engine, &self.graph)?;
+        let worst = self.compare(&expected, &self.run_on_device(hip, &plan)?)?;
+        let loaded = backend.load(&plan.save()?)?;
+        let loaded = self
+            .compare(&expected, &self.run_on_device(hip, &loaded)?)
+            .map_err(|failure| Failure(format!("the same plan, saved and loaded: {failure}")))?;
+        Ok(worst.max(loaded))
+    }
+
+    /// The largest error.
+    fn compare(
+        &self,
+        expected: &HashMap<i64, Vec<f32>>,
+        got: &HashMap<i64, Vec<f32>>,
+    ) -> Result<f32, Failure> {
         let mut worst = 0.0_f32;
         for uid in &self.outputs {
             let (Some(expected), Some(got)) = (expected.get(uid), got.get(uid)) else {
@@ -165,17 +180,11 @@ impl Case {
         memory.iter().map(|(tensor, bytes)| Ok((tensor.uid, unpack(tensor.data_type, bytes)?))).collect()
     }
 
-    fn run_on_device(
-        &self,
-        backend: &Backend,
-        hip: &'static Hip,
-        engine: &str,
-    ) -> Result<HashMap<i64, Vec<f32>>, Failure> {
+    fn run_on_device(&self, hip: &'static Hip, plan: &Plan<'_>) -> Result<HashMap<i64, Vec<f32>>, Failure> {
         let mut memory = Vec::new();
         for tensor in self.bound() {
             memory.push((tensor, DeviceMemory::with(hip, &self.bytes(tensor)?)?));
         }
-        let plan = backend.plan(engine, &self.graph)?;
         let workspace = DeviceMemory::new(hip, plan.workspace_size)?;
         let tensors: Vec<(i64, *mut c_void)> =
             memory.iter().map(|(tensor, memory)| (tensor.uid, memory.pointer)).collect();

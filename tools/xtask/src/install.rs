@@ -22,12 +22,18 @@ pub struct Plugin {
     pub package: &'static str,
     /// The file cargo builds of it.
     pub file: &'static str,
+    /// The list of the symbols it exports, in c_tests.
+    pub exports: &'static str,
 }
 
 /// The plugins that are installed. CMakeLists.txt has the same list; a test compares the trees.
 pub const PLUGINS: &[Plugin] = &[
-    Plugin { package: "hipdnn-cpu-plugin", file: "libhipdnn_cpu_plugin.so" },
-    Plugin { package: "hipdnn-miopen-plugin", file: "libhipdnn_miopen_plugin.so" },
+    Plugin { package: "hipdnn-cpu-plugin", file: "libhipdnn_cpu_plugin.so", exports: "exports_plugin.txt" },
+    Plugin {
+        package: "hipdnn-miopen-plugin",
+        file: "libhipdnn_miopen_plugin.so",
+        exports: "exports_miopen_plugin.txt",
+    },
 ];
 
 /// Builds the library, its plugins and the tool for release. cargo's words go to the terminal, or are kept until it fails.

@@ -131,7 +131,7 @@ fn same(name: &str, operand: &Operand, output: &Operand) -> Result<(), Refusal> 
 }
 
 impl Design for ActivationDesign {
-    fn make(&self, ready: &Ready<'_>, _: &Options) -> Result<Box<dyn Step>, PluginError> {
+    fn make(&self, ready: &Ready<'_>, _: &Options, _: &[u8]) -> Result<Box<dyn Step>, PluginError> {
         let miopen = ready.runtime.miopen;
         Ok(Box::new(ActivationStep {
             activation: activation(miopen, self.function.mode, self.function.numbers)?,

@@ -196,7 +196,7 @@ fn shape(tensors: &[(&str, &Operand)], statistics: bool) -> Result<Shape, Refusa
 }
 
 impl Design for BatchnormDesign {
-    fn make(&self, ready: &Ready<'_>, _: &Options) -> Result<Box<dyn Step>, PluginError> {
+    fn make(&self, ready: &Ready<'_>, _: &Options, _: &[u8]) -> Result<Box<dyn Step>, PluginError> {
         let miopen = ready.runtime.miopen;
         let mut dims = vec![1; self.shape.dims.len()];
         if let Some(channels) = dims.get_mut(1) {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use hipdnn_plugin_problem::Refusal;
 use hipdnn_plugin_problem::problem::convolution::{Convolution, Direction};
@@ -22,7 +22,7 @@ use crate::object::Object;
 use crate::operand::{ImageLayout, Shape, image, int};
 
 /// Solutions that were found in this process, saved, by device and problem: looking for them compiles and times kernels.
-static FOUND: LazyLock<Mutex<HashMap<Key, Vec<u8>>>> = LazyLock::new(Mutex::default);
+static FOUND: LazyLock<Mutex<HashMap<Key, Arc<[u8]>>>> = LazyLock::new(Mutex::default);
 
 /// What decides which solution is found.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -209,6 +209,11 @@ fn find_options(miopen: &Miopen, options: &Options) -> Result<Object, MiopenErro
             "miopenSetFindOptionTuning",
             (miopen.miopenSetFindOptionTuning)(find_options, c_int::from(options.benchmarking)),
         )?;
+        // Saved solutions then spare another process the compiler, too.
+        miopen.check(
+            "miopenSetFindOptionAttachBinaries",
+            (miopen.miopenSetFindOptionAttachBinaries)(find_options, 1),
+        )?;
         if let Some(limit) = options.workspace_size_limit {
             miopen.check(
                 "miopenSetFindOptionWorkspaceLimit",
@@ -245,17 +250,20 @@ fn load(miopen: &Miopen, bytes: &[u8]) -> Result<Object, MiopenError> {
 }
 
 impl Design for ConvolutionDesign {
-    fn make(&self, ready: &Ready<'_>, options: &Options) -> Result<Box<dyn Step>, PluginError> {
+    fn make(&self, ready: &Ready<'_>, options: &Options, saved: &[u8]) -> Result<Box<dyn Step>, PluginError> {
         let miopen = ready.runtime.miopen;
         let key = Key { device: ready.device, design: self.clone(), options: options.clone() };
-        let known = FOUND.lock().get(&key).cloned();
-        let solution = match known {
-            Some(bytes) => load(miopen, &bytes)?,
+        let known = match saved {
+            [] => FOUND.lock().get(&key).cloned(),
+            saved => Some(saved.into()),
+        };
+        let (solution, bytes) = match known {
+            Some(bytes) => (load(miopen, &bytes)?, bytes),
             None => {
                 let solution = self.find(ready, options)?;
-                let bytes = save(miopen, &solution)?;
-                FOUND.lock().insert(key, bytes);
-                solution
+                let bytes: Arc<[u8]> = save(miopen, &solution)?.into();
+                FOUND.lock().insert(key, Arc::clone(&bytes));
+                (solution, bytes)
             }
         };
         let mut workspace_size = 0;
@@ -269,13 +277,20 @@ impl Design for ConvolutionDesign {
                 "MIOpen's best solution needs {workspace_size} bytes of workspace, more than the limit of {limit}"
             )));
         }
-        Ok(Box::new(ConvolutionStep { solution: Mutex::new(solution), workspace_size, slots: self.slots }))
+        Ok(Box::new(ConvolutionStep {
+            solution: Mutex::new(solution),
+            bytes,
+            workspace_size,
+            slots: self.slots,
+        }))
     }
 }
 
 struct ConvolutionStep {
     /// MIOpen does not say that threads may run one solution at the same time.
     solution: Mutex<Object>,
+    /// The saved solution. MIOpen saves only what it found itself, not what it loaded.
+    bytes: Arc<[u8]>,
     workspace_size: usize,
     slots: [usize; 3],
 }
@@ -283,6 +298,10 @@ struct ConvolutionStep {
 impl Step for ConvolutionStep {
     fn workspace_size(&self) -> usize {
         self.workspace_size
+    }
+
+    fn saved(&self) -> &[u8] {
+        &self.bytes
     }
 
     unsafe fn run(

@@ -26,6 +26,11 @@ pub trait Step: Send + Sync {
         0
     }
 
+    /// What it took long to find out, for [`Design::make`] in another process; empty where there is nothing.
+    fn saved(&self) -> &[u8] {
+        &[]
+    }
+
     /// Puts the work on the stream.
     ///
     /// # Errors
@@ -44,11 +49,11 @@ pub trait Step: Send + Sync {
 
 /// What a step is to be, known without a device.
 pub trait Design {
-    /// Has MIOpen make what the step needs.
+    /// Has MIOpen make what the step needs. `saved` is what [`Step::saved`] gave, or empty.
     ///
     /// # Errors
     /// MIOpen's, or that it has no way to compute the node.
-    fn make(&self, ready: &Ready<'_>, options: &Options) -> Result<Box<dyn Step>, PluginError>;
+    fn make(&self, ready: &Ready<'_>, options: &Options, saved: &[u8]) -> Result<Box<dyn Step>, PluginError>;
 }
 
 /// The design of a node of a prepared graph.

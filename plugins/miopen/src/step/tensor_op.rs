@@ -92,7 +92,7 @@ fn values(graph: &Graph, node: &Operation, slot: usize) -> bool {
 }
 
 impl Design for TensorOpDesign {
-    fn make(&self, ready: &Ready<'_>, _: &Options) -> Result<Box<dyn Step>, PluginError> {
+    fn make(&self, ready: &Ready<'_>, _: &Options, _: &[u8]) -> Result<Box<dyn Step>, PluginError> {
         let miopen = ready.runtime.miopen;
         let [a, b, c] = &self.shapes;
         Ok(Box::new(TensorOpStep {

@@ -25,7 +25,7 @@ pub fn run(context: &Context, steps: &mut Steps) {
     steps.run(&format!("libraries that {TOOL} needs"), || needed(&context.stage.join("bin").join(TOOL)));
     for plugin in PLUGINS {
         let path = context.stage.join("lib").join(ENGINES).join(plugin.file);
-        steps.run(&format!("symbols of {}", plugin.file), || symbols(&path, &list("exports_plugin.txt")));
+        steps.run(&format!("symbols of {}", plugin.file), || symbols(&path, &list(plugin.exports)));
         steps.run(&format!("libraries that {} needs", plugin.file), || needed(&path));
     }
 }
