@@ -8,9 +8,11 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 fn engines_are_listed() {
     let wanted = format!(
         "\
-NAME                  ID                  PLUGIN  VERSION  TYPE
-CPU_ENGINE            0xfa9419aaf1757ef8  CPU     {VERSION}    engine
-CPU_REFERENCE_ENGINE  0xf05911d5fac01f5a  CPU     {VERSION}    engine
+NAME                         ID                  PLUGIN  VERSION  TYPE
+CPU_ENGINE                   0xfa9419aaf1757ef8  CPU     {VERSION}    engine
+CPU_REFERENCE_ENGINE         0xf05911d5fac01f5a  CPU     {VERSION}    engine
+MIOPEN_ENGINE                0x15b46865c717a122  MIOpen  {VERSION}    engine
+MIOPEN_ENGINE_DETERMINISTIC  0xa258541a6daa1de3  MIOpen  {VERSION}    engine
 "
     );
     assert_eq!(succeed(&["engines"]), wanted);
@@ -23,6 +25,6 @@ fn engines_are_listed_as_json() {
     assert_eq!(std::fs::canonicalize(backend).unwrap(), std::fs::canonicalize(library()).unwrap());
     assert!(answer["version"].as_str().unwrap().starts_with(VERSION));
     let names: Vec<_> = answer["engines"].as_array().unwrap().iter().map(|engine| &engine["name"]).collect();
-    assert_eq!(names, ["CPU_ENGINE", "CPU_REFERENCE_ENGINE"]);
+    assert_eq!(names, ["CPU_ENGINE", "CPU_REFERENCE_ENGINE", "MIOPEN_ENGINE", "MIOPEN_ENGINE_DETERMINISTIC"]);
     assert_eq!(answer["engines"][0]["id"].as_i64(), Some(0xfa94_19aa_f175_7ef8_u64.cast_signed()));
 }
