@@ -1,9 +1,11 @@
 //! ENGINE: one engine of one plugin, for one graph.
 
+use std::collections::BTreeMap;
 use std::ffi::c_int;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use hipdnn_plugin_sdk::wire::{self, Knob};
+use parking_lot::Mutex;
 
 use super::attribute::{Incoming, Outgoing, unknown};
 use super::engine_details::EngineDetails;
@@ -36,7 +38,6 @@ const NOT_AN_ENGINE: &str =
 pub struct EngineDraft {
     graph: Option<Arc<FrozenGraph>>,
     id: Option<i64>,
-    prediction: NoPrediction,
 }
 
 /// A finalized engine. Only references, so that whoever needs one has its own.
@@ -124,7 +125,7 @@ impl Draft for EngineDraft {
                 let notes = frozen.details.as_ref().map_or(&[][..], |details| details.behavior_notes());
                 outgoing.all(Type::HIPDNN_TYPE_BEHAVIOR_NOTE, notes)
             }
-            PREDICTION => self.prediction.get(frozen.id, outgoing),
+            PREDICTION => no_prediction(frozen.id, outgoing),
             other => Err(unknown(KIND, other, "read")),
         }
     }
@@ -142,18 +143,17 @@ fn flatbuffer(bytes: &[u8]) -> hipdnnBackendFlatbufferData_t {
     hipdnnBackendFlatbufferData_t { ptr: bytes.as_ptr().cast(), size: bytes.len() }
 }
 
-/// The answer to who asks how fast an engine will be: that nobody can tell. Made when it is first read.
-#[derive(Default)]
-pub(super) struct NoPrediction(OnceLock<Box<[u8]>>);
-
-impl NoPrediction {
-    /// Gives the answer, which lives as long as this does.
-    pub(super) fn get(&self, engine: i64, outgoing: &Outgoing) -> Result<()> {
-        outgoing.require_type(Type::HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT)?;
-        let bytes = self.0.get_or_init(|| {
-            wire::write_no_prediction(engine, "no engine plugin of this library predicts how fast it is")
-                .into()
-        });
-        outgoing.one(Type::HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT, flatbuffer(bytes))
-    }
+/// Answers who asks how fast an engine will be: that nobody can tell.
+///
+/// The bytes are made once for each engine and stay, because callers may keep them as long as the descriptor that they asked,
+/// whatever is set in it later.
+pub(super) fn no_prediction(engine: i64, outgoing: &Outgoing) -> Result<()> {
+    static MADE: Mutex<BTreeMap<i64, &'static [u8]>> = Mutex::new(BTreeMap::new());
+    outgoing.require_type(Type::HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT)?;
+    let make = || {
+        const REASON: &str = "no engine plugin of this library predicts how fast it is";
+        &*wire::write_no_prediction(engine, REASON).leak()
+    };
+    let bytes = *MADE.lock().entry(engine).or_insert_with(make);
+    outgoing.one(Type::HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT, flatbuffer(bytes))
 }

@@ -7,7 +7,7 @@ use hipdnn_plugin_sdk::ffi::hipdnnPluginConstData_t as ConstData;
 use hipdnn_plugin_sdk::wire::{self, EngineConfig, KnobSetting, MAX_KNOB_CHOICES};
 
 use super::attribute::{Incoming, Outgoing, unknown};
-use super::engine::{FrozenEngine, NoPrediction};
+use super::engine::{FrozenEngine, no_prediction};
 use super::{Descriptor, Draft, Lifecycle, take_checked};
 use crate::ffi::{
     hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type, hipdnnBackendFlatbufferData_t,
@@ -29,8 +29,6 @@ pub struct ConfigDraft {
     engine: Option<FrozenEngine>,
     /// What knobs are set to; a configuration that leaves them alone has no such memory.
     chosen: Option<Box<Chosen>>,
-    /// What was told of an engine before the configuration was finalized: callers may still have it.
-    predictions: Vec<(i64, NoPrediction)>,
 }
 
 /// The settings of knobs, by the attribute that brought them.
@@ -61,7 +59,6 @@ pub struct FrozenConfig {
     pub workspace_size: i64,
     /// The configuration as plugins read it, where a knob is set.
     bytes: Option<Box<[u8]>>,
-    prediction: NoPrediction,
 }
 
 impl FrozenConfig {
@@ -135,22 +132,13 @@ impl Draft for ConfigDraft {
             let bytes = chosen.map(|chosen| chosen.bytes(engine)).transpose()?;
             Ok((expected_workspace_size(engine, bytes.as_deref())?, bytes))
         })?;
-        Ok(Arc::new(FrozenConfig { engine, workspace_size, bytes, prediction: NoPrediction::default() }))
+        Ok(Arc::new(FrozenConfig { engine, workspace_size, bytes }))
     }
 
     fn get_open(&mut self, outgoing: &Outgoing) -> Result<()> {
         match outgoing.name() {
             // Nothing has to be decided for it.
-            PREDICTION => {
-                let engine = self.engine.as_ref().map_or(0, |engine| engine.id);
-                if let Some((_, prediction)) = self.predictions.iter().find(|(id, _)| *id == engine) {
-                    return prediction.get(engine, outgoing);
-                }
-                let prediction = NoPrediction::default();
-                prediction.get(engine, outgoing)?;
-                self.predictions.push((engine, prediction));
-                Ok(())
-            }
+            PREDICTION => no_prediction(self.engine.as_ref().map_or(0, |engine| engine.id), outgoing),
             _ => Err(Error::not_initialized(
                 "the engine configuration is not finalized, and its attributes can be read only then",
             )),
@@ -161,7 +149,7 @@ impl Draft for ConfigDraft {
         match outgoing.name() {
             ENGINE => outgoing.exactly_one_descriptor(|| Descriptor::of_engine(frozen.engine.clone())),
             WORKSPACE_SIZE => outgoing.exactly_one(Type::HIPDNN_TYPE_INT64, frozen.workspace_size),
-            PREDICTION => frozen.prediction.get(frozen.engine.id, outgoing),
+            PREDICTION => no_prediction(frozen.engine.id, outgoing),
             other => Err(unknown(KIND, other, "read")),
         }
     }

@@ -5,6 +5,7 @@ use std::ptr;
 use std::sync::{Arc, OnceLock};
 
 use hipdnn_plugin_sdk::ffi::hipdnnPluginConstData_t as ConstData;
+use hipdnn_plugin_sdk::graph::GraphError;
 use hipdnn_plugin_sdk::wire::{self, Knob};
 
 use crate::graph::FrozenGraph;
@@ -32,19 +33,27 @@ impl EngineDetails {
         engine: EngineRef,
         id: i64,
     ) -> Result<Option<Arc<Self>>> {
-        let details = fetch(session, graph, engine, id)?;
-        if details.knobs.is_empty() && details.behavior_notes.is_empty() {
-            return Ok(None);
-        }
-        if let Err(fault) = verify(&details) {
-            // The status is the one that callers know; the fault is the plugin's.
+        let (told, details) = fetch(session, graph, engine, id)?;
+        if told != id {
             let plugin = &session.plugin(engine.plugin)?.name;
-            return Err(Error::bad_param(format!(
-                "plugin {plugin} is defective: its details of engine {id}: {fault}"
-            )));
+            log::warn(|| format!("plugin {plugin} gave details of engine {told} when asked for engine {id}"));
         }
-        let wire::EngineDetails { knobs, behavior_notes, .. } = details;
-        Ok(Some(Arc::new(Self { knobs, behavior_notes, serialized: OnceLock::new() })))
+        Ok(details)
+    }
+
+    /// What is told in these bytes, and of which engine.
+    fn read(bytes: &[u8]) -> std::result::Result<(i64, Option<Arc<Self>>), String> {
+        match wire::read_bare_engine_details(bytes) {
+            Ok(Some(engine)) => Ok((engine, None)),
+            Ok(None) => {
+                let details = wire::read_engine_details(bytes).map_err(unreadable)?;
+                verify(&details).map_err(|fault| format!(": {fault}"))?;
+                let wire::EngineDetails { engine_id, knobs, behavior_notes, .. } = details;
+                let serialized = OnceLock::new();
+                Ok((engine_id, Some(Arc::new(Self { knobs, behavior_notes, serialized }))))
+            }
+            Err(error) => Err(unreadable(error)),
+        }
     }
 
     /// The knobs, in the plugin's order.
@@ -63,6 +72,11 @@ impl EngineDetails {
     }
 }
 
+#[cold]
+fn unreadable(error: GraphError) -> String {
+    format!(" cannot be read: {error}")
+}
+
 /// Fails on notes and knobs that make no sense.
 fn verify(details: &wire::EngineDetails) -> std::result::Result<(), String> {
     if let Some(note) = details.behavior_notes.iter().find(|note| **note < 0) {
@@ -79,7 +93,12 @@ fn verify(details: &wire::EngineDetails) -> std::result::Result<(), String> {
 }
 
 /// Asks the plugin for an engine's details, which must be readable, and gives them back to it.
-fn fetch(session: &Session, graph: &FrozenGraph, engine: EngineRef, id: i64) -> Result<wire::EngineDetails> {
+fn fetch(
+    session: &Session,
+    graph: &FrozenGraph,
+    engine: EngineRef,
+    id: i64,
+) -> Result<(i64, Option<Arc<EngineDetails>>)> {
     let plugin = session.plugin(engine.plugin)?;
     let handle = session.plugin_handle(engine.plugin)?;
     let bytes = graph.bytes(plugin.layout)?;
@@ -99,12 +118,10 @@ fn fetch(session: &Session, graph: &FrozenGraph, engine: EngineRef, id: i64) -> 
     } else {
         // SAFETY: the plugin vouches for the bytes until they are given back below.
         let bytes = unsafe { std::slice::from_raw_parts(data.ptr.cast::<u8>(), data.size) };
-        wire::read_engine_details(bytes).map_err(|error| {
+        EngineDetails::read(bytes).map_err(|fault| {
             // The status is the one that callers know; the fault is the plugin's.
-            Error::bad_param(format!(
-                "plugin {} is defective: its details of engine {id} cannot be read: {error}",
-                plugin.name
-            ))
+            let name = &plugin.name;
+            Error::bad_param(format!("plugin {name} is defective: its details of engine {id}{fault}"))
         })
     };
     // SAFETY: the details are the plugin's own and nothing refers to them any more.
@@ -112,12 +129,5 @@ fn fetch(session: &Session, graph: &FrozenGraph, engine: EngineRef, id: i64) -> 
     if status != 0 {
         log::error(|| plugin.api.failure("destroy engine details", status));
     }
-    let told = told?;
-    if told.engine_id != id {
-        log::warn(|| {
-            let other = told.engine_id;
-            format!("plugin {} gave details of engine {other} when asked for engine {id}", plugin.name)
-        });
-    }
-    Ok(told)
+    told
 }

@@ -127,6 +127,20 @@ pub fn write_engine_details(details: &EngineDetails) -> Vec<u8> {
     b.finished_data().to_vec()
 }
 
+/// The engine that details are of, where they have neither knobs nor notes and so say nothing else.
+///
+/// # Errors
+/// When the bytes are not well formed.
+#[inline]
+pub fn read_bare_engine_details(bytes: &[u8]) -> Result<Option<i64>> {
+    let root = Table::root(bytes)?;
+    if root.has(1) || root.has(2) {
+        return Ok(None);
+    }
+    root.text(3)?;
+    Ok(Some(root.scalar(0)?.unwrap_or(0)))
+}
+
 /// Unpacks engine details; a knob whose value is of an unknown kind is left out.
 ///
 /// # Errors

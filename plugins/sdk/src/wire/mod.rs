@@ -15,8 +15,9 @@ mod verify;
 
 pub use device::{DeviceProperties, read_device_properties, write_device_properties};
 pub use engine::{
-    EngineConfig, EngineDetails, read_engine_config, read_engine_details, read_knob, read_knob_setting,
-    write_engine_config, write_engine_details, write_knob, write_knob_setting, write_no_prediction,
+    EngineConfig, EngineDetails, read_bare_engine_details, read_engine_config, read_engine_details,
+    read_knob, read_knob_setting, write_engine_config, write_engine_details, write_knob, write_knob_setting,
+    write_no_prediction,
 };
 pub use graph_reader::read;
 pub use graph_writer::write;
