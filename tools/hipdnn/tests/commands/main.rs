@@ -35,7 +35,15 @@ pub fn library() -> PathBuf {
     }
 }
 
-/// The program, with no setting of the environment it is tested in.
+/// The plugin with the CPU engines.
+pub fn cpu_plugin() -> PathBuf {
+    match prefix() {
+        Some(prefix) => prefix.join("lib/hipdnn_plugins/engines/libhipdnn_cpu_plugin.so"),
+        None => std::env::current_exe().unwrap().with_file_name("libhipdnn_cpu_plugin.so"),
+    }
+}
+
+/// The program, with no setting of the environment it is tested in but the CPU engines.
 pub fn program() -> Command {
     let mut command = match prefix() {
         Some(prefix) => Command::new(prefix.join("bin/hipdnn")),
@@ -50,12 +58,8 @@ pub fn program() -> Command {
             command.env_remove(name);
         }
     }
-    if prefix().is_none() {
-        command.env(
-            "HIPDNN_PLUGIN_DIR",
-            std::env::current_exe().unwrap().with_file_name("libhipdnn_cpu_plugin.so"),
-        );
-    }
+    // On any machine the same engines, so that what they answer can be compared.
+    command.env("HIPDNN_PLUGIN_DIR", cpu_plugin());
     command.env_remove("LD_LIBRARY_PATH");
     command
 }
