@@ -137,6 +137,7 @@ static const row SAVE_ROWS[] = {
     {"save_null", HIPDNN_STATUS_PLUGIN_ERROR, "gave 12 bytes at 0x0"},
     {"save_empty", HIPDNN_STATUS_PLUGIN_ERROR, "gave 0 bytes at 0x"},
     {"save_huge", HIPDNN_STATUS_PLUGIN_ERROR, "gave 18446744073709551615 bytes"},
+    {"save_just_too_large", HIPDNN_STATUS_PLUGIN_ERROR, "gave 9223372036854775808 bytes"},
     {"save_silent", HIPDNN_STATUS_PLUGIN_ERROR, "gave 0 bytes at 0x0"},
     {"saves_newer", HIPDNN_STATUS_SUCCESS, ""},
     {"saves_older", HIPDNN_STATUS_SUCCESS, ""},
@@ -180,6 +181,50 @@ static void test_workspace(void)
     CHECK_OK(hipdnnDestroy(handle));
 }
 
+/* A plugin that saves a plan in other bytes each time: the size that was told last is the size that is fetched. */
+static void test_growing(void)
+{
+    begin("save_grows");
+    hipdnnHandle_t handle = make_handle();
+    hipdnnBackendDescriptor_t graph = make_graph(handle);
+    hipdnnBackendDescriptor_t plan = make_plan(graph);
+    size_t sizes[3] = {0};
+    uint8_t bytes[1024];
+    for (int round = 0; round < 20; round++) {
+        CHECK_OK(hipdnnBackendGetSerializedExecutionPlan_ext(plan, 0, &sizes[0], NULL));
+        CHECK_OK(hipdnnBackendGetSerializedExecutionPlan_ext(plan, 0, &sizes[1], NULL));
+        CHECK(sizes[1] >= sizes[0]);
+        CHECK_OK(hipdnnBackendGetSerializedExecutionPlan_ext(plan, sizes[1], &sizes[2], bytes));
+        CHECK_EQ(sizes[2], sizes[1]);
+        CHECK_OK(hipdnnBackendGetSerializedBinaryGraphAndPlan_ext(graph, plan, 0, &sizes[0], NULL));
+        blob both = make_blob(sizes[0]);
+        CHECK_OK(hipdnnBackendGetSerializedBinaryGraphAndPlan_ext(graph, plan, both.size, &sizes[1], both.bytes));
+        CHECK_EQ(sizes[1], sizes[0]);
+        free(both.bytes);
+    }
+    expect_recorded(60, "\nSerializeExecutionContextWithEngineId");
+    drop(plan);
+    drop(graph);
+    CHECK_OK(hipdnnDestroy(handle));
+}
+
+/* A plugin that gives fewer bytes than its plan has does not get it back. */
+static void test_short(void)
+{
+    begin("save_short");
+    hipdnnHandle_t handle = make_handle();
+    hipdnnBackendDescriptor_t graph = make_graph(handle);
+    hipdnnBackendDescriptor_t plan = make_plan(graph);
+    hipdnnBackendDescriptor_t loaded = NULL;
+    const blob saved = save_plan(plan);
+    CHECK_FAILS(HIPDNN_STATUS_PLUGIN_ERROR, "HIPDNN_PLUGIN_STATUS_INVALID_VALUE", load(handle, &loaded, saved));
+    CHECK(loaded == NULL);
+    free(saved.bytes);
+    drop(plan);
+    drop(graph);
+    CHECK_OK(hipdnnDestroy(handle));
+}
+
 /* No plugin, and the engine of another one */
 static void test_without_plugin(void)
 {
@@ -204,6 +249,8 @@ int main(void)
         test_load(&LOAD_ROWS[i]);
     }
     test_workspace();
+    test_growing();
+    test_short();
     test_without_plugin();
     free(good.bytes);
     return check_result();

@@ -12,8 +12,8 @@
 #include <string.h>
 
 /* SAVE, SAVE_OLDER: contexts are saved, by the name with the engine's id and by the older one. */
-/* SAVE_STATUS: saving fails. SAVE_NULL, SAVE_EMPTY, SAVE_HUGE: success with null, no bytes, more than there can be. SAVE_SILENT:
- * success without bytes. */
+/* SAVE_STATUS: saving fails. SAVE_NULL: success with null. SAVE_SIZE: the number of bytes that it says there are. SAVE_GROWS: one
+ * byte more each time. SAVE_SILENT: success without bytes. */
 #ifndef SAVE_STATUS
 #define SAVE_STATUS OK
 #endif
@@ -37,7 +37,12 @@ static hipdnnPluginStatus_t save(
 #else
     if (SAVE_STATUS == OK)
     {
-        unsigned char *bytes = calloc(1, SAVED_SIZE);
+        size_t size = SAVED_SIZE;
+#ifdef SAVE_GROWS
+        static _Atomic size_t grown;
+        size += grown++;
+#endif
+        unsigned char *bytes = calloc(1, size);
         if (bytes == NULL)
         {
             return answer(HIPDNN_PLUGIN_STATUS_ALLOC_FAILED, function);
@@ -46,12 +51,9 @@ static hipdnnPluginStatus_t save(
         memcpy(bytes, "STUB", 4);
         memcpy(bytes + 4, &engine, sizeof engine);
         serialized_context->ptr = bytes;
-        serialized_context->size = SAVED_SIZE;
-#ifdef SAVE_EMPTY
-        serialized_context->size = 0;
-#endif
-#ifdef SAVE_HUGE
-        serialized_context->size = SIZE_MAX;
+        serialized_context->size = size;
+#ifdef SAVE_SIZE
+        serialized_context->size = (size_t)SAVE_SIZE;
 #endif
     }
 #endif

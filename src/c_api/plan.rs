@@ -47,7 +47,7 @@ pub unsafe extern "C" fn hipdnnBackendGetSerializedExecutionPlan_ext(
         require!(descriptor);
         require!(planByteSize);
         Descriptor::with(descriptor.addr(), |plan| {
-            let bytes = plan.saved_plan()?;
+            let bytes = if serializedPlan.is_null() { plan.save_plan() } else { plan.take_saved_plan() }?;
             // SAFETY: the caller vouches for both.
             let given = unsafe { give_bytes(&bytes, requestedByteSize, planByteSize, serializedPlan) };
             if serializedPlan.is_null() || given.is_err() {
@@ -155,7 +155,7 @@ pub unsafe extern "C" fn hipdnnBackendGetSerializedBinaryGraphAndPlan_ext(
             return unsafe { give_bytes(&pack(&[])?, requestedByteSize, blobByteSize, serializedBlob) };
         }
         Descriptor::with(executionPlanDescriptor.addr(), |plan| {
-            let saved = plan.saved_plan()?;
+            let saved = if serializedBlob.is_null() { plan.save_plan() } else { plan.take_saved_plan() }?;
             // SAFETY: the caller vouches for both.
             let given =
                 unsafe { give_bytes(&pack(&saved)?, requestedByteSize, blobByteSize, serializedBlob) };

@@ -12,7 +12,7 @@ use super::engine_config::FrozenConfig;
 use super::overrides::Overrides;
 use super::{Descriptor, Draft, Pack, take_checked};
 use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
-use crate::plugin::{self, Context, EngineRef, PluginSet, Session, check, context};
+use crate::plugin::{Context, EngineRef, Owner, PluginSet, Session, check, context};
 use crate::status::{Error, Result};
 
 const KIND: &str = "execution plan";
@@ -78,7 +78,7 @@ pub struct SavedSource {
     pub tensors: Vec<TensorSummary>,
 }
 
-impl plugin::Owner for Source {
+impl Owner for Source {
     fn engine(&self) -> (&Session, EngineRef) {
         match self {
             Self::Config(config) => (&config.engine.session, config.engine.engine),
@@ -183,7 +183,7 @@ impl FrozenPlan {
         workspace_size: i64,
         is_override_shape_enabled: bool,
     ) -> Self {
-        let (session, engine) = plugin::Owner::engine(context.owner());
+        let (session, engine) = context.owner().engine();
         let (set, plugin) = (Identity(Arc::as_ptr(session.set())), engine.plugin);
         let tensors = context.owner().tensors();
         let alignment_mask = tensors.iter().fold(0, |mask, tensor| mask | alignment_bits(tensor.alignment));

@@ -8,21 +8,15 @@ use hipdnn_plugin_sdk::wire::{self, Container, Origin, SAVED_PLAN_VERSION, Saved
 use super::plan::{PlanDraft, SavedSource, Source};
 use super::{Descriptor, FrozenPlan, Lifecycle};
 use crate::device;
-use crate::plugin::{Context, EngineRef, Plugin, Session, context};
+use crate::plugin::{Context, EngineRef, Owner, Plugin, Session, context};
 use crate::status::{Error, Result};
 
 impl FrozenPlan {
-    /// The bytes of the saved plan: those that were kept for this call, or else new ones.
-    fn take_saved(&self) -> Result<Vec<u8>> {
-        let kept = self.saved().lock().take();
-        kept.map_or_else(|| self.save(), Ok)
-    }
-
     fn save(&self) -> Result<Vec<u8>> {
         let source = self.context().owner();
         let engine_id = source.engine_id();
         let payload = context::save(self.context(), engine_id)?;
-        let (session, engine) = crate::plugin::Owner::engine(source);
+        let (session, engine) = source.engine();
         let plugin = session.plugin(engine.plugin)?;
         let origin = Origin {
             plugin_name: plugin.name.clone(),
@@ -140,13 +134,20 @@ pub fn has_plan(argument: &str, bytes: &[u8]) -> Result<bool> {
 }
 
 impl Descriptor {
-    /// The bytes of a finalized execution plan. Whoever does not use them up gives them back with
-    /// [`Descriptor::keep_saved_plan`], so that the next call gets the same.
-    pub fn saved_plan(&self) -> Result<Vec<u8>> {
-        self.plan_to_save()?.take_saved()
+    /// The bytes of a finalized execution plan, as its plugin saves it now.
+    pub fn save_plan(&self) -> Result<Vec<u8>> {
+        self.plan_to_save()?.save()
     }
 
-    /// Keeps the bytes of a plan until they are asked for.
+    /// The bytes that were kept by [`Descriptor::keep_saved_plan`] last, and are so no longer; without any, as
+    /// [`Descriptor::save_plan`].
+    pub fn take_saved_plan(&self) -> Result<Vec<u8>> {
+        let plan = self.plan_to_save()?;
+        let kept = plan.saved().lock().take();
+        kept.map_or_else(|| plan.save(), Ok)
+    }
+
+    /// Keeps the bytes of a plan whose number was told, so that the call that fetches them gets as many.
     pub fn keep_saved_plan(&self, bytes: Vec<u8>) -> Result<()> {
         *self.plan_to_save()?.saved().lock() = Some(bytes);
         Ok(())
