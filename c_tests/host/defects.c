@@ -131,7 +131,7 @@ static const variant VARIANTS[] = {
     RUNS("knob_id_longest", "STUB_ENGINE"),
     DETAILS("knob_id_too_long", "the id of a knob has 4097 bytes"),
     DETAILS("knob_description_too_long", "the description has 65537 bytes, expected at most 65536"),
-    DETAILS("knob_text_too_long", "the default value is a text of 65537 bytes, expected at most 65536"),
+    DETAILS("knob_text_too_long", "cannot be read: a text of 65537 bytes, expected at most 65536"),
     DETAILS("knob_limits_of_another_kind", "knob \"k\": the default value is 1, which is an integer"),
     DETAILS("knob_range_backwards", "the minimum 9 is above the maximum 1"),
     RUNS("notes_only", "STUB_ENGINE"),

@@ -4,7 +4,9 @@ use flatbuffers::{FlatBufferBuilder, TableFinishedWIPOffset, WIPOffset};
 
 use super::graph_reader::text;
 use super::graph_writer::slot;
-use super::knob::{Knob, KnobConstraint, KnobSetting, KnobValue};
+use super::knob::{
+    Knob, KnobConstraint, KnobSetting, KnobValue, MAX_KNOB_CHOICES, check_id_length, check_text_length,
+};
 use super::reader::Table;
 use crate::graph::GraphError;
 
@@ -51,10 +53,12 @@ pub fn write_engine_config(config: &EngineConfig) -> Vec<u8> {
 /// Unpacks an engine configuration.
 ///
 /// # Errors
-/// When the bytes are not well formed or a knob has no value.
+/// When the bytes are not well formed, a knob has no value, or there is more than a configuration can hold.
 pub fn read_engine_config(bytes: &[u8]) -> Result<EngineConfig> {
     let root = Table::root(bytes)?;
-    let knobs = root.tables(1)?.map(|table| read_setting(&table?));
+    let settings = root.tables(1)?;
+    check_count(settings.len())?;
+    let knobs = settings.map(|table| read_setting(&table?));
     Ok(EngineConfig { engine_id: root.scalar(0)?.unwrap_or(0), knobs: knobs.collect::<Result<_>>()? })
 }
 
@@ -148,13 +152,23 @@ pub fn read_bare_engine_details(bytes: &[u8]) -> Result<Option<i64>> {
 pub fn read_engine_details(bytes: &[u8]) -> Result<EngineDetails> {
     let root = Table::root(bytes)?;
     let mut details = EngineDetails::default();
-    for at in root.places(1)? {
+    let knobs = root.places(1)?;
+    check_count(knobs.len())?;
+    for at in knobs {
         details.knobs.extend(read_knob_table(&Table::open(bytes, at?)?)?);
     }
     details.engine_id = root.scalar(0)?.unwrap_or(0);
     details.behavior_notes.extend(root.scalars::<i32>(2)?);
     details.name.push_str(&String::from_utf8_lossy(root.text(3)?));
     Ok(details)
+}
+
+/// Bytes that say little can unpack to much, because several offsets may lead to one place: so what is unpacked has limits.
+fn check_count(knobs: usize) -> Result<()> {
+    if knobs > MAX_KNOB_CHOICES {
+        return Err(GraphError(format!("{knobs} knobs, expected at most {MAX_KNOB_CHOICES}")));
+    }
+    Ok(())
 }
 
 fn write_setting(b: &mut FlatBufferBuilder<'_>, setting: &KnobSetting) -> Offset {
@@ -168,7 +182,9 @@ fn write_setting(b: &mut FlatBufferBuilder<'_>, setting: &KnobSetting) -> Offset
 }
 
 fn read_setting(table: &Table<'_>) -> Result<KnobSetting> {
-    let knob_id = text(table.text(0)?);
+    let knob_id = table.text(0)?;
+    check_id_length(knob_id.len())?;
+    let knob_id = text(knob_id);
     match read_value(table, 1)? {
         Some(value) => Ok(KnobSetting { knob_id, value }),
         None => Err(GraphError(format!("the setting of knob {knob_id:?} has no value of a known kind"))),
@@ -202,7 +218,11 @@ fn read_value(table: &Table<'_>, index: u16) -> Result<Option<KnobValue>> {
     Ok(match number {
         1 => Some(KnobValue::Int(value.scalar(0)?.unwrap_or(0))),
         2 => Some(KnobValue::Float(value.scalar(0)?.unwrap_or(0.0))),
-        3 => Some(KnobValue::Text(text(value.text(0)?))),
+        3 => {
+            let bytes = value.text(0)?;
+            check_text_length(bytes.len())?;
+            Some(KnobValue::Text(text(bytes)))
+        }
         _ => None,
     })
 }

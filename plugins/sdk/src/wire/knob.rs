@@ -140,9 +140,7 @@ impl KnobValue {
     /// The value, and what was expected.
     pub fn check_size(&self) -> Result<(), GraphError> {
         match self {
-            Self::Text(text) if text.len() > MAX_TEXT => {
-                Err(GraphError(format!("a text of {} bytes, expected at most {MAX_TEXT}", text.len())))
-            }
+            Self::Text(text) => check_text_length(text.len()),
             Self::Float(x) if x.is_nan() => Err(GraphError("NaN, expected a number".to_owned())),
             _ => Ok(()),
         }
@@ -436,10 +434,23 @@ pub fn verify_knob(
 /// # Errors
 /// Its length, and what was expected.
 pub fn check_knob_id(id: &str) -> Result<(), GraphError> {
-    match id.len() {
-        1..=MAX_ID => Ok(()),
-        length => Err(GraphError(format!("the id of a knob has {length} bytes, expected 1 to {MAX_ID}"))),
+    check_id_length(id.len())
+}
+
+/// Fails when an id of a knob cannot have so many bytes.
+pub(super) fn check_id_length(length: usize) -> Result<(), GraphError> {
+    if (1..=MAX_ID).contains(&length) {
+        return Ok(());
     }
+    Err(GraphError(format!("the id of a knob has {length} bytes, expected 1 to {MAX_ID}")))
+}
+
+/// Fails when a value of a knob cannot have so many bytes.
+pub(super) fn check_text_length(length: usize) -> Result<(), GraphError> {
+    if length <= MAX_TEXT {
+        return Ok(());
+    }
+    Err(GraphError(format!("a text of {length} bytes, expected at most {MAX_TEXT}")))
 }
 
 /// Fails when two settings are of one knob, or there are too many.

@@ -204,6 +204,29 @@ fn engine_config_and_details_round_trip() {
     }
 }
 
+#[test]
+fn shared_settings_and_knobs_cannot_unpack_without_bound() {
+    let setting =
+        |id: &str, text: &str| KnobSetting { knob_id: id.into(), value: KnobValue::Text(text.into()) };
+    let config = |setting: KnobSetting, count: usize| {
+        write_engine_config(&EngineConfig { engine_id: 1, knobs: vec![setting; count] })
+    };
+    let long = "k".repeat(65536);
+    assert_eq!(read_engine_config(&config(setting(&long[..4096], &long), 2)).unwrap().knobs.len(), 2);
+    for (bytes, part) in [
+        (config(setting("k", ""), 1025), "1025 knobs, expected at most 1024"),
+        (config(setting(&long[..4097], ""), 1), "4097 bytes, expected 1 to 4096"),
+        (config(setting("", ""), 1), "0 bytes, expected 1 to 4096"),
+        (config(setting("k", &format!("{long}k")), 1), "65537 bytes, expected at most 65536"),
+    ] {
+        let message = read_engine_config(&bytes).unwrap_err().0;
+        assert!(message.contains(part), "{message}");
+    }
+    let details = EngineDetails { knobs: vec![Knob::flag("k", "", false); 1025], ..EngineDetails::default() };
+    let message = read_engine_details(&write_engine_details(&details)).unwrap_err().0;
+    assert!(message.contains("1025 knobs"), "{message}");
+}
+
 /// The declarations of the operations and the schema say the same twice; here they are held together.
 #[test]
 fn operations_are_declared_as_the_schema_says() {
