@@ -9,6 +9,7 @@
 
 #include "../check.h"
 #include "graphs.h"
+#include "others_generated.h"
 
 #include <HipdnnBackendFlatbufferData.h>
 #include <HipdnnPointwiseMode.h>
@@ -277,7 +278,8 @@ static int64_t number_of(hipdnnBackendDescriptor_t plan, hipdnnBackendAttributeN
 }
 
 /* The six fields that every library writes. */
-static void check_plan(const hipdnn::SerializedExecutionPlanT &saved, int64_t engine)
+template <typename Plan>
+static void check_plan(const Plan &saved, int64_t engine)
 {
     CHECK(saved.version == 1);
     CHECK(saved.engine_id == engine);
@@ -286,6 +288,17 @@ static void check_plan(const hipdnn::SerializedExecutionPlanT &saved, int64_t en
     CHECK(saved.tensor_uids == uids);
     CHECK(saved.plugin_payload == saved_payload());
     CHECK(!saved.is_override_shape_enabled);
+}
+
+/* Reads bytes by the schema of another library. */
+template <typename Table, typename Check>
+static void check_others(const std::vector<uint8_t> &bytes, const char *identifier, Check check)
+{
+    flatbuffers::Verifier verifier(bytes.data(), bytes.size());
+    REQUIRE(verifier.VerifyBuffer<Table>(identifier));
+    typename Table::NativeTableType content;
+    flatbuffers::GetRoot<Table>(bytes.data())->UnPackTo(&content);
+    check(content);
 }
 
 /* What the backend saves is a well-formed buffer to the FlatBuffers library, which finds every field where the schema says. */
@@ -305,6 +318,11 @@ static void test_saved(hipdnnHandle_t handle)
     CHECK(!saved.plugin_name.empty() && !saved.plugin_version.empty() && !saved.device.empty());
     CHECK(saved.tensor_alignments == std::vector<int64_t>(6, 16));
     CHECK(saved.checksum != 0);
+    check_others<others::SerializedExecutionPlan>(bytes, nullptr, [&](const auto &theirs) { check_plan(theirs, engine); });
+    check_others<others::LaterExecutionPlan>(bytes, nullptr, [&](const auto &theirs) {
+        check_plan(theirs, engine);
+        CHECK(theirs.tensor_alignments.empty() && theirs.engine_name.empty());
+    });
 
     const auto both = fetch([&](size_t room, size_t *size, uint8_t *to) {
         return hipdnnBackendGetSerializedBinaryGraphAndPlan_ext(graph, plan, room, size, to);
@@ -321,6 +339,11 @@ static void test_saved(hipdnnHandle_t handle)
     flatbuffers::GetRoot<hipdnn::Graph>(container.graph_blob.data())->UnPackTo(&content);
     CHECK(content == fused_g2());
     CHECK(container.checksum != 0);
+    const auto check_parts = [&](const auto &theirs) {
+        CHECK(theirs.graph_blob == container.graph_blob && theirs.plan_blob == bytes);
+    };
+    check_others<others::SerializedGraphAndPlan>(both, "HDGP", check_parts);
+    check_others<others::LaterGraphAndPlan>(both, "HDGP", check_parts);
 
     CHECK_OK(hipdnnBackendDestroyDescriptor(plan));
     CHECK_OK(hipdnnBackendDestroyDescriptor(graph));
@@ -334,8 +357,9 @@ static std::vector<uint8_t> packed(const typename Table::NativeTableType &conten
     return {builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()};
 }
 
-/* What another library writes is loaded: six fields, or five of an earlier day, and no seal. */
-static void test_foreign(hipdnnHandle_t handle)
+/* What other libraries write is loaded, with what they may append. */
+template <typename Plan, typename Container>
+static void test_foreign(hipdnnHandle_t handle, void (*append)(typename Plan::NativeTableType &))
 {
     size_t engines = 0;
     int64_t engine = 0;
@@ -346,27 +370,19 @@ static void test_foreign(hipdnnHandle_t handle)
                                        &lengths[2], nullptr, &lengths[3]));
     for (const bool overrides : {false, true})
     {
-        flatbuffers::FlatBufferBuilder builder;
-        const auto payload = builder.CreateVector(saved_payload());
-        const auto uids = builder.CreateVector(std::vector<int64_t>{5, -6});
-        hipdnn::SerializedExecutionPlanBuilder fields(builder);
-        fields.add_version(1);
-        fields.add_engine_id(engine);
-        fields.add_workspace_size(99);
-        fields.add_tensor_uids(uids);
-        fields.add_plugin_payload(payload);
-        if (overrides)
-        {
-            fields.add_is_override_shape_enabled(true);
-        }
-        builder.Finish(fields.Finish());
-        const std::vector<uint8_t> plan_bytes(builder.GetBufferPointer(),
-                                              builder.GetBufferPointer() + builder.GetSize());
-        hipdnn::SerializedGraphAndPlanT container;
-        container.graph_blob = packed<hipdnn::Graph>(fused_g2(), nullptr);
-        container.plan_blob = plan_bytes;
-        /* A buffer of another library has no checksum; the object API leaves out what is zero. */
-        const auto both = packed<hipdnn::SerializedGraphAndPlan>(container, "HDGP");
+        typename Plan::NativeTableType content;
+        content.version = 1;
+        content.engine_id = engine;
+        content.workspace_size = 99;
+        content.tensor_uids = {5, -6};
+        content.plugin_payload = saved_payload();
+        content.is_override_shape_enabled = overrides;
+        append(content);
+        const auto plan_bytes = packed<Plan>(content, nullptr);
+        typename Container::NativeTableType parts;
+        parts.graph_blob = packed<hipdnn::Graph>(fused_g2(), nullptr);
+        parts.plan_blob = plan_bytes;
+        const auto both = packed<Container>(parts, "HDGP");
         int flags = 0;
         CHECK_OK(hipdnnBackendGetSerializedBinaryContents_ext(both.data(), both.size(), &flags));
         CHECK(flags == (HIPDNN_SERIALIZED_CONTENT_GRAPH | HIPDNN_SERIALIZED_CONTENT_EXECUTION_PLAN));
@@ -379,11 +395,11 @@ static void test_foreign(hipdnnHandle_t handle)
                                                HIPDNN_TYPE_BOOLEAN, 1, nullptr, &enabled));
             CHECK(enabled == overrides);
             CHECK(number_of(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_GLOBAL_INDEX_EXT) == engine);
-            int64_t uids_read[3] = {0, 0, 0};
+            int64_t uids[3] = {0, 0, 0};
             int64_t count = 0;
             CHECK_OK(hipdnnBackendGetAttribute(plan, HIPDNN_ATTR_EXECUTION_PLAN_TENSOR_UIDS_EXT, HIPDNN_TYPE_INT64, 3,
-                                               &count, uids_read));
-            CHECK(count == 2 && uids_read[0] == 5 && uids_read[1] == -6);
+                                               &count, uids));
+            CHECK(count == 2 && uids[0] == 5 && uids[1] == -6);
             CHECK_OK(hipdnnBackendDestroyDescriptor(plan));
         }
         hipdnnBackendDescriptor_t graph = nullptr;
@@ -410,7 +426,11 @@ int main(int count, char **arguments)
     CHECK(engines(from_bytes<hipdnn::Graph>(aligned), handle) == 0);
 
     test_saved(handle);
-    test_foreign(handle);
+    test_foreign<others::SerializedExecutionPlan, others::SerializedGraphAndPlan>(handle, [](auto &) {});
+    test_foreign<others::LaterExecutionPlan, others::LaterGraphAndPlan>(handle, [](auto &plan) {
+        plan.tensor_alignments = {16, 64};
+        plan.engine_name = "an engine";
+    });
 
     CHECK_OK(hipdnnDestroy(handle));
     return check_result();

@@ -25,7 +25,8 @@ fn build_and_run(context: &Context) -> Result<(), Failure> {
     let schema = context.workspace.path("plugins/sdk/schema/hipdnn.fbs");
     run(command("flatc", ["--cpp", "--gen-object-api", "--gen-compare", "--scoped-enums", "-o"])
         .arg(&folder)
-        .arg(schema))?;
+        .arg(schema)
+        .arg(sources.join("others.fbs")))?;
 
     let compile = |source: &str, target: &str, extra: &[&str]| -> Result<PathBuf, Failure> {
         let target = folder.join(target);
