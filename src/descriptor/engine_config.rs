@@ -176,6 +176,7 @@ fn setting(incoming: &Incoming, data: hipdnnBackendFlatbufferData_t) -> Result<K
     }
     // SAFETY: the caller says that this many bytes lie there; their count is not 0 and possible.
     let bytes = unsafe { std::slice::from_raw_parts(data.ptr.cast::<u8>(), data.size) };
+    // Checked once more, because what is not UTF-8 is replaced by something longer.
     let setting = wire::read_knob_setting(bytes).and_then(|setting| {
         wire::check_knob_id(&setting.knob_id)?;
         setting.value.check_size()?;
