@@ -7,7 +7,7 @@
 #![doc = concat!("```\n", include_str!("../examples/add_plugin.rs"), "\n```")]
 //!
 //! [`graph`] is the one representation of an operation graph that the backend and every Rust plugin share, [`wire`] reads and
-//! writes it as FlatBuffers in both generations of the format, [`log`] sends lines to the host, and [`ffi`] holds the types
+//! writes it as FlatBuffers in both generations of the format, `json` (a feature of this crate) as JSON, [`log`] sends lines to the host, and [`ffi`] holds the types
 //! of the plugin C ABI. An engine that stands on another library finds it through [`dynlib`], and the HIP runtime is there
 //! as [`hip`].
 
@@ -19,6 +19,8 @@ pub mod ffi;
 pub mod graph;
 pub mod hash;
 pub mod hip;
+#[cfg(feature = "json")]
+pub mod json;
 mod last_error;
 pub mod log;
 pub mod overrides;

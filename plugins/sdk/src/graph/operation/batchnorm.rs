@@ -28,6 +28,6 @@ operation! {
         /// The running variance after.
         next_running_variance: optional_output = 2911 @ 12,
         /// Statistics of other devices.
-        peer_stats: inputs = 2913 @ 4,
+        peer_stats: inputs = 2913 @ 4 as "peer_stats_tensor_uid",
     }
 }

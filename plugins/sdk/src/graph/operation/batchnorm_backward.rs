@@ -20,6 +20,6 @@ operation! {
         /// 1/√(variance + ε) of each channel.
         inv_variance: optional_input = 2007 @ 3,
         /// Statistics of other devices.
-        peer_stats: inputs = 2101 @ 5,
+        peer_stats: inputs = 2101 @ 5 as "peer_stats_tensor_uid",
     }
 }

@@ -2,7 +2,7 @@
 
 operation! {
     /// The gradient of a convolution's input.
-    ConvolutionBackwardData: "ConvolutionBwdAttributes", descriptor 19, operation 2, compute 1500 {
+    ConvolutionBackwardData: "ConvolutionBwdAttributes", descriptor 19, operation 2, compute 1500, json parameters {
         /// The gradient of the result.
         dy: input = 1700 @ 0,
         /// The filter [K, C/groups, …].

@@ -2,7 +2,7 @@
 
 operation! {
     /// The gradient of a convolution's filter.
-    ConvolutionBackwardFilter: "ConvolutionWrwAttributes", descriptor 16, operation 3, compute 1500 {
+    ConvolutionBackwardFilter: "ConvolutionWrwAttributes", descriptor 16, operation 3, compute 1500, json parameters {
         /// The input.
         x: input = 1600 @ 0,
         /// The gradient of the result.

@@ -2,7 +2,7 @@
 
 operation! {
     /// Convolution of x [N, C, …] with w [K, C/groups, …] into y [N, K, …].
-    ConvolutionForward: "ConvolutionFwdAttributes", descriptor 15, operation 1, compute 1500 {
+    ConvolutionForward: "ConvolutionFwdAttributes", descriptor 15, operation 1, compute 1500, json parameters {
         /// The input.
         x: input = 1401 @ 0,
         /// The filter [K, C/groups, …].

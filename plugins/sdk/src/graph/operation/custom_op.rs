@@ -4,7 +4,7 @@ use crate::graph::GraphError;
 
 operation! {
     /// An operation that only a plugin knows.
-    CustomOp: "CustomOpAttributes", descriptor 29, operation 16, compute 3004, check check_id {
+    CustomOp: "CustomOpAttributes", descriptor 29, operation 16, compute 3004, json flat, check check_id {
         /// The tensors read.
         input_tensor_uids: inputs = 3000 @ 1,
         /// The tensors written.

@@ -84,6 +84,32 @@ pub struct Field {
     pub attribute: i32,
     /// Its index in the table on the wire.
     pub index: u16,
+    /// How it is spelled in JSON.
+    pub json: JsonField,
+}
+
+/// How a field is spelled in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JsonField {
+    /// Under its name, a tensor's uid with `_tensor_uid` after it.
+    Plain,
+    /// Under this key.
+    Key(&'static str),
+    /// An enumeration as its number on the wire.
+    Number,
+    /// Left out where it is 0.
+    UnlessZero,
+}
+
+/// How an operation lies in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JsonForm {
+    /// Whether tensors are in the objects `inputs` and `outputs`, else beside the node's name.
+    pub has_groups: bool,
+    /// The object with all other fields; none where they are beside the node's name.
+    pub parameters: Option<&'static str>,
+    /// Whether an optional field that is absent is written as null, else left out.
+    pub writes_null: bool,
 }
 
 /// The value of a field, in a form that all operations share.
@@ -130,19 +156,24 @@ pub struct OperationSpec {
     pub compute_attribute: i32,
     /// The fields, in the order in which the C API names an operation's tensors.
     pub fields: &'static [Field],
+    /// How it lies in JSON.
+    pub json: JsonForm,
     /// Makes the operation from one value for each field, in the order of `fields`.
     pub from_values: fn(Vec<Value>) -> Result<Operation, GraphError>,
     /// What must hold between the fields of an operation of this kind when a caller has built it.
     pub check: fn(&Operation) -> Result<(), GraphError>,
 }
 
-/// Declares an operation: `field: kind = attribute in the C API @ index on the wire`.
+/// Declares an operation: `field: kind = attribute in the C API @ index on the wire as spelling in JSON`, the spelling only
+/// where it is not the plain one. `json` says where fields lie in JSON, where that is not in `inputs`, `outputs` and beside
+/// the node's name, with null for what is absent.
 macro_rules! operation {
     (
         $(#[$meta:meta])*
         $name:ident: $table:literal, descriptor $descriptor:literal, operation $operation:literal, compute $compute:literal
-        $(, check $check:path)? {
-            $($(#[$fmeta:meta])* $field:ident: $kind:ident $(($enumeration:ident))? = $attribute:literal @ $index:literal,)+
+        $(, json $json:ident)? $(, check $check:path)? {
+            $($(#[$fmeta:meta])* $field:ident: $kind:ident $(($enumeration:ident))? = $attribute:literal @ $index:literal
+                $(as $spelling:tt)?,)+
         }
     ) => {
         $(#[$meta])*
@@ -165,7 +196,9 @@ macro_rules! operation {
                     kind: operation!(@kind $kind $($enumeration)?),
                     attribute: $attribute,
                     index: $index,
+                    json: operation!(@spelling $($spelling)?),
                 },)+],
+                json: operation!(@form $($json)?),
                 from_values: |values| {
                     let operation = Self::from_values(values)?;
                     Ok(operation.into())
@@ -204,6 +237,25 @@ macro_rules! operation {
             }
         }
     };
+
+    (@form) => { operation!(@form true, None, true) };
+    (@form parameters) => { operation!(@form true, Some("parameters"), true) };
+    (@form attributes) => { operation!(@form true, Some("attributes"), true) };
+    (@form inputs) => { operation!(@form true, Some("inputs"), true) };
+    (@form sparse) => { operation!(@form true, None, false) };
+    (@form flat) => { operation!(@form false, None, false) };
+    (@form $has_groups:literal, $parameters:expr, $writes_null:literal) => {
+        $crate::graph::operation::JsonForm {
+            has_groups: $has_groups,
+            parameters: $parameters,
+            writes_null: $writes_null,
+        }
+    };
+
+    (@spelling) => { $crate::graph::operation::JsonField::Plain };
+    (@spelling number) => { $crate::graph::operation::JsonField::Number };
+    (@spelling unless_zero) => { $crate::graph::operation::JsonField::UnlessZero };
+    (@spelling $key:literal) => { $crate::graph::operation::JsonField::Key($key) };
 
     (@name do_) => { "do" };
     (@name in_) => { "in" };

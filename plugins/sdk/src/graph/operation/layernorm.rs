@@ -18,7 +18,7 @@ operation! {
         /// 1/√(variance + ε) of each channel.
         inv_variance: optional_output = 2706 @ 7,
         /// Whether the statistics are kept.
-        forward_phase: one_of(NormFwdPhase) = 2707 @ 8,
+        forward_phase: one_of(NormFwdPhase) = 2707 @ 8 as number,
         /// How many of the last dimensions are normalized.
         normalized_dim_count: int = 2709 @ 5,
     }

@@ -14,7 +14,7 @@ operation! {
         /// 1/√(variance + ε) of each channel.
         inv_variance: optional_input = 3604 @ 4,
         /// What is added to the variance, a scalar.
-        epsilon: optional_input = 3605 @ 5,
+        epsilon: optional_input = 3605 @ 5 as "epsilon_uid",
         /// The gradient of the input.
         dx: output = 3606 @ 6,
         /// The gradient of the factor.

@@ -7,7 +7,7 @@
 #[macro_use]
 mod declare;
 
-pub use declare::{EnumKind, Field, FieldKind, OperationSpec, Value};
+pub use declare::{EnumKind, Field, FieldKind, JsonField, JsonForm, OperationSpec, Value};
 
 use super::GraphError;
 

@@ -4,7 +4,7 @@ use crate::graph::{GraphError, MoeGroupedMatmulMode};
 
 operation! {
     /// Products of groups of rows, each with its expert's factor.
-    MoeGroupedMatmul: "MoeGroupedMatmulAttributes", descriptor 37, operation 22, compute 3708, check check_routing {
+    MoeGroupedMatmul: "MoeGroupedMatmulAttributes", descriptor 37, operation 22, compute 3708, json sparse, check check_routing {
         /// The rows [.., tokens, K].
         token: input = 3700 @ 0,
         /// The experts' factors [E, K, N].

@@ -2,7 +2,7 @@
 
 operation! {
     /// An operation on each element, operands broadcast to the result's shape.
-    Pointwise: "PointwiseAttributes", descriptor 18, operation 8, compute 2307 {
+    Pointwise: "PointwiseAttributes", descriptor 18, operation 8, compute 2307, json inputs {
         /// The first operand; dy for the backward modes.
         in_0: input = 2200 @ 5,
         /// The result.
@@ -12,7 +12,7 @@ operation! {
         /// The third operand.
         in_2: optional_input = 2203 @ 7,
         /// The dimension of GEN_INDEX.
-        axis: optional_int = 2308 @ 4,
+        axis: optional_int = 2308 @ 4 as "axis_tensor_uid",
         /// What is computed.
         operation: one_of(PointwiseMode) = 2300 @ 0,
         /// Where RELU begins, 0 by default.

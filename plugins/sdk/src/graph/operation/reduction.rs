@@ -2,7 +2,7 @@
 
 operation! {
     /// Elements along the dimensions where the result has 1 become one.
-    Reduction: "ReductionAttributes", descriptor 31, operation 17, compute 3203 {
+    Reduction: "ReductionAttributes", descriptor 31, operation 17, compute 3203, json flat {
         /// The input.
         in_: input = 3200 @ 1,
         /// The result.

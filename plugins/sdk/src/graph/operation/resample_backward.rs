@@ -2,7 +2,7 @@
 
 operation! {
     /// The gradient of resampling.
-    ResampleBackward: "ResampleBwdAttributes", descriptor 36, operation 21, compute 3407 {
+    ResampleBackward: "ResampleBwdAttributes", descriptor 36, operation 21, compute 3407, json flat {
         /// The gradient of the result.
         dy: input = 3408 @ 0,
         /// The gradient of the input.

@@ -2,7 +2,7 @@
 
 operation! {
     /// A window over the spatial dimensions becomes one element.
-    ResampleForward: "ResampleFwdAttributes", descriptor 32, operation 18, compute 3407 {
+    ResampleForward: "ResampleFwdAttributes", descriptor 32, operation 18, compute 3407, json flat {
         /// The input.
         x: input = 3300 @ 0,
         /// The result.

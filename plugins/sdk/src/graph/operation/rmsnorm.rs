@@ -2,7 +2,7 @@
 
 operation! {
     /// Normalization by the root of the mean square.
-    RmsNorm: "RMSNormAttributes", descriptor 23, operation 10, compute 2407 {
+    RmsNorm: "RMSNormAttributes", descriptor 23, operation 10, compute 2407, json sparse {
         /// The input.
         x: input = 2400 @ 0,
         /// The factor.

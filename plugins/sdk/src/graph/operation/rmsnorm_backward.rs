@@ -2,7 +2,7 @@
 
 operation! {
     /// The gradients of normalization by the root of the mean square.
-    RmsNormBackward: "RMSNormBackwardAttributes", descriptor 33, operation 19, compute 3507 {
+    RmsNormBackward: "RMSNormBackwardAttributes", descriptor 33, operation 19, compute 3507, json sparse {
         /// The gradient of the result.
         dy: input = 3500 @ 0,
         /// The input.

@@ -2,7 +2,7 @@
 
 operation! {
     /// Scaled dot product attention.
-    Sdpa: "SdpaAttributes", descriptor 24, operation 12, compute 2641 {
+    Sdpa: "SdpaAttributes", descriptor 24, operation 12, compute 2641, json attributes {
         /// The queries [B, H, Sq, D].
         q: input = 2600 @ 0,
         /// The keys [B, Hk, Skv, D].

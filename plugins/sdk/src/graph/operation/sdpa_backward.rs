@@ -2,7 +2,7 @@
 
 operation! {
     /// The gradients of scaled dot product attention.
-    SdpaBackward: "SdpaBackwardAttributes", descriptor 30, operation 14, compute 3128 {
+    SdpaBackward: "SdpaBackwardAttributes", descriptor 30, operation 14, compute 3128, json parameters {
         /// The queries [B, H, Sq, D].
         q: input = 3100 @ 0,
         /// The keys [B, Hk, Skv, D].

@@ -1,0 +1,120 @@
+//! Graphs as JSON, to be read by people and exchanged with other programs; `docs/json.md` describes the format.
+//!
+//! What is written is on one line with keys in alphabetical order, as hipDNN writes it. What is read may leave out whatever
+//! has a default, and may be of either generation. No text, however it is made, does more than fail with a message.
+
+mod operation;
+mod path;
+mod reader;
+mod scalar;
+#[cfg(test)]
+mod tests;
+mod uuid;
+mod value;
+mod writer;
+
+use self::writer::{ObjectWriter, float, list, plain, text};
+use crate::graph::{Graph, GraphError, Node, Tensor, TensorValue};
+
+pub use uuid::format as format_id;
+
+/// Reads a graph from JSON. Tensors and nodes that do not say their type get the one that the graph has for them.
+///
+/// # Errors
+/// When the text is not JSON or not a graph; the message begins with the path of what is wrong, as in
+/// `nodes[2].inputs.x_tensor_uid: is "one", expected an integer`.
+pub fn read(text: &str) -> Result<Graph, GraphError> {
+    reader::graph(&value::parse(text)?)
+}
+
+/// Reads a graph from the bytes of a JSON text, which may have a byte order mark before it and NULs behind.
+///
+/// # Errors
+/// Those of [`read`], and when the bytes are not UTF-8.
+pub fn read_bytes(bytes: &[u8]) -> Result<Graph, GraphError> {
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| GraphError(format!("the text is not UTF-8 at byte {}", error.valid_up_to())))?;
+    read(text.trim_start_matches('\u{feff}').trim_end_matches('\0'))
+}
+
+/// Writes a graph as JSON. Numbers that are not finite become null, and so are not read back.
+pub fn write(graph: &Graph) -> String {
+    let mut object = ObjectWriter::default();
+    object.text("compute_data_type", graph.compute_type.name());
+    if let Some(id) = graph.id {
+        object.text("id", &uuid::format(id));
+    }
+    object.text("intermediate_data_type", graph.intermediate_type.name());
+    object.text("io_data_type", graph.io_type.name());
+    object.plain("is_override_shape_enabled", graph.is_override_shape_enabled);
+    if let Some(version) = graph.min_required_engine_api_version {
+        let mut parts = ObjectWriter::default();
+        parts.plain("major", version.major);
+        parts.plain("minor", version.minor);
+        parts.plain("patch", version.patch);
+        object.put("min_required_engine_api_version", |to| parts.write(to));
+    }
+    object.text("name", &graph.name);
+    object.put("nodes", |to| list(to, &graph.nodes, write_node));
+    if let Some(id) = graph.preferred_engine_id {
+        object.plain("preferred_engine_id", id);
+    }
+    object.put("tensors", |to| list(to, &graph.tensors, write_tensor));
+    let mut text = String::new();
+    object.write(&mut text);
+    text
+}
+
+fn write_node(to: &mut String, node: &Node) {
+    let mut object = ObjectWriter::default();
+    object.text("compute_data_type", node.compute_type.name());
+    object.text("name", &node.name);
+    object.text("type", node.operation.spec().table);
+    operation::write(&node.operation, &mut object);
+    object.write(to);
+}
+
+fn write_tensor(to: &mut String, tensor: &Tensor) {
+    let mut object = ObjectWriter::default();
+    object.plain("alignment", tensor.alignment);
+    object.text("data_type", tensor.data_type.name());
+    object.put("dims", |to| list(to, &tensor.dims, plain));
+    object.plain("is_runtime_pass_by_value", tensor.is_runtime_pass_by_value);
+    object.text("name", &tensor.name);
+    if tensor.ragged_offset_multiplier != 1 {
+        object.plain("ragged_offset_multiplier", tensor.ragged_offset_multiplier);
+    }
+    if let Some(uid) = tensor.ragged_offset_uid {
+        object.plain("ragged_offset_tensor_uid", uid);
+    }
+    object.put("strides", |to| list(to, &tensor.strides, plain));
+    object.plain("uid", tensor.uid);
+    if let Some(value) = tensor.value {
+        object.put("value", |to| match value {
+            TensorValue::Float32(v) | TensorValue::Float16(v) | TensorValue::BFloat16(v) => {
+                float(to, f64::from(v));
+            }
+            TensorValue::Float64(v) => float(to, v),
+            TensorValue::Float8(v) => plain(to, v),
+            TensorValue::Int32(v) => plain(to, v),
+            TensorValue::Int64(v) => plain(to, v),
+            TensorValue::Bool(v) => plain(to, v),
+        });
+        object.put("value_type", |to| text(to, value_type(&value)));
+    }
+    object.plain("virtual", tensor.is_virtual);
+    object.write(to);
+}
+
+fn value_type(value: &TensorValue) -> &'static str {
+    match value {
+        TensorValue::Float32(_) => "Float32Value",
+        TensorValue::Float16(_) => "Float16Value",
+        TensorValue::BFloat16(_) => "BFloat16Value",
+        TensorValue::Float8(_) => "Float8Value",
+        TensorValue::Int32(_) => "Int32Value",
+        TensorValue::Float64(_) => "Float64Value",
+        TensorValue::Int64(_) => "Int64Value",
+        TensorValue::Bool(_) => "BoolValue",
+    }
+}

@@ -1,0 +1,72 @@
+//! Where in a JSON text something is, for messages: `nodes[2].inputs.x_tensor_uid`.
+
+use crate::graph::GraphError;
+
+/// One step of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Segment {
+    /// Into an object.
+    Key(String),
+    /// Into a list.
+    Index(usize),
+}
+
+impl Segment {
+    /// The path with this step at its end. A long key is cut.
+    pub fn after(&self, mut path: String) -> String {
+        match self {
+            Self::Index(index) => path.push_str(&format!("[{index}]")),
+            Self::Key(key) => {
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.extend(key.chars().take(60));
+            }
+        }
+        path
+    }
+}
+
+/// A place in the text, and the places above it.
+#[derive(Clone, Copy)]
+pub struct At<'a> {
+    above: Option<&'a At<'a>>,
+    step: Step<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Root,
+    Key(&'a str),
+    Index(usize),
+}
+
+impl<'a> At<'a> {
+    /// The whole text.
+    pub const ROOT: At<'static> = At { above: None, step: Step::Root };
+
+    /// The place of a key's value.
+    pub fn key(&'a self, key: &'a str) -> Self {
+        Self { above: Some(self), step: Step::Key(key) }
+    }
+
+    /// The place of an element of a list.
+    pub fn index(&'a self, index: usize) -> Self {
+        Self { above: Some(self), step: Step::Index(index) }
+    }
+
+    fn path(&self) -> String {
+        let above = self.above.map(Self::path).unwrap_or_default();
+        match self.step {
+            Step::Root => above,
+            Step::Key(key) => Segment::Key(key.to_owned()).after(above),
+            Step::Index(index) => Segment::Index(index).after(above),
+        }
+    }
+
+    /// A mistake at this place.
+    pub fn error(&self, text: &str) -> GraphError {
+        let path = self.path();
+        GraphError(if path.is_empty() { format!("the graph {text}") } else { format!("{path}: {text}") })
+    }
+}

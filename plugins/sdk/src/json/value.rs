@@ -1,0 +1,190 @@
+//! JSON values, parsed within limits and with the path of every mistake.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+use super::path::Segment;
+use crate::graph::GraphError;
+
+/// The longest text that is read, in bytes.
+pub const MAX_SIZE: usize = 64 << 20;
+/// How deep lists and objects may lie in one another.
+pub const MAX_DEPTH: usize = 64;
+/// How many values a text may have. Each takes at least one byte of the text, and some 32 of memory.
+pub const MAX_VALUES: usize = 8 << 20;
+
+/// A JSON value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Json {
+    /// null
+    Null,
+    /// true or false
+    Bool(bool),
+    /// A number without fraction and exponent that an `i64` holds.
+    Int(i64),
+    /// A number without fraction and exponent that only a `u64` holds.
+    Large(u64),
+    /// Any other number.
+    Float(f64),
+    /// A text.
+    Text(String),
+    /// A list.
+    List(Vec<Json>),
+    /// An object.
+    Object(Object),
+}
+
+/// The keys of an object and their values.
+pub type Object = BTreeMap<String, Json>;
+
+impl Json {
+    /// What is there, for a message; short, however long the value is.
+    pub fn describe(&self) -> String {
+        const MOST: usize = 60;
+        match self {
+            Self::Null => "null".into(),
+            Self::Bool(value) => value.to_string(),
+            Self::Int(value) => value.to_string(),
+            Self::Large(value) => value.to_string(),
+            Self::Float(value) => format!("{value:?}"),
+            Self::Text(text) if text.chars().count() > MOST => {
+                format!("{:?}…", text.chars().take(MOST).collect::<String>())
+            }
+            Self::Text(text) => format!("{text:?}"),
+            Self::List(list) => format!("a list of {}", list.len()),
+            Self::Object(object) => format!("an object with {} keys", object.len()),
+        }
+    }
+}
+
+/// Parses a whole text.
+///
+/// # Errors
+/// When it is not JSON, has a key twice in one object or a number that no double holds, or is beyond a limit; the message
+/// begins with the path of the value where that was noticed.
+pub fn parse(text: &str) -> Result<Json, GraphError> {
+    if text.len() > MAX_SIZE {
+        return Err(GraphError(format!("the text has {} bytes, expected at most {MAX_SIZE}", text.len())));
+    }
+    let state = State { path: RefCell::default(), values: Cell::new(0) };
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let value = Seed(&state).deserialize(&mut deserializer).map_err(|error| {
+        let path = state.path.borrow().iter().fold(String::new(), |path, segment| segment.after(path));
+        GraphError(if path.is_empty() { error.to_string() } else { format!("{path}: {error}") })
+    })?;
+    deserializer.end().map_err(|error| GraphError(format!("after the graph: {error}")))?;
+    Ok(value)
+}
+
+/// Where the parser is, which stays when it fails.
+struct State {
+    path: RefCell<Vec<Segment>>,
+    values: Cell<usize>,
+}
+
+impl State {
+    /// Parses what is below a segment of the path. A failure leaves the path as it is then.
+    fn below<T, E: Error>(
+        &self,
+        segment: Segment,
+        parse: impl FnOnce(Seed<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let depth = {
+            let mut path = self.path.borrow_mut();
+            path.push(segment);
+            path.len()
+        };
+        if depth > MAX_DEPTH {
+            return Err(E::custom(format_args!("lies deeper than {MAX_DEPTH} lists and objects")));
+        }
+        let value = parse(Seed(self))?;
+        self.path.borrow_mut().pop();
+        Ok(value)
+    }
+}
+
+struct Seed<'a>(&'a State);
+
+impl<'de> DeserializeSeed<'de> for Seed<'_> {
+    type Value = Json;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
+        let values = self.0.values.get() + 1;
+        if values > MAX_VALUES {
+            return Err(D::Error::custom(format_args!("is one of more than {MAX_VALUES} values")));
+        }
+        self.0.values.set(values);
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Seed<'_> {
+    type Value = Json;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Json, E> {
+        Ok(Json::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
+        Ok(Json::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
+        Ok(Json::Int(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
+        Ok(i64::try_from(value).map_or(Json::Large(value), Json::Int))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
+        Ok(Json::Float(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Json, E> {
+        Ok(Json::Text(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Json, E> {
+        Ok(Json::Text(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Json, A::Error> {
+        let mut values = Vec::new();
+        loop {
+            let index = Segment::Index(values.len());
+            match self.0.below(index, |seed| list.next_element_seed(seed))? {
+                Some(value) => values.push(value),
+                None => return Ok(Json::List(values)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
+        let mut object = Object::new();
+        while let Some(key) = map.next_key::<String>()? {
+            match object.entry(key) {
+                Entry::Vacant(entry) => {
+                    let segment = Segment::Key(entry.key().clone());
+                    let value = self.0.below(segment, |seed| map.next_value_seed(seed))?;
+                    entry.insert(value);
+                }
+                Entry::Occupied(entry) => {
+                    return Err(A::Error::custom(format_args!(
+                        "the key {} stands there twice",
+                        Json::Text(entry.key().clone()).describe()
+                    )));
+                }
+            }
+        }
+        Ok(Json::Object(object))
+    }
+}
