@@ -58,6 +58,12 @@ static FUNCTION(hipdnnStatus_t,
                 hipdnnBackendGetSerializedBinaryGraph_ext,
                 (hipdnnBackendDescriptor_t, size_t, size_t*, uint8_t*));
 static FUNCTION(hipdnnStatus_t,
+                hipdnnBackendGetSerializedJsonGraph_ext,
+                (hipdnnBackendDescriptor_t, size_t, size_t*, char*));
+static FUNCTION(hipdnnStatus_t,
+                hipdnnBackendCreateAndDeserializeJsonGraph_ext,
+                (hipdnnBackendDescriptor_t*, const char*, size_t));
+static FUNCTION(hipdnnStatus_t,
                 hipdnnBackendGetSerializedExecutionPlan_ext,
                 (hipdnnBackendDescriptor_t, size_t, size_t*, uint8_t*));
 static FUNCTION(hipdnnStatus_t,
@@ -109,6 +115,8 @@ int main(void)
     CHECK(p_hipdnnGetLoadedEnginePluginPaths_ext != NULL);
     CHECK(p_hipdnnSetPluginUnloadMode_ext != NULL);
     CHECK(p_hipdnnBackendGetSerializedBinaryGraph_ext != NULL);
+    CHECK(p_hipdnnBackendGetSerializedJsonGraph_ext != NULL);
+    CHECK(p_hipdnnBackendCreateAndDeserializeJsonGraph_ext != NULL);
     CHECK(p_hipdnnBackendGetSerializedExecutionPlan_ext != NULL);
     CHECK(p_hipdnnBackendCreateAndDeserializeExecutionPlan_ext != NULL);
     CHECK(p_hipdnnBackendGetSerializedBinaryGraphAndPlan_ext != NULL);

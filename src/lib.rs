@@ -10,6 +10,7 @@ pub mod descriptor;
 pub mod device;
 pub mod ffi;
 pub mod graph;
+mod graph_file;
 pub mod handle;
 pub mod last_error;
 pub mod log;

@@ -1,4 +1,6 @@
-//! Operation graphs from bytes.
+//! Operation graphs as bytes and as JSON.
+
+use std::ffi::c_char;
 
 use super::bytes::{check_size, give_bytes};
 use super::guard::{guard, require};
@@ -77,5 +79,79 @@ pub unsafe extern "C" fn hipdnnBackendGetSerializedBinaryGraph_ext(
         let bytes = Descriptor::with(descriptor.addr(), Descriptor::serialized_graph)?;
         // SAFETY: the caller vouches for both.
         unsafe { give_bytes(&bytes, requestedByteSize, graphByteSize, serializedGraph) }
+    })
+}
+
+/// Makes an operation graph from JSON, of November 2025 or of 2026. It is open: the caller sets
+/// HIPDNN_ATTR_OPERATIONGRAPH_HANDLE and finalizes it. Tensors and nodes that do not say their type get the one that the graph has
+/// for them.
+///
+/// @param[out] descriptor Where the graph goes. The caller ends it with hipdnnBackendDestroyDescriptor.
+/// @param[in] jsonGraph The text in UTF-8, which is not kept. It need not end with a NUL.
+/// @param[in] jsonByteSize The bytes of the text.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` or `jsonGraph` is null;
+///     HIPDNN_STATUS_BAD_PARAM when there is no text, it is not JSON or not a graph; the message has the path of what is wrong in it;
+///     HIPDNN_STATUS_NOT_SUPPORTED when the graph asks for a newer plugin interface than this library knows.
+///
+/// # Safety
+/// `descriptor` is null or writable, `jsonGraph` null or readable for `jsonByteSize` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipdnnBackendCreateAndDeserializeJsonGraph_ext(
+    descriptor: *mut hipdnnBackendDescriptor_t,
+    jsonGraph: *const c_char,
+    jsonByteSize: usize,
+) -> raw::hipdnnStatus_t {
+    let describe =
+        move || format!("descriptor={descriptor:p}, jsonGraph={jsonGraph:p}, jsonByteSize={jsonByteSize}");
+    guard("hipdnnBackendCreateAndDeserializeJsonGraph_ext", describe, || {
+        require!(descriptor);
+        require!(jsonGraph);
+        check_size("jsonByteSize", jsonByteSize)?;
+        // SAFETY: the bytes are readable, and the size is one that a slice can have.
+        let text = unsafe { std::slice::from_raw_parts(jsonGraph.cast(), jsonByteSize) };
+        let created = Descriptor::graph_from_json(text)?.enter()?;
+        // SAFETY: the pointer is writable.
+        unsafe { descriptor.write_unaligned(std::ptr::with_exposed_provenance_mut(created)) };
+        Ok(())
+    })
+}
+
+/// Gives an operation graph as JSON, on one line with keys in alphabetical order. The graph need not be finalized. Stored values
+/// and parameters that are not finite become null.
+///
+/// @param[in] descriptor The operation graph.
+/// @param[in] requestedByteSize The bytes that `serializedJsonGraph` has room for.
+/// @param[out] graphByteSize Where the number of bytes goes, also when there is too little room for them. It counts the NUL.
+/// @param[out] serializedJsonGraph Where the text and a NUL go; null to ask for the number of bytes only.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` or `graphByteSize` is null;
+///     HIPDNN_STATUS_BAD_PARAM when `descriptor` is not a live operation graph;
+///     HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT when there is too little room.
+///
+/// # Safety
+/// `graphByteSize` is null or writable, `serializedJsonGraph` null or writable for `requestedByteSize` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipdnnBackendGetSerializedJsonGraph_ext(
+    descriptor: hipdnnBackendDescriptor_t,
+    requestedByteSize: usize,
+    graphByteSize: *mut usize,
+    serializedJsonGraph: *mut c_char,
+) -> raw::hipdnnStatus_t {
+    let describe = move || {
+        format!(
+            "descriptor={descriptor:p}, requestedByteSize={requestedByteSize}, graphByteSize={graphByteSize:p}, \
+             serializedJsonGraph={serializedJsonGraph:p}"
+        )
+    };
+    guard("hipdnnBackendGetSerializedJsonGraph_ext", describe, || {
+        require!(descriptor);
+        require!(graphByteSize);
+        let mut text = Descriptor::with(descriptor.addr(), Descriptor::json_graph)?.into_bytes();
+        text.push(0);
+        // SAFETY: the caller vouches for both.
+        unsafe { give_bytes(&text, requestedByteSize, graphByteSize, serializedJsonGraph.cast()) }
     })
 }

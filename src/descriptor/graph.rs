@@ -5,6 +5,7 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Tensor};
+use hipdnn_plugin_sdk::json;
 use hipdnn_plugin_sdk::wire::{self, Layout};
 
 use super::attribute::{Incoming, Outgoing, unknown};
@@ -13,6 +14,7 @@ use super::tensor::FrozenTensor;
 use super::{Descriptor, Draft, Lifecycle, saved_plan};
 use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
 use crate::graph::{FrozenGraph, with_compute_types};
+use crate::graph_file;
 use crate::handle as handles;
 use crate::status::{Error, Result};
 
@@ -149,7 +151,9 @@ impl Draft for GraphDraft {
             }
             Content::Nothing => return Err(Error::internal("an empty operation graph passed its checks")),
         };
-        frozen.with_handle(self.handle)
+        let frozen = frozen.with_handle(self.handle)?;
+        graph_file::write_if_wanted(&frozen);
+        Ok(frozen)
     }
 
     fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
@@ -180,6 +184,22 @@ impl Descriptor {
     pub fn graph_from_bytes(bytes: &[u8]) -> Result<Self> {
         let bytes = saved_plan::graph_in("serializedGraph", bytes)?;
         let content = Content::Bytes(FrozenGraph::from_bytes(bytes.to_vec())?);
+        Ok(Self::Graph(Lifecycle::open(GraphDraft { handle: 0, content })))
+    }
+
+    /// An operation graph as JSON, finalized or not.
+    pub fn json_graph(&self) -> Result<String> {
+        let graph = wire::read(&self.serialized_graph()?);
+        graph
+            .map(|graph| json::write(&graph))
+            .map_err(|error| Error::not_supported(format!("the graph: {error}")))
+    }
+
+    /// An open operation graph with the content of a JSON text.
+    pub fn graph_from_json(text: &[u8]) -> Result<Self> {
+        let bytes = json::read_bytes(text).and_then(|graph| wire::write(&graph, Layout::G2));
+        let bytes = bytes.map_err(|error| Error::bad_param(format!("jsonGraph: {error}")))?;
+        let content = Content::Bytes(FrozenGraph::from_bytes(bytes)?);
         Ok(Self::Graph(Lifecycle::open(GraphDraft { handle: 0, content })))
     }
 

@@ -273,6 +273,41 @@ hipdnnStatus_t hipdnnBackendGetSerializedBinaryGraph_ext(hipdnnBackendDescriptor
                                                          size_t *graphByteSize,
                                                          uint8_t *serializedGraph);
 
+/// Makes an operation graph from JSON, of November 2025 or of 2026. It is open: the caller sets
+/// HIPDNN_ATTR_OPERATIONGRAPH_HANDLE and finalizes it. Tensors and nodes that do not say their type get the one that the graph has
+/// for them.
+///
+/// @param[out] descriptor Where the graph goes. The caller ends it with hipdnnBackendDestroyDescriptor.
+/// @param[in] jsonGraph The text in UTF-8, which is not kept. It need not end with a NUL.
+/// @param[in] jsonByteSize The bytes of the text.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` or `jsonGraph` is null;
+///     HIPDNN_STATUS_BAD_PARAM when there is no text, it is not JSON or not a graph; the message has the path of what is wrong in it;
+///     HIPDNN_STATUS_NOT_SUPPORTED when the graph asks for a newer plugin interface than this library knows.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnBackendCreateAndDeserializeJsonGraph_ext(hipdnnBackendDescriptor_t *descriptor,
+                                                              const char *jsonGraph,
+                                                              size_t jsonByteSize);
+
+/// Gives an operation graph as JSON, on one line with keys in alphabetical order. The graph need not be finalized. Stored values
+/// and parameters that are not finite become null.
+///
+/// @param[in] descriptor The operation graph.
+/// @param[in] requestedByteSize The bytes that `serializedJsonGraph` has room for.
+/// @param[out] graphByteSize Where the number of bytes goes, also when there is too little room for them. It counts the NUL.
+/// @param[out] serializedJsonGraph Where the text and a NUL go; null to ask for the number of bytes only.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` or `graphByteSize` is null;
+///     HIPDNN_STATUS_BAD_PARAM when `descriptor` is not a live operation graph;
+///     HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT when there is too little room.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnBackendGetSerializedJsonGraph_ext(hipdnnBackendDescriptor_t descriptor,
+                                                       size_t requestedByteSize,
+                                                       size_t *graphByteSize,
+                                                       char *serializedJsonGraph);
+
 /// Sets where engine plugins are looked for, from the next handle on: folders, files, or bare library names. Relative paths
 /// start from the library's own folder.
 ///

@@ -34,7 +34,7 @@ pub fn read(text: &str) -> Result<Graph, GraphError> {
 pub fn read_bytes(bytes: &[u8]) -> Result<Graph, GraphError> {
     let text = std::str::from_utf8(bytes)
         .map_err(|error| GraphError(format!("the text is not UTF-8 at byte {}", error.valid_up_to())))?;
-    read(text.trim_start_matches('\u{feff}').trim_end_matches('\0'))
+    read(text.strip_prefix('\u{feff}').unwrap_or(text).trim_end_matches('\0'))
 }
 
 /// Writes a graph as JSON. Numbers that are not finite become null, and so are not read back.

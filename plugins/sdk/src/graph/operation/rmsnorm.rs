@@ -16,6 +16,6 @@ operation! {
         /// 1/√(mean square + ε).
         inv_rms: optional_output = 2405 @ 5,
         /// Whether the statistics are kept.
-        forward_phase: one_of(NormFwdPhase) = 2406 @ 6,
+        forward_phase: one_of(NormFwdPhase) = 2406 @ 6 as unless_zero,
     }
 }

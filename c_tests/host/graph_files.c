@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+
+/* HIPDNN_LOG_GRAPH_DIR: every finalized graph becomes a file; a folder that cannot be written is only logged. */
+#define _DEFAULT_SOURCE
+
+#include "../json_text.h"
+
+#include <dirent.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The number of files in the folder, and the name of one of them. */
+static int count_files(const char* folder, char* name, size_t size)
+{
+    int count = 0;
+    DIR* const directory = opendir(folder);
+    if (directory == NULL) {
+        return 0;
+    }
+    for (struct dirent* entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
+        if (entry->d_name[0] != '.') {
+            snprintf(name, size, "%s", entry->d_name);
+            count++;
+        }
+    }
+    closedir(directory);
+    return count;
+}
+
+static void read_file(const char* path, char* text, size_t size)
+{
+    FILE* const file = fopen(path, "rb");
+    REQUIRE(file != NULL);
+    const size_t length = fread(text, 1, size - 1, file);
+    fclose(file);
+    REQUIRE(length < size - 1);
+    text[length] = '\0';
+}
+
+static void test_files(void)
+{
+    char name[256] = "";
+    char path[512];
+    static char text[1 << 16];
+    hipdnnHandle_t handle = make_handle();
+    hipdnnBackendDescriptor_t graph = open_graph(handle);
+    CHECK_EQ(count_files("graphs/all", name, sizeof name), 0);
+    REQUIRE_OK(hipdnnBackendFinalize(graph));
+    REQUIRE(count_files("graphs/all", name, sizeof name) == 1);
+    /* Finalizing again does nothing. */
+    REQUIRE_OK(hipdnnBackendFinalize(graph));
+    CHECK_EQ(count_files("graphs/all", name, sizeof name), 1);
+    snprintf(path, sizeof path, "graphs/all/%s", name);
+    read_file(path, text, sizeof text);
+    char* const json = json_of(graph);
+    CHECK(strncmp(text, json, strlen(json)) == 0 && strcmp(text + strlen(json), "\n") == 0);
+    const char* const id = strstr(json, "\"id\":\"");
+    REQUIRE(id != NULL);
+    char expected[256];
+    snprintf(expected, sizeof expected, "graph_%.36s.json", id + 6);
+    CHECK_STR(name, expected);
+    hipdnnBackendDescriptor_t copy = graph_of_json(text);
+    finalize_with(copy, handle);
+    CHECK_EQ(count_files("graphs/all", name, sizeof name), 1);
+    drop(copy);
+
+    /* A graph without an identifier: a file with another name, the same each time. */
+    for (int i = 0; i < 2; i++) {
+        copy = graph_of_json(CONV_RELU_JSON);
+        finalize_with(copy, handle);
+        CHECK_EQ(count_files("graphs/all", name, sizeof name), 2);
+        drop(copy);
+    }
+    free(json);
+    drop(graph);
+    CHECK_OK(hipdnnDestroy(handle));
+}
+
+static void test_unwritable(void)
+{
+    hipdnnHandle_t handle = make_handle();
+    hipdnnBackendDescriptor_t graph = make_graph(handle);
+    drop(make_plan(graph));
+    drop(graph);
+    CHECK_OK(hipdnnDestroy(handle));
+}
+
+/* The variable is read once, so each value has a process of its own. */
+static void in_process(const char* folder, void (*test)(void))
+{
+    check_about("%s", folder);
+    const pid_t process = fork();
+    REQUIRE(process >= 0);
+    if (process == 0) {
+        setenv("HIPDNN_LOG_GRAPH_DIR", folder, 1);
+        setenv("HIPDNN_LOG_LEVEL", "warn", 1);
+        setenv("HIPDNN_LOG_FILE", "log.txt", 1);
+        test();
+        exit(check_result());
+    }
+    int status = 0;
+    CHECK(waitpid(process, &status, 0) == process);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS);
+}
+
+int main(void)
+{
+    char name[256];
+    static char log[1 << 16];
+    in_process("graphs/all", test_files);
+    in_process("", test_unwritable);
+    CHECK_EQ(count_files("graphs", name, sizeof name), 1);
+    FILE* const file = fopen("file", "wb");
+    REQUIRE(file != NULL);
+    fclose(file);
+    in_process("file/folder", test_unwritable);
+    check_about("%s", "");
+    read_file("log.txt", log, sizeof log);
+    CHECK_CONTAINS(log, "[warning]");
+    CHECK_CONTAINS(log, "HIPDNN_LOG_GRAPH_DIR");
+    CHECK_CONTAINS(log, "file/folder/graph_");
+    return check_result();
+}

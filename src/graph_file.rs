@@ -1,0 +1,46 @@
+//! Finalized graphs as JSON files, for those who look for what a program computes.
+//!
+//! `HIPDNN_LOG_GRAPH_DIR` names the folder; it is read once, when the first graph is finalized.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use hipdnn_plugin_sdk::hash::Fnv1a;
+use hipdnn_plugin_sdk::json;
+use hipdnn_plugin_sdk::wire::{self, Layout};
+
+use crate::graph::{FrozenGraph, with_compute_types};
+use crate::log;
+
+static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
+
+/// Writes a graph where a folder for graphs is set. What goes wrong is only logged.
+#[inline]
+pub fn write_if_wanted(graph: &FrozenGraph) {
+    let folder = FOLDER.get_or_init(|| {
+        let folder = std::env::var_os("HIPDNN_LOG_GRAPH_DIR").filter(|folder| !folder.is_empty());
+        folder.map(PathBuf::from)
+    });
+    if let Some(folder) = folder {
+        write(graph, folder);
+    }
+}
+
+#[cold]
+fn write(frozen: &FrozenGraph, folder: &Path) {
+    let graph = frozen.bytes(Layout::G2).map_err(|error| error.to_string()).and_then(|bytes| {
+        let graph = wire::read(bytes).map(with_compute_types).map_err(|error| error.to_string())?;
+        // A graph that was read from bytes may have no identifier.
+        let hash = || format!("{:016x}", Fnv1a::new().add(bytes).number());
+        Ok((graph.id.map_or_else(hash, json::format_id), graph))
+    });
+    let written = graph.and_then(|(name, graph)| {
+        let path = folder.join(format!("graph_{name}.json"));
+        std::fs::create_dir_all(folder)
+            .and_then(|()| std::fs::write(&path, json::write(&graph) + "\n"))
+            .map_err(|error| format!("{}: {error}", path.display()))
+    });
+    if let Err(error) = written {
+        log::warn(|| format!("a graph cannot be written to HIPDNN_LOG_GRAPH_DIR: {error}"));
+    }
+}
