@@ -61,7 +61,7 @@ fn name(object: &Object, at: &At<'_>) -> Result<String> {
 
 /// The type under the first key that is there. What is no name of a type, in any case of letters, is not said.
 fn data_type(object: &Object, keys: &[&str]) -> DataType {
-    match keys.iter().find_map(|key| object.get(*key)) {
+    match keys.iter().find_map(|key| object.get(key)) {
         Some(Json::Text(name)) => {
             let mut types = DataType::ALL.iter().copied();
             types.find(|data_type| data_type.name().eq_ignore_ascii_case(name)).unwrap_or_default()

@@ -361,7 +361,7 @@ fn hostile_texts_get_a_message() {
     }
     fails(
         &format!("{{\"nodes\": [{}]}}", "0,".repeat(value::MAX_VALUES)),
-        &["is one of more than 8388608 values"],
+        &["is one of more than 4194304 values"],
     );
     fails(&" ".repeat(value::MAX_SIZE + 1), &["67108865 bytes, expected at most 67108864"]);
     fails(&format!("{{\"nodes\": {}}}", "9".repeat(5_000_000)), &["nodes: number out of range"]);

@@ -1,8 +1,6 @@
 //! JSON values, parsed within limits and with the path of every mistake.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -14,8 +12,8 @@ use crate::graph::GraphError;
 pub const MAX_SIZE: usize = 64 << 20;
 /// How deep lists and objects may lie in one another.
 pub const MAX_DEPTH: usize = 64;
-/// How many values a text may have. Each takes at least one byte of the text, and some 32 of memory.
-pub const MAX_VALUES: usize = 8 << 20;
+/// How many values a text may have. Each takes some 32 bytes of memory, and some 80 in an object.
+pub const MAX_VALUES: usize = 4 << 20;
 
 /// A JSON value.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,8 +36,18 @@ pub enum Json {
     Object(Object),
 }
 
-/// The keys of an object and their values.
-pub type Object = BTreeMap<String, Json>;
+/// The keys of an object and their values. A list in the order of the keys, since a tree takes much more memory for each of
+/// a great many small objects.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Object(Vec<(String, Json)>);
+
+impl Object {
+    /// The value of a key.
+    pub fn get(&self, key: &str) -> Option<&Json> {
+        let found = self.0.binary_search_by(|(other, _)| other.as_str().cmp(key)).ok()?;
+        self.0.get(found).map(|(_, value)| value)
+    }
+}
 
 impl Json {
     /// What is there, for a message; short, however long the value is.
@@ -56,7 +64,7 @@ impl Json {
             }
             Self::Text(text) => format!("{text:?}"),
             Self::List(list) => format!("a list of {}", list.len()),
-            Self::Object(object) => format!("an object with {} keys", object.len()),
+            Self::Object(object) => format!("an object with {} keys", object.0.len()),
         }
     }
 }
@@ -169,22 +177,22 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
-        let mut object = Object::new();
+        let mut members = Vec::new();
         while let Some(key) = map.next_key::<String>()? {
-            match object.entry(key) {
-                Entry::Vacant(entry) => {
-                    let segment = Segment::Key(entry.key().clone());
-                    let value = self.0.below(segment, |seed| map.next_value_seed(seed))?;
-                    entry.insert(value);
-                }
-                Entry::Occupied(entry) => {
-                    return Err(A::Error::custom(format_args!(
-                        "the key {} stands there twice",
-                        Json::Text(entry.key().clone()).describe()
-                    )));
-                }
-            }
+            let segment = Segment::Key(key.clone());
+            let value = self.0.below(segment, |seed| map.next_value_seed(seed))?;
+            members.push((key, value));
         }
-        Ok(Json::Object(object))
+        members.shrink_to_fit();
+        members.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let twice = members.windows(2).find_map(|pair| match pair {
+            [(one, _), (other, _)] if one == other => Some(one.clone()),
+            _ => None,
+        });
+        if let Some(key) = twice {
+            let key = Json::Text(key).describe();
+            return Err(A::Error::custom(format_args!("the key {key} stands there twice")));
+        }
+        Ok(Json::Object(Object(members)))
     }
 }
