@@ -16,8 +16,8 @@ use crate::tensor::Place;
     after_help = "\
 Graphs are JSON files, or files with the bytes of a graph (.bin).
 
-Exit status: 0 when all went well, 1 when something could not be computed or a check failed, 2 when an argument
-or a file is bad.
+Exit status: 0 when all went well, 1 when something could not be computed or a check failed, 2 when an argument or a \
+file is bad.
 
 Examples:
   hipdnn engines
@@ -52,7 +52,7 @@ pub enum Command {
     Explain(Explain),
     /// Run a graph once, with random inputs where none are given.
     #[command(after_help = "\
-Inputs and results are NumPy files. A tensor of a float type with fewer than 32 bits is read from and written to
+Inputs and results are NumPy files. A tensor of a float type with fewer than 32 bits is read from and written to \
 float32. Tensors are named by their uids, or by their names where they have any.
 
 Examples:
@@ -61,8 +61,8 @@ Examples:
     Run(Run),
     /// Measure every engine that can run a graph, with the values of its knobs.
     #[command(after_help = "\
-Each configuration is checked against CPU_REFERENCE_ENGINE before it is measured. The engines, best first, are handed to
-the backend, which may remember them for this graph.
+Each configuration is checked against CPU_REFERENCE_ENGINE before it is measured. The engines, best first, are handed \
+to the backend, which may remember them for this graph.
 
 Examples:
   hipdnn bench graph.json
@@ -185,7 +185,7 @@ pub struct Bench {
     /// How many executions come before that.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub warmup: u32,
-    /// Stop measuring a configuration after so long, with the executions that there are.
+    /// Stop with a configuration after so long, once three executions are measured.
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = factor)]
     pub seconds: f64,
     /// At most so many values of each knob are tried.

@@ -9,7 +9,9 @@ use crate::backend::{
 use crate::failure::{Failure, Result, one_line};
 use crate::fill::fill;
 use crate::graph::{Graph, Tensor};
-use crate::tensor::{Array, Comparison, Memory, Place, Tolerance, bytes, compare, npy, require_host_memory};
+use crate::tensor::{
+    Array, Comparison, Memory, Place, Tolerance, bytes, compare, count, npy, require_host_memory,
+};
 
 /// The engine that others are compared with.
 pub const REFERENCE: &str = "CPU_REFERENCE_ENGINE";
@@ -63,9 +65,13 @@ impl FileOf {
 
 /// What the graph reads: from files where they are given, random elsewhere.
 pub fn inputs(graph: &Graph, files: &[FileOf], seed: u64) -> Result<Arrays> {
-    let total = graph.bound().map(bytes).try_fold(0_usize, |sum, size| Ok(sum.saturating_add(size?)))?;
-    // The numbers on their way in and out take more than the tensors do.
-    require_host_memory(total.saturating_mul(3))?;
+    let mut total = 0_usize;
+    for tensor in graph.bound() {
+        // The memory of two engines, and for each the numbers on their way in and out.
+        let numbers = count(tensor)?.saturating_mul(2 * size_of::<f64>());
+        total = total.saturating_add(bytes(tensor)?.saturating_mul(2)).saturating_add(numbers);
+    }
+    require_host_memory(total)?;
     let mut arrays = Arrays::new();
     for file in files {
         let tensor = file.tensor(graph)?;
@@ -202,7 +208,8 @@ pub struct Computation<'b> {
     plan: ExecutionPlan<'b>,
     binding: Binding<'b>,
     memory: Vec<(i64, Memory)>,
-    workspace: Memory,
+    // The binding has its address.
+    _workspace: Memory,
     workspace_size: usize,
     place: Place,
 }
@@ -233,7 +240,7 @@ impl<'b> Computation<'b> {
         }
         let addresses: Vec<_> = memory.iter_mut().map(|(uid, memory)| (*uid, memory.address())).collect();
         let binding = Binding::new(handle.backend(), &addresses, workspace.address())?;
-        Ok(Self { plan, binding, memory, workspace, workspace_size, place })
+        Ok(Self { plan, binding, memory, _workspace: workspace, workspace_size, place })
     }
 
     /// The bytes of the workspace.
@@ -243,8 +250,6 @@ impl<'b> Computation<'b> {
 
     /// Executes once, and answers how long that took, its work on a device included.
     pub fn execute(&mut self, handle: &Handle<'b>) -> Result<Duration> {
-        // The engine may write it, so nobody may look at it meanwhile.
-        let _ = &mut self.workspace;
         let started = Instant::now();
         // SAFETY: the memory was made for these tensors, this plan's workspace and the place that the engine needs.
         unsafe { self.plan.execute(handle, &self.binding) }?;

@@ -3,7 +3,7 @@
 use crate::data_type::DataType;
 use crate::failure::Result;
 use crate::graph::{Graph, Node, Tensor};
-use crate::tensor::{Array, Random};
+use crate::tensor::{Array, Random, count};
 
 /// What a tensor is filled with.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,12 +22,15 @@ enum Fill {
 
 /// Random values for a tensor of a graph. The same seed gives the same values.
 pub fn fill(graph: &Graph, tensor: &Tensor, seed: u64) -> Result<Array> {
-    // What cannot be laid out must not be filled.
-    crate::tensor::bytes(tensor)?;
+    values(choose(graph, tensor, seed), tensor, seed)
+}
+
+/// The values that a fill is, for a tensor.
+fn values(fill: Fill, tensor: &Tensor, seed: u64) -> Result<Array> {
+    let count = count(tensor)?;
     let dims: Vec<usize> = tensor.dims.iter().map(|dim| usize::try_from(*dim).unwrap_or(0)).collect();
-    let count: usize = dims.iter().product();
     let mut random = Random::new(seed, tensor.uid.cast_unsigned());
-    let values = match suited(choose(graph, tensor, seed), tensor.data_type) {
+    let values = match suited(fill, tensor.data_type) {
         Fill::Between(least, end) => (0..count).map(|_| random.between(least, end)).collect(),
         Fill::Whole(least, greatest) => (0..count).map(|_| random.whole(least, greatest) as f64).collect(),
         Fill::Power(least, greatest) => {
@@ -176,8 +179,10 @@ fn offsets(graph: &Graph, tensor: &Tensor, ragged: &Tensor, seed: u64) -> Fill {
         graph.nodes.iter().find(|node| node.inputs.iter().chain(&node.outputs).any(|p| p.uid == ragged.uid));
     let lengths = reader.and_then(|node| {
         let of_keys = ["k", "v", "dk", "dv"].iter().any(|role| uses(&node, role));
-        let uid = node.input(if of_keys { "seq_len_kv" } else { "seq_len_q" })?;
-        fill(graph, graph.tensor(uid)?, seed).ok()
+        let role = if of_keys { "seq_len_kv" } else { "seq_len_q" };
+        let lengths = graph.tensor(node.input(role)?)?;
+        // By their role alone, since a graph could make these lengths depend on offsets in turn.
+        values(for_role(graph, node, role, lengths)?, lengths, seed).ok()
     });
     // A tensor [batch, heads, length, width] has its sequences as [length, heads, width].
     let of = |place: usize| ragged.dims.get(place).copied().unwrap_or(1);
@@ -264,5 +269,18 @@ mod tests {
         for (pair, length) in offsets.windows(2).zip(&lengths) {
             assert_eq!(pair[1] - pair[0], length * 8.0);
         }
+    }
+
+    #[test]
+    fn lengths_that_are_offsets_of_their_own_sequences_do_no_harm() {
+        let mut q = tensor(1, "q", &[1, 1, 4, 4], false);
+        q["ragged_offset_tensor_uid"] = json!(2);
+        let sdpa = json!({"type": "SdpaAttributes", "name": "", "compute_data_type": "float",
+            "inputs": {"q_tensor_uid": 1, "k_tensor_uid": 1, "v_tensor_uid": 1, "seq_len_q_tensor_uid": 2,
+                       "seq_len_kv_tensor_uid": 2},
+            "outputs": {"o_tensor_uid": 3}, "attributes": {}});
+        let tensors = vec![q, tensor(2, "both", &[2], false), tensor(3, "o", &[1, 1, 4, 4], false)];
+        let graph = graph("", tensors, vec![sdpa]);
+        assert_eq!(fill(&graph, graph.tensor(2).unwrap(), 0).unwrap().values.len(), 2);
     }
 }

@@ -134,7 +134,7 @@ impl Knob {
         }
     }
 
-    /// Some values that are worth trying, the default first: those listed, or at most `most` spread over the bounds.
+    /// Some values that are worth trying, the default first: those listed, or at most `most` within the bounds.
     pub fn samples(&self, most: usize) -> Vec<KnobValue> {
         let others: Vec<KnobValue> = match &self.range {
             KnobRange::Int { values, .. } if !values.is_empty() => {
@@ -158,16 +158,23 @@ impl Knob {
     }
 }
 
-/// At most `most` of the values from `least` to `greatest` in steps, the ends among them.
+/// At most `most` of the values from `least` to `greatest` in steps: all of few, else some whose distance from the least
+/// doubles, the ends among them.
 fn spread_int(least: i64, greatest: i64, step: i64, most: usize) -> Vec<i64> {
     let steps = (i128::from(greatest) - i128::from(least)) / i128::from(step);
-    let parts = steps.min(most.max(2) as i128 - 1).max(1);
-    let mut values: Vec<i64> = (0..=parts)
-        .map(|part| i128::from(least) + steps * part / parts * i128::from(step))
-        .filter_map(|value| i64::try_from(value).ok())
-        .collect();
-    values.dedup();
-    values
+    let most = most.max(2);
+    let mut offsets: Vec<i128> = if steps < most as i128 {
+        (0..=steps).collect()
+    } else {
+        let powers = (0..64).map(|power| 1_i128 << power).take_while(|offset| *offset < steps);
+        std::iter::once(0).chain(powers).chain([steps]).collect()
+    };
+    if offsets.len() > most {
+        let last = offsets.len() - 1;
+        offsets = (0..most).filter_map(|at| offsets.get(at * last / (most - 1)).copied()).collect();
+    }
+    let value = |offset: i128| i64::try_from(i128::from(least) + offset * i128::from(step)).ok();
+    offsets.into_iter().filter_map(value).collect()
 }
 
 /// What a caller chose.
@@ -210,10 +217,11 @@ mod tests {
 
     #[test]
     fn a_range_is_sampled_with_its_ends_and_the_default_first() {
-        let range = KnobRange::Int { values: vec![], bounds: Some((1, 1000, 1)) };
-        let samples = knob(KnobValue::Int(7), range).samples(4);
-        assert_eq!(samples, [7, 1, 334, 667].map(KnobValue::Int));
-        assert_eq!(spread_int(1, 1000, 1, 4), [1, 334, 667, 1000]);
+        let range = KnobRange::Int { values: vec![], bounds: Some((0, 256, 1)) };
+        let samples = knob(KnobValue::Int(7), range).samples(20);
+        assert_eq!(samples, [7, 0, 1, 2, 4, 8, 16, 32, 64, 128, 256].map(KnobValue::Int));
+        assert_eq!(spread_int(0, 256, 1, 4), [0, 4, 32, 256]);
+        assert_eq!(spread_int(-3, 9, 4, 8), [-3, 1, 5, 9]);
         assert_eq!(spread_int(0, 1, 1, 8), [0, 1]);
         assert_eq!(spread_int(i64::MIN, i64::MAX, 1, 2), [i64::MIN, i64::MAX]);
     }

@@ -219,16 +219,20 @@ fn measure<'b>(
         let compared = compare_all(graph, &outputs, reference, arguments.common.tolerance);
         compared.iter().map(|(_, comparison)| comparison.used).fold(0.0, f64::max)
     });
+    let started = Instant::now();
+    let is_over = || started.elapsed().as_secs_f64() > arguments.seconds;
     for _ in 1..arguments.warmup {
+        if is_over() {
+            break;
+        }
         computation.execute(handle)?;
         bar.inc(1);
     }
-    let started = Instant::now();
     let mut durations = Vec::new();
     for _ in 0..arguments.runs {
         durations.push(computation.execute(handle)?);
         bar.inc(1);
-        if durations.len() >= FEWEST_RUNS && started.elapsed().as_secs_f64() > arguments.seconds {
+        if durations.len() >= FEWEST_RUNS && is_over() {
             break;
         }
     }

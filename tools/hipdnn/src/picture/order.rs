@@ -38,6 +38,27 @@ pub fn sort(layered: &mut Layered) {
         }
     }
     layered.layers = best.1;
+    balance(layered);
+}
+
+/// Puts the one tensor of an operation that is computed in the middle of those that are given, so that what is computed
+/// goes straight down. They all end at the same operation and begin nowhere, so no edges cross for that.
+fn balance(layered: &mut Layered) {
+    for layer in &mut layered.layers {
+        let mut start = 0;
+        while start < layer.len() {
+            let below = &layered.below[layer[start]];
+            let run = layer[start..].iter().take_while(|slot| &layered.below[**slot] == below).count();
+            let slots = &mut layer[start..start + run];
+            start += run;
+            let (given, computed): (Vec<usize>, Vec<usize>) =
+                slots.iter().partition(|slot| layered.above[**slot].is_empty());
+            if below.len() == 1 && computed.len() == 1 {
+                let (left, right) = given.split_at(given.len() / 2);
+                slots.copy_from_slice(&[left, &computed, right].concat());
+            }
+        }
+    }
 }
 
 /// Starts with the slots in the order in which they are met on the way down from each slot of the layers above.
@@ -178,6 +199,17 @@ mod tests {
         assert_eq!(crossings(&two_layers(&[(0, 1), (1, 0)], 2)), 1);
         assert_eq!(crossings(&two_layers(&[(0, 2), (1, 1), (2, 0)], 3)), 3);
         assert_eq!(crossings(&two_layers(&[(0, 0), (0, 1), (1, 0), (1, 1)], 2)), 1);
+    }
+
+    #[test]
+    fn what_is_computed_stands_in_the_middle() {
+        let mut layered = two_layers(&[(0, 0), (1, 0), (2, 0), (3, 1)], 4);
+        layered.slots.push(Slot::Bend);
+        layered.above.push(vec![]);
+        layered.below.push(vec![0]);
+        layered.above[0] = vec![8];
+        balance(&mut layered);
+        assert_eq!(layered.layers[0], [1, 0, 2, 3]);
     }
 
     #[test]

@@ -31,6 +31,16 @@ pub fn extent(tensor: &Tensor) -> Result<usize> {
     Ok(if is_empty { 0 } else { last + 1 })
 }
 
+/// How many elements a tensor has. With strides of 0 that may be more than it has places.
+pub fn count(tensor: &Tensor) -> Result<usize> {
+    extent(tensor)?;
+    let count =
+        tensor.dims.iter().try_fold(1_usize, |count, dim| count.checked_mul(usize::try_from(*dim).ok()?));
+    count
+        .filter(|count| *count < MOST)
+        .ok_or_else(|| Failure::work(format!("tensor {} has too many elements", tensor.label())))
+}
+
 /// How many bytes a tensor takes.
 pub fn bytes(tensor: &Tensor) -> Result<usize> {
     Elements::bytes(tensor.data_type, extent(tensor)?)
@@ -50,7 +60,7 @@ fn dims(tensor: &Tensor) -> Vec<usize> {
 
 /// Calls `f` with the place in memory of each element, in row-major order.
 pub(super) fn for_each(tensor: &Tensor, mut f: impl FnMut(usize)) -> Result<()> {
-    if extent(tensor)? == 0 {
+    if count(tensor)? == 0 {
         return Ok(());
     }
     let mut index = vec![0_i64; tensor.dims.len()];
@@ -151,6 +161,10 @@ mod tests {
         {
             assert!(extent(&tensor(dims, strides, "float")).is_err(), "{dims:?}");
         }
+        // One place in memory, and more elements than one can have.
+        let repeated = tensor(&[1 << 30, 1 << 30], &[0, 0], "float");
+        assert_eq!(extent(&repeated), Ok(1));
+        assert!(count(&repeated).is_err() && Array::read(&repeated, &[0; 4]).is_err());
     }
 
     #[test]

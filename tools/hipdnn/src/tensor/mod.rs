@@ -8,7 +8,7 @@ pub mod npy;
 mod random;
 mod tolerance;
 
-pub use array::{Array, bytes};
+pub use array::{Array, bytes, count};
 pub use comparison::{Comparison, compare};
 pub use memory::{Memory, Place, require_host_memory};
 pub use random::Random;

@@ -1,6 +1,6 @@
 //! `hipdnn engines` and `hipdnn policies`
 
-use crate::{Answer, library, prefix, program, succeed};
+use crate::{Answer, has, library, prefix, program, refuse, succeed};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -25,6 +25,28 @@ fn engines_are_listed_as_json() {
     let names: Vec<_> = answer["engines"].as_array().unwrap().iter().map(|engine| &engine["name"]).collect();
     assert_eq!(names, ["CPU_ENGINE", "CPU_REFERENCE_ENGINE"]);
     assert_eq!(answer["engines"][0]["id"].as_i64(), Some(0xfa94_19aa_f175_7ef8_u64.cast_signed()));
+}
+
+#[test]
+fn policies_are_listed() {
+    let function = "hipdnnGetHeuristicPolicyCount_ext";
+    if !has(function) {
+        assert!(
+            refuse(&["policies"], 1)
+                .ends_with(&format!("has no function {function}, which this command needs"))
+        );
+        return;
+    }
+    let text = succeed(&["policies"]);
+    assert!(text.starts_with("NAME "), "{text}");
+    for (name, id) in [
+        ("SelectionHeuristic::Config", "0x79dac33209e0d5c1"),
+        ("SelectionHeuristic::StaticOrdering", "0xb90b95e3c49b021d"),
+    ] {
+        assert!(text.lines().any(|line| line.starts_with(name) && line.contains(id)), "{text}");
+    }
+    let answer: serde_json::Value = serde_json::from_str(&succeed(&["policies", "--json"])).unwrap();
+    assert!(answer["policies"].as_array().unwrap().len() >= 2, "{answer}");
 }
 
 #[test]

@@ -3,10 +3,15 @@
 //! It is the one that cargo has built, with the library and the engines that lie beside this test; or, with
 //! `HIPDNN_TEST_PREFIX`, the one of an installed tree, with what it finds there by itself.
 
-#![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failure here is a failure of the test")]
 
+mod bench;
 mod engines;
 mod errors;
+mod explain;
+mod graph;
+mod plan;
+mod run;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -101,4 +106,58 @@ pub fn one_line(answer: Answer, status: i32) -> String {
 /// The project's folder.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
+}
+
+/// Whether the library has a function; what it has is listed, and another test keeps the list exact.
+pub fn has(function: &str) -> bool {
+    let list = std::fs::read_to_string(root().join("c_tests/exports.txt")).unwrap();
+    list.lines().any(|line| line.trim() == function)
+}
+
+/// One of the example graphs.
+pub fn example(name: &str) -> String {
+    root().join("examples_graphs").join(format!("{name}.json")).to_str().unwrap().to_owned()
+}
+
+/// A folder for what a test writes, removed when it is dropped.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// A folder of a test's own.
+    pub fn new(test: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("hipdnn-tool-{}-{test}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    /// A file in it.
+    pub fn file(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left in the system's folder for such files does no harm.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Replaces a number before ` ms`, which is different each time.
+pub fn without_times(text: &str) -> String {
+    let words = text.split(' ').collect::<Vec<_>>();
+    let is_time = |at: usize| words.get(at + 1).is_some_and(|next| next.starts_with("ms"));
+    let shown = |(at, word): (usize, &&str)| if is_time(at) { "N".to_owned() } else { (*word).to_owned() };
+    words.iter().enumerate().map(shown).collect::<Vec<_>>().join(" ")
+}
+
+/// The program with the CPU engines and, beside them, an engine that takes every graph and writes nothing.
+pub fn with_useless_engine(scratch: &Scratch, arguments: &[&str]) -> Answer {
+    let plugins = PathBuf::from(scratch.file("plugins"));
+    std::fs::create_dir_all(&plugins).unwrap();
+    let stub = stub_plugins::library("one_engine").unwrap();
+    for plugin in [cpu_plugin(), stub] {
+        std::fs::copy(&plugin, plugins.join(plugin.file_name().unwrap())).unwrap();
+    }
+    program().env("HIPDNN_PLUGIN_DIR", &plugins).args(arguments).output().unwrap().into()
 }

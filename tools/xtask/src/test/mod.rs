@@ -87,7 +87,7 @@ const GROUPS: &[Group] = &[
     Group {
         name: "tool",
         about: "the installed command line tool",
-        tools: &[],
+        tools: &[&CC],
         staged: true,
         run: tool::run,
     },

@@ -1,0 +1,53 @@
+//! `hipdnn graph`
+
+use crate::{Scratch, example, refuse, root, succeed};
+
+#[test]
+fn a_graph_is_shown_as_text() {
+    let wanted = "\
+graph \"matmul\": 3 nodes, 6 tensors, compute float, intermediate float, io bfloat16
+
+NODE     OPERATION  READS                  WRITES         PARAMETERS
+product  Matmul     a=a b=b                c=product
+bias     Pointwise  in_0=product in_1=bias  out_0=sum  operation=\"add\"
+act      Pointwise  in_0=sum               out_0=c        operation=\"gelu_approx_tanh_fwd\"
+
+UID  NAME     TYPE      SHAPE    STRIDES    KIND
+  1  a        bfloat16  4×48×64  3072 64 1  input
+  2  b        bfloat16  4×64×40  2560 40 1  input
+  3  product  float     4×48×40  1920 40 1  virtual
+  4  bias     bfloat16  1×1×40   40 40 1    input
+  5  sum      float     4×48×40  1920 40 1  virtual
+  6  c        bfloat16  4×48×40  1920 40 1  output
+";
+    let words = |text: &str| -> Vec<Vec<String>> {
+        text.lines().map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
+    };
+    assert_eq!(words(&succeed(&["graph", &example("matmul")])), words(wanted));
+}
+
+#[test]
+fn the_picture_in_the_documentation_is_what_is_drawn() {
+    let scratch = Scratch::new("svg");
+    let path = scratch.file("graph.svg");
+    let said = succeed(&["graph", &example("residual_block"), "--svg", &path]);
+    assert_eq!(said, format!("drew 7 nodes and 18 tensors into {path}\n"));
+    let golden = root().join("docs/images/graph.svg");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), std::fs::read_to_string(golden).unwrap());
+}
+
+#[test]
+fn every_example_is_drawn() {
+    let scratch = Scratch::new("examples");
+    for name in ["attention", "batchnorm", "conv_bias_relu", "layernorm", "matmul"] {
+        let path = scratch.file(&format!("{name}.svg"));
+        succeed(&["graph", &example(name), "--svg", &path]);
+        assert!(std::fs::read_to_string(&path).unwrap().ends_with("</svg>\n"), "{name}");
+    }
+}
+
+#[test]
+fn a_picture_that_cannot_be_written_is_named() {
+    let line = refuse(&["graph", &example("matmul"), "--svg", "/no/such/folder/a.svg"], 2);
+    assert!(line.starts_with("hipdnn: cannot write /no/such/folder/a.svg: "), "{line}");
+}

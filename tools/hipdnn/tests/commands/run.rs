@@ -1,0 +1,144 @@
+//! `hipdnn run`
+
+use crate::{Scratch, example, hipdnn, refuse, succeed, with_useless_engine, without_times};
+
+/// A file with an array of one number.
+fn npy(path: &str, dims: &[usize], value: f32) {
+    let dims: Vec<String> = dims.iter().map(ToString::to_string).collect();
+    let count: usize = dims.iter().map(|dim| dim.parse::<usize>().unwrap()).product();
+    let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({},), }}\n", dims.join(", "));
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((header.len() as u16).to_le_bytes());
+    bytes.extend(header.as_bytes());
+    bytes.extend(value.to_le_bytes().repeat(count));
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// The numbers in a file.
+fn numbers(path: &str) -> Vec<f32> {
+    let bytes = std::fs::read(path).unwrap();
+    let header = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+    bytes[header..].chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().unwrap())).collect()
+}
+
+#[test]
+fn a_run_is_summed_up() {
+    let out = succeed(&["run", &example("conv_bias_relu"), "--engine", "CPU_REFERENCE_ENGINE", "--check"]);
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(without_times(lines[0]).starts_with("CPU_REFERENCE_ENGINE (CPU "), "{out}");
+    assert!(without_times(lines[0]).contains("): N ms in the first execution, workspace "), "{out}");
+    assert_eq!(lines[2], "UID  RESULT  TYPE  SHAPE           MIN      MAX    MEAN  NAN");
+    assert_eq!(lines[3], "  6  y       half  2×32×14×14  -1.9355  14.5703  1.3735    0");
+    assert_eq!(lines[5..], ["compared with CPU_REFERENCE_ENGINE:", "  y: 12544 elements, all equal"]);
+}
+
+#[test]
+fn every_engine_passes_the_check_on_every_example() {
+    for name in ["attention", "batchnorm", "conv_bias_relu", "layernorm", "matmul", "residual_block"] {
+        for seed in ["0", "1"] {
+            let graph = example(name);
+            let arguments = ["run", &graph, "--engine", "CPU_ENGINE", "--check", "--seed", seed];
+            if hipdnn(&["explain", &graph]).status == 0 {
+                let out = succeed(&arguments);
+                assert!(out.contains("\ncompared with CPU_REFERENCE_ENGINE:\n"), "{out}");
+            } else {
+                // An operation that the engines do not compute.
+                let line = refuse(&arguments, 1);
+                assert!(line.starts_with("hipdnn: CPU_ENGINE: "), "{line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn arrays_come_from_files_and_go_to_files() {
+    let scratch = Scratch::new("files");
+    let (x, w, b, y) =
+        (scratch.file("x.npy"), scratch.file("w.npy"), scratch.file("b.npy"), scratch.file("y.npy"));
+    npy(&x, &[2, 16, 14, 14], 0.5);
+    npy(&w, &[32, 16, 3, 3], 0.25);
+    npy(&b, &[1, 32, 1, 1], -1.0);
+    // By uid and by name.
+    let inputs = [format!("1={x}"), format!("w={w}"), format!("4={b}")];
+    let graph = example("conv_bias_relu");
+    let mut arguments = vec!["run", &graph, "--out"];
+    let output = format!("y={y}");
+    arguments.push(&output);
+    for input in &inputs {
+        arguments.extend(["--in", input]);
+    }
+    succeed(&arguments);
+    let y = numbers(&y);
+    // In a corner the window covers 2 × 2 elements of 16 channels, inside 3 × 3.
+    assert_eq!(
+        (y.len(), y[0], y[15]),
+        (2 * 32 * 14 * 14, 4.0 * 16.0 * 0.125 - 1.0, 9.0 * 16.0 * 0.125 - 1.0)
+    );
+}
+
+#[test]
+fn the_seed_decides() {
+    let scratch = Scratch::new("seed");
+    let run = |name: &str, seed: &str| {
+        let path = scratch.file(name);
+        succeed(&["run", &example("batchnorm"), "--seed", seed, "--out", &format!("8={path}")]);
+        numbers(&path)
+    };
+    let first = run("a.npy", "5");
+    assert_eq!(first, run("b.npy", "5"));
+    assert_ne!(first, run("c.npy", "6"));
+}
+
+#[test]
+fn an_engine_that_computes_something_else_is_caught() {
+    let scratch = Scratch::new("useless");
+    let graph = example("conv_bias_relu");
+    let answer = with_useless_engine(&scratch, &["run", &graph, "--engine", "STUB_ENGINE", "--check"]);
+    assert_eq!(
+        (answer.status, answer.err.as_str()),
+        (1, "hipdnn: STUB_ENGINE differs from CPU_REFERENCE_ENGINE in y\n")
+    );
+    assert!(answer.out.contains("12544 BEYOND THE TOLERANCE"), "{}", answer.out);
+}
+
+#[test]
+fn bad_arguments_are_named() {
+    let scratch = Scratch::new("bad");
+    let (wrong, text) = (scratch.file("wrong.npy"), scratch.file("text.npy"));
+    npy(&wrong, &[3], 0.0);
+    std::fs::write(&text, "1 2 3").unwrap();
+    let graph = example("conv_bias_relu");
+    let (wrong_shape, no_npy) = (format!("1={wrong}"), format!("1={text}"));
+    for (arguments, words) in [
+        (
+            &["--engine", "FAST"][..],
+            "there is no engine \"FAST\"; there are CPU_ENGINE, CPU_REFERENCE_ENGINE",
+        ),
+        (&["--engine", "CPU_REFERENCE_ENGINE", "--knob", "speed=1"], "has no knob \"speed\" for this graph"),
+        (&["--in", "1"], "expected UID=FILE"),
+        (&["--in", "99=x.npy"], "the graph has no tensor 99 that memory is bound to; it has 1 (x), 2 (w)"),
+        (&["--in", "3=x.npy"], "the graph has no tensor 3 that memory is bound to"),
+        (&["--in", "6=x.npy"], "tensor y is written by the graph, not read"),
+        (&["--out", "1=x.npy"], "tensor x is read by the graph, not written"),
+        (&["--in", "1=/no/such/file.npy"], "/no/such/file.npy: No such file"),
+        (&["--in", &wrong_shape], "wrong.npy: the array has the shape [3], tensor x has [2×16×14×14]"),
+        (&["--in", &no_npy], "text.npy: this is no .npy file"),
+        (&["--out", "6=/no/such/folder/y.npy"], "cannot write /no/such/folder/y.npy"),
+        (&["--seed", "many"], "invalid value 'many' for '--seed <N>'"),
+        (&["--tolerance=-1"], "expected a number from 0"),
+        (&["--memory", "moon"], "invalid value 'moon' for '--memory <PLACE>'"),
+    ] {
+        let line = refuse(&[&["run", graph.as_str()], arguments].concat(), 2);
+        assert!(line.contains(words), "{arguments:?}: {line}");
+    }
+}
+
+#[test]
+fn device_memory_without_a_device_is_refused() {
+    let answer = hipdnn(&["run", &example("batchnorm"), "--memory", "device"]);
+    // Where there is a device, the CPU engine would read its memory: nothing to try.
+    if answer.status != 0 {
+        let line = crate::one_line(answer, 1);
+        assert!(line.starts_with("hipdnn: device memory is needed, but "), "{line}");
+    }
+}
