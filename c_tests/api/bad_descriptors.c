@@ -18,6 +18,7 @@ static void expect_refused(hipdnnHandle_t handle, hipdnnBackendDescriptor_t bad,
     CHECK_FAILS(status, fragment, hipdnnBackendExecute(handle, bad, bad));
     size_t size = 44;
     CHECK_FAILS(status, fragment, hipdnnBackendGetSerializedBinaryGraph_ext(bad, 0, &size, NULL));
+    CHECK_FAILS(status, fragment, hipdnnBackendGetSerializedJsonGraph_ext(bad, 0, &size, NULL));
     CHECK_FAILS(status, fragment, hipdnnBackendGetSerializedExecutionPlan_ext(bad, 0, &size, NULL));
     CHECK_FAILS(status, fragment, hipdnnBackendGetSerializedBinaryGraphAndPlan_ext(bad, NULL, 0, &size, NULL));
     CHECK_FAILS(status, fragment, hipdnnBackendGetSerializedBinaryGraphAndPlan_ext(bad, bad, 0, &size, NULL));

@@ -177,7 +177,9 @@ static void serialize_some(void)
     size_t size = 0;
     hipdnnBackendDescriptor_t from = pick_descriptor();
     const size_t room = pick(4) == 0 ? (size_t)pick(600) : sizeof bytes;
-    const hipdnnStatus_t status = hipdnnBackendGetSerializedBinaryGraph_ext(from, room, &size, bytes);
+    const bool json = pick(2) == 0;
+    const hipdnnStatus_t status = json ? hipdnnBackendGetSerializedJsonGraph_ext(from, room, &size, (char*)bytes)
+                                       : hipdnnBackendGetSerializedBinaryGraph_ext(from, room, &size, bytes);
     expect_sane(status);
     if (status == HIPDNN_STATUS_SUCCESS && size > 0) {
         const int at = pick(POOL);
@@ -185,7 +187,8 @@ static void serialize_some(void)
             expect_sane(hipdnnBackendDestroyDescriptor(pool[at]));
         }
         CHECK(size <= room);
-        CHECK_OK(hipdnnBackendCreateAndDeserializeGraph_ext(&pool[at], bytes, size));
+        CHECK_OK(json ? hipdnnBackendCreateAndDeserializeJsonGraph_ext(&pool[at], (const char*)bytes, size)
+                      : hipdnnBackendCreateAndDeserializeGraph_ext(&pool[at], bytes, size));
     }
 }
 

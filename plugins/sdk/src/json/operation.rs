@@ -208,7 +208,8 @@ fn read_value(spec: &OperationSpec, field: &Field, value: &Json, at: &At<'_>) ->
     })
 }
 
-/// Reads an enumeration: its spelling without regard to case, or its number on the wire. Any other text is the first value.
+/// Reads an enumeration: its spelling without regard to case, or its number on the wire. Whatever else is
+/// there is the first value.
 fn read_enum(kind: EnumKind, value: &Json, at: &At<'_>) -> Result<u8> {
     let spelled = |text: &str| {
         (0..=u8::MAX).map_while(|wire| (kind.spelling)(wire)).position(|name| name.eq_ignore_ascii_case(text))
