@@ -81,6 +81,9 @@ pub fn inputs(graph: &Graph, files: &[FileOf], seed: u64) -> Result<Arrays> {
                 tensor.label()
             )));
         }
+        if arrays.iter().any(|(uid, _)| *uid == tensor.uid) {
+            return Err(Failure::input(format!("tensor {} is given twice", tensor.label())));
+        }
         let array = npy::read(&file.path)?;
         // Whether it fits is found out here, where the file can be named.
         array.check(tensor).map_err(|failure| failure.of_file(&file.path))?;

@@ -1,7 +1,7 @@
 //! A picture of a graph: operations as filled boxes, tensors as outlined ones, layer by layer from top to bottom.
 //!
 //! [`diagram`] makes boxes and edges of a graph, [`layers`] puts each box on a layer, [`order`] sorts the boxes of a layer so
-//! that few edges cross, [`place`] gives them coordinates, [`svg`] draws them.
+//! that few edges cross, [`place`] gives them coordinates, [`mod@svg`] draws them.
 
 mod diagram;
 mod layers;

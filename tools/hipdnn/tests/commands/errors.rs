@@ -1,5 +1,6 @@
 //! Bad arguments and bad files: one line, and the exit status.
 
+use std::path::Path;
 use std::process::Command;
 
 use crate::{one_line, prefix, program, refuse, root};
@@ -58,12 +59,13 @@ fn a_library_that_lacks_a_function_is_no_crash() {
 
 #[test]
 fn without_any_backend_the_places_are_named() {
-    // A copy far from any library, and a loader that has none either.
-    let folder = std::env::temp_dir().join(format!("hipdnn-alone-{}", std::process::id()));
+    // The program far from any library, and a loader that has none either. A link, since a copy could not be run while
+    // another test's new process still holds it open for writing.
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("alone-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let copy = folder.join("hipdnn");
     let original = prefix().map_or(env!("CARGO_BIN_EXE_hipdnn").into(), |prefix| prefix.join("bin/hipdnn"));
-    std::fs::copy(original, &copy).unwrap();
+    std::fs::hard_link(original, &copy).unwrap();
     let mut command = Command::new(&copy);
     command.env_remove("LD_LIBRARY_PATH").env("HIPDNN_BACKEND_LIBRARY_PATH", "/elsewhere").arg("engines");
     let line = one_line(command.output().unwrap().into(), 2);

@@ -108,6 +108,9 @@ fn bad_arguments_are_named() {
     npy(&wrong, &[3], 0.0);
     std::fs::write(&text, "1 2 3").unwrap();
     let graph = example("conv_bias_relu");
+    let bias = scratch.file("bias.npy");
+    npy(&bias, &[1, 32, 1, 1], 0.0);
+    let (by_uid, by_name) = (format!("4={bias}"), format!("b={bias}"));
     let (wrong_shape, no_npy) = (format!("1={wrong}"), format!("1={text}"));
     for (arguments, words) in [
         (
@@ -116,6 +119,7 @@ fn bad_arguments_are_named() {
         ),
         (&["--engine", "CPU_REFERENCE_ENGINE", "--knob", "speed=1"], "has no knob \"speed\" for this graph"),
         (&["--in", "1"], "expected UID=FILE"),
+        (&["--in", &by_uid, "--in", &by_name], "tensor b is given twice"),
         (&["--in", "99=x.npy"], "the graph has no tensor 99 that memory is bound to; it has 1 (x), 2 (w)"),
         (&["--in", "3=x.npy"], "the graph has no tensor 3 that memory is bound to"),
         (&["--in", "6=x.npy"], "tensor y is written by the graph, not read"),
