@@ -73,6 +73,9 @@ static FUNCTION(hipdnnStatus_t,
                 hipdnnBackendGetSerializedBinaryGraphAndPlan_ext,
                 (hipdnnBackendDescriptor_t, hipdnnBackendDescriptor_t, size_t, size_t*, uint8_t*));
 static FUNCTION(hipdnnStatus_t, hipdnnBackendGetSerializedBinaryContents_ext, (const uint8_t*, size_t, int*));
+static FUNCTION(hipdnnStatus_t,
+                hipdnnSetUserLogCallback_ext,
+                (hipdnnUserLogCallback_t, hipdnnSeverity_t, hipdnnLogCallbackMode_t, hipdnnUserLogCallbackHandle_t));
 static FUNCTION(hipdnnStatus_t, hipdnnBackendSetGlobalLogLevel_ext, (hipdnnSeverity_t));
 static FUNCTION(hipdnnStatus_t, hipdnnBackendGetGlobalLogLevel_ext, (hipdnnSeverity_t*));
 static FUNCTION(hipdnnStatus_t, hipdnnGetEngineCount_ext, (hipdnnHandle_t, size_t*));
@@ -121,6 +124,7 @@ int main(void)
     CHECK(p_hipdnnBackendCreateAndDeserializeExecutionPlan_ext != NULL);
     CHECK(p_hipdnnBackendGetSerializedBinaryGraphAndPlan_ext != NULL);
     CHECK(p_hipdnnBackendGetSerializedBinaryContents_ext != NULL);
+    CHECK(p_hipdnnSetUserLogCallback_ext != NULL);
     CHECK(p_hipdnnBackendSetGlobalLogLevel_ext != NULL);
     CHECK(p_hipdnnBackendGetGlobalLogLevel_ext != NULL);
     CHECK(p_hipdnnGetEngineCount_ext != NULL);

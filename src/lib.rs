@@ -6,6 +6,7 @@
 //! This crate is built as the shared library; as a Rust library it serves tests and benchmarks only.
 
 pub mod c_api;
+mod call;
 pub mod descriptor;
 pub mod device;
 pub mod ffi;

@@ -2,6 +2,8 @@
 //!
 //! `HIPDNN_LOG_LEVEL` and `HIPDNN_LOG_FILE` are read once, at the first call. With the log off a call pays one relaxed load.
 
+pub mod receiver;
+
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int};
 use std::fs::OpenOptions;
@@ -91,9 +93,11 @@ fn open(path: &Path) -> std::io::Result<std::fs::File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-fn write(line: &str) {
+/// Writes a line, and gives it to the callbacks that users have set.
+fn write(severity: c_int, line: &str) {
     use log::Log;
     sink().log(&log::Record::builder().level(log::Level::Info).args(format_args!("{line}")).build());
+    receiver::deliver(severity, line);
 }
 
 fn write_own(severity: Severity, text: &str) {
@@ -106,10 +110,13 @@ fn write_own(severity: Severity, text: &str) {
     let now = jiff::Zoned::now();
     // SAFETY: the call has no arguments and cannot fail.
     let thread = unsafe { libc::gettid() };
-    write(&format!(
-        "[{}] [tid {thread}] [{name}] [hipdnn_backend] {text}",
-        now.strftime("%Y-%m-%d %H:%M:%S%.3f")
-    ));
+    write(
+        severity as c_int,
+        &format!(
+            "[{}] [tid {thread}] [{name}] [hipdnn_backend] {text}",
+            now.strftime("%Y-%m-%d %H:%M:%S%.3f")
+        ),
+    );
 }
 
 /// Out of line, so that the code of calls without a log stays together.
@@ -155,7 +162,7 @@ pub fn component_line(severity: c_int, text: &str) {
     let severity = if (0..=OFF).contains(&severity) { severity } else { 0 };
     let level = level();
     if severity != OFF && level != OFF && severity >= level {
-        write(text);
+        write(severity, text);
     }
 }
 

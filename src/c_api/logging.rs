@@ -3,8 +3,12 @@
 use std::ffi::c_char;
 
 use super::guard::guard;
-use crate::ffi::{CEnum, hipdnnSeverity_t, raw};
+use crate::ffi::{
+    CEnum, hipdnnLogCallbackMode_t, hipdnnSeverity_t, hipdnnUserLogCallback_t, hipdnnUserLogCallbackHandle_t,
+    raw,
+};
 use crate::log;
+use crate::log::receiver::{self, Key};
 use crate::plugin::registry;
 use crate::status::Error;
 
@@ -21,6 +25,56 @@ use crate::status::Error;
 pub unsafe extern "C" fn hipdnnLoggingCallback_ext(severity: raw::hipdnnSeverity_t, msg: *const c_char) {
     // SAFETY: the caller vouches for the text.
     unsafe { log::plugin_callback(severity, msg) };
+}
+
+/// Sets a callback that receives the log's lines, changes its settings, or removes it. Lines are written to the log as
+/// well, and only those at or above the log's own level are given to callbacks.
+///
+/// `callback` and `userHandle` together name a registration: setting the same two again changes `minLevel` and `mode`, setting
+/// others adds one. HIPDNN_SEV_OFF removes it: once this function has returned, the callback is not called any more, and
+/// lines that were waiting for it are dropped. (Removed from within a callback, it may still be running on another
+/// thread.)
+///
+/// A callback may call any function of this library; what is logged meanwhile on its thread is given to no callback.
+/// It must not end by longjmp. A C++ exception that leaves it is dropped.
+///
+/// @param[in] callback The function. Its message ends with a NUL and lives during the call only.
+/// @param[in] minLevel The lowest severity of the lines it receives; HIPDNN_SEV_OFF removes it.
+/// @param[in] mode HIPDNN_LOG_CALLBACK_SYNC: on the thread that logs, which may be several at once.
+///     HIPDNN_LOG_CALLBACK_ASYNC: on one thread of the library, in the order of the lines. Up to 8192 lines wait there;
+///     a thread that logs one more waits for room.
+/// @param[in] userHandle What the callback is called with, not null. It must live until the callback is removed.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM when `callback` or `userHandle` is null, `minLevel` or `mode` is no enumerator, or
+///     something is to be removed that is not set.
+///
+/// # Safety
+/// `callback` is null or a function of this type, which may be called from any thread until it is removed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipdnnSetUserLogCallback_ext(
+    callback: hipdnnUserLogCallback_t,
+    minLevel: raw::hipdnnSeverity_t,
+    mode: raw::hipdnnLogCallbackMode_t,
+    userHandle: hipdnnUserLogCallbackHandle_t,
+) -> raw::hipdnnStatus_t {
+    guard(
+        "hipdnnSetUserLogCallback_ext",
+        move || format!("minLevel={minLevel}, mode={mode}, userHandle={userHandle:p}"),
+        || {
+            let callback = callback.ok_or_else(|| Error::bad_param("callback is null"))?;
+            if userHandle.is_null() {
+                return Err(Error::bad_param("userHandle is null"));
+            }
+            let level = hipdnnSeverity_t::from_raw(minLevel).ok_or_else(|| {
+                Error::bad_param(format!("minLevel is {minLevel}, expected a hipdnnSeverity_t, 0 to 4"))
+            })?;
+            let mode = hipdnnLogCallbackMode_t::from_raw(mode).ok_or_else(|| {
+                Error::bad_param(format!("mode is {mode}, expected a hipdnnLogCallbackMode_t, 0 or 1"))
+            })?;
+            receiver::set(Key::new(callback, userHandle), level, mode)
+        },
+    )
 }
 
 /// Sets the lowest severity that is logged, here and in the plugins that are loaded, in place of HIPDNN_LOG_LEVEL.

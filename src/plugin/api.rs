@@ -10,7 +10,7 @@ use hipdnn_plugin_sdk::ffi::{
 };
 
 use super::Library;
-use super::call::{Word, call, has_thrown};
+use crate::call::{Word, call, has_thrown};
 use crate::status::{Error, Result};
 
 macro_rules! table {

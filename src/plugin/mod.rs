@@ -6,7 +6,6 @@
 mod admission;
 mod api;
 pub mod ask;
-mod call;
 pub mod context;
 mod library;
 pub mod paths;

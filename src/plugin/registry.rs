@@ -116,6 +116,8 @@ pub fn set_paths(paths: Vec<PathBuf>, mode: Mode, handles: usize) -> Result<()> 
 }
 
 fn load(registry: &Registry) -> Result<PluginSet> {
+    // Before anything is logged: a user's callback may call anything, too.
+    let _loading = Loading::start();
     let library = own_path()?;
     let folder = library.parent().unwrap_or(Path::new("/"));
     let environment =
@@ -132,7 +134,6 @@ fn load(registry: &Registry) -> Result<PluginSet> {
         log::warn(|| warning);
     }
     let places = paths::places(&search).map(|path| folder.join(path)).collect();
-    let _loading = Loading::start();
     let (plugins, refused) = load_files(files);
     Ok(PluginSet { plugins, refused, places })
 }

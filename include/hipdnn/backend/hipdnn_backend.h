@@ -367,6 +367,33 @@ HIPDNN_BACKEND_EXPORT
 void hipdnnLoggingCallback_ext(hipdnnSeverity_t severity,
                                const char *msg);
 
+/// Sets a callback that receives the log's lines, changes its settings, or removes it. Lines are written to the log as
+/// well, and only those at or above the log's own level are given to callbacks.
+///
+/// `callback` and `userHandle` together name a registration: setting the same two again changes `minLevel` and `mode`, setting
+/// others adds one. HIPDNN_SEV_OFF removes it: once this function has returned, the callback is not called any more, and
+/// lines that were waiting for it are dropped. (Removed from within a callback, it may still be running on another
+/// thread.)
+///
+/// A callback may call any function of this library; what is logged meanwhile on its thread is given to no callback.
+/// It must not end by longjmp. A C++ exception that leaves it is dropped.
+///
+/// @param[in] callback The function. Its message ends with a NUL and lives during the call only.
+/// @param[in] minLevel The lowest severity of the lines it receives; HIPDNN_SEV_OFF removes it.
+/// @param[in] mode HIPDNN_LOG_CALLBACK_SYNC: on the thread that logs, which may be several at once.
+///     HIPDNN_LOG_CALLBACK_ASYNC: on one thread of the library, in the order of the lines. Up to 8192 lines wait there;
+///     a thread that logs one more waits for room.
+/// @param[in] userHandle What the callback is called with, not null. It must live until the callback is removed.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM when `callback` or `userHandle` is null, `minLevel` or `mode` is no enumerator, or
+///     something is to be removed that is not set.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnSetUserLogCallback_ext(hipdnnUserLogCallback_t callback,
+                                            hipdnnSeverity_t minLevel,
+                                            hipdnnLogCallbackMode_t mode,
+                                            hipdnnUserLogCallbackHandle_t userHandle);
+
 /// Sets the lowest severity that is logged, here and in the plugins that are loaded, in place of HIPDNN_LOG_LEVEL.
 ///
 /// @param[in] level The lowest severity, HIPDNN_SEV_OFF for no log.

@@ -1,6 +1,6 @@
-//! Calls into plugins that may end in a C++ exception.
+//! Calls into foreign code that may end in a C++ exception.
 //!
-//! The plugin interface is one of C functions, but plugins are written in C++, and an exception that escapes from one must not
+//! Plugins and callbacks are C functions, but may be written in C++, and an exception that escapes from one must not
 //! end the program. Rust cannot catch such an exception, and passing it on to frames that do not expect it is undefined. So
 //! every call goes through [`enter`], a frame that ends any exception, as a `catch (...)` in C++ does: its unwind table names a
 //! personality that stops each exception there, at a landing pad that gives it back to the runtime it came from.
