@@ -146,3 +146,21 @@ fn device_memory_without_a_device_is_refused() {
         assert!(line.starts_with("hipdnn: device memory is needed, but "), "{line}");
     }
 }
+
+#[test]
+fn tensors_that_no_memory_holds_are_refused() {
+    let scratch = Scratch::new("huge");
+    let text = std::fs::read_to_string(example("batchnorm")).unwrap();
+    for (dims, strides, words) in [
+        ("[1099511627776, 24, 10, 10]", "[2400, 100, 10, 1]", "cannot be laid out: it is too large"),
+        ("[250000, 24, 100, 100]", "[240000, 10000, 100, 1]", "bytes of memory, the machine has"),
+    ] {
+        let path = scratch.file("huge.json");
+        let huge = text.replace("[8, 24, 10, 10]", dims).replace("[2400, 100, 10, 1]", strides);
+        std::fs::write(&path, huge).unwrap();
+        for command in ["run", "bench"] {
+            let line = refuse(&[command, &path], 1);
+            assert!(line.contains(words), "{line}");
+        }
+    }
+}
