@@ -94,6 +94,30 @@ static FUNCTION(hipdnnStatus_t,
                  size_t*));
 static FUNCTION(hipdnnStatus_t, hipdnnGetEngineIdByName_ext, (hipdnnHandle_t, const char*, int64_t*));
 static FUNCTION(hipdnnStatus_t, hipdnnGetEngineNameById_ext, (hipdnnHandle_t, int64_t, char*, size_t*));
+static FUNCTION(hipdnnStatus_t,
+                hipdnnSetHeuristicPluginPaths_ext,
+                (size_t, const char* const*, hipdnnPluginLoadingMode_ext_t));
+static FUNCTION(hipdnnStatus_t, hipdnnGetHeuristicPolicyCount_ext, (hipdnnHandle_t, size_t*));
+static FUNCTION(hipdnnStatus_t,
+                hipdnnGetHeuristicPolicyInfo_ext,
+                (hipdnnHandle_t,
+                 size_t,
+                 int64_t*,
+                 char*,
+                 size_t*,
+                 char*,
+                 size_t*,
+                 char*,
+                 size_t*,
+                 char*,
+                 size_t*));
+static FUNCTION(hipdnnStatus_t,
+                hipdnnBackendWriteEngineRankingResults_ext,
+                (hipdnnHandle_t,
+                 hipdnnBackendDescriptor_t,
+                 const int64_t*,
+                 size_t,
+                 hipdnnAutotuneCacheWriteOutcome_ext_t*));
 static FUNCTION(hipdnnStatus_t, hipdnnGetVersion_ext, (const char**));
 static FUNCTION(const char*, hipdnnVersionString_ext, (void));
 
@@ -131,6 +155,10 @@ int main(void)
     CHECK(p_hipdnnGetEngineInfo_ext != NULL);
     CHECK(p_hipdnnGetEngineIdByName_ext != NULL);
     CHECK(p_hipdnnGetEngineNameById_ext != NULL);
+    CHECK(p_hipdnnSetHeuristicPluginPaths_ext != NULL);
+    CHECK(p_hipdnnGetHeuristicPolicyCount_ext != NULL);
+    CHECK(p_hipdnnGetHeuristicPolicyInfo_ext != NULL);
+    CHECK(p_hipdnnBackendWriteEngineRankingResults_ext != NULL);
     CHECK(p_hipdnnGetVersion_ext != NULL);
     CHECK(p_hipdnnVersionString_ext != NULL);
     return check_result();

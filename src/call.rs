@@ -56,7 +56,7 @@ macro_rules! numbers {
     )+};
 }
 
-numbers! { i32 u32 i64 }
+numbers! { i32 u32 i64 usize }
 
 impl Word for hipdnn_plugin_sdk::ffi::hipdnnCallback_t {
     fn word(self) -> usize {

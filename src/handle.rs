@@ -41,8 +41,8 @@ pub fn session(handle: usize) -> Result<Arc<Session>> {
 ///
 /// # Errors
 /// NOT_SUPPORTED while a handle is alive.
-pub fn set_plugin_paths(paths: Vec<PathBuf>, mode: Mode) -> Result<()> {
-    registry::set_paths(paths, mode, HANDLES.count())
+pub fn set_plugin_paths(kind: registry::Kind, paths: Vec<PathBuf>, mode: Mode) -> Result<()> {
+    registry::set_paths(kind, paths, mode, HANDLES.count())
 }
 
 /// Sets whether plugins are unloaded with the last handle, or kept for the next one.

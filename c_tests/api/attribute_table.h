@@ -56,6 +56,8 @@ static const hipdnnDataType_t data_type = HIPDNN_DATA_FLOAT;
 static const hipdnnDataType_t half_type = HIPDNN_DATA_HALF;
 static const hipdnnConvolutionMode_t convolution_mode = HIPDNN_CROSS_CORRELATION;
 static const hipdnnPointwiseMode_t pointwise_mode = HIPDNN_POINTWISE_RELU_FWD;
+/* SelectionHeuristic::StaticOrdering, SelectionHeuristic::Config */
+static const int64_t policies[] = {-0x46f46a1c3b64fde3, 0x79dac33209e0d5c1};
 static const hipdnnBackendHeurMode_t heuristic_mode = HIPDNN_HEUR_MODE_FALLBACK;
 
 #define TENSOR(name) {name, HIPDNN_TYPE_BACKEND_DESCRIPTOR, ONE, true, SIZED, &tensor, 1, sizeof tensor}
@@ -200,6 +202,9 @@ static const attribute HEURISTIC[] = {
     {HIPDNN_ATTR_ENGINEHEUR_MODE, HIPDNN_TYPE_HEUR_MODE, ONE, true, EXACTLY, &heuristic_mode, 1,
      sizeof heuristic_mode},
     CHILD(HIPDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph),
+    {HIPDNN_ATTR_ENGINEHEUR_FIND_FIRST_EXT, HIPDNN_TYPE_BOOLEAN, ONE, true, SIZED, &no, 1, sizeof no},
+    /* Not MANY, since a list without policies is a list, too. */
+    {HIPDNN_ATTR_ENGINEHEUR_POLICY_ORDER_EXT, HIPDNN_TYPE_INT64, BYTES, true, SIZED, policies, 2, sizeof policies[0]},
 };
 
 static const attribute ENGINE[] = {

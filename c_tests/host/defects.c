@@ -359,7 +359,8 @@ static void test_completeness(void)
     REQUIRE(file != NULL);
     while (fgets(line, sizeof line, file) != NULL) {
         line[strcspn(line, " \n")] = '\0';
-        if (line[0] == '\0' || line[0] == '#') {
+        /* Heuristic plugins are tested by policies.c. */
+        if (line[0] == '\0' || line[0] == '#' || strncmp(line, "heuristic_", 10) == 0) {
             continue;
         }
         bool known = false;

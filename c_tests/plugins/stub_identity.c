@@ -83,6 +83,17 @@ hipdnnPluginStatus_t hipdnnPluginGetVersion(const char **version)
 }
 #endif
 
+/* HEURISTIC: a heuristic plugin. */
+#ifdef HEURISTIC
+#include <hipdnn_plugin_sdk/heuristic_api_version.h>
+#ifndef TYPE
+#define TYPE HIPDNN_PLUGIN_TYPE_HEURISTIC
+#endif
+#ifndef API_VERSION
+#define API_VERSION HIPDNN_HEURISTIC_API_VERSION
+#endif
+#endif
+
 /* API_VERSION, API_VERSION_STATUS: the interface version; asking for it fails. */
 #ifndef API_VERSION
 #define API_VERSION HIPDNN_ENGINE_API_VERSION

@@ -3,10 +3,11 @@
 use std::ffi::{CStr, c_char};
 
 use super::guard::{guard, require};
+use super::texts::{Text, give_texts};
 use crate::ffi::{hipdnnHandle_t, raw};
 use crate::handle as handles;
 use crate::plugin::EngineInfo;
-use crate::status::{Error, Result};
+use crate::status::Error;
 
 /// What an engine plugin is called where the kind of a plugin is asked for.
 const TYPE: &str = "engine";
@@ -178,44 +179,4 @@ pub unsafe extern "C" fn hipdnnGetEngineNameById_ext(
         // SAFETY: the caller vouches for the text and its length.
         unsafe { give_texts(&[text]) }
     })
-}
-
-/// A text that a caller asks for: with its buffer null, for how long it is.
-struct Text<'a> {
-    name: &'static str,
-    text: &'a str,
-    buffer: *mut c_char,
-    length: *mut usize,
-}
-
-/// Fills all texts or, when one of them has no buffer, writes the room that each needs.
-///
-/// # Safety
-/// Lengths are readable and writable, and buffers null or with as much room as their lengths say.
-unsafe fn give_texts(texts: &[Text<'_>]) -> Result<()> {
-    if texts.iter().any(|text| text.buffer.is_null()) {
-        for text in texts {
-            // SAFETY: the length is writable.
-            unsafe { text.length.write_unaligned(text.text.len() + 1) };
-        }
-        return Ok(());
-    }
-    for Text { name, text, length, .. } in texts {
-        // SAFETY: the length is readable.
-        let room = unsafe { length.read_unaligned() };
-        if room <= text.len() {
-            return Err(Error::bad_param(format!(
-                "the room for {name} is {room} bytes, expected at least {}",
-                text.len() + 1
-            )));
-        }
-    }
-    for Text { text, buffer, .. } in texts {
-        // SAFETY: the buffer has room for the text and its NUL.
-        unsafe {
-            buffer.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len());
-            buffer.add(text.len()).write(0);
-        }
-    }
-    Ok(())
 }

@@ -16,6 +16,9 @@ mod handle;
 mod logging;
 mod plan;
 mod plugin_paths;
+mod policies;
+mod ranking;
+mod texts;
 mod version;
 
 pub use descriptor::*;
@@ -26,4 +29,6 @@ pub use handle::*;
 pub use logging::*;
 pub use plan::*;
 pub use plugin_paths::*;
+pub use policies::*;
+pub use ranking::*;
 pub use version::*;

@@ -1,4 +1,4 @@
-//! Where engine plugins are looked for, and which were found.
+//! Where plugins are looked for, and which were found.
 
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
@@ -11,6 +11,7 @@ use crate::ffi::{
 };
 use crate::handle as handles;
 use crate::plugin::paths::Mode;
+use crate::plugin::registry::Kind;
 use crate::status::{Error, Result};
 
 /// More paths than anybody has: a larger number is a mistake and not a length to read.
@@ -42,19 +43,63 @@ pub unsafe extern "C" fn hipdnnSetEnginePluginPaths_ext(
         move || format!("numPaths={numPaths}, pluginPaths={pluginPaths:p}, loadingMode={loadingMode}");
     guard("hipdnnSetEnginePluginPaths_ext", describe, || {
         // SAFETY: the caller vouches for the array.
-        let paths = unsafe { read_paths(numPaths, pluginPaths) }?;
-        let mode = match LoadingMode::from_raw(loadingMode) {
-            Some(LoadingMode::HIPDNN_PLUGIN_LOADING_ADDITIVE) => Mode::Additive,
-            Some(LoadingMode::HIPDNN_PLUGIN_LOADING_ABSOLUTE) => Mode::Absolute,
-            None => {
-                return Err(Error::bad_param(format!(
-                    "loadingMode is {loadingMode}, expected HIPDNN_PLUGIN_LOADING_ADDITIVE (0) or \
-                     HIPDNN_PLUGIN_LOADING_ABSOLUTE (1)"
-                )));
-            }
-        };
-        handles::set_plugin_paths(paths, mode)
+        unsafe { set_paths(Kind::Engines, numPaths, pluginPaths, loadingMode) }
     })
+}
+
+/// Sets where heuristic plugins are looked for, from the next handle on: folders, files, or bare library names. Relative
+/// paths start from the library's own folder. Policies that are part of the library stay whatever is set.
+///
+/// @param[in] numPaths How many paths there are; with 0 the array is not looked at.
+/// @param[in] pluginPaths The paths, which are copied. They need not exist.
+/// @param[in] loadingMode HIPDNN_PLUGIN_LOADING_ADDITIVE adds to the default folder (or HIPDNN_HEURISTIC_PLUGIN_DIR) and to
+///     the paths of earlier calls, HIPDNN_PLUGIN_LOADING_ABSOLUTE replaces all of these.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when the array or a path is null;
+///     HIPDNN_STATUS_BAD_PARAM when the mode is not known;
+///     HIPDNN_STATUS_NOT_SUPPORTED while a handle is alive;
+///     HIPDNN_STATUS_INTERNAL_ERROR when `numPaths` is beyond reason.
+///
+/// # Safety
+/// `pluginPaths` is null or holds `numPaths` pointers, each null or to a text that ends with a NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipdnnSetHeuristicPluginPaths_ext(
+    numPaths: usize,
+    pluginPaths: *const *const c_char,
+    loadingMode: raw::hipdnnPluginLoadingMode_ext_t,
+) -> raw::hipdnnStatus_t {
+    let describe =
+        move || format!("numPaths={numPaths}, pluginPaths={pluginPaths:p}, loadingMode={loadingMode}");
+    guard("hipdnnSetHeuristicPluginPaths_ext", describe, || {
+        // SAFETY: the caller vouches for the array.
+        unsafe { set_paths(Kind::Heuristics, numPaths, pluginPaths, loadingMode) }
+    })
+}
+
+/// Sets the paths of one kind of plugins.
+///
+/// # Safety
+/// `paths` is null or holds `count` pointers, each null or to a text that ends with a NUL.
+unsafe fn set_paths(
+    kind: Kind,
+    count: usize,
+    paths: *const *const c_char,
+    mode: raw::hipdnnPluginLoadingMode_ext_t,
+) -> Result<()> {
+    // SAFETY: the caller vouches for the array.
+    let paths = unsafe { read_paths(count, paths) }?;
+    let mode = match LoadingMode::from_raw(mode) {
+        Some(LoadingMode::HIPDNN_PLUGIN_LOADING_ADDITIVE) => Mode::Additive,
+        Some(LoadingMode::HIPDNN_PLUGIN_LOADING_ABSOLUTE) => Mode::Absolute,
+        None => {
+            return Err(Error::bad_param(format!(
+                "loadingMode is {mode}, expected HIPDNN_PLUGIN_LOADING_ADDITIVE (0) or \
+                 HIPDNN_PLUGIN_LOADING_ABSOLUTE (1)"
+            )));
+        }
+    };
+    handles::set_plugin_paths(kind, paths, mode)
 }
 
 /// Reads an array of paths.

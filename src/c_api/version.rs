@@ -5,7 +5,8 @@ use std::ffi::{CStr, c_char};
 use super::guard::{guard, require};
 use crate::ffi::raw;
 
-const VERSION: &CStr =
+/// The version as a text of C.
+pub(super) const VERSION: &CStr =
     match CStr::from_bytes_with_nul(concat!(env!("HIPDNN_BACKEND_VERSION_STRING"), "\0").as_bytes()) {
         Ok(version) => version,
         Err(_) => c"",

@@ -20,6 +20,9 @@ const KIND: &str = "engine heuristic";
 
 const MODE: c_int = Name::HIPDNN_ATTR_ENGINEHEUR_MODE as c_int;
 const OPERATION_GRAPH: c_int = Name::HIPDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH as c_int;
+const FIND_FIRST: c_int = Name::HIPDNN_ATTR_ENGINEHEUR_FIND_FIRST_EXT as c_int;
+const POLICY_ORDER: c_int = Name::HIPDNN_ATTR_ENGINEHEUR_POLICY_ORDER_EXT as c_int;
+const RANKING_METRIC: c_int = Name::HIPDNN_ATTR_ENGINEHEUR_RANKING_METRIC_EXT as c_int;
 const RESULTS: c_int = Name::HIPDNN_ATTR_ENGINEHEUR_RESULTS as c_int;
 const FALLBACK: i32 = hipdnnBackendHeurMode_t::HIPDNN_HEUR_MODE_FALLBACK as i32;
 
@@ -28,6 +31,9 @@ const FALLBACK: i32 = hipdnnBackendHeurMode_t::HIPDNN_HEUR_MODE_FALLBACK as i32;
 pub struct HeuristicDraft {
     graph: Option<Arc<FrozenGraph>>,
     mode: Option<i32>,
+    find_first: bool,
+    /// The policies that the caller wants; none where it leaves that to the library.
+    policies: Option<Box<[i64]>>,
 }
 
 /// A heuristic with its answer.
@@ -59,6 +65,9 @@ impl Draft for HeuristicDraft {
                 self.mode = Some(mode);
             }
             OPERATION_GRAPH => self.graph = Some(incoming.descriptor(Descriptor::graph)?),
+            FIND_FIRST => self.find_first = incoming.flag()?,
+            POLICY_ORDER => self.policies = Some(incoming.array(Type::HIPDNN_TYPE_INT64)?.collect()),
+            RANKING_METRIC => return Err(no_metric()),
             other => return Err(unknown(KIND, other, "set")),
         }
         Ok(())
@@ -77,12 +86,14 @@ impl Draft for HeuristicDraft {
         let missing =
             || Error::bad_param("HIPDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH of the engine heuristic is not set");
         let mode = self.mode;
+        let find_first = self.find_first;
+        let policies = self.policies.as_deref();
         let (graph, (mode, session, engines)) = take_checked(&mut self.graph, missing, |graph| {
             let mode = mode.ok_or_else(|| {
                 Error::bad_param("HIPDNN_ATTR_ENGINEHEUR_MODE of the engine heuristic is not set")
             })?;
             let session = session_of(graph)?;
-            let engines = engines_for(&session, graph)?;
+            let engines = engines_for(&session, graph, find_first, policies)?;
             Ok((mode, session, engines))
         })?;
         Ok(FrozenHeuristic { graph, mode, session, engines })
@@ -94,6 +105,12 @@ impl Draft for HeuristicDraft {
             OPERATION_GRAPH => {
                 outgoing.exactly_one_descriptor(|| Descriptor::of_graph(Arc::clone(&frozen.graph)))
             }
+            FIND_FIRST => outgoing.one(Type::HIPDNN_TYPE_BOOLEAN, u8::from(self.find_first)),
+            POLICY_ORDER => {
+                let order = selection::policy_order(&frozen.session, self.policies.as_deref());
+                outgoing.many(Type::HIPDNN_TYPE_INT64, order)
+            }
+            RANKING_METRIC => Err(no_metric()),
             RESULTS => results(frozen, outgoing),
             other => Err(unknown(KIND, other, "read")),
         }
@@ -109,8 +126,13 @@ pub(super) fn session_of(graph: &FrozenGraph) -> Result<Arc<Session>> {
 
 /// The engines that can run a graph, best first.
 #[inline]
-fn engines_for(session: &Session, graph: &FrozenGraph) -> Result<ask::Engines> {
-    let mut answer = ask::applicable(session, graph);
+fn engines_for(
+    session: &Session,
+    graph: &FrozenGraph,
+    find_first: bool,
+    policies: Option<&[i64]>,
+) -> Result<ask::Engines> {
+    let answer = ask::applicable(session, graph, find_first);
     if answer.engines.is_empty() {
         if let Some(failure) = answer.failure {
             return Err(failure);
@@ -119,8 +141,18 @@ fn engines_for(session: &Session, graph: &FrozenGraph) -> Result<ask::Engines> {
         last_error::set(&answer.refusals);
         crate::log::warn(|| answer.refusals);
     }
-    selection::order(session, &mut answer.engines);
-    Ok(answer.engines)
+    // Whoever wants the first plugin's engines wants them as they are.
+    if find_first {
+        return Ok(answer.engines);
+    }
+    selection::order(session, graph, answer.engines, policies)
+}
+
+#[cold]
+fn no_metric() -> Error {
+    Error::not_supported(
+        "HIPDNN_ATTR_ENGINEHEUR_RANKING_METRIC_EXT chooses among predictions, and no engine plugin of this library makes any",
+    )
 }
 
 /// Fills the caller's engine configurations, all of them or none.

@@ -143,6 +143,17 @@ impl Descriptor {
         DESCRIPTORS.insert(self)
     }
 
+    /// The graph in an operation graph, none while that is not finalized.
+    ///
+    /// # Errors
+    /// BAD_PARAM when this is something else.
+    pub fn finalized_graph(&self) -> Result<Option<Arc<crate::graph::FrozenGraph>>> {
+        match self {
+            Self::Graph(lifecycle) => Ok(lifecycle.frozen().cloned()),
+            other => Err(other.wrong_kind("operation graph")),
+        }
+    }
+
     #[cold]
     fn wrong_kind(&self, expected: &str) -> Error {
         Error::bad_param(format!("the descriptor is a {}, expected a {expected}", self.name()))

@@ -69,13 +69,7 @@ impl Plugin {
     /// # Errors
     /// Why the file is not an engine plugin, to be shown behind its path.
     pub fn load(path: &Path, owner: impl Fn(i64) -> Option<String>) -> Result<Self, String> {
-        if path.extension().is_none_or(|extension| extension != "so") {
-            return Err("Invalid file extension. Expected .so".into());
-        }
-        if !path.is_file() {
-            return Err(format!("Shared library: plugin file does not exist: {}", path.display()));
-        }
-        let library = Library::open(path)?;
+        let library = Library::open_plugin(path)?;
         let api = Api::find(&library)?;
         let mut kind = HIPDNN_PLUGIN_TYPE_UNSPECIFIED;
         // SAFETY: the function writes one integer.

@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_char, c_void};
 use hipdnn_plugin_sdk::ffi::{
     HIPDNN_PLUGIN_STATUS_SUCCESS, hipStream_t, hipdnnCallback_t,
     hipdnnEnginePluginExecutionContext_t as Context, hipdnnEnginePluginHandle_t as PluginHandle,
+    hipdnnHeuristicHandle_t as HeuristicHandle, hipdnnHeuristicPolicyDescriptor_t as Choice,
     hipdnnPluginConstData_t as ConstData, hipdnnPluginDeviceBuffer_t as DeviceBuffer,
     hipdnnPluginStatus_t as PluginStatus, hipdnnPluginType_t,
 };
@@ -15,19 +16,20 @@ use crate::status::{Error, Result};
 
 macro_rules! table {
     (
+        $(#[$meta:meta])* $table:ident:
         required { $($required:ident: $rname:literal, ($($rarg:ident: $rtype:ty),+);)+ }
         optional { $($optional:ident: $oname:literal, ($($oarg:ident: $otype:ty),+);)+ }
-        called_below { $($below:ident: $bname:literal;)+ }
+        called_below { $($below:ident: $bname:literal;)* }
     ) => {
-        /// A plugin's functions. The library they came from must be kept open as long.
+        $(#[$meta])*
         #[derive(Clone, Copy)]
-        pub struct Api {
+        pub struct $table {
             $($required: *const (),)+
             $($optional: Option<*const ()>,)+
-            $($below: Option<*const ()>,)+
+            $($below: Option<*const ()>,)*
         }
 
-        impl Api {
+        impl $table {
             /// Finds every function, or says which required ones are missing.
             ///
             /// # Errors
@@ -41,9 +43,9 @@ macro_rules! table {
                         missing.push($rname);
                     })+
                     $(let $optional = library.function::<*const ()>($oname);)+
-                    $(let $below = library.function::<*const ()>($bname);)+
+                    $(let $below = library.function::<*const ()>($bname);)*
                     match ($($required,)+) {
-                        ($(Some($required),)+) => Ok(Self { $($required,)+ $($optional,)+ $($below,)+ }),
+                        ($(Some($required),)+) => Ok(Self { $($required,)+ $($optional,)+ $($below,)* }),
                         _ => Err(format!("Failed to get symbol: {}", missing.join(", "))),
                     }
                 }
@@ -67,11 +69,41 @@ macro_rules! table {
                 // SAFETY: the function has this signature; the caller vouches for the arguments.
                 self.$optional.map(|function| unsafe { call(function, [$($oarg.word()),+]) })
             })+
+
+            /// What the plugin says of its last failure on this thread.
+            pub fn last_error(&self) -> String {
+                let mut text = std::ptr::null();
+                // SAFETY: the function writes a pointer to a text of the plugin's, or leaves the null.
+                unsafe {
+                    // It returns nothing, so there is no status to look at.
+                    if has_thrown(self.get_last_error(&raw mut text)) {
+                        return "(the plugin threw an exception when it was asked)".into();
+                    }
+                    foreign_text(text).unwrap_or_default()
+                }
+            }
+
+            /// Says that the plugin failed to do `action`, with its status and its own words.
+            #[cold]
+            pub fn failure(&self, action: &str, status: PluginStatus) -> String {
+                if has_thrown(status) {
+                    return threw(action);
+                }
+                let name = status_name(status);
+                format!("Failed to {action}. Status: {name}({status}), Error: {}", self.last_error())
+            }
         }
+
+        // SAFETY: the pointers are to functions, which any thread may call.
+        unsafe impl Send for $table {}
+        // SAFETY: as above.
+        unsafe impl Sync for $table {}
     };
 }
 
 table! {
+    /// The functions of an engine plugin. The library they came from must be kept open as long.
+    Api:
     required {
         get_name: "hipdnnPluginGetName", (name: *mut *const c_char);
         get_version: "hipdnnPluginGetVersion", (version: *mut *const c_char);
@@ -115,6 +147,37 @@ table! {
     called_below {
         execute_with_overrides: "hipdnnEnginePluginExecuteOpGraphWithOverrides";
     }
+}
+
+table! {
+    /// The functions of a heuristic plugin. The library they came from must be kept open as long.
+    HeuristicApi:
+    required {
+        get_name: "hipdnnPluginGetName", (name: *mut *const c_char);
+        get_version: "hipdnnPluginGetVersion", (version: *mut *const c_char);
+        get_api_version: "hipdnnPluginGetApiVersion", (version: *mut *const c_char);
+        get_type: "hipdnnPluginGetType", (kind: *mut hipdnnPluginType_t);
+        set_logging_callback: "hipdnnPluginSetLoggingCallback", (callback: hipdnnCallback_t);
+        get_last_error: "hipdnnPluginGetLastErrorString", (text: *mut *const c_char);
+        get_all_policy_ids: "hipdnnHeuristicPluginGetAllPolicyIds", (ids: *mut i64, room: u32, count: *mut u32);
+        get_policy_name: "hipdnnHeuristicPluginGetPolicyName", (policy: i64, name: *mut *const c_char);
+        create: "hipdnnHeuristicHandleCreate", (handle: *mut HeuristicHandle);
+        destroy: "hipdnnHeuristicHandleDestroy", (handle: HeuristicHandle);
+        set_device_properties: "hipdnnHeuristicHandleSetDeviceProperties",
+            (handle: HeuristicHandle, device: *const ConstData);
+        create_descriptor: "hipdnnHeuristicPolicyDescriptorCreate",
+            (handle: HeuristicHandle, policy: i64, descriptor: *mut Choice);
+        destroy_descriptor: "hipdnnHeuristicPolicyDescriptorDestroy", (descriptor: Choice);
+        set_engine_ids: "hipdnnHeuristicPolicySetEngineIds", (descriptor: Choice, ids: *const i64, count: usize);
+        set_graph: "hipdnnHeuristicPolicySetSerializedGraph", (descriptor: Choice, graph: *const ConstData);
+        finalize: "hipdnnHeuristicPolicyFinalize", (descriptor: Choice, applied: *mut i32);
+        get_sorted_engine_ids: "hipdnnHeuristicPolicyGetSortedEngineIds",
+            (descriptor: Choice, ids: *mut i64, count: *mut usize);
+    }
+    optional {
+        set_log_level: "hipdnnPluginSetLogLevel", (level: i32);
+    }
+    called_below {}
 }
 
 /// Other shapes for one execution, as plugins get them: as many elements in each of the four arrays.
@@ -184,11 +247,6 @@ impl Api {
     }
 }
 
-// SAFETY: the pointers are to functions, which any thread may call.
-unsafe impl Send for Api {}
-// SAFETY: as above.
-unsafe impl Sync for Api {}
-
 /// A text that a plugin handed out, made safe to show; none for a null pointer.
 ///
 /// # Safety
@@ -208,30 +266,6 @@ fn status_name(status: PluginStatus) -> &'static str {
         5 => "HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE",
         6 => "HIPDNN_PLUGIN_STATUS_NOT_INITIALIZED",
         _ => "HIPDNN_PLUGIN_STATUS_UNKNOWN",
-    }
-}
-
-impl Api {
-    /// What the plugin says of its last failure on this thread.
-    pub fn last_error(&self) -> String {
-        let mut text = std::ptr::null();
-        // SAFETY: the function writes a pointer to a text of the plugin's, or leaves the null.
-        unsafe {
-            // It returns nothing, so there is no status to look at.
-            if has_thrown(self.get_last_error(&raw mut text)) {
-                return "(the plugin threw an exception when it was asked)".into();
-            }
-            foreign_text(text).unwrap_or_default()
-        }
-    }
-
-    /// Says that the plugin failed to do `action`, with its status and its own words.
-    #[cold]
-    pub fn failure(&self, action: &str, status: PluginStatus) -> String {
-        if has_thrown(status) {
-            return threw(action);
-        }
-        format!("Failed to {action}. Status: {}({status}), Error: {}", status_name(status), self.last_error())
     }
 }
 

@@ -22,8 +22,9 @@ pub struct Answer {
     pub failure: Option<Error>,
 }
 
-/// Asks every plugin. One that fails does not keep the others from answering.
-pub fn applicable(session: &Session, graph: &FrozenGraph) -> Answer {
+/// Asks every plugin, or with `find_first` up to the first that has an engine. One that fails does not keep the others from
+/// answering.
+pub fn applicable(session: &Session, graph: &FrozenGraph, find_first: bool) -> Answer {
     let mut answer = Answer { engines: Engines::new(), refusals: String::new(), failure: None };
     let mut told = Vec::new();
     for (place, plugin, handle) in session.opened() {
@@ -39,6 +40,8 @@ pub fn applicable(session: &Session, graph: &FrozenGraph) -> Answer {
         }
         if answer.engines.is_empty() {
             told.push((place, said));
+        } else if find_first {
+            break;
         }
     }
     if answer.engines.is_empty() {

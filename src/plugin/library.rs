@@ -22,6 +22,20 @@ impl Library {
         }
     }
 
+    /// Opens the file of a plugin.
+    ///
+    /// # Errors
+    /// Why the file cannot be one, or the loader's own words.
+    pub fn open_plugin(path: &Path) -> Result<Self, String> {
+        if path.extension().is_none_or(|extension| extension != "so") {
+            return Err("Invalid file extension. Expected .so".into());
+        }
+        if !path.is_file() {
+            return Err(format!("Shared library: plugin file does not exist: {}", path.display()));
+        }
+        Self::open(path)
+    }
+
     /// Where the library was opened from.
     pub fn path(&self) -> &Path {
         &self.path

@@ -1,4 +1,4 @@
-//! Engine plugins: where they are looked for, what they must pass, and how they are spoken to.
+//! Plugins: where they are looked for, what they must pass, and how they are spoken to.
 //!
 //! A library becomes a [`Plugin`] when it passes admission, the plugins that are loaded at one time are a [`PluginSet`], and
 //! each handle opens a [`Session`] with them. Each keeps the one before alive, so no call can outlive the code it calls.
@@ -7,6 +7,8 @@ mod admission;
 mod api;
 pub mod ask;
 pub mod context;
+mod heuristic;
+mod heuristic_handles;
 mod library;
 pub mod paths;
 pub mod registry;
@@ -15,6 +17,8 @@ mod session;
 pub use admission::{Engine, Plugin};
 pub use api::{Api, OverrideArrays, check};
 pub use context::{Context, Owner, workspace_size};
+pub use heuristic::{HeuristicPlugin, Policy};
+pub use heuristic_handles::HeuristicHandles;
 pub use hipdnn_plugin_sdk::engine_id;
 pub use library::Library;
 pub use session::{EngineInfo, EngineRef, PluginSet, Session};

@@ -1,4 +1,4 @@
-//! Where engine plugins are looked for: settings in, a sorted list of canonical files out.
+//! Where plugins are looked for: settings in, a sorted list of canonical files out.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -6,7 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// The default folder of engine plugins, beside the library.
-pub const DEFAULT_FOLDER: &str = "hipdnn_plugins/engines/";
+pub const ENGINES_FOLDER: &str = "hipdnn_plugins/engines/";
+
+/// The default folder of heuristic plugins, beside the library.
+pub const HEURISTICS_FOLDER: &str = "hipdnn_plugins/heuristics/";
 
 /// What paths given through the API do to the default and the environment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +28,9 @@ pub struct Search<'a> {
     pub library_folder: &'a Path,
     /// This library itself, which is no plugin even where its folder is searched.
     pub library: Option<&'a Path>,
-    /// `HIPDNN_PLUGIN_DIR`, which replaces the default folder.
+    /// The default folder.
+    pub default: &'a Path,
+    /// The path of the environment, which replaces the default folder.
     pub environment: Option<&'a Path>,
     /// The paths given through the API.
     pub added: &'a BTreeSet<PathBuf>,
@@ -37,7 +42,7 @@ pub struct Search<'a> {
 pub fn places<'a>(search: &Search<'a>) -> impl Iterator<Item = &'a Path> {
     let basis = match search.mode {
         Mode::Absolute => None,
-        Mode::Additive => Some(search.environment.unwrap_or(Path::new(DEFAULT_FOLDER))),
+        Mode::Additive => Some(search.environment.unwrap_or(search.default)),
     };
     basis.into_iter().chain(search.added.iter().map(PathBuf::as_path))
 }
@@ -144,6 +149,7 @@ mod tests {
         let search = Search {
             library_folder: &folder.0,
             library: None,
+            default: Path::new(ENGINES_FOLDER),
             environment: environment.map(Path::new),
             added: &added,
             mode,
@@ -213,6 +219,7 @@ mod tests {
         let search = Search {
             library_folder: &folder.0,
             library: Some(&library),
+            default: Path::new(ENGINES_FOLDER),
             environment: None,
             added: &added,
             mode: Mode::Absolute,

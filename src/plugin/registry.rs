@@ -11,19 +11,39 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::paths::{self, Mode, Search};
-use super::{Plugin, PluginSet, Session};
+use super::{HeuristicPlugin, Plugin, PluginSet, Session};
+use crate::selection::Settings;
 use crate::status::{Error, Result};
 use crate::{last_error, log};
 
-struct Registry {
+/// Where one kind of plugins is looked for besides the default.
+struct Paths {
     added: BTreeSet<PathBuf>,
     mode: Mode,
+}
+
+impl Paths {
+    const NONE: Self = Self { added: BTreeSet::new(), mode: Mode::Additive };
+}
+
+struct Registry {
+    engines: Paths,
+    heuristics: Paths,
     /// Kept after the last handle is gone, so that the next one finds the plugins loaded.
     loaded: Option<Arc<PluginSet>>,
 }
 
 static REGISTRY: Mutex<Registry> =
-    Mutex::new(Registry { added: BTreeSet::new(), mode: Mode::Additive, loaded: None });
+    Mutex::new(Registry { engines: Paths::NONE, heuristics: Paths::NONE, loaded: None });
+
+/// The kinds of plugins, each with paths of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Engine plugins.
+    Engines,
+    /// Heuristic plugins.
+    Heuristics,
+}
 
 /// Whether plugins go with the last handle.
 static EAGER: AtomicBool = AtomicBool::new(false);
@@ -63,8 +83,9 @@ pub fn open_session() -> Result<Arc<Session>> {
 pub fn tell_log_level() {
     // While this thread loads plugins those are told by that.
     let set = registry("the log level").ok().and_then(|registry| registry.loaded.clone());
-    for plugin in set.iter().flat_map(|set| &set.plugins) {
-        plugin.tell_log_level();
+    if let Some(set) = set {
+        set.plugins.iter().for_each(Plugin::tell_log_level);
+        set.heuristics.iter().for_each(HeuristicPlugin::tell_log_level);
     }
 }
 
@@ -95,19 +116,27 @@ pub fn is_eager() -> bool {
 ///
 /// # Errors
 /// NOT_SUPPORTED while a handle is alive.
-pub fn set_paths(paths: Vec<PathBuf>, mode: Mode, handles: usize) -> Result<()> {
+pub fn set_paths(kind: Kind, paths: Vec<PathBuf>, mode: Mode, handles: usize) -> Result<()> {
+    let function = match kind {
+        Kind::Engines => "hipdnnSetEnginePluginPaths_ext",
+        Kind::Heuristics => "hipdnnSetHeuristicPluginPaths_ext",
+    };
     let unloaded = {
-        let mut registry = registry("hipdnnSetEnginePluginPaths_ext")?;
+        let mut registry = registry(function)?;
         if handles > 0 {
             return Err(Error::not_supported(format!(
-                "hipdnnSetEnginePluginPaths_ext cannot be called with an active handle, {handles} are alive"
+                "{function} cannot be called with an active handle, {handles} are alive"
             )));
         }
+        let own = match kind {
+            Kind::Engines => &mut registry.engines,
+            Kind::Heuristics => &mut registry.heuristics,
+        };
         if mode == Mode::Absolute {
-            registry.added.clear();
+            own.added.clear();
         }
-        registry.added.extend(paths);
-        registry.mode = mode;
+        own.added.extend(paths);
+        own.mode = mode;
         registry.loaded.take()
     };
     // Outside the lock: unloading runs foreign code.
@@ -120,22 +149,35 @@ fn load(registry: &Registry) -> Result<PluginSet> {
     let _loading = Loading::start();
     let library = own_path()?;
     let folder = library.parent().unwrap_or(Path::new("/"));
-    let environment =
-        std::env::var_os("HIPDNN_PLUGIN_DIR").filter(|value| !value.is_empty()).map(PathBuf::from);
+    let (engines, places) =
+        find(&library, Path::new(paths::ENGINES_FOLDER), "HIPDNN_PLUGIN_DIR", &registry.engines);
+    // Nobody needs heuristic plugins: where there is no folder of them, that is nothing to warn of.
+    let default = Path::new(paths::HEURISTICS_FOLDER);
+    let default = if folder.join(default).is_dir() { default } else { Path::new("") };
+    let (heuristics, _) = find(&library, default, "HIPDNN_HEURISTIC_PLUGIN_DIR", &registry.heuristics);
+    let (plugins, refused) = load_files(engines);
+    let heuristics = load_heuristics(heuristics);
+    Ok(PluginSet { plugins, refused, places, heuristics, settings: Settings::from_environment() })
+}
+
+/// The files of one kind of plugins, and the places where they were looked for.
+fn find(library: &Path, default: &Path, variable: &str, own: &Paths) -> (BTreeSet<PathBuf>, Vec<PathBuf>) {
+    let folder = library.parent().unwrap_or(Path::new("/"));
+    let environment = std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let is_nowhere = environment.is_none() && default.as_os_str().is_empty();
     let search = Search {
         library_folder: folder,
-        library: Some(&library),
+        library: Some(library),
+        default,
         environment: environment.as_deref(),
-        added: &registry.added,
-        mode: registry.mode,
+        added: &own.added,
+        mode: if is_nowhere { Mode::Absolute } else { own.mode },
     };
     let (files, warnings) = paths::files(&search);
     for warning in warnings {
         log::warn(|| warning);
     }
-    let places = paths::places(&search).map(|path| folder.join(path)).collect();
-    let (plugins, refused) = load_files(files);
-    Ok(PluginSet { plugins, refused, places })
+    (files, paths::places(&search).map(|path| folder.join(path)).collect())
 }
 
 /// While it lives, this thread is loading plugins.
@@ -154,15 +196,47 @@ impl Drop for Loading {
     }
 }
 
+fn tell(path: &Path, reason: &str) {
+    let message = format!("Error loading plugin from [{}]: {reason}", path.display());
+    last_error::set(&message);
+    log::error(|| message);
+}
+
+/// The heuristic plugins among some files.
+fn load_heuristics(files: BTreeSet<PathBuf>) -> Vec<HeuristicPlugin> {
+    let mut plugins: Vec<HeuristicPlugin> = Vec::new();
+    for path in files {
+        let loaded = HeuristicPlugin::load(&path).and_then(|plugin| {
+            let twin = |other: &HeuristicPlugin| plugin.policies.iter().find(|policy| other.has(policy.id));
+            match plugins.iter().find_map(|other| Some((other, twin(other)?))) {
+                None => Ok(plugin),
+                Some((other, policy)) => {
+                    Err(format!("Policy {} already exists, from {}", policy.name, other.path.display()))
+                }
+            }
+        });
+        match loaded {
+            Err(reason) => tell(&path, &reason),
+            Ok(plugin) => {
+                log::info(|| {
+                    format!(
+                        "loaded heuristic plugin {} {} from {}",
+                        plugin.name,
+                        plugin.version,
+                        path.display()
+                    )
+                });
+                plugins.push(plugin);
+            }
+        }
+    }
+    plugins
+}
+
 /// The plugins among some files, and what is wrong with the others.
 fn load_files(files: BTreeSet<PathBuf>) -> (Vec<Plugin>, Vec<String>) {
     let mut plugins: Vec<Plugin> = Vec::new();
     let mut refused = Vec::new();
-    let tell = |path: &Path, reason: &str| {
-        let message = format!("Error loading plugin from [{}]: {reason}", path.display());
-        last_error::set(&message);
-        log::error(|| message);
-    };
     for path in files {
         let owner = |id: i64| {
             let plugin = plugins.iter().find(|plugin| plugin.engines.iter().any(|engine| engine.id == id));

@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use hipdnn_plugin_sdk::ffi::{HipdnnEnginePluginHandle, hipdnnEnginePluginHandle_t};
 use smallvec::SmallVec;
 
-use super::{Engine, Plugin, check};
+use super::{Engine, HeuristicHandles, HeuristicPlugin, Plugin, check};
 use crate::log;
+use crate::selection::Settings;
 use crate::status::{Error, Result};
 
 /// The plugins that were loaded at one time, in the order of their paths.
@@ -21,6 +22,10 @@ pub struct PluginSet {
     pub refused: Vec<String>,
     /// Where plugins were looked for.
     pub places: Vec<PathBuf>,
+    /// The heuristic plugins.
+    pub heuristics: Vec<HeuristicPlugin>,
+    /// How engines are chosen, as the environment had it when the plugins were loaded.
+    pub settings: Settings,
 }
 
 /// An engine of a session: the place of its plugin, and its own among the plugin's engines.
@@ -59,6 +64,8 @@ pub struct Session {
     handles: SmallVec<[Opened; 4]>,
     /// The plugins that gave no handle, and why.
     left_out: Vec<(u32, String)>,
+    /// None where there is no heuristic plugin.
+    heuristics: Option<Box<HeuristicHandles>>,
     stream: AtomicPtr<c_void>,
     set: Arc<PluginSet>,
 }
@@ -69,11 +76,15 @@ impl Session {
         let mut session = Arc::new(Self {
             handles: SmallVec::new(),
             left_out: Vec::new(),
+            heuristics: None,
             stream: AtomicPtr::new(ptr::null_mut()),
             set,
         });
         // Filled where it lies: moving the handles once they are there costs more than asking for them.
-        if let Some(Self { handles, left_out, set, .. }) = Arc::get_mut(&mut session) {
+        if let Some(Self { handles, left_out, heuristics, set, .. }) = Arc::get_mut(&mut session) {
+            if !set.heuristics.is_empty() {
+                *heuristics = Some(Box::new(HeuristicHandles::open(Arc::clone(set))));
+            }
             for (place, plugin) in (0..).zip(&set.plugins) {
                 handles.push(match open(plugin) {
                     Ok(handle) => Opened(Some(handle)),
@@ -91,6 +102,11 @@ impl Session {
     /// Why the plugin at this place gave no handle, if it did not.
     pub fn reason_left_out(&self, place: u32) -> Option<&str> {
         self.left_out.iter().find(|(other, _)| *other == place).map(|(_, reason)| reason.as_str())
+    }
+
+    /// The handles of the heuristic plugins; none where there is no such plugin.
+    pub fn heuristics(&self) -> Option<&HeuristicHandles> {
+        self.heuristics.as_deref()
     }
 
     /// The plugins of the session.

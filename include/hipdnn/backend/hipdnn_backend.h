@@ -326,6 +326,24 @@ hipdnnStatus_t hipdnnSetEnginePluginPaths_ext(size_t numPaths,
                                               const char *const *pluginPaths,
                                               hipdnnPluginLoadingMode_ext_t loadingMode);
 
+/// Sets where heuristic plugins are looked for, from the next handle on: folders, files, or bare library names. Relative
+/// paths start from the library's own folder. Policies that are part of the library stay whatever is set.
+///
+/// @param[in] numPaths How many paths there are; with 0 the array is not looked at.
+/// @param[in] pluginPaths The paths, which are copied. They need not exist.
+/// @param[in] loadingMode HIPDNN_PLUGIN_LOADING_ADDITIVE adds to the default folder (or HIPDNN_HEURISTIC_PLUGIN_DIR) and to
+///     the paths of earlier calls, HIPDNN_PLUGIN_LOADING_ABSOLUTE replaces all of these.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when the array or a path is null;
+///     HIPDNN_STATUS_BAD_PARAM when the mode is not known;
+///     HIPDNN_STATUS_NOT_SUPPORTED while a handle is alive;
+///     HIPDNN_STATUS_INTERNAL_ERROR when `numPaths` is beyond reason.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnSetHeuristicPluginPaths_ext(size_t numPaths,
+                                                 const char *const *pluginPaths,
+                                                 hipdnnPluginLoadingMode_ext_t loadingMode);
+
 /// Sets when plugins that no handle uses are unloaded. May be called at any time.
 ///
 /// @param[in] unloadingMode HIPDNN_PLUGIN_UNLOAD_LAZY, the default, keeps them for the next handle, until paths are set;
@@ -613,6 +631,77 @@ HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnBackendGetSerializedBinaryContents_ext(const uint8_t *serializedBlob,
                                                             size_t blobByteSize,
                                                             int *contentFlags);
+
+/// Gives the number of policies that can choose among engines: those of the library itself and those of heuristic plugins.
+///
+/// @param[in] handle The handle.
+/// @param[out] numPolicies Where the number goes.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or `numPolicies` is null;
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnGetHeuristicPolicyCount_ext(hipdnnHandle_t handle,
+                                                 size_t *numPolicies);
+
+/// Describes a policy. The library's own come first, then those of plugins in the order of their paths.
+///
+/// Called twice: when one of the four texts is null, the room that each needs with its NUL is written to the four lengths;
+/// else the texts are filled, and the lengths stay as they are.
+///
+/// @param[in] handle The handle.
+/// @param[in] policyIndex The policy's number, below that of hipdnnGetHeuristicPolicyCount_ext.
+/// @param[out] policyId Where the policy's id goes; may be null.
+/// @param[out] policyName Null, or where its name goes.
+/// @param[in,out] policyNameLen The room of `policyName`.
+/// @param[out] pluginName Null, or where its plugin's name goes, "hipdnn_backend" for the library itself.
+/// @param[in,out] pluginNameLen The room of `pluginName`.
+/// @param[out] pluginVersion Null, or where its plugin's version goes.
+/// @param[in,out] pluginVersionLen The room of `pluginVersion`.
+/// @param[out] apiVersion Null, or where the version of the heuristic plugin interface goes that its plugin speaks.
+/// @param[in,out] apiVersionLen The room of `apiVersion`.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or a length is null;
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, there is no such policy, or a room is too small.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnGetHeuristicPolicyInfo_ext(hipdnnHandle_t handle,
+                                                size_t policyIndex,
+                                                int64_t *policyId,
+                                                char *policyName,
+                                                size_t *policyNameLen,
+                                                char *pluginName,
+                                                size_t *pluginNameLen,
+                                                char *pluginVersion,
+                                                size_t *pluginVersionLen,
+                                                char *apiVersion,
+                                                size_t *apiVersionLen);
+
+/// Stores on disk which engines are best for a graph on the device of this thread. From then on the policy
+/// SelectionHeuristic::Config offers engines in this order, in every process, for every graph that computes the same.
+///
+/// Not to store is no failure: the outcome says what became of the ranking, the log why.
+///
+/// @param[in] handle The handle.
+/// @param[in] graphDescriptor The operation graph.
+/// @param[in] engineIdsInRankOrder The ids of all engines that can run the graph, best first, each once. A ranking that
+///     lacks an engine that can run the graph is not used.
+/// @param[in] engineIdCount How many ids there are.
+/// @param[out] outcome Null, or where it goes what became of the ranking: HIPDNN_AUTOTUNE_CACHE_WRITE_WRITTEN; _UNCHANGED when
+///     it, or a ranking of more engines, is stored already; _DECLINED_NO_ENGINES when `engineIdCount` is 0;
+///     _DECLINED_UNKEYABLE_OR_UNFINALIZED when the graph is not finalized; _DECLINED_DISABLED when rankings are switched off or
+///     the file cannot be used.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or `graphDescriptor` is null, or the array when there are ids;
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, `graphDescriptor` not a live operation graph, an id is there
+///     twice, or their number is beyond reason.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnBackendWriteEngineRankingResults_ext(hipdnnHandle_t handle,
+                                                          hipdnnBackendDescriptor_t graphDescriptor,
+                                                          const int64_t *engineIdsInRankOrder,
+                                                          size_t engineIdCount,
+                                                          hipdnnAutotuneCacheWriteOutcome_ext_t *outcome);
 
 #ifdef __cplusplus
 }

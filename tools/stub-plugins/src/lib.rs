@@ -19,6 +19,9 @@ pub const NULL: &str = "null";
 const NULL_FILES: &[&str] = &["null_plugin.c"];
 const STUB_FILES: &[&str] =
     &["stub_plugin.c", "stub_details.c", "stub_identity.c", "stub_log.c", "stub_saving.c"];
+/// What heuristic plugins are made of: the variants with this macro.
+const HEURISTIC_FILES: &[&str] = &["stub_heuristic.c", "stub_identity.c", "stub_log.c"];
+const HEURISTIC: &str = "HEURISTIC";
 /// What variants that throw have besides, in C++.
 const THROWING_FILE: &str = "stub_throw.cpp";
 
@@ -70,7 +73,8 @@ pub fn library(name: &str) -> Result<PathBuf, String> {
     } else {
         let variant = variants()?.into_iter().find(|variant| variant.name == name);
         let variant = variant.ok_or_else(|| format!("variants.txt has no stub plugin {name:?}"))?;
-        (STUB_FILES, variant.defines, "-O0")
+        let is_heuristic = variant.defines.iter().any(|define| define == HEURISTIC);
+        (if is_heuristic { HEURISTIC_FILES } else { STUB_FILES }, variant.defines, "-O0")
     };
     let files: Vec<PathBuf> = files.iter().map(|file| sources().join(file)).collect();
     let folder = root().join("target/stub_plugins");
@@ -82,6 +86,7 @@ pub fn library(name: &str) -> Result<PathBuf, String> {
     inputs.push(root().join("tools/stub-plugins/src/lib.rs"));
     inputs.push(root().join("c_tests/flatbuffer_writer.h"));
     inputs.push(headers.join("hipdnn_plugin_sdk/EnginePluginApi.h"));
+    inputs.push(headers.join("hipdnn_plugin_sdk/HeuristicPluginApi.h"));
     let newest = inputs.iter().map(|input| changed(input)).max().flatten();
     if newest.is_some() && changed(&target) > newest {
         return Ok(target);

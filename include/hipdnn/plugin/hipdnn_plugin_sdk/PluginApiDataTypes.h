@@ -70,11 +70,23 @@ struct HipdnnEnginePluginExecutionContext;
 /// What a `hipdnnEnginePluginHandle_t` points to: the plugin's own, which may define a struct of this name.
 struct HipdnnEnginePluginHandle;
 
+/// What a `hipdnnHeuristicHandle_t` points to: the plugin's own, which may define a struct of this name.
+struct HipdnnHeuristicHandle;
+
+/// What a `hipdnnHeuristicPolicyDescriptor_t` points to: the plugin's own, which may define a struct of this name.
+struct HipdnnHeuristicPolicyDescriptor;
+
 /// A plugin's state for one handle of the host.
 typedef struct HipdnnEnginePluginHandle *hipdnnEnginePluginHandle_t;
 
 /// A graph made ready for one engine with one configuration.
 typedef struct HipdnnEnginePluginExecutionContext *hipdnnEnginePluginExecutionContext_t;
+
+/// A heuristic plugin's state for one handle of the host.
+typedef struct HipdnnHeuristicHandle *hipdnnHeuristicHandle_t;
+
+/// One choice among engines by one policy.
+typedef struct HipdnnHeuristicPolicyDescriptor *hipdnnHeuristicPolicyDescriptor_t;
 
 #ifdef __cplusplus
 }

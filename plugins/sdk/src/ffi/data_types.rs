@@ -71,3 +71,21 @@ pub struct HipdnnEnginePluginExecutionContext {
 
 /// A graph made ready for one engine with one configuration.
 pub type hipdnnEnginePluginExecutionContext_t = *mut HipdnnEnginePluginExecutionContext;
+
+/// What a `hipdnnHeuristicHandle_t` points to: the plugin's own, which may define a struct of this name.
+#[derive(Debug)]
+pub struct HipdnnHeuristicHandle {
+    _private: [u8; 0],
+}
+
+/// A heuristic plugin's state for one handle of the host.
+pub type hipdnnHeuristicHandle_t = *mut HipdnnHeuristicHandle;
+
+/// What a `hipdnnHeuristicPolicyDescriptor_t` points to: the plugin's own, which may define a struct of this name.
+#[derive(Debug)]
+pub struct HipdnnHeuristicPolicyDescriptor {
+    _private: [u8; 0],
+}
+
+/// One choice among engines by one policy.
+pub type hipdnnHeuristicPolicyDescriptor_t = *mut HipdnnHeuristicPolicyDescriptor;

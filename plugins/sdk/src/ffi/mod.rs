@@ -9,6 +9,8 @@
 pub mod data_types;
 pub mod engine_api_version;
 pub mod engine_plugin_api;
+pub mod heuristic_api_version;
+pub mod heuristic_plugin_api;
 pub mod plugin_api;
 
 use std::ffi::{c_char, c_int, c_void};
@@ -16,8 +18,10 @@ use std::ffi::{c_char, c_int, c_void};
 use data_types::{hipdnnPluginStatus_t as status, hipdnnPluginType_t as kind};
 
 pub use data_types::{
-    HipdnnEnginePluginExecutionContext, HipdnnEnginePluginHandle, hipdnnEnginePluginExecutionContext_t,
-    hipdnnEnginePluginHandle_t, hipdnnPluginConstData_t, hipdnnPluginDeviceBuffer_t,
+    HipdnnEnginePluginExecutionContext, HipdnnEnginePluginHandle, HipdnnHeuristicHandle,
+    HipdnnHeuristicPolicyDescriptor, hipdnnEnginePluginExecutionContext_t, hipdnnEnginePluginHandle_t,
+    hipdnnHeuristicHandle_t, hipdnnHeuristicPolicyDescriptor_t, hipdnnPluginConstData_t,
+    hipdnnPluginDeviceBuffer_t,
 };
 pub use plugin_api::HIPDNN_PLUGIN_ERROR_STRING_MAX_LENGTH;
 

@@ -82,7 +82,12 @@ pub fn outputs(workspace: &Workspace) -> Result<Vec<Output>, Failure> {
     )?;
     let opaque = fragment::opaque(
         &ffi.join("data_types.rs"),
-        &["hipdnnEnginePluginHandle_t", "hipdnnEnginePluginExecutionContext_t"],
+        &[
+            "hipdnnEnginePluginHandle_t",
+            "hipdnnEnginePluginExecutionContext_t",
+            "hipdnnHeuristicHandle_t",
+            "hipdnnHeuristicPolicyDescriptor_t",
+        ],
     )?;
     let callback = fragment::types(&callbacks, &["hipdnnSeverity_t", "hipdnnCallback_t"])?;
     let guard = "HIPDNN_CALLBACK_TYPES_DEFINED";
@@ -117,7 +122,19 @@ pub fn outputs(workspace: &Workspace) -> Result<Vec<Output>, Failure> {
             "hipdnn_plugin_sdk/engine_api_version.h",
             ffi.join("engine_api_version.rs"),
             "#include <stddef.h>\n".to_owned(),
-            version(&ffi.join("engine_api_version.rs"))?,
+            version(&ffi.join("engine_api_version.rs"), "HIPDNN_ENGINE_API_VERSION")?,
+        ),
+        (
+            "hipdnn_plugin_sdk/HeuristicPluginApi.h",
+            ffi.join("heuristic_plugin_api.rs"),
+            "#include \"PluginApi.h\"\n".to_owned(),
+            functions(&ffi.join("heuristic_plugin_api.rs"))?,
+        ),
+        (
+            "hipdnn_plugin_sdk/heuristic_api_version.h",
+            ffi.join("heuristic_api_version.rs"),
+            "#include <stddef.h>\n".to_owned(),
+            version(&ffi.join("heuristic_api_version.rs"), "HIPDNN_HEURISTIC_API_VERSION")?,
         ),
     ];
     let folder = workspace.path(FOLDER);
@@ -166,7 +183,7 @@ fn functions(source: &Path) -> Result<String, Failure> {
 }
 
 /// The numbers of the version, and the text that they make.
-fn version(source: &Path) -> Result<String, Failure> {
+fn version(source: &Path, name: &str) -> Result<String, Failure> {
     let text = fragment::types(source, &[])?.trim().to_owned();
     let parts: Vec<&str> = text
         .lines()
@@ -177,7 +194,7 @@ fn version(source: &Path) -> Result<String, Failure> {
     match parts.as_slice() {
         [major, minor, patch] => Ok(format!(
             "{text}\n\n/// What `hipdnnPluginGetApiVersion` answers.\n\
-             #define HIPDNN_ENGINE_API_VERSION \"{major}.{minor}.{patch}\""
+             #define {name} \"{major}.{minor}.{patch}\""
         )),
         _ => Err(Failure::new(format!("{} has not the three numbers of a version", source.display()))),
     }
@@ -210,10 +227,12 @@ mod tests {
 
     #[test]
     fn the_version_is_the_text_that_plugins_of_the_sdk_answer() {
-        let source = Workspace::new().path("plugins/sdk/src/ffi/engine_api_version.rs");
-        let rust = std::fs::read_to_string(&source).unwrap();
-        let text = version(&source).unwrap();
-        let answer = text.rsplit(' ').next().unwrap();
-        assert!(rust.contains(&format!("c{answer}")), "{answer} is not in {}", source.display());
+        for file in ["engine_api_version.rs", "heuristic_api_version.rs"] {
+            let source = Workspace::new().path("plugins/sdk/src/ffi").join(file);
+            let rust = std::fs::read_to_string(&source).unwrap();
+            let text = version(&source, "VERSION").unwrap();
+            let answer = text.rsplit(' ').next().unwrap();
+            assert!(rust.contains(&format!("c{answer}")), "{answer} is not in {}", source.display());
+        }
     }
 }

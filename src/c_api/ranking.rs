@@ -1,0 +1,98 @@
+//! Rankings of engines that somebody measured.
+
+use super::guard::{guard, require};
+use crate::descriptor::Descriptor;
+use crate::ffi::{
+    hipdnnAutotuneCacheWriteOutcome_ext_t as Outcome, hipdnnBackendDescriptor_t, hipdnnHandle_t, raw,
+};
+use crate::selection::{self, Stored};
+use crate::status::{Error, Result};
+use crate::{handle as handles, log};
+
+/// More engines than anybody has: a larger number is a mistake and not a length to read.
+const MAX_ENGINES: usize = 1 << 16;
+
+/// Stores on disk which engines are best for a graph on the device of this thread. From then on the policy
+/// SelectionHeuristic::Config offers engines in this order, in every process, for every graph that computes the same.
+///
+/// Not to store is no failure: the outcome says what became of the ranking, the log why.
+///
+/// @param[in] handle The handle.
+/// @param[in] graphDescriptor The operation graph.
+/// @param[in] engineIdsInRankOrder The ids of all engines that can run the graph, best first, each once. A ranking that
+///     lacks an engine that can run the graph is not used.
+/// @param[in] engineIdCount How many ids there are.
+/// @param[out] outcome Null, or where it goes what became of the ranking: HIPDNN_AUTOTUNE_CACHE_WRITE_WRITTEN; _UNCHANGED when
+///     it, or a ranking of more engines, is stored already; _DECLINED_NO_ENGINES when `engineIdCount` is 0;
+///     _DECLINED_UNKEYABLE_OR_UNFINALIZED when the graph is not finalized; _DECLINED_DISABLED when rankings are switched off or
+///     the file cannot be used.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or `graphDescriptor` is null, or the array when there are ids;
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, `graphDescriptor` not a live operation graph, an id is there
+///     twice, or their number is beyond reason.
+///
+/// # Safety
+/// `engineIdsInRankOrder` is null or holds `engineIdCount` ids, `outcome` is null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipdnnBackendWriteEngineRankingResults_ext(
+    handle: hipdnnHandle_t,
+    graphDescriptor: hipdnnBackendDescriptor_t,
+    engineIdsInRankOrder: *const i64,
+    engineIdCount: usize,
+    outcome: *mut raw::hipdnnAutotuneCacheWriteOutcome_ext_t,
+) -> raw::hipdnnStatus_t {
+    let describe = move || {
+        format!("handle={handle:p}, graphDescriptor={graphDescriptor:p}, engineIdCount={engineIdCount}")
+    };
+    guard("hipdnnBackendWriteEngineRankingResults_ext", describe, || {
+        require!(handle);
+        require!(graphDescriptor);
+        let session = handles::session(handle.addr())?;
+        let graph = Descriptor::with(graphDescriptor.addr(), Descriptor::finalized_graph)?;
+        // SAFETY: the caller vouches for the array.
+        let engines = unsafe { read_ids(engineIdsInRankOrder, engineIdCount) }?;
+        let result = match graph {
+            _ if engines.is_empty() => Outcome::HIPDNN_AUTOTUNE_CACHE_WRITE_DECLINED_NO_ENGINES,
+            None => Outcome::HIPDNN_AUTOTUNE_CACHE_WRITE_DECLINED_UNKEYABLE_OR_UNFINALIZED,
+            Some(graph) => match selection::store_ranking(&session, &graph, &engines) {
+                Some(Ok(Stored::Written)) => Outcome::HIPDNN_AUTOTUNE_CACHE_WRITE_WRITTEN,
+                Some(Ok(Stored::Unchanged)) => Outcome::HIPDNN_AUTOTUNE_CACHE_WRITE_UNCHANGED,
+                Some(Err(reason)) => {
+                    log::warn(|| format!("the ranking is not stored: {reason}"));
+                    Outcome::HIPDNN_AUTOTUNE_CACHE_WRITE_DECLINED_DISABLED
+                }
+                None => Outcome::HIPDNN_AUTOTUNE_CACHE_WRITE_DECLINED_DISABLED,
+            },
+        };
+        if !outcome.is_null() {
+            // SAFETY: the pointer is writable.
+            unsafe { outcome.write_unaligned(result as _) };
+        }
+        Ok(())
+    })
+}
+
+/// Reads the ids.
+///
+/// # Safety
+/// `ids` is null or holds `count` ids.
+unsafe fn read_ids(ids: *const i64, count: usize) -> Result<Vec<i64>> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    if ids.is_null() {
+        return Err(Error::null_pointer(format!("engineIdsInRankOrder is null, expected {count} ids")));
+    }
+    if count > MAX_ENGINES {
+        return Err(Error::bad_param(format!("engineIdCount is {count}, expected at most {MAX_ENGINES}")));
+    }
+    // SAFETY: the array holds as many ids.
+    let ids: Vec<i64> = (0..count).map(|i| unsafe { ids.add(i).read_unaligned() }).collect();
+    let mut sorted = ids.clone();
+    sorted.sort_unstable();
+    match sorted.array_windows().find(|[a, b]| a == b) {
+        Some([id, _]) => Err(Error::bad_param(format!("engineIdsInRankOrder has {id} twice"))),
+        None => Ok(ids),
+    }
+}

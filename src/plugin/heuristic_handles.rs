@@ -1,0 +1,213 @@
+//! The heuristic plugins as one handle has them, and how they are asked.
+
+use std::cell::RefCell;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use hipdnn_plugin_sdk::ffi::{
+    HIPDNN_PLUGIN_STATUS_SUCCESS, HipdnnHeuristicHandle, HipdnnHeuristicPolicyDescriptor,
+    hipdnnPluginConstData_t as ConstData, hipdnnPluginStatus_t,
+};
+use hipdnn_plugin_sdk::wire::Layout;
+
+use super::admission::first_duplicate;
+use super::api::HeuristicApi;
+use super::{HeuristicPlugin, PluginSet, Policy};
+use crate::device;
+use crate::graph::FrozenGraph;
+use crate::log;
+
+/// A plugin's handle; only its plugin knows what it points to.
+struct Opened(NonNull<HipdnnHeuristicHandle>);
+
+// SAFETY: the interface lets a host use a plugin handle from any thread; the plugin has to cope.
+unsafe impl Send for Opened {}
+// SAFETY: as above.
+unsafe impl Sync for Opened {}
+
+/// A handle with each heuristic plugin of a set.
+pub struct HeuristicHandles {
+    handles: Vec<Option<Opened>>,
+    set: Arc<PluginSet>,
+}
+
+impl HeuristicHandles {
+    /// Asks each plugin for a handle and tells it the device of this thread; one that fails is left out.
+    pub fn open(set: Arc<PluginSet>) -> Self {
+        let device = device::current();
+        let open = |plugin: &HeuristicPlugin| match open(plugin, &device.bytes) {
+            Ok(handle) => Some(Opened(handle)),
+            Err(reason) => {
+                log::error(|| format!("heuristic plugin {} is left out: {reason}", plugin.path.display()));
+                None
+            }
+        };
+        let handles = set.heuristics.iter().map(open).collect();
+        Self { handles, set }
+    }
+
+    /// Every policy of the plugins that gave a handle, with its plugin.
+    pub fn policies(&self) -> impl Iterator<Item = (&HeuristicPlugin, &Policy)> {
+        self.opened().flat_map(|(plugin, _)| plugin.policies.iter().map(move |policy| (plugin, policy)))
+    }
+
+    fn opened(&self) -> impl Iterator<Item = (&HeuristicPlugin, &Opened)> {
+        self.set
+            .heuristics
+            .iter()
+            .zip(&self.handles)
+            .filter_map(|(plugin, handle)| Some((plugin, handle.as_ref()?)))
+    }
+
+    /// Asks a policy for an order of engines, none where it leaves the choice to others. The first result is none where no
+    /// plugin has the policy.
+    #[expect(clippy::type_complexity, reason = "three answers: no such policy, a failure, or what it chose")]
+    pub fn ask(
+        &self,
+        policy: i64,
+        graph: &FrozenGraph,
+        engines: &[i64],
+    ) -> Option<(&str, Result<Option<Vec<i64>>, String>)> {
+        let (plugin, handle) = self.opened().find(|(plugin, _)| plugin.has(policy))?;
+        let name = plugin.policies.iter().find(|own| own.id == policy)?.name.as_str();
+        Some((name, ask(&plugin.api, handle, policy, graph, engines)))
+    }
+}
+
+fn open(plugin: &HeuristicPlugin, device: &[u8]) -> Result<NonNull<HipdnnHeuristicHandle>, String> {
+    let api = &plugin.api;
+    let mut handle = ptr::null_mut();
+    // SAFETY: the function writes one pointer.
+    check(api, "create heuristic handle", unsafe { api.create(&raw mut handle) })?;
+    let handle =
+        NonNull::new(handle).ok_or("Failed to create heuristic handle: the plugin gave a null one")?;
+    let data = ConstData { ptr: device.as_ptr().cast(), size: device.len() };
+    // SAFETY: the handle is the plugin's own, the bytes outlive the call.
+    let status = unsafe { api.set_device_properties(handle.as_ptr(), &raw const data) };
+    check(api, "set device properties", status).inspect_err(|_| close(api, handle))?;
+    Ok(handle)
+}
+
+fn close(api: &HeuristicApi, handle: NonNull<HipdnnHeuristicHandle>) {
+    // SAFETY: the handle is the plugin's own, and this is its last use.
+    let status = unsafe { api.destroy(handle.as_ptr()) };
+    if status != HIPDNN_PLUGIN_STATUS_SUCCESS {
+        log::error(|| api.failure("destroy heuristic handle", status));
+    }
+}
+
+impl Drop for HeuristicHandles {
+    fn drop(&mut self) {
+        for (plugin, handle) in self.opened() {
+            close(&plugin.api, handle.0);
+        }
+    }
+}
+
+fn check(api: &HeuristicApi, action: &str, status: hipdnnPluginStatus_t) -> Result<(), String> {
+    if status == HIPDNN_PLUGIN_STATUS_SUCCESS { Ok(()) } else { Err(api.failure(action, status)) }
+}
+
+/// A choice that a policy is asked for; it ends with this, however the asking goes.
+struct Choice<'a> {
+    api: &'a HeuristicApi,
+    descriptor: NonNull<HipdnnHeuristicPolicyDescriptor>,
+}
+
+impl Drop for Choice<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor is the plugin's own, and this is its last use.
+        let status = unsafe { self.api.destroy_descriptor(self.descriptor.as_ptr()) };
+        if status != HIPDNN_PLUGIN_STATUS_SUCCESS {
+            log::warn(|| self.api.failure("destroy policy descriptor", status));
+        }
+    }
+}
+
+thread_local! {
+    /// The policies that this thread is asking: one may call this library, which then does not ask it again.
+    static ASKING: RefCell<Vec<i64>> = const { RefCell::new(Vec::new()) };
+}
+
+/// While it lives, this thread is asking a policy.
+struct Asking;
+
+impl Asking {
+    fn start(policy: i64) -> Result<Self, String> {
+        let started = ASKING.try_with(|asking| {
+            let mut asking = asking.borrow_mut();
+            let is_new = !asking.contains(&policy);
+            if is_new {
+                asking.push(policy);
+            }
+            is_new
+        });
+        match started {
+            Ok(true) => Ok(Self),
+            Ok(false) => Err("it is being asked on this thread already, and called back".to_owned()),
+            Err(_) => Err("the thread is ending".to_owned()),
+        }
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let _ = ASKING.try_with(|asking| asking.borrow_mut().pop());
+    }
+}
+
+fn ask(
+    api: &HeuristicApi,
+    handle: &Opened,
+    policy: i64,
+    graph: &FrozenGraph,
+    engines: &[i64],
+) -> Result<Option<Vec<i64>>, String> {
+    let _asking = Asking::start(policy)?;
+    let bytes = graph.bytes(Layout::G2).map_err(|error| error.message.to_string())?;
+    let mut descriptor = ptr::null_mut();
+    // SAFETY: the handle is the plugin's own; the function writes one pointer.
+    let status = unsafe { api.create_descriptor(handle.0.as_ptr(), policy, &raw mut descriptor) };
+    check(api, "create policy descriptor", status)?;
+    let descriptor =
+        NonNull::new(descriptor).ok_or("Failed to create policy descriptor: the plugin gave a null one")?;
+    let choice = Choice { api, descriptor };
+    let descriptor = choice.descriptor.as_ptr();
+    // SAFETY: the descriptor is the plugin's own, the array has as many ids.
+    let status = unsafe { api.set_engine_ids(descriptor, engines.as_ptr(), engines.len()) };
+    check(api, "set engine IDs", status)?;
+    let data = ConstData { ptr: bytes.as_ptr().cast(), size: bytes.len() };
+    // SAFETY: the bytes outlive the descriptor.
+    check(api, "set graph", unsafe { api.set_graph(descriptor, &raw const data) })?;
+    // An answer that no policy gives, so that one that gives none is found out.
+    let mut applied = i32::MIN;
+    // SAFETY: the function writes one integer.
+    check(api, "finalize policy", unsafe { api.finalize(descriptor, &raw mut applied) })?;
+    match applied {
+        0 => return Ok(None),
+        1 => {}
+        other => return Err(format!("Failed to finalize policy: out_applied is {other}, expected 0 or 1")),
+    }
+    let mut count = 0;
+    // SAFETY: without an array the function only writes the count.
+    let status = unsafe { api.get_sorted_engine_ids(descriptor, ptr::null_mut(), &raw mut count) };
+    check(api, "get number of sorted engine IDs", status)?;
+    if count == 0 || count > engines.len() {
+        return Err(format!("The policy chose {count} engines, expected 1 to {}", engines.len()));
+    }
+    let mut sorted = vec![0; count];
+    let mut written = count;
+    // SAFETY: the array has room for `count` ids.
+    let status = unsafe { api.get_sorted_engine_ids(descriptor, sorted.as_mut_ptr(), &raw mut written) };
+    check(api, "get sorted engine IDs", status)?;
+    if written != count {
+        return Err(format!("The policy chose {written} engines when it had said {count}"));
+    }
+    if let Some(id) = sorted.iter().find(|id| !engines.contains(id)) {
+        return Err(format!("The policy chose engine {id}, which is not among those it was given"));
+    }
+    match first_duplicate(&sorted) {
+        Some(id) => Err(format!("The policy chose engine {id} twice")),
+        None => Ok(Some(sorted)),
+    }
+}

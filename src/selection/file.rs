@@ -1,0 +1,34 @@
+//! Files that somebody else may have written: read only when they are plain files of a reasonable size.
+
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// More bytes than any file of ours has.
+pub const MOST: u64 = 16 << 20;
+
+/// Opens a plain file; a pipe or a device, which could make the caller wait, is refused.
+///
+/// # Errors
+/// Why it cannot be opened.
+pub fn open(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
+    let file = options.custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::other("it is not a plain file"));
+    }
+    Ok(file)
+}
+
+/// Everything in a file, from its beginning on.
+///
+/// # Errors
+/// When it cannot be read or is larger than any file of ours.
+pub fn read(file: &mut File) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(MOST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST {
+        return Err(std::io::Error::other(format!("it has more than {MOST} bytes")));
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,282 @@
+//! The rankings of engines that were measured, on disk: a file for each graph and device.
+//!
+//! A file has the version of the format in its first line and a JSON object in each other: the key of graph and device, the
+//! engines that were measured, and their order, best first. Files only grow, the last line counts, and what cannot be read is
+//! passed over: a line that a dying process left unfinished, too. Processes keep out of each other's way by a lock on the
+//! file, threads by a mutex. Nothing here fails the caller: a cache that cannot be used says why, once, in the log.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Seek, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use hipdnn_plugin_sdk::graph::Graph;
+use parking_lot::Mutex;
+use serde_json::{Value as Json, json};
+
+use super::content_hash::content_hash;
+use super::file;
+use crate::device::Device;
+
+/// The version of the format, which files of another version do not have. It is that of the first release with such files and
+/// changes only with the format, or with what makes a graph's number.
+pub const VERSION: &str = "0.4.0";
+
+/// How long to wait for whoever else is at the files.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// More files than a program uses: beyond, what is known of them is forgotten.
+const MOST_FILES: usize = 4096;
+
+/// What a graph on a device is found by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key(String);
+
+impl Key {
+    /// The key of a graph on a device: 32 hexadecimal digits, of the graph's number and of the device's, byte by byte.
+    pub fn new(graph: &Graph, device: &Device) -> Self {
+        let bytes = content_hash(graph).to_ne_bytes().into_iter().chain(device.hash.to_ne_bytes());
+        Self(bytes.map(|byte| format!("{byte:02x}")).collect())
+    }
+}
+
+/// An order of engines, and those that were measured for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    sampled: Vec<i64>,
+    order: Vec<i64>,
+}
+
+impl Record {
+    /// The candidates in the stored order; none where one of them was not measured. One that was measured and has no place in
+    /// the order comes last.
+    pub fn rank(&self, candidates: &[i64]) -> Option<Vec<i64>> {
+        if !candidates.iter().all(|engine| self.sampled.contains(engine)) {
+            return None;
+        }
+        let place = |engine: &i64| self.order.iter().position(|other| other == engine).unwrap_or(usize::MAX);
+        let mut ranked = candidates.to_vec();
+        ranked.sort_by_key(place);
+        Some(ranked)
+    }
+
+    /// Whether storing `new` would add nothing.
+    fn says_as_much_as(&self, new: &Self) -> bool {
+        let set = |engines: &[i64]| engines.iter().copied().collect::<HashSet<_>>();
+        let (old_sample, new_sample) = (set(&self.sampled), set(&new.sampled));
+        let is_smaller = new_sample.len() < old_sample.len() && new_sample.is_subset(&old_sample);
+        is_smaller || (old_sample == new_sample && self.order == new.order)
+    }
+
+    fn parse(line: &[u8], key: &Key) -> Option<Self> {
+        let line: Json = serde_json::from_slice(line).ok()?;
+        if line.get("key")?.as_str()? != key.0 {
+            return None;
+        }
+        let engines = |name: &str| -> Option<Vec<i64>> {
+            line.get(name)?.as_array()?.iter().map(Json::as_i64).collect()
+        };
+        let record = Self { sampled: engines("sampledEngineIds")?, order: engines("order")? };
+        (!record.sampled.is_empty() && !record.order.is_empty()).then_some(record)
+    }
+
+    fn line(&self, key: &Key) -> String {
+        let line = json!({ "key": key.0, "sampledEngineIds": self.sampled, "order": self.order });
+        format!("{line}\n")
+    }
+}
+
+/// What a file has.
+#[derive(Debug, PartialEq)]
+enum Content {
+    /// Not even its version is complete.
+    Fresh,
+    /// Lines of this format; the last with the key, and whether the last line is complete.
+    Lines { record: Option<Record>, ends_well: bool },
+}
+
+fn parse(bytes: &[u8], key: &Key) -> Result<Content, String> {
+    let mut lines = bytes.split_inclusive(|byte| *byte == b'\n').map(|line| {
+        let whole = line.strip_suffix(b"\n");
+        whole.map(|line| line.strip_suffix(b"\r").unwrap_or(line))
+    });
+    let Some(Some(version)) = lines.next() else { return Ok(Content::Fresh) };
+    if version != VERSION.as_bytes() {
+        let version = String::from_utf8_lossy(version);
+        return Err(format!("its version is {version:.40}, expected {VERSION}"));
+    }
+    let record = lines.flatten().filter_map(|line| Record::parse(line, key)).next_back();
+    Ok(Content::Lines { record, ends_well: bytes.ends_with(b"\n") })
+}
+
+/// What became of a ranking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// It was written.
+    Written,
+    /// The file says as much already.
+    Unchanged,
+}
+
+/// What tells a file from what it was before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+impl Stamp {
+    fn of(metadata: &std::fs::Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            seconds: metadata.mtime(),
+            nanoseconds: metadata.mtime_nsec(),
+        }
+    }
+}
+
+/// What is known of the files, so that each is read once after each change.
+type Known = HashMap<PathBuf, (Stamp, Option<Record>)>;
+
+/// Held while a file is open: a lock that fcntl gives goes with any descriptor of the file that the process closes.
+static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+
+/// The folder of the files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cache {
+    folder: PathBuf,
+}
+
+impl Cache {
+    /// The cache below a root folder, which need not exist.
+    pub fn new(root: &Path) -> Self {
+        Self { folder: root.join("autotune-rankings").join(VERSION) }
+    }
+
+    /// Whether there may be anything to find.
+    pub fn exists(&self) -> bool {
+        self.folder.is_dir()
+    }
+
+    fn path(&self, key: &Key) -> PathBuf {
+        self.folder.join(format!("{}.jsonl", key.0))
+    }
+
+    /// What is stored for a key.
+    ///
+    /// # Errors
+    /// Why that cannot be known.
+    pub fn find(&self, key: &Key) -> Result<Option<Record>, String> {
+        let path = self.path(key);
+        self.find_in(&path, key).map_err(|reason| format!("{}: {reason}", path.display()))
+    }
+
+    fn find_in(&self, path: &Path, key: &Key) -> Result<Option<Record>, String> {
+        let metadata = match path.metadata() {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error.to_string()),
+        };
+        // Not for ever: a child that was forked while another thread had the lock never gets it.
+        let mut known = KNOWN.try_lock_for(PATIENCE).ok_or("another thread is at the rankings")?;
+        let known = known.get_or_insert_default();
+        if let Some((stamp, record)) = known.get(path)
+            && *stamp == Stamp::of(&metadata)
+        {
+            return Ok(record.clone());
+        }
+        let mut file = file::open(path, OpenOptions::new().read(true)).map_err(|error| error.to_string())?;
+        lock(&file, libc::F_RDLCK as libc::c_short)?;
+        let bytes = file::read(&mut file).map_err(|error| error.to_string())?;
+        let stamp =
+            file.metadata().map(|metadata| Stamp::of(&metadata)).map_err(|error| error.to_string())?;
+        let record = match parse(&bytes, key)? {
+            Content::Fresh => None,
+            Content::Lines { record, .. } => record,
+        };
+        if known.len() >= MOST_FILES {
+            known.clear();
+        }
+        known.insert(path.to_owned(), (stamp, record.clone()));
+        Ok(record)
+    }
+
+    /// Stores an order of engines, all of which were measured.
+    ///
+    /// # Errors
+    /// Why it could not be stored.
+    pub fn store(&self, key: &Key, order: &[i64]) -> Result<Stored, String> {
+        let path = self.path(key);
+        self.store_in(&path, key, order).map_err(|reason| format!("{}: {reason}", path.display()))
+    }
+
+    fn store_in(&self, path: &Path, key: &Key, order: &[i64]) -> Result<Stored, String> {
+        let text = |error: std::io::Error| error.to_string();
+        let _alone = KNOWN.try_lock_for(PATIENCE).ok_or("another thread is at the rankings")?;
+        std::fs::DirBuilder::new().recursive(true).mode(0o755).create(&self.folder).map_err(text)?;
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create(true).mode(0o644);
+        let mut file = file::open(path, &mut options).map_err(text)?;
+        lock(&file, libc::F_WRLCK as libc::c_short)?;
+        let bytes = file::read(&mut file).map_err(text)?;
+        let new = Record { sampled: order.to_vec(), order: order.to_vec() };
+        let line = new.line(key);
+        let line = match parse(&bytes, key)? {
+            Content::Lines { record: Some(old), .. } if old.says_as_much_as(&new) => {
+                return Ok(Stored::Unchanged);
+            }
+            Content::Lines { ends_well: true, .. } => line,
+            // What was left unfinished becomes a line of its own, which nobody understands.
+            Content::Lines { ends_well: false, .. } => format!("\n{line}"),
+            Content::Fresh => {
+                file.set_len(0).and_then(|()| file.rewind()).map_err(text)?;
+                format!("{VERSION}\n{line}")
+            }
+        };
+        // In one piece: who dies here leaves a line that is cut, and not two that are mixed.
+        match file.write(line.as_bytes()) {
+            Ok(written) if written == line.len() => Ok(Stored::Written),
+            Ok(written) => Err(format!("only {written} of {} bytes could be written", line.len())),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+/// Locks a whole file, for reading or writing, until it is closed.
+///
+/// The lock is one of the open file, which keeps out other processes and also another copy of this library in the same one;
+/// where the system has none such, one of the process.
+fn lock(file: &File, kind: libc::c_short) -> Result<(), String> {
+    let start = Instant::now();
+    let mut command = libc::F_OFD_SETLK;
+    loop {
+        // SAFETY: all zeros are a value of the struct.
+        let mut range: libc::flock = unsafe { std::mem::zeroed() };
+        range.l_type = kind;
+        range.l_whence = libc::SEEK_SET as libc::c_short;
+        // SAFETY: the descriptor is open, and the struct lives during the call.
+        if unsafe { libc::fcntl(file.as_raw_fd(), command, &raw mut range) } == 0 {
+            return Ok(());
+        }
+        let error = std::io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINVAL) if command == libc::F_OFD_SETLK => command = libc::F_SETLK,
+            Some(libc::EINTR) => {}
+            Some(libc::EAGAIN | libc::EACCES) if start.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            _ => return Err(format!("it cannot be locked: {error}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

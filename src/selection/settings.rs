@@ -1,0 +1,124 @@
+//! What the environment says of how engines are chosen.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::Cache;
+use crate::plugin::engine_id;
+
+/// How engines are chosen, as the environment had it when plugins were loaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// `HIPDNN_HEUR_POLICY_ORDER`: the policies that are asked, whatever the caller says.
+    pub policy_order: Option<Vec<i64>>,
+    /// The names in it, for messages.
+    names: Vec<(i64, String)>,
+    /// `HIPDNN_HEUR_CONFIG_PATH`: the file with the user's rules.
+    pub config_path: Option<PathBuf>,
+    /// `HIPDNN_HEUR_FALLBACK_ENGINE_ORDER`: the only engines that the static order offers, best first.
+    pub fallback_order: Option<Vec<i64>>,
+    /// The rankings on disk, unless they are switched off.
+    pub rankings: Option<Cache>,
+}
+
+impl Settings {
+    /// Reads the environment.
+    pub fn from_environment() -> Self {
+        Self::read(|name| env::var_os(name).filter(|value| !value.is_empty()))
+    }
+
+    fn read(variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let list = |name: &str| variable(name).map(|value| entries(&value.to_string_lossy()));
+        let policies = list("HIPDNN_HEUR_POLICY_ORDER");
+        let is_true = |name: &str| variable(name).is_some_and(|value| is_true(&value.to_string_lossy()));
+        let is_off = is_true("HIPDNN_DISABLE_CACHE") || is_true("HIPDNN_DISABLE_EXACT_ENGINE_CACHE");
+        Self {
+            policy_order: policies.as_ref().map(|list| list.iter().map(|(id, _)| *id).collect()),
+            names: policies.unwrap_or_default(),
+            config_path: variable("HIPDNN_HEUR_CONFIG_PATH").map(PathBuf::from),
+            fallback_order: list("HIPDNN_HEUR_FALLBACK_ENGINE_ORDER")
+                .map(|list| list.into_iter().map(|(id, _)| id).collect()),
+            rankings: if is_off { None } else { cache_root(&variable).map(|root| Cache::new(&root)) },
+        }
+    }
+
+    /// Whether the policies that are asked by default may leave out an engine, or have no answer.
+    pub fn may_leave_out_engines(&self) -> bool {
+        self.policy_order.is_some() || self.fallback_order.is_some()
+    }
+
+    /// What the environment calls a policy.
+    pub fn name_of(&self, policy: i64) -> Option<&str> {
+        self.names.iter().find(|(id, _)| *id == policy).map(|(_, name)| name.as_str())
+    }
+}
+
+/// The entries of a list with commas, each a name or a number, as ids and as they were written.
+fn entries(list: &str) -> Vec<(i64, String)> {
+    let entries = list.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+    entries.map(|entry| (entry.parse().unwrap_or_else(|_| engine_id(entry)), entry.to_owned())).collect()
+}
+
+fn is_true(value: &str) -> bool {
+    ["1", "true", "on", "yes", "enable", "enabled"].iter().any(|word| value.trim().eq_ignore_ascii_case(word))
+}
+
+/// The folder that everything cached is in, if it can be told.
+fn cache_root(variable: &impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let root = variable("HIPDNN_CACHE_DIR").map_or_else(|| PathBuf::from("~/.cache/hipdnn"), PathBuf::from);
+    match root.strip_prefix("~") {
+        Ok(rest) => Some(Path::new(&variable("HOME")?).join(rest)),
+        Err(_) => Some(root),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::selection::{CONFIG, STATIC_ORDERING};
+
+    fn settings(variables: &[(&str, &str)]) -> Settings {
+        Settings::read(|name| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
+        })
+    }
+
+    #[test]
+    fn lists_have_names_and_numbers() {
+        let list = " SelectionHeuristic::StaticOrdering, 17 ,,-3,SelectionHeuristic::Config";
+        let settings = settings(&[
+            ("HIPDNN_HEUR_POLICY_ORDER", list),
+            ("HIPDNN_HEUR_FALLBACK_ENGINE_ORDER", "MIOPEN_ENGINE,5"),
+        ]);
+        assert_eq!(settings.policy_order, Some(vec![STATIC_ORDERING, 17, -3, CONFIG]));
+        assert_eq!(settings.name_of(CONFIG), Some("SelectionHeuristic::Config"));
+        assert_eq!(settings.fallback_order, Some(vec![0x15b4_6865_c717_a122, 5]));
+        assert!(settings.may_leave_out_engines());
+    }
+
+    #[test]
+    fn nothing_is_set_by_default_but_the_cache_in_the_home_folder() {
+        assert_eq!(settings(&[]), Settings::default());
+        let home = settings(&[("HOME", "/home/x")]);
+        assert_eq!(home.rankings, Some(Cache::new(Path::new("/home/x/.cache/hipdnn"))));
+        assert!(!home.may_leave_out_engines());
+    }
+
+    #[test]
+    fn the_cache_is_where_the_environment_says_or_nowhere() {
+        let cache = |variables: &[(&str, &str)]| settings(variables).rankings;
+        assert_eq!(cache(&[("HIPDNN_CACHE_DIR", "/a")]), Some(Cache::new(Path::new("/a"))));
+        let home = [("HIPDNN_CACHE_DIR", "~/b"), ("HOME", "/home/x")];
+        assert_eq!(cache(&home), Some(Cache::new(Path::new("/home/x/b"))));
+        assert_eq!(cache(&[("HIPDNN_CACHE_DIR", "~/b")]), None);
+        for word in ["1", "TRUE", "on", "Yes", "enable", "enabled"] {
+            assert_eq!(cache(&[("HIPDNN_CACHE_DIR", "/a"), ("HIPDNN_DISABLE_CACHE", word)]), None, "{word}");
+            let exact = [("HIPDNN_CACHE_DIR", "/a"), ("HIPDNN_DISABLE_EXACT_ENGINE_CACHE", word)];
+            assert_eq!(cache(&exact), None, "{word}");
+        }
+        for word in ["0", "false", "off", "2"] {
+            assert!(cache(&[("HIPDNN_CACHE_DIR", "/a"), ("HIPDNN_DISABLE_CACHE", word)]).is_some(), "{word}");
+        }
+    }
+}
