@@ -22,6 +22,7 @@ impl Same<hiprt::hipMemcpyKind> for c_int {}
 impl Same<hiprt::hipStream_t> for *mut c_void {}
 impl Same<hiprt::hipEvent_t> for *mut c_void {}
 impl Same<*mut hiprt::hipEvent_t> for *mut *mut c_void {}
+impl Same<*mut hiprt::hipDeviceProp_t> for *mut c_void {}
 impl Same<*mut hiprt::hipPointerAttribute_t> for *mut hipPointerAttribute_t {}
 
 /// One function for each number of arguments: it can be called where all types are the same.
@@ -44,37 +45,58 @@ comparisons! {
     same_5(A0 B0 A1 B1 A2 B2 A3 B3 A4 B4);
 }
 
+/// The type of an optional function. Never called.
+fn some<F>(function: Option<F>) -> F {
+    match function {
+        Some(function) => function,
+        None => unreachable!(),
+    }
+}
+
 macro_rules! compare {
-    ($($same:ident $function:ident;)+) => {
+    (
+        required { $($same:ident $function:ident;)+ }
+        optional { $($same_optional:ident $optional:ident = $binding:ident;)+ }
+    ) => {
         const _: () = {
             $($same(|hip| hip.$function, hiprt::$function);)+
         };
 
-        // Names every function of the table, so that none can be left out above.
+        // Names every function of the table, so that none can be left out above and below.
         const _: fn(Hip) = |hip| {
-            let Hip { $($function: _,)+ library: _ } = hip;
+            let Hip { $($function: _,)+ $($optional: _,)+ library: _ } = hip;
+        };
+        const _: () = {
+            $($same_optional(|hip| some(hip.$optional), hiprt::$binding);)+
         };
     };
 }
 
 compare! {
-    same_1 hipGetErrorString;
-    same_0 hipGetLastError;
-    same_1 hipGetDeviceCount;
-    same_1 hipGetDevice;
-    same_1 hipSetDevice;
-    same_0 hipDeviceSynchronize;
-    same_1 hipStreamSynchronize;
-    same_2 hipMalloc;
-    same_1 hipFree;
-    same_4 hipMemcpy;
-    same_5 hipMemcpyAsync;
-    same_2 hipPointerGetAttributes;
-    same_1 hipEventCreate;
-    same_2 hipEventRecord;
-    same_1 hipEventSynchronize;
-    same_3 hipEventElapsedTime;
-    same_1 hipEventDestroy;
+    required {
+        same_1 hipGetErrorString;
+        same_0 hipGetLastError;
+        same_1 hipGetDeviceCount;
+        same_1 hipGetDevice;
+        same_1 hipSetDevice;
+        same_0 hipDeviceSynchronize;
+        same_1 hipStreamSynchronize;
+        same_2 hipMalloc;
+        same_1 hipFree;
+        same_4 hipMemcpy;
+        same_5 hipMemcpyAsync;
+        same_2 hipPointerGetAttributes;
+        same_1 hipEventCreate;
+        same_2 hipEventRecord;
+        same_1 hipEventSynchronize;
+        same_3 hipEventElapsedTime;
+        same_1 hipEventDestroy;
+    }
+    optional {
+        // HIP 6 gave the function another name with the other struct; the binding is that of HIP 5.
+        same_2 hipGetDevicePropertiesR0600 = hipGetDeviceProperties;
+        same_2 hipGetDeviceProperties = hipGetDeviceProperties;
+    }
 }
 
 macro_rules! same_layout {
@@ -97,6 +119,15 @@ same_layout! {
     is_managed = isManaged: c_int;
     allocation_flags = allocationFlags: c_uint;
 }
+
+// The struct of HIP 5; that of HIP 6 is not in the binding.
+const _: () = {
+    type Theirs = hiprt::hipDeviceProp_t;
+    assert!(offset_of!(Theirs, totalGlobalMem) == super::PROPERTIES_OF_5.total_global_mem);
+    assert!(offset_of!(Theirs, multiProcessorCount) == super::PROPERTIES_OF_5.multi_processor_count);
+    assert!(offset_of!(Theirs, gcnArchName) == super::PROPERTIES_OF_5.architecture_name);
+    assert!(size_of::<Theirs>() <= super::PROPERTIES_ROOM * size_of::<u64>());
+};
 
 const _: () = {
     assert!(size_of::<hiprt::hipError_t>() == size_of::<c_int>());
