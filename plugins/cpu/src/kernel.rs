@@ -9,11 +9,20 @@ pub trait Kernel: Send + Sync {
         0
     }
 
+    /// Whether what the tensors say of places in other tensors (lengths, offsets, indices) is in range. Called before each
+    /// run; allocates nothing unless it fails.
+    ///
+    /// # Safety
+    /// As for [`Kernel::run`].
+    unsafe fn check(&self, _tensors: &[*mut u8]) -> Result<(), Refusal> {
+        Ok(())
+    }
+
     /// Computes the node. Allocates nothing and takes no lock.
     ///
     /// # Safety
-    /// `tensors` are the first elements of the operation's tensors in the order of `Operation::tensors`, each valid for
-    /// its extent; what is written overlaps nothing else, except that the new running statistics of a batch normalization may
+    /// `tensors` are the first elements of the operation's tensors in the order of
+    /// [`pointers`](crate::problem::pointers), each valid for its extent, and [`Kernel::check`] found no fault with them; what is written overlaps nothing else, except that the new running statistics of a batch normalization may
     /// lie exactly where the old ones do. `scratch` is valid for [`Kernel::scratch_size`] bytes.
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8);
 }

@@ -9,6 +9,7 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Tensor, TensorValue};
 use crate::element::Element;
 use crate::kernel::{Kernel, Refusal};
 use crate::prepare::{in_node, prepare};
+use crate::problem::pointers;
 use crate::workspace::place_virtuals;
 
 /// Plans one node of a prepared graph, or says why not.
@@ -48,7 +49,8 @@ enum Slot {
     Constant(usize),
 }
 
-/// Why a plan did not run. Nothing was computed.
+/// Why a plan did not run, or not to its end: lengths, offsets or indices in memory that are out of range stop it before the
+/// node that reads them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecuteError(pub String);
 
@@ -81,7 +83,7 @@ impl Plan {
         let mut constants = Vec::new();
         let mut scratch = 0;
         for (place, node) in graph.nodes.iter().enumerate() {
-            let uids = node.operation.tensors();
+            let uids = pointers(&graph, &node.operation);
             if uids.len() > MAX_TENSORS {
                 let refusal = format!("has {} tensors, expected at most {MAX_TENSORS}", uids.len());
                 return Err(in_node(place, node, refusal));
@@ -166,7 +168,7 @@ impl Plan {
         let aligned = workspace.wrapping_add(workspace.addr().wrapping_neg() % ALIGNMENT);
         let scratch = aligned.wrapping_add(self.scratch_offset);
         let mut pointers = [std::ptr::null_mut(); MAX_TENSORS];
-        for step in &self.steps {
+        for (place, step) in self.steps.iter().enumerate() {
             for (pointer, slot) in pointers.iter_mut().zip(&step.slots) {
                 *pointer = match *slot {
                     Slot::Bound { uid, place } => find(buffers, uid, place)?,
@@ -178,7 +180,12 @@ impl Plan {
             let tensors = pointers.get(..step.slots.len()).unwrap_or_default();
             // SAFETY: the tensors are in the order of the operation. The caller promises the bound memory and a workspace
             // that, once aligned, has room for all virtual tensors and the largest scratch; live tensors do not overlap in it.
-            unsafe { step.kernel.run(tensors, scratch) };
+            unsafe {
+                step.kernel
+                    .check(tensors)
+                    .map_err(|refusal| ExecuteError(format!("node {place}: {refusal}")))?;
+                step.kernel.run(tensors, scratch);
+            }
         }
         Ok(())
     }

@@ -6,10 +6,12 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorV
 
 use crate::Refusal;
 use crate::layout::Layout;
+use crate::problem::attention::{Attention, AttentionGradients};
 use crate::problem::batchnorm::Batchnorm;
 use crate::problem::convolution::Convolution;
-use crate::problem::named_tensors;
+use crate::problem::mixture::{Mixture, MixtureGradient};
 use crate::problem::pointwise::Pointwise;
+use crate::problem::{may_be_ragged, named_tensors, ragged_tensors};
 
 /// The most nodes of a graph. The time to plan a graph grows with the square of them.
 const MAX_NODES: usize = 10_000;
@@ -91,7 +93,14 @@ fn fill_types(graph: &mut Graph, has_uid_0: bool) {
 
 /// Drops the tensors that no node uses, so that looking one up takes no longer than the nodes are worth.
 fn keep_used(graph: &mut Graph) {
-    let used: HashSet<i64> = graph.nodes.iter().flat_map(|node| node.operation.tensors()).collect();
+    let mut used: HashSet<i64> = graph.nodes.iter().flat_map(|node| node.operation.tensors()).collect();
+    let offsets: Vec<i64> = graph
+        .tensors
+        .iter()
+        .filter(|tensor| used.contains(&tensor.uid))
+        .filter_map(|tensor| tensor.ragged_offset_uid)
+        .collect();
+    used.extend(offsets);
     graph.tensors.retain(|tensor| used.contains(&tensor.uid));
 }
 
@@ -135,7 +144,7 @@ fn check_tensors(
             let of_graph = if tensor.is_virtual { "intermediate" } else { "io" };
             return refuse(format!("data type is unset and so is the graph's {of_graph} type"));
         }
-        if tensor.ragged_offset_uid.is_some() {
+        if tensor.ragged_offset_uid.is_some() && !may_be_ragged(&node.operation) {
             return refuse("has ragged offsets, expected a dense tensor".to_owned());
         }
         let layout = match Layout::of(tensor) {
@@ -174,6 +183,21 @@ fn check_tensors(
             _ => {}
         }
     }
+    for (argument, uid, offsets) in ragged_tensors(graph, &node.operation) {
+        let refuse = |text: &str| {
+            Err(format!("{argument}: tensor {uid} has its offsets in tensor {offsets}, which {text}"))
+        };
+        match tensors.get(&offsets) {
+            None => return refuse("is not in the graph"),
+            Some(tensor) if tensor.value.is_some() => return refuse("has a value, expected memory"),
+            // A virtual tensor lives until the last node that names it, which no node does here.
+            Some(_) if written.contains_key(&offsets) => {
+                return refuse("a node writes, expected one that is bound");
+            }
+            Some(tensor) if tensor.is_virtual => return refuse("is virtual, expected one that is bound"),
+            Some(_) => {}
+        }
+    }
     Ok(())
 }
 
@@ -184,9 +208,16 @@ fn check_shapes(graph: &Graph, operation: &Operation) -> Result<(), Refusal> {
         batchnorm.map(|_| ())
     } else if let Some(pointwise) = Pointwise::of(graph, operation) {
         pointwise.map(|_| ())
+    } else if let Some(attention) = Attention::of(graph, operation) {
+        attention.map(|_| ())
+    } else if let Some(gradients) = AttentionGradients::of(graph, operation) {
+        gradients.map(|_| ())
+    } else if let Some(mixture) = Mixture::of(graph, operation) {
+        mixture.map(|_| ())
+    } else if let Some(gradient) = MixtureGradient::of(graph, operation) {
+        gradient.map(|_| ())
     } else {
-        Err("operation is not one that this plugin computes (convolutions, batch normalization, pointwise)"
-            .to_owned())
+        Err("operation is not one that the engines compute".to_owned())
     }
 }
 

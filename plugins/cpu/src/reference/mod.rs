@@ -1,7 +1,9 @@
 //! Kernels that do what the formulas say, one element after the other, in the compute type and for any strides.
 
+mod attention;
 mod batchnorm;
 mod convolution;
+mod mixture;
 mod pointwise;
 
 pub use pointwise::{Function, Numbers, function};
@@ -11,8 +13,10 @@ use hipdnn_plugin_sdk::graph::{Graph, Node};
 use crate::element::{Compute, Element, Real};
 use crate::kernel::{Kernel, Refusal};
 use crate::problem;
+use crate::problem::attention::{Attention, AttentionGradients};
 use crate::problem::batchnorm::{Batchnorm, Parameter, Scalar};
 use crate::problem::convolution::Convolution;
+use crate::problem::mixture::{Mixture, MixtureGradient};
 use crate::problem::pointwise::Pointwise;
 
 /// Plans one node of a graph that [`prepare`](crate::prepare::prepare) returned.
@@ -33,8 +37,16 @@ fn plan_in<R: Real>(graph: &Graph, node: &Node) -> Result<Box<dyn Kernel>, Refus
         batchnorm::plan::<R>(problem?)
     } else if let Some(problem) = Pointwise::of(graph, operation) {
         pointwise::plan::<R>(problem?)
+    } else if let Some(problem) = Attention::of(graph, operation) {
+        attention::plan(&problem?)
+    } else if let Some(problem) = AttentionGradients::of(graph, operation) {
+        attention::plan_gradients(&problem?)
+    } else if let Some(problem) = Mixture::of(graph, operation) {
+        mixture::plan(&problem?)
+    } else if let Some(problem) = MixtureGradient::of(graph, operation) {
+        mixture::plan_gradient(&problem?)
     } else {
-        Err("operation is not a convolution, a batch normalization or pointwise".to_owned())
+        Err("operation is not one that the reference computes".to_owned())
     }
 }
 

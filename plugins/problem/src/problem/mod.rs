@@ -1,7 +1,9 @@
 //! What a node asks for: the numbers of its operation, with every shape checked against the others.
 
+pub mod attention;
 pub mod batchnorm;
 pub mod convolution;
+pub mod mixture;
 pub mod pointwise;
 
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation};
@@ -20,8 +22,21 @@ pub struct Operand {
     pub layout: Layout,
 }
 
-/// Finds the operands of one operation. A kernel's pointers come in the order of the operation's tensors, where absent
-/// optional ones leave no gap.
+impl Operand {
+    /// The number of elements along the only dimension that is not 1, none where there are several, and their distance.
+    pub(crate) fn line(&self) -> (Option<usize>, usize) {
+        let dims = self.layout.dims().iter().zip(self.layout.strides());
+        let mut long = dims.filter(|(dim, _)| **dim != 1);
+        match (long.next(), long.next()) {
+            (None, _) => (Some(1), 0),
+            (Some((dim, stride)), None) => (Some(*dim), *stride),
+            _ => (None, 0),
+        }
+    }
+}
+
+/// Finds the operands of one operation. A kernel's pointers come in the order of [`pointers`], where absent optional tensors
+/// leave no gap.
 pub struct Operands<'a> {
     graph: &'a Graph,
     slots: Vec<(&'static str, i64)>,
@@ -56,6 +71,31 @@ impl<'a> Operands<'a> {
     pub fn required(&self, name: &str) -> Result<Operand, Refusal> {
         self.optional(name)?.ok_or_else(|| format!("{name}: absent, expected a tensor"))
     }
+}
+
+/// The tensors that a kernel gets pointers to: those of the operation in the order of `Operation::tensors`, then for each
+/// of these that is ragged the tensor with its offsets.
+pub fn pointers(graph: &Graph, operation: &Operation) -> Vec<i64> {
+    let mut uids = operation.tensors();
+    uids.extend(ragged_tensors(graph, operation).into_iter().map(|(_, _, offsets)| offsets));
+    uids
+}
+
+/// The ragged tensors of an operation that can have such: the field's name, the tensor and the tensor with its offsets.
+pub(crate) fn ragged_tensors(graph: &Graph, operation: &Operation) -> Vec<(&'static str, i64, i64)> {
+    if !may_be_ragged(operation) {
+        return Vec::new();
+    }
+    let ragged = named_tensors(operation).into_iter().filter_map(|(name, uid)| {
+        let offsets = graph.tensor(uid)?.ragged_offset_uid?;
+        Some((name, uid, offsets))
+    });
+    ragged.collect()
+}
+
+/// Whether an operation knows sequences of different lengths that lie one after the other.
+pub(crate) fn may_be_ragged(operation: &Operation) -> bool {
+    matches!(operation, Operation::Sdpa(_) | Operation::SdpaBackward(_))
 }
 
 /// The tensors of an operation in the order of `Operation::tensors`, each with the name of its field.

@@ -1,0 +1,62 @@
+//! Attention, one query after the other, as the formulas say.
+//!
+//! All is computed in double precision whatever the compute type, and rounded once, when it is written. So a difference
+//! between an engine and the reference is that engine's own error.
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "indices are below the four dimensions of a tensor, the two of a table or the four words of a generator"
+)]
+
+mod backward;
+mod forward;
+mod philox;
+mod scores;
+mod sequences;
+
+pub(super) use self::sequences::integer;
+
+use hipdnn_plugin_problem::problem::attention::{Attention, AttentionGradients};
+use hipdnn_plugin_sdk::graph::DataType;
+
+use super::{Memory, Single};
+use crate::element::Element;
+use crate::kernel::{Kernel, Refusal};
+use crate::problem::Operand;
+use crate::problem::batchnorm::Scalar;
+
+pub(super) fn plan(attention: &Attention) -> Result<Box<dyn Kernel>, Refusal> {
+    Ok(Box::new(forward::Forward::new(attention)?))
+}
+
+pub(super) fn plan_gradients(gradients: &AttentionGradients) -> Result<Box<dyn Kernel>, Refusal> {
+    Ok(Box::new(backward::Backward::new(gradients)?))
+}
+
+/// Whether elements have eight bits, and so a range that wants factors.
+fn is_eight_bits(data_type: DataType) -> bool {
+    use DataType::{Fp8E4m3, Fp8E4m3Fnuz, Fp8E5m2, Fp8E5m2Fnuz};
+    matches!(data_type, Fp8E4m3 | Fp8E5m2 | Fp8E4m3Fnuz | Fp8E5m2Fnuz)
+}
+
+fn memory(argument: &str, operand: &Operand) -> Result<Memory<f64>, Refusal> {
+    let element = if is_eight_bits(operand.data_type) {
+        Element::of(operand.data_type).map_err(|refusal| format!("{argument}: {refusal}"))?
+    } else {
+        super::float_element(argument, operand.data_type)?
+    };
+    Ok(Memory { slot: operand.slot, element })
+}
+
+fn single(argument: &str, scalar: Option<&Scalar>) -> Result<Option<Single<f64>>, Refusal> {
+    scalar.map(|scalar| Single::of(argument, scalar)).transpose()
+}
+
+/// A factor, 1 where there is none.
+///
+/// # Safety
+/// As for [`Memory::bind`].
+unsafe fn factor(single: Option<&Single<f64>>, tensors: &[*mut u8]) -> f64 {
+    // SAFETY: passed on.
+    single.map_or(1.0, |single| unsafe { single.get(tensors) })
+}

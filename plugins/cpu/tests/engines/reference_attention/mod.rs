@@ -1,0 +1,162 @@
+//! The reference attention against results by hand and a second way to compute it, and its gradients against differences.
+
+mod forward;
+mod gradients;
+mod places;
+mod refusals;
+
+use hipdnn_plugin_sdk::graph::operation::{Sdpa, SdpaBackward};
+use hipdnn_plugin_sdk::graph::{AttentionImplementation, DataType, DiagonalAlignment};
+
+use super::common::{Case, Random};
+
+/// An attention with nothing but its four tensors.
+pub fn plain(q: i64, k: i64, v: i64, o: i64) -> Sdpa {
+    Sdpa {
+        q,
+        k,
+        v,
+        o,
+        attn_mask: None,
+        scale: None,
+        seq_len_q: None,
+        seq_len_kv: None,
+        seed: None,
+        offset: None,
+        dropout_mask: None,
+        dropout_scale: None,
+        page_table_k: None,
+        page_table_v: None,
+        block_mask: None,
+        sink_token: None,
+        descale_q: None,
+        descale_k: None,
+        descale_v: None,
+        descale_s: None,
+        scale_s: None,
+        scale_o: None,
+        stats: None,
+        max: None,
+        sum_exp: None,
+        rng_dump: None,
+        amax_s: None,
+        amax_o: None,
+        generate_stats: None,
+        alibi_mask: false,
+        padding_mask: false,
+        causal_mask: false,
+        causal_mask_bottom_right: false,
+        dropout_probability: None,
+        attn_scale_value: None,
+        left_bound: None,
+        right_bound: None,
+        max_seq_len_kv: None,
+        diagonal_alignment: DiagonalAlignment::TopLeft,
+        mma_core_mode: DataType::Unset,
+        implementation: AttentionImplementation::Auto,
+    }
+}
+
+/// The gradients of an attention with the same options, of the tensors q, k, v, o, do, stats, dq, dk and dv.
+pub fn gradients_of(forward: &Sdpa, [d_o, stats, dq, dk, dv]: [i64; 5]) -> SdpaBackward {
+    SdpaBackward {
+        q: forward.q,
+        k: forward.k,
+        v: forward.v,
+        o: forward.o,
+        do_: d_o,
+        stats,
+        dq,
+        dk,
+        dv,
+        scale: forward.scale,
+        attn_mask: forward.attn_mask,
+        seq_len_q: forward.seq_len_q,
+        seq_len_kv: forward.seq_len_kv,
+        seed: forward.seed,
+        offset: forward.offset,
+        dropout_mask: forward.dropout_mask,
+        dropout_scale: forward.dropout_scale,
+        dropout_scale_inv: None,
+        dbias: None,
+        alibi_mask: forward.alibi_mask,
+        padding_mask: forward.padding_mask,
+        causal_mask: forward.causal_mask,
+        causal_mask_bottom_right: forward.causal_mask_bottom_right,
+        dropout_probability: forward.dropout_probability,
+        attn_scale_value: forward.attn_scale_value,
+        left_bound: forward.left_bound,
+        right_bound: forward.right_bound,
+        diagonal_alignment: forward.diagonal_alignment,
+    }
+}
+
+/// The numbers of the shapes of a test.
+#[derive(Clone, Copy)]
+pub struct Sizes {
+    pub batch: i64,
+    pub heads: i64,
+    pub key_heads: i64,
+    pub value_heads: i64,
+    pub queries: i64,
+    pub keys: i64,
+    pub depth: i64,
+    pub value_depth: i64,
+}
+
+pub const SMALL: Sizes =
+    Sizes { batch: 2, heads: 2, key_heads: 2, value_heads: 2, queries: 3, keys: 4, depth: 2, value_depth: 3 };
+
+impl Sizes {
+    pub fn q(&self) -> [i64; 4] {
+        [self.batch, self.heads, self.queries, self.depth]
+    }
+
+    pub fn k(&self) -> [i64; 4] {
+        [self.batch, self.key_heads, self.keys, self.depth]
+    }
+
+    pub fn v(&self) -> [i64; 4] {
+        [self.batch, self.value_heads, self.keys, self.value_depth]
+    }
+
+    pub fn o(&self) -> [i64; 4] {
+        [self.batch, self.heads, self.queries, self.value_depth]
+    }
+
+    pub fn rows(&self) -> [i64; 4] {
+        [self.batch, self.heads, self.queries, 1]
+    }
+
+    pub fn scores(&self) -> [i64; 4] {
+        [self.batch, self.heads, self.queries, self.keys]
+    }
+}
+
+/// A case in double precision with random q, k and v, and an attention of these that is not yet a node.
+pub fn random_case(sizes: &Sizes, random: &mut Random) -> (Case, Sdpa) {
+    let mut case = Case::new();
+    case.graph.compute_type = DataType::Double;
+    let [q, k, v, o] =
+        [sizes.q(), sizes.k(), sizes.v(), sizes.o()].map(|dims| case.tensor(DataType::Double, &dims));
+    for uid in [q, k, v] {
+        case.memory(uid).fill(|| random.real(-1.0, 1.0));
+    }
+    (case, plain(q, k, v, o))
+}
+
+/// Fills a tensor with the numbers, of whatever type it is.
+pub fn filled(case: &mut Case, data_type: DataType, dims: &[i64], values: &[f64]) -> i64 {
+    let uid = case.tensor(data_type, dims);
+    case.fill(uid, values);
+    uid
+}
+
+#[track_caller]
+pub fn assert_close(got: &[f64], expected: &[f64], tolerance: f64) {
+    assert_eq!(got.len(), expected.len());
+    for (place, (got, expected)) in got.iter().zip(expected).enumerate() {
+        let close = (got - expected).abs() <= tolerance || got == expected;
+        assert!(close, "number {place}: {got} is not {expected} ± {tolerance}");
+    }
+}
