@@ -191,7 +191,7 @@ hipdnn_plugin_sdk::export_engine_plugin!(CpuPlugin, overrides, serialization);
 #[cfg(test)]
 mod tests {
     use hipdnn_plugin_sdk::engine_id;
-    use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise};
+    use hipdnn_plugin_sdk::graph::operation::{CustomOp, Pointwise};
     use hipdnn_plugin_sdk::graph::{DataType, Node, Operation, PointwiseMode, Tensor};
 
     use super::*;
@@ -258,8 +258,14 @@ mod tests {
 
     #[test]
     fn what_is_not_supported_is_named() {
-        let refusal = CpuPlugin::supports(&(), 0, &graph(Matmul { a: 1, b: 2, c: 3 })).unwrap_err();
-        assert!(refusal.to_string().contains("node 0 \"sum\" (Matmul)"), "{refusal}");
+        let custom = CustomOp {
+            input_tensor_uids: vec![1],
+            output_tensor_uids: vec![3],
+            custom_op_id: "sum".to_owned(),
+            data: vec![],
+        };
+        let refusal = CpuPlugin::supports(&(), 0, &graph(custom)).unwrap_err();
+        assert!(refusal.to_string().contains("node 0 \"sum\" (CustomOp)"), "{refusal}");
     }
 
     #[test]

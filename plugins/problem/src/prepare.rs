@@ -9,8 +9,11 @@ use crate::layout::Layout;
 use crate::problem::attention::{Attention, AttentionGradients};
 use crate::problem::batchnorm::Batchnorm;
 use crate::problem::convolution::Convolution;
+use crate::problem::matmul::Matmul;
 use crate::problem::mixture::{Mixture, MixtureGradient};
 use crate::problem::pointwise::Pointwise;
+use crate::problem::reduction::Reduction;
+use crate::problem::resample::Resample;
 use crate::problem::{may_be_ragged, named_tensors, ragged_tensors};
 
 /// The most nodes of a graph. The time to plan a graph grows with the square of them.
@@ -216,6 +219,12 @@ fn check_shapes(graph: &Graph, operation: &Operation) -> Result<(), Refusal> {
         mixture.map(|_| ())
     } else if let Some(gradient) = MixtureGradient::of(graph, operation) {
         gradient.map(|_| ())
+    } else if let Some(matmul) = Matmul::of(graph, operation) {
+        matmul.map(|_| ())
+    } else if let Some(reduction) = Reduction::of(graph, operation) {
+        reduction.map(|_| ())
+    } else if let Some(resample) = Resample::of(graph, operation) {
+        resample.map(|_| ())
     } else {
         Err("operation is not one that the engines compute".to_owned())
     }

@@ -3,8 +3,11 @@
 mod attention;
 mod batchnorm;
 mod convolution;
+mod matmul;
 mod mixture;
 mod pointwise;
+mod reduction;
+mod resample;
 
 pub use pointwise::{Function, Numbers, function};
 
@@ -16,8 +19,11 @@ use crate::problem;
 use crate::problem::attention::{Attention, AttentionGradients};
 use crate::problem::batchnorm::{Batchnorm, Parameter, Scalar};
 use crate::problem::convolution::Convolution;
+use crate::problem::matmul::Matmul;
 use crate::problem::mixture::{Mixture, MixtureGradient};
 use crate::problem::pointwise::Pointwise;
+use crate::problem::reduction::Reduction;
+use crate::problem::resample::Resample;
 
 /// Plans one node of a graph that [`prepare`](crate::prepare::prepare) returned.
 ///
@@ -45,6 +51,12 @@ fn plan_in<R: Real>(graph: &Graph, node: &Node) -> Result<Box<dyn Kernel>, Refus
         mixture::plan(&problem?)
     } else if let Some(problem) = MixtureGradient::of(graph, operation) {
         mixture::plan_gradient(&problem?)
+    } else if let Some(problem) = Matmul::of(graph, operation) {
+        matmul::plan::<R>(problem?)
+    } else if let Some(problem) = Reduction::of(graph, operation) {
+        reduction::plan::<R>(problem?)
+    } else if let Some(problem) = Resample::of(graph, operation) {
+        resample::plan::<R>(problem?)
     } else {
         Err("operation is not one that the reference computes".to_owned())
     }
@@ -82,6 +94,12 @@ impl<R> Copy for Memory<R> {}
 impl<R: Real> Memory<R> {
     fn of(argument: &str, operand: &problem::Operand) -> Result<Self, Refusal> {
         Ok(Self { slot: operand.slot, element: float_element(argument, operand.data_type)? })
+    }
+
+    /// The same for operations that take integers too.
+    fn of_numbers(argument: &str, operand: &problem::Operand) -> Result<Self, Refusal> {
+        let element = Element::of(operand.data_type).map_err(|refusal| format!("{argument}: {refusal}"))?;
+        Ok(Self { slot: operand.slot, element })
     }
 
     /// Binds the pointer of a run.

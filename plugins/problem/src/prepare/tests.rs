@@ -1,5 +1,5 @@
 use hipdnn_plugin_sdk::graph::operation::{
-    Batchnorm, BatchnormBackward, ConvolutionBackwardFilter, ConvolutionForward, Matmul, Pointwise,
+    Batchnorm, BatchnormBackward, ConvolutionBackwardFilter, ConvolutionForward, CustomOp, Pointwise,
 };
 use hipdnn_plugin_sdk::graph::{ConvMode, PointwiseMode};
 
@@ -124,8 +124,13 @@ fn graphs_that_make_no_sense_are_refused() {
     assert_refused(&graph, &["tensor 2", "written by node 0"]);
 
     let mut graph = chain();
-    graph.nodes[0] = node(Matmul { a: 1, b: 1, c: 2 });
-    assert_refused(&graph, &["(Matmul)", "operation is not one"]);
+    graph.nodes[0] = node(CustomOp {
+        input_tensor_uids: vec![1],
+        output_tensor_uids: vec![2],
+        custom_op_id: "it".to_owned(),
+        data: vec![],
+    });
+    assert_refused(&graph, &["(CustomOp)", "operation is not one"]);
 }
 
 #[test]

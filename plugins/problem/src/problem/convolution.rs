@@ -217,7 +217,7 @@ impl Convolution {
 }
 
 /// One number for each spatial dimension, each at least `least`.
-fn parameters(
+pub(super) fn parameters(
     name: &str,
     values: &[i64],
     spatial: usize,

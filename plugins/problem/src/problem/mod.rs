@@ -3,8 +3,11 @@
 pub mod attention;
 pub mod batchnorm;
 pub mod convolution;
+pub mod matmul;
 pub mod mixture;
 pub mod pointwise;
+pub mod reduction;
+pub mod resample;
 
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation};
 

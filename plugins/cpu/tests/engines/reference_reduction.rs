@@ -1,0 +1,113 @@
+//! The reference reductions against results by hand and sums over plain arrays, and their refusals.
+
+use hipdnn_cpu_plugin::plan::Plan;
+use hipdnn_cpu_plugin::plugin::chooser;
+use hipdnn_plugin_sdk::graph::operation::Reduction;
+use hipdnn_plugin_sdk::graph::{DataType, ReductionMode};
+
+use super::common::{Case, Random, packed, strides};
+
+fn reduction(mode: ReductionMode, x: &[i64], y: &[i64]) -> Case {
+    let mut case = Case::new();
+    let [in_, out] = [x, y].map(|dims| case.tensor(DataType::Float, dims));
+    case.node(Reduction { in_, out, mode, is_deterministic: true });
+    case
+}
+
+fn reduced(mode: ReductionMode, values: &[f64]) -> f64 {
+    let mut case = reduction(mode, &[values.len() as i64], &[1]);
+    case.fill(1, values);
+    case.run(chooser(1));
+    case.values(2)[0]
+}
+
+#[test]
+fn each_mode_does_what_it_says() {
+    use ReductionMode as Mode;
+    let values = [3.0, -4.0, 0.0, 2.0, -1.5];
+    for (mode, expected) in [
+        (Mode::Add, -0.5),
+        (Mode::Mul, 0.0),
+        (Mode::Min, -4.0),
+        (Mode::Max, 3.0),
+        (Mode::Amax, 4.0),
+        (Mode::Avg, f64::from(-0.1_f32)),
+        (Mode::Norm1, 10.5),
+        (Mode::Norm2, f64::from(31.25_f32.sqrt())),
+        (Mode::MulNoZeros, 36.0),
+    ] {
+        assert_eq!(reduced(mode, &values), expected, "{}", mode.name());
+        assert!(reduced(mode, &[1.0, f64::NAN, 2.0]).is_nan(), "{}", mode.name());
+    }
+    assert_eq!(Mode::ALL.len(), 10, "nine modes and none");
+    assert_eq!(reduced(Mode::MulNoZeros, &[0.0, -0.0]), 1.0);
+    assert_eq!(reduced(Mode::Max, &[f64::NEG_INFINITY, f64::NEG_INFINITY]), f64::NEG_INFINITY);
+    assert_eq!(reduced(Mode::Amax, &[-2.0, 1.0]), 2.0);
+    // A sum in single precision would lose the ones.
+    assert_eq!(reduced(Mode::Add, &[16_777_216.0, 1.0, 1.0, -16_777_216.0]), 2.0);
+}
+
+#[test]
+fn integers_stay_integers() {
+    let mut case = Case::new();
+    let in_ = case.tensor(DataType::Int8, &[2, 3]);
+    let out = case.tensor(DataType::Int32, &[2, 1]);
+    case.fill(in_, &[100.0, 100.0, 100.0, -128.0, -128.0, 1.0]);
+    case.node(Reduction { in_, out, mode: ReductionMode::Add, is_deterministic: false });
+    case.run(chooser(0));
+    assert_eq!(case.values(out), [300.0, -255.0]);
+}
+
+#[test]
+fn any_dimensions_in_any_layout() {
+    let mut random = Random(3);
+    for _ in 0..300 {
+        let rank = random.int(1, 5) as usize;
+        let x: Vec<i64> = (0..rank).map(|_| random.int(2, 4)).collect();
+        let mut y: Vec<i64> = x.iter().map(|dim| if random.chance(50) { 1 } else { *dim }).collect();
+        y[random.int(0, rank as i64 - 1) as usize] = 1;
+        let mut order: Vec<usize> = (0..rank).collect();
+        order.reverse();
+        let mut case = Case::new();
+        let in_ = case.tensor_with(DataType::Double, &x, &strides(&x, &order));
+        let out = case.tensor_with(DataType::Float, &y, &packed(&y));
+        let mode = random.one_of(&[ReductionMode::Add, ReductionMode::Max, ReductionMode::Norm1]);
+        let values: Vec<f64> = (0..x.iter().product()).map(|_| random.int(-50, 50) as f64).collect();
+        case.fill(in_, &values);
+        case.node(Reduction { in_, out, mode, is_deterministic: false });
+        case.run(chooser(1));
+        let steps = packed(&y);
+        let mut groups: Vec<Vec<f64>> = vec![vec![]; y.iter().product::<i64>() as usize];
+        for (place, value) in values.iter().enumerate() {
+            let (mut rest, mut to) = (place as i64, 0);
+            for axis in (0..rank).rev() {
+                to += if y[axis] == 1 { 0 } else { rest % x[axis] * steps[axis] };
+                rest /= x[axis];
+            }
+            groups[to as usize].push(*value);
+        }
+        let expected: Vec<f64> = groups
+            .iter()
+            .map(|group| match mode {
+                ReductionMode::Add => group.iter().sum(),
+                ReductionMode::Max => group.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+                _ => group.iter().map(|value| value.abs()).sum(),
+            })
+            .collect();
+        assert_eq!(case.values(out), expected, "{x:?} to {y:?} by {}", mode.name());
+    }
+}
+
+#[test]
+fn what_is_no_reduction_is_refused() {
+    for (mode, x, y, parts) in [
+        (ReductionMode::NotSet, vec![2], vec![1], ["mode:", "not_set"]),
+        (ReductionMode::Add, vec![2, 3], vec![1], ["out:", "has 1 entries, expected 2"]),
+        (ReductionMode::Add, vec![2, 3], vec![1, 2], ["out: dims[1] is 2", "expected 3"]),
+        (ReductionMode::Add, vec![2, 3], vec![2, 3], ["out: dims are [2, 3]", "expected 1"]),
+        (ReductionMode::Add, vec![1, 3], vec![2, 1], ["out: dims[0] is 2", "expected 1"]),
+    ] {
+        let refusal = Plan::new(&reduction(mode, &x, &y).graph, chooser(0)).err().unwrap();
+        assert!(parts.iter().all(|part| refusal.contains(part)), "{refusal}");
+    }
+}
