@@ -160,7 +160,7 @@ fn sound(kind: usize) -> Graph {
 const NUMBERS: [i64; 14] = [-1, 0, 1, 1, 2, 2, 3, 4, 5, 6, 7, 48, 1 << 40, i64::MAX];
 
 /// Changes one thing.
-fn damage(random: &mut Random, graph: &mut Graph) {
+pub fn damage(random: &mut Random, graph: &mut Graph) {
     let number = random.one_of(&NUMBERS);
     let tensors = graph.tensors.len() as i64;
     let some_tensor = random.int(0, tensors - 1) as usize;
@@ -216,7 +216,7 @@ fn damage(random: &mut Random, graph: &mut Graph) {
 }
 
 /// Whether a run is a matter of milliseconds and megabytes.
-fn small(graph: &Graph) -> bool {
+pub fn small(graph: &Graph) -> bool {
     graph.tensors.iter().all(|tensor| {
         let product = tensor.dims.iter().try_fold(1_i64, |n, dim| n.checked_mul(*dim));
         let reach = tensor

@@ -10,9 +10,11 @@
 
 mod common;
 mod fast_against_reference;
+mod hostile_attention;
 mod hostile_graphs;
 mod knobs;
 mod loaded;
+mod oracle_attention;
 mod reference_attention;
 mod reference_batchnorm;
 mod reference_convolution;
