@@ -1,0 +1,36 @@
+"""Writes the cases of the oracle: graphs with inputs and what they have to give.
+
+    python3 -m venv /some/folder && /some/folder/bin/pip install numpy
+    /some/folder/bin/python plugins/cpu/tests/oracle/make.py
+
+Run by hand, when a case is added or changed; what it writes is committed. The numbers come from closed forms in NumPy, in
+double precision, written down without a look at the engines. Inputs are rounded to the type of their tensor first, so that
+the engines begin with the same numbers. The seed of each kind of operation is its name, so that the cases of one do not
+change with those of another.
+
+A case is a folder: `graph.json`, and `UID.npy` for each tensor that is bound, inputs and expected outputs alike, with the dims
+of the tensor in row-major order. To add one, yield another `Case` from the module of its operation; for a new operation
+add a module with `cases(random)` and its name below. `plugins/cpu/tests/oracle.rs` finds the folders by itself.
+"""
+
+import importlib
+import pathlib
+import shutil
+import zlib
+
+import numpy as np
+
+MODULES = ["batchnorm", "convolution", "matmul", "pointwise", "reduction", "resample"]
+
+
+def main():
+    folder = pathlib.Path(__file__).parent / "cases"
+    shutil.rmtree(folder, ignore_errors=True)
+    for name in MODULES:
+        random = np.random.default_rng(zlib.crc32(name.encode()))
+        for case in importlib.import_module(name).cases(random):
+            case.save(folder)
+
+
+if __name__ == "__main__":
+    main()
