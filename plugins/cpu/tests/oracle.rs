@@ -35,12 +35,8 @@ const WITHOUT: &[&str] = &[
     "BlockScaleDequantize",
     "BlockScaleQuantize",
     "CustomOp",
-    "Layernorm",
-    "LayernormBackward",
     "MoeGroupedMatmul",
     "MoeGroupedMatmulBackward",
-    "RmsNorm",
-    "RmsNormBackward",
     "Sdpa",
     "SdpaBackward",
 ];

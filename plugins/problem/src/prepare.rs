@@ -11,6 +11,7 @@ use crate::problem::batchnorm::Batchnorm;
 use crate::problem::convolution::Convolution;
 use crate::problem::matmul::Matmul;
 use crate::problem::mixture::{Mixture, MixtureGradient};
+use crate::problem::normalization::Normalization;
 use crate::problem::pointwise::Pointwise;
 use crate::problem::reduction::Reduction;
 use crate::problem::resample::Resample;
@@ -225,6 +226,8 @@ fn check_shapes(graph: &Graph, operation: &Operation) -> Result<(), Refusal> {
         reduction.map(|_| ())
     } else if let Some(resample) = Resample::of(graph, operation) {
         resample.map(|_| ())
+    } else if let Some(normalization) = Normalization::of(graph, operation) {
+        normalization.map(|_| ())
     } else {
         Err("operation is not one that the engines compute".to_owned())
     }

@@ -5,6 +5,7 @@ mod batchnorm;
 mod convolution;
 mod matmul;
 mod mixture;
+mod normalization;
 mod pointwise;
 mod reduction;
 mod resample;
@@ -21,6 +22,7 @@ use crate::problem::batchnorm::{Batchnorm, Parameter, Scalar};
 use crate::problem::convolution::Convolution;
 use crate::problem::matmul::Matmul;
 use crate::problem::mixture::{Mixture, MixtureGradient};
+use crate::problem::normalization::Normalization;
 use crate::problem::pointwise::Pointwise;
 use crate::problem::reduction::Reduction;
 use crate::problem::resample::Resample;
@@ -57,6 +59,8 @@ fn plan_in<R: Real>(graph: &Graph, node: &Node) -> Result<Box<dyn Kernel>, Refus
         reduction::plan::<R>(problem?)
     } else if let Some(problem) = Resample::of(graph, operation) {
         resample::plan::<R>(problem?)
+    } else if let Some(problem) = Normalization::of(graph, operation) {
+        normalization::plan::<R>(problem?)
     } else {
         Err("operation is not one that the reference computes".to_owned())
     }

@@ -4,12 +4,12 @@ use hipdnn_cpu_plugin::plan::Plan;
 use hipdnn_cpu_plugin::plugin::chooser;
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, BatchnormInferenceVariance, ConvolutionBackwardData,
-    ConvolutionBackwardFilter, ConvolutionForward, Matmul, Pointwise, Reduction, ResampleBackward,
-    ResampleForward, Value,
+    ConvolutionBackwardFilter, ConvolutionForward, Layernorm, LayernormBackward, Matmul, Pointwise,
+    Reduction, ResampleBackward, ResampleForward, RmsNorm, RmsNormBackward, Value,
 };
 use hipdnn_plugin_sdk::graph::{
-    ConvMode, DataType, Graph, Operation, PaddingMode, PointwiseMode, ReductionMode, ResampleMode, Tensor,
-    TensorValue,
+    ConvMode, DataType, Graph, NormFwdPhase, Operation, PaddingMode, PointwiseMode, ReductionMode,
+    ResampleMode, Tensor, TensorValue,
 };
 
 use super::common::{Case, Memory, Random, channels_last};
@@ -30,6 +30,9 @@ fn pointwise(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64)
         softplus_beta: None,
     }
 }
+
+/// Kinds of graphs.
+const KINDS: usize = 16;
 
 /// A graph of the given kind that makes sense.
 fn sound(kind: usize) -> Graph {
@@ -107,6 +110,62 @@ fn sound(kind: usize) -> Graph {
         9 => {
             let out = case.tensor(DataType::Double, &[2, 1, 5, 1]);
             case.node(Reduction { in_: x, out, mode: ReductionMode::Norm2, is_deterministic: false });
+        }
+        12 | 13 => {
+            let scale = case.tensor(float, &[5, 3]);
+            let [dscale, dbias] = [0; 2].map(|_| case.tensor(float, &[1, 1, 5, 3]));
+            let [mean, inverse] = [0; 2].map(|_| case.tensor(float, &[2, 4, 1]));
+            if kind == 12 {
+                case.node(Layernorm {
+                    x,
+                    scale,
+                    bias: dbias,
+                    epsilon,
+                    y: z,
+                    mean: Some(mean),
+                    inv_variance: Some(inverse),
+                    forward_phase: NormFwdPhase::Training,
+                    normalized_dim_count: 2,
+                });
+            } else {
+                case.node(LayernormBackward {
+                    dy: z,
+                    x: z,
+                    scale,
+                    mean: None,
+                    inv_variance: None,
+                    epsilon: Some(epsilon),
+                    dx: x,
+                    dscale,
+                    dbias,
+                    normalized_dim_count: 2,
+                });
+            }
+        }
+        14 | 15 => {
+            let [scale, dscale, dbias] = [0; 3].map(|_| case.tensor(float, &[1, 1, 5, 3]));
+            let inverse = case.tensor(float, &[2, 4]);
+            if kind == 14 {
+                case.node(RmsNorm {
+                    x,
+                    scale,
+                    epsilon,
+                    y: z,
+                    bias: Some(dbias),
+                    inv_rms: Some(inverse),
+                    forward_phase: NormFwdPhase::Inference,
+                });
+            } else {
+                case.node(RmsNormBackward {
+                    dy: z,
+                    x: z,
+                    scale,
+                    inv_rms: Some(inverse),
+                    dx: x,
+                    dscale,
+                    dbias: Some(dbias),
+                });
+            }
         }
         10 | 11 => {
             let pooled = case.tensor(float, &[2, 4, 4, 2]);
@@ -230,10 +289,13 @@ pub fn small(graph: &Graph) -> bool {
 
 #[test]
 fn damage_is_refused_or_harmless() {
+    for kind in 0..KINDS {
+        Plan::new(&sound(kind), chooser(1)).unwrap_or_else(|refusal| panic!("kind {kind}: {refusal}"));
+    }
     let (mut refused, mut ran) = (0, 0);
-    for seed in 0..20_000_u64 {
+    for seed in 0..30_000_u64 {
         let random = &mut Random(seed);
-        let mut graph = sound(random.int(0, 11) as usize);
+        let mut graph = sound(random.int(0, KINDS as i64 - 1) as usize);
         for _ in 0..random.int(0, 3) {
             damage(random, &mut graph);
         }
@@ -261,7 +323,7 @@ fn damage_is_refused_or_harmless() {
             ran += 1;
         }
     }
-    assert!(refused > 15_000 && ran > 8_000, "{refused} refused, {ran} ran");
+    assert!(refused > 25_000 && ran > 12_000, "{refused} refused, {ran} ran");
 }
 
 /// An operation with one tensor for all its operands is refused by name, and so is one that no engine here computes.

@@ -20,6 +20,7 @@ mod reference_batchnorm;
 mod reference_convolution;
 mod reference_matmul;
 mod reference_mixture;
+mod reference_normalization;
 mod reference_pointwise;
 mod reference_reduction;
 mod reference_resample;

@@ -156,6 +156,15 @@ fn alone(peer_stats: &[i64]) -> Result<(), Refusal> {
     }
 }
 
+/// The single number in the field `name`, if the field is set.
+pub(super) fn optional_scalar(operands: &Operands<'_>, name: &str) -> Result<Option<Scalar>, Refusal> {
+    let Some(operand) = operands.optional(name)? else { return Ok(None) };
+    if operand.layout.elements() != 1 {
+        return Err(format!("{name}: dims are {:?}, expected a single element", operand.layout.dims()));
+    }
+    Ok(Some(Scalar { slot: operand.slot, data_type: operand.data_type }))
+}
+
 struct Fields<'a> {
     operands: Operands<'a>,
 }
@@ -202,16 +211,8 @@ impl Fields<'_> {
         self.optional_parameter(name, x)?.ok_or_else(|| format!("{name}: absent, expected a tensor"))
     }
 
-    fn optional_scalar(&self, name: &str) -> Result<Option<Scalar>, Refusal> {
-        let Some(operand) = self.operands.optional(name)? else { return Ok(None) };
-        if operand.layout.elements() != 1 {
-            return Err(format!("{name}: dims are {:?}, expected a single element", operand.layout.dims()));
-        }
-        Ok(Some(Scalar { slot: operand.slot, data_type: operand.data_type }))
-    }
-
     fn scalar(&self, name: &str) -> Result<Scalar, Refusal> {
-        self.optional_scalar(name)?.ok_or_else(|| format!("{name}: absent, expected a tensor"))
+        optional_scalar(&self.operands, name)?.ok_or_else(|| format!("{name}: absent, expected a tensor"))
     }
 
     fn inference(&self, with_variance: bool) -> Result<Batchnorm, Refusal> {
@@ -251,7 +252,7 @@ impl Fields<'_> {
             ["prev_running_mean", "prev_running_variance", "next_running_mean", "next_running_variance"];
         let [prev_mean, prev_variance, next_mean, next_variance] =
             names.map(|name| self.optional_parameter(name, x));
-        let momentum = self.optional_scalar("momentum")?;
+        let momentum = optional_scalar(&self.operands, "momentum")?;
         match (prev_mean?, prev_variance?, next_mean?, next_variance?) {
             (Some(prev_mean), Some(prev_variance), Some(next_mean), Some(next_variance)) => {
                 Ok(Some(Running { prev_mean, prev_variance, next_mean, next_variance, momentum }))

@@ -5,6 +5,7 @@ pub mod batchnorm;
 pub mod convolution;
 pub mod matmul;
 pub mod mixture;
+pub mod normalization;
 pub mod pointwise;
 pub mod reduction;
 pub mod resample;
