@@ -42,14 +42,14 @@ fn sound(kind: usize) -> Graph {
     let float = DataType::Float;
     let x = case.tensor_with(float, &[2, 4, 5, 3], &channels_last(&[2, 4, 5, 3]));
     let w = case.tensor(float, &[6, 2, 3, 1]);
-    let y = case.tensor(float, &[2, 6, 4, 2]);
+    let y = case.tensor(float, &[2, 6, 3, 2]);
     let (pre_padding, post_padding) = (vec![1, 0], vec![2, 1]);
     let (stride, dilation, conv_mode) = (vec![2, 2], vec![1, 1], ConvMode::Convolution);
     let parameters = [0; 6].map(|_| case.tensor(float, &[1, 4, 1, 1]));
     let [scale, bias, mean, variance, other_mean, other_variance] = parameters;
     let z = case.tensor(DataType::Half, &[2, 4, 5, 3]);
     let epsilon = case.value(float, TensorValue::Float32(1e-3));
-    let between = case.virtual_tensor(float, &[2, 6, 4, 2], &[48, 8, 2, 1]);
+    let between = case.virtual_tensor(float, &[2, 6, 3, 2], &[36, 6, 2, 1]);
     match kind {
         0 => {
             case.node(ConvolutionForward { x, w, y, pre_padding, post_padding, stride, dilation, conv_mode })
@@ -168,8 +168,8 @@ fn sound(kind: usize) -> Graph {
             }
         }
         10 | 11 => {
-            let pooled = case.tensor(float, &[2, 4, 4, 2]);
-            let index = case.tensor(DataType::Int32, &[2, 4, 4, 2]);
+            let pooled = case.tensor(float, &[2, 4, 3, 2]);
+            let index = case.tensor(DataType::Int32, &[2, 4, 3, 2]);
             let window = vec![2, 1];
             if kind == 10 {
                 case.node(ResampleForward {
@@ -323,7 +323,7 @@ fn damage_is_refused_or_harmless() {
             ran += 1;
         }
     }
-    assert!(refused > 25_000 && ran > 12_000, "{refused} refused, {ran} ran");
+    assert!(refused > 20_000 && ran > 25_000, "{refused} refused, {ran} ran");
 }
 
 /// An operation with one tensor for all its operands is refused by name, and so is one that no engine here computes.
