@@ -80,6 +80,8 @@ impl Compiled {
             larger.try_reserve_exact(size).map_err(|_| {
                 PluginError::alloc_failed(format!("there is no memory for {size} bytes of workspace"))
             })?;
+            // A tensor with elements of less than a byte is read before it is written.
+            larger.resize(size, MaybeUninit::new(0));
             larger.as_mut_ptr().cast()
         } else {
             workspace

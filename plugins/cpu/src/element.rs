@@ -1,5 +1,7 @@
 //! Elements: how they lie in memory and the numbers that they become.
 
+pub(crate) mod small;
+
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use half::{bf16, f16};
@@ -64,12 +66,12 @@ pub trait Real:
 
 /// How elements of one data type are read and written as `R`.
 ///
+/// Elements of less than a byte lie bit after bit, the first in the lowest bits, so `index` counts elements and not bytes.
 /// Integers are written toward zero, what is out of range as the nearest value in range and NaN as 0. BOOLEAN is read as 0 or
 /// 1 and written as 1 where the number is not zero.
 pub struct Element<R> {
-    size: usize,
-    load: unsafe fn(*const u8) -> R,
-    store: unsafe fn(*mut u8, R),
+    load: unsafe fn(*const u8, usize) -> R,
+    store: unsafe fn(*mut u8, usize, R),
 }
 
 impl<R> Clone for Element<R> {
@@ -83,12 +85,8 @@ impl<R> Copy for Element<R> {}
 impl<R: Real> Element<R> {
     /// The element of a data type that holds numbers; the refusal names the type.
     pub fn of(data_type: DataType) -> Result<Self, Refusal> {
-        R::element(data_type).ok_or_else(|| {
-            format!(
-                "data type is {}, expected float, double, half, bfloat16, int64, int32, int8, uint8 or boolean",
-                data_type.name()
-            )
-        })
+        R::element(data_type)
+            .ok_or_else(|| format!("data type is {}, expected one that is set", data_type.name()))
     }
 
     /// Reads element `index` from `base`; no alignment is needed.
@@ -97,7 +95,7 @@ impl<R: Real> Element<R> {
     /// The element lies in memory that is valid for reads.
     pub unsafe fn load(&self, base: *const u8, index: usize) -> R {
         // SAFETY: the caller promises that the element is readable.
-        unsafe { (self.load)(base.add(index * self.size)) }
+        unsafe { (self.load)(base, index) }
     }
 
     /// Writes element `index` from `base`; no alignment is needed.
@@ -106,7 +104,7 @@ impl<R: Real> Element<R> {
     /// The element lies in memory that is valid for writes.
     pub unsafe fn store(&self, base: *mut u8, index: usize, value: R) {
         // SAFETY: the caller promises that the element is writable.
-        unsafe { (self.store)(base.add(index * self.size), value) }
+        unsafe { (self.store)(base, index, value) }
     }
 }
 
@@ -114,18 +112,45 @@ impl<R: Real> Element<R> {
 macro_rules! element {
     ($real:ty, $stored:ty, |$s:ident| $load:expr, |$r:ident| $store:expr) => {
         Element {
-            size: size_of::<$stored>(),
-            load: |at| {
+            load: |base, index| {
                 // SAFETY: `Element::load` is called with a readable element.
-                let $s = unsafe { at.cast::<$stored>().read_unaligned() };
+                let $s = unsafe { base.cast::<$stored>().add(index).read_unaligned() };
                 $load
             },
-            store: |at, $r: $real| {
+            store: |base, index, $r: $real| {
                 let stored: $stored = $store;
                 // SAFETY: `Element::store` is called with a writable element.
-                unsafe { at.cast::<$stored>().write_unaligned(stored) }
+                unsafe { base.cast::<$stored>().add(index).write_unaligned(stored) }
             },
         }
+    };
+}
+
+/// An element of `$bits` bits, whose code is a byte.
+macro_rules! packed {
+    ($real:ty, $bits:literal, |$s:ident| $load:expr, |$r:ident| $store:expr) => {
+        Element {
+            load: |base, index| {
+                // SAFETY: `Element::load` is called with a readable element.
+                let $s = unsafe { small::load_bits::<$bits>(base, index) };
+                $load
+            },
+            store: |base, index, $r: $real| {
+                let code: u8 = $store;
+                // SAFETY: `Element::store` is called with a writable element.
+                unsafe { small::store_bits::<$bits>(base, index, code) }
+            },
+        }
+    };
+}
+
+/// An element of a small floating-point format.
+macro_rules! float {
+    ($real:ident, 8, $format:expr) => {
+        element!($real, u8, |s| $real::from_f64($format.decode(s)), |r| $format.encode(r.to_f64()))
+    };
+    ($real:ident, $bits:literal, $format:expr) => {
+        packed!($real, $bits, |s| $real::from_f64($format.decode(s)), |r| $format.encode(r.to_f64()))
     };
 }
 
@@ -195,7 +220,25 @@ macro_rules! real {
                     DataType::Boolean => {
                         element!($real, u8, |s| $real::from(u8::from(s != 0)), |r| u8::from(r != 0.0))
                     }
-                    _ => return None,
+                    DataType::Fp8E4m3 => float!($real, 8, small::E4M3),
+                    DataType::Fp8E5m2 => float!($real, 8, small::E5M2),
+                    DataType::Fp8E4m3Fnuz => float!($real, 8, small::E4M3_FNUZ),
+                    DataType::Fp8E5m2Fnuz => float!($real, 8, small::E5M2_FNUZ),
+                    DataType::Fp6E2m3 => float!($real, 6, small::E2M3),
+                    DataType::Fp6E3m2 => float!($real, 6, small::E3M2),
+                    DataType::Fp4E2m1 => float!($real, 4, small::E2M1),
+                    DataType::Fp8E8m0 => {
+                        element!($real, u8, |s| $real::from_f64(small::decode_e8m0(s)), |r| {
+                            small::encode_e8m0(r.to_f64())
+                        })
+                    }
+                    // The sign is the highest of four bits.
+                    DataType::Int4 => {
+                        packed!($real, 4, |s| $real::from((s << 4).cast_signed() >> 4), |r| {
+                            (r as i8).clamp(-8, 7).cast_unsigned() & 0xF
+                        })
+                    }
+                    DataType::Unset => return None,
                 })
             }
         }
@@ -264,9 +307,31 @@ mod tests {
     }
 
     #[test]
+    fn small_types_saturate() {
+        for (data_type, largest) in [
+            (DataType::Fp8E4m3, 448.0),
+            (DataType::Fp8E5m2, 57344.0),
+            (DataType::Fp8E4m3Fnuz, 240.0),
+            (DataType::Fp8E5m2Fnuz, 57344.0),
+            (DataType::Fp6E2m3, 7.5),
+            (DataType::Fp6E3m2, 28.0),
+            (DataType::Fp4E2m1, 6.0),
+            (DataType::Int4, 7.0),
+        ] {
+            assert_eq!(stored(data_type, 1e30_f32), largest);
+            let lowest = if data_type == DataType::Int4 { -8.0 } else { -largest };
+            assert_eq!(stored(data_type, -1e300_f64), lowest);
+            assert_eq!(stored(data_type, 3.0_f32), 3.0);
+            assert_eq!(stored(data_type, -2.0_f64), -2.0);
+        }
+        assert_eq!(stored(DataType::Fp8E8m0, 0.25_f32), 0.25);
+        assert_eq!(stored(DataType::Int4, -3.9_f32), -3.0);
+    }
+
+    #[test]
     fn types_that_hold_no_number_are_refused() {
+        assert!(Element::<f32>::of(DataType::Unset).is_err());
         for data_type in [DataType::Unset, DataType::Fp8E4m3, DataType::Int4] {
-            assert!(Element::<f32>::of(data_type).is_err());
             assert!(Compute::of(data_type).is_err());
         }
     }

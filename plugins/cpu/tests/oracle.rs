@@ -31,15 +31,8 @@ use common::{Case, Memory};
 
 /// The operations without a folder. Attention and mixtures of experts have their cases in `engines/oracle_attention.rs`; a
 /// custom operation is whatever a plugin makes of it.
-const WITHOUT: &[&str] = &[
-    "BlockScaleDequantize",
-    "BlockScaleQuantize",
-    "CustomOp",
-    "MoeGroupedMatmul",
-    "MoeGroupedMatmulBackward",
-    "Sdpa",
-    "SdpaBackward",
-];
+const WITHOUT: &[&str] =
+    &["CustomOp", "MoeGroupedMatmul", "MoeGroupedMatmulBackward", "Sdpa", "SdpaBackward"];
 
 /// How far a result of a type may be off, for operations of some hundred terms in single precision (`double`: in double
 /// precision). The 16-bit types are rounded once, whole numbers are exact.

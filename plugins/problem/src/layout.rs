@@ -37,7 +37,8 @@ impl Layout {
                 tensor.dims
             ));
         }
-        let size = element_size(tensor.data_type)?;
+        // What is smaller than a byte counts as one, so that neither elements nor bytes overflow.
+        let size = storage_size(tensor.data_type, 1)?;
         let mut layout = Self { rank, dims: [1; MAX_RANK], strides: [0; MAX_RANK] };
         let mut elements = 1_usize;
         let mut last = 0_usize;
@@ -113,11 +114,22 @@ impl Layout {
     }
 }
 
-/// Bytes of one element, for the types that have whole bytes.
-pub fn element_size(data_type: DataType) -> Result<usize, Refusal> {
-    data_type.size().ok_or_else(|| {
-        format!("data type is {}, expected one whose elements are whole bytes", data_type.name())
-    })
+/// Bits of one element; the refusal says that the type is not set.
+pub fn element_bits(data_type: DataType) -> Result<usize, Refusal> {
+    match data_type {
+        DataType::Fp4E2m1 | DataType::Int4 => Ok(4),
+        DataType::Fp6E2m3 | DataType::Fp6E3m2 => Ok(6),
+        other => other.size().map(|bytes| 8 * bytes).ok_or_else(|| "data type is unset".to_owned()),
+    }
+}
+
+/// Bytes of so many elements. Those of less than a byte lie bit after bit.
+///
+/// Does not overflow where the elements are those of a [`Layout`].
+pub fn storage_size(data_type: DataType, elements: usize) -> Result<usize, Refusal> {
+    let bits = element_bits(data_type)?;
+    // Eight elements take as many bytes as one has bits.
+    Ok(if bits < 8 { elements / 8 * bits + (elements % 8 * bits).div_ceil(8) } else { elements * (bits / 8) })
 }
 
 /// Walks over all indices of a shape, the last dimension fastest, and keeps an offset for each of `N` sets of strides.

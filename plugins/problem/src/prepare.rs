@@ -8,6 +8,7 @@ use crate::Refusal;
 use crate::layout::Layout;
 use crate::problem::attention::{Attention, AttentionGradients};
 use crate::problem::batchnorm::Batchnorm;
+use crate::problem::block_scale::BlockScale;
 use crate::problem::convolution::Convolution;
 use crate::problem::matmul::Matmul;
 use crate::problem::mixture::{Mixture, MixtureGradient};
@@ -228,6 +229,8 @@ fn check_shapes(graph: &Graph, operation: &Operation) -> Result<(), Refusal> {
         resample.map(|_| ())
     } else if let Some(normalization) = Normalization::of(graph, operation) {
         normalization.map(|_| ())
+    } else if let Some(block_scale) = BlockScale::of(graph, operation) {
+        block_scale.map(|_| ())
     } else {
         Err("operation is not one that the engines compute".to_owned())
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use hipdnn_plugin_sdk::graph::Graph;
 
 use crate::Refusal;
-use crate::layout::{Layout, element_size};
+use crate::layout::{Layout, storage_size};
 
 /// A virtual tensor in the workspace, alive from the step that writes it to the last that reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub fn place_virtuals(graph: &Graph, alignment: usize) -> Result<Places, Refusal
     for (step, node) in graph.nodes.iter().enumerate() {
         for uid in node.operation.outputs() {
             if let Some(tensor) = graph.tensor(uid).filter(|tensor| tensor.is_virtual) {
-                let size = Layout::of(tensor)?.extent() * element_size(tensor.data_type)?;
+                let size = storage_size(tensor.data_type, Layout::of(tensor)?.extent())?;
                 place_of.insert(uid, places.len());
                 places.push(Place { uid, first: step, last: step, size, offset: 0 });
             }

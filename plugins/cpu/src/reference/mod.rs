@@ -2,6 +2,7 @@
 
 mod attention;
 mod batchnorm;
+mod block_scale;
 mod convolution;
 mod matmul;
 mod mixture;
@@ -19,6 +20,7 @@ use crate::kernel::{Kernel, Refusal};
 use crate::problem;
 use crate::problem::attention::{Attention, AttentionGradients};
 use crate::problem::batchnorm::{Batchnorm, Parameter, Scalar};
+use crate::problem::block_scale::BlockScale;
 use crate::problem::convolution::Convolution;
 use crate::problem::matmul::Matmul;
 use crate::problem::mixture::{Mixture, MixtureGradient};
@@ -61,13 +63,15 @@ fn plan_in<R: Real>(graph: &Graph, node: &Node) -> Result<Box<dyn Kernel>, Refus
         resample::plan::<R>(problem?)
     } else if let Some(problem) = Normalization::of(graph, operation) {
         normalization::plan::<R>(problem?)
+    } else if let Some(problem) = BlockScale::of(graph, operation) {
+        block_scale::plan(problem?)
     } else {
         Err("operation is not one that the reference computes".to_owned())
     }
 }
 
 /// The elements of an operand, for operations that want floating point tensors.
-fn float_element<R: Real>(
+pub(crate) fn float_element<R: Real>(
     argument: &str,
     data_type: hipdnn_plugin_sdk::graph::DataType,
 ) -> Result<Element<R>, Refusal> {

@@ -2,7 +2,7 @@
 
 use hipdnn_cpu_plugin::element::{Element, Real};
 use hipdnn_cpu_plugin::plan::{Chooser, ExecuteError, Plan};
-use hipdnn_plugin_problem::layout::{Layout, Walk};
+use hipdnn_plugin_problem::layout::{Layout, Walk, element_bits, storage_size};
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorValue};
 
@@ -56,7 +56,7 @@ pub struct Memory {
 impl Memory {
     pub fn new(tensor: &Tensor, shift: usize) -> Self {
         let layout = Layout::of(tensor).unwrap();
-        let bytes = layout.extent() * tensor.data_type.size().unwrap();
+        let bytes = storage_size(tensor.data_type, layout.extent()).unwrap();
         let bytes = vec![PATTERN; GUARD + shift + bytes + GUARD];
         Self { tensor: tensor.clone(), layout, bytes, shift }
     }
@@ -99,12 +99,13 @@ impl Memory {
 
     /// Panics where a byte that belongs to no element has changed.
     pub fn check_untouched(&self) {
-        let size = self.tensor.data_type.size().unwrap();
+        let bits = element_bits(self.tensor.data_type).unwrap();
         let mut free = vec![true; self.bytes.len()];
         let mut at = self.walk();
         loop {
-            let begin = GUARD + self.shift + at.offsets[0] * size;
-            free[begin..begin + size].fill(false);
+            let begin = GUARD + self.shift + at.offsets[0] * bits / 8;
+            let end = GUARD + self.shift + ((at.offsets[0] + 1) * bits).div_ceil(8);
+            free[begin..end].fill(false);
             if !at.advance() {
                 break;
             }

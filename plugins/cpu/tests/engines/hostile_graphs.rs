@@ -3,9 +3,9 @@
 use hipdnn_cpu_plugin::plan::Plan;
 use hipdnn_cpu_plugin::plugin::chooser;
 use hipdnn_plugin_sdk::graph::operation::{
-    Batchnorm, BatchnormBackward, BatchnormInferenceVariance, ConvolutionBackwardData,
-    ConvolutionBackwardFilter, ConvolutionForward, Layernorm, LayernormBackward, Matmul, Pointwise,
-    Reduction, ResampleBackward, ResampleForward, RmsNorm, RmsNormBackward, Value,
+    Batchnorm, BatchnormBackward, BatchnormInferenceVariance, BlockScaleDequantize, BlockScaleQuantize,
+    ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward, Layernorm, LayernormBackward,
+    Matmul, Pointwise, Reduction, ResampleBackward, ResampleForward, RmsNorm, RmsNormBackward, Value,
 };
 use hipdnn_plugin_sdk::graph::{
     ConvMode, DataType, Graph, NormFwdPhase, Operation, PaddingMode, PointwiseMode, ReductionMode,
@@ -32,7 +32,7 @@ fn pointwise(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64)
 }
 
 /// Kinds of graphs.
-const KINDS: usize = 16;
+const KINDS: usize = 18;
 
 /// A graph of the given kind that makes sense.
 fn sound(kind: usize) -> Graph {
@@ -141,6 +141,19 @@ fn sound(kind: usize) -> Graph {
                     normalized_dim_count: 2,
                 });
             }
+        }
+        16 => {
+            let y = case.tensor(DataType::Fp6E2m3, &[2, 4, 3, 5]);
+            let scale = case.tensor(DataType::Fp8E8m0, &[2, 4, 3, 3]);
+            let axis = Some(2);
+            case.node(BlockScaleQuantize { x, y, scale, block_size: 2, axis, transpose: true });
+        }
+        17 => {
+            let small = case.tensor(DataType::Fp4E2m1, &[2, 4, 5, 3]);
+            let scale = case.tensor(DataType::Fp8E4m3, &[2, 4, 3, 2]);
+            let block_size = vec![2, 2];
+            let is_negative_scale = false;
+            case.node(BlockScaleDequantize { x: small, scale, y: z, block_size, is_negative_scale });
         }
         14 | 15 => {
             let [scale, dscale, dbias] = [0; 3].map(|_| case.tensor(float, &[1, 1, 5, 3]));
@@ -257,6 +270,12 @@ pub fn damage(random: &mut Random, graph: &mut Graph) {
             match &mut values[place] {
                 Value::Uid(uid) => *uid = random.chance(80).then(|| random.int(0, tensors + 1)),
                 Value::Uids(uids) => uids.push(random.int(0, tensors + 1)),
+                Value::Int32s(ints) => match ints.get_mut(axis) {
+                    Some(int) => *int = number as i32,
+                    None => ints.push(number as i32),
+                },
+                Value::Int32(int) => *int = random.chance(80).then_some(number as i32),
+                Value::Flag(flag) => *flag = Some(random.chance(50)),
                 Value::Ints(ints) => match ints.get_mut(axis) {
                     Some(int) => *int = number,
                     None => ints.push(number),

@@ -17,6 +17,7 @@ mod loaded;
 mod oracle_attention;
 mod reference_attention;
 mod reference_batchnorm;
+mod reference_block_scale;
 mod reference_convolution;
 mod reference_matmul;
 mod reference_mixture;

@@ -20,7 +20,7 @@ import zlib
 
 import numpy as np
 
-MODULES = ["batchnorm", "convolution", "matmul", "normalization", "pointwise", "reduction", "resample"]
+MODULES = ["batchnorm", "block_scale", "convolution", "matmul", "normalization", "pointwise", "reduction", "resample"]
 
 
 def main():

@@ -145,7 +145,6 @@ fn tensors_that_make_no_sense_are_refused() {
     refused(|t| t.strides = vec![], &["strides has 0 entries, expected 1"]);
     refused(|t| t.strides = vec![-1], &["strides[0] is -1"]);
     refused(|t| t.strides = vec![i64::MAX / 2], &["address space"]);
-    refused(|t| t.data_type = DataType::Int4, &["int4", "whole bytes"]);
     refused(|t| t.ragged_offset_uid = Some(9), &["ragged"]);
     refused(|t| t.is_runtime_pass_by_value = true, &["written and passed by value"]);
     refused(|t| t.value = Some(TensorValue::Float32(1.0)), &["has a value", "single element"]);

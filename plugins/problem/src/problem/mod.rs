@@ -2,6 +2,7 @@
 
 pub mod attention;
 pub mod batchnorm;
+pub mod block_scale;
 pub mod convolution;
 pub mod matmul;
 pub mod mixture;

@@ -6,6 +6,7 @@ use crate::element::Element;
 use crate::kernel::Refusal;
 use crate::problem::Operand;
 use crate::problem::batchnorm::{Batchnorm, Parameter, Scalar, Spread};
+use crate::reference::float_element;
 
 /// Numbers in a buffer for what cannot be read in place.
 pub(super) const BUFFER: usize = 512;
@@ -100,7 +101,8 @@ impl<T: FastReal> Channels<T> {
     fn of(parameter: &Parameter) -> Result<Self, Refusal> {
         Ok(Self {
             slot: parameter.slot,
-            element: Element::of(parameter.data_type)?,
+            // Elements of less than a byte could not be written by several threads.
+            element: float_element("parameter", parameter.data_type)?,
             stride: parameter.stride,
         })
     }

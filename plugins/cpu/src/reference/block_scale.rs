@@ -1,0 +1,239 @@
+//! Block scale quantization and its inverse, in double precision, so that a result is rounded once.
+
+#![expect(clippy::indexing_slicing, reason = "axes run below the rank of x, at most MAX_RANK")]
+
+use half::{bf16, f16};
+use hipdnn_plugin_sdk::graph::DataType;
+
+use super::Memory;
+use crate::element::small;
+use crate::kernel::{Kernel, Refusal};
+use crate::layout::{MAX_RANK, Walk};
+use crate::problem::block_scale::{self as problem, BlockScale};
+
+pub(super) fn plan(problem: BlockScale) -> Result<Box<dyn Kernel>, Refusal> {
+    Ok(match problem {
+        BlockScale::Quantize(problem) => Box::new(Quantize {
+            x: Memory::of("x", &problem.x)?,
+            y: Memory::of_numbers("y", &problem.y)?,
+            largest: largest_of(problem.y.data_type)?,
+            whole: matches!(problem.y.data_type, DataType::Int4 | DataType::Int8),
+            scale: Memory::of_numbers("scale", &problem.scale)?,
+            scale_type: scale_type(problem.scale.data_type)?,
+            problem: *problem,
+        }),
+        BlockScale::Dequantize(problem) => Box::new(Dequantize {
+            x: Memory::of_numbers("x", &problem.x)?,
+            scale: Memory::of_numbers("scale", &problem.scale)?,
+            y: Memory::of("y", &problem.y)?,
+            problem: *problem,
+        }),
+    })
+}
+
+/// The largest number of a type to quantize to.
+fn largest_of(data_type: DataType) -> Result<f64, Refusal> {
+    Ok(match data_type {
+        DataType::Fp8E4m3 => small::E4M3.largest(),
+        DataType::Fp8E5m2 => small::E5M2.largest(),
+        DataType::Fp8E4m3Fnuz => small::E4M3_FNUZ.largest(),
+        DataType::Fp8E5m2Fnuz => small::E5M2_FNUZ.largest(),
+        DataType::Fp6E2m3 => small::E2M3.largest(),
+        DataType::Fp6E3m2 => small::E3M2.largest(),
+        DataType::Fp4E2m1 => small::E2M1.largest(),
+        DataType::Int4 => 7.0,
+        DataType::Int8 => 127.0,
+        other => {
+            return Err(format!(
+                "y: data type is {}, expected a floating-point type of 4 to 8 bits with a sign, int4 or int8",
+                other.name()
+            ));
+        }
+    })
+}
+
+/// A type of scales: its largest number, and the number of each code from 0 up, which rise with it.
+#[derive(Clone, Copy)]
+struct ScaleType {
+    largest: f64,
+    code: fn(f64) -> u64,
+    value: fn(u64) -> f64,
+}
+
+impl ScaleType {
+    /// The smallest number of the type that is not below `exact`, a finite one; at most the largest.
+    fn round_up(&self, exact: f64) -> f64 {
+        if exact >= self.largest {
+            return self.largest;
+        }
+        let code = (self.code)(exact);
+        let near = (self.value)(code);
+        if near < exact { (self.value)(code + 1) } else { near }
+    }
+}
+
+fn scale_type(data_type: DataType) -> Result<ScaleType, Refusal> {
+    macro_rules! small {
+        ($format:ident) => {
+            ScaleType {
+                largest: small::$format.largest(),
+                code: |v| u64::from(small::$format.encode(v)),
+                value: |c| small::$format.decode(c as u8),
+            }
+        };
+    }
+    Ok(match data_type {
+        DataType::Fp8E8m0 => ScaleType {
+            largest: small::decode_e8m0(u8::MAX - 1),
+            code: |v| u64::from(small::encode_e8m0(v)),
+            value: |c| small::decode_e8m0(c as u8),
+        },
+        DataType::Fp8E4m3 => small!(E4M3),
+        DataType::Fp8E5m2 => small!(E5M2),
+        DataType::Fp8E4m3Fnuz => small!(E4M3_FNUZ),
+        DataType::Fp8E5m2Fnuz => small!(E5M2_FNUZ),
+        DataType::Half => ScaleType {
+            largest: f16::MAX.to_f64(),
+            code: |v| u64::from(f16::from_f64(v).to_bits()),
+            value: |c| f16::from_bits(c as u16).to_f64(),
+        },
+        DataType::Bfloat16 => ScaleType {
+            largest: bf16::MAX.to_f64(),
+            code: |v| u64::from(bf16::from_f64(v).to_bits()),
+            value: |c| bf16::from_bits(c as u16).to_f64(),
+        },
+        DataType::Float => ScaleType {
+            largest: f64::from(f32::MAX),
+            code: |v| u64::from((v as f32).to_bits()),
+            value: |c| f64::from(f32::from_bits(c as u32)),
+        },
+        DataType::Double => {
+            ScaleType { largest: f64::MAX, code: |v: f64| v.to_bits(), value: f64::from_bits }
+        }
+        other => {
+            return Err(format!(
+                "scale: data type is {}, expected fp8_e8m0 or another floating-point type of 8 bits or more",
+                other.name()
+            ));
+        }
+    })
+}
+
+struct Quantize {
+    problem: problem::Quantize,
+    x: Memory<f64>,
+    y: Memory<f64>,
+    /// The largest number of y's type.
+    largest: f64,
+    /// Whether y's type has whole numbers only.
+    whole: bool,
+    scale: Memory<f64>,
+    scale_type: ScaleType,
+}
+
+impl Quantize {
+    /// The number of elements of a block, which begins where the walk over the blocks stands.
+    fn len(&self, index: &[usize; MAX_RANK]) -> usize {
+        let p = &self.problem;
+        let dim = p.x.layout.dims()[p.axis];
+        p.block.min(dim - index[p.axis] * p.block)
+    }
+
+    /// A walk over the blocks, with the offsets in x, y and scale where each begins.
+    fn blocks(&self) -> Walk<3> {
+        let p = &self.problem;
+        let (mut dims, mut x_strides, mut y_strides) = ([1; MAX_RANK], [0; MAX_RANK], p.y_strides);
+        let rank = p.x.layout.rank();
+        dims[..rank].copy_from_slice(p.x.layout.dims());
+        x_strides[..rank].copy_from_slice(p.x.layout.strides());
+        dims[p.axis] = dims[p.axis].div_ceil(p.block);
+        // With a single block this distance is not used, and may be any number.
+        x_strides[p.axis] = x_strides[p.axis].wrapping_mul(p.block);
+        y_strides[p.axis] = y_strides[p.axis].wrapping_mul(p.block);
+        Walk::new(&dims[..rank], [&x_strides, &y_strides, &p.scale_strides])
+    }
+}
+
+impl Kernel for Quantize {
+    unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
+        let layout = &self.problem.x.layout;
+        // SAFETY: the caller keeps the kernel contract.
+        let x = unsafe { self.x.bind(tensors) };
+        let mut at = Walk::new(layout.dims(), [layout.strides()]);
+        loop {
+            // SAFETY: the walk is over the dims of x.
+            let value = unsafe { x.get(at.offsets[0]) };
+            if !value.is_finite() {
+                let index = &at.index[..layout.rank()];
+                return Err(format!("x: is {value} at {index:?}, expected finite numbers"));
+            }
+            if !at.advance() {
+                return Ok(());
+            }
+        }
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
+        let p = &self.problem;
+        let (x_step, y_step) = (p.x.layout.strides()[p.axis], p.y_strides[p.axis]);
+        // SAFETY: the caller keeps the kernel contract; blocks and their elements are inside x, and so inside y and scale.
+        unsafe {
+            let (x, y) = (self.x.bind(tensors), self.y.bind(tensors));
+            let scales = self.scale.bind(tensors);
+            let mut at = self.blocks();
+            loop {
+                let [x_at, y_at, scale_at] = at.offsets;
+                let len = self.len(&at.index);
+                let amax = (0..len).map(|i| x.get(x_at + i * x_step).abs()).fold(0.0, |a: f64, b| a.max(b));
+                let scale = self.scale_type.round_up(amax / self.largest);
+                scales.set(scale_at, scale);
+                for i in 0..len {
+                    let value = match scale {
+                        0.0 => 0.0,
+                        scale => x.get(x_at + i * x_step) / scale,
+                    };
+                    let value = value.clamp(-self.largest, self.largest);
+                    // Writing whole numbers cuts.
+                    let value = if self.whole { value.round_ties_even() } else { value };
+                    y.set(y_at + i * y_step, value);
+                }
+                if !at.advance() {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+struct Dequantize {
+    problem: problem::Dequantize,
+    x: Memory<f64>,
+    scale: Memory<f64>,
+    y: Memory<f64>,
+}
+
+impl Kernel for Dequantize {
+    unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
+        let p = &self.problem;
+        let strides = p.scale.layout.strides();
+        // SAFETY: the caller keeps the kernel contract; the walk is over the dims of x and y, and a block that has an element
+        // has a scale.
+        unsafe {
+            let (x, y, scales) = (self.x.bind(tensors), self.y.bind(tensors), self.scale.bind(tensors));
+            let mut at = Walk::new(p.x.layout.dims(), [p.x.layout.strides(), p.y.layout.strides()]);
+            loop {
+                let scale_at = strides
+                    .iter()
+                    .enumerate()
+                    .map(|(axis, stride)| at.index[axis] / p.block[axis] * stride)
+                    .sum();
+                let scale = scales.get(scale_at);
+                let factor = if p.is_negative_scale { (-scale).exp2() } else { scale };
+                y.set(at.offsets[1], x.get(at.offsets[0]) * factor);
+                if !at.advance() {
+                    break;
+                }
+            }
+        }
+    }
+}
