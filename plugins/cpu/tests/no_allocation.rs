@@ -11,9 +11,13 @@ use hipdnn_cpu_plugin::plan::Plan;
 use hipdnn_cpu_plugin::plugin::{Planner, chooser};
 use hipdnn_plugin_sdk::Overrides;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
-use hipdnn_plugin_sdk::graph::operation::{Batchnorm, ConvolutionForward, Pointwise};
+use hipdnn_plugin_sdk::graph::operation::{
+    Batchnorm, BlockScaleDequantize, BlockScaleQuantize, ConvolutionForward, Layernorm, Matmul, Pointwise,
+    Reduction, ResampleForward,
+};
 use hipdnn_plugin_sdk::graph::{
-    ConvMode, DataType, Graph, Node, Operation, PointwiseMode, Tensor, TensorValue,
+    ConvMode, DataType, Graph, Node, NormFwdPhase, Operation, PaddingMode, PointwiseMode, ReductionMode,
+    ResampleMode, Tensor, TensorValue,
 };
 use hipdnn_plugin_sdk::wire::EngineConfig;
 
@@ -137,6 +141,91 @@ fn an_execution_allocates_nothing() {
             assert!((0..10).any(|_| allocations() == 0), "engine {engine}, size {size}");
         }
     }
+}
+
+/// A product, a layer normalization, there and back to a small type, pooling and a sum, one after the other.
+fn chain() -> Graph {
+    let float = DataType::Float;
+    let whole: &[i64] = &[2, 3, 4, 4];
+    let shapes: [(DataType, &[i64]); 11] = [
+        (float, whole),
+        (float, &[1, 1, 4, 4]),
+        (float, whole),
+        (float, &[4, 4]),
+        (float, &[1]),
+        (float, whole),
+        (DataType::Fp4E2m1, whole),
+        (DataType::Fp8E8m0, &[2, 3, 4, 2]),
+        (float, whole),
+        (float, &[2, 3, 2, 2]),
+        (float, &[2, 1, 2, 2]),
+    ];
+    let tensor = |(uid, (data_type, dims)): (i64, (DataType, &[i64]))| {
+        let mut strides = vec![1; dims.len()];
+        for axis in (1..dims.len()).rev() {
+            strides[axis - 1] = strides[axis] * dims[axis];
+        }
+        let mut tensor = Tensor::new(uid, data_type, dims, &strides);
+        tensor.is_virtual = [3, 6, 7, 8, 9, 10].contains(&uid);
+        tensor.value = (uid == 5).then_some(TensorValue::Float32(1e-3));
+        tensor
+    };
+    let tensors = (1..).zip(shapes).map(tensor).collect();
+    let operations: [Operation; 6] = [
+        Matmul { a: 1, b: 2, c: 3 }.into(),
+        Layernorm {
+            x: 3,
+            scale: 4,
+            bias: 4,
+            epsilon: 5,
+            y: 6,
+            mean: None,
+            inv_variance: None,
+            forward_phase: NormFwdPhase::Inference,
+            normalized_dim_count: 2,
+        }
+        .into(),
+        BlockScaleQuantize { x: 6, y: 7, scale: 8, block_size: 2, axis: None, transpose: false }.into(),
+        BlockScaleDequantize { x: 7, scale: 8, y: 9, block_size: vec![2], is_negative_scale: false }.into(),
+        ResampleForward {
+            x: 9,
+            y: 10,
+            index: None,
+            pre_padding: vec![0, 0],
+            post_padding: vec![0, 0],
+            stride: vec![2, 2],
+            window: vec![2, 2],
+            resample_mode: ResampleMode::Maxpool,
+            padding_mode: PaddingMode::NegInfPad,
+            generate_index: None,
+        }
+        .into(),
+        Reduction { in_: 10, out: 11, mode: ReductionMode::Norm2, is_deterministic: false }.into(),
+    ];
+    let node = |operation| Node { name: String::new(), compute_type: float, operation };
+    Graph { tensors, nodes: operations.map(node).into(), ..Graph::default() }
+}
+
+#[test]
+fn kernels_of_the_reference_allocate_nothing() {
+    let _counting = COUNTING.lock();
+    let plan = Plan::new(&chain(), chooser(1)).unwrap();
+    let (mut x, mut w, mut scale, mut sums) = ([0.5_f32; 96], [0.5_f32; 16], [0.5_f32; 16], [f32::NAN; 8]);
+    x[7] = 3.0;
+    let mut workspace = vec![0_u8; plan.workspace_size()];
+    let buffers =
+        [(1, x.as_mut_ptr()), (2, w.as_mut_ptr()), (4, scale.as_mut_ptr()), (11, sums.as_mut_ptr())]
+            .map(|(uid, values)| hipdnnPluginDeviceBuffer_t { uid, ptr: values.cast() });
+    let mut allocations = || {
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        for _ in 0..100 {
+            // SAFETY: every tensor has memory for its extent, and the workspace has the size that the plan asks for.
+            unsafe { plan.execute(&buffers, workspace.as_mut_ptr()) }.unwrap();
+        }
+        ALLOCATIONS.load(Ordering::Relaxed) - before
+    };
+    assert!((0..10).any(|_| allocations() == 0));
+    assert!(sums.iter().all(|sum| sum.is_finite()));
 }
 
 /// The first execution with other shapes plans them; those after it only find the plan, where the workspace is enough.
