@@ -1,5 +1,6 @@
 //! The reference attention against results by hand and a second way to compute it, and its gradients against differences.
 
+mod eight_bits;
 mod forward;
 mod gradients;
 mod places;

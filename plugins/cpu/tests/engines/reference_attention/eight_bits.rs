@@ -1,0 +1,61 @@
+//! Attention over 8-bit floating point.
+
+use hipdnn_cpu_plugin::plugin::chooser;
+use hipdnn_plugin_sdk::graph::DataType;
+
+use super::super::common::{Case, Random};
+use super::{assert_close, filled, plain};
+
+const TYPES: [DataType; 4] =
+    [DataType::Fp8E4m3, DataType::Fp8E5m2, DataType::Fp8E4m3Fnuz, DataType::Fp8E5m2Fnuz];
+
+/// The same as of the numbers that the elements are, times their factors.
+#[test]
+fn elements_are_read_as_their_numbers() {
+    let mut random = Random(31);
+    for data_type in TYPES {
+        for engine in 0..2 {
+            let dims: [&[i64]; 3] = [&[2, 4, 3, 5], &[2, 2, 6, 5], &[2, 2, 6, 4]];
+            let factors = [2.0, 0.5, 4.0];
+            let mut case = Case::new();
+            let small = dims.map(|dims| {
+                let values: Vec<f64> = (0..dims.iter().product()).map(|_| random.real(-2.0, 2.0)).collect();
+                filled(&mut case, data_type, dims, &values)
+            });
+            let o = case.tensor(DataType::Double, &[2, 4, 3, 4]);
+            let mut node = plain(small[0], small[1], small[2], o);
+            let [q, k, v] =
+                factors.map(|factor| Some(filled(&mut case, DataType::Float, &[1, 1, 1, 1], &[factor])));
+            (node.descale_q, node.descale_k, node.descale_v) = (q, k, v);
+            case.node(node);
+            case.run(chooser(engine));
+
+            let mut wide = Case::new();
+            let [q, k, v] = [0, 1, 2].map(|place| {
+                let values: Vec<f64> = case.values(small[place]).iter().map(|n| n * factors[place]).collect();
+                filled(&mut wide, DataType::Double, dims[place], &values)
+            });
+            let wide_o = wide.tensor(DataType::Double, &[2, 4, 3, 4]);
+            wide.node(plain(q, k, v, wide_o));
+            wide.run(chooser(engine));
+            assert_close(&case.values(o), &wide.values(wide_o), 1e-12);
+        }
+    }
+}
+
+/// Two keys as near weigh 0.5 each; times 1.125 that is 0.5625, which 3 bits of mantissa hold and 2 do not.
+#[test]
+fn scaled_probabilities_are_rounded_to_the_type_of_v() {
+    for (data_type, rounded) in TYPES.into_iter().zip([0.5625, 0.5, 0.5625, 0.5]) {
+        let mut case = Case::new();
+        let q = filled(&mut case, data_type, &[1, 1, 1, 1], &[0.0]);
+        let k = filled(&mut case, data_type, &[1, 1, 2, 1], &[1.0, 2.0]);
+        let v = filled(&mut case, data_type, &[1, 1, 2, 1], &[3.0, 5.0]);
+        let o = case.tensor(DataType::Double, &[1, 1, 1, 1]);
+        let mut node = plain(q, k, v, o);
+        node.scale_s = Some(filled(&mut case, DataType::Float, &[1, 1, 1, 1], &[1.125]));
+        case.node(node);
+        case.run(chooser(1));
+        assert_eq!(case.values(o), [rounded * 8.0], "{}", data_type.name());
+    }
+}
