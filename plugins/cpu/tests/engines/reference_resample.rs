@@ -7,7 +7,7 @@ use hipdnn_plugin_sdk::graph::{DataType, PaddingMode, ResampleMode};
 
 use super::common::{Case, Random, Strides, channels_last, packed};
 
-/// A pooling of one to three spatial dimensions.
+/// A pooling of one to five spatial dimensions.
 #[derive(Clone, Debug)]
 struct Pooling {
     x: Vec<i64>,
@@ -195,10 +195,12 @@ fn random_poolings_and_their_gradients() {
     let mut random = Random(8);
     let modes = &ResampleMode::ALL[1..];
     for round in 0..300 {
-        let spatial = random.int(1, 3) as usize;
+        let spatial = random.int(1, 5) as usize;
+        // Small where there are many dimensions.
+        let most = if spatial > 3 { 2 } else { 4 };
         let mut numbers = |low, high| (0..spatial).map(|_| random.int(low, high)).collect::<Vec<_>>();
-        let (input, pre, post) = (numbers(1, 5), numbers(0, 2), numbers(0, 2));
-        let (stride, mut window) = (numbers(1, 3), numbers(1, 4));
+        let (input, pre, post) = (numbers(1, most + 1), numbers(0, most / 2), numbers(0, most / 2));
+        let (stride, mut window) = (numbers(1, 3), numbers(1, most));
         let mut y = vec![2, 3];
         for axis in 0..spatial {
             let padded = input[axis] + pre[axis] + post[axis];
