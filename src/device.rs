@@ -73,7 +73,7 @@ fn gpu() -> Option<&'static Device> {
 }
 
 /// The functions of HIP, if the process has it loaded.
-fn loaded_hip() -> Option<&'static Hip> {
+pub fn loaded_hip() -> Option<&'static Hip> {
     static HIP: OnceLock<Option<Hip>> = OnceLock::new();
     if let Some(hip) = HIP.get() {
         return hip.as_ref();

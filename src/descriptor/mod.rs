@@ -15,6 +15,7 @@ mod lifecycle;
 mod operation;
 mod overrides;
 mod plan;
+mod profiling;
 pub mod saved_plan;
 mod tensor;
 mod variant_pack;
@@ -44,6 +45,7 @@ macro_rules! kinds {
         pub enum Descriptor {
             $($variant(Lifecycle<$draft>),)+
             Operation(Lifecycle<operation::OperationDraft>),
+            Profiling(Box<profiling::Profiling>),
         }
 
         impl Descriptor {
@@ -55,6 +57,9 @@ macro_rules! kinds {
                 $(if kind == Kind::$kind as c_int {
                     return DESCRIPTORS.insert_with(|| Self::$variant(Lifecycle::open(<$draft>::default())));
                 })+
+                if kind == Kind::HIPDNN_BACKEND_PROFILING_CONTROL_EXT as c_int {
+                    return DESCRIPTORS.insert_with(|| Self::Profiling(Box::default()));
+                }
                 let spec = operation_spec(kind).ok_or_else(|| not_creatable(kind))?;
                 DESCRIPTORS.insert_with(|| Self::Operation(Lifecycle::open(operation::OperationDraft::new(spec))))
             }
@@ -64,6 +69,7 @@ macro_rules! kinds {
                 match self {
                     $(Self::$variant(lifecycle) => lifecycle.finalize(),)+
                     Self::Operation(lifecycle) => lifecycle.finalize(),
+                    Self::Profiling(profiling) => profiling.finalize(),
                 }
             }
 
@@ -72,6 +78,7 @@ macro_rules! kinds {
                 match self {
                     $(Self::$variant(lifecycle) => lifecycle.set(incoming),)+
                     Self::Operation(lifecycle) => lifecycle.set(incoming),
+                    Self::Profiling(profiling) => profiling.set(incoming),
                 }
             }
 
@@ -80,6 +87,7 @@ macro_rules! kinds {
                 match self {
                     $(Self::$variant(lifecycle) => lifecycle.get(outgoing),)+
                     Self::Operation(lifecycle) => lifecycle.get(outgoing),
+                    Self::Profiling(profiling) => profiling.get(outgoing),
                 }
             }
 
@@ -88,6 +96,7 @@ macro_rules! kinds {
                 match self {
                     $(Self::$variant(lifecycle) => lifecycle.name(),)+
                     Self::Operation(lifecycle) => lifecycle.name(),
+                    Self::Profiling(profiling) => profiling.name(),
                 }
             }
         }

@@ -1,0 +1,279 @@
+//! PROFILING_CONTROL: how long the work between two points of a handle's stream takes.
+//!
+//! On a HIP device the points are events of the stream; without one the work is done when a call returns, and a monotonic
+//! clock is read. Unlike other descriptors this one is driven by its attributes, and one of them takes its result back.
+
+use std::ffi::c_int;
+use std::time::Instant;
+
+use hipdnn_plugin_sdk::ffi::hipStream_t;
+use hipdnn_plugin_sdk::hip::{Hip, HipError, hipEvent_t};
+use parking_lot::Mutex;
+
+use super::attribute::{Incoming, Outgoing, unknown};
+use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
+use crate::status::{Error, Result};
+use crate::{device, handle as handles};
+
+const KIND: &str = "profiling control";
+
+const HANDLE: c_int = Name::HIPDNN_ATTR_PROFILING_HANDLE_EXT as c_int;
+const START: c_int = Name::HIPDNN_ATTR_PROFILING_START_EXT as c_int;
+const STOP: c_int = Name::HIPDNN_ATTR_PROFILING_STOP_EXT as c_int;
+const ELAPSED_MS: c_int = Name::HIPDNN_ATTR_PROFILING_ELAPSED_MS_EXT as c_int;
+const DEVICE_SYNC: c_int = Name::HIPDNN_ATTR_PROFILING_DEVICE_SYNC_EXT as c_int;
+const STALL_ARM: c_int = Name::HIPDNN_ATTR_PROFILING_STALL_ARM_EXT as c_int;
+const STALL_RELEASE: c_int = Name::HIPDNN_ATTR_PROFILING_STALL_RELEASE_EXT as c_int;
+const STALL_TIMED_OUT: c_int = Name::HIPDNN_ATTR_PROFILING_STALL_TIMED_OUT_EXT as c_int;
+const STALL_USED: c_int = Name::HIPDNN_ATTR_PROFILING_STALL_USED_EXT as c_int;
+const RESET: c_int = Name::HIPDNN_ATTR_PROFILING_RESET_EXT as c_int;
+
+/// A measurement, from threads one after the other.
+#[derive(Default)]
+pub struct Profiling(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    bound: Option<Bound>,
+    stage: Stage,
+}
+
+/// What the measurement is of.
+struct Bound {
+    handle: usize,
+    clock: Clock,
+}
+
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Stage {
+    #[default]
+    Ready,
+    Started,
+    Stopped,
+    /// Finalized, with the milliseconds.
+    Finalized(f32),
+}
+
+enum Clock {
+    Processor { start: Instant, stop: Instant },
+    Device { events: Events, stream: hipStream_t },
+}
+
+/// Two events of a device.
+struct Events {
+    hip: &'static Hip,
+    start: hipEvent_t,
+    stop: hipEvent_t,
+}
+
+// SAFETY: events and streams belong to no thread.
+unsafe impl Send for Clock {}
+
+impl Events {
+    fn new(hip: &'static Hip) -> std::result::Result<Self, HipError> {
+        let mut events = Self { hip, start: std::ptr::null_mut(), stop: std::ptr::null_mut() };
+        // SAFETY: the outputs are valid.
+        unsafe {
+            hip.check("hipEventCreate", (hip.hipEventCreate)(&raw mut events.start))?;
+            hip.check("hipEventCreate", (hip.hipEventCreate)(&raw mut events.stop))?;
+        }
+        Ok(events)
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        for event in [self.start, self.stop] {
+            if !event.is_null() {
+                // SAFETY: the event is this one's own. A failure leaves nothing to do.
+                unsafe { (self.hip.hipEventDestroy)(event) };
+            }
+        }
+    }
+}
+
+/// HIP, where it is loaded and has a device.
+fn hip_with_device() -> Option<&'static Hip> {
+    device::loaded_hip().filter(|hip| hip.device_count().is_ok_and(|count| count > 0))
+}
+
+fn failed(error: HipError) -> Error {
+    Error::internal(error.message)
+}
+
+impl Clock {
+    fn of(stream: hipStream_t) -> Result<Self> {
+        Ok(match hip_with_device() {
+            Some(hip) => Self::Device { events: Events::new(hip).map_err(failed)?, stream },
+            None => {
+                let now = Instant::now();
+                Self::Processor { start: now, stop: now }
+            }
+        })
+    }
+
+    fn start(&mut self) -> Result<()> {
+        match self {
+            Self::Processor { start, .. } => *start = Instant::now(),
+            Self::Device { events, stream } => record(events.hip, events.start, *stream)?,
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        match self {
+            Self::Processor { stop, .. } => *stop = Instant::now(),
+            Self::Device { events, stream } => record(events.hip, events.stop, *stream)?,
+        }
+        Ok(())
+    }
+
+    /// Milliseconds between the two points. Waits until the second is reached.
+    fn elapsed(&self) -> Result<f32> {
+        match self {
+            Self::Processor { start, stop } => Ok((*stop - *start).as_secs_f64() as f32 * 1e3),
+            Self::Device { events, .. } => {
+                let hip = events.hip;
+                let mut milliseconds = 0.0;
+                // SAFETY: both events were recorded, and the output is valid.
+                unsafe {
+                    hip.check("hipEventSynchronize", (hip.hipEventSynchronize)(events.stop))
+                        .map_err(failed)?;
+                    let answer = (hip.hipEventElapsedTime)(&raw mut milliseconds, events.start, events.stop);
+                    hip.check("hipEventElapsedTime", answer).map_err(failed)?;
+                }
+                Ok(milliseconds)
+            }
+        }
+    }
+}
+
+fn record(hip: &Hip, event: hipEvent_t, stream: hipStream_t) -> Result<()> {
+    // SAFETY: the event is alive, and whoever set the handle's stream vouches for it.
+    hip.check("hipEventRecord", unsafe { (hip.hipEventRecord)(event, stream) }).map_err(failed)
+}
+
+impl State {
+    fn bound(&mut self) -> Result<&mut Bound> {
+        let missing = || {
+            Error::bad_param(format!(
+                "HIPDNN_ATTR_PROFILING_HANDLE_EXT of the {KIND} is not set, it comes first"
+            ))
+        };
+        self.bound.as_mut().ok_or_else(missing)
+    }
+
+    fn advance(&mut self, what: &str, from: Stage, to: Stage) -> Result<()> {
+        if self.stage != from {
+            let done = match self.stage {
+                Stage::Ready => "was not started",
+                Stage::Started => "was started already",
+                _ => "was stopped already",
+            };
+            return Err(Error::bad_param(format!("the {KIND} {done}, so it cannot {what}")));
+        }
+        let bound = self.bound()?;
+        match to {
+            Stage::Started => bound.clock.start()?,
+            _ => bound.clock.stop()?,
+        }
+        self.stage = to;
+        Ok(())
+    }
+}
+
+impl Profiling {
+    /// What the kind is called in messages.
+    pub fn name(&self) -> &'static str {
+        KIND
+    }
+
+    /// Sets an attribute; most of them do something at once.
+    pub fn set(&self, incoming: &Incoming) -> Result<()> {
+        let mut state = self.0.lock();
+        if incoming.name() == RESET {
+            incoming.flag()?;
+            state.stage = Stage::Ready;
+            return Ok(());
+        }
+        if matches!(state.stage, Stage::Finalized(_)) {
+            return Err(Error::not_initialized(format!("the {KIND} is finalized and cannot be changed")));
+        }
+        match incoming.name() {
+            HANDLE => {
+                let handle = incoming.one::<usize>(Type::HIPDNN_TYPE_HANDLE)?;
+                let stream = handles::with(handle, |session| Ok(session.stream()))
+                    .map_err(|error| incoming.about(error))?;
+                match &state.bound {
+                    Some(bound) if bound.handle == handle => {}
+                    Some(_) => {
+                        return Err(Error::bad_param(format!(
+                            "the {KIND} is bound to another handle already"
+                        )));
+                    }
+                    None => state.bound = Some(Bound { handle, clock: Clock::of(stream)? }),
+                }
+            }
+            START => {
+                incoming.flag()?;
+                state.advance("start", Stage::Ready, Stage::Started)?;
+            }
+            STOP => {
+                incoming.flag()?;
+                state.advance("stop", Stage::Started, Stage::Stopped)?;
+            }
+            DEVICE_SYNC => {
+                incoming.flag()?;
+                state.bound()?;
+                if let Some(hip) = hip_with_device() {
+                    // SAFETY: the call has no arguments.
+                    hip.check("hipDeviceSynchronize", unsafe { (hip.hipDeviceSynchronize)() })
+                        .map_err(failed)?;
+                }
+            }
+            // Streams are not stalled here: what is armed is measured as it is, and USED says so.
+            STALL_ARM if state.stage != Stage::Ready => {
+                return Err(Error::bad_param(format!(
+                    "the {KIND} was started already, so it cannot be armed"
+                )));
+            }
+            STALL_ARM | STALL_RELEASE => {
+                incoming.flag()?;
+                state.bound()?;
+            }
+            other => return Err(unknown(KIND, other, "set")),
+        }
+        Ok(())
+    }
+
+    /// Waits for the work and keeps the time it took.
+    pub fn finalize(&self) -> Result<()> {
+        let mut state = self.0.lock();
+        match state.stage {
+            Stage::Finalized(_) => return Err(Error::bad_param(format!("the {KIND} is finalized already"))),
+            Stage::Stopped => {}
+            _ => {
+                return Err(Error::bad_param(format!(
+                    "the {KIND} was not started and stopped, so there is no time to tell"
+                )));
+            }
+        }
+        let elapsed = state.bound()?.clock.elapsed()?;
+        state.stage = Stage::Finalized(elapsed);
+        Ok(())
+    }
+
+    /// Gets an attribute of a finalized measurement.
+    pub fn get(&self, outgoing: &Outgoing) -> Result<()> {
+        let Stage::Finalized(milliseconds) = self.0.lock().stage else {
+            return Err(Error::not_initialized(format!(
+                "the {KIND} is not finalized, and its attributes can be read only then"
+            )));
+        };
+        match outgoing.name() {
+            ELAPSED_MS => outgoing.one(Type::HIPDNN_TYPE_FLOAT, milliseconds),
+            STALL_TIMED_OUT | STALL_USED => outgoing.one(Type::HIPDNN_TYPE_BOOLEAN, 0_u8),
+            other => Err(unknown(KIND, other, "read")),
+        }
+    }
+}
