@@ -9,6 +9,9 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark stops at the first failure")]
 
+#[path = "entry_points/graph_size.rs"]
+mod graph_size;
+
 use std::cell::UnsafeCell;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -107,6 +110,11 @@ impl Api {
         let mut graph = std::ptr::null_mut();
         // SAFETY: the pointer is writable and the bytes readable.
         ok(unsafe { (self.deserialize)(&raw mut graph, bytes.as_ptr(), bytes.len()) });
+        self.plan_graph(handle, graph)
+    }
+
+    /// An open graph to a finalized plan.
+    fn plan_graph(&self, handle: Handle, graph: Descriptor) -> [Descriptor; 4] {
         self.set(graph, 600, HANDLE, &[handle]);
         self.finalize(graph);
         let heuristic = self.descriptor(ENGINEHEUR);
@@ -304,6 +312,7 @@ fn main() {
         "{:<50} {:>8.2} {:>8.2} {:>14}{mark}",
         "two threads sharing a plan, times one thread", ratio, 1.7, "0.5 to 0.8"
     );
+    graph_size::print(&api, handle);
 }
 
 /// The throughput of two threads, each with a handle and a pack of its own, over that of one.
