@@ -10,6 +10,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use hipdnn_cpu_plugin::fast::plan_node;
+use hipdnn_cpu_plugin::plugin::planner;
+use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward,
     Pointwise,
@@ -270,6 +272,154 @@ fn elementwise(batch: i64, channels: i64, size: i64, channels_last: bool) {
     }
 }
 
+/// Seconds that the best run of a whole graph takes, whose tensors are bound unless they are virtual.
+fn time_graph(tensors: Vec<Tensor>, operations: Vec<Operation>, engine: usize) -> f64 {
+    let mut memory: Vec<(i64, Vec<u8>)> = tensors
+        .iter()
+        .filter(|tensor| !tensor.is_virtual)
+        .map(|t| (t.uid, bytes(t.data_type, t.dims.iter().product::<i64>() as usize)))
+        .collect();
+    let double = tensors.iter().any(|tensor| tensor.data_type == DataType::Double);
+    let compute_type = if double { DataType::Double } else { DataType::Float };
+    let nodes = operations.into_iter().map(|operation| Node { name: String::new(), compute_type, operation });
+    let graph = Graph { tensors, nodes: nodes.collect(), ..Graph::default() };
+    let plan = planner(engine).plan(&graph).unwrap();
+    let buffers: Vec<hipdnnPluginDeviceBuffer_t> = memory
+        .iter_mut()
+        .map(|(uid, bytes)| hipdnnPluginDeviceBuffer_t { uid: *uid, ptr: bytes.as_mut_ptr().cast() })
+        .collect();
+    let mut workspace = vec![0_u8; plan.workspace_size()];
+    let mut best = Duration::MAX;
+    let begin = Instant::now();
+    while begin.elapsed() < PATIENCE {
+        let start = Instant::now();
+        // SAFETY: every tensor has its memory, and the workspace is as large as the plan asked for.
+        unsafe { plan.execute(&buffers, workspace.as_mut_ptr()) }.unwrap();
+        best = best.min(start.elapsed());
+    }
+    best.as_secs_f64()
+}
+
+fn on_each_element(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64) -> Operation {
+    Pointwise {
+        in_0,
+        out_0,
+        in_1,
+        in_2: None,
+        axis: None,
+        operation,
+        relu_lower_clip: None,
+        relu_upper_clip: None,
+        relu_lower_clip_slope: None,
+        swish_beta: None,
+        elu_alpha: None,
+        softplus_beta: None,
+    }
+    .into()
+}
+
+/// A convolution, then a bias, a residual and RELU, beside the convolution alone.
+fn fused_convolution(layer: &Layer) {
+    let pad = layer.window / 2;
+    let out = (layer.size + 2 * pad - layer.window) / layer.stride + 1;
+    let x = [layer.batch, layer.channels, layer.size, layer.size];
+    let y = [layer.batch, layer.rows, out, out];
+    let image = |uid, dims, is_virtual| {
+        let tensor = tensor(uid, dims, layer.channels_last, layer.data_type);
+        Tensor { is_virtual, ..tensor }
+    };
+    let w = tensor(
+        2,
+        [layer.rows, layer.channels / layer.groups, layer.window, layer.window],
+        layer.channels_last,
+        layer.data_type,
+    );
+    let convolution = |y| {
+        Operation::from(ConvolutionForward {
+            x: 1,
+            w: 2,
+            y,
+            pre_padding: vec![pad; 2],
+            post_padding: vec![pad; 2],
+            stride: vec![layer.stride; 2],
+            dilation: vec![1; 2],
+            conv_mode: ConvMode::CrossCorrelation,
+        })
+    };
+    let alone = time_graph(vec![image(1, x, false), w.clone(), image(3, y, false)], vec![convolution(3)], 0);
+    let tensors = vec![
+        image(1, x, false),
+        w,
+        image(3, y, true),
+        tensor(4, [1, layer.rows, 1, 1], false, layer.data_type),
+        image(5, y, true),
+        image(6, y, false),
+        image(7, y, true),
+        image(8, y, false),
+    ];
+    let operations = vec![
+        convolution(3),
+        on_each_element(PointwiseMode::Add, 3, Some(4), 5),
+        on_each_element(PointwiseMode::Add, 5, Some(6), 7),
+        on_each_element(PointwiseMode::ReluFwd, 7, None, 8),
+    ];
+    let fused = time_graph(tensors, operations, 0);
+    println!(
+        "{:<22} + bias + residual + RELU {:>9.1} µs, {:.2} times the convolution alone",
+        layer.name,
+        fused * 1e6,
+        fused / alone
+    );
+}
+
+/// Eight operations on each element of 16 MiB, beside a copy of as much.
+fn chain() {
+    const ELEMENTS: i64 = 4 << 20;
+    let dims = [4, 64, 128, 128];
+    let modes = [
+        (PointwiseMode::Mul, true),
+        (PointwiseMode::Add, true),
+        (PointwiseMode::ReluFwd, false),
+        (PointwiseMode::Mul, true),
+        (PointwiseMode::Sub, true),
+        (PointwiseMode::Abs, false),
+        (PointwiseMode::Max, true),
+        (PointwiseMode::Add, true),
+    ];
+    let mut tensors =
+        vec![tensor(1, dims, false, DataType::Float), tensor(2, [1, 64, 1, 1], false, DataType::Float)];
+    let mut operations = Vec::new();
+    for (step, (mode, two)) in modes.into_iter().enumerate() {
+        let (from, to) = (if step == 0 { 1 } else { 2 + step as i64 }, 3 + step as i64);
+        let out = tensor(to, dims, false, DataType::Float);
+        tensors.push(Tensor { is_virtual: step + 1 < modes.len(), ..out });
+        operations.push(on_each_element(mode, from, two.then_some(2), to));
+    }
+    let seconds = time_graph(tensors, operations, 0);
+    let copy = copy_rate();
+    let rate = 8.0 * ELEMENTS as f64 / seconds / 1e9;
+    println!(
+        "8 operations on 16 MiB          {:>9.1} µs {rate:>8.1} GB/s of inputs and results, {:.0} % of the {copy:.1} GB/s of a copy",
+        seconds * 1e6,
+        100.0 * rate / copy
+    );
+}
+
+/// GB/s that a copy of 16 MiB reads and writes on as many threads as there are processors.
+fn copy_rate() -> f64 {
+    const BYTES: usize = 16 << 20;
+    let from = vec![1_u8; BYTES];
+    let mut to = vec![2_u8; BYTES];
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    best_rate(|| {
+        std::thread::scope(|scope| {
+            let parts = from.chunks(BYTES.div_ceil(threads)).zip(to.chunks_mut(BYTES.div_ceil(threads)));
+            parts.for_each(|(from, to)| drop(scope.spawn(|| to.copy_from_slice(from))));
+        });
+        2.0 * BYTES as f64
+    })
+}
+
 /// GFLOP/s of one thread that does nothing but fused multiplications and additions of vectors.
 fn peak() -> f64 {
     #[cfg(target_arch = "x86_64")]
@@ -287,7 +437,7 @@ fn peak() -> f64 {
 }
 
 /// The best of many runs of a function that says how many operations it did.
-fn best_rate(run: impl Fn() -> f64) -> f64 {
+fn best_rate(mut run: impl FnMut() -> f64) -> f64 {
     let mut best = 0.0_f64;
     let begin = Instant::now();
     while begin.elapsed() < PATIENCE {
@@ -340,6 +490,12 @@ fn main() {
     println!("peak of one thread {peak:.1} GFLOP/s");
     for layer in LAYERS.iter().filter(|layer| layer.name.contains(&wanted)) {
         convolution(layer, peak);
+    }
+    for layer in LAYERS.iter().filter(|layer| layer.groups == 1 && layer.name.contains(&wanted)) {
+        fused_convolution(layer);
+    }
+    if "chain".contains(&wanted) {
+        chain();
     }
     if "elements".contains(&wanted) {
         elementwise(32, 16, 8, false);

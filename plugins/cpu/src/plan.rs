@@ -10,10 +10,30 @@ use crate::element::Element;
 use crate::kernel::{Kernel, Refusal};
 use crate::prepare::{in_node, prepare};
 use crate::problem::pointers;
-use crate::workspace::place_virtuals;
+use crate::workspace::place_in_steps;
 
-/// Plans one node of a prepared graph, or says why not.
-pub type Chooser = fn(&Graph, &Node) -> Result<Box<dyn Kernel>, Refusal>;
+/// A part of a graph that one kernel computes.
+pub struct Part {
+    /// The last of its nodes, at whose place in the graph it runs.
+    pub node: usize,
+    /// The tensors that the kernel gets pointers to, in its order.
+    pub tensors: Vec<i64>,
+    /// What computes it.
+    pub kernel: Box<dyn Kernel>,
+}
+
+impl Part {
+    /// The part of one node.
+    pub fn of_node(
+        graph: &Graph,
+        place: usize,
+        node: &Node,
+        choose: impl Fn(&Graph, &Node) -> Result<Box<dyn Kernel>, Refusal>,
+    ) -> Result<Self, Refusal> {
+        let kernel = choose(graph, node).map_err(|refusal| in_node(place, node, refusal))?;
+        Ok(Self { node: place, tensors: pointers(graph, &node.operation), kernel })
+    }
+}
 
 /// The most tensors that one operation may have.
 pub const MAX_TENSORS: usize = 32;
@@ -34,6 +54,8 @@ pub struct Plan {
 }
 
 struct Step {
+    /// The node at whose place it runs.
+    node: usize,
     kernel: Box<dyn Kernel>,
     slots: Box<[Slot]>,
 }
@@ -68,13 +90,28 @@ impl Plan {
         graph: &Graph,
         choose: impl Fn(&Graph, &Node) -> Result<Box<dyn Kernel>, Refusal>,
     ) -> Result<Self, Refusal> {
+        Self::in_parts(graph, |graph| {
+            let nodes = graph.nodes.iter().enumerate();
+            nodes.map(|(place, node)| Part::of_node(graph, place, node, &choose)).collect()
+        })
+    }
+
+    /// Prepares the graph and plans it with `divide`, which yields parts that together are all nodes, in an order in which
+    /// they can run.
+    pub fn in_parts(
+        graph: &Graph,
+        divide: impl FnOnce(&Graph) -> Result<Vec<Part>, Refusal>,
+    ) -> Result<Self, Refusal> {
         let graph = prepare(graph)?;
-        let virtuals = place_virtuals(&graph, ALIGNMENT)?;
+        let parts = divide(&graph)?;
+        let virtuals = place_in_steps(&graph, parts.iter().map(|part| part.tensors.as_slice()), ALIGNMENT)?;
+        let tensors: HashMap<i64, &Tensor> =
+            graph.tensors.iter().map(|tensor| (tensor.uid, tensor)).collect();
         // Of each tensor met so far, and of all virtual ones.
         let mut known: HashMap<i64, Slot> =
             virtuals.places.iter().map(|place| (place.uid, Slot::Workspace(place.offset))).collect();
         let mut plan = Self {
-            steps: Vec::with_capacity(graph.nodes.len()),
+            steps: Vec::with_capacity(parts.len()),
             bound: Vec::new(),
             constants: Box::default(),
             scratch_offset: 0,
@@ -82,32 +119,31 @@ impl Plan {
         };
         let mut constants = Vec::new();
         let mut scratch = 0;
-        for (place, node) in graph.nodes.iter().enumerate() {
-            let uids = pointers(&graph, &node.operation);
-            if uids.len() > MAX_TENSORS {
-                let refusal = format!("has {} tensors, expected at most {MAX_TENSORS}", uids.len());
-                return Err(in_node(place, node, refusal));
+        for part in parts {
+            let refuse = |refusal: Refusal| match graph.nodes.get(part.node) {
+                Some(node) => in_node(part.node, node, refusal),
+                None => refusal,
+            };
+            if part.tensors.len() > MAX_TENSORS {
+                let count = part.tensors.len();
+                return Err(refuse(format!("has {count} tensors, expected at most {MAX_TENSORS}")));
             }
-            let kernel = choose(&graph, node).map_err(|refusal| in_node(place, node, refusal))?;
-            scratch = scratch.max(kernel.scratch_size());
-            let mut slots = Vec::with_capacity(uids.len());
-            for uid in uids {
-                let slot = match known.entry(uid) {
+            scratch = scratch.max(part.kernel.scratch_size());
+            let mut slots = Vec::with_capacity(part.tensors.len());
+            for uid in &part.tensors {
+                let slot = match known.entry(*uid) {
                     Entry::Occupied(known) => *known.get(),
                     Entry::Vacant(unknown) => {
-                        let tensor = graph.tensor(uid);
-                        let slot = match tensor
-                            .and_then(|tensor| tensor.value.as_ref().map(|value| (tensor, value)))
-                        {
+                        let tensor = tensors.get(uid);
+                        let value = tensor.and_then(|tensor| Some((*tensor, tensor.value.as_ref()?)));
+                        let slot = match value {
                             Some((tensor, value)) => {
-                                constants.push(
-                                    word(tensor, value).map_err(|refusal| in_node(place, node, refusal))?,
-                                );
+                                constants.push(word(tensor, value).map_err(refuse)?);
                                 Slot::Constant(constants.len() - 1)
                             }
                             None => {
-                                plan.bound.push(uid);
-                                Slot::Bound { uid, place: plan.bound.len() - 1 }
+                                plan.bound.push(*uid);
+                                Slot::Bound { uid: *uid, place: plan.bound.len() - 1 }
                             }
                         };
                         *unknown.insert(slot)
@@ -115,7 +151,7 @@ impl Plan {
                 };
                 slots.push(slot);
             }
-            plan.steps.push(Step { kernel, slots: slots.into_boxed_slice() });
+            plan.steps.push(Step { node: part.node, kernel: part.kernel, slots: slots.into_boxed_slice() });
         }
         plan.constants = constants.into_boxed_slice();
         plan.scratch_offset = virtuals.size;
@@ -168,7 +204,7 @@ impl Plan {
         let aligned = workspace.wrapping_add(workspace.addr().wrapping_neg() % ALIGNMENT);
         let scratch = aligned.wrapping_add(self.scratch_offset);
         let mut pointers = [std::ptr::null_mut(); MAX_TENSORS];
-        for (place, step) in self.steps.iter().enumerate() {
+        for step in &self.steps {
             for (pointer, slot) in pointers.iter_mut().zip(&step.slots) {
                 *pointer = match *slot {
                     Slot::Bound { uid, place } => find(buffers, uid, place)?,
@@ -183,7 +219,7 @@ impl Plan {
             unsafe {
                 step.kernel
                     .check(tensors)
-                    .map_err(|refusal| ExecuteError(format!("node {place}: {refusal}")))?;
+                    .map_err(|refusal| ExecuteError(format!("node {}: {refusal}", step.node)))?;
                 step.kernel.run(tensors, scratch);
             }
         }

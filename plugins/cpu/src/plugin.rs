@@ -4,14 +4,13 @@ use std::ffi::c_void;
 
 use hipdnn_plugin_sdk::engine_plugin::SUPPORTS_SERIALIZATION;
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
-use hipdnn_plugin_sdk::graph::{Graph, Node};
+use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::wire::{self, EngineConfig, EngineDetails, Knob, KnobSetting};
 use hipdnn_plugin_sdk::{EnginePlugin, Overrides, PluginError, Refusal, engine_id};
 
 use crate::compiled::Compiled;
 use crate::fast::Threads;
-use crate::kernel::Kernel;
-use crate::plan::{Chooser, Plan};
+use crate::plan::Plan;
 use crate::{fast, reference};
 
 /// The engines of this library.
@@ -32,24 +31,6 @@ const THREADS: &str = "threads";
 const DETERMINISTIC: &str = "deterministic";
 /// The most threads that can be asked for.
 const MOST_THREADS: i64 = 256;
-
-/// The way an engine, by its place in `EnginePlugin::ENGINES`, plans a node when its knobs are left alone.
-pub fn chooser(engine: usize) -> Chooser {
-    match engine {
-        0 => fast_where_possible,
-        _ => reference::plan_node,
-    }
-}
-
-/// A fast kernel, or a plain one where there is none, so that the fast engine computes every graph that the plain one does.
-fn fast_where_possible(graph: &Graph, node: &Node) -> Result<Box<dyn Kernel>, crate::kernel::Refusal> {
-    fast_for(graph, node, Threads::default())
-}
-
-/// The same, for these threads.
-fn fast_for(graph: &Graph, node: &Node, threads: Threads) -> Result<Box<dyn Kernel>, crate::kernel::Refusal> {
-    fast::plan_node_for(graph, node, threads).or_else(|_| reference::plan_node(graph, node))
-}
 
 /// An engine with its knobs set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,9 +59,17 @@ impl Planner {
     /// Plans a graph.
     pub fn plan(self, graph: &Graph) -> Result<Plan, crate::kernel::Refusal> {
         match self {
-            Self::Fast(threads) => Plan::new(graph, |graph, node| fast_for(graph, node, threads)),
+            Self::Fast(threads) => Plan::in_parts(graph, |graph| fast::parts(graph, threads)),
             Self::Reference => Plan::new(graph, reference::plan_node),
         }
+    }
+}
+
+/// The engine at a place in `EnginePlugin::ENGINES` with its knobs left alone.
+pub fn planner(engine: usize) -> Planner {
+    match engine {
+        0 => Planner::Fast(Threads::default()),
+        _ => Planner::Reference,
     }
 }
 

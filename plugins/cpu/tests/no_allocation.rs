@@ -7,8 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hipdnn_cpu_plugin::compiled::Compiled;
-use hipdnn_cpu_plugin::plan::Plan;
-use hipdnn_cpu_plugin::plugin::{Planner, chooser};
+use hipdnn_cpu_plugin::plugin::{Planner, planner};
 use hipdnn_plugin_sdk::Overrides;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::operation::{
@@ -122,7 +121,7 @@ fn an_execution_allocates_nothing() {
     let _counting = COUNTING.lock();
     for engine in 0..2 {
         for size in [3, 5, 64] {
-            let plan = Plan::new(&graph(size), chooser(engine)).unwrap();
+            let plan = planner(engine).plan(&graph(size)).unwrap();
             let mut memory = vec![vec![0.5_f32; (16 * size * size) as usize]; 2];
             let (mut w, mut scale) = (vec![0.5_f32; 576], vec![0.5_f32; 8]);
             let mut workspace = vec![0_u8; plan.workspace_size()];
@@ -209,7 +208,7 @@ fn chain() -> Graph {
 #[test]
 fn kernels_of_the_reference_allocate_nothing() {
     let _counting = COUNTING.lock();
-    let plan = Plan::new(&chain(), chooser(1)).unwrap();
+    let plan = planner(1).plan(&chain()).unwrap();
     let (mut x, mut w, mut scale, mut sums) = ([0.5_f32; 96], [0.5_f32; 16], [0.5_f32; 16], [f32::NAN; 8]);
     x[7] = 3.0;
     let mut workspace = vec![0_u8; plan.workspace_size()];

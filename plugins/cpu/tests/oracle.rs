@@ -18,7 +18,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hipdnn_cpu_plugin::plugin::chooser;
+use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation, Tensor};
 use hipdnn_plugin_sdk::json;
 use npyz::{NpyFile, TypeChar};
@@ -112,7 +112,7 @@ fn both_engines_give_what_is_expected() {
             for tensor in bound(&graph).filter(|tensor| !written.contains(&tensor.uid)) {
                 case.fill(tensor.uid, &array(folder, tensor));
             }
-            case.run(chooser(engine));
+            case.run(planner(engine));
             for tensor in bound(&graph).filter(|tensor| written.contains(&tensor.uid)) {
                 let what = format!("{} on engine {engine}", folder.file_name().unwrap().display());
                 compare(&what, tensor, &case.values(tensor.uid), &array(folder, tensor));

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use hipdnn_plugin_sdk::graph::Graph;
+use hipdnn_plugin_sdk::graph::{Graph, Tensor};
 
 use crate::Refusal;
 use crate::layout::{Layout, storage_size};
@@ -34,20 +34,31 @@ pub struct Places {
 /// Gives every virtual tensor of a prepared graph a place for as long as it lives, where each node is one step. Offsets
 /// are multiples of `alignment`, a power of two.
 pub fn place_virtuals(graph: &Graph, alignment: usize) -> Result<Places, Refusal> {
+    let tensors: Vec<Vec<i64>> = graph.nodes.iter().map(|node| node.operation.tensors()).collect();
+    place_in_steps(graph, tensors.iter().map(Vec::as_slice), alignment)
+}
+
+/// The same where the graph is computed in other steps than its nodes, of which each touches these tensors. A virtual
+/// tensor that no step touches gets no place.
+pub fn place_in_steps<'a>(
+    graph: &Graph,
+    steps: impl Iterator<Item = &'a [i64]>,
+    alignment: usize,
+) -> Result<Places, Refusal> {
+    let virtuals: HashMap<i64, &Tensor> =
+        graph.tensors.iter().filter(|tensor| tensor.is_virtual).map(|tensor| (tensor.uid, tensor)).collect();
     let mut places: Vec<Place> = Vec::new();
-    let mut place_of = HashMap::new();
-    for (step, node) in graph.nodes.iter().enumerate() {
-        for uid in node.operation.outputs() {
-            if let Some(tensor) = graph.tensor(uid).filter(|tensor| tensor.is_virtual) {
-                let size = storage_size(tensor.data_type, Layout::of(tensor)?.extent())?;
-                place_of.insert(uid, places.len());
-                places.push(Place { uid, first: step, last: step, size, offset: 0 });
-            }
-        }
-        for uid in node.operation.inputs() {
-            if let Some(place) = place_of.get(&uid).and_then(|at| places.get_mut(*at)) {
+    let mut place_of: HashMap<i64, usize> = HashMap::new();
+    for (step, uids) in steps.enumerate() {
+        for uid in uids {
+            let Some(tensor) = virtuals.get(uid) else { continue };
+            if let Some(place) = place_of.get(uid).and_then(|at| places.get_mut(*at)) {
                 place.last = step;
+                continue;
             }
+            let size = storage_size(tensor.data_type, Layout::of(tensor)?.extent())?;
+            place_of.insert(*uid, places.len());
+            places.push(Place { uid: *uid, first: step, last: step, size, offset: 0 });
         }
     }
     arrange(places, alignment)

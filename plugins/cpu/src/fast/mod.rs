@@ -1,6 +1,6 @@
 //! The kernels of CPU_ENGINE.
 //!
-//! [`plan_node`] decides everything about one node that does not depend on memory: the form of the computation, the
+//! [`parts`] divides a graph into fused steps; [`plan_node`] decides everything about one node that does not depend on memory: the form of the computation, the
 //! instructions of this processor, how many threads it is worth. What it refuses, the reference engine computes.
 
 #![expect(
@@ -10,6 +10,7 @@
 
 mod batchnorm;
 mod convolution;
+mod fusion;
 mod lanes;
 mod level;
 mod nest;
@@ -24,6 +25,7 @@ mod testing;
 
 use hipdnn_plugin_sdk::graph::{Graph, Node};
 
+pub use self::fusion::parts;
 pub use self::lanes::Threads;
 use self::level::Level;
 use crate::element::Compute;
@@ -50,7 +52,7 @@ fn plan_node_at(
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let compute = Compute::of(node.compute_type)?;
     if let Some(convolution) = Convolution::of(graph, &node.operation) {
-        return convolution::plan(&convolution?, compute, level, threads);
+        return convolution::plan(&convolution?, compute, level, threads, None);
     }
     if let Some(batchnorm) = Batchnorm::of(graph, &node.operation) {
         return batchnorm::plan(&batchnorm?, compute, level, threads);

@@ -2,6 +2,72 @@
 
 use crate::layout::MAX_RANK;
 
+/// The dimensions of a shape that several tensors share, in the order in which the elements of one of them lie in memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Axes<const N: usize> {
+    rank: usize,
+    /// Of each dimension its place in the shape, its size and the strides along it.
+    axes: [(usize, usize, [usize; N]); MAX_RANK],
+}
+
+impl<const N: usize> Axes<N> {
+    /// The dimensions `dims`, of which there are at most [`MAX_RANK`], in the order of tensor `by`.
+    pub(crate) fn new(dims: &[usize], strides: [&[usize]; N], by: usize) -> Self {
+        let mut axes = [(0, 1, [0; N]); MAX_RANK];
+        for (axis, dim) in dims.iter().enumerate() {
+            axes[axis] = (axis, *dim, strides.map(|strides| strides[axis]));
+        }
+        axes[..dims.len()].sort_by_key(|(_, _, strides)| std::cmp::Reverse(strides[by]));
+        Self { rank: dims.len(), axes }
+    }
+
+    /// The loops over all of the shape.
+    pub(crate) fn nest(&self) -> Nest<N> {
+        self.nest_of(|axis| self.axes[axis].1)
+    }
+
+    /// The loops over a box of the shape, and the offsets of its first element in each tensor.
+    pub(crate) fn nest_of_box(&self, origin: &[usize], size: &[usize]) -> (Nest<N>, [usize; N]) {
+        let mut base = [0; N];
+        for (axis, _, strides) in &self.axes[..self.rank] {
+            for (offset, stride) in base.iter_mut().zip(strides) {
+                *offset += origin[*axis] * stride;
+            }
+        }
+        (self.nest_of(|axis| size[self.axes[axis].0]), base)
+    }
+
+    /// The loops where the dimensions have these sizes. Dimensions that follow each other without a gap in every tensor
+    /// become one.
+    fn nest_of(&self, size: impl Fn(usize) -> usize) -> Nest<N> {
+        let mut nest =
+            Nest { rank: 0, dims: [1; MAX_RANK], strides: [[0; N]; MAX_RANK], len: 1, apart: [1; N] };
+        for (axis, (_, _, strides)) in self.axes[..self.rank].iter().enumerate() {
+            let dim = size(axis);
+            if dim == 1 {
+                continue;
+            }
+            match nest.rank.checked_sub(1) {
+                Some(outer) if (0..N).all(|i| nest.strides[outer][i] == strides[i] * dim) => {
+                    nest.dims[outer] *= dim;
+                    nest.strides[outer] = *strides;
+                }
+                _ => {
+                    nest.dims[nest.rank] = dim;
+                    nest.strides[nest.rank] = *strides;
+                    nest.rank += 1;
+                }
+            }
+        }
+        if let Some(last) = nest.rank.checked_sub(1) {
+            nest.rank = last;
+            nest.len = std::mem::replace(&mut nest.dims[last], 1);
+            nest.apart = std::mem::replace(&mut nest.strides[last], [0; N]);
+        }
+        nest
+    }
+}
+
 /// The loops: dimensions that follow each other without a gap in every tensor are one.
 #[derive(Clone, Debug)]
 pub(crate) struct Nest<const N: usize> {
@@ -26,31 +92,7 @@ impl<const N: usize> Nest<N> {
     /// The loops over `dims`, of which there are at most [`MAX_RANK`], in the order in which the elements of tensor `by`
     /// lie in memory.
     pub(crate) fn new(dims: &[usize], strides: [&[usize]; N], by: usize) -> Self {
-        let mut axes: Vec<(usize, [usize; N])> = dims
-            .iter()
-            .enumerate()
-            .filter(|(_, dim)| **dim != 1)
-            .map(|(axis, dim)| (*dim, strides.map(|strides| strides[axis])))
-            .collect();
-        axes.sort_by_key(|(_, strides)| std::cmp::Reverse(strides[by]));
-        let mut merged: Vec<(usize, [usize; N])> = Vec::with_capacity(axes.len());
-        for (dim, strides) in axes {
-            match merged.last_mut() {
-                Some((outer, apart)) if (0..N).all(|i| apart[i] == strides[i] * dim) => {
-                    *outer *= dim;
-                    *apart = strides;
-                }
-                _ => merged.push((dim, strides)),
-            }
-        }
-        let (len, apart) = merged.pop().unwrap_or((1, [1; N]));
-        let mut nest =
-            Self { rank: merged.len(), dims: [1; MAX_RANK], strides: [[0; N]; MAX_RANK], len, apart };
-        for (i, (dim, strides)) in merged.into_iter().enumerate() {
-            nest.dims[i] = dim;
-            nest.strides[i] = strides;
-        }
-        nest
+        Axes::new(dims, strides, by).nest()
     }
 
     /// How often the innermost loop runs.
@@ -183,6 +225,17 @@ mod tests {
         assert_eq!((nest.runs(), nest.len, nest.apart), (6, 20, [1, 0]));
         let nest = Nest::new(&[], [&[]], 0);
         assert_eq!((nest.runs(), nest.len), (1, 1));
+    }
+
+    #[test]
+    fn a_box_has_loops_of_its_own() {
+        let axes = Axes::new(&[2, 3, 4, 5], [&[60, 20, 5, 1], &[0, 1, 0, 0]], 0);
+        let (nest, base) = axes.nest_of_box(&[1, 1, 0, 0], &[1, 2, 4, 5]);
+        assert_eq!((base, nest.runs(), nest.len, nest.apart), ([80, 1], 2, 20, [1, 0]));
+        let (nest, base) = axes.nest_of_box(&[0, 2, 1, 3], &[2, 1, 2, 2]);
+        assert_eq!((base, nest.runs(), nest.len, nest.apart), ([48, 2], 4, 2, [1, 0]));
+        let (nest, base) = axes.nest_of_box(&[0, 0, 0, 4], &[1, 1, 1, 1]);
+        assert_eq!((base, nest.runs(), nest.len), ([4, 0], 1, 1));
     }
 
     #[test]

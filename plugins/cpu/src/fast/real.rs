@@ -195,6 +195,8 @@ pub(crate) struct Run<T> {
     pub(crate) size: usize,
     /// Whether an element is a number of this type.
     pub(crate) same: bool,
+    /// Whether an element holds every number of this type.
+    pub(crate) wider: bool,
     /// Reads `len` elements that are `stride` elements apart.
     pub(crate) load: unsafe fn(from: *const u8, stride: usize, to: *mut T, len: usize),
     /// Writes `len` elements that are `stride` elements apart.
@@ -230,6 +232,7 @@ impl<T: FastReal> Run<T> {
         Self {
             size: size_of::<S>(),
             same: TypeId::of::<S>() == TypeId::of::<T>(),
+            wider: TypeId::of::<S>() == TypeId::of::<f64>(),
             load: load_run::<S, T>,
             store: store_run::<S, T>,
         }

@@ -3,6 +3,7 @@ use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
 
 use super::*;
 use crate::reference::plan_node;
+use crate::workspace::place_virtuals;
 
 fn pointwise(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64) -> Node {
     Node {

@@ -1,7 +1,8 @@
 //! Graphs with memory, for tests: builds them, fills them, runs them and reads the results.
 
 use hipdnn_cpu_plugin::element::{Element, Real};
-use hipdnn_cpu_plugin::plan::{Chooser, ExecuteError, Plan};
+use hipdnn_cpu_plugin::plan::{ExecuteError, Plan};
+use hipdnn_cpu_plugin::plugin::Planner;
 use hipdnn_plugin_problem::layout::{Layout, Walk, element_bits, storage_size};
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorValue};
@@ -212,9 +213,9 @@ impl Case {
         self.memory.iter_mut().map(of).collect()
     }
 
-    /// Runs the graph with kernels from `choose` and checks that nothing outside the tensors was written.
-    pub fn run(&mut self, choose: Chooser) {
-        let plan = Plan::new(&self.graph, choose).unwrap_or_else(|refusal| panic!("{refusal}"));
+    /// Plans and runs the graph and checks that nothing outside the tensors was written.
+    pub fn run(&mut self, planner: Planner) {
+        let plan = planner.plan(&self.graph).unwrap_or_else(|refusal| panic!("{refusal}"));
         self.execute(&plan);
     }
 

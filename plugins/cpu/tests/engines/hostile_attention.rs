@@ -1,8 +1,7 @@
 //! Attentions and mixtures of experts with random damage, and with random numbers where lengths, offsets and indices should
 //! be: whatever is accepted runs inside its tensors or says what is out of range, and nothing panics.
 
-use hipdnn_cpu_plugin::plan::Plan;
-use hipdnn_cpu_plugin::plugin::chooser;
+use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::operation::{MoeGroupedMatmul, MoeGroupedMatmulBackward, Sdpa};
 use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment, Graph, MoeGroupedMatmulMode};
 
@@ -134,11 +133,11 @@ fn damage_is_refused_or_harmless() {
         let random = &mut Random(seed);
         let kind = random.int(0, 3);
         let mut graph = sound(kind, random);
-        Plan::new(&graph, chooser(1)).unwrap_or_else(|refusal| panic!("seed {seed}: {refusal}"));
+        planner(1).plan(&graph).unwrap_or_else(|refusal| panic!("seed {seed}: {refusal}"));
         for _ in 0..random.int(0, 2) {
             damage(random, &mut graph);
         }
-        let plan = match Plan::new(&graph, chooser(random.int(0, 1) as usize)) {
+        let plan = match planner(random.int(0, 1) as usize).plan(&graph) {
             Ok(plan) => plan,
             Err(refusal) => {
                 assert!(!refusal.is_empty());

@@ -1,7 +1,6 @@
 //! Graphs with random damage: whatever the engines accept runs inside its tensors, and nothing panics.
 
-use hipdnn_cpu_plugin::plan::Plan;
-use hipdnn_cpu_plugin::plugin::chooser;
+use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, BatchnormInferenceVariance, BlockScaleDequantize, BlockScaleQuantize,
     ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward, Layernorm, LayernormBackward,
@@ -309,7 +308,7 @@ pub fn small(graph: &Graph) -> bool {
 #[test]
 fn damage_is_refused_or_harmless() {
     for kind in 0..KINDS {
-        Plan::new(&sound(kind), chooser(1)).unwrap_or_else(|refusal| panic!("kind {kind}: {refusal}"));
+        planner(1).plan(&sound(kind)).unwrap_or_else(|refusal| panic!("kind {kind}: {refusal}"));
     }
     let (mut refused, mut ran) = (0, 0);
     for seed in 0..30_000_u64 {
@@ -319,7 +318,7 @@ fn damage_is_refused_or_harmless() {
             damage(random, &mut graph);
         }
         for engine in 0..2 {
-            let plan = match Plan::new(&graph, chooser(engine)) {
+            let plan = match planner(engine).plan(&graph) {
                 Ok(plan) => plan,
                 Err(refusal) => {
                     assert!(!refusal.is_empty());
@@ -371,7 +370,7 @@ fn operations_are_refused_by_name() {
         case.tensor(DataType::Float, &[1, 1, 1]);
         case.node(operation);
         for engine in 0..2 {
-            let refusal = Plan::new(&case.graph, chooser(engine)).err().expect("one tensor is all operands");
+            let refusal = planner(engine).plan(&case.graph).err().expect("one tensor is all operands");
             assert!(refusal.contains(spec.name), "{refusal}");
             refused += 1;
         }

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-use hipdnn_cpu_plugin::plugin::{CPU_ENGINE, CPU_REFERENCE_ENGINE, chooser};
+use hipdnn_cpu_plugin::plugin::{CPU_ENGINE, CPU_REFERENCE_ENGINE, planner};
 use hipdnn_plugin_sdk::engine_id;
 use hipdnn_plugin_sdk::ffi::{
     hipdnnPluginConstData_t as ConstData, hipdnnPluginDeviceBuffer_t as DeviceBuffer,
@@ -77,7 +77,7 @@ fn a_training_step_through_the_c_interface() {
                 *const DeviceBuffer = buffers.as_ptr(),
                 u32 = buffers.len() as u32
             );
-            native.run(chooser(engine));
+            native.run(planner(engine));
             for memory in &case.memory {
                 let uid = memory.tensor.uid;
                 assert_eq!(loaded.values(uid), native.values(uid), "engine {engine}, tensor {uid}");

@@ -1,6 +1,6 @@
 //! Attention and mixtures of experts against what NumPy computes (`tests/oracle/make_attention.py`).
 
-use hipdnn_cpu_plugin::plugin::chooser;
+use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::operation::{FieldKind, OperationSpec, Value};
 use hipdnn_plugin_sdk::graph::{DataType, Operation};
 
@@ -82,7 +82,7 @@ fn engines_agree_with_numpy() {
     for text in CASES.split("case ").skip(1) {
         let mut oracle = read(text);
         for engine in 0..2 {
-            oracle.case.run(chooser(engine));
+            oracle.case.run(planner(engine));
             for (field, uid, expected) in &oracle.expected {
                 let got = oracle.case.values(*uid);
                 println!("{}, engine {engine}: {field}", oracle.name);

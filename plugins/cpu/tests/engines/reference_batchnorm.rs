@@ -1,8 +1,7 @@
 //! The reference batch normalization against results by hand, and its gradients against differences.
 
-use hipdnn_cpu_plugin::plan::Plan;
-use hipdnn_cpu_plugin::plugin::chooser;
-use hipdnn_cpu_plugin::reference::plan_node;
+use hipdnn_cpu_plugin::plugin::Planner;
+use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, BatchnormInference, BatchnormInferenceVariance,
 };
@@ -29,7 +28,7 @@ fn inference_takes_the_inverse_as_it_is() {
     case.fill(scale, &[1.0, 3.0]);
     case.fill(bias, &[0.0, 10.0]);
     case.node(BatchnormInference { x, mean, inv_variance, scale, bias, y });
-    case.run(plan_node);
+    case.run(Planner::Reference);
     assert_eq!(case.values(y), [-4.0, 4.0, 7.0, 16.0]);
 }
 
@@ -47,7 +46,7 @@ fn inference_makes_the_inverse_from_variance_and_epsilon() {
     case.fill(scale, &[1.0, 2.0]);
     case.fill(bias, &[0.5, -1.0]);
     case.node(BatchnormInferenceVariance { x, mean, variance, scale, bias, y, epsilon });
-    case.run(plan_node);
+    case.run(Planner::Reference);
     assert_eq!(case.values(y), [1.5, 1.0, -0.5, 3.0]);
 }
 
@@ -90,7 +89,7 @@ fn training(x: &[f64], epsilon: f64, momentum: Option<f64>, prev: [f64; 2]) -> T
         next_running_variance: Some(next_variance),
         peer_stats: vec![],
     });
-    case.run(plan_node);
+    case.run(Planner::Reference);
     Training { case, y, mean, inv_variance, next_mean, next_variance }
 }
 
@@ -148,7 +147,7 @@ fn a_large_mean_does_not_swallow_the_variance() {
         next_running_variance: None,
         peer_stats: vec![],
     });
-    case.run(plan_node);
+    case.run(Planner::Reference);
     assert_close(&case.values(inv_variance), &[8.0], 1e-6);
 }
 
@@ -160,7 +159,7 @@ fn running_statistics_may_be_updated_in_place() {
     let (prev_mean, prev_variance) = (node.prev_running_mean.unwrap(), node.prev_running_variance.unwrap());
     for engine in 0..2 {
         let mut case = t.case.clone();
-        let plan = Plan::new(&case.graph, chooser(engine)).unwrap();
+        let plan = planner(engine).plan(&case.graph).unwrap();
         let mut buffers = case.buffers();
         for (new, old) in [(t.next_mean, prev_mean), (t.next_variance, prev_variance)] {
             let old = buffers.iter().find(|buffer| buffer.uid == old).unwrap().ptr;
@@ -220,7 +219,7 @@ impl Gradients {
             next_running_variance: None,
             peer_stats: vec![],
         });
-        case.run(plan_node);
+        case.run(Planner::Reference);
         let along = case.values(y).iter().zip(dy).map(|(y, dy)| y * dy).sum();
         (along, case.values(mean), case.values(inv))
     }
@@ -256,7 +255,7 @@ impl Gradients {
             inv_variance: saved.map(|uids| uids[1]),
             peer_stats: vec![],
         });
-        case.run(plan_node);
+        case.run(Planner::Reference);
         [dx, dscale, dbias].map(|uid| case.values(uid))
     }
 }

@@ -1,7 +1,6 @@
 //! The reference block scale operations against results by hand, there and back again, and their refusals.
 
-use hipdnn_cpu_plugin::plan::Plan;
-use hipdnn_cpu_plugin::plugin::chooser;
+use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::operation::{BlockScaleDequantize, BlockScaleQuantize};
 use hipdnn_plugin_sdk::graph::{DataType, Operation};
 
@@ -41,7 +40,7 @@ fn a_scale_brings_the_largest_into_range() {
     for engine in 0..2 {
         let mut case = quantize(&[7], y, scale, 2);
         case.fill(1, &[7.0, -2.5, 0.75, 0.3125, 0.0, 0.0, -6.0]);
-        case.run(chooser(engine));
+        case.run(planner(engine));
         assert_eq!(case.values(3), [2.0, 0.125, 2_f64.powi(-127), 1.0]);
         // 3.5 lies between 3 and 4, 1.25 between 1 and 1.5, 2.5 between 2 and 3: to the even code.
         assert_eq!(case.values(2), [4.0, -1.0, 6.0, 2.0, 0.0, 0.0, -6.0]);
@@ -52,7 +51,7 @@ fn a_scale_brings_the_largest_into_range() {
 fn scales_that_have_a_zero_give_zeros() {
     let mut case = quantize(&[2, 2], (DataType::Int4, &[2, 2]), (DataType::Half, &[2, 1]), 32);
     case.fill(1, &[0.0, -0.0, 7.0, -3.5]);
-    case.run(chooser(1));
+    case.run(planner(1));
     assert_eq!((case.values(2), case.values(3)), (vec![0.0, 0.0, 7.0, -4.0], vec![0.0, 1.0]));
 }
 
@@ -61,7 +60,7 @@ fn scales_that_have_a_zero_give_zeros() {
 fn what_no_scale_brings_into_range_is_cut() {
     let mut case = quantize(&[2], (DataType::Fp8E4m3, &[2]), (DataType::Fp8E4m3, &[1]), 2);
     case.fill(1, &[3e38, -448.0]);
-    case.run(chooser(1));
+    case.run(planner(1));
     assert_eq!((case.values(2), case.values(3)), (vec![448.0, -1.0], vec![448.0]));
 }
 
@@ -70,7 +69,7 @@ fn what_is_not_finite_is_an_error() {
     for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         let mut case = quantize(&[2, 2], (DataType::Fp8E4m3, &[2, 2]), (DataType::Float, &[2, 1]), 2);
         case.fill(1, &[1.0, 2.0, bad, 4.0]);
-        let plan = Plan::new(&case.graph, chooser(0)).unwrap();
+        let plan = planner(0).plan(&case.graph).unwrap();
         let error = case.try_execute(&plan).unwrap_err().to_string();
         assert!(error.contains("x: is") && error.contains("at [1, 0], expected finite"), "{error}");
     }
@@ -82,7 +81,7 @@ fn the_last_two_dimensions_may_be_exchanged() {
     case.fill(1, &[127.0, 1.0, 254.0, -127.0, 2.0, 3.0]);
     let Operation::BlockScaleQuantize(node) = &mut case.graph.nodes[0].operation else { unreachable!() };
     node.transpose = true;
-    case.run(chooser(1));
+    case.run(planner(1));
     // Of row 0 the blocks 127, 1 and 254, of row 1 -127, 2 and 3, each of them one column now.
     let third = f64::from((3.0_f64 / 127.0) as f32);
     let up = if third < 3.0 / 127.0 { f64::from((third as f32).next_up()) } else { third };
@@ -97,7 +96,7 @@ fn negative_scales_are_exponents() {
     node.is_negative_scale = true;
     case.fill(1, &[1.0, -8.0, 7.0, 3.0]);
     case.fill(2, &[3.0, -2.0]);
-    case.run(chooser(1));
+    case.run(planner(1));
     assert_eq!(case.values(3), [0.125, -1.0, 28.0, 12.0]);
 }
 
@@ -117,7 +116,7 @@ fn block_sizes_belong_to_the_dimensions_that_differ_or_to_the_last() {
         case.fill(1, &x);
         let scales: Vec<f64> = (2..2 + scale.iter().product::<i64>()).map(|n| n as f64).collect();
         case.fill(2, &scales);
-        case.run(chooser(1));
+        case.run(planner(1));
         assert_eq!(case.values(3), expected, "{dims:?} by {scale:?} in {sizes:?}");
     }
 }
@@ -162,7 +161,7 @@ fn quantized_numbers_come_back() {
             let numbers: Vec<f64> =
                 (0..dims.iter().product()).map(|_| f64::from(random.real(-9.0, 9.0) as f32)).collect();
             case.fill(x, &numbers);
-            case.run(chooser(1));
+            case.run(planner(1));
             // The largest of all is at least that of the block.
             let largest = numbers.iter().fold(0.0, |most: f64, n| most.max(n.abs()));
             for (got, number) in case.values(back).iter().zip(&numbers) {
@@ -195,7 +194,7 @@ fn what_does_not_fit_is_refused() {
         let mut case = quantize(&[2, 6], (y.0, &y.1), (scale.0, &scale.1), 2);
         let Operation::BlockScaleQuantize(node) = &mut case.graph.nodes[0].operation else { unreachable!() };
         change(node);
-        let refusal = Plan::new(&case.graph, chooser(0)).err().unwrap();
+        let refusal = planner(0).plan(&case.graph).err().unwrap();
         assert!(parts.iter().all(|part| refusal.contains(part)), "{refusal}");
     }
     for (scale, sizes, parts) in [
@@ -206,7 +205,7 @@ fn what_does_not_fit_is_refused() {
         (vec![3, 6], vec![2], ["scale: dims[0] is 3", "expected 1"]),
     ] {
         let case = dequantize((fp8, &[2, 6]), (e8m0, &scale), &sizes);
-        let refusal = Plan::new(&case.graph, chooser(0)).err().unwrap();
+        let refusal = planner(0).plan(&case.graph).err().unwrap();
         assert!(parts.iter().all(|part| refusal.contains(part)), "{refusal}");
     }
 }

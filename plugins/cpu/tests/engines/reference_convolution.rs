@@ -1,7 +1,7 @@
 //! The reference convolutions against sums written out over padded arrays, and their gradients against the linear map itself.
 
 use super::common::{Case, Random, Strides, channels_last, packed, strides};
-use hipdnn_cpu_plugin::reference::plan_node;
+use hipdnn_cpu_plugin::plugin::Planner;
 use hipdnn_plugin_sdk::graph::operation::{
     ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward,
 };
@@ -73,7 +73,7 @@ impl Shape {
             dilation: self.dilation.clone(),
             conv_mode: self.mode,
         });
-        case.run(plan_node);
+        case.run(Planner::Reference);
         case.values(yt)
     }
 
@@ -93,7 +93,7 @@ impl Shape {
             dilation: self.dilation.clone(),
             conv_mode: self.mode,
         });
-        case.run(plan_node);
+        case.run(Planner::Reference);
         case.values(xt)
     }
 
@@ -113,7 +113,7 @@ impl Shape {
             dilation: self.dilation.clone(),
             conv_mode: self.mode,
         });
-        case.run(plan_node);
+        case.run(Planner::Reference);
         case.values(wt)
     }
 }
@@ -312,7 +312,7 @@ fn a_double_sum_keeps_what_a_single_one_loses() {
             dilation: vec![1],
             conv_mode: ConvMode::CrossCorrelation,
         });
-        case.run(plan_node);
+        case.run(Planner::Reference);
         assert_eq!(case.values(y), [expected]);
     }
 }

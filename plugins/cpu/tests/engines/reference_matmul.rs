@@ -1,7 +1,6 @@
 //! The reference product of matrices against sums over plain arrays, and its refusals.
 
-use hipdnn_cpu_plugin::plan::Plan;
-use hipdnn_cpu_plugin::plugin::chooser;
+use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::graph::operation::Matmul;
 
@@ -20,7 +19,7 @@ fn rows_meet_columns() {
         let mut case = product(&[2, 3], &[3, 2], &[2, 2]);
         case.fill(1, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
         case.fill(2, &[7.0, 8.0, 9.0, 10.0, 11.0, 12.0]);
-        case.run(chooser(engine));
+        case.run(planner(engine));
         assert_eq!(case.values(3), [58.0, 64.0, 139.0, 154.0]);
     }
 }
@@ -31,7 +30,7 @@ fn neighbours_share_a_matrix() {
     let mut case = product(&[2, 1, 1], &[1, 1, 1], &[4, 1, 1]);
     case.fill(1, &[2.0, 3.0]);
     case.fill(2, &[10.0]);
-    case.run(chooser(1));
+    case.run(planner(1));
     assert_eq!(case.values(3), [20.0, 20.0, 30.0, 30.0]);
 }
 
@@ -71,7 +70,7 @@ fn random_products_are_sums() {
         case.fill(at, &av);
         case.fill(bt, &bv);
         case.node(Matmul { a: at, b: bt, c: ct });
-        case.run(chooser(1));
+        case.run(planner(1));
         let got = case.values(ct);
         let (a_steps, b_steps) = (packed(&a), packed(&b));
         for (place, got) in got.iter().enumerate() {
@@ -107,7 +106,7 @@ fn shapes_that_do_not_agree_are_refused() {
         (vec![3, 2, 3], vec![1, 3, 2], vec![4, 2, 2], ["a: dims[0] is 3", "divisor"]),
         (vec![4, 2, 3], vec![8, 3, 2], vec![4, 2, 2], ["b: dims[0] is 8", "divisor"]),
     ] {
-        let refusal = Plan::new(&product(&a, &b, &c).graph, chooser(0)).err().unwrap();
+        let refusal = planner(0).plan(&product(&a, &b, &c).graph).err().unwrap();
         assert!(parts.iter().all(|part| refusal.contains(part)), "{refusal}");
     }
 }

@@ -1,7 +1,6 @@
 //! Mixtures of experts against results by hand.
 
-use hipdnn_cpu_plugin::plan::Plan;
-use hipdnn_cpu_plugin::plugin::chooser;
+use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::operation::{MoeGroupedMatmul, MoeGroupedMatmulBackward};
 use hipdnn_plugin_sdk::graph::{DataType, MoeGroupedMatmulMode};
 
@@ -55,7 +54,7 @@ impl Setup {
     fn makes(mut self, expected: &[f64]) {
         self.case.node(self.node.clone());
         for engine in 0..2 {
-            self.case.run(chooser(engine));
+            self.case.run(planner(engine));
             assert_eq!(self.case.values(self.node.output), expected);
         }
     }
@@ -63,7 +62,7 @@ impl Setup {
     #[track_caller]
     fn fails(mut self, message: &str) {
         self.case.node(self.node.clone());
-        let plan = Plan::new(&self.case.graph, chooser(1)).unwrap();
+        let plan = planner(1).plan(&self.case.graph).unwrap();
         let buffers = self.case.buffers();
         // SAFETY: every tensor has memory for its extent, and no workspace is needed.
         let error = unsafe { plan.execute(&buffers, std::ptr::null_mut()) }.unwrap_err();
@@ -73,7 +72,7 @@ impl Setup {
     #[track_caller]
     fn refused(mut self, message: &str) {
         self.case.node(self.node);
-        let refusal = Plan::new(&self.case.graph, chooser(1)).err().expect("the graph is refused");
+        let refusal = planner(1).plan(&self.case.graph).err().expect("the graph is refused");
         assert!(refusal.contains(&format!("(MoeGroupedMatmul): {message}")), "{refusal}");
     }
 }
@@ -193,14 +192,14 @@ fn gradients_against_differences() {
     let value = |weights: &[f64]| {
         let mut case = case.clone();
         case.fill(weight, weights);
-        case.run(chooser(1));
+        case.run(planner(1));
         case.values(output).iter().zip(case.values(d_output)).map(|(o, d)| o * d).sum::<f64>()
     };
     let at = case.values(weight);
     let dweight = backward.tensor_with(double, &[2, 3, 2], &[6, 1, 3]);
     backward.node(MoeGroupedMatmulBackward { doutput: d_output, token, first_token_offset, dweight });
     for engine in 0..2 {
-        backward.run(chooser(engine));
+        backward.run(planner(engine));
         for (place, got) in backward.values(dweight).into_iter().enumerate() {
             let mut moved = at.clone();
             moved[place] += 1.0;

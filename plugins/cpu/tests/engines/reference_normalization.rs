@@ -1,8 +1,7 @@
 //! The reference layer normalization and that by the root of the mean square against results by hand, and their gradients
 //! against differences.
 
-use hipdnn_cpu_plugin::plan::Plan;
-use hipdnn_cpu_plugin::plugin::chooser;
+use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::operation::{Layernorm, LayernormBackward, RmsNorm, RmsNormBackward};
 use hipdnn_plugin_sdk::graph::{DataType, NormFwdPhase, TensorValue};
 
@@ -86,7 +85,7 @@ impl Norm {
         for (uid, values) in [(1, x), (2, scale), (3, bias)] {
             case.fill(uid, values);
         }
-        case.run(chooser(1));
+        case.run(planner(1));
         Written { y: case.values(4), mean: case.values(5), inverse: case.values(6) }
     }
 
@@ -137,7 +136,7 @@ impl Norm {
             case.fill(7, &saved.mean);
             case.fill(8, &saved.inverse);
         }
-        case.run(chooser(1));
+        case.run(planner(1));
         [4, 5, 6].map(|uid| case.values(uid))
     }
 }
@@ -206,7 +205,7 @@ fn a_large_mean_does_not_swallow_the_variance() {
         forward_phase: NormFwdPhase::Training,
         normalized_dim_count: 1,
     });
-    case.run(chooser(0));
+    case.run(planner(0));
     assert_close(&case.values(inverse), &[8.0], 1e-6);
 }
 
@@ -311,11 +310,11 @@ fn what_does_not_fit_is_refused() {
         (Norm { rows: vec![2, 1, 1], ..root.clone() }, ["inv_rms: dims are [2, 1, 1]", "expected [2, 3]"]),
     ] {
         for case in [norm.forward_case(true), norm.backward_case(true, false)] {
-            let refusal = Plan::new(&case.graph, chooser(0)).err().unwrap();
+            let refusal = planner(0).plan(&case.graph).err().unwrap();
             assert!(parts.iter().all(|part| refusal.contains(part)), "{refusal}");
         }
     }
-    let refusal = |case: &Case| Plan::new(&case.graph, chooser(0)).err().unwrap();
+    let refusal = |case: &Case| planner(0).plan(&case.graph).err().unwrap();
     assert!(refusal(&good.backward_case(false, false)).contains("epsilon: absent"));
     assert!(refusal(&root.backward_case(false, true)).contains("inv_rms: absent"));
     for (place, name) in [(0, "x: data type is int32"), (3, "y: dims are [2, 3, 5], expected [2, 3, 4]")] {

@@ -1,6 +1,6 @@
 //! The reference pointwise modes against known values, and their backward modes against differences.
 
-use hipdnn_cpu_plugin::reference::plan_node;
+use hipdnn_cpu_plugin::plugin::Planner;
 use hipdnn_plugin_sdk::graph::operation::Pointwise;
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode as Mode};
 
@@ -45,7 +45,7 @@ fn evaluate(node: &Pointwise, operands: &[&[f64]]) -> Vec<f64> {
         in_2: uids.get(2).copied(),
         ..node.clone()
     });
-    case.run(plan_node);
+    case.run(Planner::Reference);
     case.values(out_0)
 }
 
@@ -207,7 +207,7 @@ fn operands_spread_over_the_result() {
     case.fill(a, &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
     case.fill(b, &[10.0, 20.0, 30.0, 40.0]);
     case.node(Pointwise { in_0: a, in_1: Some(b), out_0, ..plain(Mode::Add) });
-    case.run(plan_node);
+    case.run(Planner::Reference);
     let mut expected = Vec::new();
     for i in 0..2 {
         for j in 0..4 {
@@ -227,7 +227,7 @@ fn index_along_an_axis() {
             let x = case.tensor(DataType::Float, &[2, 3]);
             let out_0 = case.tensor(data_type, &[2, 3]);
             case.node(Pointwise { in_0: x, out_0, axis: Some(axis), ..plain(Mode::GenIndex) });
-            case.run(plan_node);
+            case.run(Planner::Reference);
             assert_eq!(case.values(out_0), expected);
         }
     }
@@ -240,7 +240,7 @@ fn a_long_index_is_exact() {
     let x = case.tensor_with(DataType::Int8, &[1, 1], &[1, 1]);
     let out_0 = case.tensor(DataType::Int32, &[1, n]);
     case.node(Pointwise { in_0: x, out_0, axis: Some(1), ..plain(Mode::GenIndex) });
-    case.run(plan_node);
+    case.run(Planner::Reference);
     assert_eq!(case.values(out_0).pop(), Some((n - 1) as f64));
 }
 
@@ -255,7 +255,7 @@ fn comparisons_write_any_type() {
         case.fill(x, &[-1.0, 2.0, 3.0]);
         case.fill(y, &[2.0]);
         case.node(Pointwise { in_0: x, in_1: Some(y), out_0, ..plain(Mode::CmpGe) });
-        case.run(plan_node);
+        case.run(Planner::Reference);
         assert_eq!(case.values(out_0), [0.0, 1.0, 1.0]);
     }
 }
@@ -269,7 +269,7 @@ fn half_types_compute_in_single_precision() {
         case.fill(x, &[1.0]);
         case.fill(y, &[2.0_f64.powi(-20)]);
         case.node(Pointwise { in_0: x, in_1: Some(y), out_0, ..plain(Mode::Add) });
-        case.run(plan_node);
+        case.run(Planner::Reference);
         assert_eq!(case.values(out_0), [1.0 + 2.0_f64.powi(-20)]);
     }
 }

@@ -1,7 +1,6 @@
 //! The reference reductions against results by hand and sums over plain arrays, and their refusals.
 
-use hipdnn_cpu_plugin::plan::Plan;
-use hipdnn_cpu_plugin::plugin::chooser;
+use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::operation::Reduction;
 use hipdnn_plugin_sdk::graph::{DataType, ReductionMode};
 
@@ -17,7 +16,7 @@ fn reduction(mode: ReductionMode, x: &[i64], y: &[i64]) -> Case {
 fn reduced(mode: ReductionMode, values: &[f64]) -> f64 {
     let mut case = reduction(mode, &[values.len() as i64], &[1]);
     case.fill(1, values);
-    case.run(chooser(1));
+    case.run(planner(1));
     case.values(2)[0]
 }
 
@@ -54,7 +53,7 @@ fn integers_stay_integers() {
     let out = case.tensor(DataType::Int32, &[2, 1]);
     case.fill(in_, &[100.0, 100.0, 100.0, -128.0, -128.0, 1.0]);
     case.node(Reduction { in_, out, mode: ReductionMode::Add, is_deterministic: false });
-    case.run(chooser(0));
+    case.run(planner(0));
     assert_eq!(case.values(out), [300.0, -255.0]);
 }
 
@@ -75,7 +74,7 @@ fn any_dimensions_in_any_layout() {
         let values: Vec<f64> = (0..x.iter().product()).map(|_| random.int(-50, 50) as f64).collect();
         case.fill(in_, &values);
         case.node(Reduction { in_, out, mode, is_deterministic: false });
-        case.run(chooser(1));
+        case.run(planner(1));
         let steps = packed(&y);
         let mut groups: Vec<Vec<f64>> = vec![vec![]; y.iter().product::<i64>() as usize];
         for (place, value) in values.iter().enumerate() {
@@ -107,7 +106,7 @@ fn what_is_no_reduction_is_refused() {
         (ReductionMode::Add, vec![2, 3], vec![2, 3], ["out: dims are [2, 3]", "expected 1"]),
         (ReductionMode::Add, vec![1, 3], vec![2, 1], ["out: dims[0] is 2", "expected 1"]),
     ] {
-        let refusal = Plan::new(&reduction(mode, &x, &y).graph, chooser(0)).err().unwrap();
+        let refusal = planner(0).plan(&reduction(mode, &x, &y).graph).err().unwrap();
         assert!(parts.iter().all(|part| refusal.contains(part)), "{refusal}");
     }
 }

@@ -1,7 +1,6 @@
 //! The reference pooling against results by hand and windows over padded arrays, and its gradient against sums over windows.
 
-use hipdnn_cpu_plugin::plan::Plan;
-use hipdnn_cpu_plugin::plugin::chooser;
+use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::operation::{ResampleBackward, ResampleForward};
 use hipdnn_plugin_sdk::graph::{DataType, PaddingMode, ResampleMode};
 
@@ -64,7 +63,7 @@ impl Pooling {
     fn forward(&self, layout: Strides, with_index: bool, x: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let mut case = self.forward_case(layout, with_index);
         case.fill(1, x);
-        case.run(chooser(1));
+        case.run(planner(1));
         (case.values(2), if with_index { case.values(3) } else { vec![] })
     }
 
@@ -74,7 +73,7 @@ impl Pooling {
         if let Some(index) = index {
             case.fill(3, index);
         }
-        case.run(chooser(1));
+        case.run(planner(1));
         case.values(1)
     }
 
@@ -272,11 +271,11 @@ fn what_does_not_fit_is_refused() {
         let mut pool = good.clone();
         change(&mut pool);
         for case in [pool.forward_case(packed, true), pool.backward_case(packed, true)] {
-            let refusal = Plan::new(&case.graph, chooser(0)).err().unwrap();
+            let refusal = planner(0).plan(&case.graph).err().unwrap();
             assert!(parts.iter().all(|part| refusal.contains(part)), "{refusal}");
         }
     }
-    let refusal = |case: &Case| Plan::new(&case.graph, chooser(0)).err().unwrap();
+    let refusal = |case: &Case| planner(0).plan(&case.graph).err().unwrap();
     assert!(refusal(&good.backward_case(packed, false)).contains("index: absent"));
     let mean = Pooling { mode: ResampleMode::AvgpoolIncludePadding, ..good.clone() };
     assert!(refusal(&mean.forward_case(packed, true)).contains("index: given, but avgpool_include_padding"));

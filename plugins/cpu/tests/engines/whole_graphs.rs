@@ -1,7 +1,6 @@
 //! Graphs of many nodes: with virtual tensors in a shared workspace they give what their nodes give one by one.
 
-use hipdnn_cpu_plugin::plan::{Chooser, Plan};
-use hipdnn_cpu_plugin::plugin::chooser;
+use hipdnn_cpu_plugin::plugin::{Planner, planner};
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward,
     Pointwise,
@@ -28,7 +27,7 @@ fn pointwise(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64)
 }
 
 /// Gives every virtual tensor memory of its own and runs the nodes in graphs of their own.
-fn one_by_one(case: &Case, choose: Chooser) -> Case {
+fn one_by_one(case: &Case, planner: Planner) -> Case {
     let mut all = case.clone();
     for tensor in &mut all.graph.tensors {
         if tensor.is_virtual {
@@ -39,7 +38,7 @@ fn one_by_one(case: &Case, choose: Chooser) -> Case {
     let nodes = std::mem::take(&mut all.graph.nodes);
     for node in &nodes {
         all.graph.nodes = vec![node.clone()];
-        all.run(choose);
+        all.run(planner);
     }
     all.graph.nodes = nodes;
     all
@@ -48,9 +47,9 @@ fn one_by_one(case: &Case, choose: Chooser) -> Case {
 /// Compares all tensors that the caller sees, bit for bit.
 fn assert_same_as_one_by_one(case: &Case, name: &str) {
     for engine in 0..2 {
-        let expected = one_by_one(case, chooser(engine));
+        let expected = one_by_one(case, planner(engine));
         let mut whole = case.clone();
-        let plan = Plan::new(&whole.graph, chooser(engine)).unwrap();
+        let plan = planner(engine).plan(&whole.graph).unwrap();
         // Twice with the same plan: nothing is left over from the first run.
         whole.execute(&plan);
         whole.execute(&plan);
@@ -213,7 +212,7 @@ fn threads_share_a_plan() {
     });
     case.node(pointwise(PointwiseMode::ReluFwd, made, None, y));
     for engine in 0..2 {
-        let plan = Plan::new(&case.graph, chooser(engine)).unwrap();
+        let plan = planner(engine).plan(&case.graph).unwrap();
         std::thread::scope(|scope| {
             for seed in 0..4 {
                 let (plan, case) = (&plan, &case);
@@ -224,7 +223,7 @@ fn threads_share_a_plan() {
                         for uid in [x, w] {
                             own.memory(uid).fill(|| random.int(-3, 3) as f64);
                         }
-                        let expected = one_by_one(&own, chooser(1)).values(y);
+                        let expected = one_by_one(&own, planner(1)).values(y);
                         own.execute(plan);
                         assert_eq!(own.values(y), expected);
                     }

@@ -32,6 +32,19 @@ pub struct Activation {
     pub softplus_beta: f32,
 }
 
+impl Default for Activation {
+    fn default() -> Self {
+        Self {
+            lower_clip: 0.0,
+            upper_clip: None,
+            lower_clip_slope: 0.0,
+            swish_beta: 1.0,
+            elu_alpha: 1.0,
+            softplus_beta: 1.0,
+        }
+    }
+}
+
 /// A pointwise operation whose shapes agree.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pointwise {
@@ -95,13 +108,14 @@ impl Pointwise {
             }
             _ => 0,
         };
+        let default = Activation::default();
         let activation = Activation {
-            lower_clip: pointwise.relu_lower_clip.unwrap_or(0.0),
+            lower_clip: pointwise.relu_lower_clip.unwrap_or(default.lower_clip),
             upper_clip: pointwise.relu_upper_clip,
-            lower_clip_slope: pointwise.relu_lower_clip_slope.unwrap_or(0.0),
-            swish_beta: pointwise.swish_beta.unwrap_or(1.0),
-            elu_alpha: pointwise.elu_alpha.unwrap_or(1.0),
-            softplus_beta: pointwise.softplus_beta.unwrap_or(1.0),
+            lower_clip_slope: pointwise.relu_lower_clip_slope.unwrap_or(default.lower_clip_slope),
+            swish_beta: pointwise.swish_beta.unwrap_or(default.swish_beta),
+            elu_alpha: pointwise.elu_alpha.unwrap_or(default.elu_alpha),
+            softplus_beta: pointwise.softplus_beta.unwrap_or(default.softplus_beta),
         };
         Ok(Self { mode, inputs, output, axis, activation })
     }

@@ -13,9 +13,10 @@ use std::collections::HashMap;
 
 use self::filter::Filter;
 use self::geometry::{Strides, Windows};
-use self::product::{Operands, Part, Place, Products, Weights};
+use self::product::{Finish, Operands, Part, Place, Products, Weights};
 use super::lanes::Threads;
 use super::level::Level;
+use super::pointwise::Tail;
 use super::real::FastReal;
 use crate::element::Compute;
 use crate::kernel::{Kernel, Refusal};
@@ -29,26 +30,38 @@ const MOST_TAPS: usize = 1 << 14;
 /// Positions of a padded image, and channels, above which the reference computes: sums and products of fewer do not overflow.
 const MOST_POSITIONS: f64 = (1_u64 << 31) as f64;
 
-/// Plans a convolution for a level of the processor.
+/// Plans a convolution for a level of the processor; `tail` is computed on each block of a forward one's output.
 pub(super) fn plan(
     convolution: &Convolution,
     compute: Compute,
     level: Level,
     threads: Threads,
+    tail: Option<Box<dyn Tail>>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     match compute {
-        Compute::Single => plan_in::<f32>(convolution, level, threads),
-        Compute::Double => plan_in::<f64>(convolution, level, threads),
+        Compute::Single => plan_in::<f32>(convolution, level, threads, tail),
+        Compute::Double => plan_in::<f64>(convolution, level, threads, tail),
     }
 }
 
-fn plan_in<T: FastReal>(c: &Convolution, level: Level, threads: Threads) -> Result<Box<dyn Kernel>, Refusal> {
+fn plan_in<T: FastReal>(
+    c: &Convolution,
+    level: Level,
+    threads: Threads,
+    tail: Option<Box<dyn Tail>>,
+) -> Result<Box<dyn Kernel>, Refusal> {
     if c.spatial > SPATIAL {
         return Err(format!("convolution has {} spatial dimensions, expected at most {SPATIAL}", c.spatial));
     }
     let problem = Problem::of(c)?;
+    if tail.is_some() && c.direction != Direction::Forward {
+        return Err("a gradient is computed alone".to_owned());
+    }
     Ok(match c.direction {
-        Direction::Forward => Box::new(Products::<T>::plan(problem.forward(), level, threads)?),
+        Direction::Forward => {
+            let tail = tail.map(|tail| Finish { tail, spatial: c.spatial });
+            Box::new(Products::<T>::plan(problem.forward(), level, threads)?.with_tail(tail))
+        }
         Direction::BackwardData => Box::new(Products::<T>::plan(problem.backward_data()?, level, threads)?),
         Direction::BackwardFilter => Box::new(Filter::<T>::plan(problem.backward_filter(), level, threads)?),
     })

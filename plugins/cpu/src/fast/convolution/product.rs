@@ -9,8 +9,9 @@ use hipdnn_plugin_sdk::graph::DataType;
 
 use super::super::lanes::{Lanes, Threads};
 use super::super::level::Level;
+use super::super::pointwise::Tail;
 use super::super::real::{FastReal, Stored, all_finite, not_a_float, with_stored};
-use super::super::scratch::{Scratch, Shared};
+use super::super::scratch::{Scratch, Shared, Tensors};
 use super::geometry::{Block, Geometry, Strides, Windows, store_tile};
 use super::shape::{BUFFER, Cost, Shape};
 use super::tile::{Product, ProductKernel};
@@ -84,6 +85,30 @@ struct Planned {
     packed: usize,
 }
 
+/// What is computed of each block of the output.
+pub(super) struct Finish {
+    pub(super) tail: Box<dyn Tail>,
+    /// Spatial dimensions of the tensors.
+    pub(super) spatial: usize,
+}
+
+impl Finish {
+    /// Computes it for a range of channels of a block.
+    ///
+    /// # Safety
+    /// As [`Tail::finish`].
+    unsafe fn run(&self, tensors: &[*mut u8], block: &Block, channels: std::ops::Range<usize>) {
+        let [mut origin, mut size] = [[0; 5]; 2];
+        (origin[0], size[0]) = (block.image, block.images);
+        (origin[1], size[1]) = (channels.start, channels.len());
+        origin[2..2 + self.spatial].copy_from_slice(&block.origin[3 - self.spatial..]);
+        size[2..2 + self.spatial].copy_from_slice(&block.size[3 - self.spatial..]);
+        let rank = 2 + self.spatial;
+        // SAFETY: the caller promises the tensors.
+        unsafe { self.tail.finish(tensors, &origin[..rank], &size[..rank]) };
+    }
+}
+
 /// Products over the same planes.
 pub(super) struct Products<T> {
     operands: Operands,
@@ -100,6 +125,7 @@ pub(super) struct Products<T> {
     pack: Pack<T>,
     store: Store<T>,
     store_size: usize,
+    finish: Option<Finish>,
     scratch: Areas,
 }
 
@@ -168,8 +194,14 @@ impl<T: FastReal> Products<T> {
             pack,
             store,
             store_size,
+            finish: None,
             scratch,
         })
+    }
+
+    /// The same with more to compute of each block.
+    pub(super) fn with_tail(self, finish: Option<Finish>) -> Self {
+        Self { finish, ..self }
     }
 
     /// The scratch memory, laid out from `base`: packed weights, and for each lane planes and a tile.
@@ -198,6 +230,7 @@ impl<T: FastReal> Products<T> {
         tile: *mut T,
         to: *mut u8,
         exact: bool,
+        finish: impl Fn(&Finish, &Block, std::ops::Range<usize>),
     ) {
         let Operands { channels, rows, output, .. } = &self.operands;
         // Some of the products have one output less along a dimension.
@@ -212,7 +245,10 @@ impl<T: FastReal> Products<T> {
         let columns = self.geometry.columns(&block);
         let width = self.kernel.columns;
         let tiles = columns.div_ceil(width);
-        let weights_stay = panels.len() * planned.panel * size_of::<T>() <= RESIDENT_WEIGHTS;
+        // With more to compute, all columns of a panel are computed one after the other, while they are near. Where channels
+        // lie side by side, a panel's would be far apart, and the whole block is next.
+        let by_panel = self.finish.is_some() && output.strides.channel != 1;
+        let weights_stay = !by_panel && panels.len() * planned.panel * size_of::<T>() <= RESIDENT_WEIGHTS;
         for number in 0..panels.len() * tiles {
             let (panel, column) = if weights_stay {
                 (number % panels.len(), number / panels.len())
@@ -244,6 +280,13 @@ impl<T: FastReal> Products<T> {
                 let to = to.add(row * output.strides.channel * self.store_size);
                 (self.store)(&self.geometry, &block, (from, end), tile, width, height, to, &output.strides);
             }
+            if let Some(tail) = self.finish.as_ref().filter(|_| by_panel && column + 1 == tiles) {
+                finish(tail, &block, row..row + height);
+            }
+        }
+        if let Some(tail) = self.finish.as_ref().filter(|_| !by_panel) {
+            let height = self.kernel.rows;
+            finish(tail, &block, panels.start * height..(panels.end * height).min(*rows));
         }
     }
 
@@ -369,6 +412,7 @@ impl<T: FastReal> Kernel for Products<T> {
         let (packed, planes, tiles) = self.layout(&mut Scratch::default());
         let (groups, channels, rows) = (*groups, *channels, *rows);
         let base = Shared([tensors[input.slot], tensors[weights.slot], tensors[output.slot], scratch]);
+        let shared = Tensors(tensors);
         let exact = AtomicBool::new(false);
         self.pack_lanes.deal(self.parts.len() * groups * self.panels, |_, number| {
             let planned = &self.parts[number / (groups * self.panels)];
@@ -405,7 +449,24 @@ impl<T: FastReal> Kernel for Products<T> {
                     let weights = base.get(3).add(packed).cast::<T>().add(weights);
                     let to = planned.part.first + group * rows * output.strides.channel;
                     let to = base.get(2).add(to * self.store_size);
-                    self.multiply(planned, &block, panels.clone(), weights, planes, tile, to, exact);
+                    let panels = panels.clone();
+                    self.multiply(
+                        planned,
+                        &block,
+                        panels,
+                        weights,
+                        planes,
+                        tile,
+                        to,
+                        exact,
+                        |tail, block, channels| {
+                            tail.run(
+                                shared.all(),
+                                block,
+                                group * rows + channels.start..group * rows + channels.end,
+                            );
+                        },
+                    );
                 }
             }
         });

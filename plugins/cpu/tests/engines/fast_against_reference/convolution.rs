@@ -1,6 +1,6 @@
 //! Convolutions, alone and with what usually follows them.
 
-use hipdnn_cpu_plugin::plugin::chooser;
+use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::operation::{
     ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward, Pointwise,
 };
@@ -155,7 +155,7 @@ fn convolution(seed: u64, direction: Direction) {
         let magnitudes: Vec<f64> = case.values(from).iter().map(|value| value.abs()).collect();
         sizes.fill(to, &magnitudes);
     }
-    sizes.run(chooser(REFERENCE));
+    sizes.run(planner(REFERENCE));
     let sums = sizes.values(total);
     let (eps, _) = roundoff(compute(&case));
     compare(seed, "convolution", &fast, &reference, result, |at| 2.0 * terms * eps * sums[at]);

@@ -11,9 +11,10 @@
 
 mod batchnorm;
 mod convolution;
+mod fused;
 mod pointwise;
 
-use hipdnn_cpu_plugin::plugin::chooser;
+use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::DataType;
 
 use super::common::{Case, Memory, Random, strides};
@@ -95,8 +96,8 @@ fn fill(random: &mut Random, case: &mut Case, uid: i64, low: f64, high: f64) {
 /// Runs the same problem on both engines.
 fn both(case: &Case) -> (Case, Case) {
     let (mut fast, mut reference) = (case.clone(), case.clone());
-    fast.run(chooser(FAST));
-    reference.run(chooser(REFERENCE));
+    fast.run(planner(FAST));
+    reference.run(planner(REFERENCE));
     (fast, reference)
 }
 

@@ -1,6 +1,6 @@
 //! Attention over 8-bit floating point.
 
-use hipdnn_cpu_plugin::plugin::chooser;
+use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::DataType;
 
 use super::super::common::{Case, Random};
@@ -28,7 +28,7 @@ fn elements_are_read_as_their_numbers() {
                 factors.map(|factor| Some(filled(&mut case, DataType::Float, &[1, 1, 1, 1], &[factor])));
             (node.descale_q, node.descale_k, node.descale_v) = (q, k, v);
             case.node(node);
-            case.run(chooser(engine));
+            case.run(planner(engine));
 
             let mut wide = Case::new();
             let [q, k, v] = [0, 1, 2].map(|place| {
@@ -37,7 +37,7 @@ fn elements_are_read_as_their_numbers() {
             });
             let wide_o = wide.tensor(DataType::Double, &[2, 4, 3, 4]);
             wide.node(plain(q, k, v, wide_o));
-            wide.run(chooser(engine));
+            wide.run(planner(engine));
             assert_close(&case.values(o), &wide.values(wide_o), 1e-12);
         }
     }
@@ -55,7 +55,7 @@ fn scaled_probabilities_are_rounded_to_the_type_of_v() {
         let mut node = plain(q, k, v, o);
         node.scale_s = Some(filled(&mut case, DataType::Float, &[1, 1, 1, 1], &[1.125]));
         case.node(node);
-        case.run(chooser(1));
+        case.run(planner(1));
         assert_eq!(case.values(o), [rounded * 8.0], "{}", data_type.name());
     }
 }

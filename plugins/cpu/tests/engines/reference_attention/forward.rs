@@ -1,7 +1,7 @@
 //! Each option by itself, against a second and simpler way to compute the same.
 
-use hipdnn_cpu_plugin::plugin::chooser;
-use hipdnn_cpu_plugin::reference::plan_node;
+use hipdnn_cpu_plugin::plugin::Planner;
+use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment, TensorValue};
 
 use super::super::common::{Case, Random, strides};
@@ -71,7 +71,7 @@ fn two_keys_by_hand() {
     node.generate_stats = Some(true);
     case.node(node);
     for engine in 0..2 {
-        case.run(chooser(engine));
+        case.run(planner(engine));
         // Scores 0 and ln 2, so probabilities 1/3 and 2/3.
         assert_close(&case.values(o), &[5.0], 1e-6);
         assert_close(&case.values(stats), &[3.0_f64.ln()], 1e-6);
@@ -95,7 +95,7 @@ fn heads_share_keys_and_values_in_any_layout() {
         case.memory(uid).fill(|| random.real(-1.0, 1.0));
     }
     case.node(plain(q, k, v, o));
-    case.run(plan_node);
+    case.run(Planner::Reference);
     let expected = expected(&case, &sizes, [q, k, v], |dot, _| dot, |_| 1.0);
     assert_close(&case.values(o), &expected.o, 1e-6);
 }
@@ -107,7 +107,7 @@ fn a_scale_tensor_comes_before_a_scale_value() {
         node.scale = tensor.map(|scale| case.value(DataType::Float, TensorValue::Float32(scale)));
         node.attn_scale_value = value;
         case.node(node.clone());
-        case.run(plan_node);
+        case.run(Planner::Reference);
         let expected = expected(&case, &SMALL, [node.q, node.k, node.v], |dot, _| dot * scale, |_| 1.0);
         assert_close(&case.values(node.o), &expected.o, 1e-14);
     }
@@ -124,7 +124,7 @@ fn masks_are_added_wherever_they_repeat() {
         let values = case.values(mask);
         node.attn_mask = Some(mask);
         case.node(node.clone());
-        case.run(plan_node);
+        case.run(Planner::Reference);
         let at = |indices: [usize; 4]| {
             let own = &indices[4 - dims.len()..];
             own.iter().zip(&dims).fold(0, |at, (i, dim)| at * *dim as usize + if *dim == 1 { 0 } else { *i })
@@ -141,7 +141,7 @@ fn boolean_masks_say_what_counts() {
     let mask = filled(&mut case, DataType::Boolean, &[1, 1, 1, 4], &[1.0, 0.0, 1.0, 0.0]);
     node.attn_mask = Some(mask);
     case.node(node.clone());
-    case.run(plan_node);
+    case.run(Planner::Reference);
     let score = |dot, [.., key]: [usize; 4]| if key % 2 == 0 { dot } else { HIDDEN };
     let expected = expected(&case, &SMALL, [node.q, node.k, node.v], score, |_| 1.0);
     assert_close(&case.values(node.o), &expected.o, 1e-14);
@@ -171,7 +171,7 @@ fn a_band_bounds_what_a_query_sees() {
         node.causal_mask = causal;
         node.causal_mask_bottom_right = causal_bottom_right;
         case.node(node.clone());
-        case.run(plan_node);
+        case.run(Planner::Reference);
         let score = |dot, [.., i, j]: [usize; 4]| if seen(i as i64, j as i64) { dot } else { HIDDEN };
         let expected = expected(&case, &SMALL, [node.q, node.k, node.v], score, |_| 1.0);
         assert_close(&case.values(node.o), &expected.o, 1e-14);
@@ -188,7 +188,7 @@ fn rows_that_see_nothing_are_zero() {
     node.right_bound = Some(0);
     node.diagonal_alignment = DiagonalAlignment::BottomRight;
     case.node(node.clone());
-    case.run(plan_node);
+    case.run(Planner::Reference);
     for head in case.values(node.o).chunks(4 * 3) {
         assert_eq!(head[..6], [0.0; 6]);
         assert!(head[6..].iter().all(|o| *o != 0.0));
@@ -205,7 +205,7 @@ fn scores_fall_with_the_distance() {
     let (mut case, mut node) = random_case(&sizes, &mut Random(8));
     node.alibi_mask = true;
     case.node(node.clone());
-    case.run(plan_node);
+    case.run(Planner::Reference);
     // Two heads have the slopes of two, the third the first one of four.
     let slopes = [1.0 / 16.0, 1.0 / 256.0, 0.25];
     let score = |dot, [_, h, i, j]: [usize; 4]| dot - slopes[h] * (i as f64 - j as f64).abs();
@@ -221,7 +221,7 @@ fn a_sink_takes_its_share() {
     node.sink_token = Some(sink);
     node.stats = Some(stats);
     case.node(node.clone());
-    case.run(plan_node);
+    case.run(Planner::Reference);
     let without = expected(&case, &SMALL, [node.q, node.k, node.v], |dot, _| dot, |_| 1.0);
     let (mut o, mut logs) = (vec![], vec![]);
     for (row, log) in without.stats.iter().enumerate() {
@@ -242,7 +242,7 @@ fn tiles_that_are_masked_do_not_count() {
     let mask = filled(&mut case, DataType::Uint8, &[1, 1, 2, 1], &[f64::from(0b101), f64::from(0b010)]);
     node.block_mask = Some(mask);
     case.node(node.clone());
-    case.run(plan_node);
+    case.run(Planner::Reference);
     let score = |dot, [_, _, i, j]: [usize; 4]| {
         let seen = [[true, false, true], [false, true, false]];
         if seen[i / 128][j / 128] { dot } else { HIDDEN }
@@ -258,7 +258,7 @@ fn dropout_by_a_mask() {
     node.dropout_mask = Some(mask);
     node.dropout_scale = Some(filled(&mut case, DataType::Float, &[1, 1, 1, 1], &[1.25]));
     case.node(node.clone());
-    case.run(plan_node);
+    case.run(Planner::Reference);
     let kept = |i: [usize; 4]| if i[3] == 1 { 0.0 } else { 1.25 };
     let expected = expected(&case, &SMALL, [node.q, node.k, node.v], |dot, _| dot, kept);
     assert_close(&case.values(node.o), &expected.o, 1e-14);
@@ -278,7 +278,7 @@ fn dropout_by_a_seed() {
         let dump = case.tensor(DataType::Float, &sizes.scores());
         node.rng_dump = Some(dump);
         case.node(node.clone());
-        case.run(plan_node);
+        case.run(Planner::Reference);
         let keeps = words.map(|word| f64::from(word) / 4_294_967_296.0 >= f64::from(probability));
         assert_eq!(keeps, [false, true, true, false]);
         assert_eq!(case.values(dump), [0.0, 1.0, 1.0, 0.0]);
@@ -300,7 +300,7 @@ fn dropout_keeps_its_share_and_follows_seed_and_offset() {
         let dump = case.tensor(DataType::Float, &sizes.scores());
         node.rng_dump = Some(dump);
         case.node(node);
-        case.run(plan_node);
+        case.run(Planner::Reference);
         case.values(dump)
     };
     let one = dump(1.0, 0.0);
@@ -330,7 +330,7 @@ fn factors_multiply_where_they_say() {
     node.descale_s = factor(&mut case, 0.125);
     node.scale_o = factor(&mut case, 0.5);
     case.node(node.clone());
-    case.run(plan_node);
+    case.run(Planner::Reference);
     let score = |dot, [b, h, ..]: [usize; 4]| dot * 2.0 * [[0.5, 1.0], [1.5, 2.0]][b][h];
     let expected = expected(&case, &SMALL, [node.q, node.k, node.v], score, |_| 3.0);
     let halves: Vec<f64> = expected.o.iter().map(|o| o / 2.0).collect();

@@ -1,6 +1,6 @@
 //! Gradients against differences of the forward direction.
 
-use hipdnn_cpu_plugin::reference::plan_node;
+use hipdnn_cpu_plugin::plugin::Planner;
 use hipdnn_plugin_sdk::graph::operation::Sdpa;
 use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment, TensorValue};
 
@@ -20,7 +20,7 @@ fn check(seed: u64, sizes: &Sizes, bias: bool, options: impl Fn(&mut Case, &mut 
     forward.node(node.clone());
     let value = |case: &Case| {
         let mut case = case.clone();
-        case.run(plan_node);
+        case.run(Planner::Reference);
         case.values(node.o)
             .iter()
             .zip(case.values(d_o))
@@ -45,7 +45,7 @@ fn check(seed: u64, sizes: &Sizes, bias: bool, options: impl Fn(&mut Case, &mut 
     };
     let expected = [node.q, node.k, node.v].map(slopes);
     let expected_bias = bias.then(|| slopes(node.attn_mask.unwrap()));
-    forward.run(plan_node);
+    forward.run(Planner::Reference);
     let mut backward = forward.clone();
     backward.graph.nodes.clear();
     let [dq, dk, dv] = [sizes.q(), sizes.k(), sizes.v()].map(|dims| backward.tensor(DataType::Double, &dims));
@@ -57,7 +57,7 @@ fn check(seed: u64, sizes: &Sizes, bias: bool, options: impl Fn(&mut Case, &mut 
     let dbias = gradients.dbias;
     backward.node(gradients);
     // Tensors that only the forward direction uses are not the graph's any more.
-    backward.run(plan_node);
+    backward.run(Planner::Reference);
     for (uid, expected) in [dq, dk, dv].into_iter().zip(&expected) {
         assert_close(&backward.values(uid), expected, 1e-8);
         assert!(expected.iter().any(|slope| slope.abs() > 1e-3), "nothing to see");

@@ -1,8 +1,7 @@
 //! Sequences of different lengths, and wherever they lie: padded, ragged, paged, packed.
 
-use hipdnn_cpu_plugin::plan::Plan;
-use hipdnn_cpu_plugin::plugin::chooser;
-use hipdnn_cpu_plugin::reference::plan_node;
+use hipdnn_cpu_plugin::plugin::Planner;
+use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::operation::Sdpa;
 use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment};
 
@@ -32,7 +31,7 @@ fn padding_is_as_if_it_were_not_there() {
     let (mut case, node) = padded_case(&mut Random(1));
     case.node(node.clone());
     for engine in 0..2 {
-        case.run(chooser(engine));
+        case.run(planner(engine));
         let (o, stats) = (case.values(node.o), case.values(node.stats.unwrap()));
         for b in 0..2 {
             let (queries, keys) = (LENGTHS[0][b] as usize, LENGTHS[1][b] as usize);
@@ -53,7 +52,7 @@ fn padding_is_as_if_it_were_not_there() {
             of_alone.right_bound = Some(0);
             of_alone.diagonal_alignment = DiagonalAlignment::BottomRight;
             alone.node(of_alone.clone());
-            alone.run(plan_node);
+            alone.run(Planner::Reference);
             let expected = alone.values(of_alone.o);
             for h in 0..2 {
                 let row = (b * 2 + h) * 3;
@@ -125,13 +124,13 @@ fn ragged_is_padded_without_the_padding() {
     let stats = node.stats.unwrap();
     let mut packed = case.clone();
     case.node(node.clone());
-    case.run(plan_node);
+    case.run(Planner::Reference);
     for (uid, lengths) in [(node.q, 0), (node.k, 1), (node.v, 1), (node.o, 0), (stats, 0)] {
         make_ragged(&mut packed, uid, &LENGTHS[lengths]);
     }
     packed.node(node.clone());
     for engine in 0..2 {
-        packed.run(chooser(engine));
+        packed.run(planner(engine));
         for (uid, dims) in [(node.o, SMALL.o()), (stats, SMALL.rows())] {
             let expected = ragged(&case.values(uid), dims, &LENGTHS[0]);
             assert_eq!(bits(&packed.values(uid)), bits(&expected));
@@ -150,7 +149,7 @@ fn ragged_is_padded_without_the_padding() {
         }
         let [dq, dk, dv] = outputs;
         case.node(gradients_of(&node, [d_o, stats, dq, dk, dv]));
-        case.run(plan_node);
+        case.run(Planner::Reference);
         outputs
     };
     let dense = backward(&mut case, d_o, &|_, _, _| {});
@@ -227,16 +226,16 @@ fn paged(padded: &Case, of: &Sdpa, packed: bool, rank: usize) -> Paged {
 fn blocks_lie_where_the_table_says() {
     let (mut case, node) = padded_case(&mut Random(4));
     case.node(node.clone());
-    case.run(plan_node);
+    case.run(Planner::Reference);
     let (o, stats) = (case.values(node.o), case.values(node.stats.unwrap()));
     for rank in [2, 4] {
         let mut paged = paged(&case, &node, false, rank);
-        paged.case.run(plan_node);
+        paged.case.run(Planner::Reference);
         assert_eq!(paged.case.values(paged.node.o), o);
         assert_eq!(paged.case.values(paged.node.stats.unwrap()), stats);
     }
     let mut packed = paged(&case, &node, true, 2);
-    packed.case.run(plan_node);
+    packed.case.run(Planner::Reference);
     let got = (packed.case.values(packed.node.o), packed.case.values(packed.node.stats.unwrap()));
     for h in 0..2 {
         for (place, (b, s)) in [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)].into_iter().enumerate() {
@@ -252,7 +251,7 @@ fn blocks_lie_where_the_table_says() {
 /// The message of an execution that fails.
 #[track_caller]
 fn failure(case: &mut Case) -> String {
-    let plan = Plan::new(&case.graph, plan_node).unwrap();
+    let plan = Planner::Reference.plan(&case.graph).unwrap();
     let mut workspace = vec![0_u8; plan.workspace_size()];
     let buffers = case.buffers();
     // SAFETY: every tensor has memory for its extent.
@@ -294,7 +293,7 @@ fn tables_out_of_range_stop_the_execution() {
     }
     // The second sequence has one key, so its second block is not looked up.
     paged.case.fill(table, &[4.0, 1.0, 0.0, -7.0]);
-    paged.case.run(plan_node);
+    paged.case.run(Planner::Reference);
 }
 
 #[test]
@@ -314,7 +313,7 @@ fn offsets_out_of_range_stop_the_execution() {
         case.node(node);
         if offsets[2] == 9e18 {
             // A far end harms nobody: it is the beginnings that are used.
-            case.run(plan_node);
+            case.run(Planner::Reference);
         } else {
             let message = failure(&mut case);
             assert!(message.starts_with("node 0: ragged offsets of q: sequence "), "{message}");

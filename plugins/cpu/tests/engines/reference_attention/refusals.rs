@@ -1,7 +1,6 @@
 //! Attentions that make no sense, and what is said of them.
 
-use hipdnn_cpu_plugin::plan::Plan;
-use hipdnn_cpu_plugin::plugin::chooser;
+use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::operation::Sdpa;
 use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment};
 
@@ -14,7 +13,7 @@ fn refused(change: impl Fn(&mut Case, &mut Sdpa), message: &str) {
     change(&mut case, &mut node);
     case.node(node);
     for engine in 0..2 {
-        let refusal = Plan::new(&case.graph, chooser(engine)).err().expect("the graph is refused");
+        let refusal = planner(engine).plan(&case.graph).err().expect("the graph is refused");
         assert!(refusal.contains(&format!("(Sdpa): {message}")), "{refusal}");
     }
 }
@@ -221,7 +220,7 @@ fn gradients() {
         let mut gradients = gradients_of(&node, [d_o, stats, dq, dk, dv]);
         gradients.dbias = dbias;
         case.node(gradients);
-        let refusal = Plan::new(&case.graph, chooser(1)).err().expect("the graph is refused");
+        let refusal = planner(1).plan(&case.graph).err().expect("the graph is refused");
         assert!(refusal.contains(&format!("(SdpaBackward): {message}")), "{refusal}");
     };
     refused(

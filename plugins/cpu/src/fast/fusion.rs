@@ -1,0 +1,412 @@
+//! A graph as a short list of fused steps.
+//!
+//! What follows a node element by element is computed with it, while its results are near: operations on each element in
+//! one pass over memory, and behind a convolution on each block of its output. Tensors in between that nobody else reads
+//! are never stored. What fits no rule is a part of its own, so that every graph runs.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
+
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, Tensor};
+
+use super::lanes::Threads;
+use super::level::Level;
+use super::pointwise::{
+    Chain, Input, MOST_INPUTS, MOST_STEPS, Tail, Value, can_compute, plan_chain, plan_tail,
+};
+use super::{convolution, plan_node_at};
+use crate::element::Compute;
+use crate::kernel::{Kernel, Refusal};
+use crate::layout::{Layout, MAX_RANK};
+use crate::plan::Part;
+use crate::problem::batchnorm::{Batchnorm, Parameter, Spread};
+use crate::problem::convolution::Convolution;
+use crate::problem::pointwise::{Broadcast, Pointwise};
+use crate::problem::{Operand, pointers};
+use crate::reference;
+
+/// Divides a graph into parts that can run in the order of the list.
+///
+/// # Errors
+/// When a node can be planned by no engine.
+pub fn parts(graph: &Graph, threads: Threads) -> Result<Vec<Part>, Refusal> {
+    parts_at(graph, Level::best(), threads)
+}
+
+pub(super) fn parts_at(graph: &Graph, level: Level, threads: Threads) -> Result<Vec<Part>, Refusal> {
+    let uses = Uses::of(graph);
+    let mut parts = Vec::with_capacity(graph.nodes.len());
+    let mut taken = vec![false; graph.nodes.len()];
+    for (place, node) in graph.nodes.iter().enumerate() {
+        if taken[place] {
+            continue;
+        }
+        let fused = Fusion::begin(graph, &uses, place).and_then(|mut fusion| {
+            fusion.grow(&taken);
+            fusion.part(level, threads)
+        });
+        if let Some((members, part)) = fused {
+            members.into_iter().for_each(|member| taken[member] = true);
+            parts.push(part);
+        } else {
+            parts.push(Part::of_node(graph, place, node, |graph, node| {
+                plan_node_at(graph, node, level, threads).or_else(|_| reference::plan_node(graph, node))
+            })?);
+        }
+    }
+    // A part runs where its last node stands: everything that it reads is there by then.
+    parts.sort_by_key(|part| part.node);
+    Ok(parts)
+}
+
+/// The tensors of a graph by uid, and who reads them.
+struct Uses<'a> {
+    tensors: HashMap<i64, &'a Tensor>,
+    readers: HashMap<i64, Vec<usize>>,
+}
+
+impl<'a> Uses<'a> {
+    fn of(graph: &'a Graph) -> Self {
+        let mut readers: HashMap<i64, Vec<usize>> = HashMap::new();
+        for (place, node) in graph.nodes.iter().enumerate() {
+            for uid in node.operation.inputs() {
+                let places = readers.entry(uid).or_default();
+                if places.last() != Some(&place) {
+                    places.push(place);
+                }
+            }
+        }
+        // The offsets of a ragged tensor are read by whoever reads the tensor, which no chain does.
+        for tensor in &graph.tensors {
+            if let Some(offsets) = tensor.ragged_offset_uid {
+                readers.entry(offsets).or_default().push(usize::MAX);
+            }
+        }
+        Self { tensors: graph.tensors.iter().map(|tensor| (tensor.uid, tensor)).collect(), readers }
+    }
+
+    fn readers(&self, uid: i64) -> &[usize] {
+        self.readers.get(&uid).map_or(&[], Vec::as_slice)
+    }
+
+    fn operand(&self, uid: i64, slot: usize) -> Option<Operand> {
+        let tensor = self.tensors.get(&uid)?;
+        Some(Operand { slot, data_type: tensor.data_type, layout: Layout::of(tensor).ok()? })
+    }
+}
+
+/// Nodes that one kernel may compute.
+struct Fusion<'a> {
+    graph: &'a Graph,
+    uses: &'a Uses<'a>,
+    compute: Compute,
+    /// The shape of everything that is computed.
+    dims: Vec<i64>,
+    /// The node that the rest follows, unless it is element by element itself.
+    producer: Option<usize>,
+    /// The nodes, in order.
+    members: Vec<usize>,
+    chain: Chain,
+    /// The tensors that the chain reads, by slot; slots of the producer come later.
+    reads: Vec<i64>,
+    /// What the members have computed, by uid.
+    values: HashMap<i64, Value>,
+    /// How much of it can be a part.
+    whole: Option<Whole>,
+}
+
+/// A state of a fusion in which only the last member's result is needed outside.
+#[derive(Clone, Copy)]
+struct Whole {
+    members: usize,
+    steps: usize,
+    inputs: usize,
+    result: i64,
+}
+
+/// The one tensor that a node writes from its others and that a chain can go on from.
+fn result(operation: &Operation) -> Option<i64> {
+    match operation {
+        Operation::Pointwise(pointwise) => Some(pointwise.out_0),
+        Operation::BatchnormInference(batchnorm) => Some(batchnorm.y),
+        Operation::ConvolutionForward(convolution) => Some(convolution.y),
+        _ => None,
+    }
+}
+
+/// The operation with another result.
+fn with_result(operation: &Operation, uid: i64) -> Option<Operation> {
+    let mut operation = operation.clone();
+    match &mut operation {
+        Operation::ConvolutionForward(convolution) => convolution.y = uid,
+        _ => return None,
+    }
+    Some(operation)
+}
+
+/// Whether a chain can contain a node.
+fn is_elementwise(operation: &Operation) -> bool {
+    match operation {
+        Operation::Pointwise(pointwise) => pointwise.operation != PointwiseMode::GenIndex,
+        Operation::BatchnormInference(_) => true,
+        _ => false,
+    }
+}
+
+/// Slots below this number are the producer's pointers until it is known how many there are.
+const READS: usize = 1 << 16;
+
+impl<'a> Fusion<'a> {
+    /// A fusion that begins with a node; none where nothing can follow it.
+    fn begin(graph: &'a Graph, uses: &'a Uses<'a>, place: usize) -> Option<Self> {
+        let node = graph.nodes.get(place)?;
+        let uid = result(&node.operation)?;
+        let tensor = uses.tensors.get(&uid)?;
+        if !tensor.is_virtual {
+            return None;
+        }
+        let compute = Compute::of(node.compute_type).ok()?;
+        let mut fusion = Self {
+            graph,
+            uses,
+            compute,
+            dims: tensor.dims.clone(),
+            producer: None,
+            members: Vec::new(),
+            chain: Chain::default(),
+            reads: Vec::new(),
+            values: HashMap::new(),
+            whole: None,
+        };
+        if is_elementwise(&node.operation) {
+            fusion.add(place, node)?;
+        } else {
+            if !can_compute(compute, tensor.data_type) {
+                return None;
+            }
+            fusion.producer = Some(place);
+            fusion.members.push(place);
+            // Which slot and strides it has is known with the last member.
+            let operand = uses.operand(uid, 0)?;
+            fusion.chain.inputs.push(Input::replaced(&operand));
+            fusion.values.insert(uid, Value::Input(0));
+        }
+        Some(fusion)
+    }
+
+    /// Adds nodes as long as there are such that follow element by element.
+    fn grow(&mut self, taken: &[bool]) {
+        let mut candidates = BinaryHeap::new();
+        let mut seen = BTreeSet::new();
+        loop {
+            if let Some(uid) = self.last_result() {
+                if !self.uses.tensors.get(&uid).is_some_and(|tensor| tensor.is_virtual) {
+                    return;
+                }
+                for reader in self.uses.readers(uid) {
+                    if seen.insert(*reader) {
+                        candidates.push(Reverse(*reader));
+                    }
+                }
+            }
+            // In the order of the graph, so that what a candidate reads is in the chain if it ever will be.
+            let next = std::iter::from_fn(|| candidates.pop().map(|Reverse(place)| place)).find(|place| {
+                let node = self.graph.nodes.get(*place);
+                !taken.get(*place).copied().unwrap_or(true)
+                    && self.members.last().is_none_or(|last| last < place)
+                    && node.is_some_and(|node| is_elementwise(&node.operation))
+            });
+            let Some((place, node)) = next.and_then(|place| Some((place, self.graph.nodes.get(place)?)))
+            else {
+                return;
+            };
+            if self.add(place, node).is_some() {
+                self.note_whole();
+            }
+        }
+    }
+
+    fn last_result(&self) -> Option<i64> {
+        self.members.last().and_then(|last| result(&self.graph.nodes.get(*last)?.operation))
+    }
+
+    /// Adds a node to the chain. `None`, and nothing changed, where that cannot be.
+    fn add(&mut self, place: usize, node: &Node) -> Option<()> {
+        let (steps, inputs, reads) = (self.chain.steps.len(), self.chain.inputs.len(), self.reads.len());
+        let value = self.append(node);
+        if value.is_none() || self.chain.inputs.len() > MOST_INPUTS || self.chain.steps.len() > MOST_STEPS {
+            self.chain.steps.truncate(steps);
+            self.chain.inputs.truncate(inputs);
+            self.reads.truncate(reads);
+            return None;
+        }
+        self.values.insert(result(&node.operation)?, value?);
+        self.members.push(place);
+        Some(())
+    }
+
+    fn append(&mut self, node: &Node) -> Option<Value> {
+        let tensor = self.uses.tensors.get(&result(&node.operation)?)?;
+        if Compute::of(node.compute_type).ok()? != self.compute
+            || tensor.dims != self.dims
+            || !can_compute(self.compute, tensor.data_type)
+        {
+            return None;
+        }
+        match &node.operation {
+            Operation::Pointwise(operation) => {
+                let pointwise = Pointwise::of(self.graph, &node.operation)?.ok()?;
+                let uids = [Some(operation.in_0), operation.in_1, operation.in_2];
+                let mut operands = Vec::with_capacity(pointwise.inputs.len());
+                for (input, uid) in pointwise.inputs.iter().zip(uids) {
+                    operands.push(self.operand(*input, uid?)?);
+                }
+                Some(self.chain.push(&pointwise, operands))
+            }
+            Operation::BatchnormInference(operation) => {
+                let Batchnorm::Inference(inference) = Batchnorm::of(self.graph, &node.operation)?.ok()?
+                else {
+                    return None;
+                };
+                let Spread::InvVariance(inv) = inference.spread else { return None };
+                let x = self.operand(spread(&inference.x), operation.x)?;
+                let parameters = [
+                    (PointwiseMode::Sub, inference.mean, operation.mean),
+                    (PointwiseMode::Mul, inv, operation.inv_variance),
+                    (PointwiseMode::Mul, inference.scale, operation.scale),
+                    (PointwiseMode::Add, inference.bias, operation.bias),
+                ];
+                let mut value = x;
+                for (number_of, (mode, parameter, uid)) in parameters.into_iter().enumerate() {
+                    let parameter = self.operand(by_channel(&inference.x, &parameter), uid)?;
+                    let last = number_of == 3;
+                    let stored = if last { tensor.data_type } else { number(self.compute) };
+                    value = self.chain.push_mode(mode, vec![value, parameter], stored);
+                }
+                Some(value)
+            }
+            _ => None,
+        }
+    }
+
+    /// The value of a tensor that a node reads: a member's result, or an input of the chain.
+    fn operand(&mut self, broadcast: Broadcast, uid: i64) -> Option<Value> {
+        if let Some(value) = self.values.get(&uid) {
+            return Some(*value);
+        }
+        let written_by_producer = self.producer.and_then(|place| self.graph.nodes.get(place));
+        if written_by_producer.is_some_and(|node| node.operation.outputs().contains(&uid))
+            || !can_compute(self.compute, broadcast.operand.data_type)
+        {
+            return None;
+        }
+        let read = self.reads.iter().position(|known| *known == uid).unwrap_or_else(|| {
+            self.reads.push(uid);
+            self.reads.len() - 1
+        });
+        let operand = Operand { slot: READS + read, ..broadcast.operand };
+        Some(self.chain.input(&Broadcast { operand, ..broadcast }))
+    }
+
+    /// Remembers the fusion as it is, if nobody but its members reads what they compute, the last result excepted.
+    fn note_whole(&mut self) {
+        let [inner @ .., _] = self.members.as_slice() else { return };
+        let Some(last) = self.last_result() else { return };
+        let swallowed = inner.iter().all(|member| {
+            let Some(node) = self.graph.nodes.get(*member) else { return false };
+            node.operation.outputs().iter().all(|uid| {
+                self.uses.tensors.get(uid).is_some_and(|tensor| tensor.is_virtual)
+                    && self.uses.readers(*uid).iter().all(|reader| self.members.contains(reader))
+            })
+        });
+        // A producer computes into the memory of the last result, with the rounding of its own.
+        let fits = self.producer.is_none_or(|producer| {
+            let own = self.graph.nodes.get(producer).and_then(|node| result(&node.operation));
+            let data_type = |uid| self.uses.tensors.get(&uid).map(|tensor| tensor.data_type);
+            own.and_then(data_type) == data_type(last)
+        });
+        if swallowed && fits {
+            self.whole = Some(Whole {
+                members: self.members.len(),
+                steps: self.chain.steps.len(),
+                inputs: self.chain.inputs.len(),
+                result: last,
+            });
+        }
+    }
+
+    /// The part of several nodes; none where they are not worth one, or have no kernel.
+    fn part(mut self, level: Level, threads: Threads) -> Option<(Vec<usize>, Part)> {
+        let whole = self.whole?;
+        self.members.truncate(whole.members);
+        self.chain.steps.truncate(whole.steps);
+        self.chain.inputs.truncate(whole.inputs);
+        let place = *self.members.last()?;
+        let (mut tensors, operation) = match self.producer.and_then(|place| self.graph.nodes.get(place)) {
+            Some(node) => {
+                let operation = with_result(&node.operation, whole.result)?;
+                (pointers(self.graph, &operation), Some((operation, node)))
+            }
+            None => (vec![whole.result], None),
+        };
+        let first = tensors.len();
+        tensors.extend(&self.reads);
+        for input in &mut self.chain.inputs {
+            input.slot = input.slot.checked_sub(READS).map_or(input.slot, |read| first + read);
+        }
+        let slot = tensors.iter().position(|uid| *uid == whole.result)?;
+        let output = self.uses.operand(whole.result, slot)?;
+        let kernel = match operation {
+            None => plan_chain(&self.chain, &output, self.compute, level, threads).ok()?,
+            Some((operation, _)) => {
+                // The producer's result, which is what the last one replaces.
+                *self.chain.inputs.first_mut()? = Input::replaced(&output);
+                let tail = plan_tail(&self.chain, &output, self.compute, level).ok()?;
+                plan_producer(self.graph, &operation, self.compute, level, threads, tail).ok()?
+            }
+        };
+        Some((self.members, Part { node: place, tensors, kernel }))
+    }
+}
+
+/// Plans a node that has a tail.
+fn plan_producer(
+    graph: &Graph,
+    operation: &Operation,
+    compute: Compute,
+    level: Level,
+    threads: Threads,
+    tail: Box<dyn Tail>,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    if let Some(convolution) = Convolution::of(graph, operation) {
+        return convolution::plan(&convolution?, compute, level, threads, Some(tail));
+    }
+    Err(format!("operation is {}, which nothing is computed with", operation.spec().name))
+}
+
+/// The type of the numbers that are computed with.
+fn number(compute: Compute) -> DataType {
+    match compute {
+        Compute::Single => DataType::Float,
+        Compute::Double => DataType::Double,
+    }
+}
+
+/// An operand of the chain's own shape.
+fn spread(operand: &Operand) -> Broadcast {
+    let mut strides = [0; MAX_RANK];
+    for (to, stride) in strides.iter_mut().zip(operand.layout.strides()) {
+        *to = *stride;
+    }
+    Broadcast { operand: *operand, strides }
+}
+
+/// A number for each channel of x.
+fn by_channel(x: &Operand, parameter: &Parameter) -> Broadcast {
+    let operand = Operand { slot: parameter.slot, data_type: parameter.data_type, layout: x.layout };
+    let mut strides = [0; MAX_RANK];
+    if let Some(stride) = strides.get_mut(1) {
+        *stride = parameter.stride;
+    }
+    Broadcast { operand, strides }
+}

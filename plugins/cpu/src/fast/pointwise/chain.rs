@@ -1,0 +1,107 @@
+//! Pointwise operations that are computed together, as a kernel sees them before anything is decided.
+
+use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
+
+use crate::layout::MAX_RANK;
+use crate::problem::Operand;
+use crate::problem::pointwise::{Activation, Broadcast, Pointwise};
+
+/// The most inputs of a chain.
+pub(crate) const MOST_INPUTS: usize = 11;
+/// The most operations of a chain.
+pub(crate) const MOST_STEPS: usize = 32;
+
+/// What an operation of a chain reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    /// The input with this number.
+    Input(usize),
+    /// The result of the operation with this number.
+    Step(usize),
+}
+
+/// An input of a chain: a tensor spread over the chain's shape.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Input {
+    /// Its place among the pointers that a kernel gets.
+    pub(crate) slot: usize,
+    /// The type of its elements.
+    pub(crate) data_type: DataType,
+    /// Its strides along the dimensions of the shape: 0 where it repeats.
+    pub(crate) strides: [usize; MAX_RANK],
+    /// Whether the result takes its place.
+    pub(crate) replaced: bool,
+}
+
+impl Input {
+    /// A tensor of the chain's own shape, whose memory the result takes.
+    pub(crate) fn replaced(operand: &Operand) -> Self {
+        let mut strides = [0; MAX_RANK];
+        strides[..operand.layout.rank()].copy_from_slice(operand.layout.strides());
+        Self { slot: operand.slot, data_type: operand.data_type, strides, replaced: true }
+    }
+
+    fn of(broadcast: &Broadcast) -> Self {
+        let Operand { slot, data_type, .. } = broadcast.operand;
+        Self { slot, data_type, strides: broadcast.strides, replaced: false }
+    }
+}
+
+/// An operation of a chain.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Step {
+    /// What is computed.
+    pub(crate) mode: PointwiseMode,
+    /// Its numbers.
+    pub(crate) activation: Activation,
+    /// What it reads.
+    pub(crate) operands: Vec<Value>,
+    /// The type that the result would be stored in, which rounds it.
+    pub(crate) stored: DataType,
+}
+
+/// Operations on each element, of which the last one's result is written.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Chain {
+    /// What is read.
+    pub(crate) inputs: Vec<Input>,
+    /// What is computed, each from what is before it.
+    pub(crate) steps: Vec<Step>,
+}
+
+impl Chain {
+    /// The chain of one operation.
+    pub(crate) fn of(pointwise: &Pointwise) -> Self {
+        let mut chain = Self::default();
+        let operands = pointwise.inputs.iter().map(|input| chain.input(input)).collect();
+        chain.push(pointwise, operands);
+        chain
+    }
+
+    /// The value of an input, which is added unless it is there.
+    pub(crate) fn input(&mut self, broadcast: &Broadcast) -> Value {
+        let input = Input::of(broadcast);
+        let number = self.inputs.iter().position(|known| *known == input).unwrap_or_else(|| {
+            self.inputs.push(input);
+            self.inputs.len() - 1
+        });
+        Value::Input(number)
+    }
+
+    /// Adds an operation on these operands.
+    pub(crate) fn push(&mut self, pointwise: &Pointwise, operands: Vec<Value>) -> Value {
+        self.steps.push(Step {
+            mode: pointwise.mode,
+            activation: pointwise.activation,
+            operands,
+            stored: pointwise.output.data_type,
+        });
+        Value::Step(self.steps.len() - 1)
+    }
+
+    /// Adds an operation that has no numbers of its own.
+    pub(crate) fn push_mode(&mut self, mode: PointwiseMode, operands: Vec<Value>, stored: DataType) -> Value {
+        self.steps.push(Step { mode, activation: Activation::default(), operands, stored });
+        Value::Step(self.steps.len() - 1)
+    }
+}

@@ -1,0 +1,205 @@
+//! A chain of pointwise operations, chunk by chunk.
+
+use super::chain::{Chain, Input};
+use super::functions::Functions;
+use super::program::{Buffer, Program, REGISTERS};
+use crate::fast::lanes::{Lanes, Threads};
+use crate::fast::level::Level;
+use crate::fast::nest::{Axes, Nest};
+use crate::fast::real::Run;
+use crate::fast::scratch::Tensors;
+use crate::kernel::{Kernel, Refusal};
+use crate::problem::Operand;
+
+/// How an operand of the inner loop becomes numbers side by side.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// It is.
+    InPlace,
+    /// One number repeats.
+    Repeated,
+    /// The elements are converted or brought together.
+    Copied,
+}
+
+/// A tensor of the chain.
+struct Memory<T> {
+    slot: usize,
+    run: Run<T>,
+    /// Whether the result goes to the same memory.
+    replaced: bool,
+}
+
+impl<T: Functions> Memory<T> {
+    fn of(input: &Input) -> Result<Self, Refusal> {
+        Ok(Self { slot: input.slot, run: Run::of_number(input.data_type)?, replaced: input.replaced })
+    }
+
+    fn access(&self, apart: usize) -> Access {
+        match apart {
+            0 => Access::Repeated,
+            1 if self.run.same && !self.replaced => Access::InPlace,
+            _ => Access::Copied,
+        }
+    }
+}
+
+/// A chain with every decision made; its inputs and, last, its result are at most `N`.
+pub(crate) struct Elements<T, const N: usize> {
+    program: Program<T>,
+    /// The dimensions, and the strides of the inputs and, last, of the result along them.
+    axes: Axes<N>,
+    nest: Nest<N>,
+    inputs: Vec<Memory<T>>,
+    output: Memory<T>,
+    lanes: Lanes,
+}
+
+impl<T: Functions, const N: usize> Elements<T, N> {
+    /// Plans a chain.
+    pub(crate) fn plan(
+        chain: &Chain,
+        output: &Operand,
+        level: Level,
+        threads: Threads,
+    ) -> Result<Self, Refusal> {
+        let count = chain.inputs.len();
+        if count >= N {
+            return Err(format!("a chain of {count} inputs, expected at most {}", N - 1));
+        }
+        let dims = output.layout.dims();
+        let none = [0; crate::layout::MAX_RANK];
+        let mut strides = [none.as_slice(); N];
+        for (to, input) in strides.iter_mut().zip(&chain.inputs) {
+            *to = &input.strides;
+        }
+        strides[N - 1] = output.layout.strides();
+        let axes = Axes::new(dims, strides, N - 1);
+        let nest = axes.nest();
+        let program = Program::plan(chain, level)?;
+        let inputs = chain.inputs.iter().map(Memory::of).collect::<Result<Vec<_>, _>>()?;
+        let output = Memory { slot: output.slot, run: Run::of_number(output.data_type)?, replaced: false };
+        let copies =
+            inputs.iter().zip(nest.apart).filter(|(input, apart)| input.access(*apart) == Access::Copied);
+        let copies = copies.count() + usize::from(output.access(nest.apart[N - 1]) == Access::Copied);
+        let elements = nest.runs() * nest.len;
+        let time = elements as f64 * (program.time + copies as f64);
+        let lanes = threads.lanes(time, elements.div_ceil(Buffer::len::<T>()));
+        Ok(Self { program, axes, nest, inputs, output, lanes })
+    }
+
+    /// Computes some elements of a nest, counted in the order of its loops; `base` is added to its offsets.
+    ///
+    /// # Safety
+    /// As [`Kernel::run`].
+    unsafe fn part(
+        &self,
+        tensors: &[*mut u8],
+        nest: &Nest<N>,
+        base: [usize; N],
+        elements: std::ops::Range<usize>,
+    ) {
+        let mut registers = [Buffer::EMPTY; REGISTERS];
+        let mut buffers = [Buffer::EMPTY; N];
+        let mut operands = [std::ptr::null::<T>(); N];
+        let mut access = [Access::InPlace; N];
+        for ((access, input), apart) in access.iter_mut().zip(&self.inputs).zip(nest.apart) {
+            *access = input.access(apart);
+        }
+        let end_apart = nest.apart[N - 1];
+        let written_in_place = end_apart == 1 && self.output.run.same;
+        let in_place = access.iter().all(|access| *access == Access::InPlace);
+        let chunk = if self.program.is_single() && in_place && written_in_place {
+            usize::MAX
+        } else {
+            Buffer::len::<T>()
+        };
+        // The element that a repeated operand's buffer is full of, and how full.
+        let mut repeated = [(usize::MAX, 0); N];
+        let mut at = elements.start;
+        let mut place = nest.place(at / nest.len);
+        while at < elements.end {
+            let first = at % nest.len;
+            let end = nest.len.min(first + (elements.end - at));
+            let mut from = first;
+            while from < end {
+                let len = (end - from).min(chunk);
+                // SAFETY: the elements are inside the tensors; chunks are no longer than the buffers unless every operand is
+                // used in place.
+                unsafe {
+                    let offset = |i: usize| base[i] + place.offsets[i] + from * nest.apart[i];
+                    for (i, input) in self.inputs.iter().enumerate() {
+                        let base = tensors[input.slot].cast_const().add(offset(i) * input.run.size);
+                        let buffer = buffers[i].numbers::<T>();
+                        operands[i] = match access[i] {
+                            Access::InPlace => base.cast(),
+                            Access::Repeated => {
+                                if repeated[i].0 != offset(i) || repeated[i].1 < len {
+                                    (input.run.load)(base, 0, buffer, 1);
+                                    fill(buffer, buffer.read(), len);
+                                    repeated[i] = (offset(i), len);
+                                }
+                                buffer
+                            }
+                            Access::Copied => {
+                                (input.run.load)(base, nest.apart[i], buffer, len);
+                                buffer
+                            }
+                        };
+                    }
+                    let to = tensors[self.output.slot].add(offset(N - 1) * self.output.run.size);
+                    if written_in_place {
+                        self.program.run(&operands, &mut registers, to.cast(), len);
+                    } else {
+                        let out = buffers[N - 1].numbers::<T>();
+                        self.program.run(&operands, &mut registers, out, len);
+                        (self.output.run.store)(out, to, end_apart, len);
+                    }
+                }
+                from += len;
+            }
+            at += end - first;
+            nest.advance(&mut place);
+        }
+    }
+}
+
+/// Writes a number `len` times.
+///
+/// # Safety
+/// `to` is writable for `len` numbers.
+unsafe fn fill<T: Copy>(to: *mut T, number: T, len: usize) {
+    for i in 0..len {
+        // SAFETY: the caller promises the numbers.
+        unsafe { to.add(i).write(number) };
+    }
+}
+
+impl<T: Functions, const N: usize> Kernel for Elements<T, N> {
+    unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
+        let shared = Tensors(tensors);
+        let elements = self.nest.runs() * self.nest.len;
+        self.lanes.run(|lane| {
+            // SAFETY: the caller promises the tensors; each lane computes elements of its own.
+            unsafe { self.part(shared.all(), &self.nest, [0; N], self.lanes.share(lane, elements)) };
+        });
+    }
+}
+
+/// What is computed of each block of a kernel's results while they are near.
+pub(crate) trait Tail: Send + Sync {
+    /// Computes a box of the result, of which the kernel has written its own results there. Runs on the calling thread.
+    ///
+    /// # Safety
+    /// As [`Kernel::run`]; the box lies inside of the result's dimensions.
+    unsafe fn finish(&self, tensors: &[*mut u8], origin: &[usize], size: &[usize]);
+}
+
+impl<T: Functions, const N: usize> Tail for Elements<T, N> {
+    unsafe fn finish(&self, tensors: &[*mut u8], origin: &[usize], size: &[usize]) {
+        let (nest, base) = self.axes.nest_of_box(origin, size);
+        let elements = nest.runs() * nest.len;
+        // SAFETY: the caller promises the tensors.
+        unsafe { self.part(tensors, &nest, base, 0..elements) };
+    }
+}

@@ -1,0 +1,158 @@
+//! The operations of a chain over numbers that lie side by side.
+
+use super::chain::{Chain, MOST_STEPS, Value};
+use super::functions::Functions;
+use super::mode::Mode;
+use crate::element::Compute;
+use crate::fast::level::Level;
+use crate::fast::real::Run;
+use crate::kernel::Refusal;
+use crate::reference::Numbers;
+
+/// Results of a chain that are needed at the same time, at most.
+pub(super) const REGISTERS: usize = 8;
+
+/// Bytes of a buffer: few enough that all of them stay in the first cache.
+const BYTES: usize = 2048;
+
+/// Memory for some numbers.
+#[repr(align(64))]
+#[derive(Clone, Copy)]
+pub(super) struct Buffer(std::mem::MaybeUninit<[u8; BYTES]>);
+
+impl Buffer {
+    /// Memory that holds nothing yet.
+    pub(super) const EMPTY: Self = Self(std::mem::MaybeUninit::uninit());
+
+    /// How many numbers there is room for.
+    pub(super) const fn len<T>() -> usize {
+        BYTES / size_of::<T>()
+    }
+
+    /// The numbers.
+    pub(super) fn numbers<T>(&mut self) -> *mut T {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+/// Where an operation finds an operand.
+#[derive(Clone, Copy)]
+enum Source {
+    Input(usize),
+    Register(usize),
+}
+
+/// An operation of the chain.
+struct Step<T> {
+    mode: Mode<T>,
+    operands: [Source; 3],
+    /// The register that the result goes to, unless it is the last.
+    register: usize,
+    /// How the result is rounded, where its type is smaller than the number's.
+    rounded: Option<Run<T>>,
+}
+
+/// A chain with its loops.
+pub(super) struct Program<T> {
+    steps: Vec<Step<T>>,
+    /// Nanoseconds that one number takes, about.
+    pub(super) time: f64,
+}
+
+impl<T: Functions> Program<T> {
+    /// Plans a chain for a level.
+    pub(super) fn plan(chain: &Chain, level: Level) -> Result<Self, Refusal> {
+        let count = chain.steps.len();
+        if !(1..=MOST_STEPS).contains(&count) {
+            return Err(format!("a chain of {count} operations, expected 1 to {MOST_STEPS}"));
+        }
+        // The last step that reads each result.
+        let mut last = [0; MOST_STEPS];
+        for (number, step) in chain.steps.iter().enumerate() {
+            for operand in &step.operands {
+                if let Value::Step(read) = operand {
+                    last[*read] = number;
+                }
+            }
+        }
+        let mut time = 0.0;
+        let mut steps: Vec<Step<T>> = Vec::with_capacity(count);
+        let mut owners = [None; REGISTERS];
+        for (number, step) in chain.steps.iter().enumerate() {
+            let mode = Mode::of(step.mode, Numbers::of(&step.activation), level)
+                .ok_or_else(|| format!("{} is no function of its operands", step.mode.name()))?;
+            time += mode.time;
+            // A result is not written over what the same step reads.
+            let free = owners
+                .iter()
+                .position(|owner: &Option<usize>| owner.is_none_or(|owner| last[owner] < number));
+            let register = free.ok_or_else(|| format!("a chain keeps more than {REGISTERS} results"))?;
+            owners[register] = Some(number);
+            let source = |value: &Value| match *value {
+                Value::Input(input) => Source::Input(input),
+                Value::Step(step) => Source::Register(steps[step].register),
+            };
+            let first = step.operands.first().map_or(Source::Input(0), source);
+            let mut operands = [first; 3];
+            for (operand, value) in operands.iter_mut().zip(&step.operands) {
+                *operand = source(value);
+            }
+            let rounded = (number + 1 < count).then(|| Run::of_number(step.stored)).transpose()?;
+            let rounded = rounded.filter(|run| !run.same && !run.wider);
+            time += if rounded.is_some() { 1.0 } else { 0.0 };
+            steps.push(Step { mode, operands, register, rounded });
+        }
+        Ok(Self { steps, time })
+    }
+
+    /// Whether it is a single operation, which needs no registers.
+    pub(super) fn is_single(&self) -> bool {
+        self.steps.len() == 1
+    }
+
+    /// Computes `len` numbers, at most [`Buffer::len`] of them unless the program is a single operation.
+    ///
+    /// # Safety
+    /// As [`Mode::run`], with an operand for each input.
+    #[inline(always)]
+    pub(super) unsafe fn run(
+        &self,
+        inputs: &[*const T],
+        registers: &mut [Buffer; REGISTERS],
+        out: *mut T,
+        len: usize,
+    ) {
+        let [begin @ .., end] = self.steps.as_slice() else { return };
+        let mut places = [std::ptr::null_mut::<T>(); REGISTERS];
+        for (place, register) in places.iter_mut().zip(registers) {
+            *place = register.numbers();
+        }
+        let operands = |step: &Step<T>| {
+            step.operands.map(|source| match source {
+                Source::Input(input) => inputs[input],
+                Source::Register(register) => places[register].cast_const(),
+            })
+        };
+        // SAFETY: the caller promises the inputs and the output; a register was written before it is read, and has room.
+        unsafe {
+            for step in begin {
+                let to = places[step.register];
+                step.mode.run(operands(step), to, len);
+                if let Some(rounded) = &step.rounded {
+                    let mut stored = Buffer::EMPTY;
+                    (rounded.store)(to, stored.numbers(), 1, len);
+                    (rounded.load)(stored.numbers(), 1, to, len);
+                }
+            }
+            end.mode.run(operands(end), out, len);
+        }
+    }
+}
+
+/// Whether results of a type can be computed in a chain.
+pub(crate) fn can_compute(compute: Compute, stored: hipdnn_plugin_sdk::graph::DataType) -> bool {
+    match compute {
+        Compute::Single => Run::<f32>::of_number(stored).is_ok(),
+        Compute::Double => Run::<f64>::of_number(stored).is_ok(),
+    }
+}
