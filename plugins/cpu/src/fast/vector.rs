@@ -51,6 +51,37 @@ pub(crate) unsafe trait Vector: Copy {
     /// # Safety
     /// As [`Vector::zero`].
     unsafe fn sum(self) -> Self::Number;
+
+    /// An operation on each lane of one or two vectors.
+    ///
+    /// # Safety
+    /// As [`Vector::zero`].
+    unsafe fn lanewise(self, operation: Lanewise, other: Self) -> Self;
+}
+
+/// Operations on each lane of x and y.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lanewise {
+    /// x + y.
+    Add,
+    /// x - y.
+    Sub,
+    /// x · y.
+    Mul,
+    /// x / y.
+    Div,
+    /// x where x ≥ y or x is NaN, else y.
+    Max,
+    /// x where x ≤ y or x is NaN, else y.
+    Min,
+    /// |x|.
+    Abs,
+    /// -x.
+    Neg,
+    /// 0 where x ≤ 0, else x, or the largest number where x is infinite.
+    Positive,
+    /// x.
+    Identity,
 }
 
 /// A vector of plain numbers; the compiler finds the registers.
@@ -98,17 +129,53 @@ unsafe impl<T: FastReal, const N: usize> Vector for Plain<T, N> {
     unsafe fn sum(self) -> T {
         self.0.into_iter().fold(T::ZERO, |sum, number| sum + number)
     }
+
+    #[inline(always)]
+    #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
+    unsafe fn lanewise(self, operation: Lanewise, other: Self) -> Self {
+        let mut result = self.0;
+        for (x, y) in result.iter_mut().zip(other.0) {
+            *x = match operation {
+                Lanewise::Add => *x + y,
+                Lanewise::Sub => *x - y,
+                Lanewise::Mul => *x * y,
+                Lanewise::Div => *x / y,
+                Lanewise::Max => {
+                    if (*x >= y) | (*x != *x) {
+                        *x
+                    } else {
+                        y
+                    }
+                }
+                Lanewise::Min => {
+                    if (*x <= y) | (*x != *x) {
+                        *x
+                    } else {
+                        y
+                    }
+                }
+                Lanewise::Abs => x.abs(),
+                Lanewise::Neg => -*x,
+                Lanewise::Positive => {
+                    let bounded = if *x >= T::LARGEST { T::LARGEST } else { *x };
+                    if *x <= T::ZERO { T::ZERO } else { bounded }
+                }
+                Lanewise::Identity => *x,
+            };
+        }
+        Self(result)
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::{Level, Vector};
+    use super::{Lanewise, Level, Vector};
 
     macro_rules! vector {
         ($name:ident, $level:ident, $register:ty, $number:ty, $lanes:literal, $zero:ident, $splat:ident, $load:ident, $store:ident, $fma:ident,
-            |$v:ident| $sum:expr) => {
+            |$v:ident| $sum:expr, |$operation:ident, $x:ident, $y:ident| $lanewise:expr) => {
             #[derive(Clone, Copy)]
             pub(crate) struct $name($register);
 
@@ -154,6 +221,13 @@ mod x86 {
                     // SAFETY: the caller promises the instructions.
                     unsafe { $sum }
                 }
+
+                #[inline(always)]
+                unsafe fn lanewise(self, $operation: Lanewise, other: Self) -> Self {
+                    let ($x, $y) = (self.0, other.0);
+                    // SAFETY: the caller promises the instructions.
+                    Self(unsafe { $lanewise })
+                }
             }
         };
     }
@@ -169,7 +243,29 @@ mod x86 {
         _mm512_loadu_ps,
         _mm512_storeu_ps,
         _mm512_fmadd_ps,
-        |v| _mm512_reduce_add_ps(v)
+        |v| _mm512_reduce_add_ps(v),
+        |operation, x, y| match operation {
+            Lanewise::Add => _mm512_add_ps(x, y),
+            Lanewise::Sub => _mm512_sub_ps(x, y),
+            Lanewise::Mul => _mm512_mul_ps(x, y),
+            Lanewise::Div => _mm512_div_ps(x, y),
+            Lanewise::Max => {
+                let first = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(x, y) | _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x);
+                _mm512_mask_mov_ps(y, first, x)
+            }
+            Lanewise::Min => {
+                let first = _mm512_cmp_ps_mask::<_CMP_LE_OQ>(x, y) | _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x);
+                _mm512_mask_mov_ps(y, first, x)
+            }
+            Lanewise::Abs => _mm512_abs_ps(x),
+            Lanewise::Neg => _mm512_xor_ps(x, _mm512_set1_ps(-0.0)),
+            Lanewise::Positive => {
+                // The second operand where one is NaN.
+                let bounded = _mm512_min_ps(_mm512_set1_ps(f32::MAX), x);
+                _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_NLE_UQ>(x, _mm512_setzero_ps()), bounded)
+            }
+            Lanewise::Identity => x,
+        }
     );
     vector!(
         F64x8,
@@ -182,7 +278,29 @@ mod x86 {
         _mm512_loadu_pd,
         _mm512_storeu_pd,
         _mm512_fmadd_pd,
-        |v| _mm512_reduce_add_pd(v)
+        |v| _mm512_reduce_add_pd(v),
+        |operation, x, y| match operation {
+            Lanewise::Add => _mm512_add_pd(x, y),
+            Lanewise::Sub => _mm512_sub_pd(x, y),
+            Lanewise::Mul => _mm512_mul_pd(x, y),
+            Lanewise::Div => _mm512_div_pd(x, y),
+            Lanewise::Max => {
+                let first = _mm512_cmp_pd_mask::<_CMP_GE_OQ>(x, y) | _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(x, x);
+                _mm512_mask_mov_pd(y, first, x)
+            }
+            Lanewise::Min => {
+                let first = _mm512_cmp_pd_mask::<_CMP_LE_OQ>(x, y) | _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(x, x);
+                _mm512_mask_mov_pd(y, first, x)
+            }
+            Lanewise::Abs => _mm512_abs_pd(x),
+            Lanewise::Neg => _mm512_xor_pd(x, _mm512_set1_pd(-0.0)),
+            Lanewise::Positive => {
+                // The second operand where one is NaN.
+                let bounded = _mm512_min_pd(_mm512_set1_pd(f64::MAX), x);
+                _mm512_maskz_mov_pd(_mm512_cmp_pd_mask::<_CMP_NLE_UQ>(x, _mm512_setzero_pd()), bounded)
+            }
+            Lanewise::Identity => x,
+        }
     );
     vector!(
         F32x8,
@@ -199,6 +317,30 @@ mod x86 {
             let four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
             let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
             _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
+        },
+        |operation, x, y| match operation {
+            Lanewise::Add => _mm256_add_ps(x, y),
+            Lanewise::Sub => _mm256_sub_ps(x, y),
+            Lanewise::Mul => _mm256_mul_ps(x, y),
+            Lanewise::Div => _mm256_div_ps(x, y),
+            Lanewise::Max => {
+                let first =
+                    _mm256_or_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(x, y), _mm256_cmp_ps::<_CMP_UNORD_Q>(x, x));
+                _mm256_blendv_ps(y, x, first)
+            }
+            Lanewise::Min => {
+                let first =
+                    _mm256_or_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(x, y), _mm256_cmp_ps::<_CMP_UNORD_Q>(x, x));
+                _mm256_blendv_ps(y, x, first)
+            }
+            Lanewise::Abs => _mm256_andnot_ps(_mm256_set1_ps(-0.0), x),
+            Lanewise::Neg => _mm256_xor_ps(x, _mm256_set1_ps(-0.0)),
+            Lanewise::Positive => {
+                // The second operand where one is NaN.
+                let bounded = _mm256_min_ps(_mm256_set1_ps(f32::MAX), x);
+                _mm256_and_ps(_mm256_cmp_ps::<_CMP_NLE_UQ>(x, _mm256_setzero_ps()), bounded)
+            }
+            Lanewise::Identity => x,
         }
     );
     vector!(
@@ -215,6 +357,30 @@ mod x86 {
         |v| {
             let two = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd::<1>(v));
             _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)))
+        },
+        |operation, x, y| match operation {
+            Lanewise::Add => _mm256_add_pd(x, y),
+            Lanewise::Sub => _mm256_sub_pd(x, y),
+            Lanewise::Mul => _mm256_mul_pd(x, y),
+            Lanewise::Div => _mm256_div_pd(x, y),
+            Lanewise::Max => {
+                let first =
+                    _mm256_or_pd(_mm256_cmp_pd::<_CMP_GE_OQ>(x, y), _mm256_cmp_pd::<_CMP_UNORD_Q>(x, x));
+                _mm256_blendv_pd(y, x, first)
+            }
+            Lanewise::Min => {
+                let first =
+                    _mm256_or_pd(_mm256_cmp_pd::<_CMP_LE_OQ>(x, y), _mm256_cmp_pd::<_CMP_UNORD_Q>(x, x));
+                _mm256_blendv_pd(y, x, first)
+            }
+            Lanewise::Abs => _mm256_andnot_pd(_mm256_set1_pd(-0.0), x),
+            Lanewise::Neg => _mm256_xor_pd(x, _mm256_set1_pd(-0.0)),
+            Lanewise::Positive => {
+                // The second operand where one is NaN.
+                let bounded = _mm256_min_pd(_mm256_set1_pd(f64::MAX), x);
+                _mm256_and_pd(_mm256_cmp_pd::<_CMP_NLE_UQ>(x, _mm256_setzero_pd()), bounded)
+            }
+            Lanewise::Identity => x,
         }
     );
 }

@@ -2,6 +2,7 @@
 
 use super::chain::{Chain, MOST_STEPS, Value};
 use super::functions::Functions;
+use super::line::{self, Link, Side};
 use super::mode::Mode;
 use crate::element::Compute;
 use crate::fast::level::Level;
@@ -52,9 +53,20 @@ struct Step<T> {
     rounded: Option<Run<T>>,
 }
 
+/// Some operations of the chain that are done one by one, or while their results are in registers of the processor.
+struct Piece {
+    /// The operations, by number.
+    steps: std::ops::Range<usize>,
+    /// The operations in registers, and their operands; none where there is but one operation.
+    links: Vec<Link>,
+    operands: Vec<Source>,
+}
+
 /// A chain with its loops.
 pub(super) struct Program<T> {
+    level: Level,
     steps: Vec<Step<T>>,
+    pieces: Vec<Piece>,
     /// Nanoseconds that one number takes, about.
     pub(super) time: f64,
 }
@@ -102,7 +114,10 @@ impl<T: Functions> Program<T> {
             time += if rounded.is_some() { 1.0 } else { 0.0 };
             steps.push(Step { mode, operands, register, rounded });
         }
-        Ok(Self { steps, time })
+        let pieces = pieces(chain, &steps);
+        // What stays in registers costs a fraction of a loop of its own.
+        time -= pieces.iter().map(|piece| 0.2 * piece.links.len() as f64).sum::<f64>();
+        Ok(Self { level, steps, pieces, time })
     }
 
     /// Whether it is a single operation, which needs no registers.
@@ -122,31 +137,91 @@ impl<T: Functions> Program<T> {
         out: *mut T,
         len: usize,
     ) {
-        let [begin @ .., end] = self.steps.as_slice() else { return };
         let mut places = [std::ptr::null_mut::<T>(); REGISTERS];
         for (place, register) in places.iter_mut().zip(registers) {
             *place = register.numbers();
         }
-        let operands = |step: &Step<T>| {
-            step.operands.map(|source| match source {
-                Source::Input(input) => inputs[input],
-                Source::Register(register) => places[register].cast_const(),
-            })
+        let address = |source: Source| match source {
+            Source::Input(input) => inputs[input],
+            Source::Register(register) => places[register].cast_const(),
         };
-        // SAFETY: the caller promises the inputs and the output; a register was written before it is read, and has room.
-        unsafe {
-            for step in begin {
-                let to = places[step.register];
-                step.mode.run(operands(step), to, len);
-                if let Some(rounded) = &step.rounded {
+        for piece in &self.pieces {
+            let steps = &self.steps[piece.steps.clone()];
+            let Some(end) = steps.last() else { continue };
+            let is_last = piece.steps.end == self.steps.len();
+            let to = if is_last { out } else { places[end.register] };
+            let mut done = 0;
+            // SAFETY: the caller promises the inputs and the output; a register was written before it is read, and has room.
+            unsafe {
+                if !piece.links.is_empty() {
+                    let mut operands = [std::ptr::null(); MOST_STEPS + 1];
+                    for (operand, source) in operands.iter_mut().zip(&piece.operands) {
+                        *operand = address(*source);
+                    }
+                    done = line::run(self.level, &piece.links, &operands, to, len);
+                }
+                // What is left when groups of vectors are done, or all of it.
+                let steps = if done == len { &[] } else { steps };
+                for (number, step) in steps.iter().enumerate() {
+                    let to = if number + 1 == steps.len() { to } else { places[step.register] };
+                    let operands = step.operands.map(|source| address(source).add(done));
+                    step.mode.run(operands, to.add(done), len - done);
+                }
+                if let Some(rounded) = &end.rounded {
                     let mut stored = Buffer::EMPTY;
                     (rounded.store)(to, stored.numbers(), 1, len);
                     (rounded.load)(stored.numbers(), 1, to, len);
                 }
             }
-            end.mode.run(operands(end), out, len);
         }
     }
+}
+
+/// Divides the steps of a chain into pieces, as few as can be.
+fn pieces<T>(chain: &Chain, steps: &[Step<T>]) -> Vec<Piece> {
+    let reads = |result: usize| {
+        let operands = chain.steps.iter().map(|step| &step.operands);
+        operands.filter(|operands| operands.contains(&Value::Step(result))).count()
+    };
+    let mut pieces: Vec<Piece> = Vec::new();
+    for (number, (spec, step)) in chain.steps.iter().zip(steps).enumerate() {
+        let operation = line::lanewise(spec);
+        let before = number.checked_sub(1).map(Value::Step);
+        // Whether the step goes on with what the one before it has in registers.
+        let follows = operation.is_some()
+            && before.is_some_and(|before| spec.operands.contains(&before))
+            && number.checked_sub(1).is_some_and(|before| reads(before) == 1)
+            && pieces.last().is_some_and(|piece| !piece.links.is_empty())
+            && number.checked_sub(1).is_some_and(|before| steps[before].rounded.is_none());
+        if !follows {
+            // The result of the first operand, if it is one in registers at all.
+            let first = step.operands[0];
+            let operands = if operation.is_some() { vec![first] } else { Vec::new() };
+            pieces.push(Piece { steps: number..number, links: Vec::new(), operands });
+        }
+        let Some(piece) = pieces.last_mut() else { continue };
+        piece.steps.end = number + 1;
+        let Some(operation) = operation else { continue };
+        let is_near = |operand: usize| {
+            if follows { spec.operands.get(operand).copied() == before } else { operand == 0 }
+        };
+        let other = |operand: usize, operands: &mut Vec<Source>| {
+            operands.push(step.operands[operand]);
+            operands.len() - 1
+        };
+        let link = match (spec.operands.len(), is_near(0), is_near(1)) {
+            (2, true, false) => Link { operation, side: Side::First, other: other(1, &mut piece.operands) },
+            (2, false, true) => Link { operation, side: Side::Second, other: other(0, &mut piece.operands) },
+            _ => Link { operation, side: Side::Both, other: 0 },
+        };
+        piece.links.push(link);
+    }
+    for piece in &mut pieces {
+        if piece.links.len() < 2 {
+            piece.links.clear();
+        }
+    }
+    pieces
 }
 
 /// Whether results of a type can be computed in a chain.

@@ -1,9 +1,11 @@
 use hipdnn_plugin_sdk::graph::operation::Pointwise;
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
 
+use super::super::lanes::Threads;
 use super::super::level::Level;
 use super::super::testing::{Array, Random, order, run, same, strides};
-use crate::element::Real;
+use super::{Chain, Input, Value, plan_chain};
+use crate::element::{Compute, Real};
 use crate::reference::{Numbers, function};
 
 fn operation(mode: PointwiseMode, inputs: usize, random: &mut Random) -> Pointwise {
@@ -163,4 +165,108 @@ fn the_index_is_the_references() {
     let mut arrays = [1, 9].map(|uid| Array::new(uid, DataType::Float, &[4], &[1]));
     let refusal = run(operation.into(), DataType::Float, Level::best(), &mut arrays).unwrap_err();
     assert!(refusal.contains("gen_index"));
+}
+
+/// Modes of chains: most of a few instructions, some with a loop of their own.
+const OF_CHAINS: [PointwiseMode; 14] = [
+    PointwiseMode::Add,
+    PointwiseMode::Sub,
+    PointwiseMode::Mul,
+    PointwiseMode::Div,
+    PointwiseMode::Max,
+    PointwiseMode::Min,
+    PointwiseMode::Abs,
+    PointwiseMode::Neg,
+    PointwiseMode::ReluFwd,
+    PointwiseMode::Identity,
+    PointwiseMode::CmpGe,
+    PointwiseMode::BinarySelect,
+    PointwiseMode::AddSquare,
+    PointwiseMode::Floor,
+];
+
+/// A chain over `len` numbers in double precision gives, bit for bit, what its functions give one by one.
+fn check_chain(random: &mut Random, level: Level, len: usize) {
+    let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0];
+    let mut inputs: Vec<Vec<f64>> = (0..random.within(1, 5))
+        .map(|_| (0..len).map(|i| if i % 7 == 3 { random.of(&special) } else { random.real() }).collect())
+        .collect();
+    let mut chain = Chain::default();
+    for slot in 0..inputs.len() {
+        let mut strides = [0; crate::layout::MAX_RANK];
+        strides[0] = 1;
+        chain.inputs.push(Input { slot, data_type: DataType::Double, strides, replaced: false });
+    }
+    // Now and then the result takes an input's place.
+    let replaced = random.within(0, 2) == 0;
+    chain.inputs[0].replaced = replaced;
+    let mut expected: Vec<Vec<f64>> = Vec::new();
+    for number in 0..random.within(1, 20) {
+        let mode = random.of(&OF_CHAINS);
+        let value = |random: &mut Random| match number {
+            0 => Value::Input(random.within(0, inputs.len() - 1)),
+            _ if random.within(0, 3) > 0 => Value::Step(number - 1),
+            _ if random.within(0, 1) > 0 => Value::Step(random.within(number.saturating_sub(5), number - 1)),
+            _ => Value::Input(random.within(0, inputs.len() - 1)),
+        };
+        let operands: Vec<Value> = (0..mode.operands()).map(|_| value(random)).collect();
+        let half = random.within(0, 9) == 0;
+        let stored = if half { DataType::Half } else { DataType::Double };
+        chain.push_mode(mode, operands.clone(), stored);
+        let numbers = Numbers::of(&chain.steps[number].activation);
+        let at = |value: &Value, i: usize| match value {
+            Value::Input(input) => inputs[*input][i],
+            Value::Step(step) => expected[*step][i],
+        };
+        let results = (0..len).map(|i| {
+            let mut numbers_read = [0.0; 3];
+            for (to, operand) in numbers_read.iter_mut().zip(&operands) {
+                *to = at(operand, i);
+            }
+            function::<f64>(mode).unwrap()(numbers_read, &numbers)
+        });
+        let round = |number: f64| if half { half::f16::from_f64(number).to_f64() } else { number };
+        let results: Vec<f64> = results.map(round).collect();
+        expected.push(results);
+    }
+    // The last result is rounded by the output alone.
+    chain.push_mode(PointwiseMode::Neg, vec![Value::Step(expected.len() - 1)], DataType::Double);
+    let negated = expected[expected.len() - 1].iter().map(|number| -number).collect();
+    expected.push(negated);
+    let steps = chain.steps.len();
+    let tensor = hipdnn_plugin_sdk::graph::Tensor::new(1, DataType::Double, &[len as i64], &[1]);
+    let layout = crate::layout::Layout::of(&tensor).unwrap();
+    let slot = if replaced { 0 } else { inputs.len() };
+    let output = crate::problem::Operand { slot, data_type: DataType::Double, layout };
+    let kernel = plan_chain(&chain, &output, Compute::Double, level, Threads::default());
+    let kernel = match kernel {
+        Ok(kernel) => kernel,
+        Err(refusal) => {
+            assert!(refusal.contains("keeps more"), "{refusal}");
+            return;
+        }
+    };
+    let mut out = vec![f64::NAN; len];
+    let mut pointers: Vec<*mut u8> = inputs.iter_mut().map(|input| input.as_mut_ptr().cast()).collect();
+    pointers.push(out.as_mut_ptr().cast());
+    // SAFETY: every input and the result have `len` numbers, and no scratch memory was asked for.
+    unsafe { kernel.run(&pointers, std::ptr::null_mut()) };
+    let result = if replaced { &inputs[0] } else { &out };
+    for (i, (got, expected)) in result.iter().zip(&expected[steps - 1]).enumerate() {
+        assert!(
+            same(*got, *expected),
+            "{got} at {i} of {len}, expected {expected}, at {level:?}: {chain:#?}"
+        );
+    }
+}
+
+#[test]
+fn chains_give_what_their_operations_give() {
+    let mut random = Random::new(21);
+    for level in Level::available() {
+        for _ in 0..400 {
+            let len = random.of(&[1, 5, 16, 63, 64, 200, 256, 257, 1000]);
+            check_chain(&mut random, *level, len);
+        }
+    }
 }
