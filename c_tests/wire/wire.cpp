@@ -410,8 +410,12 @@ static void test_foreign(hipdnnHandle_t handle, void (*append)(typename Plan::Na
 
 int main(int count, char **arguments)
 {
-    REQUIRE(count == 3);
+    REQUIRE(count == 4);
     const char *plugins[] = {arguments[1], arguments[2]};
+    /* The only policy decides where it can read what it gets, and without it no engine is chosen. */
+    const char *policy[] = {arguments[3]};
+    REQUIRE(setenv("HIPDNN_HEUR_POLICY_ORDER", "Wire::Check", 1) == 0);
+    REQUIRE_OK(hipdnnSetHeuristicPluginPaths_ext(1, policy, HIPDNN_PLUGIN_LOADING_ABSOLUTE));
     REQUIRE_OK(hipdnnSetEnginePluginPaths_ext(2, plugins, HIPDNN_PLUGIN_LOADING_ABSOLUTE));
     hipdnnHandle_t handle = nullptr;
     REQUIRE_OK(hipdnnCreate(&handle));

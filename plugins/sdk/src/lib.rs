@@ -6,6 +6,9 @@
 //!
 #![doc = concat!("```\n", include_str!("../examples/add_plugin.rs"), "\n```")]
 //!
+//! A plugin of another kind puts engines into an order: implement [`HeuristicPlugin`] and name the type in
+//! [`export_heuristic_plugin!`].
+//!
 //! [`graph`] is the one representation of an operation graph that the backend and every Rust plugin share, [`wire`] reads and
 //! writes it as FlatBuffers in both generations of the format, `json` (a feature of this crate) as JSON, [`log`] sends lines to the host, and [`ffi`] holds the types
 //! of the plugin C ABI. An engine that stands on another library finds it through [`dynlib`], and the HIP runtime is there
@@ -18,6 +21,7 @@ pub mod export;
 pub mod ffi;
 pub mod graph;
 pub mod hash;
+pub mod heuristic_plugin;
 pub mod hip;
 #[cfg(feature = "json")]
 pub mod json;
@@ -28,4 +32,5 @@ pub mod payload;
 pub mod wire;
 
 pub use engine_plugin::{EnginePlugin, PluginError, Refusal, buffer, engine_id};
+pub use heuristic_plugin::HeuristicPlugin;
 pub use overrides::{Override, Overrides};

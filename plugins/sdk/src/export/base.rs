@@ -2,48 +2,46 @@
 
 use std::ffi::c_char;
 
-use super::declaration::Declaration;
+use super::declaration::{Declaration, Describes};
 use super::{guard, null, write};
-use crate::engine_plugin::{EnginePlugin, PluginError};
-use crate::ffi::{
-    HIPDNN_PLUGIN_TYPE_ENGINE, hipdnnCallback_t, hipdnnPluginStatus_t, hipdnnPluginType_t, hipdnnSeverity_t,
-};
+use crate::engine_plugin::PluginError;
+use crate::ffi::{hipdnnCallback_t, hipdnnPluginStatus_t, hipdnnPluginType_t, hipdnnSeverity_t};
 use crate::{last_error, log};
 
 /// `hipdnnPluginGetName`: a text that lives as long as the library.
 ///
 /// # Safety
 /// `name` is null or valid for a write.
-pub unsafe fn get_name<P: EnginePlugin>(name: *mut *const c_char) -> hipdnnPluginStatus_t {
+pub unsafe fn get_name<D: Describes>(name: *mut *const c_char) -> hipdnnPluginStatus_t {
     // SAFETY: as promised by the caller.
-    unsafe { give("name", name, Declaration::<P>::NAME.as_ptr().cast()) }
+    unsafe { give("name", name, Declaration::<D>::NAME.as_ptr().cast()) }
 }
 
 /// `hipdnnPluginGetVersion`: a text that lives as long as the library.
 ///
 /// # Safety
 /// `version` is null or valid for a write.
-pub unsafe fn get_version<P: EnginePlugin>(version: *mut *const c_char) -> hipdnnPluginStatus_t {
+pub unsafe fn get_version<D: Describes>(version: *mut *const c_char) -> hipdnnPluginStatus_t {
     // SAFETY: as promised by the caller.
-    unsafe { give("version", version, Declaration::<P>::VERSION.as_ptr().cast()) }
+    unsafe { give("version", version, Declaration::<D>::VERSION.as_ptr().cast()) }
 }
 
 /// `hipdnnPluginGetApiVersion`: a text that lives as long as the library.
 ///
 /// # Safety
 /// `version` is null or valid for a write.
-pub unsafe fn get_api_version<P: EnginePlugin>(version: *mut *const c_char) -> hipdnnPluginStatus_t {
+pub unsafe fn get_api_version<D: Describes>(version: *mut *const c_char) -> hipdnnPluginStatus_t {
     // SAFETY: as promised by the caller.
-    unsafe { give("version", version, Declaration::<P>::API_VERSION.as_ptr().cast()) }
+    unsafe { give("version", version, Declaration::<D>::API_VERSION.as_ptr().cast()) }
 }
 
-/// `hipdnnPluginGetType`: an engine plugin.
+/// `hipdnnPluginGetType`: what the library is.
 ///
 /// # Safety
 /// `kind` is null or valid for a write.
-pub unsafe fn get_type<P: EnginePlugin>(kind: *mut hipdnnPluginType_t) -> hipdnnPluginStatus_t {
+pub unsafe fn get_type<D: Describes>(kind: *mut hipdnnPluginType_t) -> hipdnnPluginStatus_t {
     // SAFETY: as promised by the caller.
-    unsafe { give("type", kind, HIPDNN_PLUGIN_TYPE_ENGINE) }
+    unsafe { give("type", kind, D::KIND) }
 }
 
 /// `hipdnnPluginGetLastErrorString`: this thread's text, which stays until the next failure on this thread.
@@ -61,9 +59,9 @@ pub unsafe fn get_last_error_string(error_str: *mut *const c_char) {
 ///
 /// # Safety
 /// The callback may be called from any thread until another one is set or the library is closed.
-pub unsafe fn set_logging_callback<P: EnginePlugin>(callback: hipdnnCallback_t) -> hipdnnPluginStatus_t {
+pub unsafe fn set_logging_callback<D: Describes>(callback: hipdnnCallback_t) -> hipdnnPluginStatus_t {
     guard(|| {
-        log::set_callback(P::NAME, callback);
+        log::set_callback(D::NAME, callback);
         Ok(())
     })
 }
@@ -72,7 +70,7 @@ pub unsafe fn set_logging_callback<P: EnginePlugin>(callback: hipdnnCallback_t) 
 ///
 /// # Safety
 /// None is needed; the signature is that of its neighbours.
-pub unsafe fn set_log_level<P: EnginePlugin>(level: hipdnnSeverity_t) -> hipdnnPluginStatus_t {
+pub unsafe fn set_log_level<D: Describes>(level: hipdnnSeverity_t) -> hipdnnPluginStatus_t {
     guard(|| match log::set_level(level) {
         true => Ok(()),
         false => Err(PluginError::bad_param(format!("level is {level}, expected 0 (info) to 4 (off)"))),

@@ -1,44 +1,95 @@
 //! What a plugin says of itself, made ready for C while it is compiled.
 
+use std::marker::PhantomData;
+
 use crate::engine_plugin::{EnginePlugin, engine_id};
+use crate::ffi::{HIPDNN_PLUGIN_TYPE_ENGINE, HIPDNN_PLUGIN_TYPE_HEURISTIC, hipdnnPluginType_t};
+use crate::heuristic_plugin::HeuristicPlugin;
 
 const MAX_TEXT: usize = 128;
-const MAX_ENGINES: usize = 32;
+const MAX_NAMES: usize = 32;
 
 /// A text that ends with a NUL.
 pub type CText = [u8; MAX_TEXT];
 
-/// The constants of a plugin. A name that is empty, too long, not C or there twice stops the compilation.
-pub struct Declaration<P>(std::marker::PhantomData<P>);
+/// What every plugin says of itself, of whatever kind.
+pub trait Describes: 'static {
+    /// Its name.
+    const NAME: &'static str;
+    /// Its version.
+    const VERSION: &'static str;
+    /// The version of its interface.
+    const API_VERSION: &'static str;
+    /// What it is.
+    const KIND: hipdnnPluginType_t;
+}
 
-impl<P: EnginePlugin> Declaration<P> {
-    pub const NAME: &'static CText = &c_text(P::NAME);
-    pub const VERSION: &'static CText = &c_text(P::VERSION);
-    pub const API_VERSION: &'static CText = &c_text(P::API_VERSION);
-    pub const ENGINES: &'static Engines = &Engines::new(P::ENGINES);
+/// An engine plugin, as one of the plugins.
+pub struct OfEngines<P>(PhantomData<P>);
+
+impl<P: EnginePlugin> Describes for OfEngines<P> {
+    const NAME: &'static str = P::NAME;
+    const VERSION: &'static str = P::VERSION;
+    const API_VERSION: &'static str = P::API_VERSION;
+    const KIND: hipdnnPluginType_t = HIPDNN_PLUGIN_TYPE_ENGINE;
+}
+
+/// A heuristic plugin, as one of the plugins.
+pub struct OfPolicies<P>(PhantomData<P>);
+
+impl<P: HeuristicPlugin> Describes for OfPolicies<P> {
+    const NAME: &'static str = P::NAME;
+    const VERSION: &'static str = P::VERSION;
+    const API_VERSION: &'static str = P::API_VERSION;
+    const KIND: hipdnnPluginType_t = HIPDNN_PLUGIN_TYPE_HEURISTIC;
+}
+
+/// The constants of a plugin. A name that is empty, too long, not C or there twice stops the compilation.
+pub struct Declaration<D>(PhantomData<D>);
+
+impl<D: Describes> Declaration<D> {
+    pub const NAME: &'static CText = &c_text(D::NAME);
+    pub const VERSION: &'static CText = &c_text(D::VERSION);
+    pub const API_VERSION: &'static CText = &c_text(D::API_VERSION);
 }
 
 /// The engines of a plugin.
-pub struct Engines {
-    count: usize,
-    ids: [i64; MAX_ENGINES],
-    names: [CText; MAX_ENGINES],
+pub struct EngineNames<P>(PhantomData<P>);
+
+impl<P: EnginePlugin> EngineNames<P> {
+    pub const ENGINES: &'static Names = &Names::new(P::ENGINES);
 }
 
-impl Engines {
+/// The policies of a plugin.
+pub struct PolicyNames<P>(PhantomData<P>);
+
+impl<P: HeuristicPlugin> PolicyNames<P> {
+    pub const POLICIES: &'static Names = &Names::new(P::POLICIES);
+}
+
+/// The names of engines or policies, with their ids.
+pub struct Names {
+    count: usize,
+    ids: [i64; MAX_NAMES],
+    names: [CText; MAX_NAMES],
+}
+
+impl Names {
     #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, which reports it as an error")]
-    const fn new(engines: &[&str]) -> Self {
-        assert!(!engines.is_empty(), "a plugin needs an engine");
-        assert!(engines.len() <= MAX_ENGINES, "a plugin has at most 32 engines");
-        let mut all =
-            Self { count: engines.len(), ids: [0; MAX_ENGINES], names: [[0; MAX_TEXT]; MAX_ENGINES] };
+    const fn new(names: &[&str]) -> Self {
+        assert!(!names.is_empty(), "a plugin needs an engine or a policy");
+        assert!(names.len() <= MAX_NAMES, "a plugin has at most 32 engines or policies");
+        let mut all = Self { count: names.len(), ids: [0; MAX_NAMES], names: [[0; MAX_TEXT]; MAX_NAMES] };
         let mut i = 0;
-        while i < engines.len() {
-            all.names[i] = c_text(engines[i]);
-            all.ids[i] = engine_id(engines[i]);
+        while i < names.len() {
+            all.names[i] = c_text(names[i]);
+            all.ids[i] = engine_id(names[i]);
             let mut j = 0;
             while j < i {
-                assert!(all.ids[i] != all.ids[j], "two engines have the same name or the same id");
+                assert!(
+                    all.ids[i] != all.ids[j],
+                    "two engines or policies have the same name or the same id"
+                );
                 j += 1;
             }
             i += 1;
@@ -51,12 +102,12 @@ impl Engines {
         self.ids.get(..self.count).unwrap_or_default()
     }
 
-    /// The place of the engine with this id.
+    /// The place of the name with this id.
     pub fn position(&self, id: i64) -> Option<usize> {
         self.ids().iter().position(|known| *known == id)
     }
 
-    /// The name of the engine with this id.
+    /// The name with this id.
     pub fn name(&self, id: i64) -> Option<&CText> {
         self.position(id).and_then(|position| self.names.get(position))
     }

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_void};
 
-use super::declaration::Declaration;
+use super::declaration::EngineNames;
 use super::owned::{Bytes, Owned};
 use super::{Result, guard, null, write};
 use crate::engine_plugin::{EnginePlugin, PluginError};
@@ -29,7 +29,7 @@ pub unsafe fn get_all_engine_ids<P: EnginePlugin>(
 ) -> hipdnnPluginStatus_t {
     // SAFETY: as promised by the caller.
     guard(|| unsafe {
-        let ids = Declaration::<P>::ENGINES.ids();
+        let ids = EngineNames::<P>::ENGINES.ids();
         let written = give_ids(ids, engine_ids, max_engines, num_engines)?;
         write(num_engines, if written == 0 { count(ids) } else { written });
         Ok(())
@@ -49,7 +49,7 @@ pub unsafe fn get_engine_name<P: EnginePlugin>(
             return Err(null("name"));
         }
         // This status is the one that does not cost the engine its place in the host.
-        let text = Declaration::<P>::ENGINES
+        let text = EngineNames::<P>::ENGINES
             .name(engine_id)
             .ok_or_else(|| PluginError::not_applicable(unknown::<P>(engine_id)))?;
         // SAFETY: it is not null, and the caller promises the rest.
@@ -116,7 +116,7 @@ pub unsafe fn get_applicable_engine_ids<P: EnginePlugin>(
         // SAFETY: as promised by the caller.
         let graph = unsafe { graph(op_graph) }?;
         let mut applicable = Vec::with_capacity(P::ENGINES.len());
-        for (engine, (id, name)) in Declaration::<P>::ENGINES.ids().iter().zip(P::ENGINES).enumerate() {
+        for (engine, (id, name)) in EngineNames::<P>::ENGINES.ids().iter().zip(P::ENGINES).enumerate() {
             match P::supports(handle, engine, &graph) {
                 Ok(()) => applicable.push(*id),
                 Err(refusal) => log::refusal(name, refusal),
@@ -335,7 +335,7 @@ fn bad_buffers(device_buffers: *const hipdnnPluginDeviceBuffer_t, num_device_buf
 ///
 /// # Safety
 /// As [`get_all_engine_ids`].
-unsafe fn give_ids(
+pub(super) unsafe fn give_ids(
     ids: &[i64],
     engine_ids: *mut i64,
     max_engines: u32,
@@ -355,8 +355,8 @@ unsafe fn give_ids(
     Ok(room)
 }
 
-/// The number of ids. A plugin has at most 32 engines.
-fn count(ids: &[i64]) -> u32 {
+/// The number of ids. A plugin has at most 32 engines or policies.
+pub(super) fn count(ids: &[i64]) -> u32 {
     u32::try_from(ids.len()).unwrap_or(u32::MAX)
 }
 
@@ -415,7 +415,7 @@ unsafe fn chosen<P: EnginePlugin>(
 }
 
 pub(super) fn engine<P: EnginePlugin>(id: i64) -> Result<usize> {
-    Declaration::<P>::ENGINES.position(id).ok_or_else(|| PluginError::bad_param(unknown::<P>(id)))
+    EngineNames::<P>::ENGINES.position(id).ok_or_else(|| PluginError::bad_param(unknown::<P>(id)))
 }
 
 fn unknown<P: EnginePlugin>(id: i64) -> String {

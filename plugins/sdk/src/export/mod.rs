@@ -1,17 +1,21 @@
 //! The functions of the C ABI, written once for every plugin.
 //!
-//! [`export_engine_plugin!`](crate::export_engine_plugin) gives them their C names. Every function checks its arguments,
+//! [`export_engine_plugin!`](crate::export_engine_plugin) and [`export_heuristic_plugin!`](crate::export_heuristic_plugin)
+//! give them their C names. Every function checks its arguments,
 //! catches panics, turns an error into a status and a text, and writes its outputs last and only on success. Nothing here
 //! is meant to be called by name from Rust.
 
 mod base;
 mod declaration;
 mod engine;
+mod heuristic;
 mod optional;
 mod owned;
 
 pub use base::*;
+pub use declaration::{OfEngines, OfPolicies};
 pub use engine::*;
+pub use heuristic::*;
 pub use optional::*;
 
 use std::any::Any;
@@ -77,20 +81,8 @@ unsafe fn write<T>(output: *mut T, value: T) {
 macro_rules! export_engine_plugin {
     ($plugin:ty $(, $more:ident)* $(,)?) => {
         $($crate::export_engine_plugin! { @more $more $plugin })*
-        const _: () = {
-            #[unsafe(no_mangle)]
-            unsafe extern "C" fn hipdnnPluginGetLastErrorString(error_str: *mut *const ::std::ffi::c_char) {
-                // SAFETY: the host passes what the C ABI asks for.
-                unsafe { $crate::export::get_last_error_string(error_str) }
-            }
-        };
-        $crate::export_engine_plugin! { @functions $plugin;
-            hipdnnPluginGetName = get_name(name: *mut *const ::std::ffi::c_char);
-            hipdnnPluginGetVersion = get_version(version: *mut *const ::std::ffi::c_char);
-            hipdnnPluginGetType = get_type(kind: *mut $crate::ffi::hipdnnPluginType_t);
-            hipdnnPluginGetApiVersion = get_api_version(version: *mut *const ::std::ffi::c_char);
-            hipdnnPluginSetLoggingCallback = set_logging_callback(callback: $crate::ffi::hipdnnCallback_t);
-            hipdnnPluginSetLogLevel = set_log_level(level: $crate::ffi::hipdnnSeverity_t);
+        $crate::exported_functions! { @base $crate::export::OfEngines<$plugin> }
+        $crate::exported_functions! { $plugin;
             hipdnnEnginePluginGetAllEngineIds =
                 get_all_engine_ids(engine_ids: *mut i64, max_engines: u32, num_engines: *mut u32);
             hipdnnEnginePluginGetEngineName =
@@ -147,7 +139,7 @@ macro_rules! export_engine_plugin {
         }
     };
     (@more overrides $plugin:ty) => {
-        $crate::export_engine_plugin! { @functions $plugin;
+        $crate::exported_functions! { $plugin;
             hipdnnEnginePluginExecuteOpGraphWithOverrides = execute_op_graph_with_overrides(
                 handle: $crate::ffi::hipdnnEnginePluginHandle_t,
                 execution_context: $crate::ffi::hipdnnEnginePluginExecutionContext_t,
@@ -163,7 +155,7 @@ macro_rules! export_engine_plugin {
         }
     };
     (@more serialization $plugin:ty) => {
-        $crate::export_engine_plugin! { @functions $plugin;
+        $crate::exported_functions! { $plugin;
             hipdnnEnginePluginSerializeExecutionContext = serialize_execution_context(
                 handle: $crate::ffi::hipdnnEnginePluginHandle_t,
                 execution_context: $crate::ffi::hipdnnEnginePluginExecutionContext_t,
@@ -186,7 +178,78 @@ macro_rules! export_engine_plugin {
             );
         }
     };
-    (@functions $plugin:ty; $($symbol:ident = $function:ident($($argument:ident: $type:ty),*);)+) => {
+}
+
+/// Makes a library a heuristic plugin: defines the exported functions of the C ABI for a type that implements
+/// [`HeuristicPlugin`](crate::HeuristicPlugin). The crate has to be a `cdylib`; use it once in a library.
+#[macro_export]
+macro_rules! export_heuristic_plugin {
+    ($plugin:ty $(,)?) => {
+        $crate::exported_functions! { @base $crate::export::OfPolicies<$plugin> }
+        $crate::exported_functions! { $plugin;
+            hipdnnHeuristicPluginGetAllPolicyIds =
+                get_all_policy_ids(policy_ids: *mut i64, max_policies: u32, num_policies: *mut u32);
+            hipdnnHeuristicPluginGetPolicyName =
+                get_policy_name(policy_id: i64, name: *mut *const ::std::ffi::c_char);
+            hipdnnHeuristicHandleCreate =
+                create_heuristic_handle(out_handle: *mut $crate::ffi::hipdnnHeuristicHandle_t);
+            hipdnnHeuristicHandleDestroy =
+                destroy_heuristic_handle(handle: $crate::ffi::hipdnnHeuristicHandle_t);
+            hipdnnHeuristicHandleSetDeviceProperties = set_device_properties(
+                handle: $crate::ffi::hipdnnHeuristicHandle_t,
+                device_props_serialized: *const $crate::ffi::hipdnnPluginConstData_t
+            );
+            hipdnnHeuristicPolicyDescriptorCreate = create_policy_descriptor(
+                plugin_handle: $crate::ffi::hipdnnHeuristicHandle_t,
+                policy_id: i64,
+                out_desc: *mut $crate::ffi::hipdnnHeuristicPolicyDescriptor_t
+            );
+            hipdnnHeuristicPolicyDescriptorDestroy =
+                destroy_policy_descriptor(desc: $crate::ffi::hipdnnHeuristicPolicyDescriptor_t);
+            hipdnnHeuristicPolicySetEngineIds = set_engine_ids(
+                desc: $crate::ffi::hipdnnHeuristicPolicyDescriptor_t,
+                engine_ids: *const i64,
+                engine_id_count: usize
+            );
+            hipdnnHeuristicPolicySetSerializedGraph = set_serialized_graph(
+                desc: $crate::ffi::hipdnnHeuristicPolicyDescriptor_t,
+                serialized_graph: *const $crate::ffi::hipdnnPluginConstData_t
+            );
+            hipdnnHeuristicPolicyFinalize = finalize_policy(
+                desc: $crate::ffi::hipdnnHeuristicPolicyDescriptor_t,
+                out_applied: *mut i32
+            );
+            hipdnnHeuristicPolicyGetSortedEngineIds = get_sorted_engine_ids(
+                desc: $crate::ffi::hipdnnHeuristicPolicyDescriptor_t,
+                engine_ids: *mut i64,
+                num_engines: *mut usize
+            );
+        }
+    };
+}
+
+/// Gives functions of this module their C names; `@base` does so with those that every plugin has.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! exported_functions {
+    (@base $plugin:ty) => {
+        const _: () = {
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn hipdnnPluginGetLastErrorString(error_str: *mut *const ::std::ffi::c_char) {
+                // SAFETY: the host passes what the C ABI asks for.
+                unsafe { $crate::export::get_last_error_string(error_str) }
+            }
+        };
+        $crate::exported_functions! { $plugin;
+            hipdnnPluginGetName = get_name(name: *mut *const ::std::ffi::c_char);
+            hipdnnPluginGetVersion = get_version(version: *mut *const ::std::ffi::c_char);
+            hipdnnPluginGetType = get_type(kind: *mut $crate::ffi::hipdnnPluginType_t);
+            hipdnnPluginGetApiVersion = get_api_version(version: *mut *const ::std::ffi::c_char);
+            hipdnnPluginSetLoggingCallback = set_logging_callback(callback: $crate::ffi::hipdnnCallback_t);
+            hipdnnPluginSetLogLevel = set_log_level(level: $crate::ffi::hipdnnSeverity_t);
+        }
+    };
+    ($plugin:ty; $($symbol:ident = $function:ident($($argument:ident: $type:ty),* $(,)?);)+) => {
         const _: () = {
             $(
                 #[unsafe(no_mangle)]

@@ -11,6 +11,7 @@ mod errors;
 mod explain;
 mod graph;
 mod plan;
+mod policies;
 mod run;
 
 use std::path::{Path, PathBuf};

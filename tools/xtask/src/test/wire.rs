@@ -43,13 +43,14 @@ fn build_and_run(context: &Context) -> Result<(), Failure> {
     };
     let newer = compile("plugin.cpp", "libwire_g2.so", &["-shared", "-fPIC"])?;
     let older = compile("plugin.cpp", "libwire_g1.so", &["-shared", "-fPIC", "-DG1"])?;
+    let policy = compile("policy.cpp", "libwire_policy.so", &["-shared", "-fPIC"])?;
     let lib = context.stage.join("lib");
     let lib = lib.display();
     let link = [format!("-L{lib}"), format!("-Wl,-rpath,{lib}"), "-lhipdnn_backend".to_owned()];
     let link: Vec<&str> = link.iter().map(String::as_str).collect();
     let program = compile("wire.cpp", "wire", &link)?;
     let mut test = command(&program, [""; 0]);
-    test.args([newer, older]);
+    test.args([newer, older, policy]);
     without_settings(&mut test);
     run_within(&mut test, LIMIT).map(|_| ())
 }

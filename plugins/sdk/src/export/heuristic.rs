@@ -1,0 +1,310 @@
+//! The functions of a heuristic plugin.
+
+use std::ffi::c_char;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::declaration::PolicyNames;
+use super::engine::{bytes, count, give_ids};
+use super::owned::Owned;
+use super::{guard, null, write};
+use crate::engine_plugin::PluginError;
+use crate::ffi::{
+    hipdnnHeuristicHandle_t, hipdnnHeuristicPolicyDescriptor_t, hipdnnPluginConstData_t, hipdnnPluginStatus_t,
+};
+use crate::graph::Graph;
+use crate::heuristic_plugin::HeuristicPlugin;
+use crate::wire;
+
+/// A handle, which has no state before the host says what device it is for.
+type Handle<P> =
+    Owned<Mutex<Option<Arc<<P as HeuristicPlugin>::Handle>>>, { u64::from_be_bytes(*b"heur-hdl") }>;
+type Descriptor<P> = Owned<Mutex<Choice<P>>, { u64::from_be_bytes(*b"heur-pol") }>;
+
+/// What one policy is asked once.
+pub(super) struct Choice<P: HeuristicPlugin> {
+    handle: Arc<P::Handle>,
+    policy: usize,
+    engines: Option<Vec<i64>>,
+    graph: Option<Graph>,
+    /// The answer: empty where the policy leaves the choice to others.
+    order: Option<Vec<i64>>,
+}
+
+/// What the host sets is whole at any time, also when a policy panicked.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// `hipdnnHeuristicPluginGetAllPolicyIds`: how many policies there are, and as many of their ids as there is room for.
+///
+/// # Safety
+/// `policy_ids` is null or valid for `max_policies` writes, `num_policies` is null or valid for a write.
+pub unsafe fn get_all_policy_ids<P: HeuristicPlugin>(
+    policy_ids: *mut i64,
+    max_policies: u32,
+    num_policies: *mut u32,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        if num_policies.is_null() {
+            return Err(null("num_policies"));
+        }
+        let ids = PolicyNames::<P>::POLICIES.ids();
+        // SAFETY: as promised by the caller.
+        unsafe {
+            give_ids(ids, policy_ids, max_policies, num_policies)?;
+            write(num_policies, count(ids));
+        }
+        Ok(())
+    })
+}
+
+/// `hipdnnHeuristicPluginGetPolicyName`: a text that lives as long as the library.
+///
+/// # Safety
+/// `name` is null or valid for a write.
+pub unsafe fn get_policy_name<P: HeuristicPlugin>(
+    policy_id: i64,
+    name: *mut *const c_char,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        if name.is_null() {
+            return Err(null("name"));
+        }
+        let text = PolicyNames::<P>::POLICIES.name(policy_id).ok_or_else(|| unknown::<P>(policy_id))?;
+        // SAFETY: it is not null, and the caller promises the rest.
+        unsafe { write(name, text.as_ptr().cast()) };
+        Ok(())
+    })
+}
+
+#[cold]
+fn unknown<P: HeuristicPlugin>(policy_id: i64) -> PluginError {
+    let names = P::POLICIES.join(", ");
+    PluginError::invalid_value(format!("policy_id is {policy_id}, expected the id of one of {names}"))
+}
+
+/// `hipdnnHeuristicHandleCreate`: a handle, to be given to `hipdnnHeuristicHandleDestroy` once.
+///
+/// # Safety
+/// `out_handle` is null or valid for a write.
+pub unsafe fn create_heuristic_handle<P: HeuristicPlugin>(
+    out_handle: *mut hipdnnHeuristicHandle_t,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        if out_handle.is_null() {
+            return Err(null("out_handle"));
+        }
+        let made = Handle::<P>::give(Mutex::new(None));
+        // SAFETY: it is not null, and the caller promises the rest.
+        unsafe { write(out_handle, made) };
+        Ok(())
+    })
+}
+
+/// `hipdnnHeuristicHandleDestroy`. Descriptors that were made with the handle stay good.
+///
+/// # Safety
+/// `handle` is null or from `create_heuristic_handle` of this plugin, not destroyed, and no other call uses it.
+pub unsafe fn destroy_heuristic_handle<P: HeuristicPlugin>(
+    handle: hipdnnHeuristicHandle_t,
+) -> hipdnnPluginStatus_t {
+    // SAFETY: as promised by the caller.
+    guard(|| unsafe { Handle::<P>::take("handle", handle) })
+}
+
+/// `hipdnnHeuristicHandleSetDeviceProperties`: makes the state of the handle. Set again, later descriptors get a new state.
+///
+/// # Safety
+/// `handle` is null or from `create_heuristic_handle` of this plugin and not destroyed; `device_props_serialized` is null or
+/// points to readable bytes.
+pub unsafe fn set_device_properties<P: HeuristicPlugin>(
+    handle: hipdnnHeuristicHandle_t,
+    device_props_serialized: *const hipdnnPluginConstData_t,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        // SAFETY: as promised by the caller.
+        let (handle, bytes) = unsafe {
+            let handle = Handle::<P>::borrow("handle", handle)?;
+            (handle, bytes("device_props_serialized", device_props_serialized)?)
+        };
+        let device =
+            wire::read_device_properties(bytes).map_err(|error| PluginError::invalid_value(error.0))?;
+        let state = Arc::new(P::create_handle(&device)?);
+        *lock(handle) = Some(state);
+        Ok(())
+    })
+}
+
+/// `hipdnnHeuristicPolicyDescriptorCreate`: a descriptor, to be given to `hipdnnHeuristicPolicyDescriptorDestroy` once.
+///
+/// # Safety
+/// `plugin_handle` as in [`set_device_properties`]; `out_desc` is null or valid for a write.
+pub unsafe fn create_policy_descriptor<P: HeuristicPlugin>(
+    plugin_handle: hipdnnHeuristicHandle_t,
+    policy_id: i64,
+    out_desc: *mut hipdnnHeuristicPolicyDescriptor_t,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        // SAFETY: as promised by the caller.
+        let handle = unsafe { Handle::<P>::borrow("plugin_handle", plugin_handle) }?;
+        if out_desc.is_null() {
+            return Err(null("out_desc"));
+        }
+        let policy = PolicyNames::<P>::POLICIES.position(policy_id).ok_or_else(|| unknown::<P>(policy_id))?;
+        let handle = lock(handle).clone().ok_or_else(|| {
+            PluginError::not_initialized(
+                "plugin_handle has no device, expected its properties to be set first",
+            )
+        })?;
+        let choice = Choice::<P> { handle, policy, engines: None, graph: None, order: None };
+        let made = Descriptor::<P>::give(Mutex::new(choice));
+        // SAFETY: it is not null, and the caller promises the rest.
+        unsafe { write(out_desc, made) };
+        Ok(())
+    })
+}
+
+/// `hipdnnHeuristicPolicyDescriptorDestroy`.
+///
+/// # Safety
+/// `desc` is null or from `create_policy_descriptor` of this plugin, not destroyed, and no other call uses it.
+pub unsafe fn destroy_policy_descriptor<P: HeuristicPlugin>(
+    desc: hipdnnHeuristicPolicyDescriptor_t,
+) -> hipdnnPluginStatus_t {
+    // SAFETY: as promised by the caller.
+    guard(|| unsafe { Descriptor::<P>::take("desc", desc) })
+}
+
+/// `hipdnnHeuristicPolicySetEngineIds`.
+///
+/// # Safety
+/// `desc` is null or from `create_policy_descriptor` of this plugin and not destroyed; `engine_ids` is null or readable for
+/// `engine_id_count`.
+pub unsafe fn set_engine_ids<P: HeuristicPlugin>(
+    desc: hipdnnHeuristicPolicyDescriptor_t,
+    engine_ids: *const i64,
+    engine_id_count: usize,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        // SAFETY: as promised by the caller.
+        let choice = unsafe { Descriptor::<P>::borrow("desc", desc) }?;
+        if engine_ids.is_null()
+            || engine_id_count == 0
+            || engine_id_count > isize::MAX as usize / size_of::<i64>()
+        {
+            return Err(PluginError::bad_param(format!(
+                "engine_ids is {engine_ids:p} with engine_id_count {engine_id_count}, expected an array of ids"
+            )));
+        }
+        // SAFETY: as promised by the caller. Hosts may pass memory of any alignment.
+        let ids: Vec<i64> =
+            (0..engine_id_count).map(|i| unsafe { engine_ids.add(i).read_unaligned() }).collect();
+        let twice =
+            ids.iter().enumerate().find(|(at, id)| ids.get(..*at).is_some_and(|ids| ids.contains(id)));
+        if let Some((at, id)) = twice {
+            return Err(PluginError::invalid_value(format!(
+                "engine_ids[{at}] is {id}, expected each id once"
+            )));
+        }
+        let mut choice = lock(choice);
+        (choice.engines, choice.order) = (Some(ids), None);
+        Ok(())
+    })
+}
+
+/// `hipdnnHeuristicPolicySetSerializedGraph`.
+///
+/// # Safety
+/// `desc` as in [`set_engine_ids`]; `serialized_graph` is null or points to readable bytes.
+pub unsafe fn set_serialized_graph<P: HeuristicPlugin>(
+    desc: hipdnnHeuristicPolicyDescriptor_t,
+    serialized_graph: *const hipdnnPluginConstData_t,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        // SAFETY: as promised by the caller.
+        let (choice, bytes) =
+            unsafe { (Descriptor::<P>::borrow("desc", desc)?, bytes("serialized_graph", serialized_graph)?) };
+        let graph = wire::read(bytes)
+            .map_err(|error| PluginError::invalid_value(format!("serialized_graph: {error}")))?;
+        let mut choice = lock(choice);
+        (choice.graph, choice.order) = (Some(graph), None);
+        Ok(())
+    })
+}
+
+/// `hipdnnHeuristicPolicyFinalize`: asks the policy.
+///
+/// # Safety
+/// `desc` as in [`set_engine_ids`]; `out_applied` is null or valid for a write.
+pub unsafe fn finalize_policy<P: HeuristicPlugin>(
+    desc: hipdnnHeuristicPolicyDescriptor_t,
+    out_applied: *mut i32,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        // SAFETY: as promised by the caller.
+        let choice = unsafe { Descriptor::<P>::borrow("desc", desc) }?;
+        if out_applied.is_null() {
+            return Err(null("out_applied"));
+        }
+        let mut choice = lock(choice);
+        let missing = |what: &str| PluginError::not_initialized(format!("desc has no {what}, expected one"));
+        let engines = choice.engines.as_deref().ok_or_else(|| missing("engine ids"))?;
+        let graph = choice.graph.as_ref().ok_or_else(|| missing("graph"))?;
+        let order = P::order(&choice.handle, choice.policy, graph, engines)?.unwrap_or_default();
+        for (at, id) in order.iter().enumerate() {
+            // Hosts refuse such an order; here the author reads what is wrong with it.
+            if !engines.contains(id) || order.get(..at).is_some_and(|before| before.contains(id)) {
+                let name = P::POLICIES.get(choice.policy).copied().unwrap_or_default();
+                return Err(PluginError::internal(format!(
+                    "policy {name} put engine {id} at place {at} of its order, expected engines of {engines:?}, each once"
+                )));
+            }
+        }
+        let applied = i32::from(!order.is_empty());
+        choice.order = Some(order);
+        // SAFETY: it is not null, and the caller promises the rest.
+        unsafe { write(out_applied, applied) };
+        Ok(())
+    })
+}
+
+/// `hipdnnHeuristicPolicyGetSortedEngineIds`: the policy's order, empty where it did not apply.
+///
+/// # Safety
+/// `desc` as in [`set_engine_ids`]; `num_engines` is null or valid for a read and a write, `engine_ids` is null or valid for
+/// as many writes as `num_engines` says.
+pub unsafe fn get_sorted_engine_ids<P: HeuristicPlugin>(
+    desc: hipdnnHeuristicPolicyDescriptor_t,
+    engine_ids: *mut i64,
+    num_engines: *mut usize,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        // SAFETY: as promised by the caller.
+        let choice = unsafe { Descriptor::<P>::borrow("desc", desc) }?;
+        if num_engines.is_null() {
+            return Err(null("num_engines"));
+        }
+        let choice = lock(choice);
+        let order = choice
+            .order
+            .as_deref()
+            .ok_or_else(|| PluginError::not_initialized("desc is not finalized, expected it to be"))?;
+        if !engine_ids.is_null() {
+            // SAFETY: it is not null, and the caller promises the rest.
+            let room = unsafe { num_engines.read_unaligned() };
+            if room < order.len() {
+                return Err(PluginError::bad_param(format!(
+                    "num_engines is {room}, expected room for {}",
+                    order.len()
+                )));
+            }
+            for (at, id) in order.iter().enumerate() {
+                // SAFETY: there is room, as the caller promises.
+                unsafe { write(engine_ids.add(at), *id) };
+            }
+        }
+        // SAFETY: it is not null, and the caller promises the rest.
+        unsafe { write(num_engines, order.len()) };
+        Ok(())
+    })
+}

@@ -1,0 +1,63 @@
+//! `hipdnn policies`, and what a heuristic plugin in Rust does to the order of the engines.
+
+use std::path::PathBuf;
+
+use crate::{Answer, Scratch, example, program, succeed};
+
+/// The SDK's example of a heuristic plugin, in the folder that cargo puts examples into.
+fn preference_plugin() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let path = test.ancestors().nth(2).unwrap().join("examples/libpreference_plugin.so");
+    assert!(path.exists(), "{} is built by `cargo build --examples`", path.display());
+    path
+}
+
+/// The program with the example's policy.
+fn with_policy(order: &str, arguments: &[&str]) -> Answer {
+    let mut program = program();
+    program.env("HIPDNN_HEURISTIC_PLUGIN_DIR", preference_plugin()).env("HIPDNN_HEUR_POLICY_ORDER", order);
+    program.args(arguments).output().unwrap().into()
+}
+
+/// The engines in the order of an answer of `explain`.
+fn engines(answer: &Answer) -> Vec<&str> {
+    assert_eq!((answer.status, answer.err.as_str()), (0, ""), "{}", answer.out);
+    answer.out.lines().filter_map(|line| line.strip_suffix(" (CPU): applies")).collect()
+}
+
+#[test]
+fn the_librarys_own_policies_are_listed() {
+    let text = succeed(&["policies"]);
+    let names: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, ["SelectionHeuristic::Config", "SelectionHeuristic::StaticOrdering"]);
+}
+
+#[test]
+fn a_plugins_policy_is_listed_and_decides() {
+    const POLICY: &str = "Example::PlainWhereSmall";
+    let both = format!("{POLICY},SelectionHeuristic::StaticOrdering");
+    let listed = with_policy(&both, &["policies"]);
+    assert!(
+        listed.out.lines().any(|line| line.starts_with(POLICY) && line.contains("Preference")),
+        "{}",
+        listed.out
+    );
+
+    let scratch = Scratch::new("policy");
+    let small = scratch.file("small.json");
+    let text = std::fs::read_to_string(example("matmul")).unwrap();
+    std::fs::write(&small, &text).unwrap();
+    let large = scratch.file("large.json");
+    let grown = text.replace("\"dims\": [4, ", "\"dims\": [400, ");
+    assert_ne!(grown, text);
+    std::fs::write(&large, grown).unwrap();
+
+    let (fast_first, plain_first) =
+        (["CPU_ENGINE", "CPU_REFERENCE_ENGINE"], ["CPU_REFERENCE_ENGINE", "CPU_ENGINE"]);
+    assert_eq!(engines(&with_policy(&both, &["explain", &small])), plain_first);
+    // The policy leaves a large graph to the next one.
+    assert_eq!(engines(&with_policy(&both, &["explain", &large])), fast_first);
+    // It is asked only where it is named.
+    let other = with_policy("SelectionHeuristic::StaticOrdering", &["explain", &small]);
+    assert_eq!(engines(&other), fast_first);
+}
