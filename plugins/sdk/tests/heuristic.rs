@@ -1,6 +1,6 @@
 //! Every exported function of a heuristic plugin, called through its C signature with good, null and wrong arguments.
 
-#![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failure here is a failure of the test")]
 #![expect(clippy::panic, reason = "a plugin that panics is part of the test")]
 
 use std::ffi::{CStr, c_char};
