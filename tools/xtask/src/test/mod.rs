@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything that shows the project works, in groups that can be run alone.
 
 mod c;
+mod client;
 mod cmake;
 mod examples;
 mod exports;
@@ -70,6 +71,13 @@ const GROUPS: &[Group] = &[
         run: exports::run,
     },
     Group { name: "c", about: "C and C++ programs", tools: &[&CC, &CXX], staged: true, run: c::run },
+    Group {
+        name: "client",
+        about: "a C++17 client that finds the library at run time",
+        tools: &[&CC, &CXX],
+        staged: true,
+        run: client::run_all,
+    },
     Group {
         name: "wire",
         about: "graph bytes against the FlatBuffers library itself",

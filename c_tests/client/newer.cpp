@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The seven flows of a frontend of 2026. */
+#include "flows.hpp"
+
+namespace client {
+
+namespace {
+
+Descriptor make_tensor(const Session &session, int64_t uid, const std::vector<int64_t> &dims)
+{
+    std::vector<int64_t> strides(dims.size(), 1);
+    for (size_t i = dims.size() - 1; i > 0; i--)
+    {
+        strides[i - 1] = strides[i] * dims[i];
+    }
+    Descriptor tensor(session, HIPDNN_BACKEND_TENSOR_DESCRIPTOR);
+    tensor.set_numbers(HIPDNN_ATTR_TENSOR_UNIQUE_ID, {uid})
+        .set_text(HIPDNN_ATTR_TENSOR_NAME_EXT, "tensor " + std::to_string(uid))
+        .set_float(HIPDNN_ATTR_TENSOR_DATA_TYPE)
+        .set_numbers(HIPDNN_ATTR_TENSOR_DIMENSIONS, dims)
+        .set_numbers(HIPDNN_ATTR_TENSOR_STRIDES, strides)
+        .set_flag(HIPDNN_ATTR_TENSOR_IS_VIRTUAL, false)
+        .finalize();
+    return tensor;
+}
+
+void bind_and_finalize(const Session &session, Descriptor &graph)
+{
+    hipdnnHandle_t handle = session.handle();
+    graph.set(HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &handle).finalize();
+}
+
+/* 1. A graph of descriptors. None of its tensors is virtual, because only the shapes of bound ones can be replaced. */
+Descriptor make_graph(const Session &session)
+{
+    const Descriptor x = make_tensor(session, UID_X, {1, 2, 4, 4});
+    const Descriptor w = make_tensor(session, UID_W, {2, 2, 3, 3});
+    const Descriptor between = make_tensor(session, UID_BETWEEN, {1, 2, 4, 4});
+    const Descriptor y = make_tensor(session, UID_Y, {1, 2, 4, 4});
+
+    const hipdnnConvolutionMode_t mode = HIPDNN_CROSS_CORRELATION;
+    Descriptor convolution(session, HIPDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
+    convolution.set(HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x)
+        .set(HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, w)
+        .set(HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, between)
+        .set_numbers(HIPDNN_ATTR_CONVOLUTION_PRE_PADDINGS, {1, 1})
+        .set_numbers(HIPDNN_ATTR_CONVOLUTION_POST_PADDINGS, {1, 1})
+        .set_numbers(HIPDNN_ATTR_CONVOLUTION_FILTER_STRIDES, {1, 1})
+        .set_numbers(HIPDNN_ATTR_CONVOLUTION_DILATIONS, {1, 1})
+        .set(HIPDNN_ATTR_CONVOLUTION_CONV_MODE, HIPDNN_TYPE_CONVOLUTION_MODE, 1, &mode)
+        .set_float(HIPDNN_ATTR_CONVOLUTION_COMP_TYPE)
+        .set_text(HIPDNN_ATTR_OPERATION_NAME_EXT, "convolution")
+        .finalize();
+
+    const hipdnnPointwiseMode_t relu_mode = HIPDNN_POINTWISE_RELU_FWD;
+    Descriptor relu(session, HIPDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    relu.set(HIPDNN_ATTR_OPERATION_POINTWISE_IN_0_EXT, between)
+        .set(HIPDNN_ATTR_OPERATION_POINTWISE_OUT_0_EXT, y)
+        .set(HIPDNN_ATTR_POINTWISE_MODE, HIPDNN_TYPE_POINTWISE_MODE, 1, &relu_mode)
+        .set_float(HIPDNN_ATTR_POINTWISE_MATH_PREC)
+        .set_text(HIPDNN_ATTR_OPERATION_NAME_EXT, "relu")
+        .finalize();
+
+    Descriptor graph(session, HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    graph.set_float(HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT)
+        .set_float(HIPDNN_ATTR_OPERATIONGRAPH_INTERMEDIATE_DATA_TYPE_EXT)
+        .set_float(HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT)
+        .set_text(HIPDNN_ATTR_OPERATIONGRAPH_NAME_EXT, "convolution and relu")
+        .set_flag(HIPDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED_EXT, true)
+        .set(HIPDNN_ATTR_OPERATIONGRAPH_OPS, {convolution.raw(), relu.raw()});
+    bind_and_finalize(session, graph);
+    return graph;
+}
+
+/* The id of the engine of a configuration. */
+int64_t engine_of(const Descriptor &config)
+{
+    return config.descriptor(HIPDNN_ATTR_ENGINECFG_ENGINE).number(HIPDNN_ATTR_ENGINE_GLOBAL_INDEX);
+}
+
+/* 2. The engines for a graph, best first, each as a configuration that can be finalized; the preferred one is moved to the
+ * front by the frontend. */
+std::vector<Descriptor> choose(const Session &session, const Descriptor &graph, int64_t preferred,
+                               const std::vector<int64_t> &policies = {})
+{
+    const hipdnnBackendHeurMode_t mode = HIPDNN_HEUR_MODE_FALLBACK;
+    Descriptor heuristic(session, HIPDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    heuristic.set(HIPDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
+        .set(HIPDNN_ATTR_ENGINEHEUR_MODE, HIPDNN_TYPE_HEUR_MODE, 1, &mode);
+    if (!policies.empty())
+    {
+        heuristic.set_numbers(HIPDNN_ATTR_ENGINEHEUR_POLICY_ORDER_EXT, policies);
+    }
+    heuristic.finalize();
+    auto configs = heuristic.filled(HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    for (auto &config : configs)
+    {
+        config.finalize();
+    }
+    std::vector<Descriptor> ordered;
+    for (const bool first : {true, false})
+    {
+        for (auto &config : configs)
+        {
+            if (config.raw() != nullptr && (engine_of(config) == preferred) == first)
+            {
+                ordered.push_back(std::move(config));
+            }
+            if (ordered.size() == configs.size())
+            {
+                return ordered;
+            }
+        }
+    }
+    return ordered;
+}
+
+std::string name_of(const Session &session, int64_t engine)
+{
+    size_t length = 0;
+    CLIENT_CHECK(session, hipdnnGetEngineNameById_ext, session.handle(), engine, nullptr, &length);
+    std::string name(length, '\0');
+    CLIENT_CHECK(session, hipdnnGetEngineNameById_ext, session.handle(), engine, name.data(), &length);
+    return name.substr(0, name.find('\0'));
+}
+
+/* 3. What an engine says of itself, and the workspace that it would need. Gives the names of its knobs. */
+std::vector<std::string> describe(const Session &session, const Descriptor &graph, int64_t id)
+{
+    Descriptor engine(session, HIPDNN_BACKEND_ENGINE_DESCRIPTOR);
+    engine.set(HIPDNN_ATTR_ENGINE_OPERATION_GRAPH, graph).set_numbers(HIPDNN_ATTR_ENGINE_GLOBAL_INDEX, {id}).finalize();
+    const std::string name = engine.text(HIPDNN_ATTR_ENGINE_NAME_EXT);
+    require(name == name_of(session, id), "the engine is " + name + " and " + name_of(session, id));
+    for (const int64_t note : engine.numbers(HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE, HIPDNN_TYPE_BEHAVIOR_NOTE))
+    {
+        require(note >= 0, "a behavior note is negative");
+    }
+    std::vector<std::string> names;
+    for (const auto &knob : engine.descriptors(HIPDNN_ATTR_ENGINE_KNOB_INFO))
+    {
+        names.push_back(knob.text(HIPDNN_ATTR_KNOB_INFO_TYPE));
+        require(!knob.text(HIPDNN_ATTR_KNOB_INFO_DESCRIPTION).empty(), names.back() + " is not described");
+        const int64_t value = knob.number(HIPDNN_ATTR_KNOB_INFO_DEFAULT_VALUE);
+        require(knob.number(HIPDNN_ATTR_KNOB_INFO_MINIMUM_VALUE) <= value
+                    && value <= knob.number(HIPDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE),
+                "the default of " + names.back() + " is out of range");
+    }
+    Descriptor config(session, HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    config.set(HIPDNN_ATTR_ENGINECFG_ENGINE, engine).finalize();
+    require(config.number(HIPDNN_ATTR_ENGINECFG_WORKSPACE_SIZE) >= 0, "the workspace estimate is negative");
+    return names;
+}
+
+/* 4. A plan, of a configuration with a knob set where there is one. */
+Descriptor make_plan(const Session &session, const Descriptor &graph, int64_t id, const std::vector<std::string> &knobs)
+{
+    Descriptor engine(session, HIPDNN_BACKEND_ENGINE_DESCRIPTOR);
+    engine.set(HIPDNN_ATTR_ENGINE_OPERATION_GRAPH, graph).set_numbers(HIPDNN_ATTR_ENGINE_GLOBAL_INDEX, {id}).finalize();
+    Descriptor config(session, HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    config.set(HIPDNN_ATTR_ENGINECFG_ENGINE, engine);
+    if (std::find(knobs.begin(), knobs.end(), "threads") != knobs.end())
+    {
+        Descriptor choice(session, HIPDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+        choice.set_text(HIPDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, "threads").set_numbers(HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, {1}).finalize();
+        config.set(HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, choice);
+    }
+    config.finalize();
+    Descriptor plan(session, HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    plan.set(HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config).finalize();
+    require(plan.number(HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_GLOBAL_INDEX_EXT) == id, "the plan is another engine's");
+    return plan;
+}
+
+/* 5. Executions, with the shapes of the graph and with others. */
+void run(const Session &session, const Descriptor &plan, const std::string &what)
+{
+    Data data(1);
+    execute(session, plan, data);
+    data.check(true, what);
+    Data more(3);
+    execute(session, plan, more, Shapes::Others);
+    more.check(true, what + " with three images");
+    data.forget();
+    execute(session, plan, data);
+    data.check(true, what + " again");
+}
+
+/* 6. The time of each engine, and a ranking by it, which the next choice follows. */
+void autotune(const Session &session, const Descriptor &graph, const std::vector<int64_t> &engines)
+{
+    std::vector<std::pair<float, int64_t>> times;
+    for (const int64_t engine : engines)
+    {
+        const Descriptor plan = make_plan(session, graph, engine, {});
+        Data data(1);
+        execute(session, plan, data);
+        float best = INFINITY;
+        for (int round = 0; round < 3; round++)
+        {
+            Descriptor control(session, HIPDNN_BACKEND_PROFILING_CONTROL_EXT);
+            hipdnnHandle_t handle = session.handle();
+            control.set(HIPDNN_ATTR_PROFILING_HANDLE_EXT, HIPDNN_TYPE_HANDLE, 1, &handle);
+            if (round == 0)
+            {
+                control.set_flag(HIPDNN_ATTR_PROFILING_DEVICE_SYNC_EXT, true);
+            }
+            control.set_flag(HIPDNN_ATTR_PROFILING_START_EXT, true);
+            execute(session, plan, data);
+            control.set_flag(HIPDNN_ATTR_PROFILING_STOP_EXT, true).finalize();
+            float milliseconds = -1;
+            CLIENT_CHECK(session, hipdnnBackendGetAttribute, control.raw(), HIPDNN_ATTR_PROFILING_ELAPSED_MS_EXT,
+                         HIPDNN_TYPE_FLOAT, 1, nullptr, &milliseconds);
+            require(milliseconds >= 0, "an execution took less than no time");
+            best = std::min(best, milliseconds);
+        }
+        times.emplace_back(best, engine);
+    }
+    std::sort(times.begin(), times.end());
+    /* Both orders, so that one of them is not that of before. */
+    for (const bool reversed : {false, true})
+    {
+        std::vector<int64_t> ranking;
+        for (const auto &time : times)
+        {
+            ranking.insert(reversed ? ranking.begin() : ranking.end(), time.second);
+        }
+        hipdnnAutotuneCacheWriteOutcome_ext_t outcome{};
+        CLIENT_CHECK(session, hipdnnBackendWriteEngineRankingResults_ext, session.handle(), graph.raw(), ranking.data(),
+                     ranking.size(), &outcome);
+        require(outcome == HIPDNN_AUTOTUNE_CACHE_WRITE_WRITTEN, "the ranking was not written");
+        const auto chosen = choose(session, graph, 0);
+        for (size_t i = 0; i < chosen.size(); i++)
+        {
+            require(engine_of(chosen[i]) == ranking.at(i), "the engines are not in the order of the ranking");
+        }
+    }
+}
+
+/* Bytes that a function of the library gives, asked for twice. */
+template <typename Element, typename Function, typename... Arguments>
+std::vector<Element> bytes(const Session &session, const Function &function, const char *call, Arguments... arguments)
+{
+    size_t size = 0;
+    session.check(function(arguments..., 0, &size, nullptr), call);
+    std::vector<Element> all(size);
+    session.check(function(arguments..., size, &size, all.data()), call);
+    require(size == all.size(), std::string(call) + ": another size than was said before");
+    return all;
+}
+
+/* A graph that was read back has the operations that were saved. */
+void check_read_back(const Session &session, const Descriptor &graph)
+{
+    const auto operations = graph.descriptors(HIPDNN_ATTR_OPERATIONGRAPH_OPS);
+    require(operations.size() == 2, "another number of operations than two");
+    const auto type = [&](size_t at) {
+        hipdnnOperationType_ext_t read = HIPDNN_OPERATION_TYPE_NOT_SET_EXT;
+        session.check(session.library.hipdnnBackendGetAttribute(operations[at].raw(), HIPDNN_ATTR_OPERATION_TYPE_EXT,
+                                                                HIPDNN_TYPE_OPERATION_TYPE_EXT, 1, nullptr, &read),
+                      "the type of an operation");
+        return read;
+    };
+    require(type(0) == HIPDNN_OPERATION_TYPE_CONVOLUTION_FORWARD_EXT && type(1) == HIPDNN_OPERATION_TYPE_POINTWISE_EXT,
+            "other operations than were saved");
+    require(operations[0].text(HIPDNN_ATTR_OPERATION_NAME_EXT) == "convolution", "another name than was saved");
+    require(operations[0].numbers(HIPDNN_ATTR_CONVOLUTION_PRE_PADDINGS) == std::vector<int64_t>({1, 1}),
+            "other paddings than were saved");
+    const Descriptor filter = operations[0].descriptor(HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W);
+    require(filter.number(HIPDNN_ATTR_TENSOR_UNIQUE_ID) == UID_W
+                && filter.numbers(HIPDNN_ATTR_TENSOR_DIMENSIONS) == std::vector<int64_t>({2, 2, 3, 3}),
+            "another filter than was saved");
+}
+
+/* 7. Graphs and plans as bytes and text, and back. */
+void save_and_load(const Session &session, const Descriptor &graph, const Descriptor &plan)
+{
+    const Library &library = session.library;
+    const auto binary = bytes<uint8_t>(session, library.hipdnnBackendGetSerializedBinaryGraph_ext, "binary graph",
+                                       graph.raw());
+    const auto json = bytes<char>(session, library.hipdnnBackendGetSerializedJsonGraph_ext, "JSON graph", graph.raw());
+    const auto saved = bytes<uint8_t>(session, library.hipdnnBackendGetSerializedExecutionPlan_ext, "plan", plan.raw());
+    const auto both = bytes<uint8_t>(session, library.hipdnnBackendGetSerializedBinaryGraphAndPlan_ext, "graph and plan",
+                                     graph.raw(), plan.raw());
+    const auto contents = [&](const std::vector<uint8_t> &blob) {
+        int flags = -1;
+        CLIENT_CHECK(session, hipdnnBackendGetSerializedBinaryContents_ext, blob.data(), blob.size(), &flags);
+        return flags;
+    };
+    require(contents(binary) == HIPDNN_SERIALIZED_CONTENT_GRAPH, "the graph's bytes are something else");
+    require(contents(both) == (HIPDNN_SERIALIZED_CONTENT_GRAPH | HIPDNN_SERIALIZED_CONTENT_EXECUTION_PLAN),
+            "the bytes of graph and plan are something else");
+
+    const auto from_bytes = [&](const std::vector<uint8_t> &blob) {
+        hipdnnBackendDescriptor_t raw = nullptr;
+        CLIENT_CHECK(session, hipdnnBackendCreateAndDeserializeGraph_ext, &raw, blob.data(), blob.size());
+        return Descriptor(session, raw);
+    };
+    const auto from_json = [&] {
+        hipdnnBackendDescriptor_t raw = nullptr;
+        CLIENT_CHECK(session, hipdnnBackendCreateAndDeserializeJsonGraph_ext, &raw, json.data(), json.size() - 1);
+        return Descriptor(session, raw);
+    };
+    std::vector<Descriptor> graphs;
+    graphs.push_back(from_bytes(binary));
+    graphs.push_back(from_bytes(both));
+    graphs.push_back(from_json());
+    for (auto &read : graphs)
+    {
+        bind_and_finalize(session, read);
+        check_read_back(session, read);
+        require(bytes<uint8_t>(session, library.hipdnnBackendGetSerializedBinaryGraph_ext, "binary graph", read.raw())
+                    == binary,
+                "a graph that was read back has other bytes");
+        const auto configs = choose(session, read, 0);
+        run(session, make_plan(session, read, engine_of(configs.at(0)), {}), "a graph that was read back");
+    }
+    for (const auto &blob : {saved, both})
+    {
+        hipdnnBackendDescriptor_t raw = nullptr;
+        CLIENT_CHECK(session, hipdnnBackendCreateAndDeserializeExecutionPlan_ext, session.handle(), &raw, blob.data(),
+                     blob.size());
+        const Descriptor loaded(session, raw);
+        require(loaded.numbers(HIPDNN_ATTR_EXECUTION_PLAN_TENSOR_UIDS_EXT)
+                    == plan.numbers(HIPDNN_ATTR_EXECUTION_PLAN_TENSOR_UIDS_EXT),
+                "a loaded plan has other tensors");
+        run(session, loaded, "a loaded plan");
+    }
+}
+
+/* What a frontend asks besides: files of plugins, policies, streams, the log. */
+void look_around(const Session &session)
+{
+    const hipdnnHandle_t handle = session.handle();
+    size_t count = 0;
+    size_t room = 0;
+    CLIENT_CHECK(session, hipdnnGetLoadedEnginePluginPaths_ext, handle, &count, nullptr, &room);
+    require(count == 1 && room > 1, "another number of plugins than one");
+    std::string path(room, '\0');
+    char *paths[] = {path.data()};
+    CLIENT_CHECK(session, hipdnnGetLoadedEnginePluginPaths_ext, handle, &count, paths, &room);
+    require(path.find("libhipdnn_cpu_plugin.so") != std::string::npos, "the plugin is " + path);
+
+    CLIENT_CHECK(session, hipdnnGetHeuristicPolicyCount_ext, handle, &count);
+    require(count >= 2, "fewer policies than the library's own");
+    hipStream_t stream = nullptr;
+    CLIENT_CHECK(session, hipdnnGetStream, handle, &stream);
+    CLIENT_CHECK(session, hipdnnSetStream, handle, stream);
+
+    hipdnnSeverity_t level = HIPDNN_SEV_OFF;
+    CLIENT_CHECK(session, hipdnnBackendGetGlobalLogLevel_ext, &level);
+    CLIENT_CHECK(session, hipdnnBackendSetGlobalLogLevel_ext, HIPDNN_SEV_WARN);
+    std::string seen;
+    const hipdnnUserLogCallback_t keep = [](hipdnnUserLogCallbackHandle_t to, hipdnnSeverity_t, const char *line) {
+        *static_cast<std::string *>(to) += line;
+    };
+    CLIENT_CHECK(session, hipdnnSetUserLogCallback_ext, keep, HIPDNN_SEV_WARN, HIPDNN_LOG_CALLBACK_SYNC, &seen);
+    session.library.hipdnnLoggingCallback_ext.function(HIPDNN_SEV_WARN, "a line of the client's");
+    CLIENT_CHECK(session, hipdnnSetUserLogCallback_ext, keep, HIPDNN_SEV_OFF, HIPDNN_LOG_CALLBACK_SYNC, &seen);
+    require(seen.find("a line of the client's") != std::string::npos, "the log's line did not come back");
+    CLIENT_CHECK(session, hipdnnBackendSetGlobalLogLevel_ext, level);
+}
+
+/* The ids of the library's own policies. */
+std::vector<int64_t> policies(const Session &session)
+{
+    size_t count = 0;
+    CLIENT_CHECK(session, hipdnnGetHeuristicPolicyCount_ext, session.handle(), &count);
+    std::vector<int64_t> ids;
+    for (size_t i = 0; i < count; i++)
+    {
+        size_t lengths[4] = {};
+        ids.push_back(0);
+        CLIENT_CHECK(session, hipdnnGetHeuristicPolicyInfo_ext, session.handle(), i, &ids.back(), nullptr, &lengths[0],
+                     nullptr, &lengths[1], nullptr, &lengths[2], nullptr, &lengths[3]);
+    }
+    return ids;
+}
+
+} // namespace
+
+void run_newer_flows(const Session &session)
+{
+    look_around(session);
+    const Descriptor graph = make_graph(session);
+    const auto configs = choose(session, graph, 0);
+    require(configs.size() == 2, "another number of engines than two");
+    std::vector<int64_t> engines;
+    for (const auto &config : configs)
+    {
+        engines.push_back(engine_of(config));
+    }
+    require(engine_of(choose(session, graph, engines[1]).at(0)) == engines[1], "the preferred engine is not the first");
+    require(choose(session, graph, 0, policies(session)).size() == 2, "the library's policies have no engines");
+    for (const int64_t engine : engines)
+    {
+        const auto knobs = describe(session, graph, engine);
+        const Descriptor plan = make_plan(session, graph, engine, knobs);
+        run(session, plan, name_of(session, engine));
+        save_and_load(session, graph, plan);
+    }
+    autotune(session, graph, engines);
+}
+
+} // namespace client
