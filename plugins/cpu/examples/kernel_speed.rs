@@ -14,7 +14,7 @@ use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward,
-    Pointwise,
+    Matmul, Pointwise,
 };
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, Node, Operation, PointwiseMode, Tensor};
 
@@ -436,6 +436,19 @@ fn peak() -> f64 {
     best_rate(fused_plain)
 }
 
+/// The same of several threads together.
+fn peak_of(threads: usize) -> f64 {
+    let (mut best, begin) = (0.0_f64, Instant::now());
+    while begin.elapsed() < PATIENCE {
+        let rates = std::thread::scope(|scope| {
+            let running: Vec<_> = (0..threads).map(|_| scope.spawn(peak)).collect();
+            running.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        best = best.max(rates);
+    }
+    best
+}
+
 /// The best of many runs of a function that says how many operations it did.
 fn best_rate(mut run: impl FnMut() -> f64) -> f64 {
     let mut best = 0.0_f64;
@@ -484,6 +497,60 @@ fn fused_plain() -> f64 {
     (2 * 4 * 12 * ROUNDS) as f64
 }
 
+/// A product of matrices: how many, rows, columns and terms, and whether the right factor's columns are far apart.
+struct Product {
+    name: &'static str,
+    size: [i64; 4],
+    transposed: bool,
+    data_type: DataType,
+}
+
+const fn product(name: &'static str, size: [i64; 4], transposed: bool, data_type: DataType) -> Product {
+    Product { name, size, transposed, data_type }
+}
+
+const PRODUCTS: [Product; 17] = [
+    product("product 1024x3072x768", [1, 1024, 3072, 768], false, DataType::Float),
+    product("product 2048 cubed", [1, 2048, 2048, 2048], false, DataType::Float),
+    product("BERT 128 projection", [1, 128, 768, 768], false, DataType::Float),
+    product("BERT 128 packed q, k, v", [1, 128, 2304, 768], false, DataType::Float),
+    product("BERT 128 up", [1, 128, 3072, 768], false, DataType::Float),
+    product("BERT 128 down", [1, 128, 768, 3072], false, DataType::Float),
+    product("BERT 512 projection", [1, 512, 768, 768], false, DataType::Float),
+    product("BERT 512 packed q, k, v", [1, 512, 2304, 768], false, DataType::Float),
+    product("BERT 512 up", [1, 512, 3072, 768], false, DataType::Float),
+    product("BERT 512 down", [1, 512, 768, 3072], false, DataType::Float),
+    product("BERT 512 up half", [1, 512, 3072, 768], false, DataType::Half),
+    product("BERT 512 up bfloat16", [1, 512, 3072, 768], false, DataType::Bfloat16),
+    product("product 1024 transposed", [1, 1024, 3072, 768], true, DataType::Float),
+    product("scores 12 of 512", [12, 512, 512, 64], true, DataType::Float),
+    product("values 12 of 512", [12, 512, 64, 512], false, DataType::Float),
+    product("row 3072x768", [1, 1, 3072, 768], false, DataType::Float),
+    product("row 3072x768 transposed", [1, 1, 3072, 768], true, DataType::Float),
+];
+
+fn matrix_product(product: &Product, peak: f64) {
+    let [batch, m, n, k] = product.size;
+    let plain = |uid, [rows, columns]: [i64; 2]| {
+        Tensor::new(uid, product.data_type, &[batch, rows, columns], &[rows * columns, columns, 1])
+    };
+    let mut b = plain(2, [k, n]);
+    if product.transposed {
+        b.strides = vec![k * n, 1, k];
+    }
+    let tensors = vec![plain(1, [m, k]), b, plain(3, [m, n])];
+    let seconds = time(tensors, Matmul { a: 1, b: 2, c: 3 }.into());
+    let rate = 2.0 * (batch * m * n * k) as f64 / seconds / 1e9;
+    let bytes = (batch * (m * k + k * n + m * n)) as f64 * product.data_type.size().unwrap() as f64;
+    println!(
+        "{:<31} {:>9.1} µs {rate:>8.1} GFLOP/s {:>6.1} % of the threads' peak, {:>6.1} GB/s",
+        product.name,
+        seconds * 1e6,
+        100.0 * rate / peak,
+        bytes / seconds / 1e9
+    );
+}
+
 fn main() {
     let wanted = std::env::args().nth(1).unwrap_or_default();
     let peak = peak();
@@ -493,6 +560,13 @@ fn main() {
     }
     for layer in LAYERS.iter().filter(|layer| layer.groups == 1 && layer.name.contains(&wanted)) {
         fused_convolution(layer);
+    }
+    let threads = std::env::var("HIPDNN_CPU_THREADS").ok().and_then(|text| text.parse().ok());
+    let threads = threads.or(std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
+    let all = peak_of(threads);
+    println!("peak of {threads} threads {all:.1} GFLOP/s");
+    for product in PRODUCTS.iter().filter(|product| product.name.contains(&wanted)) {
+        matrix_product(product, all);
     }
     if "chain".contains(&wanted) {
         chain();

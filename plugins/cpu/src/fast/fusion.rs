@@ -14,13 +14,14 @@ use super::level::Level;
 use super::pointwise::{
     Chain, Input, MOST_INPUTS, MOST_STEPS, Tail, Value, can_compute, plan_chain, plan_tail,
 };
-use super::{convolution, plan_node_at};
+use super::{convolution, matmul, plan_node_at};
 use crate::element::Compute;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{Layout, MAX_RANK};
 use crate::plan::Part;
 use crate::problem::batchnorm::{Batchnorm, Parameter, Spread};
 use crate::problem::convolution::Convolution;
+use crate::problem::matmul::Matmul;
 use crate::problem::pointwise::{Broadcast, Pointwise};
 use crate::problem::{Operand, pointers};
 use crate::reference;
@@ -130,6 +131,7 @@ fn result(operation: &Operation) -> Option<i64> {
         Operation::Pointwise(pointwise) => Some(pointwise.out_0),
         Operation::BatchnormInference(batchnorm) => Some(batchnorm.y),
         Operation::ConvolutionForward(convolution) => Some(convolution.y),
+        Operation::Matmul(matmul) => Some(matmul.c),
         _ => None,
     }
 }
@@ -139,6 +141,7 @@ fn with_result(operation: &Operation, uid: i64) -> Option<Operation> {
     let mut operation = operation.clone();
     match &mut operation {
         Operation::ConvolutionForward(convolution) => convolution.y = uid,
+        Operation::Matmul(matmul) => matmul.c = uid,
         _ => return None,
     }
     Some(operation)
@@ -380,6 +383,9 @@ fn plan_producer(
 ) -> Result<Box<dyn Kernel>, Refusal> {
     if let Some(convolution) = Convolution::of(graph, operation) {
         return convolution::plan(&convolution?, compute, level, threads, Some(tail));
+    }
+    if let Some(matmul) = Matmul::of(graph, operation) {
+        return matmul::plan(&matmul?, compute, level, threads, Some(tail));
     }
     Err(format!("operation is {}, which nothing is computed with", operation.spec().name))
 }

@@ -13,6 +13,7 @@ mod convolution;
 mod fusion;
 mod lanes;
 mod level;
+mod matmul;
 mod nest;
 mod pointwise;
 mod pool;
@@ -32,6 +33,7 @@ use crate::element::Compute;
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::batchnorm::Batchnorm;
 use crate::problem::convolution::Convolution;
+use crate::problem::matmul::Matmul;
 use crate::problem::pointwise::Pointwise;
 
 /// Plans one node of a graph whose types are resolved. A refusal says why the reference is to compute the node.
@@ -53,6 +55,9 @@ fn plan_node_at(
     let compute = Compute::of(node.compute_type)?;
     if let Some(convolution) = Convolution::of(graph, &node.operation) {
         return convolution::plan(&convolution?, compute, level, threads, None);
+    }
+    if let Some(matmul) = Matmul::of(graph, &node.operation) {
+        return matmul::plan(&matmul?, compute, level, threads, None);
     }
     if let Some(batchnorm) = Batchnorm::of(graph, &node.operation) {
         return batchnorm::plan(&batchnorm?, compute, level, threads);

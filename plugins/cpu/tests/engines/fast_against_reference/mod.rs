@@ -12,6 +12,7 @@
 mod batchnorm;
 mod convolution;
 mod fused;
+mod matmul;
 mod pointwise;
 
 use hipdnn_cpu_plugin::plugin::planner;

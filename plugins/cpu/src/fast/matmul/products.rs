@@ -1,0 +1,342 @@
+//! The loops around the tiles.
+
+use std::any::TypeId;
+use std::ops::Range;
+
+use hipdnn_plugin_sdk::graph::DataType;
+
+use super::super::lanes::{Lanes, Threads};
+use super::super::level::Level;
+use super::super::pointwise::Tail;
+use super::super::real::{FastReal, Run};
+use super::super::scratch::{Scratch, Shared, Tensors};
+use super::pack::{Copy, Pack, pack_of};
+use super::problem::{Matrices, Problem};
+use super::tile::{Tile, TileKernel};
+use crate::kernel::{Kernel, Refusal};
+
+/// Terms of a sum that are added in one go: a panel of them stays in a processor's second cache.
+const MOST_DEPTH: usize = 1536;
+/// What sums of more terms are divided into.
+const DEPTH: usize = 1024;
+/// Rows that are computed with a panel before the next panel is copied.
+const ROWS: usize = 512;
+/// Numbers of the left factor that are copied at a time.
+const COPIED: usize = 2 << 20;
+/// Terms of a sum up to which the left factor is copied.
+const MOST_COPIED: usize = 1 << 24;
+/// Rows of the left factor that are copied as one part of the work.
+const COPIED_ROWS: usize = 32;
+/// Distances of rows in bytes that make the rows of a tile share the places of the first cache.
+const WAY: usize = 4096;
+
+/// Products of matrices with every decision made.
+pub(super) struct Products<T: 'static> {
+    problem: Problem,
+    level: Level,
+    kernel: TileKernel<T>,
+    /// How the left factor is copied; none if it is read in place.
+    pack_a: Option<Pack<T>>,
+    pack_b: Pack<T>,
+    /// Whether whole panels of the right factor are read in place.
+    b_in_place: bool,
+    store: Run<T>,
+    /// In how many blocks the rows of a matrix are computed, the columns, and the terms.
+    row_blocks: usize,
+    panels: usize,
+    depth_blocks: usize,
+    /// Blocks of rows between two copies of the left factor.
+    group: usize,
+    /// Distance of the copied rows.
+    pitch: usize,
+    lanes: Lanes,
+    pack_lanes: Lanes,
+    tail: Option<Box<dyn Tail>>,
+    areas: Areas,
+}
+
+/// Numbers in the parts of the scratch memory.
+struct Areas {
+    a: usize,
+    b: usize,
+    sums: usize,
+}
+
+/// Part `number` of `total` in `parts` parts of nearly the same size.
+fn part(total: usize, parts: usize, number: usize) -> Range<usize> {
+    let (size, larger) = (total / parts, total % parts);
+    let start = number * size + number.min(larger);
+    start..start + size + usize::from(number < larger)
+}
+
+/// Nanoseconds of a multiplication and addition, roughly.
+fn fused<T>(level: Level) -> f64 {
+    let per_nanosecond = match level {
+        Level::Portable => 6.0,
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => 18.0,
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => 50.0,
+    };
+    size_of::<T>() as f64 / 4.0 / per_nanosecond
+}
+
+/// Nanoseconds for the copy of a number, roughly.
+const COPY: f64 = 0.3;
+
+/// Whether a factor's elements are the numbers that are computed with.
+fn holds<T: FastReal>(matrices: &Matrices) -> bool {
+    match matrices.data_type {
+        DataType::Float => TypeId::of::<T>() == TypeId::of::<f32>(),
+        DataType::Double => TypeId::of::<T>() == TypeId::of::<f64>(),
+        _ => false,
+    }
+}
+
+impl<T: FastReal> Products<T> {
+    pub(super) fn plan(
+        problem: Problem,
+        level: Level,
+        threads: Threads,
+        tail: Option<Box<dyn Tail>>,
+    ) -> Result<Self, Refusal> {
+        let kernel = TileKernel::<T>::of(level);
+        let Problem { a, b, c, m, n, k, matrices, .. } = &problem;
+        let (m, n, k, matrices) = (*m, *n, *k, *matrices);
+        let pack_a = pack_of("a", a.data_type)?;
+        let pack_b = pack_of("b", b.data_type)?;
+        let store = Run::of_number(c.data_type).map_err(|refusal| format!("c: {refusal}"))?;
+        let rows_apart = a.row * size_of::<T>();
+        let a_in_place =
+            holds::<T>(a) && (a.column == 1 || k == 1) && (m == 1 || rows_apart % WAY != 0 || k <= 64);
+        if !a_in_place && k > MOST_COPIED {
+            return Err(format!("k is {k}, expected at most {MOST_COPIED} where a factor has to be copied"));
+        }
+        let row_blocks = m.div_ceil(ROWS);
+        let block = m.div_ceil(row_blocks);
+        let panels = n.div_ceil(kernel.lanes).div_ceil(kernel.vectors);
+        let depth_blocks = if k <= MOST_DEPTH { 1 } else { k.div_ceil(DEPTH) };
+        let b_in_place = holds::<T>(b) && (b.column == 1 || n == 1) && m <= kernel.rows;
+        let line = 64 / size_of::<T>();
+        let pitch = k.next_multiple_of(line);
+        let pitch = if (pitch * size_of::<T>()).is_multiple_of(WAY / 4) { pitch + line } else { pitch };
+        let (group, copied) = if a_in_place {
+            (matrices * row_blocks, 0)
+        } else {
+            let group = (COPIED / (block * pitch)).clamp(1, matrices * row_blocks);
+            (group, group * block * pitch)
+        };
+        let work =
+            [m, n, k, matrices].iter().map(|number| *number as f64).product::<f64>() * fused::<T>(level);
+        let copies = (b.size * n * k) as f64 * (matrices * row_blocks) as f64 * COPY;
+        let lanes = threads.lanes(work + copies, group.saturating_mul(panels));
+        let pack_parts = group * block.div_ceil(COPIED_ROWS);
+        let pack_lanes = threads.lanes(copied as f64 * COPY, pack_parts);
+        let areas = Areas {
+            a: copied,
+            b: k.div_ceil(depth_blocks) * kernel.columns(),
+            sums: kernel.columns() * if depth_blocks > 1 { block } else { kernel.rows },
+        };
+        Ok(Self {
+            level,
+            kernel,
+            pack_a: (!a_in_place).then_some(pack_a),
+            pack_b,
+            b_in_place,
+            store,
+            row_blocks,
+            panels,
+            depth_blocks,
+            group,
+            pitch,
+            lanes,
+            pack_lanes,
+            tail,
+            areas,
+            problem,
+        })
+    }
+
+    /// The scratch memory: copied rows, and for each lane a panel and sums.
+    fn layout(&self, scratch: &mut Scratch) -> [usize; 3] {
+        let lanes = self.lanes.count();
+        [
+            scratch.area::<T>(self.areas.a, 1),
+            scratch.area::<T>(self.areas.b, lanes),
+            scratch.area::<T>(self.areas.sums, lanes),
+        ]
+    }
+
+    /// Copies part of a block's rows.
+    ///
+    /// # Safety
+    /// `a` is the left factor's first element, `to` has room for the block.
+    unsafe fn copy_rows(&self, pack: Pack<T>, block: usize, number: usize, a: *const u8, to: *mut T) {
+        let Problem { a: factor, m, k, .. } = &self.problem;
+        let rows = part(*m, self.row_blocks, block % self.row_blocks);
+        let first = number * COPIED_ROWS;
+        let last = (first + COPIED_ROWS).min(rows.len());
+        if first >= last {
+            return;
+        }
+        let [offset, ..] = self.problem.offsets(block / self.row_blocks);
+        // SAFETY: the rows are inside the factor.
+        unsafe {
+            let copy = Copy {
+                from: a.add((offset + (rows.start + first) * factor.row) * factor.size),
+                rows: last - first,
+                row: factor.row,
+                columns: *k,
+                column: factor.column,
+                width: *k,
+                pitch: self.pitch,
+            };
+            pack(self.level, &copy, to.add(first * self.pitch));
+        }
+    }
+
+    /// Computes the columns of a panel in a block of rows.
+    ///
+    /// # Safety
+    /// `a` is the block's first row with rows `a_pitch` apart, `b` and `c` are the first elements of the right factor and the
+    /// product, `panel` and `sums` are a lane's areas.
+    unsafe fn multiply(
+        &self,
+        block: usize,
+        number: usize,
+        (a, a_pitch): (*const T, usize),
+        [b, c]: [*mut u8; 2],
+        [panel, sums]: [*mut T; 2],
+    ) {
+        let Problem { b: right, c: result, m, n, k, .. } = &self.problem;
+        let TileKernel { lanes, rows: most_rows, .. } = self.kernel;
+        let rows = part(*m, self.row_blocks, block % self.row_blocks);
+        let vectors = part(n.div_ceil(lanes), self.panels, number);
+        let columns = vectors.start * lanes..(vectors.end * lanes).min(*n);
+        let vectors = vectors.len();
+        let width = vectors * lanes;
+        let whole = columns.len() == width;
+        let [_, b_offset, c_offset] = self.problem.offsets(block / self.row_blocks);
+        let tiles = rows.len().div_ceil(most_rows);
+        let in_place = self.b_in_place && whole;
+        let straight = whole && self.store.same && result.column == 1;
+        // SAFETY: rows, columns and terms are inside the factors and the product, of which whole vectors are only touched in whole
+        // panels; the areas have room for a panel and for a block's sums.
+        unsafe {
+            let c = c.add((c_offset + rows.start * result.row + columns.start * result.column) * result.size);
+            for part_of_depth in 0..self.depth_blocks {
+                let terms = part(*k, self.depth_blocks, part_of_depth);
+                let from = b_offset + terms.start * right.row + columns.start * right.column;
+                let from = b.add(from * right.size);
+                let (b, b_pitch) = if in_place {
+                    (from.cast::<T>().cast_const(), right.row)
+                } else {
+                    let copy = Copy {
+                        from,
+                        rows: terms.len(),
+                        row: right.row,
+                        columns: columns.len(),
+                        column: right.column,
+                        width,
+                        pitch: width,
+                    };
+                    (self.pack_b)(self.level, &copy, panel);
+                    (panel.cast_const(), width)
+                };
+                let (first, last) = (part_of_depth == 0, part_of_depth + 1 == self.depth_blocks);
+                for number in 0..tiles {
+                    let rows = part(rows.len(), tiles, number);
+                    let kept = if self.depth_blocks > 1 { sums.add(rows.start * width) } else { sums };
+                    let c = c.add(rows.start * result.row * result.size);
+                    let (to, to_pitch) =
+                        if last && straight { (c.cast::<T>(), result.row) } else { (kept, width) };
+                    let tile = Tile {
+                        a: a.add(rows.start * a_pitch + terms.start),
+                        a_pitch,
+                        b,
+                        b_pitch,
+                        depth: terms.len(),
+                        from: if first { std::ptr::null() } else { kept.cast_const() },
+                        from_pitch: width,
+                        to,
+                        to_pitch,
+                    };
+                    self.kernel.run(&tile, rows.len(), vectors);
+                    if last && !straight {
+                        for row in 0..rows.len() {
+                            let to = c.add(row * result.row * result.size);
+                            (self.store.store)(to_row(kept, row, width), to, result.column, columns.len());
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A row of sums.
+fn to_row<T>(sums: *const T, row: usize, width: usize) -> *const T {
+    sums.wrapping_add(row * width)
+}
+
+impl<T: FastReal> Kernel for Products<T> {
+    fn scratch_size(&self) -> usize {
+        let mut scratch = Scratch::default();
+        self.layout(&mut scratch);
+        scratch.size()
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let Problem { a, b, c, m, matrices, .. } = &self.problem;
+        let layout = self.layout(&mut Scratch::default());
+        let base = Shared([tensors[a.slot], tensors[b.slot], tensors[c.slot], scratch]);
+        let all = Tensors(tensors);
+        let blocks = matrices * self.row_blocks;
+        let rows = m.div_ceil(self.row_blocks);
+        let copied = rows * self.pitch;
+        let parts = rows.div_ceil(COPIED_ROWS);
+        for start in (0..blocks).step_by(self.group) {
+            let group = self.group.min(blocks - start);
+            if let Some(pack) = self.pack_a {
+                self.pack_lanes.deal(group * parts, |_, number| {
+                    // SAFETY: the scratch memory has room for a group of blocks; every part is copied by one lane.
+                    unsafe {
+                        let to = base.get(3).add(layout[0]).cast::<T>().add(number / parts * copied);
+                        self.copy_rows(pack, start + number / parts, number % parts, base.get(0), to);
+                    }
+                });
+            }
+            self.lanes.deal(group * self.panels, |lane, number| {
+                let (block, panel) = (number / self.panels, number % self.panels);
+                let own = |area: usize, size: usize| {
+                    let area = base.get(3).wrapping_add(area).cast::<T>();
+                    area.wrapping_add(lane * Scratch::padded::<T>(size))
+                };
+                let areas = [own(layout[1], self.areas.b), own(layout[2], self.areas.sums)];
+                let of_block = part(*m, self.row_blocks, (start + block) % self.row_blocks);
+                // SAFETY: the tensors cover their matrices, the scratch memory has room for every lane; no two panels of blocks
+                // write the same elements of the product.
+                unsafe {
+                    let rows = if self.pack_a.is_some() {
+                        (base.get(3).add(layout[0]).cast::<T>().add(block * copied).cast_const(), self.pitch)
+                    } else {
+                        let [offset, ..] = self.problem.offsets((start + block) / self.row_blocks);
+                        (base.get(0).cast::<T>().cast_const().add(offset + of_block.start * a.row), a.row)
+                    };
+                    self.multiply(start + block, panel, rows, [base.get(1), base.get(2)], areas);
+                }
+                if let Some(tail) = &self.tail {
+                    let vectors = part(self.problem.n.div_ceil(self.kernel.lanes), self.panels, panel);
+                    let lanes = self.kernel.lanes;
+                    let columns = vectors.start * lanes..(vectors.end * lanes).min(self.problem.n);
+                    self.problem.areas((start + block) / self.row_blocks, of_block, columns, |area| {
+                        // SAFETY: the area is inside the product, and was just computed.
+                        unsafe {
+                            tail.finish(all.all(), &area.origin[..area.rank], &area.size[..area.rank]);
+                        }
+                    });
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,160 @@
+use hipdnn_plugin_sdk::graph::operation;
+use hipdnn_plugin_sdk::graph::{DataType, Operation};
+
+use super::super::level::Level;
+use super::super::testing::{Array, Random, run, same, strides};
+
+const TYPES: [DataType; 4] = [DataType::Float, DataType::Double, DataType::Half, DataType::Bfloat16];
+
+/// The product of random shape with its three tensors a, b and c, in one of many layouts.
+fn case(random: &mut Random, [m, n, k]: [usize; 3]) -> (DataType, [Array; 3]) {
+    let batch = random.of(&[0, 0, 0, 1, 1, 2]);
+    let mut dims: [Vec<i64>; 3] = Default::default();
+    for _ in 0..batch {
+        let of_c = random.of(&[1, 2, 3, 4]);
+        let divisors: Vec<i64> = (1..=of_c).filter(|divisor| of_c % divisor == 0).collect();
+        dims[0].push(random.of(&divisors));
+        dims[1].push(random.of(&divisors));
+        dims[2].push(of_c);
+    }
+    for (dims, last) in dims.iter_mut().zip([[m, k], [k, n], [m, n]]) {
+        dims.extend(last.map(|dim| dim as i64));
+    }
+    let one_type = random.of(&[true, true, false]).then(|| random.of(&TYPES));
+    let mut array = |uid: i64, dims: &[i64]| {
+        let mut order: Vec<usize> = (0..dims.len()).collect();
+        if random.within(0, 2) == 0 {
+            (1..order.len()).rev().for_each(|i| order.swap(i, random.within(0, i)));
+        } else if random.within(0, 1) == 0 {
+            order.swap(batch, batch + 1);
+        }
+        let data_type = one_type.unwrap_or_else(|| random.of(&TYPES));
+        Array::new(uid, data_type, dims, &strides(dims, &order, random.of(&[0, 0, 3])))
+            .filled(|| random.whole())
+    };
+    let arrays = [array(1, &dims[0]), array(2, &dims[1]), array(3, &dims[2])];
+    (random.of(&[DataType::Float, DataType::Float, DataType::Double]), arrays)
+}
+
+fn product() -> Operation {
+    operation::Matmul { a: 1, b: 2, c: 3 }.into()
+}
+
+/// The elements of c as the formula says, in double precision.
+fn expected([a, b, c]: &[Array; 3]) -> Vec<f64> {
+    let rank = c.tensor.dims.len();
+    let k = *a.tensor.dims.last().unwrap() as usize;
+    let shared = |index: &[usize], array: &Array| -> Vec<usize> {
+        let dims = array.tensor.dims.iter().zip(&c.tensor.dims).take(rank - 2);
+        dims.zip(index).map(|((dim, of_c), index)| index / (of_c / dim) as usize).collect()
+    };
+    let indices = c.indices().into_iter();
+    indices
+        .map(|index| {
+            let (mut of_a, mut of_b) = (shared(&index, a), shared(&index, b));
+            of_a.extend([index[rank - 2], 0]);
+            of_b.extend([0, index[rank - 1]]);
+            let terms = (0..k).map(|l| {
+                (of_a[rank - 1], of_b[rank - 2]) = (l, l);
+                a.get(&of_a) * b.get(&of_b)
+            });
+            c.rounded(terms.sum())
+        })
+        .collect()
+}
+
+fn check(case: &str, compute: DataType, arrays: &[Array; 3]) {
+    let expected = expected(arrays);
+    for level in Level::available() {
+        let mut arrays = arrays.clone();
+        run(product(), compute, *level, &mut arrays).unwrap();
+        for (at, (got, expected)) in arrays[2].numbers().iter().zip(&expected).enumerate() {
+            assert!(
+                same(*got, *expected),
+                "{case} at {level:?}: element {at} is {got}, expected {expected}\n{:#?}",
+                arrays.each_ref().map(|array| &array.tensor)
+            );
+        }
+    }
+}
+
+/// Sums of whole numbers are exact in any order.
+#[test]
+fn whole_numbers_in_any_shape_and_layout() {
+    for seed in 0..400 {
+        let random = &mut Random::new(seed);
+        let most = random.of(&[1, 9, 40, 100]);
+        let shape = [(); 3].map(|()| random.within(1, most));
+        let (compute, arrays) = case(random, shape);
+        check(&format!("seed {seed}"), compute, &arrays);
+    }
+}
+
+/// Where one dimension alone is large: blocks of rows, of terms, many panels.
+#[test]
+fn long_dimensions() {
+    for (seed, shape) in [
+        [1100, 5, 3],
+        [5, 1100, 3],
+        [9, 50, 4000],
+        [1, 70, 1700],
+        [530, 17, 1600],
+        [70, 1, 90],
+        [3, 60, 1024],
+    ]
+    .into_iter()
+    .cycle()
+    .take(28)
+    .enumerate()
+    {
+        let (compute, mut arrays) = case(&mut Random::new(seed as u64 + 1000), shape);
+        // Sums that 11 bits hold, so that no result is rounded.
+        for array in &mut arrays[..2] {
+            let mut i = 0;
+            let indices = array.indices();
+            indices.iter().for_each(|index| {
+                i += 1;
+                array.set(index, f64::from(u8::from(i % 7 == 0)));
+            });
+        }
+        check(&format!("case {seed}"), compute, &arrays);
+    }
+}
+
+/// What is not finite shows exactly where the formula has it.
+#[test]
+fn infinities_and_nan() {
+    for seed in 0..60 {
+        let random = &mut Random::new(seed + 2000);
+        let shape = [(); 3].map(|()| random.within(1, 60));
+        let (compute, mut arrays) = case(random, shape);
+        for array in &mut arrays[..2] {
+            let indices = array.indices();
+            for _ in 0..2 {
+                let index = &indices[random.within(0, indices.len() - 1)];
+                array.set(index, random.of(&[f64::NAN, f64::INFINITY, f64::NEG_INFINITY]));
+            }
+        }
+        check(&format!("seed {seed}"), compute, &arrays);
+    }
+}
+
+/// 8-bit factors have exact sums of 32 bits.
+#[test]
+fn bytes_have_exact_sums() {
+    for seed in 0..40 {
+        let random = &mut Random::new(seed + 3000);
+        let [m, n, k] = [(); 3].map(|()| random.within(1, 50) as i64);
+        let mut array = |uid, data_type, dims: [i64; 2]| {
+            let order = random.of(&[[0, 1], [1, 0]]);
+            Array::new(uid, data_type, &dims, &strides(&dims, &order, 0))
+                .filled(|| random.within(0, 255) as f64 - 128.0)
+        };
+        let arrays = [
+            array(1, DataType::Int8, [m, k]),
+            array(2, DataType::Int8, [k, n]),
+            array(3, DataType::Int32, [m, n]),
+        ];
+        check(&format!("seed {seed}"), DataType::Float, &arrays);
+    }
+}

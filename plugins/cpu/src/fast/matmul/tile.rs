@@ -1,0 +1,165 @@
+//! The inner loop of the products: a tile of the result, which stays in registers.
+
+use super::super::level::{Level, Work};
+use super::super::real::FastReal;
+use super::super::vector::Vector;
+
+/// What a tile is computed from: `to[r][j] = from[r][j] + Σ a[r][l] · b[l][j]` over the depth.
+pub(super) struct Tile<T> {
+    /// The first row of the left factor, whose terms lie side by side.
+    pub(super) a: *const T,
+    /// Distance of its rows.
+    pub(super) a_pitch: usize,
+    /// The first row of the right factor, whose columns lie side by side.
+    pub(super) b: *const T,
+    /// Distance of its rows.
+    pub(super) b_pitch: usize,
+    /// Terms of each sum.
+    pub(super) depth: usize,
+    /// Sums to go on from; null to begin with zeros.
+    pub(super) from: *const T,
+    /// Distance of rows in `from`.
+    pub(super) from_pitch: usize,
+    /// Where the sums go; may be `from`.
+    pub(super) to: *mut T,
+    /// Distance of rows in `to`.
+    pub(super) to_pitch: usize,
+}
+
+type RunTile<T> = unsafe fn(&Tile<T>);
+
+/// Vectors in a tile's row at most.
+const MOST_VECTORS: usize = 3;
+
+/// The tiles of a level.
+pub(super) struct TileKernel<T: 'static> {
+    /// Rows of the largest tile.
+    pub(super) rows: usize,
+    /// Vectors in its rows.
+    pub(super) vectors: usize,
+    /// Numbers in a vector.
+    pub(super) lanes: usize,
+    /// By rows and vectors, each less one.
+    run: &'static [[RunTile<T>; MOST_VECTORS]],
+}
+
+impl<T: 'static> Clone for TileKernel<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: 'static> Copy for TileKernel<T> {}
+
+/// The tiles of one vector.
+struct Tiles<V>(V);
+
+impl<V: Vector> Tiles<V> {
+    /// For processors with 16 registers.
+    const FOUR: [[RunTile<V::Number>; MOST_VECTORS]; 4] =
+        [Self::of_rows::<1>(), Self::of_rows::<2>(), Self::of_rows::<3>(), Self::of_rows::<4>()];
+
+    /// For processors with 32 registers.
+    const EIGHT: [[RunTile<V::Number>; MOST_VECTORS]; 8] = [
+        Self::of_rows::<1>(),
+        Self::of_rows::<2>(),
+        Self::of_rows::<3>(),
+        Self::of_rows::<4>(),
+        Self::of_rows::<5>(),
+        Self::of_rows::<6>(),
+        Self::of_rows::<7>(),
+        Self::of_rows::<8>(),
+    ];
+
+    const fn of_rows<const ROWS: usize>() -> [RunTile<V::Number>; MOST_VECTORS] {
+        [tile::<V, ROWS, 1>, tile::<V, ROWS, 2>, tile::<V, ROWS, 3>]
+    }
+}
+
+impl<T: FastReal> TileKernel<T> {
+    /// The tiles of a level.
+    pub(super) fn of(level: Level) -> Self {
+        match level {
+            Level::Portable => {
+                Self { rows: 4, vectors: 2, lanes: T::Portable::LANES, run: &Tiles::<T::Portable>::FOUR }
+            }
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => Self { rows: 4, vectors: 3, lanes: T::Avx2::LANES, run: &Tiles::<T::Avx2>::FOUR },
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => {
+                Self { rows: 8, vectors: 3, lanes: T::Avx512::LANES, run: &Tiles::<T::Avx512>::EIGHT }
+            }
+        }
+    }
+
+    /// Columns of the largest tile.
+    pub(super) fn columns(&self) -> usize {
+        self.vectors * self.lanes
+    }
+
+    /// Computes a tile of `rows` rows and `vectors` vectors, each at least 1 and at most those of the largest tile.
+    ///
+    /// # Safety
+    /// The kernel's level is one that the processor has. `depth` numbers of each row of `a` and whole vectors of each row
+    /// of `b`, of `from` unless it is null, and of `to` are there.
+    #[inline(always)]
+    pub(super) unsafe fn run(&self, tile: &Tile<T>, rows: usize, vectors: usize) {
+        // SAFETY: the caller promises what the kernel needs.
+        unsafe { self.run[rows - 1][vectors - 1](tile) };
+    }
+}
+
+/// One size of tile.
+struct TileWork<'a, V: Vector, const ROWS: usize, const VECTORS: usize>(&'a Tile<V::Number>);
+
+impl<V: Vector, const ROWS: usize, const VECTORS: usize> Work for TileWork<'_, V, ROWS, VECTORS> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Tile { a, a_pitch, b, b_pitch, depth, from, from_pitch, to, to_pitch } = *self.0;
+        // SAFETY: `tile` is called with memory as `TileKernel::run` describes it, at the vector's level.
+        unsafe {
+            let mut sums = [[V::zero(); VECTORS]; ROWS];
+            if !from.is_null() {
+                for (r, row) in sums.iter_mut().enumerate() {
+                    for (v, sum) in row.iter_mut().enumerate() {
+                        *sum = V::load(from.add(r * from_pitch + v * V::LANES));
+                    }
+                }
+            }
+            let mut rows = [a; ROWS];
+            for (r, row) in rows.iter_mut().enumerate() {
+                *row = a.add(r * a_pitch);
+            }
+            let mut b = b;
+            for l in 0..depth {
+                let mut columns = [V::zero(); VECTORS];
+                for (v, column) in columns.iter_mut().enumerate() {
+                    *column = V::load(b.add(v * V::LANES));
+                }
+                for (row, sums) in rows.iter().zip(&mut sums) {
+                    let factor = V::splat(row.add(l).read());
+                    for (sum, column) in sums.iter_mut().zip(columns) {
+                        *sum = factor.mul_add(column, *sum);
+                    }
+                }
+                b = b.wrapping_add(b_pitch);
+            }
+            for (r, row) in sums.iter().enumerate() {
+                for (v, sum) in row.iter().enumerate() {
+                    sum.store(to.add(r * to_pitch + v * V::LANES));
+                }
+            }
+        }
+    }
+}
+
+/// Computes one size of tile.
+///
+/// # Safety
+/// As [`TileKernel::run`].
+unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Number>) {
+    // SAFETY: the caller promises that the processor has the vector's level.
+    unsafe { V::LEVEL.run(TileWork::<V, ROWS, VECTORS>(tile)) };
+}

@@ -1,0 +1,131 @@
+//! Products of matrices, alone and with what usually follows them.
+
+use hipdnn_cpu_plugin::plugin::planner;
+use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise};
+use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
+
+use super::super::common::{Case, Random};
+use super::{REFERENCE, both, compare, compute, fill, roundoff, tensor, types};
+
+/// The dims of a, b and c, with up to about a million products.
+fn shape(random: &mut Random) -> [Vec<i64>; 3] {
+    loop {
+        let mut dims: [Vec<i64>; 3] = Default::default();
+        let mut products = 1;
+        for _ in 0..random.one_of(&[0, 0, 1, 1, 2, 3]) {
+            let of_c = random.one_of(&[1, 2, 3, 4, 6]);
+            let divisors: Vec<i64> = (1..=of_c).filter(|divisor| of_c % divisor == 0).collect();
+            // Mostly the same number of matrices, or one for all.
+            let usual = random.chance(70);
+            for of_factor in &mut dims[..2] {
+                of_factor.push(if usual {
+                    random.one_of(&[1, of_c, of_c])
+                } else {
+                    random.one_of(&divisors)
+                });
+            }
+            dims[2].push(of_c);
+            products *= of_c;
+        }
+        let mut size = || match random.int(0, 9) {
+            0 => 1,
+            1 => random.int(1, 2000),
+            2..6 => random.int(1, 20),
+            _ => random.int(20, 130),
+        };
+        let (m, n, k) = (size(), size(), size());
+        if products * m * n * k <= 1_000_000 {
+            for (dims, last) in dims.iter_mut().zip([[m, k], [k, n], [m, n]]) {
+                dims.extend(last);
+            }
+            return dims;
+        }
+    }
+}
+
+fn node(random: &mut Random, case: &mut Case, types: [DataType; 3], shape: &[Vec<i64>; 3]) -> [i64; 3] {
+    let [a, b, c] = [0, 1, 2].map(|at| tensor(random, case, types[at], &shape[at]));
+    case.node(Matmul { a, b, c });
+    [a, b, c]
+}
+
+fn terms(shape: &[Vec<i64>; 3]) -> f64 {
+    shape[0].last().map_or(0.0, |k| *k as f64)
+}
+
+#[test]
+fn products() {
+    for seed in 20_000..20_300 {
+        let random = &mut Random(seed);
+        let mut case = Case::new();
+        let types = types(random, &mut case);
+        let shape = shape(random);
+        let [a, b, c] = node(random, &mut case, types, &shape);
+        for uid in [a, b] {
+            fill(random, &mut case, uid, -1.0, 1.0);
+        }
+        let (fast, reference) = both(&case);
+
+        // Σ|t|, as the reference computes it in double precision from the operands' magnitudes.
+        let mut sizes = Case::new();
+        sizes.graph.compute_type = DataType::Double;
+        let of_sizes = node(&mut Random(seed), &mut sizes, [DataType::Double; 3], &shape);
+        for (to, from) in of_sizes.into_iter().zip([a, b]) {
+            let magnitudes: Vec<f64> = case.values(from).iter().map(|value| value.abs()).collect();
+            sizes.fill(to, &magnitudes);
+        }
+        sizes.run(planner(REFERENCE));
+        let sums = sizes.values(of_sizes[2]);
+        let (eps, _) = roundoff(compute(&case));
+        compare(seed, "product", &fast, &reference, c, |at| 2.0 * terms(&shape) * eps * sums[at]);
+    }
+}
+
+/// A bias of the columns and an activation with virtual tensors in between.
+#[test]
+fn bias_and_activation_after_it() {
+    for seed in 21_000..21_150 {
+        let random = &mut Random(seed);
+        let mut case = Case::new();
+        let types: [DataType; 3] = types(random, &mut case);
+        let shape = shape(random);
+        let [a, b, c] = node(random, &mut case, types, &shape);
+        for uid in [a, b] {
+            fill(random, &mut case, uid, -1.0, 1.0);
+        }
+        case.memory.retain(|memory| memory.tensor.uid != c);
+        let made = case.graph.tensors.iter_mut().find(|tensor| tensor.uid == c).unwrap();
+        made.is_virtual = true;
+        let steps = made.strides.clone();
+        let summed = case.virtual_tensor(types[2], &shape[2], &steps);
+        let mut dims = vec![1; shape[2].len()];
+        *dims.last_mut().unwrap() = *shape[2].last().unwrap();
+        let bias = tensor(random, &mut case, types[0], &dims);
+        fill(random, &mut case, bias, -1.0, 1.0);
+        let out = tensor(random, &mut case, types[2], &shape[2]);
+        let plain = |operation, in_0, in_1, out_0| Pointwise {
+            in_0,
+            out_0,
+            in_1,
+            in_2: None,
+            axis: None,
+            operation,
+            relu_lower_clip: None,
+            relu_upper_clip: None,
+            relu_lower_clip_slope: None,
+            swish_beta: None,
+            elu_alpha: None,
+            softplus_beta: None,
+        };
+        case.node(plain(PointwiseMode::Add, c, Some(bias), summed));
+        let mode = random.one_of(&[PointwiseMode::ReluFwd, PointwiseMode::TanhFwd]);
+        case.node(plain(mode, summed, None, out));
+        let (fast, reference) = both(&case);
+        // The product's bound with Σ|t| at most k, which no activation here makes larger, and the roundings to storage after each step.
+        let eps = roundoff(compute(&case)).0;
+        let unit = roundoff(types[2]).0;
+        let k = terms(&shape);
+        let bound = 2.0 * eps * (k * k + 8.0 * k + 32.0) + 4.0 * unit * (k + 1.0);
+        compare(seed, "product, bias, activation", &fast, &reference, out, |_| bound);
+    }
+}
