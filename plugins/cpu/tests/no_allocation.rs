@@ -142,6 +142,39 @@ fn an_execution_allocates_nothing() {
     }
 }
 
+/// Products whose factors are read in place, copied, and converted, of sizes for one thread and for several.
+#[test]
+fn products_of_matrices_allocate_nothing() {
+    let _counting = COUNTING.lock();
+    for (data_type, bytes) in [(DataType::Float, 4), (DataType::Half, 2)] {
+        for size in [7, 300] {
+            let packed = [size, 1];
+            let tensors = [(1, packed), (2, [1, size]), (3, packed)]
+                .map(|(uid, strides)| Tensor::new(uid, data_type, &[size, size], &strides));
+            let operation = Matmul { a: 1, b: 2, c: 3 }.into();
+            let node = Node { name: String::new(), compute_type: DataType::Float, operation };
+            let graph = Graph { tensors: tensors.into(), nodes: vec![node], ..Graph::default() };
+            let plan = planner(0).plan(&graph).unwrap();
+            let mut memory = [(); 3].map(|()| vec![0_u8; (size * size * bytes) as usize]);
+            let mut workspace = vec![0_u8; plan.workspace_size()];
+            let mut uids = 1..;
+            let buffers = memory.each_mut().map(|bytes| hipdnnPluginDeviceBuffer_t {
+                uid: uids.next().unwrap(),
+                ptr: bytes.as_mut_ptr().cast(),
+            });
+            let mut allocations = || {
+                let before = ALLOCATIONS.load(Ordering::Relaxed);
+                for _ in 0..5 {
+                    // SAFETY: every tensor has memory for its extent, and the workspace has the size that the plan asks for.
+                    unsafe { plan.execute(&buffers, workspace.as_mut_ptr()) }.unwrap();
+                }
+                ALLOCATIONS.load(Ordering::Relaxed) - before
+            };
+            assert!((0..10).any(|_| allocations() == 0), "{data_type:?}, size {size}");
+        }
+    }
+}
+
 /// A product, a layer normalization, there and back to a small type, pooling and a sum, one after the other.
 fn chain() -> Graph {
     let float = DataType::Float;

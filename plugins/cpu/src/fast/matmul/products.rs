@@ -107,8 +107,9 @@ impl<T: FastReal> Products<T> {
         let pack_b = pack_of("b", b.data_type)?;
         let store = Run::of_number(c.data_type).map_err(|refusal| format!("c: {refusal}"))?;
         let rows_apart = a.row * size_of::<T>();
-        let a_in_place =
-            holds::<T>(a) && (a.column == 1 || k == 1) && (m == 1 || rows_apart % WAY != 0 || k <= 64);
+        let a_in_place = holds::<T>(a)
+            && (a.column == 1 || k == 1)
+            && (m == 1 || !rows_apart.is_multiple_of(WAY) || k <= 64);
         if !a_in_place && k > MOST_COPIED {
             return Err(format!("k is {k}, expected at most {MOST_COPIED} where a factor has to be copied"));
         }
