@@ -3,12 +3,15 @@
 /*
  * A program that is not linked with the library. Its arguments say what is expected of the library that it finds:
  *
- *   client runs WAY [DIRECTORY]  it is found this way, and all flows run
- *   client lacks FUNCTION        everything is there but one function, whose calls end with VERSION_MISMATCH
- *   client refuses WAY           it is found this way, is of another major version, and every call ends so
+ *   client names newer|older               prints the functions that frontends of that time resolve
+ *   client runs WAY [DIRECTORY [secure]]   it is found this way, and all flows run
+ *   client lacks FUNCTION DIRECTORY        it has all functions but one, and what needs that one ends with VERSION_MISMATCH
+ *   client older DIRECTORY                 it has the functions of November 2025 only, and the flow of that time runs
+ *   client refuses WAY [DIRECTORY [secure]]  it is found this way, is of another major version, and every call ends so
  */
 #include "flows.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
 
@@ -16,53 +19,179 @@ namespace {
 
 using namespace client;
 
-int run(const Library &library, const char *way)
+using Names = std::vector<std::string>;
+
+/* What frontends of November 2025 resolve. */
+const Names OLDER = {
+    "hipdnnCreate",
+    "hipdnnDestroy",
+    "hipdnnSetStream",
+    "hipdnnGetStream",
+    "hipdnnBackendCreateDescriptor",
+    "hipdnnBackendDestroyDescriptor",
+    "hipdnnBackendExecute",
+    "hipdnnBackendFinalize",
+    "hipdnnBackendGetAttribute",
+    "hipdnnBackendSetAttribute",
+    "hipdnnGetErrorString",
+    "hipdnnGetLastErrorString",
+    "hipdnnBackendCreateAndDeserializeGraph_ext",
+    "hipdnnLoggingCallback_ext",
+    "hipdnnSetEnginePluginPaths_ext",
+};
+
+#define CLIENT_NAME(name) #name,
+const Names NEWER = {CLIENT_FUNCTIONS(CLIENT_NAME)};
+
+bool has(const Names &names, const std::string &name)
 {
-    require(dlsym(RTLD_DEFAULT, "hipdnnCreate") == nullptr, "the library is in the program without having been looked for");
-    require(std::strcmp(name(library.way()), way) == 0, std::string("the library was found by way of ") + name(library.way()));
-    const Session session(library);
-    run_newer_flows(session);
-    run_older_flow(session);
-    return 0;
+    return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/* Which functions are missing. */
-std::vector<std::string> missing(const Library &library)
+/* The functions that are missing. */
+Names missing(const Library &library)
 {
-    std::vector<std::string> names;
-#define CLIENT_COUNT(name)                                                                                             \
+    Names names;
+#define CLIENT_COLLECT(name)                                                                                           \
     if (library.name.function == nullptr)                                                                              \
     {                                                                                                                  \
         names.emplace_back(#name);                                                                                     \
     }
-    CLIENT_FUNCTIONS(CLIENT_COUNT)
-#undef CLIENT_COUNT
+    CLIENT_FUNCTIONS(CLIENT_COLLECT)
+#undef CLIENT_COLLECT
     return names;
 }
 
-int lack(const Library &library, const char *function)
+/* All functions that are missing end with VERSION_MISMATCH. */
+void call_missing(const Library &library)
 {
-    const auto names = missing(library);
-    require(names.size() == 1 && names[0] == function, "another function is missing than " + std::string(function));
-    hipdnnHandle_t handle = nullptr;
-    require(library.hipdnnCreate(&handle) == Result::Success, "a handle cannot be created");
-    require(library.hipdnnBackendExecute(handle, nullptr, nullptr) == Result::VersionMismatch,
-            "a missing function can be called");
-    require(library.hipdnnDestroy(handle) == Result::Success, "a handle cannot be destroyed");
+#define CLIENT_CALL(name)                                                                                              \
+    require(library.name.function != nullptr || library.name.with_zeros() == Result::VersionMismatch,                  \
+            "a missing function can be called: " #name);
+    CLIENT_FUNCTIONS(CLIENT_CALL)
+#undef CLIENT_CALL
+}
+
+void check_way(const Library &library, const char *way)
+{
+    require(std::strcmp(name(library.way()), way) == 0, std::string("the library was found by way of ") + name(library.way()));
+}
+
+int print(const Names &names)
+{
+    for (const auto &one : names)
+    {
+        std::printf("%s\n", one.c_str());
+    }
     return 0;
 }
 
-int refuse(const Library &library, const char *way)
+int run(const Library &library, const char *way)
 {
-    require(std::strcmp(name(library.way()), way) == 0, std::string("the library was found by way of ") + name(library.way()));
-    hipdnnHandle_t handle = nullptr;
-    require(library.hipdnnCreate(&handle) == Result::VersionMismatch, "a library of another version is used");
-    require(library.hipdnnBackendFinalize(nullptr) == Result::VersionMismatch, "a library of another version is used");
-    require(library.last_error().empty(), "what is not there has a text");
-#define CLIENT_ONE(name) +1
-    require(missing(library).size() == CLIENT_FUNCTIONS(CLIENT_ONE), "some functions are used all the same");
-#undef CLIENT_ONE
+    require(dlsym(RTLD_DEFAULT, "hipdnnCreate") == nullptr, "the library is in the program without having been looked for");
+    check_way(library, way);
+    require(missing(library).empty(), "functions are missing");
+    run_newer_flows(library);
+    run_older_flow(library);
+
+    /* An error is fetched once, into 256 bytes. */
+    require(library.hipdnnBackendFinalize(nullptr) == Result::Failed, "null was finalized");
+    require(!library.last_error().empty(), "a failure has no text");
+    require(library.last_error().empty(), "the text of a failure is there twice");
     return 0;
+}
+
+bool ends_with_mismatch(const Library &library, void (*flow)(const Library &))
+{
+    try
+    {
+        flow(library);
+        return false;
+    }
+    catch (const Mismatch &)
+    {
+        return true;
+    }
+}
+
+int refuse(const Library &library)
+{
+    require(missing(library) == NEWER, "some functions are used all the same");
+    call_missing(library);
+    require(library.last_error().empty(), "what is not there has a text");
+    require(ends_with_mismatch(library, run_newer_flows), "flows run all the same");
+    require(ends_with_mismatch(library, run_older_flow), "the older flow runs all the same");
+    return 0;
+}
+
+int lack(const Library &library, const std::string &function)
+{
+    check_way(library, "directory");
+    if (function == "hipdnnVersionString_ext")
+    {
+        return refuse(library);
+    }
+    require(missing(library) == Names{function}, "another function is missing than " + function);
+    call_missing(library);
+    /* The flows do not look at what these end with. */
+    const bool unnoticed = has({"hipdnnDestroy", "hipdnnBackendDestroyDescriptor", "hipdnnGetLastErrorString"}, function);
+    require(ends_with_mismatch(library, run_newer_flows) == !unnoticed, "what becomes of the newer flows");
+    if (function == "hipdnnDestroy")
+    {
+        /* The handle lives on, and plugins cannot be set a second time. */
+        return 0;
+    }
+    require(ends_with_mismatch(library, run_older_flow) == (!unnoticed && has(OLDER, function)),
+            "what becomes of the older flow");
+    require(library.hipdnnBackendFinalize(nullptr) != Result::Success, "null was finalized");
+    const bool has_text = function != "hipdnnGetLastErrorString" && function != "hipdnnBackendFinalize";
+    require(library.last_error().empty() == !has_text, "the text of a failure");
+    return 0;
+}
+
+int run_older(const Library &library)
+{
+    check_way(library, "directory");
+    const auto absent = missing(library);
+    for (const auto &one : NEWER)
+    {
+        require(has(absent, one) != has(OLDER, one), one + ": whether it is there");
+    }
+    call_missing(library);
+    run_older_flow(library);
+    require(ends_with_mismatch(library, run_newer_flows), "the newer flows run all the same");
+    return 0;
+}
+
+int follow(int count, char **arguments)
+{
+    require(count >= 3, "usage: client names|runs|lacks|older|refuses WHAT [DIRECTORY [secure]]");
+    const std::string word = arguments[1];
+    if (word == "names")
+    {
+        return print(arguments[2] == std::string("older") ? OLDER : NEWER);
+    }
+    Search search;
+    if (word == "older")
+    {
+        search.directory = arguments[2];
+        search.checks_version = false;
+        return run_older(Library(search));
+    }
+    search.directory = count > 3 ? arguments[3] : "";
+    search.secure = search.secure || (count > 4 && arguments[4] == std::string("secure"));
+    const Library library(search);
+    if (word == "lacks")
+    {
+        return lack(library, arguments[2]);
+    }
+    if (word == "runs")
+    {
+        return run(library, arguments[2]);
+    }
+    require(word == "refuses", "unknown: " + word);
+    check_way(library, arguments[2]);
+    return refuse(library);
 }
 
 } // namespace
@@ -71,14 +200,7 @@ int main(int count, char **arguments)
 {
     try
     {
-        require(count >= 3, "usage: client runs|lacks|refuses WHAT [DIRECTORY]");
-        const Library library(count > 3 ? arguments[3] : "");
-        const std::string what = arguments[1];
-        if (what == "runs")
-        {
-            return run(library, arguments[2]);
-        }
-        return what == "lacks" ? lack(library, arguments[2]) : refuse(library, arguments[2]);
+        return follow(count, arguments);
     }
     catch (const std::exception &error)
     {

@@ -15,6 +15,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 namespace client {
 
@@ -25,6 +27,12 @@ inline void require(bool condition, const std::string &what)
         throw std::runtime_error(what);
     }
 }
+
+/* A call of a function that is not there, or of a library that is not used. */
+struct Mismatch : std::runtime_error
+{
+    using std::runtime_error::runtime_error;
+};
 
 class Session;
 
@@ -69,11 +77,20 @@ private:
     hipdnnBackendDescriptor_t _raw = nullptr;
 };
 
-/* A library and a handle. */
+#define CLIENT_CHECK(session, function, ...) (session).check((session).library.function(__VA_ARGS__), #function)
+
+/* A library, told where the engines are, and a handle. */
 class Session
 {
 public:
-    explicit Session(const Library &from) : library(from) { check(library.hipdnnCreate(&_handle), "hipdnnCreate"); }
+    explicit Session(const Library &from) : library(from)
+    {
+        const char *plugin = std::getenv("HIPDNN_TEST_PLUGIN");
+        require(plugin != nullptr, "HIPDNN_TEST_PLUGIN is not set");
+        CLIENT_CHECK(*this, hipdnnSetEnginePluginPaths_ext, 1, &plugin, HIPDNN_PLUGIN_LOADING_ABSOLUTE);
+        CLIENT_CHECK(*this, hipdnnCreate, &_handle);
+    }
+
     Session(const Session &) = delete;
     Session &operator=(const Session &) = delete;
     ~Session() { library.hipdnnDestroy(_handle); }
@@ -82,18 +99,19 @@ public:
     hipdnnHandle_t handle() const { return _handle; }
     void check(Result result, const char *call) const
     {
+        if (result == Result::VersionMismatch)
+        {
+            throw Mismatch(std::string(call) + ": VERSION_MISMATCH");
+        }
         if (result != Result::Success)
         {
-            const char *why = result == Result::VersionMismatch ? "VERSION_MISMATCH" : "failed";
-            throw std::runtime_error(std::string(call) + ": " + why + ": " + library.last_error());
+            throw std::runtime_error(std::string(call) + " failed: " + library.last_error());
         }
     }
 
 private:
     hipdnnHandle_t _handle = nullptr;
 };
-
-#define CLIENT_CHECK(session, function, ...) (session).check((session).library.function(__VA_ARGS__), #function)
 
 inline Descriptor::Descriptor(const Session &session, hipdnnBackendDescriptorType_t type) : _session(&session)
 {
@@ -296,18 +314,30 @@ struct Data
 };
 
 /* The flows of 2026, of which each goes on from what the one before has made, and of November 2025. */
-void run_newer_flows(const Session &session);
-void run_older_flow(const Session &session);
+void run_newer_flows(const Library &library);
+void run_older_flow(const Library &library);
+
+/* What both ask besides: the stream, the text of a status, the log. */
+inline void look_around(const Session &session)
+{
+    hipStream_t stream = nullptr;
+    CLIENT_CHECK(session, hipdnnGetStream, session.handle(), &stream);
+    CLIENT_CHECK(session, hipdnnSetStream, session.handle(), stream);
+    CLIENT_CHECK(session, hipdnnGetErrorString, HIPDNN_STATUS_BAD_PARAM);
+    require(std::string(session.library.hipdnnGetErrorString.function(HIPDNN_STATUS_BAD_PARAM)) == "HIPDNN_STATUS_BAD_PARAM",
+            "a status has another name");
+    CLIENT_CHECK(session, hipdnnLoggingCallback_ext, HIPDNN_SEV_INFO, "the client looks around");
+}
 
 /* Whether an execution has other shapes than its plan. */
 enum class Shapes { Planned, Others };
 
-/* Executes a plan on memory of its own for the workspace. Its tensors are those that the plan says it has. */
-inline void execute(const Session &session, const Descriptor &plan, Data &data, Shapes shapes_are = Shapes::Planned)
+/* Executes a plan on memory of its own for the workspace. */
+inline void execute(const Session &session, const Descriptor &plan, Data &data, const std::vector<int64_t> &uids,
+                    Shapes shapes_are = Shapes::Planned)
 {
     const auto size = static_cast<size_t>(plan.number(HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
     std::vector<std::max_align_t> memory(size / sizeof(std::max_align_t) + 1);
-    const auto uids = plan.numbers(HIPDNN_ATTR_EXECUTION_PLAN_TENSOR_UIDS_EXT);
     std::vector<void *> pointers;
     for (const int64_t uid : uids)
     {

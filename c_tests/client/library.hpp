@@ -7,14 +7,13 @@
 #pragma once
 
 #include <hipdnn_backend.h>
+#include <hipdnn_backend/version.h>
 
 #include <cstdlib>
 #include <dlfcn.h>
-#include <functional>
-#include <memory>
 #include <string>
-#include <utility>
-#include <vector>
+#include <sys/auxv.h>
+#include <type_traits>
 
 namespace client {
 
@@ -22,7 +21,7 @@ namespace client {
 enum class Result { Success, Failed, VersionMismatch };
 
 /* The major version that the client was written for. */
-constexpr int MAJOR = 0;
+constexpr int MAJOR = HIPDNN_BACKEND_VERSION_MAJOR;
 
 /* Exactly the functions that today's frontends resolve. */
 #define CLIENT_FUNCTIONS(X)                                                                                            \
@@ -68,15 +67,26 @@ struct Resolved<Value (*)(Arguments...)>
 {
     Value (*function)(Arguments...) = nullptr;
 
-    /* Calls a function that answers with a status. */
+    /* Calls the function. One that answers with no status succeeds when it is there. */
     Result operator()(Arguments... arguments) const
     {
         if (function == nullptr)
         {
             return Result::VersionMismatch;
         }
-        return function(arguments...) == HIPDNN_STATUS_SUCCESS ? Result::Success : Result::Failed;
+        if constexpr (std::is_same_v<Value, hipdnnStatus_t>)
+        {
+            return function(arguments...) == HIPDNN_STATUS_SUCCESS ? Result::Success : Result::Failed;
+        }
+        else
+        {
+            function(arguments...);
+            return Result::Success;
+        }
     }
+
+    /* Calls the function with zeros. */
+    Result with_zeros() const { return (*this)(Arguments{}...); }
 };
 
 /* How a library was found. */
@@ -88,6 +98,17 @@ inline const char *name(Way way)
     return names[static_cast<int>(way)];
 }
 
+/* How a program looks for the library, and what it expects. */
+struct Search
+{
+    /* Looked at first, when it is not empty. */
+    std::string directory;
+    /* Frontends of November 2025 do not look at the version. */
+    bool checks_version = true;
+    /* A program that has more rights than its user trusts neither the user's variables nor what lies beside it. */
+    bool secure = getauxval(AT_SECURE) != 0;
+};
+
 class Library
 {
 public:
@@ -95,16 +116,15 @@ public:
     CLIENT_FUNCTIONS(CLIENT_MEMBER)
 #undef CLIENT_MEMBER
 
-    /* Looks for the library: in a directory that the program names, then in the usual places. */
-    explicit Library(const std::string &directory)
+    explicit Library(const Search &search)
     {
-        open(directory);
+        open(search);
         if (_handle == nullptr)
         {
             return;
         }
         resolve();
-        if (!has_our_version())
+        if (search.checks_version && !has_our_version())
         {
             /* Everything fails, as if nothing had been found. */
             forget();
@@ -139,31 +159,40 @@ private:
     void *_handle = nullptr;
     Way _way = Way::Nowhere;
 
-    void open(const std::string &directory)
+    void open(const Search &search)
     {
-        const auto attempt = [this](Way way, const std::string &folder) {
-            if (_handle == nullptr && !folder.empty())
-            {
-                _handle = dlopen((folder + "/libhipdnn_backend.so").c_str(), RTLD_NOW | RTLD_LOCAL);
-                _way = _handle == nullptr ? Way::Nowhere : way;
-            }
-        };
-        attempt(Way::Directory, directory);
-        const char *variable = std::getenv("HIPDNN_BACKEND_LIBRARY_PATH");
-        if (variable != nullptr && variable[0] == '/')
+        attempt(Way::Directory, search.directory);
+        if (!search.secure)
         {
-            attempt(Way::Variable, variable);
+            const char *variable = std::getenv("HIPDNN_BACKEND_LIBRARY_PATH");
+            if (variable != nullptr && variable[0] == '/')
+            {
+                attempt(Way::Variable, variable);
+            }
+            const std::string module = folder_of(reinterpret_cast<void *>(&folder_of));
+            attempt(Way::Module, module);
+            attempt(Way::Lib, module.empty() ? "" : module + "/../lib");
+            attempt(Way::Lib64, module.empty() ? "" : module + "/../lib64");
+            attempt(Way::Hip, folder_of(dlsym(RTLD_DEFAULT, "hipInit")));
         }
-        const std::string module = folder_of(reinterpret_cast<void *>(&folder_of));
-        attempt(Way::Module, module);
-        attempt(Way::Lib, module.empty() ? "" : module + "/../lib");
-        attempt(Way::Lib64, module.empty() ? "" : module + "/../lib64");
-        attempt(Way::Hip, folder_of(dlsym(RTLD_DEFAULT, "hipInit")));
         if (_handle == nullptr)
         {
-            _handle = dlopen("libhipdnn_backend.so", RTLD_NOW | RTLD_LOCAL);
-            _way = _handle == nullptr ? Way::Nowhere : Way::Loader;
+            load(Way::Loader, "libhipdnn_backend.so");
         }
+    }
+
+    void attempt(Way way, const std::string &folder)
+    {
+        if (_handle == nullptr && !folder.empty())
+        {
+            load(way, folder + "/libhipdnn_backend.so");
+        }
+    }
+
+    void load(Way way, const std::string &file)
+    {
+        _handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+        _way = _handle == nullptr ? Way::Nowhere : way;
     }
 
     /* The folder of the file that something lies in. */

@@ -7,7 +7,7 @@ namespace client {
 
 namespace {
 
-Descriptor make_tensor(const Session &session, int64_t uid, const std::vector<int64_t> &dims)
+Descriptor make_tensor(const Session &session, int64_t uid, const std::vector<int64_t> &dims, bool is_virtual = false)
 {
     std::vector<int64_t> strides(dims.size(), 1);
     for (size_t i = dims.size() - 1; i > 0; i--)
@@ -20,7 +20,7 @@ Descriptor make_tensor(const Session &session, int64_t uid, const std::vector<in
         .set_float(HIPDNN_ATTR_TENSOR_DATA_TYPE)
         .set_numbers(HIPDNN_ATTR_TENSOR_DIMENSIONS, dims)
         .set_numbers(HIPDNN_ATTR_TENSOR_STRIDES, strides)
-        .set_flag(HIPDNN_ATTR_TENSOR_IS_VIRTUAL, false)
+        .set_flag(HIPDNN_ATTR_TENSOR_IS_VIRTUAL, is_virtual)
         .finalize();
     return tensor;
 }
@@ -31,12 +31,15 @@ void bind_and_finalize(const Session &session, Descriptor &graph)
     graph.set(HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &handle).finalize();
 }
 
-/* 1. A graph of descriptors. None of its tensors is virtual, because only the shapes of bound ones can be replaced. */
-Descriptor make_graph(const Session &session)
+/* Whether the tensor between the two operations is the caller's. Only the shapes of such tensors can be replaced. */
+enum class Between { Virtual, Bound };
+
+/* 1. A graph of descriptors; its user may prefer an engine. */
+Descriptor make_graph(const Session &session, Between between_is, const std::vector<int64_t> &preferred)
 {
     const Descriptor x = make_tensor(session, UID_X, {1, 2, 4, 4});
     const Descriptor w = make_tensor(session, UID_W, {2, 2, 3, 3});
-    const Descriptor between = make_tensor(session, UID_BETWEEN, {1, 2, 4, 4});
+    const Descriptor between = make_tensor(session, UID_BETWEEN, {1, 2, 4, 4}, between_is == Between::Virtual);
     const Descriptor y = make_tensor(session, UID_Y, {1, 2, 4, 4});
 
     const hipdnnConvolutionMode_t mode = HIPDNN_CROSS_CORRELATION;
@@ -67,8 +70,12 @@ Descriptor make_graph(const Session &session)
         .set_float(HIPDNN_ATTR_OPERATIONGRAPH_INTERMEDIATE_DATA_TYPE_EXT)
         .set_float(HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT)
         .set_text(HIPDNN_ATTR_OPERATIONGRAPH_NAME_EXT, "convolution and relu")
-        .set_flag(HIPDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED_EXT, true)
+        .set_flag(HIPDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED_EXT, between_is == Between::Bound)
         .set(HIPDNN_ATTR_OPERATIONGRAPH_OPS, {convolution.raw(), relu.raw()});
+    if (!preferred.empty())
+    {
+        graph.set_numbers(HIPDNN_ATTR_OPERATIONGRAPH_PREFERRED_ENGINE_ID_EXT, preferred);
+    }
     bind_and_finalize(session, graph);
     return graph;
 }
@@ -79,18 +86,28 @@ int64_t engine_of(const Descriptor &config)
     return config.descriptor(HIPDNN_ATTR_ENGINECFG_ENGINE).number(HIPDNN_ATTR_ENGINE_GLOBAL_INDEX);
 }
 
-/* 2. The engines for a graph, best first, each as a configuration that can be finalized; the preferred one is moved to the
- * front by the frontend. */
-std::vector<Descriptor> choose(const Session &session, const Descriptor &graph, int64_t preferred,
-                               const std::vector<int64_t> &policies = {})
+/* What a frontend may tell the heuristic. */
+struct Choice
+{
+    std::vector<int64_t> policies = {};
+    bool finds_first = false;
+};
+
+/* 2. The engines for a graph, best first, each as a finalized configuration. The engine that the graph prefers is moved to
+ * the front by the frontend. */
+std::vector<Descriptor> choose(const Session &session, const Descriptor &graph, const Choice &choice = {})
 {
     const hipdnnBackendHeurMode_t mode = HIPDNN_HEUR_MODE_FALLBACK;
     Descriptor heuristic(session, HIPDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     heuristic.set(HIPDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
         .set(HIPDNN_ATTR_ENGINEHEUR_MODE, HIPDNN_TYPE_HEUR_MODE, 1, &mode);
-    if (!policies.empty())
+    if (!choice.policies.empty())
     {
-        heuristic.set_numbers(HIPDNN_ATTR_ENGINEHEUR_POLICY_ORDER_EXT, policies);
+        heuristic.set_numbers(HIPDNN_ATTR_ENGINEHEUR_POLICY_ORDER_EXT, choice.policies);
+    }
+    if (choice.finds_first)
+    {
+        heuristic.set_flag(HIPDNN_ATTR_ENGINEHEUR_FIND_FIRST_EXT, true);
     }
     heuristic.finalize();
     auto configs = heuristic.filled(HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR);
@@ -98,22 +115,32 @@ std::vector<Descriptor> choose(const Session &session, const Descriptor &graph, 
     {
         config.finalize();
     }
+    const auto preferred = graph.numbers(HIPDNN_ATTR_OPERATIONGRAPH_PREFERRED_ENGINE_ID_EXT);
+    const auto is_preferred = [&](const Descriptor &config) {
+        return !preferred.empty() && engine_of(config) == preferred[0];
+    };
     std::vector<Descriptor> ordered;
     for (const bool first : {true, false})
     {
         for (auto &config : configs)
         {
-            if (config.raw() != nullptr && (engine_of(config) == preferred) == first)
+            if (config.raw() != nullptr && is_preferred(config) == first)
             {
                 ordered.push_back(std::move(config));
-            }
-            if (ordered.size() == configs.size())
-            {
-                return ordered;
             }
         }
     }
     return ordered;
+}
+
+std::vector<int64_t> engines_of(const std::vector<Descriptor> &configs)
+{
+    std::vector<int64_t> engines;
+    for (const auto &config : configs)
+    {
+        engines.push_back(engine_of(config));
+    }
+    return engines;
 }
 
 std::string name_of(const Session &session, int64_t engine)
@@ -172,17 +199,23 @@ Descriptor make_plan(const Session &session, const Descriptor &graph, int64_t id
     return plan;
 }
 
+/* An execution on the tensors that the plan says are the caller's. */
+void execute_all(const Session &session, const Descriptor &plan, Data &data, Shapes shapes = Shapes::Planned)
+{
+    execute(session, plan, data, plan.numbers(HIPDNN_ATTR_EXECUTION_PLAN_TENSOR_UIDS_EXT), shapes);
+}
+
 /* 5. Executions, with the shapes of the graph and with others. */
 void run(const Session &session, const Descriptor &plan, const std::string &what)
 {
     Data data(1);
-    execute(session, plan, data);
+    execute_all(session, plan, data);
     data.check(true, what);
     Data more(3);
-    execute(session, plan, more, Shapes::Others);
+    execute_all(session, plan, more, Shapes::Others);
     more.check(true, what + " with three images");
     data.forget();
-    execute(session, plan, data);
+    execute_all(session, plan, data);
     data.check(true, what + " again");
 }
 
@@ -194,7 +227,7 @@ void autotune(const Session &session, const Descriptor &graph, const std::vector
     {
         const Descriptor plan = make_plan(session, graph, engine, {});
         Data data(1);
-        execute(session, plan, data);
+        execute_all(session, plan, data);
         float best = INFINITY;
         for (int round = 0; round < 3; round++)
         {
@@ -206,12 +239,14 @@ void autotune(const Session &session, const Descriptor &graph, const std::vector
                 control.set_flag(HIPDNN_ATTR_PROFILING_DEVICE_SYNC_EXT, true);
             }
             control.set_flag(HIPDNN_ATTR_PROFILING_START_EXT, true);
-            execute(session, plan, data);
+            data.forget();
+            execute_all(session, plan, data);
             control.set_flag(HIPDNN_ATTR_PROFILING_STOP_EXT, true).finalize();
             float milliseconds = -1;
             CLIENT_CHECK(session, hipdnnBackendGetAttribute, control.raw(), HIPDNN_ATTR_PROFILING_ELAPSED_MS_EXT,
                          HIPDNN_TYPE_FLOAT, 1, nullptr, &milliseconds);
             require(milliseconds >= 0, "an execution took less than no time");
+            data.check(true, "an execution whose time was taken");
             best = std::min(best, milliseconds);
         }
         times.emplace_back(best, engine);
@@ -229,11 +264,7 @@ void autotune(const Session &session, const Descriptor &graph, const std::vector
         CLIENT_CHECK(session, hipdnnBackendWriteEngineRankingResults_ext, session.handle(), graph.raw(), ranking.data(),
                      ranking.size(), &outcome);
         require(outcome == HIPDNN_AUTOTUNE_CACHE_WRITE_WRITTEN, "the ranking was not written");
-        const auto chosen = choose(session, graph, 0);
-        for (size_t i = 0; i < chosen.size(); i++)
-        {
-            require(engine_of(chosen[i]) == ranking.at(i), "the engines are not in the order of the ranking");
-        }
+        require(engines_of(choose(session, graph)) == ranking, "the engines are not in the order of the ranking");
     }
 }
 
@@ -312,8 +343,9 @@ void save_and_load(const Session &session, const Descriptor &graph, const Descri
         require(bytes<uint8_t>(session, library.hipdnnBackendGetSerializedBinaryGraph_ext, "binary graph", read.raw())
                     == binary,
                 "a graph that was read back has other bytes");
-        const auto configs = choose(session, read, 0);
-        run(session, make_plan(session, read, engine_of(configs.at(0)), {}), "a graph that was read back");
+        const auto engines = engines_of(choose(session, read));
+        require(engines == engines_of(choose(session, graph)), "a graph that was read back has other engines");
+        run(session, make_plan(session, read, engines.at(0), {}), "a graph that was read back");
     }
     for (const auto &blob : {saved, both})
     {
@@ -328,8 +360,8 @@ void save_and_load(const Session &session, const Descriptor &graph, const Descri
     }
 }
 
-/* What a frontend asks besides: files of plugins, policies, streams, the log. */
-void look_around(const Session &session)
+/* What only these frontends ask besides: files of plugins, the log's level and lines. */
+void look_further(const Session &session)
 {
     const hipdnnHandle_t handle = session.handle();
     size_t count = 0;
@@ -341,12 +373,6 @@ void look_around(const Session &session)
     CLIENT_CHECK(session, hipdnnGetLoadedEnginePluginPaths_ext, handle, &count, paths, &room);
     require(path.find("libhipdnn_cpu_plugin.so") != std::string::npos, "the plugin is " + path);
 
-    CLIENT_CHECK(session, hipdnnGetHeuristicPolicyCount_ext, handle, &count);
-    require(count >= 2, "fewer policies than the library's own");
-    hipStream_t stream = nullptr;
-    CLIENT_CHECK(session, hipdnnGetStream, handle, &stream);
-    CLIENT_CHECK(session, hipdnnSetStream, handle, stream);
-
     hipdnnSeverity_t level = HIPDNN_SEV_OFF;
     CLIENT_CHECK(session, hipdnnBackendGetGlobalLogLevel_ext, &level);
     CLIENT_CHECK(session, hipdnnBackendSetGlobalLogLevel_ext, HIPDNN_SEV_WARN);
@@ -355,7 +381,7 @@ void look_around(const Session &session)
         *static_cast<std::string *>(to) += line;
     };
     CLIENT_CHECK(session, hipdnnSetUserLogCallback_ext, keep, HIPDNN_SEV_WARN, HIPDNN_LOG_CALLBACK_SYNC, &seen);
-    session.library.hipdnnLoggingCallback_ext.function(HIPDNN_SEV_WARN, "a line of the client's");
+    CLIENT_CHECK(session, hipdnnLoggingCallback_ext, HIPDNN_SEV_WARN, "a line of the client's");
     CLIENT_CHECK(session, hipdnnSetUserLogCallback_ext, keep, HIPDNN_SEV_OFF, HIPDNN_LOG_CALLBACK_SYNC, &seen);
     require(seen.find("a line of the client's") != std::string::npos, "the log's line did not come back");
     CLIENT_CHECK(session, hipdnnBackendSetGlobalLogLevel_ext, level);
@@ -379,27 +405,39 @@ std::vector<int64_t> policies(const Session &session)
 
 } // namespace
 
-void run_newer_flows(const Session &session)
+void run_newer_flows(const Library &library)
 {
-    look_around(session);
-    const Descriptor graph = make_graph(session);
-    const auto configs = choose(session, graph, 0);
-    require(configs.size() == 2, "another number of engines than two");
-    std::vector<int64_t> engines;
-    for (const auto &config : configs)
+    if (library.hipdnnSetHeuristicPluginPaths_ext(0, nullptr, HIPDNN_PLUGIN_LOADING_ABSOLUTE) == Result::VersionMismatch)
     {
-        engines.push_back(engine_of(config));
+        throw Mismatch("hipdnnSetHeuristicPluginPaths_ext");
     }
-    require(engine_of(choose(session, graph, engines[1]).at(0)) == engines[1], "the preferred engine is not the first");
-    require(choose(session, graph, 0, policies(session)).size() == 2, "the library's policies have no engines");
+    const Session session(library);
+    look_around(session);
+    look_further(session);
+    const Descriptor plain = make_graph(session, Between::Virtual, {});
+    const auto engines = engines_of(choose(session, plain));
+    require(engines.size() == 2, "another number of engines than two");
+    Choice choice;
+    choice.finds_first = true;
+    require(engines_of(choose(session, plain, choice)) == engines, "the first plugin with engines has others");
+    choice.policies = policies(session);
+    require(choice.policies.size() == 2, "another number of policies than the library's own");
+    require(engines_of(choose(session, plain, choice)) == engines, "the library's policies choose otherwise when named");
+
+    const Descriptor graph = make_graph(session, Between::Bound, {engines[1]});
+    require(engines_of(choose(session, graph)) == std::vector<int64_t>({engines[1], engines[0]}),
+            "the preferred engine is not the first");
     for (const int64_t engine : engines)
     {
-        const auto knobs = describe(session, graph, engine);
-        const Descriptor plan = make_plan(session, graph, engine, knobs);
+        const auto knobs = describe(session, plain, engine);
+        Data data(1);
+        execute_all(session, make_plan(session, plain, engine, knobs), data);
+        data.check(true, name_of(session, engine) + " with a virtual tensor");
+        const Descriptor plan = make_plan(session, graph, engine, describe(session, graph, engine));
         run(session, plan, name_of(session, engine));
         save_and_load(session, graph, plan);
     }
-    autotune(session, graph, engines);
+    autotune(session, plain, engines);
 }
 
 } // namespace client

@@ -1,6 +1,7 @@
-//! The client that finds the library at run time: every place that it may lie in, a function that is missing, another
+//! The client that finds the library at run time: every place that it may lie in, each function missing once, another
 //! version. The program is `c_tests/client`; it is not linked with the library.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -16,8 +17,19 @@ use crate::steps::Steps;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The function that a copy of the library lacks.
-const MISSING: &str = "hipdnnBackendExecute";
+/// Where the client looks, first to last, and the folder that stands for it.
+const PLACES: &[(&str, &str)] = &[
+    ("directory", "given"),
+    ("variable", "named"),
+    ("module", "bin"),
+    ("lib", "lib"),
+    ("lib64", "lib64"),
+    ("hip", "runtime"),
+    ("loader", "known"),
+];
+
+/// What stands for HIP's runtime. It has another name, so that the library does not take it for that.
+const RUNTIME: &str = "libruntime.so";
 
 /// Versions of other libraries, as the compiler is told them.
 const OTHER_VERSIONS: &[&str] = &["\"1.0.0\"", "\"10.4.0\"", "\"new\"", "\"\"", "\"0\"", "0"];
@@ -33,7 +45,9 @@ pub fn run_all(context: &Context, steps: &mut Steps) {
         return;
     }
     steps.run("all flows, with the library in every place", || rig.places());
-    steps.run("a library without one function", || rig.without_function());
+    steps.run("all flows, with more rights than the user", || rig.secure());
+    steps.run("libraries without one function", || rig.without_one());
+    steps.run("libraries without what frontends do not use", || rig.without_unused(context));
     steps.run("libraries of other versions, and none", || rig.other_versions());
 }
 
@@ -54,6 +68,11 @@ fn build(context: &Context, folder: &Path) -> Result<PathBuf, Failure> {
         compiler.arg(context.workspace.path("c_tests/client").join(source));
     }
     run(compiler.arg("-o").arg(&program).arg("-ldl"))?;
+    let runtime = folder.join("runtime");
+    fs::create_dir_all(&runtime)?;
+    let mut compiler = Language::C.compiler();
+    compiler.args(STRICT).args(["-shared", "-fPIC"]).arg(context.workspace.path("c_tests/client/runtime.c"));
+    run(compiler.arg("-o").arg(runtime.join(RUNTIME)))?;
     for (number, version) in OTHER_VERSIONS.iter().enumerate() {
         let other = folder.join(format!("other{number}"));
         fs::create_dir_all(&other)?;
@@ -76,47 +95,101 @@ impl Rig<'_> {
         crate::install::remove(&cache)?;
         client.env("HIPDNN_CACHE_DIR", cache);
         let plugin = self.stage.join("lib").join(ENGINES).join("libhipdnn_cpu_plugin.so");
-        client.env("HIPDNN_PLUGIN_DIR", plugin);
+        client.env("HIPDNN_TEST_PLUGIN", plugin);
         Ok(client)
     }
 
-    fn places(&self) -> Result<String, Failure> {
-        let lib = self.stage.join("lib");
-        let text = lib.to_str().ok_or_else(|| Failure::new("the staged folder's name is no text"))?;
-        run_within(&mut self.client(&self.program, &["runs", "directory", text])?, LIMIT)?;
-        let mut client = self.client(&self.program, &["runs", "variable"])?;
-        run_within(client.env("HIPDNN_BACKEND_LIBRARY_PATH", &lib), LIMIT)?;
-        // A relative path is not looked at.
-        let mut client = self.client(&self.program, &["runs", "loader"])?;
-        client.env("HIPDNN_BACKEND_LIBRARY_PATH", ".").current_dir(&lib);
-        run_within(client.env("LD_LIBRARY_PATH", &lib), LIMIT)?;
-        for (way, place) in [("module", "bin"), ("lib", "lib"), ("lib64", "lib64")] {
-            let tree = self.folder.join(way);
-            fs::create_dir_all(tree.join("bin"))?;
-            fs::create_dir_all(tree.join(place))?;
-            let program = tree.join("bin/client");
-            fs::copy(&self.program, &program)?;
-            symlink(lib.join(LIBRARY), tree.join(place).join(LIBRARY))?;
-            run_within(&mut self.client(&program, &["runs", way])?, LIMIT)?;
-        }
-        Ok("6 places".to_owned())
+    /// The client with a library, and with other libraries, in every place that it may look in.
+    fn everywhere(&self, words: &[&str]) -> Result<Command, Failure> {
+        let place = |name: &str| self.folder.join(name);
+        let mut client = self.client(&self.program, words)?;
+        client.env("HIPDNN_BACKEND_LIBRARY_PATH", place("named"));
+        client.env("LD_PRELOAD", place("runtime").join(RUNTIME)).env("LD_LIBRARY_PATH", place("known"));
+        Ok(client)
     }
 
-    /// A copy in which the function has another name.
-    fn without_function(&self) -> Result<String, Failure> {
+    /// Every place has the library, and the first counts. It is taken away there, and the next counts.
+    fn places(&self) -> Result<String, Failure> {
+        let library = self.stage.join("lib").join(LIBRARY);
+        for (_, place) in PLACES {
+            fs::create_dir_all(self.folder.join(place))?;
+            symlink(&library, self.folder.join(place).join(LIBRARY))?;
+        }
+        let given = text(&self.folder.join("given"))?;
+        for (way, place) in PLACES {
+            run_within(&mut self.everywhere(&["runs", way, &given])?, LIMIT)?;
+            if *way != "loader" {
+                fs::remove_file(self.folder.join(place).join(LIBRARY))?;
+            }
+        }
+        // A relative path is not looked at.
+        let mut client = self.everywhere(&["runs", "loader"])?;
+        client.env("HIPDNN_BACKEND_LIBRARY_PATH", ".").current_dir(self.stage.join("lib"));
+        run_within(&mut client, LIMIT)?;
+        Ok(format!("{} places", PLACES.len()))
+    }
+
+    /// Neither the variable nor what lies beside the program counts.
+    fn secure(&self) -> Result<String, Failure> {
+        let lib = self.stage.join("lib");
+        for place in ["named", "bin", "lib", "lib64", "runtime"] {
+            symlink(lib.join(LIBRARY), self.folder.join(place).join(LIBRARY))?;
+        }
+        run_within(&mut self.everywhere(&["runs", "directory", &text(&lib)?, "secure"])?, LIMIT)?;
+        run_within(&mut self.everywhere(&["runs", "loader", "", "secure"])?, LIMIT)?;
+        let mut client = self.everywhere(&["refuses", "nowhere", "", "secure"])?;
+        run_within(client.env_remove("LD_LIBRARY_PATH"), LIMIT)?;
+        for (_, place) in PLACES.iter().skip(1) {
+            fs::remove_file(self.folder.join(place).join(LIBRARY))?;
+        }
+        Ok(String::new())
+    }
+
+    /// The functions that frontends resolve, `newer` or `older` ones.
+    fn names(&self, frontends: &str) -> Result<BTreeSet<String>, Failure> {
+        let out = run(&mut self.client(&self.program, &["names", frontends])?)?;
+        Ok(out.lines().map(str::to_owned).collect())
+    }
+
+    /// The folder of a copy of the library in which these functions have other names.
+    fn without<'n>(&self, names: impl IntoIterator<Item = &'n String>) -> Result<String, Failure> {
         let mut bytes = fs::read(self.stage.join("lib").join(LIBRARY))?;
-        let name = format!("\0{MISSING}\0").into_bytes();
-        let at = bytes.windows(name.len()).position(|window| window == name.as_slice());
-        let at = at.ok_or_else(|| Failure::new(format!("the library has no name {MISSING}")))?;
-        if let Some(last) = bytes.get_mut(at + name.len() - 2) {
-            *last = b'_';
+        for function in names {
+            let name = format!("\0{function}\0").into_bytes();
+            let at = bytes.windows(name.len()).position(|window| window == name.as_slice());
+            let at = at.ok_or_else(|| Failure::new(format!("the library has no name {function}")))?;
+            if let Some(last) = bytes.get_mut(at + name.len() - 2) {
+                *last = b'_';
+            }
         }
         let folder = self.folder.join("lacks");
+        crate::install::remove(&folder)?;
         fs::create_dir_all(&folder)?;
         fs::write(folder.join(LIBRARY), bytes)?;
-        let text = folder.to_str().ok_or_else(|| Failure::new("the folder's name is no text"))?;
-        run_within(&mut self.client(&self.program, &["lacks", MISSING, text])?, LIMIT)?;
-        Ok(MISSING.to_owned())
+        text(&folder)
+    }
+
+    fn without_one(&self) -> Result<String, Failure> {
+        let names = self.names("newer")?;
+        for name in &names {
+            let folder = self.without([name])?;
+            run_within(&mut self.client(&self.program, &["lacks", name, &folder])?, LIMIT)?;
+        }
+        Ok(format!("{} libraries", names.len()))
+    }
+
+    /// Frontends run with a library that has what they resolve and nothing else.
+    fn without_unused(&self, context: &Context) -> Result<String, Failure> {
+        let exported = fs::read_to_string(context.workspace.path("c_tests/exports.txt"))?;
+        let exported = exported.lines().filter(|line| !line.starts_with('#'));
+        let exported: BTreeSet<_> = exported.map(str::to_owned).collect();
+        let newer = self.names("newer")?;
+        let folder = self.without(exported.difference(&newer))?;
+        run_within(&mut self.client(&self.program, &["runs", "directory", &folder])?, LIMIT)?;
+        let older = self.names("older")?;
+        let folder = self.without(exported.difference(&older))?;
+        run_within(&mut self.client(&self.program, &["older", &folder])?, LIMIT)?;
+        Ok(format!("{} and {} of {} functions", newer.len(), older.len(), exported.len()))
     }
 
     fn other_versions(&self) -> Result<String, Failure> {
@@ -128,4 +201,9 @@ impl Rig<'_> {
         run_within(&mut self.client(&self.program, &["refuses", "nowhere"])?, LIMIT)?;
         Ok(format!("{} versions", OTHER_VERSIONS.len()))
     }
+}
+
+fn text(path: &Path) -> Result<String, Failure> {
+    let text = path.to_str().ok_or_else(|| Failure::new(format!("{} is no text", path.display())))?;
+    Ok(text.to_owned())
 }
