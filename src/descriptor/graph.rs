@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use hipdnn_plugin_sdk::graph::{DataType, Graph, Tensor};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Tensor};
 use hipdnn_plugin_sdk::json;
 use hipdnn_plugin_sdk::wire::{self, Layout};
 
@@ -280,13 +280,15 @@ fn unpack(mut graph: Graph) -> Result<Parts> {
 /// Packs the parts: tensors in the order of their first use, one for each uid, those with ragged offsets right after the
 /// tensor that names them. A graph without an id gets `id`.
 fn pack(parts: &Parts, id: Option<[u8; 16]>) -> Result<Vec<u8>> {
-    let mut graph = parts.header.clone();
-    let mut seen: HashMap<i64, &Arc<FrozenTensor>> = HashMap::new();
+    let mut header = parts.header.clone();
+    let count = parts.operations.iter().map(|operation| operation.tensors.len()).sum();
+    let mut seen: HashMap<i64, &Arc<FrozenTensor>> = HashMap::with_capacity(count);
+    let mut tensors = Vec::with_capacity(count);
     let used = parts.operations.iter().flat_map(|operation| &operation.tensors);
     for tensor in used.chain(&parts.unused) {
         for tensor in [Some(tensor), tensor.ragged_offset.as_ref()].into_iter().flatten() {
             match seen.insert(tensor.tensor.uid, tensor) {
-                None => graph.tensors.push(tensor.tensor.clone()),
+                None => tensors.push(&tensor.tensor),
                 Some(other) if Arc::ptr_eq(other, tensor) => {}
                 Some(_) => {
                     return Err(Error::bad_param(format!(
@@ -297,10 +299,10 @@ fn pack(parts: &Parts, id: Option<[u8; 16]>) -> Result<Vec<u8>> {
             }
         }
     }
-    graph.nodes = parts.operations.iter().map(|operation| operation.node.clone()).collect();
-    graph.min_required_engine_api_version = Some(graph.required_api_version());
-    graph.id = graph.id.or(id);
-    wire::write(&graph, Layout::G2).map_err(|error| Error::bad_param(error.0))
+    let nodes: Vec<&Node> = parts.operations.iter().map(|operation| &operation.node).collect();
+    header.min_required_engine_api_version = Some(header.required_api_version_of(tensors.iter().copied()));
+    header.id = header.id.or(id);
+    Ok(wire::write_parts(&header, &tensors, &nodes))
 }
 
 /// A random 128-bit number, in the form of a version 4 UUID.

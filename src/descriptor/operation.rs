@@ -80,15 +80,19 @@ impl Draft for OperationDraft {
                 attribute_name(self.spec.compute_attribute)
             )));
         }
-        let values =
-            self.spec.fields.iter().zip(&self.fields).map(|(field, setting)| finished(name, field, setting));
-        let values = values.collect::<Result<Vec<_>>>()?;
+        let mut values = Vec::with_capacity(self.fields.len());
+        for (field, setting) in self.spec.fields.iter().zip(&self.fields) {
+            values.push(finished(name, field, setting)?);
+        }
         check_spatial(name, self.spec.fields, &values)?;
         let operation = (self.spec.from_values)(values)
             .and_then(|operation| (self.spec.check)(&operation).map(|()| operation))
             .map_err(|error| Error::bad_param(error.0))?;
-        let tensors = self.fields.iter().flat_map(|setting| setting.tensors.iter().cloned()).collect();
-        let node = Node { name: self.name.clone(), compute_type: self.compute_type, operation };
+        // What is read from now on is the frozen form, so the draft's tensors move there.
+        let fields = std::mem::take(&mut self.fields);
+        let mut tensors = Vec::with_capacity(fields.iter().map(|setting| setting.tensors.len()).sum());
+        fields.into_iter().for_each(|setting| tensors.extend(setting.tensors));
+        let node = Node { name: std::mem::take(&mut self.name), compute_type: self.compute_type, operation };
         Ok(Arc::new(FrozenOperation { node, tensors }))
     }
 
@@ -115,7 +119,9 @@ impl Draft for OperationDraft {
 impl Descriptor {
     /// A finalized operation descriptor that shares an operation.
     pub(super) fn of_operation(operation: Arc<FrozenOperation>) -> Self {
-        let draft = OperationDraft::new(operation.node.operation.spec());
+        let spec = operation.node.operation.spec();
+        let draft =
+            OperationDraft { spec, name: String::new(), compute_type: DataType::Unset, fields: Vec::new() };
         Self::Operation(Lifecycle::finalized(draft, operation))
     }
 

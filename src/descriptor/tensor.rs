@@ -34,16 +34,16 @@ pub struct FrozenTensor {
     pub ragged_offset: Option<Arc<FrozenTensor>>,
 }
 
-/// A tensor that is being set up. Boxed, because other descriptors are much smaller.
+/// A tensor that is being set up.
+#[derive(Default)]
 pub struct TensorDraft {
-    tensor: Box<Tensor>,
+    /// Made with the first attribute, and gone when the tensor is frozen. Boxed, because other descriptors are much smaller.
+    tensor: Option<Box<Tensor>>,
     ragged_offset: Option<Arc<FrozenTensor>>,
 }
 
-impl Default for TensorDraft {
-    fn default() -> Self {
-        Self { tensor: Box::new(Tensor::new(0, DataType::Unset, &[], &[])), ragged_offset: None }
-    }
+fn nothing() -> Box<Tensor> {
+    Box::new(Tensor::new(0, DataType::Unset, &[], &[]))
 }
 
 impl Draft for TensorDraft {
@@ -54,7 +54,7 @@ impl Draft for TensorDraft {
     }
 
     fn set(&mut self, incoming: &Incoming) -> Result<()> {
-        let tensor = &mut self.tensor;
+        let tensor = self.tensor.get_or_insert_with(nothing);
         match incoming.name() {
             UNIQUE_ID => tensor.uid = incoming.one(Type::HIPDNN_TYPE_INT64)?,
             NAME => tensor.name = incoming.text()?,
@@ -93,7 +93,7 @@ impl Draft for TensorDraft {
     }
 
     fn finalize(&mut self) -> Result<Self::Frozen> {
-        let Tensor { data_type, dims, strides, .. } = &*self.tensor;
+        let Tensor { data_type, dims, strides, .. } = &**self.tensor.get_or_insert_with(nothing);
         if *data_type == DataType::Unset {
             return Err(Error::bad_param("HIPDNN_ATTR_TENSOR_DATA_TYPE of the tensor is not set"));
         }
@@ -112,10 +112,9 @@ impl Draft for TensorDraft {
                 offsets.tensor.uid
             )));
         }
-        Ok(Arc::new(FrozenTensor {
-            tensor: Tensor::clone(&self.tensor),
-            ragged_offset: self.ragged_offset.clone(),
-        }))
+        // What is read from now on is the frozen form, so the draft moves there.
+        let tensor = *self.tensor.take().unwrap_or_else(nothing);
+        Ok(Arc::new(FrozenTensor { tensor, ragged_offset: self.ragged_offset.take() }))
     }
 
     fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {

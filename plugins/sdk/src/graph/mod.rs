@@ -186,10 +186,18 @@ impl Graph {
 
     /// The oldest engine plugin interface that can express the graph.
     pub fn required_api_version(&self) -> ApiVersion {
-        let tensors = &self.tensors;
-        if tensors.iter().any(|t| t.ragged_offset_uid.is_some() || t.alignment != Tensor::DEFAULT_ALIGNMENT) {
+        self.required_api_version_of(self.tensors.iter())
+    }
+
+    /// The same where the tensors lie elsewhere.
+    pub fn required_api_version_of<'a>(
+        &self,
+        mut tensors: impl Iterator<Item = &'a Tensor> + Clone,
+    ) -> ApiVersion {
+        let youngest = |t: &Tensor| t.ragged_offset_uid.is_some() || t.alignment != Tensor::DEFAULT_ALIGNMENT;
+        if tensors.clone().any(youngest) {
             ApiVersion::new(1, 3, 0)
-        } else if tensors.iter().any(|t| t.is_runtime_pass_by_value) {
+        } else if tensors.any(|t| t.is_runtime_pass_by_value) {
             ApiVersion::new(1, 2, 0)
         } else if self.is_override_shape_enabled {
             ApiVersion::new(1, 1, 0)

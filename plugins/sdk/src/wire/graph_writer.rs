@@ -22,10 +22,25 @@ pub fn write(graph: &Graph, layout: Layout) -> Result<Vec<u8>> {
     if layout == Layout::G1 {
         check_fits_g1(graph)?;
     }
-    let mut builder = FlatBufferBuilder::with_capacity(1024);
+    let tensors: Vec<&Tensor> = graph.tensors.iter().collect();
+    let nodes: Vec<&Node> = graph.nodes.iter().collect();
+    Ok(pack(graph, &tensors, &nodes, layout))
+}
+
+/// Packs a graph in the layout of 2026, whose tensors and nodes lie elsewhere; those in `header` are left out.
+pub fn write_parts(header: &Graph, tensors: &[&Tensor], nodes: &[&Node]) -> Vec<u8> {
+    pack(header, tensors, nodes, Layout::G2)
+}
+
+/// Bytes of a tensor, a node and the rest that are seldom too few, so that the buffer seldom grows.
+const SIZES: [usize; 3] = [192, 256, 256];
+
+fn pack(graph: &Graph, tensors: &[&Tensor], nodes: &[&Node], layout: Layout) -> Vec<u8> {
+    let room = SIZES[0] * tensors.len() + SIZES[1] * nodes.len() + SIZES[2];
+    let mut builder = FlatBufferBuilder::with_capacity(room);
     let b = &mut builder;
-    let tensors: Vec<_> = graph.tensors.iter().map(|tensor| write_tensor(b, tensor)).collect();
-    let nodes: Vec<_> = graph.nodes.iter().map(|node| write_node(b, node, layout)).collect();
+    let tensors: Vec<_> = tensors.iter().map(|tensor| write_tensor(b, tensor)).collect();
+    let nodes: Vec<_> = nodes.iter().map(|node| write_node(b, node, layout)).collect();
     let tensors = b.create_vector(&tensors);
     let nodes = b.create_vector(&nodes);
     let name = b.create_string(&graph.name);
@@ -50,7 +65,7 @@ pub fn write(graph: &Graph, layout: Layout) -> Result<Vec<u8>> {
     }
     let root = b.end_table(table);
     b.finish_minimal(root);
-    Ok(builder.finished_data().to_vec())
+    builder.finished_data().to_vec()
 }
 
 fn check_fits_g1(graph: &Graph) -> Result<()> {

@@ -20,7 +20,7 @@ pub use engine::{
     write_no_prediction,
 };
 pub use graph_reader::read;
-pub use graph_writer::write;
+pub use graph_writer::{write, write_parts};
 pub use knob::{
     Knob, KnobConstraint, KnobLimits, KnobSetting, KnobValue, MAX_KNOB_CHOICES, check_knob_id,
     check_settings, int_setting, setting, verify_knob,
