@@ -12,4 +12,5 @@ pub mod object;
 pub mod operand;
 pub mod plan;
 pub mod plugin;
+pub mod solution;
 pub mod step;

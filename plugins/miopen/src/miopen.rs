@@ -101,12 +101,38 @@ constants! {
     DIRECTION_BACKWARD: c_int = miopenProblemDirectionBackward 1;
     /// w from x and y.
     DIRECTION_BACKWARD_WEIGHTS: c_int = miopenProblemDirectionBackwardWeights 2;
+    /// y of a batch normalization from given statistics.
+    DIRECTION_INFERENCE: c_int = miopenProblemDirectionInference 4;
     /// x of a convolution.
     CONVOLUTION_X: c_uint = miopenTensorConvolutionX 1;
     /// The filter of a convolution.
     CONVOLUTION_W: c_uint = miopenTensorConvolutionW 2;
     /// y of a convolution.
     CONVOLUTION_Y: c_uint = miopenTensorConvolutionY 3;
+    /// x of an activation.
+    ACTIVATION_X: c_uint = miopenTensorActivationX 37;
+    /// y of an activation.
+    ACTIVATION_Y: c_uint = miopenTensorActivationY 38;
+    /// What a bias is added to.
+    BIAS_X: c_uint = miopenTensorBiasX 41;
+    /// The sum with a bias.
+    BIAS_Y: c_uint = miopenTensorBiasY 42;
+    /// A bias.
+    BIAS: c_uint = miopenTensorBias 43;
+    /// x of a batch normalization.
+    BATCHNORM_X: c_uint = miopenTensorBatchnormX 48;
+    /// y of a batch normalization.
+    BATCHNORM_Y: c_uint = miopenTensorBatchnormY 49;
+    /// The factors of a batch normalization.
+    BATCHNORM_SCALE: c_uint = miopenTensorBatchnormScale 54;
+    /// Given means.
+    BATCHNORM_MEAN: c_uint = miopenTensorBatchnormEstimatedMean 56;
+    /// Given variances.
+    BATCHNORM_VARIANCE: c_uint = miopenTensorBatchnormEstimatedVariance 57;
+    /// The summands of a batch normalization.
+    BATCHNORM_BIAS: c_uint = miopenTensorBatchnormBias 58;
+    /// What is added to variances, a `double` on the host.
+    BATCHNORM_EPSILON: c_uint = miopenScalarBatchnormEpsilon 0x8000_0003;
 }
 
 /// A tensor of a solution that is run.
@@ -360,7 +386,25 @@ function_table! {
                 c: *mut c_void
             ) -> miopenStatus_t;
         }
-        optional {}
+        optional {
+            /// Makes a problem of an activation.
+            fn miopenCreateActivationProblem(
+                problem: *mut miopenProblem_t,
+                activation: miopenActivationDescriptor_t,
+                direction: c_int
+            ) -> miopenStatus_t;
+            /// Makes a problem of a batch normalization.
+            fn miopenCreateBatchnormProblem(
+                problem: *mut miopenProblem_t,
+                mode: c_int,
+                running: bool,
+                direction: c_int
+            ) -> miopenStatus_t;
+            /// Makes a problem of adding a bias.
+            fn miopenCreateBiasProblem(problem: *mut miopenProblem_t, direction: c_int) -> miopenStatus_t;
+            /// Adds the second problem to the first.
+            fn miopenFuseProblems(first: miopenProblem_t, second: miopenProblem_t) -> miopenStatus_t;
+        }
     }
 }
 

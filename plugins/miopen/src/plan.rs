@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::ffi::c_void;
 
 use hipdnn_plugin_problem::prepare::{in_node, prepare};
-use hipdnn_plugin_problem::workspace::place_virtuals;
+use hipdnn_plugin_problem::workspace::place_in_steps;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::payload::Payload;
@@ -14,16 +14,17 @@ use hipdnn_plugin_sdk::{PluginError, Refusal, buffer};
 
 use crate::handle::Ready;
 use crate::knob::Options;
+use crate::step::fusion::{chains, readers};
 use crate::step::{Step, Tensors, design};
 
 /// The most tensors that one operation may have.
 const MAX_TENSORS: usize = 32;
 
 /// Alignment in bytes of what lies in the workspace, that of device allocations.
-const ALIGNMENT: usize = 256;
+pub(crate) const ALIGNMENT: usize = 256;
 
 /// The form of saved plans.
-const PAYLOAD: Payload = Payload { mark: *b"HMIO", version: 1, owner: "the MIOpen engines" };
+const PAYLOAD: Payload = Payload { mark: *b"HMIO", version: 2, owner: "the MIOpen engines" };
 
 /// A graph with every decision made. It may run with any handle of the device that it was made on.
 pub struct Plan {
@@ -39,6 +40,8 @@ pub struct Plan {
 
 struct Placed {
     step: Box<dyn Step>,
+    /// The nodes that the step computes, in order.
+    nodes: Vec<usize>,
     slots: Box<[Slot]>,
 }
 
@@ -49,7 +52,7 @@ enum Slot {
     Bound(i64),
     /// In the workspace, at this offset in bytes.
     Workspace(usize),
-    /// In the graph: the step knows its value.
+    /// The step knows its value from the graph, or it exists only inside the step.
     Value,
 }
 
@@ -74,14 +77,25 @@ fn check_count(count: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// What the steps of a saved plan found out, a part for each.
+/// What the steps of a saved plan found out.
 #[derive(Clone, Debug, Default)]
-pub struct Saved(Vec<Vec<u8>>);
+pub struct Saved(HashMap<usize, Found>);
+
+/// What one step found out.
+#[derive(Clone, Debug)]
+struct Found {
+    /// The number of nodes that it computes.
+    nodes: usize,
+    bytes: Vec<u8>,
+}
 
 impl Saved {
-    /// What the step in this place found out; empty where that is not known.
-    fn step(&self, place: usize) -> &[u8] {
-        self.0.get(place).map_or(&[], Vec::as_slice)
+    /// What the step with this last node found out; empty where that is not known. None where the plan had no such step.
+    fn step(&self, last: usize, nodes: usize) -> Option<&[u8]> {
+        if self.0.is_empty() {
+            return Some(&[]);
+        }
+        self.0.get(&last).filter(|found| found.nodes == nodes).map(|found| found.bytes.as_slice())
     }
 
     /// The graph and the configuration of a saved plan, and what its steps found out.
@@ -90,18 +104,92 @@ impl Saved {
     /// When the bytes are no saved plan of this plugin.
     pub fn read(bytes: &[u8]) -> Result<(Graph, EngineConfig, Self), PluginError> {
         let [config, mut found, graph] = PAYLOAD.read(bytes)?;
-        let mut steps = Vec::new();
+        let mut steps = HashMap::new();
         while !found.is_empty() {
-            let part = found
-                .split_first_chunk::<4>()
-                .and_then(|(size, rest)| rest.split_at_checked(u32::from_le_bytes(*size) as usize));
-            let (step, rest) =
-                part.ok_or_else(|| PluginError::invalid_value("a saved solution ends too early"))?;
-            steps.push(step.to_vec());
+            let (last, nodes, bytes, rest) =
+                part(found).ok_or_else(|| PluginError::invalid_value("a saved solution ends too early"))?;
+            steps.insert(last, Found { nodes, bytes: bytes.to_vec() });
             found = rest;
         }
         Ok((wire::read(graph)?, wire::read_engine_config(config)?, Self(steps)))
     }
+}
+
+/// The first part of what was found: last node, number of nodes, bytes; and what comes after it.
+fn part(found: &[u8]) -> Option<(usize, usize, &[u8], &[u8])> {
+    let (last, found) = found.split_first_chunk::<4>()?;
+    let (nodes, found) = found.split_first_chunk::<4>()?;
+    let (size, found) = found.split_first_chunk::<4>()?;
+    let number = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes) as usize;
+    let (bytes, rest) = found.split_at_checked(number(size))?;
+    Some((number(last), number(nodes), bytes, rest))
+}
+
+/// A step with the tensors that it touches.
+struct Made {
+    step: Box<dyn Step>,
+    /// The nodes that it computes, in order.
+    nodes: Vec<usize>,
+    /// The step's tensors.
+    uids: Vec<i64>,
+    /// Those of them that exist only inside the step.
+    inside: Vec<i64>,
+}
+
+/// The steps of a graph, in order. Chains of nodes become one step where MIOpen has a kernel for them.
+fn steps(
+    ready: &Ready<'_>,
+    graph: &Graph,
+    options: &Options,
+    saved: &Saved,
+) -> Result<Vec<Made>, PluginError> {
+    let readers = readers(graph);
+    // By last node: what a fused step reads may be written between its nodes.
+    let mut fused: HashMap<usize, Made> = HashMap::new();
+    let mut taken = vec![false; graph.nodes.len()];
+    for (first, node) in graph.nodes.iter().enumerate() {
+        if taken.get(first) == Some(&true) {
+            continue;
+        }
+        for fusion in chains(graph, first, &readers) {
+            let Some(last) = fusion.nodes.last().copied() else { continue };
+            let Some(known) = saved.step(last, fusion.nodes.len()) else { continue };
+            let (uids, inside) = fusion.tensors(graph);
+            if uids.len() > MAX_TENSORS {
+                continue;
+            }
+            let step = fusion
+                .make(ready, options, known)
+                .map_err(|error| error.with_context(|text| in_node(first, node, text)))?;
+            if let Some(step) = step {
+                for place in &fusion.nodes {
+                    if let Some(taken) = taken.get_mut(*place) {
+                        *taken = true;
+                    }
+                }
+                fused.insert(last, Made { step, nodes: fusion.nodes, uids, inside });
+                break;
+            }
+        }
+    }
+    let mut steps = Vec::with_capacity(graph.nodes.len());
+    for (place, node) in graph.nodes.iter().enumerate() {
+        if let Some(made) = fused.remove(&place) {
+            steps.push(made);
+        }
+        if taken.get(place) == Some(&true) {
+            continue;
+        }
+        let uids = node.operation.tensors();
+        let design = check_count(uids.len())
+            .and_then(|()| design(graph, node))
+            .map_err(|refusal| Refusal::new(in_node(place, node, refusal)))?;
+        let step = design
+            .make(ready, options, saved.step(place, 1).unwrap_or_default())
+            .map_err(|error| error.with_context(|text| in_node(place, node, text)))?;
+        steps.push(Made { step, nodes: vec![place], uids, inside: Vec::new() });
+    }
+    Ok(steps)
 }
 
 impl Plan {
@@ -118,21 +206,21 @@ impl Plan {
         saved: &Saved,
     ) -> Result<Self, PluginError> {
         let graph = prepare(original).map_err(Refusal::new)?;
-        let virtuals = place_virtuals(&graph, ALIGNMENT).map_err(Refusal::new)?;
+        let made = steps(ready, &graph, options, saved)?;
+        let touched: Vec<Vec<i64>> = made
+            .iter()
+            .map(|made| made.uids.iter().copied().filter(|uid| !made.inside.contains(uid)).collect())
+            .collect();
+        let virtuals =
+            place_in_steps(&graph, touched.iter().map(Vec::as_slice), ALIGNMENT).map_err(Refusal::new)?;
         let mut slot_of: HashMap<i64, Slot> =
             virtuals.places.iter().map(|place| (place.uid, Slot::Workspace(place.offset))).collect();
-        let mut steps = Vec::with_capacity(graph.nodes.len());
+        let mut steps = Vec::with_capacity(made.len());
         let mut scratch = 0;
-        for (place, node) in graph.nodes.iter().enumerate() {
-            let uids = node.operation.tensors();
-            let design = check_count(uids.len())
-                .and_then(|()| design(&graph, node))
-                .map_err(|refusal| Refusal::new(in_node(place, node, refusal)))?;
-            let step = design
-                .make(ready, options, saved.step(place))
-                .map_err(|error| error.with_context(|text| in_node(place, node, text)))?;
+        for Made { step, nodes, uids, inside } in made {
             scratch = scratch.max(step.workspace_size());
             let slots = uids.into_iter().map(|uid| match slot_of.entry(uid) {
+                _ if inside.contains(&uid) => Slot::Value,
                 Entry::Occupied(slot) => *slot.get(),
                 Entry::Vacant(slot) => {
                     let has_value = graph.tensor(uid).is_some_and(|tensor| tensor.value.is_some());
@@ -140,7 +228,7 @@ impl Plan {
                 }
             });
             let slots = slots.collect();
-            steps.push(Placed { step, slots });
+            steps.push(Placed { step, nodes, slots });
         }
         let workspace_size = virtuals
             .size
@@ -163,12 +251,14 @@ impl Plan {
     /// When a part is larger than the form allows.
     pub fn save(&self) -> Result<Vec<u8>, PluginError> {
         let mut found = Vec::new();
-        for Placed { step, .. } in &self.steps {
+        for Placed { step, nodes, .. } in &self.steps {
             let bytes = step.saved();
-            let size = u32::try_from(bytes.len()).map_err(|_| {
-                PluginError::internal(format!("a solution of {} bytes is too large to be saved", bytes.len()))
-            })?;
-            found.extend(size.to_le_bytes());
+            for number in [nodes.last().copied().unwrap_or_default(), nodes.len(), bytes.len()] {
+                let number = u32::try_from(number).map_err(|_| {
+                    PluginError::internal(format!("{number} is too large a number for a saved plan"))
+                })?;
+                found.extend(number.to_le_bytes());
+            }
             found.extend(bytes);
         }
         PAYLOAD.write(&[
@@ -212,7 +302,7 @@ impl Plan {
         let aligned = workspace.wrapping_byte_add(workspace.addr().wrapping_neg() % ALIGNMENT);
         let scratch = aligned.wrapping_byte_add(self.virtual_size);
         let mut pointers = [std::ptr::null_mut(); MAX_TENSORS];
-        for Placed { step, slots } in &self.steps {
+        for Placed { step, slots, .. } in &self.steps {
             for (pointer, slot) in pointers.iter_mut().zip(slots) {
                 *pointer = match *slot {
                     Slot::Bound(uid) => buffer(buffers, uid)?,

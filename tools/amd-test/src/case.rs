@@ -33,6 +33,8 @@ pub struct Case {
     outputs: Vec<i64>,
     /// What results may differ by, as a share of the largest result.
     pub tolerance: f32,
+    /// The most bytes of workspace that the plan may need, where that shows how the graph is computed.
+    pub workspace_limit: Option<usize>,
     seed: u32,
 }
 
@@ -50,6 +52,7 @@ impl Case {
             inputs: HashMap::new(),
             outputs: Vec::new(),
             tolerance: 1e-5,
+            workspace_limit: None,
             seed: 1,
         }
     }
@@ -112,15 +115,27 @@ impl Case {
     }
 
     /// Runs the graph with the engine and with the reference, then once more with the engine's plan after it was saved and
-    /// loaded. Answers the largest error.
+    /// loaded with another handle. Answers the largest error.
     ///
     /// # Errors
     /// The engine's own words, or the tensor that differs most.
-    pub fn run(&self, backend: &Backend, hip: &'static Hip, engine: &str) -> Result<f32, Failure> {
+    pub fn run(
+        &self,
+        backend: &Backend,
+        loader: &Backend,
+        hip: &'static Hip,
+        engine: &str,
+    ) -> Result<f32, Failure> {
         let expected = self.run_on_host(backend)?;
         let plan = backend.plan(engine, &self.graph)?;
+        if let Some(limit) = self.workspace_limit.filter(|limit| plan.workspace_size > *limit) {
+            let size = plan.workspace_size;
+            return Err(Failure(format!(
+                "the plan needs {size} bytes of workspace, expected at most {limit}"
+            )));
+        }
         let worst = self.compare(&expected, &self.run_on_device(hip, &plan)?)?;
-        let loaded = backend.load(&plan.save()?)?;
+        let loaded = loader.load(&plan.save()?)?;
         let loaded = self
             .compare(&expected, &self.run_on_device(hip, &loaded)?)
             .map_err(|failure| Failure(format!("the same plan, saved and loaded: {failure}")))?;

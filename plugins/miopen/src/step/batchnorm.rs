@@ -13,7 +13,7 @@ use hipdnn_plugin_sdk::hip::HIP_MEMCPY_DEVICE_TO_DEVICE;
 use super::{Design, HostScalar, ONE, Step, Tensors, ZERO, factor};
 use crate::handle::Ready;
 use crate::knob::Options;
-use crate::miopen::{ACTIVATION_POWER, BATCHNORM_SPATIAL, FLOAT};
+use crate::miopen::{ACTIVATION_POWER, BATCHNORM_SPATIAL, FLOAT, Miopen, MiopenError};
 use crate::object::{Object, activation, tensor};
 use crate::operand::{ImageLayout, Shape, image, int};
 
@@ -26,8 +26,8 @@ const MOMENTUM: f64 = 0.1;
 #[derive(Clone, Debug)]
 pub struct BatchnormDesign {
     /// Of x, y and their gradients alike.
-    shape: Shape,
-    channels: c_int,
+    pub(super) shape: Shape,
+    pub(super) channels: c_int,
     form: Form,
 }
 
@@ -38,16 +38,17 @@ enum Form {
     Backward(Backward),
 }
 
+/// Places among the operation's tensors.
 #[derive(Clone, Copy, Debug)]
-struct Inference {
-    x: usize,
-    y: usize,
-    mean: usize,
-    spread: usize,
+pub(super) struct Inference {
+    pub(super) x: usize,
+    pub(super) y: usize,
+    pub(super) mean: usize,
+    pub(super) spread: usize,
     /// ε where the spread is a variance; none where it is 1/√(variance + ε).
-    epsilon: Option<HostScalar>,
-    scale: usize,
-    bias: usize,
+    pub(super) epsilon: Option<HostScalar>,
+    pub(super) scale: usize,
+    pub(super) bias: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -164,6 +165,14 @@ impl BatchnormDesign {
         };
         Ok(Self { shape, channels: int("x", channels)?, form })
     }
+
+    /// The tensors of a normalization with given statistics.
+    pub(super) fn inference(&self) -> Option<Inference> {
+        match self.form {
+            Form::Inference(inference) => Some(inference),
+            _ => None,
+        }
+    }
 }
 
 /// The shape of tensors that have the same type and layout. `statistics`: whether those of x are needed.
@@ -198,24 +207,17 @@ fn shape(tensors: &[(&str, &Operand)], statistics: bool) -> Result<Shape, Refusa
 impl Design for BatchnormDesign {
     fn make(&self, ready: &Ready<'_>, _: &Options, _: &[u8]) -> Result<Box<dyn Step>, PluginError> {
         let miopen = ready.runtime.miopen;
-        let mut dims = vec![1; self.shape.dims.len()];
-        if let Some(channels) = dims.get_mut(1) {
-            *channels = self.channels;
-        }
-        let strides: Vec<c_int> =
-            (0..dims.len()).map(|axis| if axis == 0 { self.channels } else { 1 }).collect();
         let objects = Objects {
             x: self.shape.descriptor(miopen)?,
-            parameter: tensor(miopen, FLOAT, &dims, &strides)?,
+            parameter: parameter(miopen, FLOAT, self.shape.dims.len(), self.channels)?,
             channels: self.channels,
         };
         Ok(match self.form {
             Form::Inference(form) => Box::new(InferenceStep {
                 form,
-                // Inverse deviations become variances by (x)^-2.
                 inverse: match form.epsilon {
                     Some(_) => None,
-                    None => Some(activation(miopen, ACTIVATION_POWER, [0.0, 1.0, -2.0])?),
+                    None => Some(Inverse::new(miopen, self.shape.dims.len(), self.channels)?),
                 },
                 objects,
             }),
@@ -237,15 +239,78 @@ impl Objects {
     }
 }
 
+/// A descriptor of one element for each channel.
+///
+/// # Errors
+/// MIOpen's.
+pub(super) fn parameter(
+    miopen: &Miopen,
+    data_type: c_int,
+    rank: usize,
+    channels: c_int,
+) -> Result<Object, MiopenError> {
+    let dims: Vec<c_int> = (0..rank).map(|axis| if axis == 1 { channels } else { 1 }).collect();
+    let strides: Vec<c_int> = (0..rank).map(|axis| if axis == 0 { channels } else { 1 }).collect();
+    tensor(miopen, data_type, &dims, &strides)
+}
+
+/// Makes variances of inverse deviations, by x to the power of -2.
+pub(super) struct Inverse {
+    power: Object,
+    parameter: Object,
+    size: usize,
+}
+
+impl Inverse {
+    /// For so many channels.
+    pub(super) fn new(miopen: &Miopen, rank: usize, channels: c_int) -> Result<Self, MiopenError> {
+        Ok(Self {
+            power: activation(miopen, ACTIVATION_POWER, [0.0, 1.0, -2.0])?,
+            parameter: parameter(miopen, FLOAT, rank, channels)?,
+            size: channels as usize * size_of::<f32>(),
+        })
+    }
+
+    /// Bytes of the variances.
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// # Safety
+    /// Both are valid for [`Inverse::size`] bytes.
+    pub(super) unsafe fn run(
+        &self,
+        ready: &Ready<'_>,
+        inverse: *const c_void,
+        variance: *mut c_void,
+    ) -> Result<(), PluginError> {
+        let miopen = ready.runtime.miopen;
+        // SAFETY: the objects are alive, and the caller vouches for the memory.
+        let status = unsafe {
+            (miopen.miopenActivationForward)(
+                ready.handle(),
+                self.power.get(),
+                factor(&ONE),
+                self.parameter.get(),
+                inverse,
+                factor(&ZERO),
+                self.parameter.get(),
+                variance,
+            )
+        };
+        Ok(miopen.check("miopenActivationForward", status)?)
+    }
+}
+
 struct InferenceStep {
     form: Inference,
-    inverse: Option<Object>,
+    inverse: Option<Inverse>,
     objects: Objects,
 }
 
 impl Step for InferenceStep {
     fn workspace_size(&self) -> usize {
-        self.inverse.as_ref().map_or(0, |_| self.objects.parameter_size())
+        self.inverse.as_ref().map_or(0, Inverse::size)
     }
 
     unsafe fn run(
@@ -259,20 +324,8 @@ impl Step for InferenceStep {
         let Objects { x: descriptor, parameter, .. } = &self.objects;
         let mut variance = tensors.at(spread);
         if let Some(inverse) = &self.inverse {
-            // SAFETY: the workspace has room for a parameter.
-            let status = unsafe {
-                (miopen.miopenActivationForward)(
-                    ready.handle(),
-                    inverse.get(),
-                    factor(&ONE),
-                    parameter.get(),
-                    variance,
-                    factor(&ZERO),
-                    parameter.get(),
-                    workspace,
-                )
-            };
-            miopen.check("miopenActivationForward", status)?;
+            // SAFETY: the workspace has room for the variances, and the caller vouches for the tensor.
+            unsafe { inverse.run(ready, variance, workspace) }?;
             variance = workspace;
         }
         // SAFETY: the caller vouches for the scalar, the objects are alive, and the caller vouches for the memory. MIOpen

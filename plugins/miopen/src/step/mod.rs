@@ -1,4 +1,4 @@
-//! One node of a graph as calls of MIOpen.
+//! One node of a graph, or several, as calls of MIOpen.
 //!
 //! A [`Design`] is made from the graph alone, so that an engine can say whether it applies without touching a device. It
 //! makes a [`Step`], which has all of MIOpen's objects ready.
@@ -6,6 +6,7 @@
 pub mod activation;
 pub mod batchnorm;
 pub mod convolution;
+pub mod fusion;
 pub mod tensor_op;
 
 use std::ffi::c_void;
@@ -130,6 +131,14 @@ impl HostScalar {
                 )),
             },
             None => Err(format!("{name}: absent, expected a tensor")),
+        }
+    }
+
+    /// The same number where the operation's tensors come after so many others.
+    pub fn moved(self, by: usize) -> Self {
+        match self {
+            Self::Value(value) => Self::Value(value),
+            Self::Bound(scalar) => Self::Bound(Scalar { slot: scalar.slot + by, ..scalar }),
         }
     }
 

@@ -3,6 +3,7 @@
 mod activation;
 mod batchnorm;
 mod convolution;
+mod fusion;
 mod graph;
 mod tensor_op;
 
@@ -30,5 +31,6 @@ pub fn all() -> Vec<(&'static str, Case)> {
     cases.extend(activation::cases());
     cases.extend(tensor_op::cases());
     cases.extend(graph::cases());
+    cases.extend(fusion::cases());
     cases
 }

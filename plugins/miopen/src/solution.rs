@@ -1,0 +1,246 @@
+//! Solutions: the ways that MIOpen finds to compute a problem.
+
+use std::collections::HashMap;
+use std::ffi::{c_int, c_uint, c_void};
+use std::ptr;
+use std::sync::{Arc, LazyLock};
+
+use hipdnn_plugin_sdk::PluginError;
+use parking_lot::Mutex;
+
+use crate::handle::Ready;
+use crate::knob::Options;
+use crate::miopen::{Miopen, MiopenError, STATUS_SUCCESS, miopenTensorArgument_t};
+use crate::object::Object;
+use crate::step::convolution::ConvolutionDesign;
+use crate::step::fusion::Chain;
+
+/// What was found in this process: solutions, saved, by device and problem, and that there is none. Looking for them
+/// compiles and times kernels.
+static FOUND: LazyLock<Mutex<HashMap<Key, Finding>>> = LazyLock::new(Mutex::default);
+
+/// A saved solution, or that there is none.
+type Finding = Option<Arc<[u8]>>;
+
+/// What decides which solution is found.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    device: c_int,
+    subject: Subject,
+    options: Options,
+}
+
+/// What is to be computed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Subject {
+    /// A convolution.
+    Convolution(ConvolutionDesign),
+    /// Several operations in one kernel.
+    Chain(Chain),
+}
+
+impl Subject {
+    fn problem(&self, miopen: &Miopen, options: &Options) -> Result<Object, MiopenError> {
+        match self {
+            Self::Convolution(design) => design.problem(miopen, options),
+            Self::Chain(chain) => chain.problem(miopen, options),
+        }
+    }
+}
+
+/// A solution that is ready to run.
+pub struct Solution {
+    /// MIOpen does not say that threads may run one solution at the same time.
+    solution: Mutex<Object>,
+    /// The saved solution. MIOpen saves only what it found itself, not what it loaded.
+    bytes: Arc<[u8]>,
+    workspace_size: usize,
+}
+
+impl Solution {
+    /// The solution in `saved`, or, where that is empty, the best that MIOpen finds. None where it finds none.
+    ///
+    /// # Errors
+    /// MIOpen's, or that the solution needs more workspace than the limit.
+    pub fn of(
+        ready: &Ready<'_>,
+        options: &Options,
+        subject: Subject,
+        saved: &[u8],
+    ) -> Result<Option<Self>, PluginError> {
+        let miopen = ready.runtime.miopen;
+        let key = Key { device: ready.device, subject, options: options.clone() };
+        let known = match saved {
+            [] => FOUND.lock().get(&key).cloned(),
+            saved => Some(Some(saved.into())),
+        };
+        let (solution, bytes) = match known {
+            Some(None) => return Ok(None),
+            Some(Some(bytes)) => (load(miopen, &bytes)?, bytes),
+            None => {
+                let Some(solution) = find(ready, options, &key.subject)? else {
+                    FOUND.lock().insert(key, None);
+                    return Ok(None);
+                };
+                let bytes: Arc<[u8]> = save(miopen, &solution)?.into();
+                FOUND.lock().insert(key, Some(Arc::clone(&bytes)));
+                (solution, bytes)
+            }
+        };
+        let mut workspace_size = 0;
+        // SAFETY: the output is valid.
+        miopen.check("miopenGetSolutionWorkspaceSize", unsafe {
+            (miopen.miopenGetSolutionWorkspaceSize)(solution.get(), &mut workspace_size)
+        })?;
+        let limit = options.workspace_size_limit.unwrap_or(usize::MAX);
+        if workspace_size > limit {
+            return Err(PluginError::not_applicable(format!(
+                "MIOpen's best solution needs {workspace_size} bytes of workspace, more than the limit of {limit}"
+            )));
+        }
+        Ok(Some(Self { solution: Mutex::new(solution), bytes, workspace_size }))
+    }
+
+    /// Bytes of workspace of a run.
+    pub fn workspace_size(&self) -> usize {
+        self.workspace_size
+    }
+
+    /// The solution as bytes.
+    pub fn saved(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Puts the work on the stream.
+    ///
+    /// # Errors
+    /// MIOpen's.
+    ///
+    /// # Safety
+    /// The arguments are the problem's tensors, valid until the work is done, and `workspace` is for
+    /// [`Solution::workspace_size`] bytes.
+    pub unsafe fn run(
+        &self,
+        ready: &Ready<'_>,
+        arguments: &[miopenTensorArgument_t],
+        workspace: *mut c_void,
+    ) -> Result<(), PluginError> {
+        let miopen = ready.runtime.miopen;
+        let solution = self.solution.lock();
+        // SAFETY: the solution is alive, and the caller vouches for the memory.
+        let status = unsafe {
+            (miopen.miopenRunSolution)(
+                ready.handle(),
+                solution.get(),
+                arguments.len(),
+                arguments.as_ptr(),
+                workspace,
+                self.workspace_size,
+            )
+        };
+        Ok(miopen.check("miopenRunSolution", status)?)
+    }
+}
+
+/// A tensor of a run, described as in the problem.
+pub fn argument(id: c_uint, buffer: *mut c_void) -> miopenTensorArgument_t {
+    miopenTensorArgument_t { id, descriptor: ptr::null_mut(), buffer }
+}
+
+/// Describes a tensor of a problem.
+///
+/// # Errors
+/// MIOpen's.
+pub fn describe(
+    miopen: &Miopen,
+    problem: &Object,
+    id: c_uint,
+    descriptor: &Object,
+) -> Result<(), MiopenError> {
+    // SAFETY: both are alive, and the problem copies the descriptor.
+    let status = unsafe { (miopen.miopenSetProblemTensorDescriptor)(problem.get(), id, descriptor.get()) };
+    miopen.check("miopenSetProblemTensorDescriptor", status)
+}
+
+/// The best solution that MIOpen finds.
+fn find(ready: &Ready<'_>, options: &Options, subject: &Subject) -> Result<Option<Object>, PluginError> {
+    let miopen = ready.runtime.miopen;
+    let problem = subject.problem(miopen, options)?;
+    let find_options = find_options(miopen, options)?;
+    let mut solution = ptr::null_mut();
+    let mut count = 0;
+    // SAFETY: there is room for one solution, which is taken over at once.
+    unsafe {
+        let status = (miopen.miopenFindSolutions)(
+            ready.handle(),
+            problem.get(),
+            find_options.get(),
+            &mut solution,
+            &mut count,
+            1,
+        );
+        match subject {
+            Subject::Convolution(_) => miopen.check("miopenFindSolutions", status)?,
+            // A fused kernel that does not compile is a failure to MIOpen; the operations are computed one by one then.
+            Subject::Chain(_) if status != STATUS_SUCCESS => return Ok(None),
+            Subject::Chain(_) => {}
+        }
+        if count == 0 || solution.is_null() {
+            return Ok(None);
+        }
+        Ok(Some(Object::new(solution, miopen.miopenDestroySolution)))
+    }
+}
+
+fn find_options(miopen: &Miopen, options: &Options) -> Result<Object, MiopenError> {
+    let mut find_options = ptr::null_mut();
+    // SAFETY: the output is valid, and what is made is taken over at once.
+    let object = unsafe {
+        miopen.check("miopenCreateFindOptions", (miopen.miopenCreateFindOptions)(&mut find_options))?;
+        Object::new(find_options, miopen.miopenDestroyFindOptions)
+    };
+    // SAFETY: the options are alive.
+    unsafe {
+        miopen.check(
+            "miopenSetFindOptionTuning",
+            (miopen.miopenSetFindOptionTuning)(find_options, c_int::from(options.benchmarking)),
+        )?;
+        // Saved solutions then spare another process the compiler, too.
+        miopen.check(
+            "miopenSetFindOptionAttachBinaries",
+            (miopen.miopenSetFindOptionAttachBinaries)(find_options, 1),
+        )?;
+        if let Some(limit) = options.workspace_size_limit {
+            miopen.check(
+                "miopenSetFindOptionWorkspaceLimit",
+                (miopen.miopenSetFindOptionWorkspaceLimit)(find_options, limit),
+            )?;
+        }
+    }
+    Ok(object)
+}
+
+/// The bytes of a solution.
+fn save(miopen: &Miopen, solution: &Object) -> Result<Vec<u8>, MiopenError> {
+    let mut size = 0;
+    // SAFETY: the output is valid.
+    miopen.check("miopenGetSolutionSize", unsafe {
+        (miopen.miopenGetSolutionSize)(solution.get(), &mut size)
+    })?;
+    let mut bytes = vec![0_u8; size];
+    // SAFETY: there is room for the size that MIOpen said.
+    miopen.check("miopenSaveSolution", unsafe {
+        (miopen.miopenSaveSolution)(solution.get(), bytes.as_mut_ptr().cast())
+    })?;
+    Ok(bytes)
+}
+
+fn load(miopen: &Miopen, bytes: &[u8]) -> Result<Object, MiopenError> {
+    let mut solution = ptr::null_mut();
+    // SAFETY: the bytes are valid for their length, and what is made is taken over at once.
+    unsafe {
+        let status = (miopen.miopenLoadSolution)(&mut solution, bytes.as_ptr().cast(), bytes.len());
+        miopen.check("miopenLoadSolution", status)?;
+        Ok(Object::new(solution, miopen.miopenDestroySolution))
+    }
+}

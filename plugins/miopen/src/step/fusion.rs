@@ -1,0 +1,466 @@
+//! Chains of operations that MIOpen computes in one kernel: a forward convolution, a bias, a batch normalization from given
+//! statistics and an activation, each of which may be absent.
+
+use std::collections::HashMap;
+use std::ffi::{c_int, c_uint, c_void};
+use std::ptr;
+
+use hipdnn_plugin_problem::problem::pointwise::Pointwise;
+use hipdnn_plugin_sdk::PluginError;
+use hipdnn_plugin_sdk::ffi::HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE;
+use hipdnn_plugin_sdk::graph::{Graph, Operation, PointwiseMode};
+
+use super::activation::{ActivationDesign, Function};
+use super::batchnorm::{BatchnormDesign, Inference, Inverse, parameter};
+use super::convolution::ConvolutionDesign;
+use super::tensor_op::TensorOpDesign;
+use super::{HostScalar, Step, Tensors};
+use crate::handle::Ready;
+use crate::knob::Options;
+use crate::miopen::{
+    ACTIVATION_X, ACTIVATION_Y, BATCHNORM_BIAS, BATCHNORM_EPSILON, BATCHNORM_MEAN, BATCHNORM_SCALE,
+    BATCHNORM_SPATIAL, BATCHNORM_VARIANCE, BATCHNORM_X, BATCHNORM_Y, BIAS, BIAS_X, BIAS_Y, CONVOLUTION_W,
+    CONVOLUTION_X, DIRECTION_FORWARD, DIRECTION_INFERENCE, FLOAT, Miopen, MiopenError, STATUS_SUCCESS,
+    miopenProblem_t, miopenStatus_t, miopenTensorArgument_t,
+};
+use crate::object::{Object, activation};
+use crate::operand::Shape;
+use crate::plan::ALIGNMENT;
+use crate::solution::{Solution, Subject, argument, describe};
+
+/// The most tensors of a run: three of a convolution, a bias, five of a batch normalization, y.
+const MAX_ARGUMENTS: usize = 10;
+
+/// What MIOpen's search for one kernel depends on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Chain {
+    links: Vec<Link>,
+    /// Of everything behind the convolution, or of everything where there is none.
+    shape: Shape,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Link {
+    Convolution(Box<ConvolutionDesign>),
+    Bias,
+    Batchnorm,
+    /// MIOpen's mode, and the bits of its numbers.
+    Activation(c_int, [u64; 3]),
+}
+
+/// Nodes that may become one step, in the order in which they follow each other.
+pub struct Fusion {
+    /// Their places in the graph.
+    pub nodes: Vec<usize>,
+    chain: Chain,
+    /// The tensors of a run but the batch normalization's ε and variance: which they are, and their places among the tensors of the nodes.
+    arguments: Vec<(c_uint, usize)>,
+    spread: Option<Spread>,
+}
+
+/// The variance of a batch normalization.
+#[derive(Clone, Copy)]
+struct Spread {
+    slot: usize,
+    /// None where the tensor has 1/√(variance + ε).
+    epsilon: Option<HostScalar>,
+    channels: c_int,
+}
+
+/// The nodes that read each tensor, for each time that they do.
+pub fn readers(graph: &Graph) -> HashMap<i64, Vec<usize>> {
+    let mut readers: HashMap<i64, Vec<usize>> = HashMap::new();
+    for (place, node) in graph.nodes.iter().enumerate() {
+        for uid in node.operation.inputs() {
+            readers.entry(uid).or_default().push(place);
+        }
+    }
+    readers
+}
+
+/// What a chain looks like while it is followed through the graph.
+struct Builder<'a> {
+    graph: &'a Graph,
+    nodes: Vec<usize>,
+    links: Vec<Link>,
+    shape: Shape,
+    arguments: Vec<(c_uint, usize)>,
+    spread: Option<Spread>,
+    /// Tensors of the nodes so far.
+    tensors: usize,
+    /// The last result: its uid, and its place among the tensors of the nodes.
+    result: (i64, usize),
+}
+
+/// The chains that begin at a node, the longest first. Tensors between their nodes are virtual and read by nothing else.
+pub fn chains(graph: &Graph, first: usize, readers: &HashMap<i64, Vec<usize>>) -> Vec<Fusion> {
+    let mut found = Vec::new();
+    let Some(mut builder) = Builder::begin(graph, first) else { return found };
+    while let Some(next) = next(graph, builder.result.0, readers) {
+        if builder.add(next).is_none() {
+            break;
+        }
+        found.push(builder.fusion());
+    }
+    found.reverse();
+    found
+}
+
+/// The only reader of a virtual tensor.
+fn next(graph: &Graph, uid: i64, readers: &HashMap<i64, Vec<usize>>) -> Option<usize> {
+    match readers.get(&uid)?.as_slice() {
+        [reader] if graph.tensor(uid)?.is_virtual => Some(*reader),
+        _ => None,
+    }
+}
+
+fn position(operation: &Operation, uid: i64) -> Option<usize> {
+    operation.tensors().iter().position(|tensor| *tensor == uid)
+}
+
+fn bits(function: &Function) -> [u64; 3] {
+    function.numbers.map(f64::to_bits)
+}
+
+impl<'a> Builder<'a> {
+    fn begin(graph: &'a Graph, first: usize) -> Option<Self> {
+        let operation = &graph.nodes.get(first)?.operation;
+        let mut builder = Self {
+            graph,
+            nodes: vec![first],
+            links: Vec::new(),
+            shape: Shape { data_type: FLOAT, dims: Vec::new(), strides: Vec::new() },
+            arguments: Vec::new(),
+            spread: None,
+            tensors: operation.tensors().len(),
+            result: (0, 0),
+        };
+        match operation {
+            Operation::ConvolutionForward(convolution) => {
+                let design = ConvolutionDesign::of(graph, operation).ok()?;
+                let [x, w, y] = design.slots;
+                builder.arguments.extend([(CONVOLUTION_X, x), (CONVOLUTION_W, w)]);
+                builder.shape = design.y.clone();
+                builder.links.push(Link::Convolution(Box::new(design)));
+                builder.result = (convolution.y, y);
+            }
+            Operation::BatchnormInference(_) | Operation::BatchnormInferenceVariance(_) => {
+                let design = BatchnormDesign::of(graph, operation).ok()?;
+                builder.shape = design.shape.clone();
+                builder.arguments.push((BATCHNORM_X, design.inference()?.x));
+                builder.batchnorm(&design, 0)?;
+                builder.result.0 = *operation.outputs().first()?;
+            }
+            _ => return None,
+        }
+        Some(builder)
+    }
+
+    /// Takes in the node that reads the last result. None where MIOpen has no kernel with it.
+    fn add(&mut self, place: usize) -> Option<()> {
+        let operation = &self.graph.nodes.get(place)?.operation;
+        let base = self.tensors;
+        let input = self.graph.tensor(self.result.0)?;
+        let last = self.links.last()?;
+        match operation {
+            Operation::Pointwise(node) if node.operation == PointwiseMode::Add => {
+                if !matches!(last, Link::Convolution(_)) {
+                    return None;
+                }
+                TensorOpDesign::of(self.graph, operation).ok()?;
+                let pointwise = Pointwise::of(self.graph, operation)?.ok()?;
+                let other = if node.in_0 == self.result.0 { node.in_1? } else { node.in_0 };
+                let bias = pointwise
+                    .inputs
+                    .iter()
+                    .find(|input| position(operation, other) == Some(input.operand.slot))?;
+                let (dims, out) = (bias.operand.layout.dims(), pointwise.output.layout.dims());
+                let channel = dims.len().checked_sub(out.len().checked_sub(1)?)?;
+                let is_bias = dims.get(channel) == out.get(1)
+                    && dims.iter().enumerate().all(|(axis, dim)| axis == channel || *dim == 1);
+                let output = self.graph.tensor(node.out_0)?;
+                let same = output.dims == input.dims && output.strides == input.strides;
+                if !is_bias || !same {
+                    return None;
+                }
+                self.links.push(Link::Bias);
+                self.arguments.push((BIAS, base + bias.operand.slot));
+                self.result = (node.out_0, base + pointwise.output.slot);
+            }
+            Operation::BatchnormInference(_) | Operation::BatchnormInferenceVariance(_) => {
+                if !matches!(last, Link::Convolution(_) | Link::Bias) {
+                    return None;
+                }
+                let design = BatchnormDesign::of(self.graph, operation).ok()?;
+                // What is scaled by the result cannot be the statistics.
+                if position(operation, self.result.0) != Some(design.inference()?.x) {
+                    return None;
+                }
+                self.batchnorm(&design, base)?;
+                self.result.0 = *operation.outputs().first()?;
+            }
+            Operation::Pointwise(node) if node.operation.operands() == 1 => {
+                if matches!(last, Link::Activation(..)) {
+                    return None;
+                }
+                ActivationDesign::of(self.graph, operation).ok()?;
+                let pointwise = Pointwise::of(self.graph, operation)?.ok()?;
+                let function = Function::of(pointwise.mode, &pointwise.activation).ok()?;
+                self.links.push(Link::Activation(function.mode, bits(&function)));
+                self.result = (node.out_0, base + pointwise.output.slot);
+            }
+            _ => return None,
+        }
+        self.tensors += operation.tensors().len();
+        self.nodes.push(place);
+        Some(())
+    }
+
+    fn batchnorm(&mut self, design: &BatchnormDesign, base: usize) -> Option<()> {
+        let Inference { y, mean, spread, epsilon, scale, bias, .. } = design.inference()?;
+        self.links.push(Link::Batchnorm);
+        self.arguments.extend([
+            (BATCHNORM_SCALE, base + scale),
+            (BATCHNORM_BIAS, base + bias),
+            (BATCHNORM_MEAN, base + mean),
+        ]);
+        self.spread = Some(Spread {
+            slot: base + spread,
+            epsilon: epsilon.map(|epsilon| epsilon.moved(base)),
+            channels: design.channels,
+        });
+        self.result.1 = base + y;
+        Some(())
+    }
+
+    /// The chain up to here.
+    fn fusion(&self) -> Fusion {
+        let result = match self.links.last() {
+            Some(Link::Bias) => BIAS_Y,
+            Some(Link::Batchnorm) => BATCHNORM_Y,
+            _ => ACTIVATION_Y,
+        };
+        let mut arguments = self.arguments.clone();
+        arguments.push((result, self.result.1));
+        Fusion {
+            nodes: self.nodes.clone(),
+            chain: Chain { links: self.links.clone(), shape: self.shape.clone() },
+            arguments,
+            spread: self.spread,
+        }
+    }
+}
+
+impl Fusion {
+    /// The tensors of the nodes, one node after the other, and those of them that exist only between the nodes.
+    pub fn tensors(&self, graph: &Graph) -> (Vec<i64>, Vec<i64>) {
+        let operations =
+            || self.nodes.iter().filter_map(|place| graph.nodes.get(*place)).map(|node| &node.operation);
+        let all = operations().flat_map(Operation::tensors).collect();
+        let between =
+            operations().take(self.nodes.len().saturating_sub(1)).flat_map(Operation::outputs).collect();
+        (all, between)
+    }
+
+    /// The step that computes all nodes; none where MIOpen has no kernel for them.
+    ///
+    /// # Errors
+    /// MIOpen's.
+    pub fn make(
+        &self,
+        ready: &Ready<'_>,
+        options: &Options,
+        saved: &[u8],
+    ) -> Result<Option<Box<dyn Step>>, PluginError> {
+        let miopen = ready.runtime.miopen;
+        if !available(miopen) {
+            return Ok(None);
+        }
+        let subject = Subject::Chain(self.chain.clone());
+        let solution = match Solution::of(ready, options, subject, saved) {
+            Ok(Some(solution)) => solution,
+            Ok(None) => return Ok(None),
+            // Beyond the limit of the workspace: one by one they may need less.
+            Err(error) if error.status() == HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let inverse = match self.spread {
+            Some(Spread { epsilon: None, channels, .. }) => {
+                Some(Inverse::new(miopen, self.chain.shape.dims.len(), channels)?)
+            }
+            _ => None,
+        };
+        Ok(Some(Box::new(FusedStep {
+            solution,
+            arguments: self.arguments.clone(),
+            spread: self.spread,
+            inverse,
+        })))
+    }
+}
+
+/// Whether this MIOpen can be asked for kernels of several operations.
+fn available(miopen: &Miopen) -> bool {
+    miopen.miopenCreateActivationProblem.is_some()
+        && miopen.miopenCreateBatchnormProblem.is_some()
+        && miopen.miopenCreateBiasProblem.is_some()
+        && miopen.miopenFuseProblems.is_some()
+}
+
+impl Chain {
+    /// The problem that MIOpen looks for solutions of.
+    ///
+    /// # Errors
+    /// MIOpen's.
+    pub fn problem(&self, miopen: &Miopen, options: &Options) -> Result<Object, MiopenError> {
+        let mut whole: Option<Object> = None;
+        for link in &self.links {
+            let problem = self.link(miopen, options, link)?;
+            match (&whole, miopen.miopenFuseProblems) {
+                (Some(whole), Some(fuse)) => {
+                    // SAFETY: both are alive, and the first copies the second.
+                    let status = unsafe { fuse(whole.get(), problem.get()) };
+                    miopen.check("miopenFuseProblems", status)?;
+                }
+                _ => whole = Some(problem),
+            }
+        }
+        whole.ok_or_else(|| missing("miopenFuseProblems"))
+    }
+
+    fn link(&self, miopen: &Miopen, options: &Options, link: &Link) -> Result<Object, MiopenError> {
+        let shape = self.shape.descriptor(miopen)?;
+        let channels = self.shape.dims.get(1).copied().unwrap_or(1);
+        match link {
+            Link::Convolution(design) => design.problem(miopen, options),
+            Link::Bias => {
+                let create =
+                    miopen.miopenCreateBiasProblem.ok_or_else(|| missing("miopenCreateBiasProblem"))?;
+                let problem = made(miopen, "miopenCreateBiasProblem", |problem| {
+                    // SAFETY: the output is valid.
+                    unsafe { create(problem, DIRECTION_FORWARD) }
+                })?;
+                let bias = parameter(miopen, self.shape.data_type, self.shape.dims.len(), channels)?;
+                for (id, descriptor) in [(BIAS_X, &shape), (BIAS, &bias), (BIAS_Y, &shape)] {
+                    describe(miopen, &problem, id, descriptor)?;
+                }
+                Ok(problem)
+            }
+            Link::Batchnorm => {
+                let create = miopen
+                    .miopenCreateBatchnormProblem
+                    .ok_or_else(|| missing("miopenCreateBatchnormProblem"))?;
+                let problem = made(miopen, "miopenCreateBatchnormProblem", |problem| {
+                    // SAFETY: the output is valid.
+                    unsafe { create(problem, BATCHNORM_SPATIAL, false, DIRECTION_INFERENCE) }
+                })?;
+                let parameter = parameter(miopen, FLOAT, self.shape.dims.len(), channels)?;
+                for (id, descriptor) in [
+                    (BATCHNORM_X, &shape),
+                    (BATCHNORM_Y, &shape),
+                    (BATCHNORM_SCALE, &parameter),
+                    (BATCHNORM_BIAS, &parameter),
+                    (BATCHNORM_MEAN, &parameter),
+                    (BATCHNORM_VARIANCE, &parameter),
+                ] {
+                    describe(miopen, &problem, id, descriptor)?;
+                }
+                Ok(problem)
+            }
+            Link::Activation(mode, numbers) => {
+                let create = miopen
+                    .miopenCreateActivationProblem
+                    .ok_or_else(|| missing("miopenCreateActivationProblem"))?;
+                let activation = activation(miopen, *mode, numbers.map(f64::from_bits))?;
+                let problem = made(miopen, "miopenCreateActivationProblem", |problem| {
+                    // SAFETY: the output is valid, and the problem copies the activation.
+                    unsafe { create(problem, activation.get(), DIRECTION_FORWARD) }
+                })?;
+                for id in [ACTIVATION_X, ACTIVATION_Y] {
+                    describe(miopen, &problem, id, &shape)?;
+                }
+                Ok(problem)
+            }
+        }
+    }
+}
+
+fn made(
+    miopen: &Miopen,
+    function: &str,
+    create: impl FnOnce(*mut miopenProblem_t) -> miopenStatus_t,
+) -> Result<Object, MiopenError> {
+    let mut problem = ptr::null_mut();
+    miopen.check(function, create(&mut problem))?;
+    // SAFETY: the problem was made just now, and this function ends it.
+    Ok(unsafe { Object::new(problem, miopen.miopenDestroyProblem) })
+}
+
+fn missing(function: &str) -> MiopenError {
+    MiopenError { status: STATUS_SUCCESS, message: format!("this MIOpen has no {function}") }
+}
+
+struct FusedStep {
+    solution: Solution,
+    arguments: Vec<(c_uint, usize)>,
+    spread: Option<Spread>,
+    inverse: Option<Inverse>,
+}
+
+impl FusedStep {
+    /// Bytes of workspace before the solution's own, for the variance.
+    fn variance_size(&self) -> usize {
+        self.inverse.as_ref().map_or(0, |inverse| inverse.size().next_multiple_of(ALIGNMENT))
+    }
+}
+
+impl Step for FusedStep {
+    fn workspace_size(&self) -> usize {
+        self.variance_size() + self.solution.workspace_size()
+    }
+
+    fn saved(&self) -> &[u8] {
+        self.solution.saved()
+    }
+
+    unsafe fn run(
+        &self,
+        ready: &Ready<'_>,
+        tensors: &Tensors<'_>,
+        workspace: *mut c_void,
+    ) -> Result<(), PluginError> {
+        let mut arguments = [argument(0, ptr::null_mut()); MAX_ARGUMENTS + 2];
+        for (to, (id, slot)) in arguments.iter_mut().zip(&self.arguments) {
+            *to = argument(*id, tensors.at(*slot));
+        }
+        let mut count = self.arguments.len();
+        let mut epsilon = 0.0_f64;
+        if let Some(spread) = &self.spread {
+            let mut variance = tensors.at(spread.slot);
+            if let Some(inverse) = &self.inverse {
+                // SAFETY: the workspace has room for a parameter, and the caller vouches for the tensor.
+                unsafe { inverse.run(ready, variance, workspace) }?;
+                variance = workspace;
+            }
+            if let Some(given) = &spread.epsilon {
+                // SAFETY: the caller vouches for the scalar.
+                epsilon = unsafe { given.read(tensors) };
+            }
+            let more = [
+                argument(BATCHNORM_VARIANCE, variance),
+                argument(BATCHNORM_EPSILON, (&raw mut epsilon).cast()),
+            ];
+            for (to, argument) in arguments.iter_mut().skip(count).zip(more) {
+                *to = argument;
+                count += 1;
+            }
+        }
+        let arguments: &[miopenTensorArgument_t] = arguments.get(..count).unwrap_or_default();
+        let rest = workspace.wrapping_byte_add(self.variance_size());
+        // SAFETY: the arguments are those of the problem, the caller vouches for the memory, and ε is read during the call.
+        unsafe { self.solution.run(ready, arguments, rest) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,201 @@
+use hipdnn_plugin_sdk::graph::operation::{
+    BatchnormBackward, BatchnormInference, BatchnormInferenceVariance, ConvolutionForward,
+};
+use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode};
+
+use super::activation::pointwise;
+use super::{DETERMINISTIC, MIOPEN, ORDERS, TYPES_WITHOUT_BFLOAT16};
+use crate::case::{Case, Order};
+
+const CHANNELS: [i64; 4] = [1, 6, 1, 1];
+const RANGE: [f32; 2] = [-1.0, 1.0];
+/// Bytes of workspace for the variances of the channels and for beginning at a round address; a tensor between nodes needs more.
+const STATISTICS: usize = 512;
+
+/// The nodes of a chain.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Link {
+    /// A convolution with a filter of this size.
+    Convolution(i64),
+    /// The bias is the second operand, or the first.
+    Bias,
+    BiasFirst,
+    Batchnorm,
+    BatchnormVariance,
+    Activation(PointwiseMode),
+}
+
+/// Adds a node with this result.
+type AddNode = Box<dyn FnOnce(&mut Case, i64)>;
+
+/// What a chain works on.
+#[derive(Clone, Copy)]
+struct Setting {
+    data_type: DataType,
+    order: Order,
+    /// Whether MIOpen has one kernel for it, so that no tensor between nodes lies in the workspace.
+    fused: bool,
+}
+
+fn chain(links: &[Link], setting: Setting) -> Case {
+    let Setting { data_type, order, fused } = setting;
+    let mut case = Case::new("");
+    let names: Vec<String> = links.iter().map(|link| link.name()).collect();
+    let kernels = if fused { "in one kernel" } else { "one by one" };
+    case.name = format!("{} {kernels} {} {order:?}", names.join(" + "), data_type.name());
+    case.tolerance = 1e-4;
+    case.workspace_limit = fused.then_some(STATISTICS);
+    let y = [2, 6, 9, 7];
+    let mut last = None;
+    for (place, link) in links.iter().enumerate() {
+        let x = last.unwrap_or_else(|| match link {
+            Link::Convolution(_) => case.input(data_type, &[2, 8, 9, 7], order, RANGE),
+            _ => case.input(data_type, &y, order, RANGE),
+        });
+        // What a node reads is made before what it writes.
+        let node = link.node(&mut case, setting, x);
+        let out = if place + 1 == links.len() {
+            case.output(data_type, &y, order)
+        } else {
+            case.between(data_type, &y, order)
+        };
+        node(&mut case, out);
+        last = Some(out);
+    }
+    case
+}
+
+impl Link {
+    fn name(self) -> String {
+        match self {
+            Self::Convolution(size) => format!("convolution {size}x{size}"),
+            Self::Bias => "bias".to_owned(),
+            Self::BiasFirst => "bias first".to_owned(),
+            Self::Batchnorm => "batchnorm".to_owned(),
+            Self::BatchnormVariance => "batchnorm with variance".to_owned(),
+            Self::Activation(mode) => mode.name().to_owned(),
+        }
+    }
+
+    /// Adds the inputs of the node and says how to add the node with its result.
+    fn node(self, case: &mut Case, setting: Setting, x: i64) -> AddNode {
+        let Setting { data_type, order, .. } = setting;
+        let given =
+            |case: &mut Case, range| case.input(DataType::Float, &CHANNELS, Order::ChannelsFirst, range);
+        match self {
+            Self::Convolution(size) => {
+                let w = case.input(data_type, &[6, 8, size, size], order, [-0.3, 0.3]);
+                Box::new(move |case, y| {
+                    case.node(ConvolutionForward {
+                        x,
+                        w,
+                        y,
+                        pre_padding: vec![size / 2; 2],
+                        post_padding: vec![size / 2; 2],
+                        stride: vec![1, 1],
+                        dilation: vec![1, 1],
+                        conv_mode: ConvMode::CrossCorrelation,
+                    });
+                })
+            }
+            Self::Bias | Self::BiasFirst => {
+                let bias = case.input(data_type, &CHANNELS, order, RANGE);
+                let (a, b) = if self == Self::Bias { (x, bias) } else { (bias, x) };
+                Box::new(move |case, y| case.node(pointwise(PointwiseMode::Add, a, Some(b), y)))
+            }
+            Self::Batchnorm => {
+                let (mean, inv_variance) = (given(case, RANGE), given(case, [0.5, 2.0]));
+                let (scale, bias) = (given(case, [-1.0, 2.0]), given(case, RANGE));
+                Box::new(move |case, y| {
+                    case.node(BatchnormInference { x, mean, inv_variance, scale, bias, y });
+                })
+            }
+            Self::BatchnormVariance => {
+                let (mean, variance) = (given(case, RANGE), given(case, [0.1, 2.0]));
+                let (scale, bias) = (given(case, [-1.0, 2.0]), given(case, RANGE));
+                // Large, so that one that is left out shows.
+                let epsilon = case.value(0.25);
+                Box::new(move |case, y| {
+                    case.node(BatchnormInferenceVariance { x, mean, variance, scale, bias, epsilon, y });
+                })
+            }
+            Self::Activation(mode) => Box::new(move |case, y| case.node(pointwise(mode, x, None, y))),
+        }
+    }
+}
+
+/// The gradient through relu(batchnorm(x)), where the normalized tensor is computed again.
+fn gradient(data_type: DataType, order: Order) -> Case {
+    let dims = [2, 6, 5, 7];
+    let mut case = Case::new(format!(
+        "batchnorm inference + relu backward + batchnorm backward {} {order:?}",
+        data_type.name()
+    ));
+    case.tolerance = 1e-4;
+    let given = |case: &mut Case, range| case.input(DataType::Float, &CHANNELS, Order::ChannelsFirst, range);
+    let x = case.input(data_type, &dims, order, [-2.0, 2.0]);
+    let (mean, inv_variance) = (given(&mut case, [-0.5, 0.5]), given(&mut case, [0.5, 1.0]));
+    let (scale, bias) = (given(&mut case, [0.5, 2.0]), given(&mut case, RANGE));
+    let normalized = case.between(data_type, &dims, order);
+    case.node(BatchnormInference { x, mean, inv_variance, scale, bias, y: normalized });
+    let dy = case.input(data_type, &dims, order, RANGE);
+    let through = case.between(data_type, &dims, order);
+    case.node(pointwise(PointwiseMode::ReluBwd, dy, Some(normalized), through));
+    let dx = case.output(data_type, &dims, order);
+    let dscale = case.output(DataType::Float, &CHANNELS, Order::ChannelsFirst);
+    let dbias = case.output(DataType::Float, &CHANNELS, Order::ChannelsFirst);
+    case.node(BatchnormBackward {
+        dy: through,
+        x,
+        scale,
+        dx,
+        dscale,
+        dbias,
+        mean: Some(mean),
+        inv_variance: Some(inv_variance),
+        peer_stats: Vec::new(),
+    });
+    case
+}
+
+pub fn cases() -> Vec<(&'static str, Case)> {
+    use Link::{Activation, Batchnorm, BatchnormVariance, Bias, BiasFirst, Convolution};
+    use PointwiseMode::{EluFwd, ReluFwd, SigmoidFwd, SoftplusFwd, TanhFwd};
+    let relu = Activation(ReluFwd);
+    let mut cases = Vec::new();
+    let float = Setting { data_type: DataType::Float, order: Order::ChannelsFirst, fused: true };
+    for mode in [ReluFwd, SigmoidFwd, TanhFwd, EluFwd, SoftplusFwd] {
+        cases.push((MIOPEN, chain(&[Convolution(3), Bias, Activation(mode)], float)));
+    }
+    for links in [
+        &[Convolution(3), Bias][..],
+        &[Convolution(3), BiasFirst, relu],
+        &[Convolution(3), relu],
+        &[Convolution(3), Batchnorm],
+        &[Convolution(3), Batchnorm, relu],
+        &[Convolution(3), BatchnormVariance, relu],
+        &[Convolution(3), Bias, BatchnormVariance, relu],
+    ] {
+        cases.push((MIOPEN, chain(links, float)));
+        cases.push((DETERMINISTIC, chain(links, float)));
+    }
+    for data_type in TYPES_WITHOUT_BFLOAT16 {
+        for order in ORDERS {
+            let fused = Setting { data_type, order, fused: true };
+            cases.push((MIOPEN, chain(&[Batchnorm, relu], fused)));
+            cases.push((MIOPEN, chain(&[BatchnormVariance, relu], fused)));
+            cases.push((MIOPEN, chain(&[BatchnormVariance, Activation(SigmoidFwd)], fused)));
+            let apart = Setting { data_type, order, fused: false };
+            cases.push((MIOPEN, chain(&[Convolution(1), Bias, relu], apart)));
+            cases.push((MIOPEN, chain(&[Convolution(1), BatchnormVariance, relu], apart)));
+            cases.push((MIOPEN, gradient(data_type, order)));
+        }
+    }
+    let last = Setting { order: Order::ChannelsLast, fused: false, ..float };
+    cases.push((MIOPEN, chain(&[Convolution(3), Bias, relu], last)));
+    cases.push((MIOPEN, chain(&[Convolution(3), Batchnorm, relu], last)));
+    let half = Setting { data_type: DataType::Half, fused: false, ..float };
+    cases.push((MIOPEN, chain(&[Convolution(3), Bias, relu], half)));
+    cases.push((MIOPEN, chain(&[Convolution(3), Batchnorm, relu], half)));
+    cases
+}
