@@ -14,9 +14,11 @@ use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward,
-    Matmul, Pointwise,
+    Layernorm, LayernormBackward, Matmul, Pointwise,
 };
-use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, Node, Operation, PointwiseMode, Tensor};
+use hipdnn_plugin_sdk::graph::{
+    ConvMode, DataType, Graph, Node, NormFwdPhase, Operation, PointwiseMode, Tensor,
+};
 
 /// Time for one row of the table.
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -270,6 +272,43 @@ fn elementwise(batch: i64, channels: i64, size: i64, channels_last: bool) {
         };
         bandwidth_row(&name(mode.name()), elements, passes, statistics(), pointwise.into());
     }
+}
+
+/// Layer normalization of `rows` rows, and its gradients.
+fn layer_normalization(rows: i64, len: i64, data_type: DataType) {
+    let tensor = |uid, dims: [i64; 2]| Tensor::new(uid, data_type, &dims, &[dims[1], 1]);
+    let statistic = |uid| Tensor::new(uid, DataType::Float, &[rows, 1], &[1, 1]);
+    let mut tensors: Vec<Tensor> = (1..=3).map(|uid| tensor(uid, [rows, len])).collect();
+    tensors.extend((4..=7).map(|uid| tensor(uid, [1, len])));
+    tensors.extend((8..=9).map(statistic));
+    tensors.push(Tensor::new(10, DataType::Float, &[1], &[1]));
+    let name = |what: &str| format!("{what} {rows}x{len} {}", data_type.name());
+    let size = data_type.size().unwrap() as f64 / 4.0;
+    let forward = Layernorm {
+        x: 1,
+        scale: 4,
+        bias: 5,
+        epsilon: 10,
+        y: 2,
+        mean: Some(8),
+        inv_variance: Some(9),
+        forward_phase: NormFwdPhase::Training,
+        normalized_dim_count: 1,
+    };
+    bandwidth_row(&name("layernorm"), rows * len, 2.0 * size, tensors.clone(), forward.into());
+    let backward = LayernormBackward {
+        dy: 1,
+        x: 2,
+        scale: 4,
+        mean: Some(8),
+        inv_variance: Some(9),
+        epsilon: None,
+        dx: 3,
+        dscale: 6,
+        dbias: 7,
+        normalized_dim_count: 1,
+    };
+    bandwidth_row(&name("backward"), rows * len, 3.0 * size, tensors, backward.into());
 }
 
 /// Seconds that the best run of a whole graph takes, whose tensors are bound unless they are virtual.
@@ -576,5 +615,12 @@ fn main() {
         elementwise(32, 32, 4, false);
         elementwise(16, 64, 56, false);
         elementwise(16, 64, 56, true);
+    }
+    if "rows".contains(&wanted) {
+        for (rows, len) in [(128, 768), (512, 768), (8192, 768), (64, 50_000)] {
+            layer_normalization(rows, len, DataType::Float);
+        }
+        layer_normalization(512, 768, DataType::Half);
+        layer_normalization(512, 768, DataType::Bfloat16);
     }
 }

@@ -15,9 +15,11 @@ mod lanes;
 mod level;
 mod matmul;
 mod nest;
+mod normalization;
 mod pointwise;
 mod pool;
 mod real;
+mod row;
 mod scratch;
 mod vector;
 
@@ -34,6 +36,7 @@ use crate::kernel::{Kernel, Refusal};
 use crate::problem::batchnorm::Batchnorm;
 use crate::problem::convolution::Convolution;
 use crate::problem::matmul::Matmul;
+use crate::problem::normalization::Normalization;
 use crate::problem::pointwise::Pointwise;
 
 /// Plans one node of a graph whose types are resolved. A refusal says why the reference is to compute the node.
@@ -64,6 +67,9 @@ fn plan_node_at(
     }
     if let Some(pointwise) = Pointwise::of(graph, &node.operation) {
         return pointwise::plan(&pointwise?, compute, level, threads);
+    }
+    if let Some(normalization) = Normalization::of(graph, &node.operation) {
+        return normalization::plan(&normalization?, compute, level, threads);
     }
     Err(format!("operation is {}, which has no fast kernel", node.operation.spec().name))
 }

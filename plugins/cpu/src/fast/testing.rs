@@ -6,7 +6,7 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor};
 use super::lanes::Threads;
 use super::level::Level;
 use super::plan_node_at;
-use crate::kernel::Refusal;
+use crate::kernel::{Kernel, Refusal};
 
 /// Numbers that look random and are the same in every run.
 pub(crate) struct Random(u64);
@@ -178,10 +178,22 @@ pub(crate) fn run(
     level: Level,
     arrays: &mut [Array],
 ) -> Result<(), Refusal> {
+    run_planned(operation, compute_type, arrays, |graph, node| {
+        plan_node_at(graph, node, level, Threads::default())
+    })
+}
+
+/// The same as another planner has it.
+pub(crate) fn run_planned(
+    operation: Operation,
+    compute_type: DataType,
+    arrays: &mut [Array],
+    plan: impl FnOnce(&Graph, &Node) -> Result<Box<dyn Kernel>, Refusal>,
+) -> Result<(), Refusal> {
     let order = operation.tensors();
     let graph = Graph { tensors: arrays.iter().map(|a| a.tensor.clone()).collect(), ..Graph::default() };
     let node = Node { name: String::new(), compute_type, operation };
-    let kernel = plan_node_at(&graph, &node, level, Threads::default())?;
+    let kernel = plan(&graph, &node)?;
     let mut scratch = vec![0xFF_u8; kernel.scratch_size() + 128];
     let aligned = scratch.as_ptr().align_offset(64);
     let tensors: Vec<*mut u8> = order

@@ -11,7 +11,7 @@ const SUMS: usize = 4;
 /// # Safety
 /// The processor has the vector's instructions, and the closures can be called with all indices.
 #[inline(always)]
-unsafe fn total<V: Vector, const N: usize>(
+pub(in crate::fast) unsafe fn total<V: Vector, const N: usize>(
     len: usize,
     vector: impl Fn(usize, [V; N]) -> [V; N],
     number: impl Fn(usize, [V::Number; N]) -> [V::Number; N],
@@ -49,7 +49,7 @@ unsafe fn total<V: Vector, const N: usize>(
 /// # Safety
 /// The processor has the vector's instructions, and `len` numbers are readable.
 #[inline(always)]
-pub(super) unsafe fn sum<V: Vector>(x: *const V::Number, len: usize) -> V::Number {
+pub(in crate::fast) unsafe fn sum<V: Vector>(x: *const V::Number, len: usize) -> V::Number {
     // SAFETY: the caller promises instructions and numbers.
     unsafe {
         let one = V::splat(V::Number::ONE);
@@ -67,7 +67,7 @@ pub(super) unsafe fn sum<V: Vector>(x: *const V::Number, len: usize) -> V::Numbe
 /// # Safety
 /// As [`sum`].
 #[inline(always)]
-pub(super) unsafe fn deviations<V: Vector>(
+pub(in crate::fast) unsafe fn deviations<V: Vector>(
     x: *const V::Number,
     mean: V::Number,
     len: usize,

@@ -8,7 +8,7 @@
 //! from two passes: the second one adds up differences from the first one's mean, and corrects it.
 
 mod channel;
-mod loops;
+pub(super) mod loops;
 mod planar;
 mod rows;
 

@@ -13,6 +13,7 @@ mod batchnorm;
 mod convolution;
 mod fused;
 mod matmul;
+mod normalization;
 mod pointwise;
 
 use hipdnn_cpu_plugin::plugin::planner;

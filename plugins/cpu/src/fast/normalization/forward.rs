@@ -1,0 +1,167 @@
+//! The result, and the statistics where they are kept.
+
+use super::super::lanes::{Lanes, Threads};
+use super::super::level::{Level, VectorWork};
+use super::super::nest::{Elements, Nest};
+use super::super::real::FastReal;
+use super::super::row::Row;
+use super::super::scratch::{Scratch, Shared, Tensors};
+use super::super::vector::Vector;
+use super::loops;
+use super::statistics::statistics;
+use super::{Each, leading_strides, per_element};
+use crate::element::Element;
+use crate::kernel::{Kernel, Refusal};
+use crate::problem::normalization::{self as problem, Spread};
+
+/// A normalization forward.
+pub(super) struct Forward<T> {
+    level: Level,
+    lanes: Lanes,
+    /// Numbers in a row.
+    len: usize,
+    centered: bool,
+    /// The places of the rows in x, y, mean and inverse.
+    rows: Nest<4>,
+    x: Row<T>,
+    y: Row<T>,
+    scale: Row<T>,
+    bias: Option<Row<T>>,
+    epsilon_slot: usize,
+    epsilon: Element<T>,
+    mean: Option<Each<T>>,
+    inverse: Option<Each<T>>,
+}
+
+impl<T: FastReal> Forward<T> {
+    pub(super) fn plan(p: &problem::Forward, level: Level, threads: Threads) -> Result<Self, Refusal> {
+        let (dims, leading) = (p.x.layout.dims(), p.leading);
+        let (xs, ys) = (p.x.layout.strides(), p.y.layout.strides());
+        let inner = &dims[leading..];
+        let row = |slot, data_type, strides: &[usize]| {
+            Row::<T>::of(slot, data_type, inner, &xs[leading..], &strides[leading..dims.len()])
+        };
+        let parameter = |part: &Spread| row(part.slot, part.data_type, &part.strides);
+        let (x, y) = (row(p.x.slot, p.x.data_type, xs)?, row(p.y.slot, p.y.data_type, ys)?);
+        let rows = Nest::new(
+            &dims[..leading],
+            [
+                &xs[..leading],
+                &ys[..leading],
+                leading_strides(p.mean.as_ref(), leading),
+                leading_strides(p.inverse.as_ref(), leading),
+            ],
+            0,
+        );
+        let (len, count) = (inner.iter().product::<usize>(), rows.runs() * rows.len);
+        let work = 3.0 * per_element(x.direct && y.direct) * len as f64 * count as f64;
+        Ok(Self {
+            level,
+            lanes: threads.lanes(work, count),
+            len,
+            centered: p.centered,
+            rows,
+            x,
+            y,
+            scale: parameter(&p.scale)?,
+            bias: p.bias.as_ref().map(parameter).transpose()?,
+            epsilon_slot: p.epsilon.slot,
+            epsilon: Element::of(p.epsilon.data_type)?,
+            mean: Each::optional(p.mean.as_ref())?,
+            inverse: Each::optional(p.inverse.as_ref())?,
+        })
+    }
+
+    /// Offsets of the areas for scale, bias, and a row of each lane; empty where the tensors are read and written in place.
+    fn layout(&self, scratch: &mut Scratch) -> [usize; 3] {
+        let needed = |direct: bool| if direct { 0 } else { self.len };
+        let bias = self.bias.as_ref().is_none_or(|bias| bias.direct);
+        [
+            scratch.area::<T>(needed(self.scale.direct), 1),
+            scratch.area::<T>(needed(bias), 1),
+            scratch.area::<T>(needed(self.x.direct && self.y.direct), self.lanes.count()),
+        ]
+    }
+}
+
+impl<T: FastReal> Kernel for Forward<T> {
+    fn scratch_size(&self) -> usize {
+        let mut scratch = Scratch::default();
+        self.layout(&mut scratch);
+        scratch.size()
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let [scale_at, bias_at, rows_at] = self.layout(&mut Scratch::default());
+        // SAFETY: the caller promises tensors and scratch memory; the areas are inside of it, and each lane has its own rows and
+        // its own buffer.
+        unsafe {
+            let scale = self.scale.numbers(tensors, 0, scratch.wrapping_add(scale_at).cast());
+            let bias = self
+                .bias
+                .as_ref()
+                .map(|bias| bias.numbers(tensors, 0, scratch.wrapping_add(bias_at).cast()).cast_mut());
+            let epsilon = self.epsilon.load(tensors[self.epsilon_slot], 0).to_f64();
+            let shared = (
+                Tensors(tensors),
+                Shared([
+                    scale.cast_mut().cast(),
+                    bias.unwrap_or(std::ptr::null_mut()).cast(),
+                    scratch.wrapping_add(rows_at),
+                ]),
+            );
+            self.lanes.run(|lane| {
+                let [scale, bias, buffers] = [0, 1, 2].map(|i| shared.1.get(i).cast::<T>());
+                let padded = Scratch::padded::<T>(self.len);
+                self.level.run_vectors(Work {
+                    by: self,
+                    tensors: shared.0.all(),
+                    rows: self.lanes.share(lane, self.rows.runs() * self.rows.len),
+                    epsilon,
+                    scale,
+                    bias: self.bias.is_some().then_some(bias.cast_const()),
+                    buffer: buffers.wrapping_add(lane * padded),
+                });
+            });
+        }
+    }
+}
+
+/// Some rows.
+struct Work<'a, T> {
+    by: &'a Forward<T>,
+    tensors: &'a [*mut u8],
+    rows: std::ops::Range<usize>,
+    epsilon: f64,
+    scale: *const T,
+    bias: Option<*const T>,
+    buffer: *mut T,
+}
+
+impl<T: FastReal> VectorWork<T> for Work<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Number = T>>(self) {
+        let Forward { len, centered, ref x, ref y, .. } = *self.by;
+        let mut rows = Elements::new(&self.by.rows, self.rows);
+        while let Some([x_at, y_at, mean_at, inverse_at]) = rows.next() {
+            // SAFETY: the caller promises the instructions; the offsets are those of rows of the tensors, which have `len`
+            // elements, as have the parameters and the buffer if one is needed.
+            unsafe {
+                let numbers = x.numbers(self.tensors, x_at, self.buffer);
+                let (mean, inverse) = statistics::<V>(numbers, len, centered, self.epsilon);
+                let (mean, inverse) = (T::from_f64(mean), T::from_f64(inverse));
+                if let Some(kept) = &self.by.mean {
+                    kept.set(self.tensors, mean_at, mean);
+                }
+                if let Some(kept) = &self.by.inverse {
+                    kept.set(self.tensors, inverse_at, inverse);
+                }
+                let to = y.target(self.tensors, y_at, self.buffer);
+                loops::normalize::<V>(numbers, [mean, inverse], self.scale, self.bias, to, len);
+                y.written(self.tensors, y_at, self.buffer);
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The loops over the numbers of a row.
+
+use super::super::batchnorm::loops::total;
+use super::super::vector::{Lanewise, Vector};
+
+/// y = (x - mean) · inverse · scale, and + bias where there is one.
+///
+/// # Safety
+/// The processor has the vector's instructions; `len` numbers of the operands are readable, and of `y` writable. `y` may be `x`.
+#[inline(always)]
+pub(super) unsafe fn normalize<V: Vector>(
+    x: *const V::Number,
+    [mean, inverse]: [V::Number; 2],
+    scale: *const V::Number,
+    bias: Option<*const V::Number>,
+    y: *mut V::Number,
+    len: usize,
+) {
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        let (means, inverses) = (V::splat(mean), V::splat(inverse));
+        let mut at = 0;
+        while at + V::LANES <= len {
+            let apart = V::load(x.add(at)).lanewise(Lanewise::Sub, means);
+            let normal = apart.lanewise(Lanewise::Mul, inverses);
+            let scale = V::load(scale.add(at));
+            match bias {
+                Some(bias) => normal.mul_add(scale, V::load(bias.add(at))).store(y.add(at)),
+                None => normal.lanewise(Lanewise::Mul, scale).store(y.add(at)),
+            }
+            at += V::LANES;
+        }
+        while at < len {
+            let normal = (x.add(at).read_unaligned() - mean) * inverse * scale.add(at).read_unaligned();
+            let y = y.add(at);
+            match bias {
+                Some(bias) => y.write_unaligned(normal + bias.add(at).read_unaligned()),
+                None => y.write_unaligned(normal),
+            }
+            at += 1;
+        }
+    }
+}
+
+/// Σ dy · scale and Σ dy · scale · (x - mean).
+///
+/// # Safety
+/// As [`normalize`], for all that is read.
+#[inline(always)]
+pub(super) unsafe fn gradient_sums<V: Vector>(
+    [dy, scale, x]: [*const V::Number; 3],
+    mean: V::Number,
+    len: usize,
+) -> [V::Number; 2] {
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        let means = V::splat(mean);
+        total::<V, 2>(
+            len,
+            |i, [sum, product]| {
+                let scaled = V::load(dy.add(i)).lanewise(Lanewise::Mul, V::load(scale.add(i)));
+                let apart = V::load(x.add(i)).lanewise(Lanewise::Sub, means);
+                [sum.lanewise(Lanewise::Add, scaled), scaled.mul_add(apart, product)]
+            },
+            |i, [sum, product]| {
+                let scaled = dy.add(i).read_unaligned() * scale.add(i).read_unaligned();
+                [sum + scaled, scaled * (x.add(i).read_unaligned() - mean) + product]
+            },
+        )
+    }
+}
+
+/// What the gradient of a row is made of: dx = inverse · (dy · scale - bias) - (x - mean) · slope.
+#[derive(Clone, Copy)]
+pub(super) struct Gradient<T> {
+    pub(super) mean: T,
+    pub(super) inverse: T,
+    pub(super) bias: T,
+    pub(super) slope: T,
+}
+
+/// dx of a row, and what the row adds to the gradients of the parameters: dscale += dy · (x - mean) · inverse, dbias += dy.
+///
+/// # Safety
+/// As [`normalize`]; `dx` and the two sums are writable, and `dx` may be `x`.
+#[inline(always)]
+pub(super) unsafe fn gradient<V: Vector>(
+    [dy, scale, x]: [*const V::Number; 3],
+    by: &Gradient<V::Number>,
+    dx: *mut V::Number,
+    [dscale, dbias]: [*mut V::Number; 2],
+    len: usize,
+) {
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        let [means, inverses] = [V::splat(by.mean), V::splat(by.inverse)];
+        let [biases, slopes] = [V::splat(by.bias), V::splat(-by.slope)];
+        let mut at = 0;
+        while at + V::LANES <= len {
+            let dy = V::load(dy.add(at));
+            let apart = V::load(x.add(at)).lanewise(Lanewise::Sub, means);
+            let scaled = dy.lanewise(Lanewise::Mul, V::load(scale.add(at)));
+            let first = scaled.lanewise(Lanewise::Sub, biases).lanewise(Lanewise::Mul, inverses);
+            apart.mul_add(slopes, first).store(dx.add(at));
+            let normal = apart.lanewise(Lanewise::Mul, inverses);
+            dy.mul_add(normal, V::load(dscale.add(at))).store(dscale.add(at));
+            dy.lanewise(Lanewise::Add, V::load(dbias.add(at))).store(dbias.add(at));
+            at += V::LANES;
+        }
+        while at < len {
+            let dy = dy.add(at).read_unaligned();
+            let apart = x.add(at).read_unaligned() - by.mean;
+            let first = (dy * scale.add(at).read_unaligned() - by.bias) * by.inverse;
+            dx.add(at).write_unaligned(first - apart * by.slope);
+            dscale.add(at).write(dscale.add(at).read() + dy * (apart * by.inverse));
+            dbias.add(at).write(dbias.add(at).read() + dy);
+            at += 1;
+        }
+    }
+}
