@@ -56,7 +56,7 @@ struct Packing<'a, S, T> {
 const STREAMS: usize = 16;
 
 /// Rows ahead of the one that is copied that are asked for: rows are often a page apart, which no processor foresees.
-const AHEAD: usize = 16;
+pub(super) const AHEAD: usize = 16;
 
 impl<S: Stored, T: FastReal> VectorWork<T> for Packing<'_, S, T> {
     type Output = ();
@@ -125,7 +125,7 @@ unsafe fn copy_row<S: Stored, V: Vector>(from: *const S, to: *mut V::Number, len
 
 /// Asks for a cache line that is read soon, wherever it is.
 #[inline(always)]
-fn prefetch<S>(at: *const S) {
+pub(super) fn prefetch<S>(at: *const S) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch does not fault.
     unsafe {

@@ -38,7 +38,8 @@ pub(super) struct Products<T: 'static> {
     /// How the left factor is copied; none if it is read in place.
     pack_a: Option<Pack<T>>,
     pack_b: Pack<T>,
-    /// Whether whole panels of the right factor are read in place.
+    /// Whether the rows of the right factor can be read in place, and whether they are, because only one tile reads them.
+    b_readable: bool,
     b_in_place: bool,
     store: Run<T>,
     /// In how many blocks the rows of a matrix are computed, the columns, and the terms.
@@ -117,7 +118,8 @@ impl<T: FastReal> Products<T> {
         let block = m.div_ceil(row_blocks);
         let panels = n.div_ceil(kernel.lanes).div_ceil(kernel.vectors);
         let depth_blocks = if k <= MOST_DEPTH { 1 } else { k.div_ceil(DEPTH) };
-        let b_in_place = holds::<T>(b) && (b.column == 1 || n == 1) && m <= kernel.rows;
+        let b_readable = holds::<T>(b) && (b.column == 1 || n == 1);
+        let b_in_place = b_readable && m <= kernel.rows;
         let line = 64 / size_of::<T>();
         let pitch = k.next_multiple_of(line);
         let pitch = if (pitch * size_of::<T>()).is_multiple_of(WAY / 4) { pitch + line } else { pitch };
@@ -143,6 +145,7 @@ impl<T: FastReal> Products<T> {
             kernel,
             pack_a: (!a_in_place).then_some(pack_a),
             pack_b,
+            b_readable,
             b_in_place,
             store,
             row_blocks,
@@ -220,6 +223,8 @@ impl<T: FastReal> Products<T> {
         let [_, b_offset, c_offset] = self.problem.offsets(block / self.row_blocks);
         let tiles = rows.len().div_ceil(most_rows);
         let in_place = self.b_in_place && whole;
+        // The first tile of a panel reads it in place and leaves a copy for the others.
+        let copied_by_first = self.b_readable && whole && !in_place;
         let straight = whole && self.store.same && result.column == 1;
         // SAFETY: rows, columns and terms are inside the factors and the product, of which whole vectors are only touched in whole
         // panels; the areas have room for a panel and for a block's sums.
@@ -231,6 +236,8 @@ impl<T: FastReal> Products<T> {
                 let from = b.add(from * right.size);
                 let (b, b_pitch) = if in_place {
                     (from.cast::<T>().cast_const(), right.row)
+                } else if copied_by_first {
+                    (panel.cast_const(), width)
                 } else {
                     let copy = Copy {
                         from,
@@ -251,11 +258,13 @@ impl<T: FastReal> Products<T> {
                     let c = c.add(rows.start * result.row * result.size);
                     let (to, to_pitch) =
                         if last && straight { (c.cast::<T>(), result.row) } else { (kept, width) };
+                    let copies = copied_by_first && number == 0;
                     let tile = Tile {
                         a: a.add(rows.start * a_pitch + terms.start),
                         a_pitch,
-                        b,
-                        b_pitch,
+                        b: if copies { from.cast::<T>().cast_const() } else { b },
+                        b_pitch: if copies { right.row } else { b_pitch },
+                        keep: if copies { panel } else { std::ptr::null_mut() },
                         depth: terms.len(),
                         from: if first { std::ptr::null() } else { kept.cast_const() },
                         from_pitch: width,

@@ -3,6 +3,7 @@
 use super::super::level::{Level, Work};
 use super::super::real::FastReal;
 use super::super::vector::Vector;
+use super::pack::{AHEAD, prefetch};
 
 /// What a tile is computed from: `to[r][j] = from[r][j] + Σ a[r][l] · b[l][j]` over the depth.
 pub(super) struct Tile<T> {
@@ -14,6 +15,8 @@ pub(super) struct Tile<T> {
     pub(super) b: *const T,
     /// Distance of its rows.
     pub(super) b_pitch: usize,
+    /// Where whole vectors of the rows of `b` are copied to, one row after the other; null for nowhere.
+    pub(super) keep: *mut T,
     /// Terms of each sum.
     pub(super) depth: usize,
     /// Sums to go on from; null to begin with zeros.
@@ -101,7 +104,7 @@ impl<T: FastReal> TileKernel<T> {
     ///
     /// # Safety
     /// The kernel's level is one that the processor has. `depth` numbers of each row of `a` and whole vectors of each row
-    /// of `b`, of `from` unless it is null, and of `to` are there.
+    /// of `b`, of `from` and of `keep` unless they are null, and of `to` are there.
     #[inline(always)]
     pub(super) unsafe fn run(&self, tile: &Tile<T>, rows: usize, vectors: usize) {
         // SAFETY: the caller promises what the kernel needs.
@@ -117,7 +120,7 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize> Work for TileWork<'_, V
 
     #[inline(always)]
     fn run(self) {
-        let Tile { a, a_pitch, b, b_pitch, depth, from, from_pitch, to, to_pitch } = *self.0;
+        let Tile { a, a_pitch, b, b_pitch, keep, depth, from, from_pitch, to, to_pitch } = *self.0;
         // SAFETY: `tile` is called with memory as `TileKernel::run` describes it, at the vector's level.
         unsafe {
             let mut sums = [[V::zero(); VECTORS]; ROWS];
@@ -132,24 +135,72 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize> Work for TileWork<'_, V
             for (r, row) in rows.iter_mut().enumerate() {
                 *row = a.add(r * a_pitch);
             }
-            let mut b = b;
-            for l in 0..depth {
-                let mut columns = [V::zero(); VECTORS];
-                for (v, column) in columns.iter_mut().enumerate() {
-                    *column = V::load(b.add(v * V::LANES));
+            if keep.is_null() {
+                let mut b = b;
+                for l in 0..depth {
+                    let columns = load::<V, VECTORS>(b);
+                    multiply(&rows, l, columns, &mut sums);
+                    b = b.wrapping_add(b_pitch);
                 }
-                for (row, sums) in rows.iter().zip(&mut sums) {
-                    let factor = V::splat(row.add(l).read());
-                    for (sum, column) in sums.iter_mut().zip(columns) {
-                        *sum = factor.mul_add(column, *sum);
+            } else {
+                let (mut b, mut keep) = (b, keep);
+                for l in 0..depth {
+                    // The rows are often a page apart, which no processor foresees.
+                    let ahead = b.wrapping_add(AHEAD * b_pitch);
+                    for v in 0..VECTORS {
+                        prefetch(ahead.wrapping_add(v * V::LANES));
                     }
+                    let columns = load::<V, VECTORS>(b);
+                    for (v, column) in columns.iter().enumerate() {
+                        column.store(keep.add(v * V::LANES));
+                    }
+                    multiply(&rows, l, columns, &mut sums);
+                    b = b.wrapping_add(b_pitch);
+                    keep = keep.add(VECTORS * V::LANES);
                 }
-                b = b.wrapping_add(b_pitch);
             }
             for (r, row) in sums.iter().enumerate() {
                 for (v, sum) in row.iter().enumerate() {
                     sum.store(to.add(r * to_pitch + v * V::LANES));
                 }
+            }
+        }
+    }
+}
+
+/// A row of vectors.
+///
+/// # Safety
+/// They are readable, and the processor has the vector's instructions.
+#[inline(always)]
+unsafe fn load<V: Vector, const VECTORS: usize>(from: *const V::Number) -> [V; VECTORS] {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let mut vectors = [V::zero(); VECTORS];
+        for (v, vector) in vectors.iter_mut().enumerate() {
+            *vector = V::load(from.add(v * V::LANES));
+        }
+        vectors
+    }
+}
+
+/// Adds term `l` of each row times the columns.
+///
+/// # Safety
+/// The term is readable, and the processor has the vector's instructions.
+#[inline(always)]
+unsafe fn multiply<V: Vector, const ROWS: usize, const VECTORS: usize>(
+    rows: &[*const V::Number; ROWS],
+    l: usize,
+    columns: [V; VECTORS],
+    sums: &mut [[V; VECTORS]; ROWS],
+) {
+    for (row, sums) in rows.iter().zip(sums) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let factor = V::splat(row.add(l).read());
+            for (sum, column) in sums.iter_mut().zip(columns) {
+                *sum = factor.mul_add(column, *sum);
             }
         }
     }
