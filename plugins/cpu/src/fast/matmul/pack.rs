@@ -1,10 +1,15 @@
-//! Copies of the factors as the tiles read them: numbers of the compute type, rows side by side.
+//! Copies of the factors as the tiles read them, numbers of the compute type with rows side by side, and of the sums into
+//! the product.
+
+use std::any::TypeId;
 
 use hipdnn_plugin_sdk::graph::DataType;
 
 use super::super::level::{Level, VectorWork};
 use super::super::real::{FastReal, Stored, with_stored};
 use super::super::vector::Vector;
+use super::convert::{block, narrow, transpose, widen};
+use crate::element::Real;
 use crate::kernel::Refusal;
 
 /// A matrix to copy.
@@ -23,15 +28,34 @@ pub(super) struct Copy {
     pub(super) pitch: usize,
 }
 
+/// Sums to store.
+pub(super) struct Sums<T> {
+    /// The first one.
+    pub(super) from: *const T,
+    /// Distance of their rows.
+    pub(super) pitch: usize,
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    /// Distance in elements of rows and of columns where they go.
+    pub(super) row: usize,
+    pub(super) column: usize,
+}
+
 /// Copies a matrix whose elements are of one data type.
 pub(super) type Pack<T> = unsafe fn(Level, &Copy, *mut T);
 
-/// The function that copies from a data type.
-pub(super) fn pack_of<T: FastReal>(argument: &str, data_type: DataType) -> Result<Pack<T>, Refusal> {
-    Ok(with_stored!(data_type, S => pack::<S, T>, other => match other {
-        DataType::Int8 => pack::<i8, T>,
-        DataType::Uint8 => pack::<u8, T>,
-        DataType::Int32 => pack::<i32, T>,
+/// Stores sums as elements of one data type.
+pub(super) type Store<T> = unsafe fn(Level, &Sums<T>, *mut u8);
+
+/// The functions that copy from and store to a data type.
+pub(super) fn copies_of<T: FastReal>(
+    argument: &str,
+    data_type: DataType,
+) -> Result<(Pack<T>, Store<T>), Refusal> {
+    Ok(with_stored!(data_type, S => (pack::<S, T>, store::<S, T>), other => match other {
+        DataType::Int8 => (pack::<i8, T>, store::<i8, T>),
+        DataType::Uint8 => (pack::<u8, T>, store::<u8, T>),
+        DataType::Int32 => (pack::<i32, T>, store::<i32, T>),
         other => return Err(format!(
             "{argument}: data type is {}, expected float, double, half, bfloat16, int32, int8 or uint8",
             other.name()
@@ -44,6 +68,13 @@ pub(super) fn pack_of<T: FastReal>(argument: &str, data_type: DataType) -> Resul
 unsafe fn pack<S: Stored, T: FastReal>(level: Level, copy: &Copy, to: *mut T) {
     // SAFETY: the caller promises the level.
     unsafe { level.run_vectors(Packing::<S, T> { copy, from: copy.from.cast(), to }) };
+}
+
+/// # Safety
+/// The level is one that the processor has, the sums are readable, and the elements are writable.
+unsafe fn store<S: Stored, T: FastReal>(level: Level, sums: &Sums<T>, to: *mut u8) {
+    // SAFETY: the caller promises the level.
+    unsafe { level.run_vectors(Storing::<S, T> { sums, to: to.cast() }) };
 }
 
 struct Packing<'a, S, T> {
@@ -71,19 +102,29 @@ impl<S: Stored, T: FastReal> VectorWork<T> for Packing<'_, S, T> {
                 for i in 0..rows {
                     let (from, to) = (from.add(i * row), to.add(i * pitch));
                     let ahead = from.wrapping_add(AHEAD * row);
-                    (0..columns * size_of::<S>())
-                        .step_by(64)
-                        .for_each(|byte| prefetch(ahead.wrapping_byte_add(byte)));
+                    let bytes = columns * size_of::<S>();
+                    (0..bytes).step_by(64).for_each(|byte| prefetch(ahead.wrapping_byte_add(byte)));
                     copy_row::<S, V>(from, to, columns);
                 }
             } else {
                 for first in (0..columns).step_by(STREAMS) {
-                    let last = (first + STREAMS).min(columns);
-                    for i in 0..rows {
+                    let present = (columns - first).min(STREAMS);
+                    let room = (width - first).min(STREAMS);
+                    let mut i = 0;
+                    if row == 1 {
+                        i = copy_columns::<S, V>(
+                            (from.add(first * column), column),
+                            present,
+                            rows,
+                            (to.add(first), pitch, room),
+                        );
+                    }
+                    while i < rows {
                         let (from, to) = (from.add(i * row), to.add(i * pitch));
-                        for j in first..last {
+                        for j in first..first + present {
                             to.add(j).write(from.add(j * column).read_unaligned().number());
                         }
+                        i += 1;
                     }
                 }
             }
@@ -94,31 +135,99 @@ impl<S: Stored, T: FastReal> VectorWork<T> for Packing<'_, S, T> {
     }
 }
 
+/// Copies up to [`STREAMS`] columns whose elements lie side by side, as far as the level has a way to transpose blocks of them;
+/// gives the number of rows.
+///
+/// # Safety
+/// The columns are readable, rows of `room` numbers are writable, and the processor has the vector's instructions.
+#[inline(always)]
+unsafe fn copy_columns<S: Stored, V: Vector>(
+    (from, column): (*const S, usize),
+    columns: usize,
+    rows: usize,
+    (to, pitch, room): (*mut V::Number, usize, usize),
+) -> usize {
+    let side = block::<S, V::Number>(V::LEVEL);
+    if side == 0 || !room.is_multiple_of(side) {
+        return 0;
+    }
+    let whole = rows - rows % side;
+    for i in (0..whole).step_by(side) {
+        for j in (0..columns).step_by(side) {
+            // SAFETY: the block has `side` rows, and as many columns in the copy.
+            unsafe {
+                let from = from.add(j * column + i);
+                transpose(V::LEVEL, (from, column), (columns - j).min(side), (to.add(i * pitch + j), pitch));
+            }
+        }
+    }
+    whole
+}
+
 /// Copies `len` elements that lie side by side.
 ///
 /// # Safety
 /// They are readable, `to` is writable, and the processor has the vector's instructions.
 #[inline(always)]
 unsafe fn copy_row<S: Stored, V: Vector>(from: *const S, to: *mut V::Number, len: usize) {
-    let mut j = 0;
     // SAFETY: as the caller promises.
     unsafe {
-        if std::any::TypeId::of::<S>() == std::any::TypeId::of::<V::Number>() {
+        let mut j = 0;
+        if TypeId::of::<S>() == TypeId::of::<V::Number>() {
             while j + V::LANES <= len {
                 V::load(from.add(j).cast()).store(to.add(j));
                 j += V::LANES;
             }
         } else {
+            j = widen(V::LEVEL, from, to, len);
             while j + STREAMS <= len {
                 let elements = from.add(j).cast::<[S; STREAMS]>().read_unaligned();
-                let to = to.add(j).cast::<[V::Number; STREAMS]>();
-                to.write_unaligned(elements.map(|element| element.number()));
+                let mut numbers = [V::Number::ZERO; STREAMS];
+                for (number, element) in numbers.iter_mut().zip(elements) {
+                    *number = element.number();
+                }
+                to.add(j).cast::<[V::Number; STREAMS]>().write_unaligned(numbers);
                 j += STREAMS;
             }
         }
         while j < len {
             to.add(j).write(from.add(j).read_unaligned().number());
             j += 1;
+        }
+    }
+}
+
+struct Storing<'a, S, T> {
+    sums: &'a Sums<T>,
+    to: *mut S,
+}
+
+impl<S: Stored, T: FastReal> VectorWork<T> for Storing<'_, S, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Number = T>>(self) {
+        let Self { sums: Sums { from, pitch, rows, columns, row, column }, to } = self;
+        for i in 0..*rows {
+            // SAFETY: `store` is called with readable sums and writable elements.
+            unsafe {
+                let (from, to) = (from.add(i * pitch), to.add(i * row));
+                let mut j = 0;
+                if *column == 1 {
+                    if TypeId::of::<S>() == TypeId::of::<T>() {
+                        while j + V::LANES <= *columns {
+                            V::load(from.add(j)).store(to.add(j).cast());
+                            j += V::LANES;
+                        }
+                    } else {
+                        j = narrow(V::LEVEL, from, to, *columns);
+                    }
+                }
+                while j < *columns {
+                    to.add(j * column).write_unaligned(S::nearest(from.add(j).read()));
+                    j += 1;
+                }
+            }
         }
     }
 }

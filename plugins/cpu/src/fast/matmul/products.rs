@@ -8,9 +8,9 @@ use hipdnn_plugin_sdk::graph::DataType;
 use super::super::lanes::{Lanes, Threads};
 use super::super::level::Level;
 use super::super::pointwise::Tail;
-use super::super::real::{FastReal, Run};
+use super::super::real::FastReal;
 use super::super::scratch::{Scratch, Shared, Tensors};
-use super::pack::{Copy, Pack, pack_of};
+use super::pack::{Copy, Pack, Store, Sums, copies_of};
 use super::problem::{Matrices, Problem};
 use super::tile::{Tile, TileKernel};
 use crate::kernel::{Kernel, Refusal};
@@ -27,8 +27,8 @@ const COPIED: usize = 2 << 20;
 const MOST_COPIED: usize = 1 << 24;
 /// Rows of the left factor that are copied as one part of the work.
 const COPIED_ROWS: usize = 32;
-/// Distances of rows in bytes that make the rows of a tile share the places of the first cache.
-const WAY: usize = 4096;
+/// Distances of rows in bytes at which the rows of a tile share few places of the first cache.
+const CROWDED: usize = 1024;
 
 /// Products of matrices with every decision made.
 pub(super) struct Products<T: 'static> {
@@ -41,7 +41,7 @@ pub(super) struct Products<T: 'static> {
     /// Whether the rows of the right factor can be read in place, and whether they are, because only one tile reads them.
     b_readable: bool,
     b_in_place: bool,
-    store: Run<T>,
+    store: Store<T>,
     /// In how many blocks the rows of a matrix are computed, the columns, and the terms.
     row_blocks: usize,
     panels: usize,
@@ -104,13 +104,10 @@ impl<T: FastReal> Products<T> {
         let kernel = TileKernel::<T>::of(level);
         let Problem { a, b, c, m, n, k, matrices, .. } = &problem;
         let (m, n, k, matrices) = (*m, *n, *k, *matrices);
-        let pack_a = pack_of("a", a.data_type)?;
-        let pack_b = pack_of("b", b.data_type)?;
-        let store = Run::of_number(c.data_type).map_err(|refusal| format!("c: {refusal}"))?;
-        let rows_apart = a.row * size_of::<T>();
-        let a_in_place = holds::<T>(a)
-            && (a.column == 1 || k == 1)
-            && (m == 1 || !rows_apart.is_multiple_of(WAY) || k <= 64);
+        let (pack_a, _) = copies_of("a", a.data_type)?;
+        let (pack_b, _) = copies_of("b", b.data_type)?;
+        let (_, store) = copies_of("c", c.data_type)?;
+        let a_in_place = holds::<T>(a) && (a.column == 1 || k == 1);
         if !a_in_place && k > MOST_COPIED {
             return Err(format!("k is {k}, expected at most {MOST_COPIED} where a factor has to be copied"));
         }
@@ -122,7 +119,7 @@ impl<T: FastReal> Products<T> {
         let b_in_place = b_readable && m <= kernel.rows;
         let line = 64 / size_of::<T>();
         let pitch = k.next_multiple_of(line);
-        let pitch = if (pitch * size_of::<T>()).is_multiple_of(WAY / 4) { pitch + line } else { pitch };
+        let pitch = if (pitch * size_of::<T>()).is_multiple_of(CROWDED) { pitch + line } else { pitch };
         let (group, copied) = if a_in_place {
             (matrices * row_blocks, 0)
         } else {
@@ -225,7 +222,7 @@ impl<T: FastReal> Products<T> {
         let in_place = self.b_in_place && whole;
         // The first tile of a panel reads it in place and leaves a copy for the others.
         let copied_by_first = self.b_readable && whole && !in_place;
-        let straight = whole && self.store.same && result.column == 1;
+        let straight = whole && holds::<T>(result) && result.column == 1;
         // SAFETY: rows, columns and terms are inside the factors and the product, of which whole vectors are only touched in whole
         // panels; the areas have room for a panel and for a block's sums.
         unsafe {
@@ -273,20 +270,20 @@ impl<T: FastReal> Products<T> {
                     };
                     self.kernel.run(&tile, rows.len(), vectors);
                     if last && !straight {
-                        for row in 0..rows.len() {
-                            let to = c.add(row * result.row * result.size);
-                            (self.store.store)(to_row(kept, row, width), to, result.column, columns.len());
-                        }
+                        let sums = Sums {
+                            from: kept.cast_const(),
+                            pitch: width,
+                            rows: rows.len(),
+                            columns: columns.len(),
+                            row: result.row,
+                            column: result.column,
+                        };
+                        (self.store)(self.level, &sums, c);
                     }
                 }
             }
         }
     }
-}
-
-/// A row of sums.
-fn to_row<T>(sums: *const T, row: usize, width: usize) -> *const T {
-    sums.wrapping_add(row * width)
 }
 
 impl<T: FastReal> Kernel for Products<T> {

@@ -1,0 +1,306 @@
+//! Conversions and transpositions with the registers of a level.
+//!
+//! Each function does what the level has instructions for and says how much that was; the caller does the rest, number by
+//! number. All are `#[inline(always)]` and fast only below [`Level::run`]. There are no closures around instructions: a closure that
+//! is not inlined is compiled without the level's.
+
+use std::any::TypeId;
+
+#[cfg(target_arch = "x86_64")]
+use half::{bf16, f16};
+
+use super::super::level::Level;
+
+#[cfg(target_arch = "x86_64")]
+fn same<A: 'static, B: 'static>() -> bool {
+    TypeId::of::<A>() == TypeId::of::<B>()
+}
+
+/// Reads elements that lie side by side as numbers; gives how many.
+///
+/// # Safety
+/// The processor has the level, `len` elements are readable and as many numbers writable.
+#[inline(always)]
+pub(super) unsafe fn widen<S: 'static, T: 'static>(
+    level: Level,
+    from: *const S,
+    to: *mut T,
+    len: usize,
+) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as the caller promises.
+    unsafe {
+        if same::<T, f32>() {
+            match level {
+                Level::Avx512 if x86::reads::<S>() => return x86::widen_512(from, to.cast(), len),
+                Level::Avx2 if x86::reads::<S>() => return x86::widen_256(from, to.cast(), len),
+                _ => {}
+            }
+        }
+    }
+    let _ = (level, from, to, len);
+    0
+}
+
+/// Writes numbers as elements that lie side by side, each rounded to nearest; gives how many.
+///
+/// # Safety
+/// The processor has the level, `len` numbers are readable and as many elements writable.
+#[inline(always)]
+pub(super) unsafe fn narrow<S: 'static, T: 'static>(
+    level: Level,
+    from: *const T,
+    to: *mut S,
+    len: usize,
+) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as the caller promises.
+    unsafe {
+        if same::<T, f32>() && same::<S, f16>() {
+            match level {
+                Level::Avx512 => return x86::halve_512(from.cast(), to.cast(), len),
+                Level::Avx2 => return x86::halve_256(from.cast(), to.cast(), len),
+                Level::Portable => {}
+            }
+        }
+        if same::<T, f32>() && same::<S, bf16>() {
+            return x86::truncate(from.cast(), to.cast(), len);
+        }
+    }
+    let _ = (level, from, to, len);
+    0
+}
+
+/// Numbers in a row and in a column of the blocks that [`transpose`] copies at a level; 0 where it copies none.
+#[inline(always)]
+pub(super) fn block<S: 'static, T: 'static>(level: Level) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if same::<T, f32>() && x86::reads::<S>() {
+        return match level {
+            Level::Avx512 => 16,
+            Level::Avx2 => 8,
+            Level::Portable => 0,
+        };
+    }
+    let _ = (level, TypeId::of::<(S, T)>());
+    0
+}
+
+/// Copies a block of [`block`] rows, whose elements in each of `columns` columns lie side by side, so that each row does.
+/// Zeros stand for columns beyond these.
+///
+/// # Safety
+/// The processor has the level, the block's columns are readable and whole rows are writable.
+#[inline(always)]
+pub(super) unsafe fn transpose<S: 'static, T: 'static>(
+    level: Level,
+    (from, column): (*const S, usize),
+    columns: usize,
+    (to, pitch): (*mut T, usize),
+) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as the caller promises.
+    unsafe {
+        match level {
+            Level::Avx512 => x86::transpose_512(from, column, columns, to.cast(), pitch),
+            Level::Avx2 => x86::transpose_256(from, column, columns, to.cast(), pitch),
+            Level::Portable => {}
+        }
+    }
+    let _ = (level, from, column, columns, to, pitch);
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use half::{bf16, f16};
+
+    use super::same;
+
+    /// Whether registers are filled with such elements.
+    pub(super) fn reads<S: 'static>() -> bool {
+        same::<S, f32>() || same::<S, f16>() || same::<S, bf16>()
+    }
+
+    /// 16 elements.
+    #[inline(always)]
+    unsafe fn load_512<S: 'static>(from: *const S) -> __m512 {
+        // SAFETY: the caller promises elements of a type that is read, and the instructions.
+        unsafe {
+            if same::<S, f32>() {
+                _mm512_loadu_ps(from.cast())
+            } else if same::<S, f16>() {
+                _mm512_cvtph_ps(_mm256_loadu_si256(from.cast()))
+            } else {
+                let high = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()));
+                _mm512_castsi512_ps(_mm512_slli_epi32::<16>(high))
+            }
+        }
+    }
+
+    /// 8 elements.
+    #[inline(always)]
+    unsafe fn load_256<S: 'static>(from: *const S) -> __m256 {
+        // SAFETY: the caller promises elements of a type that is read, and the instructions.
+        unsafe {
+            if same::<S, f32>() {
+                _mm256_loadu_ps(from.cast())
+            } else if same::<S, f16>() {
+                _mm256_cvtph_ps(_mm_loadu_si128(from.cast()))
+            } else {
+                let high = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
+                _mm256_castsi256_ps(_mm256_slli_epi32::<16>(high))
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) unsafe fn widen_512<S: 'static>(from: *const S, to: *mut f32, len: usize) -> usize {
+        let whole = len - len % 16;
+        for i in (0..whole).step_by(16) {
+            // SAFETY: the caller promises `len` elements and numbers, and the instructions.
+            unsafe { _mm512_storeu_ps(to.add(i), load_512(from.add(i))) };
+        }
+        whole
+    }
+
+    #[inline(always)]
+    pub(super) unsafe fn widen_256<S: 'static>(from: *const S, to: *mut f32, len: usize) -> usize {
+        let whole = len - len % 8;
+        for i in (0..whole).step_by(8) {
+            // SAFETY: the caller promises `len` elements and numbers, and the instructions.
+            unsafe { _mm256_storeu_ps(to.add(i), load_256(from.add(i))) };
+        }
+        whole
+    }
+
+    #[inline(always)]
+    pub(super) unsafe fn halve_512(from: *const f32, to: *mut f16, len: usize) -> usize {
+        let whole = len - len % 16;
+        for i in (0..whole).step_by(16) {
+            // SAFETY: the caller promises `len` numbers and elements, and the instructions.
+            unsafe {
+                let numbers = _mm512_loadu_ps(from.add(i));
+                let halves = _mm512_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(numbers);
+                _mm256_storeu_si256(to.add(i).cast(), halves);
+            }
+        }
+        whole
+    }
+
+    #[inline(always)]
+    pub(super) unsafe fn halve_256(from: *const f32, to: *mut f16, len: usize) -> usize {
+        let whole = len - len % 8;
+        for i in (0..whole).step_by(8) {
+            // SAFETY: the caller promises `len` numbers and elements, and the instructions.
+            unsafe {
+                let numbers = _mm256_loadu_ps(from.add(i));
+                let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(numbers);
+                _mm_storeu_si128(to.add(i).cast(), halves);
+            }
+        }
+        whole
+    }
+
+    /// Rounds to the upper half of the bits, ties to even. Written so that the compiler makes vectors of it.
+    #[inline(always)]
+    pub(super) unsafe fn truncate(from: *const f32, to: *mut bf16, len: usize) -> usize {
+        const TOGETHER: usize = 16;
+        let whole = len - len % TOGETHER;
+        for i in (0..whole).step_by(TOGETHER) {
+            // SAFETY: the caller promises `len` numbers and elements.
+            unsafe {
+                let bits = from.add(i).cast::<[u32; TOGETHER]>().read_unaligned();
+                let mut elements = [0_u16; TOGETHER];
+                for (element, bits) in elements.iter_mut().zip(bits) {
+                    let nearest = bits.wrapping_add(0x7FFF + ((bits >> 16) & 1)) >> 16;
+                    let nan = (bits >> 16) | 0x40;
+                    *element = (if bits & 0x7FFF_FFFF > 0x7F80_0000 { nan } else { nearest }) as u16;
+                }
+                to.add(i).cast::<[u16; TOGETHER]>().write_unaligned(elements);
+            }
+        }
+        whole
+    }
+
+    #[inline(always)]
+    pub(super) unsafe fn transpose_512<S: 'static>(
+        from: *const S,
+        column: usize,
+        columns: usize,
+        to: *mut f32,
+        pitch: usize,
+    ) {
+        // SAFETY: the caller promises the block and the instructions.
+        unsafe {
+            let mut a = [_mm512_setzero_ps(); 16];
+            for j in 0..16 {
+                if j < columns {
+                    a[j] = load_512(from.add(j * column));
+                }
+            }
+            // Pairs of columns, then fours of them, in each quarter of the registers.
+            let mut b = [_mm512_setzero_ps(); 16];
+            for i in 0..8 {
+                b[2 * i] = _mm512_unpacklo_ps(a[2 * i], a[2 * i + 1]);
+                b[2 * i + 1] = _mm512_unpackhi_ps(a[2 * i], a[2 * i + 1]);
+            }
+            for i in 0..4 {
+                let (w, x) = (_mm512_castps_pd(b[4 * i]), _mm512_castps_pd(b[4 * i + 1]));
+                let (y, z) = (_mm512_castps_pd(b[4 * i + 2]), _mm512_castps_pd(b[4 * i + 3]));
+                a[4 * i] = _mm512_castpd_ps(_mm512_unpacklo_pd(w, y));
+                a[4 * i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(w, y));
+                a[4 * i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(x, z));
+                a[4 * i + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(x, z));
+            }
+            // a[4 i + r] has rows r, r + 4, r + 8 and r + 12 of columns 4 i to 4 i + 3: quarters are put together.
+            for r in 0..4 {
+                let even = _mm512_shuffle_f32x4::<0x88>(a[r], a[4 + r]);
+                let odd = _mm512_shuffle_f32x4::<0xDD>(a[r], a[4 + r]);
+                let even_end = _mm512_shuffle_f32x4::<0x88>(a[8 + r], a[12 + r]);
+                let odd_end = _mm512_shuffle_f32x4::<0xDD>(a[8 + r], a[12 + r]);
+                _mm512_storeu_ps(to.add(r * pitch), _mm512_shuffle_f32x4::<0x88>(even, even_end));
+                _mm512_storeu_ps(to.add((r + 8) * pitch), _mm512_shuffle_f32x4::<0xDD>(even, even_end));
+                _mm512_storeu_ps(to.add((r + 4) * pitch), _mm512_shuffle_f32x4::<0x88>(odd, odd_end));
+                _mm512_storeu_ps(to.add((r + 12) * pitch), _mm512_shuffle_f32x4::<0xDD>(odd, odd_end));
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) unsafe fn transpose_256<S: 'static>(
+        from: *const S,
+        column: usize,
+        columns: usize,
+        to: *mut f32,
+        pitch: usize,
+    ) {
+        // SAFETY: the caller promises the block and the instructions.
+        unsafe {
+            let mut a = [_mm256_setzero_ps(); 8];
+            for j in 0..8 {
+                if j < columns {
+                    a[j] = load_256(from.add(j * column));
+                }
+            }
+            let mut b = [_mm256_setzero_ps(); 8];
+            for i in 0..4 {
+                b[2 * i] = _mm256_unpacklo_ps(a[2 * i], a[2 * i + 1]);
+                b[2 * i + 1] = _mm256_unpackhi_ps(a[2 * i], a[2 * i + 1]);
+            }
+            for i in 0..2 {
+                let (w, x) = (_mm256_castps_pd(b[4 * i]), _mm256_castps_pd(b[4 * i + 1]));
+                let (y, z) = (_mm256_castps_pd(b[4 * i + 2]), _mm256_castps_pd(b[4 * i + 3]));
+                a[4 * i] = _mm256_castpd_ps(_mm256_unpacklo_pd(w, y));
+                a[4 * i + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(w, y));
+                a[4 * i + 2] = _mm256_castpd_ps(_mm256_unpacklo_pd(x, z));
+                a[4 * i + 3] = _mm256_castpd_ps(_mm256_unpackhi_pd(x, z));
+            }
+            for r in 0..4 {
+                _mm256_storeu_ps(to.add(r * pitch), _mm256_permute2f128_ps::<0x20>(a[r], a[4 + r]));
+                _mm256_storeu_ps(to.add((r + 4) * pitch), _mm256_permute2f128_ps::<0x31>(a[r], a[4 + r]));
+            }
+        }
+    }
+}
