@@ -12,7 +12,7 @@ use super::super::real::FastReal;
 use super::super::scratch::{Scratch, Shared, Tensors};
 use super::pack::{Copy, Pack, Store, Sums, copies_of};
 use super::problem::{Matrices, Problem};
-use super::tile::{Tile, TileKernel};
+use super::tile::{Tile, TileKernel, WIDE_ROWS};
 use crate::kernel::{Kernel, Refusal};
 
 /// Terms of a sum that are added in one go: a panel of them stays in a processor's second cache.
@@ -45,6 +45,8 @@ pub(super) struct Products<T: 'static> {
     /// In how many blocks the rows of a matrix are computed, the columns, and the terms.
     row_blocks: usize,
     panels: usize,
+    /// How many of the panels are as wide as wide tiles; they come first.
+    wide: usize,
     depth_blocks: usize,
     /// Blocks of rows between two copies of the left factor.
     group: usize,
@@ -113,10 +115,12 @@ impl<T: FastReal> Products<T> {
         }
         let row_blocks = m.div_ceil(ROWS);
         let block = m.div_ceil(row_blocks);
-        let panels = n.div_ceil(kernel.lanes).div_ceil(kernel.vectors);
         let depth_blocks = if k <= MOST_DEPTH { 1 } else { k.div_ceil(DEPTH) };
         let b_readable = holds::<T>(b) && (b.column == 1 || n == 1);
         let b_in_place = b_readable && m <= kernel.rows;
+        let wide = if b_readable && m <= WIDE_ROWS { n / (kernel.lanes * kernel.wide) } else { 0 };
+        let others = n.div_ceil(kernel.lanes) - wide * kernel.wide;
+        let panels = wide + others.div_ceil(kernel.vectors);
         let line = 64 / size_of::<T>();
         let pitch = k.next_multiple_of(line);
         let pitch = if (pitch * size_of::<T>()).is_multiple_of(CROWDED) { pitch + line } else { pitch };
@@ -135,7 +139,8 @@ impl<T: FastReal> Products<T> {
         let areas = Areas {
             a: copied,
             b: k.div_ceil(depth_blocks) * kernel.columns(),
-            sums: kernel.columns() * if depth_blocks > 1 { block } else { kernel.rows },
+            sums: (kernel.columns() * if depth_blocks > 1 { block } else { kernel.rows })
+                .max(kernel.lanes * kernel.wide * WIDE_ROWS),
         };
         Ok(Self {
             level,
@@ -147,6 +152,7 @@ impl<T: FastReal> Products<T> {
             store,
             row_blocks,
             panels,
+            wide,
             depth_blocks,
             group,
             pitch,
@@ -166,6 +172,18 @@ impl<T: FastReal> Products<T> {
             scratch.area::<T>(self.areas.b, lanes),
             scratch.area::<T>(self.areas.sums, lanes),
         ]
+    }
+
+    /// The columns of a panel, in vectors.
+    fn vectors(&self, panel: usize) -> Range<usize> {
+        let wide = self.kernel.wide;
+        if panel < self.wide {
+            return panel * wide..(panel + 1) * wide;
+        }
+        let first = self.wide * wide;
+        let others = self.problem.n.div_ceil(self.kernel.lanes) - first;
+        let vectors = part(others, self.panels - self.wide, panel - self.wide);
+        first + vectors.start..first + vectors.end
     }
 
     /// Copies part of a block's rows.
@@ -212,7 +230,7 @@ impl<T: FastReal> Products<T> {
         let Problem { b: right, c: result, m, n, k, .. } = &self.problem;
         let TileKernel { lanes, rows: most_rows, .. } = self.kernel;
         let rows = part(*m, self.row_blocks, block % self.row_blocks);
-        let vectors = part(n.div_ceil(lanes), self.panels, number);
+        let vectors = self.vectors(number);
         let columns = vectors.start * lanes..(vectors.end * lanes).min(*n);
         let vectors = vectors.len();
         let width = vectors * lanes;
@@ -333,7 +351,7 @@ impl<T: FastReal> Kernel for Products<T> {
                     self.multiply(start + block, panel, rows, [base.get(1), base.get(2)], areas);
                 }
                 if let Some(tail) = &self.tail {
-                    let vectors = part(self.problem.n.div_ceil(self.kernel.lanes), self.panels, panel);
+                    let vectors = self.vectors(panel);
                     let lanes = self.kernel.lanes;
                     let columns = vectors.start * lanes..(vectors.end * lanes).min(self.problem.n);
                     self.problem.areas((start + block) / self.row_blocks, of_block, columns, |area| {

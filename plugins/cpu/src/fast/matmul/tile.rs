@@ -42,9 +42,17 @@ pub(super) struct TileKernel<T: 'static> {
     pub(super) vectors: usize,
     /// Numbers in a vector.
     pub(super) lanes: usize,
+    /// Vectors in a row of the wide tiles.
+    pub(super) wide: usize,
     /// By rows and vectors, each less one.
     run: &'static [[RunTile<T>; MOST_VECTORS]],
+    /// By rows less one.
+    run_wide: &'static [RunTile<T>; WIDE_ROWS],
 }
+
+/// Rows of the largest wide tile. With as few rows, reading the right factor takes all the time, and is faster the more of
+/// it lies side by side.
+pub(super) const WIDE_ROWS: usize = 2;
 
 impl<T: 'static> Clone for TileKernel<T> {
     fn clone(&self) -> Self {
@@ -74,6 +82,9 @@ impl<V: Vector> Tiles<V> {
         Self::of_rows::<8>(),
     ];
 
+    const FOUR_WIDE: [RunTile<V::Number>; WIDE_ROWS] = [tile::<V, 1, 4>, tile::<V, 2, 4>];
+    const EIGHT_WIDE: [RunTile<V::Number>; WIDE_ROWS] = [tile::<V, 1, 12>, tile::<V, 2, 12>];
+
     const fn of_rows<const ROWS: usize>() -> [RunTile<V::Number>; MOST_VECTORS] {
         [tile::<V, ROWS, 1>, tile::<V, ROWS, 2>, tile::<V, ROWS, 3>]
     }
@@ -83,16 +94,24 @@ impl<T: FastReal> TileKernel<T> {
     /// The tiles of a level.
     pub(super) fn of(level: Level) -> Self {
         match level {
-            Level::Portable => {
-                Self { rows: 4, vectors: 2, lanes: T::Portable::LANES, run: &Tiles::<T::Portable>::FOUR }
-            }
+            Level::Portable => Self::of_four::<T::Portable>(2),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => Self { rows: 4, vectors: 3, lanes: T::Avx2::LANES, run: &Tiles::<T::Avx2>::FOUR },
+            Level::Avx2 => Self::of_four::<T::Avx2>(3),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => {
-                Self { rows: 8, vectors: 3, lanes: T::Avx512::LANES, run: &Tiles::<T::Avx512>::EIGHT }
-            }
+            Level::Avx512 => Self {
+                rows: 8,
+                vectors: 3,
+                lanes: T::Avx512::LANES,
+                wide: 12,
+                run: &Tiles::<T::Avx512>::EIGHT,
+                run_wide: &Tiles::<T::Avx512>::EIGHT_WIDE,
+            },
         }
+    }
+
+    fn of_four<V: Vector<Number = T>>(vectors: usize) -> Self {
+        let (run, run_wide) = (&Tiles::<V>::FOUR, &Tiles::<V>::FOUR_WIDE);
+        Self { rows: 4, vectors, lanes: V::LANES, wide: 4, run, run_wide }
     }
 
     /// Columns of the largest tile.
@@ -100,15 +119,21 @@ impl<T: FastReal> TileKernel<T> {
         self.vectors * self.lanes
     }
 
-    /// Computes a tile of `rows` rows and `vectors` vectors, each at least 1 and at most those of the largest tile.
+    /// Computes a tile of `rows` rows and `vectors` vectors, each at least 1 and at most those of the largest tile, or of as
+    /// many vectors as a wide tile has.
     ///
     /// # Safety
     /// The kernel's level is one that the processor has. `depth` numbers of each row of `a` and whole vectors of each row
     /// of `b`, of `from` and of `keep` unless they are null, and of `to` are there.
     #[inline(always)]
     pub(super) unsafe fn run(&self, tile: &Tile<T>, rows: usize, vectors: usize) {
+        let run = if vectors == self.wide && rows <= WIDE_ROWS {
+            self.run_wide[rows - 1]
+        } else {
+            self.run[rows - 1][vectors - 1]
+        };
         // SAFETY: the caller promises what the kernel needs.
-        unsafe { self.run[rows - 1][vectors - 1](tile) };
+        unsafe { run(tile) };
     }
 }
 
