@@ -31,6 +31,10 @@ handles! {
     miopenConvolutionDescriptor_t;
     /// The numbers of an activation.
     miopenActivationDescriptor_t;
+    /// The numbers of a pooling.
+    miopenPoolingDescriptor_t;
+    /// The numbers of a reduction.
+    miopenReduceTensorDescriptor_t;
     /// An operation on tensors of known shapes.
     miopenProblem_t;
     /// A way to compute a problem.
@@ -95,6 +99,42 @@ constants! {
     TENSOR_MIN: c_int = miopenTensorOpMin 2;
     /// The larger one.
     TENSOR_MAX: c_int = miopenTensorOpMax 3;
+    /// The largest element of a window.
+    POOLING_MAX: c_int = miopenPoolingMax 0;
+    /// The mean of the elements of a window that lie inside the image.
+    POOLING_MEAN: c_int = miopenPoolingAverage 1;
+    /// The mean over a whole window.
+    POOLING_MEAN_OF_WINDOW: c_int = miopenPoolingAverageInclusive 2;
+    /// Indices of 32 bits.
+    INDEX_32: c_int = miopenIndexUint32 2;
+    /// Indices count the elements of the image.
+    INDEX_OF_IMAGE: c_int = miopenPoolingWorkspaceIndexImage 1;
+    /// The sum.
+    REDUCE_ADD: c_int = MIOPEN_REDUCE_TENSOR_ADD 0;
+    /// The product.
+    REDUCE_MUL: c_int = MIOPEN_REDUCE_TENSOR_MUL 1;
+    /// The smallest.
+    REDUCE_MIN: c_int = MIOPEN_REDUCE_TENSOR_MIN 2;
+    /// The largest.
+    REDUCE_MAX: c_int = MIOPEN_REDUCE_TENSOR_MAX 3;
+    /// The largest magnitude.
+    REDUCE_AMAX: c_int = MIOPEN_REDUCE_TENSOR_AMAX 4;
+    /// The mean.
+    REDUCE_AVG: c_int = MIOPEN_REDUCE_TENSOR_AVG 5;
+    /// The sum of magnitudes.
+    REDUCE_NORM1: c_int = MIOPEN_REDUCE_TENSOR_NORM1 6;
+    /// The root of the sum of squares.
+    REDUCE_NORM2: c_int = MIOPEN_REDUCE_TENSOR_NORM2 7;
+    /// What is no number counts.
+    PROPAGATE_NAN: c_int = MIOPEN_PROPAGATE_NAN 1;
+    /// A reduction alone.
+    NO_INDICES: c_int = MIOPEN_REDUCE_TENSOR_NO_INDICES 0;
+    /// Indices of a reduction have 32 bits.
+    REDUCE_INDEX_32: c_int = MIOPEN_32BIT_INDICES 0;
+    /// A normalization with given factors and summands.
+    WEIGHT_BIAS: c_int = MIOPEN_WEIGHT_BIAS 1;
+    /// A normalization by the root of the mean square with given factors.
+    WEIGHT_T5: c_int = MIOPEN_WEIGHT_BIAS_T5 5;
     /// y from x and w.
     DIRECTION_FORWARD: c_int = miopenProblemDirectionForward 0;
     /// x from y and w.
@@ -387,6 +427,132 @@ function_table! {
             ) -> miopenStatus_t;
         }
         optional {
+            /// Makes a pooling descriptor.
+            fn miopenCreatePoolingDescriptor(descriptor: *mut miopenPoolingDescriptor_t) -> miopenStatus_t;
+            /// Sets what a pooling descriptor describes.
+            fn miopenSetNdPoolingDescriptor(
+                descriptor: miopenPoolingDescriptor_t,
+                mode: c_int,
+                spatial: c_int,
+                window: *const c_int,
+                padding: *const c_int,
+                stride: *const c_int
+            ) -> miopenStatus_t;
+            /// Sets the type of indices.
+            fn miopenSetPoolingIndexType(
+                descriptor: miopenPoolingDescriptor_t,
+                index: c_int
+            ) -> miopenStatus_t;
+            /// Sets what indices count.
+            fn miopenSetPoolingWorkSpaceIndexMode(
+                descriptor: miopenPoolingDescriptor_t,
+                mode: c_int
+            ) -> miopenStatus_t;
+            /// Ends a pooling descriptor.
+            fn miopenDestroyPoolingDescriptor(descriptor: miopenPoolingDescriptor_t) -> miopenStatus_t;
+            /// A pooling.
+            fn miopenPoolingForward(
+                handle: miopenHandle_t,
+                pooling: miopenPoolingDescriptor_t,
+                alpha: *const c_void,
+                x_descriptor: miopenTensorDescriptor_t,
+                x: *const c_void,
+                beta: *const c_void,
+                y_descriptor: miopenTensorDescriptor_t,
+                y: *mut c_void,
+                with_indices: bool,
+                indices: *mut c_void,
+                size: usize
+            ) -> miopenStatus_t;
+            /// The gradient of a pooling.
+            fn miopenPoolingBackward(
+                handle: miopenHandle_t,
+                pooling: miopenPoolingDescriptor_t,
+                alpha: *const c_void,
+                y_descriptor: miopenTensorDescriptor_t,
+                y: *const c_void,
+                dy_descriptor: miopenTensorDescriptor_t,
+                dy: *const c_void,
+                x_descriptor: miopenTensorDescriptor_t,
+                x: *const c_void,
+                beta: *const c_void,
+                dx_descriptor: miopenTensorDescriptor_t,
+                dx: *mut c_void,
+                indices: *mut c_void
+            ) -> miopenStatus_t;
+            /// Makes a reduction descriptor.
+            fn miopenCreateReduceTensorDescriptor(
+                descriptor: *mut miopenReduceTensorDescriptor_t
+            ) -> miopenStatus_t;
+            /// Sets what a reduction descriptor describes.
+            fn miopenSetReduceTensorDescriptor(
+                descriptor: miopenReduceTensorDescriptor_t,
+                operation: c_int,
+                compute_type: c_int,
+                nan: c_int,
+                indices: c_int,
+                index_type: c_int
+            ) -> miopenStatus_t;
+            /// Ends a reduction descriptor.
+            fn miopenDestroyReduceTensorDescriptor(
+                descriptor: miopenReduceTensorDescriptor_t
+            ) -> miopenStatus_t;
+            /// The bytes of workspace that a reduction needs.
+            fn miopenGetReductionWorkspaceSize(
+                handle: miopenHandle_t,
+                reduction: miopenReduceTensorDescriptor_t,
+                x_descriptor: miopenTensorDescriptor_t,
+                y_descriptor: miopenTensorDescriptor_t,
+                size: *mut usize
+            ) -> miopenStatus_t;
+            /// A reduction.
+            fn miopenReduceTensor(
+                handle: miopenHandle_t,
+                reduction: miopenReduceTensorDescriptor_t,
+                indices: *mut c_void,
+                indices_size: usize,
+                workspace: *mut c_void,
+                workspace_size: usize,
+                alpha: *const c_void,
+                x_descriptor: miopenTensorDescriptor_t,
+                x: *const c_void,
+                beta: *const c_void,
+                y_descriptor: miopenTensorDescriptor_t,
+                y: *mut c_void
+            ) -> miopenStatus_t;
+            /// A layer normalization.
+            fn miopenLayerNormForward(
+                handle: miopenHandle_t,
+                mode: c_int,
+                x_descriptor: miopenTensorDescriptor_t,
+                x: *const c_void,
+                scale_descriptor: miopenTensorDescriptor_t,
+                scale: *const c_void,
+                bias_descriptor: miopenTensorDescriptor_t,
+                bias: *const c_void,
+                epsilon: f32,
+                leading: i32,
+                y_descriptor: miopenTensorDescriptor_t,
+                y: *mut c_void,
+                mean_descriptor: miopenTensorDescriptor_t,
+                mean: *mut c_void,
+                inverse_descriptor: miopenTensorDescriptor_t,
+                inverse: *mut c_void
+            ) -> miopenStatus_t;
+            /// A normalization by the root of the mean square.
+            fn miopenT5LayerNormForward(
+                handle: miopenHandle_t,
+                mode: c_int,
+                x_descriptor: miopenTensorDescriptor_t,
+                x: *const c_void,
+                scale_descriptor: miopenTensorDescriptor_t,
+                scale: *const c_void,
+                epsilon: f32,
+                y_descriptor: miopenTensorDescriptor_t,
+                y: *mut c_void,
+                inverse_descriptor: miopenTensorDescriptor_t,
+                inverse: *mut c_void
+            ) -> miopenStatus_t;
             /// Makes a problem of an activation.
             fn miopenCreateActivationProblem(
                 problem: *mut miopenProblem_t,

@@ -43,6 +43,27 @@ impl Drop for Object {
     }
 }
 
+/// What a function of MIOpen's makes.
+///
+/// # Errors
+/// MIOpen's.
+///
+/// # Safety
+/// `create` makes an object of MIOpen's at the pointer, and `destroy` ends it.
+pub unsafe fn make(
+    miopen: &Miopen,
+    function: &str,
+    create: unsafe extern "C" fn(*mut *mut c_void) -> miopenStatus_t,
+    destroy: unsafe extern "C" fn(*mut c_void) -> miopenStatus_t,
+) -> Result<Object, MiopenError> {
+    let mut object = ptr::null_mut();
+    // SAFETY: the output is valid, and what is made is taken over at once.
+    unsafe {
+        miopen.check(function, create(&mut object))?;
+        Ok(Object::new(object, destroy))
+    }
+}
+
 /// A tensor descriptor with these dims and strides.
 ///
 /// # Errors

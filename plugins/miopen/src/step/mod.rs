@@ -7,6 +7,9 @@ pub mod activation;
 pub mod batchnorm;
 pub mod convolution;
 pub mod fusion;
+pub mod normalization;
+pub mod pooling;
+pub mod reduction;
 pub mod tensor_op;
 
 use std::ffi::c_void;
@@ -80,13 +83,27 @@ pub fn design(graph: &Graph, node: &Node) -> Result<Box<dyn Design>, Refusal> {
         Operation::Pointwise(pointwise) if tensor_op::operation(pointwise.operation).is_some() => {
             Box::new(tensor_op::TensorOpDesign::of(graph, &node.operation)?)
         }
+        Operation::ResampleForward(_) | Operation::ResampleBackward(_) => {
+            Box::new(pooling::PoolingDesign::of(graph, &node.operation)?)
+        }
+        Operation::Reduction(_) => Box::new(reduction::ReductionDesign::of(graph, &node.operation)?),
+        Operation::Layernorm(_) | Operation::RmsNorm(_) => {
+            Box::new(normalization::NormalizationDesign::of(graph, &node.operation)?)
+        }
         Operation::Pointwise(_) => Box::new(activation::ActivationDesign::of(graph, &node.operation)?),
         _ => {
-            return Err("operation is none that this plugin computes (convolutions, batch normalization, \
-                        activations, add, sub, mul, min, max)"
-                .to_owned());
+            return Err(
+                "operation is none that this plugin computes (convolutions, normalizations, pooling, \
+                        reductions, activations, add, sub, mul, min, max)"
+                    .to_owned(),
+            );
         }
     })
+}
+
+/// That this MIOpen is too old for an operation.
+pub(crate) fn missing(function: &str) -> PluginError {
+    PluginError::not_applicable(format!("this MIOpen has no {function}"))
 }
 
 /// The pointers of a node's tensors.
@@ -174,3 +191,6 @@ pub(crate) static MINUS_ONE: f32 = -1.0;
 pub(crate) fn factor(value: &'static f32) -> *const c_void {
     (&raw const *value).cast()
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,9 @@ mod batchnorm;
 mod convolution;
 mod fusion;
 mod graph;
+mod normalization;
+mod pooling;
+mod reduction;
 mod tensor_op;
 
 use hipdnn_plugin_sdk::graph::DataType;
@@ -30,6 +33,9 @@ pub fn all() -> Vec<(&'static str, Case)> {
     cases.extend(batchnorm::cases());
     cases.extend(activation::cases());
     cases.extend(tensor_op::cases());
+    cases.extend(pooling::cases());
+    cases.extend(reduction::cases());
+    cases.extend(normalization::cases());
     cases.extend(graph::cases());
     cases.extend(fusion::cases());
     cases

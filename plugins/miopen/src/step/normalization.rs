@@ -1,0 +1,230 @@
+//! Layer normalization and normalization by the root of the mean square.
+
+use std::ffi::c_void;
+
+use hipdnn_plugin_problem::Refusal;
+use hipdnn_plugin_problem::layout::Layout;
+use hipdnn_plugin_problem::problem::Operand;
+use hipdnn_plugin_problem::problem::normalization::{Forward, Normalization, Spread};
+use hipdnn_plugin_sdk::PluginError;
+use hipdnn_plugin_sdk::graph::{Graph, Operation};
+
+use super::{Design, HostScalar, Step, Tensors, missing};
+use crate::handle::Ready;
+use crate::knob::Options;
+use crate::miopen::{WEIGHT_BIAS, WEIGHT_T5};
+use crate::object::Object;
+use crate::operand::Shape;
+use crate::plan::ALIGNMENT;
+
+/// A normalization in MIOpen's numbers: of rows without gaps, whatever the dimensions were.
+pub struct NormalizationDesign {
+    /// [rows, elements of a row].
+    x: Shape,
+    places: Shape,
+    rows: Shape,
+    /// Bytes of one statistic.
+    rows_size: usize,
+    slots: Slots,
+}
+
+#[derive(Clone, Copy)]
+struct Slots {
+    x: usize,
+    scale: usize,
+    /// None where the mean is not subtracted.
+    bias: Option<usize>,
+    centered: bool,
+    epsilon: HostScalar,
+    y: usize,
+    mean: Option<usize>,
+    inverse: Option<usize>,
+}
+
+impl NormalizationDesign {
+    /// The normalization that an operation asks for.
+    ///
+    /// # Errors
+    /// The first thing that MIOpen does not do.
+    pub fn of(graph: &Graph, operation: &Operation) -> Result<Self, Refusal> {
+        let normalization = Normalization::of(graph, operation).ok_or("operation: is no normalization")??;
+        let Normalization::Forward(forward) = &normalization else {
+            return Err("operation is a gradient, expected the normalization itself".to_owned());
+        };
+        let Forward { x, y, leading, centered, .. } = forward.as_ref();
+        without_gaps("x", x)?;
+        without_gaps("y", y)?;
+        if y.data_type != x.data_type {
+            return Err(format!(
+                "y: data type is {}, expected {} as in x",
+                y.data_type.name(),
+                x.data_type.name()
+            ));
+        }
+        let dims = x.layout.dims();
+        let product = |dims: &[usize]| dims.iter().product::<usize>();
+        let (outer, inner) = dims.split_at_checked(*leading).unwrap_or((dims, &[]));
+        let (rows, places) = (product(outer), product(inner));
+        let part = |name: &str, spread: &Spread, outer: usize, dims: &[usize]| {
+            if spread.data_type != x.data_type {
+                return Err(format!(
+                    "{name}: data type is {}, expected {} as in x",
+                    spread.data_type.name(),
+                    x.data_type.name()
+                ));
+            }
+            let mut expected = 1;
+            for (axis, dim) in dims.iter().enumerate().rev() {
+                let stride = spread.strides.get(outer + axis).copied().unwrap_or_default();
+                if *dim > 1 && stride != expected {
+                    return Err(format!(
+                        "{name}: stride is {stride}, expected {expected}: no gaps, and dimensions in order"
+                    ));
+                }
+                expected *= dim;
+            }
+            Ok(spread.slot)
+        };
+        let scale = part("scale", &forward.scale, *leading, inner)?;
+        let bias = match &forward.bias {
+            Some(_) if !centered => {
+                return Err("bias: given, which MIOpen does not have for this normalization".to_owned());
+            }
+            Some(bias) => Some(part("bias", bias, *leading, inner)?),
+            None => None,
+        };
+        let statistic = |name, spread: &Option<Spread>| {
+            spread.as_ref().map(|spread| part(name, spread, 0, outer)).transpose()
+        };
+        let slots = Slots {
+            x: x.slot,
+            scale,
+            bias,
+            centered: *centered,
+            epsilon: HostScalar::of(graph, operation, "epsilon", forward.epsilon)?,
+            y: y.slot,
+            mean: statistic("mean", &forward.mean)?,
+            inverse: statistic(if *centered { "inv_variance" } else { "inv_rms" }, &forward.inverse)?,
+        };
+        let shape = |dims: &[usize], strides: &[usize]| Shape::new("x", x.data_type, dims, strides);
+        Ok(Self {
+            x: shape(&[rows, places], &[places, 1])?,
+            places: shape(&[places], &[1])?,
+            rows: shape(&[rows], &[1])?,
+            rows_size: (rows * x.data_type.size().unwrap_or(1)).next_multiple_of(ALIGNMENT),
+            slots,
+        })
+    }
+}
+
+/// Refuses elements that do not lie in the order of their dimensions.
+fn without_gaps(name: &str, operand: &Operand) -> Result<(), Refusal> {
+    let layout: &Layout = &operand.layout;
+    let mut expected = 1;
+    for (dim, stride) in layout.dims().iter().zip(layout.strides()).rev() {
+        if *dim > 1 && *stride != expected {
+            return Err(format!(
+                "{name}: dims {:?} and strides {:?}, expected no gaps and dimensions in order",
+                layout.dims(),
+                layout.strides()
+            ));
+        }
+        expected *= dim;
+    }
+    Ok(())
+}
+
+impl Design for NormalizationDesign {
+    fn make(&self, ready: &Ready<'_>, _: &Options, _: &[u8]) -> Result<Box<dyn Step>, PluginError> {
+        let miopen = ready.runtime.miopen;
+        if self.slots.centered && miopen.miopenLayerNormForward.is_none() {
+            return Err(missing("miopenLayerNormForward"));
+        }
+        if !self.slots.centered && miopen.miopenT5LayerNormForward.is_none() {
+            return Err(missing("miopenT5LayerNormForward"));
+        }
+        Ok(Box::new(NormalizationStep {
+            x: self.x.descriptor(miopen)?,
+            places: self.places.descriptor(miopen)?,
+            rows: self.rows.descriptor(miopen)?,
+            rows_size: self.rows_size,
+            slots: self.slots,
+        }))
+    }
+}
+
+struct NormalizationStep {
+    x: Object,
+    places: Object,
+    rows: Object,
+    rows_size: usize,
+    slots: Slots,
+}
+
+impl Step for NormalizationStep {
+    fn workspace_size(&self) -> usize {
+        let kept = usize::from(self.slots.mean.is_some()) + usize::from(self.slots.inverse.is_some());
+        let made = if self.slots.centered { 2 } else { 1 };
+        self.rows_size * (made - kept.min(made))
+    }
+
+    unsafe fn run(
+        &self,
+        ready: &Ready<'_>,
+        tensors: &Tensors<'_>,
+        workspace: *mut c_void,
+    ) -> Result<(), PluginError> {
+        let miopen = ready.runtime.miopen;
+        let Slots { x, scale, bias, centered, epsilon, y, mean, inverse } = self.slots;
+        // MIOpen writes the statistics in any case.
+        let inverse_at = inverse.map_or(workspace, |slot| tensors.at(slot));
+        let rest = if inverse.is_some() { 0 } else { self.rows_size };
+        let mean_at = mean.map_or_else(|| workspace.wrapping_byte_add(rest), |slot| tensors.at(slot));
+        // SAFETY: the caller vouches for the scalar.
+        let epsilon = unsafe { epsilon.read(tensors) } as f32;
+        if !centered {
+            let forward =
+                miopen.miopenT5LayerNormForward.ok_or_else(|| missing("miopenT5LayerNormForward"))?;
+            // SAFETY: the objects are alive, and the caller vouches for the memory.
+            let status = unsafe {
+                forward(
+                    ready.handle(),
+                    WEIGHT_T5,
+                    self.x.get(),
+                    tensors.at(x),
+                    self.places.get(),
+                    tensors.at(scale),
+                    epsilon,
+                    self.x.get(),
+                    tensors.at(y),
+                    self.rows.get(),
+                    inverse_at,
+                )
+            };
+            return Ok(miopen.check("miopenT5LayerNormForward", status)?);
+        }
+        let forward = miopen.miopenLayerNormForward.ok_or_else(|| missing("miopenLayerNormForward"))?;
+        // SAFETY: the objects are alive, and the caller vouches for the memory.
+        let status = unsafe {
+            forward(
+                ready.handle(),
+                WEIGHT_BIAS,
+                self.x.get(),
+                tensors.at(x),
+                self.places.get(),
+                tensors.at(scale),
+                self.places.get(),
+                tensors.at_optional(bias),
+                epsilon,
+                1,
+                self.x.get(),
+                tensors.at(y),
+                self.rows.get(),
+                mean_at,
+                self.rows.get(),
+                inverse_at,
+            )
+        };
+        Ok(miopen.check("miopenLayerNormForward", status)?)
+    }
+}

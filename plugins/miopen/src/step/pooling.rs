@@ -1,0 +1,237 @@
+//! Pooling and its gradient.
+
+use std::ffi::{c_int, c_void};
+
+use hipdnn_plugin_problem::Refusal;
+use hipdnn_plugin_problem::problem::resample::{Pooling, Resample};
+use hipdnn_plugin_sdk::PluginError;
+use hipdnn_plugin_sdk::graph::{Graph, Operation};
+
+use super::{Design, ONE, Step, Tensors, ZERO, factor, missing};
+use crate::handle::Ready;
+use crate::knob::Options;
+use crate::miopen::{INDEX_32, INDEX_OF_IMAGE, Miopen, POOLING_MAX, POOLING_MEAN, POOLING_MEAN_OF_WINDOW};
+use crate::object::{Object, make};
+use crate::operand::{ImageLayout, Shape, image, int, without_bfloat16};
+
+/// A pooling in MIOpen's numbers.
+pub struct PoolingDesign {
+    backward: bool,
+    mode: c_int,
+    x: Shape,
+    y: Shape,
+    /// Places of x and y, or of their gradients.
+    slots: [usize; 2],
+    index: Option<usize>,
+    /// Bytes of the index.
+    index_size: usize,
+    window: Vec<c_int>,
+    padding: Vec<c_int>,
+    stride: Vec<c_int>,
+}
+
+impl PoolingDesign {
+    /// The pooling that an operation asks for.
+    ///
+    /// # Errors
+    /// The first thing that MIOpen does not do.
+    pub fn of(graph: &Graph, operation: &Operation) -> Result<Self, Refusal> {
+        let pooling = Resample::of(graph, operation).ok_or("operation: is no pooling")??;
+        let Resample { x, y, spatial, .. } = &pooling;
+        let [x_name, y_name] = if pooling.backward { ["dx", "dy"] } else { ["x", "y"] };
+        if *spatial > 3 {
+            return Err(format!("{x_name}: has {spatial} spatial dimensions, expected at most 3"));
+        }
+        without_bfloat16(x_name, x.data_type)?;
+        if y.data_type != x.data_type {
+            return Err(format!(
+                "{y_name}: data type is {}, expected {} as in {x_name}",
+                y.data_type.name(),
+                x.data_type.name()
+            ));
+        }
+        for axis in 0..*spatial {
+            pooling_axis(&pooling, axis)?;
+        }
+        let layout = ImageLayout::common(&[(x_name, x), (y_name, y)])?;
+        if layout == ImageLayout::ChannelsLast {
+            return Err(format!("{x_name}: is channels last, expected channels first"));
+        }
+        if let Some(index) = &pooling.index
+            && !ImageLayout::of(&index.layout).contains(&Some(layout))
+        {
+            return Err(format!(
+                "index: dims {:?} and strides {:?}, expected channels first without gaps",
+                index.layout.dims(),
+                index.layout.strides()
+            ));
+        }
+        let numbers = |name: &str, values: &[usize], neutral: c_int| -> Result<Vec<c_int>, Refusal> {
+            let mut ints =
+                values.iter().take(*spatial).map(|value| int(name, *value)).collect::<Result<Vec<_>, _>>()?;
+            // One dimension is computed as two, of which the first is 1.
+            if *spatial == 1 {
+                ints.insert(0, neutral);
+            }
+            Ok(ints)
+        };
+        Ok(Self {
+            backward: pooling.backward,
+            mode: match pooling.pooling {
+                Pooling::Maximum { .. } => POOLING_MAX,
+                Pooling::MeanInside => POOLING_MEAN,
+                Pooling::MeanOfWindow => POOLING_MEAN_OF_WINDOW,
+            },
+            x: image(x_name, x, layout)?,
+            y: image(y_name, y, layout)?,
+            slots: [x.slot, y.slot],
+            index: pooling.index.map(|index| index.slot),
+            index_size: pooling.index.map_or(0, |index| index.layout.elements() * size_of::<i32>()),
+            window: numbers("window", &pooling.window, 1)?,
+            padding: numbers("pre_padding", &pooling.pre_padding, 0)?,
+            stride: numbers("stride", &pooling.stride, 1)?,
+        })
+    }
+}
+
+/// Refuses windows along a dimension that MIOpen places differently.
+fn pooling_axis(pooling: &Resample, axis: usize) -> Result<(), Refusal> {
+    let at = |values: &[usize]| values.get(axis).copied().unwrap_or_default();
+    let (input, output) = (at(&pooling.input), at(&pooling.output));
+    let (window, stride, padding) = (at(&pooling.window), at(&pooling.stride), at(&pooling.pre_padding));
+    let symmetric = (input + 2 * padding).checked_sub(window).map(|room| room / stride + 1);
+    if symmetric != Some(output) {
+        return Err(format!(
+            "post_padding[{axis}]: makes the output {output} long, expected one that is {} long as with pre_padding on both sides",
+            symmetric.map_or_else(|| "not".to_owned(), |size| size.to_string())
+        ));
+    }
+    if padding >= window {
+        return Err(format!("pre_padding[{axis}]: is {padding}, expected less than the window of {window}"));
+    }
+    let behind = (output - 1) * stride + window > input + padding;
+    if pooling.pooling == (Pooling::Maximum { zeros: true }) && (padding > 0 || behind) {
+        return Err(format!(
+            "padding_mode: has zeros outside x along spatial dimension {axis}, expected neg_inf_pad or windows inside x"
+        ));
+    }
+    Ok(())
+}
+
+impl Design for PoolingDesign {
+    fn make(&self, ready: &Ready<'_>, options: &Options, _: &[u8]) -> Result<Box<dyn Step>, PluginError> {
+        if self.backward && options.deterministic && self.mode == POOLING_MAX {
+            return Err(PluginError::not_applicable(
+                "resample_mode: is maxpool, whose gradient MIOpen may add up in any order",
+            ));
+        }
+        let miopen = ready.runtime.miopen;
+        Ok(Box::new(PoolingStep {
+            backward: self.backward,
+            descriptor: self.descriptor(miopen)?,
+            x: self.x.descriptor(miopen)?,
+            y: self.y.descriptor(miopen)?,
+            slots: self.slots,
+            index: self.index,
+            index_size: self.index_size,
+        }))
+    }
+}
+
+impl PoolingDesign {
+    fn descriptor(&self, miopen: &Miopen) -> Result<Object, PluginError> {
+        let create =
+            miopen.miopenCreatePoolingDescriptor.ok_or_else(|| missing("miopenCreatePoolingDescriptor"))?;
+        let destroy =
+            miopen.miopenDestroyPoolingDescriptor.ok_or_else(|| missing("miopenDestroyPoolingDescriptor"))?;
+        let set =
+            miopen.miopenSetNdPoolingDescriptor.ok_or_else(|| missing("miopenSetNdPoolingDescriptor"))?;
+        let set_type =
+            miopen.miopenSetPoolingIndexType.ok_or_else(|| missing("miopenSetPoolingIndexType"))?;
+        let set_mode = miopen
+            .miopenSetPoolingWorkSpaceIndexMode
+            .ok_or_else(|| missing("miopenSetPoolingWorkSpaceIndexMode"))?;
+        // SAFETY: the functions are a pair, and each array has as many numbers as there are spatial dimensions.
+        unsafe {
+            let descriptor = make(miopen, "miopenCreatePoolingDescriptor", create, destroy)?;
+            miopen.check(
+                "miopenSetNdPoolingDescriptor",
+                set(
+                    descriptor.get(),
+                    self.mode,
+                    self.window.len() as c_int,
+                    self.window.as_ptr(),
+                    self.padding.as_ptr(),
+                    self.stride.as_ptr(),
+                ),
+            )?;
+            miopen.check("miopenSetPoolingIndexType", set_type(descriptor.get(), INDEX_32))?;
+            miopen.check("miopenSetPoolingWorkSpaceIndexMode", set_mode(descriptor.get(), INDEX_OF_IMAGE))?;
+            Ok(descriptor)
+        }
+    }
+}
+
+struct PoolingStep {
+    backward: bool,
+    descriptor: Object,
+    x: Object,
+    y: Object,
+    slots: [usize; 2],
+    index: Option<usize>,
+    index_size: usize,
+}
+
+impl Step for PoolingStep {
+    unsafe fn run(
+        &self,
+        ready: &Ready<'_>,
+        tensors: &Tensors<'_>,
+        _: *mut c_void,
+    ) -> Result<(), PluginError> {
+        let miopen = ready.runtime.miopen;
+        let [x, y] = self.slots.map(|slot| tensors.at(slot));
+        let index = tensors.at_optional(self.index);
+        if self.backward {
+            let backward = miopen.miopenPoolingBackward.ok_or_else(|| missing("miopenPoolingBackward"))?;
+            // SAFETY: the objects are alive, and the caller vouches for the memory. MIOpen wants some x and y even where it
+            // does not read them: it has the index, or takes means.
+            let status = unsafe {
+                backward(
+                    ready.handle(),
+                    self.descriptor.get(),
+                    factor(&ONE),
+                    self.y.get(),
+                    y,
+                    self.y.get(),
+                    y,
+                    self.x.get(),
+                    x,
+                    factor(&ZERO),
+                    self.x.get(),
+                    x,
+                    index,
+                )
+            };
+            return Ok(miopen.check("miopenPoolingBackward", status)?);
+        }
+        let forward = miopen.miopenPoolingForward.ok_or_else(|| missing("miopenPoolingForward"))?;
+        // SAFETY: the objects are alive, and the caller vouches for the memory.
+        let status = unsafe {
+            forward(
+                ready.handle(),
+                self.descriptor.get(),
+                factor(&ONE),
+                self.x.get(),
+                x,
+                factor(&ZERO),
+                self.y.get(),
+                y,
+                self.index.is_some(),
+                index,
+                self.index_size,
+            )
+        };
+        Ok(miopen.check("miopenPoolingForward", status)?)
+    }
+}

@@ -1,0 +1,155 @@
+//! Reductions along dimensions.
+
+use std::ffi::{c_int, c_void};
+
+use hipdnn_plugin_problem::Refusal;
+use hipdnn_plugin_problem::problem::reduction::Reduction;
+use hipdnn_plugin_sdk::PluginError;
+use hipdnn_plugin_sdk::graph::{Graph, Operation, ReductionMode};
+
+use super::{Design, ONE, Step, Tensors, ZERO, factor, missing};
+use crate::handle::Ready;
+use crate::knob::Options;
+use crate::miopen::{
+    FLOAT, NO_INDICES, PROPAGATE_NAN, REDUCE_ADD, REDUCE_AMAX, REDUCE_AVG, REDUCE_INDEX_32, REDUCE_MAX,
+    REDUCE_MIN, REDUCE_MUL, REDUCE_NORM1, REDUCE_NORM2,
+};
+use crate::object::{Object, make};
+use crate::operand::{Shape, without_bfloat16};
+
+/// A reduction in MIOpen's numbers.
+pub struct ReductionDesign {
+    operation: c_int,
+    compute_type: c_int,
+    x: Shape,
+    y: Shape,
+    slots: [usize; 2],
+}
+
+impl ReductionDesign {
+    /// The reduction that an operation asks for.
+    ///
+    /// # Errors
+    /// The first thing that MIOpen does not do.
+    pub fn of(graph: &Graph, operation: &Operation) -> Result<Self, Refusal> {
+        let reduction = Reduction::of(graph, operation).ok_or("operation: is no reduction")??;
+        let Reduction { x, y, mode, .. } = &reduction;
+        let operation = match mode {
+            ReductionMode::Add => REDUCE_ADD,
+            ReductionMode::Mul => REDUCE_MUL,
+            ReductionMode::Min => REDUCE_MIN,
+            ReductionMode::Max => REDUCE_MAX,
+            ReductionMode::Amax => REDUCE_AMAX,
+            ReductionMode::Avg => REDUCE_AVG,
+            ReductionMode::Norm1 => REDUCE_NORM1,
+            ReductionMode::Norm2 => REDUCE_NORM2,
+            other => return Err(format!("mode: is {}, which MIOpen does not have", other.name())),
+        };
+        without_bfloat16("in", x.data_type)?;
+        if y.data_type != x.data_type {
+            return Err(format!(
+                "out: data type is {}, expected {} as in in",
+                y.data_type.name(),
+                x.data_type.name()
+            ));
+        }
+        let shape = |name: &str, operand: &hipdnn_plugin_problem::problem::Operand| {
+            Shape::new(name, operand.data_type, operand.layout.dims(), operand.layout.strides())
+        };
+        let (from, to) = (shape("in", x)?, shape("out", y)?);
+        // Comparing needs no more digits than the elements have, and MIOpen compares in their type alone.
+        let compares = matches!(mode, ReductionMode::Min | ReductionMode::Max | ReductionMode::Amax);
+        let compute_type = if compares { from.data_type } else { FLOAT };
+        Ok(Self { operation, compute_type, x: from, y: to, slots: [x.slot, y.slot] })
+    }
+}
+
+impl Design for ReductionDesign {
+    fn make(&self, ready: &Ready<'_>, options: &Options, _: &[u8]) -> Result<Box<dyn Step>, PluginError> {
+        let miopen = ready.runtime.miopen;
+        let create = miopen
+            .miopenCreateReduceTensorDescriptor
+            .ok_or_else(|| missing("miopenCreateReduceTensorDescriptor"))?;
+        let destroy = miopen
+            .miopenDestroyReduceTensorDescriptor
+            .ok_or_else(|| missing("miopenDestroyReduceTensorDescriptor"))?;
+        let set = miopen
+            .miopenSetReduceTensorDescriptor
+            .ok_or_else(|| missing("miopenSetReduceTensorDescriptor"))?;
+        let size = miopen
+            .miopenGetReductionWorkspaceSize
+            .ok_or_else(|| missing("miopenGetReductionWorkspaceSize"))?;
+        let (x, y) = (self.x.descriptor(miopen)?, self.y.descriptor(miopen)?);
+        let mut workspace_size = 0;
+        // SAFETY: the functions are a pair, the objects are alive and the output is valid.
+        let descriptor = unsafe {
+            let descriptor = make(miopen, "miopenCreateReduceTensorDescriptor", create, destroy)?;
+            miopen.check(
+                "miopenSetReduceTensorDescriptor",
+                set(
+                    descriptor.get(),
+                    self.operation,
+                    self.compute_type,
+                    PROPAGATE_NAN,
+                    NO_INDICES,
+                    REDUCE_INDEX_32,
+                ),
+            )?;
+            miopen.check(
+                "miopenGetReductionWorkspaceSize",
+                size(ready.handle(), descriptor.get(), x.get(), y.get(), &mut workspace_size),
+            )?;
+            descriptor
+        };
+        let limit = options.workspace_size_limit.unwrap_or(usize::MAX);
+        if workspace_size > limit {
+            return Err(PluginError::not_applicable(format!(
+                "the reduction needs {workspace_size} bytes of workspace, more than the limit of {limit}"
+            )));
+        }
+        Ok(Box::new(ReductionStep { descriptor, x, y, slots: self.slots, workspace_size }))
+    }
+}
+
+struct ReductionStep {
+    descriptor: Object,
+    x: Object,
+    y: Object,
+    slots: [usize; 2],
+    workspace_size: usize,
+}
+
+impl Step for ReductionStep {
+    fn workspace_size(&self) -> usize {
+        self.workspace_size
+    }
+
+    unsafe fn run(
+        &self,
+        ready: &Ready<'_>,
+        tensors: &Tensors<'_>,
+        workspace: *mut c_void,
+    ) -> Result<(), PluginError> {
+        let miopen = ready.runtime.miopen;
+        let reduce = miopen.miopenReduceTensor.ok_or_else(|| missing("miopenReduceTensor"))?;
+        let [x, y] = self.slots.map(|slot| tensors.at(slot));
+        // SAFETY: the objects are alive, and the caller vouches for the memory.
+        let status = unsafe {
+            reduce(
+                ready.handle(),
+                self.descriptor.get(),
+                std::ptr::null_mut(),
+                0,
+                workspace,
+                self.workspace_size,
+                factor(&ONE),
+                self.x.get(),
+                x,
+                factor(&ZERO),
+                self.y.get(),
+                y,
+            )
+        };
+        Ok(miopen.check("miopenReduceTensor", status)?)
+    }
+}

@@ -1,0 +1,117 @@
+use hipdnn_plugin_sdk::graph::operation::{Layernorm, Reduction, ResampleForward, RmsNorm};
+use hipdnn_plugin_sdk::graph::{
+    DataType, Graph, Node, NormFwdPhase, Operation, PaddingMode, ReductionMode, ResampleMode, Tensor,
+    TensorValue,
+};
+
+use crate::plan::check;
+
+fn packed(uid: i64, data_type: DataType, dims: &[i64]) -> Tensor {
+    let mut strides = vec![1; dims.len()];
+    for axis in (1..dims.len()).rev() {
+        strides[axis - 1] = strides[axis] * dims[axis];
+    }
+    Tensor::new(uid, data_type, dims, &strides)
+}
+
+fn graph(tensors: Vec<Tensor>, operation: impl Into<Operation>) -> Graph {
+    let operation = operation.into();
+    let node = Node { name: "n".to_owned(), compute_type: DataType::Float, operation };
+    Graph { tensors, nodes: vec![node], ..Graph::default() }
+}
+
+fn refused(graph: &Graph, expected: &str) {
+    let refusal = check(graph).unwrap_err().to_string();
+    assert!(refusal.contains(expected), "{refusal}, expected {expected}");
+}
+
+fn pooling(mode: ResampleMode, padding_mode: PaddingMode, pre: i64, post: i64) -> Graph {
+    let output = (6 + pre + post - 3) / 2 + 1;
+    let node = ResampleForward {
+        x: 1,
+        y: 2,
+        index: None,
+        pre_padding: vec![pre, pre],
+        post_padding: vec![post, post],
+        stride: vec![2, 2],
+        window: vec![3, 3],
+        resample_mode: mode,
+        padding_mode,
+        generate_index: None,
+    };
+    let y = packed(2, DataType::Float, &[1, 2, output, output]);
+    graph(vec![packed(1, DataType::Float, &[1, 2, 6, 6]), y], node)
+}
+
+#[test]
+fn pooling_is_refused_where_miopen_places_windows_differently() {
+    use PaddingMode::{NegInfPad, ZeroPad};
+    use ResampleMode::{AvgpoolExcludePadding, Maxpool};
+    for (mode, padding, pre, post) in
+        [(Maxpool, NegInfPad, 1, 1), (Maxpool, ZeroPad, 0, 0), (AvgpoolExcludePadding, ZeroPad, 1, 1)]
+    {
+        assert_eq!(check(&pooling(mode, padding, pre, post)), Ok(()));
+    }
+    refused(&pooling(Maxpool, ZeroPad, 1, 1), "padding_mode: has zeros");
+    refused(&pooling(Maxpool, NegInfPad, 0, 2), "post_padding[0]: makes the output 3 long");
+    refused(&pooling(Maxpool, NegInfPad, 3, 3), "pre_padding[0]: is 3, expected less than the window of 3");
+    let mut last = pooling(Maxpool, NegInfPad, 1, 1);
+    last.tensors[0].strides = vec![72, 1, 12, 2];
+    last.tensors[1].strides = vec![18, 1, 6, 2];
+    refused(&last, "x: is channels last");
+    let mut bfloat16 = pooling(Maxpool, NegInfPad, 1, 1);
+    for tensor in &mut bfloat16.tensors {
+        tensor.data_type = DataType::Bfloat16;
+    }
+    refused(&bfloat16, "x: data type is bfloat16");
+}
+
+#[test]
+fn reductions_are_refused_by_mode_and_type() {
+    let reduction = |mode, out| {
+        let node = Reduction { in_: 1, out: 2, mode, is_deterministic: false };
+        graph(vec![packed(1, DataType::Float, &[4, 6]), packed(2, out, &[4, 1])], node)
+    };
+    assert_eq!(check(&reduction(ReductionMode::Norm2, DataType::Float)), Ok(()));
+    refused(&reduction(ReductionMode::MulNoZeros, DataType::Float), "mode: is mul_no_zeros");
+    refused(
+        &reduction(ReductionMode::Add, DataType::Half),
+        "out: data type is half, expected float as in in",
+    );
+}
+
+#[test]
+fn normalizations_are_refused_by_type_layout_and_bias() {
+    let epsilon = Tensor { value: Some(TensorValue::Float32(1e-5)), ..packed(4, DataType::Float, &[1]) };
+    let tensors = |parameter: DataType| {
+        let parameter = |uid| packed(uid, parameter, &[1, 6]);
+        let x = |uid| packed(uid, DataType::Half, &[4, 6]);
+        vec![x(1), parameter(2), parameter(3), epsilon.clone(), x(5)]
+    };
+    let forward_phase = NormFwdPhase::Inference;
+    let layernorm = |parameter| {
+        let node = Layernorm {
+            x: 1,
+            scale: 2,
+            bias: 3,
+            epsilon: 4,
+            y: 5,
+            mean: None,
+            inv_variance: None,
+            forward_phase,
+            normalized_dim_count: 1,
+        };
+        graph(tensors(parameter), node)
+    };
+    assert_eq!(check(&layernorm(DataType::Half)), Ok(()));
+    refused(&layernorm(DataType::Float), "scale: data type is float, expected half as in x");
+    let mut turned = layernorm(DataType::Half);
+    turned.tensors[0].strides = vec![1, 4];
+    refused(&turned, "x: dims [4, 6] and strides [1, 4]");
+    let rms = |bias| {
+        let node = RmsNorm { x: 1, scale: 2, bias, epsilon: 4, y: 5, inv_rms: None, forward_phase };
+        graph(tensors(DataType::Half), node)
+    };
+    assert_eq!(check(&rms(None)), Ok(()));
+    refused(&rms(Some(3)), "bias: given");
+}

@@ -1,0 +1,103 @@
+use hipdnn_plugin_sdk::graph::operation::{ResampleBackward, ResampleForward};
+use hipdnn_plugin_sdk::graph::{DataType, PaddingMode, ResampleMode};
+
+use super::{DETERMINISTIC, MIOPEN, TYPES_WITHOUT_BFLOAT16};
+use crate::case::{Case, Order};
+
+/// A pooling with the same numbers along every spatial dimension.
+struct Shape {
+    name: &'static str,
+    x: &'static [i64],
+    window: i64,
+    padding: i64,
+    stride: i64,
+}
+
+const SHAPES: [Shape; 4] = [
+    Shape { name: "2x2", x: &[2, 3, 8, 6], window: 2, padding: 0, stride: 2 },
+    Shape { name: "3x3 with padding", x: &[2, 3, 7, 9], window: 3, padding: 1, stride: 2 },
+    Shape { name: "1-D", x: &[2, 4, 9], window: 3, padding: 1, stride: 1 },
+    Shape { name: "3-D", x: &[1, 3, 4, 6, 5], window: 2, padding: 0, stride: 1 },
+];
+
+const MODES: [ResampleMode; 3] =
+    [ResampleMode::Maxpool, ResampleMode::AvgpoolExcludePadding, ResampleMode::AvgpoolIncludePadding];
+
+impl Shape {
+    fn y(&self) -> Vec<i64> {
+        let spatial = self.x.iter().skip(2);
+        let pooled = spatial.map(|x| (x + 2 * self.padding - self.window) / self.stride + 1);
+        self.x.iter().take(2).copied().chain(pooled).collect()
+    }
+
+    fn node(&self, mode: ResampleMode, x: i64, y: i64, index: Option<i64>) -> ResampleForward {
+        let spatial = self.x.len() - 2;
+        ResampleForward {
+            x,
+            y,
+            index,
+            pre_padding: vec![self.padding; spatial],
+            post_padding: vec![self.padding; spatial],
+            stride: vec![self.stride; spatial],
+            window: vec![self.window; spatial],
+            resample_mode: mode,
+            padding_mode: PaddingMode::NegInfPad,
+            generate_index: Some(index.is_some()),
+        }
+    }
+
+    fn forward(&self, mode: ResampleMode, with_index: bool, data_type: DataType) -> Case {
+        let order = Order::ChannelsFirst;
+        let index = if with_index { " with index" } else { "" };
+        let mut case = Case::new(format!("{} {}{index} {}", mode.name(), self.name, data_type.name()));
+        let x = case.input(data_type, self.x, order, [-2.0, 2.0]);
+        let y = case.output(data_type, &self.y(), order);
+        let index = with_index.then(|| case.output(DataType::Int32, &self.y(), order));
+        case.node(self.node(mode, x, y, index));
+        case
+    }
+
+    /// The gradient; that of a maximum takes the index from a forward pass in the same graph.
+    fn backward(&self, mode: ResampleMode, data_type: DataType) -> Case {
+        let order = Order::ChannelsFirst;
+        let mut case = Case::new(format!("{} backward {} {}", mode.name(), self.name, data_type.name()));
+        let index = (mode == ResampleMode::Maxpool).then(|| {
+            let x = case.input(data_type, self.x, order, [-2.0, 2.0]);
+            let y = case.output(data_type, &self.y(), order);
+            let index = case.between(DataType::Int32, &self.y(), order);
+            case.node(self.node(mode, x, y, Some(index)));
+            index
+        });
+        let dy = case.input(data_type, &self.y(), order, [-1.0, 1.0]);
+        let dx = case.output(data_type, self.x, order);
+        let ResampleForward { pre_padding, post_padding, stride, window, padding_mode, .. } =
+            self.node(mode, dx, dy, index);
+        case.node(ResampleBackward {
+            dy,
+            dx,
+            index,
+            pre_padding,
+            post_padding,
+            stride,
+            window,
+            resample_mode: mode,
+            padding_mode,
+        });
+        case
+    }
+}
+
+pub fn cases() -> Vec<(&'static str, Case)> {
+    let mut cases = Vec::new();
+    for shape in &SHAPES {
+        for data_type in TYPES_WITHOUT_BFLOAT16 {
+            for mode in MODES {
+                cases.push((MIOPEN, shape.forward(mode, false, data_type)));
+                cases.push((MIOPEN, shape.backward(mode, data_type)));
+            }
+            cases.push((MIOPEN, shape.forward(ResampleMode::Maxpool, true, data_type)));
+        }
+        cases.push((DETERMINISTIC, shape.backward(ResampleMode::AvgpoolExcludePadding, DataType::Float)));
+    }
+    cases
+}
