@@ -14,6 +14,9 @@
 #include <HipdnnBackendFlatbufferData.h>
 #include <HipdnnPointwiseMode.h>
 
+#include <fstream>
+#include <iterator>
+
 static hipdnnBackendDescriptor_t make(hipdnnBackendDescriptorType_t type)
 {
     hipdnnBackendDescriptor_t descriptor = nullptr;
@@ -408,6 +411,21 @@ static void test_foreign(hipdnnHandle_t handle, void (*append)(typename Plan::Na
     }
 }
 
+/* The SDK's own tests read this file too, which this library wrote. */
+static void test_device()
+{
+    const std::string source = __FILE__;
+    std::ifstream file(source.substr(0, source.rfind('/')) + "/../golden/device_1.bin", std::ios::binary);
+    const std::vector<uint8_t> bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    flatbuffers::Verifier verifier(bytes.data(), bytes.size());
+    REQUIRE(verifier.VerifyBuffer<hipdnn::DeviceProperties>("HDDP"));
+    hipdnn::DevicePropertiesT device;
+    flatbuffers::GetRoot<hipdnn::DeviceProperties>(bytes.data())->UnPackTo(&device);
+    CHECK(device.device_id == 3 && device.multi_processor_count == 304);
+    CHECK(device.total_global_mem == UINT64_C(206141652992));
+    CHECK(device.architecture_name == "gfx942:sramecc+:xnack-");
+}
+
 int main(int count, char **arguments)
 {
     REQUIRE(count == 4);
@@ -429,6 +447,7 @@ int main(int count, char **arguments)
     aligned.tensors.front()->alignment = 64;
     CHECK(engines(from_bytes<hipdnn::Graph>(aligned), handle) == 0);
 
+    test_device();
     test_saved(handle);
     test_foreign<others::SerializedExecutionPlan, others::SerializedGraphAndPlan>(handle, [](auto &) {});
     test_foreign<others::LaterExecutionPlan, others::LaterGraphAndPlan>(handle, [](auto &plan) {

@@ -11,6 +11,8 @@ use crate::wire::DeviceProperties;
 /// each of these methods it checks what the host passed, catches panics and hands errors over, so an implementation sees
 /// valid arguments only.
 ///
+#[doc = concat!("```\n", include_str!("../examples/preference_plugin.rs"), "\n```")]
+///
 /// A policy is named by its place in [`HeuristicPlugin::POLICIES`], which is always in range.
 ///
 /// # Threads

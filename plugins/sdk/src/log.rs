@@ -40,7 +40,7 @@ pub fn enabled(severity: hipdnnSeverity_t) -> bool {
 
 fn line(severity: hipdnnSeverity_t, text: impl Display) {
     if enabled(severity) {
-        send(severity, NAME.get().copied().unwrap_or("engine plugin"), text);
+        send(severity, NAME.get().copied().unwrap_or("plugin"), text);
     }
 }
 

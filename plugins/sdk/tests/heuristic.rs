@@ -5,6 +5,7 @@
 
 use std::ffi::{CStr, c_char};
 use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hipdnn_plugin_sdk::ffi::heuristic_plugin_api::*;
 use hipdnn_plugin_sdk::ffi::plugin_api::*;
@@ -23,22 +24,34 @@ const NOT_INITIALIZED: hipdnnPluginStatus_t = HIPDNN_PLUGIN_STATUS_NOT_INITIALIZ
 /// A plugin whose policies do what the name of the graph says.
 struct Probe;
 
+/// Whether a policy was asked about the graph that it fails for the second time.
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+/// The device of a handle, so that it shows that it came through.
+struct Device(DeviceProperties);
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        assert!(self.0.architecture_name != "panic in drop", "a drop that panics");
+    }
+}
+
 impl HeuristicPlugin for Probe {
     const NAME: &'static str = "Probe";
     const VERSION: &'static str = "4.5.6";
     const POLICIES: &'static [&'static str] = &["Probe::First", "Probe::Second"];
-    /// The device's memory, so that it shows that it came through.
-    type Handle = u64;
+    type Handle = Device;
 
-    fn create_handle(device: &DeviceProperties) -> Result<u64, PluginError> {
+    fn create_handle(device: &DeviceProperties) -> Result<Device, PluginError> {
         match device.architecture_name.as_str() {
             "none" => Err(PluginError::internal("no such device")),
-            _ => Ok(device.total_global_mem),
+            "panic" => panic!("device {} lost its way", device.device_id),
+            _ => Ok(Device(device.clone())),
         }
     }
 
     fn order(
-        handle: &u64,
+        Device(device): &Device,
         policy: usize,
         graph: &Graph,
         engines: &[i64],
@@ -54,7 +67,15 @@ impl HeuristicPlugin for Probe {
             "none" => Some(Vec::new()),
             "foreign" => Some(vec![engines[0], 99]),
             "twice" => Some(vec![engines[0], engines[0]]),
-            "fail" => return Err(PluginError::internal(format!("{handle} bytes are not enough"))),
+            "fail" => {
+                return Err(PluginError::internal(format!(
+                    "{} bytes are not enough",
+                    device.total_global_mem
+                )));
+            }
+            "fail the second time" if ASKED.swap(true, Ordering::Relaxed) => {
+                return Err(PluginError::internal("asked twice"));
+            }
             "panic" => panic!("policy {policy} lost its way"),
             _ => Some(order),
         })
@@ -274,6 +295,41 @@ fn an_order_that_makes_no_sense_is_the_policys_fault() {
     // It goes on working.
     desc.set(&[7, 8], &graph("reverse"));
     assert_eq!(desc.finalize(), (OK, 1));
+}
+
+#[test]
+fn an_order_is_forgotten_when_the_policy_fails_later() {
+    let handle = Handle::new();
+    let desc = Descriptor::new(&handle, "Probe::First");
+    desc.set(&[7, 8], &graph("fail the second time"));
+    assert_eq!((desc.finalize(), desc.order()), ((OK, 1), vec![7, 8]));
+    assert_eq!((desc.finalize(), text()), ((INTERNAL_ERROR, -1), "asked twice".into()));
+    let mut count = 99;
+    // SAFETY: the descriptor lives, and the output is valid.
+    let status = unsafe { hipdnnHeuristicPolicyGetSortedEngineIds(desc.0, null_mut(), &mut count) };
+    assert_eq!((status, count), (NOT_INITIALIZED, 99));
+}
+
+#[test]
+fn a_state_that_panics_is_a_status() {
+    let (mut handle, mut desc) = (null_mut(), null_mut());
+    let policy = engine_id("Probe::Second");
+    // SAFETY: the outputs are valid, and the arguments live during the calls.
+    unsafe {
+        assert_eq!(hipdnnHeuristicHandleCreate(&mut handle), OK);
+        assert_eq!(hipdnnHeuristicHandleSetDeviceProperties(handle, &data(&device("panic"))), INTERNAL_ERROR);
+        assert_eq!(text(), "the plugin panicked: device 3 lost its way");
+        assert_eq!(hipdnnHeuristicPolicyDescriptorCreate(handle, policy, &mut desc), NOT_INITIALIZED);
+        // A second device replaces the first, whose state then ends; the descriptor made before keeps it.
+        assert_eq!(hipdnnHeuristicHandleSetDeviceProperties(handle, &data(&device("panic in drop"))), OK);
+        assert_eq!(hipdnnHeuristicPolicyDescriptorCreate(handle, policy, &mut desc), OK);
+        assert_eq!(hipdnnHeuristicHandleSetDeviceProperties(handle, &data(&device("gfx942"))), OK);
+        assert_eq!(hipdnnHeuristicPolicyDescriptorDestroy(desc), INTERNAL_ERROR);
+        assert_eq!(text(), "the plugin panicked: a drop that panics");
+        assert_eq!(hipdnnHeuristicPolicyDescriptorCreate(handle, policy, &mut desc), OK);
+        assert_eq!(hipdnnHeuristicPolicyDescriptorDestroy(desc), OK);
+        assert_eq!(hipdnnHeuristicHandleDestroy(handle), OK);
+    }
 }
 
 #[test]

@@ -247,6 +247,8 @@ pub unsafe fn finalize_policy<P: HeuristicPlugin>(
             return Err(null("out_applied"));
         }
         let mut choice = lock(choice);
+        // What an earlier answer was must not be taken for that of a policy that fails now.
+        choice.order = None;
         let missing = |what: &str| PluginError::not_initialized(format!("desc has no {what}, expected one"));
         let engines = choice.engines.as_deref().ok_or_else(|| missing("engine ids"))?;
         let graph = choice.graph.as_ref().ok_or_else(|| missing("graph"))?;

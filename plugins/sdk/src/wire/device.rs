@@ -60,6 +60,32 @@ pub fn read_device_properties(bytes: &[u8]) -> Result<DeviceProperties, GraphErr
 mod tests {
     use super::*;
 
+    /// What the FlatBuffers library itself writes, which `c_tests/wire/wire.cpp` reads with it again.
+    const FOREIGN: &[u8] = include_bytes!("../../../../c_tests/golden/device_1.bin");
+
+    #[test]
+    fn what_another_writer_writes_is_read() {
+        let device = DeviceProperties {
+            device_id: 3,
+            multi_processor_count: 304,
+            total_global_mem: 206_141_652_992,
+            architecture_name: "gfx942:sramecc+:xnack-".into(),
+        };
+        assert_eq!(read_device_properties(FOREIGN), Ok(device));
+        // That library leaves out what has its default.
+        let bare = b"\x0c\0\0\0HDDP\x04\0\x04\0\x04\0\0\0";
+        let unknown = DeviceProperties {
+            device_id: -1,
+            multi_processor_count: 0,
+            total_global_mem: 0,
+            architecture_name: String::new(),
+        };
+        assert_eq!(read_device_properties(bare), Ok(unknown));
+        let mut other = FOREIGN.to_vec();
+        other[7] = b'X';
+        assert!(read_device_properties(&other).unwrap_err().0.contains("HDDP"));
+    }
+
     #[test]
     fn what_is_written_is_read_and_damage_is_an_error_or_other_values() {
         let device = DeviceProperties {

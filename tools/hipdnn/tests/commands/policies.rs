@@ -4,24 +4,34 @@ use std::path::PathBuf;
 
 use crate::{Answer, Scratch, example, program, succeed};
 
-/// The SDK's example of a heuristic plugin, in the folder that cargo puts examples into.
-fn preference_plugin() -> PathBuf {
+/// One of the SDK's heuristic plugins, in the folder that cargo puts examples into.
+fn plugin(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
-    let path = test.ancestors().nth(2).unwrap().join("examples/libpreference_plugin.so");
+    let path = test.ancestors().nth(2).unwrap().join(format!("examples/lib{name}.so"));
     assert!(path.exists(), "{} is built by `cargo build --examples`", path.display());
     path
 }
 
+/// The program with a heuristic plugin and an order of policies.
+fn with_plugin(name: &str, order: &str, arguments: &[&str]) -> Answer {
+    let mut program = program();
+    program.env("HIPDNN_HEURISTIC_PLUGIN_DIR", plugin(name)).env("HIPDNN_HEUR_POLICY_ORDER", order);
+    program.args(arguments).output().unwrap().into()
+}
+
 /// The program with the example's policy.
 fn with_policy(order: &str, arguments: &[&str]) -> Answer {
-    let mut program = program();
-    program.env("HIPDNN_HEURISTIC_PLUGIN_DIR", preference_plugin()).env("HIPDNN_HEUR_POLICY_ORDER", order);
-    program.args(arguments).output().unwrap().into()
+    with_plugin("preference_plugin", order, arguments)
 }
 
 /// The engines in the order of an answer of `explain`.
 fn engines(answer: &Answer) -> Vec<&str> {
     assert_eq!((answer.status, answer.err.as_str()), (0, ""), "{}", answer.out);
+    applying(answer)
+}
+
+/// The same, whatever else was written.
+fn applying(answer: &Answer) -> Vec<&str> {
     answer.out.lines().filter_map(|line| line.strip_suffix(" (CPU): applies")).collect()
 }
 
@@ -60,4 +70,27 @@ fn a_plugins_policy_is_listed_and_decides() {
     // It is asked only where it is named.
     let other = with_policy("SelectionHeuristic::StaticOrdering", &["explain", &small]);
     assert_eq!(engines(&other), fast_first);
+}
+
+#[test]
+fn a_policy_with_a_defect_is_passed_over_and_told_of() {
+    let graph = example("matmul");
+    let explain = |order: &str| with_plugin("defective_policies", order, &["explain", &graph]);
+    let device = format!("the device is not known: \"{}", std::env::consts::ARCH);
+    for (policy, reason) in [
+        ("Defect::Panics", "the plugin panicked: lost among 3 nodes"),
+        ("Defect::Fails", device.as_str()),
+        ("Defect::Foreign", "policy Defect::Foreign put engine 42 at place 2 of its order"),
+        ("Defect::Twice", "at place 2 of its order, expected engines of ["),
+        ("Defect::Declines", "Defect::Declines: it leaves the choice to others"),
+    ] {
+        let alone = explain(policy);
+        // Before it, Rust says of a panic where it was.
+        let line = alone.err.lines().last().unwrap_or_default();
+        assert_eq!(alone.status, 1, "{}", alone.err);
+        assert!(line.contains(policy) && line.contains(reason), "{line}");
+        let both = explain(&format!("{policy},SelectionHeuristic::StaticOrdering"));
+        assert_eq!(both.status, 0, "{}", both.err);
+        assert_eq!(applying(&both), ["CPU_ENGINE", "CPU_REFERENCE_ENGINE"], "{policy}");
+    }
 }

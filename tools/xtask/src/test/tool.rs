@@ -11,9 +11,9 @@ const PREFIX: &str = "HIPDNN_TEST_PREFIX";
 
 pub fn run(context: &Context, steps: &mut Steps) {
     steps.run(&format!("{TOOL} from the installed tree"), || {
-        // A plugin that the tests load.
-        let example = ["build", "--locked", "-p", "hipdnn-plugin-sdk", "--example", "preference_plugin"];
-        run_program(&mut context.workspace.cargo(example))?;
+        // The plugins that the tests load.
+        let examples = ["build", "--locked", "-p", "hipdnn-plugin-sdk", "--examples"];
+        run_program(&mut context.workspace.cargo(examples))?;
         let mut cargo = context.workspace.cargo(["test", "--locked", "-p", TOOL, "--test", "commands"]);
         without_settings(&mut cargo);
         let out = run_program(cargo.env(PREFIX, context.stage))?;
