@@ -14,10 +14,10 @@ use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward,
-    Layernorm, LayernormBackward, Matmul, Pointwise,
+    Layernorm, LayernormBackward, Matmul, Pointwise, Reduction,
 };
 use hipdnn_plugin_sdk::graph::{
-    ConvMode, DataType, Graph, Node, NormFwdPhase, Operation, PointwiseMode, Tensor,
+    ConvMode, DataType, Graph, Node, NormFwdPhase, Operation, PointwiseMode, ReductionMode, Tensor,
 };
 
 /// Time for one row of the table.
@@ -309,6 +309,22 @@ fn layer_normalization(rows: i64, len: i64, data_type: DataType) {
         normalized_dim_count: 1,
     };
     bandwidth_row(&name("backward"), rows * len, 3.0 * size, tensors, backward.into());
+}
+
+/// Reductions of a matrix along its rows and along its columns.
+fn reductions(rows: i64, columns: i64, data_type: DataType) {
+    let size = data_type.size().unwrap() as f64 / 4.0;
+    for (kept, along) in [([rows, 1], "along rows"), ([1, columns], "along columns"), ([1, 1], "of all")] {
+        for mode in [ReductionMode::Add, ReductionMode::Max] {
+            let tensors = vec![
+                Tensor::new(1, data_type, &[rows, columns], &[columns, 1]),
+                Tensor::new(2, DataType::Float, &kept, &[kept[1], 1]),
+            ];
+            let name = format!("{} {along} {rows}x{columns} {}", mode.name(), data_type.name());
+            let operation = Reduction { in_: 1, out: 2, mode, is_deterministic: false };
+            bandwidth_row(&name, rows * columns, size, tensors, operation.into());
+        }
+    }
 }
 
 /// Seconds that the best run of a whole graph takes, whose tensors are bound unless they are virtual.
@@ -621,6 +637,8 @@ fn main() {
             layer_normalization(rows, len, DataType::Float);
         }
         layer_normalization(512, 768, DataType::Half);
+        reductions(6144, 512, DataType::Float);
+        reductions(6144, 512, DataType::Half);
         layer_normalization(512, 768, DataType::Bfloat16);
     }
 }

@@ -19,6 +19,7 @@ mod normalization;
 mod pointwise;
 mod pool;
 mod real;
+mod reduction;
 mod row;
 mod scratch;
 mod vector;
@@ -38,6 +39,7 @@ use crate::problem::convolution::Convolution;
 use crate::problem::matmul::Matmul;
 use crate::problem::normalization::Normalization;
 use crate::problem::pointwise::Pointwise;
+use crate::problem::reduction::Reduction;
 
 /// Plans one node of a graph whose types are resolved. A refusal says why the reference is to compute the node.
 pub fn plan_node(graph: &Graph, node: &Node) -> Result<Box<dyn Kernel>, Refusal> {
@@ -70,6 +72,9 @@ fn plan_node_at(
     }
     if let Some(normalization) = Normalization::of(graph, &node.operation) {
         return normalization::plan(&normalization?, compute, level, threads);
+    }
+    if let Some(reduction) = Reduction::of(graph, &node.operation) {
+        return reduction::plan(&reduction?, compute, level, threads);
     }
     Err(format!("operation is {}, which has no fast kernel", node.operation.spec().name))
 }

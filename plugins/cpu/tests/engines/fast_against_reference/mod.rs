@@ -15,6 +15,7 @@ mod fused;
 mod matmul;
 mod normalization;
 mod pointwise;
+mod reduction;
 
 use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::DataType;
