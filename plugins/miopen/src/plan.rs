@@ -318,3 +318,31 @@ impl Plan {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was found for one step that ends with node `last`.
+    fn found(last: u32, nodes: u32, bytes: &[u8]) -> Vec<u8> {
+        let numbers = [last, nodes, bytes.len() as u32];
+        numbers.iter().flat_map(|number| number.to_le_bytes()).chain(bytes.iter().copied()).collect()
+    }
+
+    #[test]
+    fn what_steps_found_is_read_by_their_last_node() {
+        let bytes = [found(2, 3, b"chain"), found(3, 1, b"")].concat();
+        let (last, nodes, solution, rest) = part(&bytes).unwrap();
+        assert_eq!((last, nodes, solution), (2, 3, &b"chain"[..]));
+        assert_eq!(part(rest), Some((3, 1, &b""[..], &b""[..])));
+        for cut in 0..17 {
+            assert_eq!(part(&bytes[..cut]), None, "{cut} bytes");
+        }
+        assert_eq!(part(&[0xff; 64]), None);
+        let saved = Saved(HashMap::from([(2, Found { nodes: 3, bytes: solution.to_vec() })]));
+        assert_eq!(saved.step(2, 3), Some(&b"chain"[..]));
+        // A plan that was saved with other steps is not searched for chains again.
+        assert_eq!((saved.step(2, 2), saved.step(1, 2)), (None, None));
+        assert_eq!(Saved::default().step(1, 2), Some(&[][..]));
+    }
+}
