@@ -3,7 +3,10 @@
 //!
 //! `amd-test LIBRARY [WORD...]`: the path of `libhipdnn_backend.so` with the plugins beside it, and words that the names of the
 //! cases to run contain. Without a device the exit status is 2, with a wrong result 1.
+//!
+//! `amd-test --architectures` compiles the kernels that are generated for the cases, for devices that need not be there.
 
+mod architectures;
 mod backend;
 mod case;
 mod cases;
@@ -40,6 +43,18 @@ fn main() -> ExitCode {
         eprintln!("usage: amd-test LIBRARY [WORD...]");
         return ExitCode::from(2);
     };
+    if library == "--architectures" {
+        return match architectures::compile() {
+            Ok(done) => {
+                println!("{done}");
+                ExitCode::SUCCESS
+            }
+            Err(failure) => {
+                println!("FAILED: {failure}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     match run(Path::new(library), words) {
         Ok(0) => ExitCode::SUCCESS,
         Ok(failed) => {

@@ -72,8 +72,18 @@ pub fn test(workspace: &Workspace, words: &[&str]) -> Result<(), Failure> {
             run(&mut inside(&userland, &["true"])).map(|_| String::new())
         });
     if ready {
-        steps.group("amd: MIOpen on an emulated gfx1100");
-        steps.run("declarations as in miopen.h", || prototypes(workspace, &userland));
+        steps.group("amd: MIOpen and hipRTC on an emulated gfx1100");
+        steps.run("declarations as in miopen.h", || {
+            prototypes(workspace, &userland, "hipdnn-miopen-plugin", "prototypes")
+        });
+        steps.run("declarations as in hiprtc.h", || {
+            prototypes(workspace, &userland, "hipdnn-rtc-plugin", "hiprtc_prototypes")
+        });
+        steps.run("generated kernels for other devices", || {
+            let program = format!("/{INSIDE}/amd-test");
+            let out = run_within(&mut inside(&userland, &[&program, "--architectures"]), LIMIT)?;
+            Ok(out.lines().last().unwrap_or_default().to_owned())
+        });
         for (name, reverse) in
             [("engines against the reference", "0"), ("the same, last workgroup first", "1")]
         {
@@ -206,16 +216,22 @@ fn plain(userland: &Path) -> Command {
     command
 }
 
-fn prototypes(workspace: &Workspace, userland: &Path) -> Result<String, Failure> {
+/// Compiles the declarations that an example of a plugin prints.
+fn prototypes(
+    workspace: &Workspace,
+    userland: &Path,
+    package: &str,
+    example: &str,
+) -> Result<String, Failure> {
     let program = run(&mut workspace.cargo([
         "run",
         "-q",
         "--release",
         "--locked",
         "-p",
-        "hipdnn-miopen-plugin",
+        package,
         "--example",
-        "prototypes",
+        example,
     ]))?;
     fs::write(userland.join(INSIDE).join("prototypes.cpp"), &program)?;
     let file = format!("/{INSIDE}/prototypes.cpp");

@@ -34,6 +34,11 @@ pub const PLUGINS: &[Plugin] = &[
         file: "libhipdnn_miopen_plugin.so",
         exports: "exports_miopen_plugin.txt",
     },
+    Plugin {
+        package: "hipdnn-rtc-plugin",
+        file: "libhipdnn_rtc_plugin.so",
+        exports: "exports_rtc_plugin.txt",
+    },
 ];
 
 /// Builds the library, its plugins and the tool for release. cargo's words go to the terminal, or are kept until it fails.

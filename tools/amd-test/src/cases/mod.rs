@@ -8,6 +8,7 @@ mod graph;
 mod normalization;
 mod pooling;
 mod reduction;
+mod rtc;
 mod tensor_op;
 
 use hipdnn_plugin_sdk::graph::DataType;
@@ -18,6 +19,9 @@ use crate::case::{Case, Order};
 const MIOPEN: &str = "MIOPEN_ENGINE";
 /// The engine that asks MIOpen for kernels whose results do not change.
 const DETERMINISTIC: &str = "MIOPEN_ENGINE_DETERMINISTIC";
+
+/// The engine whose kernels are generated.
+pub const RTC: &str = "HIPRTC_ENGINE";
 
 /// The types that the engines compute.
 const TYPES: [DataType; 3] = [DataType::Float, DataType::Half, DataType::Bfloat16];
@@ -38,5 +42,6 @@ pub fn all() -> Vec<(&'static str, Case)> {
     cases.extend(normalization::cases());
     cases.extend(graph::cases());
     cases.extend(fusion::cases());
+    cases.extend(rtc::cases());
     cases
 }

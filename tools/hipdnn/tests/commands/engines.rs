@@ -57,5 +57,12 @@ fn an_installed_tree_has_all_its_engines_with_no_setting() {
     let answer: Answer = program().env_remove("HIPDNN_PLUGIN_DIR").arg("engines").output().unwrap().into();
     let names: Vec<_> =
         answer.out.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
-    assert_eq!(names, ["CPU_ENGINE", "CPU_REFERENCE_ENGINE", "MIOPEN_ENGINE", "MIOPEN_ENGINE_DETERMINISTIC"]);
+    let expected = [
+        "CPU_ENGINE",
+        "CPU_REFERENCE_ENGINE",
+        "HIPRTC_ENGINE",
+        "MIOPEN_ENGINE",
+        "MIOPEN_ENGINE_DETERMINISTIC",
+    ];
+    assert_eq!(names, expected);
 }

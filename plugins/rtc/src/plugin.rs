@@ -1,0 +1,159 @@
+//! The engine plugin: one engine, whose kernels are generated.
+
+use std::ffi::c_void;
+
+use hipdnn_plugin_sdk::engine_plugin::SUPPORTS_SERIALIZATION;
+use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
+use hipdnn_plugin_sdk::graph::Graph;
+use hipdnn_plugin_sdk::wire::{EngineConfig, EngineDetails, KnobSetting, check_settings};
+use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, engine_id};
+
+use crate::handle::Handle;
+use crate::hiprtc::Hiprtc;
+use crate::module::Runtime;
+use crate::plan::{self, Plan, Saved};
+use crate::source::generate;
+
+/// The engine of this library.
+///
+/// It computes on the device that was current when a handle planned or executed first, on the handle's stream, and returns
+/// when the work is queued. Tensors are device memory.
+pub struct RtcPlugin;
+
+/// The name of the engine.
+pub const HIPRTC_ENGINE: &str = "HIPRTC_ENGINE";
+
+/// Behavior notes, by their numbers in the C API: kernels are compiled at run time, another library is needed, and plans
+/// can be saved.
+const NOTES: [i32; 3] = [0, 3, SUPPORTS_SERIALIZATION];
+
+impl EnginePlugin for RtcPlugin {
+    const NAME: &'static str = "hipRTC";
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+    const ENGINES: &'static [&'static str] = &[HIPRTC_ENGINE];
+    /// Any alignment will do, and scalars may be passed at execution.
+    const API_VERSION: &'static str = "1.3.0";
+    type Handle = Handle;
+    type Plan = Plan;
+
+    fn create_handle() -> Result<Handle, PluginError> {
+        Ok(Handle::default())
+    }
+
+    fn set_stream(handle: &Handle, stream: hipStream_t) -> Result<(), PluginError> {
+        handle.set_stream(stream);
+        Ok(())
+    }
+
+    fn supports(_: &Handle, _: usize, graph: &Graph) -> Result<(), Refusal> {
+        Runtime::get()?;
+        Hiprtc::get()?;
+        generate(graph)?;
+        Ok(())
+    }
+
+    fn details(_: &Handle, _: usize, _: &Graph) -> Result<EngineDetails, PluginError> {
+        Ok(EngineDetails { behavior_notes: NOTES.to_vec(), ..EngineDetails::default() })
+    }
+
+    fn plan(handle: &Handle, _: usize, graph: &Graph, _: &[KnobSetting]) -> Result<Plan, PluginError> {
+        let config = EngineConfig { engine_id: engine_id(HIPRTC_ENGINE), knobs: Vec::new() };
+        Plan::new(&handle.enter()?, graph, config, None)
+    }
+
+    fn workspace_size(_: &Handle, _: usize, graph: &Graph, _: &[KnobSetting]) -> Result<usize, PluginError> {
+        Ok(plan::workspace_size(&generate(graph).map_err(Refusal::new)?))
+    }
+
+    fn plan_workspace_size(plan: &Plan) -> usize {
+        plan.workspace_size()
+    }
+
+    unsafe fn execute(
+        handle: &Handle,
+        plan: &Plan,
+        workspace: *mut c_void,
+        buffers: &[hipdnnPluginDeviceBuffer_t],
+    ) -> Result<(), PluginError> {
+        // SAFETY: the host passes what the caller promised of the buffers and the workspace.
+        unsafe { plan.execute(&handle.enter()?, buffers, workspace) }
+    }
+
+    fn serialize(_: &Handle, plan: &Plan) -> Result<Vec<u8>, PluginError> {
+        plan.save()
+    }
+
+    fn deserialize(handle: &Handle, bytes: &[u8]) -> Result<Plan, PluginError> {
+        let saved = Saved::read(bytes)?;
+        if saved.config.engine_id != engine_id(HIPRTC_ENGINE) {
+            return Err(PluginError::invalid_value(format!(
+                "the saved plan is of engine {}, expected {HIPRTC_ENGINE}",
+                saved.config.engine_id
+            )));
+        }
+        check_settings(&[], &saved.config.knobs)?;
+        let (graph, config) = (saved.graph.clone(), saved.config.clone());
+        Plan::new(&handle.enter()?, &graph, config, Some(&saved))
+    }
+}
+
+hipdnn_plugin_sdk::export_engine_plugin!(RtcPlugin, serialization);
+
+#[cfg(test)]
+mod tests {
+    use hipdnn_plugin_sdk::graph::operation::Reduction;
+    use hipdnn_plugin_sdk::graph::{DataType, Node, Operation, ReductionMode, Tensor};
+    use hipdnn_plugin_sdk::wire::{self, Layout};
+
+    use super::*;
+
+    fn graph() -> Graph {
+        let operation =
+            Operation::from(Reduction { in_: 1, out: 2, mode: ReductionMode::Add, is_deterministic: false });
+        Graph {
+            tensors: vec![
+                Tensor::new(1, DataType::Float, &[2, 3], &[3, 1]),
+                Tensor::new(2, DataType::Float, &[2, 1], &[1, 1]),
+            ],
+            nodes: vec![Node { name: "n".to_owned(), compute_type: DataType::Float, operation }],
+            ..Graph::default()
+        }
+    }
+
+    #[test]
+    fn without_libraries_or_device_the_reason_says_so() {
+        let refusal = RtcPlugin::supports(&Handle::default(), 0, &graph());
+        match (Runtime::get(), Hiprtc::get()) {
+            (Ok(_), Ok(_)) => assert_eq!(refusal, Ok(())),
+            (Err(missing), _) => {
+                assert_eq!(refusal, Err(missing.clone()));
+                let missing = missing.to_string();
+                let words = ["libamdhip64.so", "no device", "hipGetDeviceCount"];
+                assert!(words.iter().any(|word| missing.contains(word)), "{missing}");
+                // Planning needs what asking needs.
+                let error = RtcPlugin::plan(&Handle::default(), 0, &graph(), &[]).unwrap_err();
+                assert_eq!(error.message(), missing);
+            }
+            (Ok(_), Err(missing)) => assert_eq!(refusal, Err(missing.into())),
+        }
+    }
+
+    #[test]
+    fn saved_plans_are_checked_before_they_are_used() {
+        const PLANS: hipdnn_plugin_sdk::payload::Payload =
+            hipdnn_plugin_sdk::payload::Payload { mark: *b"HRTP", version: 1, owner: "the test" };
+        let config = |engine_id| wire::write_engine_config(&EngineConfig { engine_id, knobs: Vec::new() });
+        let graph = wire::write(&graph(), Layout::G2).unwrap();
+        let load = |bytes: &[u8]| RtcPlugin::deserialize(&Handle::default(), bytes).unwrap_err().to_string();
+        assert!(load(b"").contains("ends after 0 bytes"));
+        assert!(load(b"something else").contains("not a saved plan of HIPRTC_ENGINE"));
+        assert!(load(&PLANS.write(&[&config(5), b"", &graph]).unwrap()).contains("of engine 5"));
+        let own = config(engine_id(HIPRTC_ENGINE));
+        assert!(!load(&PLANS.write(&[&own, b"", b"no graph"]).unwrap()).is_empty());
+        // Code that is no code is as good as none, so what is missing is the same as for a new plan.
+        if let Err(missing) = Runtime::get() {
+            let bytes = PLANS.write(&[&own, b"no code", &graph]).unwrap();
+            assert_eq!(load(&bytes), missing.to_string());
+        }
+    }
+}

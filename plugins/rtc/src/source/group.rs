@@ -1,0 +1,214 @@
+//! Nodes that one kernel computes together.
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "numbers and accesses are named by the places they were given here"
+)]
+
+use std::collections::HashMap;
+
+use hipdnn_plugin_problem::layout::MAX_RANK;
+use hipdnn_plugin_sdk::graph::{Graph, Tensor, TensorValue};
+
+use super::value::{Access, Level, Origin, Place, Real, Store, Value, element};
+use crate::Refusal;
+
+/// The most tensors that the nodes of a kernel may have together, so that its arguments stay within what can be passed.
+pub const MAX_TENSORS: usize = 128;
+
+/// The most elements that a kernel walks over, and the most from the first to the last of a tensor.
+const MAX_ELEMENTS: usize = i32::MAX as usize;
+
+/// The dimensions that a kernel walks over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Domain {
+    /// Number of elements along each dimension.
+    pub dims: Vec<usize>,
+    /// Which dimensions are reduced, where any are.
+    pub reduced: Option<Vec<bool>>,
+}
+
+impl Domain {
+    /// The dims of what is reduced.
+    pub fn rows(&self) -> Option<Vec<usize>> {
+        let reduced = self.reduced.as_ref()?;
+        Some(self.dims.iter().zip(reduced).map(|(dim, reduced)| if *reduced { 1 } else { *dim }).collect())
+    }
+}
+
+/// A kernel's numbers while nodes are added.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// What is walked over.
+    pub domain: Domain,
+    /// The numbers; each depends on earlier ones only.
+    pub values: Vec<Value>,
+    /// The memory that is read.
+    pub accesses: Vec<Access>,
+    /// The tensors that are written here, not all of which need memory.
+    pub stores: Vec<Store>,
+    /// How many tensors its nodes have.
+    pub tensors: usize,
+    written: HashMap<i64, usize>,
+    loads: Vec<(usize, i64, Real)>,
+}
+
+impl Group {
+    /// A kernel without nodes.
+    pub fn new(domain: Domain) -> Self {
+        Self {
+            domain,
+            values: Vec::new(),
+            accesses: Vec::new(),
+            stores: Vec::new(),
+            tensors: 0,
+            written: HashMap::new(),
+            loads: Vec::new(),
+        }
+    }
+
+    /// The level of a tensor that is written here.
+    pub fn level_of(&self, uid: i64) -> Option<Level> {
+        self.written.get(&uid).map(|value| self.values[*value].level)
+    }
+
+    /// The tensors in memory that are read here.
+    pub fn reads(&self) -> impl Iterator<Item = i64> + '_ {
+        self.accesses.iter().filter_map(|access| match access.place {
+            Place::Memory(uid) => Some(uid),
+            Place::Argument(_) | Place::Offset => None,
+        })
+    }
+
+    /// The number of a tensor's element: the one that was written here, else one that is read.
+    pub fn operand(
+        &mut self,
+        graph: &Graph,
+        uid: i64,
+        strides: [usize; MAX_RANK],
+        real: Real,
+    ) -> Result<usize, Refusal> {
+        if let Some(value) = self.written.get(&uid) {
+            return Ok(*value);
+        }
+        let tensor = tensor(graph, uid)?;
+        let name = |refusal: String| format!("tensor {uid} \"{}\": {refusal}", tensor.name);
+        let tag = element(tensor.data_type).map_err(name)?;
+        if let Some(value) = &tensor.value {
+            let number = given(value).map_err(name)?;
+            let number = real.literal(number);
+            let text = if real.holds(tensor.data_type) {
+                number
+            } else {
+                format!("({})({tag}::load({tag}::store({number})))", real.name())
+            };
+            return Ok(self.compute(Level::Row, real, text, &[]));
+        }
+        let place = if tensor.is_runtime_pass_by_value { Place::Argument(uid) } else { Place::Memory(uid) };
+        let access = access(tensor, place, strides)?;
+        Ok(self.load(access, uid, real))
+    }
+
+    /// The index along a dimension.
+    pub fn index(&mut self, axis: usize, real: Real, data_type: hipdnn_plugin_sdk::graph::DataType) -> usize {
+        let mut strides = [0; MAX_RANK];
+        strides[axis] = 1;
+        let access = Access { place: Place::Offset, data_type, strides, alignment: 1 };
+        self.load(access, -1, real)
+    }
+
+    fn load(&mut self, access: Access, uid: i64, real: Real) -> usize {
+        let known = self.loads.iter().find(|(value, known, known_real)| {
+            let Origin::Load(place) = self.values[*value].origin else { return false };
+            *known == uid && *known_real == real && self.accesses[place] == access
+        });
+        if let Some((value, ..)) = known {
+            return *value;
+        }
+        self.accesses.push(access);
+        let origin = Origin::Load(self.accesses.len() - 1);
+        self.values.push(Value { level: Level::Element, real, pass: 0, origin });
+        self.loads.push((self.values.len() - 1, uid, real));
+        self.values.len() - 1
+    }
+
+    /// How a number is spelled where one of type `real` is wanted.
+    pub fn name(&self, value: usize, real: Real) -> String {
+        if self.values[value].real == real {
+            format!("v{value}")
+        } else {
+            format!("({})v{value}", real.name())
+        }
+    }
+
+    /// A number that is computed from `inputs`, which the text names.
+    pub fn compute(&mut self, level: Level, real: Real, text: String, inputs: &[usize]) -> usize {
+        let pass = inputs.iter().map(|input| self.values[*input].pass).max().unwrap_or(0);
+        let origin = Origin::Compute { text, inputs: inputs.to_vec() };
+        self.values.push(Value { level, real, pass, origin });
+        self.values.len() - 1
+    }
+
+    /// The number that joins those of a row.
+    pub fn reduce(&mut self, real: Real, join: &'static str, start: f64, input: usize) -> usize {
+        let pass = self.values[input].pass + 1;
+        self.values.push(Value {
+            level: Level::Row,
+            real,
+            pass,
+            origin: Origin::Reduce { join, start, input },
+        });
+        self.values.len() - 1
+    }
+
+    /// Makes a number the element of a tensor, rounded as the tensor's type does.
+    pub fn write(
+        &mut self,
+        graph: &Graph,
+        uid: i64,
+        strides: [usize; MAX_RANK],
+        value: usize,
+    ) -> Result<(), Refusal> {
+        let tensor = tensor(graph, uid)?;
+        let tag = element(tensor.data_type)
+            .map_err(|refusal| format!("tensor {uid} \"{}\": {refusal}", tensor.name))?;
+        let Value { level, real, .. } = self.values[value];
+        let rounded = if real.holds(tensor.data_type) {
+            value
+        } else {
+            let text = format!("({})({tag}::load({tag}::store(v{value})))", real.name());
+            self.compute(level, real, text, &[value])
+        };
+        let access = access(tensor, Place::Memory(uid), strides)?;
+        self.written.insert(uid, rounded);
+        self.stores.push(Store { uid, value: rounded, access });
+        Ok(())
+    }
+}
+
+fn tensor(graph: &Graph, uid: i64) -> Result<&Tensor, Refusal> {
+    graph.tensor(uid).ok_or_else(|| format!("no tensor of the graph has the uid {uid}"))
+}
+
+fn given(value: &TensorValue) -> Result<f64, Refusal> {
+    value.as_f64().ok_or_else(|| "has an 8-bit float as its value, expected a wider type".to_owned())
+}
+
+/// A tensor spread over a domain.
+fn access(tensor: &Tensor, place: Place, strides: [usize; MAX_RANK]) -> Result<Access, Refusal> {
+    let layout = hipdnn_plugin_problem::layout::Layout::of(tensor)?;
+    if layout.elements() > MAX_ELEMENTS || layout.extent() > MAX_ELEMENTS {
+        return Err(format!(
+            "tensor {} \"{}\": dims {:?} with strides {:?} reach over {} elements, expected at most {MAX_ELEMENTS}",
+            tensor.uid,
+            tensor.name,
+            tensor.dims,
+            tensor.strides,
+            layout.extent().max(layout.elements())
+        ));
+    }
+    // Virtual tensors lie in the workspace, where the plan aligns them.
+    let promised = if tensor.is_virtual { crate::plan::ALIGNMENT as i64 } else { tensor.alignment };
+    let alignment = usize::try_from(promised).ok().filter(|alignment| alignment.is_power_of_two());
+    Ok(Access { place, data_type: tensor.data_type, strides, alignment: alignment.unwrap_or(1) })
+}

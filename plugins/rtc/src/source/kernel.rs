@@ -1,0 +1,487 @@
+//! The text of one kernel.
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "numbers and accesses are named by their places, and each walk has strides for every access"
+)]
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use hipdnn_plugin_sdk::graph::DataType;
+
+use super::group::Group;
+use super::value::{Access, Level, Origin, Place, Real, Store, element};
+use super::walk::{Axes, Walk};
+use crate::Refusal;
+
+/// The most numbers of four bytes that a thread keeps from one pass over its row to the next.
+const MAX_KEPT: usize = 96;
+
+/// An argument of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Argument {
+    /// The address of a tensor.
+    Memory {
+        /// The tensor.
+        uid: i64,
+        /// What the address must be a multiple of.
+        alignment: usize,
+    },
+    /// A tensor's only element, as a double.
+    Number {
+        /// The tensor.
+        uid: i64,
+        /// The type of the element.
+        data_type: DataType,
+    },
+}
+
+/// A kernel that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// Its name.
+    pub name: String,
+    /// Its source.
+    pub text: String,
+    /// What is passed to it.
+    pub arguments: Vec<Argument>,
+    /// Threads of a workgroup.
+    pub block: u32,
+    /// Workgroups.
+    pub grid: u32,
+}
+
+/// Writes the kernel of a group, whose stores are those that go to memory.
+pub fn write(group: &Group, name: String) -> Result<Kernel, Refusal> {
+    let mut accesses = group.accesses.clone();
+    accesses.extend(group.stores.iter().map(|store| store.access.clone()));
+    let domain = &group.domain;
+    let walk = Walk::new(&domain.dims, domain.reduced.as_deref(), &accesses);
+    let (block, grid) = (walk.block(), walk.grid());
+    let fits = block.checked_mul(grid).and_then(|threads| u32::try_from(threads).ok());
+    let (Ok(block), Ok(grid), Some(_)) = (u32::try_from(block), u32::try_from(grid), fits) else {
+        return Err(format!("dims {:?} take more threads than can be started at once", domain.dims));
+    };
+    let mut arguments = Vec::new();
+    let mut argument_of = Vec::with_capacity(accesses.len());
+    for (place, access) in accesses.iter().enumerate() {
+        argument_of.push(argument(&mut arguments, access, walk.vector(place, access)));
+    }
+    let mut writer = Writer {
+        group,
+        walk: &walk,
+        accesses: &accesses,
+        argument_of: &argument_of,
+        text: String::new(),
+        indent: 1,
+    };
+    writer.body();
+    let body = writer.text;
+    let mut text =
+        format!("KERNEL({block}) {name}({})\n{{\n", parameters(&arguments, &accesses, &group.stores)?);
+    text.push_str(&body);
+    text.push_str("}\n");
+    Ok(Kernel { name, text, arguments, block, grid })
+}
+
+/// The place of an access among the arguments, for vectors of so many bytes or for single elements.
+fn argument(arguments: &mut Vec<Argument>, access: &Access, vector: Option<usize>) -> usize {
+    let bytes = vector.or_else(|| access.data_type.size()).unwrap_or(1);
+    let wanted = match access.place {
+        Place::Memory(uid) => Argument::Memory { uid, alignment: bytes },
+        Place::Argument(uid) => Argument::Number { uid, data_type: access.data_type },
+        Place::Offset => return usize::MAX,
+    };
+    for (place, known) in arguments.iter_mut().enumerate() {
+        match (known, wanted) {
+            (Argument::Memory { uid, alignment }, Argument::Memory { uid: same, .. }) if *uid == same => {
+                *alignment = bytes.max(*alignment);
+                return place;
+            }
+            (known, wanted) if *known == wanted => return place,
+            _ => {}
+        }
+    }
+    arguments.push(wanted);
+    arguments.len() - 1
+}
+
+fn parameters(arguments: &[Argument], accesses: &[Access], stores: &[Store]) -> Result<String, Refusal> {
+    let mut parameters = Vec::with_capacity(arguments.len());
+    for (place, argument) in arguments.iter().enumerate() {
+        parameters.push(match argument {
+            Argument::Number { .. } => format!("double a{place}"),
+            Argument::Memory { uid, .. } => {
+                let access = accesses.iter().find(|access| access.place == Place::Memory(*uid));
+                let tag = element(access.map_or(DataType::Unset, |access| access.data_type))?;
+                let constant = if stores.iter().any(|store| store.uid == *uid) { "" } else { "const " };
+                format!("{constant}{tag}::type *a{place}")
+            }
+        });
+    }
+    Ok(parameters.join(", "))
+}
+
+struct Writer<'a> {
+    group: &'a Group,
+    walk: &'a Walk,
+    /// What is read, then what is written.
+    accesses: &'a [Access],
+    argument_of: &'a [usize],
+    text: String,
+    indent: usize,
+}
+
+/// What one pass over the rows does.
+#[derive(Default)]
+struct Pass {
+    /// Numbers that are computed for each element.
+    computed: BTreeSet<usize>,
+    /// Numbers that an earlier pass kept.
+    fetched: BTreeSet<usize>,
+    /// Numbers of rows that it joins.
+    reduces: Vec<usize>,
+    /// Stores, by their places.
+    stores: Vec<usize>,
+}
+
+impl Writer<'_> {
+    fn line(&mut self, text: impl AsRef<str>) {
+        for _ in 0..self.indent {
+            self.text.push_str("    ");
+        }
+        self.text.push_str(text.as_ref());
+        self.text.push('\n');
+    }
+
+    fn body(&mut self) {
+        let needed = self.needed();
+        let last = needed.iter().map(|value| self.group.values[*value].pass).max().unwrap_or(0);
+        let (kept_passes, kept) = self.passes(&needed, last, true);
+        let words: usize =
+            kept.iter().map(|value| if self.group.values[*value].real == Real::Double { 2 } else { 1 }).sum();
+        let keeps = words * self.walk.rounds * self.walk.lanes <= MAX_KEPT;
+        let (passes, kept) = if keeps { (kept_passes, kept) } else { self.passes(&needed, last, false) };
+        self.place();
+        for value in &kept {
+            let name = self.group.values[*value].real.name();
+            self.line(format!("{name} k{value}[{}][{}];", self.walk.rounds, self.walk.lanes));
+        }
+        for real in [Real::Single, Real::Double] {
+            let shared = self.group.values.iter().enumerate().any(|(place, value)| {
+                value.real == real && needed.contains(&place) && matches!(value.origin, Origin::Reduce { .. })
+            });
+            if shared && self.walk.threads > 1 {
+                self.line(format!("__shared__ {0} shared_{0}[{1}];", real.name(), self.walk.block()));
+            }
+        }
+        for (number, pass) in passes.iter().enumerate() {
+            self.rows(&needed, number);
+            if !pass.reduces.is_empty() || !pass.stores.is_empty() {
+                self.pass(pass, &kept, keeps);
+            }
+        }
+        self.rows(&needed, passes.len());
+    }
+
+    fn is_row(&self, value: usize) -> bool {
+        match self.group.values[value].origin {
+            Origin::Load(access) => self.walk.elements.repeats(access),
+            _ => self.group.values[value].level == Level::Row,
+        }
+    }
+
+    fn inputs(&self, value: usize) -> &[usize] {
+        match &self.group.values[value].origin {
+            Origin::Load(_) => &[],
+            Origin::Compute { inputs, .. } => inputs,
+            Origin::Reduce { input, .. } => std::slice::from_ref(input),
+        }
+    }
+
+    /// What is written, and what that depends on.
+    fn needed(&self) -> BTreeSet<usize> {
+        let mut needed: BTreeSet<usize> = self.group.stores.iter().map(|store| store.value).collect();
+        for value in (0..self.group.values.len()).rev() {
+            if needed.contains(&value) {
+                needed.extend(self.inputs(value));
+            }
+        }
+        needed
+    }
+
+    /// The passes, and the numbers that are kept for later ones.
+    fn passes(&self, needed: &BTreeSet<usize>, last: usize, keeps: bool) -> (Vec<Pass>, BTreeSet<usize>) {
+        let mut passes = Vec::new();
+        let mut computed: BTreeSet<usize> = BTreeSet::new();
+        let mut kept = BTreeSet::new();
+        for number in 0..=last {
+            let mut pass = Pass::default();
+            let mut wanted = Vec::new();
+            for value in needed {
+                if let Origin::Reduce { input, .. } = self.group.values[*value].origin
+                    && self.group.values[*value].pass == number + 1
+                {
+                    pass.reduces.push(*value);
+                    wanted.push(input);
+                }
+            }
+            for (place, store) in self.group.stores.iter().enumerate() {
+                let value = &self.group.values[store.value];
+                if value.level == Level::Element && value.pass == number {
+                    pass.stores.push(place);
+                    wanted.push(store.value);
+                }
+            }
+            while let Some(value) = wanted.pop() {
+                if self.is_row(value) || pass.computed.contains(&value) || pass.fetched.contains(&value) {
+                    continue;
+                }
+                if keeps && computed.contains(&value) {
+                    pass.fetched.insert(value);
+                } else {
+                    pass.computed.insert(value);
+                    wanted.extend(self.inputs(value));
+                }
+            }
+            computed.extend(&pass.computed);
+            kept.extend(&pass.fetched);
+            passes.push(pass);
+        }
+        (passes, kept)
+    }
+
+    /// Which rows and elements are this thread's, and where the rows begin in memory.
+    fn place(&mut self) {
+        let walk = self.walk;
+        if walk.reduces {
+            let (threads, at_once) = (walk.threads, walk.rows_at_once);
+            let (lane, row) = if walk.along_row {
+                (format!("threadIdx.x % {threads}u"), format!("threadIdx.x / {threads}u"))
+            } else {
+                (format!("threadIdx.x / {at_once}u"), format!("threadIdx.x % {at_once}u"))
+            };
+            self.line(format!("const index_t lane = {lane};"));
+            self.line(format!("const index_t row = blockIdx.x * {at_once}u + {row};"));
+            self.line(format!("const bool active = row < {}u;", walk.rows.count()));
+            self.split("active ? row : 0u", &walk.rows, "r");
+            for access in 0..self.accesses.len() {
+                let offset = sum(&walk.rows, access, "r");
+                self.line(format!("const index_t b{access} = {offset};"));
+            }
+        } else {
+            self.line(format!("const index_t lane = blockIdx.x * {}u + threadIdx.x;", walk.threads));
+        }
+    }
+
+    /// Takes a number apart into indices.
+    fn split(&mut self, number: &str, axes: &Axes, letter: &str) {
+        match axes.dims.as_slice() {
+            [] => {}
+            [_] => self.line(format!("const index_t {letter}0 = {number};")),
+            dims => {
+                self.line(format!("index_t {letter} = {number};"));
+                for (axis, dim) in dims.iter().enumerate().skip(1).rev() {
+                    self.line(format!("const index_t {letter}{axis} = {letter} % {dim}u;"));
+                    self.line(format!("{letter} /= {dim}u;"));
+                }
+                self.line(format!("const index_t {letter}0 = {letter};"));
+            }
+        }
+    }
+
+    /// The numbers of rows that are known after so many passes.
+    fn rows(&mut self, needed: &BTreeSet<usize>, number: usize) {
+        for value in needed {
+            let own = &self.group.values[*value];
+            if own.pass != number || !self.is_row(*value) {
+                continue;
+            }
+            let real = own.real.name();
+            let text = match &own.origin {
+                Origin::Load(access) => {
+                    let offset = if self.walk.reduces { format!("b{access}") } else { "0u".to_owned() };
+                    self.loaded(*access, &offset, real)
+                }
+                Origin::Compute { text, .. } => text.clone(),
+                Origin::Reduce { .. } if self.walk.threads == 1 => format!("s{value}"),
+                Origin::Reduce { join, .. } => {
+                    let stride = if self.walk.along_row { 1 } else { self.walk.rows_at_once };
+                    let threads = self.walk.threads;
+                    format!("across<{join}, {threads}, {stride}>(s{value}, shared_{real}, lane)")
+                }
+            };
+            self.line(format!("const {real} v{value} = {text};"));
+        }
+        for (place, store) in self.group.stores.iter().enumerate() {
+            let value = &self.group.values[store.value];
+            if value.level == Level::Row && value.pass == number {
+                let access = self.group.accesses.len() + place;
+                let text = self.stored(access, &format!("b{access}"), store.value);
+                self.line(format!("if (active && lane == 0) {text}"));
+            }
+        }
+    }
+
+    /// An element as a number.
+    fn loaded(&self, access: usize, offset: &str, real: &str) -> String {
+        let argument = self.argument_of[access];
+        let tag = self.tag(access);
+        match self.accesses[access].place {
+            Place::Offset => format!("({real})({offset})"),
+            Place::Argument(_) => format!("({real}){tag}::load({tag}::store(a{argument}))"),
+            Place::Memory(_) => format!("({real}){tag}::load(a{argument}[{offset}])"),
+        }
+    }
+
+    fn stored(&self, access: usize, offset: &str, value: usize) -> String {
+        format!("a{}[{offset}] = {}::store(v{value});", self.argument_of[access], self.tag(access))
+    }
+
+    fn tag(&self, access: usize) -> &'static str {
+        element(self.accesses[access].data_type).unwrap_or_default()
+    }
+
+    fn is_vector(&self, access: usize) -> bool {
+        self.walk.vector(access, &self.accesses[access]).is_some()
+    }
+
+    /// One pass over this thread's elements.
+    fn pass(&mut self, pass: &Pass, kept: &BTreeSet<usize>, keeps: bool) {
+        let walk = self.walk;
+        for value in &pass.reduces {
+            if let Origin::Reduce { start, .. } = self.group.values[*value].origin {
+                let real = self.group.values[*value].real;
+                self.line(format!("{} s{value} = {};", real.name(), real.literal(start)));
+            }
+        }
+        let items = walk.elements.count() / walk.lanes;
+        let mut item = "lane".to_owned();
+        if walk.reduces {
+            if keeps {
+                self.line("#pragma unroll");
+            }
+            self.line(format!("for (int k = 0; k < {}; k++) {{", walk.rounds));
+            self.indent += 1;
+            item = format!("k * {}u + lane", walk.threads);
+        }
+        self.line(format!("const index_t item = {item};"));
+        let guard = if walk.reduces { "active && " } else { "" };
+        self.line(format!("if ({guard}item < {items}u) {{"));
+        self.indent += 1;
+        let first = if walk.lanes == 1 { "item".to_owned() } else { format!("item * {}u", walk.lanes) };
+        self.split(&first, &walk.elements, "e");
+        self.elements(pass, kept);
+        self.indent -= 1;
+        self.line("}");
+        if walk.reduces {
+            self.indent -= 1;
+            self.line("}");
+        }
+    }
+
+    /// What is done with the elements that a thread takes at once.
+    fn elements(&mut self, pass: &Pass, kept: &BTreeSet<usize>) {
+        let walk = self.walk;
+        let first_store = self.group.accesses.len();
+        let loads: Vec<usize> = pass
+            .computed
+            .iter()
+            .filter_map(|value| match self.group.values[*value].origin {
+                Origin::Load(access) => Some(access),
+                _ => None,
+            })
+            .collect();
+        let stores: Vec<usize> = pass.stores.iter().map(|store| first_store + store).collect();
+        for access in loads.iter().chain(&stores) {
+            let base = if walk.reduces { format!("b{access} + ") } else { String::new() };
+            let offset = sum(&walk.elements, *access, "e");
+            self.line(format!("const index_t o{access} = {base}{offset};"));
+        }
+        let pack =
+            |writer: &Self, access: usize| format!("pack<{}::type, {}>", writer.tag(access), walk.lanes);
+        for access in &loads {
+            if self.is_vector(*access) {
+                let (pack, argument) = (pack(self, *access), self.argument_of[*access]);
+                self.line(format!("const {pack} p{access} = *(const {pack} *)(a{argument} + o{access});"));
+            }
+        }
+        for access in &stores {
+            if self.is_vector(*access) {
+                let pack = pack(self, *access);
+                self.line(format!("{pack} p{access};"));
+            }
+        }
+        if walk.lanes > 1 {
+            self.line("#pragma unroll");
+            self.line(format!("for (int i = 0; i < {}; i++) {{", walk.lanes));
+            self.indent += 1;
+        }
+        let round = if walk.reduces { "k" } else { "0" };
+        let lane = if walk.lanes > 1 { "i" } else { "0" };
+        for value in pass.fetched.union(&pass.computed) {
+            let own = &self.group.values[*value];
+            let real = own.real.name();
+            let text = match &own.origin {
+                _ if pass.fetched.contains(value) => format!("k{value}[{round}][{lane}]"),
+                Origin::Load(access) if self.is_vector(*access) => {
+                    format!("({real}){}::load(p{access}.e[i])", self.tag(*access))
+                }
+                Origin::Load(access) => self.loaded(*access, &self.lane_offset(*access), real),
+                Origin::Compute { text, .. } => text.clone(),
+                Origin::Reduce { .. } => continue,
+            };
+            self.line(format!("const {real} v{value} = {text};"));
+            if kept.contains(value) && !pass.fetched.contains(value) {
+                self.line(format!("k{value}[{round}][{lane}] = v{value};"));
+            }
+        }
+        for value in &pass.reduces {
+            if let Origin::Reduce { join, input, .. } = self.group.values[*value].origin {
+                let name = self.group.name(input, self.group.values[*value].real);
+                self.line(format!("s{value} = {join}::of(s{value}, {name});"));
+            }
+        }
+        for (place, access) in pass.stores.iter().zip(&stores) {
+            let value = self.group.stores[*place].value;
+            let text = if self.is_vector(*access) {
+                format!("p{access}.e[i] = {}::store(v{value});", self.tag(*access))
+            } else {
+                self.stored(*access, &self.lane_offset(*access), value)
+            };
+            self.line(text);
+        }
+        if walk.lanes > 1 {
+            self.indent -= 1;
+            self.line("}");
+        }
+        for access in &stores {
+            if self.is_vector(*access) {
+                let (pack, argument) = (pack(self, *access), self.argument_of[*access]);
+                self.line(format!("*({pack} *)(a{argument} + o{access}) = p{access};"));
+            }
+        }
+    }
+
+    fn lane_offset(&self, access: usize) -> String {
+        match (self.walk.lanes, self.walk.elements.innermost(access)) {
+            (1, _) | (_, 0) => format!("o{access}"),
+            (_, 1) => format!("o{access} + i"),
+            (_, stride) => format!("o{access} + i * {stride}u"),
+        }
+    }
+}
+
+/// The offset of an access at the indices of these axes.
+fn sum(axes: &Axes, access: usize, letter: &str) -> String {
+    let mut text = String::new();
+    for (axis, stride) in axes.strides[access].iter().enumerate() {
+        if *stride > 0 {
+            let plus = if text.is_empty() { "" } else { " + " };
+            let factor = if *stride == 1 { String::new() } else { format!(" * {stride}u") };
+            let _ = write!(text, "{plus}{letter}{axis}{factor}");
+        }
+    }
+    if text.is_empty() { "0u".to_owned() } else { text }
+}

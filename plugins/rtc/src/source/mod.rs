@@ -1,0 +1,101 @@
+//! Graphs as source: kernels in a C++ that hipRTC compiles, and another compiler with other words in front.
+//!
+//! Nothing here knows a device or a library. Nodes are gathered into [`group`]s as long as one kernel can compute them, each
+//! element or row read once, and written as text by [`kernel`].
+
+pub mod group;
+pub mod kernel;
+pub mod node;
+pub mod pointwise;
+pub mod value;
+pub mod walk;
+
+use std::collections::{HashMap, HashSet};
+
+use hipdnn_plugin_problem::layout::{Layout, storage_size};
+use hipdnn_plugin_problem::prepare::{in_node, prepare};
+use hipdnn_plugin_problem::workspace::{Place, Places, arrange};
+use hipdnn_plugin_sdk::graph::Graph;
+
+use crate::Refusal;
+use crate::plan::ALIGNMENT;
+use group::Group;
+use kernel::Kernel;
+use node::Item;
+
+/// What HIP's language calls what kernels need.
+pub const HIP: &str = include_str!("hip.h");
+/// What all kernels share.
+pub const PRELUDE: &str = include_str!("prelude.h");
+
+/// A graph as kernels that run one after the other.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The kernels, in their order.
+    pub kernels: Vec<Kernel>,
+    /// The virtual tensors that one kernel leaves for another. Each kernel is one step.
+    pub places: Places,
+}
+
+impl Program {
+    /// The source of all kernels, with the words of a language in front.
+    pub fn source(&self, language: &str) -> String {
+        let kernels = self.kernels.iter().map(|kernel| kernel.text.as_str());
+        [language, PRELUDE].into_iter().chain(kernels).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Writes the kernels of a graph.
+///
+/// # Errors
+/// The first node that is not computed, and why.
+pub fn generate(graph: &Graph) -> Result<Program, Refusal> {
+    let graph = prepare(graph)?;
+    let mut groups: Vec<Group> = Vec::new();
+    for (place, node) in graph.nodes.iter().enumerate() {
+        let mut add = || {
+            let mut next = Some(Item::of(&graph, node)?);
+            while let Some(item) = next {
+                match groups.last_mut() {
+                    Some(group) if item.fits(group) => item.add(group, &graph)?,
+                    _ => {
+                        let mut group = Group::new(item.domain());
+                        item.add(&mut group, &graph)?;
+                        groups.push(group);
+                    }
+                }
+                next = item.rest();
+            }
+            Ok(())
+        };
+        add().map_err(|refusal| in_node(place, node, refusal))?;
+    }
+    // The last group that reads each tensor from memory.
+    let mut readers: HashMap<i64, usize> = HashMap::new();
+    for (number, group) in groups.iter().enumerate() {
+        readers.extend(group.reads().map(|uid| (uid, number)));
+    }
+    let virtuals: HashSet<i64> =
+        graph.tensors.iter().filter(|tensor| tensor.is_virtual).map(|tensor| tensor.uid).collect();
+    let mut places = Vec::new();
+    let mut kernels = Vec::new();
+    for (number, group) in groups.iter_mut().enumerate() {
+        group.stores.retain(|store| !virtuals.contains(&store.uid) || readers.contains_key(&store.uid));
+        for store in &group.stores {
+            if let (true, Some(last)) = (virtuals.contains(&store.uid), readers.get(&store.uid))
+                && let Some(tensor) = graph.tensor(store.uid)
+            {
+                let size = storage_size(tensor.data_type, Layout::of(tensor)?.extent())?;
+                places.push(Place { uid: store.uid, first: number, last: *last, size, offset: 0 });
+            }
+        }
+        // What nobody reads and nobody asked for need not be computed.
+        if !group.stores.is_empty() {
+            kernels.push(kernel::write(group, format!("kernel_{}", kernels.len()))?);
+        }
+    }
+    Ok(Program { kernels, places: arrange(places, ALIGNMENT)? })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,376 @@
+//! The numbers of one node.
+
+#![expect(clippy::indexing_slicing, reason = "axes run below the rank of the domain, at most MAX_RANK")]
+
+use hipdnn_plugin_problem::layout::MAX_RANK;
+use hipdnn_plugin_problem::problem::normalization::{Backward, Forward, Normalization, Spread, Statistics};
+use hipdnn_plugin_problem::problem::pointwise::Pointwise;
+use hipdnn_plugin_problem::problem::reduction::Reduction;
+use hipdnn_plugin_problem::problem::{Operand, pointers};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, PointwiseMode, ReductionMode};
+
+use super::group::{Domain, Group};
+use super::pointwise::expression;
+use super::value::{Level, Real};
+use crate::Refusal;
+
+/// A node that kernels can compute.
+#[derive(Debug)]
+pub struct Item {
+    problem: Problem,
+    real: Real,
+    /// The tensors, by the slots of the problem.
+    uids: Vec<i64>,
+}
+
+#[derive(Debug)]
+enum Problem {
+    Pointwise(Pointwise),
+    Reduction(Reduction),
+    Normalization(Box<Forward>),
+    /// The gradient of x, row by row.
+    InputGradient(Box<Backward>),
+    /// The gradients of scale and bias, along the rows.
+    ParameterGradient(Box<Backward>),
+}
+
+impl Item {
+    /// The numbers of a node; the refusal says what of it is not computed here.
+    pub fn of(graph: &Graph, node: &Node) -> Result<Self, Refusal> {
+        let operation = &node.operation;
+        let problem = if let Some(problem) = Pointwise::of(graph, operation) {
+            Problem::Pointwise(problem?)
+        } else if let Some(problem) = Reduction::of(graph, operation) {
+            Problem::Reduction(problem?)
+        } else if let Some(problem) = Normalization::of(graph, operation) {
+            match problem? {
+                Normalization::Forward(forward) => Problem::Normalization(forward),
+                Normalization::Backward(backward) => {
+                    let Statistics::Saved { .. } = backward.statistics else {
+                        return Err(
+                            "epsilon: given, expected mean and inv_variance as the forward pass kept them"
+                                .to_owned(),
+                        );
+                    };
+                    Problem::InputGradient(backward)
+                }
+            }
+        } else {
+            return Err(
+                "is not computed by this engine, expected pointwise, reduction, layernorm or RMSnorm"
+                    .to_owned(),
+            );
+        };
+        let real = Real::of(node.compute_type)?;
+        Ok(Self { problem, real, uids: pointers(graph, operation) })
+    }
+
+    /// What is left to compute of the node, in another kernel that walks along other dimensions.
+    pub fn rest(&self) -> Option<Self> {
+        let Problem::InputGradient(backward) = &self.problem else { return None };
+        let problem = Problem::ParameterGradient(backward.clone());
+        Some(Self { problem, real: self.real, uids: self.uids.clone() })
+    }
+
+    /// The dimensions that the node walks over.
+    pub fn domain(&self) -> Domain {
+        let (dims, reduced) = match &self.problem {
+            Problem::Pointwise(p) => (p.output.layout.dims(), None),
+            Problem::Reduction(p) => {
+                let dims = p.x.layout.dims();
+                (dims, Some(p.reduced[..dims.len()].to_vec()))
+            }
+            Problem::Normalization(p) => {
+                let dims = p.x.layout.dims();
+                (dims, Some((0..dims.len()).map(|axis| axis >= p.leading).collect()))
+            }
+            Problem::InputGradient(p) => {
+                let dims = p.x.layout.dims();
+                (dims, Some((0..dims.len()).map(|axis| axis >= p.leading).collect()))
+            }
+            Problem::ParameterGradient(p) => {
+                let dims = p.x.layout.dims();
+                (dims, Some((0..dims.len()).map(|axis| axis < p.leading).collect()))
+            }
+        };
+        Domain { dims: dims.to_vec(), reduced }
+    }
+
+    /// Whether a kernel can compute this node after those that it has.
+    pub fn fits(&self, group: &Group) -> bool {
+        let domain = self.domain();
+        let rows = group.domain.rows();
+        let level = match &self.problem {
+            Problem::Pointwise(_) if domain.dims == group.domain.dims => Level::Element,
+            Problem::Pointwise(_) if rows.as_ref() == Some(&domain.dims) => Level::Row,
+            Problem::Pointwise(_) => return false,
+            Problem::Reduction(_)
+            | Problem::Normalization(_)
+            | Problem::InputGradient(_)
+            | Problem::ParameterGradient(_) => {
+                let same = group.domain.reduced.is_none() || group.domain.reduced == domain.reduced;
+                if domain.dims != group.domain.dims || !same {
+                    return false;
+                }
+                Level::Element
+            }
+        };
+        // What was written here is at hand only for the element or row that it belongs to.
+        let at_hand = |operand: &Operand| match group.level_of(self.uids[operand.slot]) {
+            None => true,
+            Some(Level::Element) => level == Level::Element && operand.layout.dims() == group.domain.dims,
+            Some(Level::Row) => rows.as_deref() == Some(operand.layout.dims()),
+        };
+        let fits = match &self.problem {
+            Problem::Pointwise(p) => p.inputs.iter().all(|input| at_hand(&input.operand)),
+            Problem::Reduction(p) => at_hand(&p.x),
+            Problem::Normalization(p) => {
+                let others = [Some(p.scale.slot), p.bias.map(|bias| bias.slot), Some(p.epsilon.slot)];
+                at_hand(&p.x)
+                    && others.into_iter().flatten().all(|slot| group.level_of(self.uids[slot]).is_none())
+            }
+            Problem::InputGradient(p) | Problem::ParameterGradient(p) => {
+                let [mean, inverse] = saved(p);
+                let others =
+                    [Some(p.scale.slot), mean.map(|mean| mean.slot), inverse.map(|inverse| inverse.slot)];
+                at_hand(&p.x)
+                    && at_hand(&p.dy)
+                    && others.into_iter().flatten().all(|slot| group.level_of(self.uids[slot]).is_none())
+            }
+        };
+        fits && group.tensors + self.uids.len() <= super::group::MAX_TENSORS
+    }
+
+    /// Adds the numbers of the node.
+    pub fn add(&self, group: &mut Group, graph: &Graph) -> Result<(), Refusal> {
+        group.tensors += self.uids.len();
+        match &self.problem {
+            Problem::Pointwise(p) => self.pointwise(p, group, graph),
+            Problem::Reduction(p) => self.reduction(p, group, graph),
+            Problem::Normalization(p) => self.normalization(p, group, graph),
+            Problem::InputGradient(p) => self.input_gradient(p, group, graph),
+            Problem::ParameterGradient(p) => self.parameter_gradient(p, group, graph),
+        }
+    }
+
+    fn pointwise(&self, p: &Pointwise, group: &mut Group, graph: &Graph) -> Result<(), Refusal> {
+        let real = self.real;
+        let level = if p.output.layout.dims() == group.domain.dims { Level::Element } else { Level::Row };
+        let value = if p.mode == PointwiseMode::GenIndex {
+            // Every index that float does not hold exactly is one of more than 2^24 elements.
+            let real = if group.domain.dims[p.axis] <= 1 << 24 { real } else { Real::Double };
+            let index = group.index(p.axis, real, DataType::Int64);
+            group.compute(level, real, format!("v{index}"), &[index])
+        } else {
+            let mut inputs = Vec::with_capacity(3);
+            for input in &p.inputs {
+                inputs.push(group.operand(graph, self.uids[input.operand.slot], input.strides, real)?);
+            }
+            let names: Vec<String> = inputs.iter().map(|input| group.name(*input, real)).collect();
+            let text = expression(p.mode, &names, &p.activation, real)
+                .ok_or_else(|| format!("operation: {} is not computed by this engine", p.mode.name()))?;
+            group.compute(level, real, text, &inputs)
+        };
+        group.write(graph, self.uids[p.output.slot], spread(&p.output), value)
+    }
+
+    fn reduction(&self, p: &Reduction, group: &mut Group, graph: &Graph) -> Result<(), Refusal> {
+        use ReductionMode as M;
+        group.domain.reduced = self.domain().reduced;
+        let real = self.real;
+        let x = group.operand(graph, self.uids[p.x.slot], spread(&p.x), real)?;
+        // Sums of large integers and products, whose range is soon left, are made in double.
+        let wide = matches!(p.x.data_type, DataType::Int32 | DataType::Int64 | DataType::Double)
+            || matches!(p.mode, M::Mul | M::MulNoZeros);
+        let total = if wide { Real::Double } else { real };
+        let name = group.name(x, total);
+        let term = match p.mode {
+            M::Amax | M::Norm1 => Some(format!("m_fabs({name})")),
+            M::Norm2 => Some(format!("{name} * {name}")),
+            M::MulNoZeros => Some(format!("{name} == 0 ? ({}){} : {name}", total.name(), 1)),
+            _ => None,
+        };
+        let term = match term {
+            Some(text) => group.compute(Level::Element, total, text, &[x]),
+            None => x,
+        };
+        let (join, start) = match p.mode {
+            M::Mul | M::MulNoZeros => ("join_product", 1.0),
+            M::Min => ("join_smallest", f64::INFINITY),
+            M::Max => ("join_largest", f64::NEG_INFINITY),
+            M::Amax => ("join_largest", 0.0),
+            M::NotSet | M::Add | M::Avg | M::Norm1 | M::Norm2 => ("join_sum", 0.0),
+        };
+        let joined = group.reduce(total, join, start, term);
+        let text = match p.mode {
+            M::Avg => format!("({})(v{joined} / {})", real.name(), total.literal(p.count as f64)),
+            M::Norm2 => format!("({})m_sqrt(v{joined})", real.name()),
+            _ => format!("({})v{joined}", real.name()),
+        };
+        let result = group.compute(Level::Row, real, text, &[joined]);
+        group.write(graph, self.uids[p.y.slot], spread(&p.y), result)
+    }
+
+    fn normalization(&self, p: &Forward, group: &mut Group, graph: &Graph) -> Result<(), Refusal> {
+        let domain = self.domain();
+        let count = domain.dims[p.leading..].iter().product::<usize>() as f64;
+        group.domain.reduced = domain.reduced;
+        let real = self.real;
+        check_floats(&[
+            ("x", Some(p.x.data_type)),
+            ("y", Some(p.y.data_type)),
+            ("scale", Some(p.scale.data_type)),
+            ("bias", p.bias.map(|part| part.data_type)),
+            ("mean", p.mean.map(|part| part.data_type)),
+            ("inverse", p.inverse.map(|part| part.data_type)),
+        ])?;
+        let x = group.operand(graph, self.uids[p.x.slot], spread(&p.x), real)?;
+        let count = real.literal(count);
+        let own = group.name(x, real);
+        let mean = if p.centered {
+            let sum = group.reduce(real, "join_sum", 0.0, x);
+            Some(group.compute(Level::Row, real, format!("v{sum} / {count}"), &[sum]))
+        } else {
+            None
+        };
+        let centered = match mean {
+            Some(mean) => group.compute(Level::Element, real, format!("{own} - v{mean}"), &[x, mean]),
+            None => group.compute(Level::Element, real, own, &[x]),
+        };
+        let square = group.compute(Level::Element, real, format!("v{centered} * v{centered}"), &[centered]);
+        let squares = group.reduce(real, "join_sum", 0.0, square);
+        let epsilon = group.operand(graph, self.uids[p.epsilon.slot], [0; MAX_RANK], real)?;
+        let epsilon_name = group.name(epsilon, real);
+        let text = format!("1 / m_sqrt(v{squares} / {count} + {epsilon_name})");
+        let inverse = group.compute(Level::Row, real, text, &[squares, epsilon]);
+        let scale = self.part(&p.scale, group, graph)?;
+        let text = format!("{} * v{centered} * v{inverse}", group.name(scale, real));
+        let mut y = group.compute(Level::Element, real, text, &[scale, centered, inverse]);
+        if let Some(bias) = &p.bias {
+            let bias = self.part(bias, group, graph)?;
+            let text = format!("v{y} + {}", group.name(bias, real));
+            y = group.compute(Level::Element, real, text, &[y, bias]);
+        }
+        group.write(graph, self.uids[p.y.slot], spread(&p.y), y)?;
+        if let (Some(part), Some(mean)) = (&p.mean, mean) {
+            group.write(graph, self.uids[part.slot], part.strides, mean)?;
+        }
+        if let Some(part) = &p.inverse {
+            group.write(graph, self.uids[part.slot], part.strides, inverse)?;
+        }
+        Ok(())
+    }
+
+    /// dy and the normalized x of each element, and the inverse of its row.
+    fn normalized(
+        &self,
+        p: &Backward,
+        group: &mut Group,
+        graph: &Graph,
+    ) -> Result<(usize, usize, usize), Refusal> {
+        let real = self.real;
+        let [mean, inverse] = saved(p);
+        check_floats(&[
+            ("dy", Some(p.dy.data_type)),
+            ("x", Some(p.x.data_type)),
+            ("dx", Some(p.dx.data_type)),
+            ("scale", Some(p.scale.data_type)),
+            ("dscale", Some(p.dscale.data_type)),
+            ("dbias", p.dbias.map(|part| part.data_type)),
+            ("mean", mean.map(|part| part.data_type)),
+            ("inverse", inverse.map(|part| part.data_type)),
+        ])?;
+        let inverse = inverse.ok_or("inverse: absent, expected what the forward pass kept")?;
+        let x = group.operand(graph, self.uids[p.x.slot], spread(&p.x), real)?;
+        let dy = group.operand(graph, self.uids[p.dy.slot], spread(&p.dy), real)?;
+        let inverse = self.part(&inverse, group, graph)?;
+        let mut text = group.name(x, real);
+        let mut inputs = vec![x, inverse];
+        if let Some(mean) = mean {
+            let mean = self.part(&mean, group, graph)?;
+            text = format!("({text} - {})", group.name(mean, real));
+            inputs.push(mean);
+        }
+        let text = format!("{text} * {}", group.name(inverse, real));
+        let normalized = group.compute(Level::Element, real, text, &inputs);
+        let dy = group.compute(Level::Element, real, group.name(dy, real), &[dy]);
+        Ok((dy, normalized, inverse))
+    }
+
+    fn input_gradient(&self, p: &Backward, group: &mut Group, graph: &Graph) -> Result<(), Refusal> {
+        let domain = self.domain();
+        let real = self.real;
+        let count = real.literal(domain.dims[p.leading..].iter().product::<usize>() as f64);
+        group.domain.reduced = domain.reduced;
+        let (dy, normalized, inverse) = self.normalized(p, group, graph)?;
+        let scale = self.part(&p.scale, group, graph)?;
+        let text = format!("v{dy} * {}", group.name(scale, real));
+        let scaled = group.compute(Level::Element, real, text, &[dy, scale]);
+        let product =
+            group.compute(Level::Element, real, format!("v{scaled} * v{normalized}"), &[scaled, normalized]);
+        let along = group.reduce(real, "join_sum", 0.0, product);
+        let mut text = format!("v{scaled} - v{normalized} * (v{along} / {count})");
+        let mut inputs = vec![scaled, normalized, along, inverse];
+        if p.centered {
+            let sum = group.reduce(real, "join_sum", 0.0, scaled);
+            text = format!("{text} - v{sum} / {count}");
+            inputs.push(sum);
+        }
+        let text = format!("({text}) * {}", group.name(inverse, real));
+        let dx = group.compute(Level::Element, real, text, &inputs);
+        group.write(graph, self.uids[p.dx.slot], spread(&p.dx), dx)
+    }
+
+    fn parameter_gradient(&self, p: &Backward, group: &mut Group, graph: &Graph) -> Result<(), Refusal> {
+        group.domain.reduced = self.domain().reduced;
+        let real = self.real;
+        let (dy, normalized, _) = self.normalized(p, group, graph)?;
+        let product =
+            group.compute(Level::Element, real, format!("v{dy} * v{normalized}"), &[dy, normalized]);
+        for (part, term) in [(Some(&p.dscale), product), (p.dbias.as_ref(), dy)] {
+            if let Some(part) = part {
+                let sum = group.reduce(real, "join_sum", 0.0, term);
+                let sum = group.compute(Level::Row, real, format!("v{sum}"), &[sum]);
+                group.write(graph, self.uids[part.slot], part.strides, sum)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn part(&self, part: &Spread, group: &mut Group, graph: &Graph) -> Result<usize, Refusal> {
+        group.operand(graph, self.uids[part.slot], part.strides, self.real)
+    }
+}
+
+/// Mean and inverse as the forward pass kept them.
+fn saved(p: &Backward) -> [Option<Spread>; 2] {
+    match p.statistics {
+        Statistics::Saved { mean, inverse } => [mean, Some(inverse)],
+        Statistics::Computed(_) => [None, None],
+    }
+}
+
+fn check_floats(tensors: &[(&str, Option<DataType>)]) -> Result<(), Refusal> {
+    for (name, data_type) in tensors {
+        if let Some(data_type) = data_type.filter(|data_type| !is_float(*data_type)) {
+            return Err(format!(
+                "{name}: data type is {}, expected float, double, half or bfloat16",
+                data_type.name()
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn is_float(data_type: DataType) -> bool {
+    matches!(data_type, DataType::Float | DataType::Double | DataType::Half | DataType::Bfloat16)
+}
+
+/// The strides of a tensor that has the dimensions of the domain: 0 along those of one element.
+fn spread(operand: &Operand) -> [usize; MAX_RANK] {
+    let mut strides = [0; MAX_RANK];
+    for (axis, (dim, stride)) in operand.layout.dims().iter().zip(operand.layout.strides()).enumerate() {
+        strides[axis] = if *dim == 1 { 0 } else { *stride };
+    }
+    strides
+}

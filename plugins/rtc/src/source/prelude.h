@@ -1,0 +1,156 @@
+// What every kernel may use: elements as they lie in memory, functions of one number, and sums over threads.
+typedef unsigned int index_t;
+
+template <class T, int N> struct alignas(sizeof(T) * N) pack { T e[N]; };
+
+// Toward zero; the nearest value in range where there is none, 0 where there is no number.
+template <class T, class R> DEVICE T saturated(R r, R below, R above, T least, T most)
+{
+    if (r != r) return 0;
+    return r <= below ? least : r >= above ? most : (T)r;
+}
+
+struct f32 {
+    typedef float type;
+    static DEVICE float load(type s) { return s; }
+    template <class R> static DEVICE type store(R r) { return (float)r; }
+};
+struct f64 {
+    typedef double type;
+    static DEVICE double load(type s) { return s; }
+    template <class R> static DEVICE type store(R r) { return (double)r; }
+};
+struct f16 {
+    typedef unsigned short type;
+    static DEVICE float load(type s) { return half_read(s); }
+    template <class R> static DEVICE type store(R r) { return half_made(r); }
+};
+struct bf16 {
+    typedef unsigned short type;
+    static DEVICE float load(type s) { return float_of((unsigned)s << 16); }
+    template <class R> static DEVICE type store(R r)
+    {
+        const unsigned bits = bits_of((float)r);
+        if (r != r) return (type)((bits >> 16) | 0x40u);
+        return (type)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+    }
+};
+struct i64 {
+    typedef long long type;
+    static DEVICE type load(type s) { return s; }
+    template <class R> static DEVICE type store(R r)
+    {
+        const type most = 0x7fffffffffffffffLL;
+        return saturated<type, R>(r, (R)-9223372036854775808.0, (R)9223372036854775808.0, -most - 1, most);
+    }
+};
+struct i32 {
+    typedef int type;
+    static DEVICE type load(type s) { return s; }
+    template <class R> static DEVICE type store(R r)
+    {
+        return saturated<type, R>(r, (R)-2147483648.0, (R)2147483648.0, -2147483647 - 1, 2147483647);
+    }
+};
+struct i8 {
+    typedef signed char type;
+    static DEVICE int load(type s) { return s; }
+    template <class R> static DEVICE type store(R r) { return saturated<type, R>(r, (R)-128, (R)128, -128, 127); }
+};
+struct u8 {
+    typedef unsigned char type;
+    static DEVICE int load(type s) { return s; }
+    template <class R> static DEVICE type store(R r) { return saturated<type, R>(r, (R)0, (R)256, 0, 255); }
+};
+struct truth {
+    typedef unsigned char type;
+    static DEVICE int load(type s) { return s != 0; }
+    template <class R> static DEVICE type store(R r) { return r != (R)0; }
+};
+
+#define FUNCTION(name) \
+    DEVICE float m_##name(float x) { return name##f(x); } \
+    DEVICE double m_##name(double x) { return name(x); }
+FUNCTION(fabs)
+FUNCTION(ceil)
+FUNCTION(floor)
+FUNCTION(sqrt)
+FUNCTION(exp)
+FUNCTION(expm1)
+FUNCTION(log)
+FUNCTION(log1p)
+FUNCTION(sin)
+FUNCTION(tan)
+FUNCTION(tanh)
+FUNCTION(erf)
+
+template <class R> DEVICE R sigmoid(R x) { return 1 / (1 + m_exp(-x)); }
+template <class R> DEVICE R larger(R x, R y) { return x >= y || x != x ? x : y; }
+template <class R> DEVICE R smaller(R x, R y) { return x <= y || x != x ? x : y; }
+template <class R> DEVICE R relu(R x, R lower, R upper, R slope)
+{
+    if (x <= lower) return (slope == 0 ? (R)0 : slope * (x - lower)) + lower;
+    return x >= upper ? upper : x;
+}
+template <class R> DEVICE R relu_slope(R dy, R x, R lower, R upper, R slope)
+{
+    if (x <= lower) return slope == 0 ? (R)0 : slope * dy;
+    return x > upper ? (R)0 : dy;
+}
+template <class R> DEVICE R gelu(R x) { return (R)0.5 * x * (1 + m_erf(x * (R)0.7071067811865476)); }
+template <class R> DEVICE R gelu_slope(R dy, R x)
+{
+    const R below = (R)0.5 * (1 + m_erf(x * (R)0.7071067811865476));
+    return dy * (below + x * (m_exp(-((R)0.5 * x * x)) * (R)0.3989422804014327));
+}
+template <class R> DEVICE R gelu_argument(R x) { return (R)0.7978845608028654 * (x + (R)0.044715 * x * x * x); }
+template <class R> DEVICE R gelu_by_tanh(R x) { return (R)0.5 * x * (1 + m_tanh(gelu_argument(x))); }
+template <class R> DEVICE R gelu_by_tanh_slope(R dy, R x)
+{
+    const R t = m_tanh(gelu_argument(x));
+    const R inner = (R)0.7978845608028654 * (1 + (R)0.134145 * x * x);
+    return dy * ((R)0.5 * (1 + t) + (R)0.5 * x * (1 - t * t) * inner);
+}
+template <class R> DEVICE R sigmoid_slope(R dy, R x)
+{
+    const R s = sigmoid(x);
+    return dy * s * (1 - s);
+}
+template <class R> DEVICE R tanh_slope(R dy, R x)
+{
+    const R t = m_tanh(x);
+    return dy * (1 - t * t);
+}
+template <class R> DEVICE R swish(R x, R beta) { return x / (1 + m_exp(-(beta * x))); }
+template <class R> DEVICE R swish_slope(R dy, R x, R beta)
+{
+    const R s = sigmoid(beta * x);
+    return dy * (s + beta * x * s * (1 - s));
+}
+template <class R> DEVICE R elu(R x, R alpha) { return x > 0 ? x : alpha * m_expm1(x); }
+template <class R> DEVICE R elu_slope(R dy, R x, R alpha) { return x > 0 ? dy : dy * alpha * m_exp(x); }
+template <class R> DEVICE R softplus(R x, R beta)
+{
+    const R z = beta * x;
+    return ((z > 0 ? z : (R)0) + m_log1p(m_exp(-m_fabs(z)))) / beta;
+}
+
+struct join_sum { template <class R> static DEVICE R of(R a, R b) { return a + b; } };
+struct join_product { template <class R> static DEVICE R of(R a, R b) { return a * b; } };
+struct join_largest { template <class R> static DEVICE R of(R a, R b) { return a == a && (b > a || b != b) ? b : a; } };
+struct join_smallest { template <class R> static DEVICE R of(R a, R b) { return a == a && (b < a || b != b) ? b : a; } };
+
+// One number for the THREADS threads of a row, which lie STRIDE apart in the workgroup. No size of a wave is assumed.
+template <class JOIN, int THREADS, int STRIDE, class R> DEVICE R across(R own, R *shared, index_t lane)
+{
+    const index_t at = threadIdx.x;
+    shared[at] = own;
+    __syncthreads();
+    for (int half = THREADS / 2; half > 0; half /= 2) {
+        if (lane < half) shared[at] = JOIN::of(shared[at], shared[at + half * STRIDE]);
+        __syncthreads();
+    }
+    const R all = shared[at - lane * STRIDE];
+    __syncthreads();
+    return all;
+}

@@ -1,0 +1,216 @@
+use hipdnn_plugin_sdk::graph::operation::{LayernormBackward, Matmul, Pointwise, Reduction, RmsNorm};
+use hipdnn_plugin_sdk::graph::{DataType, NormFwdPhase, Operation, PointwiseMode, ReductionMode, Tensor};
+
+use super::kernel::Argument;
+use super::*;
+
+/// A graph with tensors 1, 2, 3 and so on of these dims without gaps, each virtual or not.
+fn graph(tensors: &[(&[i64], bool)], operations: Vec<Operation>) -> Graph {
+    use hipdnn_plugin_sdk::graph::Node;
+    let tensors = tensors.iter().zip(1..).map(|((dims, is_virtual), uid)| {
+        let strides: Vec<i64> = (0..dims.len()).map(|axis| dims[axis + 1..].iter().product()).collect();
+        Tensor { is_virtual: *is_virtual, ..Tensor::new(uid, DataType::Float, dims, &strides) }
+    });
+    let nodes = operations.into_iter().map(|operation| Node {
+        name: "n".to_owned(),
+        compute_type: DataType::Float,
+        operation,
+    });
+    Graph { tensors: tensors.collect(), nodes: nodes.collect(), ..Graph::default() }
+}
+
+fn pointwise(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64) -> Operation {
+    Operation::from(Pointwise {
+        in_0,
+        out_0,
+        in_1,
+        in_2: None,
+        axis: None,
+        operation,
+        relu_lower_clip: None,
+        relu_upper_clip: None,
+        relu_lower_clip_slope: None,
+        swish_beta: None,
+        elu_alpha: None,
+        softplus_beta: None,
+    })
+}
+
+fn reduction(in_: i64, out: i64, mode: ReductionMode) -> Operation {
+    Operation::from(Reduction { in_, out, mode, is_deterministic: false })
+}
+
+fn memory(program: &Program, kernel: usize) -> Vec<i64> {
+    let arguments = program.kernels[kernel].arguments.iter();
+    arguments
+        .map(|argument| match argument {
+            Argument::Memory { uid, .. } | Argument::Number { uid, .. } => *uid,
+        })
+        .collect()
+}
+
+const WHOLE: (&[i64], bool) = (&[8, 64], false);
+const BETWEEN: (&[i64], bool) = (&[8, 64], true);
+const ROWS_BETWEEN: (&[i64], bool) = (&[8, 1], true);
+
+/// exp(x - max) / sum
+fn softmax() -> Graph {
+    graph(
+        &[WHOLE, ROWS_BETWEEN, BETWEEN, BETWEEN, ROWS_BETWEEN, WHOLE],
+        vec![
+            reduction(1, 2, ReductionMode::Max),
+            pointwise(PointwiseMode::Sub, 1, Some(2), 3),
+            pointwise(PointwiseMode::Exp, 3, None, 4),
+            reduction(4, 5, ReductionMode::Add),
+            pointwise(PointwiseMode::Div, 4, Some(5), 6),
+        ],
+    )
+}
+
+#[test]
+fn a_chain_is_one_kernel_that_touches_inputs_and_outputs_once() {
+    let chain = graph(
+        &[WHOLE, WHOLE, BETWEEN, BETWEEN, WHOLE],
+        vec![
+            pointwise(PointwiseMode::Add, 1, Some(2), 3),
+            pointwise(PointwiseMode::Mul, 3, Some(1), 4),
+            pointwise(PointwiseMode::ReluFwd, 4, None, 5),
+        ],
+    );
+    let program = generate(&chain).unwrap();
+    assert_eq!((program.kernels.len(), program.places.size), (1, 0));
+    assert_eq!(memory(&program, 0), [1, 2, 5]);
+    let text = &program.kernels[0].text;
+    assert_eq!(text.matches("= *(const pack<f32::type, 4> *)").count(), 2, "{text}");
+    assert_eq!(text.matches("*(pack<f32::type, 4> *)").count(), 1, "{text}");
+    assert!(program.kernels[0].arguments.contains(&Argument::Memory { uid: 5, alignment: 16 }));
+    assert_eq!((program.kernels[0].block, program.kernels[0].grid), (256, 1));
+}
+
+#[test]
+fn softmax_reads_its_rows_once_as_long_as_threads_can_keep_them() {
+    let program = generate(&softmax()).unwrap();
+    assert_eq!((program.kernels.len(), memory(&program, 0)), (1, vec![1, 6]));
+    let reads = |program: &Program| program.kernels[0].text.matches("(const pack<").count();
+    assert_eq!(reads(&program), 1);
+    let mut long = softmax();
+    for tensor in &mut long.tensors {
+        if tensor.dims[1] > 1 {
+            tensor.dims[1] = 1 << 20;
+            tensor.strides[0] = 1 << 20;
+        }
+    }
+    let long = generate(&long).unwrap();
+    assert_eq!((long.kernels.len(), reads(&long)), (1, 3));
+}
+
+#[test]
+fn what_one_kernel_leaves_for_another_has_a_place_in_the_workspace() {
+    // The sums of rows, and the largest of these over the first dimension.
+    let graph = graph(
+        &[WHOLE, ROWS_BETWEEN, (&[1, 1], false)],
+        vec![reduction(1, 2, ReductionMode::Add), reduction(2, 3, ReductionMode::Max)],
+    );
+    let program = generate(&graph).unwrap();
+    assert_eq!((memory(&program, 0), memory(&program, 1)), (vec![1, 2], vec![2, 3]));
+    assert_eq!((program.places.places.len(), program.places.size), (1, ALIGNMENT));
+}
+
+#[test]
+fn what_nobody_asks_for_is_not_computed() {
+    let graph = graph(&[WHOLE, BETWEEN], vec![pointwise(PointwiseMode::Exp, 1, None, 2)]);
+    let program = generate(&graph).unwrap();
+    assert!(program.kernels.is_empty() && program.places.places.is_empty());
+}
+
+#[test]
+fn statistics_of_another_rank_go_through_memory() {
+    let operation = RmsNorm {
+        x: 1,
+        scale: 2,
+        epsilon: 3,
+        y: 4,
+        bias: None,
+        inv_rms: Some(5),
+        forward_phase: NormFwdPhase::Training,
+    };
+    let operations = vec![Operation::from(operation), pointwise(PointwiseMode::Mul, 4, Some(5), 6)];
+    let tensors = |rows| [WHOLE, (&[1, 64][..], false), (&[1][..], false), BETWEEN, (rows, true), WHOLE];
+    let same_rank = generate(&graph(&tensors(&[8, 1]), operations.clone())).unwrap();
+    assert_eq!((same_rank.kernels.len(), memory(&same_rank, 0)), (1, vec![1, 3, 2, 6]));
+    // A tensor of one dimension spreads along the last, which the rows do not fit.
+    let refusal = generate(&graph(&tensors(&[8]), operations)).unwrap_err();
+    assert!(refusal.starts_with("node 1") && refusal.contains("do not spread"), "{refusal}");
+}
+
+#[test]
+fn gradients_are_two_kernels_and_want_the_statistics_that_were_kept() {
+    let backward = |mean: Option<i64>| {
+        Operation::from(LayernormBackward {
+            dy: 1,
+            x: 2,
+            scale: 3,
+            mean,
+            inv_variance: mean.map(|_| 5),
+            epsilon: Some(6),
+            dx: 7,
+            dscale: 8,
+            dbias: 9,
+            normalized_dim_count: 1,
+        })
+    };
+    let (places, rows): (&[i64], &[i64]) = (&[1, 64], &[8, 1]);
+    let tensors = [
+        WHOLE,
+        WHOLE,
+        (places, false),
+        (rows, false),
+        (rows, false),
+        (&[1][..], false),
+        WHOLE,
+        (places, false),
+        (places, false),
+    ];
+    let program = generate(&graph(&tensors, vec![backward(Some(4))])).unwrap();
+    assert_eq!((memory(&program, 0), memory(&program, 1)), (vec![2, 1, 5, 4, 3, 7], vec![2, 1, 5, 4, 8, 9]));
+    let refusal = generate(&graph(&tensors, vec![backward(None)])).unwrap_err();
+    assert!(refusal.contains("expected mean and inv_variance"), "{refusal}");
+}
+
+#[test]
+fn long_chains_are_cut_where_a_kernel_has_enough_tensors() {
+    let mut tensors = vec![WHOLE];
+    let mut operations = Vec::new();
+    for uid in 1..=200 {
+        tensors.push(if uid == 200 { WHOLE } else { BETWEEN });
+        operations.push(pointwise(PointwiseMode::SigmoidFwd, uid, None, uid + 1));
+    }
+    let program = generate(&graph(&tensors, operations)).unwrap();
+    assert_eq!(program.kernels.len(), 4);
+    for kernel in &program.kernels {
+        assert_eq!(kernel.arguments.len(), 2);
+    }
+}
+
+#[test]
+fn the_first_thing_that_is_not_computed_is_named() {
+    let mut matmul = softmax();
+    matmul.tensors = (1..=3).map(|uid| Tensor::new(uid, DataType::Float, &[2, 2], &[2, 1])).collect();
+    matmul.nodes.truncate(1);
+    matmul.nodes[0].operation = Operation::from(Matmul { a: 1, b: 2, c: 3 });
+    let mut small = softmax();
+    small.tensors[0].data_type = DataType::Fp8E4m3;
+    let mut integer = softmax();
+    integer.nodes[0].compute_type = DataType::Int32;
+    let mut large = softmax();
+    large.tensors[0].strides[0] = 1 << 40;
+    for (graph, expected) in [
+        (matmul, "expected pointwise, reduction"),
+        (small, "data type is fp8_e4m3"),
+        (integer, "compute type is int32"),
+        (large, "expected at most 2147483647"),
+    ] {
+        let refusal = generate(&graph).unwrap_err();
+        assert!(refusal.starts_with("node 0 \"n\"") && refusal.contains(expected), "{refusal}");
+    }
+}

@@ -1,0 +1,241 @@
+//! In which order a kernel's threads walk over its domain.
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "axes run below the rank of the domain, and each walk has strides for every access"
+)]
+
+use hipdnn_plugin_problem::layout::MAX_RANK;
+
+use super::value::{Access, Place};
+
+/// The most bytes that a thread reads or writes at once.
+const VECTOR: usize = 16;
+/// The most elements of a vector.
+const LANES: usize = 8;
+/// Threads of a workgroup.
+const BLOCK: usize = 256;
+/// Threads of a workgroup where rows are long.
+const LONG_BLOCK: usize = 1024;
+/// Threads of different rows that lie side by side where rows are neighbours in memory.
+const NEIGHBOURS: usize = 64;
+
+/// Dimensions that are walked over as one number, outermost first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Axes {
+    /// Number of indices along each.
+    pub dims: Vec<usize>,
+    /// For each access its distances along these.
+    pub strides: Vec<Vec<usize>>,
+}
+
+impl Axes {
+    /// The given dimensions of the domain in the order of `guide`'s memory, neighbours joined where that makes no difference to
+    /// any access.
+    fn new(axes: &[usize], dims: &[usize], accesses: &[Access], guide: &[usize; MAX_RANK]) -> Self {
+        let mut order: Vec<usize> = axes.iter().copied().filter(|axis| dims[*axis] > 1).collect();
+        // Stable, so that dimensions along which the guide repeats stay in their order.
+        order.sort_by_key(|axis| std::cmp::Reverse(guide[*axis]));
+        let mut joined = Self { dims: Vec::new(), strides: vec![Vec::new(); accesses.len()] };
+        for axis in order {
+            let dim = dims[axis];
+            let joins = accesses.iter().zip(&joined.strides).all(|(access, strides)| {
+                strides.last().is_some_and(|outer| *outer == access.strides[axis] * dim)
+            });
+            if joins && let Some(last) = joined.dims.last_mut() {
+                *last *= dim;
+                for (access, strides) in accesses.iter().zip(&mut joined.strides) {
+                    if let Some(last) = strides.last_mut() {
+                        *last = access.strides[axis];
+                    }
+                }
+            } else {
+                joined.dims.push(dim);
+                for (access, strides) in accesses.iter().zip(&mut joined.strides) {
+                    strides.push(access.strides[axis]);
+                }
+            }
+        }
+        joined
+    }
+
+    /// The number of indices.
+    pub fn count(&self) -> usize {
+        self.dims.iter().product()
+    }
+
+    /// The distance of an access along the innermost dimension, 0 where there is none.
+    pub fn innermost(&self, access: usize) -> usize {
+        self.strides[access].last().copied().unwrap_or(0)
+    }
+
+    /// Whether an access has the same element for all indices.
+    pub fn repeats(&self, access: usize) -> bool {
+        self.strides[access].iter().all(|stride| *stride == 0)
+    }
+}
+
+/// How threads share the work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Walk {
+    /// The dimensions that are not reduced; none where nothing is.
+    pub rows: Axes,
+    /// The others.
+    pub elements: Axes,
+    /// Elements that a thread takes at once.
+    pub lanes: usize,
+    /// Threads that share a row; in a kernel without rows those of a workgroup.
+    pub threads: usize,
+    /// Rows of a workgroup.
+    pub rows_at_once: usize,
+    /// Whether neighbouring threads have neighbouring elements of one row, not elements of neighbouring rows.
+    pub along_row: bool,
+    /// How often a thread takes `lanes` elements.
+    pub rounds: usize,
+    /// Whether there are rows.
+    pub reduces: bool,
+}
+
+impl Walk {
+    /// The walk over a domain.
+    pub fn new(dims: &[usize], reduced: Option<&[bool]>, accesses: &[Access]) -> Self {
+        let all: Vec<usize> = (0..dims.len()).collect();
+        let (rows, elements): (Vec<usize>, Vec<usize>) = match reduced {
+            None => (Vec::new(), all),
+            Some(reduced) => all.into_iter().partition(|axis| !reduced[*axis]),
+        };
+        // The access that covers most of the domain tells which elements lie side by side.
+        let covers = |access: &Access| {
+            let covered = (0..dims.len()).filter(|axis| access.strides[*axis] > 0);
+            covered.map(|axis| dims[axis]).product::<usize>()
+        };
+        let memory = accesses.iter().filter(|access| matches!(access.place, Place::Memory(_)));
+        let guide =
+            memory.rev().max_by_key(|access| covers(access)).map_or([0; MAX_RANK], |access| access.strides);
+        let nearest = |axes: &[usize]| {
+            let strides = axes.iter().filter(|axis| dims[**axis] > 1).map(|axis| guide[*axis]);
+            strides.filter(|stride| *stride > 0).min().unwrap_or(usize::MAX)
+        };
+        let along_row = nearest(&elements) <= nearest(&rows);
+        let rows = Axes::new(&rows, dims, accesses, &guide);
+        let elements = Axes::new(&elements, dims, accesses, &guide);
+        let lanes = if along_row { lanes(&rows, &elements, accesses) } else { 1 };
+        let items = elements.count() / lanes;
+        let reduces = reduced.is_some();
+        let (threads, rows_at_once) = if !reduces {
+            (BLOCK, 1)
+        } else if along_row {
+            let block = if items > 8 * BLOCK { LONG_BLOCK } else { BLOCK };
+            let threads = items.next_power_of_two().min(block);
+            (threads, block / threads)
+        } else {
+            let neighbours = rows.count().next_power_of_two().min(NEIGHBOURS);
+            let threads = items.next_power_of_two().min(BLOCK / neighbours);
+            (threads, BLOCK / threads)
+        };
+        let rounds = if reduces { items.div_ceil(threads) } else { 1 };
+        Self { rows, elements, lanes, threads, rows_at_once, along_row, rounds, reduces }
+    }
+
+    /// The bytes of the vectors that an access is made of; none where its elements are taken one by one.
+    pub fn vector(&self, place: usize, access: &Access) -> Option<usize> {
+        let side_by_side = matches!(access.place, Place::Memory(_)) && self.elements.innermost(place) == 1;
+        if self.lanes > 1 && side_by_side { Some(self.lanes * access.data_type.size()?) } else { None }
+    }
+
+    /// Threads of a workgroup.
+    pub fn block(&self) -> usize {
+        self.threads * self.rows_at_once
+    }
+
+    /// Workgroups.
+    pub fn grid(&self) -> usize {
+        if self.reduces {
+            self.rows.count().div_ceil(self.rows_at_once)
+        } else {
+            (self.elements.count() / self.lanes).div_ceil(self.threads)
+        }
+    }
+}
+
+/// How many neighbouring elements every access that has them side by side can take at once.
+fn lanes(rows: &Axes, elements: &Axes, accesses: &[Access]) -> usize {
+    let Some(innermost) = elements.dims.last() else { return 1 };
+    let side_by_side: Vec<(usize, &Access)> = accesses
+        .iter()
+        .enumerate()
+        .filter(|(place, access)| matches!(access.place, Place::Memory(_)) && elements.innermost(*place) == 1)
+        .collect();
+    let mut lanes = if side_by_side.is_empty() { 1 } else { LANES };
+    let size = |access: &Access| access.data_type.size().unwrap_or(VECTOR);
+    while lanes > 1 {
+        let fits = innermost.is_multiple_of(lanes)
+            && side_by_side.iter().all(|(place, access)| {
+                let inner = elements.strides[*place].len() - 1;
+                let others = elements.strides[*place][..inner].iter().chain(&rows.strides[*place]);
+                lanes * size(access) <= VECTOR
+                    && access.alignment.is_multiple_of(lanes * size(access))
+                    && others.clone().all(|stride| stride.is_multiple_of(lanes))
+            });
+        if fits {
+            break;
+        }
+        lanes /= 2;
+    }
+    lanes
+}
+
+#[cfg(test)]
+mod tests {
+    use hipdnn_plugin_sdk::graph::DataType;
+
+    use super::*;
+
+    fn access(data_type: DataType, strides: &[usize], alignment: usize) -> Access {
+        let mut all = [0; MAX_RANK];
+        all[..strides.len()].copy_from_slice(strides);
+        Access { place: Place::Memory(1), data_type, strides: all, alignment }
+    }
+
+    #[test]
+    fn what_lies_without_gaps_is_one_dimension_of_vectors() {
+        let whole = access(DataType::Float, &[60, 20, 5, 1], 16);
+        let walk = Walk::new(&[2, 3, 4, 5], None, &[whole.clone(), whole]);
+        assert_eq!((walk.elements.dims.as_slice(), walk.lanes), ([120].as_slice(), 4));
+        let channel = access(DataType::Float, &[0, 1, 0, 0], 16);
+        let whole = access(DataType::Float, &[60, 1, 15, 3], 16);
+        let walk = Walk::new(&[2, 3, 4, 5], None, &[whole, channel]);
+        assert_eq!((walk.elements.dims.as_slice(), walk.lanes), ([40, 3].as_slice(), 1));
+        assert_eq!(walk.elements.strides, [[3, 1], [0, 1]]);
+    }
+
+    #[test]
+    fn vectors_are_as_long_as_size_stride_and_alignment_let_them() {
+        let lanes = |data_type, dims: &[usize], strides: &[usize], alignment| {
+            Walk::new(dims, None, &[access(data_type, strides, alignment)]).lanes
+        };
+        assert_eq!(lanes(DataType::Half, &[64], &[1], 16), 8);
+        assert_eq!(lanes(DataType::Uint8, &[64], &[1], 16), 8);
+        assert_eq!(lanes(DataType::Half, &[64], &[1], 4), 2);
+        assert_eq!(lanes(DataType::Double, &[64], &[1], 16), 2);
+        assert_eq!(lanes(DataType::Float, &[8, 6], &[6, 1], 16), 4);
+        assert_eq!(lanes(DataType::Float, &[8, 6], &[8, 1], 16), 2);
+        assert_eq!(lanes(DataType::Float, &[8, 4], &[5, 1], 16), 1);
+        assert_eq!(lanes(DataType::Float, &[64], &[2], 16), 1);
+    }
+
+    #[test]
+    fn rows_are_shared_by_the_threads_that_read_side_by_side() {
+        let x = access(DataType::Float, &[256, 1], 16);
+        let inner = Walk::new(&[100, 256], Some(&[false, true]), std::slice::from_ref(&x));
+        assert!(inner.along_row);
+        assert_eq!((inner.lanes, inner.threads, inner.rows_at_once, inner.grid()), (4, 64, 4, 25));
+        let outer = Walk::new(&[100, 256], Some(&[true, false]), &[x]);
+        assert!(!outer.along_row);
+        assert_eq!((outer.lanes, outer.threads, outer.rows_at_once, outer.grid()), (1, 4, 64, 4));
+        assert_eq!(outer.rounds, 25);
+        let long = access(DataType::Float, &[1], 16);
+        let long = Walk::new(&[1 << 20], Some(&[true]), &[long]);
+        assert_eq!((long.block(), long.rounds, long.grid()), (1024, 256, 1));
+    }
+}
