@@ -63,15 +63,19 @@ fn two_ways() -> Case {
     case
 }
 
+/// The dims of what there is one of for each row of `dims`, and for each place in a row.
+fn parts(dims: &[i64], leading: usize) -> [Vec<i64>; 2] {
+    let part = |rows: bool| {
+        dims.iter().enumerate().map(|(axis, dim)| if (axis < leading) == rows { *dim } else { 1 }).collect()
+    };
+    [part(true), part(false)]
+}
+
 /// layernorm(x + residual), then gelu; the sum and the statistics are results too
 fn layernorm(data_type: DataType, dims: &[i64], count: usize) -> Case {
     let mut case = Case::new(format!("residual, layernorm of {count}, gelu {dims:?} {}", data_type.name()));
     case.tolerance = case.tolerance.max(2e-5);
-    let leading = dims.len() - count;
-    let part = |keep: &dyn Fn(usize) -> bool| -> Vec<i64> {
-        dims.iter().enumerate().map(|(axis, dim)| if keep(axis) { *dim } else { 1 }).collect()
-    };
-    let (places, rows) = (part(&|axis| axis >= leading), part(&|axis| axis < leading));
+    let [rows, places] = parts(dims, dims.len() - count);
     let x = case.input(data_type, dims, FIRST, [-2.0, 4.0]);
     let residual = case.input(data_type, dims, FIRST, [-1.0, 1.0]);
     let sum = case.output(data_type, dims, FIRST);
@@ -98,8 +102,7 @@ fn rms(data_type: DataType, dims: &[i64], order: Order, with_bias: bool) -> Case
     let bias = if with_bias { " and bias" } else { "" };
     let mut case = Case::new(format!("RMSnorm{bias} {dims:?} {} {order:?}", data_type.name()));
     case.tolerance = case.tolerance.max(2e-5);
-    let rows: Vec<i64> = (0..dims.len()).map(|axis| if axis == 0 { dims[0] } else { 1 }).collect();
-    let places: Vec<i64> = (0..dims.len()).map(|axis| if axis == 0 { 1 } else { dims[axis] }).collect();
+    let [rows, places] = parts(dims, 1);
     let node = RmsNorm {
         x: case.input(data_type, dims, order, [-2.0, 2.0]),
         scale: case.input(data_type, &places, order, [0.5, 1.5]),
@@ -111,14 +114,6 @@ fn rms(data_type: DataType, dims: &[i64], order: Order, with_bias: bool) -> Case
     };
     case.node(node);
     case
-}
-
-/// The dims of what there is one of for each row of `dims`, and for each place in a row.
-fn parts(dims: &[i64], leading: usize) -> [Vec<i64>; 2] {
-    let part = |rows: bool| {
-        dims.iter().enumerate().map(|(axis, dim)| if (axis < leading) == rows { *dim } else { 1 }).collect()
-    };
-    [part(true), part(false)]
 }
 
 /// The gradients of gelu's slope behind a layernorm.
