@@ -460,6 +460,30 @@ fn chain() {
     );
 }
 
+/// Softmax of rows, as five operations.
+fn softmax(rows: i64, len: i64) {
+    let whole = |uid, is_virtual| {
+        let tensor = Tensor::new(uid, DataType::Float, &[rows, len], &[len, 1]);
+        Tensor { is_virtual, ..tensor }
+    };
+    let one = |uid| Tensor { is_virtual: true, ..Tensor::new(uid, DataType::Float, &[rows, 1], &[1, 1]) };
+    let reduce = |mode, in_, out| Operation::from(Reduction { in_, out, mode, is_deterministic: false });
+    let tensors = vec![whole(1, false), one(2), whole(3, true), whole(4, true), one(5), whole(6, false)];
+    let operations = vec![
+        reduce(ReductionMode::Max, 1, 2),
+        on_each_element(PointwiseMode::Sub, 1, Some(2), 3),
+        on_each_element(PointwiseMode::Exp, 3, None, 4),
+        reduce(ReductionMode::Add, 4, 5),
+        on_each_element(PointwiseMode::Div, 4, Some(5), 6),
+    ];
+    let seconds = time_graph(tensors, operations, 0);
+    println!(
+        "softmax {rows} rows of {len:<12} {:>9.1} µs {:>8.1} GB/s of inputs and results",
+        seconds * 1e6,
+        8.0 * (rows * len) as f64 / seconds / 1e9
+    );
+}
+
 /// GB/s that a copy of 16 MiB reads and writes on as many threads as there are processors.
 fn copy_rate() -> f64 {
     const BYTES: usize = 16 << 20;
@@ -625,6 +649,11 @@ fn main() {
     }
     if "chain".contains(&wanted) {
         chain();
+    }
+    if "softmax".contains(&wanted) {
+        softmax(12 * 128, 128);
+        softmax(12 * 512, 512);
+        softmax(1024, 4096);
     }
     if "elements".contains(&wanted) {
         elementwise(32, 16, 8, false);

@@ -12,7 +12,7 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, 
 use super::lanes::Threads;
 use super::level::Level;
 use super::pointwise::{
-    Chain, Input, MOST_INPUTS, MOST_STEPS, Tail, Value, can_compute, plan_chain, plan_tail,
+    Chain, Input, MOST_INPUTS, MOST_STEPS, Tail, Value, can_compute, plan_chain, plan_rows, plan_tail,
 };
 use super::{convolution, matmul, plan_node_at};
 use crate::element::Compute;
@@ -23,6 +23,7 @@ use crate::problem::batchnorm::{Batchnorm, Parameter, Spread};
 use crate::problem::convolution::Convolution;
 use crate::problem::matmul::Matmul;
 use crate::problem::pointwise::{Broadcast, Pointwise};
+use crate::problem::reduction::Reduction;
 use crate::problem::{Operand, pointers};
 use crate::reference;
 
@@ -97,12 +98,15 @@ impl<'a> Uses<'a> {
 }
 
 /// Nodes that one kernel may compute.
+#[derive(Clone)]
 struct Fusion<'a> {
     graph: &'a Graph,
     uses: &'a Uses<'a>,
     compute: Compute,
-    /// The shape of everything that is computed.
+    /// The shape of everything that is computed, but for what is one number for each row.
     dims: Vec<i64>,
+    /// Which dimensions a row has, if there are rows.
+    reduced: Option<Vec<bool>>,
     /// The node that the rest follows, unless it is element by element itself.
     producer: Option<usize>,
     /// The nodes, in order.
@@ -112,8 +116,9 @@ struct Fusion<'a> {
     reads: Vec<i64>,
     /// What the members have computed, by uid.
     values: HashMap<i64, Value>,
-    /// How much of it can be a part.
+    /// How much of it can be a part, and how much where reductions cannot.
     whole: Option<Whole>,
+    without_rows: Option<Whole>,
 }
 
 /// A state of a fusion in which only the last member's result is needed outside.
@@ -132,6 +137,7 @@ fn result(operation: &Operation) -> Option<i64> {
         Operation::BatchnormInference(batchnorm) => Some(batchnorm.y),
         Operation::ConvolutionForward(convolution) => Some(convolution.y),
         Operation::Matmul(matmul) => Some(matmul.c),
+        Operation::Reduction(reduction) => Some(reduction.out),
         _ => None,
     }
 }
@@ -148,10 +154,10 @@ fn with_result(operation: &Operation, uid: i64) -> Option<Operation> {
 }
 
 /// Whether a chain can contain a node.
-fn is_elementwise(operation: &Operation) -> bool {
+fn is_of_chains(operation: &Operation) -> bool {
     match operation {
         Operation::Pointwise(pointwise) => pointwise.operation != PointwiseMode::GenIndex,
-        Operation::BatchnormInference(_) => true,
+        Operation::BatchnormInference(_) | Operation::Reduction(_) => true,
         _ => false,
     }
 }
@@ -169,19 +175,25 @@ impl<'a> Fusion<'a> {
             return None;
         }
         let compute = Compute::of(node.compute_type).ok()?;
+        let dims = match &node.operation {
+            Operation::Reduction(reduction) => uses.tensors.get(&reduction.in_)?.dims.clone(),
+            _ => tensor.dims.clone(),
+        };
         let mut fusion = Self {
             graph,
             uses,
             compute,
-            dims: tensor.dims.clone(),
+            dims,
+            reduced: None,
             producer: None,
             members: Vec::new(),
             chain: Chain::default(),
             reads: Vec::new(),
             values: HashMap::new(),
             whole: None,
+            without_rows: None,
         };
-        if is_elementwise(&node.operation) {
+        if is_of_chains(&node.operation) {
             fusion.add(place, node)?;
         } else {
             if !can_compute(compute, tensor.data_type) {
@@ -217,7 +229,7 @@ impl<'a> Fusion<'a> {
                 let node = self.graph.nodes.get(*place);
                 !taken.get(*place).copied().unwrap_or(true)
                     && self.members.last().is_none_or(|last| last < place)
-                    && node.is_some_and(|node| is_elementwise(&node.operation))
+                    && node.is_some_and(|node| is_of_chains(&node.operation))
             });
             let Some((place, node)) = next.and_then(|place| Some((place, self.graph.nodes.get(place)?)))
             else {
@@ -236,11 +248,13 @@ impl<'a> Fusion<'a> {
     /// Adds a node to the chain. `None`, and nothing changed, where that cannot be.
     fn add(&mut self, place: usize, node: &Node) -> Option<()> {
         let (steps, inputs, reads) = (self.chain.steps.len(), self.chain.inputs.len(), self.reads.len());
+        let reduced = self.reduced.clone();
         let value = self.append(node);
         if value.is_none() || self.chain.inputs.len() > MOST_INPUTS || self.chain.steps.len() > MOST_STEPS {
             self.chain.steps.truncate(steps);
             self.chain.inputs.truncate(inputs);
             self.reads.truncate(reads);
+            self.reduced = reduced;
             return None;
         }
         self.values.insert(result(&node.operation)?, value?);
@@ -251,12 +265,20 @@ impl<'a> Fusion<'a> {
     fn append(&mut self, node: &Node) -> Option<Value> {
         let tensor = self.uses.tensors.get(&result(&node.operation)?)?;
         if Compute::of(node.compute_type).ok()? != self.compute
-            || tensor.dims != self.dims
             || !can_compute(self.compute, tensor.data_type)
         {
             return None;
         }
+        if let Operation::Reduction(operation) = &node.operation {
+            return self.append_reduction(node, operation.in_, tensor);
+        }
+        let one = self.is_of_rows(&tensor.dims);
+        if tensor.dims != self.dims && !one {
+            return None;
+        }
         match &node.operation {
+            // One number for each row is not worth more than its function.
+            Operation::BatchnormInference(_) if one => None,
             Operation::Pointwise(operation) => {
                 let pointwise = Pointwise::of(self.graph, &node.operation)?.ok()?;
                 let uids = [Some(operation.in_0), operation.in_1, operation.in_2];
@@ -264,7 +286,11 @@ impl<'a> Fusion<'a> {
                 for (input, uid) in pointwise.inputs.iter().zip(uids) {
                     operands.push(self.operand(*input, uid?)?);
                 }
-                Some(self.chain.push(&pointwise, operands))
+                let value = self.chain.push(&pointwise, operands);
+                if let Some(step) = self.chain.steps.last_mut() {
+                    step.one = one;
+                }
+                Some(value)
             }
             Operation::BatchnormInference(operation) => {
                 let Batchnorm::Inference(inference) = Batchnorm::of(self.graph, &node.operation)?.ok()?
@@ -290,6 +316,31 @@ impl<'a> Fusion<'a> {
             }
             _ => None,
         }
+    }
+
+    /// Whether these are the dimensions of one number for each row.
+    fn is_of_rows(&self, dims: &[i64]) -> bool {
+        let Some(reduced) = &self.reduced else { return false };
+        dims.len() == self.dims.len()
+            && dims
+                .iter()
+                .zip(&self.dims)
+                .zip(reduced)
+                .all(|((own, dim), reduced)| *own == if *reduced { 1 } else { *dim })
+    }
+
+    /// Adds a reduction of all of the chain's shape to one number for each row.
+    fn append_reduction(&mut self, node: &Node, input: i64, result: &Tensor) -> Option<Value> {
+        if self.producer.is_some() || self.uses.tensors.get(&input)?.dims != self.dims {
+            return None;
+        }
+        let reduction = Reduction::of(self.graph, &node.operation)?.ok()?;
+        let reduced = reduction.reduced.get(..self.dims.len())?.to_vec();
+        if self.reduced.get_or_insert_with(|| reduced.clone()) != &reduced {
+            return None;
+        }
+        let value = self.operand(spread(&reduction.x), input)?;
+        Some(self.chain.push_reduction(reduction.mode, value, result.data_type))
     }
 
     /// The value of a tensor that a node reads: a member's result, or an input of the chain.
@@ -335,12 +386,20 @@ impl<'a> Fusion<'a> {
                 inputs: self.chain.inputs.len(),
                 result: last,
             });
+            if !self.chain.reduces() {
+                self.without_rows = self.whole;
+            }
         }
     }
 
     /// The part of several nodes; none where they are not worth one, or have no kernel.
-    fn part(mut self, level: Level, threads: Threads) -> Option<(Vec<usize>, Part)> {
-        let whole = self.whole?;
+    fn part(self, level: Level, threads: Threads) -> Option<(Vec<usize>, Part)> {
+        let Self { whole, without_rows, .. } = self;
+        let part = whole.and_then(|whole| self.clone().part_of(whole, level, threads));
+        part.or_else(|| self.part_of(without_rows?, level, threads))
+    }
+
+    fn part_of(mut self, whole: Whole, level: Level, threads: Threads) -> Option<(Vec<usize>, Part)> {
         self.members.truncate(whole.members);
         self.chain.steps.truncate(whole.steps);
         self.chain.inputs.truncate(whole.inputs);
@@ -352,14 +411,22 @@ impl<'a> Fusion<'a> {
             }
             None => (vec![whole.result], None),
         };
-        let first = tensors.len();
-        tensors.extend(&self.reads);
         for input in &mut self.chain.inputs {
-            input.slot = input.slot.checked_sub(READS).map_or(input.slot, |read| first + read);
+            if let Some(read) = input.slot.checked_sub(READS) {
+                let uid = *self.reads.get(read)?;
+                input.slot = tensors.iter().position(|known| *known == uid).unwrap_or_else(|| {
+                    tensors.push(uid);
+                    tensors.len() - 1
+                });
+            }
         }
         let slot = tensors.iter().position(|uid| *uid == whole.result)?;
         let output = self.uses.operand(whole.result, slot)?;
         let kernel = match operation {
+            None if self.chain.reduces() => {
+                let dims: Vec<usize> = self.dims.iter().map(|dim| *dim as usize).collect();
+                plan_rows(&self.chain, &dims, &self.reduced?, &output, self.compute, level, threads).ok()?
+            }
             None => plan_chain(&self.chain, &output, self.compute, level, threads).ok()?,
             Some((operation, _)) => {
                 // The producer's result, which is what the last one replaces.

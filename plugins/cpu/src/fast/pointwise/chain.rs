@@ -1,6 +1,6 @@
 //! Pointwise operations that are computed together, as a kernel sees them before anything is decided.
 
-use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
+use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, ReductionMode};
 
 use crate::layout::MAX_RANK;
 use crate::problem::Operand;
@@ -47,13 +47,22 @@ impl Input {
     }
 }
 
+/// What a step of a chain computes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Operation {
+    /// A function of each element, with its numbers.
+    Pointwise(PointwiseMode, Activation),
+    /// One number of each row.
+    Reduce(ReductionMode),
+}
+
 /// An operation of a chain.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Step {
     /// What is computed.
-    pub(crate) mode: PointwiseMode,
-    /// Its numbers.
-    pub(crate) activation: Activation,
+    pub(crate) operation: Operation,
+    /// Whether the result is one number for each row.
+    pub(crate) one: bool,
     /// What it reads.
     pub(crate) operands: Vec<Value>,
     /// The type that the result would be stored in, which rounds it.
@@ -91,8 +100,8 @@ impl Chain {
     /// Adds an operation on these operands.
     pub(crate) fn push(&mut self, pointwise: &Pointwise, operands: Vec<Value>) -> Value {
         self.steps.push(Step {
-            mode: pointwise.mode,
-            activation: pointwise.activation,
+            operation: Operation::Pointwise(pointwise.mode, pointwise.activation),
+            one: false,
             operands,
             stored: pointwise.output.data_type,
         });
@@ -101,7 +110,24 @@ impl Chain {
 
     /// Adds an operation that has no numbers of its own.
     pub(crate) fn push_mode(&mut self, mode: PointwiseMode, operands: Vec<Value>, stored: DataType) -> Value {
-        self.steps.push(Step { mode, activation: Activation::default(), operands, stored });
+        let operation = Operation::Pointwise(mode, Activation::default());
+        self.steps.push(Step { operation, one: false, operands, stored });
         Value::Step(self.steps.len() - 1)
+    }
+
+    /// Adds a reduction of a value to one number for each row.
+    pub(crate) fn push_reduction(&mut self, mode: ReductionMode, value: Value, stored: DataType) -> Value {
+        self.steps.push(Step {
+            operation: Operation::Reduce(mode),
+            one: true,
+            operands: vec![value],
+            stored,
+        });
+        Value::Step(self.steps.len() - 1)
+    }
+
+    /// Whether some step is a reduction.
+    pub(crate) fn reduces(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.operation, Operation::Reduce(_)))
     }
 }

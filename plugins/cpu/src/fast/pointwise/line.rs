@@ -5,7 +5,7 @@
 
 use hipdnn_plugin_sdk::graph::PointwiseMode;
 
-use super::chain::Step;
+use super::chain::{Operation, Step};
 use crate::fast::level::{Level, VectorWork};
 use crate::fast::real::FastReal;
 use crate::fast::vector::{Lanewise, Vector};
@@ -16,8 +16,8 @@ const TOGETHER: usize = 8;
 /// The form in registers of an operation that needs no numbers of its own; none where it has none.
 pub(super) fn lanewise(step: &Step) -> Option<Lanewise> {
     use PointwiseMode as M;
-    let activation = &step.activation;
-    Some(match step.mode {
+    let Operation::Pointwise(mode, activation) = &step.operation else { return None };
+    Some(match mode {
         M::Add => Lanewise::Add,
         M::Sub => Lanewise::Sub,
         M::Mul => Lanewise::Mul,
@@ -46,6 +46,8 @@ pub(super) struct Link {
     pub(super) side: Side,
     /// The number of the other operand among those that the line is run with.
     pub(super) other: usize,
+    /// Whether that operand is one number.
+    pub(super) one: bool,
 }
 
 /// The side of an operation that the result of the one before it is on.
@@ -100,6 +102,18 @@ impl<T: FastReal> VectorWork<T> for LineWork<'_, T> {
                     macro_rules! all {
                         ($operation:expr) => {
                             match link.side {
+                                Side::First if link.one => {
+                                    let other = V::splat(self.operands[link.other].read());
+                                    for vector in &mut vectors {
+                                        *vector = vector.lanewise($operation, other);
+                                    }
+                                }
+                                Side::Second if link.one => {
+                                    let other = V::splat(self.operands[link.other].read());
+                                    for vector in &mut vectors {
+                                        *vector = other.lanewise($operation, *vector);
+                                    }
+                                }
                                 Side::First => {
                                     let other = self.operands[link.other].add(at);
                                     for (i, vector) in vectors.iter_mut().enumerate() {

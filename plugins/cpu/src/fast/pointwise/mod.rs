@@ -6,6 +6,7 @@ mod functions;
 mod line;
 mod mode;
 mod program;
+mod rows;
 
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ use self::elements::Elements;
 pub(super) use self::elements::Tail;
 use self::functions::Functions;
 pub(super) use self::program::can_compute;
+use self::rows::Rows;
 use super::lanes::Threads;
 use super::level::Level;
 use crate::element::Compute;
@@ -57,6 +59,22 @@ pub(super) fn plan_chain(
         Compute::Single => plan_in::<f32>(chain, output, level, threads),
         Compute::Double => plan_in::<f64>(chain, output, level, threads),
     }
+}
+
+/// Plans a chain over `dims` with reductions, where `reduced` says which dimensions these make one.
+pub(super) fn plan_rows(
+    chain: &Chain,
+    dims: &[usize],
+    reduced: &[bool],
+    output: &Operand,
+    compute: Compute,
+    level: Level,
+    threads: Threads,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    Ok(match compute {
+        Compute::Single => Box::new(Rows::<f32>::plan(chain, dims, reduced, output, level, threads)?),
+        Compute::Double => Box::new(Rows::<f64>::plan(chain, dims, reduced, output, level, threads)?),
+    })
 }
 
 /// Plans a chain that a kernel applies to its own results, which are input 0 and are replaced.

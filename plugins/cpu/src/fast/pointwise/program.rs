@@ -1,6 +1,6 @@
 //! The operations of a chain over numbers that lie side by side.
 
-use super::chain::{Chain, MOST_STEPS, Value};
+use super::chain::{Chain, MOST_STEPS, Operation, Value};
 use super::functions::Functions;
 use super::line::{self, Link, Side};
 use super::mode::Mode;
@@ -91,8 +91,11 @@ impl<T: Functions> Program<T> {
         let mut steps: Vec<Step<T>> = Vec::with_capacity(count);
         let mut owners = [None; REGISTERS];
         for (number, step) in chain.steps.iter().enumerate() {
-            let mode = Mode::of(step.mode, Numbers::of(&step.activation), level)
-                .ok_or_else(|| format!("{} is no function of its operands", step.mode.name()))?;
+            let Operation::Pointwise(mode, activation) = &step.operation else {
+                return Err("a reduction, expected functions of each element".to_owned());
+            };
+            let mode = Mode::of(*mode, Numbers::of(activation), level)
+                .ok_or_else(|| format!("{} is no function of its operands", mode.name()))?;
             time += mode.time;
             // A result is not written over what the same step reads.
             let free = owners
@@ -210,9 +213,13 @@ fn pieces<T>(chain: &Chain, steps: &[Step<T>]) -> Vec<Piece> {
             operands.len() - 1
         };
         let link = match (spec.operands.len(), is_near(0), is_near(1)) {
-            (2, true, false) => Link { operation, side: Side::First, other: other(1, &mut piece.operands) },
-            (2, false, true) => Link { operation, side: Side::Second, other: other(0, &mut piece.operands) },
-            _ => Link { operation, side: Side::Both, other: 0 },
+            (2, true, false) => {
+                Link { operation, side: Side::First, other: other(1, &mut piece.operands), one: false }
+            }
+            (2, false, true) => {
+                Link { operation, side: Side::Second, other: other(0, &mut piece.operands), one: false }
+            }
+            _ => Link { operation, side: Side::Both, other: 0, one: false },
         };
         piece.links.push(link);
     }

@@ -1,11 +1,12 @@
 use hipdnn_plugin_sdk::graph::operation::Pointwise;
-use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
+use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, ReductionMode};
 
 use super::super::lanes::Threads;
 use super::super::level::Level;
 use super::super::testing::{Array, Random, order, run, same, strides};
-use super::{Chain, Input, Value, plan_chain};
+use super::{Chain, Input, Value, plan_chain, plan_rows};
 use crate::element::{Compute, Real};
+use crate::problem::pointwise::Activation;
 use crate::reference::{Numbers, function};
 
 fn operation(mode: PointwiseMode, inputs: usize, random: &mut Random) -> Pointwise {
@@ -213,7 +214,7 @@ fn check_chain(random: &mut Random, level: Level, len: usize) {
         let half = random.within(0, 9) == 0;
         let stored = if half { DataType::Half } else { DataType::Double };
         chain.push_mode(mode, operands.clone(), stored);
-        let numbers = Numbers::of(&chain.steps[number].activation);
+        let numbers = Numbers::of(&Activation::default());
         let at = |value: &Value, i: usize| match value {
             Value::Input(input) => inputs[*input][i],
             Value::Step(step) => expected[*step][i],
@@ -267,6 +268,96 @@ fn chains_give_what_their_operations_give() {
         for _ in 0..400 {
             let len = random.of(&[1, 5, 16, 63, 64, 200, 256, 257, 1000]);
             check_chain(&mut random, *level, len);
+        }
+    }
+}
+
+/// What a reduction makes of numbers, one after the other.
+fn reduced(mode: ReductionMode, numbers: &[f64]) -> f64 {
+    let nan = numbers.iter().any(|number| number.is_nan());
+    let sizes = || numbers.iter().map(|number| number.abs());
+    match mode {
+        ReductionMode::Mul => numbers.iter().product(),
+        ReductionMode::MulNoZeros => numbers.iter().filter(|number| **number != 0.0).product(),
+        _ if nan => f64::NAN,
+        ReductionMode::Min => numbers.iter().copied().fold(f64::INFINITY, f64::min),
+        ReductionMode::Max => numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        ReductionMode::Amax => sizes().fold(0.0, f64::max),
+        ReductionMode::Norm1 => sizes().sum(),
+        ReductionMode::Norm2 => numbers.iter().map(|number| number * number).sum::<f64>().sqrt(),
+        ReductionMode::Avg => numbers.iter().sum::<f64>() / numbers.len() as f64,
+        _ => numbers.iter().sum(),
+    }
+}
+
+#[test]
+fn rows_are_reduced_at_every_level() {
+    let mut random = Random::new(31);
+    let modes = [
+        ReductionMode::Add,
+        ReductionMode::Mul,
+        ReductionMode::Min,
+        ReductionMode::Max,
+        ReductionMode::Amax,
+        ReductionMode::Avg,
+        ReductionMode::Norm1,
+        ReductionMode::Norm2,
+        ReductionMode::MulNoZeros,
+    ];
+    for (level, mode) in Level::available().iter().flat_map(|level| modes.map(|mode| (*level, mode))) {
+        for _ in 0..20 {
+            let (rows, len) = (random.within(1, 4), random.of(&[2, 3, 7, 31, 32, 33, 64, 65, 200]));
+            let special = random.within(0, 3) == 0;
+            let mut x: Vec<f64> = (0..rows * len)
+                .map(|_| match random.within(0, 20) {
+                    0 if special => random.of(&[f64::NAN, f64::INFINITY, f64::NEG_INFINITY]),
+                    1 => 0.0,
+                    // Small whole numbers, so that sums are exact in any order.
+                    _ => {
+                        if mode == ReductionMode::Mul || mode == ReductionMode::MulNoZeros {
+                            random.of(&[1.0, -1.0, 2.0, 0.5])
+                        } else {
+                            random.whole()
+                        }
+                    }
+                })
+                .collect();
+            let mut strides = [0; crate::layout::MAX_RANK];
+            (strides[0], strides[1]) = (len, 1);
+            let mut chain = Chain::default();
+            chain.inputs.push(Input { slot: 0, data_type: DataType::Double, strides, replaced: false });
+            let one = chain.push_reduction(mode, Value::Input(0), DataType::Double);
+            chain.push_mode(PointwiseMode::Sub, vec![one, Value::Input(0)], DataType::Double);
+            let dims = [rows as i64, len as i64];
+            let tensor = hipdnn_plugin_sdk::graph::Tensor::new(1, DataType::Double, &dims, &[len as i64, 1]);
+            let layout = crate::layout::Layout::of(&tensor).unwrap();
+            let output = crate::problem::Operand { slot: 1, data_type: DataType::Double, layout };
+            let kernel = plan_rows(
+                &chain,
+                &[rows, len],
+                &[false, true],
+                &output,
+                Compute::Double,
+                level,
+                Threads::default(),
+            )
+            .unwrap();
+            let mut out = vec![7.0_f64; rows * len];
+            let mut scratch = vec![0_u64; kernel.scratch_size() / 8 + 8];
+            let aligned = scratch.as_ptr().align_offset(64);
+            let pointers = [x.as_mut_ptr().cast(), out.as_mut_ptr().cast()];
+            // SAFETY: both tensors have their numbers, and the scratch memory is as large as the kernel asked for.
+            unsafe { kernel.run(&pointers, scratch[aligned..].as_mut_ptr().cast()) };
+            for (x, out) in x.chunks(len).zip(out.chunks(len)) {
+                let one = reduced(mode, x);
+                for (x, got) in x.iter().zip(out) {
+                    let near = (got - (one - x)).abs() <= 1e-12 * one.abs();
+                    assert!(
+                        near || same(*got, one - x),
+                        "{mode:?} at {level:?}: {got}, expected {one} - {x}"
+                    );
+                }
+            }
         }
     }
 }
