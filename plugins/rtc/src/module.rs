@@ -82,10 +82,13 @@ impl Module {
     /// Puts a code object on the thread's device.
     ///
     /// # Errors
-    /// HIP's, for instance when the bytes are no code object for this device.
+    /// When the bytes are no whole code object, and HIP's, for instance when it is one for another device.
     pub fn load(runtime: Runtime, code: &[u8]) -> Result<Self, PluginError> {
+        if !is_whole(code) {
+            return Err(PluginError::invalid_value(format!("{} bytes are no whole code object", code.len())));
+        }
         let mut module = ptr::null_mut();
-        // SAFETY: the output is valid. HIP finds the end of a code object by its own header.
+        // SAFETY: the output is valid. HIP finds the end of a code object by the tables that were looked at.
         let answer = unsafe { (runtime.modules.hipModuleLoadData)(&mut module, code.as_ptr().cast()) };
         runtime.hip.check("hipModuleLoadData", answer)?;
         Ok(Self { runtime, module })
@@ -104,6 +107,38 @@ impl Module {
         self.runtime.hip.check("hipModuleGetFunction", answer)?;
         Ok(Function(function))
     }
+}
+
+/// Whether bytes are an ELF file for AMD GPUs whose tables and their contents lie inside it. HIP is not told how many bytes
+/// there are, so it must find nothing beyond them.
+fn is_whole(code: &[u8]) -> bool {
+    // The machine number of AMD GPUs, and the type of a section that has no bytes in the file.
+    const AMDGPU: usize = 224;
+    const NO_BITS: usize = 8;
+    let number = |at: usize, bytes: usize| {
+        let field = code.get(at..at.checked_add(bytes)?)?;
+        let mut number = [0; 8];
+        number.get_mut(..bytes)?.copy_from_slice(field);
+        usize::try_from(u64::from_le_bytes(number)).ok()
+    };
+    let inside = |begin: usize, size: usize| begin.checked_add(size).is_some_and(|end| end <= code.len());
+    // The table's place in the header; the least size of an entry; where an entry has its place and size in the file.
+    let table = |place: usize, counts: usize, least: usize, contents: [usize; 2], kind: Option<usize>| {
+        let (begin, size, count) = (number(place, 8)?, number(counts, 2)?, number(counts + 2, 2)?);
+        let whole = inside(begin, size.checked_mul(count)?)
+            && (count == 0 || size >= least)
+            && (0..count).all(|entry| {
+                let entry = begin + entry * size;
+                let [at, bytes] = contents.map(|field| number(entry + field, 8));
+                let is_empty = kind.is_some_and(|kind| number(entry + kind, 4) == Some(NO_BITS));
+                is_empty || at.zip(bytes).is_some_and(|(at, bytes)| inside(at, bytes))
+            });
+        Some(whole)
+    };
+    code.starts_with(b"\x7fELF\x02\x01")
+        && number(18, 2) == Some(AMDGPU)
+        && table(32, 54, 56, [8, 32], None) == Some(true)
+        && table(40, 58, 64, [24, 32], Some(4)) == Some(true)
 }
 
 impl Drop for Module {
@@ -147,5 +182,56 @@ impl Runtime {
             )
         };
         Ok(self.hip.check("hipModuleLaunchKernel", answer)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A header with a program header and a section, and 16 bytes that both stand for.
+    fn code_object() -> Vec<u8> {
+        let mut code = vec![0_u8; 64 + 56 + 64 + 16];
+        let mut put = |at: usize, bytes: &[u8]| code[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, b"\x7fELF\x02\x01");
+        put(18, &224_u16.to_le_bytes());
+        put(32, &64_u64.to_le_bytes());
+        put(40, &120_u64.to_le_bytes());
+        put(54, &56_u16.to_le_bytes());
+        put(56, &1_u16.to_le_bytes());
+        put(58, &64_u16.to_le_bytes());
+        put(60, &1_u16.to_le_bytes());
+        for at in [64 + 8, 120 + 24] {
+            put(at, &184_u64.to_le_bytes());
+        }
+        for at in [64 + 32, 120 + 32] {
+            put(at, &16_u64.to_le_bytes());
+        }
+        code
+    }
+
+    #[test]
+    fn what_reaches_beyond_its_end_is_no_code_object() {
+        let whole = code_object();
+        assert!(is_whole(&whole));
+        for size in 0..whole.len() {
+            assert!(!is_whole(&whole[..size]), "{size}");
+        }
+        // Places and sizes beyond the end, also so large that sums overflow.
+        for at in [32, 40, 64 + 8, 64 + 32, 120 + 24, 120 + 32] {
+            for value in [whole.len() as u64, u64::MAX, u64::MAX - 15] {
+                let mut damaged = whole.clone();
+                damaged[at..at + 8].copy_from_slice(&value.to_le_bytes());
+                assert!(!is_whole(&damaged), "{at} {value}");
+            }
+        }
+        // A section without bytes may be of any size.
+        let mut empty = whole.clone();
+        empty[120 + 4] = 8;
+        empty[120 + 32..120 + 40].copy_from_slice(&u64::MAX.to_le_bytes());
+        assert!(is_whole(&empty));
+        let mut other = whole;
+        other[18] = 62;
+        assert!(!is_whole(&other));
     }
 }
