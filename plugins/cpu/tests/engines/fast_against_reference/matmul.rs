@@ -5,7 +5,7 @@ use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise};
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
 
 use super::super::common::{Case, Random};
-use super::{REFERENCE, both, compare, compute, fill, roundoff, tensor, types};
+use super::{FAST, REFERENCE, both, compare, compute, fill, roundoff, tensor, types};
 
 /// The dims of a, b and c, with up to about a million products.
 fn shape(random: &mut Random) -> [Vec<i64>; 3] {
@@ -81,6 +81,39 @@ fn products() {
     }
 }
 
+fn plain(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64) -> Pointwise {
+    Pointwise {
+        in_0,
+        out_0,
+        in_1,
+        in_2: None,
+        axis: None,
+        operation,
+        relu_lower_clip: None,
+        relu_upper_clip: None,
+        relu_lower_clip_slope: None,
+        swish_beta: None,
+        elu_alpha: None,
+        softplus_beta: None,
+    }
+}
+
+/// What follows a product is computed with it: the tensors in between have no room in the workspace.
+#[test]
+fn tensors_between_are_never_stored() {
+    let mut case = Case::new();
+    let float = DataType::Float;
+    let whole = [512, 512];
+    let [a, b] = [[512, 8], [8, 512]].map(|dims| case.tensor(float, &dims));
+    let [c, summed] = [(); 2].map(|()| case.virtual_tensor(float, &whole, &[512, 1]));
+    let [bias, out] = [[1, 512], whole].map(|dims| case.tensor(float, &dims));
+    case.node(Matmul { a, b, c });
+    case.node(plain(PointwiseMode::Add, c, Some(bias), summed));
+    case.node(plain(PointwiseMode::GeluFwd, summed, None, out));
+    let plan = planner(FAST).plan(&case.graph).unwrap();
+    assert!(plan.workspace_size() < 512 * 512 * 4, "{} bytes", plan.workspace_size());
+}
+
 /// A bias of the columns and an activation with virtual tensors in between.
 #[test]
 fn bias_and_activation_after_it() {
@@ -103,20 +136,6 @@ fn bias_and_activation_after_it() {
         let bias = tensor(random, &mut case, types[0], &dims);
         fill(random, &mut case, bias, -1.0, 1.0);
         let out = tensor(random, &mut case, types[2], &shape[2]);
-        let plain = |operation, in_0, in_1, out_0| Pointwise {
-            in_0,
-            out_0,
-            in_1,
-            in_2: None,
-            axis: None,
-            operation,
-            relu_lower_clip: None,
-            relu_upper_clip: None,
-            relu_lower_clip_slope: None,
-            swish_beta: None,
-            elu_alpha: None,
-            softplus_beta: None,
-        };
         case.node(plain(PointwiseMode::Add, c, Some(bias), summed));
         let mode = random.one_of(&[PointwiseMode::ReluFwd, PointwiseMode::TanhFwd]);
         case.node(plain(mode, summed, None, out));
