@@ -630,6 +630,34 @@ fn matrix_product(product: &Product, peak: f64) {
     );
 }
 
+/// A product, a bias of its columns and GELU, beside the product alone.
+fn fused_product(product: &Product) {
+    let [_, m, n, k] = product.size;
+    let matrix = |uid, [rows, columns]: [i64; 2], is_virtual| {
+        let plain = Tensor::new(uid, product.data_type, &[rows, columns], &[columns, 1]);
+        Tensor { is_virtual, ..plain }
+    };
+    let factors = || vec![matrix(1, [m, k], false), matrix(2, [k, n], false)];
+    let multiply = |c| Operation::from(Matmul { a: 1, b: 2, c });
+    let mut tensors = factors();
+    tensors.push(matrix(3, [m, n], false));
+    let alone = time_graph(tensors, vec![multiply(3)], 0);
+    let mut tensors = factors();
+    tensors.push(matrix(3, [m, n], true));
+    tensors.push(matrix(4, [1, n], false));
+    tensors.push(matrix(5, [m, n], true));
+    tensors.push(matrix(6, [m, n], false));
+    let bias = on_each_element(PointwiseMode::Add, 3, Some(4), 5);
+    let gelu = on_each_element(PointwiseMode::GeluFwd, 5, None, 6);
+    let fused = time_graph(tensors, vec![multiply(3), bias, gelu], 0);
+    println!(
+        "{:<22} + bias + GELU {:>9.1} µs, {:.2} times the product alone",
+        product.name,
+        fused * 1e6,
+        fused / alone
+    );
+}
+
 fn main() {
     let wanted = std::env::args().nth(1).unwrap_or_default();
     let peak = peak();
@@ -646,6 +674,11 @@ fn main() {
     println!("peak of {threads} threads {all:.1} GFLOP/s");
     for product in PRODUCTS.iter().filter(|product| product.name.contains(&wanted)) {
         matrix_product(product, all);
+    }
+    for product in
+        PRODUCTS.iter().filter(|product| product.name.contains(&wanted) && product.name.contains("BERT"))
+    {
+        fused_product(product);
     }
     if "chain".contains(&wanted) {
         chain();

@@ -235,9 +235,9 @@ mod x86 {
         // SAFETY: the caller promises the block and the instructions.
         unsafe {
             let mut a = [_mm512_setzero_ps(); 16];
-            for j in 0..16 {
+            for (j, register) in a.iter_mut().enumerate() {
                 if j < columns {
-                    a[j] = load_512(from.add(j * column));
+                    *register = load_512(from.add(j * column));
                 }
             }
             // Pairs of columns, then fours of them, in each quarter of the registers.
@@ -279,9 +279,9 @@ mod x86 {
         // SAFETY: the caller promises the block and the instructions.
         unsafe {
             let mut a = [_mm256_setzero_ps(); 8];
-            for j in 0..8 {
+            for (j, register) in a.iter_mut().enumerate() {
                 if j < columns {
-                    a[j] = load_256(from.add(j * column));
+                    *register = load_256(from.add(j * column));
                 }
             }
             let mut b = [_mm256_setzero_ps(); 8];
