@@ -14,10 +14,11 @@ use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward,
-    Layernorm, LayernormBackward, Matmul, Pointwise, Reduction,
+    Layernorm, LayernormBackward, Matmul, Pointwise, Reduction, Sdpa,
 };
 use hipdnn_plugin_sdk::graph::{
-    ConvMode, DataType, Graph, Node, NormFwdPhase, Operation, PointwiseMode, ReductionMode, Tensor,
+    AttentionImplementation, ConvMode, DataType, DiagonalAlignment, Graph, Node, NormFwdPhase, Operation,
+    PointwiseMode, ReductionMode, Tensor,
 };
 
 /// Time for one row of the table.
@@ -658,6 +659,71 @@ fn fused_product(product: &Product) {
     );
 }
 
+/// Attention of 12 heads of 64 numbers.
+fn attention(queries: i64, causal: bool, data_type: DataType, peak: f64, wanted: &str) {
+    const HEADS: i64 = 12;
+    const DEPTH: i64 = 64;
+    let kind = if causal { "causal attention" } else { "attention" };
+    let name = format!("{kind} {queries} {}", data_type.name());
+    if !name.contains(wanted) {
+        return;
+    }
+    let dims = [1, HEADS, queries, DEPTH];
+    let rows =
+        |uid| Tensor::new(uid, data_type, &dims, &[HEADS * queries * DEPTH, queries * DEPTH, DEPTH, 1]);
+    let attention = Sdpa {
+        q: 1,
+        k: 2,
+        v: 3,
+        o: 4,
+        attn_mask: None,
+        scale: None,
+        seq_len_q: None,
+        seq_len_kv: None,
+        seed: None,
+        offset: None,
+        dropout_mask: None,
+        dropout_scale: None,
+        page_table_k: None,
+        page_table_v: None,
+        block_mask: None,
+        sink_token: None,
+        descale_q: None,
+        descale_k: None,
+        descale_v: None,
+        descale_s: None,
+        scale_s: None,
+        scale_o: None,
+        stats: None,
+        max: None,
+        sum_exp: None,
+        rng_dump: None,
+        amax_s: None,
+        amax_o: None,
+        generate_stats: None,
+        alibi_mask: false,
+        padding_mask: false,
+        causal_mask: causal,
+        causal_mask_bottom_right: false,
+        dropout_probability: None,
+        attn_scale_value: Some(0.125),
+        left_bound: None,
+        right_bound: None,
+        max_seq_len_kv: None,
+        diagonal_alignment: DiagonalAlignment::TopLeft,
+        mma_core_mode: DataType::Unset,
+        implementation: AttentionImplementation::Auto,
+    };
+    let seconds = time((1..5).map(rows).collect(), attention.into());
+    let seen = if causal { queries * (queries + 1) / 2 } else { queries * queries };
+    let rate = 4.0 * (HEADS * seen * DEPTH) as f64 / seconds / 1e9;
+    println!(
+        "{name:<31} {:>9.1} µs {rate:>8.1} GFLOP/s {:>6.1} % of the threads' peak",
+        seconds * 1e6,
+        100.0 * rate / peak
+    );
+}
+
 fn main() {
     let wanted = std::env::args().nth(1).unwrap_or_default();
     let peak = peak();
@@ -680,6 +746,13 @@ fn main() {
     {
         fused_product(product);
     }
+    for queries in [128, 512, 1024, 2048, 4096] {
+        for causal in [false, true] {
+            attention(queries, causal, DataType::Float, all, &wanted);
+        }
+    }
+    attention(512, false, DataType::Half, all, &wanted);
+    attention(512, false, DataType::Bfloat16, all, &wanted);
     if "chain".contains(&wanted) {
         chain();
     }

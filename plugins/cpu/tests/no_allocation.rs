@@ -11,8 +11,8 @@ use hipdnn_cpu_plugin::plugin::{Planner, planner};
 use hipdnn_plugin_sdk::Overrides;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::operation::{
-    Batchnorm, BlockScaleDequantize, BlockScaleQuantize, ConvolutionForward, Layernorm, Matmul, Pointwise,
-    Reduction, ResampleForward,
+    Batchnorm, BlockScaleDequantize, BlockScaleQuantize, ConvolutionForward, FieldKind, Layernorm, Matmul,
+    Pointwise, Reduction, ResampleForward, Value,
 };
 use hipdnn_plugin_sdk::graph::{
     ConvMode, DataType, Graph, Node, NormFwdPhase, Operation, PaddingMode, PointwiseMode, ReductionMode,
@@ -172,6 +172,55 @@ fn products_of_matrices_allocate_nothing() {
             };
             assert!((0..10).any(|_| allocations() == 0), "{data_type:?}, size {size}");
         }
+    }
+}
+
+/// Attention with a mask, of sizes for one thread and for several.
+#[test]
+fn attention_allocates_nothing() {
+    let _counting = COUNTING.lock();
+    for queries in [3, 400] {
+        let rows = |uid| Tensor::new(uid, DataType::Float, &[1, 3, queries, 8], &[24 * queries, 8, 24, 1]);
+        let mut tensors: Vec<Tensor> = (1..5).map(rows).collect();
+        tensors.push(Tensor::new(5, DataType::Float, &[queries, queries], &[queries, 1]));
+        let spec = Operation::SPECS.iter().find(|spec| spec.name == "Sdpa").unwrap();
+        let values = spec.fields.iter().map(|field| match (field.name, field.kind) {
+            ("q", _) => Value::Uid(Some(1)),
+            ("k", _) => Value::Uid(Some(2)),
+            ("v", _) => Value::Uid(Some(3)),
+            ("o", _) => Value::Uid(Some(4)),
+            ("attn_mask", _) => Value::Uid(Some(5)),
+            (_, FieldKind::Input { .. } | FieldKind::Output { .. }) => Value::Uid(None),
+            (_, FieldKind::Float) => Value::Float(None),
+            (_, FieldKind::Flag { required }) => Value::Flag(required.then_some(false)),
+            (_, FieldKind::Int { .. }) => Value::Int(None),
+            (_, FieldKind::Int32 { .. }) => Value::Int32(None),
+            (_, FieldKind::Enum(_)) => Value::Enum(0),
+            (name, kind) => panic!("{name} is of kind {kind:?}, which no attention has"),
+        });
+        let operation = (spec.from_values)(values.collect()).unwrap();
+        let node = Node { name: String::new(), compute_type: DataType::Float, operation };
+        let graph = Graph { tensors, nodes: vec![node], ..Graph::default() };
+        let plan = planner(0).plan(&graph).unwrap();
+        let mut memory: Vec<Vec<u8>> = graph
+            .tensors
+            .iter()
+            .map(|tensor| vec![0_u8; 4 * tensor.dims.iter().product::<i64>() as usize])
+            .collect();
+        let mut workspace = vec![0_u8; plan.workspace_size()];
+        let buffers: Vec<hipdnnPluginDeviceBuffer_t> = (1..)
+            .zip(&mut memory)
+            .map(|(uid, bytes)| hipdnnPluginDeviceBuffer_t { uid, ptr: bytes.as_mut_ptr().cast() })
+            .collect();
+        let mut allocations = || {
+            let before = ALLOCATIONS.load(Ordering::Relaxed);
+            for _ in 0..5 {
+                // SAFETY: every tensor has memory for its extent, and the workspace has the size that the plan asks for.
+                unsafe { plan.execute(&buffers, workspace.as_mut_ptr()) }.unwrap();
+            }
+            ALLOCATIONS.load(Ordering::Relaxed) - before
+        };
+        assert!((0..10).any(|_| allocations() == 0), "{queries} queries");
     }
 }
 

@@ -8,6 +8,7 @@
     reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
 )]
 
+mod attention;
 mod batchnorm;
 mod convolution;
 mod fusion;
@@ -34,6 +35,7 @@ pub use self::lanes::Threads;
 use self::level::Level;
 use crate::element::Compute;
 use crate::kernel::{Kernel, Refusal};
+use crate::problem::attention::Attention;
 use crate::problem::batchnorm::Batchnorm;
 use crate::problem::convolution::Convolution;
 use crate::problem::matmul::Matmul;
@@ -63,6 +65,9 @@ fn plan_node_at(
     }
     if let Some(matmul) = Matmul::of(graph, &node.operation) {
         return matmul::plan(&matmul?, compute, level, threads, None);
+    }
+    if let Some(attention) = Attention::of(graph, &node.operation) {
+        return attention::plan(&attention?, compute, level, threads);
     }
     if let Some(batchnorm) = Batchnorm::of(graph, &node.operation) {
         return batchnorm::plan(&batchnorm?, compute, level, threads);

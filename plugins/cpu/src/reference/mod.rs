@@ -11,6 +11,7 @@ mod pointwise;
 mod reduction;
 mod resample;
 
+pub(crate) use attention::{Lengths, Sequence, slope};
 pub use pointwise::{Function, Numbers, function};
 
 use hipdnn_plugin_sdk::graph::{Graph, Node};

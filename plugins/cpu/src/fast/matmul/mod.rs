@@ -5,10 +5,10 @@
 //! they are, if they are numbers of the compute type that lie side by side, and copied otherwise.
 
 mod convert;
-mod pack;
+pub(super) mod pack;
 mod problem;
-mod products;
-mod tile;
+pub(super) mod products;
+pub(super) mod tile;
 
 #[cfg(test)]
 mod tests;

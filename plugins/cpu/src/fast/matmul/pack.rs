@@ -13,23 +13,23 @@ use crate::element::Real;
 use crate::kernel::Refusal;
 
 /// A matrix to copy.
-pub(super) struct Copy {
+pub(in crate::fast) struct Copy {
     /// Its first element.
-    pub(super) from: *const u8,
+    pub(in crate::fast) from: *const u8,
     /// Its rows and their distance in elements.
-    pub(super) rows: usize,
-    pub(super) row: usize,
+    pub(in crate::fast) rows: usize,
+    pub(in crate::fast) row: usize,
     /// Its columns and their distance in elements.
-    pub(super) columns: usize,
-    pub(super) column: usize,
+    pub(in crate::fast) columns: usize,
+    pub(in crate::fast) column: usize,
     /// Columns of the copy, of which those beyond the matrix get zeros.
-    pub(super) width: usize,
+    pub(in crate::fast) width: usize,
     /// Distance of rows in the copy, at least `width`.
-    pub(super) pitch: usize,
+    pub(in crate::fast) pitch: usize,
 }
 
 /// Sums to store.
-pub(super) struct Sums<T> {
+pub(in crate::fast) struct Sums<T> {
     /// The first one.
     pub(super) from: *const T,
     /// Distance of their rows.
@@ -42,13 +42,13 @@ pub(super) struct Sums<T> {
 }
 
 /// Copies a matrix whose elements are of one data type.
-pub(super) type Pack<T> = unsafe fn(Level, &Copy, *mut T);
+pub(in crate::fast) type Pack<T> = unsafe fn(Level, &Copy, *mut T);
 
 /// Stores sums as elements of one data type.
-pub(super) type Store<T> = unsafe fn(Level, &Sums<T>, *mut u8);
+pub(in crate::fast) type Store<T> = unsafe fn(Level, &Sums<T>, *mut u8);
 
 /// The functions that copy from and store to a data type.
-pub(super) fn copies_of<T: FastReal>(
+pub(in crate::fast) fn copies_of<T: FastReal>(
     argument: &str,
     data_type: DataType,
 ) -> Result<(Pack<T>, Store<T>), Refusal> {

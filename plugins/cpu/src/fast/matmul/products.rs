@@ -66,14 +66,14 @@ struct Areas {
 }
 
 /// Part `number` of `total` in `parts` parts of nearly the same size.
-fn part(total: usize, parts: usize, number: usize) -> Range<usize> {
+pub(in crate::fast) fn part(total: usize, parts: usize, number: usize) -> Range<usize> {
     let (size, larger) = (total / parts, total % parts);
     let start = number * size + number.min(larger);
     start..start + size + usize::from(number < larger)
 }
 
 /// Nanoseconds of a multiplication and addition, roughly.
-fn fused<T>(level: Level) -> f64 {
+pub(in crate::fast) fn fused<T>(level: Level) -> f64 {
     let per_nanosecond = match level {
         Level::Portable => 6.0,
         #[cfg(target_arch = "x86_64")]

@@ -6,27 +6,27 @@ use super::super::vector::Vector;
 use super::pack::{AHEAD, prefetch};
 
 /// What a tile is computed from: `to[r][j] = from[r][j] + Σ a[r][l] · b[l][j]` over the depth.
-pub(super) struct Tile<T> {
+pub(in crate::fast) struct Tile<T> {
     /// The first row of the left factor, whose terms lie side by side.
-    pub(super) a: *const T,
+    pub(in crate::fast) a: *const T,
     /// Distance of its rows.
-    pub(super) a_pitch: usize,
+    pub(in crate::fast) a_pitch: usize,
     /// The first row of the right factor, whose columns lie side by side.
-    pub(super) b: *const T,
+    pub(in crate::fast) b: *const T,
     /// Distance of its rows.
-    pub(super) b_pitch: usize,
+    pub(in crate::fast) b_pitch: usize,
     /// Where whole vectors of the rows of `b` are copied to, one row after the other; null for nowhere.
-    pub(super) keep: *mut T,
+    pub(in crate::fast) keep: *mut T,
     /// Terms of each sum.
-    pub(super) depth: usize,
+    pub(in crate::fast) depth: usize,
     /// Sums to go on from; null to begin with zeros.
-    pub(super) from: *const T,
+    pub(in crate::fast) from: *const T,
     /// Distance of rows in `from`.
-    pub(super) from_pitch: usize,
+    pub(in crate::fast) from_pitch: usize,
     /// Where the sums go; may be `from`.
-    pub(super) to: *mut T,
+    pub(in crate::fast) to: *mut T,
     /// Distance of rows in `to`.
-    pub(super) to_pitch: usize,
+    pub(in crate::fast) to_pitch: usize,
 }
 
 type RunTile<T> = unsafe fn(&Tile<T>);
@@ -35,15 +35,15 @@ type RunTile<T> = unsafe fn(&Tile<T>);
 const MOST_VECTORS: usize = 3;
 
 /// The tiles of a level.
-pub(super) struct TileKernel<T: 'static> {
+pub(in crate::fast) struct TileKernel<T: 'static> {
     /// Rows of the largest tile.
-    pub(super) rows: usize,
+    pub(in crate::fast) rows: usize,
     /// Vectors in its rows.
-    pub(super) vectors: usize,
+    pub(in crate::fast) vectors: usize,
     /// Numbers in a vector.
-    pub(super) lanes: usize,
+    pub(in crate::fast) lanes: usize,
     /// Vectors in a row of the wide tiles.
-    pub(super) wide: usize,
+    pub(in crate::fast) wide: usize,
     /// By rows and vectors, each less one.
     run: &'static [[RunTile<T>; MOST_VECTORS]],
     /// By rows less one.
@@ -52,7 +52,7 @@ pub(super) struct TileKernel<T: 'static> {
 
 /// Rows of the largest wide tile. With as few rows, reading the right factor takes all the time, and is faster the more of
 /// it lies side by side.
-pub(super) const WIDE_ROWS: usize = 2;
+pub(in crate::fast) const WIDE_ROWS: usize = 2;
 
 impl<T: 'static> Clone for TileKernel<T> {
     fn clone(&self) -> Self {
@@ -92,7 +92,7 @@ impl<V: Vector> Tiles<V> {
 
 impl<T: FastReal> TileKernel<T> {
     /// The tiles of a level.
-    pub(super) fn of(level: Level) -> Self {
+    pub(in crate::fast) fn of(level: Level) -> Self {
         match level {
             Level::Portable => Self::of_four::<T::Portable>(2),
             #[cfg(target_arch = "x86_64")]
@@ -115,7 +115,7 @@ impl<T: FastReal> TileKernel<T> {
     }
 
     /// Columns of the largest tile.
-    pub(super) fn columns(&self) -> usize {
+    pub(in crate::fast) fn columns(&self) -> usize {
         self.vectors * self.lanes
     }
 
@@ -126,7 +126,7 @@ impl<T: FastReal> TileKernel<T> {
     /// The kernel's level is one that the processor has. `depth` numbers of each row of `a` and whole vectors of each row
     /// of `b`, of `from` and of `keep` unless they are null, and of `to` are there.
     #[inline(always)]
-    pub(super) unsafe fn run(&self, tile: &Tile<T>, rows: usize, vectors: usize) {
+    pub(in crate::fast) unsafe fn run(&self, tile: &Tile<T>, rows: usize, vectors: usize) {
         let run = if vectors == self.wide && rows <= WIDE_ROWS {
             self.run_wide[rows - 1]
         } else {

@@ -9,7 +9,7 @@ use super::super::real::FastReal;
 use crate::element::Real;
 
 /// Numbers with functions.
-pub(super) trait Functions: FastReal {
+pub(in crate::fast) trait Functions: FastReal {
     /// Nanoseconds that a function takes for one number, about.
     const TIME: f64;
 

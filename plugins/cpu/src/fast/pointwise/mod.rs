@@ -14,7 +14,7 @@ mod tests;
 pub(super) use self::chain::{Chain, Input, MOST_INPUTS, MOST_STEPS, Value};
 use self::elements::Elements;
 pub(super) use self::elements::Tail;
-use self::functions::Functions;
+pub(super) use self::functions::Functions;
 pub(super) use self::program::can_compute;
 use self::rows::Rows;
 use super::lanes::Threads;

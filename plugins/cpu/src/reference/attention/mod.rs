@@ -14,7 +14,9 @@ mod philox;
 mod scores;
 mod sequences;
 
+pub(crate) use self::scores::slope;
 pub(super) use self::sequences::integer;
+pub(crate) use self::sequences::{Lengths, Sequence};
 
 use hipdnn_plugin_problem::problem::attention::{Attention, AttentionGradients};
 use hipdnn_plugin_sdk::graph::DataType;

@@ -189,20 +189,9 @@ pub(super) struct BoundScores<'a> {
 }
 
 impl BoundScores<'_> {
-    /// Where a query is along the keys.
-    fn diagonal(&self, sequence: &Sequence, query: usize) -> i128 {
-        let offset =
-            if self.scores.band.bottom_right { sequence.keys as i128 - sequence.queries as i128 } else { 0 };
-        query as i128 + offset
-    }
-
     /// The keys that a query may see, as far as lengths and band say.
     pub(super) fn keys(&self, sequence: &Sequence, query: usize) -> std::ops::Range<usize> {
-        let (diagonal, keys) = (self.diagonal(sequence, query), sequence.keys as i128);
-        let band = &self.scores.band;
-        let begin = band.left.map_or(0, |left| (diagonal - i128::from(left)).clamp(0, keys));
-        let end = band.right.map_or(keys, |right| (diagonal + i128::from(right) + 1).clamp(0, keys));
-        begin as usize..end as usize
+        self.scores.band.keys(sequence.queries, sequence.keys, query)
     }
 
     /// The score of a query and a key, -∞ where the key does not count.
@@ -237,7 +226,8 @@ impl BoundScores<'_> {
                 score += added;
             }
             if *alibi {
-                let distance = (self.diagonal(sequence, query) - key as i128).abs();
+                let diagonal = self.scores.band.diagonal(sequence.queries, sequence.keys, query);
+                let distance = (diagonal - key as i128).abs();
                 score -= slope(head, shape.heads) * distance as f64;
             }
             score
@@ -282,7 +272,7 @@ impl BoundScores<'_> {
 
 /// The slope of a head: 2^(-8 (h+1) / n) where the number n of heads is a power of two. Otherwise the first heads have the
 /// slopes of the next smaller power of two, and the rest every other slope of twice that power.
-pub(super) fn slope(head: usize, heads: usize) -> f64 {
+pub(crate) fn slope(head: usize, heads: usize) -> f64 {
     let power = 1 << heads.ilog2();
     let (step, of) = if head < power { (head + 1, power) } else { (2 * (head - power) + 1, 2 * power) };
     f64::exp2(-8.0 * step as f64 / of as f64)

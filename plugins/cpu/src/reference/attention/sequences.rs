@@ -29,21 +29,21 @@ pub(in crate::reference) unsafe fn integer(
 
 /// One sequence of a batch at execution.
 #[derive(Clone, Copy)]
-pub(super) struct Sequence {
+pub(crate) struct Sequence {
     /// Its place in the batch.
-    pub(super) place: usize,
+    pub(crate) place: usize,
     /// How many queries it has.
-    pub(super) queries: usize,
+    pub(crate) queries: usize,
     /// How many keys it has.
-    pub(super) keys: usize,
+    pub(crate) keys: usize,
     /// Its first query, where the queries of all are packed.
     pub(super) first: usize,
 }
 
 /// The lengths of the sequences.
-pub(super) struct Lengths {
-    pub(super) shape: Shape,
-    pub(super) lengths: Option<[Integers; 2]>,
+pub(crate) struct Lengths {
+    pub(crate) shape: Shape,
+    pub(crate) lengths: Option<[Integers; 2]>,
 }
 
 impl Lengths {
@@ -51,7 +51,7 @@ impl Lengths {
     ///
     /// # Safety
     /// `tensors` are the pointers of the operation; the lengths were checked, and the place is in the batch.
-    pub(super) unsafe fn sequence(&self, tensors: &[*mut u8], place: usize) -> Sequence {
+    pub(crate) unsafe fn sequence(&self, tensors: &[*mut u8], place: usize) -> Sequence {
         let Shape { queries, keys, packed, .. } = self.shape;
         let Some([of_queries, of_keys]) = &self.lengths else {
             return Sequence { place, queries, keys, first: 0 };
@@ -68,7 +68,7 @@ impl Lengths {
     ///
     /// # Safety
     /// `tensors` are the pointers of the operation.
-    pub(super) unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
+    pub(crate) unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
         let Some([of_queries, of_keys]) = &self.lengths else { return Ok(()) };
         let (mut queries_left, packed) = (self.shape.queries, self.shape.packed);
         for place in 0..self.shape.batch {

@@ -9,6 +9,7 @@
 //! magnitudes. Rounding to storage then moves each by half a unit in the last place, together 2 · u · |result| with u = 2⁻²⁴ for float,
 //! 2⁻⁵³ for double, 2⁻¹¹ for half, 2⁻⁸ for bfloat16, and by the smallest subnormal where the result is that small.
 
+mod attention;
 mod batchnorm;
 mod convolution;
 mod fused;

@@ -12,7 +12,7 @@ fn every_mode() {
         let random = &mut Random(seed);
         let mut case = Case::new();
         let [x_type, y_type] = types(random, &mut case);
-        let mode = random.one_of(&ReductionMode::ALL);
+        let mode = random.one_of(ReductionMode::ALL);
         if mode == ReductionMode::NotSet {
             continue;
         }

@@ -31,6 +31,7 @@ fn elements_are_read_as_their_numbers() {
             case.run(planner(engine));
 
             let mut wide = Case::new();
+            wide.graph.compute_type = DataType::Double;
             let [q, k, v] = [0, 1, 2].map(|place| {
                 let values: Vec<f64> = case.values(small[place]).iter().map(|n| n * factors[place]).collect();
                 filled(&mut wide, DataType::Double, dims[place], &values)

@@ -1,5 +1,7 @@
 //! What happens to the scores of an attention.
 
+use std::ops::Range;
+
 use super::super::Operand;
 use super::super::batchnorm::Scalar;
 use super::shape::Integers;
@@ -31,6 +33,22 @@ pub struct Band {
     pub right: Option<u64>,
     /// Whether the diagonal ends at the last query and the last key of the sequence, instead of beginning at the first.
     pub bottom_right: bool,
+}
+
+impl Band {
+    /// Where a query is along the keys, in a sequence of so many queries and keys.
+    pub fn diagonal(&self, queries: usize, keys: usize, query: usize) -> i128 {
+        let offset = if self.bottom_right { keys as i128 - queries as i128 } else { 0 };
+        query as i128 + offset
+    }
+
+    /// The keys that a query sees, in a sequence of so many queries and keys. Neither end falls from a query to the next.
+    pub fn keys(&self, queries: usize, keys: usize, query: usize) -> Range<usize> {
+        let (diagonal, keys) = (self.diagonal(queries, keys, query), keys as i128);
+        let begin = self.left.map_or(0, |left| (diagonal - i128::from(left)).clamp(0, keys));
+        let end = self.right.map_or(keys, |right| (diagonal + i128::from(right) + 1).clamp(0, keys));
+        begin as usize..end as usize
+    }
 }
 
 /// Which probabilities are dropped.

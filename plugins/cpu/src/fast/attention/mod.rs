@@ -1,0 +1,68 @@
+//! Attention whose scores are never stored: tiles of them, and of the results, one block of keys after the other.
+//!
+//! For each block of keys the scores of a few queries are a product of matrices ([`forward`]); what is added to them or hides
+//! them comes next ([`scores`]); then their exponentials against the largest so far, by which what was summed before is scaled
+//! ([`softmax`]), and a second product adds the values with these weights.
+
+mod forward;
+mod scores;
+mod softmax;
+
+#[cfg(test)]
+mod tests;
+
+use self::forward::Forward;
+use super::lanes::Threads;
+use super::level::Level;
+use crate::element::Compute;
+use crate::kernel::{Kernel, Refusal};
+use crate::problem::attention::Attention;
+use crate::problem::attention::shape::Start;
+
+/// Plans an attention for a level of the processor.
+pub(super) fn plan(
+    attention: &Attention,
+    compute: Compute,
+    level: Level,
+    threads: Threads,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    refuse(attention)?;
+    Ok(match compute {
+        Compute::Single => Box::new(Forward::<f32>::plan(attention, level, threads)?),
+        Compute::Double => Box::new(Forward::<f64>::plan(attention, level, threads)?),
+    })
+}
+
+/// Refuses what the reference alone computes.
+fn refuse(attention: &Attention) -> Result<(), Refusal> {
+    let factors = &attention.factors;
+    let of_heads = [&factors.descale_q, &factors.descale_k, &factors.descale_v];
+    let of_all = [&factors.descale_s, &factors.scale_s, &factors.scale_o];
+    let asked = [
+        (attention.options.dropout.is_some(), "dropout"),
+        (attention.block_mask.is_some(), "block_mask"),
+        (attention.rng_dump.is_some(), "rng_dump"),
+        (attention.amax_s.is_some(), "amax_s"),
+        (attention.amax_o.is_some(), "amax_o"),
+        (of_heads.into_iter().any(Option::is_some), "descale_q, descale_k or descale_v"),
+        (of_all.into_iter().any(Option::is_some), "descale_s, scale_s or scale_o"),
+    ];
+    if let Some((_, name)) = asked.iter().find(|(asked, _)| *asked) {
+        return Err(format!("{name}: given, expected none"));
+    }
+    let sequences = [
+        ("q", Some(&attention.q)),
+        ("k", Some(&attention.k)),
+        ("v", Some(&attention.v)),
+        ("o", Some(&attention.o)),
+        ("stats", attention.stats.as_ref()),
+        ("max", attention.max.as_ref()),
+        ("sum_exp", attention.sum_exp.as_ref()),
+    ];
+    match sequences.iter().find(|(_, sequences)| sequences.is_some_and(|s| s.start != Start::Even)) {
+        Some((name, _)) => {
+            Err(format!("{name}: is paged, ragged or packed, expected evenly spaced sequences"))
+        }
+        None => Ok(()),
+    }
+}

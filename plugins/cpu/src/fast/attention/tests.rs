@@ -1,0 +1,321 @@
+use hipdnn_plugin_sdk::graph::operation::Sdpa;
+use hipdnn_plugin_sdk::graph::{
+    AttentionImplementation, DataType, DiagonalAlignment, Graph, Node, Operation,
+};
+
+use super::super::lanes::Threads;
+use super::super::level::Level;
+use super::super::testing::{Array, Random, order, run, run_planned, strides};
+use super::super::{plan_node_at, testing};
+use super::softmax::Weight;
+use crate::kernel::Refusal;
+
+const FLOATS: [DataType; 4] = [DataType::Float, DataType::Double, DataType::Half, DataType::Bfloat16];
+
+/// An attention with nothing but its four tensors, 1 to 4.
+fn plain() -> Sdpa {
+    Sdpa {
+        q: 1,
+        k: 2,
+        v: 3,
+        o: 4,
+        attn_mask: None,
+        scale: None,
+        seq_len_q: None,
+        seq_len_kv: None,
+        seed: None,
+        offset: None,
+        dropout_mask: None,
+        dropout_scale: None,
+        page_table_k: None,
+        page_table_v: None,
+        block_mask: None,
+        sink_token: None,
+        descale_q: None,
+        descale_k: None,
+        descale_v: None,
+        descale_s: None,
+        scale_s: None,
+        scale_o: None,
+        stats: None,
+        max: None,
+        sum_exp: None,
+        rng_dump: None,
+        amax_s: None,
+        amax_o: None,
+        generate_stats: None,
+        alibi_mask: false,
+        padding_mask: false,
+        causal_mask: false,
+        causal_mask_bottom_right: false,
+        dropout_probability: None,
+        attn_scale_value: None,
+        left_bound: None,
+        right_bound: None,
+        max_seq_len_kv: None,
+        diagonal_alignment: DiagonalAlignment::TopLeft,
+        mma_core_mode: DataType::Unset,
+        implementation: AttentionImplementation::Auto,
+    }
+}
+
+/// Results of a case: o and what is kept of each row.
+const RESULTS: [i64; 4] = [4, 10, 11, 12];
+
+/// An attention with its tensors.
+struct Case {
+    operation: Sdpa,
+    compute_type: DataType,
+    arrays: Vec<Array>,
+}
+
+impl Case {
+    /// Adds a tensor in some layout.
+    fn add(&mut self, random: &mut Random, uid: i64, data_type: DataType, dims: &[i64]) -> usize {
+        let axes = random.of(&[0, 0, 1, 2]);
+        let mut axes = order(dims.len(), axes);
+        if random.within(0, 2) == 0 && dims.len() == 4 {
+            // Heads between a row and the next.
+            axes = vec![0, 2, 1, 3];
+        }
+        let array = Array::new(uid, data_type, dims, &strides(dims, &axes, random.of(&[0, 0, 3])));
+        self.arrays.push(array.filled(|| random.real() / 2.0));
+        self.arrays.len() - 1
+    }
+
+    /// A case of random shape, layout, types and options.
+    fn random(random: &mut Random, longest: usize) -> Self {
+        let one = random.of(&FLOATS);
+        let mixed = random.within(0, 5) == 0;
+        let mut operation = plain();
+        let compute_type = if one == DataType::Double { one } else { random.of(&[DataType::Float, one]) };
+        let compute_type = if compute_type == DataType::Double { DataType::Double } else { DataType::Float };
+        let heads = random.of(&[1, 2, 3, 4, 6]);
+        let divisors: Vec<i64> = (1..=heads).filter(|divisor| heads % divisor == 0).collect();
+        let (of_k, of_v) = (random.of(&divisors), random.of(&divisors));
+        let batch = random.within(1, 2) as i64;
+        let queries = random.within(1, longest) as i64;
+        let [other, few, any] = [longest, 20, 70].map(|most| random.within(1, most) as i64);
+        let keys = random.of(&[queries, other]);
+        let depth = random.of(&[few, 16, 64]);
+        let width = random.of(&[depth, any]);
+        let mut case = Self { operation: plain(), compute_type, arrays: Vec::new() };
+        let kind = |random: &mut Random| if mixed { random.of(&FLOATS) } else { one };
+        for (uid, dims) in [
+            (1, [batch, heads, queries, depth]),
+            (2, [batch, of_k, keys, depth]),
+            (3, [batch, of_v, keys, width]),
+            (4, [batch, heads, queries, width]),
+        ] {
+            let data_type = kind(random);
+            case.add(random, uid, data_type, &dims);
+        }
+        if random.within(0, 1) == 0 {
+            operation.attn_scale_value = Some(random.of(&[0.5, 0.125, -0.3]));
+        }
+        if random.within(0, 5) == 0 {
+            operation.scale = Some(5);
+            case.arrays.push(Array::new(5, DataType::Float, &[1], &[1]).filled(|| 0.375));
+        }
+        if random.within(0, 2) == 0 {
+            operation.attn_mask = Some(6);
+            let dims = [batch, heads, queries, keys].map(|dim| random.of(&[1, dim, dim]));
+            let float = kind(random);
+            let data_type = random.of(&[DataType::Boolean, float]);
+            let first = random.within(0, 1) * 2;
+            case.add(random, 6, data_type, &dims[first..]);
+            let array = case.arrays.pop().unwrap();
+            let boolean = data_type == DataType::Boolean;
+            case.arrays.push(array.filled(|| match random.within(0, 3) {
+                0 if boolean => 0.0,
+                0 => f64::NEG_INFINITY,
+                _ if boolean => 1.0,
+                _ => random.real(),
+            }));
+        }
+        if random.within(0, 2) == 0 {
+            operation.padding_mask = true;
+            (operation.seq_len_q, operation.seq_len_kv) = (Some(7), Some(8));
+            for (uid, most) in [(7, queries), (8, keys)] {
+                let lengths = Array::new(uid, DataType::Int32, &[batch, 1, 1, 1], &[1, 1, 1, 1]);
+                case.arrays.push(lengths.filled(|| random.within(0, most as usize) as f64));
+            }
+        }
+        match random.within(0, 5) {
+            0 | 1 => operation.causal_mask = true,
+            2 => operation.causal_mask_bottom_right = true,
+            3 => {
+                let (left, right) = (random.within(1, longest) as i64, random.within(0, 9) as i64);
+                operation.left_bound = random.of(&[None, Some(left)]);
+                operation.right_bound = random.of(&[None, Some(right)]);
+                operation.diagonal_alignment =
+                    random.of(&[DiagonalAlignment::TopLeft, DiagonalAlignment::BottomRight]);
+            }
+            _ => {}
+        }
+        operation.alibi_mask = random.within(0, 5) == 0;
+        if random.within(0, 4) == 0 {
+            operation.sink_token = Some(9);
+            case.arrays.push(
+                Array::new(9, DataType::Float, &[1, heads, 1, 1], &[heads, 1, 1, 1]).filled(|| random.real()),
+            );
+        }
+        for (uid, field) in
+            [(10, &mut operation.stats), (11, &mut operation.max), (12, &mut operation.sum_exp)]
+        {
+            if random.within(0, 1) == 0 {
+                *field = Some(uid);
+                let data_type = random.of(&[DataType::Float, DataType::Double]);
+                case.add(random, uid, data_type, &[batch, heads, queries, 1]);
+            }
+        }
+        case.operation = operation;
+        case
+    }
+
+    /// What the reference computes.
+    fn expected(&self) -> Vec<Array> {
+        let mut arrays = self.arrays.clone();
+        run_planned(
+            self.operation.clone().into(),
+            self.compute_type,
+            &mut arrays,
+            crate::reference::plan_node,
+        )
+        .unwrap();
+        arrays
+    }
+
+    fn compare(&self, what: &str) {
+        let expected = self.expected();
+        // A score's error is that of its sum, and its weight's relative error the same; a result is a mean of values.
+        let unit: f64 = if self.compute_type == DataType::Double { 1e-13 } else { 4e-5 };
+        for level in Level::available() {
+            let mut arrays = self.arrays.clone();
+            run(self.operation.clone().into(), self.compute_type, *level, &mut arrays).unwrap();
+            for (got, expected) in
+                arrays.iter().zip(&expected).filter(|(a, _)| RESULTS.contains(&a.tensor.uid))
+            {
+                let (type_, uid) = (got.tensor.data_type, got.tensor.uid);
+                let half_a_unit = match type_ {
+                    DataType::Half => 1e-3,
+                    DataType::Bfloat16 => 8e-3,
+                    DataType::Float => 1e-6,
+                    _ => 1e-14,
+                };
+                for ((index, a), b) in got.indices().iter().zip(got.numbers()).zip(expected.numbers()) {
+                    let near = (a - b).abs() <= (unit + half_a_unit) * b.abs().max(1.0);
+                    assert!(
+                        near || testing::same(a, b),
+                        "{what}, {level:?}, tensor {uid} at {index:?}: {a} is not {b}\n{:#?}",
+                        self.operation
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn any_shape_layout_type_and_option() {
+    for seed in 0..400 {
+        Case::random(&mut Random::new(seed), 40).compare(&format!("seed {seed}"));
+    }
+}
+
+#[test]
+fn more_keys_than_a_block_and_more_queries() {
+    for seed in 0..5 {
+        let random = &mut Random::new(seed + 7000);
+        Case::random(random, 700).compare(&format!("seed {}", seed + 7000));
+    }
+}
+
+#[test]
+fn infinities_and_nan() {
+    for seed in 0..300 {
+        let random = &mut Random::new(seed + 3000);
+        let mut case = Case::random(random, 30);
+        let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+        for _ in 0..random.within(1, 3) {
+            let array = random.within(0, 2);
+            let indices = case.arrays[array].indices();
+            let at = &indices[random.within(0, indices.len() - 1)];
+            case.arrays[array].set(at, random.of(&special));
+        }
+        case.compare(&format!("seed {}", seed + 3000));
+    }
+}
+
+#[test]
+fn threads_do_not_show() {
+    for seed in 0..5 {
+        let random = &mut Random::new(seed + 5000);
+        let case = Case::random(random, 300);
+        let of = |most| {
+            let threads = Threads { most, deterministic: false };
+            let mut arrays = case.arrays.clone();
+            run_planned(case.operation.clone().into(), case.compute_type, &mut arrays, |graph, node| {
+                plan_node_at(graph, node, Level::best(), threads)
+            })
+            .unwrap();
+            let results = arrays.iter().filter(|array| RESULTS.contains(&array.tensor.uid));
+            results.flat_map(Array::numbers).map(f64::to_bits).collect::<Vec<_>>()
+        };
+        let one = of(1);
+        for most in 2..5 {
+            assert!(of(most) == one, "seed {}, {most} threads", seed + 5000);
+        }
+    }
+}
+
+fn refusal(change: impl FnOnce(&mut Sdpa, &mut Vec<Array>)) -> Refusal {
+    let mut operation = plain();
+    let dims = [1, 2, 4, 8];
+    let mut arrays: Vec<Array> =
+        (1..5).map(|uid| Array::new(uid, DataType::Float, &dims, &[64, 32, 8, 1])).collect();
+    change(&mut operation, &mut arrays);
+    let graph = Graph { tensors: arrays.iter().map(|a| a.tensor.clone()).collect(), ..Graph::default() };
+    let operation: Operation = operation.into();
+    let node = Node { name: String::new(), compute_type: DataType::Float, operation };
+    plan_node_at(&graph, &node, Level::best(), Threads::default()).err().unwrap()
+}
+
+#[test]
+fn what_the_reference_alone_computes_is_refused() {
+    let one = |uid| Array::new(uid, DataType::Float, &[1], &[1]);
+    let dropout = refusal(|operation, arrays| {
+        (operation.dropout_mask, operation.dropout_scale) = (Some(5), Some(6));
+        arrays.extend([Array::new(5, DataType::Float, &[1, 2, 4, 4], &[32, 16, 4, 1]), one(6)]);
+    });
+    assert_eq!(dropout, "dropout: given, expected none");
+    let amax = refusal(|operation, arrays| {
+        operation.amax_o = Some(5);
+        arrays.push(one(5));
+    });
+    assert_eq!(amax, "amax_o: given, expected none");
+    let factor = refusal(|operation, arrays| {
+        operation.descale_v = Some(5);
+        arrays.push(one(5));
+    });
+    assert_eq!(factor, "descale_q, descale_k or descale_v: given, expected none");
+    let deep = refusal(|_, arrays| {
+        *arrays = (1..5).map(|uid| Array::new(uid, DataType::Float, &[1, 1, 1, 4096], &[4096; 4])).collect();
+    });
+    assert_eq!(deep, "q: has rows of 4096 numbers, expected at most 2048");
+}
+
+#[test]
+fn weights_are_exponentials() {
+    for fused in [false, true] {
+        let weight = |x: f32| if fused { x.weight::<true>() } else { x.weight::<false>() };
+        for step in 0..=100_000 {
+            let x = -87.0 * (step as f32 / 100_000.0);
+            let exact = f64::from(x).exp();
+            let far = (f64::from(weight(x)) - exact).abs() / exact;
+            assert!(far < 4e-7, "e to {x} is off by {far}");
+        }
+        assert_eq!([0.0, f32::NEG_INFINITY, -88.0, f32::MIN].map(weight), [1.0, 0.0, 0.0, 0.0]);
+        assert!(weight(f32::NAN).is_nan());
+    }
+}

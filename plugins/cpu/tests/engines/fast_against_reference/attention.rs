@@ -1,0 +1,106 @@
+//! Attention with the options that have a fast kernel, and with some that do not.
+//!
+//! A score is a sum of as many terms as a query has numbers, and is off by δ = (depth + 4) · eps · Σ|t|. Its weight is then off by
+//! 2 δ, relatively, and so is the sum of weights; a result is a mean of values, whose sum adds an error for each key.
+
+use hipdnn_cpu_plugin::plugin::planner;
+use hipdnn_plugin_sdk::graph::DataType;
+
+use super::super::common::{Case, Random};
+use super::super::reference_attention::{Sizes, filled, plain};
+use super::{FAST, both, compare, compute, fill, roundoff, tensor, types};
+
+fn sizes(random: &mut Random, longest: i64) -> Sizes {
+    let heads = random.one_of(&[1, 2, 4, 6]);
+    let divisors: Vec<i64> = (1..=heads).filter(|divisor| heads % divisor == 0).collect();
+    let queries = random.int(1, longest);
+    let others = random.int(1, longest);
+    let depth = random.int(1, 40);
+    let width = random.int(1, 40);
+    Sizes {
+        batch: random.int(1, 3),
+        heads,
+        key_heads: random.one_of(&divisors),
+        value_heads: random.one_of(&divisors),
+        queries,
+        keys: random.one_of(&[queries, others]),
+        depth: random.one_of(&[depth, 64]),
+        value_depth: random.one_of(&[width, 64]),
+    }
+}
+
+fn attention(seed: u64, longest: i64) {
+    let random = &mut Random(seed);
+    let mut case = Case::new();
+    let sizes = sizes(random, longest);
+    let types: [DataType; 4] = types(random, &mut case);
+    let dims = [sizes.q(), sizes.k(), sizes.v(), sizes.o()];
+    let [q, k, v, o] = [0, 1, 2, 3].map(|at| tensor(random, &mut case, types[at], &dims[at]));
+    for uid in [q, k, v] {
+        fill(random, &mut case, uid, -1.0, 1.0);
+    }
+    let mut sdpa = plain(q, k, v, o);
+    let scale = random.one_of(&[1.0, 0.125, -0.5]);
+    sdpa.attn_scale_value = Some(scale);
+    sdpa.causal_mask = random.chance(40);
+    if random.chance(30) {
+        let dims = sizes.scores().map(|dim| random.one_of(&[1, dim]));
+        let mask = tensor(random, &mut case, types[3], &dims);
+        fill(random, &mut case, mask, -1.0, 1.0);
+        sdpa.attn_mask = Some(mask);
+    }
+    if random.chance(30) {
+        sdpa.padding_mask = true;
+        let mut lengths = |most| {
+            let lengths: Vec<f64> = (0..sizes.batch).map(|_| random.int(0, most) as f64).collect();
+            Some(filled(&mut case, DataType::Int32, &[sizes.batch, 1, 1, 1], &lengths))
+        };
+        (sdpa.seq_len_q, sdpa.seq_len_kv) = (lengths(sizes.queries), lengths(sizes.keys));
+    }
+    if random.chance(50) {
+        sdpa.stats = Some(case.tensor(DataType::Float, &sizes.rows()));
+    }
+    if random.chance(10) {
+        // What the reference computes in both engines.
+        sdpa.amax_o = Some(case.tensor(DataType::Float, &[1]));
+    }
+    let stats = sdpa.stats;
+    case.node(sdpa);
+    let (fast, reference) = both(&case);
+    let (eps, _) = roundoff(compute(&case));
+    let (depth, keys) = (sizes.depth as f64, sizes.keys as f64);
+    // The mask is one term more.
+    let of_score = (depth + 4.0) * eps * (depth * f64::from(scale).abs() + 1.0);
+    compare(seed, "o", &fast, &reference, o, |_| 4.0 * of_score + 2.0 * (keys + 8.0) * eps);
+    if let Some(stats) = stats {
+        compare(seed, "stats", &fast, &reference, stats, |_| 4.0 * of_score + (keys + 16.0) * eps);
+    }
+}
+
+#[test]
+fn attentions() {
+    for seed in 30_000..30_250 {
+        attention(seed, 30);
+    }
+}
+
+#[test]
+fn long_attentions() {
+    for seed in 31_000..31_006 {
+        attention(seed, 450);
+    }
+}
+
+#[test]
+fn a_length_out_of_range_is_an_error() {
+    let mut case = Case::new();
+    let [q, k, v, o] = [(); 4].map(|()| case.tensor(DataType::Float, &[1, 1, 3, 2]));
+    let mut sdpa = plain(q, k, v, o);
+    sdpa.padding_mask = true;
+    sdpa.seq_len_q = Some(filled(&mut case, DataType::Int32, &[1, 1, 1, 1], &[3.0]));
+    sdpa.seq_len_kv = Some(filled(&mut case, DataType::Int32, &[1, 1, 1, 1], &[4.0]));
+    case.node(sdpa);
+    let plan = planner(FAST).plan(&case.graph).unwrap();
+    let error = case.try_execute(&plan).unwrap_err();
+    assert!(error.0.contains("seq_len_kv[0] is 4, expected 0 to 3"), "{error}");
+}
