@@ -2,16 +2,13 @@
 //!
 //! It knows the library by its public C functions only, and opens it at run time, so it can look into any.
 
-mod backend;
 mod cli;
 mod commands;
 mod computation;
 mod data_type;
-mod failure;
 mod fill;
 mod graph;
 mod picture;
-mod table;
 mod tensor;
 
 use std::io::Write;
@@ -20,10 +17,11 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use backend::Backend;
 use cli::{Cli, Command};
 use commands::Outcome;
-use failure::{Failure, Result};
+use hipdnn_tool::backend::{self, Backend};
+use hipdnn_tool::failure::{self, Failure, Result};
+use hipdnn_tool::table;
 
 fn main() -> ExitCode {
     keep_log_quiet();

@@ -7,7 +7,7 @@ use std::ffi::c_int;
 
 macro_rules! constants {
     ($($(#[$meta:meta])* $enumeration:ident { $($name:ident = $value:literal,)+ })+) => {
-        $($(pub const $name: c_int = $value;)+)+
+        $($(#[doc = concat!("`", stringify!($name), "`")] pub const $name: c_int = $value;)+)+
 
         #[cfg(test)]
         mod tests {

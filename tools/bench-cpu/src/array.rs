@@ -1,0 +1,114 @@
+//! Arrays of single precision that begin at a cache line, and random numbers in them.
+
+use std::ffi::c_void;
+use std::fs;
+use std::path::Path;
+
+use hipdnn_tool::failure::{Failure, Result};
+
+/// Numbers in a cache line.
+const LINE: usize = 16;
+
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line([f32; LINE]);
+
+/// An array.
+pub struct Array {
+    lines: Vec<Line>,
+    len: usize,
+}
+
+impl Array {
+    /// So many times a number.
+    pub fn new(len: usize, value: f32) -> Self {
+        Self { lines: vec![Line([value; LINE]); len.div_ceil(LINE)], len }
+    }
+
+    /// Random numbers of a range, the same for the same seed.
+    pub fn random(len: usize, (least, most): (f32, f32), seed: u64) -> Self {
+        let mut array = Self::new(len, 0.0);
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        for line in &mut array.lines {
+            for value in &mut line.0 {
+                // xorshift64: quick, and random enough for numbers to multiply.
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                *value = least + (most - least) * ((state >> 40) as f32 / (1 << 24) as f32);
+            }
+        }
+        array
+    }
+
+    /// The numbers.
+    pub fn values(&self) -> impl Iterator<Item = f32> + '_ {
+        self.lines.iter().flat_map(|line| line.0).take(self.len)
+    }
+
+    /// Takes the numbers of another array of the same length.
+    pub fn copy_from(&mut self, other: &Self) {
+        for (to, from) in self.lines.iter_mut().zip(&other.lines) {
+            *to = *from;
+        }
+    }
+
+    /// Where they begin.
+    pub fn pointer(&mut self) -> *mut c_void {
+        self.lines.as_mut_ptr().cast()
+    }
+
+    /// Writes them as they lie in memory.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let bytes: Vec<u8> = self.values().flat_map(f32::to_ne_bytes).collect();
+        fs::write(path, bytes).map_err(|error| Failure::work(format!("{}: {error}", path.display())))
+    }
+}
+
+/// Reads numbers that a peer wrote.
+pub fn read(path: &Path) -> Result<Vec<f32>> {
+    let bytes = fs::read(path).map_err(|error| Failure::work(format!("{}: {error}", path.display())))?;
+    Ok(bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_ne_bytes(*bytes)).collect())
+}
+
+/// The largest difference, as a part of the largest magnitude. Infinite where there is nothing to compare.
+pub fn difference(ours: &Array, theirs: &[f32]) -> f64 {
+    if ours.len != theirs.len() {
+        return f64::INFINITY;
+    }
+    let largest = theirs.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
+    let mut most = 0.0_f64;
+    for (ours, theirs) in ours.values().zip(theirs) {
+        let away = f64::from((ours - theirs).abs());
+        // A NaN is never close.
+        if !away.is_finite() {
+            return f64::INFINITY;
+        }
+        most = most.max(away);
+    }
+    most / f64::from(largest).max(f64::MIN_POSITIVE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_number_is_seen() {
+        let ours = Array::new(20, 2.0);
+        assert_eq!(difference(&ours, &[2.0; 20]), 0.0);
+        let mut theirs = [2.0; 20];
+        theirs[19] = 2.5;
+        assert_eq!(difference(&ours, &theirs), 0.2);
+        theirs[3] = f32::NAN;
+        assert_eq!(difference(&ours, &theirs), f64::INFINITY);
+        assert_eq!(difference(&ours, &[2.0; 19]), f64::INFINITY);
+    }
+
+    #[test]
+    fn random_numbers_stay_in_their_range() {
+        let array = Array::random(1000, (0.5, 1.5), 7);
+        assert!(array.values().all(|value| (0.5..1.5).contains(&value)));
+        assert!(array.values().any(|value| value < 0.75) && array.values().any(|value| value > 1.25));
+    }
+}

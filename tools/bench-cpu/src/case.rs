@@ -1,0 +1,139 @@
+//! One thing to measure: a graph of ours, and the same for each peer.
+
+use serde_json::{Value, json};
+
+use crate::graph::{Graph, Uid};
+
+/// What a case is measured in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Work {
+    /// Floating-point operations, set beside the processor's peak.
+    Operations(f64),
+    /// Bytes that have to be read or written at least once, set beside copying.
+    Bytes(f64),
+}
+
+/// An array that is read, filled with random numbers.
+pub struct Input {
+    /// The tensor of our graph.
+    pub uid: Uid,
+    /// Its name at the peers.
+    pub name: &'static str,
+    /// Its shape.
+    pub dims: Vec<i64>,
+    /// The least and the largest number.
+    pub range: (f32, f32),
+    /// True where the peer knows the numbers ahead of time and may lay them out as it likes.
+    pub is_weight: bool,
+}
+
+/// An array that is written.
+pub struct Output {
+    /// The tensor of our graph.
+    pub uid: Uid,
+    /// Its name at the peers; none where a peer has nothing to compare with.
+    pub name: Option<&'static str>,
+    /// Its shape.
+    pub dims: Vec<i64>,
+}
+
+/// What is measured.
+pub struct Case {
+    /// The suite it is of.
+    pub suite: &'static str,
+    /// Its own name.
+    pub name: String,
+    /// Our graph.
+    pub graph: Graph,
+    /// What is read.
+    pub inputs: Vec<Input>,
+    /// What is written.
+    pub outputs: Vec<Output>,
+    /// How much there is to do.
+    pub work: Work,
+    /// ONNX models that compute the same; the fastest counts.
+    pub onnx: Vec<Model>,
+    /// The words that oneDNN's program takes.
+    pub onednn: Option<String>,
+}
+
+/// An ONNX model.
+#[derive(Default)]
+pub struct Model {
+    nodes: Vec<Value>,
+    numbers: Vec<Value>,
+    /// How the model's arrays are transposed: by name, from ours to the model's, then the shape that is made of that.
+    layouts: Vec<Value>,
+}
+
+impl Model {
+    /// With one more node; `attributes` is a JSON object.
+    pub fn node(mut self, kind: &str, inputs: &[&str], outputs: &[&str], attributes: Value) -> Self {
+        self.nodes.push(json!({"op": kind, "in": inputs, "out": outputs, "attributes": attributes}));
+        self
+    }
+
+    /// With a constant of one number.
+    pub fn number(mut self, name: &str, value: f32) -> Self {
+        self.numbers.push(json!({"name": name, "value": value}));
+        self
+    }
+
+    /// With an array in another layout than ours.
+    pub fn layout(mut self, name: &str, permutation: &[usize], shape: &[i64]) -> Self {
+        self.layouts.push(json!({"name": name, "permutation": permutation, "shape": shape}));
+        self
+    }
+
+    /// What the peer is told.
+    pub fn json(&self) -> Value {
+        json!({"nodes": self.nodes, "numbers": self.numbers, "layouts": self.layouts})
+    }
+}
+
+impl Case {
+    /// A case without anything.
+    pub fn new(suite: &'static str, name: impl Into<String>, work: Work) -> Self {
+        Self {
+            suite,
+            name: name.into(),
+            graph: Graph::default(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            work,
+            onnx: Vec::new(),
+            onednn: None,
+        }
+    }
+
+    /// Adds an array that changes from run to run.
+    pub fn input(&mut self, name: &'static str, dims: &[i64]) -> Uid {
+        self.ranged(name, dims, (-1.0, 1.0), false)
+    }
+
+    /// Adds an array that stays as it is.
+    pub fn weight(&mut self, name: &'static str, dims: &[i64]) -> Uid {
+        self.ranged(name, dims, (-1.0, 1.0), true)
+    }
+
+    /// Adds an array of numbers of a range.
+    pub fn ranged(&mut self, name: &'static str, dims: &[i64], range: (f32, f32), is_weight: bool) -> Uid {
+        let uid = self.graph.bound(dims);
+        self.inputs.push(Input { uid, name, dims: dims.to_vec(), range, is_weight });
+        uid
+    }
+
+    /// Adds an array that is compared with the peer's.
+    pub fn output(&mut self, name: &'static str, dims: &[i64]) -> Uid {
+        let uid = self.graph.bound(dims);
+        self.outputs.push(Output { uid, name: Some(name), dims: dims.to_vec() });
+        uid
+    }
+
+    /// Adds an array that no peer writes in the same form.
+    pub fn own_output(&mut self, dims: &[i64]) -> Uid {
+        let uid = self.graph.bound(dims);
+        self.outputs.push(Output { uid, name: None, dims: dims.to_vec() });
+        uid
+    }
+}

@@ -1,0 +1,117 @@
+//! Graphs of operations as JSON, single precision, densely packed.
+#![expect(clippy::indexing_slicing, reason = "JSON objects that are made here, to which keys are added")]
+
+use serde_json::{Value, json};
+
+/// A tensor of a graph, by its uid.
+pub type Uid = i64;
+
+/// A graph that is being written.
+#[derive(Default)]
+pub struct Graph {
+    tensors: Vec<Value>,
+    nodes: Vec<Value>,
+}
+
+/// Strides of a tensor whose last dimension lies side by side, without gaps.
+fn packed(dims: &[i64]) -> Vec<i64> {
+    let mut stride = 1;
+    let mut strides: Vec<i64> = dims
+        .iter()
+        .rev()
+        .map(|dim| {
+            let this = stride;
+            stride *= dim;
+            this
+        })
+        .collect();
+    strides.reverse();
+    strides
+}
+
+impl Graph {
+    fn add(&mut self, mut tensor: Value, dims: &[i64]) -> Uid {
+        let uid = self.tensors.len() as Uid + 1;
+        tensor["uid"] = json!(uid);
+        tensor["name"] = json!(format!("t{uid}"));
+        tensor["dims"] = json!(dims);
+        tensor["strides"] = json!(packed(dims));
+        self.tensors.push(tensor);
+        uid
+    }
+
+    /// A tensor that memory is bound to.
+    pub fn bound(&mut self, dims: &[i64]) -> Uid {
+        self.add(json!({}), dims)
+    }
+
+    /// A tensor between two nodes.
+    pub fn between(&mut self, dims: &[i64]) -> Uid {
+        self.add(json!({"virtual": true}), dims)
+    }
+
+    /// A number in the graph.
+    pub fn number(&mut self, value: f32, rank: usize) -> Uid {
+        self.add(json!({"value_type": "Float32Value", "value": value}), &vec![1; rank])
+    }
+
+    /// A node that has its tensors under `inputs` and `outputs`.
+    pub fn node(&mut self, kind: &str, inputs: &[(&str, Uid)], outputs: &[(&str, Uid)], rest: Value) {
+        let tensors = |of: &[(&str, Uid)]| {
+            let keys = of.iter().map(|(name, uid)| (format!("{name}_tensor_uid"), json!(uid)));
+            Value::Object(keys.collect())
+        };
+        let mut node = rest;
+        node["type"] = json!(kind);
+        node["name"] = json!(format!("n{}", self.nodes.len()));
+        node["inputs"] = tensors(inputs);
+        node["outputs"] = tensors(outputs);
+        self.nodes.push(node);
+    }
+
+    /// A pointwise node. `rest` has its numbers, such as a clip.
+    pub fn pointwise(&mut self, operation: &str, operands: &[Uid], to: Uid, rest: &[(&str, f32)]) {
+        let names = ["in_0", "in_1", "in_2"];
+        let inputs: Vec<(&str, Uid)> = names.into_iter().zip(operands.iter().copied()).collect();
+        self.node("PointwiseAttributes", &inputs, &[("out_0", to)], json!({}));
+        if let Some(node) = self.nodes.last_mut() {
+            node["inputs"]["operation"] = json!(operation);
+            for (name, value) in rest {
+                node["inputs"][*name] = json!(value);
+            }
+        }
+    }
+
+    /// A reduction to a tensor with dimensions of 1.
+    pub fn reduction(&mut self, mode: &str, from: Uid, to: Uid) {
+        let rest = json!({"mode": mode, "in_tensor_uid": from, "out_tensor_uid": to});
+        self.node("ReductionAttributes", &[], &[], rest);
+    }
+
+    /// The text.
+    pub fn json(&self) -> String {
+        json!({
+            "name": "bench",
+            "io_data_type": "float", "intermediate_data_type": "float", "compute_data_type": "float",
+            "tensors": self.tensors, "nodes": self.nodes,
+        })
+        .to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_graph_names_its_tensors() {
+        let mut graph = Graph::default();
+        let (x, y) = (graph.bound(&[2, 3]), graph.bound(&[2, 3]));
+        graph.pointwise("relu_fwd", &[x], y, &[("relu_upper_clip", 6.0)]);
+        let json: Value = serde_json::from_str(&graph.json()).unwrap();
+        assert_eq!(json["nodes"][0]["inputs"]["in_0_tensor_uid"], 1);
+        assert_eq!(json["nodes"][0]["inputs"]["relu_upper_clip"], 6.0);
+        assert_eq!(json["nodes"][0]["outputs"]["out_0_tensor_uid"], 2);
+        assert_eq!(json["tensors"][1]["strides"], json!([3, 1]));
+    }
+}

@@ -1,0 +1,193 @@
+//! `CPU_ENGINE` side by side with ONNX Runtime and oneDNN. `cargo xtask bench-cpu` builds and installs what it needs and
+//! runs it.
+//!
+//! Ours runs in this process, through the library's C interface. Each peer is a process that measures when it is asked to,
+//! so that one runs at a time, with the same data and as many threads. Everyone is measured in each of several rounds, and
+//! what counts is the median of the rounds' ratios.
+
+mod array;
+mod case;
+mod graph;
+mod machine;
+mod measure;
+mod ours;
+mod peer;
+mod report;
+mod suites;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use hipdnn_tool::backend::{Backend, Handle};
+use hipdnn_tool::failure::{Failure, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use case::Case;
+use machine::Machine;
+use measure::{Bench, Effort};
+use peer::{Kind, Peer};
+use suites::SUITES;
+
+/// CPU_ENGINE side by side with ONNX Runtime and oneDNN
+#[derive(Parser)]
+struct Arguments {
+    /// Only this suite, or cases with this word in their names; may be given several times
+    #[arg(long, value_name = "WORD")]
+    suite: Vec<String>,
+    /// Fewer and shorter rounds
+    #[arg(long)]
+    quick: bool,
+    /// Threads of everyone; as many as there are processors if not given
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Write everything that was measured into this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the bars of all suites into this file
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
+    /// The library to measure
+    #[arg(long, value_name = "FILE")]
+    backend: Option<PathBuf>,
+    /// A Python with onnx and onnxruntime
+    #[arg(long, value_name = "FILE")]
+    python: Option<PathBuf>,
+    /// The file onnxruntime_peer.py
+    #[arg(long, value_name = "FILE")]
+    onnxruntime: Option<PathBuf>,
+    /// The program made of onednn_peer.cpp
+    #[arg(long, value_name = "FILE")]
+    onednn: Option<PathBuf>,
+    /// A folder for the arrays that are exchanged
+    #[arg(long, value_name = "FOLDER", default_value = "target/bench-cpu/data")]
+    data: PathBuf,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let threads = arguments
+        .threads
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
+        .clamp(1, 256);
+    // SAFETY: this is the first thing that the program does, and it has no other thread yet.
+    unsafe { std::env::set_var("HIPDNN_CPU_THREADS", threads.to_string()) };
+    match run(&arguments, threads) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(failure) => {
+            eprintln!("bench-cpu: {failure}");
+            failure.exit_code()
+        }
+    }
+}
+
+/// The cases that one of the words chooses: the name of a suite chooses it alone, another word what has it in its names.
+fn chosen(words: &[String]) -> Vec<Case> {
+    let chooses = |word: &String, case: &Case| match SUITES.iter().any(|suite| suite.name == word) {
+        true => case.suite == word,
+        false => format!("{} {}", case.suite, case.name).contains(word),
+    };
+    let all = SUITES.iter().flat_map(|suite| (suite.cases)());
+    all.filter(|case| words.is_empty() || words.iter().any(|word| chooses(word, case))).collect()
+}
+
+fn peers(arguments: &Arguments, threads: usize) -> Result<Vec<Peer>> {
+    let mut peers = Vec::new();
+    if let (Some(python), Some(script)) = (&arguments.python, &arguments.onnxruntime) {
+        let words = [python, script].map(OsString::from);
+        peers.push(Peer::start(Kind::Onnx, &words, threads)?);
+    }
+    if let Some(program) = &arguments.onednn {
+        peers.push(Peer::start(Kind::OneDnn, &[OsString::from(program)], threads)?);
+    }
+    Ok(peers)
+}
+
+/// True when every result was right.
+fn run(arguments: &Arguments, threads: usize) -> Result<bool> {
+    let cases = chosen(&arguments.suite);
+    if cases.is_empty() {
+        let names: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
+        return Err(Failure::input(format!("no suite has such a word; there are {}", names.join(", "))));
+    }
+    let backend = Backend::open(arguments.backend.as_deref())?;
+    let handle = Handle::new(&backend)?;
+    let (rounds, burst, machine_time) = match arguments.quick {
+        true => (3, 15, 100),
+        false => (7, 50, 300),
+    };
+    let machine_time = Duration::from_millis(machine_time);
+    let machine = Machine::measure(threads, machine_time);
+    let mut bench = Bench {
+        engine: ours::engine(&handle)?,
+        peers: peers(arguments, threads)?,
+        backend: &backend,
+        handle: &handle,
+        effort: Effort { rounds, burst: Duration::from_millis(burst) },
+        folder: &arguments.data,
+    };
+    let bar = ProgressBar::new(cases.len() as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {wide_msg}") {
+        bar.set_style(style.progress_chars("━╸─"));
+    }
+    let rows: Vec<_> = cases
+        .iter()
+        .map(|case| {
+            bar.set_message(format!("{} {}", case.suite, case.name));
+            let row = bench.measure(case);
+            bar.inc(1);
+            row
+        })
+        .collect();
+    bar.finish_and_clear();
+    // Measured again, since a machine that was busy for a moment is none to compare with.
+    let machine = machine.best(Machine::measure(threads, machine_time));
+    let names: Vec<String> = bench.peers.iter().map(|peer| peer.name.clone()).collect();
+    println!(
+        "{threads} threads, {}; at most {:.0} GFLOP/s ({:.0} on one thread), copying {:.1} GB/s\n",
+        if names.is_empty() { "no peer".to_owned() } else { names.join(", ") },
+        machine.all,
+        machine.one,
+        machine.copy
+    );
+    print!("{}", report::text(&rows, &machine));
+    if let Some(path) = &arguments.json {
+        let record = report::json(&rows, &machine, &names, threads);
+        write(path, &format!("{record:#}\n"))?;
+    }
+    if let Some(path) = &arguments.picture {
+        write(path, &report::picture(&rows, &machine, &names, threads))?;
+    }
+    Ok(rows.iter().all(|row| row.failure.is_none()))
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).map_err(|error| Failure::work(format!("{}: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_choose_suites_and_cases() {
+        let all = chosen(&[]).len();
+        let count = |word: &str| chosen(&[word.to_owned()]).len();
+        assert_eq!(count("resnet"), 46);
+        assert_eq!(count("chain"), 1);
+        assert_eq!(count("no such suite"), 0);
+        assert_eq!(SUITES.iter().map(|suite| count(suite.name)).sum::<usize>(), all);
+    }
+
+    #[test]
+    fn every_case_has_a_peer_and_results_to_compare() {
+        for case in chosen(&[]) {
+            assert!(!case.onnx.is_empty() || case.onednn.is_some(), "{}", case.name);
+            assert!(case.outputs.iter().any(|output| output.name.is_some()), "{}", case.name);
+        }
+    }
+}

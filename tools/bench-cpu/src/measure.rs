@@ -1,0 +1,211 @@
+//! A case measured: ours and each peer in turn, several rounds.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use hipdnn_tool::backend::{Backend, Handle};
+use hipdnn_tool::failure::{Failure, Result};
+use serde_json::{Value, json};
+
+use crate::array::{difference, read};
+use crate::case::{Case, Work};
+use crate::machine::Machine;
+use crate::ours::{Ours, inputs};
+use crate::peer::{Files, Peer};
+
+/// Results that differ by more of the largest magnitude are wrong: rounding of single precision over sums of some
+/// thousand products stays far below.
+const TOLERANCE: f64 = 2e-4;
+
+/// How long and how often.
+#[derive(Clone, Copy)]
+pub struct Effort {
+    /// Rounds, each with a burst of everyone.
+    pub rounds: usize,
+    /// How long a burst is at least.
+    pub burst: Duration,
+}
+
+/// What was found for one case.
+pub struct Row {
+    /// The suite.
+    pub suite: &'static str,
+    /// The case.
+    pub case: String,
+    /// Our median, in milliseconds.
+    pub ours: f64,
+    /// Making the plan and the first execution, in milliseconds.
+    pub first: f64,
+    /// The best peer, if there is any.
+    pub peer: Option<Found>,
+    /// What there is to do.
+    pub work: Work,
+    /// What is wrong, if anything.
+    pub failure: Option<String>,
+}
+
+/// What was found of a peer.
+pub struct Found {
+    /// Its name.
+    pub name: String,
+    /// Its median, in milliseconds.
+    pub ms: f64,
+    /// The median of its time over ours, round by round: more than 1 where ours is faster.
+    pub ratio: f64,
+}
+
+/// The middle of several numbers, NaN of none.
+pub fn median(numbers: &[f64]) -> f64 {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    let upper = sorted.get(middle).copied().unwrap_or(f64::NAN);
+    match sorted.len() % 2 {
+        0 => f64::midpoint(sorted.get(middle.wrapping_sub(1)).copied().unwrap_or(f64::NAN), upper),
+        _ => upper,
+    }
+}
+
+/// The geometric mean, NaN of none.
+pub fn mean(numbers: impl IntoIterator<Item = f64>) -> f64 {
+    let (mut sum, mut count) = (0.0, 0.0);
+    for number in numbers {
+        sum += number.ln();
+        count += 1.0;
+    }
+    f64::exp(sum / count)
+}
+
+impl Row {
+    /// GFLOP/s or GB/s.
+    pub fn rate(&self) -> f64 {
+        let (Work::Operations(amount) | Work::Bytes(amount)) = self.work;
+        amount / self.ours / 1e6
+    }
+
+    /// The part of what the machine can do.
+    pub fn share(&self, machine: &Machine) -> f64 {
+        self.rate()
+            / match self.work {
+                Work::Operations(_) => machine.all,
+                Work::Bytes(_) => machine.copy,
+            }
+    }
+
+    /// For a record.
+    pub fn json(&self, machine: &Machine) -> Value {
+        json!({
+            "suite": self.suite, "case": self.case, "ours_ms": self.ours, "first_ms": self.first,
+            "peer": self.peer.as_ref().map(|peer| json!({"name": peer.name, "ms": peer.ms, "ratio": peer.ratio})),
+            "unit": match self.work { Work::Operations(_) => "GFLOP/s", Work::Bytes(_) => "GB/s" },
+            "rate": self.rate(), "share": self.share(machine), "failure": self.failure,
+        })
+    }
+}
+
+/// What stays the same from case to case.
+pub struct Bench<'b> {
+    /// The library.
+    pub backend: &'b Backend,
+    /// A handle of it.
+    pub handle: &'b Handle<'b>,
+    /// Our engine.
+    pub engine: i64,
+    /// The others.
+    pub peers: Vec<Peer>,
+    /// How long.
+    pub effort: Effort,
+    /// A folder for arrays.
+    pub folder: &'b Path,
+}
+
+impl Bench<'_> {
+    /// Measures a case. What goes wrong is in the row.
+    pub fn measure(&mut self, case: &Case) -> Row {
+        let mut row = Row {
+            suite: case.suite,
+            case: case.name.clone(),
+            ours: f64::NAN,
+            first: f64::NAN,
+            peer: None,
+            work: case.work,
+            failure: None,
+        };
+        if let Err(failure) = self.fill(case, &mut row) {
+            row.failure = Some(failure.to_string());
+        }
+        row
+    }
+
+    fn fill(&mut self, case: &Case, row: &mut Row) -> Result<()> {
+        fs::create_dir_all(self.folder)
+            .map_err(|error| Failure::work(format!("{}: {error}", self.folder.display())))?;
+        let files = Files { folder: self.folder };
+        let arrays = inputs(case);
+        for (input, (_, array)) in case.inputs.iter().zip(&arrays) {
+            array.write(&files.input(input.name))?;
+        }
+        let ours = Ours::new(self.handle, self.backend, self.engine, case, arrays)?;
+        row.first = 1000.0 * ours.first.as_secs_f64();
+        let mut wrong = Vec::new();
+        let mut able = Vec::new();
+        for peer in self.peers.iter_mut().filter(|peer| peer.has(case)) {
+            match peer.make(case, &files).and_then(|()| compare(case, &ours, &files)) {
+                Ok(Some(text)) => wrong.push(format!("not as {}: {text}", peer.name)),
+                Ok(None) => {}
+                Err(failure) => {
+                    wrong.push(failure.to_string());
+                    continue;
+                }
+            }
+            able.push((peer, Vec::new(), Vec::new()));
+        }
+        let mut times = Vec::new();
+        for _ in 0..self.effort.rounds {
+            let mine = ours.burst(self.effort.burst)?;
+            times.push(mine);
+            for (peer, theirs, ratios) in &mut able {
+                let ms = peer.burst(self.effort.burst)?;
+                peer.settle();
+                theirs.push(ms);
+                ratios.push(ms / mine);
+            }
+        }
+        row.ours = median(&times);
+        let found = able.into_iter().map(|(peer, theirs, ratios)| Found {
+            name: peer.name.clone(),
+            ms: median(&theirs),
+            ratio: median(&ratios),
+        });
+        row.peer = found.min_by(|a, b| a.ratio.total_cmp(&b.ratio));
+        if wrong.is_empty() { Ok(()) } else { Err(Failure::work(wrong.join("; "))) }
+    }
+}
+
+/// Says which result is not what the peer has.
+fn compare(case: &Case, ours: &Ours, files: &Files) -> Result<Option<String>> {
+    for output in &case.outputs {
+        let (Some(name), Some(array)) = (output.name, ours.array(output.uid)) else { continue };
+        let away = difference(array, &read(&files.output(name))?);
+        if away > TOLERANCE {
+            return Ok(Some(format!(
+                "{name} differs by {away:.1e} of its largest, {TOLERANCE:.0e} is allowed"
+            )));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_and_means() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert!(median(&[]).is_nan());
+        assert!((mean([1.0, 4.0]) - 2.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,99 @@
+//! A case on our side: a plan of `CPU_ENGINE`, executed through the C interface.
+
+use std::ffi::c_void;
+use std::time::{Duration, Instant};
+
+use hipdnn_tool::backend::{Backend, Binding, Engine, EngineConfig, ExecutionPlan, Handle, OperationGraph};
+use hipdnn_tool::failure::{Failure, Result};
+
+use crate::array::Array;
+use crate::case::Case;
+
+const ENGINE: &str = "CPU_ENGINE";
+
+/// A plan with its memory.
+pub struct Ours<'b> {
+    handle: &'b Handle<'b>,
+    plan: ExecutionPlan<'b>,
+    binding: Binding<'b>,
+    // Memory that the binding points at.
+    arrays: Vec<(i64, Array)>,
+    _workspace: Array,
+    /// How long it took to choose the engine, make the plan and execute it for the first time.
+    pub first: Duration,
+}
+
+/// The id of the engine.
+pub fn engine(handle: &Handle) -> Result<i64> {
+    let engines = handle.engines()?;
+    let found = engines.iter().find(|engine| engine.name == ENGINE);
+    found.map(|engine| engine.id).ok_or_else(|| Failure::work(format!("the library has no {ENGINE}")))
+}
+
+fn count(dims: &[i64]) -> usize {
+    usize::try_from(dims.iter().product::<i64>()).unwrap_or(0)
+}
+
+/// What a case reads, by the uids of our tensors.
+pub fn inputs(case: &Case) -> Vec<(i64, Array)> {
+    let array = |input: &crate::case::Input| {
+        (input.uid, Array::random(count(&input.dims), input.range, input.uid.unsigned_abs()))
+    };
+    case.inputs.iter().map(array).collect()
+}
+
+impl<'b> Ours<'b> {
+    /// Plans a case and executes it once.
+    pub fn new(
+        handle: &'b Handle<'b>,
+        backend: &'b Backend,
+        engine: i64,
+        case: &Case,
+        inputs: Vec<(i64, Array)>,
+    ) -> Result<Self> {
+        let graph = OperationGraph::from_json(backend, case.graph.json().as_bytes())?;
+        graph.finalize(handle)?;
+        let mut arrays = inputs;
+        // Results are there before the clock starts, so that the system's work of handing out memory is not in it.
+        let outputs =
+            case.outputs.iter().map(|output| (output.uid, Array::new(count(&output.dims), f32::NAN)));
+        arrays.extend(outputs);
+        let memory: Vec<(i64, *mut c_void)> =
+            arrays.iter_mut().map(|(uid, array)| (*uid, array.pointer())).collect();
+
+        let start = Instant::now();
+        let config = EngineConfig::new(&Engine::new(&graph, engine)?, &[])?;
+        let plan = ExecutionPlan::new(&config)?;
+        let mut workspace = Array::new(plan.workspace_size()?.div_ceil(size_of::<f32>()).max(1), 0.0);
+        let binding = Binding::new(backend, &memory, workspace.pointer())?;
+        let mut made = Self { handle, plan, binding, arrays, _workspace: workspace, first: Duration::ZERO };
+        made.run()?;
+        made.first = start.elapsed();
+        Ok(made)
+    }
+
+    fn run(&self) -> Result<()> {
+        // SAFETY: each array has as many elements as its tensor, the workspace what the plan asked for.
+        unsafe { self.plan.execute(self.handle, &self.binding) }
+    }
+
+    /// Executes for some time, and answers the mean of one execution in milliseconds.
+    pub fn burst(&self, length: Duration) -> Result<f64> {
+        self.run()?;
+        let start = Instant::now();
+        let mut count = 0_u32;
+        loop {
+            self.run()?;
+            count += 1;
+            let passed = start.elapsed();
+            if passed >= length {
+                return Ok(1000.0 * passed.as_secs_f64() / f64::from(count));
+            }
+        }
+    }
+
+    /// The memory of a tensor.
+    pub fn array(&self, uid: i64) -> Option<&Array> {
+        self.arrays.iter().find(|(of, _)| *of == uid).map(|(_, array)| array)
+    }
+}

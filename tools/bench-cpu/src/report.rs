@@ -1,0 +1,251 @@
+//! Results as a table, as a picture and as a record.
+
+use std::fmt::Write;
+
+use hipdnn_tool::table::Table;
+use serde_json::{Value, json};
+
+use crate::case::Work;
+use crate::machine::Machine;
+use crate::measure::{Row, mean};
+use crate::suites::{Goal, SUITES};
+
+/// A plan and its first execution are compared with later ones where these take at least so many milliseconds.
+const LONG: f64 = 5.0;
+
+/// A suite in one line.
+pub struct Summary {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// Cases that were measured.
+    pub cases: usize,
+    /// The geometric mean of the ratios, and the least one.
+    pub ratio: Option<(f64, f64)>,
+    /// The geometric mean of the shares of what the machine can do.
+    pub share: f64,
+    /// What is wanted.
+    pub goal: Option<Goal>,
+}
+
+/// The suites that have rows.
+pub fn summaries(rows: &[Row], machine: &Machine) -> Vec<Summary> {
+    let of = |suite: &crate::suites::Suite| {
+        let of_suite: Vec<&Row> =
+            rows.iter().filter(|row| row.suite == suite.name && row.ours.is_finite()).collect();
+        let ratios: Vec<f64> =
+            of_suite.iter().filter_map(|row| row.peer.as_ref()).map(|peer| peer.ratio).collect();
+        let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+        (!of_suite.is_empty()).then(|| Summary {
+            name: suite.name,
+            about: suite.about,
+            cases: of_suite.len(),
+            ratio: (!ratios.is_empty()).then(|| (mean(ratios), least)),
+            share: mean(of_suite.iter().map(|row| row.share(machine))),
+            goal: suite.goal,
+        })
+    };
+    SUITES.iter().filter_map(of).collect()
+}
+
+/// Plan and first execution over a later execution, of graphs that take long enough: how many, the mean and the most.
+pub fn first_runs(rows: &[Row]) -> Option<(usize, f64, f64)> {
+    let ratios: Vec<f64> =
+        rows.iter().filter(|row| row.ours >= LONG).map(|row| row.first / row.ours).collect();
+    let most = ratios.iter().copied().fold(0.0, f64::max);
+    (!ratios.is_empty()).then(|| (ratios.len(), mean(ratios.iter().copied()), most))
+}
+
+fn ratio(value: f64) -> String {
+    format!("{value:.2}")
+}
+
+fn goal(goal: Option<Goal>) -> String {
+    match goal {
+        None => "-".to_owned(),
+        Some(Goal::Ratio(least)) => format!("ratio >= {least}"),
+        Some(Goal::Share(least)) => format!("share >= {:.0} %", 100.0 * least),
+        Some(Goal::RatioAndShare(least, share)) => {
+            format!("ratio >= {least}, share >= {:.0} %", 100.0 * share)
+        }
+    }
+}
+
+/// The text for a terminal.
+pub fn text(rows: &[Row], machine: &Machine) -> String {
+    let mut table =
+        Table::new(&["SUITE", "CASE", "OURS ms", "PEER ms", "RATIO", "RATE", "UNIT", "SHARE %", "PEER"]);
+    for row in rows {
+        let peer = row.peer.as_ref();
+        table.row([
+            row.suite.to_owned(),
+            row.case.clone(),
+            format!("{:.3}", row.ours),
+            peer.map_or_else(|| "-".to_owned(), |peer| format!("{:.3}", peer.ms)),
+            peer.map_or_else(|| "-".to_owned(), |peer| ratio(peer.ratio)),
+            format!("{:.1}", row.rate()),
+            match row.work {
+                Work::Operations(_) => "GFLOP/s",
+                Work::Bytes(_) => "GB/s",
+            }
+            .to_owned(),
+            format!("{:.1}", 100.0 * row.share(machine)),
+            peer.map_or_else(|| "-".to_owned(), |peer| peer.name.clone()),
+        ]);
+    }
+    let mut text = table.text();
+    let mut means = Table::new(&["SUITE", "CASES", "RATIO", "LEAST", "SHARE %", "GOAL", "ABOUT"]);
+    for summary in summaries(rows, machine) {
+        let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), ratio);
+        means.row([
+            summary.name.to_owned(),
+            summary.cases.to_string(),
+            number(summary.ratio.map(|(mean, _)| mean)),
+            number(summary.ratio.map(|(_, least)| least)),
+            format!("{:.1}", 100.0 * summary.share),
+            goal(summary.goal),
+            summary.about.to_owned(),
+        ]);
+    }
+    let _ = write!(text, "\nGeometric means; ratio: the peer's time over ours\n{}", means.text());
+    if let Some((count, mean, most)) = first_runs(rows) {
+        let _ = writeln!(
+            text,
+            "\nPlan + first execution over a later one, {count} graphs above {LONG} ms: {mean:.2}, at most {most:.2} (goal <= 3)"
+        );
+    }
+    for row in rows {
+        if let Some(failure) = &row.failure {
+            let _ = writeln!(text, "FAILED {} {}: {failure}", row.suite, row.case);
+        }
+    }
+    text
+}
+
+/// The record.
+pub fn json(rows: &[Row], machine: &Machine, peers: &[String], threads: usize) -> Value {
+    let suites: Vec<Value> = summaries(rows, machine)
+        .iter()
+        .map(|of| {
+            json!({
+                "name": of.name, "cases": of.cases, "ratio": of.ratio.map(|(mean, _)| mean),
+                "least_ratio": of.ratio.map(|(_, least)| least), "share": of.share,
+            })
+        })
+        .collect();
+    json!({
+        "threads": threads, "peers": peers,
+        "machine": {"one_gflops": machine.one, "all_gflops": machine.all, "copy_gbs": machine.copy},
+        "rows": rows.iter().map(|row| row.json(machine)).collect::<Vec<_>>(),
+        "suites": suites,
+    })
+}
+
+/// One bar for each suite: the geometric mean of its ratios, with the goal as a mark.
+pub fn picture(rows: &[Row], machine: &Machine, peers: &[String], threads: usize) -> String {
+    const LEFT: f64 = 410.0;
+    const UNIT: f64 = 110.0;
+    const MOST: f64 = 3.0;
+    const STEP: f64 = 30.0;
+    const HEAD: f64 = 84.0;
+    let suites: Vec<Summary> =
+        summaries(rows, machine).into_iter().filter(|suite| suite.ratio.is_some()).collect();
+    let width = LEFT + MOST * UNIT + 70.0;
+    let bottom = HEAD + STEP * suites.len() as f64;
+    let height = bottom + 44.0;
+    let title = "CPU_ENGINE beside the faster of its peers: their time over ours";
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\">\n\
+         <title>{title}</title>\n<rect width=\"{width:.0}\" height=\"{height:.0}\" rx=\"8\" fill=\"#ffffff\"/>\n\
+         <g font-family=\"system-ui, Segoe UI, Helvetica, Arial, sans-serif\" font-size=\"13\" fill=\"#1f2328\">\n\
+         <text x=\"24\" y=\"32\" font-size=\"18\" font-weight=\"600\">{title}</text>\n\
+         <text x=\"24\" y=\"54\" fill=\"#57606a\">{} · {threads} threads · geometric means · more than 1: ours is faster · dashes: the goal</text>\n",
+        peers.join(" · ")
+    );
+    let x = |value: f64| LEFT + UNIT * value.min(MOST);
+    for mark in [0.0, 1.0, 2.0, 3.0] {
+        let _ = writeln!(
+            svg,
+            "<line x1=\"{0:.0}\" x2=\"{0:.0}\" y1=\"{1:.0}\" y2=\"{bottom:.0}\" stroke=\"{2}\"/><text x=\"{0:.0}\" y=\"{3:.0}\" text-anchor=\"middle\" fill=\"#57606a\">{mark:.0}</text>",
+            x(mark),
+            HEAD - 8.0,
+            if mark == 1.0 { "#6e7781" } else { "#d0d7de" },
+            bottom + 20.0
+        );
+    }
+    for (place, suite) in suites.iter().enumerate() {
+        let Some((mean, _)) = suite.ratio else { continue };
+        let top = HEAD + STEP * place as f64;
+        let colour = if mean >= 1.0 { "#1a7f64" } else { "#3455b3" };
+        let _ = writeln!(
+            svg,
+            "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"end\">{}</text><rect x=\"{LEFT:.0}\" y=\"{top:.0}\" width=\"{:.1}\" height=\"18\" rx=\"2\" fill=\"{colour}\"/><text x=\"{:.1}\" y=\"{:.0}\">{mean:.2}</text>",
+            LEFT - 10.0,
+            top + 14.0,
+            suite.about,
+            x(mean) - LEFT,
+            x(mean) + 6.0,
+            top + 14.0
+        );
+        if let Some(Goal::Ratio(goal) | Goal::RatioAndShare(goal, _)) = suite.goal {
+            let _ = writeln!(
+                svg,
+                "<line x1=\"{0:.1}\" x2=\"{0:.1}\" y1=\"{1:.0}\" y2=\"{2:.0}\" stroke=\"#b35900\" stroke-width=\"2\" stroke-dasharray=\"3 2\"/>",
+                x(goal),
+                top - 3.0,
+                top + 21.0
+            );
+        }
+    }
+    svg.push_str("</g>\n</svg>\n");
+    svg
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::Found;
+
+    const MACHINE: Machine = Machine { one: 50.0, all: 100.0, copy: 20.0 };
+
+    fn row(ours: f64, ratio: f64) -> Row {
+        let peer = Found { name: "a peer".to_owned(), ms: ours * ratio, ratio };
+        Row {
+            suite: "bert",
+            case: "a case".to_owned(),
+            ours,
+            first: 3.0 * ours,
+            peer: Some(peer),
+            work: Work::Operations(5e8),
+            failure: None,
+        }
+    }
+
+    #[test]
+    fn suites_have_geometric_means() {
+        let rows = [row(10.0, 1.0), row(10.0, 4.0)];
+        let of = summaries(&rows, &MACHINE);
+        let [one] = of.as_slice() else { panic!("one suite was expected") };
+        let (mean, least) = one.ratio.unwrap();
+        assert!((mean - 2.0).abs() < 1e-9 && least == 1.0);
+        assert!((one.share - 0.5).abs() < 1e-9);
+        let (count, mean, most) = first_runs(&rows).unwrap();
+        assert!(count == 2 && (mean - 3.0).abs() < 1e-9 && (most - 3.0).abs() < 1e-9);
+        assert!(first_runs(&[row(1.0, 1.0)]).is_none());
+    }
+
+    #[test]
+    fn failures_are_in_the_text() {
+        let mut failed = row(f64::NAN, f64::NAN);
+        failed.failure = Some("wrong".to_owned());
+        assert!(text(&[failed], &MACHINE).contains("FAILED bert a case: wrong"));
+    }
+
+    #[test]
+    fn the_picture_has_a_bar_for_each_suite_with_a_peer() {
+        let svg = picture(&[row(10.0, 2.0)], &MACHINE, &["a peer".to_owned()], 2);
+        assert_eq!(svg.matches("rx=\"2\"").count(), 1);
+        assert!(svg.contains("2.00") && svg.contains("stroke-dasharray"));
+    }
+}

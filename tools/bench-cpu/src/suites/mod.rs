@@ -1,0 +1,94 @@
+//! What is measured, and the figure that each suite is meant to reach.
+
+mod convolution;
+mod memory;
+mod transformer;
+
+use crate::case::Case;
+
+/// Cases that share a goal.
+pub struct Suite {
+    /// Its name, for `--suite`.
+    pub name: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// What is wanted of the geometric mean, if anything.
+    pub goal: Option<Goal>,
+    /// Its cases.
+    pub cases: fn() -> Vec<Case>,
+}
+
+/// What a suite is meant to reach.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Goal {
+    /// The geometric mean of peer's time over ours.
+    Ratio(f64),
+    /// The geometric mean of the share of the processor's peak, or of copying.
+    Share(f64),
+    /// Both.
+    RatioAndShare(f64, f64),
+}
+
+/// All of them, in the order of the table.
+pub const SUITES: &[Suite] = &[
+    Suite {
+        name: "resnet",
+        about: "ResNet-50 convolutions + bias + ReLU, batch 1 and 16",
+        goal: Some(Goal::Ratio(1.0)),
+        cases: convolution::resnet,
+    },
+    Suite {
+        name: "residual",
+        about: "ResNet-50 convolutions + bias + residual + ReLU",
+        goal: Some(Goal::Ratio(1.0)),
+        cases: convolution::residual,
+    },
+    Suite {
+        name: "depthwise",
+        about: "MobileNet-v2 depthwise convolutions + bias + ReLU6",
+        goal: None,
+        cases: convolution::depthwise_layers,
+    },
+    Suite {
+        name: "matmul",
+        about: "products of large matrices",
+        goal: Some(Goal::Share(0.88)),
+        cases: transformer::matmul,
+    },
+    Suite {
+        name: "bert",
+        about: "BERT-base matrix products + bias (+ GELU)",
+        goal: Some(Goal::Ratio(1.05)),
+        cases: transformer::bert,
+    },
+    Suite {
+        name: "norm",
+        about: "layernorm, softmax chain, GELU, norm + activation",
+        goal: Some(Goal::Ratio(1.3)),
+        cases: transformer::norm,
+    },
+    Suite {
+        name: "sdpa",
+        about: "attention, 12 heads of 64",
+        goal: Some(Goal::Ratio(1.3)),
+        cases: transformer::sdpa,
+    },
+    Suite {
+        name: "batchnorm",
+        about: "batch normalization, training, forward + backward; inference + ReLU",
+        goal: Some(Goal::Ratio(1.3)),
+        cases: memory::batchnorm,
+    },
+    Suite {
+        name: "chain",
+        about: "8 pointwise operations over 16 MiB",
+        goal: Some(Goal::RatioAndShare(2.5, 0.85)),
+        cases: memory::chain,
+    },
+    Suite {
+        name: "backward",
+        about: "ResNet-50 data and filter gradients, batch 16",
+        goal: None,
+        cases: convolution::training,
+    },
+];

@@ -1,0 +1,90 @@
+//! The benchmark of the CPU engine: everything it needs, then the run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::Failure;
+use crate::process::{command, run, run_within, show};
+use crate::workspace::Workspace;
+use crate::{demo, install, tools};
+
+/// What the Python beside the benchmark has. Versions are not fixed: the newest is the one to be measured against.
+const PACKAGES: &[&str] = &["numpy", "onnx", "onnxruntime", "onednn-cpu-gomp", "onednn-devel-cpu-gomp"];
+
+/// Where the bars are drawn when every suite is measured.
+const PICTURE: &str = "docs/images/cpu-engine.svg";
+
+/// Builds everything and measures. The words go to the benchmark.
+pub fn bench(workspace: &Workspace, words: &[&str]) -> Result<(), Failure> {
+    let folder = workspace.target_dir().join("bench-cpu");
+    if words.iter().any(|word| ["--help", "-h"].contains(word)) {
+        return show(
+            workspace.cargo(["run", "--release", "--locked", "-q", "-p", "bench-cpu", "--"]).args(words),
+        );
+    }
+    let venv = packages(&folder)?;
+    let onednn = onednn(workspace, &folder, &venv)?;
+    println!("building the library, its engines and the benchmark");
+    let stage = install::stage(workspace, false)?;
+    show(&mut workspace.cargo(["build", "--release", "--locked", "-p", "bench-cpu"]))?;
+    let mut benchmark = command(workspace.release_dir().join("bench-cpu"), words);
+    benchmark.current_dir(workspace.path(""));
+    benchmark.arg("--backend").arg(stage.join("lib").join(install::LIBRARY));
+    benchmark.arg("--python").arg(venv.join("bin/python"));
+    benchmark.arg("--onnxruntime").arg(workspace.path("tools/bench-cpu/onnxruntime_peer.py"));
+    benchmark.arg("--onednn").arg(onednn);
+    benchmark.arg("--data").arg(folder.join("data"));
+    let is_part = words.iter().any(|word| *word == "--quick" || word.starts_with("--suite"));
+    if !is_part && !words.iter().any(|word| word.starts_with("--picture")) {
+        benchmark.arg("--picture").arg(workspace.path(PICTURE));
+    }
+    show(&mut benchmark)?;
+    if is_part { Ok(()) } else { digits(workspace, &stage) }
+}
+
+/// Trains the example on its digits, and repeats what it says of its time.
+fn digits(workspace: &Workspace, stage: &Path) -> Result<(), Failure> {
+    let program = demo::example(workspace, stage, "examples_c/train_digits.c", false)?;
+    let mut example = command(program, [""; 0]);
+    let out = run_within(example.current_dir(workspace.path("")), Duration::from_secs(600))?;
+    let line =
+        out.lines().find(|line| line.starts_with("Training  ")).unwrap_or("Training       no time was said");
+    println!("\ntrain_digits: {}", line.trim_start_matches("Training").trim());
+    Ok(())
+}
+
+/// A Python of its own with the packages, in the target folder.
+fn packages(folder: &Path) -> Result<PathBuf, Failure> {
+    let venv = folder.join("venv");
+    let mark = venv.join("installed");
+    if fs::read_to_string(&mark).is_ok_and(|text| text == PACKAGES.join(" ")) {
+        return Ok(venv);
+    }
+    println!("installing {} in {}", PACKAGES.join(", "), venv.display());
+    let cannot = |failure: Failure| {
+        let text = failure.to_string();
+        let last = text.lines().rev().map(str::trim).find(|line| line.starts_with("ERROR")).unwrap_or("");
+        Failure::new(format!("bench-cpu needs Python 3 with venv and its packages {}, which cannot be installed here. {last}", PACKAGES.join(", ")).trim_end().to_owned())
+    };
+    run(command("python3", ["-m", "venv"]).arg(&venv)).map_err(cannot)?;
+    let mut pip =
+        command(venv.join("bin/python"), ["-m", "pip", "install", "-q", "--disable-pip-version-check"]);
+    run(pip.args(PACKAGES)).map_err(cannot)?;
+    fs::write(mark, PACKAGES.join(" "))?;
+    Ok(venv)
+}
+
+/// The program that measures oneDNN, compiled with the package's headers.
+fn onednn(workspace: &Workspace, folder: &Path, venv: &Path) -> Result<PathBuf, Failure> {
+    tools::require(&[&tools::CXX])?;
+    let program = folder.join("onednn_peer");
+    let libraries = venv.join("lib");
+    let mut compiler = command("g++", ["-std=c++17", "-O2", "-o"]);
+    compiler.arg(&program).arg(workspace.path("tools/bench-cpu/onednn_peer.cpp"));
+    compiler.arg("-I").arg(venv.join("include"));
+    compiler.arg("-L").arg(&libraries).arg("-ldnnl");
+    compiler.arg(format!("-Wl,-rpath,{}", libraries.display()));
+    run(&mut compiler)?;
+    Ok(program)
+}
