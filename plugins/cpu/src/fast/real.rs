@@ -263,6 +263,10 @@ pub(crate) unsafe fn load_run<S: Stored, T: FastReal>(
     let mut i = 0;
     // SAFETY: the caller promises both runs.
     unsafe {
+        #[cfg(target_arch = "x86_64")]
+        if stride == 1 && halves::<S, T>() {
+            i = x86::load_halves(from.cast(), to.cast(), len);
+        }
         if stride == 1 {
             while i + TOGETHER <= len {
                 let elements = from.add(i).cast::<[S; TOGETHER]>().read_unaligned();
@@ -296,6 +300,10 @@ pub(crate) unsafe fn store_run<S: Stored, T: FastReal>(
     let mut i = 0;
     // SAFETY: the caller promises both runs.
     unsafe {
+        #[cfg(target_arch = "x86_64")]
+        if stride == 1 && halves::<S, T>() {
+            i = x86::store_halves(from.cast(), to.cast(), len);
+        }
         if stride == 1 {
             while i + TOGETHER <= len {
                 let numbers = from.add(i).cast::<[T; TOGETHER]>().read_unaligned();
@@ -311,6 +319,49 @@ pub(crate) unsafe fn store_run<S: Stored, T: FastReal>(
             to.add(i * stride).write_unaligned(S::nearest(from.add(i).read()));
             i += 1;
         }
+    }
+}
+
+/// Whether elements are half and numbers single precision, and the processor converts between these.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn halves<S: Stored, T: FastReal>() -> bool {
+    TypeId::of::<S>() == TypeId::of::<f16>()
+        && TypeId::of::<T>() == TypeId::of::<f32>()
+        && is_x86_feature_detected!("avx")
+        && is_x86_feature_detected!("f16c")
+}
+
+/// Conversions of eight elements at a time; both return how many elements are done, and leave less than eight.
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    /// # Safety
+    /// `from` is readable and `to` writable for `len` numbers; the processor has the instructions.
+    #[target_feature(enable = "avx,f16c")]
+    pub(super) unsafe fn load_halves(from: *const u16, to: *mut f32, len: usize) -> usize {
+        let whole = len / 8 * 8;
+        for i in (0..whole).step_by(8) {
+            // SAFETY: the caller promises the numbers.
+            unsafe { _mm256_storeu_ps(to.add(i), _mm256_cvtph_ps(_mm_loadu_si128(from.add(i).cast()))) };
+        }
+        whole
+    }
+
+    /// # Safety
+    /// As [`load_halves`].
+    #[target_feature(enable = "avx,f16c")]
+    pub(super) unsafe fn store_halves(from: *const f32, to: *mut u16, len: usize) -> usize {
+        let whole = len / 8 * 8;
+        for i in (0..whole).step_by(8) {
+            // SAFETY: the caller promises the numbers.
+            unsafe {
+                let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(from.add(i)));
+                _mm_storeu_si128(to.add(i).cast(), halves);
+            }
+        }
+        whole
     }
 }
 
@@ -335,4 +386,38 @@ pub(crate) unsafe fn all_finite<T: FastReal>(numbers: *const T, len: usize) -> b
         sum = sum + unsafe { numbers.add(i).read() } * T::ZERO;
     }
     sum == T::ZERO
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_are_converted_as_one_by_one() {
+        let halves: Vec<f16> = (0..=u16::MAX).map(f16::from_bits).collect();
+        for skipped in [0, 1, 5] {
+            let from = &halves[skipped..];
+            let mut numbers = vec![0.0_f32; from.len()];
+            // SAFETY: both have as many.
+            unsafe { load_run::<f16, f32>(from.as_ptr().cast(), 1, numbers.as_mut_ptr(), from.len()) };
+            for (half, number) in from.iter().zip(&numbers) {
+                assert!(half.to_f32() == *number || (half.is_nan() && number.is_nan()), "{half} is {number}");
+            }
+        }
+        // Between all neighbours, at ties, beyond the largest and below the smallest.
+        let numbers: Vec<f32> = (0..1 << 20).map(|i| f32::from_bits((i << 12) | (i & 0xfff))).collect();
+        let ties = halves.windows(2).map(|pair| (pair[0].to_f32() + pair[1].to_f32()) / 2.0);
+        for numbers in [numbers, ties.collect()] {
+            let mut stored = vec![f16::ZERO; numbers.len()];
+            // SAFETY: both have as many.
+            unsafe {
+                store_run::<f16, f32>(numbers.as_ptr(), stored.as_mut_ptr().cast(), 1, numbers.len());
+            }
+            for (number, stored) in numbers.iter().zip(&stored) {
+                let expected = f16::from_f32(*number);
+                let same = expected.to_bits() == stored.to_bits() || (number.is_nan() && stored.is_nan());
+                assert!(same, "{number} is stored as {stored}, expected {expected}");
+            }
+        }
+    }
 }
