@@ -10,8 +10,10 @@
 
 mod attention;
 mod batchnorm;
+mod convert;
 mod convolution;
 mod fusion;
+mod join;
 mod lanes;
 mod level;
 mod matmul;

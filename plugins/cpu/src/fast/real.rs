@@ -5,6 +5,8 @@ use std::any::TypeId;
 use half::{bf16, f16};
 use hipdnn_plugin_sdk::graph::DataType;
 
+use super::convert;
+use super::level::{Level, Work};
 use super::vector::Plain;
 use super::vector::Vector;
 #[cfg(target_arch = "x86_64")]
@@ -263,9 +265,8 @@ pub(crate) unsafe fn load_run<S: Stored, T: FastReal>(
     let mut i = 0;
     // SAFETY: the caller promises both runs.
     unsafe {
-        #[cfg(target_arch = "x86_64")]
-        if stride == 1 && halves::<S, T>() {
-            i = x86::load_halves(from.cast(), to.cast(), len);
+        if stride == 1 && are_halves::<S, T>() {
+            i = Level::best().run(Widen(from, to, len));
         }
         if stride == 1 {
             while i + TOGETHER <= len {
@@ -300,9 +301,8 @@ pub(crate) unsafe fn store_run<S: Stored, T: FastReal>(
     let mut i = 0;
     // SAFETY: the caller promises both runs.
     unsafe {
-        #[cfg(target_arch = "x86_64")]
-        if stride == 1 && halves::<S, T>() {
-            i = x86::store_halves(from.cast(), to.cast(), len);
+        if stride == 1 && are_halves::<S, T>() {
+            i = Level::best().run(Narrow(from, to, len));
         }
         if stride == 1 {
             while i + TOGETHER <= len {
@@ -322,46 +322,37 @@ pub(crate) unsafe fn store_run<S: Stored, T: FastReal>(
     }
 }
 
-/// Whether elements are half and numbers single precision, and the processor converts between these.
-#[cfg(target_arch = "x86_64")]
+/// Whether [`convert`] has instructions of this processor for the elements and numbers.
 #[inline(always)]
-fn halves<S: Stored, T: FastReal>() -> bool {
+fn are_halves<S: Stored, T: FastReal>() -> bool {
     TypeId::of::<S>() == TypeId::of::<f16>()
         && TypeId::of::<T>() == TypeId::of::<f32>()
-        && is_x86_feature_detected!("avx")
-        && is_x86_feature_detected!("f16c")
+        && Level::best() != Level::Portable
 }
 
-/// Conversions of eight elements at a time; both return how many elements are done, and leave less than eight.
-#[cfg(target_arch = "x86_64")]
-mod x86 {
-    use std::arch::x86_64::*;
+/// Elements that become numbers at the processor's level; yields how many are done.
+struct Widen<S, T>(*const S, *mut T, usize);
 
-    /// # Safety
-    /// `from` is readable and `to` writable for `len` numbers; the processor has the instructions.
-    #[target_feature(enable = "avx,f16c")]
-    pub(super) unsafe fn load_halves(from: *const u16, to: *mut f32, len: usize) -> usize {
-        let whole = len / 8 * 8;
-        for i in (0..whole).step_by(8) {
-            // SAFETY: the caller promises the numbers.
-            unsafe { _mm256_storeu_ps(to.add(i), _mm256_cvtph_ps(_mm_loadu_si128(from.add(i).cast()))) };
-        }
-        whole
+impl<S: Stored, T: FastReal> Work for Widen<S, T> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run(self) -> usize {
+        // SAFETY: made where both runs are valid, and run at the processor's level.
+        unsafe { convert::widen(Level::best(), self.0, self.1, self.2) }
     }
+}
 
-    /// # Safety
-    /// As [`load_halves`].
-    #[target_feature(enable = "avx,f16c")]
-    pub(super) unsafe fn store_halves(from: *const f32, to: *mut u16, len: usize) -> usize {
-        let whole = len / 8 * 8;
-        for i in (0..whole).step_by(8) {
-            // SAFETY: the caller promises the numbers.
-            unsafe {
-                let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(from.add(i)));
-                _mm_storeu_si128(to.add(i).cast(), halves);
-            }
-        }
-        whole
+/// Numbers that become elements, likewise.
+struct Narrow<S, T>(*const T, *mut S, usize);
+
+impl<S: Stored, T: FastReal> Work for Narrow<S, T> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run(self) -> usize {
+        // SAFETY: as above.
+        unsafe { convert::narrow(Level::best(), self.0, self.1, self.2) }
     }
 }
 

@@ -4,7 +4,6 @@
 //! panel is copied so that its rows follow each other ([`pack`]), unless only one tile reads it. Rows of the left factor are read where
 //! they are, if they are numbers of the compute type that lie side by side, and copied otherwise.
 
-mod convert;
 pub(super) mod pack;
 mod problem;
 pub(super) mod products;

@@ -5,10 +5,10 @@ use std::any::TypeId;
 
 use hipdnn_plugin_sdk::graph::DataType;
 
+use super::super::convert::{block, narrow, transpose, widen};
 use super::super::level::{Level, VectorWork};
 use super::super::real::{FastReal, Stored, with_stored};
 use super::super::vector::Vector;
-use super::convert::{block, narrow, transpose, widen};
 use crate::element::Real;
 use crate::kernel::Refusal;
 

@@ -42,23 +42,7 @@ pub(super) fn plan_chain(
     level: Level,
     threads: Threads,
 ) -> Result<Box<dyn Kernel>, Refusal> {
-    fn plan_in<T: Functions>(
-        chain: &Chain,
-        output: &Operand,
-        level: Level,
-        threads: Threads,
-    ) -> Result<Box<dyn Kernel>, Refusal> {
-        // Most have few operands, for which the loops are shorter.
-        Ok(if chain.inputs.len() < 4 {
-            Box::new(Elements::<T, 4>::plan(chain, output, level, threads)?)
-        } else {
-            Box::new(Elements::<T, { MOST_INPUTS + 1 }>::plan(chain, output, level, threads)?)
-        })
-    }
-    match compute {
-        Compute::Single => plan_in::<f32>(chain, output, level, threads),
-        Compute::Double => plan_in::<f64>(chain, output, level, threads),
-    }
+    Ok(plan_elements(chain, output, compute, level, threads)?)
 }
 
 /// Plans a chain over `dims` with reductions, where `reduced` says which dimensions these make one.
@@ -84,12 +68,28 @@ pub(super) fn plan_tail(
     compute: Compute,
     level: Level,
 ) -> Result<Box<dyn Tail>, Refusal> {
+    Ok(plan_elements(chain, output, compute, level, Threads { most: 1, deterministic: false })?)
+}
+
+/// A chain alone, or behind a kernel.
+trait Elementwise: Kernel + Tail {}
+
+impl<E: Kernel + Tail> Elementwise for E {}
+
+fn plan_elements(
+    chain: &Chain,
+    output: &Operand,
+    compute: Compute,
+    level: Level,
+    threads: Threads,
+) -> Result<Box<dyn Elementwise>, Refusal> {
     fn plan_in<T: Functions>(
         chain: &Chain,
         output: &Operand,
         level: Level,
-    ) -> Result<Box<dyn Tail>, Refusal> {
-        let threads = Threads { most: 1, deterministic: false };
+        threads: Threads,
+    ) -> Result<Box<dyn Elementwise>, Refusal> {
+        // Most have few operands, for which the loops are shorter.
         Ok(if chain.inputs.len() < 4 {
             Box::new(Elements::<T, 4>::plan(chain, output, level, threads)?)
         } else {
@@ -97,7 +97,7 @@ pub(super) fn plan_tail(
         })
     }
     match compute {
-        Compute::Single => plan_in::<f32>(chain, output, level),
-        Compute::Double => plan_in::<f64>(chain, output, level),
+        Compute::Single => plan_in::<f32>(chain, output, level, threads),
+        Compute::Double => plan_in::<f64>(chain, output, level, threads),
     }
 }

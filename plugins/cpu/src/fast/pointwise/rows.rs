@@ -10,6 +10,7 @@ use super::functions::Functions;
 use super::line::{self, Link, Side};
 use super::mode::Mode;
 use super::program::REGISTERS;
+use crate::fast::join::{along, finished, with_join};
 use crate::fast::lanes::{Lanes, Threads};
 use crate::fast::level::{Level, VectorWork};
 use crate::fast::nest::Nest;
@@ -214,17 +215,8 @@ impl<T: Functions> Rows<T> {
             let (mode, done) = match &step.work {
                 Work::Reduce(mode) => {
                     let Some(source) = step.operands.first() else { return };
-                    let mut sum = self.level.run_vectors::<T, _>(Reduce {
-                        mode: *mode,
-                        x: address(source),
-                        len: self.len,
-                    });
-                    if *mode == ReductionMode::Avg {
-                        sum = sum / T::from_f64(self.len as f64);
-                    } else if *mode == ReductionMode::Norm2 {
-                        sum = sum.sqrt();
-                    }
-                    out.write(sum);
+                    let reduce = Reduce { mode: *mode, x: address(source), len: self.len };
+                    out.write(self.level.run_vectors(reduce));
                     return;
                 }
                 Work::Lanewise(operation, mode) if !step.one => {
@@ -335,94 +327,15 @@ struct Reduce<T> {
     len: usize,
 }
 
-/// Vectors of partial results, enough that an addition need not wait for the one before it.
-const PARTS: usize = 4;
-
 impl<T: Functions> VectorWork<T> for Reduce<T> {
     type Output = T;
 
     #[inline(always)]
     unsafe fn run<V: Vector<Number = T>>(self) -> T {
-        let Self { mode, x, len } = self;
-        let start = match mode {
-            ReductionMode::Mul | ReductionMode::MulNoZeros => T::ONE,
-            ReductionMode::Min => T::from_f64(f64::INFINITY),
-            ReductionMode::Max => T::from_f64(f64::NEG_INFINITY),
-            _ => T::ZERO,
-        };
-        let mut at = 0;
         // SAFETY: the caller promises the numbers and the instructions.
-        unsafe {
-            let mut parts = [V::splat(start); PARTS];
-            // Not a closure, which would be compiled without the instructions of its caller.
-            macro_rules! all {
-                (|$part:ident, $number:ident| $joined:expr) => {
-                    while at + PARTS * V::LANES <= len {
-                        for (i, part) in parts.iter_mut().enumerate() {
-                            let $number = V::load(x.add(at + i * V::LANES));
-                            let $part = *part;
-                            *part = $joined;
-                        }
-                        at += PARTS * V::LANES;
-                    }
-                };
-            }
-            match mode {
-                ReductionMode::Add | ReductionMode::Avg => all!(|part, x| part.lanewise(Lanewise::Add, x)),
-                ReductionMode::Norm1 => {
-                    all!(|part, x| part.lanewise(Lanewise::Add, x.lanewise(Lanewise::Abs, x)));
-                }
-                ReductionMode::Norm2 => all!(|part, x| x.mul_add(x, part)),
-                ReductionMode::Max => all!(|part, x| part.lanewise(Lanewise::Max, x)),
-                ReductionMode::Min => all!(|part, x| part.lanewise(Lanewise::Min, x)),
-                ReductionMode::Amax => {
-                    all!(|part, x| part.lanewise(Lanewise::Max, x.lanewise(Lanewise::Abs, x)));
-                }
-                _ => {}
-            }
-            let mut numbers = [start; PARTS * 16];
-            for (i, part) in parts.iter().enumerate() {
-                part.store(numbers.as_mut_ptr().add(i * V::LANES));
-            }
-            let mut total = start;
-            for number in &numbers[..PARTS * V::LANES] {
-                total = joined(mode, total, *number, true);
-            }
-            for i in at..len {
-                total = joined(mode, total, x.add(i).read_unaligned(), false);
-            }
-            total
-        }
+        let total = unsafe { with_join!(self.mode, J => along::<V, J>(self.x, self.len)) };
+        finished(self.mode, total, self.len)
     }
-}
-
-/// A total and one more number, or another total.
-#[inline(always)]
-fn joined<T: Functions>(mode: ReductionMode, total: T, number: T, is_total: bool) -> T {
-    let larger = |x: T, y: T| if is_nan(x) || x >= y { x } else { y };
-    match mode {
-        ReductionMode::Mul => total * number,
-        ReductionMode::MulNoZeros if number == T::ZERO => total,
-        ReductionMode::MulNoZeros => total * number,
-        ReductionMode::Min => {
-            if is_nan(total) || total <= number {
-                total
-            } else {
-                number
-            }
-        }
-        ReductionMode::Max => larger(total, number),
-        ReductionMode::Amax => larger(total, number.abs()),
-        ReductionMode::Norm1 => total + number.abs(),
-        ReductionMode::Norm2 if !is_total => total + number * number,
-        _ => total + number,
-    }
-}
-
-#[inline(always)]
-#[expect(clippy::eq_op, reason = "only NaN differs from itself")]
-fn is_nan<T: Functions>(number: T) -> bool {
-    number != number
 }
 
 impl<T: Functions> Kernel for Rows<T> {

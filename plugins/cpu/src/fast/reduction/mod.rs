@@ -8,7 +8,6 @@
 //! which leave the range of single precision soon, are in double precision throughout.
 
 mod columns;
-mod join;
 mod rows;
 
 #[cfg(test)]
@@ -16,11 +15,13 @@ mod tests;
 
 use hipdnn_plugin_sdk::graph::{DataType, ReductionMode};
 
-use self::join::Join;
+use super::join::{Join, finished, with_join};
 use super::lanes::{Lanes, Threads};
-use super::level::Level;
+use super::level::{Level, VectorWork};
 use super::nest::{Elements, Nest};
 use super::real::{FastReal, Run};
+use super::scratch::{Shared, Tensors};
+use super::vector::Vector;
 use crate::element::{Compute, Element};
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::reduction::Reduction;
@@ -97,6 +98,7 @@ fn plan_in<T: FastReal, R: FastReal>(
         count: reduction.count,
         x_slot: x.slot,
         run,
+        by_rows,
         direct,
         y_slot: y.slot,
         y_element: Element::<R>::of(y.data_type)?,
@@ -106,7 +108,7 @@ fn plan_in<T: FastReal, R: FastReal>(
         tasks,
         parts,
     };
-    Ok(if by_rows { Box::new(rows::Rows(shape)) } else { Box::new(columns::Columns(shape)) })
+    Ok(Box::new(shape))
 }
 
 /// A reduction with every decision made.
@@ -118,6 +120,8 @@ struct Shape<T, R> {
     count: usize,
     x_slot: usize,
     run: Run<T>,
+    /// Whether the elements that become one lie nearest to each other.
+    by_rows: bool,
     /// Whether the innermost elements are read in place.
     direct: bool,
     y_slot: usize,
@@ -133,12 +137,52 @@ struct Shape<T, R> {
     parts: usize,
 }
 
-impl<T: FastReal, R: FastReal> Shape<T, R> {
+impl<T: FastReal, R: FastReal> Kernel for Shape<T, R> {
     /// Bytes for the totals of the parts.
     fn scratch_size(&self) -> usize {
         if self.parts == 1 { 0 } else { self.parts * self.outputs * size_of::<f64>() }
     }
 
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let shared = (Tensors(tensors), Shared([scratch]));
+        self.lanes.run(|lane| {
+            let tasks = self.lanes.share(lane, self.tasks * self.parts);
+            let scratch = shared.1.get(0).cast();
+            // SAFETY: the level is the processor's; the caller promises tensors and scratch memory, and each lane has its own tasks.
+            unsafe { self.level.run_vectors(Work { shape: self, tensors: shared.0.all(), scratch, tasks }) };
+        });
+        // SAFETY: the lanes have written all totals.
+        unsafe {
+            with_join!(self.mode, J => self.finish::<J>(tensors[self.y_slot], scratch.cast()));
+        }
+    }
+}
+
+/// Some results or blocks of columns, or parts of them.
+struct Work<'a, T, R> {
+    shape: &'a Shape<T, R>,
+    tensors: &'a [*mut u8],
+    scratch: *mut f64,
+    tasks: std::ops::Range<usize>,
+}
+
+impl<T: FastReal, R: FastReal> VectorWork<T> for Work<'_, T, R> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Number = T>>(self) {
+        // SAFETY: the caller promises the instructions.
+        unsafe {
+            if self.shape.by_rows {
+                with_join!(self.shape.mode, J => self.rows::<V, J>());
+            } else {
+                with_join!(self.shape.mode, J => self.columns::<V, J>());
+            }
+        }
+    }
+}
+
+impl<T: FastReal, R: FastReal> Shape<T, R> {
     /// The elements of one result that belong to a part.
     fn part(&self, part: usize) -> std::ops::Range<usize> {
         self.count * part / self.parts..self.count * (part + 1) / self.parts
@@ -160,7 +204,7 @@ impl<T: FastReal, R: FastReal> Shape<T, R> {
         // SAFETY: the caller promises the memory.
         unsafe {
             if self.parts == 1 {
-                self.y_element.store(y, y_at, R::from_f64(self.finished(total)));
+                self.y_element.store(y, y_at, R::from_f64(finished(self.mode, total, self.count)));
             } else {
                 scratch.add(part * self.outputs + output).write(total);
             }
@@ -184,60 +228,8 @@ impl<T: FastReal, R: FastReal> Shape<T, R> {
                 total = J::merge(total, unsafe { scratch.add(part * self.outputs + output).read() });
             }
             // SAFETY: the place is one of y's.
-            unsafe { self.y_element.store(y, y_at, R::from_f64(self.finished(total))) };
+            unsafe { self.y_element.store(y, y_at, R::from_f64(finished(self.mode, total, self.count))) };
             output += 1;
         }
     }
-
-    fn finished(&self, total: f64) -> f64 {
-        match self.mode {
-            ReductionMode::Avg => total / self.count as f64,
-            ReductionMode::Norm2 => total.sqrt(),
-            _ => total,
-        }
-    }
 }
-
-/// Calls a function with the way of joining elements as its first type argument.
-macro_rules! with_join {
-    ($mode:expr, $j:ident => $call:expr) => {{
-        use hipdnn_plugin_sdk::graph::ReductionMode as Mode;
-
-        use super::join;
-        match $mode {
-            Mode::NotSet | Mode::Add | Mode::Avg => {
-                type $j = join::Sum;
-                $call
-            }
-            Mode::Norm1 => {
-                type $j = join::Magnitudes;
-                $call
-            }
-            Mode::Norm2 => {
-                type $j = join::Squares;
-                $call
-            }
-            Mode::Mul => {
-                type $j = join::Product;
-                $call
-            }
-            Mode::MulNoZeros => {
-                type $j = join::ProductOfOthers;
-                $call
-            }
-            Mode::Max => {
-                type $j = join::Largest;
-                $call
-            }
-            Mode::Min => {
-                type $j = join::Smallest;
-                $call
-            }
-            Mode::Amax => {
-                type $j = join::LargestMagnitude;
-                $call
-            }
-        }
-    }};
-}
-use with_join;

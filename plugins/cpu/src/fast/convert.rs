@@ -9,7 +9,7 @@ use std::any::TypeId;
 #[cfg(target_arch = "x86_64")]
 use half::{bf16, f16};
 
-use super::super::level::Level;
+use super::level::Level;
 
 #[cfg(target_arch = "x86_64")]
 fn same<A: 'static, B: 'static>() -> bool {
@@ -21,7 +21,7 @@ fn same<A: 'static, B: 'static>() -> bool {
 /// # Safety
 /// The processor has the level, `len` elements are readable and as many numbers writable.
 #[inline(always)]
-pub(super) unsafe fn widen<S: 'static, T: 'static>(
+pub(crate) unsafe fn widen<S: 'static, T: 'static>(
     level: Level,
     from: *const S,
     to: *mut T,
@@ -47,7 +47,7 @@ pub(super) unsafe fn widen<S: 'static, T: 'static>(
 /// # Safety
 /// The processor has the level, `len` numbers are readable and as many elements writable.
 #[inline(always)]
-pub(super) unsafe fn narrow<S: 'static, T: 'static>(
+pub(crate) unsafe fn narrow<S: 'static, T: 'static>(
     level: Level,
     from: *const T,
     to: *mut S,
@@ -73,7 +73,7 @@ pub(super) unsafe fn narrow<S: 'static, T: 'static>(
 
 /// Numbers in a row and in a column of the blocks that [`transpose`] copies at a level; 0 where it copies none.
 #[inline(always)]
-pub(super) fn block<S: 'static, T: 'static>(level: Level) -> usize {
+pub(crate) fn block<S: 'static, T: 'static>(level: Level) -> usize {
     #[cfg(target_arch = "x86_64")]
     if same::<T, f32>() && x86::reads::<S>() {
         return match level {
@@ -92,7 +92,7 @@ pub(super) fn block<S: 'static, T: 'static>(level: Level) -> usize {
 /// # Safety
 /// The processor has the level, the block's columns are readable and whole rows are writable.
 #[inline(always)]
-pub(super) unsafe fn transpose<S: 'static, T: 'static>(
+pub(crate) unsafe fn transpose<S: 'static, T: 'static>(
     level: Level,
     (from, column): (*const S, usize),
     columns: usize,

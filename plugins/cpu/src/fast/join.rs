@@ -1,11 +1,13 @@
 //! How elements become one.
 
-use super::super::real::FastReal;
-use super::super::vector::{Lanewise, Vector};
+use hipdnn_plugin_sdk::graph::ReductionMode;
+
+use super::real::FastReal;
+use super::vector::{Lanewise, Vector};
 use crate::element::Real;
 
 /// One of the ways. `total` is what there is of the elements before.
-pub(super) trait Join {
+pub(crate) trait Join {
     /// What no element at all would give.
     fn start<T: FastReal>() -> T;
 
@@ -31,7 +33,7 @@ pub(super) trait Join {
 macro_rules! join {
     ($name:ident, $what:literal, $start:ident, |$x:ident: $t:ident| $number:expr, |$v:ident| $vector:expr, $merge:ident, $by:ident) => {
         #[doc = $what]
-        pub(super) struct $name;
+        pub(crate) struct $name;
 
         impl Join for $name {
             #[inline(always)]
@@ -126,7 +128,7 @@ fn smaller<T: FastReal>(x: T, y: T) -> T {
 }
 
 /// The most lanes of a vector.
-pub(super) const MOST_LANES: usize = 16;
+pub(crate) const MOST_LANES: usize = 16;
 
 /// 1 in place of each 0.
 ///
@@ -150,7 +152,7 @@ unsafe fn without_zeros<V: Vector>(v: V) -> V {
 /// # Safety
 /// The processor has the vector's instructions, and the numbers are readable.
 #[inline(always)]
-pub(super) unsafe fn along<V: Vector, J: Join>(x: *const V::Number, len: usize) -> V::Number {
+pub(crate) unsafe fn along<V: Vector, J: Join>(x: *const V::Number, len: usize) -> V::Number {
     // SAFETY: the caller promises instructions and numbers.
     unsafe {
         let mut total = J::start::<V::Number>();
@@ -194,7 +196,7 @@ pub(super) unsafe fn along<V: Vector, J: Join>(x: *const V::Number, len: usize) 
 /// # Safety
 /// As [`along`], and the totals are writable.
 #[inline(always)]
-pub(super) unsafe fn across<V: Vector, J: Join>(x: *const V::Number, totals: *mut V::Number, len: usize) {
+pub(crate) unsafe fn across<V: Vector, J: Join>(x: *const V::Number, totals: *mut V::Number, len: usize) {
     // SAFETY: the caller promises instructions and numbers.
     unsafe {
         let mut at = 0;
@@ -209,3 +211,56 @@ pub(super) unsafe fn across<V: Vector, J: Join>(x: *const V::Number, totals: *mu
         }
     }
 }
+
+/// What a reduction makes of the total of `count` elements.
+pub(crate) fn finished<T: FastReal>(mode: ReductionMode, total: T, count: usize) -> T {
+    match mode {
+        ReductionMode::Avg => total / T::from_f64(count as f64),
+        ReductionMode::Norm2 => total.sqrt(),
+        _ => total,
+    }
+}
+
+/// Calls a function with the way of joining elements as its first type argument.
+macro_rules! with_join {
+    ($mode:expr, $j:ident => $call:expr) => {{
+        use hipdnn_plugin_sdk::graph::ReductionMode as Mode;
+
+        use $crate::fast::join;
+        match $mode {
+            Mode::NotSet | Mode::Add | Mode::Avg => {
+                type $j = join::Sum;
+                $call
+            }
+            Mode::Norm1 => {
+                type $j = join::Magnitudes;
+                $call
+            }
+            Mode::Norm2 => {
+                type $j = join::Squares;
+                $call
+            }
+            Mode::Mul => {
+                type $j = join::Product;
+                $call
+            }
+            Mode::MulNoZeros => {
+                type $j = join::ProductOfOthers;
+                $call
+            }
+            Mode::Max => {
+                type $j = join::Largest;
+                $call
+            }
+            Mode::Min => {
+                type $j = join::Smallest;
+                $call
+            }
+            Mode::Amax => {
+                type $j = join::LargestMagnitude;
+                $call
+            }
+        }
+    }};
+}
+pub(crate) use with_join;
