@@ -138,20 +138,7 @@ mod tests {
     fn graph(uids: [i64; 3]) -> Graph {
         let [x, y, z] = uids;
         let tensor = |uid| Tensor::new(uid, DataType::Float, &[2, 3], &[3, 1]);
-        let operation = Pointwise {
-            in_0: x,
-            out_0: z,
-            in_1: Some(y),
-            in_2: None,
-            axis: None,
-            operation: PointwiseMode::Add,
-            relu_lower_clip: None,
-            relu_upper_clip: None,
-            relu_lower_clip_slope: None,
-            swish_beta: None,
-            elu_alpha: None,
-            softplus_beta: None,
-        };
+        let operation = Pointwise::new(PointwiseMode::Add, x, Some(y), z);
         let node = Node { name: String::new(), compute_type: DataType::Float, operation: operation.into() };
         Graph { tensors: [x, y, z].map(tensor).to_vec(), nodes: vec![node], ..Graph::default() }
     }

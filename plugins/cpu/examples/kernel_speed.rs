@@ -17,8 +17,7 @@ use hipdnn_plugin_sdk::graph::operation::{
     Layernorm, LayernormBackward, Matmul, Pointwise, Reduction, Sdpa,
 };
 use hipdnn_plugin_sdk::graph::{
-    AttentionImplementation, ConvMode, DataType, DiagonalAlignment, Graph, Node, NormFwdPhase, Operation,
-    PointwiseMode, ReductionMode, Tensor,
+    ConvMode, DataType, Graph, Node, NormFwdPhase, Operation, PointwiseMode, ReductionMode, Tensor,
 };
 
 /// Time for one row of the table.
@@ -257,20 +256,7 @@ fn elementwise(batch: i64, channels: i64, size: i64, channels_last: bool) {
         (PointwiseMode::Add, Some(4), 2.0),
         (PointwiseMode::SigmoidFwd, None, 2.0),
     ] {
-        let pointwise = Pointwise {
-            in_0: 1,
-            out_0: 3,
-            in_1,
-            in_2: None,
-            axis: None,
-            operation: mode,
-            relu_lower_clip: None,
-            relu_upper_clip: None,
-            relu_lower_clip_slope: None,
-            swish_beta: None,
-            elu_alpha: None,
-            softplus_beta: None,
-        };
+        let pointwise = Pointwise::new(mode, 1, in_1, 3);
         bandwidth_row(&name(mode.name()), elements, passes, statistics(), pointwise.into());
     }
 }
@@ -357,21 +343,7 @@ fn time_graph(tensors: Vec<Tensor>, operations: Vec<Operation>, engine: usize) -
 }
 
 fn on_each_element(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64) -> Operation {
-    Pointwise {
-        in_0,
-        out_0,
-        in_1,
-        in_2: None,
-        axis: None,
-        operation,
-        relu_lower_clip: None,
-        relu_upper_clip: None,
-        relu_lower_clip_slope: None,
-        swish_beta: None,
-        elu_alpha: None,
-        softplus_beta: None,
-    }
-    .into()
+    Pointwise::new(operation, in_0, in_1, out_0).into()
 }
 
 /// A convolution, then a bias, a residual and RELU, beside the convolution alone.
@@ -671,49 +643,7 @@ fn attention(queries: i64, causal: bool, data_type: DataType, peak: f64, wanted:
     let dims = [1, HEADS, queries, DEPTH];
     let rows =
         |uid| Tensor::new(uid, data_type, &dims, &[HEADS * queries * DEPTH, queries * DEPTH, DEPTH, 1]);
-    let attention = Sdpa {
-        q: 1,
-        k: 2,
-        v: 3,
-        o: 4,
-        attn_mask: None,
-        scale: None,
-        seq_len_q: None,
-        seq_len_kv: None,
-        seed: None,
-        offset: None,
-        dropout_mask: None,
-        dropout_scale: None,
-        page_table_k: None,
-        page_table_v: None,
-        block_mask: None,
-        sink_token: None,
-        descale_q: None,
-        descale_k: None,
-        descale_v: None,
-        descale_s: None,
-        scale_s: None,
-        scale_o: None,
-        stats: None,
-        max: None,
-        sum_exp: None,
-        rng_dump: None,
-        amax_s: None,
-        amax_o: None,
-        generate_stats: None,
-        alibi_mask: false,
-        padding_mask: false,
-        causal_mask: causal,
-        causal_mask_bottom_right: false,
-        dropout_probability: None,
-        attn_scale_value: Some(0.125),
-        left_bound: None,
-        right_bound: None,
-        max_seq_len_kv: None,
-        diagonal_alignment: DiagonalAlignment::TopLeft,
-        mma_core_mode: DataType::Unset,
-        implementation: AttentionImplementation::Auto,
-    };
+    let attention = Sdpa { causal_mask: causal, attn_scale_value: Some(0.125), ..Sdpa::new(1, 2, 3, 4) };
     let seconds = time((1..5).map(rows).collect(), attention.into());
     let seen = if causal { queries * (queries + 1) / 2 } else { queries * queries };
     let rate = 4.0 * (HEADS * seen * DEPTH) as f64 / seconds / 1e9;

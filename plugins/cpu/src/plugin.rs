@@ -198,20 +198,7 @@ mod tests {
     }
 
     fn sum() -> Graph {
-        graph(Pointwise {
-            in_0: 1,
-            out_0: 3,
-            in_1: Some(2),
-            in_2: None,
-            axis: None,
-            operation: PointwiseMode::Add,
-            relu_lower_clip: None,
-            relu_upper_clip: None,
-            relu_lower_clip_slope: None,
-            swish_beta: None,
-            elu_alpha: None,
-            softplus_beta: None,
-        })
+        graph(Pointwise::new(PointwiseMode::Add, 1, Some(2), 3))
     }
 
     #[test]

@@ -95,23 +95,7 @@ fn graph(size: i64) -> Graph {
             }
             .into(),
         ),
-        node(
-            Pointwise {
-                in_0: 6,
-                out_0: 7,
-                in_1: None,
-                in_2: None,
-                axis: None,
-                operation: PointwiseMode::ReluFwd,
-                relu_lower_clip: None,
-                relu_upper_clip: None,
-                relu_lower_clip_slope: None,
-                swish_beta: None,
-                elu_alpha: None,
-                softplus_beta: None,
-            }
-            .into(),
-        ),
+        node(Pointwise::new(PointwiseMode::ReluFwd, 6, None, 7).into()),
     ];
     Graph { tensors, nodes, ..Graph::default() }
 }

@@ -109,20 +109,7 @@ fn device(architecture: &str) -> Vec<u8> {
 
 /// A graph whose name tells the policies how to behave.
 fn graph(name: &str) -> Vec<u8> {
-    let identity = Pointwise {
-        in_0: 1,
-        out_0: 2,
-        in_1: None,
-        in_2: None,
-        axis: None,
-        operation: PointwiseMode::Identity,
-        relu_lower_clip: None,
-        relu_upper_clip: None,
-        relu_lower_clip_slope: None,
-        swish_beta: None,
-        elu_alpha: None,
-        softplus_beta: None,
-    };
+    let identity = Pointwise::new(PointwiseMode::Identity, 1, None, 2);
     let node = Node { name: String::new(), compute_type: DataType::Float, operation: identity.into() };
     let tensors = (1..=2).map(|uid| Tensor::new(uid, DataType::Float, &[4], &[1])).collect();
     let graph = Graph { name: name.into(), tensors, nodes: vec![node], ..Graph::default() };

@@ -26,20 +26,7 @@ fn example() -> PathBuf {
 }
 
 fn sum(mode: PointwiseMode) -> Graph {
-    let add = Pointwise {
-        in_0: 10,
-        out_0: 12,
-        in_1: Some(11),
-        in_2: None,
-        axis: None,
-        operation: mode,
-        relu_lower_clip: None,
-        relu_upper_clip: None,
-        relu_lower_clip_slope: None,
-        swish_beta: None,
-        elu_alpha: None,
-        softplus_beta: None,
-    };
+    let add = Pointwise::new(mode, 10, Some(11), 12);
     let node = Node { name: String::new(), compute_type: DataType::Float, operation: add.into() };
     let tensors = (10..=12).map(|uid| Tensor::new(uid, DataType::Float, &[6], &[1])).collect();
     Graph { tensors, nodes: vec![node], ..Graph::default() }

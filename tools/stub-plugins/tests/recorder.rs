@@ -20,20 +20,7 @@ fn const_data(bytes: &[u8]) -> ConstData {
 }
 
 fn relu() -> Node {
-    let operation = Pointwise {
-        in_0: 1,
-        out_0: 2,
-        in_1: None,
-        in_2: None,
-        axis: None,
-        operation: PointwiseMode::ReluFwd,
-        relu_lower_clip: None,
-        relu_upper_clip: None,
-        relu_lower_clip_slope: None,
-        swish_beta: None,
-        elu_alpha: None,
-        softplus_beta: None,
-    };
+    let operation = Pointwise::new(PointwiseMode::ReluFwd, 1, None, 2);
     Node { name: String::new(), compute_type: DataType::Float, operation: operation.into() }
 }
 

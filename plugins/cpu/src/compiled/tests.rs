@@ -16,21 +16,7 @@ fn graph(dims: &[i64], strides: &[i64]) -> Graph {
     let node = |operation, in_0, in_1, out_0| Node {
         name: String::new(),
         compute_type: float,
-        operation: Pointwise {
-            in_0,
-            out_0,
-            in_1,
-            in_2: None,
-            axis: None,
-            operation,
-            relu_lower_clip: None,
-            relu_upper_clip: None,
-            relu_lower_clip_slope: None,
-            swish_beta: None,
-            elu_alpha: None,
-            softplus_beta: None,
-        }
-        .into(),
+        operation: Pointwise::new(operation, in_0, in_1, out_0).into(),
     };
     let nodes = vec![node(PointwiseMode::Mul, 1, Some(4), 2), node(PointwiseMode::ReluFwd, 2, None, 3)];
     Graph { tensors, nodes, is_override_shape_enabled: true, ..Graph::default() }

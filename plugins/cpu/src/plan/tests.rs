@@ -9,21 +9,7 @@ fn pointwise(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64)
     Node {
         name: "it".to_owned(),
         compute_type: DataType::Unset,
-        operation: Pointwise {
-            in_0,
-            out_0,
-            in_1,
-            in_2: None,
-            axis: None,
-            operation,
-            relu_lower_clip: None,
-            relu_upper_clip: None,
-            relu_lower_clip_slope: None,
-            swish_beta: None,
-            elu_alpha: None,
-            softplus_beta: None,
-        }
-        .into(),
+        operation: Pointwise::new(operation, in_0, in_1, out_0).into(),
     }
 }
 

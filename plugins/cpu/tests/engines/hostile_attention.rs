@@ -7,7 +7,7 @@ use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment, Graph, MoeGroupedMat
 
 use super::common::{Case, Memory, Random};
 use super::hostile_graphs::{damage, small};
-use super::reference_attention::{gradients_of, plain};
+use super::reference_attention::gradients_of;
 
 const FLOAT: DataType = DataType::Float;
 const INT: DataType = DataType::Int32;
@@ -22,7 +22,7 @@ fn attention(random: &mut Random) -> (Case, Sdpa) {
     let row = [q_dims[0], 4, q_dims[2], 1];
     let [q, k, v] = [q_dims, kv(2), kv(3)].map(|dims| case.tensor(FLOAT, &dims));
     let o = case.tensor(FLOAT, &[q_dims[0], 4, q_dims[2], 3]);
-    let mut node = plain(q, k, v, o);
+    let mut node = Sdpa::new(q, k, v, o);
     let stats = case.tensor(FLOAT, &row);
     node.stats = Some(stats);
     if paged || random.chance(50) {

@@ -14,20 +14,7 @@ use hipdnn_plugin_sdk::graph::{
 use super::common::{Case, Memory, Random, channels_last};
 
 fn pointwise(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64) -> Pointwise {
-    Pointwise {
-        in_0,
-        out_0,
-        in_1,
-        in_2: None,
-        axis: None,
-        operation,
-        relu_lower_clip: None,
-        relu_upper_clip: Some(6.0),
-        relu_lower_clip_slope: None,
-        swish_beta: None,
-        elu_alpha: None,
-        softplus_beta: None,
-    }
+    Pointwise { relu_upper_clip: Some(6.0), ..Pointwise::new(operation, in_0, in_1, out_0) }
 }
 
 /// Kinds of graphs.

@@ -138,20 +138,7 @@ fn pointwise(name: &'static str) -> Work {
     let dims = [37, 1009];
     let in_0 = filled(&mut case, random, &dims, packed);
     let out_0 = case.tensor(DataType::Float, &dims);
-    case.node(Pointwise {
-        in_0,
-        out_0,
-        in_1: None,
-        in_2: None,
-        axis: None,
-        operation: PointwiseMode::TanhFwd,
-        relu_lower_clip: None,
-        relu_upper_clip: None,
-        relu_lower_clip_slope: None,
-        swish_beta: None,
-        elu_alpha: None,
-        softplus_beta: None,
-    });
+    case.node(Pointwise::new(PointwiseMode::TanhFwd, in_0, None, out_0));
     Work { name, case, result: out_0, divided: false }
 }
 

@@ -8,20 +8,7 @@ use super::common::Case;
 
 /// Everything but the mode and the operands.
 fn plain(operation: Mode) -> Pointwise {
-    Pointwise {
-        in_0: 0,
-        out_0: 0,
-        in_1: None,
-        in_2: None,
-        axis: None,
-        operation,
-        relu_lower_clip: None,
-        relu_upper_clip: None,
-        relu_lower_clip_slope: None,
-        swish_beta: None,
-        elu_alpha: None,
-        softplus_beta: None,
-    }
+    Pointwise::new(operation, 0, None, 0)
 }
 
 /// The result of a node over operands of one dimension, all in double precision.

@@ -9,23 +9,6 @@ use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode, TensorValue};
 
 use super::common::{Case, Memory, Random, channels_last};
 
-fn pointwise(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64) -> Pointwise {
-    Pointwise {
-        in_0,
-        out_0,
-        in_1,
-        in_2: None,
-        axis: None,
-        operation,
-        relu_lower_clip: None,
-        relu_upper_clip: None,
-        relu_lower_clip_slope: None,
-        swish_beta: None,
-        elu_alpha: None,
-        softplus_beta: None,
-    }
-}
-
 /// Gives every virtual tensor memory of its own and runs the nodes in graphs of their own.
 fn one_by_one(case: &Case, planner: Planner) -> Case {
     let mut all = case.clone();
@@ -107,8 +90,8 @@ pub fn training_step(storage: DataType) -> Case {
         next_running_variance: None,
         peer_stats: vec![],
     });
-    case.node(pointwise(PointwiseMode::SigmoidFwd, normal, None, y));
-    case.node(pointwise(PointwiseMode::SigmoidBwd, dy, Some(normal), dnormal));
+    case.node(Pointwise::new(PointwiseMode::SigmoidFwd, normal, None, y));
+    case.node(Pointwise::new(PointwiseMode::SigmoidBwd, dy, Some(normal), dnormal));
     case.node(BatchnormBackward {
         dy: dnormal,
         x: made,
@@ -185,7 +168,7 @@ fn random_pointwise_graphs() {
             } else {
                 case.tensor_with(data_type, &[length], &[step])
             };
-            case.node(pointwise(mode, in_0, (!unary).then_some(in_1), uid));
+            case.node(Pointwise::new(mode, in_0, (!unary).then_some(in_1), uid));
             made.push((uid, length));
         }
         assert_same_as_one_by_one(&case, &format!("seed {seed}"));
@@ -210,7 +193,7 @@ fn threads_share_a_plan() {
         dilation: vec![1, 1],
         conv_mode: ConvMode::CrossCorrelation,
     });
-    case.node(pointwise(PointwiseMode::ReluFwd, made, None, y));
+    case.node(Pointwise::new(PointwiseMode::ReluFwd, made, None, y));
     for engine in 0..2 {
         let plan = planner(engine).plan(&case.graph).unwrap();
         std::thread::scope(|scope| {

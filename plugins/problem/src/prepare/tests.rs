@@ -5,23 +5,6 @@ use hipdnn_plugin_sdk::graph::{ConvMode, PointwiseMode};
 
 use super::*;
 
-fn pointwise(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64) -> Pointwise {
-    Pointwise {
-        in_0,
-        out_0,
-        in_1,
-        in_2: None,
-        axis: None,
-        operation,
-        relu_lower_clip: None,
-        relu_upper_clip: None,
-        relu_lower_clip_slope: None,
-        swish_beta: None,
-        elu_alpha: None,
-        softplus_beta: None,
-    }
-}
-
 fn node(operation: impl Into<Operation>) -> Node {
     Node { name: "it".to_owned(), compute_type: DataType::Unset, operation: operation.into() }
 }
@@ -43,8 +26,8 @@ fn chain() -> Graph {
     let mut tensors = vec![tensor(1, &[4]), tensor(2, &[4]), tensor(3, &[4])];
     tensors[1].is_virtual = true;
     let nodes = vec![
-        node(pointwise(PointwiseMode::ReluFwd, 1, None, 2)),
-        node(pointwise(PointwiseMode::Abs, 2, None, 3)),
+        node(Pointwise::new(PointwiseMode::ReluFwd, 1, None, 2)),
+        node(Pointwise::new(PointwiseMode::Abs, 2, None, 3)),
     ];
     graph(tensors, nodes)
 }
@@ -72,7 +55,7 @@ fn types_are_filled_from_the_graph() {
     scalar.value = Some(TensorValue::Float32(0.5));
     scalar.is_virtual = true;
     graph.tensors.push(scalar);
-    graph.nodes[1] = node(pointwise(PointwiseMode::Add, 2, Some(4), 3));
+    graph.nodes[1] = node(Pointwise::new(PointwiseMode::Add, 2, Some(4), 3));
     graph.nodes[1].compute_type = DataType::Double;
     let prepared = prepare(&graph).unwrap();
     let types: Vec<_> = prepared.tensors.iter().map(|tensor| tensor.data_type).collect();
@@ -89,9 +72,9 @@ fn types_are_filled_from_the_graph() {
 #[test]
 fn uid_0_of_older_writers_is_no_operand() {
     let mut graph = chain();
-    graph.nodes[0] = node(pointwise(PointwiseMode::ReluFwd, 1, Some(0), 2));
+    graph.nodes[0] = node(Pointwise::new(PointwiseMode::ReluFwd, 1, Some(0), 2));
     assert!(prepare(&graph).is_ok());
-    graph.nodes[0] = node(pointwise(PointwiseMode::ReluFwd, 1, Some(3), 2));
+    graph.nodes[0] = node(Pointwise::new(PointwiseMode::ReluFwd, 1, Some(3), 2));
     assert!(prepare(&graph).is_err());
 }
 
@@ -116,11 +99,11 @@ fn graphs_that_make_no_sense_are_refused() {
     assert_refused(&graph, &["in_0", "tensor 2", "virtual and no node writes it"]);
 
     let mut graph = chain();
-    graph.nodes.push(node(pointwise(PointwiseMode::Neg, 1, None, 3)));
+    graph.nodes.push(node(Pointwise::new(PointwiseMode::Neg, 1, None, 3)));
     assert_refused(&graph, &["node 2", "tensor 3", "node 1 writes already"]);
 
     let mut graph = chain();
-    graph.nodes[0] = node(pointwise(PointwiseMode::Neg, 2, None, 2));
+    graph.nodes[0] = node(Pointwise::new(PointwiseMode::Neg, 2, None, 2));
     assert_refused(&graph, &["tensor 2", "written by node 0"]);
 
     let mut graph = chain();
@@ -161,15 +144,15 @@ fn pointwise_shapes_are_checked() {
         let tensors = vec![tensor(1, &[2, 3]), tensor(2, &[3]), tensor(3, &[2, 3]), tensor(4, &[2])];
         graph(tensors, vec![node(operation)])
     };
-    assert!(prepare(&of(pointwise(PointwiseMode::Add, 1, Some(2), 3))).is_ok());
-    assert_refused(&of(pointwise(PointwiseMode::Add, 1, Some(4), 3)), &["in_1", "[2]", "[2, 3]"]);
-    assert_refused(&of(pointwise(PointwiseMode::Abs, 1, None, 2)), &["in_0", "do not spread"]);
-    assert_refused(&of(pointwise(PointwiseMode::Add, 1, None, 3)), &["in_1", "absent"]);
-    assert_refused(&of(pointwise(PointwiseMode::Abs, 1, Some(2), 3)), &["in_1", "abs reads 1"]);
-    assert_refused(&of(pointwise(PointwiseMode::Unset, 1, None, 3)), &["operation"]);
-    assert_refused(&of(pointwise(PointwiseMode::GenIndex, 1, None, 3)), &["axis", "absent"]);
+    assert!(prepare(&of(Pointwise::new(PointwiseMode::Add, 1, Some(2), 3))).is_ok());
+    assert_refused(&of(Pointwise::new(PointwiseMode::Add, 1, Some(4), 3)), &["in_1", "[2]", "[2, 3]"]);
+    assert_refused(&of(Pointwise::new(PointwiseMode::Abs, 1, None, 2)), &["in_0", "do not spread"]);
+    assert_refused(&of(Pointwise::new(PointwiseMode::Add, 1, None, 3)), &["in_1", "absent"]);
+    assert_refused(&of(Pointwise::new(PointwiseMode::Abs, 1, Some(2), 3)), &["in_1", "abs reads 1"]);
+    assert_refused(&of(Pointwise::new(PointwiseMode::Unset, 1, None, 3)), &["operation"]);
+    assert_refused(&of(Pointwise::new(PointwiseMode::GenIndex, 1, None, 3)), &["axis", "absent"]);
     for axis in [-1, 2] {
-        let index = Pointwise { axis: Some(axis), ..pointwise(PointwiseMode::GenIndex, 1, None, 3) };
+        let index = Pointwise { axis: Some(axis), ..Pointwise::new(PointwiseMode::GenIndex, 1, None, 3) };
         assert_refused(&of(index), &["axis", &axis.to_string(), "0 to 1"]);
     }
 }

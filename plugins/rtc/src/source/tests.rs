@@ -20,20 +20,7 @@ fn graph(tensors: &[(&[i64], bool)], operations: Vec<Operation>) -> Graph {
 }
 
 fn pointwise(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64) -> Operation {
-    Operation::from(Pointwise {
-        in_0,
-        out_0,
-        in_1,
-        in_2: None,
-        axis: None,
-        operation,
-        relu_lower_clip: None,
-        relu_upper_clip: None,
-        relu_lower_clip_slope: None,
-        swish_beta: None,
-        elu_alpha: None,
-        softplus_beta: None,
-    })
+    Operation::from(Pointwise::new(operation, in_0, in_1, out_0))
 }
 
 fn reduction(in_: i64, out: i64, mode: ReductionMode) -> Operation {

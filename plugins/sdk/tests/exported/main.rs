@@ -71,20 +71,7 @@ fn graph(name: &str) -> Vec<u8> {
 }
 
 fn graph_of(name: &str, layout: Layout) -> Vec<u8> {
-    let relu = Pointwise {
-        in_0: 1,
-        out_0: 2,
-        in_1: None,
-        in_2: None,
-        axis: None,
-        operation: PointwiseMode::ReluFwd,
-        relu_lower_clip: None,
-        relu_upper_clip: None,
-        relu_lower_clip_slope: None,
-        swish_beta: None,
-        elu_alpha: None,
-        softplus_beta: None,
-    };
+    let relu = Pointwise::new(PointwiseMode::ReluFwd, 1, None, 2);
     let node = Node { name: String::new(), compute_type: DataType::Float, operation: relu.into() };
     let tensors = (1..=2).map(|uid| Tensor::new(uid, DataType::Float, &[4], &[1])).collect();
     wire::write(&Graph { name: name.into(), tensors, nodes: vec![node], ..Graph::default() }, layout).unwrap()

@@ -4,24 +4,6 @@ use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
 use super::{MIOPEN, ORDERS, TYPES_WITHOUT_BFLOAT16};
 use crate::case::{Case, Order};
 
-/// A pointwise operation without numbers.
-pub fn pointwise(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64) -> Pointwise {
-    Pointwise {
-        in_0,
-        out_0,
-        in_1,
-        in_2: None,
-        axis: None,
-        operation,
-        relu_lower_clip: None,
-        relu_upper_clip: None,
-        relu_lower_clip_slope: None,
-        swish_beta: None,
-        elu_alpha: None,
-        softplus_beta: None,
-    }
-}
-
 fn case(
     mode: PointwiseMode,
     name: &str,
@@ -35,7 +17,7 @@ fn case(
     let first = case.input(data_type, &dims, order, [-3.0, 3.0]);
     let second = backward.then(|| case.input(data_type, &dims, order, [-3.0, 3.0]));
     let out = case.output(data_type, &dims, order);
-    let mut node = pointwise(mode, first, second, out);
+    let mut node = Pointwise::new(mode, first, second, out);
     with(&mut node);
     case.node(node);
     (MIOPEN, case)

@@ -1,9 +1,8 @@
 use hipdnn_plugin_sdk::graph::operation::{
-    BatchnormBackward, BatchnormInference, BatchnormInferenceVariance, ConvolutionForward,
+    BatchnormBackward, BatchnormInference, BatchnormInferenceVariance, ConvolutionForward, Pointwise,
 };
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode};
 
-use super::activation::pointwise;
 use super::{DETERMINISTIC, MIOPEN, ORDERS, TYPES_WITHOUT_BFLOAT16};
 use crate::case::{Case, Order};
 
@@ -101,7 +100,7 @@ impl Link {
             Self::Bias | Self::BiasFirst => {
                 let bias = case.input(data_type, &CHANNELS, order, RANGE);
                 let (a, b) = if self == Self::Bias { (x, bias) } else { (bias, x) };
-                Box::new(move |case, y| case.node(pointwise(PointwiseMode::Add, a, Some(b), y)))
+                Box::new(move |case, y| case.node(Pointwise::new(PointwiseMode::Add, a, Some(b), y)))
             }
             Self::Batchnorm => {
                 let (mean, inv_variance) = (given(case, RANGE), given(case, [0.5, 2.0]));
@@ -119,7 +118,7 @@ impl Link {
                     case.node(BatchnormInferenceVariance { x, mean, variance, scale, bias, epsilon, y });
                 })
             }
-            Self::Activation(mode) => Box::new(move |case, y| case.node(pointwise(mode, x, None, y))),
+            Self::Activation(mode) => Box::new(move |case, y| case.node(Pointwise::new(mode, x, None, y))),
         }
     }
 }
@@ -140,7 +139,7 @@ fn gradient(data_type: DataType, order: Order) -> Case {
     case.node(BatchnormInference { x, mean, inv_variance, scale, bias, y: normalized });
     let dy = case.input(data_type, &dims, order, RANGE);
     let through = case.between(data_type, &dims, order);
-    case.node(pointwise(PointwiseMode::ReluBwd, dy, Some(normalized), through));
+    case.node(Pointwise::new(PointwiseMode::ReluBwd, dy, Some(normalized), through));
     let dx = case.output(data_type, &dims, order);
     let dscale = case.output(DataType::Float, &CHANNELS, Order::ChannelsFirst);
     let dbias = case.output(DataType::Float, &CHANNELS, Order::ChannelsFirst);

@@ -1,7 +1,6 @@
-use hipdnn_plugin_sdk::graph::operation::{Batchnorm, ConvolutionForward};
+use hipdnn_plugin_sdk::graph::operation::{Batchnorm, ConvolutionForward, Pointwise};
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode};
 
-use super::activation::pointwise;
 use super::{DETERMINISTIC, MIOPEN, ORDERS};
 use crate::case::{Case, Order};
 
@@ -34,12 +33,12 @@ fn residual_block(data_type: DataType, order: Order) -> Case {
     let convolved = convolution(&mut case, data_type, order);
     let bias = case.input(data_type, &CHANNELS, order, RANGE);
     let biased = case.between(data_type, &Y, order);
-    case.node(pointwise(PointwiseMode::Add, convolved, Some(bias), biased));
+    case.node(Pointwise::new(PointwiseMode::Add, convolved, Some(bias), biased));
     let residual = case.input(data_type, &Y, order, RANGE);
     let sum = case.between(data_type, &Y, order);
-    case.node(pointwise(PointwiseMode::Add, biased, Some(residual), sum));
+    case.node(Pointwise::new(PointwiseMode::Add, biased, Some(residual), sum));
     let y = case.output(data_type, &Y, order);
-    case.node(pointwise(PointwiseMode::ReluFwd, sum, None, y));
+    case.node(Pointwise::new(PointwiseMode::ReluFwd, sum, None, y));
     case
 }
 
@@ -67,7 +66,7 @@ fn normalized_block(order: Order) -> Case {
     };
     case.node(node);
     let y = case.output(DataType::Float, &Y, order);
-    case.node(pointwise(PointwiseMode::ReluFwd, normalized, None, y));
+    case.node(Pointwise::new(PointwiseMode::ReluFwd, normalized, None, y));
     case
 }
 

@@ -1,6 +1,6 @@
 use hipdnn_plugin_sdk::graph::PointwiseMode;
+use hipdnn_plugin_sdk::graph::operation::Pointwise;
 
-use super::activation::pointwise;
 use super::{MIOPEN, ORDERS, TYPES_WITHOUT_BFLOAT16};
 use crate::case::Case;
 
@@ -22,7 +22,7 @@ pub fn cases() -> Vec<(&'static str, Case)> {
                     let a = case.input(data_type, &a, order, [-2.0, 2.0]);
                     let b = case.input(data_type, &b, order, [-2.0, 2.0]);
                     let c = case.output(data_type, &whole, order);
-                    case.node(pointwise(mode, a, Some(b), c));
+                    case.node(Pointwise::new(mode, a, Some(b), c));
                     cases.push((MIOPEN, case));
                 }
             }

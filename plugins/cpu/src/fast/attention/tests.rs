@@ -1,7 +1,5 @@
 use hipdnn_plugin_sdk::graph::operation::Sdpa;
-use hipdnn_plugin_sdk::graph::{
-    AttentionImplementation, DataType, DiagonalAlignment, Graph, Node, Operation,
-};
+use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment, Graph, Node, Operation};
 
 use super::super::lanes::Threads;
 use super::super::level::Level;
@@ -11,53 +9,6 @@ use super::softmax::Weight;
 use crate::kernel::Refusal;
 
 const FLOATS: [DataType; 4] = [DataType::Float, DataType::Double, DataType::Half, DataType::Bfloat16];
-
-/// An attention with nothing but its four tensors, 1 to 4.
-fn plain() -> Sdpa {
-    Sdpa {
-        q: 1,
-        k: 2,
-        v: 3,
-        o: 4,
-        attn_mask: None,
-        scale: None,
-        seq_len_q: None,
-        seq_len_kv: None,
-        seed: None,
-        offset: None,
-        dropout_mask: None,
-        dropout_scale: None,
-        page_table_k: None,
-        page_table_v: None,
-        block_mask: None,
-        sink_token: None,
-        descale_q: None,
-        descale_k: None,
-        descale_v: None,
-        descale_s: None,
-        scale_s: None,
-        scale_o: None,
-        stats: None,
-        max: None,
-        sum_exp: None,
-        rng_dump: None,
-        amax_s: None,
-        amax_o: None,
-        generate_stats: None,
-        alibi_mask: false,
-        padding_mask: false,
-        causal_mask: false,
-        causal_mask_bottom_right: false,
-        dropout_probability: None,
-        attn_scale_value: None,
-        left_bound: None,
-        right_bound: None,
-        max_seq_len_kv: None,
-        diagonal_alignment: DiagonalAlignment::TopLeft,
-        mma_core_mode: DataType::Unset,
-        implementation: AttentionImplementation::Auto,
-    }
-}
 
 /// Results of a case: o and what is kept of each row.
 const RESULTS: [i64; 4] = [4, 10, 11, 12];
@@ -87,7 +38,7 @@ impl Case {
     fn random(random: &mut Random, longest: usize) -> Self {
         let one = random.of(&FLOATS);
         let mixed = random.within(0, 5) == 0;
-        let mut operation = plain();
+        let mut operation = Sdpa::new(1, 2, 3, 4);
         let compute_type = if one == DataType::Double { one } else { random.of(&[DataType::Float, one]) };
         let compute_type = if compute_type == DataType::Double { DataType::Double } else { DataType::Float };
         let heads = random.of(&[1, 2, 3, 4, 6]);
@@ -99,7 +50,7 @@ impl Case {
         let keys = random.of(&[queries, other]);
         let depth = random.of(&[few, 16, 64]);
         let width = random.of(&[depth, any]);
-        let mut case = Self { operation: plain(), compute_type, arrays: Vec::new() };
+        let mut case = Self { operation: Sdpa::new(1, 2, 3, 4), compute_type, arrays: Vec::new() };
         let kind = |random: &mut Random| if mixed { random.of(&FLOATS) } else { one };
         for (uid, dims) in [
             (1, [batch, heads, queries, depth]),
@@ -270,7 +221,7 @@ fn threads_do_not_show() {
 }
 
 fn refusal(change: impl FnOnce(&mut Sdpa, &mut Vec<Array>)) -> Refusal {
-    let mut operation = plain();
+    let mut operation = Sdpa::new(1, 2, 3, 4);
     let dims = [1, 2, 4, 8];
     let mut arrays: Vec<Array> =
         (1..5).map(|uid| Array::new(uid, DataType::Float, &dims, &[64, 32, 8, 1])).collect();

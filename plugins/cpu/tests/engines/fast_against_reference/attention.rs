@@ -5,9 +5,10 @@
 
 use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::DataType;
+use hipdnn_plugin_sdk::graph::operation::Sdpa;
 
 use super::super::common::{Case, Random};
-use super::super::reference_attention::{Sizes, filled, plain};
+use super::super::reference_attention::{Sizes, filled};
 use super::{FAST, both, compare, compute, fill, roundoff, tensor, types};
 
 fn sizes(random: &mut Random, longest: i64) -> Sizes {
@@ -39,7 +40,7 @@ fn attention(seed: u64, longest: i64) {
     for uid in [q, k, v] {
         fill(random, &mut case, uid, -1.0, 1.0);
     }
-    let mut sdpa = plain(q, k, v, o);
+    let mut sdpa = Sdpa::new(q, k, v, o);
     let scale = random.one_of(&[1.0, 0.125, -0.5]);
     sdpa.attn_scale_value = Some(scale);
     sdpa.causal_mask = random.chance(40);
@@ -95,7 +96,7 @@ fn long_attentions() {
 fn a_length_out_of_range_is_an_error() {
     let mut case = Case::new();
     let [q, k, v, o] = [(); 4].map(|()| case.tensor(DataType::Float, &[1, 1, 3, 2]));
-    let mut sdpa = plain(q, k, v, o);
+    let mut sdpa = Sdpa::new(q, k, v, o);
     sdpa.padding_mask = true;
     sdpa.seq_len_q = Some(filled(&mut case, DataType::Int32, &[1, 1, 1, 1], &[3.0]));
     sdpa.seq_len_kv = Some(filled(&mut case, DataType::Int32, &[1, 1, 1, 1], &[4.0]));

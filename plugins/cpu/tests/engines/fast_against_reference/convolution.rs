@@ -199,24 +199,10 @@ fn bias_and_activation_after_it() {
         let bias = tensor(random, &mut case, types[0], &dims);
         fill(random, &mut case, bias, -1.0, 1.0);
         let out = tensor(random, &mut case, types[2], &shape.y);
-        let plain = |operation, in_0, in_1, out_0| Pointwise {
-            in_0,
-            out_0,
-            in_1,
-            in_2: None,
-            axis: None,
-            operation,
-            relu_lower_clip: None,
-            relu_upper_clip: None,
-            relu_lower_clip_slope: None,
-            swish_beta: None,
-            elu_alpha: None,
-            softplus_beta: None,
-        };
-        case.node(plain(PointwiseMode::Add, y, Some(bias), summed));
+        case.node(Pointwise::new(PointwiseMode::Add, y, Some(bias), summed));
         let mode =
             random.one_of(&[PointwiseMode::ReluFwd, PointwiseMode::SigmoidFwd, PointwiseMode::TanhFwd]);
-        case.node(plain(mode, summed, None, out));
+        case.node(Pointwise::new(mode, summed, None, out));
         let (fast, reference) = both(&case);
         // The convolution's bound with Σ|t| at most k, which no activation here makes larger, and the roundings after it.
         let eps = roundoff(DataType::Float).0;

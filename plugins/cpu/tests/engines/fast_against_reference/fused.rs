@@ -9,18 +9,8 @@ use super::{FAST, REFERENCE, both, compare};
 
 fn pointwise(operation: PointwiseMode, inputs: &[i64], out_0: i64) -> Pointwise {
     Pointwise {
-        in_0: inputs[0],
-        out_0,
-        in_1: inputs.get(1).copied(),
         in_2: inputs.get(2).copied(),
-        axis: None,
-        operation,
-        relu_lower_clip: None,
-        relu_upper_clip: None,
-        relu_lower_clip_slope: None,
-        swish_beta: None,
-        elu_alpha: None,
-        softplus_beta: None,
+        ..Pointwise::new(operation, inputs[0], inputs.get(1).copied(), out_0)
     }
 }
 

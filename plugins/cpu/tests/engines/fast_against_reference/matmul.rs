@@ -81,23 +81,6 @@ fn products() {
     }
 }
 
-fn plain(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64) -> Pointwise {
-    Pointwise {
-        in_0,
-        out_0,
-        in_1,
-        in_2: None,
-        axis: None,
-        operation,
-        relu_lower_clip: None,
-        relu_upper_clip: None,
-        relu_lower_clip_slope: None,
-        swish_beta: None,
-        elu_alpha: None,
-        softplus_beta: None,
-    }
-}
-
 /// What follows a product is computed with it: the tensors in between have no room in the workspace.
 #[test]
 fn tensors_between_are_never_stored() {
@@ -108,8 +91,8 @@ fn tensors_between_are_never_stored() {
     let [c, summed] = [(); 2].map(|()| case.virtual_tensor(float, &whole, &[512, 1]));
     let [bias, out] = [[1, 512], whole].map(|dims| case.tensor(float, &dims));
     case.node(Matmul { a, b, c });
-    case.node(plain(PointwiseMode::Add, c, Some(bias), summed));
-    case.node(plain(PointwiseMode::GeluFwd, summed, None, out));
+    case.node(Pointwise::new(PointwiseMode::Add, c, Some(bias), summed));
+    case.node(Pointwise::new(PointwiseMode::GeluFwd, summed, None, out));
     let plan = planner(FAST).plan(&case.graph).unwrap();
     assert!(plan.workspace_size() < 512 * 512 * 4, "{} bytes", plan.workspace_size());
 }
@@ -136,9 +119,9 @@ fn bias_and_activation_after_it() {
         let bias = tensor(random, &mut case, types[0], &dims);
         fill(random, &mut case, bias, -1.0, 1.0);
         let out = tensor(random, &mut case, types[2], &shape[2]);
-        case.node(plain(PointwiseMode::Add, c, Some(bias), summed));
+        case.node(Pointwise::new(PointwiseMode::Add, c, Some(bias), summed));
         let mode = random.one_of(&[PointwiseMode::ReluFwd, PointwiseMode::TanhFwd]);
-        case.node(plain(mode, summed, None, out));
+        case.node(Pointwise::new(mode, summed, None, out));
         let (fast, reference) = both(&case);
         // The product's bound with Σ|t| at most k, which no activation here makes larger, and the roundings to storage after each step.
         let eps = roundoff(compute(&case)).0;

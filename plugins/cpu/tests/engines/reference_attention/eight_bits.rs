@@ -2,9 +2,10 @@
 
 use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::DataType;
+use hipdnn_plugin_sdk::graph::operation::Sdpa;
 
 use super::super::common::{Case, Random};
-use super::{assert_close, filled, plain};
+use super::{assert_close, filled};
 
 const TYPES: [DataType; 4] =
     [DataType::Fp8E4m3, DataType::Fp8E5m2, DataType::Fp8E4m3Fnuz, DataType::Fp8E5m2Fnuz];
@@ -23,7 +24,7 @@ fn elements_are_read_as_their_numbers() {
                 filled(&mut case, data_type, dims, &values)
             });
             let o = case.tensor(DataType::Double, &[2, 4, 3, 4]);
-            let mut node = plain(small[0], small[1], small[2], o);
+            let mut node = Sdpa::new(small[0], small[1], small[2], o);
             let [q, k, v] =
                 factors.map(|factor| Some(filled(&mut case, DataType::Float, &[1, 1, 1, 1], &[factor])));
             (node.descale_q, node.descale_k, node.descale_v) = (q, k, v);
@@ -37,7 +38,7 @@ fn elements_are_read_as_their_numbers() {
                 filled(&mut wide, DataType::Double, dims[place], &values)
             });
             let wide_o = wide.tensor(DataType::Double, &[2, 4, 3, 4]);
-            wide.node(plain(q, k, v, wide_o));
+            wide.node(Sdpa::new(q, k, v, wide_o));
             wide.run(planner(engine));
             assert_close(&case.values(o), &wide.values(wide_o), 1e-12);
         }
@@ -53,7 +54,7 @@ fn scaled_probabilities_are_rounded_to_the_type_of_v() {
         let k = filled(&mut case, data_type, &[1, 1, 2, 1], &[1.0, 2.0]);
         let v = filled(&mut case, data_type, &[1, 1, 2, 1], &[3.0, 5.0]);
         let o = case.tensor(DataType::Double, &[1, 1, 1, 1]);
-        let mut node = plain(q, k, v, o);
+        let mut node = Sdpa::new(q, k, v, o);
         node.scale_s = Some(filled(&mut case, DataType::Float, &[1, 1, 1, 1], &[1.125]));
         case.node(node);
         case.run(planner(1));

@@ -2,10 +2,11 @@
 
 use hipdnn_cpu_plugin::plugin::Planner;
 use hipdnn_cpu_plugin::plugin::planner;
+use hipdnn_plugin_sdk::graph::operation::Sdpa;
 use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment, TensorValue};
 
 use super::super::common::{Case, Random, strides};
-use super::{SMALL, Sizes, assert_close, filled, plain, random_case};
+use super::{SMALL, Sizes, assert_close, filled, random_case};
 
 const HIDDEN: f64 = f64::NEG_INFINITY;
 
@@ -62,7 +63,7 @@ fn two_keys_by_hand() {
     let o = case.tensor(DataType::Float, &[1, 1, 1, 1]);
     let [stats, max, sum_exp] = [0; 3].map(|_| case.tensor(DataType::Float, &[1, 1, 1, 1]));
     let [amax_s, amax_o] = [0; 2].map(|_| case.tensor(DataType::Float, &[1, 1, 1, 1]));
-    let mut node = plain(q, k, v, o);
+    let mut node = Sdpa::new(q, k, v, o);
     node.stats = Some(stats);
     node.max = Some(max);
     node.sum_exp = Some(sum_exp);
@@ -94,7 +95,7 @@ fn heads_share_keys_and_values_in_any_layout() {
     for uid in [q, k, v] {
         case.memory(uid).fill(|| random.real(-1.0, 1.0));
     }
-    case.node(plain(q, k, v, o));
+    case.node(Sdpa::new(q, k, v, o));
     case.run(Planner::Reference);
     let expected = expected(&case, &sizes, [q, k, v], |dot, _| dot, |_| 1.0);
     assert_close(&case.values(o), &expected.o, 1e-6);

@@ -6,57 +6,10 @@ mod gradients;
 mod places;
 mod refusals;
 
+use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::graph::operation::{Sdpa, SdpaBackward};
-use hipdnn_plugin_sdk::graph::{AttentionImplementation, DataType, DiagonalAlignment};
 
 use super::common::{Case, Random};
-
-/// An attention with nothing but its four tensors.
-pub fn plain(q: i64, k: i64, v: i64, o: i64) -> Sdpa {
-    Sdpa {
-        q,
-        k,
-        v,
-        o,
-        attn_mask: None,
-        scale: None,
-        seq_len_q: None,
-        seq_len_kv: None,
-        seed: None,
-        offset: None,
-        dropout_mask: None,
-        dropout_scale: None,
-        page_table_k: None,
-        page_table_v: None,
-        block_mask: None,
-        sink_token: None,
-        descale_q: None,
-        descale_k: None,
-        descale_v: None,
-        descale_s: None,
-        scale_s: None,
-        scale_o: None,
-        stats: None,
-        max: None,
-        sum_exp: None,
-        rng_dump: None,
-        amax_s: None,
-        amax_o: None,
-        generate_stats: None,
-        alibi_mask: false,
-        padding_mask: false,
-        causal_mask: false,
-        causal_mask_bottom_right: false,
-        dropout_probability: None,
-        attn_scale_value: None,
-        left_bound: None,
-        right_bound: None,
-        max_seq_len_kv: None,
-        diagonal_alignment: DiagonalAlignment::TopLeft,
-        mma_core_mode: DataType::Unset,
-        implementation: AttentionImplementation::Auto,
-    }
-}
 
 /// The gradients of an attention with the same options, of the tensors q, k, v, o, do, stats, dq, dk and dv.
 pub fn gradients_of(forward: &Sdpa, [d_o, stats, dq, dk, dv]: [i64; 5]) -> SdpaBackward {
@@ -143,7 +96,7 @@ pub fn random_case(sizes: &Sizes, random: &mut Random) -> (Case, Sdpa) {
     for uid in [q, k, v] {
         case.memory(uid).fill(|| random.real(-1.0, 1.0));
     }
-    (case, plain(q, k, v, o))
+    (case, Sdpa::new(q, k, v, o))
 }
 
 /// Fills a tensor with the numbers, of whatever type it is.

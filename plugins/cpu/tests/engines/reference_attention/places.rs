@@ -6,7 +6,7 @@ use hipdnn_plugin_sdk::graph::operation::Sdpa;
 use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment};
 
 use super::super::common::{Case, Memory, Random, strides};
-use super::{SMALL, Sizes, assert_close, filled, gradients_of, plain, random_case};
+use super::{SMALL, Sizes, assert_close, filled, gradients_of, random_case};
 
 const LENGTHS: [[f64; 2]; 2] = [[2.0, 3.0], [4.0, 1.0]];
 
@@ -210,7 +210,7 @@ fn paged(padded: &Case, of: &Sdpa, packed: bool, rank: usize) -> Paged {
         let q = filled(&mut case, double, &SMALL.q(), &q_values);
         (q, case.tensor(double, &SMALL.o()), case.tensor(double, &SMALL.rows()))
     };
-    let mut node = plain(q, k, v, o);
+    let mut node = Sdpa::new(q, k, v, o);
     self::padded(&mut case, &mut node);
     node.page_table_k = Some(table);
     node.page_table_v = Some(table);

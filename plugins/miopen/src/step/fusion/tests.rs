@@ -9,20 +9,7 @@ fn tensor(uid: i64, [n, c, h, w]: [i64; 4], is_virtual: bool) -> Tensor {
 }
 
 fn pointwise(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64) -> Operation {
-    Operation::from(PointwiseNode {
-        in_0,
-        out_0,
-        in_1,
-        in_2: None,
-        axis: None,
-        operation,
-        relu_lower_clip: None,
-        relu_upper_clip: None,
-        relu_lower_clip_slope: None,
-        swish_beta: None,
-        elu_alpha: None,
-        softplus_beta: None,
-    })
+    Operation::from(PointwiseNode::new(operation, in_0, in_1, out_0))
 }
 
 /// relu(convolution(1, 2) + 4): 3 is convolved, 5 biased, 6 the result.

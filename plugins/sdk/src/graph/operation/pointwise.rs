@@ -29,3 +29,24 @@ operation! {
         softplus_beta: float = 2306 @ 11,
     }
 }
+
+impl Pointwise {
+    /// `operation` of one or two operands, its numbers those of the interface's defaults. Tensors are named by uid.
+    #[must_use]
+    pub fn new(operation: crate::graph::PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64) -> Self {
+        Self {
+            in_0,
+            out_0,
+            in_1,
+            in_2: None,
+            axis: None,
+            operation,
+            relu_lower_clip: None,
+            relu_upper_clip: None,
+            relu_lower_clip_slope: None,
+            swish_beta: None,
+            elu_alpha: None,
+            softplus_beta: None,
+        }
+    }
+}

@@ -87,3 +87,53 @@ operation! {
         implementation: one_of(AttentionImplementation) = 2640 @ 40,
     }
 }
+
+impl Sdpa {
+    /// An attention with nothing but its four tensors, which are named by uid.
+    #[must_use]
+    pub fn new(q: i64, k: i64, v: i64, o: i64) -> Self {
+        Self {
+            q,
+            k,
+            v,
+            o,
+            attn_mask: None,
+            scale: None,
+            seq_len_q: None,
+            seq_len_kv: None,
+            seed: None,
+            offset: None,
+            dropout_mask: None,
+            dropout_scale: None,
+            page_table_k: None,
+            page_table_v: None,
+            block_mask: None,
+            sink_token: None,
+            descale_q: None,
+            descale_k: None,
+            descale_v: None,
+            descale_s: None,
+            scale_s: None,
+            scale_o: None,
+            stats: None,
+            max: None,
+            sum_exp: None,
+            rng_dump: None,
+            amax_s: None,
+            amax_o: None,
+            generate_stats: None,
+            alibi_mask: false,
+            padding_mask: false,
+            causal_mask: false,
+            causal_mask_bottom_right: false,
+            dropout_probability: None,
+            attn_scale_value: None,
+            left_bound: None,
+            right_bound: None,
+            max_seq_len_kv: None,
+            diagonal_alignment: crate::graph::DiagonalAlignment::TopLeft,
+            mma_core_mode: crate::graph::DataType::Unset,
+            implementation: crate::graph::AttentionImplementation::Auto,
+        }
+    }
+}

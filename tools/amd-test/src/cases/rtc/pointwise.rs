@@ -2,7 +2,6 @@ use hipdnn_plugin_sdk::graph::operation::Pointwise;
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
 
 use crate::case::{Case, Order};
-use crate::cases::activation::pointwise;
 use crate::cases::{ORDERS, TYPES};
 
 const FIRST: Order = Order::ChannelsFirst;
@@ -38,7 +37,8 @@ fn modes_of(modes: &[PointwiseMode], data_type: DataType) -> Case {
         let inputs: Vec<i64> =
             (0..mode.operands()).map(|_| case.input(data_type, &dims, FIRST, range)).collect();
         let out = case.output(DataType::Float, &dims, FIRST);
-        let mut node = pointwise(mode, inputs.first().copied().unwrap_or(0), inputs.get(1).copied(), out);
+        let mut node =
+            Pointwise::new(mode, inputs.first().copied().unwrap_or(0), inputs.get(1).copied(), out);
         node.in_2 = inputs.get(2).copied();
         node.axis = (mode == PointwiseMode::GenIndex).then_some(1);
         numbers(&mut node);
@@ -69,10 +69,10 @@ fn chain(data_type: DataType, order: Order, dims: [i64; 4]) -> Case {
     let biased = case.between(DataType::Float, &dims, order);
     let sum = case.between(data_type, &dims, order);
     let y = case.output(data_type, &dims, order);
-    case.node(pointwise(PointwiseMode::Mul, x, Some(scale), scaled));
-    case.node(pointwise(PointwiseMode::Add, scaled, Some(bias), biased));
-    case.node(pointwise(PointwiseMode::Add, biased, Some(residual), sum));
-    case.node(pointwise(PointwiseMode::ReluFwd, sum, None, y));
+    case.node(Pointwise::new(PointwiseMode::Mul, x, Some(scale), scaled));
+    case.node(Pointwise::new(PointwiseMode::Add, scaled, Some(bias), biased));
+    case.node(Pointwise::new(PointwiseMode::Add, biased, Some(residual), sum));
+    case.node(Pointwise::new(PointwiseMode::ReluFwd, sum, None, y));
     case
 }
 
@@ -85,7 +85,7 @@ fn mixed_orders() -> Case {
     if let Some(tensor) = case.graph.tensors.last_mut() {
         tensor.strides = vec![120, 40, 1, 5];
     }
-    case.node(pointwise(PointwiseMode::Add, a, Some(b), y));
+    case.node(Pointwise::new(PointwiseMode::Add, a, Some(b), y));
     case
 }
 
@@ -95,13 +95,13 @@ fn broadcasts() -> Case {
     let row = case.input(DataType::Float, &[8], FIRST, [-1.0, 1.0]);
     let doubled = case.between(DataType::Half, &[8], FIRST);
     let two = case.value(2.0);
-    case.node(pointwise(PointwiseMode::Mul, row, Some(two), doubled));
+    case.node(Pointwise::new(PointwiseMode::Mul, row, Some(two), doubled));
     let x = case.input(DataType::Bfloat16, &DIMS, FIRST, [-1.0, 1.0]);
     let sum = case.between(DataType::Float, &DIMS, FIRST);
-    case.node(pointwise(PointwiseMode::Add, x, Some(doubled), sum));
+    case.node(Pointwise::new(PointwiseMode::Add, x, Some(doubled), sum));
     let y = case.output(DataType::Float, &DIMS, FIRST);
     let half = case.value(0.5);
-    case.node(pointwise(PointwiseMode::Mul, sum, Some(half), y));
+    case.node(Pointwise::new(PointwiseMode::Mul, sum, Some(half), y));
     case
 }
 
@@ -112,17 +112,17 @@ fn causal_mask() -> Case {
     let x = case.input(DataType::Half, &dims, FIRST, [-1.0, 1.0]);
     let index = |case: &mut Case, axis| {
         let out = case.between(DataType::Int32, &dims, FIRST);
-        let mut node = pointwise(PointwiseMode::GenIndex, x, None, out);
+        let mut node = Pointwise::new(PointwiseMode::GenIndex, x, None, out);
         node.axis = Some(axis);
         case.node(node);
         out
     };
     let (row, column) = (index(&mut case, 1), index(&mut case, 2));
     let mask = case.output(DataType::Boolean, &dims, FIRST);
-    case.node(pointwise(PointwiseMode::CmpGe, row, Some(column), mask));
+    case.node(Pointwise::new(PointwiseMode::CmpGe, row, Some(column), mask));
     let low = case.value(-5.0);
     let y = case.output(DataType::Half, &dims, FIRST);
-    let mut node = pointwise(PointwiseMode::BinarySelect, x, Some(low), y);
+    let mut node = Pointwise::new(PointwiseMode::BinarySelect, x, Some(low), y);
     node.in_2 = Some(mask);
     case.node(node);
     case
@@ -145,7 +145,7 @@ fn conversions(data_type: DataType) -> Case {
         DataType::Boolean,
     ] {
         let y = case.output(to, &[3, 16], FIRST);
-        case.node(pointwise(PointwiseMode::Mul, x, Some(factor), y));
+        case.node(Pointwise::new(PointwiseMode::Mul, x, Some(factor), y));
     }
     case.tolerance = 1e-6;
     case
@@ -157,7 +157,7 @@ fn double() -> Case {
     let x = case.input(DataType::Double, &[4, 6], FIRST, [-3.0, 3.0]);
     for mode in [PointwiseMode::SigmoidFwd, PointwiseMode::Erf, PointwiseMode::GeluApproxTanhFwd] {
         let y = case.output(DataType::Double, &[4, 6], FIRST);
-        case.node(pointwise(mode, x, None, y));
+        case.node(Pointwise::new(mode, x, None, y));
     }
     for node in &mut case.graph.nodes {
         node.compute_type = DataType::Double;

@@ -1,11 +1,10 @@
 use hipdnn_plugin_sdk::graph::operation::{
-    Layernorm, LayernormBackward, Reduction, RmsNorm, RmsNormBackward,
+    Layernorm, LayernormBackward, Pointwise, Reduction, RmsNorm, RmsNormBackward,
 };
 use hipdnn_plugin_sdk::graph::{DataType, NormFwdPhase, PointwiseMode, ReductionMode};
 
 use crate::case::{Case, Order};
 use crate::cases::TYPES;
-use crate::cases::activation::pointwise;
 
 const FIRST: Order = Order::ChannelsFirst;
 
@@ -34,21 +33,21 @@ fn softmax(data_type: DataType, dims: &[i64]) -> Case {
     let x = case.input(data_type, dims, FIRST, [-4.0, 4.0]);
     let factor = case.value(0.5);
     let scores = case.between(DataType::Float, dims, FIRST);
-    case.node(pointwise(PointwiseMode::Mul, x, Some(factor), scores));
+    case.node(Pointwise::new(PointwiseMode::Mul, x, Some(factor), scores));
     let most = case.between(DataType::Float, &rows, FIRST);
     case.node(reduction(scores, most, ReductionMode::Max));
     let below = case.between(DataType::Float, dims, FIRST);
-    case.node(pointwise(PointwiseMode::Sub, scores, Some(most), below));
+    case.node(Pointwise::new(PointwiseMode::Sub, scores, Some(most), below));
     let powers = case.between(DataType::Float, dims, FIRST);
-    case.node(pointwise(PointwiseMode::Exp, below, None, powers));
+    case.node(Pointwise::new(PointwiseMode::Exp, below, None, powers));
     let sum = case.between(DataType::Float, &rows, FIRST);
     case.node(reduction(powers, sum, ReductionMode::Add));
     let y = case.output(data_type, dims, FIRST);
-    case.node(pointwise(PointwiseMode::Div, powers, Some(sum), y));
+    case.node(Pointwise::new(PointwiseMode::Div, powers, Some(sum), y));
     let log = case.between(DataType::Float, &rows, FIRST);
-    case.node(pointwise(PointwiseMode::Log, sum, None, log));
+    case.node(Pointwise::new(PointwiseMode::Log, sum, None, log));
     let stats = case.output(DataType::Float, &rows, FIRST);
-    case.node(pointwise(PointwiseMode::Add, log, Some(most), stats));
+    case.node(Pointwise::new(PointwiseMode::Add, log, Some(most), stats));
     case
 }
 
@@ -79,7 +78,7 @@ fn layernorm(data_type: DataType, dims: &[i64], count: usize) -> Case {
     let x = case.input(data_type, dims, FIRST, [-2.0, 4.0]);
     let residual = case.input(data_type, dims, FIRST, [-1.0, 1.0]);
     let sum = case.output(data_type, dims, FIRST);
-    case.node(pointwise(PointwiseMode::Add, x, Some(residual), sum));
+    case.node(Pointwise::new(PointwiseMode::Add, x, Some(residual), sum));
     let y = case.between(DataType::Float, dims, FIRST);
     let node = Layernorm {
         x: sum,
@@ -94,7 +93,7 @@ fn layernorm(data_type: DataType, dims: &[i64], count: usize) -> Case {
     };
     case.node(node);
     let z = case.output(data_type, dims, FIRST);
-    case.node(pointwise(PointwiseMode::GeluFwd, y, None, z));
+    case.node(Pointwise::new(PointwiseMode::GeluFwd, y, None, z));
     case
 }
 
@@ -124,7 +123,7 @@ fn layernorm_backward(data_type: DataType, dims: &[i64], count: usize) -> Case {
     let gradient = case.input(data_type, dims, FIRST, [-1.0, 1.0]);
     let before = case.input(data_type, dims, FIRST, [-2.0, 2.0]);
     let dy = case.between(DataType::Float, dims, FIRST);
-    case.node(pointwise(PointwiseMode::GeluBwd, gradient, Some(before), dy));
+    case.node(Pointwise::new(PointwiseMode::GeluBwd, gradient, Some(before), dy));
     let node = LayernormBackward {
         dy,
         x: case.input(data_type, dims, FIRST, [-2.0, 2.0]),
