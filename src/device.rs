@@ -49,10 +49,7 @@ fn gpu() -> Option<&'static Device> {
     // One for each device that was ever asked for. They stay, so that they can be handed out.
     static DEVICES: Mutex<Vec<(c_int, Option<&'static Device>)>> = Mutex::new(Vec::new());
     let hip = loaded_hip()?;
-    let mut number = 0;
-    // SAFETY: the output is valid.
-    let answer = unsafe { (hip.hipGetDevice)(&mut number) };
-    hip.check("hipGetDevice", answer).ok()?;
+    let number = hip.current_device().ok()?;
     if let Some((_, device)) = DEVICES.lock().iter().find(|(known, _)| *known == number) {
         return *device;
     }

@@ -162,13 +162,7 @@ impl EnginePlugin for CpuPlugin {
 
     fn deserialize(handle: &(), bytes: &[u8]) -> Result<Compiled, PluginError> {
         let (graph, config) = Compiled::read(bytes)?;
-        let engine = Self::ENGINES.iter().position(|name| engine_id(name) == config.engine_id);
-        let engine = engine.ok_or_else(|| {
-            PluginError::invalid_value(format!(
-                "the saved plan is of engine {}, which is none of these",
-                config.engine_id
-            ))
-        })?;
+        let engine = Self::engine_of_saved_plan(config.engine_id)?;
         Self::supports(handle, engine, &graph)?;
         wire::check_settings(&Self::details(handle, engine, &graph)?.knobs, &config.knobs)?;
         Self::plan(handle, engine, &graph, &config.knobs)

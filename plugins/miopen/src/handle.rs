@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use hipdnn_plugin_sdk::ffi::hipStream_t;
-use hipdnn_plugin_sdk::hip::{Hip, HipError};
+use hipdnn_plugin_sdk::hip::{EnteredDevice, Hip};
 use hipdnn_plugin_sdk::{PluginError, Refusal};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -29,17 +29,7 @@ impl Runtime {
     /// Which library was not found, or that there is no device.
     pub fn get() -> Result<Self, Refusal> {
         static RUNTIME: OnceLock<Result<Runtime, Refusal>> = OnceLock::new();
-        RUNTIME
-            .get_or_init(|| {
-                let hip = Hip::get()?;
-                match hip.device_count() {
-                    Ok(0) => return Err(Refusal::new("the HIP runtime finds no device")),
-                    Ok(_) => {}
-                    Err(error) => return Err(Refusal::new(error.message)),
-                }
-                Ok(Self { hip, miopen: Miopen::get()? })
-            })
-            .clone()
+        RUNTIME.get_or_init(|| Ok(Self { hip: Hip::with_device()?, miopen: Miopen::get()? })).clone()
     }
 }
 
@@ -85,8 +75,8 @@ pub struct Ready<'a> {
     /// The stream that work goes to.
     pub stream: hipStream_t,
     miopen: MutexGuard<'a, MiopenHandle>,
-    /// The device that the thread had, if it was another.
-    before: Option<c_int>,
+    /// Last, so that the device is left last.
+    _entered: EnteredDevice<'a>,
 }
 
 impl Handle {
@@ -118,13 +108,13 @@ impl Handle {
     pub fn ready(&self) -> Result<Ready<'_>, PluginError> {
         let device = self.device()?;
         let runtime = device.runtime;
-        let before = enter(runtime.hip, device.number)?;
+        let entered = runtime.hip.enter(device.number)?;
         let mut ready = Ready {
             runtime,
             device: device.number,
             stream: ptr::null_mut(),
             miopen: device.miopen.lock(),
-            before,
+            _entered: entered,
         };
         let stream = self.stream.load(Ordering::Acquire);
         if ready.miopen.stream != stream {
@@ -140,9 +130,7 @@ impl Handle {
 
 impl Device {
     fn open(runtime: Runtime, stream: hipStream_t) -> Result<Self, PluginError> {
-        let mut number = 0;
-        // SAFETY: the output is valid.
-        runtime.hip.check("hipGetDevice", unsafe { (runtime.hip.hipGetDevice)(&mut number) })?;
+        let number = runtime.hip.current_device()?;
         let mut handle = ptr::null_mut();
         // SAFETY: the output is valid, the host vouches for the stream, and what is made is taken over at once.
         let handle = unsafe {
@@ -160,26 +148,4 @@ impl Ready<'_> {
     pub fn handle(&self) -> miopenHandle_t {
         self.miopen.handle.get()
     }
-}
-
-impl Drop for Ready<'_> {
-    fn drop(&mut self) {
-        if let Some(device) = self.before {
-            // SAFETY: any number is fine, and this one was the thread's.
-            unsafe { (self.runtime.hip.hipSetDevice)(device) };
-        }
-    }
-}
-
-/// Makes a device the thread's, and says which was before if it was another.
-fn enter(hip: &Hip, device: c_int) -> Result<Option<c_int>, HipError> {
-    let mut before = 0;
-    // SAFETY: the output is valid.
-    hip.check("hipGetDevice", unsafe { (hip.hipGetDevice)(&mut before) })?;
-    if before == device {
-        return Ok(None);
-    }
-    // SAFETY: any number is fine.
-    hip.check("hipSetDevice", unsafe { (hip.hipSetDevice)(device) })?;
-    Ok(Some(before))
 }

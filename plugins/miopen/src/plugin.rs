@@ -83,13 +83,7 @@ impl EnginePlugin for MiopenPlugin {
 
     fn deserialize(handle: &Handle, bytes: &[u8]) -> Result<Plan, PluginError> {
         let (graph, config, saved) = Saved::read(bytes)?;
-        let engine = Self::ENGINES.iter().position(|name| engine_id(name) == config.engine_id);
-        let engine = engine.ok_or_else(|| {
-            PluginError::invalid_value(format!(
-                "the saved plan is of engine {}, which is none of these",
-                config.engine_id
-            ))
-        })?;
+        let engine = Self::engine_of_saved_plan(config.engine_id)?;
         check_settings(&knobs(), &config.knobs)?;
         make(handle, engine, &graph, &config.knobs, &saved)
     }

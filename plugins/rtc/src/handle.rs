@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use hipdnn_plugin_sdk::ffi::hipStream_t;
-use hipdnn_plugin_sdk::hip::Hip;
+use hipdnn_plugin_sdk::hip::{EnteredDevice, Hip};
 use hipdnn_plugin_sdk::{PluginError, Refusal};
 
 use crate::module::{Modules, Runtime};
@@ -21,12 +21,7 @@ impl Runtime {
         static RUNTIME: OnceLock<Result<Runtime, Refusal>> = OnceLock::new();
         RUNTIME
             .get_or_init(|| {
-                let hip = Hip::get()?;
-                match hip.device_count() {
-                    Ok(0) => return Err(Refusal::new("the HIP runtime finds no device")),
-                    Ok(_) => {}
-                    Err(error) => return Err(Refusal::new(error.message)),
-                }
+                let hip = Hip::with_device()?;
                 // The same library, whichever it was.
                 let modules = Modules::load_from(&[hip.library().name()])?;
                 Ok(Self { hip, modules: MODULES.get_or_init(|| modules) })
@@ -62,8 +57,7 @@ pub struct Entered<'a> {
     pub device: &'a Device,
     /// The stream that work goes to.
     pub stream: hipStream_t,
-    /// The device that the thread had, if it was another.
-    before: Option<c_int>,
+    _entered: EnteredDevice<'a>,
 }
 
 impl Handle {
@@ -86,18 +80,8 @@ impl Handle {
     /// When a library or a device is missing, or HIP fails.
     pub fn enter(&self) -> Result<Entered<'_>, PluginError> {
         let device = self.device()?;
-        let hip = device.runtime.hip;
-        let mut before = 0;
-        // SAFETY: the output is valid.
-        hip.check("hipGetDevice", unsafe { (hip.hipGetDevice)(&mut before) })?;
-        let before = if before == device.number {
-            None
-        } else {
-            // SAFETY: any number is fine.
-            hip.check("hipSetDevice", unsafe { (hip.hipSetDevice)(device.number) })?;
-            Some(before)
-        };
-        Ok(Entered { device, stream: self.stream.load(Ordering::Acquire), before })
+        let entered = device.runtime.hip.enter(device.number)?;
+        Ok(Entered { device, stream: self.stream.load(Ordering::Acquire), _entered: entered })
     }
 }
 
@@ -107,14 +91,5 @@ impl Device {
         let properties =
             properties.ok_or_else(|| PluginError::not_initialized("the HIP runtime finds no device"))?;
         Ok(Self { runtime, number: properties.device_id, architecture: properties.architecture_name })
-    }
-}
-
-impl Drop for Entered<'_> {
-    fn drop(&mut self) {
-        if let Some(device) = self.before {
-            // SAFETY: any number is fine, and this one was the thread's.
-            unsafe { (self.device.runtime.hip.hipSetDevice)(device) };
-        }
     }
 }

@@ -85,12 +85,7 @@ impl EnginePlugin for RtcPlugin {
 
     fn deserialize(handle: &Handle, bytes: &[u8]) -> Result<Plan, PluginError> {
         let saved = Saved::read(bytes)?;
-        if saved.config.engine_id != engine_id(HIPRTC_ENGINE) {
-            return Err(PluginError::invalid_value(format!(
-                "the saved plan is of engine {}, expected {HIPRTC_ENGINE}",
-                saved.config.engine_id
-            )));
-        }
+        Self::engine_of_saved_plan(saved.config.engine_id)?;
         check_settings(&[], &saved.config.knobs)?;
         let (graph, config) = (saved.graph.clone(), saved.config.clone());
         Plan::new(&handle.enter()?, &graph, config, Some(&saved))

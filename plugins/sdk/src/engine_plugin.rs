@@ -166,12 +166,24 @@ pub trait EnginePlugin: Sized + 'static {
     }
 
     /// Makes a plan of saved bytes. They may come from anywhere and may be damaged, so nothing about them is certain.
+    /// [`EnginePlugin::engine_of_saved_plan`] finds the engine that they name.
     ///
     /// # Errors
     /// When the bytes are no plan, or none that can be executed here.
     fn deserialize(handle: &Self::Handle, bytes: &[u8]) -> Result<Self::Plan, PluginError> {
         let _ = (handle, bytes);
         Err(PluginError::not_applicable(format!("{} cannot load plans", Self::NAME)))
+    }
+
+    /// The place in [`EnginePlugin::ENGINES`] of the engine that a saved plan names by its id.
+    ///
+    /// # Errors
+    /// When it is none of them.
+    fn engine_of_saved_plan(id: i64) -> Result<usize, PluginError> {
+        Self::ENGINES.iter().position(|name| engine_id(name) == id).ok_or_else(|| {
+            let engines = Self::ENGINES.join(", ");
+            PluginError::invalid_value(format!("the saved plan is of engine {id}, expected one of {engines}"))
+        })
     }
 }
 

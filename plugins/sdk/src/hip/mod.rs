@@ -5,6 +5,7 @@
 
 #![expect(non_camel_case_types, reason = "the names of HIP")]
 
+mod device;
 #[cfg(feature = "hip-sys")]
 mod signatures;
 
@@ -14,6 +15,8 @@ use std::fmt;
 use crate::ffi::hipStream_t;
 use crate::function_table;
 use crate::wire::DeviceProperties;
+
+pub use device::EnteredDevice;
 
 /// What a HIP function answers; 0 is success.
 pub type hipError_t = c_int;
@@ -173,6 +176,12 @@ impl From<HipError> for crate::PluginError {
     }
 }
 
+impl From<HipError> for crate::Refusal {
+    fn from(error: HipError) -> Self {
+        Self::new(error.message)
+    }
+}
+
 /// What an address points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryKind {
@@ -263,9 +272,7 @@ impl Hip {
                 });
             }
         };
-        let mut device = 0;
-        // SAFETY: the output is valid.
-        self.check("hipGetDevice", unsafe { (self.hipGetDevice)(&mut device) })?;
+        let device = self.current_device()?;
         let mut properties = Box::new([0_u64; PROPERTIES_ROOM]);
         // SAFETY: the room is larger than any generation's struct, and aligned for it.
         let answer = unsafe { function(properties.as_mut_ptr().cast(), device) };
