@@ -10,29 +10,27 @@ use std::time::Duration;
 
 use crate::Failure;
 use crate::install::{ENGINES, LIBRARY, PLUGINS};
-use crate::process::{command, exists, run, run_within};
+use crate::process::{run, run_within};
 use crate::steps::Steps;
-use crate::tools::{self, Tool};
+use crate::userland::{Contents, Userland};
 use crate::workspace::Workspace;
 
-/// The suite that has MIOpen.
-const SUITE: &str = "sid";
-
 /// What is installed in the userland.
-const PACKAGES: &[&str] = &[
-    "libmiopen1",
-    "libmiopen-dev",
-    "libamdhip64-dev",
-    "libhiprtc6",
-    "hipcc",
-    "clang-21",
-    "lld-21",
-    "rocm-device-libs-21",
-    "g++",
-    "binutils",
-];
-
-const DEBOOTSTRAP: Tool = Tool::new("debootstrap", "debootstrap");
+const CONTENTS: Contents = Contents {
+    packages: &[
+        "libmiopen1",
+        "libmiopen-dev",
+        "libamdhip64-dev",
+        "libhiprtc6",
+        "hipcc",
+        "clang-21",
+        "lld-21",
+        "rocm-device-libs-21",
+        "g++",
+        "binutils",
+    ],
+    foreign: None,
+};
 
 /// Running all cases takes seconds once MIOpen has its kernels, and under a minute the first time.
 const LIMIT: Duration = Duration::from_secs(900);
@@ -42,7 +40,7 @@ const INSIDE: &str = "hipdnn";
 
 /// What the tests need, or why they are left out.
 enum Rig {
-    Ready { userland: PathBuf, softhip: PathBuf },
+    Ready { userland: Userland, softhip: PathBuf },
     LeftOut(String),
 }
 
@@ -58,7 +56,7 @@ pub fn test(workspace: &Workspace, words: &[&str]) -> Result<(), Failure> {
     let mut steps = Steps::new();
     steps.group("set-up");
     // An archive that cannot be reached, or has the packages in a state that does not install, says nothing of the engines.
-    let installed = match make_userland(&userland) {
+    let installed = match userland.make() {
         Ok(note) => note,
         Err(failure) => {
             println!("amd-test is left out: AMD's libraries cannot be installed here\n{failure}");
@@ -68,7 +66,7 @@ pub fn test(workspace: &Workspace, words: &[&str]) -> Result<(), Failure> {
     let ready = steps.run("AMD's libraries, from Debian", || Ok(installed))
         && steps.run("the plugins and their test", || build(workspace, &userland))
         && steps.run("the emulated device", || {
-            carry(&softhip, &userland.join(INSIDE).join("softhip"))?;
+            carry(&softhip, &userland.path(INSIDE).join("softhip"))?;
             run(&mut inside(&userland, &["true"])).map(|_| String::new())
         });
     if ready {
@@ -111,64 +109,13 @@ fn rig(workspace: &Workspace) -> Result<Rig, Failure> {
             softhip.display()
         )));
     }
-    if run(&mut command("id", ["-u"]))?.trim() != "0" {
-        return Ok(Rig::LeftOut(
-            "a folder with another system's libraries takes root to make and enter".to_owned(),
-        ));
+    match Userland::find(workspace.path("target/amd/userland"), &CONTENTS)? {
+        Ok(userland) => Ok(Rig::Ready { userland, softhip }),
+        Err(why) => Ok(Rig::LeftOut(why)),
     }
-    let userland = workspace.path("target/amd/userland");
-    if !exists("debootstrap") && !exists("apt-get") {
-        return Ok(Rig::LeftOut(
-            "neither debootstrap nor apt-get is here to install AMD's libraries".to_owned(),
-        ));
-    }
-    if !complete(&userland) && mirror().is_none() {
-        return Ok(Rig::LeftOut(
-            "apt-get names no Debian archive to install AMD's libraries from".to_owned(),
-        ));
-    }
-    Ok(Rig::Ready { userland, softhip })
 }
 
-/// The file that says which packages a userland has.
-fn record(userland: &Path) -> PathBuf {
-    userland.join("hipdnn-packages")
-}
-
-fn complete(userland: &Path) -> bool {
-    fs::read_to_string(record(userland)).is_ok_and(|had| had == PACKAGES.join(" "))
-}
-
-/// The archive that this system's own packages come from.
-fn mirror() -> Option<String> {
-    let format = "$(SITE) $(ORIGIN) $(COMPONENT)";
-    let targets =
-        run(&mut command("apt-get", ["indextargets", "--format", format, "Created-By: Packages"])).ok()?;
-    let sites = targets.lines().filter_map(|line| line.strip_suffix(" Debian main"));
-    // The archive of security updates has nothing else.
-    sites.filter(|site| !site.ends_with("-security")).map(str::to_owned).next()
-}
-
-fn make_userland(userland: &Path) -> Result<String, Failure> {
-    if complete(userland) {
-        return Ok("there already".to_owned());
-    }
-    tools::require(&[&DEBOOTSTRAP])?;
-    let mirror = mirror().ok_or_else(|| Failure::new("apt-get names no Debian archive"))?;
-    if userland.exists() {
-        // A download that was broken off. debootstrap leaves nothing mounted once it has ended.
-        fs::remove_dir_all(userland)?;
-    }
-    fs::create_dir_all(userland)?;
-    run(command("debootstrap", ["--variant=minbase", SUITE]).arg(userland).arg(mirror))?;
-    let mut install = command("chroot", [userland]);
-    install.args(["apt-get", "install", "-y", "-q", "--no-install-recommends"]).args(PACKAGES);
-    run(install.env("DEBIAN_FRONTEND", "noninteractive"))?;
-    fs::write(record(userland), PACKAGES.join(" "))?;
-    Ok(String::new())
-}
-
-fn build(workspace: &Workspace, userland: &Path) -> Result<String, Failure> {
+fn build(workspace: &Workspace, userland: &Userland) -> Result<String, Failure> {
     let mut cargo =
         workspace.cargo(["build", "--release", "--locked", "-p", "hipdnn-backend", "-p", "amd-test"]);
     for plugin in PLUGINS {
@@ -176,7 +123,7 @@ fn build(workspace: &Workspace, userland: &Path) -> Result<String, Failure> {
     }
     run(&mut cargo)?;
     let built = workspace.release_dir();
-    let to = userland.join(INSIDE);
+    let to = userland.path(INSIDE);
     let engines = to.join("lib").join(ENGINES);
     fs::create_dir_all(&engines)?;
     fs::copy(built.join(LIBRARY), to.join("lib").join(LIBRARY))?;
@@ -203,23 +150,17 @@ fn carry(from: &Path, to: &Path) -> Result<(), Failure> {
 }
 
 /// A command in the userland with the emulated device in front of AMD's runtime.
-fn inside(userland: &Path, words: &[&str]) -> Command {
-    let mut command = plain(userland);
-    command.arg("sh").arg(format!("/{INSIDE}/softhip/check.sh")).arg(format!("/{INSIDE}/rig")).args(words);
-    command
-}
-
-/// A command in the userland as it is.
-fn plain(userland: &Path) -> Command {
-    let mut command = command("chroot", [userland]);
-    command.env_remove("LD_LIBRARY_PATH").env("HOME", "/root").env_remove("HIPDNN_PLUGIN_DIR");
+fn inside(userland: &Userland, words: &[&str]) -> Command {
+    let mut command =
+        userland.command(&["sh", &format!("/{INSIDE}/softhip/check.sh"), &format!("/{INSIDE}/rig")]);
+    command.args(words);
     command
 }
 
 /// Compiles the declarations that an example of a plugin prints.
 fn prototypes(
     workspace: &Workspace,
-    userland: &Path,
+    userland: &Userland,
     package: &str,
     example: &str,
 ) -> Result<String, Failure> {
@@ -233,17 +174,17 @@ fn prototypes(
         "--example",
         example,
     ]))?;
-    fs::write(userland.join(INSIDE).join("prototypes.cpp"), &program)?;
+    fs::write(userland.path(INSIDE).join("prototypes.cpp"), &program)?;
     let file = format!("/{INSIDE}/prototypes.cpp");
-    run(plain(userland).args(["g++", "-std=c++17", "-w", "-fsyntax-only", &file]))?;
+    run(&mut userland.command(&["g++", "-std=c++17", "-w", "-fsyntax-only", &file]))?;
     Ok(format!("{} declarations", program.matches("static_assert").count()))
 }
 
 /// AMD's own runtime finds no device here: the test program says so and ends.
-fn without_device(userland: &Path) -> Result<String, Failure> {
+fn without_device(userland: &Userland) -> Result<String, Failure> {
     let program = format!("/{INSIDE}/amd-test");
     let library = format!("/{INSIDE}/lib/{LIBRARY}");
-    let output = plain(userland).args([&program, &library]).output()?;
+    let output = userland.command(&[&program, &library]).output()?;
     let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     match output.status.code() {
         Some(2) => Ok(words),

@@ -1,6 +1,7 @@
 //! The commands of this project: `cargo xtask COMMAND`.
 
 mod amd;
+mod arm;
 mod bench_cpu;
 mod c_program;
 mod demo;
@@ -12,6 +13,7 @@ mod process;
 mod steps;
 mod test;
 mod tools;
+mod userland;
 mod workspace;
 
 use std::path::Path;
@@ -29,6 +31,7 @@ cargo xtask COMMAND
   test [GROUP...]       run every test, or those of some groups:
 {}  lint                  clippy and rustdoc, warnings as errors
   amd-test [WORD...]    the engines for AMD GPUs on AMD's libraries and an emulated device
+  arm-test [WORD...]    the library and CPU_ENGINE on an emulated 64-bit ARM processor
   bench-cpu [OPTION...] CPU_ENGINE side by side with ONNX Runtime and oneDNN (--help says more)
   generate [--check]    write the generated files, or fail with the difference
   build                 build for release and lay the result out in target/stage
@@ -56,6 +59,7 @@ fn run(arguments: &[&str]) -> Result<(), Failure> {
         ["demo", rest @ ..] => demo::run(&workspace, rest),
         ["test", groups @ ..] => test::run_groups(&workspace, groups),
         ["amd-test", words @ ..] => amd::test(&workspace, words),
+        ["arm-test", words @ ..] => arm::test(&workspace, words),
         ["bench-cpu", words @ ..] => bench_cpu::bench(&workspace, words),
         ["lint"] => lint::lint(&workspace),
         ["generate"] => {

@@ -7,8 +7,11 @@ use hipdnn_plugin_sdk::graph::DataType;
 
 use super::convert;
 use super::level::{Level, Work};
+#[cfg(not(target_arch = "aarch64"))]
 use super::vector::Plain;
 use super::vector::Vector;
+#[cfg(target_arch = "aarch64")]
+use super::vector::{F32x4, F64x2};
 #[cfg(target_arch = "x86_64")]
 use super::vector::{F32x8, F32x16, F64x4, F64x8};
 use crate::element::Real;
@@ -99,8 +102,15 @@ macro_rules! fast_real {
     };
 }
 
+#[cfg(not(target_arch = "aarch64"))]
 fast_real!(f32, Plain<f32, 4>, F32x8, F32x16, to_f32, from_f32);
+#[cfg(not(target_arch = "aarch64"))]
 fast_real!(f64, Plain<f64, 2>, F64x4, F64x8, to_f64, from_f64);
+// Every processor of this target has NEON.
+#[cfg(target_arch = "aarch64")]
+fast_real!(f32, F32x4, F32x8, F32x16, to_f32, from_f32);
+#[cfg(target_arch = "aarch64")]
+fast_real!(f64, F64x2, F64x4, F64x8, to_f64, from_f64);
 
 /// An element as a tensor stores it.
 pub(crate) trait Stored: Copy + Send + Sync + 'static {

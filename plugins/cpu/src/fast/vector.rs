@@ -84,11 +84,13 @@ pub(crate) enum Lanewise {
     Identity,
 }
 
-/// A vector of plain numbers; the compiler finds the registers.
+/// A vector of plain numbers; the compiler finds the registers. For targets without vectors below.
+#[cfg(not(target_arch = "aarch64"))]
 #[derive(Clone, Copy)]
 pub(crate) struct Plain<T, const N: usize>([T; N]);
 
 // SAFETY: needs no instruction that the target does not have.
+#[cfg(not(target_arch = "aarch64"))]
 unsafe impl<T: FastReal, const N: usize> Vector for Plain<T, N> {
     type Number = T;
     const LEVEL: Level = Level::Portable;
@@ -167,70 +169,71 @@ unsafe impl<T: FastReal, const N: usize> Vector for Plain<T, N> {
     }
 }
 
+/// Declares a vector by its intrinsics.
+macro_rules! vector {
+    ($name:ident, $level:ident, $register:ty, $number:ty, $lanes:literal, $zero:ident, $splat:ident, $load:ident, $store:ident, $fma:ident,
+        |$v:ident| $sum:expr, |$operation:ident, $x:ident, $y:ident| $lanewise:expr) => {
+        #[derive(Clone, Copy)]
+        pub(crate) struct $name($register);
+
+        // SAFETY: what the functions need is named in the trait's contract.
+        unsafe impl Vector for $name {
+            type Number = $number;
+            const LEVEL: Level = Level::$level;
+            const LANES: usize = $lanes;
+
+            #[inline(always)]
+            unsafe fn zero() -> Self {
+                // SAFETY: the caller promises the instructions.
+                Self(unsafe { $zero() })
+            }
+
+            #[inline(always)]
+            unsafe fn splat(number: $number) -> Self {
+                // SAFETY: the caller promises the instructions.
+                Self(unsafe { $splat(number) })
+            }
+
+            #[inline(always)]
+            unsafe fn load(from: *const $number) -> Self {
+                // SAFETY: the caller promises the instructions and readable numbers.
+                Self(unsafe { $load(from) })
+            }
+
+            #[inline(always)]
+            unsafe fn store(self, to: *mut $number) {
+                // SAFETY: the caller promises the instructions and writable numbers.
+                unsafe { $store(to, self.0) };
+            }
+
+            #[inline(always)]
+            unsafe fn mul_add(self, factor: Self, summand: Self) -> Self {
+                // SAFETY: the caller promises the instructions.
+                Self(unsafe { $fma(self.0, factor.0, summand.0) })
+            }
+
+            #[inline(always)]
+            unsafe fn sum(self) -> $number {
+                let $v = self.0;
+                // SAFETY: the caller promises the instructions.
+                unsafe { $sum }
+            }
+
+            #[inline(always)]
+            unsafe fn lanewise(self, $operation: Lanewise, other: Self) -> Self {
+                let ($x, $y) = (self.0, other.0);
+                // SAFETY: the caller promises the instructions.
+                Self(unsafe { $lanewise })
+            }
+        }
+    };
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;
 
     use super::{Lanewise, Level, Vector};
-
-    macro_rules! vector {
-        ($name:ident, $level:ident, $register:ty, $number:ty, $lanes:literal, $zero:ident, $splat:ident, $load:ident, $store:ident, $fma:ident,
-            |$v:ident| $sum:expr, |$operation:ident, $x:ident, $y:ident| $lanewise:expr) => {
-            #[derive(Clone, Copy)]
-            pub(crate) struct $name($register);
-
-            // SAFETY: what the functions need is named in the trait's contract.
-            unsafe impl Vector for $name {
-                type Number = $number;
-                const LEVEL: Level = Level::$level;
-                const LANES: usize = $lanes;
-
-                #[inline(always)]
-                unsafe fn zero() -> Self {
-                    // SAFETY: the caller promises the instructions.
-                    Self(unsafe { $zero() })
-                }
-
-                #[inline(always)]
-                unsafe fn splat(number: $number) -> Self {
-                    // SAFETY: the caller promises the instructions.
-                    Self(unsafe { $splat(number) })
-                }
-
-                #[inline(always)]
-                unsafe fn load(from: *const $number) -> Self {
-                    // SAFETY: the caller promises the instructions and readable numbers.
-                    Self(unsafe { $load(from) })
-                }
-
-                #[inline(always)]
-                unsafe fn store(self, to: *mut $number) {
-                    // SAFETY: the caller promises the instructions and writable numbers.
-                    unsafe { $store(to, self.0) };
-                }
-
-                #[inline(always)]
-                unsafe fn mul_add(self, factor: Self, summand: Self) -> Self {
-                    // SAFETY: the caller promises the instructions.
-                    Self(unsafe { $fma(self.0, factor.0, summand.0) })
-                }
-
-                #[inline(always)]
-                unsafe fn sum(self) -> $number {
-                    let $v = self.0;
-                    // SAFETY: the caller promises the instructions.
-                    unsafe { $sum }
-                }
-
-                #[inline(always)]
-                unsafe fn lanewise(self, $operation: Lanewise, other: Self) -> Self {
-                    let ($x, $y) = (self.0, other.0);
-                    // SAFETY: the caller promises the instructions.
-                    Self(unsafe { $lanewise })
-                }
-            }
-        };
-    }
 
     vector!(
         F32x16,
@@ -387,3 +390,97 @@ mod x86 {
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86::{F32x8, F32x16, F64x4, F64x8};
+
+#[cfg(target_arch = "aarch64")]
+mod neon {
+    use std::arch::aarch64::*;
+
+    use super::{Lanewise, Level, Vector};
+
+    vector!(
+        F32x4,
+        Portable,
+        float32x4_t,
+        f32,
+        4,
+        zero_f32,
+        vdupq_n_f32,
+        vld1q_f32,
+        vst1q_f32,
+        fused_f32,
+        |v| vaddvq_f32(v),
+        |operation, x, y| match operation {
+            Lanewise::Add => vaddq_f32(x, y),
+            Lanewise::Sub => vsubq_f32(x, y),
+            Lanewise::Mul => vmulq_f32(x, y),
+            Lanewise::Div => vdivq_f32(x, y),
+            Lanewise::Max => vbslq_f32(vornq_u32(vcgeq_f32(x, y), vceqq_f32(x, x)), x, y),
+            Lanewise::Min => vbslq_f32(vornq_u32(vcleq_f32(x, y), vceqq_f32(x, x)), x, y),
+            Lanewise::Abs => vabsq_f32(x),
+            Lanewise::Neg => vnegq_f32(x),
+            Lanewise::Positive => {
+                let most = vdupq_n_f32(f32::MAX);
+                let bounded = vbslq_f32(vcgeq_f32(x, most), most, x);
+                vbslq_f32(vclezq_f32(x), vdupq_n_f32(0.0), bounded)
+            }
+            Lanewise::Identity => x,
+        }
+    );
+    vector!(
+        F64x2,
+        Portable,
+        float64x2_t,
+        f64,
+        2,
+        zero_f64,
+        vdupq_n_f64,
+        vld1q_f64,
+        vst1q_f64,
+        fused_f64,
+        |v| vaddvq_f64(v),
+        |operation, x, y| match operation {
+            Lanewise::Add => vaddq_f64(x, y),
+            Lanewise::Sub => vsubq_f64(x, y),
+            Lanewise::Mul => vmulq_f64(x, y),
+            Lanewise::Div => vdivq_f64(x, y),
+            Lanewise::Max => vbslq_f64(vornq_u64(vcgeq_f64(x, y), vceqq_f64(x, x)), x, y),
+            Lanewise::Min => vbslq_f64(vornq_u64(vcleq_f64(x, y), vceqq_f64(x, x)), x, y),
+            Lanewise::Abs => vabsq_f64(x),
+            Lanewise::Neg => vnegq_f64(x),
+            Lanewise::Positive => {
+                let most = vdupq_n_f64(f64::MAX);
+                let bounded = vbslq_f64(vcgeq_f64(x, most), most, x);
+                vbslq_f64(vclezq_f64(x), vdupq_n_f64(0.0), bounded)
+            }
+            Lanewise::Identity => x,
+        }
+    );
+
+    #[inline(always)]
+    unsafe fn zero_f32() -> float32x4_t {
+        // SAFETY: every processor of the target has the instruction.
+        unsafe { vdupq_n_f32(0.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn zero_f64() -> float64x2_t {
+        // SAFETY: every processor of the target has the instruction.
+        unsafe { vdupq_n_f64(0.0) }
+    }
+
+    /// `a · b + c`: the intrinsic names the summand first.
+    #[inline(always)]
+    unsafe fn fused_f32(a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t {
+        // SAFETY: every processor of the target has the instruction.
+        unsafe { vfmaq_f32(c, a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn fused_f64(a: float64x2_t, b: float64x2_t, c: float64x2_t) -> float64x2_t {
+        // SAFETY: every processor of the target has the instruction.
+        unsafe { vfmaq_f64(c, a, b) }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+pub(crate) use neon::{F32x4, F64x2};

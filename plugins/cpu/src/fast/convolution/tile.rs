@@ -49,7 +49,11 @@ impl<T: FastReal> ProductKernel<T> {
     /// The kernel of a level.
     pub(super) fn of(level: Level) -> Self {
         match level {
+            #[cfg(not(target_arch = "aarch64"))]
             Level::Portable => Self::with::<T::Portable, 4, 2>(),
+            // 32 registers.
+            #[cfg(target_arch = "aarch64")]
+            Level::Portable => Self::with::<T::Portable, 8, 3>(),
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => Self::with::<T::Avx2, 4, 3>(),
             #[cfg(target_arch = "x86_64")]
@@ -183,7 +187,10 @@ impl<T: FastReal> DotsKernel<T> {
     /// The kernel of a level.
     pub(super) fn of(level: Level) -> Self {
         match level {
+            #[cfg(not(target_arch = "aarch64"))]
             Level::Portable => Self::with::<T::Portable, 2, 4>(),
+            #[cfg(target_arch = "aarch64")]
+            Level::Portable => Self::with::<T::Portable, 4, 6>(),
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => Self::with::<T::Avx2, 2, 4>(),
             #[cfg(target_arch = "x86_64")]

@@ -67,10 +67,12 @@ struct Tiles<V>(V);
 
 impl<V: Vector> Tiles<V> {
     /// For processors with 16 registers.
+    #[cfg(not(target_arch = "aarch64"))]
     const FOUR: [[RunTile<V::Number>; MOST_VECTORS]; 4] =
         [Self::of_rows::<1>(), Self::of_rows::<2>(), Self::of_rows::<3>(), Self::of_rows::<4>()];
 
     /// For processors with 32 registers.
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     const EIGHT: [[RunTile<V::Number>; MOST_VECTORS]; 8] = [
         Self::of_rows::<1>(),
         Self::of_rows::<2>(),
@@ -82,7 +84,9 @@ impl<V: Vector> Tiles<V> {
         Self::of_rows::<8>(),
     ];
 
+    #[cfg(not(target_arch = "aarch64"))]
     const FOUR_WIDE: [RunTile<V::Number>; WIDE_ROWS] = [tile::<V, 1, 4>, tile::<V, 2, 4>];
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     const EIGHT_WIDE: [RunTile<V::Number>; WIDE_ROWS] = [tile::<V, 1, 12>, tile::<V, 2, 12>];
 
     const fn of_rows<const ROWS: usize>() -> [RunTile<V::Number>; MOST_VECTORS] {
@@ -94,21 +98,24 @@ impl<T: FastReal> TileKernel<T> {
     /// The tiles of a level.
     pub(in crate::fast) fn of(level: Level) -> Self {
         match level {
+            #[cfg(not(target_arch = "aarch64"))]
             Level::Portable => Self::of_four::<T::Portable>(2),
+            #[cfg(target_arch = "aarch64")]
+            Level::Portable => Self::of_eight::<T::Portable>(),
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => Self::of_four::<T::Avx2>(3),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => Self {
-                rows: 8,
-                vectors: 3,
-                lanes: T::Avx512::LANES,
-                wide: 12,
-                run: &Tiles::<T::Avx512>::EIGHT,
-                run_wide: &Tiles::<T::Avx512>::EIGHT_WIDE,
-            },
+            Level::Avx512 => Self::of_eight::<T::Avx512>(),
         }
     }
 
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    fn of_eight<V: Vector<Number = T>>() -> Self {
+        let (run, run_wide) = (&Tiles::<V>::EIGHT, &Tiles::<V>::EIGHT_WIDE);
+        Self { rows: 8, vectors: 3, lanes: V::LANES, wide: 12, run, run_wide }
+    }
+
+    #[cfg(not(target_arch = "aarch64"))]
     fn of_four<V: Vector<Number = T>>(vectors: usize) -> Self {
         let (run, run_wide) = (&Tiles::<V>::FOUR, &Tiles::<V>::FOUR_WIDE);
         Self { rows: 4, vectors, lanes: V::LANES, wide: 4, run, run_wide }

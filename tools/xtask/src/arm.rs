@@ -1,0 +1,129 @@
+//! `cargo xtask arm-test`: the library and CPU_ENGINE compiled for 64-bit ARM and tested on an emulated processor.
+//!
+//! Compiler, standard library and emulator come from Debian, into a folder of the build. The emulator shows results, not
+//! speed. Where it cannot be had, the tests are left out with a word on why.
+
+use std::fs;
+use std::time::Duration;
+
+use crate::Failure;
+use crate::process::{run, run_within};
+use crate::steps::Steps;
+use crate::userland::{Contents, Userland};
+use crate::workspace::Workspace;
+
+const CONTENTS: Contents = Contents {
+    packages: &[
+        "rustc",
+        "cargo",
+        "libstd-rust-dev:arm64",
+        "gcc",
+        "gcc-aarch64-linux-gnu",
+        "libc6-dev-arm64-cross",
+        "qemu-user",
+    ],
+    foreign: Some("arm64"),
+};
+
+const TARGET: &str = "aarch64-unknown-linux-gnu";
+
+/// The folder of the userland that the sources go to.
+const INSIDE: &str = "hipdnn";
+
+/// What is tested: the package, and the options that choose tests of it.
+const PACKAGES: &[(&str, &[&str])] = &[
+    ("hipdnn-backend", &["--lib"]),
+    ("hipdnn-plugin-sdk", &[]),
+    ("hipdnn-plugin-problem", &[]),
+    ("hipdnn-cpu-plugin", &["--lib", "--tests"]),
+];
+
+/// The emulator takes ten to fifty times as long as a processor.
+const LIMIT: Duration = Duration::from_secs(3600);
+
+/// Runs the tests, or those of the packages whose names contain one of the words.
+pub fn test(workspace: &Workspace, words: &[&str]) -> Result<(), Failure> {
+    let userland = match Userland::find(workspace.path("target/arm/userland"), &CONTENTS)? {
+        Ok(userland) => userland,
+        Err(why) => {
+            println!("arm-test is left out: {why}");
+            return Ok(());
+        }
+    };
+    let mut steps = Steps::new();
+    steps.group("set-up");
+    // An archive that cannot be reached, or has the packages in a state that does not install, says nothing of the library.
+    let installed = match userland.make() {
+        Ok(note) => note,
+        Err(failure) => {
+            println!("arm-test is left out: compiler and emulator cannot be installed here\n{failure}");
+            return Ok(());
+        }
+    };
+    let ready = steps.run("a compiler for ARM and an emulator, from Debian", || Ok(installed))
+        && steps.run("the sources and the crates", || carry(workspace, &userland));
+    if ready {
+        steps.group("arm: tests on an emulated processor");
+        let chosen = PACKAGES
+            .iter()
+            .filter(|(package, _)| words.is_empty() || words.iter().any(|word| package.contains(word)));
+        for (package, options) in chosen {
+            steps.run(package, || {
+                let words = ["cargo", "test", "--offline", "--target", TARGET, "-p", package];
+                let mut cargo = userland.command(&["env", "--chdir", &format!("/{INSIDE}/source")]);
+                let out = run_within(cargo.args(words).args(*options).env_remove("CARGO_TARGET_DIR"), LIMIT)?;
+                let passed = out.lines().filter_map(passed).sum::<usize>();
+                Ok(format!("{passed} tests"))
+            });
+        }
+    }
+    steps.summary()
+}
+
+/// The number in the line that ends a test program's output.
+fn passed(line: &str) -> Option<usize> {
+    line.strip_prefix("test result: ok. ")?.split(' ').next()?.parse().ok()
+}
+
+/// Copies the tracked files that differ, and the crates that they need.
+fn carry(workspace: &Workspace, userland: &Userland) -> Result<String, Failure> {
+    let source = userland.path(INSIDE).join("source");
+    let listed = run(crate::process::command(
+        "git",
+        ["ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+    )
+    .current_dir(workspace.path("")))?;
+    for file in listed.split_terminator('\0') {
+        let (from, to) = (workspace.path(file), source.join(file));
+        let Ok(bytes) = fs::read(&from) else {
+            // Removed, and not yet committed.
+            let _ = fs::remove_file(&to);
+            continue;
+        };
+        if !fs::read(&to).is_ok_and(|had| had == bytes) {
+            to.parent().map_or(Ok(()), fs::create_dir_all)?;
+            fs::write(&to, bytes)?;
+        }
+    }
+    let crates = userland.path(INSIDE).join("crates");
+    run(workspace.cargo(["vendor", "--locked", "-q"]).arg(&crates))?;
+    let settings = format!(
+        "[source.crates-io]\nreplace-with = \"crates\"\n\n[source.crates]\ndirectory = \"/{INSIDE}/crates\"\n\n\
+         [target.{TARGET}]\nlinker = \"aarch64-linux-gnu-gcc\"\nrunner = \"qemu-aarch64 -L /usr/aarch64-linux-gnu\"\n"
+    );
+    let folder = userland.path(INSIDE).join(".cargo");
+    fs::create_dir_all(&folder)?;
+    fs::write(folder.join("config.toml"), settings)?;
+    Ok(String::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passed_tests_are_counted() {
+        assert_eq!(passed("test result: ok. 47 passed; 0 failed; 0 ignored"), Some(47));
+        assert_eq!(passed("test it ... ok"), None);
+    }
+}
