@@ -26,6 +26,9 @@ const STEPS: usize = 20_000;
 /// only these where AVX-512 is switched on alone, and a chain in memory would be measured instead of the arithmetic.
 const CHAINS: usize = 12;
 
+/// Numbers that a thread copies: far more than caches hold.
+const NUMBERS: usize = 16 << 20;
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::{
@@ -88,6 +91,50 @@ fn kernel() -> Kernel {
     (portable, (2 * 4 * CHAINS * STEPS) as f64)
 }
 
+/// Measures what a machine can do, as often as it is asked.
+pub struct Gauge {
+    /// For each thread what it reads and what it writes when it copies.
+    arrays: Vec<(Array, Array)>,
+}
+
+impl Gauge {
+    /// For so many threads.
+    pub fn new(threads: usize) -> Self {
+        Self { arrays: (0..threads).map(|_| (Array::new(NUMBERS, 1.0), Array::new(NUMBERS, 0.0))).collect() }
+    }
+
+    /// GFLOP/s of all threads.
+    pub fn peak(&self, length: Duration) -> f64 {
+        peak(self.arrays.len(), length)
+    }
+
+    /// GB/s that all threads read and write when they copy.
+    pub fn copy(&mut self, length: Duration) -> f64 {
+        let barrier = Barrier::new(self.arrays.len());
+        let one = |from: &Array, to: &mut Array| {
+            barrier.wait();
+            let start = Instant::now();
+            let mut bytes = 0.0;
+            while start.elapsed() < length {
+                black_box(&mut *to).copy_from(black_box(from));
+                bytes += (2 * NUMBERS * size_of::<f32>()) as f64;
+            }
+            bytes / start.elapsed().as_secs_f64() / 1e9
+        };
+        let one = &one;
+        std::thread::scope(|scope| {
+            let all: Vec<_> =
+                self.arrays.iter_mut().map(|(from, to)| scope.spawn(move || one(from, to))).collect();
+            all.into_iter().filter_map(|thread| thread.join().ok()).sum()
+        })
+    }
+
+    /// Everything, each for some time.
+    pub fn machine(&mut self, length: Duration) -> Machine {
+        Machine { one: peak(1, length), all: self.peak(length), copy: self.copy(length) }
+    }
+}
+
 /// GFLOP/s of so many threads.
 fn peak(threads: usize, length: Duration) -> f64 {
     let (kernel, operations) = kernel();
@@ -109,34 +156,7 @@ fn peak(threads: usize, length: Duration) -> f64 {
     })
 }
 
-/// GB/s read and written by so many threads that copy.
-fn copy(threads: usize, length: Duration) -> f64 {
-    // Far more than caches hold.
-    const NUMBERS: usize = 16 << 20;
-    let barrier = Barrier::new(threads);
-    let one = || {
-        let (from, mut to) = (Array::new(NUMBERS, 1.0), Array::new(NUMBERS, 0.0));
-        barrier.wait();
-        let start = Instant::now();
-        let mut bytes = 0.0;
-        while start.elapsed() < length {
-            black_box(&mut to).copy_from(black_box(&from));
-            bytes += (2 * NUMBERS * size_of::<f32>()) as f64;
-        }
-        bytes / start.elapsed().as_secs_f64() / 1e9
-    };
-    std::thread::scope(|scope| {
-        let all: Vec<_> = (0..threads).map(|_| scope.spawn(one)).collect();
-        all.into_iter().filter_map(|thread| thread.join().ok()).sum()
-    })
-}
-
 impl Machine {
-    /// Measures for some time.
-    pub fn measure(threads: usize, length: Duration) -> Self {
-        Self { one: peak(1, length), all: peak(threads, length), copy: copy(threads, length) }
-    }
-
     /// The better of two measurements, each.
     pub fn best(self, other: Self) -> Self {
         Self { one: self.one.max(other.one), all: self.all.max(other.all), copy: self.copy.max(other.copy) }
@@ -149,7 +169,7 @@ mod tests {
 
     #[test]
     fn what_is_measured_is_a_rate() {
-        let machine = Machine::measure(2, Duration::from_millis(20));
+        let machine = Gauge::new(2).machine(Duration::from_millis(20));
         for rate in [machine.one, machine.all, machine.copy] {
             assert!(rate > 0.01 && rate < 1e6, "{machine:?}");
         }

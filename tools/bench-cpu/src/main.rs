@@ -27,7 +27,7 @@ use hipdnn_tool::failure::{Failure, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use case::Case;
-use machine::Machine;
+use machine::Gauge;
 use measure::{Bench, Effort};
 use peer::{Kind, Peer};
 use suites::SUITES;
@@ -116,18 +116,20 @@ fn run(arguments: &Arguments, threads: usize) -> Result<bool> {
     }
     let backend = Backend::open(arguments.backend.as_deref())?;
     let handle = Handle::new(&backend)?;
-    let (rounds, burst, machine_time) = match arguments.quick {
-        true => (3, 15, 100),
-        false => (7, 50, 300),
+    let (rounds, burst, limit, machine_time) = match arguments.quick {
+        true => (3, 15, 5, 100),
+        false => (8, 50, 20, 300),
     };
     let machine_time = Duration::from_millis(machine_time);
-    let machine = Machine::measure(threads, machine_time);
+    let mut gauge = Gauge::new(threads);
+    let machine = gauge.machine(machine_time);
     let mut bench = Bench {
         engine: ours::engine(&handle)?,
         peers: peers(arguments, threads)?,
         backend: &backend,
         handle: &handle,
-        effort: Effort { rounds, burst: Duration::from_millis(burst) },
+        gauge,
+        effort: Effort { rounds, burst: Duration::from_millis(burst), limit: Duration::from_millis(limit) },
         folder: &arguments.data,
     };
     let bar = ProgressBar::new(cases.len() as u64);
@@ -145,7 +147,7 @@ fn run(arguments: &Arguments, threads: usize) -> Result<bool> {
         .collect();
     bar.finish_and_clear();
     // Measured again, since a machine that was busy for a moment is none to compare with.
-    let machine = machine.best(Machine::measure(threads, machine_time));
+    let machine = machine.best(bench.gauge.machine(machine_time));
     let names: Vec<String> = bench.peers.iter().map(|peer| peer.name.clone()).collect();
     println!(
         "{threads} threads, {}; at most {:.0} GFLOP/s ({:.0} on one thread), copying {:.1} GB/s\n",
@@ -154,13 +156,13 @@ fn run(arguments: &Arguments, threads: usize) -> Result<bool> {
         machine.one,
         machine.copy
     );
-    print!("{}", report::text(&rows, &machine));
+    print!("{}", report::text(&rows));
     if let Some(path) = &arguments.json {
         let record = report::json(&rows, &machine, &names, threads);
         write(path, &format!("{record:#}\n"))?;
     }
     if let Some(path) = &arguments.picture {
-        write(path, &report::picture(&rows, &machine, &names, threads))?;
+        write(path, &report::picture(&rows, &names, threads))?;
     }
     Ok(rows.iter().all(|row| row.failure.is_none()))
 }

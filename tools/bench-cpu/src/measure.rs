@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::array::{difference, read};
 use crate::case::{Case, Work};
-use crate::machine::Machine;
+use crate::machine::Gauge;
 use crate::ours::{Ours, inputs};
 use crate::peer::{Files, Peer};
 
@@ -25,6 +25,8 @@ pub struct Effort {
     pub rounds: usize,
     /// How long a burst is at least.
     pub burst: Duration,
+    /// How long the machine's limit is measured in each round.
+    pub limit: Duration,
 }
 
 /// What was found for one case.
@@ -41,6 +43,8 @@ pub struct Row {
     pub peer: Option<Found>,
     /// What there is to do.
     pub work: Work,
+    /// The part of what the machine can do: the median of the rounds, in each of which both were measured.
+    pub share: f64,
     /// What is wrong, if anything.
     pub failure: Option<String>,
 }
@@ -77,29 +81,25 @@ pub fn mean(numbers: impl IntoIterator<Item = f64>) -> f64 {
     f64::exp(sum / count)
 }
 
+/// GFLOP/s or GB/s of what is done in so many milliseconds.
+fn rate(work: Work, ms: f64) -> f64 {
+    let (Work::Operations(amount) | Work::Bytes(amount)) = work;
+    amount / ms / 1e6
+}
+
 impl Row {
     /// GFLOP/s or GB/s.
     pub fn rate(&self) -> f64 {
-        let (Work::Operations(amount) | Work::Bytes(amount)) = self.work;
-        amount / self.ours / 1e6
-    }
-
-    /// The part of what the machine can do.
-    pub fn share(&self, machine: &Machine) -> f64 {
-        self.rate()
-            / match self.work {
-                Work::Operations(_) => machine.all,
-                Work::Bytes(_) => machine.copy,
-            }
+        rate(self.work, self.ours)
     }
 
     /// For a record.
-    pub fn json(&self, machine: &Machine) -> Value {
+    pub fn json(&self) -> Value {
         json!({
             "suite": self.suite, "case": self.case, "ours_ms": self.ours, "first_ms": self.first,
             "peer": self.peer.as_ref().map(|peer| json!({"name": peer.name, "ms": peer.ms, "ratio": peer.ratio})),
             "unit": match self.work { Work::Operations(_) => "GFLOP/s", Work::Bytes(_) => "GB/s" },
-            "rate": self.rate(), "share": self.share(machine), "failure": self.failure,
+            "rate": self.rate(), "share": self.share, "failure": self.failure,
         })
     }
 }
@@ -114,6 +114,8 @@ pub struct Bench<'b> {
     pub engine: i64,
     /// The others.
     pub peers: Vec<Peer>,
+    /// What the machine can do.
+    pub gauge: Gauge,
     /// How long.
     pub effort: Effort,
     /// A folder for arrays.
@@ -130,6 +132,7 @@ impl Bench<'_> {
             first: f64::NAN,
             peer: None,
             work: case.work,
+            share: f64::NAN,
             failure: None,
         };
         if let Err(failure) = self.fill(case, &mut row) {
@@ -159,28 +162,46 @@ impl Bench<'_> {
                     continue;
                 }
             }
-            able.push((peer, Vec::new(), Vec::new()));
+            able.push((peer, Vec::new()));
         }
-        let mut times = Vec::new();
-        for _ in 0..self.effort.rounds {
-            let mine = ours.burst(self.effort.burst)?;
+        let (mut times, mut shares) = (Vec::new(), Vec::new());
+        let Effort { rounds, burst, limit } = self.effort;
+        for round in 0..rounds {
+            // Who comes first finds another state of caches and clocks than who comes last, so that changes.
+            let ours_first = round % 2 == 0;
+            if !ours_first {
+                each(&mut able, burst)?;
+            }
+            let mine = ours.burst(burst)?;
+            let most = match case.work {
+                Work::Operations(_) => self.gauge.peak(limit),
+                Work::Bytes(_) => self.gauge.copy(limit),
+            };
             times.push(mine);
-            for (peer, theirs, ratios) in &mut able {
-                let ms = peer.burst(self.effort.burst)?;
-                peer.settle();
-                theirs.push(ms);
-                ratios.push(ms / mine);
+            shares.push(rate(case.work, mine) / most);
+            if ours_first {
+                each(&mut able, burst)?;
             }
         }
         row.ours = median(&times);
-        let found = able.into_iter().map(|(peer, theirs, ratios)| Found {
+        row.share = median(&shares);
+        let found = able.into_iter().map(|(peer, theirs)| Found {
             name: peer.name.clone(),
             ms: median(&theirs),
-            ratio: median(&ratios),
+            ratio: median(&theirs.iter().zip(&times).map(|(theirs, mine)| theirs / mine).collect::<Vec<_>>()),
         });
         row.peer = found.min_by(|a, b| a.ratio.total_cmp(&b.ratio));
         if wrong.is_empty() { Ok(()) } else { Err(Failure::work(wrong.join("; "))) }
     }
+}
+
+/// A burst of each peer.
+fn each(peers: &mut [(&mut Peer, Vec<f64>)], length: Duration) -> Result<()> {
+    for (peer, times) in peers {
+        times.push(peer.burst(length)?);
+        peer.settle();
+    }
+    Ok(())
 }
 
 /// Says which result is not what the peer has.

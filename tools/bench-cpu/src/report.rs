@@ -30,7 +30,7 @@ pub struct Summary {
 }
 
 /// The suites that have rows.
-pub fn summaries(rows: &[Row], machine: &Machine) -> Vec<Summary> {
+pub fn summaries(rows: &[Row]) -> Vec<Summary> {
     let of = |suite: &crate::suites::Suite| {
         let of_suite: Vec<&Row> =
             rows.iter().filter(|row| row.suite == suite.name && row.ours.is_finite()).collect();
@@ -42,7 +42,7 @@ pub fn summaries(rows: &[Row], machine: &Machine) -> Vec<Summary> {
             about: suite.about,
             cases: of_suite.len(),
             ratio: (!ratios.is_empty()).then(|| (mean(ratios), least)),
-            share: mean(of_suite.iter().map(|row| row.share(machine))),
+            share: mean(of_suite.iter().map(|row| row.share)),
             goal: suite.goal,
         })
     };
@@ -73,7 +73,7 @@ fn goal(goal: Option<Goal>) -> String {
 }
 
 /// The text for a terminal.
-pub fn text(rows: &[Row], machine: &Machine) -> String {
+pub fn text(rows: &[Row]) -> String {
     let mut table =
         Table::new(&["SUITE", "CASE", "OURS ms", "PEER ms", "RATIO", "RATE", "UNIT", "SHARE %", "PEER"]);
     for row in rows {
@@ -90,13 +90,13 @@ pub fn text(rows: &[Row], machine: &Machine) -> String {
                 Work::Bytes(_) => "GB/s",
             }
             .to_owned(),
-            format!("{:.1}", 100.0 * row.share(machine)),
+            format!("{:.1}", 100.0 * row.share),
             peer.map_or_else(|| "-".to_owned(), |peer| peer.name.clone()),
         ]);
     }
     let mut text = table.text();
     let mut means = Table::new(&["SUITE", "CASES", "RATIO", "LEAST", "SHARE %", "GOAL", "ABOUT"]);
-    for summary in summaries(rows, machine) {
+    for summary in summaries(rows) {
         let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), ratio);
         means.row([
             summary.name.to_owned(),
@@ -125,7 +125,7 @@ pub fn text(rows: &[Row], machine: &Machine) -> String {
 
 /// The record.
 pub fn json(rows: &[Row], machine: &Machine, peers: &[String], threads: usize) -> Value {
-    let suites: Vec<Value> = summaries(rows, machine)
+    let suites: Vec<Value> = summaries(rows)
         .iter()
         .map(|of| {
             json!({
@@ -137,20 +137,19 @@ pub fn json(rows: &[Row], machine: &Machine, peers: &[String], threads: usize) -
     json!({
         "threads": threads, "peers": peers,
         "machine": {"one_gflops": machine.one, "all_gflops": machine.all, "copy_gbs": machine.copy},
-        "rows": rows.iter().map(|row| row.json(machine)).collect::<Vec<_>>(),
+        "rows": rows.iter().map(Row::json).collect::<Vec<_>>(),
         "suites": suites,
     })
 }
 
 /// One bar for each suite: the geometric mean of its ratios, with the goal as a mark.
-pub fn picture(rows: &[Row], machine: &Machine, peers: &[String], threads: usize) -> String {
+pub fn picture(rows: &[Row], peers: &[String], threads: usize) -> String {
     const LEFT: f64 = 410.0;
     const UNIT: f64 = 110.0;
     const MOST: f64 = 3.0;
     const STEP: f64 = 30.0;
     const HEAD: f64 = 84.0;
-    let suites: Vec<Summary> =
-        summaries(rows, machine).into_iter().filter(|suite| suite.ratio.is_some()).collect();
+    let suites: Vec<Summary> = summaries(rows).into_iter().filter(|suite| suite.ratio.is_some()).collect();
     let width = LEFT + MOST * UNIT + 70.0;
     let bottom = HEAD + STEP * suites.len() as f64;
     let height = bottom + 44.0;
@@ -207,8 +206,6 @@ mod tests {
     use super::*;
     use crate::measure::Found;
 
-    const MACHINE: Machine = Machine { one: 50.0, all: 100.0, copy: 20.0 };
-
     fn row(ours: f64, ratio: f64) -> Row {
         let peer = Found { name: "a peer".to_owned(), ms: ours * ratio, ratio };
         Row {
@@ -218,6 +215,7 @@ mod tests {
             first: 3.0 * ours,
             peer: Some(peer),
             work: Work::Operations(5e8),
+            share: 0.5,
             failure: None,
         }
     }
@@ -225,7 +223,7 @@ mod tests {
     #[test]
     fn suites_have_geometric_means() {
         let rows = [row(10.0, 1.0), row(10.0, 4.0)];
-        let of = summaries(&rows, &MACHINE);
+        let of = summaries(&rows);
         let [one] = of.as_slice() else { panic!("one suite was expected") };
         let (mean, least) = one.ratio.unwrap();
         assert!((mean - 2.0).abs() < 1e-9 && least == 1.0);
@@ -239,12 +237,12 @@ mod tests {
     fn failures_are_in_the_text() {
         let mut failed = row(f64::NAN, f64::NAN);
         failed.failure = Some("wrong".to_owned());
-        assert!(text(&[failed], &MACHINE).contains("FAILED bert a case: wrong"));
+        assert!(text(&[failed]).contains("FAILED bert a case: wrong"));
     }
 
     #[test]
     fn the_picture_has_a_bar_for_each_suite_with_a_peer() {
-        let svg = picture(&[row(10.0, 2.0)], &MACHINE, &["a peer".to_owned()], 2);
+        let svg = picture(&[row(10.0, 2.0)], &["a peer".to_owned()], 2);
         assert_eq!(svg.matches("rx=\"2\"").count(), 1);
         assert!(svg.contains("2.00") && svg.contains("stroke-dasharray"));
     }
