@@ -12,7 +12,7 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, 
 use super::lanes::Threads;
 use super::level::Level;
 use super::pointwise::{
-    Chain, Input, MOST_INPUTS, MOST_STEPS, Tail, Value, can_compute, plan_chain, plan_rows, plan_tail,
+    After, Chain, Input, MOST_INPUTS, MOST_STEPS, Value, can_compute, plan_chain, plan_rows,
 };
 use super::{convolution, matmul, plan_node_at};
 use crate::element::Compute;
@@ -431,28 +431,27 @@ impl<'a> Fusion<'a> {
             Some((operation, _)) => {
                 // The producer's result, which is what the last one replaces.
                 *self.chain.inputs.first_mut()? = Input::replaced(&output);
-                let tail = plan_tail(&self.chain, &output, self.compute, level).ok()?;
-                plan_producer(self.graph, &operation, self.compute, level, threads, tail).ok()?
+                let after = After { chain: &self.chain, output: &output, compute: self.compute, level };
+                plan_producer(self.graph, &operation, threads, after).ok()?
             }
         };
         Some((self.members, Part { node: place, tensors, kernel }))
     }
 }
 
-/// Plans a node that has a tail.
+/// Plans a node that has a chain behind it.
 fn plan_producer(
     graph: &Graph,
     operation: &Operation,
-    compute: Compute,
-    level: Level,
     threads: Threads,
-    tail: Box<dyn Tail>,
+    after: After,
 ) -> Result<Box<dyn Kernel>, Refusal> {
+    let After { compute, level, .. } = after;
     if let Some(convolution) = Convolution::of(graph, operation) {
-        return convolution::plan(&convolution?, compute, level, threads, Some(tail));
+        return convolution::plan(&convolution?, compute, level, threads, Some(after.tail()?));
     }
     if let Some(matmul) = Matmul::of(graph, operation) {
-        return matmul::plan(&matmul?, compute, level, threads, Some(tail));
+        return matmul::plan(&matmul?, compute, level, threads, Some(after));
     }
     Err(format!("operation is {}, which nothing is computed with", operation.spec().name))
 }

@@ -114,6 +114,11 @@ impl Array {
         }
     }
 
+    /// The address of the first element.
+    pub(crate) fn first(&mut self) -> *mut u8 {
+        self.bytes[1..].as_mut_ptr()
+    }
+
     fn advance(&self, index: &mut [usize]) -> bool {
         for (i, dim) in index.iter_mut().zip(&self.tensor.dims).rev() {
             *i += 1;
@@ -200,7 +205,7 @@ pub(crate) fn run_planned(
         .iter()
         .map(|uid| {
             let array = arrays.iter_mut().find(|array| array.tensor.uid == *uid).unwrap();
-            array.bytes[1..].as_mut_ptr()
+            array.first()
         })
         .collect();
     // SAFETY: the arrays cover their tensors, and the scratch memory what the kernel asked for.

@@ -353,6 +353,7 @@ impl<T: Weight> Forward<T> {
                         depth,
                         from: std::ptr::null(),
                         from_pitch: 0,
+                        add: std::ptr::null(),
                         to: areas.scores.add(panel - begin),
                         to_pitch: KEYS,
                     };
@@ -437,6 +438,7 @@ impl<T: Weight> Forward<T> {
                     depth: keys,
                     from: to.cast_const(),
                     from_pitch: self.width,
+                    add: std::ptr::null(),
                     to,
                     to_pitch: self.width,
                 };

@@ -4,6 +4,7 @@
 //! panel is copied so that its rows follow each other ([`pack`]), unless only one tile reads it. Rows of the left factor are read where
 //! they are, if they are numbers of the compute type that lie side by side, and copied otherwise.
 
+mod finish;
 pub(super) mod pack;
 mod problem;
 pub(super) mod products;
@@ -18,7 +19,7 @@ use self::problem::Problem;
 use self::products::Products;
 use super::lanes::Threads;
 use super::level::Level;
-use super::pointwise::Tail;
+use super::pointwise::After;
 use crate::element::Compute;
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::matmul::Matmul;
@@ -32,7 +33,7 @@ pub(super) fn plan(
     compute: Compute,
     level: Level,
     threads: Threads,
-    tail: Option<Box<dyn Tail>>,
+    after: Option<After>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let problem = Problem::of(matmul);
     // Sums of products of bytes are exact, as whole numbers are that a float holds.
@@ -45,7 +46,7 @@ pub(super) fn plan(
     let sum = largest(problem.a.data_type).zip(largest(problem.b.data_type)).map(|(a, b)| a * b * terms);
     let compute = if sum.is_some_and(|sum| sum > MOST_EXACT) { Compute::Double } else { compute };
     Ok(match compute {
-        Compute::Single => Box::new(Products::<f32>::plan(problem, level, threads, tail)?),
-        Compute::Double => Box::new(Products::<f64>::plan(problem, level, threads, tail)?),
+        Compute::Single => Box::new(Products::<f32>::plan(problem, level, threads, after)?),
+        Compute::Double => Box::new(Products::<f64>::plan(problem, level, threads, after)?),
     })
 }

@@ -128,6 +128,11 @@ impl Problem {
         }
     }
 
+    /// The dimension of the operation's result along which rows here lie.
+    pub(super) fn columns_axis(&self) -> usize {
+        self.whole + usize::from(!self.transposed)
+    }
+
     /// The offsets of a matrix's elements in a, b and c.
     pub(super) fn offsets(&self, matrix: usize) -> [usize; 3] {
         let mut offsets = [0; 3];

@@ -7,9 +7,10 @@ use hipdnn_plugin_sdk::graph::DataType;
 
 use super::super::lanes::{Lanes, Threads};
 use super::super::level::Level;
-use super::super::pointwise::Tail;
+use super::super::pointwise::After;
 use super::super::real::FastReal;
 use super::super::scratch::{Scratch, Shared, Tensors};
+use super::finish::Finish;
 use super::pack::{Copy, Pack, Store, Sums, copies_of};
 use super::problem::{Matrices, Problem};
 use super::tile::{Tile, TileKernel, WIDE_ROWS};
@@ -54,7 +55,7 @@ pub(super) struct Products<T: 'static> {
     pitch: usize,
     lanes: Lanes,
     pack_lanes: Lanes,
-    tail: Option<Box<dyn Tail>>,
+    finish: Finish,
     areas: Areas,
 }
 
@@ -63,6 +64,7 @@ struct Areas {
     a: usize,
     b: usize,
     sums: usize,
+    row: usize,
 }
 
 /// Part `number` of `total` in `parts` parts of nearly the same size.
@@ -87,13 +89,14 @@ pub(in crate::fast) fn fused<T>(level: Level) -> f64 {
 /// Nanoseconds for the copy of a number, roughly.
 const COPY: f64 = 0.3;
 
-/// Whether a factor's elements are the numbers that are computed with.
-fn holds<T: FastReal>(matrices: &Matrices) -> bool {
-    match matrices.data_type {
-        DataType::Float => TypeId::of::<T>() == TypeId::of::<f32>(),
-        DataType::Double => TypeId::of::<T>() == TypeId::of::<f64>(),
-        _ => false,
-    }
+/// The data type of the numbers that are computed with.
+pub(super) fn number<T: FastReal>() -> DataType {
+    if TypeId::of::<T>() == TypeId::of::<f32>() { DataType::Float } else { DataType::Double }
+}
+
+/// Whether elements are the numbers that are computed with.
+pub(super) fn holds<T: FastReal>(matrices: &Matrices) -> bool {
+    matrices.data_type == number::<T>()
 }
 
 impl<T: FastReal> Products<T> {
@@ -101,7 +104,7 @@ impl<T: FastReal> Products<T> {
         problem: Problem,
         level: Level,
         threads: Threads,
-        tail: Option<Box<dyn Tail>>,
+        after: Option<After>,
     ) -> Result<Self, Refusal> {
         let kernel = TileKernel::<T>::of(level);
         let Problem { a, b, c, m, n, k, matrices, .. } = &problem;
@@ -136,11 +139,14 @@ impl<T: FastReal> Products<T> {
         let lanes = threads.lanes(work + copies, group.saturating_mul(panels));
         let pack_parts = group * block.div_ceil(COPIED_ROWS);
         let pack_lanes = threads.lanes(copied as f64 * COPY, pack_parts);
+        let most = kernel.columns().max(kernel.lanes * kernel.wide);
+        let finish = Finish::plan::<T>(after, &problem, kernel.rows * most)?;
         let areas = Areas {
             a: copied,
             b: k.div_ceil(depth_blocks) * kernel.columns(),
             sums: (kernel.columns() * if depth_blocks > 1 { block } else { kernel.rows })
                 .max(kernel.lanes * kernel.wide * WIDE_ROWS),
+            row: if finish.row.is_some() { most } else { 0 },
         };
         Ok(Self {
             level,
@@ -158,19 +164,20 @@ impl<T: FastReal> Products<T> {
             pitch,
             lanes,
             pack_lanes,
-            tail,
+            finish,
             areas,
             problem,
         })
     }
 
-    /// The scratch memory: copied rows, and for each lane a panel and sums.
-    fn layout(&self, scratch: &mut Scratch) -> [usize; 3] {
+    /// The scratch memory: copied rows, and for each lane a panel, sums, and part of the row that is added.
+    fn layout(&self, scratch: &mut Scratch) -> [usize; 4] {
         let lanes = self.lanes.count();
         [
             scratch.area::<T>(self.areas.a, 1),
             scratch.area::<T>(self.areas.b, lanes),
             scratch.area::<T>(self.areas.sums, lanes),
+            scratch.area::<T>(self.areas.row, lanes),
         ]
     }
 
@@ -218,14 +225,14 @@ impl<T: FastReal> Products<T> {
     ///
     /// # Safety
     /// `a` is the block's first row with rows `a_pitch` apart, `b` and `c` are the first elements of the right factor and the
-    /// product, `panel` and `sums` are a lane's areas.
+    /// product, `row` the first of the row that is added, `panel`, `sums` and `part_of_row` are a lane's areas.
     unsafe fn multiply(
         &self,
         block: usize,
         number: usize,
         (a, a_pitch): (*const T, usize),
-        [b, c]: [*mut u8; 2],
-        [panel, sums]: [*mut T; 2],
+        [b, c, row]: [*mut u8; 3],
+        [panel, sums, part_of_row]: [*mut T; 3],
     ) {
         let Problem { b: right, c: result, m, n, k, .. } = &self.problem;
         let TileKernel { lanes, rows: most_rows, .. } = self.kernel;
@@ -240,11 +247,22 @@ impl<T: FastReal> Products<T> {
         let in_place = self.b_in_place && whole;
         // The first tile of a panel reads it in place and leaves a copy for the others.
         let copied_by_first = self.b_readable && whole && !in_place;
-        let straight = whole && holds::<T>(result) && result.column == 1;
+        let near = self.finish.near.as_deref();
+        let straight = whole && holds::<T>(result) && result.column == 1 && near.is_none();
         // SAFETY: rows, columns and terms are inside the factors and the product, of which whole vectors are only touched in whole
         // panels; the areas have room for a panel and for a block's sums.
         unsafe {
             let c = c.add((c_offset + rows.start * result.row + columns.start * result.column) * result.size);
+            let added = match self.finish.row {
+                None => std::ptr::null(),
+                Some(_) if whole => row.cast::<T>().add(columns.start).cast_const(),
+                Some(_) => {
+                    let from = row.add(columns.start * size_of::<T>());
+                    part_of_row.write_bytes(0, width);
+                    part_of_row.cast::<u8>().copy_from(from, columns.len() * size_of::<T>());
+                    part_of_row.cast_const()
+                }
+            };
             for part_of_depth in 0..self.depth_blocks {
                 let terms = part(*k, self.depth_blocks, part_of_depth);
                 let from = b_offset + terms.start * right.row + columns.start * right.column;
@@ -283,10 +301,14 @@ impl<T: FastReal> Products<T> {
                         depth: terms.len(),
                         from: if first { std::ptr::null() } else { kept.cast_const() },
                         from_pitch: width,
+                        add: if last { added } else { std::ptr::null() },
                         to,
                         to_pitch,
                     };
                     self.kernel.run(&tile, rows.len(), vectors);
+                    if let Some(near) = near.filter(|_| last) {
+                        near.finish(&[kept.cast()], &[0], &[rows.len() * width]);
+                    }
                     if last && !straight {
                         let sums = Sums {
                             from: kept.cast_const(),
@@ -314,7 +336,8 @@ impl<T: FastReal> Kernel for Products<T> {
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
         let Problem { a, b, c, m, matrices, .. } = &self.problem;
         let layout = self.layout(&mut Scratch::default());
-        let base = Shared([tensors[a.slot], tensors[b.slot], tensors[c.slot], scratch]);
+        let row = self.finish.row.map_or(std::ptr::null_mut(), |slot| tensors[slot]);
+        let base = Shared([tensors[a.slot], tensors[b.slot], tensors[c.slot], scratch, row]);
         let all = Tensors(tensors);
         let blocks = matrices * self.row_blocks;
         let rows = m.div_ceil(self.row_blocks);
@@ -337,7 +360,11 @@ impl<T: FastReal> Kernel for Products<T> {
                     let area = base.get(3).wrapping_add(area).cast::<T>();
                     area.wrapping_add(lane * Scratch::padded::<T>(size))
                 };
-                let areas = [own(layout[1], self.areas.b), own(layout[2], self.areas.sums)];
+                let areas = [
+                    own(layout[1], self.areas.b),
+                    own(layout[2], self.areas.sums),
+                    own(layout[3], self.areas.row),
+                ];
                 let of_block = part(*m, self.row_blocks, (start + block) % self.row_blocks);
                 // SAFETY: the tensors cover their matrices, the scratch memory has room for every lane; no two panels of blocks
                 // write the same elements of the product.
@@ -348,9 +375,9 @@ impl<T: FastReal> Kernel for Products<T> {
                         let [offset, ..] = self.problem.offsets((start + block) / self.row_blocks);
                         (base.get(0).cast::<T>().cast_const().add(offset + of_block.start * a.row), a.row)
                     };
-                    self.multiply(start + block, panel, rows, [base.get(1), base.get(2)], areas);
+                    self.multiply(start + block, panel, rows, [base.get(1), base.get(2), base.get(4)], areas);
                 }
-                if let Some(tail) = &self.tail {
+                if let Some(tail) = &self.finish.tail {
                     let vectors = self.vectors(panel);
                     let lanes = self.kernel.lanes;
                     let columns = vectors.start * lanes..(vectors.end * lanes).min(self.problem.n);

@@ -1,8 +1,12 @@
-use hipdnn_plugin_sdk::graph::operation;
-use hipdnn_plugin_sdk::graph::{DataType, Operation};
+use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
+use hipdnn_plugin_sdk::graph::operation::{self, Pointwise};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, Tensor};
 
+use super::super::fusion::parts_at;
+use super::super::lanes::Threads;
 use super::super::level::Level;
 use super::super::testing::{Array, Random, run, same, strides};
+use crate::plan::Plan;
 
 const TYPES: [DataType; 4] = [DataType::Float, DataType::Double, DataType::Half, DataType::Bfloat16];
 
@@ -159,5 +163,116 @@ fn bytes_have_exact_sums() {
             array(3, DataType::Int32, [m, n]),
         ];
         check(&format!("seed {seed}"), DataType::Float, &arrays);
+    }
+}
+
+/// The operations as one graph, whose tensors without memory are `between`.
+fn run_together(
+    operations: &[Operation],
+    compute_type: DataType,
+    level: Level,
+    arrays: &mut [Array],
+    between: &[Tensor],
+) {
+    let own = arrays.iter().map(|array| array.tensor.clone());
+    let node =
+        |operation: &Operation| Node { name: String::new(), compute_type, operation: operation.clone() };
+    let graph = Graph {
+        tensors: own.chain(between.iter().cloned()).collect(),
+        nodes: operations.iter().map(node).collect(),
+        ..Graph::default()
+    };
+    let plan = Plan::in_parts(&graph, |graph| parts_at(graph, level, Threads::default())).unwrap();
+    let buffers: Vec<hipdnnPluginDeviceBuffer_t> = arrays
+        .iter_mut()
+        .map(|array| hipdnnPluginDeviceBuffer_t { uid: array.tensor.uid, ptr: array.first().cast() })
+        .collect();
+    let mut workspace = vec![0xFF_u8; plan.workspace_size()];
+    // SAFETY: the arrays cover their tensors, and the workspace is as large as the plan asked for.
+    unsafe { plan.execute(&buffers, workspace.as_mut_ptr()) }.unwrap();
+}
+
+/// What follows a product: a sum with a row, a column or a whole matrix, then other operations.
+#[test]
+fn what_follows_a_product() {
+    for seed in 0..300 {
+        let random = &mut Random::new(seed + 4000);
+        let shape = [random.within(1, 60), random.within(1, 200), random.of(&[1, 5, 20])];
+        let (compute, mut arrays) = case(random, shape);
+        let result = arrays[2].tensor.clone();
+        let rank = result.dims.len();
+        // Mostly the type that is computed with, of which a row can be added in registers.
+        let data_type = random.of(&[compute, compute, DataType::Half]);
+        let like = |uid| Tensor { uid, data_type, is_virtual: true, ..result.clone() };
+        let mut dims = vec![1; rank];
+        let shape = random.within(0, 3);
+        if shape != 1 {
+            dims[rank - 1] = result.dims[rank - 1];
+        }
+        if shape == 1 || shape == 3 {
+            dims[rank - 2] = result.dims[rank - 2];
+        }
+        let gap = random.of(&[0, 2]);
+        let order: Vec<usize> = (0..rank).collect();
+        let row_type = random.of(&[compute, compute, DataType::Half]);
+        let row = Array::new(4, row_type, &dims, &strides(&dims, &order, gap)).filled(|| random.whole());
+        arrays[2] = Array::new(3, data_type, &result.dims, &result.strides);
+        let whole = Array::new(5, DataType::Float, &result.dims, &strides(&result.dims, &order, 0))
+            .filled(|| random.whole());
+        let products = expected(&arrays);
+
+        let sum = if random.within(0, 1) == 0 { (6, 4) } else { (4, 6) };
+        let then = random.of(&[None, Some(PointwiseMode::ReluFwd), Some(PointwiseMode::Sub)]);
+        let with_product = random.within(0, 4) == 0;
+        let mut operations: Vec<Operation> = vec![operation::Matmul { a: 1, b: 2, c: 6 }.into()];
+        let mut between = vec![like(6)];
+        let mut last = 6;
+        let mut step = |mode, first: i64, second: Option<i64>| {
+            between.push(like(last + 1));
+            operations.push(Pointwise::new(mode, first, second, last + 1).into());
+            last += 1;
+        };
+        step(PointwiseMode::Add, sum.0, Some(sum.1));
+        match then {
+            Some(PointwiseMode::Sub) => step(PointwiseMode::Sub, 7, Some(5)),
+            Some(mode) => step(mode, 7, None),
+            None => {}
+        }
+        if with_product {
+            let at = if then.is_some() { 8 } else { 7 };
+            step(PointwiseMode::Max, at, Some(6));
+        }
+        between.pop();
+        match operations.last_mut() {
+            Some(Operation::Pointwise(last)) => last.out_0 = 3,
+            _ => unreachable!(),
+        }
+
+        let expected: Vec<f64> = arrays[2]
+            .indices()
+            .iter()
+            .zip(&products)
+            .map(|(index, product)| {
+                let place: Vec<usize> = index.iter().zip(&dims).map(|(at, dim)| at % *dim as usize).collect();
+                let sum = product + row.get(&place);
+                let then = match then {
+                    Some(PointwiseMode::Sub) => sum - whole.get(index),
+                    Some(_) => sum.max(0.0),
+                    None => sum,
+                };
+                if with_product { then.max(*product) } else { then }
+            })
+            .collect();
+        for level in Level::available() {
+            let [a, b, c] = arrays.clone();
+            let mut arrays = [a, b, c, row.clone(), whole.clone()];
+            run_together(&operations, compute, *level, &mut arrays, &between);
+            for (at, (got, expected)) in arrays[2].numbers().iter().zip(&expected).enumerate() {
+                assert!(
+                    same(*got, *expected),
+                    "seed {seed} at {level:?}: element {at} is {got}, expected {expected}\n{operations:#?}"
+                );
+            }
+        }
     }
 }

@@ -2,10 +2,10 @@
 
 use super::super::level::{Level, Work};
 use super::super::real::FastReal;
-use super::super::vector::Vector;
+use super::super::vector::{Lanewise, Vector};
 use super::pack::{AHEAD, prefetch};
 
-/// What a tile is computed from: `to[r][j] = from[r][j] + Σ a[r][l] · b[l][j]` over the depth.
+/// What a tile is computed from: `to[r][j] = from[r][j] + Σ a[r][l] · b[l][j] + add[j]` over the depth.
 pub(in crate::fast) struct Tile<T> {
     /// The first row of the left factor, whose terms lie side by side.
     pub(in crate::fast) a: *const T,
@@ -23,6 +23,8 @@ pub(in crate::fast) struct Tile<T> {
     pub(in crate::fast) from: *const T,
     /// Distance of rows in `from`.
     pub(in crate::fast) from_pitch: usize,
+    /// A row that is added to every row of the sums at last; null for none.
+    pub(in crate::fast) add: *const T,
     /// Where the sums go; may be `from`.
     pub(in crate::fast) to: *mut T,
     /// Distance of rows in `to`.
@@ -131,7 +133,7 @@ impl<T: FastReal> TileKernel<T> {
     ///
     /// # Safety
     /// The kernel's level is one that the processor has. `depth` numbers of each row of `a` and whole vectors of each row
-    /// of `b`, of `from` and of `keep` unless they are null, and of `to` are there.
+    /// of `b`, of `from`, `add` and `keep` unless they are null, and of `to` are there.
     #[inline(always)]
     pub(in crate::fast) unsafe fn run(&self, tile: &Tile<T>, rows: usize, vectors: usize) {
         let run = if vectors == self.wide && rows <= WIDE_ROWS {
@@ -152,7 +154,7 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize> Work for TileWork<'_, V
 
     #[inline(always)]
     fn run(self) {
-        let Tile { a, a_pitch, b, b_pitch, keep, depth, from, from_pitch, to, to_pitch } = *self.0;
+        let Tile { a, a_pitch, b, b_pitch, keep, depth, from, from_pitch, add, to, to_pitch } = *self.0;
         // SAFETY: `tile` is called with memory as `TileKernel::run` describes it, at the vector's level.
         unsafe {
             let mut sums = [[V::zero(); VECTORS]; ROWS];
@@ -189,6 +191,14 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize> Work for TileWork<'_, V
                     multiply(&rows, l, columns, &mut sums);
                     b = b.wrapping_add(b_pitch);
                     keep = keep.add(VECTORS * V::LANES);
+                }
+            }
+            if !add.is_null() {
+                let added = load::<V, VECTORS>(add);
+                for row in &mut sums {
+                    for (sum, added) in row.iter_mut().zip(added) {
+                        *sum = sum.lanewise(Lanewise::Add, added);
+                    }
                 }
             }
             for (r, row) in sums.iter().enumerate() {

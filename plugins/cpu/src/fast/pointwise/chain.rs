@@ -130,4 +130,44 @@ impl Chain {
     pub(crate) fn reduces(&self) -> bool {
         self.steps.iter().any(|step| matches!(step.operation, Operation::Reduce(_)))
     }
+
+    /// The row that the first operation adds to input 0 of these dimensions, the same in all places along the other dimensions
+    /// than `axis`, and what is left without it: a chain whose input 0 is the sum. None where the chain does not begin so,
+    /// needs input 0 otherwise, or rounds it or the sum to less than a `number`.
+    pub(crate) fn without_row(&self, dims: &[usize], axis: usize, number: DataType) -> Option<(Input, Self)> {
+        let (first, rest) = self.steps.split_first()?;
+        let row = match first.operands.as_slice() {
+            [Value::Input(0), Value::Input(row)] | [Value::Input(row), Value::Input(0)] if *row > 0 => *row,
+            _ => return None,
+        };
+        let is_sum = matches!(first.operation, Operation::Pointwise(PointwiseMode::Add, _));
+        let own = self.inputs.first()?;
+        let row = *self.inputs.get(row)?;
+        let repeats = dims
+            .iter()
+            .zip(row.strides)
+            .enumerate()
+            .all(|(at, (dim, stride))| at == axis || *dim == 1 || stride == 0);
+        let is_exact = [own.data_type, row.data_type, first.stored].iter().all(|stored| *stored == number);
+        let reads = |value| rest.iter().any(|step| step.operands.contains(&value));
+        if !is_sum || !repeats || !is_exact || reads(Value::Input(0)) {
+            return None;
+        }
+        let mut left = Self { inputs: vec![*own], steps: rest.to_vec() };
+        let mut places = vec![0; self.inputs.len()];
+        for (input, (place, known)) in places.iter_mut().zip(&self.inputs).enumerate().skip(1) {
+            if reads(Value::Input(input)) {
+                *place = left.inputs.len();
+                left.inputs.push(*known);
+            }
+        }
+        for operand in left.steps.iter_mut().flat_map(|step| &mut step.operands) {
+            *operand = match *operand {
+                Value::Step(0) => Value::Input(0),
+                Value::Step(step) => Value::Step(step - 1),
+                Value::Input(input) => Value::Input(places[input]),
+            };
+        }
+        Some((row, left))
+    }
 }

@@ -61,14 +61,25 @@ pub(super) fn plan_rows(
     })
 }
 
-/// Plans a chain that a kernel applies to its own results, which are input 0 and are replaced.
-pub(super) fn plan_tail(
-    chain: &Chain,
-    output: &Operand,
-    compute: Compute,
-    level: Level,
-) -> Result<Box<dyn Tail>, Refusal> {
-    Ok(plan_elements(chain, output, compute, level, Threads { most: 1, deterministic: false })?)
+/// A chain that a kernel applies to its own results, which are input 0 and are replaced.
+#[derive(Clone, Copy)]
+pub(super) struct After<'a> {
+    /// The chain.
+    pub(super) chain: &'a Chain,
+    /// The result, of the kernel and of the chain.
+    pub(super) output: &'a Operand,
+    /// What is computed in.
+    pub(super) compute: Compute,
+    /// The level of the processor.
+    pub(super) level: Level,
+}
+
+impl After<'_> {
+    /// Plans the chain.
+    pub(super) fn tail(&self) -> Result<Box<dyn Tail>, Refusal> {
+        let Self { chain, output, compute, level } = *self;
+        Ok(plan_elements(chain, output, compute, level, Threads { most: 1, deterministic: false })?)
+    }
 }
 
 /// A chain alone, or behind a kernel.

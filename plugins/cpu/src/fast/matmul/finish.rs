@@ -1,0 +1,63 @@
+//! What is computed of a product's sums before they leave the first cache.
+
+use hipdnn_plugin_sdk::graph::{DataType, Tensor};
+
+use super::super::pointwise::{After, Chain, Input, Tail};
+use super::super::real::FastReal;
+use super::problem::Problem;
+use super::products::{holds, number};
+use crate::kernel::Refusal;
+use crate::layout::Layout;
+use crate::problem::Operand;
+
+/// A chain behind a product, divided by where it is computed.
+#[derive(Default)]
+pub(super) struct Finish {
+    /// Among the kernel's pointers a row that is added to each row of the product while it is in registers.
+    pub(super) row: Option<usize>,
+    /// What is computed of a tile's numbers, which lie side by side in its only tensor.
+    pub(super) near: Option<Box<dyn Tail>>,
+    /// What is computed of blocks of the product where they are.
+    pub(super) tail: Option<Box<dyn Tail>>,
+}
+
+impl Finish {
+    /// Divides a chain; a tile has at most `most` numbers.
+    pub(super) fn plan<T: FastReal>(
+        after: Option<After>,
+        problem: &Problem,
+        most: usize,
+    ) -> Result<Self, Refusal> {
+        let mut finish = Self::default();
+        let Some(after) = after else { return Ok(finish) };
+        let axis = problem.columns_axis();
+        let divided = holds::<T>(&problem.c)
+            .then(|| after.chain.without_row(after.output.layout.dims(), axis, number::<T>()))
+            .flatten();
+        let divided = divided.filter(|(row, _)| row.strides[axis] == 1 || problem.n == 1);
+        let chain = match &divided {
+            None => after.chain,
+            Some((row, rest)) => {
+                finish.row = Some(row.slot);
+                rest
+            }
+        };
+        let after = After { chain, ..after };
+        match chain.inputs.as_slice() {
+            _ if chain.steps.is_empty() => {}
+            [_] if holds::<T>(&problem.c) => finish.near = Some(near::<T>(after, most)?),
+            _ => finish.tail = Some(after.tail()?),
+        }
+        Ok(finish)
+    }
+}
+
+/// Plans a chain of nothing but the results for up to `most` of them side by side.
+fn near<T: FastReal>(after: After, most: usize) -> Result<Box<dyn Tail>, Refusal> {
+    let most = i64::try_from(most).map_err(|_| format!("a tile has {most} numbers"))?;
+    let data_type: DataType = number::<T>();
+    let layout = Layout::of(&Tensor::new(0, data_type, &[most], &[1]))?;
+    let output = Operand { slot: 0, data_type, layout };
+    let chain = Chain { inputs: vec![Input::replaced(&output)], steps: after.chain.steps.clone() };
+    After { chain: &chain, output: &output, ..after }.tail()
+}
