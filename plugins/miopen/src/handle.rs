@@ -23,13 +23,17 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// The libraries of this process. The answer stays the same as long as the process lives.
+    /// The libraries of this process. Once there is a device the answer stays the same; HIP is asked again after an error.
     ///
     /// # Errors
     /// Which library was not found, or that there is no device.
     pub fn get() -> Result<Self, Refusal> {
-        static RUNTIME: OnceLock<Result<Runtime, Refusal>> = OnceLock::new();
-        RUNTIME.get_or_init(|| Ok(Self { hip: Hip::with_device()?, miopen: Miopen::get()? })).clone()
+        static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+        if let Some(runtime) = RUNTIME.get() {
+            return Ok(*runtime);
+        }
+        let found = Self { hip: Hip::with_device()?, miopen: Miopen::get()? };
+        Ok(*RUNTIME.get_or_init(|| found))
     }
 }
 

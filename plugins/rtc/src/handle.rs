@@ -11,22 +11,22 @@ use hipdnn_plugin_sdk::{PluginError, Refusal};
 use crate::module::{Modules, Runtime};
 
 impl Runtime {
-    /// The libraries of this process, with at least one device to work on. The answer stays the same as long as the process
-    /// lives.
+    /// The libraries of this process, with at least one device to work on. Once there is one the answer stays the same; HIP is
+    /// asked again after an error.
     ///
     /// # Errors
     /// Which library was not found, or that there is no device.
     pub fn get() -> Result<Self, Refusal> {
         static MODULES: OnceLock<Modules> = OnceLock::new();
-        static RUNTIME: OnceLock<Result<Runtime, Refusal>> = OnceLock::new();
-        RUNTIME
-            .get_or_init(|| {
-                let hip = Hip::with_device()?;
-                // The same library, whichever it was.
-                let modules = Modules::load_from(&[hip.library().name()])?;
-                Ok(Self { hip, modules: MODULES.get_or_init(|| modules) })
-            })
-            .clone()
+        static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+        if let Some(runtime) = RUNTIME.get() {
+            return Ok(*runtime);
+        }
+        let hip = Hip::with_device()?;
+        // The same library, whichever it was.
+        let modules = Modules::load_from(&[hip.library().name()])?;
+        let found = Self { hip, modules: MODULES.get_or_init(|| modules) };
+        Ok(*RUNTIME.get_or_init(|| found))
     }
 }
 

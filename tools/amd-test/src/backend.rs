@@ -20,6 +20,7 @@ function_table! {
         required {
             fn hipdnnCreate(handle: *mut Handle) -> c_int;
             fn hipdnnDestroy(handle: Handle) -> c_int;
+            fn hipdnnSetStream(handle: Handle, stream: *mut c_void) -> c_int;
             fn hipdnnGetEngineIdByName_ext(handle: Handle, name: *const c_char, id: *mut i64) -> c_int;
             fn hipdnnGetLastErrorString(message: *mut c_char, size: usize);
             fn hipdnnBackendCreateDescriptor(kind: c_int, descriptor: *mut Descriptor) -> c_int;
@@ -67,14 +68,19 @@ function_table! {
 const ENGINE: c_int = 1;
 const ENGINE_CONFIG: c_int = 2;
 const PLAN: c_int = 4;
+const KNOB_CHOICE: c_int = 6;
 const VARIANT_PACK: c_int = 11;
 const TYPE_HANDLE: c_int = 0;
 const TYPE_INT64: c_int = 3;
 const TYPE_VOID_PTR: c_int = 6;
 const TYPE_DESCRIPTOR: c_int = 13;
+const TYPE_CHAR: c_int = 19;
 const CONFIG_ENGINE: c_int = 200;
+const CONFIG_KNOBS: c_int = 202;
 const PLAN_CONFIG: c_int = 301;
 const PLAN_WORKSPACE_SIZE: c_int = 302;
+const KNOB_NAME: c_int = 500;
+const KNOB_VALUE: c_int = 501;
 const GRAPH_HANDLE: c_int = 600;
 const PACK_UIDS: c_int = 700;
 const PACK_POINTERS: c_int = 701;
@@ -143,8 +149,18 @@ impl Backend {
         Ok(Owned { backend: self, descriptor })
     }
 
-    /// Has the engine of this name make a plan of the graph.
-    pub fn plan(&self, engine: &str, graph: &Graph) -> Result<Plan<'_>, Failure> {
+    /// Sets the stream of what is executed from now on.
+    ///
+    /// # Safety
+    /// The stream lives until another is set or the handle ends.
+    pub unsafe fn set_stream(&self, stream: *mut c_void) -> Result<(), Failure> {
+        // SAFETY: the handle is alive, and the caller vouches for the stream.
+        let status = unsafe { (self.functions.hipdnnSetStream)(self.handle, stream) };
+        self.check("hipdnnSetStream", status)
+    }
+
+    /// Has the engine of this name make a plan of the graph with these values of knobs.
+    pub fn plan(&self, engine: &str, graph: &Graph, knobs: &[(&str, i64)]) -> Result<Plan<'_>, Failure> {
         let bytes = wire::write(graph, wire::Layout::G2).map_err(|error| Failure(error.to_string()))?;
         let mut descriptor = ptr::null_mut();
         // SAFETY: the output is valid and the bytes are for their length.
@@ -171,6 +187,18 @@ impl Backend {
         engine.finalize("engine")?;
         let config = self.create(ENGINE_CONFIG)?;
         config.set(CONFIG_ENGINE, TYPE_DESCRIPTOR, &[engine.descriptor])?;
+        let mut choices = Vec::new();
+        for (name, value) in knobs {
+            let choice = self.create(KNOB_CHOICE)?;
+            choice.set(KNOB_NAME, TYPE_CHAR, name.as_bytes())?;
+            choice.set(KNOB_VALUE, TYPE_INT64, &[*value])?;
+            choice.finalize("knob choice")?;
+            choices.push(choice);
+        }
+        if !choices.is_empty() {
+            let choices: Vec<Descriptor> = choices.iter().map(|choice| choice.descriptor).collect();
+            config.set(CONFIG_KNOBS, TYPE_DESCRIPTOR, &choices)?;
+        }
         config.finalize("engine configuration")?;
         let plan = self.create(PLAN)?;
         plan.set(PLAN_CONFIG, TYPE_DESCRIPTOR, &[config.descriptor])?;

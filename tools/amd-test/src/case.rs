@@ -8,6 +8,7 @@ use hipdnn_plugin_sdk::hip::Hip;
 
 use crate::Failure;
 use crate::backend::{Backend, Plan};
+use crate::gate::{self, Call, makes};
 use crate::memory::{DeviceMemory, pack, unpack};
 
 /// The engine that results are compared with.
@@ -35,6 +36,8 @@ pub struct Case {
     pub tolerance: f32,
     /// The most bytes of workspace that the plan may need, where that shows how the graph is computed.
     pub workspace_limit: Option<usize>,
+    /// Values of the engine's knobs.
+    pub knobs: Vec<(&'static str, i64)>,
     seed: u32,
 }
 
@@ -53,6 +56,7 @@ impl Case {
             outputs: Vec::new(),
             tolerance: 1e-5,
             workspace_limit: None,
+            knobs: Vec::new(),
             seed: 1,
         }
     }
@@ -127,7 +131,7 @@ impl Case {
         engine: &str,
     ) -> Result<f32, Failure> {
         let expected = self.run_on_host(backend)?;
-        let plan = backend.plan(engine, &self.graph)?;
+        let plan = backend.plan(engine, &self.graph, &self.knobs)?;
         if let Some(limit) = self.workspace_limit.filter(|limit| plan.workspace_size > *limit) {
             let size = plan.workspace_size;
             return Err(Failure(format!(
@@ -140,6 +144,14 @@ impl Case {
             .compare(&expected, &self.run_on_device(hip, &loaded)?)
             .map_err(|failure| Failure(format!("the same plan, saved and loaded: {failure}")))?;
         Ok(worst.max(loaded))
+    }
+
+    /// Runs a plan of the graph, wherever it is from. Answers the largest error.
+    ///
+    /// # Errors
+    /// As [`Case::run`].
+    pub fn run_plan(&self, backend: &Backend, hip: &'static Hip, plan: &Plan<'_>) -> Result<f32, Failure> {
+        self.compare(&self.run_on_host(backend)?, &self.run_on_device(hip, plan)?)
     }
 
     /// The largest error.
@@ -186,7 +198,7 @@ impl Case {
         for tensor in self.bound() {
             memory.push((tensor, self.bytes(tensor)?));
         }
-        let plan = backend.plan(REFERENCE, &self.graph)?;
+        let plan = backend.plan(REFERENCE, &self.graph, &[])?;
         let mut workspace = vec![0_u8; plan.workspace_size];
         let tensors: Vec<(i64, *mut c_void)> =
             memory.iter_mut().map(|(tensor, bytes)| (tensor.uid, bytes.as_mut_ptr().cast())).collect();
@@ -205,13 +217,31 @@ impl Case {
             memory.iter().map(|(tensor, memory)| (tensor.uid, memory.pointer)).collect();
         // SAFETY: every tensor has its bytes and the workspace its size; all live until the device is done.
         unsafe {
+            let before = gate::count();
             plan.execute(&tensors, workspace.pointer)?;
+            only_runs(&gate::since(before))?;
             hip.check("hipDeviceSynchronize", (hip.hipDeviceSynchronize)())?;
         }
         memory
             .iter()
             .map(|(tensor, memory)| Ok((tensor.uid, unpack(tensor.data_type, &memory.bytes()?)?)))
             .collect()
+    }
+}
+
+/// Refuses calls of an execution that do anything but name a stream and put work on it: nothing is looked for, made, ended,
+/// allocated or waited for there.
+fn only_runs(calls: &[Call]) -> Result<(), Failure> {
+    let runs = |name: &str| {
+        let miopen = ["Forward", "Backward", "RunSolution", "OpTensor", "ReduceTensor"];
+        let hip = ["hipGetDevice", "hipMemcpyAsync", "hipModuleLaunchKernel", "hipblasLtMatmul"];
+        hip.contains(&name)
+            || name == "miopenSetStream"
+            || name.starts_with("miopen") && !makes(name) && miopen.iter().any(|word| name.contains(word))
+    };
+    match calls.iter().find(|call| !runs(call.name)) {
+        Some(call) => Err(Failure(format!("an execution calls {}, expected runs alone", call.name))),
+        None => Ok(()),
     }
 }
 

@@ -4,12 +4,16 @@
 //! `amd-test LIBRARY [WORD...]`: the path of `libhipdnn_backend.so` with the plugins beside it, and words that the names of the
 //! cases to run contain. Without a device the exit status is 2, with a wrong result 1.
 //!
+//! `amd-test --calls LIBRARY [WORD...]` makes each call of AMD's libraries fail in turn, and checks which calls there are.
+//!
 //! `amd-test --architectures` compiles the kernels that are generated for the cases, for devices that need not be there.
 
 mod architectures;
 mod backend;
+mod calls;
 mod case;
 mod cases;
+mod gate;
 mod memory;
 
 use std::fmt;
@@ -20,6 +24,7 @@ use std::time::Instant;
 use hipdnn_plugin_sdk::hip::{Hip, HipError};
 
 use backend::Backend;
+use gate::Fail;
 
 /// Why a case failed, in words.
 #[derive(Debug)]
@@ -55,7 +60,16 @@ fn main() -> ExitCode {
             }
         };
     }
-    match run(Path::new(library), words) {
+    let result = match (library.as_str(), words) {
+        ("--calls", [library, words @ ..]) => {
+            device().map(|hip| calls::check(Path::new(library), hip, words))
+        }
+        ("--child", [library, arguments @ ..]) => {
+            device().and_then(|hip| calls::child(Path::new(library), hip, arguments)).map(|()| 0)
+        }
+        _ => run(Path::new(library), words),
+    };
+    match result {
         Ok(0) => ExitCode::SUCCESS,
         Ok(failed) => {
             println!("{failed} failed");
@@ -68,11 +82,16 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(library: &Path, words: &[String]) -> Result<usize, Failure> {
+fn device() -> Result<&'static Hip, Failure> {
     let hip = Hip::get().map_err(|error| Failure(error.to_string()))?;
     if hip.device_count()? == 0 {
         return Err(Failure("HIP finds no device".to_owned()));
     }
+    Ok(hip)
+}
+
+fn run(library: &Path, words: &[String]) -> Result<usize, Failure> {
+    let hip = device()?;
     let backend = Backend::open(library)?;
     // Saved plans are loaded by a handle that has found out nothing itself.
     let loader = Backend::open(library)?;
@@ -84,7 +103,13 @@ fn run(library: &Path, words: &[String]) -> Result<usize, Failure> {
             continue;
         }
         let start = Instant::now();
+        gate::record(engine, Fail::Nothing);
         let result = case.run(&backend, &loader, hip, engine);
+        let record = gate::take();
+        // The handles go on with what they opened.
+        let as_ever =
+            calls::nothing_left(&record, calls::OPENED).and_then(|()| calls::no_new_stream(&record));
+        let result = result.and_then(|error| as_ever.map(|()| error));
         let seconds = start.elapsed().as_secs_f64();
         match result {
             Ok(error) => {

@@ -93,6 +93,14 @@ pub fn test(workspace: &Workspace, words: &[&str]) -> Result<(), Failure> {
                 Ok(out.lines().last().unwrap_or_default().to_owned())
             });
         }
+        steps.run("calls made to fail, and which there are", || {
+            let program = format!("/{INSIDE}/amd-test");
+            let library = format!("/{INSIDE}/lib/{LIBRARY}");
+            let arguments = [&[program.as_str(), "--calls", library.as_str()], words].concat();
+            // Kernels are compiled anew, so that the compiler's calls are among those that fail.
+            let out = run_within(inside(&userland, &arguments).env("HIPDNN_DISABLE_CACHE", "1"), LIMIT)?;
+            Ok(out.lines().last().unwrap_or_default().to_owned())
+        });
         steps.run("the same libraries without a device", || without_device(&userland));
     }
     steps.summary()

@@ -1,0 +1,84 @@
+//! What the engines ask of AMD's libraries: each call made to fail in turn, and which calls there are.
+
+mod failing;
+mod trace;
+
+use std::path::Path;
+use std::time::Instant;
+
+use hipdnn_plugin_sdk::hip::Hip;
+
+use crate::Failure;
+use crate::case::Case;
+use crate::cases;
+use crate::gate::{self, Fail};
+
+/// A case that calls are counted of, by its name.
+fn case(engine: &str, name: &str) -> Result<Case, Failure> {
+    let found = cases::all().into_iter().find(|(of, case)| *of == engine && case.name == name);
+    found.map(|(_, case)| case).ok_or_else(|| Failure(format!("no case of {engine} is called {name:?}")))
+}
+
+/// What is checked, with its name.
+type Check = (String, Box<dyn Fn(&Path, &'static Hip) -> Result<String, Failure>>);
+
+/// Checks everything, or what has one of the words in its name. Answers how many failed.
+pub fn check(library: &Path, hip: &'static Hip, words: &[String]) -> usize {
+    let checks: Vec<Check> = failing::checks().into_iter().chain(trace::checks()).collect();
+    let (mut passed, mut failed) = (0, 0);
+    for (name, check) in checks {
+        if !words.is_empty() && !words.iter().any(|word| name.contains(word.as_str())) {
+            continue;
+        }
+        let start = Instant::now();
+        let result = check(library, hip);
+        let seconds = start.elapsed().as_secs_f64();
+        match result {
+            Ok(note) => {
+                passed += 1;
+                println!("{name:<90} {note}  {seconds:5.2} s");
+            }
+            Err(failure) => {
+                failed += 1;
+                println!("{name:<90} FAILED: {failure}");
+            }
+        }
+    }
+    println!("{passed} passed");
+    failed
+}
+
+/// Runs a case in a process of its own and prints the calls, one in a line: the name, and the second argument.
+///
+/// The arguments are an engine, a case, a file and perhaps a function that is made to fail. Where the file exists, the plan in
+/// it is run, otherwise the case's own is, and saved there.
+pub fn child(library: &Path, hip: &'static Hip, arguments: &[String]) -> Result<(), Failure> {
+    let (engine, name, saved, fail) = match arguments {
+        [engine, name, saved] => (engine, name, saved, Fail::Nothing),
+        [engine, name, saved, function] => (engine, name, saved, Fail::Function(function.clone().leak())),
+        _ => return Err(Failure("expected an engine, a case and a file".to_owned())),
+    };
+    trace::child(library, hip, engine, &case(engine, name)?, Path::new(saved), fail)
+}
+
+/// What handles of the library make when they open a device, and keep.
+pub const OPENED: &[&str] = &["miopenCreateWithStream", "hipblasLtCreate"];
+
+/// That nothing is left of what was made since calls are written down, and nothing was ended twice.
+pub fn nothing_left(record: &gate::Record, but: &[&str]) -> Result<(), Failure> {
+    if let Some(name) = record.strangers.first() {
+        return Err(Failure(format!("{name} ended something that was not alive")));
+    }
+    match record.alive.values().find(|name| !but.contains(*name)) {
+        Some(name) => Err(Failure(format!("what {name} made is not ended"))),
+        None => Ok(()),
+    }
+}
+
+/// That no stream was set: MIOpen's handles have the default one from the beginning.
+pub fn no_new_stream(record: &gate::Record) -> Result<(), Failure> {
+    match record.calls.iter().find(|call| call.name.contains("SetStream")) {
+        Some(call) => Err(Failure(format!("{} is called, and the stream is as it was", call.name))),
+        None => Ok(()),
+    }
+}

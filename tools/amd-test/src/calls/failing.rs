@@ -1,0 +1,151 @@
+//! Each call of a library made to fail in turn.
+
+use std::path::Path;
+
+use hipdnn_plugin_sdk::hip::Hip;
+
+use super::{Check, OPENED, case, nothing_left};
+use crate::Failure;
+use crate::backend::Backend;
+use crate::case::Case;
+use crate::cases::RTC;
+use crate::gate::{self, Fail};
+
+/// The backend's status of a plugin that failed.
+const PLUGIN_ERROR: &str = "status 14:";
+
+/// More calls than any case makes.
+const MOST: usize = 500;
+
+/// At least as many calls as opening a device makes.
+const OPENING: usize = 8;
+
+/// A case with what may fail without harm to the result.
+struct Subject {
+    engine: &'static str,
+    case: &'static str,
+    /// How many of the first calls fail with handles that are new for each, so that opening the device is among them. That takes
+    /// MIOpen long.
+    opening: usize,
+    /// What the engine has another way for.
+    spared: &'static [&'static str],
+}
+
+impl Subject {
+    const fn of(engine: &'static str, case: &'static str) -> Self {
+        Self { engine, case, opening: 0, spared: &[] }
+    }
+}
+
+const MIOPEN: &str = "MIOPEN_ENGINE";
+
+const SUBJECTS: &[Subject] = &[
+    Subject {
+        opening: OPENING,
+        ..Subject::of("MIOPEN_ENGINE_DETERMINISTIC", "convolution forward 3x3 float ChannelsFirst")
+    },
+    // Where no kernel for all of it is found the operations are computed one by one.
+    Subject {
+        spared: &["miopenFindSolutions"],
+        ..Subject::of(
+            MIOPEN,
+            "convolution 3x3 + bias + batchnorm with variance + relu_fwd in one kernel float ChannelsFirst",
+        )
+    },
+    Subject::of(MIOPEN, "batchnorm inference 2-D float ChannelsFirst"),
+    Subject::of(MIOPEN, "batchnorm training with running statistics 2-D float ChannelsFirst"),
+    Subject::of(MIOPEN, "batchnorm backward 2-D float ChannelsFirst"),
+    Subject::of(MIOPEN, "sigmoid_bwd float ChannelsFirst"),
+    Subject::of(MIOPEN, "add with a channel's number float ChannelsFirst"),
+    Subject::of(MIOPEN, "maxpool backward 2x2 float"),
+    Subject::of(MIOPEN, "reduction add to channels float ChannelsFirst"),
+    Subject::of(MIOPEN, "layernorm with statistics of 1 of [6, 70] float"),
+    Subject::of(MIOPEN, "RMSNorm of 1 of [6, 70] float"),
+    // A saved code object that cannot be loaded is compiled again.
+    Subject {
+        opening: OPENING,
+        spared: &["hipModuleLoadData"],
+        ..Subject::of(RTC, "largest of the columns of row sums")
+    },
+];
+
+pub fn checks() -> Vec<Check> {
+    let check = |subject: &'static Subject| -> Check {
+        let name = format!("failing calls: {}: {}", subject.engine, subject.case);
+        (name, Box::new(move |library, hip| every_call(library, hip, subject)))
+    };
+    SUBJECTS.iter().map(check).collect()
+}
+
+fn every_call(library: &Path, hip: &'static Hip, subject: &Subject) -> Result<String, Failure> {
+    let mut case = case(subject.engine, subject.case)?;
+    // A chain is computed in another way where no kernel for it is found.
+    case.workspace_limit = None;
+    let open = || Ok::<_, Failure>([Backend::open(library)?, Backend::open(library)?]);
+    let mut limit = 1_000_000_000;
+    let mut fail = |handles: &[Backend; 2], number| {
+        // Another limit of the workspace is another problem to the engine, for which it has found nothing yet.
+        limit += 1;
+        if subject.engine.starts_with("MIOPEN") {
+            case.knobs = vec![("global.workspace_size_limit", limit), ("miopen.find_mode", 1)];
+        }
+        gate::record(subject.engine, Fail::Call(number));
+        let results = twice(handles, hip, subject.engine, &case);
+        let record = gate::take();
+        match record.failed {
+            Some(failed) => judge(subject, failed, &record, results)
+                .map(|()| true)
+                .map_err(|failure| Failure(format!("call {number}, {failed}: {failure}"))),
+            None => results.0.map(|()| false),
+        }
+    };
+    for number in 0..subject.opening {
+        fail(&open()?, number)?;
+    }
+    let opened = open()?;
+    // The device is opened now at the latest.
+    fail(&opened, usize::MAX)?;
+    for number in 0..MOST {
+        if !fail(&opened, number)? {
+            return Ok(format!("{} calls", number + subject.opening));
+        }
+    }
+    Err(Failure(format!("there are more than {MOST} calls")))
+}
+
+/// The results of a run, and of another one with the same handles where the first failed.
+type Results = (Result<(), Failure>, Result<(), Failure>);
+
+fn twice([backend, loader]: &[Backend; 2], hip: &'static Hip, engine: &str, case: &Case) -> Results {
+    let run = || case.run(backend, loader, hip, engine).map(drop);
+    let first = run();
+    let second = if first.is_err() { run() } else { Ok(()) };
+    (first, second)
+}
+
+fn judge(
+    subject: &Subject,
+    failed: &str,
+    record: &gate::Record,
+    (first, second): Results,
+) -> Result<(), Failure> {
+    match first {
+        // Where something cannot be ended, nothing is left to do.
+        Ok(()) if gate::ends(failed) || subject.spared.contains(&failed) => {}
+        // The engine does not apply then, which shows only where it is the one that is asked.
+        Ok(()) | Err(_) if failed == "hipGetDeviceCount" => {}
+        Ok(()) => return Err(Failure("the engine takes no notice".to_owned())),
+        Err(Failure(words)) => {
+            let own = record.words.as_deref().unwrap_or("words of the library");
+            let function = failed.trim_end_matches("R0600");
+            for expected in [PLUGIN_ERROR, &format!("{function} failed with"), own] {
+                if !words.contains(expected) {
+                    return Err(Failure(format!("{words:?}, expected {expected:?} in it")));
+                }
+            }
+        }
+    }
+    second.map_err(|Failure(words)| Failure(format!("the next run fails, too: {words}")))?;
+    // The handles go on with what they opened.
+    nothing_left(record, OPENED)
+}

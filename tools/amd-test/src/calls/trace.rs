@@ -1,0 +1,323 @@
+//! Which calls there are.
+
+use std::ffi::{c_int, c_void};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use hipdnn_plugin_sdk::function_table;
+use hipdnn_plugin_sdk::graph::Operation;
+use hipdnn_plugin_sdk::hip::Hip;
+
+use super::{Check, case};
+use crate::backend::Backend;
+use crate::case::Case;
+use crate::gate::{self, Call, Fail};
+use crate::{Failure, cases};
+
+const MIOPEN: &str = "MIOPEN_ENGINE";
+const DETERMINISTIC: &str = "MIOPEN_ENGINE_DETERMINISTIC";
+
+/// A convolution, whose solution takes long to find, and whose plan has no other step.
+const CONVOLUTION: &str = "convolution forward 1x1 float ChannelsFirst";
+/// A convolution that MIOpen likes to compute with a workspace.
+const ROOMY: &str = "convolution backward data 3x3 float ChannelsFirst";
+/// A chain that is computed in one kernel.
+const CHAIN: &str = "batchnorm with variance + relu_fwd in one kernel float ChannelsFirst";
+/// A graph of several kernels.
+const GENERATED: &str = "largest of the columns of row sums";
+
+function_table! {
+    /// The functions of the HIP runtime that are about streams.
+    #[expect(non_snake_case, reason = "the names of HIP")]
+    struct Streams: "the HIP runtime", ["libamdhip64.so.7", "libamdhip64.so.6"] {
+        required {
+            fn hipStreamCreate(stream: *mut *mut c_void) -> c_int;
+            fn hipStreamDestroy(stream: *mut c_void) -> c_int;
+        }
+        optional {}
+    }
+}
+
+pub fn checks() -> Vec<Check> {
+    let mut checks: Vec<Check> = vec![
+        ("calls: a problem is looked for once in a process".to_owned(), Box::new(found_once)),
+        ("calls: what knobs ask of MIOpen".to_owned(), Box::new(knobs)),
+        ("calls: a limit of the workspace".to_owned(), Box::new(limit)),
+    ];
+    for (engine, name) in [(MIOPEN, CONVOLUTION), (MIOPEN, CHAIN), (cases::RTC, GENERATED)] {
+        checks.push((
+            format!("calls: executions and their stream: {engine}: {name}"),
+            Box::new(move |library, hip| stream(library, hip, engine, name)),
+        ));
+        checks.push((
+            format!("calls: another process with a saved plan: {engine}: {name}"),
+            Box::new(move |library, _| another_process(library, engine, name)),
+        ));
+    }
+    checks
+}
+
+fn expect<T: PartialEq + std::fmt::Debug>(what: &str, got: &T, expected: &T) -> Result<(), Failure> {
+    if got == expected {
+        return Ok(());
+    }
+    Err(Failure(format!("{what}: {got:?}, expected {expected:?}")))
+}
+
+/// The calls of what is done here.
+fn calls<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<(T, Vec<Call>), Failure> {
+    let before = gate::count();
+    let done = work()?;
+    Ok((done, gate::since(before)))
+}
+
+fn names(calls: &[Call]) -> Vec<&'static str> {
+    calls.iter().map(|call| call.name).collect()
+}
+
+fn count(calls: &[Call], name: &str) -> usize {
+    calls.iter().filter(|call| call.name == name).count()
+}
+
+fn found_once(library: &Path, _: &'static Hip) -> Result<String, Failure> {
+    const FIND: &str = "miopenFindSolutions";
+    let (backend, other) = (Backend::open(library)?, Backend::open(library)?);
+    // A graph of the same convolution twice, with a limit that no other test has: nothing is known of it yet.
+    let mut case = case(MIOPEN, CONVOLUTION)?;
+    let knobs = [("global.workspace_size_limit", 2_000_000_000)];
+    let tensors = case.graph.tensors.clone();
+    let mut again = case.graph.nodes.first().cloned().ok_or_else(|| Failure("an empty graph".to_owned()))?;
+    if let (Operation::ConvolutionForward(node), [.., y]) = (&mut again.operation, tensors.as_slice()) {
+        let mut y = y.clone();
+        y.uid += 1;
+        node.y = y.uid;
+        case.graph.tensors.push(y);
+    }
+    case.graph.nodes.push(again);
+    gate::record(MIOPEN, Fail::Nothing);
+    let mut finds = Vec::new();
+    for (backend, knobs) in [
+        (&backend, knobs),
+        (&backend, knobs),
+        (&other, knobs),
+        (&other, [("global.workspace_size_limit", 2_000_000_001)]),
+    ] {
+        let (_, calls) = calls(|| backend.plan(MIOPEN, &case.graph, &knobs))?;
+        finds.push(count(&calls, FIND));
+    }
+    gate::take();
+    // Another choice of knobs is another problem.
+    expect("searches of four plans", &finds, &vec![1, 0, 0, 1])?;
+    Ok("1, 0, 0, 1 searches".to_owned())
+}
+
+fn stream(library: &Path, hip: &'static Hip, engine: &str, name: &str) -> Result<String, Failure> {
+    let case = case(engine, name)?;
+    let streams = Streams::load_from(&[hip.library().name()]).map_err(|error| Failure(error.to_string()))?;
+    let mut stream = std::ptr::null_mut();
+    // SAFETY: the output is valid.
+    hip.check("hipStreamCreate", unsafe { (streams.hipStreamCreate)(&mut stream) })?;
+    let backend = Backend::open(library)?;
+    let plan = backend.plan(engine, &case.graph, &case.knobs)?;
+    gate::record(engine, Fail::Nothing);
+    let run = || calls(|| case.run_plan(&backend, hip, &plan)).map(|(_, calls)| calls);
+    let first = run()?;
+    // SAFETY: the stream lives until the handle has the default one again.
+    unsafe { backend.set_stream(stream) }?;
+    let changed = run()?;
+    let same = run()?;
+    // SAFETY: the default stream lives as long as the process.
+    unsafe { backend.set_stream(std::ptr::null_mut()) }?;
+    gate::take();
+    // SAFETY: no handle has the stream any more.
+    hip.check("hipStreamDestroy", unsafe { (streams.hipStreamDestroy)(stream) })?;
+    expect("an execution after another", &names(&same), &names(&first))?;
+    let mut with_stream = names(&first);
+    match engine {
+        cases::RTC => {
+            let last =
+                |calls: &[Call]| calls.iter().filter(|call| call.name == "hipModuleLaunchKernel").count();
+            expect("kernels", &(last(&first) + 1), &first.len())?;
+        }
+        _ => with_stream.insert(1, "miopenSetStream"),
+    }
+    expect("an execution on a new stream", &names(&changed), &with_stream)?;
+    Ok(with_stream.join(", "))
+}
+
+/// What the name of the environment's variable is set to for a child.
+type Variable<'a> = (&'a str, &'a str);
+
+/// The calls of a process of its own, one in a line.
+fn in_child(
+    library: &Path,
+    engine: &str,
+    name: &str,
+    saved: &Path,
+    fail: Option<&str>,
+    variables: &[Variable<'_>],
+) -> Result<Vec<String>, Failure> {
+    let failure = |error: std::io::Error| Failure(format!("another process: {error}"));
+    let mut command = Command::new(std::env::args_os().next().unwrap_or_default());
+    command.arg("--child").arg(library).args([engine, name]).arg(saved);
+    command.args(fail);
+    let output = command.envs(variables.iter().copied()).output().map_err(failure)?;
+    let words = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        return Err(Failure(format!("another process: {}\n{words}{errors}", output.status)));
+    }
+    Ok(words.lines().map(str::to_owned).collect())
+}
+
+/// A folder that is empty, and removed when this is dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Result<Self, Failure> {
+        let path = std::env::temp_dir().join(format!("amd-test-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).map_err(|error| Failure(format!("{}: {error}", path.display())))?;
+        Ok(Self(path))
+    }
+
+    /// The files in it and in its folders.
+    fn files(&self) -> Vec<PathBuf> {
+        let (mut files, mut folders) = (Vec::new(), vec![self.0.clone()]);
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                let path = entry.path();
+                if path.is_dir() { folders.push(path) } else { files.push(path) }
+            }
+        }
+        files
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed is small, and the system's to remove.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn another_process(library: &Path, engine: &str, name: &str) -> Result<String, Failure> {
+    const SLOW: [&str; 2] = ["miopenFindSolutions", "hiprtcCompileProgram"];
+    let slow =
+        |calls: &[String]| calls.iter().filter(|call| SLOW.iter().any(|name| call.starts_with(name))).count();
+    let (folder, kernels) = (Folder::new("plan")?, Folder::new("kernels")?);
+    let saved = folder.0.join("plan");
+    let first = in_child(library, engine, name, &saved, None, &[])?;
+    expect("searches and compilations of the first process", &slow(&first), &1)?;
+    // A machine where MIOpen has never been.
+    let path = kernels.0.to_str().unwrap_or_default();
+    let fresh = [("MIOPEN_USER_DB_PATH", path), ("MIOPEN_CUSTOM_CACHE_DIR", path)];
+    let second = in_child(library, engine, name, &saved, None, &fresh)?;
+    expect("searches and compilations of the second process", &slow(&second), &0)?;
+    if name == CONVOLUTION {
+        // The saved solution has the kernel. MIOpen puts those of chains into its own cache alone.
+        expect("files that MIOpen makes for the second process", &kernels.files(), &Vec::new())?;
+    }
+    Ok(format!("{} and {} calls", first.len(), second.len()))
+}
+
+/// What knobs set, each with the last argument that counts.
+const SETTINGS: [&str; 4] = [
+    "miopenSetConvolutionAttribute",
+    "miopenSetConvolutionFindMode",
+    "miopenSetFindOptionTuning",
+    "miopenSetFindOptionWorkspaceLimit",
+];
+
+fn knobs(library: &Path, _: &'static Hip) -> Result<String, Failure> {
+    let case = case(MIOPEN, CONVOLUTION)?;
+    let backend = Backend::open(library)?;
+    let [attribute, mode, tuning, limit] = SETTINGS;
+    /// An engine, values of knobs, and what is set.
+    type Asked<'a> = (&'a str, &'a [(&'a str, i64)], &'a [(&'static str, usize)]);
+    let plans: [Asked<'_>; 4] = [
+        (MIOPEN, &[], &[(tuning, 0)]),
+        (DETERMINISTIC, &[], &[(attribute, 1), (tuning, 0)]),
+        (MIOPEN, &[("global.benchmarking", 1)], &[(tuning, 1)]),
+        (
+            MIOPEN,
+            &[("miopen.find_mode", 2), ("global.workspace_size_limit", 4096)],
+            &[(mode, 2), (tuning, 0), (limit, 4096)],
+        ),
+    ];
+    for (engine, knobs, expected) in plans {
+        // What is asked for shows without being done.
+        gate::record(engine, Fail::Function("miopenFindSolutions"));
+        let plan = backend.plan(engine, &case.graph, knobs).map(drop);
+        let record = gate::take();
+        if record.failed.is_none() {
+            return Err(Failure(format!("{knobs:?}: nothing is looked for, and the plan is {plan:?}")));
+        }
+        let asked = record.calls.iter().filter(|call| SETTINGS.contains(&call.name));
+        let asked: Vec<(&str, usize)> = asked.map(|call| (call.name, call.arguments[1])).collect();
+        expect(&format!("settings of {engine} with {knobs:?}"), &asked.as_slice(), &expected)?;
+    }
+    let folder = Folder::new("knobs")?;
+    for (value, expected) in [("1", "miopenSetFindOptionTuning 1"), ("no", "miopenSetFindOptionTuning 0")] {
+        let variables = [("HIPDNN_FORCE_BENCHMARKING", value)];
+        let calls = in_child(
+            library,
+            MIOPEN,
+            CONVOLUTION,
+            &folder.0.join("plan"),
+            Some("miopenFindSolutions"),
+            &variables,
+        )?;
+        let tuning = calls.iter().find(|call| call.starts_with(tuning)).map(String::as_str);
+        expect(&format!("HIPDNN_FORCE_BENCHMARKING={value}"), &tuning, &Some(expected))?;
+    }
+    Ok("as set".to_owned())
+}
+
+/// A limit below what a solution needs: another solution, or none.
+fn limit(library: &Path, hip: &'static Hip) -> Result<String, Failure> {
+    let backend = Backend::open(library)?;
+    let case = case(MIOPEN, ROOMY)?;
+    let free = backend.plan(MIOPEN, &case.graph, &[])?.workspace_size;
+    let knobs = [("global.workspace_size_limit", 1)];
+    if free == 0 {
+        return Err(Failure("no workspace is needed in any case".to_owned()));
+    }
+    let plan = backend.plan(MIOPEN, &case.graph, &knobs)?;
+    expect("bytes of workspace", &plan.workspace_size, &0)?;
+    case.run_plan(&backend, hip, &plan)?;
+    Ok(format!("{free} bytes without limit, none with"))
+}
+
+/// See [`super::child`].
+pub fn child(
+    library: &Path,
+    hip: &'static Hip,
+    engine: &str,
+    case: &Case,
+    saved: &Path,
+    fail: Fail,
+) -> Result<(), Failure> {
+    let failure = |error: std::io::Error| Failure(format!("{}: {error}", saved.display()));
+    gate::record(engine, fail);
+    let backend = Backend::open(library)?;
+    let run = || {
+        let plan = if saved.exists() {
+            backend.load(&fs::read(saved).map_err(failure)?)?
+        } else {
+            let plan = backend.plan(engine, &case.graph, &case.knobs)?;
+            fs::write(saved, plan.save()?).map_err(failure)?;
+            plan
+        };
+        case.run_plan(&backend, hip, &plan)
+    };
+    let result = run();
+    let record = gate::take();
+    if record.failed.is_none() {
+        result?;
+    }
+    for call in record.calls {
+        println!("{} {}", call.name, call.arguments[1]);
+    }
+    Ok(())
+}

@@ -1,0 +1,339 @@
+//! Gates between the engines and AMD's libraries: every call is written down, and any of them can be made to fail.
+//!
+//! The plugins find their functions with `dlsym`. The loader looks for that in this program first, so it answers the plugins
+//! (and nobody else) with gates: a few instructions that know the number of a function and go through [`enter`] and [`leave`].
+//! What AMD's libraries call of each other does not pass here.
+
+use std::arch::{global_asm, naked_asm};
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// The most functions that have a gate.
+const GATES: usize = 512;
+/// Bytes from one gate to the next.
+const GATE_SIZE: usize = 16;
+
+// Each gate brings its number. What they share keeps the arguments in registers, asks `enter`, calls the function with a copy of the
+// arguments on the stack (24 of them, more than any function has), and hands the result to `leave`.
+global_asm!(
+    ".set amd_test_gate_number, 0",
+    ".p2align 4",
+    ".globl amd_test_gates",
+    ".hidden amd_test_gates",
+    "amd_test_gates:",
+    ".rept {gates}",
+    ".p2align 4",
+    "movl $amd_test_gate_number, %r11d",
+    "jmp amd_test_gate",
+    ".set amd_test_gate_number, amd_test_gate_number + 1",
+    ".endr",
+    "amd_test_gate:",
+    "pushq %rbp",
+    "movq %rsp, %rbp",
+    "subq $192, %rsp",
+    "movups %xmm0, -192(%rbp)",
+    "movups %xmm1, -176(%rbp)",
+    "movups %xmm2, -160(%rbp)",
+    "movups %xmm3, -144(%rbp)",
+    "movups %xmm4, -128(%rbp)",
+    "movups %xmm5, -112(%rbp)",
+    "movups %xmm6, -96(%rbp)",
+    "movups %xmm7, -80(%rbp)",
+    "movq %rdi, -64(%rbp)",
+    "movq %rsi, -56(%rbp)",
+    "movq %rdx, -48(%rbp)",
+    "movq %rcx, -40(%rbp)",
+    "movq %r8, -32(%rbp)",
+    "movq %r9, -24(%rbp)",
+    "movq %r11, -16(%rbp)",
+    "movq %r11, %rdi",
+    "leaq -64(%rbp), %rsi",
+    "call {enter}",
+    "movq %rdx, -8(%rbp)",
+    "testq %rax, %rax",
+    "jz 3f",
+    "movq %rax, %r11",
+    "subq $192, %rsp",
+    "xorl %ecx, %ecx",
+    "2:",
+    "movq 16(%rbp,%rcx,8), %rax",
+    "movq %rax, (%rsp,%rcx,8)",
+    "incq %rcx",
+    "cmpq $24, %rcx",
+    "jne 2b",
+    "movups -192(%rbp), %xmm0",
+    "movups -176(%rbp), %xmm1",
+    "movups -160(%rbp), %xmm2",
+    "movups -144(%rbp), %xmm3",
+    "movups -128(%rbp), %xmm4",
+    "movups -112(%rbp), %xmm5",
+    "movups -96(%rbp), %xmm6",
+    "movups -80(%rbp), %xmm7",
+    "movq -64(%rbp), %rdi",
+    "movq -56(%rbp), %rsi",
+    "movq -48(%rbp), %rdx",
+    "movq -40(%rbp), %rcx",
+    "movq -32(%rbp), %r8",
+    "movq -24(%rbp), %r9",
+    "call *%r11",
+    "movq -16(%rbp), %rdi",
+    "leaq -64(%rbp), %rsi",
+    "movq %rax, %rdx",
+    "movq -8(%rbp), %rcx",
+    "call {leave}",
+    "leave",
+    "ret",
+    "3:",
+    "movq %rdx, %rax",
+    "leave",
+    "ret",
+    gates = const GATES,
+    enter = sym enter,
+    leave = sym leave,
+    options(att_syntax)
+);
+
+unsafe extern "C" {
+    fn amd_test_gates();
+}
+
+/// A function behind a gate.
+#[derive(Clone, Copy)]
+struct Function {
+    name: &'static str,
+    address: usize,
+    /// The file of the plugin that calls it.
+    plugin: &'static str,
+}
+
+/// Which call is made to fail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fail {
+    /// None.
+    #[default]
+    Nothing,
+    /// The one after so many others.
+    Call(usize),
+    /// The first of this function.
+    Function(&'static str),
+}
+
+/// A call of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The function.
+    pub name: &'static str,
+    /// The arguments in registers. Those beyond the last that the function has mean nothing.
+    pub arguments: [usize; 6],
+}
+
+/// What passed the gates.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    /// The calls in order, without those that only give words for errors.
+    pub calls: Vec<Call>,
+    /// The one that was made to fail.
+    pub failed: Option<&'static str>,
+    /// What a library said of the last error.
+    pub words: Option<String>,
+    /// Objects and memory that were made and not ended, by the functions that made them.
+    pub alive: HashMap<usize, &'static str>,
+    /// Ends of what was not alive.
+    pub strangers: Vec<&'static str>,
+    fail: Fail,
+    /// What the name of the plugin's file contains.
+    plugin: &'static str,
+}
+
+static FUNCTIONS: Mutex<Vec<Function>> = Mutex::new(Vec::new());
+static RECORD: Mutex<Option<Record>> = Mutex::new(None);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Begins to write down the calls of an engine's plugin; one of them may be made to fail.
+pub fn record(engine: &str, fail: Fail) {
+    let plugins = [("MIOPEN", "miopen"), ("HIPRTC", "rtc"), ("HIPBLASLT", "blaslt")];
+    let plugin =
+        plugins.iter().find(|(prefix, _)| engine.starts_with(prefix)).map_or("", |(_, plugin)| plugin);
+    *lock(&RECORD) = Some(Record { fail, plugin, ..Record::default() });
+}
+
+/// How many calls were written down so far.
+pub fn count() -> usize {
+    lock(&RECORD).as_ref().map_or(0, |record| record.calls.len())
+}
+
+/// The calls since there were so many.
+pub fn since(count: usize) -> Vec<Call> {
+    let record = lock(&RECORD);
+    record.as_ref().and_then(|record| record.calls.get(count..)).unwrap_or_default().to_vec()
+}
+
+/// What was written down since [`record`].
+pub fn take() -> Record {
+    lock(&RECORD).take().unwrap_or_default()
+}
+
+/// What `enter` answers: the function to call, null for none, and the result that the caller gets in any case, 0 for the function's own.
+#[repr(C)]
+struct Permission {
+    function: usize,
+    result: usize,
+}
+
+/// Whether a function says words for errors or forgets them.
+fn gives_words(name: &str) -> bool {
+    name.ends_with("GetErrorString") || name.contains("GetLastError") || name.contains("ProgramLog")
+}
+
+/// Whether a function ends what another made.
+pub fn ends(name: &str) -> bool {
+    name.contains("Destroy") || name.contains("Unload") || name == "hipFree"
+}
+
+/// Whether a function makes one thing and writes where it is to its first argument.
+pub fn makes(name: &str) -> bool {
+    ["Create", "LoadSolution", "ModuleLoadData"].iter().any(|word| name.contains(word)) || name == "hipMalloc"
+}
+
+/// A status that is an error to the library of a function: unknown errors and such, none of which has another meaning to the
+/// engines.
+fn error_of(name: &str) -> usize {
+    match name {
+        // hipErrorLaunchFailure
+        _ if name.starts_with("hip") && !name.starts_with("hiprtc") && !name.starts_with("hipblas") => 719,
+        // HIPRTC_ERROR_INTERNAL_ERROR
+        _ if name.starts_with("hiprtc") => 11,
+        // HIPBLAS_STATUS_INTERNAL_ERROR
+        _ if name.starts_with("hipblas") => 6,
+        // miopenStatusUnknownError
+        _ => 7,
+    }
+}
+
+extern "C" fn enter(number: usize, arguments: &[usize; 6]) -> Permission {
+    let Some(Function { name, address, plugin }) = lock(&FUNCTIONS).get(number).copied() else {
+        return Permission { function: 0, result: usize::MAX };
+    };
+    let mut permission = Permission { function: address, result: 0 };
+    let mut record = lock(&RECORD);
+    if let Some(record) =
+        record.as_mut().filter(|record| plugin.contains(record.plugin) && !gives_words(name))
+    {
+        let fails = match record.fail {
+            Fail::Nothing => false,
+            Fail::Call(number) => number == record.calls.len(),
+            Fail::Function(function) => function == name && record.failed.is_none(),
+        };
+        if fails {
+            record.failed = Some(name);
+            permission.result = error_of(name);
+            // What ends something does so and fails nevertheless, or it would be alive for ever.
+            if !ends(name) {
+                permission.function = 0;
+            }
+        }
+        record.calls.push(Call { name, arguments: *arguments });
+    }
+    permission
+}
+
+/// # Safety
+/// `arguments` are the six in registers of a call that the function returned from.
+unsafe extern "C" fn leave(number: usize, arguments: &[usize; 6], result: usize, instead: usize) -> usize {
+    let Some(Function { name, plugin, .. }) = lock(&FUNCTIONS).get(number).copied() else { return result };
+    let mut record = lock(&RECORD);
+    if let Some(record) = record.as_mut().filter(|record| plugin.contains(record.plugin)) {
+        let [first, _, _, fourth, fifth, _] = *arguments;
+        let pointer = |at: usize| std::ptr::with_exposed_provenance::<usize>(at);
+        let succeeded = result as u32 == 0;
+        if name.ends_with("GetErrorString") {
+            // SAFETY: the texts are NUL terminated and live for ever.
+            record.words =
+                Some(unsafe { CStr::from_ptr(pointer(result).cast()) }.to_string_lossy().into_owned());
+        } else if succeeded && name == "miopenFindSolutions" {
+            // SAFETY: the call succeeded, so the count and as many solutions are there.
+            unsafe {
+                for place in 0..*pointer(fifth) {
+                    record.alive.insert(*pointer(fourth).add(place), name);
+                }
+            }
+        } else if succeeded && makes(name) {
+            // SAFETY: the call succeeded, so what it made is there.
+            record.alive.insert(unsafe { *pointer(first) }, name);
+        } else if succeeded && ends(name) {
+            let ended = match name {
+                // The one that takes the address of what it ends, and clears it.
+                "hiprtcDestroyProgram" => None,
+                _ => Some(first),
+            };
+            match ended {
+                Some(ended) if record.alive.remove(&ended).is_none() => record.strangers.push(name),
+                Some(_) => {}
+                None => record.alive.retain(|_, maker| *maker != "hiprtcCreateProgram"),
+            }
+        }
+    }
+    if instead == 0 { result } else { instead }
+}
+
+/// The C library's `dlsym`.
+type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void {
+    naked_asm!("mov rdx, [rsp]", "jmp {find}", find = sym find)
+}
+
+/// # Safety
+/// As for the C library's `dlsym`. `caller` is an address of the code that calls it.
+unsafe extern "C" fn find(library: *mut c_void, name: *const c_char, caller: *const c_void) -> *mut c_void {
+    static REAL: OnceLock<Option<Dlsym>> = OnceLock::new();
+    let real = REAL.get_or_init(|| {
+        // SAFETY: both texts are NUL terminated, and the C library has the function with this type since then.
+        unsafe {
+            let found = libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), c"GLIBC_2.2.5".as_ptr());
+            std::mem::transmute::<*mut c_void, Option<Dlsym>>(found)
+        }
+    });
+    let Some(real) = real else { return std::ptr::null_mut() };
+    // SAFETY: the caller's.
+    let found = unsafe { real(library, name) };
+    if found.is_null() {
+        return found;
+    }
+    let Some(plugin) = plugin(caller) else { return found };
+    // SAFETY: the C library has read the name just now.
+    let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+    if !["hip", "miopen"].iter().any(|prefix| name.starts_with(prefix)) {
+        return found;
+    }
+    let mut functions = lock(&FUNCTIONS);
+    let address = found.expose_provenance();
+    let known = functions.iter().position(|known| known.address == address && known.plugin == plugin);
+    let number = known.unwrap_or_else(|| {
+        functions.push(Function { name: name.into_owned().leak(), address, plugin: plugin.leak() });
+        functions.len() - 1
+    });
+    if number < GATES { (amd_test_gates as *mut c_void).wrapping_byte_add(number * GATE_SIZE) } else { found }
+}
+
+/// The file of the engine plugin whose code has this address.
+fn plugin(address: *const c_void) -> Option<String> {
+    // SAFETY: a struct of pointers, which may be null.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: any address is fine, and the output valid.
+    if unsafe { libc::dladdr(address, &mut info) } == 0 || info.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: the name of an open library is NUL terminated.
+    let path = unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy().into_owned();
+    let file = path.rsplit('/').next().unwrap_or_default();
+    file.ends_with("_plugin.so").then(|| file.to_owned())
+}
