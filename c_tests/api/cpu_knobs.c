@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The knobs of CPU_ENGINE through the C API: threads that really are started, and results that do not show them. */
+/* The knobs of CPU_ENGINE through the C API: threads that really are started, results that do not show them, and filters that
+   are read once. */
 #include "../fixture.h"
 
 #include <dirent.h>
@@ -91,6 +92,47 @@ static void compute(int64_t threads, int64_t deterministic, float* dw)
     free(workspace);
 }
 
+/* A filter that is promised to stay is read by the first execution alone, unless another is bound. */
+static void check_constant_weights(void)
+{
+    hipdnnBackendDescriptor_t convolution = make_graph(handle);
+    for (int64_t promised = 0; promised <= 1; promised++) {
+        check_about("%s", promised == 1 ? "promised" : "not promised");
+        hipdnnBackendDescriptor_t config = open_config(convolution);
+        hipdnnBackendDescriptor_t choice = make_choice("constant_weights", promised);
+        put(config, HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &choice);
+        drop(choice);
+        REQUIRE_OK(hipdnnBackendFinalize(config));
+        hipdnnBackendDescriptor_t plan = make(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+        put_descriptor(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+        drop(config);
+        REQUIRE_OK(hipdnnBackendFinalize(plan));
+        buffers own;
+        buffers others;
+        fill_buffers(&own, plan);
+        fill_buffers(&others, plan);
+        hipdnnBackendDescriptor_t packs[] = {make_pack(&own), make_pack(&others)};
+        CHECK_OK(hipdnnBackendExecute(handle, plan, packs[0]));
+        CHECK(is_convolved(&own));
+        /* What the promise rules out, and so shows who reads the filter. */
+        for (int i = 0; i < W_COUNT; i++) {
+            own.w[i] += 1.0f;
+            others.w[i] -= 1.0f;
+        }
+        CHECK_OK(hipdnnBackendExecute(handle, plan, packs[0]));
+        CHECK(is_convolved(&own) == (promised == 0));
+        CHECK_OK(hipdnnBackendExecute(handle, plan, packs[1]));
+        CHECK(is_convolved(&others));
+        drop(packs[0]);
+        drop(packs[1]);
+        drop(plan);
+        free(own.workspace);
+        free(others.workspace);
+    }
+    check_about("%s", "");
+    drop(convolution);
+}
+
 static void expect_refused(const char* id, int64_t value, const char* part)
 {
     hipdnnBackendDescriptor_t config = open_config(graph);
@@ -137,10 +179,12 @@ int main(void)
     }
     CHECK(differs);
 
+    check_constant_weights();
     expect_refused("threads", 257, "engine CPU_ENGINE: knob \"threads\" is 257, expected an integer from 0 to 256");
     expect_refused("threads", -1, "knob \"threads\" is -1, expected");
     expect_refused("deterministic", 2, "knob \"deterministic\" is 2, expected an integer from 0 to 1");
-    expect_refused("speed", 1, "knob \"speed\" is set to 1, expected one of \"threads\", \"deterministic\"");
+    expect_refused("constant_weights", 2, "knob \"constant_weights\" is 2, expected an integer from 0 to 1");
+    expect_refused("speed", 1, "knob \"speed\" is set to 1, expected one of \"threads\", \"deterministic\", \"constant_weights\"");
     drop(graph);
     CHECK_OK(hipdnnDestroy(handle));
     return check_result();

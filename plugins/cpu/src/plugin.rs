@@ -9,7 +9,7 @@ use hipdnn_plugin_sdk::wire::{self, EngineConfig, EngineDetails, Knob, KnobSetti
 use hipdnn_plugin_sdk::{EnginePlugin, Overrides, PluginError, Refusal, engine_id};
 
 use crate::compiled::Compiled;
-use crate::fast::Threads;
+use crate::fast::{Settings, Threads};
 use crate::plan::Plan;
 use crate::{fast, reference};
 
@@ -29,6 +29,8 @@ pub const CPU_REFERENCE_ENGINE: &str = "CPU_REFERENCE_ENGINE";
 const THREADS: &str = "threads";
 /// Whether a plan of the fast engine gives the same bits for any number of threads.
 const DETERMINISTIC: &str = "deterministic";
+/// Whether weights stay the same from one execution of a plan to the next.
+const CONSTANT_WEIGHTS: &str = "constant_weights";
 /// The most threads that can be asked for.
 const MOST_THREADS: i64 = 256;
 
@@ -36,7 +38,7 @@ const MOST_THREADS: i64 = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planner {
     /// `CPU_ENGINE`.
-    Fast(Threads),
+    Fast(Settings),
     /// `CPU_REFERENCE_ENGINE`.
     Reference,
 }
@@ -53,13 +55,14 @@ impl Planner {
         let most = usize::try_from(wire::int_setting(knobs, THREADS).unwrap_or(0))
             .map_err(|_| PluginError::invalid_value("knob \"threads\" is negative, expected 0 or more"))?;
         let deterministic = wire::int_setting(knobs, DETERMINISTIC).unwrap_or(0) != 0;
-        Ok(Self::Fast(Threads { most, deterministic }))
+        let constant_weights = wire::int_setting(knobs, CONSTANT_WEIGHTS).unwrap_or(0) != 0;
+        Ok(Self::Fast(Settings { threads: Threads { most, deterministic }, constant_weights }))
     }
 
     /// Plans a graph.
     pub fn plan(self, graph: &Graph) -> Result<Plan, crate::kernel::Refusal> {
         match self {
-            Self::Fast(threads) => Plan::in_parts(graph, |graph| fast::parts(graph, threads)),
+            Self::Fast(settings) => Plan::in_parts(graph, |graph| fast::parts(graph, settings)),
             Self::Reference => Plan::new(graph, reference::plan_node),
         }
     }
@@ -68,7 +71,7 @@ impl Planner {
 /// The engine at a place in `EnginePlugin::ENGINES` with its knobs left alone.
 pub fn planner(engine: usize) -> Planner {
     match engine {
-        0 => Planner::Fast(Threads::default()),
+        0 => Planner::Fast(Settings::default()),
         _ => Planner::Reference,
     }
 }
@@ -88,6 +91,12 @@ fn fast_knobs() -> Vec<Knob> {
             DETERMINISTIC,
             "1: the same bits for any number of threads, on one processor. 0: some sums are divided among the \
              threads.",
+            false,
+        ),
+        Knob::flag(
+            CONSTANT_WEIGHTS,
+            "1: a promise that filters, and right factors of matrix products, stay the same as long as the plan lives. \
+             They are packed once, by the first execution. 0: they may change.",
             false,
         ),
     ]
@@ -242,17 +251,24 @@ mod tests {
     fn knobs_are_the_fast_engines_and_make_sense() {
         let knobs = CpuPlugin::details(&(), 0, &sum()).unwrap().knobs;
         let ids: Vec<&str> = knobs.iter().map(|knob| knob.knob_id.as_str()).collect();
-        assert_eq!(ids, ["threads", "deterministic"]);
+        assert_eq!(ids, ["threads", "deterministic", "constant_weights"]);
         knobs.iter().for_each(|knob| knob.verify().unwrap());
         assert!(CpuPlugin::details(&(), 1, &sum()).unwrap().knobs.is_empty());
 
         let set = |id: &str, value: i64| KnobSetting { knob_id: id.to_owned(), value: value.into() };
-        let both = [set("deterministic", 1), set("threads", 3)];
-        wire::check_settings(&knobs, &both).unwrap();
-        assert_eq!(Planner::new(0, &both), Ok(Planner::Fast(Threads { most: 3, deterministic: true })));
-        assert_eq!(Planner::new(0, &[]), Ok(Planner::Fast(Threads::default())));
+        let all = [set("deterministic", 1), set("constant_weights", 1), set("threads", 3)];
+        wire::check_settings(&knobs, &all).unwrap();
+        let threads = Threads { most: 3, deterministic: true };
+        assert_eq!(Planner::new(0, &all), Ok(Planner::Fast(Settings { threads, constant_weights: true })));
+        assert_eq!(Planner::new(0, &[]), Ok(Planner::Fast(Settings::default())));
         assert_eq!(Planner::new(1, &[]), Ok(Planner::Reference));
-        for wrong in [set("threads", 257), set("threads", -1), set("deterministic", 2), set("speed", 1)] {
+        for wrong in [
+            set("threads", 257),
+            set("threads", -1),
+            set("deterministic", 2),
+            set("constant_weights", 2),
+            set("speed", 1),
+        ] {
             assert!(wire::check_settings(&knobs, &[wrong]).is_err());
         }
     }

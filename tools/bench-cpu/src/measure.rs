@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::array::{difference, read};
 use crate::case::{Case, Work};
 use crate::machine::Gauge;
-use crate::ours::{Ours, inputs};
+use crate::ours::{Ours, Weights, inputs};
 use crate::peer::{Files, Peer};
 
 /// Results that differ by more of the largest magnitude are wrong: rounding of single precision over sums of some
@@ -37,6 +37,8 @@ pub struct Row {
     pub case: String,
     /// Our median, in milliseconds.
     pub ours: f64,
+    /// The same where the engine was not promised that weights stay the same; NaN where there are none.
+    pub unpromised: f64,
     /// Making the plan and the first execution, in milliseconds.
     pub first: f64,
     /// The best peer, if there is any.
@@ -57,6 +59,8 @@ pub struct Found {
     pub ms: f64,
     /// The median of its time over ours, round by round: more than 1 where ours is faster.
     pub ratio: f64,
+    /// The same to our time without the promise; NaN where there are no weights.
+    pub unpromised: f64,
 }
 
 /// The middle of several numbers, NaN of none.
@@ -69,6 +73,11 @@ pub fn median(numbers: &[f64]) -> f64 {
         0 => f64::midpoint(sorted.get(middle.wrapping_sub(1)).copied().unwrap_or(f64::NAN), upper),
         _ => upper,
     }
+}
+
+/// A number for a record, where NaN is nothing.
+fn number(value: f64) -> Option<f64> {
+    value.is_finite().then_some(value)
 }
 
 /// The geometric mean, NaN of none.
@@ -96,8 +105,10 @@ impl Row {
     /// For a record.
     pub fn json(&self) -> Value {
         json!({
-            "suite": self.suite, "case": self.case, "ours_ms": self.ours, "first_ms": self.first,
-            "peer": self.peer.as_ref().map(|peer| json!({"name": peer.name, "ms": peer.ms, "ratio": peer.ratio})),
+            "suite": self.suite, "case": self.case, "ours_ms": self.ours,
+            "unpromised_ms": number(self.unpromised), "first_ms": self.first,
+            "peer": self.peer.as_ref().map(|peer| json!({"name": peer.name, "ms": peer.ms, "ratio": peer.ratio,
+                "ratio_unpromised": number(peer.unpromised)})),
             "unit": match self.work { Work::Operations(_) => "GFLOP/s", Work::Bytes(_) => "GB/s" },
             "rate": self.rate(), "share": self.share, "failure": self.failure,
         })
@@ -129,6 +140,7 @@ impl Bench<'_> {
             suite: case.suite,
             case: case.name.clone(),
             ours: f64::NAN,
+            unpromised: f64::NAN,
             first: f64::NAN,
             peer: None,
             work: case.work,
@@ -154,17 +166,21 @@ impl Bench<'_> {
         let mut wrong = Vec::new();
         let mut able = Vec::new();
         for peer in self.peers.iter_mut().filter(|peer| peer.has(case)) {
-            match peer.make(case, &files).and_then(|()| compare(case, &ours, &files)) {
-                Ok(Some(text)) => wrong.push(format!("not as {}: {text}", peer.name)),
-                Ok(None) => {}
-                Err(failure) => {
-                    wrong.push(failure.to_string());
-                    continue;
+            if let Err(failure) = peer.make(case, &files) {
+                wrong.push(failure.to_string());
+                continue;
+            }
+            for weights in ours.ways() {
+                ours.run(*weights)?;
+                match compare(case, &ours, &files) {
+                    Ok(Some(text)) => wrong.push(format!("not as {}: {text}", peer.name)),
+                    Ok(None) => {}
+                    Err(failure) => wrong.push(failure.to_string()),
                 }
             }
             able.push((peer, Vec::new()));
         }
-        let (mut times, mut shares) = (Vec::new(), Vec::new());
+        let (mut times, mut unpromised, mut shares) = (Vec::new(), Vec::new(), Vec::new());
         let Effort { rounds, burst, limit } = self.effort;
         for round in 0..rounds {
             // Who comes first finds another state of caches and clocks than who comes last, so that changes.
@@ -172,7 +188,10 @@ impl Bench<'_> {
             if !ours_first {
                 each(&mut able, burst)?;
             }
-            let mine = ours.burst(burst)?;
+            let mine = ours.burst(Weights::Promised, burst)?;
+            if ours.ways().contains(&Weights::Any) {
+                unpromised.push(ours.burst(Weights::Any, burst)?);
+            }
             let most = match case.work {
                 Work::Operations(_) => self.gauge.peak(limit),
                 Work::Bytes(_) => self.gauge.copy(limit),
@@ -184,11 +203,16 @@ impl Bench<'_> {
             }
         }
         row.ours = median(&times);
+        row.unpromised = median(&unpromised);
         row.share = median(&shares);
+        let ratio = |theirs: &[f64], times: &[f64]| {
+            median(&theirs.iter().zip(times).map(|(theirs, mine)| theirs / mine).collect::<Vec<_>>())
+        };
         let found = able.into_iter().map(|(peer, theirs)| Found {
             name: peer.name.clone(),
             ms: median(&theirs),
-            ratio: median(&theirs.iter().zip(&times).map(|(theirs, mine)| theirs / mine).collect::<Vec<_>>()),
+            ratio: ratio(&theirs, &times),
+            unpromised: ratio(&theirs, &unpromised),
         });
         row.peer = found.min_by(|a, b| a.ratio.total_cmp(&b.ratio));
         if wrong.is_empty() { Ok(()) } else { Err(Failure::work(wrong.join("; "))) }

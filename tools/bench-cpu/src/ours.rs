@@ -1,9 +1,11 @@
-//! A case on our side: a plan of `CPU_ENGINE`, executed through the C interface.
+//! A case on our side: plans of `CPU_ENGINE`, executed through the C interface.
 
 use std::ffi::c_void;
 use std::time::{Duration, Instant};
 
-use hipdnn_tool::backend::{Backend, Binding, Engine, EngineConfig, ExecutionPlan, Handle, OperationGraph};
+use hipdnn_tool::backend::{
+    Backend, Binding, Engine, EngineConfig, ExecutionPlan, Handle, KnobSetting, KnobValue, OperationGraph,
+};
 use hipdnn_tool::failure::{Failure, Result};
 
 use crate::array::Array;
@@ -11,16 +13,30 @@ use crate::case::Case;
 
 const ENGINE: &str = "CPU_ENGINE";
 
-/// A plan with its memory.
+/// What the peers know of weights, ours has to be promised: that they stay the same.
+const PROMISE: &str = "constant_weights";
+
+/// Plans with their memory.
 pub struct Ours<'b> {
     handle: &'b Handle<'b>,
     plan: ExecutionPlan<'b>,
+    /// The same without the promise; none where there are no weights.
+    unpromised: Option<ExecutionPlan<'b>>,
     binding: Binding<'b>,
     // Memory that the binding points at.
     arrays: Vec<(i64, Array)>,
     _workspace: Array,
     /// How long it took to choose the engine, make the plan and execute it for the first time.
     pub first: Duration,
+}
+
+/// What a plan was told of the weights.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Weights {
+    /// They stay the same, so that they are packed once, as at the peers.
+    Promised,
+    /// Nothing, so that each execution packs them.
+    Any,
 }
 
 /// The id of the engine.
@@ -62,28 +78,56 @@ impl<'b> Ours<'b> {
             arrays.iter_mut().map(|(uid, array)| (*uid, array.pointer())).collect();
 
         let start = Instant::now();
-        let config = EngineConfig::new(&Engine::new(&graph, engine)?, &[])?;
-        let plan = ExecutionPlan::new(&config)?;
+        let engine = Engine::new(&graph, engine)?;
+        let weighs = case.inputs.iter().any(|input| input.is_weight);
+        let promise = KnobSetting { id: PROMISE.to_owned(), value: KnobValue::Int(1) };
+        let promises = if weighs { std::slice::from_ref(&promise) } else { &[] };
+        let plan = ExecutionPlan::new(&EngineConfig::new(&engine, promises)?)?;
         let mut workspace = Array::new(plan.workspace_size()?.div_ceil(size_of::<f32>()).max(1), 0.0);
         let binding = Binding::new(backend, &memory, workspace.pointer())?;
-        let mut made = Self { handle, plan, binding, arrays, _workspace: workspace, first: Duration::ZERO };
-        made.run()?;
+        let mut made = Self {
+            handle,
+            plan,
+            unpromised: None,
+            binding,
+            arrays,
+            _workspace: workspace,
+            first: Duration::ZERO,
+        };
+        made.run(Weights::Promised)?;
         made.first = start.elapsed();
+        if weighs {
+            let plan = ExecutionPlan::new(&EngineConfig::new(&engine, &[])?)?;
+            if plan.workspace_size()? > made.plan.workspace_size()? {
+                return Err(Failure::work(format!("{PROMISE} makes the workspace smaller")));
+            }
+            made.unpromised = Some(plan);
+        }
         Ok(made)
     }
 
-    fn run(&self) -> Result<()> {
-        // SAFETY: each array has as many elements as its tensor, the workspace what the plan asked for.
-        unsafe { self.plan.execute(self.handle, &self.binding) }
+    /// The ways to execute it, the one that counts first.
+    pub fn ways(&self) -> &'static [Weights] {
+        if self.unpromised.is_some() { &[Weights::Promised, Weights::Any] } else { &[Weights::Promised] }
+    }
+
+    /// Executes it once.
+    pub fn run(&self, weights: Weights) -> Result<()> {
+        let plan = match (weights, &self.unpromised) {
+            (Weights::Any, Some(plan)) => plan,
+            _ => &self.plan,
+        };
+        // SAFETY: each array has as many elements as its tensor, the workspace what the plan that wants more asked for.
+        unsafe { plan.execute(self.handle, &self.binding) }
     }
 
     /// Executes for some time, and answers the mean of one execution in milliseconds.
-    pub fn burst(&self, length: Duration) -> Result<f64> {
-        self.run()?;
+    pub fn burst(&self, weights: Weights, length: Duration) -> Result<f64> {
+        self.run(weights)?;
         let start = Instant::now();
         let mut count = 0_u32;
         loop {
-            self.run()?;
+            self.run(weights)?;
             count += 1;
             let passed = start.elapsed();
             if passed >= length {

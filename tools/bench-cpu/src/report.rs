@@ -23,6 +23,8 @@ pub struct Summary {
     pub cases: usize,
     /// The geometric mean of the ratios, and the least one.
     pub ratio: Option<(f64, f64)>,
+    /// The same without the promise that weights stay the same, of the cases that have weights.
+    pub unpromised: Option<(f64, f64)>,
     /// The geometric mean of the shares of what the machine can do.
     pub share: f64,
     /// What is wanted.
@@ -34,14 +36,19 @@ pub fn summaries(rows: &[Row]) -> Vec<Summary> {
     let of = |suite: &crate::suites::Suite| {
         let of_suite: Vec<&Row> =
             rows.iter().filter(|row| row.suite == suite.name && row.ours.is_finite()).collect();
-        let ratios: Vec<f64> =
-            of_suite.iter().filter_map(|row| row.peer.as_ref()).map(|peer| peer.ratio).collect();
-        let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+        let peers = || of_suite.iter().filter_map(|row| row.peer.as_ref());
+        let mean_and_least = |ratios: Vec<f64>| {
+            let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+            (!ratios.is_empty()).then(|| (mean(ratios), least))
+        };
         (!of_suite.is_empty()).then(|| Summary {
             name: suite.name,
             about: suite.about,
             cases: of_suite.len(),
-            ratio: (!ratios.is_empty()).then(|| (mean(ratios), least)),
+            ratio: mean_and_least(peers().map(|peer| peer.ratio).collect()),
+            unpromised: mean_and_least(
+                peers().map(|peer| peer.unpromised).filter(|ratio| ratio.is_finite()).collect(),
+            ),
             share: mean(of_suite.iter().map(|row| row.share)),
             goal: suite.goal,
         })
@@ -74,8 +81,20 @@ fn goal(goal: Option<Goal>) -> String {
 
 /// The text for a terminal.
 pub fn text(rows: &[Row]) -> String {
-    let mut table =
-        Table::new(&["SUITE", "CASE", "OURS ms", "PEER ms", "RATIO", "RATE", "UNIT", "SHARE %", "PEER"]);
+    let mut table = Table::new(&[
+        "SUITE",
+        "CASE",
+        "OURS ms",
+        "PEER ms",
+        "RATIO",
+        "PACKING ms",
+        "RATIO",
+        "RATE",
+        "UNIT",
+        "SHARE %",
+        "PEER",
+    ]);
+    let finite = |value: f64, text: String| if value.is_finite() { text } else { "-".to_owned() };
     for row in rows {
         let peer = row.peer.as_ref();
         table.row([
@@ -84,6 +103,8 @@ pub fn text(rows: &[Row]) -> String {
             format!("{:.3}", row.ours),
             peer.map_or_else(|| "-".to_owned(), |peer| format!("{:.3}", peer.ms)),
             peer.map_or_else(|| "-".to_owned(), |peer| ratio(peer.ratio)),
+            finite(row.unpromised, format!("{:.3}", row.unpromised)),
+            peer.map_or_else(|| "-".to_owned(), |peer| finite(peer.unpromised, ratio(peer.unpromised))),
             format!("{:.1}", row.rate()),
             match row.work {
                 Work::Operations(_) => "GFLOP/s",
@@ -95,7 +116,8 @@ pub fn text(rows: &[Row]) -> String {
         ]);
     }
     let mut text = table.text();
-    let mut means = Table::new(&["SUITE", "CASES", "RATIO", "LEAST", "SHARE %", "GOAL", "ABOUT"]);
+    let mut means =
+        Table::new(&["SUITE", "CASES", "RATIO", "LEAST", "PACKING", "LEAST", "SHARE %", "GOAL", "ABOUT"]);
     for summary in summaries(rows) {
         let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), ratio);
         means.row([
@@ -103,12 +125,19 @@ pub fn text(rows: &[Row]) -> String {
             summary.cases.to_string(),
             number(summary.ratio.map(|(mean, _)| mean)),
             number(summary.ratio.map(|(_, least)| least)),
+            number(summary.unpromised.map(|(mean, _)| mean)),
+            number(summary.unpromised.map(|(_, least)| least)),
             format!("{:.1}", 100.0 * summary.share),
             goal(summary.goal),
             summary.about.to_owned(),
         ]);
     }
-    let _ = write!(text, "\nGeometric means; ratio: the peer's time over ours\n{}", means.text());
+    let _ = write!(
+        text,
+        "\nGeometric means; ratio: the peer's time over ours. Peers have their weights packed ahead of time, as ours has with\n\
+         the knob constant_weights; packing: ours without it, where each execution packs them\n{}",
+        means.text()
+    );
     if let Some((count, mean, most)) = first_runs(rows) {
         let _ = writeln!(
             text,
@@ -130,7 +159,9 @@ pub fn json(rows: &[Row], machine: &Machine, peers: &[String], threads: usize) -
         .map(|of| {
             json!({
                 "name": of.name, "cases": of.cases, "ratio": of.ratio.map(|(mean, _)| mean),
-                "least_ratio": of.ratio.map(|(_, least)| least), "share": of.share,
+                "least_ratio": of.ratio.map(|(_, least)| least),
+                "ratio_unpromised": of.unpromised.map(|(mean, _)| mean),
+                "least_ratio_unpromised": of.unpromised.map(|(_, least)| least), "share": of.share,
             })
         })
         .collect();
@@ -207,11 +238,12 @@ mod tests {
     use crate::measure::Found;
 
     fn row(ours: f64, ratio: f64) -> Row {
-        let peer = Found { name: "a peer".to_owned(), ms: ours * ratio, ratio };
+        let peer = Found { name: "a peer".to_owned(), ms: ours * ratio, ratio, unpromised: ratio / 2.0 };
         Row {
             suite: "bert",
             case: "a case".to_owned(),
             ours,
+            unpromised: 2.0 * ours,
             first: 3.0 * ours,
             peer: Some(peer),
             work: Work::Operations(5e8),
@@ -227,6 +259,8 @@ mod tests {
         let [one] = of.as_slice() else { panic!("one suite was expected") };
         let (mean, least) = one.ratio.unwrap();
         assert!((mean - 2.0).abs() < 1e-9 && least == 1.0);
+        let (mean, least) = one.unpromised.unwrap();
+        assert!((mean - 1.0).abs() < 1e-9 && least == 0.5);
         assert!((one.share - 0.5).abs() < 1e-9);
         let (count, mean, most) = first_runs(&rows).unwrap();
         assert!(count == 2 && (mean - 3.0).abs() < 1e-9 && (most - 3.0).abs() < 1e-9);

@@ -9,11 +9,11 @@ use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, Tensor};
 
-use super::lanes::Threads;
 use super::level::Level;
 use super::pointwise::{
     After, Chain, Input, MOST_INPUTS, MOST_STEPS, Value, can_compute, plan_chain, plan_rows,
 };
+use super::settings::Settings;
 use super::{convolution, matmul, plan_node_at};
 use crate::element::Compute;
 use crate::kernel::{Kernel, Refusal};
@@ -31,11 +31,16 @@ use crate::reference;
 ///
 /// # Errors
 /// When a node can be planned by no engine.
-pub fn parts(graph: &Graph, threads: Threads) -> Result<Vec<Part>, Refusal> {
-    parts_at(graph, Level::best(), threads)
+pub fn parts(graph: &Graph, settings: Settings) -> Result<Vec<Part>, Refusal> {
+    parts_at(graph, Level::best(), settings)
 }
 
-pub(super) fn parts_at(graph: &Graph, level: Level, threads: Threads) -> Result<Vec<Part>, Refusal> {
+pub(super) fn parts_at(
+    graph: &Graph,
+    level: Level,
+    settings: impl Into<Settings>,
+) -> Result<Vec<Part>, Refusal> {
+    let settings = settings.into();
     let uses = Uses::of(graph);
     let mut parts = Vec::with_capacity(graph.nodes.len());
     let mut taken = vec![false; graph.nodes.len()];
@@ -45,14 +50,14 @@ pub(super) fn parts_at(graph: &Graph, level: Level, threads: Threads) -> Result<
         }
         let fused = Fusion::begin(graph, &uses, place).and_then(|mut fusion| {
             fusion.grow(&taken);
-            fusion.part(level, threads)
+            fusion.part(level, settings)
         });
         if let Some((members, part)) = fused {
             members.into_iter().for_each(|member| taken[member] = true);
             parts.push(part);
         } else {
             parts.push(Part::of_node(graph, place, node, |graph, node| {
-                plan_node_at(graph, node, level, threads).or_else(|_| reference::plan_node(graph, node))
+                plan_node_at(graph, node, level, settings).or_else(|_| reference::plan_node(graph, node))
             })?);
         }
     }
@@ -393,13 +398,13 @@ impl<'a> Fusion<'a> {
     }
 
     /// The part of several nodes; none where they are not worth one, or have no kernel.
-    fn part(self, level: Level, threads: Threads) -> Option<(Vec<usize>, Part)> {
+    fn part(self, level: Level, settings: Settings) -> Option<(Vec<usize>, Part)> {
         let Self { whole, without_rows, .. } = self;
-        let part = whole.and_then(|whole| self.clone().part_of(whole, level, threads));
-        part.or_else(|| self.part_of(without_rows?, level, threads))
+        let part = whole.and_then(|whole| self.clone().part_of(whole, level, settings));
+        part.or_else(|| self.part_of(without_rows?, level, settings))
     }
 
-    fn part_of(mut self, whole: Whole, level: Level, threads: Threads) -> Option<(Vec<usize>, Part)> {
+    fn part_of(mut self, whole: Whole, level: Level, settings: Settings) -> Option<(Vec<usize>, Part)> {
         self.members.truncate(whole.members);
         self.chain.steps.truncate(whole.steps);
         self.chain.inputs.truncate(whole.inputs);
@@ -425,14 +430,15 @@ impl<'a> Fusion<'a> {
         let kernel = match operation {
             None if self.chain.reduces() => {
                 let dims: Vec<usize> = self.dims.iter().map(|dim| *dim as usize).collect();
-                plan_rows(&self.chain, &dims, &self.reduced?, &output, self.compute, level, threads).ok()?
+                plan_rows(&self.chain, &dims, &self.reduced?, &output, self.compute, level, settings.threads)
+                    .ok()?
             }
-            None => plan_chain(&self.chain, &output, self.compute, level, threads).ok()?,
+            None => plan_chain(&self.chain, &output, self.compute, level, settings.threads).ok()?,
             Some((operation, _)) => {
                 // The producer's result, which is what the last one replaces.
                 *self.chain.inputs.first_mut()? = Input::replaced(&output);
                 let after = After { chain: &self.chain, output: &output, compute: self.compute, level };
-                plan_producer(self.graph, &operation, threads, after).ok()?
+                plan_producer(self.graph, &operation, settings, after).ok()?
             }
         };
         Some((self.members, Part { node: place, tensors, kernel }))
@@ -443,15 +449,21 @@ impl<'a> Fusion<'a> {
 fn plan_producer(
     graph: &Graph,
     operation: &Operation,
-    threads: Threads,
+    settings: Settings,
     after: After,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let After { compute, level, .. } = after;
     if let Some(convolution) = Convolution::of(graph, operation) {
-        return convolution::plan(&convolution?, compute, level, threads, Some(after.tail()?));
+        return convolution::plan(
+            &convolution?,
+            compute,
+            level,
+            settings.of(graph, operation),
+            Some(after.tail()?),
+        );
     }
     if let Some(matmul) = Matmul::of(graph, operation) {
-        return matmul::plan(&matmul?, compute, level, threads, Some(after));
+        return matmul::plan(&matmul?, compute, level, settings.threads, Some(after));
     }
     Err(format!("operation is {}, which nothing is computed with", operation.spec().name))
 }

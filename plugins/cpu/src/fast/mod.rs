@@ -14,6 +14,7 @@ mod convert;
 mod convolution;
 mod fusion;
 mod join;
+mod kept;
 mod lanes;
 mod level;
 mod matmul;
@@ -25,6 +26,7 @@ mod real;
 mod reduction;
 mod row;
 mod scratch;
+mod settings;
 mod vector;
 
 #[cfg(test)]
@@ -35,6 +37,7 @@ use hipdnn_plugin_sdk::graph::{Graph, Node};
 pub use self::fusion::parts;
 pub use self::lanes::Threads;
 use self::level::Level;
+pub use self::settings::Settings;
 use crate::element::Compute;
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::attention::Attention;
@@ -47,7 +50,7 @@ use crate::problem::reduction::Reduction;
 
 /// Plans one node of a graph whose types are resolved. A refusal says why the reference is to compute the node.
 pub fn plan_node(graph: &Graph, node: &Node) -> Result<Box<dyn Kernel>, Refusal> {
-    plan_node_for(graph, node, Threads::default())
+    plan_node_at(graph, node, Level::best(), Settings::default())
 }
 
 /// Plans one node for these threads.
@@ -59,11 +62,13 @@ fn plan_node_at(
     graph: &Graph,
     node: &Node,
     level: Level,
-    threads: Threads,
+    settings: impl Into<Settings>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
+    let settings = settings.into();
+    let threads = settings.threads;
     let compute = Compute::of(node.compute_type)?;
     if let Some(convolution) = Convolution::of(graph, &node.operation) {
-        return convolution::plan(&convolution?, compute, level, threads, None);
+        return convolution::plan(&convolution?, compute, level, settings.of(graph, &node.operation), None);
     }
     if let Some(matmul) = Matmul::of(graph, &node.operation) {
         return matmul::plan(&matmul?, compute, level, threads, None);

@@ -3,9 +3,9 @@
 use half::{bf16, f16};
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor};
 
-use super::lanes::Threads;
 use super::level::Level;
 use super::plan_node_at;
+use super::settings::Settings;
 use crate::kernel::{Kernel, Refusal};
 
 /// Numbers that look random and are the same in every run.
@@ -184,7 +184,7 @@ pub(crate) fn run(
     arrays: &mut [Array],
 ) -> Result<(), Refusal> {
     run_planned(operation, compute_type, arrays, |graph, node| {
-        plan_node_at(graph, node, level, Threads::default())
+        plan_node_at(graph, node, level, Settings::default())
     })
 }
 

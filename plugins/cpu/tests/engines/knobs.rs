@@ -1,15 +1,18 @@
-//! The knobs of CPU_ENGINE: how many threads, and whether their number may show in the result.
+//! The knobs of CPU_ENGINE: how many threads, whether their number may show in the result, and whether weights stay the same.
 
+use std::sync::Barrier;
+
+use hipdnn_cpu_plugin::compiled::Compiled;
 use hipdnn_cpu_plugin::plugin::CpuPlugin;
 use hipdnn_plugin_sdk::EnginePlugin;
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward,
     Pointwise,
 };
-use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode, TensorValue};
+use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, PointwiseMode, TensorValue};
 use hipdnn_plugin_sdk::wire::KnobSetting;
 
-use super::common::{Case, Random, Strides, channels_last, packed};
+use super::common::{Case, Memory, Random, Strides, channels_last, packed};
 
 /// A graph with work for several threads, and a result to look at.
 struct Work {
@@ -209,8 +212,139 @@ fn other_results_show_it_where_sums_are_divided_among_the_threads() {
 fn a_saved_plan_keeps_its_knobs() {
     let work = convolution("filter gradient", packed, false);
     let set = |id: &str, value: i64| KnobSetting { knob_id: id.to_owned(), value: value.into() };
-    let knobs = [set("threads", 3), set("deterministic", 1)];
+    let knobs = [set("threads", 3), set("deterministic", 1), set("constant_weights", 1)];
     let plan = CpuPlugin::plan(&(), 0, &work.case.graph, &knobs).unwrap();
-    let (_, config) = hipdnn_cpu_plugin::compiled::Compiled::read(&plan.save().unwrap()).unwrap();
+    let (_, config) = Compiled::read(&plan.save().unwrap()).unwrap();
     assert_eq!(config.knobs, knobs);
+}
+
+/// The filter of a convolution or of a data gradient, which is the second tensor of either.
+const FILTER_UID: i64 = 2;
+
+fn plan_with_constant_weights(graph: &Graph, promised: bool) -> Compiled {
+    let knob = KnobSetting { knob_id: "constant_weights".to_owned(), value: i64::from(promised).into() };
+    CpuPlugin::plan(&(), 0, graph, &[knob]).unwrap()
+}
+
+fn weighted() -> Vec<Work> {
+    vec![
+        convolution("convolution", packed, false),
+        convolution("convolution, channels last", channels_last, false),
+        convolution("data gradient", packed, false),
+    ]
+}
+
+#[test]
+fn constant_weights_are_read_once() {
+    for Work { name, mut case, result, .. } in weighted() {
+        let [kept, anew] = [true, false].map(|promised| plan_with_constant_weights(&case.graph, promised));
+        case.execute(anew.plan());
+        let first = case.values(result);
+        for _ in 0..2 {
+            case.execute(kept.plan());
+            assert!(bits(&case.values(result)) == bits(&first), "{name}");
+        }
+        // Against the promise, so that it shows who reads the filter.
+        let other: Vec<f64> = case.values(FILTER_UID).iter().map(|value| -value).collect();
+        case.fill(FILTER_UID, &other);
+        case.execute(kept.plan());
+        assert!(bits(&case.values(result)) == bits(&first), "{name}: the filter was read again");
+        case.execute(anew.plan());
+        let second = case.values(result);
+        assert!(first.iter().zip(&second).all(|(first, second)| *first == -second), "{name}");
+        // Another filter elsewhere is not the one that was promised to stay, and does not take its place.
+        let mut elsewhere = case.clone();
+        for _ in 0..2 {
+            elsewhere.execute(kept.plan());
+            assert!(bits(&elsewhere.values(result)) == bits(&second), "{name}: bound elsewhere");
+        }
+        case.execute(kept.plan());
+        assert!(bits(&case.values(result)) == bits(&first), "{name}: after another filter");
+    }
+}
+
+#[test]
+fn constant_weights_that_are_not_finite_stay_so() {
+    let Work { mut case, result, .. } = convolution("convolution", packed, false);
+    let mut filter = case.values(FILTER_UID);
+    filter[0] = f64::INFINITY;
+    case.fill(FILTER_UID, &filter);
+    case.execute(plan_with_constant_weights(&case.graph, false).plan());
+    let expected = case.values(result);
+    assert!(
+        expected.iter().any(|value| value.is_infinite()) && expected.iter().any(|value| value.is_finite())
+    );
+    let kept = plan_with_constant_weights(&case.graph, true);
+    for _ in 0..2 {
+        case.execute(kept.plan());
+        assert!(bits(&case.values(result)) == bits(&expected));
+    }
+}
+
+#[test]
+fn weights_that_the_graph_computes_are_not_constant() {
+    let (mut case, random) = (Case::new(), &mut Random(10));
+    let x = filled(&mut case, random, &IMAGES, packed);
+    let raw = filled(&mut case, random, &FILTER, packed);
+    let mut shifted = case.graph.clone();
+    let w = case.virtual_tensor(DataType::Float, &FILTER, &packed(&FILTER));
+    let y = case.tensor(DataType::Float, &IMAGES);
+    case.node(Pointwise::new(PointwiseMode::TanhFwd, raw, None, w));
+    let (padding, ones) = (vec![1, 1], vec![1, 1]);
+    let convolution = ConvolutionForward {
+        x,
+        w,
+        y,
+        pre_padding: padding.clone(),
+        post_padding: padding,
+        stride: ones.clone(),
+        dilation: ones,
+        conv_mode: ConvMode::CrossCorrelation,
+    };
+    case.node(convolution);
+    shifted.tensors.clone_from(&case.graph.tensors);
+    // The same where the filter between the nodes is bound to memory.
+    if let Some(tensor) = shifted.tensors.iter_mut().find(|tensor| tensor.uid == w) {
+        tensor.is_virtual = false;
+    }
+    shifted.nodes.clone_from(&case.graph.nodes);
+    let mut bound = Case { graph: shifted, memory: case.memory.clone() };
+    let tensor = bound.graph.tensors.iter().find(|tensor| tensor.uid == w).unwrap();
+    bound.memory.push(Memory::new(tensor, 0));
+    for mut case in [case, bound] {
+        let kept = plan_with_constant_weights(&case.graph, true);
+        case.execute(kept.plan());
+        let first = case.values(y);
+        let other: Vec<f64> = case.values(raw).iter().map(|value| -value).collect();
+        case.fill(raw, &other);
+        case.execute(kept.plan());
+        let second = case.values(y);
+        assert!(first.iter().zip(&second).all(|(first, second)| *first == -second));
+        assert!(first.iter().any(|value| *value != 0.0));
+    }
+}
+
+#[test]
+fn threads_may_begin_with_a_plan_of_constant_weights_at_the_same_time() {
+    let Work { mut case, result, .. } = convolution("convolution", packed, false);
+    case.execute(plan_with_constant_weights(&case.graph, false).plan());
+    let expected = bits(&case.values(result));
+    for _ in 0..5 {
+        let kept = plan_with_constant_weights(&case.graph, true);
+        let start = Barrier::new(4);
+        std::thread::scope(|scope| {
+            for number in 0..4 {
+                let (kept, start, expected) = (&kept, &start, &expected);
+                // Each with tensors of its own.
+                let mut case = case.clone();
+                scope.spawn(move || {
+                    start.wait();
+                    for _ in 0..3 {
+                        case.execute(kept.plan());
+                        assert!(bits(&case.values(result)) == *expected, "thread {number}");
+                    }
+                });
+            }
+        });
+    }
 }

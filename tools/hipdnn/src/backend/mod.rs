@@ -22,7 +22,7 @@ pub use engine::{Engine, EngineConfig};
 use functions::{Functions, Status};
 pub use graph::OperationGraph;
 pub use handle::{EngineInfo, Handle, PolicyInfo, RankingOutcome};
-pub use knob::{Knob, KnobSetting};
+pub use knob::{Knob, KnobSetting, KnobValue};
 pub use log::listen;
 pub use plan::{Binding, ExecutionPlan};
 pub use serialized::Contents;

@@ -14,10 +14,10 @@ use std::collections::HashMap;
 use self::filter::Filter;
 use self::geometry::{Strides, Windows};
 use self::product::{Finish, Operands, Part, Place, Products, Weights};
-use super::lanes::Threads;
 use super::level::Level;
 use super::pointwise::Tail;
 use super::real::FastReal;
+use super::settings::Settings;
 use crate::element::Compute;
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::Operand;
@@ -35,19 +35,19 @@ pub(super) fn plan(
     convolution: &Convolution,
     compute: Compute,
     level: Level,
-    threads: Threads,
+    settings: Settings,
     tail: Option<Box<dyn Tail>>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     match compute {
-        Compute::Single => plan_in::<f32>(convolution, level, threads, tail),
-        Compute::Double => plan_in::<f64>(convolution, level, threads, tail),
+        Compute::Single => plan_in::<f32>(convolution, level, settings, tail),
+        Compute::Double => plan_in::<f64>(convolution, level, settings, tail),
     }
 }
 
 fn plan_in<T: FastReal>(
     c: &Convolution,
     level: Level,
-    threads: Threads,
+    settings: Settings,
     tail: Option<Box<dyn Tail>>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     if c.spatial > SPATIAL {
@@ -60,10 +60,12 @@ fn plan_in<T: FastReal>(
     Ok(match c.direction {
         Direction::Forward => {
             let tail = tail.map(|tail| Finish { tail, spatial: c.spatial });
-            Box::new(Products::<T>::plan(problem.forward(), level, threads)?.with_tail(tail))
+            Box::new(Products::<T>::plan(problem.forward(), level, settings)?.with_tail(tail))
         }
-        Direction::BackwardData => Box::new(Products::<T>::plan(problem.backward_data()?, level, threads)?),
-        Direction::BackwardFilter => Box::new(Filter::<T>::plan(problem.backward_filter(), level, threads)?),
+        Direction::BackwardData => Box::new(Products::<T>::plan(problem.backward_data()?, level, settings)?),
+        Direction::BackwardFilter => {
+            Box::new(Filter::<T>::plan(problem.backward_filter(), level, settings.threads)?)
+        }
     })
 }
 

@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hipdnn_plugin_sdk::graph::DataType;
 
-use super::super::lanes::{Lanes, Threads};
+use super::super::kept::Kept;
+use super::super::lanes::Lanes;
 use super::super::level::Level;
 use super::super::pointwise::Tail;
 use super::super::real::{FastReal, Stored, all_finite, not_a_float, with_stored};
 use super::super::scratch::{Scratch, Shared, Tensors};
+use super::super::settings::Settings;
 use super::geometry::{Block, Geometry, Strides, Windows, store_tile};
 use super::shape::{BUFFER, Cost, Shape};
 use super::tile::{Product, ProductKernel};
@@ -127,6 +129,8 @@ pub(super) struct Products<T> {
     store_size: usize,
     finish: Option<Finish>,
     scratch: Areas,
+    /// Packed weights that stay the same.
+    kept: Kept<T>,
 }
 
 /// Numbers in the parts of the scratch memory.
@@ -138,7 +142,8 @@ struct Areas {
 
 impl<T: FastReal> Products<T> {
     /// Plans them.
-    pub(super) fn plan(operands: Operands, level: Level, threads: Threads) -> Result<Self, Refusal> {
+    pub(super) fn plan(operands: Operands, level: Level, settings: Settings) -> Result<Self, Refusal> {
+        let threads = settings.threads;
         let kernel = ProductKernel::<T>::of(level);
         let shape = Shape {
             windows: &operands.windows,
@@ -195,6 +200,7 @@ impl<T: FastReal> Products<T> {
             store,
             store_size,
             finish: None,
+            kept: Kept::new(scratch.weights, settings.constant_weights),
             scratch,
         })
     }
@@ -413,22 +419,27 @@ impl<T: FastReal> Kernel for Products<T> {
         let (groups, channels, rows) = (*groups, *channels, *rows);
         let base = Shared([tensors[input.slot], tensors[weights.slot], tensors[output.slot], scratch]);
         let shared = Tensors(tensors);
-        let exact = AtomicBool::new(false);
-        self.pack_lanes.deal(self.parts.len() * groups * self.panels, |_, number| {
-            let planned = &self.parts[number / (groups * self.panels)];
-            let place = number % (groups * self.panels);
-            let (group, panel) = (place / self.panels, place % self.panels);
-            // SAFETY: the tensor covers its weights, the scratch memory every panel; a panel is packed by one lane.
-            unsafe {
-                let packed = base.get(3).add(packed).cast::<T>().add(planned.packed + place * planned.panel);
-                (self.pack)(self, planned, (group, panel), base.get(1), packed);
-                // Zeros stand for the padding, and what is not finite would not leave them zero.
-                if self.geometry.is_padded() && !all_finite(packed, planned.panel) {
-                    exact.store(true, Ordering::Relaxed);
+        // SAFETY: the scratch memory has room for the packed weights.
+        let scratch_weights = unsafe { scratch.add(packed).cast::<T>() };
+        let (packed, exact) = self.kept.get(tensors[weights.slot], scratch_weights, |to| {
+            let (exact, to) = (AtomicBool::new(false), Shared([to.cast()]));
+            self.pack_lanes.deal(self.parts.len() * groups * self.panels, |_, number| {
+                let planned = &self.parts[number / (groups * self.panels)];
+                let place = number % (groups * self.panels);
+                let (group, panel) = (place / self.panels, place % self.panels);
+                // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is packed by one lane.
+                unsafe {
+                    let to = to.get(0).cast::<T>().add(planned.packed + place * planned.panel);
+                    (self.pack)(self, planned, (group, panel), base.get(1), to);
+                    // Zeros stand for the padding, and what is not finite would not leave them zero.
+                    if self.geometry.is_padded() && !all_finite(to, planned.panel) {
+                        exact.store(true, Ordering::Relaxed);
+                    }
                 }
-            }
+            });
+            exact.into_inner()
         });
-        let exact = exact.into_inner();
+        let packed = Shared([packed.cast_mut().cast()]);
         let blocks = self.geometry.blocks();
         self.lanes.deal(groups * self.pieces * blocks, |lane, number| {
             let block = self.geometry.block(number % blocks);
@@ -446,7 +457,7 @@ impl<T: FastReal> Kernel for Products<T> {
                 (self.fill)(&self.geometry, &block, from, &input.strides, channels, planes);
                 for planned in &self.parts {
                     let weights = planned.packed + group * self.panels * planned.panel;
-                    let weights = base.get(3).add(packed).cast::<T>().add(weights);
+                    let weights = packed.get(0).cast::<T>().add(weights);
                     let to = planned.part.first + group * rows * output.strides.channel;
                     let to = base.get(2).add(to * self.store_size);
                     let panels = panels.clone();

@@ -1,0 +1,36 @@
+//! What a user of CPU_ENGINE chooses with its knobs.
+
+use hipdnn_plugin_sdk::graph::{Graph, Operation};
+
+use super::lanes::Threads;
+
+/// How the steps of a plan are to be computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// The threads to use.
+    pub threads: Threads,
+    /// Whether weights stay the same from one execution of the plan to the next: the filters of convolutions and of their
+    /// data gradients, and the right factors of matrix products. Kernels may keep what they make of them, in
+    /// [`Kept`](super::kept::Kept) memory.
+    pub constant_weights: bool,
+}
+
+impl From<Threads> for Settings {
+    fn from(threads: Threads) -> Self {
+        Self { threads, ..Self::default() }
+    }
+}
+
+impl Settings {
+    /// The settings for a node: weights that the graph itself computes are not constant.
+    pub(super) fn of(self, graph: &Graph, operation: &Operation) -> Self {
+        let weights = match operation {
+            Operation::ConvolutionForward(convolution) => Some(convolution.w),
+            Operation::ConvolutionBackwardData(convolution) => Some(convolution.w),
+            Operation::Matmul(matmul) => Some(matmul.b),
+            _ => None,
+        };
+        let given = |uid| !graph.nodes.iter().any(|node| node.operation.outputs().contains(&uid));
+        Self { constant_weights: self.constant_weights && weights.is_some_and(given), ..self }
+    }
+}
