@@ -61,9 +61,9 @@ impl Case {
         }
     }
 
-    fn add(&mut self, data_type: DataType, dims: &[i64], order: Order) -> i64 {
+    fn add(&mut self, data_type: DataType, dims: &[i64], strides: &[i64]) -> i64 {
         let uid = self.graph.tensors.len() as i64 + 1;
-        self.graph.tensors.push(Tensor::new(uid, data_type, dims, &strides(dims, order)));
+        self.graph.tensors.push(Tensor::new(uid, data_type, dims, strides));
         // What a type itself rounds.
         self.tolerance = self.tolerance.max(match data_type {
             DataType::Half => 2e-3,
@@ -75,9 +75,21 @@ impl Case {
 
     /// An input with values that are spread evenly over a range.
     pub fn input(&mut self, data_type: DataType, dims: &[i64], order: Order, range: [f32; 2]) -> i64 {
-        let uid = self.add(data_type, dims, order);
+        self.input_with_strides(data_type, dims, &strides(dims, order), range)
+    }
+
+    /// The same with strides that may leave gaps, or let indices share elements.
+    pub fn input_with_strides(
+        &mut self,
+        data_type: DataType,
+        dims: &[i64],
+        strides: &[i64],
+        range: [f32; 2],
+    ) -> i64 {
+        let uid = self.add(data_type, dims, strides);
         let [low, high] = range;
-        let values = (0..dims.iter().product::<i64>()).map(|_| {
+        let extent = 1 + dims.iter().zip(strides).map(|(dim, stride)| (dim - 1) * stride).sum::<i64>();
+        let values = (0..extent).map(|_| {
             // A linear congruential generator (Numerical Recipes' numbers) is random enough for data.
             self.seed = self.seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             low + (high - low) * (self.seed >> 8) as f32 / (1 << 24) as f32
@@ -89,14 +101,19 @@ impl Case {
 
     /// A result.
     pub fn output(&mut self, data_type: DataType, dims: &[i64], order: Order) -> i64 {
-        let uid = self.add(data_type, dims, order);
+        self.output_with_strides(data_type, dims, &strides(dims, order))
+    }
+
+    /// The same with strides that leave no gaps.
+    pub fn output_with_strides(&mut self, data_type: DataType, dims: &[i64], strides: &[i64]) -> i64 {
+        let uid = self.add(data_type, dims, strides);
         self.outputs.push(uid);
         uid
     }
 
     /// A tensor between two nodes.
     pub fn between(&mut self, data_type: DataType, dims: &[i64], order: Order) -> i64 {
-        let uid = self.add(data_type, dims, order);
+        let uid = self.add(data_type, dims, &strides(dims, order));
         if let Some(tensor) = self.graph.tensors.last_mut() {
             tensor.is_virtual = true;
         }
@@ -105,7 +122,7 @@ impl Case {
 
     /// A number in the graph.
     pub fn value(&mut self, value: f32) -> i64 {
-        let uid = self.add(DataType::Float, &[1], Order::ChannelsFirst);
+        let uid = self.add(DataType::Float, &[1], &[1]);
         if let Some(tensor) = self.graph.tensors.last_mut() {
             tensor.value = Some(TensorValue::Float32(value));
         }
@@ -115,7 +132,8 @@ impl Case {
     /// A node.
     pub fn node(&mut self, operation: impl Into<Operation>) {
         let name = format!("node{}", self.graph.nodes.len());
-        self.graph.nodes.push(Node { name, compute_type: DataType::Float, operation: operation.into() });
+        let compute_type = self.graph.compute_type;
+        self.graph.nodes.push(Node { name, compute_type, operation: operation.into() });
     }
 
     /// Runs the graph with the engine and with the reference, then once more with the engine's plan after it was saved and

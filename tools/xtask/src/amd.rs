@@ -20,6 +20,9 @@ const CONTENTS: Contents = Contents {
     packages: &[
         "libmiopen1",
         "libmiopen-dev",
+        "libhipblaslt-dev",
+        "libhipblas-common-dev",
+        "librocblas-dev",
         "libamdhip64-dev",
         "libhiprtc6",
         "hipcc",
@@ -70,12 +73,15 @@ pub fn test(workspace: &Workspace, words: &[&str]) -> Result<(), Failure> {
             run(&mut inside(&userland, &["true"])).map(|_| String::new())
         });
     if ready {
-        steps.group("amd: MIOpen and hipRTC on an emulated gfx1100");
+        steps.group("amd: MIOpen, hipRTC, hipBLASLt and rocBLAS on an emulated gfx1100");
         steps.run("declarations as in miopen.h", || {
             prototypes(workspace, &userland, "hipdnn-miopen-plugin", "prototypes")
         });
         steps.run("declarations as in hiprtc.h", || {
             prototypes(workspace, &userland, "hipdnn-rtc-plugin", "hiprtc_prototypes")
+        });
+        steps.run("declarations as in hipblaslt.h and rocblas.h", || {
+            prototypes(workspace, &userland, "hipdnn-hipblaslt-plugin", "blas_prototypes")
         });
         steps.run("generated kernels for other devices", || {
             let program = format!("/{INSIDE}/amd-test");

@@ -39,6 +39,11 @@ pub const PLUGINS: &[Plugin] = &[
         file: "libhipdnn_rtc_plugin.so",
         exports: "exports_rtc_plugin.txt",
     },
+    Plugin {
+        package: "hipdnn-hipblaslt-plugin",
+        file: "libhipdnn_hipblaslt_plugin.so",
+        exports: "exports_hipblaslt_plugin.txt",
+    },
 ];
 
 /// Builds the library, its plugins and the tool for release. cargo's words go to the terminal, or are kept until it fails.

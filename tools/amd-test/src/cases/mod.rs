@@ -5,6 +5,7 @@ mod batchnorm;
 mod convolution;
 mod fusion;
 mod graph;
+mod matmul;
 mod normalization;
 mod pooling;
 mod reduction;
@@ -22,6 +23,9 @@ const DETERMINISTIC: &str = "MIOPEN_ENGINE_DETERMINISTIC";
 
 /// The engine whose kernels are generated.
 pub const RTC: &str = "HIPRTC_ENGINE";
+
+/// The engine of products of matrices.
+const HIPBLASLT: &str = "HIPBLASLT_ENGINE";
 
 /// The types that the engines compute.
 const TYPES: [DataType; 3] = [DataType::Float, DataType::Half, DataType::Bfloat16];
@@ -43,5 +47,6 @@ pub fn all() -> Vec<(&'static str, Case)> {
     cases.extend(graph::cases());
     cases.extend(fusion::cases());
     cases.extend(rtc::cases());
+    cases.extend(matmul::cases());
     cases
 }

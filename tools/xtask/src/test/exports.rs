@@ -11,7 +11,7 @@ use crate::process::{command, run as run_program};
 use crate::steps::Steps;
 
 /// Libraries that are opened at run time, when they are there, and never linked.
-const NEVER_NEEDED: &[&str] = &["amdhip", "hiprtc", "MIOpen", "cuda", "cudnn", "nvrtc", "libhipdnn"];
+const NEVER_NEEDED: &[&str] = &["amdhip", "hiprtc", "MIOpen", "blas", "cuda", "cudnn", "nvrtc", "libhipdnn"];
 
 pub fn run(context: &Context, steps: &mut Steps) {
     let library = context.stage.join("lib").join(LIBRARY);

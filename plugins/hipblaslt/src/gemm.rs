@@ -1,0 +1,153 @@
+//! A product as a call of rocBLAS, which chooses its kernel itself.
+
+use std::ffi::{c_int, c_void};
+
+use hipdnn_plugin_sdk::graph::DataType;
+use hipdnn_plugin_sdk::{PluginError, Refusal};
+
+use crate::algorithm::Scalar;
+use crate::chain::{Chain, Tensors};
+use crate::handle::Ready;
+use crate::knob::Options;
+use crate::plan::{Run, offset};
+use crate::product::Matrix;
+use crate::rocblas::{
+    ALGO_STANDARD, BF16, F16, F32, F64, FLAGS_NONE, OPERATION_NONE, OPERATION_TRANSPOSE,
+    STATUS_NOT_IMPLEMENTED, STATUS_SIZE_INCREASED, STATUS_SIZE_UNCHANGED, STATUS_SUCCESS, rocblas_status,
+};
+
+/// A product, perhaps with a factor and a summand, that is ready to run.
+pub struct GemmRun {
+    chain: Chain,
+    workspace_size: usize,
+}
+
+impl GemmRun {
+    /// The chain, where rocBLAS can compute it.
+    ///
+    /// # Errors
+    /// When it has a bias or an activation, or rocBLAS cannot be had or has no kernel.
+    pub fn new(ready: &mut Ready<'_>, chain: &Chain, options: &Options) -> Result<Self, PluginError> {
+        if chain.bias.is_some() || chain.activation.is_some() {
+            return Err(Refusal::new("rocBLAS computes products without bias and activation").into());
+        }
+        let mut gemm = Self { chain: chain.clone(), workspace_size: 0 };
+        let (library, handle) = ready.rocblas()?;
+        // SAFETY: the handle is alive.
+        let status = unsafe { (library.rocblas_start_device_memory_size_query)(handle) };
+        library.check("rocblas_start_device_memory_size_query", status)?;
+        // While rocBLAS is asked it starts nothing and reads no memory, but it wants addresses that are not null.
+        let somewhere = std::ptr::without_provenance_mut::<c_void>(256);
+        let tensors =
+            Tensors { a: somewhere, b: somewhere, c: somewhere, summand: Some(somewhere), bias: None };
+        // SAFETY: as above.
+        let answer = unsafe { gemm.call(ready, &tensors, &[0; 4]) };
+        // SAFETY: the handle is alive, and the output valid.
+        let status =
+            unsafe { (library.rocblas_stop_device_memory_size_query)(handle, &mut gemm.workspace_size) };
+        library.check("rocblas_stop_device_memory_size_query", status)?;
+        match answer? {
+            STATUS_SUCCESS | STATUS_SIZE_INCREASED | STATUS_SIZE_UNCHANGED => {}
+            STATUS_NOT_IMPLEMENTED => {
+                return Err(Refusal::new("rocBLAS has no kernel for these types").into());
+            }
+            other => library.check("rocblas_gemm_strided_batched_ex", other)?,
+        }
+        if gemm.workspace_size > options.workspace_size_limit {
+            return Err(PluginError::not_applicable(format!(
+                "rocBLAS needs {} bytes of workspace, more than the limit of {}",
+                gemm.workspace_size, options.workspace_size_limit
+            )));
+        }
+        Ok(gemm)
+    }
+
+    /// One call, and rocBLAS's answer.
+    ///
+    /// # Safety
+    /// The tensors are valid until the work is done, or rocBLAS is being asked for the size of the workspace.
+    unsafe fn call(
+        &self,
+        ready: &mut Ready<'_>,
+        tensors: &Tensors<*mut c_void>,
+        begins: &[usize; 4],
+    ) -> Result<rocblas_status, PluginError> {
+        let (library, handle) = ready.rocblas()?;
+        let Chain { product, double, alpha, .. } = &self.chain;
+        let alpha = Scalar::new(f64::from_bits(*alpha));
+        let beta = Scalar::new(if product.summand.is_some() { 1.0 } else { 0.0 });
+        let [a, b, d, c] = offset(product, begins, tensors);
+        let summand = product.summand.unwrap_or(product.c);
+        let operation =
+            |matrix: &Matrix| if matrix.transposed { OPERATION_TRANSPOSE } else { OPERATION_NONE };
+        let leading = |matrix: &Matrix| matrix.leading as i32;
+        let stride = |matrix: &Matrix| matrix.stride as i64;
+        // SAFETY: the handle is alive, the numbers are within 32 bits, and the caller vouches for the memory.
+        Ok(unsafe {
+            (library.rocblas_gemm_strided_batched_ex)(
+                handle,
+                operation(&product.a),
+                operation(&product.b),
+                product.m as i32,
+                product.n as i32,
+                product.k as i32,
+                alpha.address(*double),
+                a,
+                data_type(product.a.data_type),
+                leading(&product.a),
+                stride(&product.a),
+                b,
+                data_type(product.b.data_type),
+                leading(&product.b),
+                stride(&product.b),
+                beta.address(*double),
+                c,
+                data_type(summand.data_type),
+                leading(&summand),
+                stride(&summand),
+                d,
+                data_type(product.c.data_type),
+                leading(&product.c),
+                stride(&product.c),
+                product.batch as i32,
+                if *double { F64 } else { F32 },
+                ALGO_STANDARD,
+                0,
+                FLAGS_NONE.cast_unsigned(),
+            )
+        })
+    }
+}
+
+/// rocBLAS's number of a type of a chain, which has no others.
+fn data_type(data_type: DataType) -> c_int {
+    match data_type {
+        DataType::Half => F16,
+        DataType::Bfloat16 => BF16,
+        DataType::Double => F64,
+        _ => F32,
+    }
+}
+
+impl Run for GemmRun {
+    fn workspace_size(&self) -> usize {
+        self.workspace_size
+    }
+
+    unsafe fn run(
+        &self,
+        ready: &mut Ready<'_>,
+        tensors: &Tensors<*mut c_void>,
+        workspace: *mut c_void,
+    ) -> Result<(), PluginError> {
+        let (library, _) = ready.rocblas()?;
+        // SAFETY: the caller vouches for the workspace.
+        unsafe { ready.give_rocblas(workspace, self.workspace_size) }?;
+        for begins in &self.chain.product.calls {
+            // SAFETY: the caller vouches for the memory.
+            let status = unsafe { self.call(ready, tensors, begins) }?;
+            library.check("rocblas_gemm_strided_batched_ex", status)?;
+        }
+        Ok(())
+    }
+}

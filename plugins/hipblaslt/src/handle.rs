@@ -1,0 +1,259 @@
+//! What a plugin handle stands for: a stream, and the libraries' handles on one device.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use hipdnn_plugin_sdk::ffi::hipStream_t;
+use hipdnn_plugin_sdk::hip::{EnteredDevice, Hip};
+use hipdnn_plugin_sdk::{PluginError, Refusal};
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::hipblaslt::{HipblasLt, OLDEST, hipblasLtHandle_t};
+use crate::rocblas::{Rocblas, rocblas_handle};
+
+/// The HIP runtime with at least one device to work on, and one of the libraries.
+#[derive(Clone, Copy, Debug)]
+pub struct Runtime {
+    /// The HIP runtime.
+    pub hip: &'static Hip,
+}
+
+impl Runtime {
+    /// What this process has. Once there is a device the answer stays the same; HIP is asked again after an error.
+    ///
+    /// # Errors
+    /// Which library was not found, or that there is no device.
+    pub fn get() -> Result<Self, Refusal> {
+        static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+        if let Some(runtime) = RUNTIME.get() {
+            return Ok(*runtime);
+        }
+        let hip = Hip::with_device()?;
+        // rocBLAS is looked for where hipBLASLt does not do.
+        if let Err(hipblaslt) = HipblasLt::get()
+            && let Err(rocblas) = Rocblas::get()
+        {
+            return Err(Refusal::new(format!("{hipblaslt}; {rocblas}")));
+        }
+        Ok(*RUNTIME.get_or_init(|| Self { hip }))
+    }
+}
+
+/// An object of a library's, ended when it is dropped.
+#[derive(Debug)]
+pub struct Object {
+    object: *mut c_void,
+    destroy: unsafe extern "C" fn(*mut c_void) -> c_int,
+}
+
+// SAFETY: the libraries' objects belong to no thread.
+unsafe impl Send for Object {}
+// SAFETY: once it is made, an object is only read; what changes while it is used stands behind a lock.
+unsafe impl Sync for Object {}
+
+impl Object {
+    /// Takes an object over from the function that made it.
+    ///
+    /// # Safety
+    /// `object` is alive and nobody else's, and `destroy` ends it.
+    pub unsafe fn new(object: *mut c_void, destroy: unsafe extern "C" fn(*mut c_void) -> c_int) -> Self {
+        Self { object, destroy }
+    }
+
+    /// The library's pointer.
+    #[inline]
+    pub fn get(&self) -> *mut c_void {
+        self.object
+    }
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        // SAFETY: the object is this one's own. A failure here leaves nothing to do.
+        unsafe { (self.destroy)(self.object) };
+    }
+}
+
+/// A handle of the host's with this plugin.
+///
+/// The libraries and the device come into play when a graph is asked about for the first time. The device is the one that
+/// is current then, and stays.
+#[derive(Debug, Default)]
+pub struct Handle {
+    stream: AtomicPtr<c_void>,
+    device: OnceLock<Device>,
+    opening: Mutex<()>,
+}
+
+/// A device with the libraries' handles.
+#[derive(Debug)]
+pub struct Device {
+    runtime: Runtime,
+    /// HIP's number of the device.
+    number: c_int,
+    libraries: Mutex<Libraries>,
+}
+
+/// The libraries' handles, each made when it is first wanted, or why it cannot be had.
+#[derive(Debug, Default)]
+struct Libraries {
+    hipblaslt: Option<Result<Object, String>>,
+    rocblas: Option<Result<RocblasHandle, String>>,
+}
+
+/// A rocBLAS handle, and what it was last told.
+#[derive(Debug)]
+struct RocblasHandle {
+    handle: Object,
+    stream: hipStream_t,
+    workspace: (*mut c_void, usize),
+}
+
+// SAFETY: a stream is a name that any thread may use, and the workspace is only compared.
+unsafe impl Send for RocblasHandle {}
+
+/// The libraries, ready to be called by this thread, whose device is the handle's until this is dropped.
+pub struct Ready<'a> {
+    /// HIP.
+    pub runtime: Runtime,
+    /// HIP's number of the device.
+    pub device: c_int,
+    /// The stream that work goes to.
+    pub stream: hipStream_t,
+    libraries: MutexGuard<'a, Libraries>,
+    /// Last, so that the device is left last.
+    _entered: EnteredDevice<'a>,
+}
+
+impl Handle {
+    /// Sets the stream of later executions.
+    pub fn set_stream(&self, stream: hipStream_t) {
+        self.stream.store(stream, Ordering::Release);
+    }
+
+    fn device(&self) -> Result<&Device, PluginError> {
+        if let Some(device) = self.device.get() {
+            return Ok(device);
+        }
+        let _one_at_a_time = self.opening.lock();
+        if let Some(device) = self.device.get() {
+            return Ok(device);
+        }
+        let runtime = Runtime::get()?;
+        let number = runtime.hip.current_device()?;
+        Ok(self.device.get_or_init(|| Device { runtime, number, libraries: Mutex::default() }))
+    }
+
+    /// The libraries, for this thread.
+    ///
+    /// # Errors
+    /// When all libraries or the device are missing, or HIP fails.
+    pub fn ready(&self) -> Result<Ready<'_>, PluginError> {
+        let device = self.device()?;
+        let runtime = device.runtime;
+        let entered = runtime.hip.enter(device.number)?;
+        Ok(Ready {
+            runtime,
+            device: device.number,
+            stream: self.stream.load(Ordering::Acquire),
+            libraries: device.libraries.lock(),
+            _entered: entered,
+        })
+    }
+}
+
+impl Ready<'_> {
+    /// hipBLASLt with its handle.
+    ///
+    /// # Errors
+    /// Why it cannot be had.
+    pub fn hipblaslt(&mut self) -> Result<(&'static HipblasLt, hipblasLtHandle_t), Refusal> {
+        let library = HipblasLt::get()?;
+        match self
+            .libraries
+            .hipblaslt
+            .get_or_insert_with(|| open_hipblaslt(library).map_err(|error| error.to_string()))
+        {
+            Ok(handle) => Ok((library, handle.get())),
+            Err(reason) => Err(Refusal::new(reason.clone())),
+        }
+    }
+
+    /// rocBLAS with its handle, which works on the stream.
+    ///
+    /// # Errors
+    /// Why it cannot be had, or that the stream cannot be set.
+    pub fn rocblas(&mut self) -> Result<(&'static Rocblas, rocblas_handle), PluginError> {
+        let library = Rocblas::get()?;
+        let stream = self.stream;
+        match self
+            .libraries
+            .rocblas
+            .get_or_insert_with(|| open_rocblas(library).map_err(|error| error.to_string()))
+        {
+            Ok(handle) => {
+                if handle.stream != stream {
+                    // SAFETY: the handle is alive, and the host vouches for the stream.
+                    let status = unsafe { (library.rocblas_set_stream)(handle.handle.get(), stream) };
+                    library.check("rocblas_set_stream", status)?;
+                    handle.stream = stream;
+                }
+                Ok((library, handle.handle.get()))
+            }
+            Err(reason) => Err(Refusal::new(reason.clone()).into()),
+        }
+    }
+
+    /// Gives rocBLAS the workspace of the calls that follow.
+    ///
+    /// # Errors
+    /// rocBLAS's.
+    ///
+    /// # Safety
+    /// The workspace is valid for its size until the work of these calls is done.
+    pub unsafe fn give_rocblas(&mut self, workspace: *mut c_void, size: usize) -> Result<(), PluginError> {
+        let (library, _) = self.rocblas()?;
+        let Some(Ok(handle)) = &mut self.libraries.rocblas else { return Ok(()) };
+        let workspace = if size == 0 { ptr::null_mut() } else { workspace };
+        if handle.workspace != (workspace, size) {
+            // SAFETY: the handle is alive, and the caller vouches for the memory.
+            let status = unsafe { (library.rocblas_set_workspace)(handle.handle.get(), workspace, size) };
+            library.check("rocblas_set_workspace", status)?;
+            handle.workspace = (workspace, size);
+        }
+        Ok(())
+    }
+}
+
+fn open_hipblaslt(library: &'static HipblasLt) -> Result<Object, PluginError> {
+    let mut handle = ptr::null_mut();
+    // SAFETY: the output is valid, and what is made is taken over at once.
+    let handle = unsafe {
+        library.check("hipblasLtCreate", (library.hipblasLtCreate)(&mut handle))?;
+        Object::new(handle, library.hipblasLtDestroy)
+    };
+    let mut version = 0;
+    // SAFETY: the handle is alive, and the output valid.
+    let status = unsafe { (library.hipblasLtGetVersion)(handle.get(), &mut version) };
+    library.check("hipblasLtGetVersion", status)?;
+    if version < OLDEST {
+        return Err(PluginError::not_applicable(format!(
+            "{} is of version {version}, expected at least {OLDEST}",
+            library.library().name()
+        )));
+    }
+    Ok(handle)
+}
+
+fn open_rocblas(library: &'static Rocblas) -> Result<RocblasHandle, PluginError> {
+    let mut handle = ptr::null_mut();
+    // SAFETY: the output is valid, and what is made is taken over at once.
+    let handle = unsafe {
+        library.check("rocblas_create_handle", (library.rocblas_create_handle)(&mut handle))?;
+        Object::new(handle, library.rocblas_destroy_handle)
+    };
+    // A new handle works on the default stream, with memory of its own.
+    Ok(RocblasHandle { handle, stream: ptr::null_mut(), workspace: (ptr::null_mut(), 0) })
+}

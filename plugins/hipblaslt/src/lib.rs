@@ -1,0 +1,31 @@
+//! The hipBLASLt engine of hipDNN, as an engine plugin: products of matrices with what follows them, on AMD GPUs.
+//!
+//! Nothing of AMD's is linked. [`hipblaslt`], [`rocblas`] and the HIP runtime are opened when a graph is first asked about;
+//! without them, or without a device, the engine does not apply and the reason says what was looked for.
+//!
+//! A [`chain`] of nodes of a graph becomes one call: of hipBLASLt where that finds an [`algorithm`], else of rocBLAS where a
+//! [`gemm`] alone is enough. A [`plan`] makes the calls in order on the stream of a [`handle`].
+
+/// Declares constants of enumerations, and a list of them for the comparison with the header.
+macro_rules! constants {
+    ($($(#[$doc:meta])* $name:ident: $type:ident = $spelling:ident $value:literal;)+) => {
+        $(
+            $(#[$doc])*
+            pub const $name: $type = $value;
+        )+
+
+        /// The name that the header has for each constant, and the constant's value here.
+        pub const CONSTANTS: &[(&str, i64)] = &[$((stringify!($spelling), $name as i64)),+];
+    };
+}
+
+pub mod algorithm;
+pub mod chain;
+pub mod gemm;
+pub mod handle;
+pub mod hipblaslt;
+pub mod knob;
+pub mod plan;
+pub mod plugin;
+pub mod product;
+pub mod rocblas;

@@ -1,0 +1,60 @@
+use hipdnn_plugin_sdk::graph::operation::Matmul;
+use hipdnn_plugin_sdk::graph::{DataType, Node, Tensor};
+
+use super::*;
+
+#[test]
+fn choices_are_read_as_they_were_written() {
+    let choice = Choice { last: 3, nodes: 2, library: Library::HipblasLt, algorithm: [7; 16] };
+    let other = Choice { last: 4, library: Library::Rocblas, ..choice };
+    let mut bytes = Vec::new();
+    choice.write(&mut bytes).unwrap();
+    other.write(&mut bytes).unwrap();
+    assert_eq!(bytes.len(), 2 * Choice::SIZE);
+    let read: Vec<_> = bytes.chunks(Choice::SIZE).map(Choice::read).collect();
+    assert_eq!(read, [Some(choice), Some(other)]);
+    for cut in 0..Choice::SIZE {
+        assert_eq!(Choice::read(&bytes[..cut]), None, "{cut} bytes");
+    }
+    bytes[8] = 3;
+    assert_eq!(Choice::read(&bytes[..Choice::SIZE]), None);
+}
+
+#[test]
+fn a_node_that_no_chain_takes_is_named() {
+    let tensor = |uid, dims: [i64; 2]| Tensor::new(uid, DataType::Float, &dims, &[dims[1], 1]);
+    let node = |name: &str, operation: Operation| Node {
+        name: name.to_owned(),
+        compute_type: DataType::Float,
+        operation,
+    };
+    let mut graph = Graph {
+        tensors: vec![
+            tensor(1, [2, 3]),
+            tensor(2, [3, 4]),
+            tensor(3, [2, 4]),
+            tensor(4, [4, 2]),
+            tensor(5, [2, 2]),
+        ],
+        nodes: vec![
+            node("second", Matmul { a: 3, b: 4, c: 5 }.into()),
+            node("first", Matmul { a: 1, b: 2, c: 3 }.into()),
+        ],
+        ..Graph::default()
+    };
+    graph.nodes.swap(0, 1);
+    assert_eq!(check(&graph), Ok(()));
+    let reduction = hipdnn_plugin_sdk::graph::operation::Reduction {
+        in_: 5,
+        out: 6,
+        mode: hipdnn_plugin_sdk::graph::ReductionMode::Add,
+        is_deterministic: false,
+    };
+    graph.tensors.push(tensor(6, [2, 1]));
+    graph.nodes.push(node("sum", reduction.into()));
+    let refusal = check(&graph).unwrap_err().to_string();
+    assert!(
+        refusal.starts_with("node 2 \"sum\"") && refusal.contains("does not follow a product"),
+        "{refusal}"
+    );
+}
