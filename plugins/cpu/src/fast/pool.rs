@@ -8,10 +8,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
-/// How often a thread that has nothing to do looks for work before it sleeps: about ten microseconds, so that it is there for
-/// the next step of a graph and not for a program that is done.
-const LOOKS: usize = 1000;
+/// How long a thread that has nothing to do looks for more before it sleeps, and a caller for the end of what threads are at.
+/// Waking takes up to 50 µs in a virtual machine: a thread is there for the next step of a graph, and for the next of some small
+/// graphs, and not for a program that is done.
+const LOOK: Duration = Duration::from_micros(50);
 
 /// Threads that wait for work.
 pub(crate) struct Pool {
@@ -24,6 +26,8 @@ pub(crate) struct Pool {
     state: Mutex<State>,
     /// Grows with every piece of work, for threads that look before they sleep.
     offered: AtomicUsize,
+    /// Lanes that threads of the pool are at. Written with the state held.
+    running: AtomicUsize,
     wake: Condvar,
     ended: Condvar,
 }
@@ -33,8 +37,8 @@ struct State {
     /// The first lane that nobody has taken.
     next: usize,
     lanes: usize,
-    /// Lanes that threads of the pool are at.
-    running: usize,
+    /// Threads that sleep.
+    asleep: usize,
     /// Whether a thread's lane panicked.
     panicked: bool,
 }
@@ -53,8 +57,9 @@ impl Pool {
             threads: AtomicUsize::new(0),
             starting: Mutex::new(()),
             lent: AtomicBool::new(false),
-            state: Mutex::new(State { job: None, next: 0, lanes: 0, running: 0, panicked: false }),
+            state: Mutex::new(State { job: None, next: 0, lanes: 0, asleep: 0, panicked: false }),
             offered: AtomicUsize::new(0),
+            running: AtomicUsize::new(0),
             wake: Condvar::new(),
             ended: Condvar::new(),
         }));
@@ -98,9 +103,12 @@ impl Pool {
                 work,
             )
         });
-        *self.state() = State { job: Some(job), next: 1, lanes, running: 0, panicked: false };
+        let mut state = self.state();
+        *state = State { job: Some(job), next: 1, lanes, asleep: state.asleep, panicked: false };
+        let asleep = state.asleep;
+        drop(state);
         self.offered.fetch_add(1, Ordering::Release);
-        for _ in 1..lanes {
+        for _ in 1..lanes.min(asleep + 1) {
             self.wake.notify_one();
         }
         let own = catch_unwind(AssertUnwindSafe(|| {
@@ -109,10 +117,11 @@ impl Pool {
                 work(lane);
             }
         }));
+        look(|| self.running.load(Ordering::Acquire) == 0);
         let mut state = self.state();
         // After a panic here, lanes that nobody has taken are left out.
         state.job = None;
-        while state.running > 0 {
+        while self.running.load(Ordering::Acquire) > 0 {
             state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         let panicked = state.panicked;
@@ -139,33 +148,42 @@ impl Pool {
     fn serve(&self) {
         let mut seen = self.offered.load(Ordering::Acquire);
         loop {
-            for _ in 0..LOOKS {
-                if self.offered.load(Ordering::Acquire) != seen {
-                    break;
-                }
-                std::hint::spin_loop();
-            }
+            look(|| self.offered.load(Ordering::Acquire) != seen);
             let mut state = self.state();
             let (job, lane) = loop {
                 match state.job {
                     Some(job) if state.next < state.lanes => break (job, state.next),
-                    _ => state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
+                    _ => {
+                        state.asleep += 1;
+                        state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+                        state.asleep -= 1;
+                    }
                 }
             };
             seen = self.offered.load(Ordering::Acquire);
             state.next = lane + 1;
-            state.running += 1;
+            self.running.fetch_add(1, Ordering::Relaxed);
             drop(state);
-            // SAFETY: the caller waits until `running` is 0 again, so the work is still there.
+            // SAFETY: the caller takes the lanes that are left, then waits until `running` is 0 again, so the work is still there.
             let work = unsafe { &*job.0 };
             let result = catch_unwind(AssertUnwindSafe(|| work(lane)));
             let mut state = self.state();
-            state.running -= 1;
             state.panicked |= result.is_err();
-            if state.running == 0 {
+            if self.running.fetch_sub(1, Ordering::Release) == 1 {
                 self.ended.notify_one();
             }
         }
+    }
+}
+
+/// Looks for something to become true for a little while.
+fn look(is_there: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_there() {
+        if begun.elapsed() > LOOK {
+            return;
+        }
+        std::hint::spin_loop();
     }
 }
 
