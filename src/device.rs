@@ -4,7 +4,7 @@
 //! processor. HIP is not loaded to find out: that takes long, starts threads, and a program that has no use for a GPU would
 //! notice.
 
-use std::ffi::{CString, c_int};
+use std::ffi::c_int;
 use std::sync::OnceLock;
 
 use hipdnn_plugin_sdk::hash::Fnv1a;
@@ -48,7 +48,7 @@ pub fn fingerprint() -> &'static str {
 fn gpu() -> Option<&'static Device> {
     // One for each device that was ever asked for. They stay, so that they can be handed out.
     static DEVICES: Mutex<Vec<(c_int, Option<&'static Device>)>> = Mutex::new(Vec::new());
-    let hip = loaded_hip()?;
+    let hip = Hip::loaded()?;
     let number = hip.current_device().ok()?;
     if let Some((_, device)) = DEVICES.lock().iter().find(|(known, _)| *known == number) {
         return *device;
@@ -67,26 +67,6 @@ fn gpu() -> Option<&'static Device> {
     }
     devices.push((number, device));
     device
-}
-
-/// The functions of HIP, if the process has it loaded.
-pub fn loaded_hip() -> Option<&'static Hip> {
-    static HIP: OnceLock<Option<Hip>> = OnceLock::new();
-    if let Some(hip) = HIP.get() {
-        return hip.as_ref();
-    }
-    // The very library that is loaded: another version beside it would see another world.
-    let name = Hip::LIBRARIES.iter().find(|name| is_loaded(name))?;
-    HIP.get_or_init(|| Hip::load_from(&[name]).ok()).as_ref()
-}
-
-fn is_loaded(library: &str) -> bool {
-    let Ok(name) = CString::new(library) else { return false };
-    // SAFETY: the name is a NUL terminated text; nothing is loaded that is not.
-    unsafe {
-        let library = libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-        !library.is_null() && libc::dlclose(library) == 0
-    }
 }
 
 fn processor() -> DeviceProperties {
@@ -145,11 +125,5 @@ mod tests {
         let one = processor();
         let other = DeviceProperties { architecture_name: "other".into(), ..one.clone() };
         assert_ne!(Device::new(one).hash, Device::new(other).hash);
-    }
-
-    #[test]
-    fn a_library_that_is_not_loaded_is_not_loaded_by_asking() {
-        assert!(is_loaded("libc.so.6"));
-        assert!(!is_loaded("libno_such_library.so.1"));
     }
 }

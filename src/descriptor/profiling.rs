@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 
 use super::attribute::{Incoming, Outgoing, unknown};
 use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
+use crate::handle as handles;
 use crate::status::{Error, Result};
-use crate::{device, handle as handles};
 
 const KIND: &str = "profiling control";
 
@@ -94,7 +94,7 @@ impl Drop for Events {
 
 /// HIP, where it is loaded and has a device.
 fn hip_with_device() -> Option<&'static Hip> {
-    device::loaded_hip().filter(|hip| hip.device_count().is_ok_and(|count| count > 0))
+    Hip::loaded().filter(|hip| hip.device_count().is_ok_and(|count| count > 0))
 }
 
 fn failed(error: HipError) -> Error {

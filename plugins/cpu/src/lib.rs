@@ -7,6 +7,7 @@ pub mod compiled;
 pub mod element;
 pub mod fast;
 pub mod kernel;
+pub mod memory;
 pub mod plan;
 pub mod plugin;
 pub mod reference;

@@ -11,13 +11,14 @@ use hipdnn_plugin_sdk::{EnginePlugin, Overrides, PluginError, Refusal, engine_id
 use crate::compiled::Compiled;
 use crate::fast::{Settings, Threads};
 use crate::plan::Plan;
-use crate::{fast, reference};
+use crate::{fast, memory, reference};
 
 /// The engines of this library.
 ///
 /// Both compute in the caller's host memory and are done when an execution returns. The stream of a handle is accepted and
 /// has no effect: work that is queued on it is neither waited for nor ordered against an execution, so a caller whose
-/// tensors are filled on a stream synchronizes it first. Memory that only a device can reach must not be bound.
+/// tensors are filled on a stream synchronizes it first. Memory that only a device can reach must not be bound; where the
+/// process had HIP loaded when the plan was made, an execution with such memory is refused.
 pub struct CpuPlugin;
 
 /// The name of the engine that is fast where it has a fast kernel, and plain elsewhere.
@@ -113,6 +114,7 @@ impl EnginePlugin for CpuPlugin {
     type Plan = Compiled;
 
     fn create_handle() -> Result<(), PluginError> {
+        memory::look_for_devices();
         Ok(())
     }
 
@@ -133,6 +135,7 @@ impl EnginePlugin for CpuPlugin {
     }
 
     fn plan(_: &(), engine: usize, graph: &Graph, knobs: &[KnobSetting]) -> Result<Compiled, PluginError> {
+        memory::look_for_devices();
         let planner = Planner::new(engine, knobs)?;
         let name = Self::ENGINES.get(engine).copied().unwrap_or_default();
         let config = EngineConfig { engine_id: engine_id(name), knobs: knobs.to_vec() };
@@ -149,6 +152,7 @@ impl EnginePlugin for CpuPlugin {
         workspace: *mut c_void,
         buffers: &[hipdnnPluginDeviceBuffer_t],
     ) -> Result<(), PluginError> {
+        memory::check(plan.plan().bound(), buffers, workspace)?;
         // SAFETY: the host passes what the caller promised of the buffers and the workspace.
         unsafe { plan.plan().execute(buffers, workspace.cast()) }
             .map_err(|error| PluginError::invalid_value(error.0))
@@ -161,6 +165,7 @@ impl EnginePlugin for CpuPlugin {
         buffers: &[hipdnnPluginDeviceBuffer_t],
         overrides: Overrides<'_>,
     ) -> Result<(), PluginError> {
+        memory::check(plan.plan().bound(), buffers, workspace)?;
         // SAFETY: as above.
         unsafe { plan.execute_with(buffers, workspace.cast(), overrides) }
     }

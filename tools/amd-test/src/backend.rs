@@ -67,14 +67,19 @@ function_table! {
 // Descriptor types, attribute types and attributes, by their numbers in the C interface.
 const ENGINE: c_int = 1;
 const ENGINE_CONFIG: c_int = 2;
+const HEURISTIC: c_int = 3;
 const PLAN: c_int = 4;
 const KNOB_CHOICE: c_int = 6;
 const VARIANT_PACK: c_int = 11;
 const TYPE_HANDLE: c_int = 0;
 const TYPE_INT64: c_int = 3;
 const TYPE_VOID_PTR: c_int = 6;
+const TYPE_HEURISTIC_MODE: c_int = 7;
 const TYPE_DESCRIPTOR: c_int = 13;
 const TYPE_CHAR: c_int = 19;
+const HEURISTIC_MODE: c_int = 100;
+const HEURISTIC_GRAPH: c_int = 101;
+const HEURISTIC_RESULTS: c_int = 102;
 const CONFIG_ENGINE: c_int = 200;
 const CONFIG_KNOBS: c_int = 202;
 const PLAN_CONFIG: c_int = 301;
@@ -87,6 +92,9 @@ const PACK_POINTERS: c_int = 701;
 const PACK_WORKSPACE: c_int = 703;
 const ENGINE_GRAPH: c_int = 1000;
 const ENGINE_ID: c_int = 1001;
+const ENGINE_NAME: c_int = 1008;
+/// The mode of heuristics that every library has.
+const FALLBACK: c_int = 0;
 
 /// A handle of the library.
 pub struct Backend {
@@ -159,8 +167,8 @@ impl Backend {
         self.check("hipdnnSetStream", status)
     }
 
-    /// Has the engine of this name make a plan of the graph with these values of knobs.
-    pub fn plan(&self, engine: &str, graph: &Graph, knobs: &[(&str, i64)]) -> Result<Plan<'_>, Failure> {
+    /// The graph as a descriptor that is finalized.
+    fn graph(&self, graph: &Graph) -> Result<Owned<'_>, Failure> {
         let bytes = wire::write(graph, wire::Layout::G2).map_err(|error| Failure(error.to_string()))?;
         let mut descriptor = ptr::null_mut();
         // SAFETY: the output is valid and the bytes are for their length.
@@ -175,6 +183,38 @@ impl Backend {
         let graph = Owned { backend: self, descriptor };
         graph.set(GRAPH_HANDLE, TYPE_HANDLE, &[self.handle])?;
         graph.finalize("graph")?;
+        Ok(graph)
+    }
+
+    /// The names of the engines that can run the graph, in the order of the library's own choice.
+    pub fn engines(&self, graph: &Graph) -> Result<Vec<String>, Failure> {
+        const MOST: usize = 64;
+        let graph = self.graph(graph)?;
+        let heuristic = self.create(HEURISTIC)?;
+        heuristic.set(HEURISTIC_GRAPH, TYPE_DESCRIPTOR, &[graph.descriptor])?;
+        heuristic.set(HEURISTIC_MODE, TYPE_HEURISTIC_MODE, &[FALLBACK])?;
+        heuristic.finalize("heuristic")?;
+        let configs: Vec<Owned<'_>> =
+            (0..MOST).map(|_| self.create(ENGINE_CONFIG)).collect::<Result<_, _>>()?;
+        let mut descriptors: Vec<Descriptor> = configs.iter().map(|config| config.descriptor).collect();
+        let count = heuristic.get(HEURISTIC_RESULTS, TYPE_DESCRIPTOR, &mut descriptors)?;
+        let mut names = Vec::with_capacity(count);
+        for config in configs.iter().take(count) {
+            config.finalize("engine configuration")?;
+            let mut engine = [ptr::null_mut()];
+            config.get(CONFIG_ENGINE, TYPE_DESCRIPTOR, &mut engine)?;
+            let engine = Owned { backend: self, descriptor: engine[0] };
+            let mut name = [0_u8; 256];
+            engine.get(ENGINE_NAME, TYPE_CHAR, &mut name)?;
+            let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+            names.push(String::from_utf8_lossy(name).into_owned());
+        }
+        Ok(names)
+    }
+
+    /// Has the engine of this name make a plan of the graph with these values of knobs.
+    pub fn plan(&self, engine: &str, graph: &Graph, knobs: &[(&str, i64)]) -> Result<Plan<'_>, Failure> {
+        let graph = self.graph(graph)?;
         let name = CString::new(engine).map_err(|error| Failure(error.to_string()))?;
         let mut id = 0_i64;
         // SAFETY: the text and the output are valid.
@@ -223,20 +263,9 @@ impl Backend {
     }
 
     fn with_workspace_size<'a>(&'a self, plan: Owned<'a>) -> Result<Plan<'a>, Failure> {
-        let mut size = 0_i64;
-        // SAFETY: there is room for one number.
-        let status = unsafe {
-            (self.functions.hipdnnBackendGetAttribute)(
-                plan.descriptor,
-                PLAN_WORKSPACE_SIZE,
-                TYPE_INT64,
-                1,
-                ptr::null_mut(),
-                (&raw mut size).cast(),
-            )
-        };
-        self.check("workspace size", status)?;
-        let workspace_size = usize::try_from(size).map_err(|error| Failure(error.to_string()))?;
+        let mut size = [0_i64];
+        plan.get(PLAN_WORKSPACE_SIZE, TYPE_INT64, &mut size)?;
+        let workspace_size = usize::try_from(size[0]).map_err(|error| Failure(error.to_string()))?;
         Ok(Plan { plan, workspace_size })
     }
 }
@@ -261,6 +290,24 @@ impl Owned<'_> {
             )
         };
         self.backend.check(&format!("attribute {name}"), status)
+    }
+
+    /// Fills an array with an attribute, and answers the number of elements.
+    fn get<T>(&self, name: c_int, kind: c_int, values: &mut [T]) -> Result<usize, Failure> {
+        let mut count = 0;
+        // SAFETY: the array has as many elements as it says, of the type that the attribute has.
+        let status = unsafe {
+            (self.backend.functions.hipdnnBackendGetAttribute)(
+                self.descriptor,
+                name,
+                kind,
+                values.len() as i64,
+                &mut count,
+                values.as_mut_ptr().cast(),
+            )
+        };
+        self.backend.check(&format!("attribute {name}"), status)?;
+        usize::try_from(count).map_err(|error| Failure(error.to_string()))
     }
 
     fn finalize(&self, what: &str) -> Result<(), Failure> {

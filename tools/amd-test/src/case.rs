@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::c_void;
+use std::ptr;
 
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorValue};
 use hipdnn_plugin_sdk::hip::Hip;
@@ -173,7 +174,10 @@ impl Case {
     }
 
     /// The largest error.
-    fn compare(
+    ///
+    /// # Errors
+    /// The tensor that differs by more than the case allows.
+    pub fn compare(
         &self,
         expected: &HashMap<i64, Vec<f32>>,
         got: &HashMap<i64, Vec<f32>>,
@@ -211,21 +215,60 @@ impl Case {
         self.graph.tensors.iter().filter(|tensor| !tensor.is_virtual && tensor.value.is_none())
     }
 
-    fn run_on_host(&self, backend: &Backend) -> Result<HashMap<i64, Vec<f32>>, Failure> {
+    /// What the reference computes.
+    ///
+    /// # Errors
+    /// The engine's own words.
+    pub fn run_on_host(&self, backend: &Backend) -> Result<HashMap<i64, Vec<f32>>, Failure> {
         let mut memory = Vec::new();
-        for tensor in self.bound() {
-            memory.push((tensor, self.bytes(tensor)?));
-        }
-        let plan = backend.plan(REFERENCE, &self.graph, &[])?;
-        let mut workspace = vec![0_u8; plan.workspace_size];
-        let tensors: Vec<(i64, *mut c_void)> =
-            memory.iter_mut().map(|(tensor, bytes)| (tensor.uid, bytes.as_mut_ptr().cast())).collect();
-        // SAFETY: every tensor has its bytes and the workspace its size, and the reference is done when it returns.
-        unsafe { plan.execute(&tensors, workspace.as_mut_ptr().cast()) }?;
-        memory.iter().map(|(tensor, bytes)| Ok((tensor.uid, unpack(tensor.data_type, bytes)?))).collect()
+        self.run_in_host_memory(&backend.plan(REFERENCE, &self.graph, &[])?, |size| {
+            memory.push(vec![0_u8; size].into_boxed_slice());
+            Ok(memory.last_mut().map_or(ptr::null_mut(), |bytes| bytes.as_mut_ptr().cast()))
+        })
     }
 
-    fn run_on_device(&self, hip: &'static Hip, plan: &Plan<'_>) -> Result<HashMap<i64, Vec<f32>>, Failure> {
+    /// Runs a plan of an engine of the processor in memory that `allocate` makes, of at least the size that it is given and
+    /// until this returns.
+    ///
+    /// # Errors
+    /// Those of `allocate`, and the engine's own words.
+    pub fn run_in_host_memory(
+        &self,
+        plan: &Plan<'_>,
+        mut allocate: impl FnMut(usize) -> Result<*mut c_void, Failure>,
+    ) -> Result<HashMap<i64, Vec<f32>>, Failure> {
+        let mut memory = Vec::new();
+        for tensor in self.bound() {
+            let bytes = self.bytes(tensor)?;
+            let pointer = allocate(bytes.len())?;
+            // SAFETY: the memory is new and has the size.
+            unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), pointer.cast(), bytes.len()) };
+            memory.push((tensor, pointer, bytes.len()));
+        }
+        let workspace = allocate(plan.workspace_size.max(1))?;
+        let tensors: Vec<(i64, *mut c_void)> =
+            memory.iter().map(|(tensor, pointer, _)| (tensor.uid, *pointer)).collect();
+        // SAFETY: every tensor has its bytes and the workspace its size, and the engine is done when it returns.
+        unsafe { plan.execute(&tensors, workspace) }?;
+        memory
+            .iter()
+            .map(|(tensor, pointer, size)| {
+                // SAFETY: as above.
+                let bytes = unsafe { std::slice::from_raw_parts(pointer.cast::<u8>(), *size) };
+                Ok((tensor.uid, unpack(tensor.data_type, bytes)?))
+            })
+            .collect()
+    }
+
+    /// Runs a plan in device memory, and waits.
+    ///
+    /// # Errors
+    /// HIP's, and the engine's own words.
+    pub fn run_on_device(
+        &self,
+        hip: &'static Hip,
+        plan: &Plan<'_>,
+    ) -> Result<HashMap<i64, Vec<f32>>, Failure> {
         let mut memory = Vec::new();
         for tensor in self.bound() {
             memory.push((tensor, DeviceMemory::with(hip, &self.bytes(tensor)?)?));

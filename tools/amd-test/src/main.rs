@@ -13,6 +13,7 @@ mod backend;
 mod calls;
 mod case;
 mod cases;
+mod checks;
 mod gate;
 mod memory;
 
@@ -115,6 +116,21 @@ fn run(library: &Path, words: &[String]) -> Result<usize, Failure> {
             Ok(error) => {
                 passed += 1;
                 println!("{name:<90} error {error:.1e}  {seconds:5.2} s");
+            }
+            Err(failure) => {
+                failed += 1;
+                println!("{name:<90} FAILED: {failure}");
+            }
+        }
+    }
+    for (name, check) in checks::CHECKS {
+        if !words.is_empty() && !words.iter().any(|word| name.contains(word.as_str())) {
+            continue;
+        }
+        match check(&backend, hip) {
+            Ok(()) => {
+                passed += 1;
+                println!("{name}");
             }
             Err(failure) => {
                 failed += 1;

@@ -3,6 +3,8 @@
 //! The libraries come from Debian, into a folder of the build; the emulated device is softhip, a stand-in for the HIP
 //! runtime alone. Where one of them cannot be had, the tests are left out with a word on why.
 
+mod host;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,6 +12,7 @@ use std::time::Duration;
 
 use crate::Failure;
 use crate::install::{ENGINES, LIBRARY, PLUGINS};
+use crate::plugin_host;
 use crate::process::{run, run_within};
 use crate::steps::Steps;
 use crate::userland::{Contents, Userland};
@@ -31,6 +34,7 @@ const CONTENTS: Contents = Contents {
         "rocm-device-libs-21",
         "g++",
         "binutils",
+        "valgrind",
     ],
     foreign: None,
 };
@@ -107,7 +111,9 @@ pub fn test(workspace: &Workspace, words: &[&str]) -> Result<(), Failure> {
             let out = run_within(inside(&userland, &arguments).env("HIPDNN_DISABLE_CACHE", "1"), LIMIT)?;
             Ok(out.lines().last().unwrap_or_default().to_owned())
         });
+        host::with_device(&userland, &mut steps);
         steps.run("the same libraries without a device", || without_device(&userland));
+        host::without_device(&userland, &mut steps);
     }
     steps.summary()
 }
@@ -142,6 +148,7 @@ fn build(workspace: &Workspace, userland: &Userland) -> Result<String, Failure> 
     fs::create_dir_all(&engines)?;
     fs::copy(built.join(LIBRARY), to.join("lib").join(LIBRARY))?;
     fs::copy(built.join("amd-test"), to.join("amd-test"))?;
+    fs::copy(plugin_host::build(workspace)?, to.join("plugin_host"))?;
     for plugin in PLUGINS {
         fs::copy(built.join(plugin.file), engines.join(plugin.file))?;
     }

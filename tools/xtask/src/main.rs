@@ -9,6 +9,7 @@ mod failure;
 mod generate;
 mod install;
 mod lint;
+mod plugin_host;
 mod process;
 mod steps;
 mod test;

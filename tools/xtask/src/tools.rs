@@ -27,6 +27,9 @@ pub const MAKE: Tool = Tool { program: "make", package: "make" };
 /// pkg-config.
 pub const PKG_CONFIG: Tool = Tool { program: "pkg-config", package: "pkg-config" };
 
+/// valgrind, which finds what is lost, and accesses outside of memory.
+pub const VALGRIND: Tool = Tool { program: "valgrind", package: "valgrind" };
+
 /// The FlatBuffers compiler.
 pub const FLATC: Tool = Tool { program: "flatc", package: "flatbuffers-compiler" };
 /// The FlatBuffers library, which is a header.

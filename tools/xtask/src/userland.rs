@@ -51,8 +51,15 @@ impl Userland {
     /// A command inside.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = command("chroot", [&self.folder]);
-        command.env_remove("LD_LIBRARY_PATH").env("HOME", "/root").env_remove("HIPDNN_PLUGIN_DIR");
-        command.args(words);
+        settings(&mut command).args(words);
+        command
+    }
+
+    /// The beginning of a command inside that finds /proc there, which is mounted for it alone.
+    pub fn command_with_proc(&self) -> Command {
+        let script = "mount -t proc proc \"$0/proc\" && exec chroot \"$0\" \"$@\"";
+        let mut command = command("unshare", ["--mount", "sh", "-c", script]);
+        settings(&mut command).arg(&self.folder);
         command
     }
 
@@ -88,6 +95,11 @@ impl Userland {
     fn complete(&self) -> bool {
         fs::read_to_string(self.record()).is_ok_and(|had| had == self.contents.packages.join(" "))
     }
+}
+
+/// The environment of a command inside.
+fn settings(command: &mut Command) -> &mut Command {
+    command.env_remove("LD_LIBRARY_PATH").env("HOME", "/root").env_remove("HIPDNN_PLUGIN_DIR")
 }
 
 /// The archive that this system's own packages come from.

@@ -6,6 +6,7 @@
 #![expect(non_camel_case_types, reason = "the names of HIP")]
 
 mod device;
+mod loaded;
 #[cfg(feature = "hip-sys")]
 mod signatures;
 
@@ -297,18 +298,17 @@ impl Hip {
         };
         // SAFETY: the output is valid, and HIP looks the address up only.
         let answer = unsafe { (self.hipPointerGetAttributes)(&mut attributes, pointer) };
-        match self.check("hipPointerGetAttributes", answer) {
-            // The answer of HIP 5 for memory that it does not know.
-            Err(error) if error.code == HIP_ERROR_INVALID_VALUE => Ok(MemoryKind::Unregistered),
-            Err(error) => Err(error),
-            Ok(()) => MemoryKind::read(&attributes, self.major()).ok_or_else(|| HipError {
-                code: HIP_ERROR_INVALID_VALUE,
-                message: format!(
-                    "hipPointerGetAttributes answered memory of unknown kind {}",
-                    attributes.kind
-                ),
-            }),
+        if answer == HIP_ERROR_INVALID_VALUE {
+            // The answer of HIP 5 for memory that it does not know. It is no failure, so it makes no text and leaves no error.
+            // SAFETY: nothing is passed.
+            unsafe { (self.hipGetLastError)() };
+            return Ok(MemoryKind::Unregistered);
         }
+        self.check("hipPointerGetAttributes", answer)?;
+        MemoryKind::read(&attributes, self.major()).ok_or_else(|| HipError {
+            code: HIP_ERROR_INVALID_VALUE,
+            message: format!("hipPointerGetAttributes answered memory of unknown kind {}", attributes.kind),
+        })
     }
 }
 

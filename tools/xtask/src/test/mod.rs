@@ -8,6 +8,7 @@ mod exports;
 mod headers;
 mod hip;
 mod install;
+mod plugins;
 mod tool;
 mod wire;
 
@@ -71,6 +72,13 @@ const GROUPS: &[Group] = &[
         run: exports::run,
     },
     Group { name: "c", about: "C and C++ programs", tools: &[&CC, &CXX], staged: true, run: c::run },
+    Group {
+        name: "plugins",
+        about: "each plugin in a host in C of its own, also under valgrind",
+        tools: &[&CC],
+        staged: true,
+        run: plugins::run,
+    },
     Group {
         name: "client",
         about: "a C++17 client that finds the library at run time",

@@ -1,0 +1,115 @@
+//! Memory that the processor cannot read: a caller who hands it in is told so.
+//!
+//! HIP knows which memory that is, where the process has it loaded. It is looked for when handles and plans are made, not at
+//! executions, whose price without HIP stays what it was; and it is never loaded for this.
+
+use std::ffi::c_void;
+use std::sync::OnceLock;
+
+use hipdnn_plugin_sdk::PluginError;
+use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
+use hipdnn_plugin_sdk::hip::{Hip, MemoryKind};
+
+/// HIP, once it was found to be loaded; none where it has no device.
+static HIP: OnceLock<Option<&Hip>> = OnceLock::new();
+
+/// Looks whether the process has HIP by now.
+pub fn look_for_devices() {
+    if HIP.get().is_some() {
+        return;
+    }
+    if let Some(hip) = Hip::loaded() {
+        HIP.get_or_init(|| hip.device_count().is_ok_and(|count| count > 0).then_some(hip));
+    }
+}
+
+/// That nothing which an execution touches is device memory, as far as HIP was found. `bound` are the tensors that count.
+///
+/// # Errors
+/// The first tensor that is in device memory, or the workspace.
+#[inline]
+pub fn check(
+    bound: &[i64],
+    buffers: &[hipdnnPluginDeviceBuffer_t],
+    workspace: *const c_void,
+) -> Result<(), PluginError> {
+    match HIP.get() {
+        Some(Some(hip)) => check_with(|pointer| hip.memory_kind(pointer).ok(), bound, buffers, workspace),
+        _ => Ok(()),
+    }
+}
+
+/// The same, with the kind of memory that an address is of.
+fn check_with(
+    kind: impl Fn(*const c_void) -> Option<MemoryKind>,
+    bound: &[i64],
+    buffers: &[hipdnnPluginDeviceBuffer_t],
+    workspace: *const c_void,
+) -> Result<(), PluginError> {
+    let out_of_reach = |pointer: *const c_void| {
+        !pointer.is_null() && matches!(kind(pointer), Some(MemoryKind::Device | MemoryKind::Array))
+    };
+    let refuse = |what: String| {
+        Err(PluginError::invalid_value(format!(
+            "{what} is device memory, which the CPU engines do not read; expected memory of the host: plain, of \
+             hipHostMalloc, registered or managed"
+        )))
+    };
+    for buffer in buffers {
+        if bound.contains(&buffer.uid) && out_of_reach(buffer.ptr) {
+            return refuse(format!("the buffer of tensor {}", buffer.uid));
+        }
+    }
+    if out_of_reach(workspace) {
+        return refuse("the workspace".to_owned());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+
+    use super::*;
+
+    #[test]
+    fn device_memory_is_named() {
+        let mut bytes = [0_u8; 6];
+        let kinds = [
+            Some(MemoryKind::Unregistered),
+            Some(MemoryKind::Host),
+            Some(MemoryKind::Managed),
+            None,
+            Some(MemoryKind::Device),
+            Some(MemoryKind::Array),
+        ];
+        let base = bytes.as_mut_ptr();
+        let at = |place: usize| base.wrapping_add(place).cast::<c_void>();
+        let kind = |pointer: *const c_void| kinds[pointer.addr() - base.addr()];
+        let buffer = |uid, ptr| hipdnnPluginDeviceBuffer_t { uid, ptr };
+        let check = |buffers: &[_], workspace: *mut c_void| check_with(kind, &[1, 2], buffers, workspace);
+
+        for place in 0..4 {
+            // A buffer of no tensor is not looked at, and a missing one is found missing elsewhere.
+            let buffers = [buffer(1, at(place)), buffer(2, ptr::null_mut()), buffer(7, at(4))];
+            assert_eq!(check(&buffers, ptr::null_mut()), Ok(()));
+            assert_eq!(check(&buffers, at(place)), Ok(()));
+        }
+        for place in [4, 5] {
+            let error = check(&[buffer(1, at(0)), buffer(2, at(place))], ptr::null_mut()).unwrap_err();
+            assert!(error.message().starts_with("the buffer of tensor 2 is device memory, "), "{error}");
+            let error = check(&[buffer(1, at(0))], at(place)).unwrap_err();
+            assert!(error.message().starts_with("the workspace is device memory, "), "{error}");
+        }
+    }
+
+    #[test]
+    fn without_hip_nothing_is_refused_and_nothing_is_loaded() {
+        look_for_devices();
+        if Hip::loaded().is_none() {
+            assert!(HIP.get().is_none());
+            let buffer = hipdnnPluginDeviceBuffer_t { uid: 1, ptr: ptr::dangling_mut::<u64>().cast() };
+            assert_eq!(check(&[1], &[buffer], ptr::null()), Ok(()));
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What is checked besides the numbers of the engines for AMD GPUs: what the processor's engines and the order of engines make
+//! of a machine with a device.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::ptr;
+
+use hipdnn_plugin_sdk::function_table;
+use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Pointwise};
+use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode};
+use hipdnn_plugin_sdk::hip::Hip;
+
+use crate::Failure;
+use crate::backend::Backend;
+use crate::case::{Case, Order};
+
+/// The engines that compute on the processor.
+const ON_THE_PROCESSOR: [&str; 2] = ["CPU_ENGINE", "CPU_REFERENCE_ENGINE"];
+
+/// A check: its name, and what it does.
+pub type Check = (&'static str, fn(&Backend, &'static Hip) -> Result<(), Failure>);
+
+/// All checks.
+pub const CHECKS: [Check; 3] = [
+    ("CPU engines: device memory is refused", device_memory),
+    ("CPU engines: memory of the host that HIP knows", host_memory),
+    ("default order: engines of the device before those of the processor", order),
+];
+
+/// relu(a + b), which every plugin has an engine for, with the sum in the workspace where an engine keeps it.
+fn sum() -> Case {
+    let dims = [2, 3, 4, 5];
+    let mut case = Case::new("sum");
+    let a = case.input(DataType::Float, &dims, Order::ChannelsFirst, [-1.0, 1.0]);
+    let b = case.input(DataType::Float, &dims, Order::ChannelsFirst, [-1.0, 1.0]);
+    let sum = case.between(DataType::Float, &dims, Order::ChannelsFirst);
+    let y = case.output(DataType::Float, &dims, Order::ChannelsFirst);
+    case.node(Pointwise::new(PointwiseMode::Add, a, Some(b), sum));
+    case.node(Pointwise::new(PointwiseMode::ReluFwd, sum, None, y));
+    case
+}
+
+/// A convolution, which MIOpen has two engines for.
+fn convolution() -> Case {
+    let mut case = Case::new("convolution");
+    let x = case.input(DataType::Float, &[1, 2, 5, 5], Order::ChannelsFirst, [-1.0, 1.0]);
+    let w = case.input(DataType::Float, &[3, 2, 3, 3], Order::ChannelsFirst, [-1.0, 1.0]);
+    let y = case.output(DataType::Float, &[1, 3, 5, 5], Order::ChannelsFirst);
+    case.node(ConvolutionForward {
+        x,
+        w,
+        y,
+        pre_padding: vec![1, 1],
+        post_padding: vec![1, 1],
+        stride: vec![1, 1],
+        dilation: vec![1, 1],
+        conv_mode: ConvMode::CrossCorrelation,
+    });
+    case
+}
+
+/// The refusal names the tensor, or the workspace. An engine that read the memory would end the process.
+fn device_memory(backend: &Backend, hip: &'static Hip) -> Result<(), Failure> {
+    let case = sum();
+    for engine in ON_THE_PROCESSOR {
+        let plan = backend.plan(engine, &case.graph, &[])?;
+        let refusal = match case.run_on_device(hip, &plan) {
+            Ok(_) => return Err(Failure(format!("{engine} computes in device memory"))),
+            Err(failure) => failure.0,
+        };
+        if !refusal.contains("the buffer of tensor 1 is device memory") {
+            return Err(Failure(format!("{engine}: {refusal}")));
+        }
+    }
+    Ok(())
+}
+
+function_table! {
+    /// The functions of HIP for memory of the host.
+    #[expect(non_snake_case, reason = "the names of HIP")]
+    struct HostMemory: "the HIP runtime", ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"] {
+        required {
+            fn hipHostMalloc(pointer: *mut *mut c_void, size: usize, flags: c_uint) -> c_int;
+            fn hipHostFree(pointer: *mut c_void) -> c_int;
+            fn hipMallocManaged(pointer: *mut *mut c_void, size: usize, flags: c_uint) -> c_int;
+            fn hipHostRegister(pointer: *mut c_void, size: usize, flags: c_uint) -> c_int;
+            fn hipHostUnregister(pointer: *mut c_void) -> c_int;
+        }
+        optional {}
+    }
+}
+
+/// Plain memory, that of hipHostMalloc, registered memory and managed memory, each for all tensors and the workspace.
+fn host_memory(backend: &Backend, hip: &'static Hip) -> Result<(), Failure> {
+    let functions =
+        HostMemory::load_from(&[hip.library().name()]).map_err(|error| Failure(error.to_string()))?;
+    let case = sum();
+    let expected = case.run_on_host(backend)?;
+    for engine in ON_THE_PROCESSOR {
+        let plan = backend.plan(engine, &case.graph, &[])?;
+        for kind in ["plain", "hipHostMalloc", "hipMallocManaged", "hipHostRegister"] {
+            let mut plain = Vec::new();
+            let mut memory = Vec::new();
+            let got = case.run_in_host_memory(&plan, |size| {
+                let mut pointer = ptr::null_mut();
+                // SAFETY: outputs are valid, and what is registered is memory of this size that lives until after the run.
+                let answer = unsafe {
+                    match kind {
+                        "hipHostMalloc" => (functions.hipHostMalloc)(&mut pointer, size, 0),
+                        // Reachable from every device, the first and usual kind.
+                        "hipMallocManaged" => (functions.hipMallocManaged)(&mut pointer, size, 1),
+                        _ => {
+                            let mut bytes = vec![0_u8; size].into_boxed_slice();
+                            pointer = bytes.as_mut_ptr().cast();
+                            plain.push(bytes);
+                            if kind == "plain" { 0 } else { (functions.hipHostRegister)(pointer, size, 0) }
+                        }
+                    }
+                };
+                hip.check(kind, answer)?;
+                memory.push(pointer);
+                Ok(pointer)
+            });
+            for pointer in memory {
+                // SAFETY: each was made above in this way.
+                let answer = unsafe {
+                    match kind {
+                        "plain" => 0,
+                        "hipHostRegister" => (functions.hipHostUnregister)(pointer),
+                        "hipMallocManaged" => (hip.hipFree)(pointer),
+                        _ => (functions.hipHostFree)(pointer),
+                    }
+                };
+                hip.check(kind, answer)?;
+            }
+            got.and_then(|got| case.compare(&expected, &got))
+                .map_err(|failure| Failure(format!("{engine}, {kind}: {failure}")))?;
+        }
+    }
+    Ok(())
+}
+
+/// Of a graph that all plugins have engines for, and of one that MIOpen alone computes on the device.
+fn order(backend: &Backend, _: &'static Hip) -> Result<(), Failure> {
+    for (case, on_the_device) in [
+        (sum(), &["MIOPEN_ENGINE", "HIPRTC_ENGINE", "MIOPEN_ENGINE_DETERMINISTIC"][..]),
+        (convolution(), &["MIOPEN_ENGINE", "MIOPEN_ENGINE_DETERMINISTIC"]),
+    ] {
+        let expected = [on_the_device, &ON_THE_PROCESSOR].concat();
+        let engines = backend.engines(&case.graph)?;
+        if engines != expected {
+            return Err(Failure(format!("{}: {engines:?}, expected {expected:?}", case.name)));
+        }
+    }
+    Ok(())
+}

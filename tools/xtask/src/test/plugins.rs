@@ -1,0 +1,48 @@
+//! Each plugin's file in a small host in C, which links nothing of this project's: as it is, and under valgrind.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::time::Duration;
+
+use super::{Context, without_settings};
+use crate::Failure;
+use crate::install::{ENGINES, PLUGINS};
+use crate::plugin_host;
+use crate::process::{command, run_within};
+use crate::steps::Steps;
+use crate::tools::{self, VALGRIND};
+
+/// Under valgrind, on a busy machine.
+const LIMIT: Duration = Duration::from_secs(300);
+
+pub fn run(context: &Context, steps: &mut Steps) {
+    let mut host = None;
+    steps.run("a host in C", || {
+        host = Some(plugin_host::build(context.workspace)?);
+        Ok(String::new())
+    });
+    let Some(host) = host else { return };
+    for plugin in PLUGINS {
+        let path = context.stage.join("lib").join(ENGINES).join(plugin.file);
+        // Two engines compute on the processor; the others need a device, and say so.
+        let expected = if plugin.package == "hipdnn-cpu-plugin" { "2" } else { "0" };
+        steps.run(plugin.file, || load(&[], &host, &path, expected));
+        steps.run(&format!("{} under valgrind", plugin.file), || match tools::require(&[&VALGRIND]) {
+            Ok(()) => load(plugin_host::VALGRIND, &host, &path, expected),
+            Err(missing) => Ok(format!("left out: {missing}")),
+        });
+    }
+}
+
+/// Runs the host, behind these words, with a plugin of which so many engines compute each graph.
+fn load(before: &[&str], host: &Path, plugin: &Path, expected: &str) -> Result<String, Failure> {
+    let graphs = ["convolution", "pointwise"].map(|graph| format!("{graph}={expected}"));
+    let paths = [host.as_os_str(), plugin.as_os_str()];
+    let mut words = before.iter().map(OsStr::new).chain(paths).chain(graphs.iter().map(OsStr::new));
+    let program = words.next().unwrap_or_default();
+    let mut command = command(program, words);
+    without_settings(&mut command);
+    // A device that is there is for another test: this host's tensors are in the processor's memory.
+    command.env("HIP_VISIBLE_DEVICES", "-1");
+    Ok(plugin_host::reason(&run_within(&mut command, LIMIT)?))
+}
