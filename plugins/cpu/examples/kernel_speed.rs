@@ -51,7 +51,7 @@ const fn stored(layer: Layer, data_type: DataType) -> Layer {
     Layer { data_type, ..layer }
 }
 
-const LAYERS: [Layer; 21] = [
+const LAYERS: [Layer; 15] = [
     layer("digits 1", [32, 1, 8, 16, 3, 1], 1, false),
     layer("digits 2", [32, 16, 8, 32, 3, 2], 1, false),
     layer("digits classifier", [32, 512, 1, 10, 1, 1], 1, false),
@@ -67,12 +67,6 @@ const LAYERS: [Layer; 21] = [
     layer("7x7 512 3x3", [1, 512, 7, 512, 3, 1], 1, false),
     layer("224x224 3 7x7/2", [1, 3, 224, 64, 7, 2], 1, false),
     layer("112x112 64 depthwise", [1, 64, 112, 64, 3, 1], 64, false),
-    layer("112x112 96 depthwise/2", [1, 96, 112, 96, 3, 2], 96, false),
-    layer("14x14 576 depthwise", [1, 576, 14, 576, 3, 1], 576, false),
-    layer("7x7 960 depthwise", [1, 960, 7, 960, 3, 1], 960, false),
-    layer("14x14 576 depthwise 5x5", [1, 576, 14, 576, 5, 1], 576, false),
-    stored(layer("14x14 576 depthwise half", [1, 576, 14, 576, 3, 1], 576, false), DataType::Half),
-    layer("14x14 576 depthwise NHWC", [1, 576, 14, 576, 3, 1], 576, true),
 ];
 
 fn strides(dims: &[i64; 4], channels_last: bool) -> [i64; 4] {
@@ -463,6 +457,39 @@ fn softmax(rows: i64, len: i64) {
     );
 }
 
+/// Functions of each number of 512 rows of 3072.
+fn functions() {
+    use PointwiseMode as M;
+    let dims = [1, 1, 512, 3072];
+    let elements: i64 = dims.iter().product();
+    for mode in [
+        M::GeluFwd,
+        M::GeluBwd,
+        M::GeluApproxTanhFwd,
+        M::Erf,
+        M::Exp,
+        M::TanhFwd,
+        M::SigmoidFwd,
+        M::SwishFwd,
+        M::SwishBwd,
+        M::EluFwd,
+        M::SoftplusFwd,
+        M::Log,
+        M::Sqrt,
+    ] {
+        let operands = if mode.operands() == 2 { 2 } else { 1 };
+        let tensors = (1..4).map(|uid| tensor(uid, dims, false, DataType::Float)).collect();
+        let operation = on_each_element(mode, 1, (operands == 2).then_some(2), 3);
+        bandwidth_row(
+            &format!("function {}", mode.name()),
+            elements,
+            1.0 + operands as f64,
+            tensors,
+            operation,
+        );
+    }
+}
+
 /// GB/s that a copy of 16 MiB reads and writes on as many threads as there are processors.
 fn copy_rate() -> f64 {
     const BYTES: usize = 16 << 20;
@@ -696,6 +723,9 @@ fn main() {
         softmax(12 * 128, 128);
         softmax(12 * 512, 512);
         softmax(1024, 4096);
+    }
+    if "functions".contains(&wanted) {
+        functions();
     }
     if "elements".contains(&wanted) {
         elementwise(32, 16, 8, false);

@@ -118,13 +118,15 @@ fn multiply<T: FastReal>(x: T, y: T) -> T {
 }
 
 #[inline(always)]
+#[expect(clippy::eq_op, reason = "only NaN differs from itself")]
 fn larger<T: FastReal>(x: T, y: T) -> T {
-    if (x >= y) | (x.is_nan()) { x } else { y }
+    if (x >= y) | (x != x) { x } else { y }
 }
 
 #[inline(always)]
+#[expect(clippy::eq_op, reason = "only NaN differs from itself")]
 fn smaller<T: FastReal>(x: T, y: T) -> T {
-    if (x <= y) | (x.is_nan()) { x } else { y }
+    if (x <= y) | (x != x) { x } else { y }
 }
 
 /// The most lanes of a vector.
@@ -172,16 +174,7 @@ pub(crate) unsafe fn along<V: Vector, J: Join>(x: *const V::Number, len: usize) 
             }
             let [a, b, c, d] = totals;
             let all = J::merge_vector(J::merge_vector(a, b), J::merge_vector(c, d));
-            let mut lanes = [total; MOST_LANES];
-            all.store(lanes.as_mut_ptr());
-            let mut half = V::LANES / 2;
-            while half > 0 {
-                for i in 0..half {
-                    lanes[i] = J::merge(lanes[i], lanes[i + half]);
-                }
-                half /= 2;
-            }
-            total = lanes[0];
+            total = of_lanes::<V, J>(all);
         }
         while at < len {
             total = J::number(total, x.add(at).read_unaligned());
@@ -189,6 +182,25 @@ pub(crate) unsafe fn along<V: Vector, J: Join>(x: *const V::Number, len: usize) 
         }
         total
     }
+}
+
+/// The total of a vector's lanes.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+pub(crate) unsafe fn of_lanes<V: Vector, J: Join>(mut all: V) -> V::Number {
+    let mut lanes = [V::Number::ZERO; MOST_LANES];
+    let mut apart = V::LANES / 2;
+    // SAFETY: the caller promises the instructions; no vector has more lanes.
+    unsafe {
+        while apart > 0 {
+            all = J::merge_vector(all, all.swapped(apart));
+            apart /= 2;
+        }
+        all.store(lanes.as_mut_ptr());
+    }
+    lanes[0]
 }
 
 /// Adds a row of elements to the totals of their columns.

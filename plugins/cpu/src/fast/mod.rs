@@ -12,9 +12,7 @@ mod attention;
 mod batchnorm;
 mod convert;
 mod convolution;
-mod depthwise;
 mod fusion;
-mod image;
 mod join;
 mod kept;
 mod lanes;
@@ -70,11 +68,7 @@ fn plan_node_at(
     let threads = settings.threads;
     let compute = Compute::of(node.compute_type)?;
     if let Some(convolution) = Convolution::of(graph, &node.operation) {
-        let convolution = convolution?;
-        if depthwise::covers(&convolution) {
-            return depthwise::plan(&convolution, compute, level, threads, None);
-        }
-        return convolution::plan(&convolution, compute, level, settings.of(graph, &node.operation), None);
+        return convolution::plan(&convolution?, compute, level, settings.of(graph, &node.operation), None);
     }
     if let Some(matmul) = Matmul::of(graph, &node.operation) {
         return matmul::plan(&matmul?, compute, level, threads, None);

@@ -30,6 +30,8 @@ pub(crate) trait FastReal: Real {
 
     /// `self * factor + summand`, rounded once where the target can do that in one instruction.
     fn fused(self, factor: Self, summand: Self) -> Self;
+    /// `self` times 2 to the power of a whole number. Where the result has fewer bits than usual, it may be rounded twice.
+    fn scaled(self, exponent: Self) -> Self;
 
     /// From single precision.
     fn from_single(stored: f32) -> Self;
@@ -50,7 +52,7 @@ pub(crate) trait FastReal: Real {
 }
 
 macro_rules! fast_real {
-    ($real:ident, $portable:ty, $avx2:ty, $avx512:ty, $from_half:ident, $to_half:ident) => {
+    ($real:ident, $portable:ty, $avx2:ty, $avx512:ty, $from_half:ident, $to_half:ident, $whole:expr, $bias:literal) => {
         impl FastReal for $real {
             type Portable = $portable;
             #[cfg(target_arch = "x86_64")]
@@ -65,6 +67,20 @@ macro_rules! fast_real {
                 } else {
                     self * factor + summand
                 }
+            }
+            #[inline(always)]
+            fn scaled(self, exponent: Self) -> Self {
+                // Added to a number, this leaves no room for a fraction; the whole number is then in the lowest bits.
+                let whole: $real = $whole;
+                let exponent =
+                    (exponent + whole).to_bits().cast_signed().wrapping_sub(whole.to_bits().cast_signed());
+                // In two steps, as neither subnormal results nor the largest ones are one power of 2 away.
+                let first = exponent >> 1;
+                let power = |exponent| {
+                    let biased = $bias.wrapping_add_signed(exponent);
+                    $real::from_bits(biased << ($real::MANTISSA_DIGITS - 1))
+                };
+                self * power(first) * power(exponent.wrapping_sub(first))
             }
             #[inline(always)]
             fn from_single(stored: f32) -> Self {
@@ -103,14 +119,14 @@ macro_rules! fast_real {
 }
 
 #[cfg(not(target_arch = "aarch64"))]
-fast_real!(f32, Plain<f32, 4>, F32x8, F32x16, to_f32, from_f32);
+fast_real!(f32, Plain<f32, 4>, F32x8, F32x16, to_f32, from_f32, 12_582_912.0, 127_u32);
 #[cfg(not(target_arch = "aarch64"))]
-fast_real!(f64, Plain<f64, 2>, F64x4, F64x8, to_f64, from_f64);
+fast_real!(f64, Plain<f64, 2>, F64x4, F64x8, to_f64, from_f64, 6_755_399_441_055_744.0, 1023_u64);
 // Every processor of this target has NEON.
 #[cfg(target_arch = "aarch64")]
-fast_real!(f32, F32x4, F32x8, F32x16, to_f32, from_f32);
+fast_real!(f32, F32x4, F32x8, F32x16, to_f32, from_f32, 12_582_912.0, 127_u32);
 #[cfg(target_arch = "aarch64")]
-fast_real!(f64, F64x2, F64x4, F64x8, to_f64, from_f64);
+fast_real!(f64, F64x2, F64x4, F64x8, to_f64, from_f64, 6_755_399_441_055_744.0, 1023_u64);
 
 /// An element as a tensor stores it.
 pub(crate) trait Stored: Copy + Send + Sync + 'static {

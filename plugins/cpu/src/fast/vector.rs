@@ -1,8 +1,5 @@
 //! Vectors of one register, as the matrix kernels see them.
 
-mod pieces;
-
-pub(crate) use self::pieces::Pieces;
 use super::level::Level;
 use super::real::FastReal;
 
@@ -11,7 +8,9 @@ use super::real::FastReal;
 /// # Safety
 /// An implementation's functions need no instructions but those of its level. They are `#[inline(always)]`, and fast only
 /// below [`Level::run`].
-pub(crate) unsafe trait Vector: Pieces {
+pub(crate) unsafe trait Vector: Copy {
+    /// One number.
+    type Number: FastReal;
     /// The level whose instructions the functions need.
     const LEVEL: Level;
     /// How many numbers there are.
@@ -58,6 +57,18 @@ pub(crate) unsafe trait Vector: Pieces {
     /// # Safety
     /// As [`Vector::zero`].
     unsafe fn lanewise(self, operation: Lanewise, other: Self) -> Self;
+
+    /// Exchanges lanes that are this far apart, a power of 2 below [`Vector::LANES`].
+    ///
+    /// # Safety
+    /// As [`Vector::zero`].
+    unsafe fn swapped(self, apart: usize) -> Self;
+
+    /// In each lane `yes` where the number is above 0, else `no`, as where it is NaN.
+    ///
+    /// # Safety
+    /// As [`Vector::zero`].
+    unsafe fn where_above_0(self, yes: Self, no: Self) -> Self;
 }
 
 /// Operations on each lane of x and y.
@@ -83,6 +94,14 @@ pub(crate) enum Lanewise {
     Positive,
     /// x.
     Identity,
+    /// The root of x.
+    Root,
+    /// y where x < y, else x, NaN included.
+    NotBelow,
+    /// y where x > y, else x, NaN included.
+    NotAbove,
+    /// x · 2^y for a whole y. Where the result has fewer bits than usual, it may be rounded twice.
+    Scale,
 }
 
 /// A vector of plain numbers; the compiler finds the registers. For targets without vectors below.
@@ -93,6 +112,7 @@ pub(crate) struct Plain<T, const N: usize>([T; N]);
 // SAFETY: needs no instruction that the target does not have.
 #[cfg(not(target_arch = "aarch64"))]
 unsafe impl<T: FastReal, const N: usize> Vector for Plain<T, N> {
+    type Number = T;
     const LEVEL: Level = Level::Portable;
     const LANES: usize = N;
 
@@ -163,7 +183,41 @@ unsafe impl<T: FastReal, const N: usize> Vector for Plain<T, N> {
                     if *x <= T::ZERO { T::ZERO } else { bounded }
                 }
                 Lanewise::Identity => *x,
+                Lanewise::Root => x.sqrt(),
+                Lanewise::NotBelow => {
+                    if *x < y {
+                        y
+                    } else {
+                        *x
+                    }
+                }
+                Lanewise::NotAbove => {
+                    if *x > y {
+                        y
+                    } else {
+                        *x
+                    }
+                }
+                Lanewise::Scale => x.scaled(y),
             };
+        }
+        Self(result)
+    }
+
+    #[inline(always)]
+    unsafe fn swapped(self, apart: usize) -> Self {
+        let mut result = self.0;
+        for (i, number) in result.iter_mut().enumerate() {
+            *number = self.0[(i ^ apart) % N];
+        }
+        Self(result)
+    }
+
+    #[inline(always)]
+    unsafe fn where_above_0(self, yes: Self, no: Self) -> Self {
+        let mut result = no.0;
+        for ((result, x), yes) in result.iter_mut().zip(self.0).zip(yes.0) {
+            *result = if x > T::ZERO { yes } else { *result };
         }
         Self(result)
     }
@@ -172,12 +226,14 @@ unsafe impl<T: FastReal, const N: usize> Vector for Plain<T, N> {
 /// Declares a vector by its intrinsics.
 macro_rules! vector {
     ($name:ident, $level:ident, $register:ty, $number:ty, $lanes:literal, $zero:ident, $splat:ident, $load:ident, $store:ident, $fma:ident,
-        |$v:ident| $sum:expr, |$operation:ident, $x:ident, $y:ident| $lanewise:expr) => {
+        |$v:ident| $sum:expr, |$operation:ident, $x:ident, $y:ident| $lanewise:expr,
+        |$c:ident, $yes:ident, $no:ident| $where:expr, |$swap:ident, $apart:ident| $swapped:expr) => {
         #[derive(Clone, Copy)]
-        pub(crate) struct $name(pub(super) $register);
+        pub(crate) struct $name($register);
 
         // SAFETY: what the functions need is named in the trait's contract.
         unsafe impl Vector for $name {
+            type Number = $number;
             const LEVEL: Level = Level::$level;
             const LANES: usize = $lanes;
 
@@ -224,6 +280,20 @@ macro_rules! vector {
                 // SAFETY: the caller promises the instructions.
                 Self(unsafe { $lanewise })
             }
+
+            #[inline(always)]
+            unsafe fn swapped(self, $apart: usize) -> Self {
+                let $swap = self.0;
+                // SAFETY: the caller promises the instructions.
+                Self(unsafe { $swapped })
+            }
+
+            #[inline(always)]
+            unsafe fn where_above_0(self, yes: Self, no: Self) -> Self {
+                let ($c, $yes, $no) = (self.0, yes.0, no.0);
+                // SAFETY: the caller promises the instructions.
+                Self(unsafe { $where })
+            }
         }
     };
 }
@@ -233,6 +303,20 @@ mod x86 {
     use std::arch::x86_64::*;
 
     use super::{Lanewise, Level, Vector};
+    use crate::fast::real::FastReal;
+
+    /// Does to each number what a vector has no instruction for.
+    macro_rules! one_by_one {
+        ($load:ident, $store:ident, $x:expr, $y:expr, [$number:ty; $lanes:literal], $function:expr) => {{
+            let (mut numbers, mut others) = ([0.0 as $number; $lanes], [0.0 as $number; $lanes]);
+            $store(numbers.as_mut_ptr(), $x);
+            $store(others.as_mut_ptr(), $y);
+            for (number, other) in numbers.iter_mut().zip(others) {
+                *number = $function(*number, other);
+            }
+            $load(numbers.as_ptr())
+        }};
+    }
 
     vector!(
         F32x16,
@@ -267,6 +351,18 @@ mod x86 {
                 _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_NLE_UQ>(x, _mm512_setzero_ps()), bounded)
             }
             Lanewise::Identity => x,
+            Lanewise::Root => _mm512_sqrt_ps(x),
+            // The second operand where one is NaN.
+            Lanewise::NotBelow => _mm512_max_ps(y, x),
+            Lanewise::NotAbove => _mm512_min_ps(y, x),
+            Lanewise::Scale => _mm512_scalef_ps(x, y),
+        },
+        |c, yes, no| _mm512_mask_mov_ps(no, _mm512_cmp_ps_mask::<_CMP_GT_OQ>(c, _mm512_setzero_ps()), yes),
+        |v, apart| match apart {
+            8 => _mm512_shuffle_f32x4::<0x4E>(v, v),
+            4 => _mm512_shuffle_f32x4::<0xB1>(v, v),
+            2 => _mm512_permute_ps::<0x4E>(v),
+            _ => _mm512_permute_ps::<0xB1>(v),
         }
     );
     vector!(
@@ -302,6 +398,17 @@ mod x86 {
                 _mm512_maskz_mov_pd(_mm512_cmp_pd_mask::<_CMP_NLE_UQ>(x, _mm512_setzero_pd()), bounded)
             }
             Lanewise::Identity => x,
+            Lanewise::Root => _mm512_sqrt_pd(x),
+            // The second operand where one is NaN.
+            Lanewise::NotBelow => _mm512_max_pd(y, x),
+            Lanewise::NotAbove => _mm512_min_pd(y, x),
+            Lanewise::Scale => _mm512_scalef_pd(x, y),
+        },
+        |c, yes, no| _mm512_mask_mov_pd(no, _mm512_cmp_pd_mask::<_CMP_GT_OQ>(c, _mm512_setzero_pd()), yes),
+        |v, apart| match apart {
+            4 => _mm512_shuffle_f64x2::<0x4E>(v, v),
+            2 => _mm512_shuffle_f64x2::<0xB1>(v, v),
+            _ => _mm512_permute_pd::<0x55>(v),
         }
     );
     vector!(
@@ -343,6 +450,27 @@ mod x86 {
                 _mm256_and_ps(_mm256_cmp_ps::<_CMP_NLE_UQ>(x, _mm256_setzero_ps()), bounded)
             }
             Lanewise::Identity => x,
+            Lanewise::Root => _mm256_sqrt_ps(x),
+            // The second operand where one is NaN.
+            Lanewise::NotBelow => _mm256_max_ps(y, x),
+            Lanewise::NotAbove => _mm256_min_ps(y, x),
+            Lanewise::Scale => {
+                // In two steps, as neither subnormal results nor the largest ones are one power of 2 away.
+                let exponent = _mm256_cvtps_epi32(y);
+                let first = _mm256_srai_epi32::<1>(exponent);
+                let power = |exponent| {
+                    let bits = _mm256_add_epi32(exponent, _mm256_set1_epi32(127));
+                    _mm256_castsi256_ps(_mm256_slli_epi32::<23>(bits))
+                };
+                let second = power(_mm256_sub_epi32(exponent, first));
+                _mm256_mul_ps(_mm256_mul_ps(x, power(first)), second)
+            }
+        },
+        |c, yes, no| _mm256_blendv_ps(no, yes, _mm256_cmp_ps::<_CMP_GT_OQ>(c, _mm256_setzero_ps())),
+        |v, apart| match apart {
+            4 => _mm256_permute2f128_ps::<1>(v, v),
+            2 => _mm256_permute_ps::<0x4E>(v),
+            _ => _mm256_permute_ps::<0xB1>(v),
         }
     );
     vector!(
@@ -383,6 +511,16 @@ mod x86 {
                 _mm256_and_pd(_mm256_cmp_pd::<_CMP_NLE_UQ>(x, _mm256_setzero_pd()), bounded)
             }
             Lanewise::Identity => x,
+            Lanewise::Root => _mm256_sqrt_pd(x),
+            // The second operand where one is NaN.
+            Lanewise::NotBelow => _mm256_max_pd(y, x),
+            Lanewise::NotAbove => _mm256_min_pd(y, x),
+            Lanewise::Scale => one_by_one!(_mm256_loadu_pd, _mm256_storeu_pd, x, y, [f64; 4], f64::scaled),
+        },
+        |c, yes, no| _mm256_blendv_pd(no, yes, _mm256_cmp_pd::<_CMP_GT_OQ>(c, _mm256_setzero_pd())),
+        |v, apart| match apart {
+            2 => _mm256_permute2f128_pd::<1>(v, v),
+            _ => _mm256_permute_pd::<0x5>(v),
         }
     );
 }
@@ -423,6 +561,24 @@ mod neon {
                 vbslq_f32(vclezq_f32(x), vdupq_n_f32(0.0), bounded)
             }
             Lanewise::Identity => x,
+            Lanewise::Root => vsqrtq_f32(x),
+            Lanewise::NotBelow => vbslq_f32(vcltq_f32(x, y), y, x),
+            Lanewise::NotAbove => vbslq_f32(vcgtq_f32(x, y), y, x),
+            Lanewise::Scale => {
+                // In two steps, as neither subnormal results nor the largest ones are one power of 2 away.
+                let exponent = vcvtnq_s32_f32(y);
+                let first = vshrq_n_s32::<1>(exponent);
+                let biased = vaddq_s32(first, vdupq_n_s32(127));
+                let rest = vaddq_s32(vsubq_s32(exponent, first), vdupq_n_s32(127));
+                let [first, second] =
+                    [biased, rest].map(|bits| vreinterpretq_f32_s32(vshlq_n_s32::<23>(bits)));
+                vmulq_f32(vmulq_f32(x, first), second)
+            }
+        },
+        |c, yes, no| vbslq_f32(vcgtzq_f32(c), yes, no),
+        |v, apart| match apart {
+            2 => vextq_f32::<2>(v, v),
+            _ => vrev64q_f32(v),
         }
     );
     vector!(
@@ -452,7 +608,22 @@ mod neon {
                 vbslq_f64(vclezq_f64(x), vdupq_n_f64(0.0), bounded)
             }
             Lanewise::Identity => x,
-        }
+            Lanewise::Root => vsqrtq_f64(x),
+            Lanewise::NotBelow => vbslq_f64(vcltq_f64(x, y), y, x),
+            Lanewise::NotAbove => vbslq_f64(vcgtq_f64(x, y), y, x),
+            Lanewise::Scale => {
+                // In two steps, as neither subnormal results nor the largest ones are one power of 2 away.
+                let exponent = vcvtnq_s64_f64(y);
+                let first = vshrq_n_s64::<1>(exponent);
+                let biased = vaddq_s64(first, vdupq_n_s64(1023));
+                let rest = vaddq_s64(vsubq_s64(exponent, first), vdupq_n_s64(1023));
+                let [first, second] =
+                    [biased, rest].map(|bits| vreinterpretq_f64_s64(vshlq_n_s64::<52>(bits)));
+                vmulq_f64(vmulq_f64(x, first), second)
+            }
+        },
+        |c, yes, no| vbslq_f64(vcgtzq_f64(c), yes, no),
+        |v, _apart| vextq_f64::<1>(v, v)
     );
 
     #[inline(always)]

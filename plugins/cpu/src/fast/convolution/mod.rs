@@ -7,7 +7,7 @@ mod shape;
 mod tile;
 
 #[cfg(test)]
-pub(super) mod tests;
+mod tests;
 
 use std::collections::HashMap;
 

@@ -2,7 +2,7 @@
 
 use super::chain::{Chain, Input};
 use super::functions::Functions;
-use super::program::{Buffer, Program, REGISTERS};
+use super::program::{Places, Program, REGISTERS};
 use crate::fast::lanes::{Lanes, Threads};
 use crate::fast::level::Level;
 use crate::fast::nest::{Axes, Nest};
@@ -10,6 +10,29 @@ use crate::fast::real::Run;
 use crate::fast::scratch::Tensors;
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::Operand;
+
+/// Bytes of a buffer: few enough that all of them stay in the first cache.
+const BYTES: usize = 2048;
+
+/// Memory for some numbers.
+#[repr(align(64))]
+#[derive(Clone, Copy)]
+struct Buffer(std::mem::MaybeUninit<[u8; BYTES]>);
+
+impl Buffer {
+    /// Memory that holds nothing yet.
+    const EMPTY: Self = Self(std::mem::MaybeUninit::uninit());
+
+    /// How many numbers there is room for.
+    const fn len<T>() -> usize {
+        BYTES / size_of::<T>()
+    }
+
+    /// The numbers.
+    fn numbers<T>(&mut self) -> *mut T {
+        self.0.as_mut_ptr().cast()
+    }
+}
 
 /// How an operand of the inner loop becomes numbers side by side.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,7 +99,7 @@ impl<T: Functions, const N: usize> Elements<T, N> {
         strides[N - 1] = output.layout.strides();
         let axes = Axes::new(dims, strides, N - 1);
         let nest = axes.nest();
-        let program = Program::plan(chain, level)?;
+        let program = Program::plan(chain, level, |_| false)?;
         let inputs = chain.inputs.iter().map(Memory::of).collect::<Result<Vec<_>, _>>()?;
         let output = Memory { slot: output.slot, run: Run::of_number(output.data_type)?, replaced: false };
         let copies =
@@ -101,7 +124,10 @@ impl<T: Functions, const N: usize> Elements<T, N> {
     ) {
         let mut registers = [Buffer::EMPTY; REGISTERS];
         let mut buffers = [Buffer::EMPTY; N];
-        let mut operands = [std::ptr::null::<T>(); N];
+        let mut places = Places::nowhere();
+        for (number, register) in registers.iter_mut().enumerate() {
+            *places.register(number) = register.numbers();
+        }
         let mut access = [Access::InPlace; N];
         for ((access, input), apart) in access.iter_mut().zip(&self.inputs).zip(nest.apart) {
             *access = input.access(apart);
@@ -131,8 +157,8 @@ impl<T: Functions, const N: usize> Elements<T, N> {
                     for (i, input) in self.inputs.iter().enumerate() {
                         let base = tensors[input.slot].cast_const().add(offset(i) * input.run.size);
                         let buffer = buffers[i].numbers::<T>();
-                        operands[i] = match access[i] {
-                            Access::InPlace => base.cast(),
+                        *places.input(i) = match access[i] {
+                            Access::InPlace => base.cast_mut().cast(),
                             Access::Repeated => {
                                 if repeated[i].0 != offset(i) || repeated[i].1 < len {
                                     (input.run.load)(base, 0, buffer, 1);
@@ -149,10 +175,12 @@ impl<T: Functions, const N: usize> Elements<T, N> {
                     }
                     let to = tensors[self.output.slot].add(offset(N - 1) * self.output.run.size);
                     if written_in_place {
-                        self.program.run(&operands, &mut registers, to.cast(), len);
+                        *places.out() = to.cast();
+                        self.program.run(&mut places, len);
                     } else {
                         let out = buffers[N - 1].numbers::<T>();
-                        self.program.run(&operands, &mut registers, out, len);
+                        *places.out() = out;
+                        self.program.run(&mut places, len);
                         (self.output.run.store)(out, to, end_apart, len);
                     }
                 }

@@ -1,12 +1,17 @@
-//! The functions behind the activations, written so that a loop over them becomes vectors.
+//! The functions behind the activations, on vectors.
 //!
-//! In single precision each is a polynomial near 0 and an expression of the exponential elsewhere, fitted to a relative error
-//! below the type's own rounding; results are within 4 units in the last place. There are no branches: both sides are computed
-//! and one is chosen, so NaN and infinities pass as they do through the plain functions. In double precision they are the
-//! plain functions.
+//! In single precision the exponential is a polynomial times a power of 2, and tanh and erf are quotients of polynomials within
+//! the range in which they are not 1; results are within 8 units in the last place, most within 2. There are no branches, and
+//! NaN and infinities pass as they do through the plain functions. In double precision they are the plain functions.
 
+use super::super::level::Level;
 use super::super::real::FastReal;
-use crate::element::Real;
+use super::super::vector::{Lanewise, Plain, Vector};
+use super::smooth::{Smooth, exactly, in_single};
+use super::softmax::Softmax;
+
+/// Computes a row of some length from another at a level that the processor has.
+pub(in crate::fast) type RowFunction<T> = unsafe fn(Level, *const T, *mut T, usize);
 
 /// Numbers with functions.
 pub(in crate::fast) trait Functions: FastReal {
@@ -15,156 +20,292 @@ pub(in crate::fast) trait Functions: FastReal {
 
     /// e to the value.
     fn exponential(self) -> Self;
-    /// e to the value, less 1, for values that are not above 0; something else above.
-    fn exponential_less_1(self) -> Self;
-    /// The natural logarithm of 1 more than a value from 0 to 1.
-    fn logarithm_of_1_more(self) -> Self;
-    /// The hyperbolic tangent.
-    fn hyperbolic_tangent(self) -> Self;
-    /// The error function.
-    fn error_function(self) -> Self;
+
+    /// Whether vectors have the function, and not only numbers one by one.
+    fn in_registers(smooth: Smooth) -> bool;
+
+    /// Softmax of a row, where it has a form of its own: from the first numbers to the second, which may be the same.
+    const SOFTMAX: Option<RowFunction<Self>>;
+
+    /// A function of each lane of one or two operands, with a number of its own.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions.
+    unsafe fn smooth<V: Vector<Number = Self>>(smooth: Smooth, x: V, y: V, number: Self) -> V;
 }
 
 impl Functions for f64 {
     const TIME: f64 = 8.0;
+    const SOFTMAX: Option<RowFunction<Self>> = None;
 
     #[inline(always)]
     fn exponential(self) -> Self {
         self.exp()
     }
+
     #[inline(always)]
-    fn exponential_less_1(self) -> Self {
-        self.exp_m1()
+    fn in_registers(smooth: Smooth) -> bool {
+        // Loops over these alone become vectors.
+        use Smooth::{AddSquare, Reciprocal, ReluBwd, Rsqrt};
+        !matches!(smooth, AddSquare | Reciprocal | ReluBwd | Rsqrt)
     }
+
     #[inline(always)]
-    fn logarithm_of_1_more(self) -> Self {
-        self.ln_1p()
+    unsafe fn smooth<V: Vector<Number = Self>>(smooth: Smooth, x: V, y: V, number: Self) -> V {
+        // SAFETY: the caller promises the instructions.
+        unsafe { exactly(smooth, x, y, number) }
     }
+}
+
+impl Functions for f32 {
+    const TIME: f64 = 0.4;
+    // SAFETY: whoever calls it promises level and numbers.
+    const SOFTMAX: Option<RowFunction<Self>> =
+        Some(|level, x, y, len| unsafe { level.run_vectors(Softmax { x, y, len }) });
+
     #[inline(always)]
-    fn hyperbolic_tangent(self) -> Self {
-        self.tanh()
+    fn exponential(self) -> Self {
+        let (one, mut result) = (self, 0.0);
+        // SAFETY: a plain vector needs no instructions of its own; both numbers are there.
+        unsafe { exponential(Plain::<Self, 1>::load(&raw const one)).store(&raw mut result) };
+        result
     }
+
     #[inline(always)]
-    fn error_function(self) -> Self {
-        Real::erf(self)
+    fn in_registers(_smooth: Smooth) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    unsafe fn smooth<V: Vector<Number = Self>>(smooth: Smooth, x: V, y: V, number: Self) -> V {
+        // SAFETY: the caller promises the instructions.
+        unsafe { in_single(smooth, x, y, number) }
     }
 }
 
 /// A polynomial, the coefficient of the highest power first.
+///
+/// # Safety
+/// The processor has the vector's instructions.
 #[inline(always)]
-fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
-    let mut sum = 0.0_f32;
-    for coefficient in coefficients {
-        sum = sum.fused(x, coefficient);
+unsafe fn polynomial<V: Vector<Number = f32>, const N: usize>(x: V, coefficients: [f32; N]) -> V {
+    // SAFETY: the caller promises the instructions.
+    unsafe {
+        let mut sum = V::splat(coefficients[0]);
+        for coefficient in &coefficients[1..] {
+            sum = sum.mul_add(x, V::splat(*coefficient));
+        }
+        sum
     }
-    sum
 }
 
-/// 2 to the power of a whole number from -126 to 127.
+/// The number, or the nearest end of a range where it is outside; NaN stays.
+///
+/// # Safety
+/// The processor has the vector's instructions.
 #[inline(always)]
-fn power_of_2(exponent: i32) -> f32 {
-    f32::from_bits((exponent.wrapping_add(127) as u32) << 23)
+unsafe fn within<V: Vector>(x: V, low: V::Number, high: V::Number) -> V {
+    // SAFETY: the caller promises the instructions.
+    unsafe { x.lanewise(Lanewise::NotBelow, V::splat(low)).lanewise(Lanewise::NotAbove, V::splat(high)) }
 }
 
-impl Functions for f32 {
-    const TIME: f64 = 1.0;
+/// e to the value.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+pub(super) unsafe fn exponential<V: Vector<Number = f32>>(x: V) -> V {
+    /// Beyond this, the result is infinite.
+    const HIGHEST: f32 = 89.0;
+    // SAFETY: the caller promises the instructions.
+    unsafe { exponential_of_negative(x.lanewise(Lanewise::NotAbove, V::splat(HIGHEST))) }
+}
 
-    #[inline(always)]
-    fn exponential(self) -> Self {
-        /// Beyond these, the result is 0 or infinite.
-        const LOWEST: f32 = -104.0;
-        const HIGHEST: f32 = 89.0;
-        /// ln 2 in two parts, of which the first has few enough bits that its multiples are exact.
-        const LN_2: [f32; 2] = [355.0 / 512.0, -2.121_944_4e-4];
-        /// Added to a number, it leaves no room for a fraction; the whole number is then in the lowest bits.
-        const WHOLE: f32 = 12_582_912.0;
+/// e to the value, which is not above 89.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+pub(super) unsafe fn exponential_of_negative<V: Vector<Number = f32>>(x: V) -> V {
+    /// Below this, the result is 0.
+    const LOWEST: f32 = -104.0;
+    /// ln 2 in two parts, of which the first has few enough bits that its multiples are exact.
+    const LN_2: [f32; 2] = [355.0 / 512.0, -2.121_944_4e-4];
+    /// Added to a number, it leaves no room for a fraction.
+    const WHOLE: f32 = 12_582_912.0;
 
-        let x = if self < LOWEST { LOWEST } else { self };
-        let x = if x > HIGHEST { HIGHEST } else { x };
-        let shifted = x * std::f32::consts::LOG2_E + WHOLE;
-        let whole = shifted - WHOLE;
-        let rest = (x - whole * LN_2[0]) - whole * LN_2[1];
+    // SAFETY: the caller promises the instructions.
+    unsafe {
+        let x = x.lanewise(Lanewise::NotBelow, V::splat(LOWEST));
+        let shifted = x.mul_add(V::splat(std::f32::consts::LOG2_E), V::splat(WHOLE));
+        let whole = shifted.lanewise(Lanewise::Sub, V::splat(WHOLE));
+        let rest = whole.mul_add(V::splat(-LN_2[0]), x);
+        let rest = whole.mul_add(V::splat(-LN_2[1]), rest);
         let power =
             polynomial(rest, [0.001_394_114_6, 0.008_375_157, 0.041_666_35, 0.166_664_15, 0.5, 1.0, 1.0]);
-        // In two steps, as neither subnormal results nor the largest ones are one power of 2 away.
-        let exponent = (shifted.to_bits() as i32).wrapping_sub(WHOLE.to_bits() as i32);
-        let first = exponent >> 1;
-        power * power_of_2(first) * power_of_2(exponent.wrapping_sub(first))
+        power.lanewise(Lanewise::Scale, whole)
     }
+}
 
-    #[inline(always)]
-    fn exponential_less_1(self) -> Self {
-        let half = (0.5 * self).hyperbolic_tangent();
-        2.0 * half / (1.0 - half)
+/// e to the value, less 1, for values that are not above 0; something else above.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+pub(super) unsafe fn exponential_less_1<V: Vector<Number = f32>>(x: V) -> V {
+    // SAFETY: the caller promises the instructions.
+    unsafe {
+        let half = hyperbolic_tangent(x.lanewise(Lanewise::Mul, V::splat(0.5)));
+        let rest = V::splat(1.0).lanewise(Lanewise::Sub, half);
+        half.lanewise(Lanewise::Add, half).lanewise(Lanewise::Div, rest)
     }
+}
 
-    #[inline(always)]
-    fn logarithm_of_1_more(self) -> Self {
+/// The natural logarithm of 1 more than a value from 0 to 1.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+pub(super) unsafe fn logarithm_of_1_more<V: Vector<Number = f32>>(x: V) -> V {
+    // SAFETY: the caller promises the instructions.
+    unsafe {
         // ln(1 + x) = 2 artanh(x / (2 + x)).
-        let s = self / (2.0 + self);
-        s * polynomial(s * s, [0.243_939_08, 0.213_985_6, 0.286_202_07, 0.399_987_1, 0.666_666_8, 2.0])
+        let s = x.lanewise(Lanewise::Div, x.lanewise(Lanewise::Add, V::splat(2.0)));
+        let square = s.lanewise(Lanewise::Mul, s);
+        let sum =
+            polynomial(square, [0.243_939_08, 0.213_985_6, 0.286_202_07, 0.399_987_1, 0.666_666_8, 2.0]);
+        s.lanewise(Lanewise::Mul, sum)
     }
+}
 
-    #[inline(always)]
-    fn hyperbolic_tangent(self) -> Self {
-        /// Below this the polynomial is used: the other expression would lose what little is left of 1.
-        const NEAR: f32 = 0.625;
-
-        let size = self.abs();
-        let square = self * self;
-        let near = self
-            * polynomial(
-                square,
-                [-0.005_657_135, 0.020_588_191, -0.053_720_107, 0.133_311_14, -0.333_332_6, 1.0],
-            );
-        let far = (1.0 - 2.0 / ((2.0 * size).exponential() + 1.0)).copysign(self);
-        if size < NEAR { near } else { far }
+/// An odd function that grows to 1: x · p(x²) / q(x²), where x goes no further than where that is 1.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+unsafe fn quotient<V: Vector<Number = f32>, const P: usize, const Q: usize>(
+    x: V,
+    one: f32,
+    above: [f32; P],
+    below: [f32; Q],
+) -> V {
+    // SAFETY: the caller promises the instructions.
+    unsafe {
+        let x = within(x, -one, one);
+        let square = x.lanewise(Lanewise::Mul, x);
+        let above = x.lanewise(Lanewise::Mul, polynomial(square, above));
+        within(above.lanewise(Lanewise::Div, polynomial(square, below)), -1.0, 1.0)
     }
+}
 
-    #[inline(always)]
-    fn error_function(self) -> Self {
-        /// From here on the result is 1.
-        const ONE: f32 = 4.0;
+/// The hyperbolic tangent.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+pub(super) unsafe fn hyperbolic_tangent<V: Vector<Number = f32>>(x: V) -> V {
+    // SAFETY: the caller promises the instructions.
+    unsafe {
+        quotient(
+            x,
+            9.02,
+            [1.330_056_9e-8, 2.057_014_4e-5, 0.003_493_224_3, 0.133_790_36, 0.999_999_94],
+            [7.754_451e-7, 0.000_328_176_74, 0.025_867_991, 0.467_123_5, 1.0],
+        )
+    }
+}
 
-        let size = self.abs();
-        let square = self * self;
-        let near = self
-            * polynomial(
-                square,
-                [
-                    7.875_875e-5,
-                    -0.000_801_686_4,
-                    0.005_189_087_4,
-                    -0.026_854_212,
-                    0.112_835_95,
-                    -0.376_126_27,
-                    std::f32::consts::FRAC_2_SQRT_PI,
-                ],
-            );
-        let end = if size > ONE { ONE } else { size };
-        let rest = (-(end * end)).exponential()
-            * polynomial(
-                1.0 / end,
-                [
-                    -0.005_934_022_5,
-                    0.010_945_133,
-                    0.061_354_15,
-                    -0.286_535_6,
-                    0.529_070_6,
-                    -0.485_939_5,
-                    0.045_837_91,
-                    0.558_479_9,
-                    0.000_305_017_75,
-                ],
-            );
-        let far = (1.0 - rest).copysign(self);
-        if size < 1.0 { near } else { far }
+/// The error function.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+pub(super) unsafe fn error_function<V: Vector<Number = f32>>(x: V) -> V {
+    // SAFETY: the caller promises the instructions.
+    unsafe {
+        quotient(
+            x,
+            3.925,
+            [
+                2.041_957_7e-6,
+                0.000_284_799_26,
+                0.003_779_369_2,
+                0.052_789_53,
+                0.190_778_82,
+                std::f32::consts::FRAC_2_SQRT_PI,
+            ],
+            [3.800_344_7e-5, 0.001_165_147_2, 0.014_996_96, 0.114_255_36, 0.502_406_1, 1.0],
+        )
+    }
+}
+
+/// The error function of x/√2, which is 2 Φ(x) - 1 of the normal distribution.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+pub(super) unsafe fn normal_function<V: Vector<Number = f32>>(x: V) -> V {
+    // SAFETY: the caller promises the instructions.
+    unsafe {
+        quotient(
+            x,
+            5.55,
+            [4.509_426e-8, 1.258_599_7e-5, 0.000_334_240_55, 0.009_333_08, 0.067_470_79, 0.797_884_6],
+            [1.187_195_4e-6, 7.284_724e-5, 0.001_875_157_5, 0.028_569_49, 0.251_228_45, 1.0],
+        )
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::level::VectorWork;
     use super::*;
+
+    /// A function of single precision, for vectors of any level.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Tested {
+        Exponential,
+        ExponentialLess1,
+        LogarithmOf1More,
+        HyperbolicTangent,
+        ErrorFunction,
+        NormalFunction,
+    }
+
+    struct Run<'a>(Tested, &'a mut [f32]);
+
+    impl VectorWork<f32> for Run<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        unsafe fn run<V: Vector<Number = f32>>(self) {
+            for chunk in self.1.chunks_mut(V::LANES) {
+                let mut numbers = [0.0; 16];
+                numbers[..chunk.len()].copy_from_slice(chunk);
+                // SAFETY: the vector is no longer than the numbers, and run at its level.
+                unsafe {
+                    let x = V::load(numbers.as_ptr());
+                    let y = match self.0 {
+                        Tested::Exponential => exponential(x),
+                        Tested::ExponentialLess1 => exponential_less_1(x),
+                        Tested::LogarithmOf1More => logarithm_of_1_more(x),
+                        Tested::HyperbolicTangent => hyperbolic_tangent(x),
+                        Tested::ErrorFunction => error_function(x),
+                        Tested::NormalFunction => normal_function(x),
+                    };
+                    y.store(numbers.as_mut_ptr());
+                }
+                chunk.copy_from_slice(&numbers[..chunk.len()]);
+            }
+        }
+    }
+
+    fn at(level: Level, tested: Tested, x: &[f32]) -> Vec<f32> {
+        let mut y = x.to_vec();
+        // SAFETY: only levels that the processor has are tested.
+        unsafe { level.run_vectors(Run(tested, &mut y)) };
+        y
+    }
 
     /// Distance in units in the last place of the exact result.
     fn units(got: f32, exact: f64) -> f64 {
@@ -176,48 +317,85 @@ mod tests {
         (f64::from(got) - exact).abs() / unit
     }
 
-    fn check(what: &str, from: f32, to: f32, got: impl Fn(f32) -> f32, exact: impl Fn(f64) -> f64) {
-        const STEPS: usize = 200_000;
-        let mut worst = (0.0, 0.0);
-        for step in 0..=STEPS {
-            let x = from + (to - from) * (step as f32 / STEPS as f32);
-            let far = units(got(x), exact(f64::from(x)));
-            if far > worst.0 {
-                worst = (far, x);
+    fn check(tested: Tested, from: f32, to: f32, most: f64, exact: impl Fn(f64) -> f64) {
+        const STEPS: usize = 400_000;
+        let x: Vec<f32> = (0..=STEPS).map(|step| from + (to - from) * (step as f32 / STEPS as f32)).collect();
+        for level in Level::available() {
+            let mut worst = (0.0, 0.0);
+            for (x, y) in x.iter().zip(at(*level, tested, &x)) {
+                let far = units(y, exact(f64::from(*x)));
+                if far > worst.0 {
+                    worst = (far, *x);
+                }
             }
+            assert!(worst.0 <= most, "{tested:?} of {} is off by {} units at {level:?}", worst.1, worst.0);
         }
-        assert!(worst.0 <= 4.0, "{what} of {} is off by {} units", worst.1, worst.0);
     }
 
     #[test]
-    fn results_are_within_four_units() {
-        check("exp", -104.0, 89.0, f32::exponential, f64::exp);
-        check("exp", -1.0, 1.0, f32::exponential, f64::exp);
-        check("expm1", -20.0, 0.0, f32::exponential_less_1, f64::exp_m1);
-        check("expm1", -0.01, 0.0, f32::exponential_less_1, f64::exp_m1);
-        check("ln1p", 0.0, 1.0, f32::logarithm_of_1_more, f64::ln_1p);
-        check("tanh", -12.0, 12.0, f32::hyperbolic_tangent, f64::tanh);
-        check("tanh", -0.7, 0.7, f32::hyperbolic_tangent, f64::tanh);
-        check("erf", -6.0, 6.0, f32::error_function, libm::erf);
-        check("erf", -1.1, 1.1, f32::error_function, libm::erf);
+    fn results_are_within_few_units() {
+        use Tested::*;
+        check(Exponential, -104.0, 89.0, 2.0, f64::exp);
+        check(Exponential, -1.0, 1.0, 2.0, f64::exp);
+        check(ExponentialLess1, -20.0, 0.0, 8.0, f64::exp_m1);
+        check(ExponentialLess1, -0.01, 0.0, 8.0, f64::exp_m1);
+        check(LogarithmOf1More, 0.0, 1.0, 4.0, f64::ln_1p);
+        check(HyperbolicTangent, -12.0, 12.0, 8.0, f64::tanh);
+        check(HyperbolicTangent, -0.7, 0.7, 4.0, f64::tanh);
+        check(ErrorFunction, -6.0, 6.0, 8.0, libm::erf);
+        check(ErrorFunction, -1.1, 1.1, 6.0, libm::erf);
+        let normal = |x: f64| libm::erf(x * std::f64::consts::FRAC_1_SQRT_2);
+        check(NormalFunction, -9.0, 9.0, 8.0, normal);
+        check(NormalFunction, -1.1, 1.1, 6.0, normal);
+    }
+
+    #[test]
+    fn small_arguments_and_large_ones_are_no_worse() {
+        use Tested::*;
+        // Every exponent, some mantissas.
+        let x: Vec<f32> = (0..0x7f80_0000_u32).step_by(0x3_1415).map(f32::from_bits).collect();
+        for level in Level::available() {
+            for (tested, exact) in [
+                (HyperbolicTangent, f64::tanh as fn(f64) -> f64),
+                (ErrorFunction, libm::erf),
+                (NormalFunction, |x| libm::erf(x * std::f64::consts::FRAC_1_SQRT_2)),
+                (Exponential, f64::exp),
+            ] {
+                for (x, y) in x.iter().zip(at(*level, tested, &x)) {
+                    let far = units(y, exact(f64::from(*x)));
+                    assert!(far <= 8.0, "{tested:?} of {x} is off by {far} units at {level:?}");
+                }
+            }
+        }
     }
 
     #[test]
     fn what_is_special_stays_special() {
+        use Tested::*;
         let infinity = f32::INFINITY;
-        assert_eq!(infinity.exponential(), infinity);
-        assert_eq!((-infinity).exponential(), 0.0);
-        assert_eq!(f32::MAX.exponential(), infinity);
-        assert_eq!((-infinity).exponential_less_1(), -1.0);
-        for (one, function) in
-            [(1.0, f32::hyperbolic_tangent as fn(f32) -> f32), (1.0, f32::error_function as fn(f32) -> f32)]
-        {
-            assert_eq!([function(infinity), function(-infinity)], [one, -one]);
-            assert_eq!(function(-0.0).to_bits(), (-0.0_f32).to_bits());
-            assert!(function(f32::NAN).is_nan());
+        for level in Level::available() {
+            let one = |tested, x| at(*level, tested, &[x])[0];
+            assert_eq!(one(Exponential, infinity), infinity);
+            assert_eq!(one(Exponential, -infinity), 0.0);
+            assert_eq!(one(Exponential, f32::MAX), infinity);
+            assert_eq!(one(ExponentialLess1, -infinity), -1.0);
+            for tested in [HyperbolicTangent, ErrorFunction, NormalFunction] {
+                assert_eq!([one(tested, infinity), one(tested, -infinity)], [1.0, -1.0]);
+                assert_eq!([one(tested, 10.0), one(tested, -10.0)], [1.0, -1.0]);
+                assert_eq!(one(tested, -0.0).to_bits(), (-0.0_f32).to_bits());
+            }
+            for tested in [
+                Exponential,
+                ExponentialLess1,
+                LogarithmOf1More,
+                HyperbolicTangent,
+                ErrorFunction,
+                NormalFunction,
+            ] {
+                assert!(one(tested, f32::NAN).is_nan());
+            }
         }
+        assert_eq!(infinity.exponential(), infinity);
         assert!(f32::NAN.exponential().is_nan());
-        assert!(f32::NAN.exponential_less_1().is_nan());
-        assert!(f32::NAN.logarithm_of_1_more().is_nan());
     }
 }

@@ -1,53 +1,73 @@
-//! Simple operations one behind the other, whose results stay in registers.
+//! Operations one behind the other, whose results stay in registers.
 //!
-//! A loop for each operation would read and write the first cache for each. Where every operation's result is read by the
-//! next one alone, some vectors go through all of them instead.
+//! A loop for each operation would read and write the first cache for each. Instead some vectors go through all of them: what
+//! an operation makes is what the next one goes on with. Only what is read again later is stored.
 
-use hipdnn_plugin_sdk::graph::PointwiseMode;
+use hipdnn_plugin_sdk::graph::{PointwiseMode, ReductionMode};
 
 use super::chain::{Operation, Step};
+use super::functions::Functions;
+use super::smooth::{Smooth, with_constant};
+use crate::fast::join::{Join, MOST_LANES, finished, of_lanes, with_join};
 use crate::fast::level::{Level, VectorWork};
-use crate::fast::real::FastReal;
+use crate::fast::real::Run;
 use crate::fast::vector::{Lanewise, Vector};
 
 /// Vectors that go through the operations together: enough that each of the operations has something to wait for.
 const TOGETHER: usize = 8;
 
-/// The form in registers of an operation that needs no numbers of its own; none where it has none.
-pub(super) fn lanewise(step: &Step) -> Option<Lanewise> {
-    use PointwiseMode as M;
-    let Operation::Pointwise(mode, activation) = &step.operation else { return None };
-    Some(match mode {
-        M::Add => Lanewise::Add,
-        M::Sub => Lanewise::Sub,
-        M::Mul => Lanewise::Mul,
-        M::Div => Lanewise::Div,
-        M::Max => Lanewise::Max,
-        M::Min => Lanewise::Min,
-        M::Abs => Lanewise::Abs,
-        M::Neg => Lanewise::Neg,
-        M::Identity => Lanewise::Identity,
-        M::ReluFwd
-            if activation.lower_clip == 0.0
-                && activation.lower_clip_slope == 0.0
-                && activation.upper_clip.is_none() =>
-        {
-            Lanewise::Positive
-        }
-        _ => return None,
-    })
+/// The most reductions of a line.
+pub(super) const MOST_TOTALS: usize = 2;
+
+/// Places that a line reads and writes, at most.
+pub(super) const MOST_PLACES: usize = 24;
+
+/// An operation in registers.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Applied<T> {
+    /// Of a few instructions.
+    Lanewise(Lanewise),
+    /// A function, with the number that it has of its own.
+    Smooth(Smooth, T),
 }
 
-/// An operation of a line.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Link {
-    pub(super) operation: Lanewise,
-    /// Which operand the result of the one before is.
-    pub(super) side: Side,
-    /// The number of the other operand among those that the line is run with.
-    pub(super) other: usize,
-    /// Whether that operand is one number.
-    pub(super) one: bool,
+impl<T: Functions> Applied<T> {
+    /// The form in registers of an operation; none where it has none.
+    pub(super) fn of(step: &Step) -> Option<Self> {
+        use PointwiseMode as M;
+        let Operation::Pointwise(mode, activation) = &step.operation else { return None };
+        Some(Self::Lanewise(match mode {
+            M::Add => Lanewise::Add,
+            M::Sub => Lanewise::Sub,
+            M::Mul => Lanewise::Mul,
+            M::Div => Lanewise::Div,
+            M::Max => Lanewise::Max,
+            M::Min => Lanewise::Min,
+            M::Abs => Lanewise::Abs,
+            M::Neg => Lanewise::Neg,
+            M::Identity => Lanewise::Identity,
+            M::ReluFwd
+                if activation.lower_clip == 0.0
+                    && activation.lower_clip_slope == 0.0
+                    && activation.upper_clip.is_none() =>
+            {
+                Lanewise::Positive
+            }
+            M::Sqrt => Lanewise::Root,
+            _ => {
+                let smooth = Smooth::of(*mode, activation).filter(|smooth| T::in_registers(*smooth))?;
+                return Some(Self::Smooth(smooth, T::from_f64(f64::from(smooth.number(activation)))));
+            }
+        }))
+    }
+
+    /// Nanoseconds that one number takes, about.
+    pub(super) fn time(&self) -> f64 {
+        match self {
+            Self::Lanewise(_) => 0.1,
+            Self::Smooth(..) => T::TIME,
+        }
+    }
 }
 
 /// The side of an operation that the result of the one before it is on.
@@ -55,106 +75,345 @@ pub(super) struct Link {
 pub(super) enum Side {
     First,
     Second,
-    /// It is both operands.
+    /// It is both operands, or the only one.
     Both,
 }
 
-/// Runs as many of `len` numbers through the operations as make whole groups of vectors, and says how many. The first
-/// operation's first operand is operand 0.
-///
-/// # Safety
-/// The level is one that the processor has. The operands are readable and `out` is writable for `len` numbers; an operand
-/// may be `out`, but not overlap it otherwise.
-pub(super) unsafe fn run<T: FastReal>(
-    level: Level,
-    links: &[Link],
-    operands: &[*const T],
-    out: *mut T,
-    len: usize,
-) -> usize {
-    // SAFETY: the caller promises the level.
-    unsafe { level.run_vectors::<T, _>(LineWork { links, operands, out, len }) }
+/// An operand that is not the result of the operation before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Other {
+    /// Numbers side by side, by their place.
+    Row(usize),
+    /// One number, by its place among those.
+    One(usize),
+}
+
+/// A step of a line.
+#[derive(Clone, Copy)]
+pub(super) enum Link<T> {
+    /// Goes on with the numbers of a place.
+    Load(usize),
+    /// Does an operation.
+    Apply(Applied<T>, Side, Other),
+    /// Rounds as if the numbers were stored and read again.
+    Round(Run<T>),
+    /// Writes the numbers to a place.
+    Store(usize),
+    /// Adds the numbers to a total.
+    Join(ReductionMode, usize),
+}
+
+/// Steps over all numbers of a row.
+pub(super) struct Line<T> {
+    pub(super) links: Vec<Link<T>>,
+}
+
+/// Where a line finds its numbers.
+pub(super) struct Memory<'a, T> {
+    /// Numbers side by side, by place.
+    pub(super) rows: &'a [*mut T; MOST_PLACES],
+    /// Single numbers.
+    pub(super) ones: *const T,
+}
+
+impl<T: Functions> Line<T> {
+    /// Runs `len` numbers through the line, and yields what its reductions make of them.
+    ///
+    /// # Safety
+    /// The level is one that the processor has. The places that are read are readable and those that are written are writable
+    /// for `len` numbers, without alignment; two places may be the same, but not overlap otherwise.
+    pub(super) unsafe fn run(&self, level: Level, memory: &Memory<'_, T>, len: usize) -> [T; MOST_TOTALS] {
+        // SAFETY: the caller promises the level.
+        unsafe { level.run_vectors::<T, _>(LineWork { links: &self.links, memory, len }) }
+    }
 }
 
 struct LineWork<'a, T> {
-    links: &'a [Link],
-    operands: &'a [*const T],
-    out: *mut T,
+    links: &'a [Link<T>],
+    memory: &'a Memory<'a, T>,
     len: usize,
 }
 
-impl<T: FastReal> VectorWork<T> for LineWork<'_, T> {
-    type Output = usize;
+/// Totals next to each other, so that an addition does not wait for the one before.
+const SUMS: usize = 4;
+
+/// What the reductions of a line have so far.
+struct Totals<V: Vector> {
+    vectors: [[V; SUMS]; MOST_TOTALS],
+    /// Of the numbers that fill no vector.
+    rest: [V::Number; MOST_TOTALS],
+}
+
+impl<T: Functions> VectorWork<T> for LineWork<'_, T> {
+    type Output = [T; MOST_TOTALS];
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Number = T>>(self) -> usize {
-        let first = self.operands[0];
-        let mut at = 0;
-        while at + TOGETHER * V::LANES <= self.len {
-            // SAFETY: the caller promises the operands, the result and the instructions.
-            unsafe {
-                let mut vectors = [V::zero(); TOGETHER];
-                for (i, vector) in vectors.iter_mut().enumerate() {
-                    *vector = V::load(first.add(at + i * V::LANES));
+    unsafe fn run<V: Vector<Number = T>>(self) -> [T; MOST_TOTALS] {
+        let Self { links, memory, len } = self;
+        // SAFETY: the caller promises the instructions and the numbers.
+        unsafe {
+            let zero = V::zero();
+            let mut totals = Totals { vectors: [[zero; SUMS]; MOST_TOTALS], rest: [T::ZERO; MOST_TOTALS] };
+            for link in links {
+                if let Link::Join(mode, total) = *link {
+                    totals.rest[total] = with_join!(mode, J => J::start::<T>());
+                    totals.vectors[total] = [V::splat(totals.rest[total]); SUMS];
                 }
-                for link in self.links {
-                    // Not a closure, which would be compiled without the instructions of its caller.
+            }
+            let mut at = 0;
+            while at + TOGETHER * V::LANES <= len {
+                block::<T, V, TOGETHER>(links, memory, at, V::LANES, &mut totals);
+                at += TOGETHER * V::LANES;
+            }
+            if at < len {
+                rest::<T, V>(links, memory, at..len, &mut totals);
+            }
+            let mut results = [T::ZERO; MOST_TOTALS];
+            for link in links {
+                if let Link::Join(mode, total) = *link {
+                    let sum =
+                        with_join!(mode, J => joined::<V, J>(&totals.vectors[total], totals.rest[total]));
+                    results[total] = finished(mode, sum, len);
+                }
+            }
+            results
+        }
+    }
+}
+
+/// The total of vectors and a number.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+unsafe fn joined<V: Vector, J: Join>(vectors: &[V; SUMS], rest: V::Number) -> V::Number {
+    // SAFETY: the caller promises the instructions.
+    unsafe {
+        let [a, b, c, d] = *vectors;
+        let all = J::merge_vector(J::merge_vector(a, b), J::merge_vector(c, d));
+        J::merge(of_lanes::<V, J>(all), rest)
+    }
+}
+
+/// Takes numbers through the line vector by vector. Those that fill none are copied together, with zeros behind them.
+///
+/// # Safety
+/// As [`Line::run`], for the numbers in the range.
+#[inline(always)]
+unsafe fn rest<T: Functions, V: Vector<Number = T>>(
+    links: &[Link<T>],
+    memory: &Memory<'_, T>,
+    range: std::ops::Range<usize>,
+    totals: &mut Totals<V>,
+) {
+    let mut copies = [[T::ZERO; MOST_LANES]; MOST_PLACES];
+    let mut rows = *memory.rows;
+    let mut at = range.start;
+    while at < range.end {
+        let count = V::LANES.min(range.end - at);
+        // SAFETY: the caller promises the numbers; a copy has room for those of a vector.
+        unsafe {
+            if count < V::LANES {
+                for (row, copy) in rows.iter_mut().zip(&mut copies) {
+                    *row = copy.as_mut_ptr();
+                }
+                for link in links {
+                    if let Link::Load(place) | Link::Apply(_, Side::First | Side::Second, Other::Row(place)) =
+                        *link
+                    {
+                        copy(memory.rows[place].add(at), rows[place], count);
+                    }
+                }
+            }
+            let copied = Memory { rows: &rows, ones: memory.ones };
+            block::<T, V, 1>(links, &copied, if count < V::LANES { 0 } else { at }, count, totals);
+            if count < V::LANES {
+                for link in links {
+                    if let Link::Store(place) = *link {
+                        copy(rows[place], memory.rows[place].add(at), count);
+                    }
+                }
+            }
+        }
+        at += count;
+    }
+}
+
+/// Copies a few numbers.
+///
+/// # Safety
+/// They are readable and writable, without alignment.
+#[inline(always)]
+unsafe fn copy<T: Copy>(from: *const T, to: *mut T, count: usize) {
+    for i in 0..count {
+        // SAFETY: the caller promises the numbers.
+        unsafe { to.add(i).write_unaligned(from.add(i).read_unaligned()) };
+    }
+}
+
+/// Takes `K` vectors through the line, of which all lanes count, or the first `lanes` of one.
+///
+/// # Safety
+/// As [`Line::run`], for the vectors from `at` on.
+#[inline(always)]
+unsafe fn block<T: Functions, V: Vector<Number = T>, const K: usize>(
+    links: &[Link<T>],
+    memory: &Memory<'_, T>,
+    at: usize,
+    lanes: usize,
+    totals: &mut Totals<V>,
+) {
+    // Not a closure, which would be compiled without the instructions of its caller.
+    macro_rules! lanewise {
+        ($vectors:ident, $operation:expr, $side:expr, $other:expr) => {
+            match ($side, $other) {
+                (Side::Both, _) => {
+                    for vector in &mut $vectors {
+                        *vector = vector.lanewise($operation, *vector);
+                    }
+                }
+                (Side::First, Other::One(one)) => {
+                    let other = V::splat(memory.ones.add(one).read());
+                    for vector in &mut $vectors {
+                        *vector = vector.lanewise($operation, other);
+                    }
+                }
+                (Side::Second, Other::One(one)) => {
+                    let other = V::splat(memory.ones.add(one).read());
+                    for vector in &mut $vectors {
+                        *vector = other.lanewise($operation, *vector);
+                    }
+                }
+                (Side::First, Other::Row(place)) => {
+                    let other = memory.rows[place].add(at);
+                    for (i, vector) in $vectors.iter_mut().enumerate() {
+                        *vector = vector.lanewise($operation, V::load(other.add(i * V::LANES)));
+                    }
+                }
+                (Side::Second, Other::Row(place)) => {
+                    let other = memory.rows[place].add(at);
+                    for (i, vector) in $vectors.iter_mut().enumerate() {
+                        *vector = V::load(other.add(i * V::LANES)).lanewise($operation, *vector);
+                    }
+                }
+            }
+        };
+    }
+    // SAFETY: the caller promises the instructions and the numbers.
+    unsafe {
+        let mut vectors = [V::zero(); K];
+        for link in links {
+            match *link {
+                Link::Load(place) => {
+                    let from = memory.rows[place].add(at);
+                    for (i, vector) in vectors.iter_mut().enumerate() {
+                        *vector = V::load(from.add(i * V::LANES));
+                    }
+                }
+                Link::Apply(Applied::Lanewise(operation), side, other) => {
                     macro_rules! all {
-                        ($operation:expr) => {
-                            match link.side {
-                                Side::First if link.one => {
-                                    let other = V::splat(self.operands[link.other].read());
-                                    for vector in &mut vectors {
-                                        *vector = vector.lanewise($operation, other);
-                                    }
-                                }
-                                Side::Second if link.one => {
-                                    let other = V::splat(self.operands[link.other].read());
-                                    for vector in &mut vectors {
-                                        *vector = other.lanewise($operation, *vector);
-                                    }
-                                }
-                                Side::First => {
-                                    let other = self.operands[link.other].add(at);
-                                    for (i, vector) in vectors.iter_mut().enumerate() {
-                                        *vector =
-                                            vector.lanewise($operation, V::load(other.add(i * V::LANES)));
-                                    }
-                                }
-                                Side::Second => {
-                                    let other = self.operands[link.other].add(at);
-                                    for (i, vector) in vectors.iter_mut().enumerate() {
-                                        *vector =
-                                            V::load(other.add(i * V::LANES)).lanewise($operation, *vector);
-                                    }
-                                }
-                                Side::Both => {
-                                    for vector in &mut vectors {
-                                        *vector = vector.lanewise($operation, *vector);
-                                    }
-                                }
+                        ($($name:ident),*) => {
+                            match operation {
+                                $(Lanewise::$name => lanewise!(vectors, Lanewise::$name, side, other),)*
+                                Lanewise::Identity => {}
                             }
                         };
                     }
-                    match link.operation {
-                        Lanewise::Add => all!(Lanewise::Add),
-                        Lanewise::Sub => all!(Lanewise::Sub),
-                        Lanewise::Mul => all!(Lanewise::Mul),
-                        Lanewise::Div => all!(Lanewise::Div),
-                        Lanewise::Max => all!(Lanewise::Max),
-                        Lanewise::Min => all!(Lanewise::Min),
-                        Lanewise::Abs => all!(Lanewise::Abs),
-                        Lanewise::Neg => all!(Lanewise::Neg),
-                        Lanewise::Positive => all!(Lanewise::Positive),
-                        Lanewise::Identity => {}
+                    all!(Add, Sub, Mul, Div, Max, Min, Abs, Neg, Positive, Root, NotBelow, NotAbove, Scale);
+                }
+                Link::Apply(Applied::Smooth(smooth, number), side, other) => {
+                    vectors = functions::<T, V, K>(vectors, (smooth, number), side, other, memory, at);
+                }
+                Link::Round(run) => vectors = rounded::<T, V, K>(vectors, run),
+                Link::Store(place) => {
+                    let to = memory.rows[place].add(at);
+                    for (i, vector) in vectors.iter().enumerate() {
+                        vector.store(to.add(i * V::LANES));
                     }
                 }
-                for (i, vector) in vectors.iter().enumerate() {
-                    vector.store(self.out.add(at + i * V::LANES));
+                Link::Join(mode, total) if lanes == V::LANES => {
+                    let mut sums = totals.vectors[total];
+                    with_join!(mode, J => {
+                        for (i, vector) in vectors.iter().enumerate() {
+                            sums[i % SUMS] = J::vector(sums[i % SUMS], *vector);
+                        }
+                    });
+                    totals.vectors[total] = sums;
+                }
+                Link::Join(mode, total) => {
+                    let mut numbers = [T::ZERO; MOST_LANES];
+                    vectors[0].store(numbers.as_mut_ptr());
+                    let rest = &mut totals.rest[total];
+                    with_join!(mode, J => {
+                        for number in &numbers[..lanes] {
+                            *rest = J::number(*rest, *number);
+                        }
+                    });
                 }
             }
-            at += TOGETHER * V::LANES;
         }
-        at
     }
+}
+
+/// A function of each vector. The vectors pass through memory, so that there is one loop and not as many copies of the function.
+///
+/// # Safety
+/// As [`block`].
+#[inline(always)]
+unsafe fn functions<T: Functions, V: Vector<Number = T>, const K: usize>(
+    vectors: [V; K],
+    (smooth, number): (Smooth, T),
+    side: Side,
+    other: Other,
+    memory: &Memory<'_, T>,
+    at: usize,
+) -> [V; K] {
+    let mut near = vectors;
+    let mut spread = [number; MOST_LANES];
+    // SAFETY: the caller promises the instructions and the numbers.
+    unsafe {
+        let (from, step) = match other {
+            Other::Row(place) => (memory.rows[place].add(at).cast_const(), V::LANES),
+            Other::One(one) => {
+                if side != Side::Both {
+                    spread = [memory.ones.add(one).read(); MOST_LANES];
+                }
+                (spread.as_ptr(), 0)
+            }
+        };
+        with_constant!(smooth, S => {
+            for (i, vector) in near.iter_mut().enumerate() {
+                let other = if side == Side::Both { *vector } else { V::load(from.add(i * step)) };
+                let (x, y) = if side == Side::Second { (other, *vector) } else { (*vector, other) };
+                *vector = T::smooth(S, x, y, number);
+            }
+        });
+    }
+    near
+}
+
+/// The vectors as they are when they have been stored.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+unsafe fn rounded<T: Functions, V: Vector<Number = T>, const K: usize>(
+    mut vectors: [V; K],
+    run: Run<T>,
+) -> [V; K] {
+    let mut numbers = [T::ZERO; MOST_LANES * TOGETHER];
+    // What is stored is no larger than the numbers.
+    let mut stored = [T::ZERO; MOST_LANES * TOGETHER];
+    // SAFETY: the caller promises the instructions; there is room for all vectors.
+    unsafe {
+        for (i, vector) in vectors.iter().enumerate() {
+            vector.store(numbers.as_mut_ptr().add(i * V::LANES));
+        }
+        (run.store)(numbers.as_ptr(), stored.as_mut_ptr().cast(), 1, K * V::LANES);
+        (run.load)(stored.as_ptr().cast(), 1, numbers.as_mut_ptr(), K * V::LANES);
+        for (i, vector) in vectors.iter_mut().enumerate() {
+            *vector = V::load(numbers.as_ptr().add(i * V::LANES));
+        }
+    }
+    vectors
 }

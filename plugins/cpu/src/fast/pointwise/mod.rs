@@ -7,11 +7,13 @@ mod line;
 mod mode;
 mod program;
 mod rows;
+mod smooth;
+mod softmax;
 
 #[cfg(test)]
 mod tests;
 
-pub(super) use self::chain::{Chain, Input, MOST_INPUTS, MOST_STEPS, Operation, Step, Value};
+pub(super) use self::chain::{Chain, Input, MOST_INPUTS, MOST_STEPS, Value};
 use self::elements::Elements;
 pub(super) use self::elements::Tail;
 pub(super) use self::functions::Functions;

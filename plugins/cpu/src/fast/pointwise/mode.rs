@@ -1,10 +1,8 @@
 //! What the modes do to numbers that lie side by side.
 //!
-//! Modes that are a few instructions, or have one of [`Functions`], are compiled into loops over vectors for each level. The
-//! others call the reference's function for each number: there the time goes into the logarithm or the sine, not into the
-//! call.
-
-use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
+//! Modes that are a few instructions are compiled into loops over vectors for each level. The others call the reference's
+//! function for each number: there the time goes into the logarithm or the sine, not into the call. What [`super::line`] has
+//! in registers comes here only as a single number of a row.
 
 use hipdnn_plugin_sdk::graph::PointwiseMode;
 
@@ -31,8 +29,6 @@ impl<T: Functions> Mode<T> {
         let function = function::<T>(mode)?;
         let (run, time) = if let Some(run) = simple_loop(mode, level) {
             (run, 0.3)
-        } else if let Some(run) = smooth_loop(mode, level) {
-            (run, T::TIME)
         } else {
             (by_function::<T> as Loop<T>, 8.0)
         };
@@ -204,81 +200,4 @@ fn truth<T: Functions>(holds: bool) -> T {
 #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
 fn is_nan<T: Functions>(number: T) -> bool {
     number != number
-}
-
-/// The loop of a mode with an exponential or another smooth function; none for the others.
-fn smooth_loop<T: Functions>(mode: PointwiseMode, level: Level) -> Option<Loop<T>> {
-    use PointwiseMode as M;
-    macro_rules! smooth {
-        ($($function:tt)*) => { declared!(level, $($function)*) };
-    }
-    Some(match mode {
-        M::Erf => smooth!(|_m, x, _y, _z| x.error_function()),
-        M::Exp => smooth!(|_m, x, _y, _z| x.exponential()),
-        M::SigmoidFwd => smooth!(|_m, x, _y, _z| sigmoid(x)),
-        M::SigmoidBwd => smooth!(|_m, dy, x, _z| {
-            let s = sigmoid(x);
-            dy * s * (T::ONE - s)
-        }),
-        M::TanhFwd => smooth!(|_m, x, _y, _z| x.hyperbolic_tangent()),
-        M::TanhBwd => smooth!(|_m, dy, x, _z| {
-            let t = x.hyperbolic_tangent();
-            dy * (T::ONE - t * t)
-        }),
-        M::GeluFwd => smooth!(|_m, x, _y, _z| {
-            T::from_f64(0.5) * x * (T::ONE + (x * T::from_f64(FRAC_1_SQRT_2)).error_function())
-        }),
-        M::GeluBwd => smooth!(|_m, dy, x, _z| {
-            let half = T::from_f64(0.5);
-            let below = half * (T::ONE + (x * T::from_f64(FRAC_1_SQRT_2)).error_function());
-            let density = (-(half * x * x)).exponential() * T::from_f64(0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2);
-            dy * (below + x * density)
-        }),
-        M::GeluApproxTanhFwd => smooth!(|_m, x, _y, _z| {
-            T::from_f64(0.5) * x * (T::ONE + gelu_argument(x).hyperbolic_tangent())
-        }),
-        M::GeluApproxTanhBwd => smooth!(|_m, dy, x, _z| {
-            let half = T::from_f64(0.5);
-            let t = gelu_argument(x).hyperbolic_tangent();
-            let slope = T::from_f64(GELU_FACTOR) * (T::ONE + T::from_f64(3.0 * GELU_CUBIC) * x * x);
-            dy * (half * (T::ONE + t) + half * x * (T::ONE - t * t) * slope)
-        }),
-        M::SwishFwd => smooth!(|m, x, _y, _z| x / (T::ONE + (-(m.numbers.swish_beta * x)).exponential())),
-        M::SwishBwd => smooth!(|m, dy, x, _z| {
-            let beta = m.numbers.swish_beta;
-            let s = sigmoid(beta * x);
-            dy * (s + beta * x * s * (T::ONE - s))
-        }),
-        M::EluFwd => smooth!(|m, x, _y, _z| {
-            let below = m.numbers.elu_alpha * x.exponential_less_1();
-            if x > T::ZERO { x } else { below }
-        }),
-        M::EluBwd => smooth!(|m, dy, x, _z| {
-            let below = dy * m.numbers.elu_alpha * x.exponential();
-            if x > T::ZERO { dy } else { below }
-        }),
-        M::SoftplusFwd => smooth!(|m, x, _y, _z| {
-            // ln(1 + eᶻ) = max(z, 0) + ln(1 + e^-|z|), which does not overflow.
-            let z = m.numbers.softplus_beta * x;
-            let positive = if z > T::ZERO { z } else { T::ZERO };
-            (positive + (-z.abs()).exponential().logarithm_of_1_more()) / m.numbers.softplus_beta
-        }),
-        M::SoftplusBwd => smooth!(|m, dy, x, _z| dy * sigmoid(m.numbers.softplus_beta * x)),
-        _ => return None,
-    })
-}
-
-/// √(2/π).
-const GELU_FACTOR: f64 = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
-/// The factor of x³ in the approximation of GELU by tanh.
-const GELU_CUBIC: f64 = 0.044_715;
-
-#[inline(always)]
-fn sigmoid<T: Functions>(x: T) -> T {
-    T::ONE / (T::ONE + (-x).exponential())
-}
-
-#[inline(always)]
-fn gelu_argument<T: Functions>(x: T) -> T {
-    T::from_f64(GELU_FACTOR) * (x + T::from_f64(GELU_CUBIC) * x * x * x)
 }

@@ -1,8 +1,13 @@
 //! The operations of a chain over numbers that lie side by side.
+//!
+//! They are divided into lines, as few as can be: a line ends where something needs a total of it, or where an operation has no
+//! form in registers. Results that only the next operation of a line reads are never stored.
 
-use super::chain::{Chain, MOST_STEPS, Operation, Value};
-use super::functions::Functions;
-use super::line::{self, Link, Side};
+use hipdnn_plugin_sdk::graph::{PointwiseMode, ReductionMode};
+
+use super::chain::{Chain, MOST_INPUTS, MOST_STEPS, Operation, Step as Spec, Value};
+use super::functions::{Functions, RowFunction};
+use super::line::{Applied, Line, Link, MOST_PLACES, MOST_TOTALS, Memory, Other, Side};
 use super::mode::Mode;
 use crate::element::Compute;
 use crate::fast::level::Level;
@@ -10,225 +15,477 @@ use crate::fast::real::Run;
 use crate::kernel::Refusal;
 use crate::reference::Numbers;
 
-/// Results of a chain that are needed at the same time, at most.
+/// Results of a chain that are stored at the same time, at most.
 pub(super) const REGISTERS: usize = 8;
+/// Rows for numbers that an operation without a form in registers needs repeated.
+pub(super) const SPREADS: usize = 3;
+/// Single numbers: results, and inputs behind them.
+pub(super) const ONES: usize = MOST_STEPS + MOST_INPUTS;
 
-/// Bytes of a buffer: few enough that all of them stay in the first cache.
-const BYTES: usize = 2048;
+/// The places of rows: inputs, registers, numbers that are repeated, and the result.
+const FIRST_REGISTER: usize = MOST_INPUTS;
+const FIRST_SPREAD: usize = FIRST_REGISTER + REGISTERS;
+const OUT: usize = FIRST_SPREAD + SPREADS;
+const _: () = assert!(OUT < MOST_PLACES);
 
-/// Memory for some numbers.
-#[repr(align(64))]
-#[derive(Clone, Copy)]
-pub(super) struct Buffer(std::mem::MaybeUninit<[u8; BYTES]>);
-
-impl Buffer {
-    /// Memory that holds nothing yet.
-    pub(super) const EMPTY: Self = Self(std::mem::MaybeUninit::uninit());
-
-    /// How many numbers there is room for.
-    pub(super) const fn len<T>() -> usize {
-        BYTES / size_of::<T>()
-    }
-
-    /// The numbers.
-    pub(super) fn numbers<T>(&mut self) -> *mut T {
-        self.0.as_mut_ptr().cast()
-    }
+/// Something that is done on its own.
+enum Item<T> {
+    /// Some operations in registers, and what becomes of the totals of reductions.
+    Line(Line<T>, Vec<Total<T>>),
+    /// Softmax of a row, and the place of its result.
+    Softmax { run: RowFunction<T>, from: usize, to: usize },
+    /// An operation on rows that has no form in registers, and the place of its result.
+    Mode { mode: Mode<T>, operands: Vec<Other>, to: usize, rounded: Option<Run<T>> },
+    /// An operation on single numbers, and the place of its result.
+    One { mode: Mode<T>, operands: Vec<usize>, to: usize, rounded: Option<Run<T>> },
 }
 
-/// Where an operation finds an operand.
-#[derive(Clone, Copy)]
-enum Source {
-    Input(usize),
-    Register(usize),
-}
-
-/// An operation of the chain.
-struct Step<T> {
-    mode: Mode<T>,
-    operands: [Source; 3],
-    /// The register that the result goes to, unless it is the last.
-    register: usize,
-    /// How the result is rounded, where its type is smaller than the number's.
+/// A total of a line.
+struct Total<T> {
+    /// Which of the line's.
+    number: usize,
+    /// The place of the result.
+    to: usize,
     rounded: Option<Run<T>>,
-}
-
-/// Some operations of the chain that are done one by one, or while their results are in registers of the processor.
-struct Piece {
-    /// The operations, by number.
-    steps: std::ops::Range<usize>,
-    /// The operations in registers, and their operands; none where there is but one operation.
-    links: Vec<Link>,
-    operands: Vec<Source>,
 }
 
 /// A chain with its loops.
 pub(super) struct Program<T> {
     level: Level,
-    steps: Vec<Step<T>>,
-    pieces: Vec<Piece>,
+    items: Vec<Item<T>>,
+    /// Registers that are used.
+    pub(super) registers: usize,
+    /// The single number that is the result; none where it is a row.
+    pub(super) one: Option<usize>,
     /// Nanoseconds that one number takes, about.
     pub(super) time: f64,
 }
 
+/// Where the rows and single numbers of a run are.
+pub(super) struct Places<T> {
+    rows: [*mut T; MOST_PLACES],
+    pub(super) ones: [T; ONES],
+}
+
+impl<T: Functions> Places<T> {
+    /// Places that are all nowhere.
+    pub(super) fn nowhere() -> Self {
+        Self { rows: [std::ptr::null_mut(); MOST_PLACES], ones: [T::ZERO; ONES] }
+    }
+
+    /// The place of an input.
+    pub(super) fn input(&mut self, input: usize) -> &mut *mut T {
+        &mut self.rows[input]
+    }
+
+    /// The place of an input that is one number.
+    pub(super) fn one(&mut self, input: usize) -> &mut T {
+        &mut self.ones[MOST_STEPS + input]
+    }
+
+    /// The place of a register.
+    pub(super) fn register(&mut self, register: usize) -> &mut *mut T {
+        &mut self.rows[FIRST_REGISTER + register]
+    }
+
+    /// The place of a row of one number.
+    pub(super) fn spread(&mut self, spread: usize) -> &mut *mut T {
+        &mut self.rows[FIRST_SPREAD + spread]
+    }
+
+    /// The place of the result.
+    pub(super) fn out(&mut self) -> &mut *mut T {
+        &mut self.rows[OUT]
+    }
+}
+
 impl<T: Functions> Program<T> {
-    /// Plans a chain for a level.
-    pub(super) fn plan(chain: &Chain, level: Level) -> Result<Self, Refusal> {
+    /// Plans a chain for a level, where `input_is_one` says which inputs are one number for a row.
+    pub(super) fn plan(
+        chain: &Chain,
+        level: Level,
+        input_is_one: impl Fn(usize) -> bool,
+    ) -> Result<Self, Refusal> {
         let count = chain.steps.len();
         if !(1..=MOST_STEPS).contains(&count) {
             return Err(format!("a chain of {count} operations, expected 1 to {MOST_STEPS}"));
         }
-        // The last step that reads each result.
-        let mut last = [0; MOST_STEPS];
-        for (number, step) in chain.steps.iter().enumerate() {
-            for operand in &step.operands {
-                if let Value::Step(read) = operand {
-                    last[*read] = number;
+        if chain.inputs.len() > MOST_INPUTS {
+            return Err(format!("a chain of {} inputs, expected at most {MOST_INPUTS}", chain.inputs.len()));
+        }
+        let is_one = |value: &Value| match *value {
+            Value::Input(input) => input_is_one(input),
+            Value::Step(step) => chain.steps[step].one,
+        };
+        let mut schedule = Schedule::<T>::default();
+        let mut number = 0;
+        while let Some(spec) = chain.steps.get(number) {
+            if let (Some(run), Some(value)) = (T::SOFTMAX, softmax::<T>(chain, number, &is_one)) {
+                number += SOFTMAX;
+                schedule.add_softmax(number - 1, value, run);
+            } else {
+                schedule.add(number, spec, level, &is_one)?;
+                number += 1;
+            }
+        }
+        schedule.close();
+        // The last one goes to the result.
+        schedule.stored[count - 1] = false;
+        let places = places(chain, &schedule.stored)?;
+        let place = |value: &Value| match *value {
+            Value::Input(input) => input,
+            Value::Step(step) if step + 1 == count => OUT,
+            Value::Step(step) => FIRST_REGISTER + places[step],
+        };
+        let one = |value: &Value| match *value {
+            Value::Input(input) => MOST_STEPS + input,
+            Value::Step(step) => step,
+        };
+        let other =
+            |value: &Value| if is_one(value) { Other::One(one(value)) } else { Other::Row(place(value)) };
+        let rounded = |step: usize| -> Result<Option<Run<T>>, Refusal> {
+            let run = (step + 1 < count).then(|| Run::of_number(chain.steps[step].stored)).transpose()?;
+            Ok(run.filter(|run| !run.same && !run.wider))
+        };
+        let mut items = Vec::with_capacity(schedule.items.len());
+        for item in schedule.items {
+            items.push(match item {
+                Draft::Line(drafts) => {
+                    let (mut links, mut totals) = (Vec::new(), Vec::new());
+                    for draft in drafts {
+                        match draft {
+                            LinkDraft::Load(value) => links.push(Link::Load(place(&value))),
+                            LinkDraft::Apply(step, applied, side, value) => {
+                                links.push(Link::Apply(applied, side, other(&value)));
+                                links.extend(rounded(step)?.map(Link::Round));
+                                if schedule.stored[step] || step + 1 == count {
+                                    links.push(Link::Store(place(&Value::Step(step))));
+                                }
+                            }
+                            LinkDraft::Join(step, mode) => {
+                                links.push(Link::Join(mode, totals.len()));
+                                totals.push(Total {
+                                    number: totals.len(),
+                                    to: step,
+                                    rounded: rounded(step)?,
+                                });
+                            }
+                        }
+                    }
+                    Item::Line(Line { links }, totals)
                 }
-            }
+                Draft::Softmax(step, value, run) => {
+                    Item::Softmax { run, from: place(&value), to: place(&Value::Step(step)) }
+                }
+                Draft::Mode(step, mode) => Item::Mode {
+                    mode,
+                    operands: chain.steps[step].operands.iter().map(other).collect(),
+                    to: place(&Value::Step(step)),
+                    rounded: rounded(step)?,
+                },
+                Draft::One(step, mode) => Item::One {
+                    mode,
+                    operands: chain.steps[step].operands.iter().map(one).collect(),
+                    to: step,
+                    rounded: rounded(step)?,
+                },
+            });
         }
-        let mut time = 0.0;
-        let mut steps: Vec<Step<T>> = Vec::with_capacity(count);
-        let mut owners = [None; REGISTERS];
-        for (number, step) in chain.steps.iter().enumerate() {
-            let Operation::Pointwise(mode, activation) = &step.operation else {
-                return Err("a reduction, expected functions of each element".to_owned());
-            };
-            let mode = Mode::of(*mode, Numbers::of(activation), level)
-                .ok_or_else(|| format!("{} is no function of its operands", mode.name()))?;
-            time += mode.time;
-            // A result is not written over what the same step reads.
-            let free = owners
-                .iter()
-                .position(|owner: &Option<usize>| owner.is_none_or(|owner| last[owner] < number));
-            let register = free.ok_or_else(|| format!("a chain keeps more than {REGISTERS} results"))?;
-            owners[register] = Some(number);
-            let source = |value: &Value| match *value {
-                Value::Input(input) => Source::Input(input),
-                Value::Step(step) => Source::Register(steps[step].register),
-            };
-            let first = step.operands.first().map_or(Source::Input(0), source);
-            let mut operands = [first; 3];
-            for (operand, value) in operands.iter_mut().zip(&step.operands) {
-                *operand = source(value);
-            }
-            let rounded = (number + 1 < count).then(|| Run::of_number(step.stored)).transpose()?;
-            let rounded = rounded.filter(|run| !run.same && !run.wider);
-            time += if rounded.is_some() { 1.0 } else { 0.0 };
-            steps.push(Step { mode, operands, register, rounded });
-        }
-        let pieces = pieces(chain, &steps);
-        // What stays in registers costs a fraction of a loop of its own.
-        time -= pieces.iter().map(|piece| 0.2 * piece.links.len() as f64).sum::<f64>();
-        Ok(Self { level, steps, pieces, time })
+        let used = (0..count).filter(|step| schedule.stored[*step]).map(|step| places[step] + 1).max();
+        let last_is_one = chain.steps[count - 1].one;
+        Ok(Self {
+            level,
+            items,
+            registers: used.unwrap_or(0),
+            one: last_is_one.then_some(count - 1),
+            time: schedule.time,
+        })
     }
 
-    /// Whether it is a single operation, which needs no registers.
+    /// Whether the program needs no memory besides its inputs and the result, so that rows may be of any length.
     pub(super) fn is_single(&self) -> bool {
-        self.steps.len() == 1
+        self.items.len() == 1 && self.registers == 0 && !matches!(self.items[0], Item::One { .. })
     }
 
-    /// Computes `len` numbers, at most [`Buffer::len`] of them unless the program is a single operation.
+    /// Computes `len` numbers.
     ///
     /// # Safety
-    /// As [`Mode::run`], with an operand for each input.
+    /// The level is one that the processor has. Inputs are readable; registers, repeated numbers and the result are writable for
+    /// `len` numbers. The result may be one of the inputs where every operation has a form in registers.
     #[inline(always)]
-    pub(super) unsafe fn run(
-        &self,
-        inputs: &[*const T],
-        registers: &mut [Buffer; REGISTERS],
-        out: *mut T,
-        len: usize,
-    ) {
-        let mut places = [std::ptr::null_mut::<T>(); REGISTERS];
-        for (place, register) in places.iter_mut().zip(registers) {
-            *place = register.numbers();
-        }
-        let address = |source: Source| match source {
-            Source::Input(input) => inputs[input],
-            Source::Register(register) => places[register].cast_const(),
-        };
-        for piece in &self.pieces {
-            let steps = &self.steps[piece.steps.clone()];
-            let Some(end) = steps.last() else { continue };
-            let is_last = piece.steps.end == self.steps.len();
-            let to = if is_last { out } else { places[end.register] };
-            let mut done = 0;
-            // SAFETY: the caller promises the inputs and the output; a register was written before it is read, and has room.
+    pub(super) unsafe fn run(&self, places: &mut Places<T>, len: usize) {
+        for item in &self.items {
+            // SAFETY: the caller promises the places; a register was written before it is read.
             unsafe {
-                if !piece.links.is_empty() {
-                    let mut operands = [std::ptr::null(); MOST_STEPS + 1];
-                    for (operand, source) in operands.iter_mut().zip(&piece.operands) {
-                        *operand = address(*source);
+                match item {
+                    Item::Line(line, ends) => {
+                        let memory = Memory { rows: &places.rows, ones: places.ones.as_ptr() };
+                        let totals: [T; MOST_TOTALS] = line.run(self.level, &memory, len);
+                        for end in ends {
+                            let mut total = totals[end.number];
+                            if let Some(run) = &end.rounded {
+                                round(run, &raw mut total, 1);
+                            }
+                            places.ones[end.to] = total;
+                        }
                     }
-                    done = line::run(self.level, &piece.links, &operands, to, len);
-                }
-                // What is left when groups of vectors are done, or all of it.
-                let steps = if done == len { &[] } else { steps };
-                for (number, step) in steps.iter().enumerate() {
-                    let to = if number + 1 == steps.len() { to } else { places[step.register] };
-                    let operands = step.operands.map(|source| address(source).add(done));
-                    step.mode.run(operands, to.add(done), len - done);
-                }
-                if let Some(rounded) = &end.rounded {
-                    let mut stored = Buffer::EMPTY;
-                    (rounded.store)(to, stored.numbers(), 1, len);
-                    (rounded.load)(stored.numbers(), 1, to, len);
+                    Item::Softmax { run, from, to } => {
+                        run(self.level, places.rows[*from], places.rows[*to], len);
+                    }
+                    Item::Mode { mode, operands, to, rounded } => {
+                        let to = places.rows[*to];
+                        let mut rows = [to.cast_const(); 3];
+                        for (number, operand) in operands.iter().enumerate() {
+                            rows[number] = match *operand {
+                                Other::Row(place) => places.rows[place],
+                                Other::One(one) => {
+                                    let (row, value) = (*places.spread(number), places.ones[one]);
+                                    (0..len).for_each(|i| row.add(i).write(value));
+                                    row
+                                }
+                            };
+                        }
+                        for number in operands.len()..3 {
+                            rows[number] = rows[0];
+                        }
+                        mode.run(rows, to, len);
+                        if let Some(run) = rounded {
+                            round(run, to, len);
+                        }
+                    }
+                    Item::One { mode, operands, to, rounded } => {
+                        let mut result = T::ZERO;
+                        let first = operands.first().copied().unwrap_or(0);
+                        let mut numbers = [places.ones.as_ptr().add(first); 3];
+                        for (number, operand) in numbers.iter_mut().zip(operands) {
+                            *number = places.ones.as_ptr().add(*operand);
+                        }
+                        mode.run(numbers, &raw mut result, 1);
+                        if let Some(run) = rounded {
+                            round(run, &raw mut result, 1);
+                        }
+                        places.ones[*to] = result;
+                    }
                 }
             }
         }
     }
 }
 
-/// Divides the steps of a chain into pieces, as few as can be.
-fn pieces<T>(chain: &Chain, steps: &[Step<T>]) -> Vec<Piece> {
-    let reads = |result: usize| {
-        let operands = chain.steps.iter().map(|step| &step.operands);
-        operands.filter(|operands| operands.contains(&Value::Step(result))).count()
+/// Makes numbers what they are when they have been stored.
+///
+/// # Safety
+/// The numbers are readable and writable.
+unsafe fn round<T: Functions>(run: &Run<T>, numbers: *mut T, len: usize) {
+    const TOGETHER: usize = 128;
+    // What is stored is no larger than the numbers.
+    let mut stored = [T::ZERO; TOGETHER];
+    let mut at = 0;
+    while at < len {
+        let part = TOGETHER.min(len - at);
+        // SAFETY: the caller promises the numbers; there is room for a part.
+        unsafe {
+            (run.store)(numbers.add(at), stored.as_mut_ptr().cast(), 1, part);
+            (run.load)(stored.as_ptr().cast(), 1, numbers.add(at), part);
+        }
+        at += part;
+    }
+}
+
+/// How many operations a softmax has.
+const SOFTMAX: usize = 5;
+
+/// What the softmax that begins at a step is of; none where its operations are others, or are read by others too.
+fn softmax<T: Functions>(chain: &Chain, first: usize, is_one: &impl Fn(&Value) -> bool) -> Option<Value> {
+    use Operation::{Pointwise, Reduce};
+    let steps = chain.steps.get(first..first + SOFTMAX)?;
+    let of = |step: usize| Value::Step(first + step);
+    let [largest, less, power, sum, quotient] = steps else { return None };
+    let x = *largest.operands.first()?;
+    let operations = matches!(largest.operation, Reduce(ReductionMode::Max))
+        && matches!(less.operation, Pointwise(PointwiseMode::Sub, _))
+        && matches!(power.operation, Pointwise(PointwiseMode::Exp, _))
+        && matches!(sum.operation, Reduce(ReductionMode::Add | ReductionMode::NotSet))
+        && matches!(quotient.operation, Pointwise(PointwiseMode::Div, _));
+    let operands = less.operands == [x, of(0)]
+        && power.operands == [of(1)]
+        && sum.operands == [of(2)]
+        && quotient.operands == [of(2), of(3)];
+    let exact = |step: &Spec| Run::<T>::of_number(step.stored).is_ok_and(|run| run.same || run.wider);
+    let inner = first..first + SOFTMAX - 1;
+    let is_inner = |value: &Value| matches!(value, Value::Step(step) if inner.contains(step));
+    let mut others = chain.steps.iter().skip(first + SOFTMAX).flat_map(|step| &step.operands);
+    let exact = steps.iter().take(SOFTMAX - 1).all(exact);
+    (operations && operands && exact && !is_one(&x) && !others.any(is_inner)).then_some(x)
+}
+
+/// A register for each result that is stored, other than the last.
+fn places(chain: &Chain, stored: &[bool; MOST_STEPS]) -> Result<[usize; MOST_STEPS], Refusal> {
+    let last_read = |result: usize| {
+        let reads = |step: &Spec| step.operands.contains(&Value::Step(result));
+        chain.steps.iter().rposition(reads).unwrap_or(result)
     };
-    let mut pieces: Vec<Piece> = Vec::new();
-    for (number, (spec, step)) in chain.steps.iter().zip(steps).enumerate() {
-        let operation = line::lanewise(spec);
-        let before = number.checked_sub(1).map(Value::Step);
-        // Whether the step goes on with what the one before it has in registers.
-        let follows = operation.is_some()
-            && before.is_some_and(|before| spec.operands.contains(&before))
-            && number.checked_sub(1).is_some_and(|before| reads(before) == 1)
-            && pieces.last().is_some_and(|piece| !piece.links.is_empty())
-            && number.checked_sub(1).is_some_and(|before| steps[before].rounded.is_none());
-        if !follows {
-            // The result of the first operand, if it is one in registers at all.
-            let first = step.operands[0];
-            let operands = if operation.is_some() { vec![first] } else { Vec::new() };
-            pieces.push(Piece { steps: number..number, links: Vec::new(), operands });
-        }
-        let Some(piece) = pieces.last_mut() else { continue };
-        piece.steps.end = number + 1;
-        let Some(operation) = operation else { continue };
-        let is_near = |operand: usize| {
-            if follows { spec.operands.get(operand).copied() == before } else { operand == 0 }
-        };
-        let other = |operand: usize, operands: &mut Vec<Source>| {
-            operands.push(step.operands[operand]);
-            operands.len() - 1
-        };
-        let link = match (spec.operands.len(), is_near(0), is_near(1)) {
-            (2, true, false) => {
-                Link { operation, side: Side::First, other: other(1, &mut piece.operands), one: false }
-            }
-            (2, false, true) => {
-                Link { operation, side: Side::Second, other: other(0, &mut piece.operands), one: false }
-            }
-            _ => Link { operation, side: Side::Both, other: 0, one: false },
-        };
-        piece.links.push(link);
+    let mut places = [0; MOST_STEPS];
+    let mut owners: [Option<usize>; REGISTERS] = [None; REGISTERS];
+    for step in (0..chain.steps.len()).filter(|step| stored[*step]) {
+        // A result is not written over what the same step reads.
+        let free = owners.iter().position(|owner| owner.is_none_or(|owner| last_read(owner) < step));
+        let register = free.ok_or_else(|| format!("a chain keeps more than {REGISTERS} results"))?;
+        owners[register] = Some(step);
+        places[step] = register;
     }
-    for piece in &mut pieces {
-        if piece.links.len() < 2 {
-            piece.links.clear();
+    Ok(places)
+}
+
+/// A step of a line, before it is known where its operands are.
+enum LinkDraft<T> {
+    Load(Value),
+    /// The number of the step, and its operand that is not near.
+    Apply(usize, Applied<T>, Side, Value),
+    Join(usize, ReductionMode),
+}
+
+/// An [`Item`], likewise.
+enum Draft<T> {
+    Line(Vec<LinkDraft<T>>),
+    /// The number of its last step, and what it is of.
+    Softmax(usize, Value, RowFunction<T>),
+    Mode(usize, Mode<T>),
+    One(usize, Mode<T>),
+}
+
+/// The items so far, and the line that the next operation may continue.
+struct Schedule<T> {
+    items: Vec<Draft<T>>,
+    line: Vec<LinkDraft<T>>,
+    /// What is in registers of the processor.
+    near: Option<Value>,
+    /// The reductions of the line.
+    totals: Vec<usize>,
+    /// Which results are read from memory.
+    stored: [bool; MOST_STEPS],
+    time: f64,
+}
+
+impl<T> Default for Schedule<T> {
+    fn default() -> Self {
+        Self {
+            items: Vec::new(),
+            line: Vec::new(),
+            near: None,
+            totals: Vec::new(),
+            stored: [false; MOST_STEPS],
+            time: 0.0,
         }
     }
-    pieces
+}
+
+impl<T: Functions> Schedule<T> {
+    /// Adds the next operation.
+    fn add(
+        &mut self,
+        number: usize,
+        spec: &Spec,
+        level: Level,
+        is_one: &impl Fn(&Value) -> bool,
+    ) -> Result<(), Refusal> {
+        let waits = |value: &Value| matches!(value, Value::Step(step) if self.totals.contains(step));
+        if spec.operands.iter().any(waits) {
+            self.close();
+        }
+        match &spec.operation {
+            Operation::Reduce(mode) => {
+                let Some(value) = spec.operands.first().filter(|value| !is_one(value)) else {
+                    return Err("a reduction of what is one number".to_owned());
+                };
+                if self.totals.len() == MOST_TOTALS {
+                    self.close();
+                }
+                self.load(*value);
+                self.line.push(LinkDraft::Join(number, *mode));
+                self.totals.push(number);
+                self.time += 0.1;
+            }
+            Operation::Pointwise(mode, activation) => {
+                let rows: Vec<Value> = spec.operands.iter().filter(|value| !is_one(value)).copied().collect();
+                if spec.one && !rows.is_empty() {
+                    return Err("one number of what is a row".to_owned());
+                }
+                let applied = Applied::of(spec).filter(|_| !rows.is_empty());
+                if let Some(applied) = applied {
+                    self.time += applied.time();
+                    self.apply(number, spec, applied, &rows);
+                    return Ok(());
+                }
+                let mode = Mode::of(*mode, Numbers::of(activation), level)
+                    .ok_or_else(|| format!("{} is no function of its operands", mode.name()))?;
+                if spec.one {
+                    // Nothing that the line computes is needed for it, so it comes before the line.
+                    self.items.push(Draft::One(number, mode));
+                } else {
+                    self.time += mode.time;
+                    self.close();
+                    rows.iter().for_each(|value| self.read(value));
+                    self.stored[number] = true;
+                    self.items.push(Draft::Mode(number, mode));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the operations of a softmax.
+    fn add_softmax(&mut self, last: usize, value: Value, run: RowFunction<T>) {
+        self.close();
+        self.read(&value);
+        self.stored[last] = true;
+        self.time += 2.0 * T::TIME;
+        self.items.push(Draft::Softmax(last, value, run));
+    }
+
+    /// Continues the line with an operation, of whose operands `rows` are rows.
+    fn apply(&mut self, number: usize, spec: &Spec, applied: Applied<T>, rows: &[Value]) {
+        let is_near = rows.iter().any(|value| Some(*value) == self.near);
+        if let (false, Some(first)) = (is_near, rows.first()) {
+            self.load(*first);
+        }
+        let (side, other) = match spec.operands.as_slice() {
+            [x, y] if Some(*x) == self.near && x != y => (Side::First, *y),
+            [x, y] if Some(*y) == self.near && x != y => (Side::Second, *x),
+            [x, ..] => (Side::Both, *x),
+            [] => return,
+        };
+        if side != Side::Both && rows.contains(&other) {
+            self.read(&other);
+        }
+        self.line.push(LinkDraft::Apply(number, applied, side, other));
+        self.near = Some(Value::Step(number));
+    }
+
+    /// Makes a value the one in registers.
+    fn load(&mut self, value: Value) {
+        if self.near != Some(value) {
+            self.read(&value);
+            self.line.push(LinkDraft::Load(value));
+            self.near = Some(value);
+        }
+    }
+
+    /// Notes that a value is read from memory.
+    fn read(&mut self, value: &Value) {
+        if let Value::Step(step) = value {
+            self.stored[*step] = true;
+        }
+    }
+
+    /// Ends the line.
+    fn close(&mut self) {
+        if !self.line.is_empty() {
+            self.items.push(Draft::Line(std::mem::take(&mut self.line)));
+        }
+        self.near = None;
+        self.totals.clear();
+    }
 }
 
 /// Whether results of a type can be computed in a chain.
