@@ -51,7 +51,7 @@ const fn stored(layer: Layer, data_type: DataType) -> Layer {
     Layer { data_type, ..layer }
 }
 
-const LAYERS: [Layer; 15] = [
+const LAYERS: [Layer; 21] = [
     layer("digits 1", [32, 1, 8, 16, 3, 1], 1, false),
     layer("digits 2", [32, 16, 8, 32, 3, 2], 1, false),
     layer("digits classifier", [32, 512, 1, 10, 1, 1], 1, false),
@@ -67,6 +67,12 @@ const LAYERS: [Layer; 15] = [
     layer("7x7 512 3x3", [1, 512, 7, 512, 3, 1], 1, false),
     layer("224x224 3 7x7/2", [1, 3, 224, 64, 7, 2], 1, false),
     layer("112x112 64 depthwise", [1, 64, 112, 64, 3, 1], 64, false),
+    layer("112x112 96 depthwise/2", [1, 96, 112, 96, 3, 2], 96, false),
+    layer("14x14 576 depthwise", [1, 576, 14, 576, 3, 1], 576, false),
+    layer("7x7 960 depthwise", [1, 960, 7, 960, 3, 1], 960, false),
+    layer("14x14 576 depthwise 5x5", [1, 576, 14, 576, 5, 1], 576, false),
+    stored(layer("14x14 576 depthwise half", [1, 576, 14, 576, 3, 1], 576, false), DataType::Half),
+    layer("14x14 576 depthwise NHWC", [1, 576, 14, 576, 3, 1], 576, true),
 ];
 
 fn strides(dims: &[i64; 4], channels_last: bool) -> [i64; 4] {

@@ -14,7 +14,7 @@ use super::pointwise::{
     After, Chain, Input, MOST_INPUTS, MOST_STEPS, Value, can_compute, plan_chain, plan_rows,
 };
 use super::settings::Settings;
-use super::{convolution, matmul, plan_node_at};
+use super::{convolution, depthwise, matmul, plan_node_at};
 use crate::element::Compute;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{Layout, MAX_RANK};
@@ -454,13 +454,12 @@ fn plan_producer(
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let After { compute, level, .. } = after;
     if let Some(convolution) = Convolution::of(graph, operation) {
-        return convolution::plan(
-            &convolution?,
-            compute,
-            level,
-            settings.of(graph, operation),
-            Some(after.tail()?),
-        );
+        let convolution = convolution?;
+        if depthwise::covers(&convolution) {
+            return depthwise::plan(&convolution, compute, level, settings.threads, Some(after));
+        }
+        let settings = settings.of(graph, operation);
+        return convolution::plan(&convolution, compute, level, settings, Some(after.tail()?));
     }
     if let Some(matmul) = Matmul::of(graph, operation) {
         return matmul::plan(&matmul?, compute, level, settings.threads, Some(after));

@@ -12,7 +12,9 @@ mod attention;
 mod batchnorm;
 mod convert;
 mod convolution;
+mod depthwise;
 mod fusion;
+mod image;
 mod join;
 mod kept;
 mod lanes;
@@ -68,7 +70,11 @@ fn plan_node_at(
     let threads = settings.threads;
     let compute = Compute::of(node.compute_type)?;
     if let Some(convolution) = Convolution::of(graph, &node.operation) {
-        return convolution::plan(&convolution?, compute, level, settings.of(graph, &node.operation), None);
+        let convolution = convolution?;
+        if depthwise::covers(&convolution) {
+            return depthwise::plan(&convolution, compute, level, threads, None);
+        }
+        return convolution::plan(&convolution, compute, level, settings.of(graph, &node.operation), None);
     }
     if let Some(matmul) = Matmul::of(graph, &node.operation) {
         return matmul::plan(&matmul?, compute, level, threads, None);

@@ -144,6 +144,7 @@ impl Array {
             DataType::Bfloat16 => bf16::from_ne_bytes(at[..2].try_into().unwrap()).to_f64(),
             DataType::Boolean => f64::from(at[0]),
             DataType::Int8 => f64::from(at[0].cast_signed()),
+            DataType::Uint8 => f64::from(at[0]),
             DataType::Int32 => f64::from(i32::from_ne_bytes(at[..4].try_into().unwrap())),
             other => panic!("no test needs {other:?}"),
         }
@@ -159,6 +160,7 @@ impl Array {
             DataType::Bfloat16 => at[..2].copy_from_slice(&bf16::from_f64(number).to_ne_bytes()),
             DataType::Boolean => at[0] = u8::from(number != 0.0),
             DataType::Int8 => at[0] = (number as i8).cast_unsigned(),
+            DataType::Uint8 => at[0] = number as u8,
             DataType::Int32 => at[..4].copy_from_slice(&(number as i32).to_ne_bytes()),
             other => panic!("no test needs {other:?}"),
         }

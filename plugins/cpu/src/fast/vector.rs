@@ -1,5 +1,8 @@
 //! Vectors of one register, as the matrix kernels see them.
 
+mod pieces;
+
+pub(crate) use self::pieces::Pieces;
 use super::level::Level;
 use super::real::FastReal;
 
@@ -8,9 +11,7 @@ use super::real::FastReal;
 /// # Safety
 /// An implementation's functions need no instructions but those of its level. They are `#[inline(always)]`, and fast only
 /// below [`Level::run`].
-pub(crate) unsafe trait Vector: Copy {
-    /// One number.
-    type Number: FastReal;
+pub(crate) unsafe trait Vector: Pieces {
     /// The level whose instructions the functions need.
     const LEVEL: Level;
     /// How many numbers there are.
@@ -112,7 +113,6 @@ pub(crate) struct Plain<T, const N: usize>([T; N]);
 // SAFETY: needs no instruction that the target does not have.
 #[cfg(not(target_arch = "aarch64"))]
 unsafe impl<T: FastReal, const N: usize> Vector for Plain<T, N> {
-    type Number = T;
     const LEVEL: Level = Level::Portable;
     const LANES: usize = N;
 
@@ -229,11 +229,10 @@ macro_rules! vector {
         |$v:ident| $sum:expr, |$operation:ident, $x:ident, $y:ident| $lanewise:expr,
         |$c:ident, $yes:ident, $no:ident| $where:expr, |$swap:ident, $apart:ident| $swapped:expr) => {
         #[derive(Clone, Copy)]
-        pub(crate) struct $name($register);
+        pub(crate) struct $name(pub(super) $register);
 
         // SAFETY: what the functions need is named in the trait's contract.
         unsafe impl Vector for $name {
-            type Number = $number;
             const LEVEL: Level = Level::$level;
             const LANES: usize = $lanes;
 

@@ -7,7 +7,7 @@ mod shape;
 mod tile;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::collections::HashMap;
 

@@ -8,7 +8,7 @@ use super::super::testing::{Array, Random, order, run, same, strides};
 use super::{Direction, three};
 
 /// A convolution of random shape with its three tensors.
-struct Case {
+pub(in crate::fast) struct Case {
     spatial: usize,
     groups: usize,
     pre: Vec<i64>,
@@ -17,9 +17,23 @@ struct Case {
     dilation: Vec<i64>,
     mode: ConvMode,
     compute: DataType,
-    x: Array,
-    w: Array,
-    y: Array,
+    pub(in crate::fast) x: Array,
+    pub(in crate::fast) w: Array,
+    pub(in crate::fast) y: Array,
+}
+
+/// What is chosen of a convolution before the rest is random.
+pub(in crate::fast) struct Outline {
+    pub(in crate::fast) spatial: usize,
+    pub(in crate::fast) batch: usize,
+    pub(in crate::fast) groups: usize,
+    /// Channels of x and of y in a group.
+    pub(in crate::fast) channels: usize,
+    pub(in crate::fast) rows: usize,
+    /// The longest side of an image.
+    pub(in crate::fast) most: usize,
+    /// The sides and steps of a window whose elements lie side by side.
+    pub(in crate::fast) window: Option<(i64, i64)>,
 }
 
 const TYPES: [DataType; 4] = [DataType::Float, DataType::Double, DataType::Half, DataType::Bfloat16];
@@ -27,16 +41,29 @@ const TYPES: [DataType; 4] = [DataType::Float, DataType::Double, DataType::Half,
 impl Case {
     fn random(random: &mut Random) -> Self {
         let spatial = random.within(1, 3);
-        let groups = random.of(&[1, 1, 1, 2, 3]);
-        let (batch, channels, rows) = (random.within(1, 5), random.within(1, 6), random.within(1, 19));
-        let most = [0, 40, 13, 6][spatial];
+        let outline = Outline {
+            spatial,
+            groups: random.of(&[1, 1, 1, 2, 3]),
+            batch: random.within(1, 5),
+            channels: random.within(1, 6),
+            rows: random.within(1, 19),
+            most: [0, 40, 13, 6][spatial],
+            window: None,
+        };
+        Self::of(random, &outline)
+    }
+
+    pub(in crate::fast) fn of(random: &mut Random, outline: &Outline) -> Self {
+        let Outline { spatial, batch, groups, channels, rows, most, window } = *outline;
         let mut case = |low: usize, high: usize| -> Vec<i64> {
             (0..spatial).map(|_| random.within(low, high) as i64).collect()
         };
         let (pre, post) = (case(0, 2), case(0, 2));
-        let (stride, dilation) = (case(1, 3), case(1, 2));
-        let window = case(1, 4);
-        let mut input = case(1, most);
+        let (mut stride, mut dilation, mut sides) = (case(1, 3), case(1, 2), case(1, 4));
+        if let Some((side, step)) = window {
+            (stride, dilation, sides) = (vec![step; spatial], vec![1; spatial], vec![side; spatial]);
+        }
+        let (window, mut input) = (sides, case(1, most));
         let mut output = Vec::new();
         for i in 0..spatial {
             let reach = (window[i] - 1) * dilation[i] + 1;
@@ -67,7 +94,7 @@ impl Case {
         }
     }
 
-    fn operation(&self, direction: Direction) -> Operation {
+    pub(in crate::fast) fn operation(&self, direction: Direction) -> Operation {
         let (x, w, y) = (1, 2, 3);
         let (pre_padding, post_padding) = (self.pre.clone(), self.post.clone());
         let (stride, dilation, conv_mode) = (self.stride.clone(), self.dilation.clone(), self.mode);
@@ -152,7 +179,7 @@ impl Case {
     }
 
     /// The result of a direction, by plain sums, counted without gaps.
-    fn expected(&self, direction: Direction) -> Vec<f64> {
+    pub(in crate::fast) fn expected(&self, direction: Direction) -> Vec<f64> {
         let [mut x, mut w, mut y] = [&self.x, &self.w, &self.y].map(Array::numbers);
         match direction {
             Direction::Forward => {
@@ -173,10 +200,20 @@ impl Case {
         }
     }
 
-    fn check(&self, direction: Direction, levels: &[Level]) {
+    pub(in crate::fast) fn check(&self, direction: Direction, levels: &[Level]) {
         let expected = self.expected(direction);
         for level in levels {
             self.check_at(direction, *level, &expected);
+        }
+    }
+
+    /// Puts what is not finite into one of x, w and y.
+    pub(in crate::fast) fn spoil(&mut self, random: &mut Random, which: usize) {
+        let array = [&mut self.x, &mut self.w, &mut self.y].into_iter().nth(which).unwrap();
+        for _ in 0..random.within(1, 2) {
+            let index: Vec<usize> =
+                array.tensor.dims.iter().map(|dim| random.within(0, *dim as usize - 1)).collect();
+            array.set(&index, random.of(&[f64::NAN, f64::INFINITY, f64::NEG_INFINITY]));
         }
     }
 
@@ -223,19 +260,14 @@ fn what_is_not_finite_stays_where_it_belongs() {
     let mut random = Random::new(2);
     for round in 0..60 {
         let mut case = Case::random(&mut random);
-        let array = [&mut case.x, &mut case.w, &mut case.y].into_iter().nth(round % 3).unwrap();
-        for _ in 0..random.within(1, 2) {
-            let index: Vec<usize> =
-                array.tensor.dims.iter().map(|dim| random.within(0, *dim as usize - 1)).collect();
-            array.set(&index, random.of(&[f64::NAN, f64::INFINITY, f64::NEG_INFINITY]));
-        }
+        case.spoil(&mut random, round % 3);
         for direction in DIRECTIONS {
             case.check(direction, Level::available());
         }
     }
 }
 
-fn plain(x: [i64; 4], w: [i64; 4], stride: i64, padding: i64, mode: ConvMode) -> Case {
+pub(in crate::fast) fn plain(x: [i64; 4], w: [i64; 4], stride: i64, padding: i64, mode: ConvMode) -> Case {
     let mut random = Random::new(3);
     let spatial = |i: usize| (x[i] + 2 * padding - w[i]) / stride + 1;
     let y = [x[0], w[0], spatial(2), spatial(3)];

@@ -1,11 +1,10 @@
 //! What is computed of a product's sums before they leave the first cache.
 
-use hipdnn_plugin_sdk::graph::{DataType, Tensor};
+use hipdnn_plugin_sdk::graph::Tensor;
 
 use super::super::pointwise::{After, Chain, Input, Tail};
-use super::super::real::FastReal;
 use super::problem::Problem;
-use super::products::{holds, number};
+use super::scheme::Word;
 use crate::kernel::Refusal;
 use crate::layout::Layout;
 use crate::problem::Operand;
@@ -22,8 +21,13 @@ pub(super) struct Finish {
 }
 
 impl Finish {
+    /// All of a chain where the product is.
+    pub(super) fn behind(after: Option<After>) -> Result<Self, Refusal> {
+        Ok(Self { tail: after.map(|after| after.tail()).transpose()?, ..Self::default() })
+    }
+
     /// Divides a chain; a tile has at most `most` numbers.
-    pub(super) fn plan<T: FastReal>(
+    pub(super) fn plan<T: Word>(
         after: Option<After>,
         problem: &Problem,
         most: usize,
@@ -31,8 +35,8 @@ impl Finish {
         let mut finish = Self::default();
         let Some(after) = after else { return Ok(finish) };
         let axis = problem.columns_axis();
-        let divided = holds::<T>(&problem.c)
-            .then(|| after.chain.without_row(after.output.layout.dims(), axis, number::<T>()))
+        let divided = T::is_in(&problem.c)
+            .then(|| after.chain.without_row(after.output.layout.dims(), axis, T::TYPE))
             .flatten();
         let divided = divided.filter(|(row, _)| row.strides[axis] == 1 || problem.n == 1);
         let chain = match &divided {
@@ -45,7 +49,7 @@ impl Finish {
         let after = After { chain, ..after };
         match chain.inputs.as_slice() {
             _ if chain.steps.is_empty() => {}
-            [_] if holds::<T>(&problem.c) => finish.near = Some(near::<T>(after, most)?),
+            [_] if T::is_in(&problem.c) => finish.near = Some(near::<T>(after, most)?),
             _ => finish.tail = Some(after.tail()?),
         }
         Ok(finish)
@@ -53,9 +57,9 @@ impl Finish {
 }
 
 /// Plans a chain of nothing but the results for up to `most` of them side by side.
-fn near<T: FastReal>(after: After, most: usize) -> Result<Box<dyn Tail>, Refusal> {
+fn near<T: Word>(after: After, most: usize) -> Result<Box<dyn Tail>, Refusal> {
     let most = i64::try_from(most).map_err(|_| format!("a tile has {most} numbers"))?;
-    let data_type: DataType = number::<T>();
+    let data_type = T::TYPE;
     let layout = Layout::of(&Tensor::new(0, data_type, &[most], &[1]))?;
     let output = Operand { slot: 0, data_type, layout };
     let chain = Chain { inputs: vec![Input::replaced(&output)], steps: after.chain.steps.clone() };

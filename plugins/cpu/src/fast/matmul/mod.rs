@@ -6,8 +6,10 @@
 
 mod finish;
 pub(super) mod pack;
+mod pairs;
 mod problem;
 pub(super) mod products;
+mod scheme;
 pub(super) mod tile;
 
 #[cfg(test)]
@@ -15,8 +17,10 @@ mod tests;
 
 use hipdnn_plugin_sdk::graph::DataType;
 
+use self::pairs::Pairs;
 use self::problem::Problem;
 use self::products::Products;
+use self::scheme::Scheme;
 use super::lanes::Threads;
 use super::level::Level;
 use super::pointwise::After;
@@ -35,7 +39,33 @@ pub(super) fn plan(
     threads: Threads,
     after: Option<After>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
+    plan_with(matmul, compute, level, Pairs::of(level), threads, after)
+}
+
+/// The same with these instructions for pairs, which the processor has.
+fn plan_with(
+    matmul: &Matmul,
+    compute: Compute,
+    level: Level,
+    pairs: Pairs,
+    threads: Threads,
+    after: Option<After>,
+) -> Result<Box<dyn Kernel>, Refusal> {
     let problem = Problem::of(matmul);
+    #[cfg(target_arch = "x86_64")]
+    {
+        let bytes = if pairs.whole { Scheme::bytes(&problem, level, after) } else { None };
+        if let Some(scheme) = bytes {
+            return Ok(Box::new(Products::plan(problem, level, threads, scheme?)?));
+        }
+        let is_single = compute == Compute::Single && pairs.bfloat16;
+        let bfloat16 = if is_single { Scheme::bfloat16(&problem, level, after) } else { None };
+        if let Some(scheme) = bfloat16 {
+            return Ok(Box::new(Products::plan(problem, level, threads, scheme?)?));
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = pairs;
     // Sums of products of bytes are exact, as whole numbers are that a float holds.
     let largest = |data_type| match data_type {
         DataType::Int8 => Some(128.0),
@@ -46,7 +76,13 @@ pub(super) fn plan(
     let sum = largest(problem.a.data_type).zip(largest(problem.b.data_type)).map(|(a, b)| a * b * terms);
     let compute = if sum.is_some_and(|sum| sum > MOST_EXACT) { Compute::Double } else { compute };
     Ok(match compute {
-        Compute::Single => Box::new(Products::<f32>::plan(problem, level, threads, after)?),
-        Compute::Double => Box::new(Products::<f64>::plan(problem, level, threads, after)?),
+        Compute::Single => {
+            let scheme = Scheme::<f32>::numbers(&problem, level, after)?;
+            Box::new(Products::plan(problem, level, threads, scheme)?)
+        }
+        Compute::Double => {
+            let scheme = Scheme::<f64>::numbers(&problem, level, after)?;
+            Box::new(Products::plan(problem, level, threads, scheme)?)
+        }
     })
 }

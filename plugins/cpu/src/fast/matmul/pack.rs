@@ -232,6 +232,38 @@ impl<S: Stored, T: FastReal> VectorWork<T> for Storing<'_, S, T> {
     }
 }
 
+/// The function that stores whole sums as elements of a data type.
+pub(super) fn store_whole(data_type: DataType) -> Result<Store<i32>, Refusal> {
+    Ok(with_stored!(data_type, S => whole::<S>, other => match other {
+        DataType::Int8 => whole::<i8>,
+        DataType::Uint8 => whole::<u8>,
+        DataType::Int32 => whole::<i32>,
+        other => return Err(format!(
+            "c: data type is {}, expected float, double, half, bfloat16, int32, int8 or uint8",
+            other.name()
+        )),
+    }))
+}
+
+/// # Safety
+/// As [`store`].
+unsafe fn whole<S: Stored>(_level: Level, sums: &Sums<i32>, to: *mut u8) {
+    let Sums { from, pitch, rows, columns, row, column } = sums;
+    for i in 0..*rows {
+        // SAFETY: the caller promises readable sums and writable elements.
+        unsafe {
+            let (from, to) = (from.add(i * pitch), to.cast::<S>().add(i * row));
+            if TypeId::of::<S>() == TypeId::of::<i32>() && *column == 1 {
+                to.cast::<u8>().copy_from_nonoverlapping(from.cast(), columns * size_of::<i32>());
+                continue;
+            }
+            for j in 0..*columns {
+                to.add(j * column).write_unaligned(S::nearest(f64::from(from.add(j).read())));
+            }
+        }
+    }
+}
+
 /// Asks for a cache line that is read soon, wherever it is.
 #[inline(always)]
 pub(super) fn prefetch<S>(at: *const S) {

@@ -1,18 +1,13 @@
 //! The loops around the tiles.
 
-use std::any::TypeId;
 use std::ops::Range;
-
-use hipdnn_plugin_sdk::graph::DataType;
 
 use super::super::lanes::{Lanes, Threads};
 use super::super::level::Level;
-use super::super::pointwise::After;
-use super::super::real::FastReal;
 use super::super::scratch::{Scratch, Shared, Tensors};
-use super::finish::Finish;
-use super::pack::{Copy, Pack, Store, Sums, copies_of};
-use super::problem::{Matrices, Problem};
+use super::pack::{Copy, Sums};
+use super::problem::Problem;
+use super::scheme::{Scheme, Word};
 use super::tile::{Tile, TileKernel, WIDE_ROWS};
 use crate::kernel::{Kernel, Refusal};
 
@@ -35,14 +30,11 @@ const CROWDED: usize = 1024;
 pub(super) struct Products<T: 'static> {
     problem: Problem,
     level: Level,
-    kernel: TileKernel<T>,
-    /// How the left factor is copied; none if it is read in place.
-    pack_a: Option<Pack<T>>,
-    pack_b: Pack<T>,
-    /// Whether the rows of the right factor can be read in place, and whether they are, because only one tile reads them.
-    b_readable: bool,
+    scheme: Scheme<T>,
+    /// What a tile multiplies for each sum.
+    words: usize,
+    /// Whether the rows of the right factor are read in place, because only one tile reads them.
     b_in_place: bool,
-    store: Store<T>,
     /// In how many blocks the rows of a matrix are computed, the columns, and the terms.
     row_blocks: usize,
     panels: usize,
@@ -55,7 +47,6 @@ pub(super) struct Products<T: 'static> {
     pitch: usize,
     lanes: Lanes,
     pack_lanes: Lanes,
-    finish: Finish,
     areas: Areas,
 }
 
@@ -89,73 +80,52 @@ pub(in crate::fast) fn fused<T>(level: Level) -> f64 {
 /// Nanoseconds for the copy of a number, roughly.
 const COPY: f64 = 0.3;
 
-/// The data type of the numbers that are computed with.
-pub(super) fn number<T: FastReal>() -> DataType {
-    if TypeId::of::<T>() == TypeId::of::<f32>() { DataType::Float } else { DataType::Double }
-}
-
-/// Whether elements are the numbers that are computed with.
-pub(super) fn holds<T: FastReal>(matrices: &Matrices) -> bool {
-    matrices.data_type == number::<T>()
-}
-
-impl<T: FastReal> Products<T> {
+impl<T: Word> Products<T> {
     pub(super) fn plan(
         problem: Problem,
         level: Level,
         threads: Threads,
-        after: Option<After>,
+        scheme: Scheme<T>,
     ) -> Result<Self, Refusal> {
-        let kernel = TileKernel::<T>::of(level);
-        let Problem { a, b, c, m, n, k, matrices, .. } = &problem;
+        let Problem { b, m, n, k, matrices, .. } = &problem;
         let (m, n, k, matrices) = (*m, *n, *k, *matrices);
-        let (pack_a, _) = copies_of("a", a.data_type)?;
-        let (pack_b, _) = copies_of("b", b.data_type)?;
-        let (_, store) = copies_of("c", c.data_type)?;
-        let a_in_place = holds::<T>(a) && (a.column == 1 || k == 1);
-        if !a_in_place && k > MOST_COPIED {
+        let Scheme { kernel, terms, finish, .. } = &scheme;
+        if !scheme.a_readable && k > MOST_COPIED {
             return Err(format!("k is {k}, expected at most {MOST_COPIED} where a factor has to be copied"));
         }
+        let words = k.div_ceil(*terms);
         let row_blocks = m.div_ceil(ROWS);
         let block = m.div_ceil(row_blocks);
-        let depth_blocks = if k <= MOST_DEPTH { 1 } else { k.div_ceil(DEPTH) };
-        let b_readable = holds::<T>(b) && (b.column == 1 || n == 1);
-        let b_in_place = b_readable && m <= kernel.rows;
-        let wide = if b_readable && m <= WIDE_ROWS { n / (kernel.lanes * kernel.wide) } else { 0 };
+        let depth_blocks = if words <= MOST_DEPTH { 1 } else { words.div_ceil(DEPTH) };
+        let b_in_place = scheme.b_readable && m <= kernel.rows;
+        let wide = if scheme.b_readable && m <= WIDE_ROWS { n / (kernel.lanes * kernel.wide) } else { 0 };
         let others = n.div_ceil(kernel.lanes) - wide * kernel.wide;
         let panels = wide + others.div_ceil(kernel.vectors);
         let line = 64 / size_of::<T>();
-        let pitch = k.next_multiple_of(line);
+        let pitch = words.next_multiple_of(line);
         let pitch = if (pitch * size_of::<T>()).is_multiple_of(CROWDED) { pitch + line } else { pitch };
-        let (group, copied) = if a_in_place {
+        let (group, copied) = if scheme.a_readable {
             (matrices * row_blocks, 0)
         } else {
             let group = (COPIED / (block * pitch)).clamp(1, matrices * row_blocks);
             (group, group * block * pitch)
         };
-        let work =
-            [m, n, k, matrices].iter().map(|number| *number as f64).product::<f64>() * fused::<T>(level);
+        let work = [m, n, k, matrices].iter().map(|number| *number as f64).product::<f64>() * scheme.time;
         let copies = (b.size * n * k) as f64 * (matrices * row_blocks) as f64 * COPY;
         let lanes = threads.lanes(work + copies, group.saturating_mul(panels));
         let pack_parts = group * block.div_ceil(COPIED_ROWS);
         let pack_lanes = threads.lanes(copied as f64 * COPY, pack_parts);
-        let most = kernel.columns().max(kernel.lanes * kernel.wide);
-        let finish = Finish::plan::<T>(after, &problem, kernel.rows * most)?;
         let areas = Areas {
             a: copied,
-            b: k.div_ceil(depth_blocks) * kernel.columns(),
+            b: words.div_ceil(depth_blocks) * kernel.columns(),
             sums: (kernel.columns() * if depth_blocks > 1 { block } else { kernel.rows })
                 .max(kernel.lanes * kernel.wide * WIDE_ROWS),
-            row: if finish.row.is_some() { most } else { 0 },
+            row: if finish.row.is_some() { kernel.columns().max(kernel.lanes * kernel.wide) } else { 0 },
         };
         Ok(Self {
             level,
-            kernel,
-            pack_a: (!a_in_place).then_some(pack_a),
-            pack_b,
-            b_readable,
+            words,
             b_in_place,
-            store,
             row_blocks,
             panels,
             wide,
@@ -164,7 +134,7 @@ impl<T: FastReal> Products<T> {
             pitch,
             lanes,
             pack_lanes,
-            finish,
+            scheme,
             areas,
             problem,
         })
@@ -183,12 +153,12 @@ impl<T: FastReal> Products<T> {
 
     /// The columns of a panel, in vectors.
     fn vectors(&self, panel: usize) -> Range<usize> {
-        let wide = self.kernel.wide;
+        let wide = self.scheme.kernel.wide;
         if panel < self.wide {
             return panel * wide..(panel + 1) * wide;
         }
         let first = self.wide * wide;
-        let others = self.problem.n.div_ceil(self.kernel.lanes) - first;
+        let others = self.problem.n.div_ceil(self.scheme.kernel.lanes) - first;
         let vectors = part(others, self.panels - self.wide, panel - self.wide);
         first + vectors.start..first + vectors.end
     }
@@ -197,7 +167,7 @@ impl<T: FastReal> Products<T> {
     ///
     /// # Safety
     /// `a` is the left factor's first element, `to` has room for the block.
-    unsafe fn copy_rows(&self, pack: Pack<T>, block: usize, number: usize, a: *const u8, to: *mut T) {
+    unsafe fn copy_rows(&self, block: usize, number: usize, a: *const u8, to: *mut T) {
         let Problem { a: factor, m, k, .. } = &self.problem;
         let rows = part(*m, self.row_blocks, block % self.row_blocks);
         let first = number * COPIED_ROWS;
@@ -217,7 +187,7 @@ impl<T: FastReal> Products<T> {
                 width: *k,
                 pitch: self.pitch,
             };
-            pack(self.level, &copy, to.add(first * self.pitch));
+            (self.scheme.pack_a)(self.level, &copy, to.add(first * self.pitch));
         }
     }
 
@@ -235,7 +205,8 @@ impl<T: FastReal> Products<T> {
         [panel, sums, part_of_row]: [*mut T; 3],
     ) {
         let Problem { b: right, c: result, m, n, k, .. } = &self.problem;
-        let TileKernel { lanes, rows: most_rows, .. } = self.kernel;
+        let Scheme { kernel, terms: of_word, finish, .. } = &self.scheme;
+        let TileKernel { lanes, rows: most_rows, .. } = *kernel;
         let rows = part(*m, self.row_blocks, block % self.row_blocks);
         let vectors = self.vectors(number);
         let columns = vectors.start * lanes..(vectors.end * lanes).min(*n);
@@ -246,14 +217,14 @@ impl<T: FastReal> Products<T> {
         let tiles = rows.len().div_ceil(most_rows);
         let in_place = self.b_in_place && whole;
         // The first tile of a panel reads it in place and leaves a copy for the others.
-        let copied_by_first = self.b_readable && whole && !in_place;
-        let near = self.finish.near.as_deref();
-        let straight = whole && holds::<T>(result) && result.column == 1 && near.is_none();
+        let copied_by_first = self.scheme.b_readable && whole && !in_place;
+        let near = finish.near.as_deref();
+        let straight = whole && T::is_in(result) && result.column == 1 && near.is_none();
         // SAFETY: rows, columns and terms are inside the factors and the product, of which whole vectors are only touched in whole
         // panels; the areas have room for a panel and for a block's sums.
         unsafe {
             let c = c.add((c_offset + rows.start * result.row + columns.start * result.column) * result.size);
-            let added = match self.finish.row {
+            let added = match finish.row {
                 None => std::ptr::null(),
                 Some(_) if whole => row.cast::<T>().add(columns.start).cast_const(),
                 Some(_) => {
@@ -264,7 +235,8 @@ impl<T: FastReal> Products<T> {
                 }
             };
             for part_of_depth in 0..self.depth_blocks {
-                let terms = part(*k, self.depth_blocks, part_of_depth);
+                let words = part(self.words, self.depth_blocks, part_of_depth);
+                let terms = words.start * of_word..(words.end * of_word).min(*k);
                 let from = b_offset + terms.start * right.row + columns.start * right.column;
                 let from = b.add(from * right.size);
                 let (b, b_pitch) = if in_place {
@@ -281,7 +253,7 @@ impl<T: FastReal> Products<T> {
                         width,
                         pitch: width,
                     };
-                    (self.pack_b)(self.level, &copy, panel);
+                    (self.scheme.pack_b)(self.level, &copy, panel);
                     (panel.cast_const(), width)
                 };
                 let (first, last) = (part_of_depth == 0, part_of_depth + 1 == self.depth_blocks);
@@ -293,19 +265,19 @@ impl<T: FastReal> Products<T> {
                         if last && straight { (c.cast::<T>(), result.row) } else { (kept, width) };
                     let copies = copied_by_first && number == 0;
                     let tile = Tile {
-                        a: a.add(rows.start * a_pitch + terms.start),
+                        a: a.add(rows.start * a_pitch + words.start),
                         a_pitch,
                         b: if copies { from.cast::<T>().cast_const() } else { b },
                         b_pitch: if copies { right.row } else { b_pitch },
                         keep: if copies { panel } else { std::ptr::null_mut() },
-                        depth: terms.len(),
+                        depth: words.len(),
                         from: if first { std::ptr::null() } else { kept.cast_const() },
                         from_pitch: width,
                         add: if last { added } else { std::ptr::null() },
                         to,
                         to_pitch,
                     };
-                    self.kernel.run(&tile, rows.len(), vectors);
+                    kernel.run(&tile, rows.len(), vectors);
                     if let Some(near) = near.filter(|_| last) {
                         near.finish(&[kept.cast()], &[0], &[rows.len() * width]);
                     }
@@ -318,7 +290,7 @@ impl<T: FastReal> Products<T> {
                             row: result.row,
                             column: result.column,
                         };
-                        (self.store)(self.level, &sums, c);
+                        (self.scheme.store)(self.level, &sums, c);
                     }
                 }
             }
@@ -326,7 +298,7 @@ impl<T: FastReal> Products<T> {
     }
 }
 
-impl<T: FastReal> Kernel for Products<T> {
+impl<T: Word> Kernel for Products<T> {
     fn scratch_size(&self) -> usize {
         let mut scratch = Scratch::default();
         self.layout(&mut scratch);
@@ -336,7 +308,7 @@ impl<T: FastReal> Kernel for Products<T> {
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
         let Problem { a, b, c, m, matrices, .. } = &self.problem;
         let layout = self.layout(&mut Scratch::default());
-        let row = self.finish.row.map_or(std::ptr::null_mut(), |slot| tensors[slot]);
+        let row = self.scheme.finish.row.map_or(std::ptr::null_mut(), |slot| tensors[slot]);
         let base = Shared([tensors[a.slot], tensors[b.slot], tensors[c.slot], scratch, row]);
         let all = Tensors(tensors);
         let blocks = matrices * self.row_blocks;
@@ -345,12 +317,12 @@ impl<T: FastReal> Kernel for Products<T> {
         let parts = rows.div_ceil(COPIED_ROWS);
         for start in (0..blocks).step_by(self.group) {
             let group = self.group.min(blocks - start);
-            if let Some(pack) = self.pack_a {
+            if !self.scheme.a_readable {
                 self.pack_lanes.deal(group * parts, |_, number| {
                     // SAFETY: the scratch memory has room for a group of blocks; every part is copied by one lane.
                     unsafe {
                         let to = base.get(3).add(layout[0]).cast::<T>().add(number / parts * copied);
-                        self.copy_rows(pack, start + number / parts, number % parts, base.get(0), to);
+                        self.copy_rows(start + number / parts, number % parts, base.get(0), to);
                     }
                 });
             }
@@ -369,17 +341,18 @@ impl<T: FastReal> Kernel for Products<T> {
                 // SAFETY: the tensors cover their matrices, the scratch memory has room for every lane; no two panels of blocks
                 // write the same elements of the product.
                 unsafe {
-                    let rows = if self.pack_a.is_some() {
+                    let rows = if !self.scheme.a_readable {
                         (base.get(3).add(layout[0]).cast::<T>().add(block * copied).cast_const(), self.pitch)
                     } else {
                         let [offset, ..] = self.problem.offsets((start + block) / self.row_blocks);
-                        (base.get(0).cast::<T>().cast_const().add(offset + of_block.start * a.row), a.row)
+                        let first = base.get(0).add((offset + of_block.start * a.row) * a.size);
+                        (first.cast::<T>().cast_const(), a.row / self.scheme.terms)
                     };
                     self.multiply(start + block, panel, rows, [base.get(1), base.get(2), base.get(4)], areas);
                 }
-                if let Some(tail) = &self.finish.tail {
+                if let Some(tail) = &self.scheme.finish.tail {
                     let vectors = self.vectors(panel);
-                    let lanes = self.kernel.lanes;
+                    let lanes = self.scheme.kernel.lanes;
                     let columns = vectors.start * lanes..(vectors.end * lanes).min(self.problem.n);
                     self.problem.areas((start + block) / self.row_blocks, of_block, columns, |area| {
                         // SAFETY: the area is inside the product, and was just computed.

@@ -31,6 +31,107 @@ pub(in crate::fast) struct Tile<T> {
     pub(in crate::fast) to_pitch: usize,
 }
 
+/// A register as a tile sees it: of sums, and of what is multiplied, which is as wide as a sum but may be several smaller factors.
+///
+/// # Safety
+/// An implementation's functions need no instructions but those that `run` compiles for. They are `#[inline(always)]`.
+pub(super) unsafe trait Register: Copy {
+    /// A sum, or what is multiplied.
+    type Word: Copy + 'static;
+    /// How many of them there are.
+    const LANES: usize;
+
+    /// All lanes 0.
+    ///
+    /// # Safety
+    /// The processor has the instructions that the register needs, as for all functions here.
+    unsafe fn zero() -> Self;
+
+    /// All lanes the same word.
+    ///
+    /// # Safety
+    /// As [`Register::zero`].
+    unsafe fn splat(word: Self::Word) -> Self;
+
+    /// Reads words; no alignment is needed.
+    ///
+    /// # Safety
+    /// As [`Register::zero`], and `LANES` words are readable.
+    unsafe fn load(from: *const Self::Word) -> Self;
+
+    /// Writes words; no alignment is needed.
+    ///
+    /// # Safety
+    /// As [`Register::zero`], and `LANES` words are writable.
+    unsafe fn store(self, to: *mut Self::Word);
+
+    /// Sums, and a product in each lane.
+    ///
+    /// # Safety
+    /// As [`Register::zero`].
+    unsafe fn add_product(self, factor: Self, other: Self) -> Self;
+
+    /// Sums of sums.
+    ///
+    /// # Safety
+    /// As [`Register::zero`].
+    unsafe fn plus(self, other: Self) -> Self;
+
+    /// Runs work that is compiled for the instructions.
+    ///
+    /// # Safety
+    /// As [`Register::zero`].
+    unsafe fn run<W: Work>(work: W) -> W::Output;
+}
+
+// SAFETY: a vector's functions need no instructions but those of its level.
+unsafe impl<V: Vector> Register for V {
+    type Word = V::Number;
+    const LANES: usize = V::LANES;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { V::zero() }
+    }
+
+    #[inline(always)]
+    unsafe fn splat(word: V::Number) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { V::splat(word) }
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const V::Number) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { V::load(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut V::Number) {
+        // SAFETY: as the caller promises.
+        unsafe { Vector::store(self, to) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_product(self, factor: Self, other: Self) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { factor.mul_add(other, self) }
+    }
+
+    #[inline(always)]
+    unsafe fn plus(self, other: Self) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { self.lanewise(Lanewise::Add, other) }
+    }
+
+    #[inline(always)]
+    unsafe fn run<W: Work>(work: W) -> W::Output {
+        // SAFETY: as the caller promises.
+        unsafe { V::LEVEL.run(work) }
+    }
+}
+
 type RunTile<T> = unsafe fn(&Tile<T>);
 
 /// Vectors in a tile's row at most.
@@ -67,15 +168,15 @@ impl<T: 'static> Copy for TileKernel<T> {}
 /// The tiles of one vector.
 struct Tiles<V>(V);
 
-impl<V: Vector> Tiles<V> {
+impl<V: Register> Tiles<V> {
     /// For processors with 16 registers.
     #[cfg(not(target_arch = "aarch64"))]
-    const FOUR: [[RunTile<V::Number>; MOST_VECTORS]; 4] =
+    const FOUR: [[RunTile<V::Word>; MOST_VECTORS]; 4] =
         [Self::of_rows::<1>(), Self::of_rows::<2>(), Self::of_rows::<3>(), Self::of_rows::<4>()];
 
     /// For processors with 32 registers.
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    const EIGHT: [[RunTile<V::Number>; MOST_VECTORS]; 8] = [
+    const EIGHT: [[RunTile<V::Word>; MOST_VECTORS]; 8] = [
         Self::of_rows::<1>(),
         Self::of_rows::<2>(),
         Self::of_rows::<3>(),
@@ -87,11 +188,11 @@ impl<V: Vector> Tiles<V> {
     ];
 
     #[cfg(not(target_arch = "aarch64"))]
-    const FOUR_WIDE: [RunTile<V::Number>; WIDE_ROWS] = [tile::<V, 1, 4>, tile::<V, 2, 4>];
+    const FOUR_WIDE: [RunTile<V::Word>; WIDE_ROWS] = [tile::<V, 1, 4>, tile::<V, 2, 4>];
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    const EIGHT_WIDE: [RunTile<V::Number>; WIDE_ROWS] = [tile::<V, 1, 12>, tile::<V, 2, 12>];
+    const EIGHT_WIDE: [RunTile<V::Word>; WIDE_ROWS] = [tile::<V, 1, 12>, tile::<V, 2, 12>];
 
-    const fn of_rows<const ROWS: usize>() -> [RunTile<V::Number>; MOST_VECTORS] {
+    const fn of_rows<const ROWS: usize>() -> [RunTile<V::Word>; MOST_VECTORS] {
         [tile::<V, ROWS, 1>, tile::<V, ROWS, 2>, tile::<V, ROWS, 3>]
     }
 }
@@ -111,16 +212,19 @@ impl<T: FastReal> TileKernel<T> {
         }
     }
 
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    fn of_eight<V: Vector<Number = T>>() -> Self {
-        let (run, run_wide) = (&Tiles::<V>::EIGHT, &Tiles::<V>::EIGHT_WIDE);
-        Self { rows: 8, vectors: 3, lanes: V::LANES, wide: 12, run, run_wide }
-    }
-
     #[cfg(not(target_arch = "aarch64"))]
     fn of_four<V: Vector<Number = T>>(vectors: usize) -> Self {
         let (run, run_wide) = (&Tiles::<V>::FOUR, &Tiles::<V>::FOUR_WIDE);
-        Self { rows: 4, vectors, lanes: V::LANES, wide: 4, run, run_wide }
+        Self { rows: 4, vectors, lanes: <V as Register>::LANES, wide: 4, run, run_wide }
+    }
+}
+
+impl<T: 'static> TileKernel<T> {
+    /// The tiles of a register of which there are 32.
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    pub(super) fn of_eight<V: Register<Word = T>>() -> Self {
+        let (run, run_wide) = (&Tiles::<V>::EIGHT, &Tiles::<V>::EIGHT_WIDE);
+        Self { rows: 8, vectors: 3, lanes: V::LANES, wide: 12, run, run_wide }
     }
 
     /// Columns of the largest tile.
@@ -147,9 +251,9 @@ impl<T: FastReal> TileKernel<T> {
 }
 
 /// One size of tile.
-struct TileWork<'a, V: Vector, const ROWS: usize, const VECTORS: usize>(&'a Tile<V::Number>);
+struct TileWork<'a, V: Register, const ROWS: usize, const VECTORS: usize>(&'a Tile<V::Word>);
 
-impl<V: Vector, const ROWS: usize, const VECTORS: usize> Work for TileWork<'_, V, ROWS, VECTORS> {
+impl<V: Register, const ROWS: usize, const VECTORS: usize> Work for TileWork<'_, V, ROWS, VECTORS> {
     type Output = ();
 
     #[inline(always)]
@@ -197,7 +301,7 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize> Work for TileWork<'_, V
                 let added = load::<V, VECTORS>(add);
                 for row in &mut sums {
                     for (sum, added) in row.iter_mut().zip(added) {
-                        *sum = sum.lanewise(Lanewise::Add, added);
+                        *sum = sum.plus(added);
                     }
                 }
             }
@@ -215,7 +319,7 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize> Work for TileWork<'_, V
 /// # Safety
 /// They are readable, and the processor has the vector's instructions.
 #[inline(always)]
-unsafe fn load<V: Vector, const VECTORS: usize>(from: *const V::Number) -> [V; VECTORS] {
+unsafe fn load<V: Register, const VECTORS: usize>(from: *const V::Word) -> [V; VECTORS] {
     // SAFETY: as the caller promises.
     unsafe {
         let mut vectors = [V::zero(); VECTORS];
@@ -231,8 +335,8 @@ unsafe fn load<V: Vector, const VECTORS: usize>(from: *const V::Number) -> [V; V
 /// # Safety
 /// The term is readable, and the processor has the vector's instructions.
 #[inline(always)]
-unsafe fn multiply<V: Vector, const ROWS: usize, const VECTORS: usize>(
-    rows: &[*const V::Number; ROWS],
+unsafe fn multiply<V: Register, const ROWS: usize, const VECTORS: usize>(
+    rows: &[*const V::Word; ROWS],
     l: usize,
     columns: [V; VECTORS],
     sums: &mut [[V; VECTORS]; ROWS],
@@ -240,9 +344,9 @@ unsafe fn multiply<V: Vector, const ROWS: usize, const VECTORS: usize>(
     for (row, sums) in rows.iter().zip(sums) {
         // SAFETY: as the caller promises.
         unsafe {
-            let factor = V::splat(row.add(l).read());
+            let factor = V::splat(row.add(l).read_unaligned());
             for (sum, column) in sums.iter_mut().zip(columns) {
-                *sum = factor.mul_add(column, *sum);
+                *sum = sum.add_product(factor, column);
             }
         }
     }
@@ -252,7 +356,7 @@ unsafe fn multiply<V: Vector, const ROWS: usize, const VECTORS: usize>(
 ///
 /// # Safety
 /// As [`TileKernel::run`].
-unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Number>) {
-    // SAFETY: the caller promises that the processor has the vector's level.
-    unsafe { V::LEVEL.run(TileWork::<V, ROWS, VECTORS>(tile)) };
+unsafe fn tile<V: Register, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Word>) {
+    // SAFETY: the caller promises that the processor has the register's instructions.
+    unsafe { V::run(TileWork::<V, ROWS, VECTORS>(tile)) };
 }

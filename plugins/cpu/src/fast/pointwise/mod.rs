@@ -13,7 +13,7 @@ mod softmax;
 #[cfg(test)]
 mod tests;
 
-pub(super) use self::chain::{Chain, Input, MOST_INPUTS, MOST_STEPS, Value};
+pub(super) use self::chain::{Chain, Input, MOST_INPUTS, MOST_STEPS, Operation, Step, Value};
 use self::elements::Elements;
 pub(super) use self::elements::Tail;
 pub(super) use self::functions::Functions;

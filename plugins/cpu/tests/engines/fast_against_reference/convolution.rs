@@ -2,7 +2,7 @@
 
 use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::operation::{
-    ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward, Pointwise,
+    BatchnormInference, ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward, Pointwise,
 };
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode};
 
@@ -32,50 +32,69 @@ impl ConvolutionShape {
     fn random(random: &mut Random) -> Self {
         loop {
             let spatial = random.one_of(&[1, 2, 2, 2, 2, 3]);
-            let (groups, c, k) = match random.int(0, 4) {
+            let channels = match random.int(0, 4) {
                 0 => (random.int(1, 20), 1, random.int(1, 2)),
                 1 => (random.int(1, 4), random.int(1, 9), random.int(1, 9)),
                 _ => (1, random.int(1, 33), random.int(1, 33)),
             };
-            let n = random.int(1, 3);
-            let mut shape = Self {
-                x: vec![n, groups * c],
-                w: vec![groups * k, c],
-                y: vec![n, groups * k],
-                pre: vec![],
-                post: vec![],
-                stride: vec![],
-                dilation: vec![],
-                mode: random.one_of(&[ConvMode::Convolution, ConvMode::CrossCorrelation]),
-            };
-            let mut products = n * groups * c * k;
-            let largest = [40, 15, 7][spatial - 1];
-            // Most networks use windows of 1 or 3 with their own padding; the rest is anything.
-            let usual = random.chance(50).then(|| random.one_of(&[1, 3]));
-            let mut possible = true;
-            for _ in 0..spatial {
-                let input = random.int(1, largest);
-                let window = usual.unwrap_or_else(|| random.int(1, 5));
-                let (pre, post, stride, dilation) = match usual {
-                    Some(window) => (window / 2, window / 2, random.one_of(&[1, 1, 2]), 1),
-                    None => (random.int(0, 4), random.int(0, 4), random.int(1, 4), random.int(1, 3)),
-                };
-                let room = input + pre + post - dilation * (window - 1) - 1;
-                possible &= room >= 0;
-                let output = room.max(0) / stride + 1;
-                products *= output * window;
-                shape.x.push(input);
-                shape.w.push(window);
-                shape.y.push(output);
-                shape.pre.push(pre);
-                shape.post.push(post);
-                shape.stride.push(stride);
-                shape.dilation.push(dilation);
-            }
-            if possible && products <= 1_000_000 {
+            if let Some(shape) = Self::of(random, spatial, channels, [40, 15, 7][spatial - 1]) {
                 return shape;
             }
         }
+    }
+
+    /// One whose channels do not meet.
+    fn depthwise(random: &mut Random) -> Self {
+        loop {
+            let channels = (random.int(2, 20), 1, random.one_of(&[1, 1, 1, 2]));
+            if let Some(shape) = Self::of(random, 2, channels, 40) {
+                return shape;
+            }
+        }
+    }
+
+    /// One with these groups and channels in them, and images of at most this size; none where it is too much to compute.
+    fn of(
+        random: &mut Random,
+        spatial: usize,
+        (groups, c, k): (i64, i64, i64),
+        largest: i64,
+    ) -> Option<Self> {
+        let n = random.int(1, 3);
+        let mut shape = Self {
+            x: vec![n, groups * c],
+            w: vec![groups * k, c],
+            y: vec![n, groups * k],
+            pre: vec![],
+            post: vec![],
+            stride: vec![],
+            dilation: vec![],
+            mode: random.one_of(&[ConvMode::Convolution, ConvMode::CrossCorrelation]),
+        };
+        let mut products = n * groups * c * k;
+        // Most networks use windows of 1 or 3 with their own padding; the rest is anything.
+        let usual = random.chance(50).then(|| random.one_of(&[1, 3]));
+        let mut possible = true;
+        for _ in 0..spatial {
+            let input = random.int(1, largest);
+            let window = usual.unwrap_or_else(|| random.int(1, 5));
+            let (pre, post, stride, dilation) = match usual {
+                Some(window) => (window / 2, window / 2, random.one_of(&[1, 1, 2]), 1),
+                None => (random.int(0, 4), random.int(0, 4), random.int(1, 4), random.int(1, 3)),
+            };
+            let room = input + pre + post - dilation * (window - 1) - 1;
+            possible &= room >= 0;
+            let output = room.max(0) / stride + 1;
+            products *= output * window;
+            shape.x.push(input);
+            shape.w.push(window);
+            shape.y.push(output);
+            shape.pre.push(pre);
+            shape.post.push(post);
+            shape.stride.push(stride);
+            shape.dilation.push(dilation);
+        }
+        (possible && products <= 1_000_000).then_some(shape)
     }
 
     /// Adds the node; gives the two operands, the result, and the number of terms of each of its sums.
@@ -208,5 +227,54 @@ fn bias_and_activation_after_it() {
         let eps = roundoff(DataType::Float).0;
         let bound = 2.0 * eps * (terms * terms + 8.0 * terms + 32.0);
         compare(seed, "convolution, bias, activation", &fast, &reference, out, |_| bound);
+    }
+}
+
+/// A depthwise convolution with what networks have behind it: a bias or batch normalization, and an activation with or without
+/// an upper end; now and then with numbers that are not finite.
+#[test]
+fn depthwise_with_what_follows_it() {
+    for seed in 13_000..13_120 {
+        let random = &mut Random(seed);
+        let mut case = Case::new();
+        case.graph.compute_type = DataType::Float;
+        let storage = random.one_of(&[DataType::Float, DataType::Float, DataType::Half]);
+        let shape = ConvolutionShape::depthwise(random);
+        let (operands, y, terms) = shape.node(random, &mut case, [storage; 3], Direction::Forward);
+        for uid in operands {
+            fill(random, &mut case, uid, -1.0, 1.0);
+        }
+        case.memory.retain(|memory| memory.tensor.uid != y);
+        let made = case.graph.tensors.iter_mut().find(|tensor| tensor.uid == y).unwrap();
+        made.is_virtual = true;
+        let steps = made.strides.clone();
+        let mut dims = vec![1; shape.y.len()];
+        dims[1] = shape.y[1];
+        let parameters: [i64; 4] = std::array::from_fn(|_| tensor(random, &mut case, DataType::Float, &dims));
+        for uid in parameters {
+            fill(random, &mut case, uid, 0.2, 1.0);
+        }
+        if random.chance(15) {
+            let mut values = case.values(parameters[3]);
+            values[0] = random.one_of(&[f64::NAN, f64::INFINITY, f64::NEG_INFINITY]);
+            case.fill(parameters[3], &values);
+        }
+        let [mean, inv_variance, scale, bias] = parameters;
+        let moved = case.virtual_tensor(storage, &shape.y, &steps);
+        match random.int(0, 2) {
+            0 => case.node(BatchnormInference { x: y, mean, inv_variance, scale, bias, y: moved }),
+            1 => case.node(Pointwise::new(PointwiseMode::Add, bias, Some(y), moved)),
+            _ => case.node(Pointwise::new(PointwiseMode::Sub, bias, Some(y), moved)),
+        }
+        let out = tensor(random, &mut case, storage, &shape.y);
+        let mode = random.one_of(&[PointwiseMode::ReluFwd, PointwiseMode::ReluFwd, PointwiseMode::TanhFwd]);
+        let relu_upper_clip = (mode == PointwiseMode::ReluFwd && random.chance(50)).then_some(0.75);
+        case.node(Pointwise { relu_upper_clip, ..Pointwise::new(mode, moved, None, out) });
+        let (fast, reference) = both(&case);
+        // As above, with factors of at most 1, and a unit of half precision for each result between.
+        let eps = roundoff(DataType::Float).0;
+        let half = if storage == DataType::Half { 4.0 * roundoff(storage).0 * (terms + 3.0) } else { 0.0 };
+        let bound = half + 4.0 * eps * (terms * terms + 8.0 * terms + 32.0);
+        compare(seed, "depthwise convolution and what follows", &fast, &reference, out, |_| bound);
     }
 }

@@ -1,0 +1,258 @@
+//! Some channels at a time, where the channels of an element lie side by side; of other types they are copied first.
+
+use super::Shape;
+use super::ending::Ending;
+use super::pixels::{Band, TOGETHER};
+use super::rows::Form;
+use crate::fast::image::Image;
+use crate::fast::lanes::{Lanes, Threads};
+use crate::fast::level::{Level, VectorWork};
+use crate::fast::real::{FastReal, all_finite};
+use crate::fast::scratch::{Scratch, Shared, Tensors};
+use crate::fast::vector::Vector;
+use crate::kernel::Kernel;
+
+/// Numbers of the output that are computed before what follows is done with them, and of which copies are made.
+const NEAR: usize = 8 << 10;
+/// Parts for each lane.
+const PARTS: usize = 6;
+/// Channels are divided at multiples of this, a few cache lines.
+const CHANNELS: usize = 64;
+
+/// A convolution with every decision made.
+pub(super) struct Last<T> {
+    shape: Shape,
+    level: Level,
+    form: Form,
+    x: Image<T>,
+    w: Image<T>,
+    y: Image<T>,
+    /// The distances in bytes of the elements of a channel's window.
+    offsets: Vec<usize>,
+    padded: bool,
+    ending: Option<Ending<T>>,
+    /// Channels and rows of the output that are computed by one lane, one after the other.
+    channels: usize,
+    rows: usize,
+    lanes: Lanes,
+}
+
+/// Offsets in bytes of a lane's areas of the scratch memory.
+#[derive(Clone, Copy)]
+struct Areas {
+    taps: usize,
+    zeros: usize,
+    input: usize,
+    output: usize,
+}
+
+impl<T: FastReal> Last<T> {
+    /// Whether the images are such.
+    pub(super) fn covers(shape: &Shape, x: &Image<T>, y: &Image<T>) -> bool {
+        shape.multiplier == 1 && shape.channels >= 4 && x.strides[1] == 1 && y.strides[1] == 1
+    }
+
+    /// Plans it; the images are x, w and y.
+    pub(super) fn plan(
+        shape: Shape,
+        [x, w, y]: [Image<T>; 3],
+        level: Level,
+        threads: Threads,
+        ending: Option<Ending<T>>,
+    ) -> Self {
+        let form = Form::of(shape.window, shape.stride, shape.dilation);
+        let copied = |image: &Image<T>| if image.run.same { 0.1 } else { 0.2 };
+        let each = shape.taps() as f64 * if form == Form::Any { 0.1 } else { 0.04 } + copied(&y);
+        let [input, output] = [shape.input, shape.output].map(|size| (size[0] * size[1]) as f64);
+        let images = (shape.batch * shape.channels) as f64;
+        let work = images * (output * each * size_of::<T>() as f64 / 4.0 + input * copied(&x));
+        let wanted = threads.lanes(work, usize::MAX).count();
+        let wanted = if wanted > 1 { PARTS * wanted } else { 1 };
+        // Rows of all channels as long as there are enough of them, since these are one piece of memory.
+        let mut rows =
+            shape.output[0].div_ceil(wanted.div_ceil(shape.batch)).max(TOGETHER).min(shape.output[0]);
+        let bands = shape.batch * shape.output[0].div_ceil(rows);
+        let pieces = wanted.div_ceil(bands).min(shape.channels.div_ceil(CHANNELS));
+        let channels = shape.channels.div_ceil(pieces).next_multiple_of(CHANNELS).min(shape.channels);
+        let near = ending.as_ref().is_some_and(|ending| ending.near.is_none());
+        if near || !x.run.same || !y.run.same {
+            rows = rows.min((NEAR / (shape.output[1] * channels)).max(1));
+        }
+        let bands = shape.batch * shape.output[0].div_ceil(rows);
+        let lanes = threads.lanes(work, bands * shape.channels.div_ceil(channels));
+        let (offsets, padded) = (shape.offsets(&w), shape.is_padded());
+        Self { shape, level, form, x, w, y, offsets, padded, ending, channels, rows, lanes }
+    }
+
+    /// The areas of a lane, laid out from the beginning of its memory.
+    fn layout(&self, scratch: &mut Scratch) -> Areas {
+        let [stride, dilation] = [self.shape.stride[0], self.shape.dilation[0]];
+        let reach = (self.rows - 1) * stride + (self.shape.window[0] - 1) * dilation + 1;
+        let lines = reach.min(self.shape.input[0]);
+        let copied = |image: &Image<T>, rows: usize, columns: usize| {
+            if image.run.same { 0 } else { rows * columns * self.channels }
+        };
+        Areas {
+            taps: scratch.area::<T>((self.shape.taps() + 2) * self.channels, 1),
+            zeros: scratch.area::<T>(self.channels, 1),
+            input: scratch.area::<T>(copied(&self.x, lines, self.shape.input[1]), 1),
+            output: scratch.area::<T>(copied(&self.y, self.rows, self.shape.output[1]), 1),
+        }
+    }
+
+    /// Bytes of a lane's scratch memory.
+    fn room(&self) -> usize {
+        let mut scratch = Scratch::default();
+        self.layout(&mut scratch);
+        scratch.size()
+    }
+
+    /// The windows of some channels: a row of channels for each element, in the order in which these meet the image.
+    ///
+    /// # Safety
+    /// `from` is the first channel's first weight, `to` is writable for the windows of all of them.
+    #[inline(always)]
+    unsafe fn taps(&self, from: *mut u8, to: *mut T, channels: usize) {
+        for tap in 0..self.offsets.len() {
+            // SAFETY: the caller promises the weights.
+            unsafe {
+                let (from, to) = (from.add(self.offsets[tap]), to.add(tap * channels));
+                if self.w.run.same {
+                    for channel in 0..channels {
+                        let from = from.cast::<T>().add(channel * self.w.strides[0]);
+                        to.add(channel).write(from.read_unaligned());
+                    }
+                } else {
+                    (self.w.run.load)(from, self.w.strides[0], to, channels);
+                }
+            }
+        }
+    }
+}
+
+/// Some channels and rows of one image.
+struct Part<'a, T> {
+    kernel: &'a Last<T>,
+    tensors: &'a [*mut u8],
+    scratch: *mut u8,
+    image: usize,
+    channels: std::ops::Range<usize>,
+    rows: std::ops::Range<usize>,
+}
+
+impl<T: FastReal> VectorWork<T> for Part<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Number = T>>(self) {
+        let Last { shape, x, w, y, ending, .. } = self.kernel;
+        let areas = self.kernel.layout(&mut Scratch::default());
+        let near = ending.as_ref().and_then(|ending| ending.near.as_ref());
+        let mut far = ending.is_some() && near.is_none();
+        let (count, first) = (self.channels.len(), self.channels.start);
+        let lines = shape.rows(&self.rows);
+        let (width, columns) = (shape.input[1], shape.output[1]);
+        // SAFETY: the caller promises the tensors, which have all of the elements, and the scratch memory with its areas.
+        unsafe {
+            let taps = self.scratch.add(areas.taps).cast::<T>();
+            let zeros = self.scratch.add(areas.zeros).cast::<T>();
+            zeros.write_bytes(0, count);
+            self.kernel.taps(w.at(self.tensors[w.slot], [first, 0, 0, 0]), taps, count);
+            let factors = taps.add(shape.taps() * count);
+            if let Some(near) = near {
+                for channel in 0..count {
+                    let numbers = near.numbers(self.tensors, first + channel);
+                    // What is not finite is added and multiplied in the order of the graph.
+                    far |= numbers.is_none();
+                    let (factor, summand) = numbers.unwrap_or((T::ONE, T::ZERO));
+                    factors.add(channel).write(factor);
+                    factors.add(count + channel).write(summand);
+                }
+            }
+            if far || near.is_none() {
+                for channel in 0..count {
+                    factors.add(channel).write(T::ONE);
+                    factors.add(count + channel).write(T::ZERO);
+                }
+            }
+            let mut input = x.at(self.tensors[x.slot], [self.image, first, 0, 0]);
+            let mut input_strides = [x.strides[2], x.strides[3]];
+            if !x.run.same {
+                let to = self.scratch.add(areas.input).cast::<T>();
+                for (number, line) in lines.clone().enumerate() {
+                    for column in 0..width {
+                        let offset = line * x.strides[2] + column * x.strides[3];
+                        let to = to.add((number * width + column) * count);
+                        (x.run.load)(input.add(offset * x.run.size), 1, to, count);
+                    }
+                }
+                input_strides = [width * count, count];
+                input = to.wrapping_sub(lines.start * width * count).cast();
+            }
+            let place = y.at(self.tensors[y.slot], [self.image, first, self.rows.start, 0]);
+            let copy = self.scratch.add(areas.output).cast::<T>();
+            let direct = y.run.same;
+            let band = Band {
+                input: input.cast_const().cast(),
+                input_strides,
+                size: shape.input,
+                output: if direct { place.cast() } else { copy },
+                output_strides: if direct { [y.strides[2], y.strides[3]] } else { [columns * count, count] },
+                rows: self.rows.clone(),
+                columns,
+                channels: count,
+                taps,
+                zeros,
+                window: shape.window,
+                stride: shape.stride,
+                dilation: shape.dilation,
+                padding: shape.padding,
+                bounds: near.and_then(|near| near.bounds).filter(|_| !far),
+            };
+            if self.kernel.padded && !all_finite(taps, shape.taps() * count) {
+                band.any::<V>();
+            } else {
+                band.run::<V>(self.kernel.form);
+            }
+            if !direct {
+                for row in 0..self.rows.len() {
+                    for column in 0..columns {
+                        let to = place.add((row * y.strides[2] + column * y.strides[3]) * y.run.size);
+                        (y.run.store)(copy.add((row * columns + column) * count), to, 1, count);
+                    }
+                }
+            }
+            if let (true, Some(ending)) = (far, ending) {
+                ending.finish(shape, self.tensors, self.image, self.channels, &self.rows);
+            }
+        }
+    }
+}
+
+impl<T: FastReal> Kernel for Last<T> {
+    fn scratch_size(&self) -> usize {
+        self.room() * self.lanes.count()
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let (shared, memory, room) = (Tensors(tensors), Shared([scratch]), self.room());
+        let pieces = self.shape.channels.div_ceil(self.channels);
+        let bands = self.shape.output[0].div_ceil(self.rows);
+        self.lanes.deal(self.shape.batch * bands * pieces, |lane, number| {
+            let (rest, piece) = (number / pieces, number % pieces);
+            let (image, band) = (rest / bands, rest % bands);
+            let part = Part {
+                kernel: self,
+                tensors: shared.all(),
+                // SAFETY: the scratch memory has room for each lane.
+                scratch: unsafe { memory.get(0).add(lane * room) },
+                image,
+                channels: piece * self.channels..self.shape.channels.min((piece + 1) * self.channels),
+                rows: band * self.rows..self.shape.output[0].min((band + 1) * self.rows),
+            };
+            // SAFETY: the level is available; the caller promises tensors and scratch memory, and no two parts write the same
+            // elements.
+            unsafe { self.level.run_vectors::<T, _>(part) };
+        });
+    }
+}

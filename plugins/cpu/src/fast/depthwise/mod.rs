@@ -1,0 +1,152 @@
+//! Convolutions whose channels do not meet: each channel of the output is made of one channel of the input.
+//!
+//! There is no matrix product in them, and little to compute for each number that is read: the kernels read images in place
+//! where they can and keep rows of the output in registers until everything that is added to them is.
+
+mod ending;
+mod last;
+mod pixels;
+mod planar;
+mod rows;
+
+#[cfg(test)]
+mod tests;
+
+use self::ending::Ending;
+use self::last::Last;
+use self::planar::Planar;
+use super::image::{Image, two};
+use super::lanes::Threads;
+use super::level::Level;
+use super::pointwise::After;
+use super::real::FastReal;
+use crate::element::Compute;
+use crate::kernel::{Kernel, Refusal};
+use crate::problem::convolution::{Convolution, Direction};
+
+/// Spatial dimensions that the kernels know.
+const SPATIAL: usize = 2;
+/// Elements of a window above which the general kernel computes.
+const MOST_TAPS: usize = 1 << 10;
+/// Numbers along a side of the padded image above which the general kernel computes, so that no place in it overflows.
+const LONGEST: usize = 1 << 28;
+
+/// Whether these kernels compute the convolution.
+pub(super) fn covers(c: &Convolution) -> bool {
+    let sizes = [&c.input, &c.output, &c.window, &c.stride, &c.dilation, &c.pre_padding];
+    c.spatial <= SPATIAL
+        && c.direction == Direction::Forward
+        && c.in_channels == 1
+        && (c.groups > 1 || c.out_channels == 1)
+        && c.window[..c.spatial].iter().product::<usize>() <= MOST_TAPS
+        && (0..c.spatial).all(|i| {
+            // Each is small, and so is every place of a window.
+            sizes.iter().all(|size| size[i] < LONGEST)
+                && c.window[i].saturating_mul(c.dilation[i]) < LONGEST
+                && c.output[i].saturating_mul(c.stride[i]) < LONGEST
+        })
+}
+
+/// Plans a convolution that is covered for a level of the processor.
+pub(super) fn plan(
+    convolution: &Convolution,
+    compute: Compute,
+    level: Level,
+    threads: Threads,
+    after: Option<After<'_>>,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    match compute {
+        Compute::Single => plan_in::<f32>(convolution, level, threads, after),
+        Compute::Double => plan_in::<f64>(convolution, level, threads, after),
+    }
+}
+
+fn plan_in<T: FastReal>(
+    c: &Convolution,
+    level: Level,
+    threads: Threads,
+    after: Option<After<'_>>,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    let shape = Shape::of(c);
+    let [x, w, y] = [&c.x, &c.w, &c.y].map(|operand| Image::<T>::of(operand, c.spatial));
+    let images = [x?, w?, y?];
+    let ending = after.map(Ending::of).transpose()?;
+    Ok(if Last::covers(&shape, &images[0], &images[2]) {
+        Box::new(Last::plan(shape, images, level, threads, ending))
+    } else {
+        Box::new(Planar::plan(shape, images, level, threads, ending))
+    })
+}
+
+/// A convolution with two spatial dimensions, the first 1 where it has but one.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    batch: usize,
+    /// Channels of the output, and how many there are for each channel of the input.
+    channels: usize,
+    multiplier: usize,
+    input: [usize; 2],
+    output: [usize; 2],
+    window: [usize; 2],
+    stride: [usize; 2],
+    dilation: [usize; 2],
+    /// Rows and columns before the image; negative where the first windows begin inside.
+    padding: [isize; 2],
+    mirrored: bool,
+    /// Spatial dimensions of the tensors.
+    spatial: usize,
+}
+
+impl Shape {
+    fn of(c: &Convolution) -> Self {
+        let s = c.spatial;
+        Self {
+            batch: c.batch,
+            channels: c.groups * c.out_channels,
+            multiplier: c.out_channels,
+            input: two(s, 1, &c.input),
+            output: two(s, 1, &c.output),
+            window: two(s, 1, &c.window),
+            stride: two(s, 1, &c.stride),
+            dilation: two(s, 1, &c.dilation),
+            padding: two(s, 0, &c.pre_padding).map(|n| n as isize),
+            mirrored: c.mirrored,
+            spatial: s,
+        }
+    }
+
+    /// Elements of the window.
+    fn taps(&self) -> usize {
+        self.window[0] * self.window[1]
+    }
+
+    /// The distances in bytes of the elements of a channel's window, in the order in which these meet the image, row by row.
+    fn offsets<T>(&self, w: &Image<T>) -> Vec<usize> {
+        let [rows, columns] = self.window;
+        let place = |at: usize, len: usize| if self.mirrored { len - 1 - at } else { at };
+        let offset = |i: usize, j: usize| place(i, rows) * w.strides[2] + place(j, columns) * w.strides[3];
+        (0..self.taps()).map(|tap| offset(tap / columns, tap % columns) * w.run.size).collect()
+    }
+
+    /// The first row of the input that a window of this row of the output has.
+    fn first_row(&self, row: usize) -> isize {
+        (row * self.stride[0]) as isize - self.padding[0]
+    }
+
+    /// The rows of the input that windows of these rows of the output meet.
+    fn rows(&self, rows: &std::ops::Range<usize>) -> std::ops::Range<usize> {
+        let height = self.input[0] as isize;
+        let first = self.first_row(rows.start).clamp(0, height);
+        let last = self.first_row(rows.end - 1) + ((self.window[0] - 1) * self.dilation[0]) as isize + 1;
+        first as usize..last.clamp(first, height) as usize
+    }
+
+    /// Whether some window reaches beyond the image.
+    fn is_padded(&self) -> bool {
+        (0..2).any(|i| {
+            let last =
+                ((self.output[i] - 1) * self.stride[i] + (self.window[i] - 1) * self.dilation[i]) as isize;
+            self.padding[i] > 0 || last - self.padding[i] >= self.input[i] as isize
+        })
+    }
+}

@@ -1,0 +1,249 @@
+//! Channel by channel, where the elements of a row lie side by side; of other layouts and types a channel is copied first.
+
+use super::Shape;
+use super::ending::Ending;
+use super::rows::{Band, Form, TOGETHER};
+use crate::fast::image::Image;
+use crate::fast::lanes::{Lanes, Threads};
+use crate::fast::level::{Level, VectorWork};
+use crate::fast::real::FastReal;
+use crate::fast::scratch::{Scratch, Shared, Tensors};
+use crate::fast::vector::Vector;
+use crate::kernel::Kernel;
+
+/// Numbers of the output that are computed before what follows is done with them.
+const NEAR: usize = 8 << 10;
+/// Parts for each lane: few enough to be worth a turn, enough that lanes end together.
+const PARTS: usize = 6;
+
+/// Nanoseconds that it takes to begin with a channel.
+const BEGIN: f64 = 40.0;
+
+/// A convolution with every decision made.
+pub(super) struct Planar<T> {
+    shape: Shape,
+    level: Level,
+    form: Form,
+    x: Image<T>,
+    w: Image<T>,
+    y: Image<T>,
+    /// The distances in bytes of the elements of a channel's window.
+    offsets: Vec<usize>,
+    padded: bool,
+    ending: Option<Ending<T>>,
+    /// Channels and rows of the output that are computed by one lane, one after the other.
+    channels: usize,
+    rows: usize,
+    lanes: Lanes,
+}
+
+/// Offsets in bytes of a lane's areas of the scratch memory.
+#[derive(Clone, Copy)]
+struct Areas {
+    taps: usize,
+    input: usize,
+    output: usize,
+}
+
+impl<T: FastReal> Planar<T> {
+    /// Plans it; the images are x, w and y.
+    pub(super) fn plan(
+        shape: Shape,
+        [x, w, y]: [Image<T>; 3],
+        level: Level,
+        threads: Threads,
+        ending: Option<Ending<T>>,
+    ) -> Self {
+        let plane = shape.output[0] * shape.output[1];
+        let form = Form::of(shape.window, shape.stride, shape.dilation);
+        let copied = |image: &Image<T>| if image.has_rows() { 0.1 } else { 0.4 };
+        let each = shape.taps() as f64 * if form == Form::Any { 0.1 } else { 0.04 } + copied(&y);
+        let input = (shape.input[0] * shape.input[1]) as f64 * copied(&x);
+        let planes = shape.batch * shape.channels;
+        let work = planes as f64 * (plane as f64 * each * size_of::<T>() as f64 / 4.0 + input + BEGIN);
+        let wanted = threads.lanes(work, usize::MAX).count();
+        let wanted = if wanted > 1 { PARTS * wanted } else { 1 };
+        // What follows and is not done in registers is done with what is still in the first cache.
+        let near = ending.as_ref().is_some_and(|ending| ending.near.is_none());
+        let mut rows = shape.output[0];
+        if near {
+            rows = rows.min(NEAR.div_ceil(shape.output[1]).max(TOGETHER));
+        }
+        let enough = wanted.div_ceil(planes);
+        rows = rows.min(shape.output[0].div_ceil(enough).max(TOGETHER));
+        let mut channels = 1;
+        if rows >= shape.output[0] {
+            let most = (planes / wanted).max(1);
+            channels = if near { most.min(NEAR.div_ceil(plane)) } else { most }.min(shape.channels);
+        }
+        let parts = shape.batch * shape.channels.div_ceil(channels) * shape.output[0].div_ceil(rows);
+        let (offsets, padded) = (shape.offsets(&w), shape.is_padded());
+        let lanes = threads.lanes(work, parts);
+        Self { shape, level, form, x, w, y, offsets, padded, ending, channels, rows, lanes }
+    }
+
+    /// The areas of a lane, laid out from the beginning of its memory.
+    fn layout(&self, scratch: &mut Scratch) -> Areas {
+        let [stride, dilation] = [self.shape.stride[0], self.shape.dilation[0]];
+        let reach = (self.rows - 1) * stride + (self.shape.window[0] - 1) * dilation + 1;
+        let most = reach.min(self.shape.input[0]);
+        let copied = |image: &Image<T>, rows: usize, columns: usize| {
+            if image.has_rows() { 0 } else { rows * columns }
+        };
+        Areas {
+            taps: scratch.area::<T>(self.shape.taps(), 1),
+            input: scratch.area::<T>(copied(&self.x, most, self.shape.input[1]), 1),
+            output: scratch.area::<T>(copied(&self.y, self.rows, self.shape.output[1]), 1),
+        }
+    }
+
+    /// Bytes of a lane's scratch memory.
+    fn room(&self) -> usize {
+        let mut scratch = Scratch::default();
+        self.layout(&mut scratch);
+        scratch.size()
+    }
+}
+
+/// Some channels and rows of one image.
+struct Part<'a, T> {
+    kernel: &'a Planar<T>,
+    tensors: &'a [*mut u8],
+    scratch: *mut u8,
+    image: usize,
+    channels: std::ops::Range<usize>,
+    rows: std::ops::Range<usize>,
+}
+
+impl<T: FastReal> VectorWork<T> for Part<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Number = T>>(self) {
+        let Planar { shape, x, w, y, ending, .. } = self.kernel;
+        let areas = self.kernel.layout(&mut Scratch::default());
+        let near = ending.as_ref().and_then(|ending| ending.near.as_ref());
+        let mut far = ending.is_some() && near.is_none();
+        let lines = shape.rows(&self.rows);
+        let [height, width] = shape.input;
+        let [_, columns] = shape.output;
+        // SAFETY: the caller promises the tensors, which have all of the elements, and the scratch memory with its areas.
+        unsafe {
+            let taps = self.scratch.add(areas.taps).cast::<T>();
+            for channel in self.channels.clone() {
+                let finite = self.kernel.taps(w.at(self.tensors[w.slot], [channel, 0, 0, 0]), taps);
+                let mut numbers = Some((T::ONE, T::ZERO));
+                if let (Some(near), false) = (near, far) {
+                    numbers = near.numbers(self.tensors, channel);
+                    // What is not finite is added and multiplied in the order of the graph.
+                    far |= numbers.is_none();
+                }
+                let (factor, summand) = numbers.unwrap_or((T::ONE, T::ZERO));
+                let (mut input, mut input_row) = (
+                    x.at(self.tensors[x.slot], [self.image, channel / shape.multiplier, 0, 0]),
+                    x.strides[2],
+                );
+                if !x.has_rows() {
+                    let to = self.scratch.add(areas.input).cast::<T>();
+                    for (number, line) in lines.clone().enumerate() {
+                        let from = input.add(line * x.strides[2] * x.run.size);
+                        (x.run.load)(from, x.strides[3], to.add(number * width), width);
+                    }
+                    input_row = width;
+                    input = to.wrapping_sub(lines.start * width).cast();
+                }
+                let place = y.at(self.tensors[y.slot], [self.image, channel, self.rows.start, 0]);
+                let direct = y.has_rows();
+                let copy = self.scratch.add(areas.output).cast::<T>();
+                let band = Band {
+                    input: input.cast_const().cast(),
+                    input_row,
+                    size: [height, width],
+                    output: if direct { place.cast() } else { copy },
+                    output_row: if direct { y.strides[2] } else { columns },
+                    rows: self.rows.clone(),
+                    columns,
+                    taps,
+                    window: shape.window,
+                    stride: shape.stride,
+                    dilation: shape.dilation,
+                    padding: shape.padding,
+                    factor,
+                    summand,
+                    bounds: near.and_then(|near| near.bounds).filter(|_| !far),
+                };
+                if self.kernel.padded && !finite {
+                    band.run_exactly::<V>();
+                } else {
+                    band.run::<V>(self.kernel.form);
+                }
+                if !direct {
+                    for row in 0..self.rows.len() {
+                        let to = place.add(row * y.strides[2] * y.run.size);
+                        (y.run.store)(copy.add(row * columns), to, y.strides[3], columns);
+                    }
+                }
+                if let (true, Some(ending)) = (numbers.is_none(), ending) {
+                    ending.finish(shape, self.tensors, self.image, channel..channel + 1, &self.rows);
+                    far = false;
+                }
+            }
+            if let (true, Some(ending)) = (far, ending) {
+                ending.finish(shape, self.tensors, self.image, self.channels, &self.rows);
+            }
+        }
+    }
+}
+
+impl<T: FastReal> Planar<T> {
+    /// Reads the window of a channel, row by row, in the order in which it meets the image, and says whether it is finite.
+    ///
+    /// # Safety
+    /// `from` is the channel's first weight, `to` is writable for all of them.
+    #[inline(always)]
+    unsafe fn taps(&self, from: *mut u8, to: *mut T) -> bool {
+        let mut zero = T::ZERO;
+        for tap in 0..self.offsets.len() {
+            // SAFETY: the caller promises the weights.
+            unsafe {
+                let (from, to) = (from.add(self.offsets[tap]), to.add(tap));
+                if self.w.run.same {
+                    to.write(from.cast::<T>().read_unaligned());
+                } else {
+                    (self.w.run.load)(from, 1, to, 1);
+                }
+                // A finite number times zero is zero, everything else is NaN.
+                zero = zero + to.read() * T::ZERO;
+            }
+        }
+        zero == T::ZERO
+    }
+}
+
+impl<T: FastReal> Kernel for Planar<T> {
+    fn scratch_size(&self) -> usize {
+        self.room() * self.lanes.count()
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let (shared, memory, room) = (Tensors(tensors), Shared([scratch]), self.room());
+        let groups = self.shape.channels.div_ceil(self.channels);
+        let bands = self.shape.output[0].div_ceil(self.rows);
+        self.lanes.deal(self.shape.batch * groups * bands, |lane, number| {
+            let (rest, band) = (number / bands, number % bands);
+            let (image, group) = (rest / groups, rest % groups);
+            let part = Part {
+                kernel: self,
+                tensors: shared.all(),
+                // SAFETY: the scratch memory has room for each lane.
+                scratch: unsafe { memory.get(0).add(lane * room) },
+                image,
+                channels: group * self.channels..self.shape.channels.min((group + 1) * self.channels),
+                rows: band * self.rows..self.shape.output[0].min((band + 1) * self.rows),
+            };
+            // SAFETY: the level is available; the caller promises tensors and scratch memory, and no two parts write the same
+            // elements.
+            unsafe { self.level.run_vectors::<T, _>(part) };
+        });
+    }
+}

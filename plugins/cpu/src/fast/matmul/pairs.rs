@@ -1,0 +1,501 @@
+//! Products of factors of 16 bits, two terms of a sum at a time.
+//!
+//! A word is the terms 2l and 2l + 1 of a row of the left factor, or of a column of the right one, the first in the lower half.
+
+use half::bf16;
+
+use super::super::level::{Level, Work};
+use super::pack::{AHEAD, Copy, Pack, prefetch};
+use crate::fast::convert;
+
+/// Which instructions for pairs there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Pairs {
+    /// For `bfloat16`, with sums in single precision.
+    pub(super) bfloat16: bool,
+    /// For whole numbers, with sums of 32 bits.
+    pub(super) whole: bool,
+}
+
+impl Pairs {
+    /// What this processor has beside a level.
+    pub(super) fn of(level: Level) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if level == Level::Avx512 {
+            return Self {
+                bfloat16: is_x86_feature_detected!("avx512bf16"),
+                whole: is_x86_feature_detected!("avx512vnni"),
+            };
+        }
+        let _ = level;
+        Self::default()
+    }
+}
+
+/// An element that half of a word is made of.
+pub(super) trait Factor: std::marker::Copy + Send + Sync + 'static {
+    /// Whether the bits are the element's.
+    const IS_WHOLE: bool;
+    /// The half of a word.
+    fn bits(self) -> u16;
+}
+
+impl Factor for bf16 {
+    const IS_WHOLE: bool = true;
+    #[inline(always)]
+    fn bits(self) -> u16 {
+        self.to_bits()
+    }
+}
+
+impl Factor for i8 {
+    const IS_WHOLE: bool = false;
+    #[inline(always)]
+    fn bits(self) -> u16 {
+        i16::from(self).cast_unsigned()
+    }
+}
+
+impl Factor for u8 {
+    const IS_WHOLE: bool = false;
+    #[inline(always)]
+    fn bits(self) -> u16 {
+        u16::from(self)
+    }
+}
+
+fn word(first: u16, second: u16) -> u32 {
+    u32::from(first) | u32::from(second) << 16
+}
+
+/// The functions that copy the left factor, whose columns are terms, and the right one, whose rows are. Words are written whatever
+/// the type of the sums is called.
+pub(super) fn packs<S: Factor, T: 'static>() -> (Pack<T>, Pack<T>) {
+    (pack_left::<S, T>, pack_right::<S, T>)
+}
+
+/// # Safety
+/// As [`Pack`], with the pitch in words.
+unsafe fn pack_left<S: Factor, T>(level: Level, copy: &Copy, to: *mut T) {
+    // SAFETY: the caller promises the level.
+    unsafe { level.run(Left::<S> { copy, from: copy.from.cast(), to: to.cast() }) };
+}
+
+/// # Safety
+/// As [`Pack`], with half as many rows in the copy.
+unsafe fn pack_right<S: Factor, T>(level: Level, copy: &Copy, to: *mut T) {
+    // SAFETY: the caller promises the level.
+    unsafe { level.run(Right::<S> { level, copy, from: copy.from.cast(), to: to.cast() }) };
+}
+
+struct Left<'a, S> {
+    copy: &'a Copy,
+    from: *const S,
+    to: *mut u32,
+}
+
+impl<S: Factor> Work for Left<'_, S> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { copy: Copy { rows, row, columns, column, pitch, .. }, from, to } = self;
+        for i in 0..*rows {
+            // SAFETY: `pack_left` is called with a readable matrix and room for the copy.
+            unsafe {
+                let (from, to) = (from.add(i * row), to.add(i * pitch).cast::<u16>());
+                if *column == 1 {
+                    for j in 0..*columns {
+                        to.add(j).write(from.add(j).read_unaligned().bits());
+                    }
+                } else {
+                    for j in 0..*columns {
+                        to.add(j).write(from.add(j * column).read_unaligned().bits());
+                    }
+                }
+                if !columns.is_multiple_of(2) {
+                    to.add(*columns).write(0);
+                }
+            }
+        }
+    }
+}
+
+struct Right<'a, S> {
+    level: Level,
+    copy: &'a Copy,
+    from: *const S,
+    to: *mut u32,
+}
+
+/// Columns that are read side by side where a row's elements do not lie so.
+const STREAMS: usize = 16;
+
+impl<S: Factor> Work for Right<'_, S> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { level, copy, from, to } = self;
+        let Copy { rows, row, columns, column, width, pitch, .. } = *copy;
+        let pairs = rows / 2;
+        // SAFETY: `pack_right` is called with a readable matrix and room for the copy.
+        unsafe {
+            if column == 1 {
+                for l in 0..pairs {
+                    let (first, second) = (from.add(2 * l * row), from.add((2 * l + 1) * row));
+                    for row in [first, second].map(|of| of.wrapping_add(AHEAD * row)) {
+                        let bytes = columns * size_of::<S>();
+                        (0..bytes).step_by(64).for_each(|byte| prefetch(row.wrapping_byte_add(byte)));
+                    }
+                    let to = to.add(l * pitch);
+                    for j in 0..columns {
+                        let pair = (first.add(j).read_unaligned(), second.add(j).read_unaligned());
+                        to.add(j).write(word(pair.0.bits(), pair.1.bits()));
+                    }
+                }
+            } else {
+                for first in (0..columns).step_by(STREAMS) {
+                    let present = (columns - first).min(STREAMS);
+                    let mut done = 0;
+                    // Pairs lie side by side already: the copy is a transposition of words.
+                    if S::IS_WHOLE && row == 1 && column.is_multiple_of(2) {
+                        let from = from.add(first * column).cast::<f32>();
+                        let side = convert::block::<f32, f32>(level);
+                        if side > 0 && (width - first).min(STREAMS).is_multiple_of(side) {
+                            done = pairs - pairs % side;
+                            for l in (0..done).step_by(side) {
+                                for j in (0..present).step_by(side) {
+                                    let block = (from.add(j * (column / 2) + l), column / 2);
+                                    let to = to.add(l * pitch + first + j).cast::<f32>();
+                                    convert::transpose(level, block, (present - j).min(side), (to, pitch));
+                                }
+                            }
+                        }
+                    }
+                    for l in done..pairs {
+                        let (from, to) = (from.add(2 * l * row), to.add(l * pitch));
+                        for j in first..first + present {
+                            let at = from.add(j * column);
+                            let pair = (at.read_unaligned(), at.add(row).read_unaligned());
+                            to.add(j).write(word(pair.0.bits(), pair.1.bits()));
+                        }
+                    }
+                }
+            }
+            if rows > 2 * pairs {
+                let (from, to) = (from.add(2 * pairs * row), to.add(pairs * pitch));
+                for j in 0..columns {
+                    to.add(j).write(word(from.add(j * column).read_unaligned().bits(), 0));
+                }
+            }
+            if columns < width {
+                let all = rows.div_ceil(2);
+                (0..all).for_each(|l| to.add(l * pitch + columns).write_bytes(0, width - columns));
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(super) use self::x86::{Bfloat16Pairs, WholePairs};
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::super::super::level::Work;
+    use super::super::tile::Register;
+
+    #[target_feature(enable = "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+    fn run_bfloat16<W: Work>(work: W) -> W::Output {
+        work.run()
+    }
+
+    #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+    fn run_whole<W: Work>(work: W) -> W::Output {
+        work.run()
+    }
+
+    /// Sums in single precision, or pairs of `bfloat16`.
+    #[derive(Clone, Copy)]
+    pub(in super::super) struct Bfloat16Pairs(__m512);
+
+    // SAFETY: what the functions need is what `run` compiles for.
+    unsafe impl Register for Bfloat16Pairs {
+        type Word = f32;
+        const LANES: usize = 16;
+
+        #[inline(always)]
+        unsafe fn zero() -> Self {
+            // SAFETY: as the caller promises.
+            Self(unsafe { _mm512_setzero_ps() })
+        }
+
+        #[inline(always)]
+        unsafe fn splat(word: f32) -> Self {
+            // SAFETY: as the caller promises.
+            Self(unsafe { _mm512_set1_ps(word) })
+        }
+
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            // SAFETY: as the caller promises.
+            Self(unsafe { _mm512_loadu_ps(from) })
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            // SAFETY: as the caller promises.
+            unsafe { _mm512_storeu_ps(to, self.0) };
+        }
+
+        #[inline(always)]
+        unsafe fn add_product(self, factor: Self, other: Self) -> Self {
+            // SAFETY: as the caller promises; the types are as large and hold any bits.
+            unsafe {
+                let factor: __m512bh = std::mem::transmute(factor.0);
+                let other: __m512bh = std::mem::transmute(other.0);
+                Self(_mm512_dpbf16_ps(self.0, factor, other))
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn plus(self, other: Self) -> Self {
+            // SAFETY: as the caller promises.
+            Self(unsafe { _mm512_add_ps(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn run<W: Work>(work: W) -> W::Output {
+            // SAFETY: as the caller promises.
+            unsafe { run_bfloat16(work) }
+        }
+    }
+
+    /// Whole sums of 32 bits, or pairs of 16 bits.
+    #[derive(Clone, Copy)]
+    pub(in super::super) struct WholePairs(__m512i);
+
+    // SAFETY: what the functions need is what `run` compiles for.
+    unsafe impl Register for WholePairs {
+        type Word = i32;
+        const LANES: usize = 16;
+
+        #[inline(always)]
+        unsafe fn zero() -> Self {
+            // SAFETY: as the caller promises.
+            Self(unsafe { _mm512_setzero_si512() })
+        }
+
+        #[inline(always)]
+        unsafe fn splat(word: i32) -> Self {
+            // SAFETY: as the caller promises.
+            Self(unsafe { _mm512_set1_epi32(word) })
+        }
+
+        #[inline(always)]
+        unsafe fn load(from: *const i32) -> Self {
+            // SAFETY: as the caller promises.
+            Self(unsafe { _mm512_loadu_epi32(from) })
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut i32) {
+            // SAFETY: as the caller promises.
+            unsafe { _mm512_storeu_epi32(to, self.0) };
+        }
+
+        #[inline(always)]
+        unsafe fn add_product(self, factor: Self, other: Self) -> Self {
+            // SAFETY: as the caller promises.
+            Self(unsafe { _mm512_dpwssd_epi32(self.0, factor.0, other.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn plus(self, other: Self) -> Self {
+            // SAFETY: as the caller promises.
+            Self(unsafe { _mm512_add_epi32(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn run<W: Work>(work: W) -> W::Output {
+            // SAFETY: as the caller promises.
+            unsafe { run_whole(work) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hipdnn_plugin_sdk::graph::{DataType, operation};
+
+    use super::super::super::lanes::Threads;
+    use super::super::super::testing::{Array, Random, run_planned, same, strides};
+    use super::super::plan_with;
+    use super::*;
+    use crate::element::Compute;
+    use crate::problem::matmul::Matmul;
+
+    fn product(arrays: &[Array; 3], pairs: Pairs) -> Vec<f64> {
+        let mut arrays = arrays.clone();
+        run_planned(
+            operation::Matmul { a: 1, b: 2, c: 3 }.into(),
+            DataType::Float,
+            &mut arrays,
+            |graph, node| {
+                let matmul = Matmul::of(graph, &node.operation).unwrap()?;
+                plan_with(&matmul, Compute::Single, Level::best(), pairs, Threads::default(), None)
+            },
+        )
+        .unwrap();
+        arrays[2].numbers()
+    }
+
+    /// Factors and a product of these types in random layouts, up to two batch dimensions of which the right factor may lack some.
+    fn case(
+        random: &mut Random,
+        types: [DataType; 3],
+        mut number: impl FnMut(&mut Random) -> f64,
+    ) -> [Array; 3] {
+        let [m, n, k] = [60, 70, 90].map(|most| random.within(1, most) as i64);
+        // More than one part of a sum.
+        let k = if random.within(0, 9) == 0 { 3100 + k } else { k };
+        let batch = random.of(&[0, 0, 1, 2]);
+        let outer: Vec<i64> = (0..batch).map(|_| random.within(1, 3) as i64).collect();
+        let of_b: Vec<i64> = outer.iter().map(|dim| random.of(&[1, *dim])).collect();
+        let dims = [(&outer, [m, k]), (&of_b, [k, n]), (&outer, [m, n])]
+            .map(|(outer, last)| [outer.as_slice(), &last].concat());
+        [0, 1, 2].map(|at| {
+            let mut order: Vec<usize> = (0..dims[at].len()).collect();
+            match random.within(0, 3) {
+                0 => order.swap(batch, batch + 1),
+                1 => (1..order.len()).rev().for_each(|i| order.swap(i, random.within(0, i))),
+                _ => {}
+            }
+            let strides = strides(&dims[at], &order, random.of(&[0, 0, 1, 2]));
+            Array::new(at as i64 + 1, types[at], &dims[at], &strides).filled(|| number(random))
+        })
+    }
+
+    #[test]
+    fn whole_sums_are_those_of_single_terms() {
+        for seed in 0..300 {
+            let random = &mut Random::new(seed + 6000);
+            let bytes = [DataType::Int8, DataType::Uint8];
+            let results = [DataType::Float, DataType::Double, DataType::Int32, DataType::Half];
+            let types = if random.within(0, 1) == 0 {
+                [random.of(&bytes), random.of(&bytes), random.of(&results)]
+            } else {
+                [
+                    DataType::Bfloat16,
+                    DataType::Bfloat16,
+                    random.of(&[results[0], results[1], DataType::Bfloat16]),
+                ]
+            };
+            let number = |random: &mut Random| {
+                random.within(0, if types[0] == DataType::Bfloat16 { 5 } else { 127 }) as f64
+            };
+            let mut arrays = case(random, types, number);
+            for array in &mut arrays[..2] {
+                if array.tensor.data_type != DataType::Uint8 {
+                    for index in array.indices() {
+                        let negative = random.within(0, 1) == 0;
+                        let number = array.get(&index);
+                        array.set(&index, if negative { -number } else { number });
+                    }
+                }
+            }
+            let [single, pairs] =
+                [Pairs::default(), Pairs::of(Level::best())].map(|pairs| product(&arrays, pairs));
+            for (at, (single, pairs)) in single.iter().zip(&pairs).enumerate() {
+                assert!(
+                    same(*single, *pairs),
+                    "seed {seed}: element {at} is {pairs}, expected {single}, {types:?}"
+                );
+            }
+        }
+    }
+
+    /// Sums of up to 32768 products of the largest bytes.
+    #[test]
+    fn the_largest_sums_of_bytes() {
+        for (a, b, k, expected) in [
+            (255.0, 255.0, 32_768, 2_130_739_200.0),
+            (-128.0, 255.0, 32_768, -1_069_547_520.0),
+            (-128.0, -128.0, 40_000, 655_360_000.0),
+        ] {
+            let array = |uid, number: f64, dims: [i64; 2]| {
+                let data_type = if number < 0.0 { DataType::Int8 } else { DataType::Uint8 };
+                Array::new(uid, data_type, &dims, &[dims[1], 1]).filled(|| number)
+            };
+            let c = Array::new(3, DataType::Int32, &[2, 3], &[3, 1]);
+            let arrays = [array(1, a, [2, k]), array(2, b, [k, 3]), c];
+            assert_eq!(product(&arrays, Pairs::of(Level::best())), [expected; 6]);
+        }
+    }
+
+    #[test]
+    fn sums_of_bfloat16_stay_within_the_bound_of_another_order() {
+        for seed in 0..100 {
+            let random = &mut Random::new(seed + 7000);
+            let types = [DataType::Bfloat16, DataType::Bfloat16, DataType::Double];
+            let mut arrays = case(random, types, Random::real);
+            let got = product(&arrays, Pairs::of(Level::best()));
+            let [expected, magnitudes] = [false, true].map(|magnitudes| {
+                for array in &mut arrays[..2] {
+                    array.tensor.data_type = DataType::Bfloat16;
+                    if magnitudes {
+                        for index in array.indices() {
+                            let number = array.get(&index);
+                            array.set(&index, number.abs());
+                        }
+                    }
+                }
+                let [a, b, c] = arrays.clone();
+                let wide = |array: Array| {
+                    let tensor = &array.tensor;
+                    let mut numbers = array.numbers().into_iter();
+                    Array::new(tensor.uid, DataType::Double, &tensor.dims, &tensor.strides)
+                        .filled(|| numbers.next().unwrap())
+                };
+                product_in_double(&[wide(a), wide(b), c])
+            });
+            let k = *arrays[0].tensor.dims.last().unwrap() as f64;
+            for (at, ((got, expected), magnitude)) in got.iter().zip(&expected).zip(&magnitudes).enumerate() {
+                let bound = 2.0 * k * f64::from(f32::EPSILON) / 2.0 * magnitude;
+                assert!(
+                    (got - expected).abs() <= bound,
+                    "seed {seed}: element {at} is {got}, expected {expected} within {bound}"
+                );
+            }
+        }
+    }
+
+    fn product_in_double(arrays: &[Array; 3]) -> Vec<f64> {
+        let mut arrays = arrays.clone();
+        run_planned(
+            operation::Matmul { a: 1, b: 2, c: 3 }.into(),
+            DataType::Double,
+            &mut arrays,
+            |graph, node| {
+                let matmul = Matmul::of(graph, &node.operation).unwrap()?;
+                plan_with(&matmul, Compute::Double, Level::best(), Pairs::default(), Threads::default(), None)
+            },
+        )
+        .unwrap();
+        arrays[2].numbers()
+    }
+
+    /// The instructions take what is smaller than the smallest normal number for zero.
+    #[test]
+    fn numbers_too_small_for_the_instructions_are_zero() {
+        let small = 2.0_f64.powi(-130);
+        let array =
+            |uid, number: f64| Array::new(uid, DataType::Bfloat16, &[1, 1], &[1, 1]).filled(|| number);
+        let arrays = [array(1, small), array(2, 2.0_f64.powi(100)), array(3, 0.0)];
+        assert_eq!(product(&arrays, Pairs::default()), [2.0_f64.powi(-30)]);
+        let pairs = Pairs::of(Level::best());
+        assert_eq!(product(&arrays, pairs), [if pairs.bfloat16 { 0.0 } else { 2.0_f64.powi(-30) }]);
+    }
+}
