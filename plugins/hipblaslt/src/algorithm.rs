@@ -5,12 +5,13 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::{Arc, LazyLock};
 
+use hipdnn_plugin_sdk::dynlib::Object;
 use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::{PluginError, Refusal};
 use parking_lot::Mutex;
 
 use crate::chain::{Activation, Chain, Tensors};
-use crate::handle::{Object, Ready};
+use crate::handle::Ready;
 use crate::hipblaslt::{
     COMPUTE_32F, COMPUTE_64F, DESC_BIAS_POINTER, DESC_BIAS_TYPE, DESC_EPILOGUE, DESC_TRANSA, DESC_TRANSB,
     EPILOGUE_BIAS, EPILOGUE_DEFAULT, EPILOGUE_GELU, EPILOGUE_GELU_BIAS, EPILOGUE_RELU, EPILOGUE_RELU_BIAS,

@@ -5,6 +5,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use hipdnn_plugin_sdk::dynlib::Object;
 use hipdnn_plugin_sdk::ffi::hipStream_t;
 use hipdnn_plugin_sdk::hip::{EnteredDevice, Hip};
 use hipdnn_plugin_sdk::{PluginError, Refusal};
@@ -38,41 +39,6 @@ impl Runtime {
             return Err(Refusal::new(format!("{hipblaslt}; {rocblas}")));
         }
         Ok(*RUNTIME.get_or_init(|| Self { hip }))
-    }
-}
-
-/// An object of a library's, ended when it is dropped.
-#[derive(Debug)]
-pub struct Object {
-    object: *mut c_void,
-    destroy: unsafe extern "C" fn(*mut c_void) -> c_int,
-}
-
-// SAFETY: the libraries' objects belong to no thread.
-unsafe impl Send for Object {}
-// SAFETY: once it is made, an object is only read; what changes while it is used stands behind a lock.
-unsafe impl Sync for Object {}
-
-impl Object {
-    /// Takes an object over from the function that made it.
-    ///
-    /// # Safety
-    /// `object` is alive and nobody else's, and `destroy` ends it.
-    pub unsafe fn new(object: *mut c_void, destroy: unsafe extern "C" fn(*mut c_void) -> c_int) -> Self {
-        Self { object, destroy }
-    }
-
-    /// The library's pointer.
-    #[inline]
-    pub fn get(&self) -> *mut c_void {
-        self.object
-    }
-}
-
-impl Drop for Object {
-    fn drop(&mut self) {
-        // SAFETY: the object is this one's own. A failure here leaves nothing to do.
-        unsafe { (self.destroy)(self.object) };
     }
 }
 

@@ -47,7 +47,7 @@ pub struct hipblasLtMatmulHeuristicResult_t {
     pub reserved: [c_int; 4],
 }
 
-constants! {
+hipdnn_plugin_sdk::header_constants! {
     /// No error.
     STATUS_SUCCESS: c_int = HIPBLAS_STATUS_SUCCESS 0;
     /// The matrix as it is.

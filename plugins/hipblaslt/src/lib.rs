@@ -6,19 +6,6 @@
 //! A [`chain`] of nodes of a graph becomes one call: of hipBLASLt where that finds an [`algorithm`], else of rocBLAS where a
 //! [`gemm`] alone is enough. A [`plan`] makes the calls in order on the stream of a [`handle`].
 
-/// Declares constants of enumerations, and a list of them for the comparison with the header.
-macro_rules! constants {
-    ($($(#[$doc:meta])* $name:ident: $type:ident = $spelling:ident $value:literal;)+) => {
-        $(
-            $(#[$doc])*
-            pub const $name: $type = $value;
-        )+
-
-        /// The name that the header has for each constant, and the constant's value here.
-        pub const CONSTANTS: &[(&str, i64)] = &[$((stringify!($spelling), $name as i64)),+];
-    };
-}
-
 pub mod algorithm;
 pub mod chain;
 pub mod gemm;

@@ -15,7 +15,7 @@ pub type rocblas_status = c_int;
 /// A stream with everything that rocBLAS keeps for it.
 pub type rocblas_handle = *mut c_void;
 
-constants! {
+hipdnn_plugin_sdk::header_constants! {
     /// No error.
     STATUS_SUCCESS: c_int = rocblas_status_success 0;
     /// There is no kernel for these types.

@@ -43,20 +43,7 @@ handles! {
     miopenFindOptions_t;
 }
 
-/// Declares constants of an enumeration, and a list of them for the comparison with the header.
-macro_rules! constants {
-    ($($(#[$doc:meta])* $name:ident: $type:ident = $spelling:ident $value:literal;)+) => {
-        $(
-            $(#[$doc])*
-            pub const $name: $type = $value;
-        )+
-
-        /// The name that the header has for each constant, and the constant's value here.
-        pub const CONSTANTS: &[(&str, i64)] = &[$((stringify!($spelling), $name as i64)),+];
-    };
-}
-
-constants! {
+hipdnn_plugin_sdk::header_constants! {
     /// No error.
     STATUS_SUCCESS: c_int = miopenStatusSuccess 0;
     /// Half precision.

@@ -1,47 +1,11 @@
-//! MIOpen's objects, ended when they are dropped.
+//! MIOpen's objects. What MIOpen may change while it is used stands behind a lock.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
+pub use hipdnn_plugin_sdk::dynlib::Object;
+
 use crate::miopen::{Miopen, MiopenError, miopenStatus_t};
-
-/// An object of MIOpen's that this plugin made and nothing changes any more.
-#[derive(Debug)]
-pub struct Object {
-    object: *mut c_void,
-    destroy: unsafe extern "C" fn(*mut c_void) -> miopenStatus_t,
-}
-
-// SAFETY: MIOpen's descriptors belong to no thread.
-unsafe impl Send for Object {}
-// SAFETY: once it is made, an object is only read; what MIOpen may change while it is used stands behind a lock of its own.
-unsafe impl Sync for Object {}
-
-impl Object {
-    /// Takes an object over from the function that made it.
-    ///
-    /// # Safety
-    /// `object` is alive and nobody else's, and `destroy` ends it.
-    pub unsafe fn new(
-        object: *mut c_void,
-        destroy: unsafe extern "C" fn(*mut c_void) -> miopenStatus_t,
-    ) -> Self {
-        Self { object, destroy }
-    }
-
-    /// MIOpen's pointer.
-    #[inline]
-    pub fn get(&self) -> *mut c_void {
-        self.object
-    }
-}
-
-impl Drop for Object {
-    fn drop(&mut self) {
-        // SAFETY: the object is this one's own. A failure here leaves nothing to do.
-        unsafe { (self.destroy)(self.object) };
-    }
-}
 
 /// What a function of MIOpen's makes.
 ///

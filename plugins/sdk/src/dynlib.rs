@@ -4,7 +4,7 @@
 //! asked for. A library that is not installed is no panic and no failed start but an [`Error`], which an engine hands on as
 //! its reason not to compute anything.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, c_int, c_void};
 use std::fmt;
 
 use libloading::os::unix;
@@ -116,6 +116,42 @@ pub fn first<T>(
         }
     }
     Err(Error(format!("no library for {what} was found; looked for {}", reasons.join(", "))))
+}
+
+/// An object that a library made, ended when it is dropped.
+#[derive(Debug)]
+pub struct Object {
+    object: *mut c_void,
+    destroy: unsafe extern "C" fn(*mut c_void) -> c_int,
+}
+
+// SAFETY: who makes one promises that it belongs to no thread.
+unsafe impl Send for Object {}
+// SAFETY: who makes one promises that threads may read it together.
+unsafe impl Sync for Object {}
+
+impl Object {
+    /// Takes an object over from the function that made it.
+    ///
+    /// # Safety
+    /// `object` is alive and nobody else's, belongs to no thread, and `destroy` ends it. What changes it while it is used
+    /// stands behind a lock.
+    pub unsafe fn new(object: *mut c_void, destroy: unsafe extern "C" fn(*mut c_void) -> c_int) -> Self {
+        Self { object, destroy }
+    }
+
+    /// The library's pointer.
+    #[inline]
+    pub fn get(&self) -> *mut c_void {
+        self.object
+    }
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        // SAFETY: the object is this one's own. A failure here leaves nothing to do.
+        unsafe { (self.destroy)(self.object) };
+    }
 }
 
 /// Declares a struct with the functions of a library as fields, required ones as function pointers and optional ones as an

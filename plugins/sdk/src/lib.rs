@@ -29,6 +29,7 @@ mod last_error;
 pub mod log;
 pub mod overrides;
 pub mod payload;
+pub mod prototypes;
 pub mod wire;
 
 pub use engine_plugin::{EnginePlugin, PluginError, Refusal, buffer, engine_id};

@@ -45,33 +45,22 @@ const LIMIT: Duration = Duration::from_secs(900);
 /// The folder of the userland that the build's files go to.
 const INSIDE: &str = "hipdnn";
 
-/// What the tests need, or why they are left out.
-enum Rig {
-    Ready { userland: Userland, softhip: PathBuf },
-    LeftOut(String),
-}
-
 /// Runs the tests, or those whose names contain one of the words.
 pub fn test(workspace: &Workspace, words: &[&str]) -> Result<(), Failure> {
-    let (userland, softhip) = match rig(workspace)? {
-        Rig::Ready { userland, softhip } => (userland, softhip),
-        Rig::LeftOut(why) => {
-            println!("amd-test is left out: {why}");
-            return Ok(());
-        }
+    let softhip = match std::env::var_os("SOFTHIP_DIR") {
+        Some(path) => PathBuf::from(path),
+        None => workspace.path("../shared/softhip"),
     };
+    if !softhip.join("check.sh").is_file() {
+        let folder = softhip.display();
+        println!("amd-test is left out: no softhip in {folder} (SOFTHIP_DIR says where it is)");
+        return Ok(());
+    }
+    let folder = workspace.path("target/amd/userland");
+    let Some(userland) = Userland::ready(folder, &CONTENTS, "amd-test")? else { return Ok(()) };
     let mut steps = Steps::new();
     steps.group("set-up");
-    // An archive that cannot be reached, or has the packages in a state that does not install, says nothing of the engines.
-    let installed = match userland.make() {
-        Ok(note) => note,
-        Err(failure) => {
-            println!("amd-test is left out: AMD's libraries cannot be installed here\n{failure}");
-            return Ok(());
-        }
-    };
-    let ready = steps.run("AMD's libraries, from Debian", || Ok(installed))
-        && steps.run("the plugins and their test", || build(workspace, &userland))
+    let ready = steps.run("the plugins and their test", || build(workspace, &userland))
         && steps.run("the emulated device", || {
             carry(&softhip, &userland.path(INSIDE).join("softhip"))?;
             run(&mut inside(&userland, &["true"])).map(|_| String::new())
@@ -116,23 +105,6 @@ pub fn test(workspace: &Workspace, words: &[&str]) -> Result<(), Failure> {
         host::without_device(&userland, &mut steps);
     }
     steps.summary()
-}
-
-fn rig(workspace: &Workspace) -> Result<Rig, Failure> {
-    let softhip = match std::env::var_os("SOFTHIP_DIR") {
-        Some(path) => PathBuf::from(path),
-        None => workspace.path("../shared/softhip"),
-    };
-    if !softhip.join("check.sh").is_file() {
-        return Ok(Rig::LeftOut(format!(
-            "no softhip in {} (SOFTHIP_DIR says where it is)",
-            softhip.display()
-        )));
-    }
-    match Userland::find(workspace.path("target/amd/userland"), &CONTENTS)? {
-        Ok(userland) => Ok(Rig::Ready { userland, softhip }),
-        Err(why) => Ok(Rig::LeftOut(why)),
-    }
 }
 
 fn build(workspace: &Workspace, userland: &Userland) -> Result<String, Failure> {

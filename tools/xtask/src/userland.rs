@@ -28,19 +28,40 @@ pub struct Userland {
 }
 
 impl Userland {
-    /// The userland in a folder, or why there can be none.
-    pub fn find(folder: PathBuf, contents: &'static Contents) -> Result<Result<Self, String>, Failure> {
-        if run(&mut command("id", ["-u"]))?.trim() != "0" {
-            return Ok(Err("a folder with another system takes root to make and enter".to_owned()));
-        }
-        if !exists("debootstrap") && !exists("apt-get") {
-            return Ok(Err("neither debootstrap nor apt-get is here to install packages".to_owned()));
-        }
+    /// The userland in a folder, made if it is not there. None where there can be none; the command that wants it then says so.
+    pub fn ready(
+        folder: PathBuf,
+        contents: &'static Contents,
+        wanted_by: &str,
+    ) -> Result<Option<Self>, Failure> {
         let userland = Self { folder, contents };
-        if !userland.complete() && mirror().is_none() {
-            return Ok(Err("apt-get names no Debian archive to install packages from".to_owned()));
+        let missing = match userland.missing()? {
+            Some(missing) => Some(missing),
+            None if userland.complete() => None,
+            None => {
+                println!("{wanted_by}: installing {} packages from Debian", contents.packages.len());
+                // An archive that cannot be reached, or has the packages in a state that does not install, says nothing of what
+                // is to be tested.
+                userland.make().err().map(|failure| failure.to_string())
+            }
+        };
+        if let Some(missing) = &missing {
+            println!("{wanted_by} is left out: {missing}");
         }
-        Ok(Ok(userland))
+        Ok(missing.is_none().then_some(userland))
+    }
+
+    /// What there must be and is not.
+    fn missing(&self) -> Result<Option<String>, Failure> {
+        Ok(if run(&mut command("id", ["-u"]))?.trim() != "0" {
+            Some("a folder with another system takes root to make and enter".to_owned())
+        } else if !exists("debootstrap") && !exists("apt-get") {
+            Some("neither debootstrap nor apt-get is here to install packages".to_owned())
+        } else if !self.complete() && mirror().is_none() {
+            Some("apt-get names no Debian archive to install packages from".to_owned())
+        } else {
+            None
+        })
     }
 
     /// A path inside, as seen from outside.
@@ -63,11 +84,7 @@ impl Userland {
         command
     }
 
-    /// Makes it, unless it is there.
-    pub fn make(&self) -> Result<String, Failure> {
-        if self.complete() {
-            return Ok("there already".to_owned());
-        }
+    fn make(&self) -> Result<(), Failure> {
         tools::require(&[&DEBOOTSTRAP])?;
         let mirror = mirror().ok_or_else(|| Failure::new("apt-get names no Debian archive"))?;
         if self.folder.exists() {
@@ -84,7 +101,7 @@ impl Userland {
         let mut install = self.command(&["apt-get", "install", "-y", "-q", "--no-install-recommends"]);
         run(install.args(self.contents.packages).env("DEBIAN_FRONTEND", "noninteractive"))?;
         fs::write(self.record(), self.contents.packages.join(" "))?;
-        Ok(String::new())
+        Ok(())
     }
 
     /// The file that says which packages it has.
