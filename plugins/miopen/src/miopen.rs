@@ -118,6 +118,12 @@ hipdnn_plugin_sdk::header_constants! {
     NO_INDICES: c_int = MIOPEN_REDUCE_TENSOR_NO_INDICES 0;
     /// Indices of a reduction have 32 bits.
     REDUCE_INDEX_32: c_int = MIOPEN_32BIT_INDICES 0;
+    /// Powers of numbers less the largest, as shares of their sum.
+    SOFTMAX_ACCURATE: c_int = MIOPEN_SOFTMAX_ACCURATE 1;
+    /// The logarithm of that.
+    SOFTMAX_LOG: c_int = MIOPEN_SOFTMAX_LOG 2;
+    /// A softmax along the second dimension.
+    SOFTMAX_CHANNEL: c_int = MIOPEN_SOFTMAX_MODE_CHANNEL 1;
     /// A normalization with given factors and summands.
     WEIGHT_BIAS: c_int = MIOPEN_WEIGHT_BIAS 1;
     /// A normalization by the root of the mean square with given factors.
@@ -140,6 +146,10 @@ hipdnn_plugin_sdk::header_constants! {
     ACTIVATION_X: c_uint = miopenTensorActivationX 37;
     /// y of an activation.
     ACTIVATION_Y: c_uint = miopenTensorActivationY 38;
+    /// The gradient of x of an activation.
+    ACTIVATION_DX: c_uint = miopenTensorActivationDX 39;
+    /// The gradient of y of an activation.
+    ACTIVATION_DY: c_uint = miopenTensorActivationDY 40;
     /// What a bias is added to.
     BIAS_X: c_uint = miopenTensorBiasX 41;
     /// The sum with a bias.
@@ -150,14 +160,32 @@ hipdnn_plugin_sdk::header_constants! {
     BATCHNORM_X: c_uint = miopenTensorBatchnormX 48;
     /// y of a batch normalization.
     BATCHNORM_Y: c_uint = miopenTensorBatchnormY 49;
+    /// Means over many batches.
+    BATCHNORM_RUNNING_MEAN: c_uint = miopenTensorBatchnormRunningMean 50;
+    /// Variances over many batches.
+    BATCHNORM_RUNNING_VARIANCE: c_uint = miopenTensorBatchnormRunningVariance 51;
+    /// Means of x.
+    BATCHNORM_SAVED_MEAN: c_uint = miopenTensorBatchnormSavedMean 52;
+    /// Inverse deviations of x.
+    BATCHNORM_SAVED_INVERSE: c_uint = miopenTensorBatchnormSavedVariance 53;
     /// The factors of a batch normalization.
     BATCHNORM_SCALE: c_uint = miopenTensorBatchnormScale 54;
+    /// The gradient of the factors.
+    BATCHNORM_DSCALE: c_uint = miopenTensorBatchnormScaleDiff 55;
     /// Given means.
     BATCHNORM_MEAN: c_uint = miopenTensorBatchnormEstimatedMean 56;
     /// Given variances.
     BATCHNORM_VARIANCE: c_uint = miopenTensorBatchnormEstimatedVariance 57;
     /// The summands of a batch normalization.
     BATCHNORM_BIAS: c_uint = miopenTensorBatchnormBias 58;
+    /// The gradient of the summands.
+    BATCHNORM_DBIAS: c_uint = miopenTensorBatchnormBiasDiff 59;
+    /// The gradient of x of a batch normalization.
+    BATCHNORM_DX: c_uint = miopenTensorBatchnormDX 60;
+    /// The gradient of y of a batch normalization.
+    BATCHNORM_DY: c_uint = miopenTensorBatchnormDY 61;
+    /// The weight of the new value in running statistics, a `double` on the host.
+    BATCHNORM_MOMENTUM: c_uint = miopenScalarBatchnormExpAvgFactor 0x8000_0002;
     /// What is added to variances, a `double` on the host.
     BATCHNORM_EPSILON: c_uint = miopenScalarBatchnormEpsilon 0x8000_0003;
 }
@@ -506,6 +534,63 @@ function_table! {
                 beta: *const c_void,
                 y_descriptor: miopenTensorDescriptor_t,
                 y: *mut c_void
+            ) -> miopenStatus_t;
+            /// A softmax.
+            fn miopenSoftmaxForward_V2(
+                handle: miopenHandle_t,
+                alpha: *const c_void,
+                x_descriptor: miopenTensorDescriptor_t,
+                x: *const c_void,
+                beta: *const c_void,
+                y_descriptor: miopenTensorDescriptor_t,
+                y: *mut c_void,
+                algorithm: c_int,
+                mode: c_int
+            ) -> miopenStatus_t;
+            /// The gradient of a softmax.
+            fn miopenSoftmaxBackward_V2(
+                handle: miopenHandle_t,
+                alpha: *const c_void,
+                y_descriptor: miopenTensorDescriptor_t,
+                y: *const c_void,
+                dy_descriptor: miopenTensorDescriptor_t,
+                dy: *const c_void,
+                beta: *const c_void,
+                dx_descriptor: miopenTensorDescriptor_t,
+                dx: *mut c_void,
+                algorithm: c_int,
+                mode: c_int
+            ) -> miopenStatus_t;
+            /// The bytes of workspace that the gradient of a normalization by the root of the mean square needs.
+            fn miopenGetT5LayerNormBackwardWorkspaceSize(
+                handle: miopenHandle_t,
+                mode: c_int,
+                dy_descriptor: miopenTensorDescriptor_t,
+                x_descriptor: miopenTensorDescriptor_t,
+                scale_descriptor: miopenTensorDescriptor_t,
+                inverse_descriptor: miopenTensorDescriptor_t,
+                dx_descriptor: miopenTensorDescriptor_t,
+                dscale_descriptor: miopenTensorDescriptor_t,
+                size: *mut usize
+            ) -> miopenStatus_t;
+            /// The gradient of a normalization by the root of the mean square.
+            fn miopenT5LayerNormBackward(
+                handle: miopenHandle_t,
+                mode: c_int,
+                workspace: *mut c_void,
+                workspace_size: usize,
+                dy_descriptor: miopenTensorDescriptor_t,
+                dy: *const c_void,
+                x_descriptor: miopenTensorDescriptor_t,
+                x: *const c_void,
+                scale_descriptor: miopenTensorDescriptor_t,
+                scale: *const c_void,
+                inverse_descriptor: miopenTensorDescriptor_t,
+                inverse: *const c_void,
+                dx_descriptor: miopenTensorDescriptor_t,
+                dx: *mut c_void,
+                dscale_descriptor: miopenTensorDescriptor_t,
+                dscale: *mut c_void
             ) -> miopenStatus_t;
             /// A layer normalization.
             fn miopenLayerNormForward(

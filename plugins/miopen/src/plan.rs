@@ -1,7 +1,7 @@
 //! A graph made ready to run: steps in order, and where each finds its tensors.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::ffi::c_void;
 
 use hipdnn_plugin_problem::prepare::{in_node, prepare};
@@ -15,7 +15,8 @@ use hipdnn_plugin_sdk::{PluginError, Refusal, buffer};
 use crate::handle::Ready;
 use crate::knob::Options;
 use crate::step::fusion::{chains, readers};
-use crate::step::{Step, Tensors, design};
+use crate::step::softmax::{self, Softmax};
+use crate::step::{Design, Step, Tensors, design};
 
 /// The most tensors that one operation may have.
 const MAX_TENSORS: usize = 32;
@@ -62,12 +63,21 @@ enum Slot {
 /// The first node that is not, and why.
 pub fn check(graph: &Graph) -> Result<(), Refusal> {
     let graph = prepare(graph)?;
-    for (place, node) in graph.nodes.iter().enumerate() {
+    let together: HashSet<usize> = softmaxes(&graph)?.into_iter().flat_map(|softmax| softmax.nodes).collect();
+    for (place, node) in graph.nodes.iter().enumerate().filter(|(place, _)| !together.contains(place)) {
         check_count(node.operation.tensors().len())
             .and_then(|()| design(&graph, node).map(drop))
             .map_err(|refusal| in_node(place, node, refusal))?;
     }
     Ok(())
+}
+
+/// The softmaxes of a graph. The refusal names the node.
+fn softmaxes(graph: &Graph) -> Result<Vec<Softmax>, Refusal> {
+    softmax::find(graph, &readers(graph)).map_err(|(place, refusal)| match graph.nodes.get(place) {
+        Some(node) => Refusal::new(in_node(place, node, refusal)),
+        None => Refusal::new(refusal),
+    })
 }
 
 fn check_count(count: usize) -> Result<(), String> {
@@ -147,6 +157,23 @@ fn steps(
     // By last node: what a fused step reads may be written between its nodes.
     let mut fused: HashMap<usize, Made> = HashMap::new();
     let mut taken = vec![false; graph.nodes.len()];
+    let take = |nodes: &[usize], taken: &mut [bool]| {
+        for place in nodes {
+            if let Some(taken) = taken.get_mut(*place) {
+                *taken = true;
+            }
+        }
+    };
+    for Softmax { nodes, uids, design } in softmaxes(graph)? {
+        let Some(last) = nodes.last().copied() else { continue };
+        let in_last = |error: PluginError| match graph.nodes.get(last) {
+            Some(node) => error.with_context(|text| in_node(last, node, text)),
+            None => error,
+        };
+        let step = design.make(ready, options, &[]).map_err(in_last)?;
+        take(&nodes, &mut taken);
+        fused.insert(last, Made { step, nodes, uids, inside: Vec::new() });
+    }
     for (first, node) in graph.nodes.iter().enumerate() {
         if taken.get(first) == Some(&true) {
             continue;
@@ -162,11 +189,7 @@ fn steps(
                 .make(ready, options, known)
                 .map_err(|error| error.with_context(|text| in_node(first, node, text)))?;
             if let Some(step) = step {
-                for place in &fusion.nodes {
-                    if let Some(taken) = taken.get_mut(*place) {
-                        *taken = true;
-                    }
-                }
+                take(&fusion.nodes, &mut taken);
                 fused.insert(last, Made { step, nodes: fusion.nodes, uids, inside });
                 break;
             }

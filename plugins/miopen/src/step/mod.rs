@@ -10,6 +10,7 @@ pub mod fusion;
 pub mod normalization;
 pub mod pooling;
 pub mod reduction;
+pub mod softmax;
 pub mod tensor_op;
 
 use std::ffi::c_void;
@@ -90,10 +91,13 @@ pub fn design(graph: &Graph, node: &Node) -> Result<Box<dyn Design>, Refusal> {
         Operation::Layernorm(_) | Operation::RmsNorm(_) => {
             Box::new(normalization::NormalizationDesign::of(graph, &node.operation)?)
         }
+        Operation::LayernormBackward(_) | Operation::RmsNormBackward(_) => {
+            Box::new(normalization::gradient::GradientDesign::of(graph, &node.operation)?)
+        }
         Operation::Pointwise(_) => Box::new(activation::ActivationDesign::of(graph, &node.operation)?),
         _ => {
             return Err(
-                "operation is none that this plugin computes (convolutions, normalizations, pooling, \
+                "operation is none that this plugin computes (convolutions, normalizations, softmax, pooling, \
                         reductions, activations, add, sub, mul, min, max)"
                     .to_owned(),
             );

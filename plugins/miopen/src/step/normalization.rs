@@ -1,5 +1,7 @@
 //! Layer normalization and normalization by the root of the mean square.
 
+pub mod gradient;
+
 use std::ffi::c_void;
 
 use hipdnn_plugin_problem::Refusal;
@@ -49,7 +51,7 @@ impl NormalizationDesign {
     pub fn of(graph: &Graph, operation: &Operation) -> Result<Self, Refusal> {
         let normalization = Normalization::of(graph, operation).ok_or("operation: is no normalization")??;
         let Normalization::Forward(forward) = &normalization else {
-            return Err("operation is a gradient, expected the normalization itself".to_owned());
+            return Err("operation: is a gradient".to_owned());
         };
         let Forward { x, y, leading, centered, .. } = forward.as_ref();
         without_gaps("x", x)?;
@@ -62,29 +64,10 @@ impl NormalizationDesign {
             ));
         }
         let dims = x.layout.dims();
-        let product = |dims: &[usize]| dims.iter().product::<usize>();
         let (outer, inner) = dims.split_at_checked(*leading).unwrap_or((dims, &[]));
-        let (rows, places) = (product(outer), product(inner));
-        let part = |name: &str, spread: &Spread, outer: usize, dims: &[usize]| {
-            if spread.data_type != x.data_type {
-                return Err(format!(
-                    "{name}: data type is {}, expected {} as in x",
-                    spread.data_type.name(),
-                    x.data_type.name()
-                ));
-            }
-            let mut expected = 1;
-            for (axis, dim) in dims.iter().enumerate().rev() {
-                let stride = spread.strides.get(outer + axis).copied().unwrap_or_default();
-                if *dim > 1 && stride != expected {
-                    return Err(format!(
-                        "{name}: stride is {stride}, expected {expected}: no gaps, and dimensions in order"
-                    ));
-                }
-                expected *= dim;
-            }
-            Ok(spread.slot)
-        };
+        let [rows, places] = [outer, inner].map(|dims| dims.iter().product::<usize>());
+        let part =
+            |name: &str, spread: &Spread, outer: usize, dims: &[usize]| part(name, spread, x, outer, dims);
         let scale = part("scale", &forward.scale, *leading, inner)?;
         let bias = match &forward.bias {
             Some(_) if !centered => {
@@ -115,6 +98,28 @@ impl NormalizationDesign {
             slots,
         })
     }
+}
+
+/// The place of a tensor of x's type that has these dims, of which the first is x's dimension number `outer`.
+fn part(name: &str, spread: &Spread, x: &Operand, outer: usize, dims: &[usize]) -> Result<usize, Refusal> {
+    if spread.data_type != x.data_type {
+        return Err(format!(
+            "{name}: data type is {}, expected {} as in x",
+            spread.data_type.name(),
+            x.data_type.name()
+        ));
+    }
+    let mut expected = 1;
+    for (axis, dim) in dims.iter().enumerate().rev() {
+        let stride = spread.strides.get(outer + axis).copied().unwrap_or_default();
+        if *dim > 1 && stride != expected {
+            return Err(format!(
+                "{name}: stride is {stride}, expected {expected}: no gaps, and dimensions in order"
+            ));
+        }
+        expected *= dim;
+    }
+    Ok(spread.slot)
 }
 
 /// Refuses elements that do not lie in the order of their dimensions.

@@ -1,4 +1,6 @@
-use hipdnn_plugin_sdk::graph::operation::{Layernorm, Reduction, ResampleForward, RmsNorm};
+use hipdnn_plugin_sdk::graph::operation::{
+    Layernorm, LayernormBackward, Reduction, ResampleForward, RmsNorm, RmsNormBackward,
+};
 use hipdnn_plugin_sdk::graph::{
     DataType, Graph, Node, NormFwdPhase, Operation, PaddingMode, ReductionMode, ResampleMode, Tensor,
     TensorValue,
@@ -114,4 +116,38 @@ fn normalizations_are_refused_by_type_layout_and_bias() {
     };
     assert_eq!(check(&rms(None)), Ok(()));
     refused(&rms(Some(3)), "bias: given");
+}
+
+#[test]
+fn gradients_of_normalizations_are_refused_but_for_that_of_rmsnorm() {
+    let rms = |inv_rms, dbias| {
+        let x = |uid| packed(uid, DataType::Float, &[4, 6]);
+        let places = |uid| packed(uid, DataType::Float, &[1, 6]);
+        let inverse = packed(4, DataType::Float, &[4, 1]);
+        let tensors = vec![x(1), x(2), places(3), inverse, x(5), places(6), places(7)];
+        let node = RmsNormBackward { dy: 1, x: 2, scale: 3, inv_rms, dx: 5, dscale: 6, dbias };
+        graph(tensors, node)
+    };
+    assert_eq!(check(&rms(Some(4), None)), Ok(()));
+    refused(&rms(Some(4), Some(7)), "dbias: given");
+    let mut mixed = rms(Some(4), None);
+    mixed.tensors[5].data_type = DataType::Half;
+    refused(&mixed, "dscale: data type is half, expected float as in x");
+    let x = |uid| packed(uid, DataType::Float, &[4, 6]);
+    let places = |uid| packed(uid, DataType::Float, &[1, 6]);
+    let rows = |uid| packed(uid, DataType::Float, &[4, 1]);
+    let node = LayernormBackward {
+        dy: 1,
+        x: 2,
+        scale: 3,
+        mean: Some(4),
+        inv_variance: Some(5),
+        epsilon: None,
+        dx: 6,
+        dscale: 7,
+        dbias: 8,
+        normalized_dim_count: 1,
+    };
+    let tensors = vec![x(1), x(2), places(3), rows(4), rows(5), x(6), places(7), places(8)];
+    refused(&graph(tensors, node), "the gradient of a layernorm");
 }

@@ -61,6 +61,9 @@ const SUBJECTS: &[Subject] = &[
     Subject::of(MIOPEN, "reduction add to channels float ChannelsFirst"),
     Subject::of(MIOPEN, "layernorm with statistics of 1 of [6, 70] float"),
     Subject::of(MIOPEN, "RMSNorm of 1 of [6, 70] float"),
+    Subject::of(MIOPEN, "RMSNorm backward of 1 of [6, 70] float"),
+    Subject::of(MIOPEN, "softmax [6, 70] to [6, 1] float ChannelsFirst"),
+    Subject::of(MIOPEN, "softmax backward [6, 70] to [6, 1] float ChannelsFirst"),
     // A saved code object that cannot be loaded is compiled again.
     Subject {
         opening: OPENING,

@@ -10,6 +10,7 @@ mod normalization;
 mod pooling;
 mod reduction;
 mod rtc;
+mod softmax;
 mod tensor_op;
 
 use hipdnn_plugin_sdk::graph::DataType;
@@ -44,6 +45,7 @@ pub fn all() -> Vec<(&'static str, Case)> {
     cases.extend(pooling::cases());
     cases.extend(reduction::cases());
     cases.extend(normalization::cases());
+    cases.extend(softmax::cases());
     cases.extend(graph::cases());
     cases.extend(fusion::cases());
     cases.extend(rtc::cases());

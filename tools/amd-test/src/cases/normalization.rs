@@ -1,4 +1,4 @@
-use hipdnn_plugin_sdk::graph::operation::{Layernorm, RmsNorm};
+use hipdnn_plugin_sdk::graph::operation::{Layernorm, RmsNorm, RmsNormBackward};
 use hipdnn_plugin_sdk::graph::{DataType, NormFwdPhase};
 
 use super::{MIOPEN, TYPES};
@@ -45,6 +45,29 @@ fn case(centered: bool, dims: &[i64], count: usize, data_type: DataType, statist
     case
 }
 
+/// The gradient of RMSNorm. Many long rows are added up in two steps.
+fn gradient(dims: &[i64], count: usize, data_type: DataType) -> Case {
+    let mut case = Case::new(format!("RMSNorm backward of {count} of {dims:?} {}", data_type.name()));
+    case.tolerance = case.tolerance.max(1e-4);
+    let order = Order::ChannelsFirst;
+    let leading = dims.len() - count;
+    let part = |rows: bool| -> Vec<i64> {
+        dims.iter().enumerate().map(|(axis, dim)| if (axis < leading) == rows { *dim } else { 1 }).collect()
+    };
+    let (rows, places) = (part(true), part(false));
+    let node = RmsNormBackward {
+        dy: case.input(data_type, dims, order, [-1.0, 1.0]),
+        x: case.input(data_type, dims, order, [-2.0, 2.0]),
+        scale: case.input(data_type, &places, order, [0.5, 1.5]),
+        inv_rms: Some(case.input(data_type, &rows, order, [0.5, 1.5])),
+        dx: case.output(data_type, dims, order),
+        dscale: case.output(data_type, &places, order),
+        dbias: None,
+    };
+    case.node(node);
+    case
+}
+
 pub fn cases() -> Vec<(&'static str, Case)> {
     let mut cases = Vec::new();
     for (dims, count) in SHAPES {
@@ -55,6 +78,12 @@ pub fn cases() -> Vec<(&'static str, Case)> {
                 }
             }
         }
+    }
+    for data_type in TYPES {
+        for (dims, count) in SHAPES {
+            cases.push((MIOPEN, gradient(dims, count, data_type)));
+        }
+        cases.push((MIOPEN, gradient(&[300, 260], 1, data_type)));
     }
     cases
 }

@@ -1,0 +1,163 @@
+//! The gradient of normalization by the root of the mean square. MIOpen has none of layer normalization.
+
+use std::ffi::c_void;
+
+use hipdnn_plugin_problem::Refusal;
+use hipdnn_plugin_problem::problem::normalization::{Backward, Normalization, Statistics};
+use hipdnn_plugin_sdk::PluginError;
+use hipdnn_plugin_sdk::graph::{Graph, Operation};
+
+use super::{Design, Step, Tensors, missing, part, without_gaps};
+use crate::handle::Ready;
+use crate::knob::Options;
+use crate::miopen::WEIGHT_T5;
+use crate::object::Object;
+use crate::operand::Shape;
+
+/// A gradient in MIOpen's numbers: of rows without gaps, whatever the dimensions were.
+pub struct GradientDesign {
+    /// [rows, elements of a row].
+    x: Shape,
+    places: Shape,
+    rows: Shape,
+    slots: Slots,
+}
+
+#[derive(Clone, Copy)]
+struct Slots {
+    dy: usize,
+    x: usize,
+    scale: usize,
+    inverse: usize,
+    dx: usize,
+    dscale: usize,
+}
+
+impl GradientDesign {
+    /// The gradient that an operation asks for.
+    ///
+    /// # Errors
+    /// The first thing that MIOpen does not do.
+    pub fn of(graph: &Graph, operation: &Operation) -> Result<Self, Refusal> {
+        let normalization = Normalization::of(graph, operation).ok_or("operation: is no normalization")??;
+        let Normalization::Backward(backward) = &normalization else {
+            return Err("operation: is no gradient".to_owned());
+        };
+        let Backward { dy, x, dx, leading, centered, scale, dscale, dbias, statistics } = backward.as_ref();
+        if *centered {
+            return Err("operation: is the gradient of a layernorm, which MIOpen does not have".to_owned());
+        }
+        if dbias.is_some() {
+            return Err("dbias: given, which MIOpen does not have for this normalization".to_owned());
+        }
+        let Statistics::Saved { inverse, .. } = statistics else {
+            return Err("inv_rms: absent, expected what the forward pass kept".to_owned());
+        };
+        for (name, operand) in [("dy", dy), ("x", x), ("dx", dx)] {
+            without_gaps(name, operand)?;
+            if operand.data_type != x.data_type {
+                return Err(format!(
+                    "{name}: data type is {}, expected {} as in x",
+                    operand.data_type.name(),
+                    x.data_type.name()
+                ));
+            }
+        }
+        let dims = x.layout.dims();
+        let (outer, inner) = dims.split_at_checked(*leading).unwrap_or((dims, &[]));
+        let [rows, places] = [outer, inner].map(|dims| dims.iter().product::<usize>());
+        let slots = Slots {
+            dy: dy.slot,
+            x: x.slot,
+            scale: part("scale", scale, x, *leading, inner)?,
+            inverse: part("inv_rms", inverse, x, 0, outer)?,
+            dx: dx.slot,
+            dscale: part("dscale", dscale, x, *leading, inner)?,
+        };
+        let shape = |dims: &[usize], strides: &[usize]| Shape::new("x", x.data_type, dims, strides);
+        Ok(Self {
+            x: shape(&[rows, places], &[places, 1])?,
+            places: shape(&[places], &[1])?,
+            rows: shape(&[rows], &[1])?,
+            slots,
+        })
+    }
+}
+
+impl Design for GradientDesign {
+    fn make(&self, ready: &Ready<'_>, _: &Options, _: &[u8]) -> Result<Box<dyn Step>, PluginError> {
+        const SIZE: &str = "miopenGetT5LayerNormBackwardWorkspaceSize";
+        let miopen = ready.runtime.miopen;
+        if miopen.miopenT5LayerNormBackward.is_none() {
+            return Err(missing("miopenT5LayerNormBackward"));
+        }
+        let size = miopen.miopenGetT5LayerNormBackwardWorkspaceSize.ok_or_else(|| missing(SIZE))?;
+        let [x, places, rows] =
+            [self.x.descriptor(miopen)?, self.places.descriptor(miopen)?, self.rows.descriptor(miopen)?];
+        let mut workspace_size = 0;
+        // SAFETY: the descriptors are alive and the output valid.
+        let status = unsafe {
+            size(
+                ready.handle(),
+                WEIGHT_T5,
+                x.get(),
+                x.get(),
+                places.get(),
+                rows.get(),
+                x.get(),
+                places.get(),
+                &mut workspace_size,
+            )
+        };
+        miopen.check(SIZE, status)?;
+        Ok(Box::new(GradientStep { x, places, rows, workspace_size, slots: self.slots }))
+    }
+}
+
+struct GradientStep {
+    x: Object,
+    places: Object,
+    rows: Object,
+    workspace_size: usize,
+    slots: Slots,
+}
+
+impl Step for GradientStep {
+    fn workspace_size(&self) -> usize {
+        self.workspace_size
+    }
+
+    unsafe fn run(
+        &self,
+        ready: &Ready<'_>,
+        tensors: &Tensors<'_>,
+        workspace: *mut c_void,
+    ) -> Result<(), PluginError> {
+        let miopen = ready.runtime.miopen;
+        let Slots { dy, x, scale, inverse, dx, dscale } = self.slots;
+        let backward =
+            miopen.miopenT5LayerNormBackward.ok_or_else(|| missing("miopenT5LayerNormBackward"))?;
+        // SAFETY: the objects are alive, and the caller vouches for the memory.
+        let status = unsafe {
+            backward(
+                ready.handle(),
+                WEIGHT_T5,
+                workspace,
+                self.workspace_size,
+                self.x.get(),
+                tensors.at(dy),
+                self.x.get(),
+                tensors.at(x),
+                self.places.get(),
+                tensors.at(scale),
+                self.rows.get(),
+                tensors.at(inverse),
+                self.x.get(),
+                tensors.at(dx),
+                self.places.get(),
+                tensors.at(dscale),
+            )
+        };
+        Ok(miopen.check("miopenT5LayerNormBackward", status)?)
+    }
+}
