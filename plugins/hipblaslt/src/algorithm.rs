@@ -16,8 +16,8 @@ use crate::hipblaslt::{
     COMPUTE_32F, COMPUTE_64F, DESC_BIAS_POINTER, DESC_BIAS_TYPE, DESC_EPILOGUE, DESC_TRANSA, DESC_TRANSB,
     EPILOGUE_BIAS, EPILOGUE_DEFAULT, EPILOGUE_GELU, EPILOGUE_GELU_BIAS, EPILOGUE_RELU, EPILOGUE_RELU_BIAS,
     EPILOGUE_SWISH, EPILOGUE_SWISH_BIAS, HipblasLt, LAYOUT_BATCH_COUNT, LAYOUT_BATCH_OFFSET, OPERATION_N,
-    OPERATION_T, PREF_MAX_WORKSPACE, R_16BF, R_16F, R_32F, R_64F, STATUS_SUCCESS, hipblasLtMatmulAlgo_t,
-    hipblasLtMatmulHeuristicResult_t,
+    OPERATION_T, PREF_MAX_WORKSPACE, R_16BF, R_16F, R_32F, R_64F, STATUS_ARCH_MISMATCH, STATUS_INVALID_VALUE,
+    STATUS_NOT_SUPPORTED, STATUS_SUCCESS, hipblasLtMatmulAlgo_t, hipblasLtMatmulHeuristicResult_t,
 };
 use crate::knob::{ALGORITHMS, Options};
 use crate::plan::{Run, offset};
@@ -283,9 +283,10 @@ fn search(
             &mut count,
         )
     };
-    // Versions differ in whether a product that they have no kernel for is a failure.
-    if status != STATUS_SUCCESS {
-        return Ok(Vec::new());
+    match status {
+        // Versions differ in whether a product that they have no kernel for is a failure.
+        STATUS_INVALID_VALUE | STATUS_NOT_SUPPORTED | STATUS_ARCH_MISMATCH => return Ok(Vec::new()),
+        status => library.check("hipblasLtMatmulAlgoGetHeuristic", status)?,
     }
     let found = results.iter().take(usize::try_from(count).unwrap_or(0));
     Ok(found

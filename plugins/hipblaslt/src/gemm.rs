@@ -36,15 +36,21 @@ impl GemmRun {
         // SAFETY: the handle is alive.
         let status = unsafe { (library.rocblas_start_device_memory_size_query)(handle) };
         library.check("rocblas_start_device_memory_size_query", status)?;
-        // While rocBLAS is asked it starts nothing and reads no memory, but it wants addresses that are not null.
-        let somewhere = std::ptr::without_provenance_mut::<c_void>(256);
-        let tensors =
-            Tensors { a: somewhere, b: somewhere, c: somewhere, summand: Some(somewhere), bias: None };
+        // While rocBLAS is asked it starts nothing and reads no memory, but it wants addresses that are not null, and a summand in
+        // another place than the result.
+        let place = |number: usize| std::ptr::without_provenance_mut::<c_void>(256 * number);
+        let tensors = Tensors { a: place(1), b: place(2), c: place(3), summand: Some(place(4)), bias: None };
         // SAFETY: as above.
         let answer = unsafe { gemm.call(ready, &tensors, &[0; 4]) };
-        // SAFETY: the handle is alive, and the output valid.
-        let status =
-            unsafe { (library.rocblas_stop_device_memory_size_query)(handle, &mut gemm.workspace_size) };
+        let mut end = || {
+            // SAFETY: the handle is alive, and the output valid.
+            unsafe { (library.rocblas_stop_device_memory_size_query)(handle, &mut gemm.workspace_size) }
+        };
+        let status = end();
+        if status != STATUS_SUCCESS {
+            // A question that goes on would make an answer of every later product.
+            end();
+        }
         library.check("rocblas_stop_device_memory_size_query", status)?;
         match answer? {
             STATUS_SUCCESS | STATUS_SIZE_INCREASED | STATUS_SIZE_UNCHANGED => {}

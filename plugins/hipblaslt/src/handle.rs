@@ -62,11 +62,11 @@ pub struct Device {
     libraries: Mutex<Libraries>,
 }
 
-/// The libraries' handles, each made when it is first wanted, or why it cannot be had.
+/// The libraries' handles, each made when it is first wanted.
 #[derive(Debug, Default)]
 struct Libraries {
-    hipblaslt: Option<Result<Object, String>>,
-    rocblas: Option<Result<RocblasHandle, String>>,
+    hipblaslt: Option<Object>,
+    rocblas: Option<RocblasHandle>,
 }
 
 /// A rocBLAS handle, and what it was last told.
@@ -135,16 +135,13 @@ impl Ready<'_> {
     ///
     /// # Errors
     /// Why it cannot be had.
-    pub fn hipblaslt(&mut self) -> Result<(&'static HipblasLt, hipblasLtHandle_t), Refusal> {
+    pub fn hipblaslt(&mut self) -> Result<(&'static HipblasLt, hipblasLtHandle_t), PluginError> {
         let library = HipblasLt::get()?;
-        match self
-            .libraries
-            .hipblaslt
-            .get_or_insert_with(|| open_hipblaslt(library).map_err(|error| error.to_string()))
-        {
-            Ok(handle) => Ok((library, handle.get())),
-            Err(reason) => Err(Refusal::new(reason.clone())),
-        }
+        let handle = match &mut self.libraries.hipblaslt {
+            Some(handle) => handle,
+            opened => opened.insert(open_hipblaslt(library)?),
+        };
+        Ok((library, handle.get()))
     }
 
     /// rocBLAS with its handle, which works on the stream.
@@ -152,24 +149,25 @@ impl Ready<'_> {
     /// # Errors
     /// Why it cannot be had, or that the stream cannot be set.
     pub fn rocblas(&mut self) -> Result<(&'static Rocblas, rocblas_handle), PluginError> {
-        let library = Rocblas::get()?;
         let stream = self.stream;
-        match self
-            .libraries
-            .rocblas
-            .get_or_insert_with(|| open_rocblas(library).map_err(|error| error.to_string()))
-        {
-            Ok(handle) => {
-                if handle.stream != stream {
-                    // SAFETY: the handle is alive, and the host vouches for the stream.
-                    let status = unsafe { (library.rocblas_set_stream)(handle.handle.get(), stream) };
-                    library.check("rocblas_set_stream", status)?;
-                    handle.stream = stream;
-                }
-                Ok((library, handle.handle.get()))
-            }
-            Err(reason) => Err(Refusal::new(reason.clone()).into()),
+        let (library, rocblas) = self.open_rocblas()?;
+        let handle = rocblas.handle.get();
+        if rocblas.stream != stream {
+            // SAFETY: the handle is alive, and the host vouches for the stream.
+            let status = unsafe { (library.rocblas_set_stream)(handle, stream) };
+            library.check("rocblas_set_stream", status)?;
+            rocblas.stream = stream;
         }
+        Ok((library, handle))
+    }
+
+    fn open_rocblas(&mut self) -> Result<(&'static Rocblas, &mut RocblasHandle), PluginError> {
+        let library = Rocblas::get()?;
+        let handle = match &mut self.libraries.rocblas {
+            Some(handle) => handle,
+            opened => opened.insert(RocblasHandle::open(library)?),
+        };
+        Ok((library, handle))
     }
 
     /// Gives rocBLAS the workspace of the calls that follow.
@@ -180,14 +178,13 @@ impl Ready<'_> {
     /// # Safety
     /// The workspace is valid for its size until the work of these calls is done.
     pub unsafe fn give_rocblas(&mut self, workspace: *mut c_void, size: usize) -> Result<(), PluginError> {
-        let (library, _) = self.rocblas()?;
-        let Some(Ok(handle)) = &mut self.libraries.rocblas else { return Ok(()) };
+        let (library, rocblas) = self.open_rocblas()?;
         let workspace = if size == 0 { ptr::null_mut() } else { workspace };
-        if handle.workspace != (workspace, size) {
+        if rocblas.workspace != (workspace, size) {
             // SAFETY: the handle is alive, and the caller vouches for the memory.
-            let status = unsafe { (library.rocblas_set_workspace)(handle.handle.get(), workspace, size) };
+            let status = unsafe { (library.rocblas_set_workspace)(rocblas.handle.get(), workspace, size) };
             library.check("rocblas_set_workspace", status)?;
-            handle.workspace = (workspace, size);
+            rocblas.workspace = (workspace, size);
         }
         Ok(())
     }
@@ -213,13 +210,15 @@ fn open_hipblaslt(library: &'static HipblasLt) -> Result<Object, PluginError> {
     Ok(handle)
 }
 
-fn open_rocblas(library: &'static Rocblas) -> Result<RocblasHandle, PluginError> {
-    let mut handle = ptr::null_mut();
-    // SAFETY: the output is valid, and what is made is taken over at once.
-    let handle = unsafe {
-        library.check("rocblas_create_handle", (library.rocblas_create_handle)(&mut handle))?;
-        Object::new(handle, library.rocblas_destroy_handle)
-    };
-    // A new handle works on the default stream, with memory of its own.
-    Ok(RocblasHandle { handle, stream: ptr::null_mut(), workspace: (ptr::null_mut(), 0) })
+impl RocblasHandle {
+    fn open(library: &'static Rocblas) -> Result<Self, PluginError> {
+        let mut handle = ptr::null_mut();
+        // SAFETY: the output is valid, and what is made is taken over at once.
+        let handle = unsafe {
+            library.check("rocblas_create_handle", (library.rocblas_create_handle)(&mut handle))?;
+            Object::new(handle, library.rocblas_destroy_handle)
+        };
+        // A new handle works on the default stream, with memory of its own.
+        Ok(Self { handle, stream: ptr::null_mut(), workspace: (ptr::null_mut(), 0) })
+    }
 }

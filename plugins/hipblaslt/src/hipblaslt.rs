@@ -50,6 +50,12 @@ pub struct hipblasLtMatmulHeuristicResult_t {
 hipdnn_plugin_sdk::header_constants! {
     /// No error.
     STATUS_SUCCESS: c_int = HIPBLAS_STATUS_SUCCESS 0;
+    /// A number or a type is not what the function takes.
+    STATUS_INVALID_VALUE: c_int = HIPBLAS_STATUS_INVALID_VALUE 3;
+    /// There is no such computation.
+    STATUS_NOT_SUPPORTED: c_int = HIPBLAS_STATUS_NOT_SUPPORTED 7;
+    /// There is no such computation on this device.
+    STATUS_ARCH_MISMATCH: c_int = HIPBLAS_STATUS_ARCH_MISMATCH 8;
     /// The matrix as it is.
     OPERATION_N: c_int = HIPBLAS_OP_N 111;
     /// The matrix transposed.

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 
 use hipdnn_plugin_problem::prepare::{in_node, prepare};
 use hipdnn_plugin_problem::workspace::place_in_steps;
-use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
+use hipdnn_plugin_sdk::ffi::{HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::{Graph, Operation};
 use hipdnn_plugin_sdk::payload::Payload;
 use hipdnn_plugin_sdk::wire::{self, EngineConfig, Layout};
@@ -234,7 +234,7 @@ fn make(
     options: &Options,
     saved: Option<&Choice>,
 ) -> Result<(Box<dyn Run>, Library, AlgorithmName), PluginError> {
-    let mut reasons: Vec<String> = Vec::new();
+    let mut reasons: Vec<PluginError> = Vec::new();
     let mut order = [Library::HipblasLt, Library::Rocblas];
     if saved.is_some_and(|choice| choice.library == Library::Rocblas) {
         order.reverse();
@@ -251,10 +251,13 @@ fn make(
         };
         match made {
             Ok((algorithm, run)) => return Ok((run, library, algorithm)),
-            Err(error) => reasons.push(error.message().to_owned()),
+            Err(error) => reasons.push(error),
         }
     }
-    Err(Refusal::new(reasons.join("; ")).into())
+    let failed = reasons.iter().any(|reason| reason.status() == HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR);
+    let words: Vec<&str> = reasons.iter().map(PluginError::message).collect();
+    let words = words.join("; ");
+    Err(if failed { PluginError::internal(words) } else { PluginError::not_applicable(words) })
 }
 
 /// The steps of a prepared graph, in order.

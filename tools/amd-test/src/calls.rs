@@ -62,7 +62,7 @@ pub fn child(library: &Path, hip: &'static Hip, arguments: &[String]) -> Result<
 }
 
 /// What handles of the library make when they open a device, and keep.
-pub const OPENED: &[&str] = &["miopenCreateWithStream", "hipblasLtCreate"];
+pub const OPENED: &[&str] = &["miopenCreateWithStream", "hipblasLtCreate", "rocblas_create_handle"];
 
 /// That nothing is left of what was made since calls are written down, and nothing was ended twice.
 pub fn nothing_left(record: &gate::Record, but: &[&str]) -> Result<(), Failure> {

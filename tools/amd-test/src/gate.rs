@@ -184,19 +184,25 @@ struct Permission {
     result: usize,
 }
 
+/// Whether a function answers the text of an error.
+fn is_text(name: &str) -> bool {
+    name.ends_with("GetErrorString") || name == "rocblas_status_to_string"
+}
+
 /// Whether a function says words for errors or forgets them.
 fn gives_words(name: &str) -> bool {
-    name.ends_with("GetErrorString") || name.contains("GetLastError") || name.contains("ProgramLog")
+    is_text(name) || name.contains("GetLastError") || name.contains("ProgramLog")
 }
 
 /// Whether a function ends what another made.
 pub fn ends(name: &str) -> bool {
-    name.contains("Destroy") || name.contains("Unload") || name == "hipFree"
+    ["Destroy", "Unload", "_destroy_"].iter().any(|word| name.contains(word)) || name == "hipFree"
 }
 
 /// Whether a function makes one thing and writes where it is to its first argument.
 pub fn makes(name: &str) -> bool {
-    ["Create", "LoadSolution", "ModuleLoadData"].iter().any(|word| name.contains(word)) || name == "hipMalloc"
+    ["Create", "LoadSolution", "ModuleLoadData", "_create_"].iter().any(|word| name.contains(word))
+        || name == "hipMalloc"
 }
 
 /// A status that is an error to the library of a function: unknown errors and such, none of which has another meaning to the
@@ -209,6 +215,8 @@ fn error_of(name: &str) -> usize {
         _ if name.starts_with("hiprtc") => 11,
         // HIPBLAS_STATUS_INTERNAL_ERROR
         _ if name.starts_with("hipblas") => 6,
+        // rocblas_status_internal_error
+        _ if name.starts_with("rocblas") => 6,
         // miopenStatusUnknownError
         _ => 7,
     }
@@ -250,7 +258,7 @@ unsafe extern "C" fn leave(number: usize, arguments: &[usize; 6], result: usize,
         let [first, _, _, fourth, fifth, _] = *arguments;
         let pointer = |at: usize| std::ptr::with_exposed_provenance::<usize>(at);
         let succeeded = result as u32 == 0;
-        if name.ends_with("GetErrorString") {
+        if is_text(name) {
             // SAFETY: the texts are NUL terminated and live for ever.
             record.words =
                 Some(unsafe { CStr::from_ptr(pointer(result).cast()) }.to_string_lossy().into_owned());
@@ -311,7 +319,7 @@ unsafe extern "C" fn find(library: *mut c_void, name: *const c_char, caller: *co
     let Some(plugin) = plugin(caller) else { return found };
     // SAFETY: the C library has read the name just now.
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
-    if !["hip", "miopen"].iter().any(|prefix| name.starts_with(prefix)) {
+    if !["hip", "miopen", "rocblas"].iter().any(|prefix| name.starts_with(prefix)) {
         return found;
     }
     let mut functions = lock(&FUNCTIONS);

@@ -24,6 +24,9 @@ const CONVOLUTION: &str = "convolution forward 1x1 float ChannelsFirst";
 const ROOMY: &str = "convolution backward data 3x3 float ChannelsFirst";
 /// A chain that is computed in one kernel.
 const CHAIN: &str = "batchnorm with variance + relu_fwd in one kernel float ChannelsFirst";
+/// A product that hipBLASLt computes with what follows, and one that rocBLAS computes.
+const PRODUCT: &str = "matmul + gelu_approx_tanh_fwd half by HipblasLt";
+const PLAIN_PRODUCT: &str = "matmul + residual float by Rocblas";
 /// A graph of several kernels.
 const GENERATED: &str = "largest of the columns of row sums";
 
@@ -44,7 +47,14 @@ pub fn checks() -> Vec<Check> {
         ("calls: a problem is looked for once in a process".to_owned(), Box::new(found_once)),
         ("calls: what knobs ask of MIOpen".to_owned(), Box::new(knobs)),
         ("calls: a limit of the workspace".to_owned(), Box::new(limit)),
+        ("calls: the algorithm of a saved product".to_owned(), Box::new(algorithm)),
     ];
+    for name in [PRODUCT, PLAIN_PRODUCT] {
+        checks.push((
+            format!("calls: executions and their stream: {}: {name}", cases::HIPBLASLT),
+            Box::new(move |library, hip| stream(library, hip, cases::HIPBLASLT, name)),
+        ));
+    }
     for (engine, name) in [(MIOPEN, CONVOLUTION), (MIOPEN, CHAIN), (cases::RTC, GENERATED)] {
         checks.push((
             format!("calls: executions and their stream: {engine}: {name}"),
@@ -140,6 +150,14 @@ fn stream(library: &Path, hip: &'static Hip, engine: &str, name: &str) -> Result
                 |calls: &[Call]| calls.iter().filter(|call| call.name == "hipModuleLaunchKernel").count();
             expect("kernels", &(last(&first) + 1), &first.len())?;
         }
+        // hipBLASLt is given the stream with each call.
+        cases::HIPBLASLT => match names(&first).as_slice() {
+            ["hipGetDevice", "hipblasLtMatmul"] => {}
+            ["hipGetDevice", "rocblas_gemm_strided_batched_ex"] => {
+                with_stream.insert(1, "rocblas_set_stream");
+            }
+            other => return Err(Failure(format!("an execution is {other:?}, expected one product"))),
+        },
         _ => with_stream.insert(1, "miopenSetStream"),
     }
     expect("an execution on a new stream", &names(&changed), &with_stream)?;
@@ -287,6 +305,25 @@ fn limit(library: &Path, hip: &'static Hip) -> Result<String, Failure> {
     expect("bytes of workspace", &plan.workspace_size, &0)?;
     case.run_plan(&backend, hip, &plan)?;
     Ok(format!("{free} bytes without limit, none with"))
+}
+
+/// A saved plan has the algorithm that was chosen, and the one that is loaded has it, too.
+fn algorithm(library: &Path, _: &'static Hip) -> Result<String, Failure> {
+    let (backend, loader) = (Backend::open(library)?, Backend::open(library)?);
+    let case = case(cases::HIPBLASLT, PRODUCT)?;
+    let mut plans = Vec::new();
+    for place in 0..3 {
+        let knobs = [("hipblaslt.library", 1), ("hipblaslt.algorithm", place)];
+        let saved = backend.plan(cases::HIPBLASLT, &case.graph, &knobs)?.save()?;
+        expect("a plan that was saved, loaded and saved", &loader.load(&saved)?.save()?, &saved)?;
+        plans.push(saved);
+    }
+    gate::record(cases::HIPBLASLT, Fail::Nothing);
+    let first = plans.first().ok_or_else(|| Failure("no plan".to_owned()))?;
+    let (_, calls) = calls(|| loader.load(first))?;
+    gate::take();
+    expect("searches of a plan that is loaded again", &count(&calls, "hipblasLtMatmulAlgoGetHeuristic"), &0)?;
+    Ok(format!("{} plans", plans.len()))
 }
 
 /// See [`super::child`].

@@ -109,8 +109,12 @@ fn products(library: Library, data_type: DataType) -> Vec<Case> {
 /// What follows a product.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Link {
+    /// Not a node: neither factor is shared, so that each matrix is a product of its own.
+    Batch,
     Scale,
     Residual,
+    /// The same one for each matrix.
+    SpreadResidual,
     Bias,
     /// A bias of another type than the result's.
     WideBias,
@@ -137,6 +141,9 @@ fn chain(library: Library, data_type: DataType, links: &[Link]) -> Case {
         (a, b) = ([1, rows, 40], [2, 40, columns]);
         strides = lie(&dims, Lie::Columns);
     }
+    if links.contains(&Link::Batch) || links.contains(&Link::SpreadResidual) {
+        (a, b) = ([2, rows, 40], [2, 40, columns]);
+    }
     let between = |case: &mut Case| {
         let uid = case.between(data_type, &dims, ROWS_FIRST);
         if let Some(tensor) = case.graph.tensors.last_mut() {
@@ -153,6 +160,10 @@ fn chain(library: Library, data_type: DataType, links: &[Link]) -> Case {
     case.node(node);
     for (place, link) in links.iter().enumerate() {
         let (mode, other) = match link {
+            Link::Batch => continue,
+            Link::SpreadResidual => {
+                (PointwiseMode::Add, Some(case.input(data_type, &[1, rows, columns], ROWS_FIRST, RANGE)))
+            }
             Link::Scale => (PointwiseMode::Mul, Some(case.value(0.25))),
             Link::Residual => {
                 (PointwiseMode::Add, Some(case.input_with_strides(data_type, &dims, &strides, RANGE)))
@@ -228,12 +239,12 @@ fn wide(library: Library, data_type: DataType) -> Case {
 
 pub fn cases() -> Vec<(&'static str, Case)> {
     use Library::{HipblasLt, Rocblas};
-    use Link::{Activation, Bias, Residual, RowBias, Scale, WideBias};
+    use Link::{Activation, Batch, Bias, Residual, RowBias, Scale, SpreadResidual, WideBias};
     use PointwiseMode::{GeluApproxTanhFwd, ReluFwd, SwishFwd};
     let mut cases = Vec::new();
     for data_type in [DataType::Float, DataType::Double, DataType::Half, DataType::Bfloat16] {
         cases.extend(products(Rocblas, data_type));
-        for links in [&[Residual][..], &[Scale], &[Scale, Residual]] {
+        for links in [&[Residual][..], &[Scale], &[Scale, Residual], &[Batch, Residual], &[SpreadResidual]] {
             cases.push(chain(Rocblas, data_type, links));
         }
     }
@@ -255,6 +266,10 @@ pub fn cases() -> Vec<(&'static str, Case)> {
             &[Residual],
             &[Residual, Bias, Activation(GeluApproxTanhFwd)],
             &[Scale, Bias, Residual, Activation(ReluFwd)],
+            &[SpreadResidual],
+            &[Batch, Bias, Activation(ReluFwd)],
+            &[Batch, RowBias],
+            &[Batch, Residual, Bias, Activation(SwishFwd)],
         ] {
             cases.push(chain(HipblasLt, data_type, links));
         }

@@ -26,7 +26,7 @@ const DETERMINISTIC: &str = "MIOPEN_ENGINE_DETERMINISTIC";
 pub const RTC: &str = "HIPRTC_ENGINE";
 
 /// The engine of products of matrices.
-const HIPBLASLT: &str = "HIPBLASLT_ENGINE";
+pub const HIPBLASLT: &str = "HIPBLASLT_ENGINE";
 
 /// The types that the engines compute.
 const TYPES: [DataType; 3] = [DataType::Float, DataType::Half, DataType::Bfloat16];
