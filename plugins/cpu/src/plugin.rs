@@ -9,7 +9,7 @@ use hipdnn_plugin_sdk::wire::{self, EngineConfig, EngineDetails, Knob, KnobSetti
 use hipdnn_plugin_sdk::{EnginePlugin, Overrides, PluginError, Refusal, engine_id};
 
 use crate::compiled::Compiled;
-use crate::fast::{Settings, Threads};
+use crate::fast::{Algorithm, Settings, Threads};
 use crate::plan::Plan;
 use crate::{fast, memory, reference};
 
@@ -32,6 +32,10 @@ const THREADS: &str = "threads";
 const DETERMINISTIC: &str = "deterministic";
 /// Whether weights stay the same from one execution of a plan to the next.
 const CONSTANT_WEIGHTS: &str = "constant_weights";
+/// The form of convolutions: one of [`ALGORITHMS`].
+const CONVOLUTION: &str = "convolution";
+/// What the numbers of the knob mean.
+const ALGORITHMS: [Algorithm; 3] = [Algorithm::Automatic, Algorithm::Implicit, Algorithm::Unrolled];
 /// The most threads that can be asked for.
 const MOST_THREADS: i64 = 256;
 
@@ -57,7 +61,11 @@ impl Planner {
             .map_err(|_| PluginError::invalid_value("knob \"threads\" is negative, expected 0 or more"))?;
         let deterministic = wire::int_setting(knobs, DETERMINISTIC).unwrap_or(0) != 0;
         let constant_weights = wire::int_setting(knobs, CONSTANT_WEIGHTS).unwrap_or(0) != 0;
-        Ok(Self::Fast(Settings { threads: Threads { most, deterministic }, constant_weights }))
+        let convolution =
+            wire::int_setting(knobs, CONVOLUTION).and_then(|number| usize::try_from(number).ok());
+        let convolution = convolution.and_then(|number| ALGORITHMS.get(number).copied()).unwrap_or_default();
+        let threads = Threads { most, deterministic };
+        Ok(Self::Fast(Settings { threads, constant_weights, convolution }))
     }
 
     /// Plans a graph.
@@ -99,6 +107,14 @@ fn fast_knobs() -> Vec<Knob> {
             "1: a promise that filters, and right factors of matrix products, stay the same as long as the plan lives. \
              They are packed once, by the first execution. 0: they may change.",
             false,
+        ),
+        Knob::int(
+            CONVOLUTION,
+            "The form of convolutions. 0: the one that is guessed to be the fastest. 1: the input is read in place, or in \
+             a copy that all elements of the window share. 2: the input is copied for each element of the window.",
+            0,
+            0,
+            ALGORITHMS.len() as i64 - 1,
         ),
     ]
 }
@@ -256,15 +272,17 @@ mod tests {
     fn knobs_are_the_fast_engines_and_make_sense() {
         let knobs = CpuPlugin::details(&(), 0, &sum()).unwrap().knobs;
         let ids: Vec<&str> = knobs.iter().map(|knob| knob.knob_id.as_str()).collect();
-        assert_eq!(ids, ["threads", "deterministic", "constant_weights"]);
+        assert_eq!(ids, ["threads", "deterministic", "constant_weights", "convolution"]);
         knobs.iter().for_each(|knob| knob.verify().unwrap());
         assert!(CpuPlugin::details(&(), 1, &sum()).unwrap().knobs.is_empty());
 
         let set = |id: &str, value: i64| KnobSetting { knob_id: id.to_owned(), value: value.into() };
-        let all = [set("deterministic", 1), set("constant_weights", 1), set("threads", 3)];
+        let all =
+            [set("deterministic", 1), set("constant_weights", 1), set("threads", 3), set("convolution", 2)];
         wire::check_settings(&knobs, &all).unwrap();
         let threads = Threads { most: 3, deterministic: true };
-        assert_eq!(Planner::new(0, &all), Ok(Planner::Fast(Settings { threads, constant_weights: true })));
+        let settings = Settings { threads, constant_weights: true, convolution: Algorithm::Unrolled };
+        assert_eq!(Planner::new(0, &all), Ok(Planner::Fast(settings)));
         assert_eq!(Planner::new(0, &[]), Ok(Planner::Fast(Settings::default())));
         assert_eq!(Planner::new(1, &[]), Ok(Planner::Reference));
         for wrong in [
@@ -272,6 +290,7 @@ mod tests {
             set("threads", -1),
             set("deterministic", 2),
             set("constant_weights", 2),
+            set("convolution", 3),
             set("speed", 1),
         ] {
             assert!(wire::check_settings(&knobs, &[wrong]).is_err());

@@ -18,6 +18,9 @@ use crate::peer::{Files, Peer};
 /// thousand products stays far below.
 const TOLERANCE: f64 = 2e-4;
 
+/// Between two bursts of ours: about as long as a peer's threads take to sleep.
+const REST: Duration = Duration::from_millis(4);
+
 /// How long and how often.
 #[derive(Clone, Copy)]
 pub struct Effort {
@@ -190,6 +193,8 @@ impl Bench<'_> {
             }
             let mine = ours.burst(Weights::Promised, burst)?;
             if ours.ways().contains(&Weights::Any) {
+                // Everyone begins after a moment in which nobody was at work.
+                std::thread::sleep(REST);
                 unpromised.push(ours.burst(Weights::Any, burst)?);
             }
             let most = match case.work {

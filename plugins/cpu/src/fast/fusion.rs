@@ -459,7 +459,7 @@ fn plan_producer(
             return depthwise::plan(&convolution, compute, level, settings.threads, Some(after));
         }
         let settings = settings.of(graph, operation);
-        return convolution::plan(&convolution, compute, level, settings, Some(after.tail()?));
+        return convolution::plan(&convolution, compute, level, settings, Some(after));
     }
     if let Some(matmul) = Matmul::of(graph, operation) {
         return matmul::plan(&matmul?, compute, level, settings.threads, Some(after));

@@ -39,7 +39,7 @@ use hipdnn_plugin_sdk::graph::{Graph, Node};
 pub use self::fusion::parts;
 pub use self::lanes::Threads;
 use self::level::Level;
-pub use self::settings::Settings;
+pub use self::settings::{Algorithm, Settings};
 use crate::element::Compute;
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::attention::Attention;

@@ -393,14 +393,14 @@ pub(crate) unsafe fn all_finite<T: FastReal>(numbers: *const T, len: usize) -> b
     while at + sums.len() <= len {
         for (i, sum) in sums.iter_mut().enumerate() {
             // SAFETY: the caller promises `len` numbers.
-            *sum = *sum + unsafe { numbers.add(at + i).read() } * T::ZERO;
+            *sum = *sum + unsafe { numbers.add(at + i).read_unaligned() } * T::ZERO;
         }
         at += sums.len();
     }
     let mut sum = sums.into_iter().fold(T::ZERO, |sum, number| sum + number);
     for i in at..len {
         // SAFETY: the caller promises `len` numbers.
-        sum = sum + unsafe { numbers.add(i).read() } * T::ZERO;
+        sum = sum + unsafe { numbers.add(i).read_unaligned() } * T::ZERO;
     }
     sum == T::ZERO
 }

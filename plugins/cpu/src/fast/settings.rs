@@ -13,6 +13,20 @@ pub struct Settings {
     /// data gradients, and the right factors of matrix products. Kernels may keep what they make of them, in
     /// [`Kept`](super::kept::Kept) memory.
     pub constant_weights: bool,
+    /// The form of convolutions.
+    pub convolution: Algorithm,
+}
+
+/// How a convolution becomes a product of matrices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Algorithm {
+    /// The form that is guessed to take the least time.
+    #[default]
+    Automatic,
+    /// The input is read where it is, or in a copy in which a tap of the window is a distance.
+    Implicit,
+    /// The input is copied once for each tap.
+    Unrolled,
 }
 
 impl From<Threads> for Settings {

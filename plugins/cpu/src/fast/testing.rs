@@ -1,12 +1,15 @@
 //! What the kernels' tests have in common.
 
 use half::{bf16, f16};
+use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor};
 
+use super::fusion::parts_at;
 use super::level::Level;
 use super::plan_node_at;
 use super::settings::Settings;
 use crate::kernel::{Kernel, Refusal};
+use crate::plan::Plan;
 
 /// Numbers that look random and are the same in every run.
 pub(crate) struct Random(u64);
@@ -215,6 +218,32 @@ pub(crate) fn run_planned(
     let used = aligned + kernel.scratch_size();
     assert!(scratch[used..].iter().all(|byte| *byte == 0xFF), "wrote beyond the scratch memory");
     Ok(())
+}
+
+/// Runs the operations as one graph, whose tensors without memory are `between`.
+pub(crate) fn run_together(
+    operations: &[Operation],
+    compute_type: DataType,
+    level: Level,
+    arrays: &mut [Array],
+    between: &[Tensor],
+) {
+    let own = arrays.iter().map(|array| array.tensor.clone());
+    let node =
+        |operation: &Operation| Node { name: String::new(), compute_type, operation: operation.clone() };
+    let graph = Graph {
+        tensors: own.chain(between.iter().cloned()).collect(),
+        nodes: operations.iter().map(node).collect(),
+        ..Graph::default()
+    };
+    let plan = Plan::in_parts(&graph, |graph| parts_at(graph, level, Settings::default())).unwrap();
+    let buffers: Vec<hipdnnPluginDeviceBuffer_t> = arrays
+        .iter_mut()
+        .map(|array| hipdnnPluginDeviceBuffer_t { uid: array.tensor.uid, ptr: array.first().cast() })
+        .collect();
+    let mut workspace = vec![0xFF_u8; plan.workspace_size()];
+    // SAFETY: the arrays cover their tensors, and the workspace is as large as the plan asked for.
+    unsafe { plan.execute(&buffers, workspace.as_mut_ptr()) }.unwrap();
 }
 
 /// Numbers are equal, or both are NaN.

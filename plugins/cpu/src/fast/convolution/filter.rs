@@ -4,10 +4,11 @@
 //! Both run along the columns, so neither is transposed. Each lane sums over its own images; the sums of the lanes are
 //! added in their order, so equal numbers of threads give equal bits.
 
-use super::super::lanes::{Lanes, Threads};
+use super::super::lanes::Lanes;
 use super::super::level::Level;
 use super::super::real::{FastReal, Stored, all_finite, not_a_float, with_stored};
 use super::super::scratch::{Scratch, Shared};
+use super::super::settings::Settings;
 use super::geometry::{Block, Geometry, Strides, Windows};
 use super::product::{Place, Weights};
 use super::shape::{BUFFER, Cost, Shape};
@@ -69,7 +70,8 @@ struct Areas {
 }
 
 impl<T: FastReal> Filter<T> {
-    pub(super) fn plan(operands: Operands, level: Level, threads: Threads) -> Result<Self, Refusal> {
+    pub(super) fn plan(operands: Operands, level: Level, settings: Settings) -> Result<Self, Refusal> {
+        let threads = settings.threads;
         let kernel = DotsKernel::<T>::of(level);
         if kernel.pairs > MOST_PAIRS || kernel.rows * kernel.pairs > MOST_SUMS {
             return Err("the tile of scalar products is larger than expected".to_owned());
@@ -81,6 +83,9 @@ impl<T: FastReal> Filter<T> {
             channels: operands.channels,
             rows: operands.rows.next_multiple_of(kernel.rows),
             round: kernel.lanes,
+            tile: kernel.lanes,
+            algorithm: settings.convolution,
+            in_place: false,
             threads,
         };
         let (geometry, work) = shape.best(&Cost::of::<T>(level), BUFFER)?;

@@ -27,7 +27,7 @@ pub(super) struct Windows {
 }
 
 /// Where elements of a tensor lie, in elements.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Strides {
     /// From one image to the next.
     pub(super) batch: usize,
@@ -38,8 +38,13 @@ pub(super) struct Strides {
 }
 
 impl Strides {
+    /// Whether images of this size have no gaps, the last dimension fastest.
+    pub(super) fn are_flat(&self, size: [usize; 3]) -> bool {
+        (0..3).all(|i| size[i] == 1 || self.spatial[i] == size[i + 1..].iter().product::<usize>())
+    }
+
     /// Distance of an element of channel 0.
-    fn offset(&self, image: usize, at: [usize; 3]) -> usize {
+    pub(super) fn offset(&self, image: usize, at: [usize; 3]) -> usize {
         image * self.batch + at[0] * self.spatial[0] + at[1] * self.spatial[1] + at[2] * self.spatial[2]
     }
 }
@@ -190,6 +195,14 @@ impl Geometry {
     /// Distance of each tap from the beginning of a channel's planes.
     pub(super) fn taps(&self) -> &[usize] {
         &self.tap_offsets
+    }
+
+    /// Whether the outputs of each block follow each other in an image.
+    pub(super) fn is_flat(&self) -> bool {
+        let (images, size) = self.block;
+        let [_, rows, columns] = self.windows.output;
+        let line = size[0] == 1 && size[1] == 1;
+        images == 1 && (size[2] == columns || line) && (size[1] == rows || size[0] == 1)
     }
 
     /// Columns of the largest block.

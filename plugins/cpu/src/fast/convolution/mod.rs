@@ -1,5 +1,6 @@
 //! Convolution and its gradients.
 
+mod ending;
 mod filter;
 mod geometry;
 mod product;
@@ -13,9 +14,9 @@ use std::collections::HashMap;
 
 use self::filter::Filter;
 use self::geometry::{Strides, Windows};
-use self::product::{Finish, Operands, Part, Place, Products, Weights};
+use self::product::{Operands, Part, Place, Products, Weights};
 use super::level::Level;
-use super::pointwise::Tail;
+use super::pointwise::After;
 use super::real::FastReal;
 use super::settings::Settings;
 use crate::element::Compute;
@@ -30,17 +31,17 @@ const MOST_TAPS: usize = 1 << 14;
 /// Positions of a padded image, and channels, above which the reference computes: sums and products of fewer do not overflow.
 const MOST_POSITIONS: f64 = (1_u64 << 31) as f64;
 
-/// Plans a convolution for a level of the processor; `tail` is computed on each block of a forward one's output.
+/// Plans a convolution for a level of the processor, with more to compute of the output of a forward one or not.
 pub(super) fn plan(
     convolution: &Convolution,
     compute: Compute,
     level: Level,
     settings: Settings,
-    tail: Option<Box<dyn Tail>>,
+    after: Option<After>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     match compute {
-        Compute::Single => plan_in::<f32>(convolution, level, settings, tail),
-        Compute::Double => plan_in::<f64>(convolution, level, settings, tail),
+        Compute::Single => plan_in::<f32>(convolution, level, settings, after),
+        Compute::Double => plan_in::<f64>(convolution, level, settings, after),
     }
 }
 
@@ -48,24 +49,23 @@ fn plan_in<T: FastReal>(
     c: &Convolution,
     level: Level,
     settings: Settings,
-    tail: Option<Box<dyn Tail>>,
+    after: Option<After>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     if c.spatial > SPATIAL {
         return Err(format!("convolution has {} spatial dimensions, expected at most {SPATIAL}", c.spatial));
     }
     let problem = Problem::of(c)?;
-    if tail.is_some() && c.direction != Direction::Forward {
+    if after.is_some() && c.direction != Direction::Forward {
         return Err("a gradient is computed alone".to_owned());
     }
     Ok(match c.direction {
         Direction::Forward => {
-            let tail = tail.map(|tail| Finish { tail, spatial: c.spatial });
-            Box::new(Products::<T>::plan(problem.forward(), level, settings)?.with_tail(tail))
+            Box::new(Products::<T>::plan(problem.forward(), level, settings, c.spatial, after)?)
         }
-        Direction::BackwardData => Box::new(Products::<T>::plan(problem.backward_data()?, level, settings)?),
-        Direction::BackwardFilter => {
-            Box::new(Filter::<T>::plan(problem.backward_filter(), level, settings.threads)?)
+        Direction::BackwardData => {
+            Box::new(Products::<T>::plan(problem.backward_data()?, level, settings, c.spatial, None)?)
         }
+        Direction::BackwardFilter => Box::new(Filter::<T>::plan(problem.backward_filter(), level, settings)?),
     })
 }
 

@@ -3,23 +3,22 @@
 //! The forward pass is one such product. The gradient of the input is one for each remainder of the division of the
 //! input's indices by the stride: there the same taps meet every element. All of them read the same planes.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use hipdnn_plugin_sdk::graph::DataType;
 
 use super::super::kept::Kept;
 use super::super::lanes::Lanes;
 use super::super::level::Level;
-use super::super::pointwise::Tail;
-use super::super::real::{FastReal, Stored, all_finite, not_a_float, with_stored};
+use super::super::pointwise::{After, Tail};
+use super::super::real::{FastReal, Run, Stored, all_finite, not_a_float, with_stored};
 use super::super::scratch::{Scratch, Shared, Tensors};
-use super::super::settings::Settings;
+use super::super::settings::{Algorithm, Settings};
+use super::ending::Ending;
 use super::geometry::{Block, Geometry, Strides, Windows, store_tile};
 use super::shape::{BUFFER, Cost, Shape};
 use super::tile::{Product, ProductKernel};
 use crate::kernel::{Kernel, Refusal};
 
-/// Bytes of packed weights up to which they are walked through for each tile of columns instead of the other way round.
+/// Bytes of weights up to which they are walked through for each tile of columns instead of the other way round.
 const RESIDENT_WEIGHTS: usize = 512 << 10;
 
 /// One operand in memory.
@@ -87,7 +86,7 @@ struct Planned {
     packed: usize,
 }
 
-/// What is computed of each block of the output.
+/// What is computed of each block of the output where no [`Ending`] does.
 pub(super) struct Finish {
     pub(super) tail: Box<dyn Tail>,
     /// Spatial dimensions of the tensors.
@@ -112,7 +111,7 @@ impl Finish {
 }
 
 /// Products over the same planes.
-pub(super) struct Products<T> {
+pub(super) struct Products<T: 'static> {
     operands: Operands,
     parts: Vec<Planned>,
     geometry: Geometry,
@@ -127,7 +126,14 @@ pub(super) struct Products<T> {
     pack: Pack<T>,
     store: Store<T>,
     store_size: usize,
+    ending: Ending,
     finish: Option<Finish>,
+    /// Whether the input is read where it is, which needs columns that follow each other, and whether the output is written
+    /// the same way.
+    in_place: bool,
+    written_in_place: bool,
+    /// Distance of the rows of weights that are read where they are; others are packed.
+    weights_apart: Option<usize>,
     scratch: Areas,
     /// Packed weights that stay the same.
     kept: Kept<T>,
@@ -140,22 +146,94 @@ struct Areas {
     tile: usize,
 }
 
+/// Whether elements of a data type are the numbers that are computed with.
+fn is_number<T: FastReal>(data_type: DataType) -> bool {
+    Run::<T>::of(data_type).is_ok_and(|run| run.same)
+}
+
+/// Whether the columns of the product are the input's elements as they lie in memory: a window of one element, at every
+/// element of the input.
+fn are_columns<T: FastReal>(operands: &Operands) -> bool {
+    let Operands { windows, parts, input, .. } = operands;
+    is_number::<T>(input.data_type)
+        && windows.taps == [[0; 3]]
+        && windows.step == [1; 3]
+        && windows.output == windows.input
+        && matches!(parts.as_slice(), [part] if part.taps.len() == 1)
+        && input.strides.are_flat(windows.input)
+}
+
+/// The distance of rows of weights that can be read where they are: the numbers of each lie in the order of the sums.
+fn rows_apart<T: FastReal>(operands: &Operands) -> Option<usize> {
+    let Operands { parts, weights, .. } = operands;
+    let [part] = parts.as_slice() else { return None };
+    let in_order = part.taps.iter().enumerate().all(|(number, (_, distance))| number == *distance);
+    let is_row = is_number::<T>(weights.data_type) && in_order && weights.channel == part.taps.len();
+    is_row.then_some(weights.row)
+}
+
+/// One lane's work on a block of a group: where everything is.
+struct Share<'a, T> {
+    tensors: &'a [*mut u8],
+    group: usize,
+    block: Block,
+    panels: std::ops::Range<usize>,
+    /// The first row's weights.
+    weights: *const T,
+    /// The first column of the first channel.
+    columns: *const T,
+    tile: *mut T,
+}
+
 impl<T: FastReal> Products<T> {
-    /// Plans them.
-    pub(super) fn plan(operands: Operands, level: Level, settings: Settings) -> Result<Self, Refusal> {
+    /// Plans them, with more to compute of the sums or not.
+    pub(super) fn plan(
+        operands: Operands,
+        level: Level,
+        settings: Settings,
+        spatial: usize,
+        after: Option<After>,
+    ) -> Result<Self, Refusal> {
         let threads = settings.threads;
         let kernel = ProductKernel::<T>::of(level);
-        let shape = Shape {
+        let mut shape = Shape {
             windows: &operands.windows,
             taps: operands.parts.iter().map(|part| part.taps.len()).sum(),
             groups: operands.groups,
             channels: operands.channels,
             rows: operands.rows.next_multiple_of(kernel.rows.min(operands.rows.next_power_of_two())),
-            round: kernel.columns,
+            round: kernel.lanes,
+            tile: kernel.columns(),
+            algorithm: settings.convolution,
+            in_place: false,
             threads,
         };
         let cost = Cost::of::<T>(level);
-        let (geometry, work) = shape.best(&cost, BUFFER)?;
+        let (mut geometry, mut work) = shape.best(&cost, BUFFER)?;
+        let mut in_place = false;
+        if are_columns::<T>(&operands) && settings.convolution != Algorithm::Unrolled {
+            shape.in_place = true;
+            let (other, time) = shape.best(&cost, BUFFER)?;
+            // The last tile begins earlier where it would be too wide, for which there have to be enough columns.
+            let fits = |number| {
+                let columns = other.columns(&other.block(number));
+                columns >= kernel.columns() || columns.is_multiple_of(kernel.lanes)
+            };
+            if time < work && other.is_flat() && (0..other.blocks()).all(fits) {
+                (geometry, work, in_place) = (other, time, true);
+            }
+        }
+        let is_flat = in_place && operands.output.strides.are_flat(operands.windows.output);
+        let written_in_place = is_flat && is_number::<T>(operands.output.data_type);
+        let ending = after.as_ref().and_then(|after| Ending::of::<T>(after, spatial));
+        let ending = ending.filter(|ending| match &ending.residual {
+            Some((_, strides)) => is_flat && strides.are_flat(operands.windows.output),
+            None => true,
+        });
+        let finish = match (&after, &ending) {
+            (Some(after), None) => Some(Finish { tail: after.tail()?, spatial }),
+            _ => None,
+        };
         let panels = operands.rows.div_ceil(kernel.rows);
         let blocks = geometry.blocks() * operands.groups;
         let wanted = threads.parts(work, usize::MAX).count();
@@ -163,6 +241,7 @@ impl<T: FastReal> Products<T> {
         let pieces =
             if wanted > 1 && blocks < 2 * wanted { (2 * wanted).div_ceil(blocks).min(panels) } else { 1 };
         let lanes = threads.lanes(work, blocks * pieces);
+        let weights_apart = rows_apart::<T>(&operands).filter(|_| !settings.constant_weights);
         let mut weights = 0;
         let parts: Vec<Planned> = operands
             .parts
@@ -175,16 +254,19 @@ impl<T: FastReal> Products<T> {
                 Planned { part: part.clone(), offsets, panel, packed }
             })
             .collect();
+        if weights_apart.is_some() {
+            weights = 0;
+        }
         let packs = parts.len() * operands.groups * panels;
         let pack_lanes = threads.lanes(weights as f64 * cost.copy * 2.0, packs);
-        let planes = operands.channels * geometry.channel();
+        let planes = if in_place { 0 } else { operands.channels * geometry.channel() };
         let (fill, fill_size): (Fill<T>, _) = with_stored!(operands.input.data_type,
             S => (fill::<S, T>, size_of::<S>()), other => return Err(not_a_float(other)));
         let pack: Pack<T> = with_stored!(operands.weights.data_type,
             S => pack::<S, T>, other => return Err(not_a_float(other)));
         let (store, store_size): (Store<T>, _) = with_stored!(operands.output.data_type,
             S => (store::<S, T>, size_of::<S>()), other => return Err(not_a_float(other)));
-        let scratch = Areas { weights, planes, tile: kernel.rows * kernel.columns };
+        let scratch = Areas { weights, planes, tile: kernel.rows * kernel.columns() };
         Ok(Self {
             operands,
             parts,
@@ -199,15 +281,14 @@ impl<T: FastReal> Products<T> {
             pack,
             store,
             store_size,
-            finish: None,
+            ending: ending.unwrap_or_default(),
+            finish,
+            in_place,
+            written_in_place,
+            weights_apart,
             kept: Kept::new(scratch.weights, settings.constant_weights),
             scratch,
         })
-    }
-
-    /// The same with more to compute of each block.
-    pub(super) fn with_tail(self, finish: Option<Finish>) -> Self {
-        Self { finish, ..self }
     }
 
     /// The scratch memory, laid out from `base`: packed weights, and for each lane planes and a tile.
@@ -220,41 +301,51 @@ impl<T: FastReal> Products<T> {
         )
     }
 
-    /// Computes the rows of `panels` of one product, group and block.
+    /// The columns of one of some tiles, and in how many vectors they are computed.
+    fn tile_columns(&self, columns: usize, tiles: usize, number: usize) -> (usize, usize, usize) {
+        let lanes = self.kernel.lanes;
+        let total = columns.div_ceil(lanes);
+        let (first, end) = (total * number / tiles, total * (number + 1) / tiles);
+        let vectors = end - first;
+        let to = columns.min(end * lanes);
+        // In place there is nothing to read beyond the last column, so that some are computed twice.
+        let from = if self.in_place { to - vectors * lanes } else { first * lanes };
+        (from, to, vectors)
+    }
+
+    /// Computes the rows of some panels of one product.
     ///
     /// # Safety
-    /// `weights` is the product's and group's first packed panel, `planes` the group's filled planes, `tile` is writable for a tile, and
-    /// `to` is the first element of the product's output in the group's first channel.
-    #[expect(clippy::too_many_arguments, reason = "every one a different place in memory")]
-    unsafe fn multiply(
-        &self,
-        planned: &Planned,
-        block: &Block,
-        panels: std::ops::Range<usize>,
-        weights: *const T,
-        planes: *const T,
-        tile: *mut T,
-        to: *mut u8,
-        exact: bool,
-        finish: impl Fn(&Finish, &Block, std::ops::Range<usize>),
-    ) {
-        let Operands { channels, rows, output, .. } = &self.operands;
+    /// The share's places are what they are said to be, `tile` is writable for a tile.
+    unsafe fn multiply(&self, planned: &Planned, share: &Share<'_, T>) {
+        let Operands { channels, rows, input, output, .. } = &self.operands;
+        let Share { tensors, group, ref panels, .. } = *share;
         // Some of the products have one output less along a dimension.
         let size = planned.part.size;
         let block = Block {
-            size: [0, 1, 2].map(|i| block.size[i].min(size[i].saturating_sub(block.origin[i]))),
-            ..*block
+            size: [0, 1, 2].map(|i| share.block.size[i].min(size[i].saturating_sub(share.block.origin[i]))),
+            ..share.block
         };
         if block.size.contains(&0) {
             return;
         }
         let columns = self.geometry.columns(&block);
-        let width = self.kernel.columns;
-        let tiles = columns.div_ceil(width);
+        let width = self.kernel.columns();
+        let tiles = columns.div_ceil(self.kernel.lanes).div_ceil(self.kernel.vectors);
         // With more to compute, all columns of a panel are computed one after the other, while they are near. Where channels
         // lie side by side, a panel's would be far apart, and the whole block is next.
         let by_panel = self.finish.is_some() && output.strides.channel != 1;
         let weights_stay = !by_panel && panels.len() * planned.panel * size_of::<T>() <= RESIDENT_WEIGHTS;
+        let (offsets, pitch): (&[usize], _) = if self.in_place {
+            (&[0], input.strides.channel)
+        } else {
+            (&planned.offsets, self.geometry.channel())
+        };
+        let finish = |finish: &Finish, rows: std::ops::Range<usize>| {
+            let first = group * self.operands.rows;
+            // SAFETY: the caller promises the tensors.
+            unsafe { finish.run(tensors, &block, first + rows.start..first + rows.end) };
+        };
         for number in 0..panels.len() * tiles {
             let (panel, column) = if weights_stay {
                 (number % panels.len(), number / panels.len())
@@ -264,35 +355,107 @@ impl<T: FastReal> Products<T> {
             let panel = panels.start + panel;
             let row = panel * self.kernel.rows;
             let height = (rows - row).min(self.kernel.rows);
-            let from = column * width;
-            let end = (from + width).min(columns);
-            // SAFETY: a panel has weights for each tap and channel, planes reach a whole tile beyond each tap's last
-            // column, and the tensor has the rows' channels.
+            let (from, end, vectors) = self.tile_columns(columns, tiles, column);
+            let channel = group * rows + row;
+            let at = |strides: &Strides| {
+                channel * strides.channel + strides.offset(block.image, block.origin) + from
+            };
+            // SAFETY: there are weights for each channel and tap, whole vectors beyond each tap's last column or before the last
+            // one, and the tensors have the rows' channels.
             unsafe {
-                let product = Product {
-                    taps: &planned.offsets,
-                    channels: *channels,
-                    pitch: self.geometry.channel(),
-                    a: weights.add(panel * planned.panel),
-                    b: planes.add(from),
-                    tile,
-                    row: width,
-                };
-                if exact {
-                    self.multiply_exactly(planned, &product, &block, (from, end), height);
+                let to = tensors[output.slot]
+                    .add((planned.part.first + channel * output.strides.channel) * self.store_size);
+                let stored = self.written_in_place && self.kernel.is_height(height);
+                let (tile, pitch_of_rows) = if stored {
+                    let offset = output.strides.offset(block.image, block.origin) + from;
+                    (to.cast::<T>().add(offset), output.strides.channel)
                 } else {
-                    self.kernel.run(&product, height, end - from);
+                    (share.tile, width)
+                };
+                let bias = self
+                    .ending
+                    .bias
+                    .map(|(slot, apart)| (tensors[slot].cast::<T>().add(channel * apart), apart));
+                let residual = self.ending.residual.as_ref();
+                let residual = residual
+                    .map(|(slot, strides)| (tensors[*slot].cast::<T>().add(at(strides)), strides.channel));
+                let product = Product {
+                    taps: offsets,
+                    channels: *channels,
+                    pitch,
+                    a: share.weights.add(match self.weights_apart {
+                        Some(apart) => row * apart,
+                        None => panel * planned.panel,
+                    }),
+                    apart: self.weights_apart,
+                    b: share.columns.add(from),
+                    tile,
+                    row: pitch_of_rows,
+                    bias: bias.map_or(std::ptr::null(), |(bias, _)| bias),
+                    bias_apart: bias.map_or(0, |(_, apart)| apart),
+                    residual: residual.map_or(std::ptr::null(), |(residual, _)| residual),
+                    residual_row: residual.map_or(0, |(_, apart)| apart),
+                    positive: self.ending.positive,
+                };
+                self.kernel.run(&product, height, vectors);
+                // Zeros stand for the padding, and weights that are not finite would not leave them zero: NaN shows them.
+                if self.geometry.is_padded()
+                    && self.has_nan(tile, height, vectors)
+                    && !self.are_finite(&product, height)
+                {
+                    self.multiply_exactly(planned, &product, &block, (from, end), height);
                 }
-                let to = to.add(row * output.strides.channel * self.store_size);
-                (self.store)(&self.geometry, &block, (from, end), tile, width, height, to, &output.strides);
+                if !stored {
+                    (self.store)(
+                        &self.geometry,
+                        &block,
+                        (from, end),
+                        tile,
+                        width,
+                        height,
+                        to,
+                        &output.strides,
+                    );
+                }
             }
             if let Some(tail) = self.finish.as_ref().filter(|_| by_panel && column + 1 == tiles) {
-                finish(tail, &block, row..row + height);
+                finish(tail, row..row + height);
             }
         }
         if let Some(tail) = self.finish.as_ref().filter(|_| !by_panel) {
             let height = self.kernel.rows;
-            finish(tail, &block, panels.start * height..(panels.end * height).min(*rows));
+            finish(tail, panels.start * height..(panels.end * height).min(*rows));
+        }
+    }
+
+    /// Whether a tile has NaN among its numbers.
+    ///
+    /// # Safety
+    /// The tile has so many rows and vectors.
+    unsafe fn has_nan(&self, tile: *const T, rows: usize, vectors: usize) -> bool {
+        let mut found = false;
+        for row in 0..rows {
+            for column in 0..vectors * self.kernel.lanes {
+                // SAFETY: the caller promises the tile, whose rows are as far apart as the widest one's.
+                let number = unsafe { tile.add(row * self.kernel.columns() + column).read() };
+                found |= number.partial_cmp(&number).is_none();
+            }
+        }
+        found
+    }
+
+    /// Whether the weights of a tile's rows are finite.
+    ///
+    /// # Safety
+    /// There are so many rows.
+    unsafe fn are_finite(&self, product: &Product<'_, T>, rows: usize) -> bool {
+        let row = product.channels * product.taps.len();
+        // SAFETY: the caller promises the rows.
+        unsafe {
+            match product.apart {
+                Some(apart) => (0..rows).all(|r| all_finite(product.a.add(r * apart), row)),
+                None => all_finite(product.a, row * self.kernel.rows),
+            }
         }
     }
 
@@ -321,17 +484,37 @@ impl<T: FastReal> Products<T> {
                         for channel in 0..product.channels {
                             // SAFETY: the caller promises weights and planes.
                             let (a, b) = unsafe {
-                                let a = product
-                                    .a
-                                    .add((tap * product.channels + channel) * self.kernel.rows + row);
-                                (a.read(), product.b.add(offset + channel * product.pitch + column).read())
+                                let b = product.b.add(offset + channel * product.pitch + column);
+                                (product.weight(self.kernel.rows, row, channel, tap), b.read())
                             };
                             sum = sum + a * b;
                         }
                     }
-                    // SAFETY: the caller promises the tile.
-                    unsafe { product.tile.add(row * product.row + column).write(sum) };
+                    // SAFETY: the caller promises the tile, and what is added.
+                    unsafe {
+                        let sum = product.ended(sum, row, column);
+                        product.tile.add(row * product.row + column).write(sum);
+                    }
                 }
+            }
+        });
+    }
+
+    /// Packs all weights.
+    ///
+    /// # Safety
+    /// `from` is the first weight, `to` is writable for all panels.
+    unsafe fn pack_all(&self, from: *const u8, to: *mut T) {
+        let shared = Shared([from.cast_mut(), to.cast()]);
+        let of_part = self.operands.groups * self.panels;
+        self.pack_lanes.deal(self.parts.len() * of_part, |_, number| {
+            let planned = &self.parts[number / of_part];
+            let place = number % of_part;
+            let (group, panel) = (place / self.panels, place % self.panels);
+            // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is packed by one lane.
+            unsafe {
+                let to = shared.get(1).cast::<T>().add(planned.packed + place * planned.panel);
+                (self.pack)(self, planned, (group, panel), shared.get(0), to);
             }
         });
     }
@@ -372,7 +555,7 @@ unsafe fn store<S: Stored, T: FastReal>(
     unsafe { store_tile::<S, T>(geometry, block, columns, tile, row, rows, to, strides) };
 }
 
-/// Packs the weights of one panel of rows: for each tap and channel the weights of all rows, zeros for those beyond the last.
+/// Packs the weights of one panel of rows: for each channel and tap the weights of all rows, zeros for those beyond the last.
 ///
 /// # Safety
 /// `from` is the first weight, `to` is writable for a panel.
@@ -397,7 +580,7 @@ unsafe fn pack<S: Stored, T: FastReal>(
         for channel in 0..*channels {
             for (tap, (_, distance)) in planned.part.taps.iter().enumerate() {
                 let from = from.add(channel * weights.channel + distance);
-                let to = to.add((tap * channels + channel) * height);
+                let to = to.add((channel * planned.part.taps.len() + tap) * height);
                 for r in 0..present {
                     to.add(r).write(from.add(r * weights.row).read_unaligned().number());
                 }
@@ -414,32 +597,23 @@ impl<T: FastReal> Kernel for Products<T> {
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
-        let Operands { groups, channels, rows, input, weights, output, .. } = &self.operands;
+        let Operands { groups, channels, input, weights, .. } = &self.operands;
         let (packed, planes, tiles) = self.layout(&mut Scratch::default());
-        let (groups, channels, rows) = (*groups, *channels, *rows);
-        let base = Shared([tensors[input.slot], tensors[weights.slot], tensors[output.slot], scratch]);
+        let (groups, channels) = (*groups, *channels);
         let shared = Tensors(tensors);
-        // SAFETY: the scratch memory has room for the packed weights.
-        let scratch_weights = unsafe { scratch.add(packed).cast::<T>() };
-        let (packed, exact) = self.kept.get(tensors[weights.slot], scratch_weights, |to| {
-            let (exact, to) = (AtomicBool::new(false), Shared([to.cast()]));
-            self.pack_lanes.deal(self.parts.len() * groups * self.panels, |_, number| {
-                let planned = &self.parts[number / (groups * self.panels)];
-                let place = number % (groups * self.panels);
-                let (group, panel) = (place / self.panels, place % self.panels);
-                // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is packed by one lane.
-                unsafe {
-                    let to = to.get(0).cast::<T>().add(planned.packed + place * planned.panel);
-                    (self.pack)(self, planned, (group, panel), base.get(1), to);
-                    // Zeros stand for the padding, and what is not finite would not leave them zero.
-                    if self.geometry.is_padded() && !all_finite(to, planned.panel) {
-                        exact.store(true, Ordering::Relaxed);
-                    }
-                }
-            });
-            exact.into_inner()
-        });
-        let packed = Shared([packed.cast_mut().cast()]);
+        let source = tensors[weights.slot];
+        let packed = match self.weights_apart {
+            Some(_) => source.cast_const().cast(),
+            // SAFETY: the tensor covers its weights, and the scratch memory has room for all panels, as the kept one has.
+            None => unsafe {
+                let (packed, _) = self.kept.get(source, scratch.add(packed).cast::<T>(), |to| {
+                    self.pack_all(source, to);
+                    false
+                });
+                packed
+            },
+        };
+        let base = Shared([packed.cast_mut().cast(), scratch]);
         let blocks = self.geometry.blocks();
         self.lanes.deal(groups * self.pieces * blocks, |lane, number| {
             let block = self.geometry.block(number % blocks);
@@ -450,34 +624,26 @@ impl<T: FastReal> Kernel for Products<T> {
             // pieces and groups write the same outputs.
             unsafe {
                 let planes =
-                    base.get(3).add(planes).cast::<T>().add(lane * Scratch::padded::<T>(self.scratch.planes));
+                    base.get(1).add(planes).cast::<T>().add(lane * Scratch::padded::<T>(self.scratch.planes));
                 let tile =
-                    base.get(3).add(tiles).cast::<T>().add(lane * Scratch::padded::<T>(self.scratch.tile));
-                let from = base.get(0).add(group * channels * input.strides.channel * self.fill_size);
-                (self.fill)(&self.geometry, &block, from, &input.strides, channels, planes);
+                    base.get(1).add(tiles).cast::<T>().add(lane * Scratch::padded::<T>(self.scratch.tile));
+                let from = group * channels * input.strides.channel;
+                let from = shared.all()[input.slot].add(from * self.fill_size);
+                let columns = if self.in_place {
+                    from.cast::<T>().add(input.strides.offset(block.image, block.origin)).cast_const()
+                } else {
+                    (self.fill)(&self.geometry, &block, from, &input.strides, channels, planes);
+                    planes.cast_const()
+                };
                 for planned in &self.parts {
-                    let weights = planned.packed + group * self.panels * planned.panel;
-                    let weights = packed.get(0).cast::<T>().add(weights);
-                    let to = planned.part.first + group * rows * output.strides.channel;
-                    let to = base.get(2).add(to * self.store_size);
+                    let first = match self.weights_apart {
+                        Some(_) => group * weights.group,
+                        None => planned.packed + group * self.panels * planned.panel,
+                    };
+                    let weights = base.get(0).cast::<T>().cast_const().add(first);
                     let panels = panels.clone();
-                    self.multiply(
-                        planned,
-                        &block,
-                        panels,
-                        weights,
-                        planes,
-                        tile,
-                        to,
-                        exact,
-                        |tail, block, channels| {
-                            tail.run(
-                                shared.all(),
-                                block,
-                                group * rows + channels.start..group * rows + channels.end,
-                            );
-                        },
-                    );
+                    let tensors = shared.all();
+                    self.multiply(planned, &Share { tensors, group, block, panels, weights, columns, tile });
                 }
             }
         });

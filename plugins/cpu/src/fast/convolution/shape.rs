@@ -3,6 +3,7 @@
 use super::super::lanes::Threads;
 use super::super::level::Level;
 use super::super::real::FastReal;
+use super::super::settings::Algorithm;
 use super::geometry::{Geometry, Windows};
 use crate::kernel::Refusal;
 
@@ -28,7 +29,7 @@ impl Cost {
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => 18.0,
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => 30.0,
+            Level::Avx512 => 50.0,
         };
         Self { fused: size_of::<T>() as f64 / 4.0 / per_nanosecond, copy: 0.4 }
     }
@@ -44,8 +45,13 @@ pub(super) struct Shape<'a> {
     pub(super) channels: usize,
     /// Rows that are computed with each plane.
     pub(super) rows: usize,
-    /// Columns are computed this many at a time.
+    /// Columns are computed in vectors of so many, and in tiles.
     pub(super) round: usize,
+    pub(super) tile: usize,
+    /// The form of the planes.
+    pub(super) algorithm: Algorithm,
+    /// Whether the input is read where it is.
+    pub(super) in_place: bool,
     /// The threads that share the blocks.
     pub(super) threads: Threads,
 }
@@ -53,12 +59,19 @@ pub(super) struct Shape<'a> {
 impl Shape<'_> {
     /// The geometry that is guessed to take the least time with planes of about `buffer` numbers, and that time.
     pub(super) fn best(&self, cost: &Cost, buffer: usize) -> Result<(Geometry, f64), Refusal> {
-        let [shared, unrolled] = [false, true].map(|unrolled| {
+        let form = |unrolled| {
             let geometry = self.blocks(unrolled, buffer, cost);
             let time = self.time(&geometry, cost);
             (geometry, time)
-        });
-        let best = if unrolled.1 < shared.1 { unrolled } else { shared };
+        };
+        let best = match self.algorithm {
+            Algorithm::Implicit => form(false),
+            Algorithm::Unrolled => form(true),
+            Algorithm::Automatic => {
+                let (shared, unrolled) = (form(false), form(true));
+                if unrolled.1 < shared.1 { unrolled } else { shared }
+            }
+        };
         let numbers = self.channels as f64 * best.0.channel() as f64;
         if numbers > (1_u64 << 32) as f64 {
             return Err(format!("a block of the convolution has {numbers} numbers, expected at most 2^32"));
@@ -72,9 +85,9 @@ impl Shape<'_> {
         let columns = geometry.largest().next_multiple_of(self.round) as f64;
         let channels = self.channels as f64;
         let taps = self.taps as f64;
+        let copied = if self.in_place { 0.0 } else { channels * geometry.channel() as f64 };
         blocks
-            * (columns * self.rows as f64 * (channels * taps * cost.fused + cost.copy)
-                + channels * geometry.channel() as f64 * cost.copy)
+            * (columns * self.rows as f64 * (channels * taps * cost.fused + cost.copy) + copied * cost.copy)
     }
 
     fn blocks(&self, unrolled: bool, buffer: usize, cost: &Cost) -> Geometry {
@@ -90,7 +103,7 @@ impl Shape<'_> {
             half[axis] = size[axis].div_ceil(2);
             Some(half)
         };
-        while numbers(&best) > buffer && best.largest() > 2 * LEAST_TILES * self.round {
+        while numbers(&best) > buffer && best.largest() > 2 * LEAST_TILES * self.tile {
             let Some(half) = halved(size) else { break };
             size = half;
             best = geometry(1, size);
@@ -98,7 +111,7 @@ impl Shape<'_> {
         // Enough blocks for the lanes, which a small product does not need.
         let lanes = self.threads.parts(self.time(&best, cost), usize::MAX).count();
         let wanted = if lanes > 1 { 3 * lanes } else { 1 };
-        if size == windows.output {
+        if size == windows.output && !self.in_place {
             let mut images = 1;
             while images < windows.batch && windows.batch.div_ceil(2 * images) * self.groups >= wanted {
                 let larger = geometry((2 * images).min(windows.batch), size);
@@ -109,7 +122,7 @@ impl Shape<'_> {
                 best = larger;
             }
         }
-        while best.blocks() * self.groups < wanted && best.largest() > 2 * LEAST_TILES * self.round {
+        while best.blocks() * self.groups < wanted && best.largest() > 2 * LEAST_TILES * self.tile {
             let Some(half) = halved(size) else { break };
             size = half;
             best = geometry(1, size);

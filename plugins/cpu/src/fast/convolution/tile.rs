@@ -2,9 +2,10 @@
 
 use super::super::level::{Level, Work};
 use super::super::real::FastReal;
-use super::super::vector::Vector;
+use super::super::vector::{Lanewise, Vector};
 
-/// What a tile of a product is computed from: `tile[r][j] = Σ a[t][c][r] · b[taps[t] + c · pitch + j]` over taps and channels.
+/// What a tile of a product is computed from: `tile[r][j] = Σ a[r][c][t] · b[taps[t] + c · pitch + j]` over channels and taps, and
+/// what is computed of it before it is written.
 pub(super) struct Product<'a, T> {
     /// Distance of each tap in `b`.
     pub(super) taps: &'a [usize],
@@ -12,29 +13,76 @@ pub(super) struct Product<'a, T> {
     pub(super) channels: usize,
     /// Distance of channels in `b`.
     pub(super) pitch: usize,
-    /// For each tap and channel one number for each of [`ProductKernel::rows`] rows.
+    /// For each channel and tap one number for each of [`ProductKernel::rows`] rows; or, with `apart`, the first row.
     pub(super) a: *const T,
+    /// Distance of rows in `a` where the numbers of each row lie side by side.
+    pub(super) apart: Option<usize>,
     /// The planes, from the first column.
     pub(super) b: *const T,
-    /// As many rows as the kernel has.
+    /// As many rows as are computed.
     pub(super) tile: *mut T,
-    /// Distance of rows in `tile`, at least [`ProductKernel::columns`].
+    /// Distance of rows in `tile`.
     pub(super) row: usize,
+    /// A number for each row that is added, if it is not null, and the distance of these.
+    pub(super) bias: *const T,
+    pub(super) bias_apart: usize,
+    /// Rows like those of `tile` that are added then, if it is not null, and their distance.
+    pub(super) residual: *const T,
+    pub(super) residual_row: usize,
+    /// Whether what is negative becomes zero, at last.
+    pub(super) positive: bool,
 }
 
-/// One size of the tile of a product.
-type RunProduct<T> = unsafe fn(&Product<'_, T>);
+impl<T: FastReal> Product<'_, T> {
+    /// The weight of a row for a channel and a tap; a packed panel has `rows` rows.
+    ///
+    /// # Safety
+    /// There is such a weight.
+    pub(super) unsafe fn weight(&self, rows: usize, row: usize, channel: usize, tap: usize) -> T {
+        let number = channel * self.taps.len() + tap;
+        let place = self.apart.map_or(number * rows + row, |apart| row * apart + number);
+        // SAFETY: the caller promises it.
+        unsafe { self.a.add(place).read_unaligned() }
+    }
+
+    /// What becomes of a sum.
+    ///
+    /// # Safety
+    /// There is a bias for the row, and a residual for the row and column, unless these are null.
+    pub(super) unsafe fn ended(&self, mut sum: T, row: usize, column: usize) -> T {
+        // SAFETY: the caller promises both.
+        unsafe {
+            if !self.bias.is_null() {
+                sum = sum + self.bias.add(row * self.bias_apart).read_unaligned();
+            }
+            if !self.residual.is_null() {
+                sum = sum + self.residual.add(row * self.residual_row + column).read_unaligned();
+            }
+        }
+        if !self.positive {
+            return sum;
+        }
+        let bounded = if sum >= T::LARGEST { T::LARGEST } else { sum };
+        if sum <= T::ZERO { T::ZERO } else { bounded }
+    }
+}
+
+/// One size of the tile of a product; the number is that of the rows that there are.
+type RunProduct<T> = unsafe fn(&Product<'_, T>, usize);
+
+/// Vectors in the rows of the widest tile.
+const MOST_VECTORS: usize = 3;
 
 /// The tile of a product at one level.
-pub(super) struct ProductKernel<T> {
+pub(super) struct ProductKernel<T: 'static> {
     /// Rows in a panel of `a` and in the tile.
     pub(super) rows: usize,
-    /// Columns of the tile.
-    pub(super) columns: usize,
+    /// Vectors in its rows, at most.
+    pub(super) vectors: usize,
     /// Numbers in a vector.
-    lanes: usize,
-    /// By number of rows, 1, 2, 4, 8, and whether all vectors of columns are computed or only the first.
-    run: [[RunProduct<T>; 2]; 4],
+    pub(super) lanes: usize,
+    /// For packed rows and such that are apart, by number of rows, 1, 2, 4, 8, and number of vectors.
+    run: &'static [[[RunProduct<T>; MOST_VECTORS]; 4]; 2],
 }
 
 impl<T> Clone for ProductKernel<T> {
@@ -45,93 +93,191 @@ impl<T> Clone for ProductKernel<T> {
 
 impl<T> Copy for ProductKernel<T> {}
 
+/// The tiles of one vector, for panels of some rows.
+struct Tiles<V, const PANEL: usize>(V);
+
+impl<V: Vector, const PANEL: usize> Tiles<V, PANEL> {
+    const ALL: [[[RunProduct<V::Number>; MOST_VECTORS]; 4]; 2] = [
+        [
+            Self::of_rows::<1, false>(),
+            Self::of_rows::<2, false>(),
+            Self::of_rows::<4, false>(),
+            Self::of_rows::<PANEL, false>(),
+        ],
+        [
+            Self::of_rows::<1, true>(),
+            Self::of_rows::<2, true>(),
+            Self::of_rows::<4, true>(),
+            Self::of_rows::<PANEL, true>(),
+        ],
+    ];
+
+    const fn of_rows<const ROWS: usize, const APART: bool>() -> [RunProduct<V::Number>; MOST_VECTORS] {
+        [
+            product::<V, PANEL, ROWS, 1, APART>,
+            product::<V, PANEL, ROWS, 2, APART>,
+            product::<V, PANEL, ROWS, 3, APART>,
+        ]
+    }
+}
+
 impl<T: FastReal> ProductKernel<T> {
     /// The kernel of a level.
     pub(super) fn of(level: Level) -> Self {
         match level {
             #[cfg(not(target_arch = "aarch64"))]
-            Level::Portable => Self::with::<T::Portable, 4, 2>(),
+            Level::Portable => Self::with::<T::Portable, 4>(2),
             // 32 registers.
             #[cfg(target_arch = "aarch64")]
-            Level::Portable => Self::with::<T::Portable, 8, 3>(),
+            Level::Portable => Self::with::<T::Portable, 8>(3),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => Self::with::<T::Avx2, 4, 3>(),
+            Level::Avx2 => Self::with::<T::Avx2, 4>(3),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => Self::with::<T::Avx512, 8, 2>(),
+            Level::Avx512 => Self::with::<T::Avx512, 8>(3),
         }
     }
 
-    fn with<V: Vector<Number = T>, const PANEL: usize, const VECTORS: usize>() -> Self {
-        Self {
-            rows: PANEL,
-            columns: VECTORS * V::LANES,
-            lanes: V::LANES,
-            run: [
-                [product::<V, PANEL, 1, VECTORS>, product::<V, PANEL, 1, 1>],
-                [product::<V, PANEL, 2, VECTORS>, product::<V, PANEL, 2, 1>],
-                [product::<V, PANEL, 4, VECTORS>, product::<V, PANEL, 4, 1>],
-                [product::<V, PANEL, PANEL, VECTORS>, product::<V, PANEL, PANEL, 1>],
-            ],
-        }
+    fn with<V: Vector<Number = T>, const PANEL: usize>(vectors: usize) -> Self {
+        Self { rows: PANEL, vectors, lanes: V::LANES, run: &Tiles::<V, PANEL>::ALL }
     }
 
-    /// Computes the first `rows` rows and `columns` columns of a tile; what else the tile holds afterwards is not said.
+    /// Columns of the widest tile.
+    pub(super) fn columns(&self) -> usize {
+        self.vectors * self.lanes
+    }
+
+    /// Whether a tile of so many rows writes no others.
+    pub(super) fn is_height(&self, rows: usize) -> bool {
+        [1, 2, 4, self.rows].contains(&rows)
+    }
+
+    /// Computes the first `rows` rows and `vectors` vectors of a tile; what else the tile holds afterwards is not said.
     ///
     /// # Safety
-    /// The kernel's level is one that the processor has. Of `a`, [`ProductKernel::rows`] numbers are readable for each tap
-    /// and channel; of `b`, [`ProductKernel::columns`] from each tap and channel; `tile` is writable as a whole.
+    /// The kernel's level is one that the processor has. Of `a`, [`ProductKernel::rows`] numbers are readable for each
+    /// channel and tap, or `rows` rows; of `b`, whole vectors from each tap and channel; of the residual, `rows` rows of whole
+    /// vectors; and `rows` numbers of the bias. `tile` is writable for [`ProductKernel::rows`] rows, or `rows` if
+    /// [`ProductKernel::is_height`], of whole vectors.
     #[inline(always)]
-    pub(super) unsafe fn run(&self, product: &Product<'_, T>, rows: usize, columns: usize) {
-        let by_rows = match rows {
-            0..=1 => &self.run[0],
-            2 => &self.run[1],
-            3..=4 => &self.run[2],
-            _ => &self.run[3],
+    pub(super) unsafe fn run(&self, product: &Product<'_, T>, rows: usize, vectors: usize) {
+        let by_rows = &self.run[usize::from(product.apart.is_some())];
+        let by_vectors = match rows {
+            0..=1 => &by_rows[0],
+            2 => &by_rows[1],
+            3..=4 => &by_rows[2],
+            _ => &by_rows[3],
         };
-        let kernel = by_rows[usize::from(columns <= self.lanes)];
         // SAFETY: the caller promises what the kernel needs.
-        unsafe { kernel(product) };
+        unsafe { by_vectors[vectors - 1](product, rows) };
     }
 }
 
 /// One size of the tile of a product.
-struct ProductWork<'a, 'b, V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize>(
-    &'a Product<'b, V::Number>,
-);
+struct ProductWork<
+    'a,
+    'b,
+    V: Vector,
+    const PANEL: usize,
+    const ROWS: usize,
+    const VECTORS: usize,
+    const APART: bool,
+>(&'a Product<'b, V::Number>, usize);
 
-impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize> Work
-    for ProductWork<'_, '_, V, PANEL, ROWS, VECTORS>
+impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, const APART: bool> Work
+    for ProductWork<'_, '_, V, PANEL, ROWS, VECTORS, APART>
 {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        let Product { taps, channels, pitch, a, b, tile, row: row_pitch } = *self.0;
+        let Self(product, present) = self;
+        let Product { taps, channels, pitch, a, mut b, .. } = *product;
         // SAFETY: `product` is called with memory as `ProductKernel::run` describes it, at the vector's level.
         unsafe {
             let mut sums = [[V::zero(); VECTORS]; ROWS];
-            let mut a = a;
-            for tap in taps {
-                let mut b = b.add(*tap);
+            // Rows that are apart, or the numbers of a packed panel's rows, which go on by whole panels.
+            let mut rows = [a; ROWS];
+            for (r, row) in rows.iter_mut().enumerate() {
+                *row = match product.apart {
+                    // Those beyond the last are computed like it.
+                    Some(apart) if APART => a.add(r.min(present - 1) * apart),
+                    _ => a.add(r),
+                };
+            }
+            let mut at = 0;
+            let step = if APART { 1 } else { PANEL };
+            if let [tap] = taps {
+                b = b.add(*tap);
                 for _ in 0..channels {
-                    let mut columns = [V::zero(); VECTORS];
-                    for (v, column) in columns.iter_mut().enumerate() {
-                        *column = V::load(b.add(v * V::LANES));
-                    }
-                    for (r, row) in sums.iter_mut().enumerate() {
-                        let weight = V::splat(a.add(r).read());
-                        for (sum, column) in row.iter_mut().zip(columns) {
-                            *sum = weight.mul_add(column, *sum);
-                        }
-                    }
-                    a = a.add(PANEL);
+                    multiply::<V, ROWS, VECTORS, APART>(&rows, a, at, b, &mut sums);
+                    at += step;
                     b = b.wrapping_add(pitch);
+                }
+            } else {
+                for _ in 0..channels {
+                    for tap in taps {
+                        multiply::<V, ROWS, VECTORS, APART>(&rows, a, at, b.add(*tap), &mut sums);
+                        at += step;
+                    }
+                    b = b.wrapping_add(pitch);
+                }
+            }
+            if !product.bias.is_null() {
+                for (r, row) in sums.iter_mut().enumerate() {
+                    let bias = product.bias.add(r.min(present - 1) * product.bias_apart).read_unaligned();
+                    let bias = V::splat(bias);
+                    for sum in row {
+                        *sum = sum.lanewise(Lanewise::Add, bias);
+                    }
+                }
+            }
+            if !product.residual.is_null() {
+                for (r, row) in sums.iter_mut().enumerate() {
+                    let residual = product.residual.add(r.min(present - 1) * product.residual_row);
+                    for (v, sum) in row.iter_mut().enumerate() {
+                        *sum = sum.lanewise(Lanewise::Add, V::load(residual.add(v * V::LANES)));
+                    }
+                }
+            }
+            if product.positive {
+                for row in &mut sums {
+                    for sum in row {
+                        *sum = sum.lanewise(Lanewise::Positive, *sum);
+                    }
                 }
             }
             for (r, row) in sums.iter().enumerate() {
                 for (v, sum) in row.iter().enumerate() {
-                    sum.store(tile.add(r * row_pitch + v * V::LANES));
+                    sum.store(product.tile.add(r * product.row + v * V::LANES));
                 }
+            }
+        }
+    }
+}
+
+/// Adds the products of one channel and tap: a number of each row, `at` numbers on, with vectors of columns.
+///
+/// # Safety
+/// All are readable, and the processor has the vector's instructions.
+#[inline(always)]
+unsafe fn multiply<V: Vector, const ROWS: usize, const VECTORS: usize, const APART: bool>(
+    rows: &[*const V::Number; ROWS],
+    panel: *const V::Number,
+    at: usize,
+    b: *const V::Number,
+    sums: &mut [[V; VECTORS]; ROWS],
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let mut columns = [V::zero(); VECTORS];
+        for (v, column) in columns.iter_mut().enumerate() {
+            *column = V::load(b.add(v * V::LANES));
+        }
+        for (r, sums) in sums.iter_mut().enumerate() {
+            let weight = if APART { rows[r].add(at) } else { panel.add(at + r) };
+            let weight = V::splat(weight.read_unaligned());
+            for (sum, column) in sums.iter_mut().zip(columns) {
+                *sum = weight.mul_add(column, *sum);
             }
         }
     }
@@ -141,11 +287,18 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize> Wor
 ///
 /// # Safety
 /// As [`ProductKernel::run`].
-unsafe fn product<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize>(
+unsafe fn product<
+    V: Vector,
+    const PANEL: usize,
+    const ROWS: usize,
+    const VECTORS: usize,
+    const APART: bool,
+>(
     product: &Product<'_, V::Number>,
+    rows: usize,
 ) {
     // SAFETY: the caller promises that the processor has the vector's level.
-    unsafe { V::LEVEL.run(ProductWork::<V, PANEL, ROWS, VECTORS>(product)) };
+    unsafe { V::LEVEL.run(ProductWork::<V, PANEL, ROWS, VECTORS, APART>(product, rows)) };
 }
 
 /// What a tile of scalar products is computed from: `tile[k][p] = Σ a[k · pitch + j] · b[pairs[p] + j]` over the columns.

@@ -1,12 +1,8 @@
-use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::operation::{self, Pointwise};
-use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, Tensor};
+use hipdnn_plugin_sdk::graph::{DataType, Operation, PointwiseMode, Tensor};
 
-use super::super::fusion::parts_at;
-use super::super::lanes::Threads;
 use super::super::level::Level;
-use super::super::testing::{Array, Random, run, same, strides};
-use crate::plan::Plan;
+use super::super::testing::{Array, Random, run, run_together, same, strides};
 
 const TYPES: [DataType; 4] = [DataType::Float, DataType::Double, DataType::Half, DataType::Bfloat16];
 
@@ -164,32 +160,6 @@ fn bytes_have_exact_sums() {
         ];
         check(&format!("seed {seed}"), DataType::Float, &arrays);
     }
-}
-
-/// The operations as one graph, whose tensors without memory are `between`.
-fn run_together(
-    operations: &[Operation],
-    compute_type: DataType,
-    level: Level,
-    arrays: &mut [Array],
-    between: &[Tensor],
-) {
-    let own = arrays.iter().map(|array| array.tensor.clone());
-    let node =
-        |operation: &Operation| Node { name: String::new(), compute_type, operation: operation.clone() };
-    let graph = Graph {
-        tensors: own.chain(between.iter().cloned()).collect(),
-        nodes: operations.iter().map(node).collect(),
-        ..Graph::default()
-    };
-    let plan = Plan::in_parts(&graph, |graph| parts_at(graph, level, Threads::default())).unwrap();
-    let buffers: Vec<hipdnnPluginDeviceBuffer_t> = arrays
-        .iter_mut()
-        .map(|array| hipdnnPluginDeviceBuffer_t { uid: array.tensor.uid, ptr: array.first().cast() })
-        .collect();
-    let mut workspace = vec![0xFF_u8; plan.workspace_size()];
-    // SAFETY: the arrays cover their tensors, and the workspace is as large as the plan asked for.
-    unsafe { plan.execute(&buffers, workspace.as_mut_ptr()) }.unwrap();
 }
 
 /// What follows a product: a sum with a row, a column or a whole matrix, then other operations.

@@ -1,0 +1,71 @@
+//! What a convolution computes of its sums while they are in registers.
+
+use hipdnn_plugin_sdk::graph::PointwiseMode;
+
+use super::super::pointwise::{After, Operation, Value};
+use super::super::real::{FastReal, Run};
+use super::geometry::Strides;
+
+/// A number for each channel is added, then an element of another tensor, and then what is negative becomes zero; each of
+/// these or none. It is what stands behind most convolutions.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Ending {
+    /// Where the numbers for the channels are: their place among the pointers, and their distance.
+    pub(super) bias: Option<(usize, usize)>,
+    /// Where the other tensor is, and its strides.
+    pub(super) residual: Option<(usize, Strides)>,
+    /// Whether what is negative becomes zero.
+    pub(super) positive: bool,
+}
+
+impl Ending {
+    /// The ending that a chain is; none where it is another, or where something is stored in another type than it is
+    /// computed in.
+    pub(super) fn of<T: FastReal>(after: &After, spatial: usize) -> Option<Self> {
+        let is_number = |data_type| Run::<T>::of(data_type).is_ok_and(|run| run.same);
+        let rank = 2 + spatial;
+        let mut ending = Self::default();
+        // The convolution's result, and what has become of it.
+        let mut last = Value::Input(0);
+        for (number, step) in after.chain.steps.iter().enumerate() {
+            let Operation::Pointwise(mode, activation) = &step.operation else { return None };
+            if step.one || !is_number(step.stored) || ending.positive {
+                return None;
+            }
+            match (mode, step.operands.as_slice()) {
+                (PointwiseMode::ReluFwd, [value])
+                    if *value == last
+                        && activation.lower_clip == 0.0
+                        && activation.lower_clip_slope == 0.0
+                        && activation.upper_clip.is_none() =>
+                {
+                    ending.positive = true;
+                }
+                (PointwiseMode::Add, [first, second]) if (*first == last) != (*second == last) => {
+                    let Value::Input(other) = *(if *first == last { second } else { first }) else {
+                        return None;
+                    };
+                    let input = after.chain.inputs.get(other).filter(|_| other != 0)?;
+                    let strides = input.strides.get(..rank)?;
+                    if !is_number(input.data_type) || ending.residual.is_some() {
+                        return None;
+                    }
+                    let of_channel =
+                        strides.iter().enumerate().all(|(axis, stride)| axis == 1 || *stride == 0);
+                    if of_channel && ending.bias.is_none() {
+                        ending.bias = Some((input.slot, strides[1]));
+                    } else {
+                        let mut spatial_strides = [0; 3];
+                        spatial_strides[3 - spatial..].copy_from_slice(&strides[2..]);
+                        let strides =
+                            Strides { batch: strides[0], channel: strides[1], spatial: spatial_strides };
+                        ending.residual = Some((input.slot, strides));
+                    }
+                }
+                _ => return None,
+            }
+            last = Value::Step(number);
+        }
+        is_number(after.output.data_type).then_some(ending)
+    }
+}
