@@ -14,7 +14,7 @@ use super::pointwise::{
     After, Chain, Input, MOST_INPUTS, MOST_STEPS, Value, can_compute, plan_chain, plan_rows,
 };
 use super::settings::Settings;
-use super::{convolution, depthwise, matmul, plan_node_at};
+use super::{batchnorm, convolution, depthwise, matmul, normalization, plan_node_at};
 use crate::element::Compute;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{Layout, MAX_RANK};
@@ -22,6 +22,7 @@ use crate::plan::Part;
 use crate::problem::batchnorm::{Batchnorm, Parameter, Spread};
 use crate::problem::convolution::Convolution;
 use crate::problem::matmul::Matmul;
+use crate::problem::normalization::Normalization;
 use crate::problem::pointwise::{Broadcast, Pointwise};
 use crate::problem::reduction::Reduction;
 use crate::problem::{Operand, pointers};
@@ -142,6 +143,10 @@ fn result(operation: &Operation) -> Option<i64> {
         Operation::BatchnormInference(batchnorm) => Some(batchnorm.y),
         Operation::ConvolutionForward(convolution) => Some(convolution.y),
         Operation::Matmul(matmul) => Some(matmul.c),
+        Operation::BatchnormInferenceVariance(batchnorm) => Some(batchnorm.y),
+        Operation::Batchnorm(batchnorm) => Some(batchnorm.y),
+        Operation::Layernorm(norm) => Some(norm.y),
+        Operation::RmsNorm(norm) => Some(norm.y),
         Operation::Reduction(reduction) => Some(reduction.out),
         _ => None,
     }
@@ -153,6 +158,10 @@ fn with_result(operation: &Operation, uid: i64) -> Option<Operation> {
     match &mut operation {
         Operation::ConvolutionForward(convolution) => convolution.y = uid,
         Operation::Matmul(matmul) => matmul.c = uid,
+        Operation::BatchnormInferenceVariance(batchnorm) => batchnorm.y = uid,
+        Operation::Batchnorm(batchnorm) => batchnorm.y = uid,
+        Operation::Layernorm(norm) => norm.y = uid,
+        Operation::RmsNorm(norm) => norm.y = uid,
         _ => return None,
     }
     Some(operation)
@@ -373,7 +382,12 @@ impl<'a> Fusion<'a> {
         let Some(last) = self.last_result() else { return };
         let swallowed = inner.iter().all(|member| {
             let Some(node) = self.graph.nodes.get(*member) else { return false };
+            let own = result(&node.operation);
             node.operation.outputs().iter().all(|uid| {
+                // What a producer writes besides, as statistics, is there when the last member is done.
+                if Some(*uid) != own {
+                    return self.uses.readers(*uid).iter().all(|reader| self.members.last() < Some(reader));
+                }
                 self.uses.tensors.get(uid).is_some_and(|tensor| tensor.is_virtual)
                     && self.uses.readers(*uid).iter().all(|reader| self.members.contains(reader))
             })
@@ -463,6 +477,12 @@ fn plan_producer(
     }
     if let Some(matmul) = Matmul::of(graph, operation) {
         return matmul::plan(&matmul?, compute, level, settings.threads, Some(after));
+    }
+    if let Some(batchnorm) = Batchnorm::of(graph, operation) {
+        return batchnorm::plan(&batchnorm?, compute, level, settings.threads, Some(after.tail()?));
+    }
+    if let Some(normalization) = Normalization::of(graph, operation) {
+        return normalization::plan(&normalization?, compute, level, settings.threads, Some(after.tail()?));
     }
     Err(format!("operation is {}, which nothing is computed with", operation.spec().name))
 }

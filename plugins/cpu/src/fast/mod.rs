@@ -83,13 +83,13 @@ fn plan_node_at(
         return attention::plan(&attention?, compute, level, threads);
     }
     if let Some(batchnorm) = Batchnorm::of(graph, &node.operation) {
-        return batchnorm::plan(&batchnorm?, compute, level, threads);
+        return batchnorm::plan(&batchnorm?, compute, level, threads, None);
     }
     if let Some(pointwise) = Pointwise::of(graph, &node.operation) {
         return pointwise::plan(&pointwise?, compute, level, threads);
     }
     if let Some(normalization) = Normalization::of(graph, &node.operation) {
-        return normalization::plan(&normalization?, compute, level, threads);
+        return normalization::plan(&normalization?, compute, level, threads, None);
     }
     if let Some(reduction) = Reduction::of(graph, &node.operation) {
         return reduction::plan(&reduction?, compute, level, threads);

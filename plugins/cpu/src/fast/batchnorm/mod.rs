@@ -19,22 +19,27 @@ use self::channel::{Memory, Parameters, Role};
 use super::lanes::Threads;
 use super::level::Level;
 use super::nest::Nest;
+use super::pointwise::Tail;
 use super::real::FastReal;
 use crate::element::Compute;
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::Operand;
 use crate::problem::batchnorm::Batchnorm;
 
-/// Plans a batch normalization for a level of the processor.
+/// Plans a batch normalization for a level of the processor, with what follows it.
 pub(super) fn plan(
     batchnorm: &Batchnorm,
     compute: Compute,
     level: Level,
     threads: Threads,
+    tail: Option<Box<dyn Tail>>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
+    if tail.is_some() && matches!(batchnorm, Batchnorm::Backward(_)) {
+        return Err("a gradient, which nothing is computed with".to_owned());
+    }
     match compute {
-        Compute::Single => plan_in::<f32>(batchnorm, level, threads),
-        Compute::Double => plan_in::<f64>(batchnorm, level, threads),
+        Compute::Single => plan_in::<f32>(batchnorm, level, threads, tail),
+        Compute::Double => plan_in::<f64>(batchnorm, level, threads, tail),
     }
 }
 
@@ -42,6 +47,7 @@ fn plan_in<T: FastReal>(
     batchnorm: &Batchnorm,
     level: Level,
     threads: Threads,
+    tail: Option<Box<dyn Tail>>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let parameters = Parameters::<T>::of(batchnorm)?;
     // Three operands in each form, so that there is one kernel: dy is x where there is none.
@@ -56,6 +62,9 @@ fn plan_in<T: FastReal>(
     let nest = Nest::new(&dims, strides.each_ref().map(Vec::as_slice), 1);
     let step = operands.each_ref().map(channel_stride);
     let by_rows = channels > 1 && step == [1; 3] && nest.apart != [1; 3];
+    if by_rows && tail.is_some() && !same_rows(&operands[1], &operands[2]) {
+        return Err("rows of another order than those of x".to_owned());
+    }
     let memory = |operand: &Operand, apart: usize| Memory::<T>::of(operand, apart);
     let apart = if by_rows { [1; 3] } else { nest.apart };
     let memory =
@@ -69,6 +78,8 @@ fn plan_in<T: FastReal>(
         elements: nest.runs() as f64 * nest.len as f64,
         memory,
         nest,
+        dims: operands[2].layout.dims().to_vec(),
+        tail,
     };
     Ok(if by_rows {
         Box::new(rows::Rows::plan(shape, parameters))
@@ -80,6 +91,15 @@ fn plan_in<T: FastReal>(
 /// All but the channel's number.
 fn without_channel(numbers: &[usize]) -> Vec<usize> {
     numbers.iter().enumerate().filter(|(axis, _)| *axis != 1).map(|(_, number)| *number).collect()
+}
+
+/// Whether rows of channels lie in the same order in x and y, each on its own.
+fn same_rows(x: &Operand, y: &Operand) -> bool {
+    let (dims, xs, ys) = (x.layout.dims(), x.layout.strides(), y.layout.strides());
+    let channels = dims.get(1).copied().unwrap_or(1);
+    (0..dims.len())
+        .filter(|axis| *axis != 1 && dims[*axis] > 1)
+        .all(|axis| xs[axis] == ys[axis] && ys[axis] >= channels)
 }
 
 fn channel_stride(operand: &Operand) -> usize {
@@ -100,6 +120,10 @@ struct Shape<T> {
     memory: [Memory<T>; 3],
     /// The loops over one channel's elements.
     nest: Nest<3>,
+    /// The dimensions of the result.
+    dims: Vec<usize>,
+    /// What follows.
+    tail: Option<Box<dyn Tail>>,
 }
 
 impl<T: FastReal> Shape<T> {

@@ -9,6 +9,7 @@ use super::super::vector::Vector;
 use super::channel::{BUFFER, Moments, Parameters, Role};
 use super::{Shape, loops};
 use crate::kernel::Kernel;
+use crate::layout::MAX_RANK;
 
 /// A batch normalization whose channels are computed one by one.
 pub(super) struct Planar<T> {
@@ -104,6 +105,12 @@ impl<T: FastReal> VectorWork<T> for Work<'_, T> {
                         let y = result.target(result_at, at, result_buffer);
                         loops::scale::<V>(x, by, y, len);
                         result.written(result_at, at, result_apart, len, result_buffer);
+                    }
+                    if let Some(tail) = &shape.tail {
+                        let (mut origin, mut size) = ([0; MAX_RANK], [1; MAX_RANK]);
+                        size[..shape.dims.len()].copy_from_slice(&shape.dims);
+                        (origin[1], size[1]) = (channel, 1);
+                        tail.finish(self.tensors, &origin, &size);
                     }
                 }
             }

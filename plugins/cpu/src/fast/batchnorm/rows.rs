@@ -3,6 +3,7 @@
 use super::super::lanes::Lanes;
 use super::super::level::VectorWork;
 use super::super::nest::Elements;
+use super::super::pointwise::NEAR;
 use super::super::real::FastReal;
 use super::super::scratch::{Scratch, Shared, Tensors};
 use super::super::vector::Vector;
@@ -200,17 +201,30 @@ impl<T: FastReal> VectorWork<T> for Work<'_, T> {
     #[inline(always)]
     unsafe fn run<V: Vector<Number = T>>(self) {
         let channels = self.by.shape.channels;
-        let mut first = 0;
-        while first < channels {
-            let len = (channels - first).min(BUFFER);
-            // SAFETY: the caller promises the instructions.
-            unsafe {
-                match self.pass {
-                    Pass::Sum | Pass::Deviations | Pass::Gradients => self.add::<V>(first, len),
-                    Pass::Scale | Pass::Gradient => self.compute::<V>(first, len),
+        let blocks = (0..channels).step_by(BUFFER).map(|first| (first, (channels - first).min(BUFFER)));
+        // SAFETY: the caller promises the instructions, tensors and areas.
+        unsafe {
+            match (self.pass, &self.by.shape.tail) {
+                (Pass::Sum | Pass::Deviations | Pass::Gradients, _) => {
+                    for (first, len) in blocks {
+                        self.add::<V>(first, len);
+                    }
+                }
+                (Pass::Scale | Pass::Gradient, None) => {
+                    for (first, len) in blocks {
+                        self.compute::<V>(first, len, self.rows.clone());
+                    }
+                }
+                (Pass::Scale | Pass::Gradient, Some(tail)) => {
+                    for from in self.rows.clone().step_by(NEAR.div_ceil(channels)) {
+                        let end = self.rows.end.min(from + NEAR.div_ceil(channels));
+                        for (first, len) in blocks.clone() {
+                            self.compute::<V>(first, len, from..end);
+                        }
+                        tail.finish_run(self.tensors, from * channels..end * channels);
+                    }
                 }
             }
-            first += len;
         }
     }
 }
@@ -264,12 +278,12 @@ impl<T: FastReal> Work<'_, T> {
         }
     }
 
-    /// Computes the result of some channels.
+    /// Computes the result of some channels in some rows.
     ///
     /// # Safety
     /// As [`Work::add`], and the numbers of all channels are written.
     #[inline(always)]
-    unsafe fn compute<V: Vector<Number = T>>(&self, first: usize, len: usize) {
+    unsafe fn compute<V: Vector<Number = T>>(&self, first: usize, len: usize, rows: std::ops::Range<usize>) {
         let shape = &self.by.shape;
         let [dy, x, result] = &shape.memory;
         let [dy_at, x_at, result_at] = [dy.slot, x.slot, result.slot].map(|slot| self.tensors[slot]);
@@ -279,7 +293,7 @@ impl<T: FastReal> Work<'_, T> {
         unsafe {
             let [mean, factor, bias, slope] =
                 [0, 1, 2, 3].map(|i| self.areas.numbers.add(i * shape.channels + first).cast_const());
-            let mut elements = Elements::new(&shape.nest, self.rows.clone());
+            let mut elements = Elements::new(&shape.nest, rows);
             while let Some([at_dy, at_x, at]) = elements.next() {
                 let x = x.numbers(x_at, at_x + first, 1, len, x_buffer);
                 let to = result.target(result_at, at + first, result_buffer);

@@ -3,6 +3,7 @@
 use super::super::lanes::{Lanes, Threads};
 use super::super::level::{Level, VectorWork};
 use super::super::nest::{Elements, Nest};
+use super::super::pointwise::{NEAR, Tail};
 use super::super::real::FastReal;
 use super::super::row::Row;
 use super::super::scratch::{Scratch, Shared, Tensors};
@@ -31,10 +32,23 @@ pub(super) struct Forward<T> {
     epsilon: Element<T>,
     mean: Option<Each<T>>,
     inverse: Option<Each<T>>,
+    tail: Option<Box<dyn Tail>>,
+}
+
+/// Whether each row lies on its own in memory, before or behind every other.
+fn are_apart(dims: &[usize], strides: &[usize], leading: usize) -> bool {
+    let used = |range: std::ops::Range<usize>| range.filter(|axis| dims[*axis] > 1).map(|axis| strides[axis]);
+    let nearest = used(0..leading).min().unwrap_or(usize::MAX);
+    used(leading..dims.len()).all(|stride| stride < nearest)
 }
 
 impl<T: FastReal> Forward<T> {
-    pub(super) fn plan(p: &problem::Forward, level: Level, threads: Threads) -> Result<Self, Refusal> {
+    pub(super) fn plan(
+        p: &problem::Forward,
+        level: Level,
+        threads: Threads,
+        tail: Option<Box<dyn Tail>>,
+    ) -> Result<Self, Refusal> {
         let (dims, leading) = (p.x.layout.dims(), p.leading);
         let (xs, ys) = (p.x.layout.strides(), p.y.layout.strides());
         let inner = &dims[leading..];
@@ -43,6 +57,9 @@ impl<T: FastReal> Forward<T> {
         };
         let parameter = |part: &Spread| row(part.slot, part.data_type, &part.strides);
         let (x, y) = (row(p.x.slot, p.x.data_type, xs)?, row(p.y.slot, p.y.data_type, ys)?);
+        if tail.is_some() && !are_apart(dims, ys, leading) {
+            return Err("rows that do not lie one behind the other".to_owned());
+        }
         let rows = Nest::new(
             &dims[..leading],
             [
@@ -51,7 +68,8 @@ impl<T: FastReal> Forward<T> {
                 leading_strides(p.mean.as_ref(), leading),
                 leading_strides(p.inverse.as_ref(), leading),
             ],
-            0,
+            // What follows counts the elements as y has them.
+            usize::from(tail.is_some()),
         );
         let (len, count) = (inner.iter().product::<usize>(), rows.runs() * rows.len);
         let work = 3.0 * per_element(x.direct && y.direct) * len as f64 * count as f64;
@@ -69,6 +87,7 @@ impl<T: FastReal> Forward<T> {
             epsilon: Element::of(p.epsilon.data_type)?,
             mean: Each::optional(p.mean.as_ref())?,
             inverse: Each::optional(p.inverse.as_ref())?,
+            tail,
         })
     }
 
@@ -144,7 +163,9 @@ impl<T: FastReal> VectorWork<T> for Work<'_, T> {
     #[inline(always)]
     unsafe fn run<V: Vector<Number = T>>(self) {
         let Forward { len, centered, ref x, ref y, .. } = *self.by;
-        let mut rows = Elements::new(&self.by.rows, self.rows);
+        let mut rows = Elements::new(&self.by.rows, self.rows.clone());
+        // Rows that are computed, and those of which what follows is.
+        let (mut done, mut finished) = (self.rows.start, self.rows.start);
         while let Some([x_at, y_at, mean_at, inverse_at]) = rows.next() {
             // SAFETY: the caller promises the instructions; the offsets are those of rows of the tensors, which have `len`
             // elements, as have the parameters and the buffer if one is needed.
@@ -161,6 +182,13 @@ impl<T: FastReal> VectorWork<T> for Work<'_, T> {
                 let to = y.target(self.tensors, y_at, self.buffer);
                 loops::normalize::<V>(numbers, [mean, inverse], self.scale, self.bias, to, len);
                 y.written(self.tensors, y_at, self.buffer);
+                done += 1;
+                if let Some(tail) = &self.by.tail
+                    && ((done - finished) * len >= NEAR || done == self.rows.end)
+                {
+                    tail.finish_run(self.tensors, finished * len..done * len);
+                    finished = done;
+                }
             }
         }
     }

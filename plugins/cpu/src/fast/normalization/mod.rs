@@ -16,22 +16,24 @@ mod tests;
 
 use super::lanes::Threads;
 use super::level::Level;
+use super::pointwise::Tail;
 use super::real::FastReal;
 use crate::element::{Compute, Element};
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::normalization::{Normalization, Spread};
 use crate::reference::float_element;
 
-/// Plans a normalization for a level of the processor.
+/// Plans a normalization for a level of the processor, with what follows it.
 pub(super) fn plan(
     normalization: &Normalization,
     compute: Compute,
     level: Level,
     threads: Threads,
+    tail: Option<Box<dyn Tail>>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     match compute {
-        Compute::Single => plan_in::<f32>(normalization, level, threads),
-        Compute::Double => plan_in::<f64>(normalization, level, threads),
+        Compute::Single => plan_in::<f32>(normalization, level, threads, tail),
+        Compute::Double => plan_in::<f64>(normalization, level, threads, tail),
     }
 }
 
@@ -39,9 +41,15 @@ fn plan_in<T: FastReal>(
     normalization: &Normalization,
     level: Level,
     threads: Threads,
+    tail: Option<Box<dyn Tail>>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     Ok(match normalization {
-        Normalization::Forward(problem) => Box::new(forward::Forward::<T>::plan(problem, level, threads)?),
+        Normalization::Forward(problem) => {
+            Box::new(forward::Forward::<T>::plan(problem, level, threads, tail)?)
+        }
+        Normalization::Backward(_) if tail.is_some() => {
+            return Err("a gradient, which nothing is computed with".to_owned());
+        }
         Normalization::Backward(problem) => Box::new(backward::Backward::<T>::plan(problem, level, threads)?),
     })
 }

@@ -221,6 +221,12 @@ pub(crate) trait Tail: Send + Sync {
     /// # Safety
     /// As [`Kernel::run`]; the box lies inside of the result's dimensions.
     unsafe fn finish(&self, tensors: &[*mut u8], origin: &[usize], size: &[usize]);
+
+    /// The same of some elements, counted in the order in which those of the result lie in memory.
+    ///
+    /// # Safety
+    /// As [`Tail::finish`], for the elements.
+    unsafe fn finish_run(&self, tensors: &[*mut u8], elements: std::ops::Range<usize>);
 }
 
 impl<T: Functions, const N: usize> Tail for Elements<T, N> {
@@ -229,5 +235,10 @@ impl<T: Functions, const N: usize> Tail for Elements<T, N> {
         let elements = nest.runs() * nest.len;
         // SAFETY: the caller promises the tensors.
         unsafe { self.part(tensors, &nest, base, 0..elements) };
+    }
+
+    unsafe fn finish_run(&self, tensors: &[*mut u8], elements: std::ops::Range<usize>) {
+        // SAFETY: the caller promises the tensors.
+        unsafe { self.part(tensors, &self.nest, [0; N], elements) };
     }
 }

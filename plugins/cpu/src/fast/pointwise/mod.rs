@@ -84,6 +84,9 @@ impl After<'_> {
     }
 }
 
+/// Numbers that a kernel computes before what follows is computed of them: few enough that they are still in a near cache.
+pub(super) const NEAR: usize = 4096;
+
 /// A chain alone, or behind a kernel.
 trait Elementwise: Kernel + Tail {}
 

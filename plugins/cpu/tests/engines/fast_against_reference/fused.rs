@@ -1,8 +1,11 @@
 //! Graphs whose nodes are computed together, against the same nodes one by one.
 
 use hipdnn_cpu_plugin::plugin::planner;
-use hipdnn_plugin_sdk::graph::operation::{BatchnormInference, ConvolutionForward, Pointwise, Reduction};
-use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode, ReductionMode, TensorValue};
+use hipdnn_plugin_sdk::graph::operation::{
+    Batchnorm, BatchnormInference, BatchnormInferenceVariance, ConvolutionForward, Layernorm, Pointwise,
+    Reduction, RmsNorm,
+};
+use hipdnn_plugin_sdk::graph::{ConvMode, DataType, NormFwdPhase, PointwiseMode, ReductionMode, TensorValue};
 
 use super::super::common::{Case, Random, channels_last, packed};
 use super::{FAST, REFERENCE, both, compare};
@@ -326,4 +329,104 @@ fn reductions_among_operations_on_each_element() {
         smaller += usize::from(workspace(FAST) == 0 || workspace(FAST) < workspace(REFERENCE));
     }
     assert!(smaller > 20, "tensors in between take no memory in {smaller} graphs");
+}
+
+/// A normalization of any kind, with what follows it: operations on each element, with residuals and numbers of channels.
+#[test]
+fn what_follows_a_normalization() {
+    let mut smaller = 0;
+    for seed in 0..240 {
+        let random = &mut Random(seed);
+        let mut case = Case::new();
+        let dims = match random.int(0, 2) {
+            0 => vec![random.int(1, 4), random.int(1, 40), random.int(1, 9), random.int(1, 9)],
+            // Rows that are longer than what is finished at once, and many short ones.
+            1 => vec![2, 3, random.int(1, 40), random.int(40, 60)],
+            _ => vec![random.int(2, 3), random.int(1, 5), 7, random.int(600, 1500)],
+        };
+        let layout = random.chance(40);
+        let strides = |dims: &[i64]| if layout { channels_last(dims) } else { packed(dims) };
+        let data_type = if random.chance(20) { DataType::Bfloat16 } else { DataType::Float };
+        let x = case.tensor_with(data_type, &dims, &strides(&dims));
+        case.memory(x).fill(|| random.real(-2.0, 2.0));
+        let y = case.virtual_tensor(data_type, &dims, &strides(&dims));
+        let epsilon = case.value(DataType::Float, TensorValue::Float32(1e-2));
+        let mut written = Vec::new();
+        let kind = random.int(0, 3);
+        let shape = if kind < 2 { vec![1, dims[1], 1, 1] } else { vec![1, 1, 1, dims[3]] };
+        let [scale, bias, mean, variance] = [0; 4].map(|_| {
+            let uid = case.tensor(DataType::Float, &shape);
+            case.memory(uid).fill(|| random.real(0.5, 1.5));
+            uid
+        });
+        match kind {
+            0 => case.node(BatchnormInferenceVariance { x, mean, variance, scale, bias, epsilon, y }),
+            1 => {
+                let kept = random.chance(50).then(|| [0; 2].map(|_| case.tensor(DataType::Float, &shape)));
+                written.extend(kept.into_iter().flatten());
+                case.node(Batchnorm {
+                    x,
+                    scale,
+                    bias,
+                    epsilon,
+                    y,
+                    prev_running_mean: None,
+                    prev_running_variance: None,
+                    momentum: None,
+                    mean: kept.map(|kept| kept[0]),
+                    inv_variance: kept.map(|kept| kept[1]),
+                    next_running_mean: None,
+                    next_running_variance: None,
+                    peer_stats: vec![],
+                });
+            }
+            2 => {
+                let rows = [dims[0], dims[1], dims[2], 1];
+                let kept = random.chance(50).then(|| [0; 2].map(|_| case.tensor(DataType::Float, &rows)));
+                written.extend(kept.into_iter().flatten());
+                case.node(Layernorm {
+                    x,
+                    scale,
+                    bias,
+                    epsilon,
+                    y,
+                    mean: kept.map(|kept| kept[0]),
+                    inv_variance: kept.map(|kept| kept[1]),
+                    forward_phase: NormFwdPhase::Training,
+                    normalized_dim_count: 1,
+                });
+            }
+            _ => {
+                let forward_phase = NormFwdPhase::Inference;
+                let bias = random.chance(50).then_some(bias);
+                case.node(RmsNorm { x, scale, epsilon, y, bias, inv_rms: None, forward_phase });
+            }
+        }
+        let mut last = y;
+        for left in (0..random.int(1, 3)).rev() {
+            let out = if left > 0 {
+                case.virtual_tensor(DataType::Float, &dims, &strides(&dims))
+            } else {
+                let out = case.tensor_with(data_type, &dims, &strides(&dims));
+                written.push(out);
+                out
+            };
+            let mode = random.one_of(&[PointwiseMode::Add, PointwiseMode::ReluFwd, PointwiseMode::GeluFwd]);
+            let mut inputs = vec![last];
+            if mode == PointwiseMode::Add {
+                inputs.insert(random.int(0, 1) as usize, operand(random, &mut case, &dims, data_type));
+            }
+            case.node(pointwise(mode, &inputs, out));
+            last = out;
+        }
+        let (fast, reference) = both(&case);
+        for uid in written {
+            let values = reference.values(uid);
+            let unit = if data_type == DataType::Float { 2e-4 } else { 3e-2 };
+            compare(seed, "normalization", &fast, &reference, uid, |at| (values[at].abs() + 1.0) * unit);
+        }
+        let workspace = |engine| planner(engine).plan(&case.graph).unwrap().workspace_size();
+        smaller += usize::from(workspace(FAST) < workspace(REFERENCE));
+    }
+    assert!(smaller > 120, "tensors in between take no memory in {smaller} graphs of 240");
 }
