@@ -476,7 +476,7 @@ fn plan_producer(
         return convolution::plan(&convolution, compute, level, settings, Some(after));
     }
     if let Some(matmul) = Matmul::of(graph, operation) {
-        return matmul::plan(&matmul?, compute, level, settings.threads, Some(after));
+        return matmul::plan(&matmul?, compute, level, settings.of(graph, operation), Some(after));
     }
     if let Some(batchnorm) = Batchnorm::of(graph, operation) {
         return batchnorm::plan(&batchnorm?, compute, level, settings.threads, Some(after.tail()?));

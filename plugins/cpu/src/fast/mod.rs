@@ -77,7 +77,7 @@ fn plan_node_at(
         return convolution::plan(&convolution, compute, level, settings.of(graph, &node.operation), None);
     }
     if let Some(matmul) = Matmul::of(graph, &node.operation) {
-        return matmul::plan(&matmul?, compute, level, threads, None);
+        return matmul::plan(&matmul?, compute, level, settings.of(graph, &node.operation), None);
     }
     if let Some(attention) = Attention::of(graph, &node.operation) {
         return attention::plan(&attention?, compute, level, threads);

@@ -7,7 +7,7 @@ use hipdnn_cpu_plugin::plugin::CpuPlugin;
 use hipdnn_plugin_sdk::EnginePlugin;
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward,
-    Pointwise,
+    Matmul, Pointwise,
 };
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, PointwiseMode, TensorValue};
 use hipdnn_plugin_sdk::wire::KnobSetting;
@@ -218,7 +218,42 @@ fn a_saved_plan_keeps_its_knobs() {
     assert_eq!(config.knobs, knobs);
 }
 
-/// The filter of a convolution or of a data gradient, which is the second tensor of either.
+/// A product of `rows` rows in each of two matrices, whose right factor is one matrix; with an operation on each element behind it
+/// where `behind`.
+fn product(
+    name: &'static str,
+    data_type: DataType,
+    [rows, columns, terms]: [i64; 3],
+    order: Strides,
+    behind: bool,
+) -> Work {
+    let (mut case, random) = (Case::new(), &mut Random(11));
+    let a = case.tensor(data_type, &[2, rows, terms]);
+    let right = [1, terms, columns];
+    let b = case.tensor_with(data_type, &right, &order(&right));
+    for uid in [a, b] {
+        case.memory(uid).fill(|| random.real(-1.0, 1.0));
+    }
+    let dims = [2, rows, columns];
+    let result = if behind {
+        let c = case.virtual_tensor(DataType::Float, &dims, &packed(&dims));
+        let result = case.tensor(DataType::Float, &dims);
+        case.node(Matmul { a, b, c });
+        case.node(Pointwise::new(PointwiseMode::Neg, c, None, result));
+        result
+    } else {
+        let c = case.tensor(DataType::Float, &dims);
+        case.node(Matmul { a, b, c });
+        c
+    };
+    Work { name, case, result, divided: false }
+}
+
+fn columns_first(dims: &[i64]) -> Vec<i64> {
+    vec![dims[1] * dims[2], 1, dims[1]]
+}
+
+/// The filter of a convolution or of a data gradient, or the right factor, which is the second tensor of each.
 const FILTER_UID: i64 = 2;
 
 fn plan_with_constant_weights(graph: &Graph, promised: bool) -> Compiled {
@@ -231,6 +266,13 @@ fn weighted() -> Vec<Work> {
         convolution("convolution", packed, false),
         convolution("convolution, channels last", channels_last, false),
         convolution("data gradient", packed, false),
+        product("product", DataType::Float, [50, 130, 70], packed, false),
+        product("product, columns first", DataType::Float, [50, 130, 70], columns_first, true),
+        product("product of few rows", DataType::Float, [2, 530, 70], packed, false),
+        product("product of single rows", DataType::Float, [1, 530, 70], packed, true),
+        product("product of long sums", DataType::Double, [9, 50, 1700], packed, false),
+        product("product of bfloat16", DataType::Bfloat16, [20, 130, 71], packed, true),
+        product("product of half", DataType::Half, [20, 130, 70], columns_first, false),
     ]
 }
 

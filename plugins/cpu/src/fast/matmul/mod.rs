@@ -21,9 +21,9 @@ use self::pairs::Pairs;
 use self::problem::Problem;
 use self::products::Products;
 use self::scheme::Scheme;
-use super::lanes::Threads;
 use super::level::Level;
 use super::pointwise::After;
+use super::settings::Settings;
 use crate::element::Compute;
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::matmul::Matmul;
@@ -36,10 +36,10 @@ pub(super) fn plan(
     matmul: &Matmul,
     compute: Compute,
     level: Level,
-    threads: Threads,
+    settings: Settings,
     after: Option<After>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
-    plan_with(matmul, compute, level, Pairs::of(level), threads, after)
+    plan_with(matmul, compute, level, Pairs::of(level), settings, after)
 }
 
 /// The same with these instructions for pairs, which the processor has.
@@ -48,7 +48,7 @@ fn plan_with(
     compute: Compute,
     level: Level,
     pairs: Pairs,
-    threads: Threads,
+    settings: Settings,
     after: Option<After>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let problem = Problem::of(matmul);
@@ -56,12 +56,12 @@ fn plan_with(
     {
         let bytes = if pairs.whole { Scheme::bytes(&problem, level, after) } else { None };
         if let Some(scheme) = bytes {
-            return Ok(Box::new(Products::plan(problem, level, threads, scheme?)?));
+            return Ok(Box::new(Products::plan(problem, level, settings, scheme?)?));
         }
         let is_single = compute == Compute::Single && pairs.bfloat16;
         let bfloat16 = if is_single { Scheme::bfloat16(&problem, level, after) } else { None };
         if let Some(scheme) = bfloat16 {
-            return Ok(Box::new(Products::plan(problem, level, threads, scheme?)?));
+            return Ok(Box::new(Products::plan(problem, level, settings, scheme?)?));
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
@@ -78,11 +78,11 @@ fn plan_with(
     Ok(match compute {
         Compute::Single => {
             let scheme = Scheme::<f32>::numbers(&problem, level, after)?;
-            Box::new(Products::plan(problem, level, threads, scheme)?)
+            Box::new(Products::plan(problem, level, settings, scheme)?)
         }
         Compute::Double => {
             let scheme = Scheme::<f64>::numbers(&problem, level, after)?;
-            Box::new(Products::plan(problem, level, threads, scheme)?)
+            Box::new(Products::plan(problem, level, settings, scheme)?)
         }
     })
 }

@@ -128,6 +128,15 @@ impl Problem {
         }
     }
 
+    /// Whether the right factor is the operation's, and one matrix.
+    pub(super) fn has_one_right_factor(&self) -> bool {
+        let shared = |axis: usize| {
+            let (share, stride) = self.b.batch[axis];
+            stride == 0 || share == self.dims[axis]
+        };
+        !self.transposed && (0..self.rank).all(shared)
+    }
+
     /// The dimension of the operation's result along which rows here lie.
     pub(super) fn columns_axis(&self) -> usize {
         self.whole + usize::from(!self.transposed)

@@ -2,9 +2,11 @@
 
 use std::ops::Range;
 
-use super::super::lanes::{Lanes, Threads};
+use super::super::kept::Kept;
+use super::super::lanes::Lanes;
 use super::super::level::Level;
 use super::super::scratch::{Scratch, Shared, Tensors};
+use super::super::settings::Settings;
 use super::pack::{Copy, Sums};
 use super::problem::Problem;
 use super::scheme::{Scheme, Word};
@@ -47,6 +49,8 @@ pub(super) struct Products<T: 'static> {
     pitch: usize,
     lanes: Lanes,
     pack_lanes: Lanes,
+    /// The panels of a right factor that stays the same, one after the other.
+    kept: Kept<T>,
     areas: Areas,
 }
 
@@ -84,12 +88,13 @@ impl<T: Word> Products<T> {
     pub(super) fn plan(
         problem: Problem,
         level: Level,
-        threads: Threads,
+        settings: Settings,
         scheme: Scheme<T>,
     ) -> Result<Self, Refusal> {
         let Problem { b, m, n, k, matrices, .. } = &problem;
         let (m, n, k, matrices) = (*m, *n, *k, *matrices);
         let Scheme { kernel, terms, finish, .. } = &scheme;
+        let threads = settings.threads;
         if !scheme.a_readable && k > MOST_COPIED {
             return Err(format!("k is {k}, expected at most {MOST_COPIED} where a factor has to be copied"));
         }
@@ -122,6 +127,8 @@ impl<T: Word> Products<T> {
                 .max(kernel.lanes * kernel.wide * WIDE_ROWS),
             row: if finish.row.is_some() { kernel.columns().max(kernel.lanes * kernel.wide) } else { 0 },
         };
+        let keeps = settings.constant_weights && problem.has_one_right_factor();
+        let kept = words.saturating_mul(n.next_multiple_of(kernel.lanes));
         Ok(Self {
             level,
             words,
@@ -134,6 +141,7 @@ impl<T: Word> Products<T> {
             pitch,
             lanes,
             pack_lanes,
+            kept: Kept::new(kept, keeps),
             scheme,
             areas,
             problem,
@@ -191,33 +199,92 @@ impl<T: Word> Products<T> {
         }
     }
 
+    /// The terms that some words are made of.
+    fn terms(&self, words: &Range<usize>) -> Range<usize> {
+        words.start * self.scheme.terms..(words.end * self.scheme.terms).min(self.problem.k)
+    }
+
+    /// Copies some words of the columns of a panel.
+    ///
+    /// # Safety
+    /// `b` is the first element of the panel's matrix, `to` has room for the words.
+    unsafe fn copy_panel(&self, vectors: &Range<usize>, words: &Range<usize>, b: *const u8, to: *mut T) {
+        let Problem { b: right, n, .. } = &self.problem;
+        let lanes = self.scheme.kernel.lanes;
+        let terms = self.terms(words);
+        let first = vectors.start * lanes;
+        // SAFETY: the terms and columns are inside the factor.
+        unsafe {
+            let copy = Copy {
+                from: b.add((terms.start * right.row + first * right.column) * right.size),
+                rows: terms.len(),
+                row: right.row,
+                columns: (vectors.end * lanes).min(*n) - first,
+                column: right.column,
+                width: vectors.len() * lanes,
+                pitch: vectors.len() * lanes,
+            };
+            (self.scheme.pack_b)(self.level, &copy, to);
+        }
+    }
+
+    /// The place of some words of a panel among those that are kept.
+    fn kept_place(&self, vectors: &Range<usize>, words: &Range<usize>) -> usize {
+        (vectors.start * self.words + words.start * vectors.len()) * self.scheme.kernel.lanes
+    }
+
+    /// All panels of a right factor that stays the same; null where these are not kept.
+    ///
+    /// # Safety
+    /// `b` is the factor's first element.
+    unsafe fn kept_panels(&self, b: *mut u8) -> *const T {
+        let b = Shared([b]);
+        let (panels, _) = self.kept.get(b.get(0), std::ptr::null_mut(), |to| {
+            if !to.is_null() {
+                let to = Shared([to.cast::<u8>()]);
+                self.lanes.deal(self.panels * self.depth_blocks, |_, number| {
+                    let vectors = self.vectors(number / self.depth_blocks);
+                    let words = part(self.words, self.depth_blocks, number % self.depth_blocks);
+                    // SAFETY: there is room for all panels, and each is copied by one lane.
+                    unsafe {
+                        let to = to.get(0).cast::<T>().add(self.kept_place(&vectors, &words));
+                        self.copy_panel(&vectors, &words, b.get(0), to);
+                    }
+                });
+            }
+            true
+        });
+        panels
+    }
+
     /// Computes the columns of a panel in a block of rows.
     ///
     /// # Safety
     /// `a` is the block's first row with rows `a_pitch` apart, `b` and `c` are the first elements of the right factor and the
-    /// product, `row` the first of the row that is added, `panel`, `sums` and `part_of_row` are a lane's areas.
+    /// product, `row` the first of the row that is added, `all_panels` the panels that are kept or null, `panel`, `sums` and `part_of_row`
+    /// are a lane's areas.
     unsafe fn multiply(
         &self,
         block: usize,
         number: usize,
         (a, a_pitch): (*const T, usize),
-        [b, c, row]: [*mut u8; 3],
+        [b, c, row, all_panels]: [*mut u8; 4],
         [panel, sums, part_of_row]: [*mut T; 3],
     ) {
-        let Problem { b: right, c: result, m, n, k, .. } = &self.problem;
-        let Scheme { kernel, terms: of_word, finish, .. } = &self.scheme;
+        let Problem { b: right, c: result, m, n, .. } = &self.problem;
+        let Scheme { kernel, finish, .. } = &self.scheme;
         let TileKernel { lanes, rows: most_rows, .. } = *kernel;
         let rows = part(*m, self.row_blocks, block % self.row_blocks);
         let vectors = self.vectors(number);
         let columns = vectors.start * lanes..(vectors.end * lanes).min(*n);
-        let vectors = vectors.len();
-        let width = vectors * lanes;
+        let width = vectors.len() * lanes;
         let whole = columns.len() == width;
         let [_, b_offset, c_offset] = self.problem.offsets(block / self.row_blocks);
         let tiles = rows.len().div_ceil(most_rows);
-        let in_place = self.b_in_place && whole;
+        let is_kept = !all_panels.is_null();
+        let in_place = self.b_in_place && whole && !is_kept;
         // The first tile of a panel reads it in place and leaves a copy for the others.
-        let copied_by_first = self.scheme.b_readable && whole && !in_place;
+        let copied_by_first = self.scheme.b_readable && whole && !in_place && !is_kept;
         let near = finish.near.as_deref();
         let straight = whole && T::is_in(result) && result.column == 1 && near.is_none();
         // SAFETY: rows, columns and terms are inside the factors and the product, of which whole vectors are only touched in whole
@@ -236,24 +303,19 @@ impl<T: Word> Products<T> {
             };
             for part_of_depth in 0..self.depth_blocks {
                 let words = part(self.words, self.depth_blocks, part_of_depth);
-                let terms = words.start * of_word..(words.end * of_word).min(*k);
-                let from = b_offset + terms.start * right.row + columns.start * right.column;
-                let from = b.add(from * right.size);
-                let (b, b_pitch) = if in_place {
-                    (from.cast::<T>().cast_const(), right.row)
-                } else if copied_by_first {
-                    (panel.cast_const(), width)
+                let terms = self.terms(&words);
+                let matrix = b.add(b_offset * right.size);
+                let from = matrix
+                    .add((terms.start * right.row + columns.start * right.column) * right.size)
+                    .cast::<T>();
+                let (b, b_pitch) = if is_kept {
+                    (all_panels.cast::<T>().add(self.kept_place(&vectors, &words)).cast_const(), width)
+                } else if in_place {
+                    (from.cast_const(), right.row)
                 } else {
-                    let copy = Copy {
-                        from,
-                        rows: terms.len(),
-                        row: right.row,
-                        columns: columns.len(),
-                        column: right.column,
-                        width,
-                        pitch: width,
-                    };
-                    (self.scheme.pack_b)(self.level, &copy, panel);
+                    if !copied_by_first {
+                        self.copy_panel(&vectors, &words, matrix, panel);
+                    }
                     (panel.cast_const(), width)
                 };
                 let (first, last) = (part_of_depth == 0, part_of_depth + 1 == self.depth_blocks);
@@ -267,7 +329,7 @@ impl<T: Word> Products<T> {
                     let tile = Tile {
                         a: a.add(rows.start * a_pitch + words.start),
                         a_pitch,
-                        b: if copies { from.cast::<T>().cast_const() } else { b },
+                        b: if copies { from.cast_const() } else { b },
                         b_pitch: if copies { right.row } else { b_pitch },
                         keep: if copies { panel } else { std::ptr::null_mut() },
                         depth: words.len(),
@@ -277,7 +339,7 @@ impl<T: Word> Products<T> {
                         to,
                         to_pitch,
                     };
-                    kernel.run(&tile, rows.len(), vectors);
+                    kernel.run(&tile, rows.len(), vectors.len());
                     if let Some(near) = near.filter(|_| last) {
                         near.finish(&[kept.cast()], &[0], &[rows.len() * width]);
                     }
@@ -309,7 +371,9 @@ impl<T: Word> Kernel for Products<T> {
         let Problem { a, b, c, m, matrices, .. } = &self.problem;
         let layout = self.layout(&mut Scratch::default());
         let row = self.scheme.finish.row.map_or(std::ptr::null_mut(), |slot| tensors[slot]);
-        let base = Shared([tensors[a.slot], tensors[b.slot], tensors[c.slot], scratch, row]);
+        // SAFETY: the tensor is the right factor.
+        let panels = unsafe { self.kept_panels(tensors[b.slot]) }.cast_mut().cast();
+        let base = Shared([tensors[a.slot], tensors[b.slot], tensors[c.slot], scratch, row, panels]);
         let all = Tensors(tensors);
         let blocks = matrices * self.row_blocks;
         let rows = m.div_ceil(self.row_blocks);
@@ -348,7 +412,13 @@ impl<T: Word> Kernel for Products<T> {
                         let first = base.get(0).add((offset + of_block.start * a.row) * a.size);
                         (first.cast::<T>().cast_const(), a.row / self.scheme.terms)
                     };
-                    self.multiply(start + block, panel, rows, [base.get(1), base.get(2), base.get(4)], areas);
+                    self.multiply(
+                        start + block,
+                        panel,
+                        rows,
+                        [base.get(1), base.get(2), base.get(4), base.get(5)],
+                        areas,
+                    );
                 }
                 if let Some(tail) = &self.scheme.finish.tail {
                     let vectors = self.vectors(panel);
