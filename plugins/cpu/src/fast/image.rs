@@ -1,5 +1,7 @@
 //! Tensors of images, and vectors of the elements of their rows.
 
+use std::ops::Range;
+
 use super::real::{FastReal, Run};
 use super::vector::Vector;
 use crate::element::Real;
@@ -41,6 +43,45 @@ impl<T: FastReal> Image<T> {
     #[inline(always)]
     pub(crate) fn has_rows(&self) -> bool {
         self.run.same && self.strides[3] == 1
+    }
+
+    /// Reads lines of a channel whose first element is `from`, each after the one before.
+    ///
+    /// # Safety
+    /// The channel has the lines, of `width` elements; `to` is writable for all of them.
+    #[inline(always)]
+    pub(crate) unsafe fn load(&self, from: *const u8, lines: Range<usize>, width: usize, to: *mut T) {
+        let [_, _, rows, columns] = self.strides;
+        // SAFETY: the caller promises the elements and the numbers.
+        unsafe {
+            if columns == 1 && rows == width {
+                (self.run.load)(from.add(lines.start * rows * self.run.size), 1, to, lines.len() * width);
+                return;
+            }
+            for line in lines.clone() {
+                let to = to.add((line - lines.start) * width);
+                (self.run.load)(from.add(line * rows * self.run.size), columns, to, width);
+            }
+        }
+    }
+
+    /// Writes lines of a channel, the first of which begins at `to`.
+    ///
+    /// # Safety
+    /// The channel has the lines, of `width` elements; `from` is readable for all of them.
+    #[inline(always)]
+    pub(crate) unsafe fn store(&self, from: *const T, to: *mut u8, lines: usize, width: usize) {
+        let [_, _, rows, columns] = self.strides;
+        // SAFETY: the caller promises the elements and the numbers.
+        unsafe {
+            if columns == 1 && rows == width {
+                (self.run.store)(from, to, 1, lines * width);
+                return;
+            }
+            for line in 0..lines {
+                (self.run.store)(from.add(line * width), to.add(line * rows * self.run.size), columns, width);
+            }
+        }
     }
 
     /// The place of an element.

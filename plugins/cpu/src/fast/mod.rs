@@ -26,6 +26,7 @@ mod pointwise;
 mod pool;
 mod real;
 mod reduction;
+mod resample;
 mod row;
 mod scratch;
 mod settings;
@@ -49,6 +50,7 @@ use crate::problem::matmul::Matmul;
 use crate::problem::normalization::Normalization;
 use crate::problem::pointwise::Pointwise;
 use crate::problem::reduction::Reduction;
+use crate::problem::resample::Resample;
 
 /// Plans one node of a graph whose types are resolved. A refusal says why the reference is to compute the node.
 pub fn plan_node(graph: &Graph, node: &Node) -> Result<Box<dyn Kernel>, Refusal> {
@@ -93,6 +95,9 @@ fn plan_node_at(
     }
     if let Some(reduction) = Reduction::of(graph, &node.operation) {
         return reduction::plan(&reduction?, compute, level, threads);
+    }
+    if let Some(resample) = Resample::of(graph, &node.operation) {
+        return resample::plan(&resample?, compute, level, threads);
     }
     Err(format!("operation is {}, which has no fast kernel", node.operation.spec().name))
 }

@@ -35,8 +35,15 @@ const LONGEST: usize = 1 << 28;
 pub(super) fn covers(c: &Convolution) -> bool {
     let sizes = [&c.input, &c.output, &c.window, &c.stride, &c.dilation, &c.pre_padding];
     c.spatial <= SPATIAL
-        && c.direction == Direction::Forward
         && c.in_channels == 1
+        && match c.direction {
+            Direction::Forward => true,
+            // The same with rows and columns of the window in the opposite order.
+            Direction::BackwardData => {
+                c.out_channels == 1 && c.stride[..c.spatial].iter().all(|step| *step == 1)
+            }
+            Direction::BackwardFilter => false,
+        }
         && (c.groups > 1 || c.out_channels == 1)
         && c.window[..c.spatial].iter().product::<usize>() <= MOST_TAPS
         && (0..c.spatial).all(|i| {
@@ -67,8 +74,10 @@ fn plan_in<T: FastReal>(
     threads: Threads,
     after: Option<After<'_>>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
-    let shape = Shape::of(c);
-    let [x, w, y] = [&c.x, &c.w, &c.y].map(|operand| Image::<T>::of(operand, c.spatial));
+    let forward = c.direction == Direction::Forward;
+    let shape = if forward { Shape::of(c) } else { Shape::of(c).turned() };
+    let (from, to) = if forward { (&c.x, &c.y) } else { (&c.y, &c.x) };
+    let [x, w, y] = [from, &c.w, to].map(|operand| Image::<T>::of(operand, c.spatial));
     let images = [x?, w?, y?];
     let ending = after.map(Ending::of).transpose()?;
     Ok(if Last::covers(&shape, &images[0], &images[2]) {
@@ -112,6 +121,18 @@ impl Shape {
             padding: two(s, 0, &c.pre_padding).map(|n| n as isize),
             mirrored: c.mirrored,
             spatial: s,
+        }
+    }
+
+    /// The convolution that makes the gradient of x of that of y, where steps are 1.
+    fn turned(self) -> Self {
+        let reach = |i: usize| ((self.window[i] - 1) * self.dilation[i]) as isize;
+        Self {
+            input: self.output,
+            output: self.input,
+            padding: [reach(0) - self.padding[0], reach(1) - self.padding[1]],
+            mirrored: !self.mirrored,
+            ..self
         }
     }
 

@@ -145,10 +145,7 @@ impl<T: FastReal> VectorWork<T> for Part<'_, T> {
                 );
                 if !x.has_rows() {
                     let to = self.scratch.add(areas.input).cast::<T>();
-                    for (number, line) in lines.clone().enumerate() {
-                        let from = input.add(line * x.strides[2] * x.run.size);
-                        (x.run.load)(from, x.strides[3], to.add(number * width), width);
-                    }
+                    x.load(input, lines.clone(), width, to);
                     input_row = width;
                     input = to.wrapping_sub(lines.start * width).cast();
                 }
@@ -178,10 +175,7 @@ impl<T: FastReal> VectorWork<T> for Part<'_, T> {
                     band.run::<V>(self.kernel.form);
                 }
                 if !direct {
-                    for row in 0..self.rows.len() {
-                        let to = place.add(row * y.strides[2] * y.run.size);
-                        (y.run.store)(copy.add(row * columns), to, y.strides[3], columns);
-                    }
+                    y.store(copy, place, self.rows.len(), columns);
                 }
                 if let (true, Some(ending)) = (numbers.is_none(), ending) {
                     ending.finish(shape, self.tensors, self.image, channel..channel + 1, &self.rows);

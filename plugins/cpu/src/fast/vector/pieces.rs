@@ -46,6 +46,12 @@ pub(crate) unsafe trait Pieces: Copy {
     /// # Safety
     /// The processor has the vector's instructions.
     unsafe fn clamp(self, low: Self, high: Self) -> Self;
+
+    /// In each lane the number of `yes` where this one is larger than `than`, or NaN where that is not, else the number of `no`.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions.
+    unsafe fn where_larger(self, than: Self, yes: Self, no: Self) -> Self;
 }
 
 // SAFETY: needs no instruction that the target does not have.
@@ -101,6 +107,19 @@ unsafe impl<T: FastReal, const N: usize> Pieces for Plain<T, N> {
         }
         Self(result)
     }
+
+    #[inline(always)]
+    #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
+    unsafe fn where_larger(self, than: Self, yes: Self, no: Self) -> Self {
+        let mut result = no.0;
+        for (i, number) in result.iter_mut().enumerate() {
+            let (x, y) = (self.0[i], than.0[i]);
+            if (x > y) | ((x != x) & (y == y)) {
+                *number = yes.0[i];
+            }
+        }
+        Self(result)
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -116,7 +135,8 @@ mod x86 {
             |$from:ident, $read:ident| $load:expr,
             |$to:ident, $written:ident, $stored:ident| $store:expr,
             |$a:ident, $b:ident| $unzip:expr,
-            $min:ident, $max:ident) => {
+            $min:ident, $max:ident,
+            |$x:ident, $than:ident, $yes:ident, $no:ident| $larger:expr) => {
             // SAFETY: what the functions need is named in the trait's contract.
             unsafe impl Pieces for $name {
                 type Number = $number;
@@ -156,6 +176,13 @@ mod x86 {
                     // SAFETY: the caller promises the instructions.
                     Self(unsafe { $min(high.0, $max(low.0, self.0)) })
                 }
+
+                #[inline(always)]
+                unsafe fn where_larger(self, than: Self, yes: Self, no: Self) -> Self {
+                    let ($x, $than, $yes, $no) = (self.0, than.0, yes.0, no.0);
+                    // SAFETY: the caller promises the instructions.
+                    Self(unsafe { $larger })
+                }
             }
         };
     }
@@ -180,7 +207,11 @@ mod x86 {
             (_mm512_permutex2var_ps(a, even, b), _mm512_permutex2var_ps(a, odd, b))
         },
         _mm512_min_ps,
-        _mm512_max_ps
+        _mm512_max_ps,
+        |x, than, yes, no| {
+            let new = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x) & _mm512_cmp_ps_mask::<_CMP_ORD_Q>(than, than);
+            _mm512_mask_mov_ps(no, _mm512_cmp_ps_mask::<_CMP_GT_OQ>(x, than) | new, yes)
+        }
     );
     pieces!(
         F64x8,
@@ -196,7 +227,11 @@ mod x86 {
             (_mm512_permutex2var_pd(a, even, b), _mm512_permutex2var_pd(a, odd, b))
         },
         _mm512_min_pd,
-        _mm512_max_pd
+        _mm512_max_pd,
+        |x, than, yes, no| {
+            let new = _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(x, x) & _mm512_cmp_pd_mask::<_CMP_ORD_Q>(than, than);
+            _mm512_mask_mov_pd(no, _mm512_cmp_pd_mask::<_CMP_GT_OQ>(x, than) | new, yes)
+        }
     );
     pieces!(
         F32x8,
@@ -219,7 +254,12 @@ mod x86 {
             )
         },
         _mm256_min_ps,
-        _mm256_max_ps
+        _mm256_max_ps,
+        |x, than, yes, no| {
+            let new =
+                _mm256_and_ps(_mm256_cmp_ps::<_CMP_UNORD_Q>(x, x), _mm256_cmp_ps::<_CMP_ORD_Q>(than, than));
+            _mm256_blendv_ps(no, yes, _mm256_or_ps(_mm256_cmp_ps::<_CMP_GT_OQ>(x, than), new))
+        }
     );
     pieces!(
         F64x4,
@@ -238,7 +278,12 @@ mod x86 {
             (_mm256_permute4x64_pd::<0xD8>(even), _mm256_permute4x64_pd::<0xD8>(odd))
         },
         _mm256_min_pd,
-        _mm256_max_pd
+        _mm256_max_pd,
+        |x, than, yes, no| {
+            let new =
+                _mm256_and_pd(_mm256_cmp_pd::<_CMP_UNORD_Q>(x, x), _mm256_cmp_pd::<_CMP_ORD_Q>(than, than));
+            _mm256_blendv_pd(no, yes, _mm256_or_pd(_mm256_cmp_pd::<_CMP_GT_OQ>(x, than), new))
+        }
     );
 }
 
@@ -250,7 +295,8 @@ mod neon {
     use super::{Pieces, Vector};
 
     macro_rules! pieces {
-        ($name:ident, $number:ty, $unzip:ident, $unzip_odd:ident, $min:ident, $max:ident) => {
+        ($name:ident, $number:ty, $unzip:ident, $unzip_odd:ident, $min:ident, $max:ident,
+            |$x:ident, $than:ident| $larger:expr, $select:ident) => {
             // SAFETY: every processor of the target has the instructions.
             unsafe impl Pieces for $name {
                 type Number = $number;
@@ -298,12 +344,37 @@ mod neon {
                     // SAFETY: as above.
                     Self(unsafe { $min(high.0, $max(low.0, self.0)) })
                 }
+
+                #[inline(always)]
+                unsafe fn where_larger(self, than: Self, yes: Self, no: Self) -> Self {
+                    let ($x, $than) = (self.0, than.0);
+                    // SAFETY: as above.
+                    Self(unsafe { $select($larger, yes.0, no.0) })
+                }
             }
         };
     }
 
-    pieces!(F32x4, f32, vuzp1q_f32, vuzp2q_f32, vminq_f32, vmaxq_f32);
-    pieces!(F64x2, f64, vuzp1q_f64, vuzp2q_f64, vminq_f64, vmaxq_f64);
+    pieces!(
+        F32x4,
+        f32,
+        vuzp1q_f32,
+        vuzp2q_f32,
+        vminq_f32,
+        vmaxq_f32,
+        |x, than| vorrq_u32(vcgtq_f32(x, than), vbicq_u32(vceqq_f32(than, than), vceqq_f32(x, x))),
+        vbslq_f32
+    );
+    pieces!(
+        F64x2,
+        f64,
+        vuzp1q_f64,
+        vuzp2q_f64,
+        vminq_f64,
+        vmaxq_f64,
+        |x, than| vorrq_u64(vcgtq_f64(x, than), vbicq_u64(vceqq_f64(than, than), vceqq_f64(x, x))),
+        vbslq_f64
+    );
 }
 
 #[cfg(test)]
@@ -354,6 +425,19 @@ mod tests {
                 assert!(
                     clamped(inf) == number(6) && clamped(-inf) == T::ZERO && clamped(number(3)) == number(3)
                 );
+                for (x, than, larger) in [
+                    (nan, T::ONE, true),
+                    (nan, nan, false),
+                    (inf, nan, false),
+                    (T::ONE, T::ONE, false),
+                    (number(2), T::ONE, true),
+                    (-inf, T::ZERO, false),
+                ] {
+                    let mut to = vec![T::ZERO; n];
+                    let result = V::splat(x).where_larger(V::splat(than), V::splat(T::ONE), V::zero());
+                    result.store(to.as_mut_ptr());
+                    assert!(to[n - 1] == if larger { T::ONE } else { T::ZERO });
+                }
             }
         }
     }

@@ -17,6 +17,7 @@ mod matmul;
 mod normalization;
 mod pointwise;
 mod reduction;
+mod resample;
 
 use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::DataType;
