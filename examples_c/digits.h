@@ -57,7 +57,10 @@ static inline digits read_digits(const char* path)
         exit(EXIT_FAILURE);
     }
     digits data;
-    data.pixels = hd_floats((size_t)DIGITS * PIXELS);
+    data.pixels = malloc(sizeof(float) * DIGITS * PIXELS);
+    if (data.pixels == NULL) {
+        hd_fail("out of memory");
+    }
     for (int row = 0; row < DIGITS; row++) {
         for (int column = 0; column <= PIXELS; column++) {
             int value = 0;

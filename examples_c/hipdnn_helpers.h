@@ -20,6 +20,7 @@
 #include <hipdnn_backend.h>
 #include <HipdnnOperationType.h>
 #include <HipdnnPointwiseMode.h>
+#include <HipdnnReduceTensorOp.h>
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -53,17 +54,52 @@ static inline void hd_fail(const char* text)
     exit(EXIT_FAILURE);
 }
 
+/* Memory: that of the host, or, with hd_use_device of hip_memory.h, that of a GPU, which the program cannot touch itself */
+
+static inline void* hd_host_allocate(size_t bytes)
+{
+    void* memory = aligned_alloc(64, bytes);
+    if (memory == NULL) {
+        hd_fail("out of memory");
+    }
+    return memory;
+}
+
+static inline void hd_host_copy(void* to, const void* from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+
+static struct {
+    void* (*allocate)(size_t bytes); /* aligned to at least 64 bytes, which are a multiple of 64 */
+    void (*release)(void* memory);
+    void (*write)(void* to, const void* from, size_t bytes); /* from the program's own memory */
+    void (*read)(void* to, const void* from, size_t bytes);  /* into the program's own memory, when all work is done */
+} hd_memory = {hd_host_allocate, free, hd_host_copy, hd_host_copy};
+
 /* Memory for `count` floats, set to zero and aligned for any engine. */
 static inline float* hd_floats(size_t count)
 {
     const size_t alignment = 64;
     const size_t bytes = (count * sizeof(float) + alignment - 1) / alignment * alignment;
-    float* memory = aligned_alloc(alignment, bytes);
-    if (memory == NULL) {
+    float* memory = hd_memory.allocate(bytes);
+    void* zeros = calloc(1, bytes);
+    if (zeros == NULL) {
         hd_fail("out of memory");
     }
-    memset(memory, 0, bytes);
+    hd_memory.write(memory, zeros, bytes);
+    free(zeros);
     return memory;
+}
+
+static inline void hd_write_floats(float* to, const float* from, size_t count)
+{
+    hd_memory.write(to, from, count * sizeof(float));
+}
+
+static inline void hd_read_floats(float* to, const float* from, size_t count)
+{
+    hd_memory.read(to, from, count * sizeof(float));
 }
 
 /* Descriptors */
@@ -271,6 +307,18 @@ static inline void hd_pointwise(hd_graph* graph, hipdnnPointwiseMode_t mode, hip
     HD_CHECK(hipdnnBackendFinalize(operation));
 }
 
+/* out = elements of in, combined by mode along the dimensions in which out has 1 */
+static inline void hd_reduction(hd_graph* graph, hipdnnReduceTensorOp_t mode, hipdnnBackendDescriptor_t in,
+                                hipdnnBackendDescriptor_t out)
+{
+    hipdnnBackendDescriptor_t operation = hd_operation(graph, HIPDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
+    hd_set_descriptor(operation, HIPDNN_ATTR_OPERATION_REDUCTION_XDESC, in);
+    hd_set_descriptor(operation, HIPDNN_ATTR_OPERATION_REDUCTION_YDESC, out);
+    hd_set(operation, HIPDNN_ATTR_REDUCTION_OPERATOR, HIPDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &mode);
+    hd_set_float_type(operation, HIPDNN_ATTR_REDUCTION_COMP_TYPE);
+    HD_CHECK(hipdnnBackendFinalize(operation));
+}
+
 /* From operations to a plan */
 
 /* Reads the name of a configuration's engine, or its number where the library tells no names. */
@@ -342,8 +390,8 @@ static inline hipdnnBackendDescriptor_t hd_graph_finalize(hd_graph* graph)
     return operation_graph;
 }
 
-/* Builds the plan of the first engine whose name starts with `wanted`. The examples keep their data in host memory, so
- * they ask for "CPU". */
+/* Builds the plan of the first engine whose name starts with `wanted`: of "CPU" for data in host memory, and of "", any,
+ * for data in the memory of a GPU, because the library lists the engines for GPUs before those for the processor. */
 static inline hd_plan hd_graph_build(hd_graph* graph, const char* wanted)
 {
     enum { MOST = 16 };
@@ -405,7 +453,9 @@ static inline void hd_execute(const hd_plan* plan, float* const memory[])
 static inline void hd_plan_destroy(hd_plan* plan)
 {
     hd_destroy(plan->descriptor);
-    free(plan->workspace);
+    if (plan->workspace != NULL) {
+        hd_memory.release(plan->workspace);
+    }
     memset(plan, 0, sizeof *plan);
 }
 

@@ -8,12 +8,15 @@
  * Every tensor operation, forward and backward and the update of the weights, is an operation graph that an engine of
  * hipDNN runs. The C code here reads the file, shuffles, counts correct answers and draws the progress bar.
  *
- * Usage: train_digits [DIGITS.CSV [ENGINE]]
- * Exit status: 0 when at least 97 % of the held-out digits are recognised.
+ * Usage: train_digits [--device] [--steps N] [DIGITS.CSV [ENGINE]]
+ *   --device   tensors are in the memory of an AMD GPU, and each graph goes to the library's first choice of engines
+ *   --steps N  trains only so many steps, and prints the loss of each
+ * Exit status: 0 when at least 97 % of the held-out digits are recognised, or, with --steps, when each loss is a number.
  */
 #define _POSIX_C_SOURCE 200809L
 
 #include "digits.h"
+#include "hip_memory.h"
 #include "hipdnn_helpers.h"
 
 #include <math.h>
@@ -60,8 +63,8 @@ enum {
     W3, BIAS3, DW3, DBIAS3,
     /* all weights in one array, so that one graph updates them */
     WEIGHTS, NEXT_WEIGHTS, GRADIENTS, VELOCITY, NEXT_VELOCITY, RATE,
-    /* filters that sum and average over the classes, and a one for every image */
-    SUM_FILTER, MEAN_FILTER, ONE_PER_IMAGE,
+    /* a one for every image */
+    ONE_PER_IMAGE,
     /* held-out digits */
     TEST_IMAGES, TEST_LOGITS,
     TENSORS
@@ -190,31 +193,35 @@ static hd_plan block_backward(hipdnnHandle_t handle, const char* engine, const c
     return hd_graph_build(&g, engine);
 }
 
-/* Logits, loss, and the gradient of the mean loss by the logits, in one graph.
- * A convolution over the full extent of its input is a fully connected layer. A 1x1 convolution with a filter of ones
- * sums over the classes. Subtracting the mean logit first keeps exp in range; it does not change softmax. */
+/* Logits. A convolution over the full extent of its input is a fully connected layer. */
 static hd_plan classifier_forward(hipdnnHandle_t handle, const char* engine)
 {
-    hd_graph g = hd_graph_begin(handle, "classifier and loss");
+    hd_graph g = hd_graph_begin(handle, "classifier");
     hipdnnBackendDescriptor_t in = hd_tensor(&g, OUT2, BATCH, C2, HALF, HALF);
     hipdnnBackendDescriptor_t w = hd_tensor(&g, W3, CLASSES, C2, HALF, HALF);
     hipdnnBackendDescriptor_t bias = hd_tensor(&g, BIAS3, 1, CLASSES, 1, 1);
     hipdnnBackendDescriptor_t product = hd_virtual(&g, BATCH, CLASSES, 1, 1);
-    hipdnnBackendDescriptor_t logits = hd_tensor(&g, LOGITS, BATCH, CLASSES, 1, 1);
     hd_conv_forward(&g, in, w, product, 0, 1);
-    hd_pointwise(&g, HIPDNN_POINTWISE_ADD, product, bias, logits);
+    hd_pointwise(&g, HIPDNN_POINTWISE_ADD, product, bias, hd_tensor(&g, LOGITS, BATCH, CLASSES, 1, 1));
+    return hd_graph_build(&g, engine);
+}
 
-    hipdnnBackendDescriptor_t mean = hd_virtual(&g, BATCH, 1, 1, 1);
+/* The loss of each image, and the gradient of the mean loss by the logits. Subtracting the largest logit first keeps exp in
+ * range; it does not change softmax. */
+static hd_plan loss_and_gradient(hipdnnHandle_t handle, const char* engine)
+{
+    hd_graph g = hd_graph_begin(handle, "loss");
+    hipdnnBackendDescriptor_t logits = hd_tensor(&g, LOGITS, BATCH, CLASSES, 1, 1);
+    hipdnnBackendDescriptor_t largest = hd_virtual(&g, BATCH, 1, 1, 1);
     hipdnnBackendDescriptor_t centred = hd_virtual(&g, BATCH, CLASSES, 1, 1);
-    hd_conv_forward(&g, logits, hd_tensor(&g, MEAN_FILTER, 1, CLASSES, 1, 1), mean, 0, 1);
-    hd_pointwise(&g, HIPDNN_POINTWISE_SUB, logits, mean, centred);
+    hd_reduction(&g, HIPDNN_REDUCE_TENSOR_MAX, logits, largest);
+    hd_pointwise(&g, HIPDNN_POINTWISE_SUB, logits, largest, centred);
 
-    hipdnnBackendDescriptor_t sum_filter = hd_tensor(&g, SUM_FILTER, 1, CLASSES, 1, 1);
     hipdnnBackendDescriptor_t exponential = hd_virtual(&g, BATCH, CLASSES, 1, 1);
     hipdnnBackendDescriptor_t sum = hd_virtual(&g, BATCH, 1, 1, 1);
     hipdnnBackendDescriptor_t probability = hd_virtual(&g, BATCH, CLASSES, 1, 1);
     hd_pointwise(&g, HIPDNN_POINTWISE_EXP, centred, NULL, exponential);
-    hd_conv_forward(&g, exponential, sum_filter, sum, 0, 1);
+    hd_reduction(&g, HIPDNN_REDUCE_TENSOR_ADD, exponential, sum);
     hd_pointwise(&g, HIPDNN_POINTWISE_DIV, exponential, sum, probability);
 
     /* gradient = (probability - label) / batch */
@@ -230,7 +237,7 @@ static hd_plan classifier_forward(hipdnnHandle_t handle, const char* engine)
     hipdnnBackendDescriptor_t right = hd_virtual(&g, BATCH, 1, 1, 1);
     hd_pointwise(&g, HIPDNN_POINTWISE_LOG, sum, NULL, log_sum);
     hd_pointwise(&g, HIPDNN_POINTWISE_MUL, centred, labels, selected);
-    hd_conv_forward(&g, selected, sum_filter, right, 0, 1);
+    hd_reduction(&g, HIPDNN_REDUCE_TENSOR_ADD, selected, right);
     hd_pointwise(&g, HIPDNN_POINTWISE_SUB, log_sum, right, hd_tensor(&g, LOSS, BATCH, 1, 1, 1));
     return hd_graph_build(&g, engine);
 }
@@ -381,8 +388,6 @@ static void allocate(float* memory[TENSORS])
         {VELOCITY, WEIGHT_COUNT},
         {NEXT_VELOCITY, WEIGHT_COUNT},
         {RATE, 1},
-        {SUM_FILTER, CLASSES},
-        {MEAN_FILTER, CLASSES},
         {ONE_PER_IMAGE, BATCH},
         {TEST_IMAGES, TEST * PIXELS},
         {TEST_LOGITS, TEST * CLASSES},
@@ -391,16 +396,19 @@ static void allocate(float* memory[TENSORS])
         memory[sizes[i].uid] = hd_floats(sizes[i].count);
     }
     place_weights(memory);
-    fill_random(memory[W1], W1_COUNT, 9);
-    fill_random(memory[W2], W2_COUNT, C1 * 9);
-    fill_random(memory[W3], W3_COUNT, C2 * HALF * HALF);
-    fill(memory[SCALE1], C1, 1.0f);
-    fill(memory[SCALE2], C2, 1.0f);
-    fill(memory[RUNNING_VAR1], C1, 1.0f);
-    fill(memory[RUNNING_VAR2], C2, 1.0f);
-    fill(memory[SUM_FILTER], CLASSES, 1.0f);
-    fill(memory[MEAN_FILTER], CLASSES, 1.0f / CLASSES);
-    fill(memory[ONE_PER_IMAGE], BATCH, 1.0f);
+    static float weights[WEIGHT_COUNT];
+    fill_random(weights + W1_START, W1_COUNT, 9);
+    fill_random(weights + W2_START, W2_COUNT, C1 * 9);
+    fill_random(weights + W3_START, W3_COUNT, C2 * HALF * HALF);
+    fill(weights + SCALE1_START, C1, 1.0f);
+    fill(weights + SCALE2_START, C2, 1.0f);
+    hd_write_floats(memory[WEIGHTS], weights, WEIGHT_COUNT);
+
+    float ones[C2]; /* the longest of these */
+    fill(ones, C2, 1.0f);
+    hd_write_floats(memory[RUNNING_VAR1], ones, C1);
+    hd_write_floats(memory[RUNNING_VAR2], ones, C2);
+    hd_write_floats(memory[ONE_PER_IMAGE], ones, BATCH);
 }
 
 static void release(float* memory[TENSORS])
@@ -410,8 +418,8 @@ static void release(float* memory[TENSORS])
         for (int i = 0; i < WEIGHT_KINDS; i++) {
             is_part |= uid == WEIGHT_TABLE[i].uid || uid == WEIGHT_TABLE[i].gradient_uid;
         }
-        if (!is_part) {
-            free(memory[uid]);
+        if (!is_part && memory[uid] != NULL) {
+            hd_memory.release(memory[uid]);
         }
     }
 }
@@ -445,10 +453,42 @@ static double seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+typedef struct options {
+    bool device;
+    int steps; /* 0: all */
+    const char *path, *engine;
+} options;
+
+static options read_options(int count, char** arguments)
+{
+    options read = {false, 0, NULL, NULL};
+    for (int i = 1; i < count; i++) {
+        if (strcmp(arguments[i], "--device") == 0) {
+            read.device = true;
+        } else if (strcmp(arguments[i], "--steps") == 0 && i + 1 < count) {
+            read.steps = atoi(arguments[++i]);
+        } else if (read.path == NULL && arguments[i][0] != '-') {
+            read.path = arguments[i];
+        } else if (read.engine == NULL && arguments[i][0] != '-') {
+            read.engine = arguments[i];
+        } else {
+            hd_fail("usage: train_digits [--device] [--steps N] [DIGITS.CSV [ENGINE]]");
+        }
+    }
+    read.path = read.path != NULL ? read.path : "examples_c/data/digits.csv";
+    /* On a GPU any engine, the library's first choice; the engines for the processor refuse its memory. */
+    read.engine = read.engine != NULL ? read.engine : read.device ? "" : "CPU";
+    return read;
+}
+
 int main(int argument_count, char** arguments)
 {
-    const char* path = argument_count > 1 ? arguments[1] : "examples_c/data/digits.csv";
-    const char* engine = argument_count > 2 ? arguments[2] : "CPU";
+    const options chosen = read_options(argument_count, arguments);
+    const char* path = chosen.path;
+    const char* engine = chosen.engine;
+    if (chosen.device) {
+        hd_use_device();
+    }
     digits data = read_digits(path);
     int order[DIGITS];
     for (int i = 0; i < DIGITS; i++) {
@@ -465,34 +505,44 @@ int main(int argument_count, char** arguments)
     hd_plan block1_forward_plan = block_forward(handle, engine, "block 1 forward", &BLOCK1);
     hd_plan block2_forward_plan = block_forward(handle, engine, "block 2 forward", &BLOCK2);
     hd_plan classifier_forward_plan = classifier_forward(handle, engine);
+    hd_plan loss_plan = loss_and_gradient(handle, engine);
     hd_plan classifier_backward_plan = classifier_backward(handle, engine);
     hd_plan block2_backward_plan = block_backward(handle, engine, "block 2 backward", &BLOCK2);
     hd_plan block1_backward_plan = block_backward(handle, engine, "block 1 backward", &BLOCK1);
     hd_plan update_plan = weight_update(handle, engine);
     hd_plan inference_plan = network_inference(handle, engine);
 
-    hd_plan* const step_plans[] = {&block1_forward_plan,      &block2_forward_plan,  &classifier_forward_plan,
-                                   &classifier_backward_plan, &block2_backward_plan, &block1_backward_plan,
-                                   &update_plan};
+    hd_plan* const step_plans[] = {&block1_forward_plan,  &block2_forward_plan,      &classifier_forward_plan,
+                                   &loss_plan,            &classifier_backward_plan, &block2_backward_plan,
+                                   &block1_backward_plan, &update_plan};
     enum { STEP_PLANS = sizeof step_plans / sizeof step_plans[0] };
 
-    printf("Training on %d digits, %d held out, in %d epochs of %d steps of %d\n", TRAIN, TEST, EPOCHS, STEPS, BATCH);
+    if (chosen.steps == 0) {
+        printf("Training on %d digits, %d held out, in %d epochs of %d steps of %d\n", TRAIN, TEST, EPOCHS, STEPS, BATCH);
+    }
     const bool in_place = isatty(STDOUT_FILENO) != 0;
     const double start = seconds();
-    for (int epoch = 0; epoch < EPOCHS; epoch++) {
+    int steps_done = 0;
+    bool is_number = true;
+    for (int epoch = 0; epoch < EPOCHS && (chosen.steps == 0 || steps_done < chosen.steps); epoch++) {
         shuffle(train_rows, TRAIN);
         double loss = 0.0;
         int correct = 0;
-        for (int step = 0; step < STEPS; step++) {
+        for (int step = 0; step < STEPS && (chosen.steps == 0 || steps_done < chosen.steps); step++) {
+            /* What goes in: the images, their labels, and the rate, which falls from its start to zero along half a cosine. */
             const int* const rows = train_rows + step * BATCH;
-            copy_images_moved(memory[IMAGES], &data, rows, BATCH);
-            fill(memory[LABELS], BATCH * CLASSES, 0.0f);
+            static float images[BATCH * PIXELS];
+            static float labels[BATCH * CLASSES];
+            copy_images_moved(images, &data, rows, BATCH);
+            fill(labels, BATCH * CLASSES, 0.0f);
             for (int i = 0; i < BATCH; i++) {
-                memory[LABELS][i * CLASSES + data.labels[rows[i]]] = 1.0f;
+                labels[i * CLASSES + data.labels[rows[i]]] = 1.0f;
             }
-            /* The rate falls from its start to zero along half a cosine. */
             const double progress = (double)(epoch * STEPS + step) / (EPOCHS * STEPS);
-            memory[RATE][0] = LEARNING_RATE * (float)(0.5 + 0.5 * cos(3.14159265358979 * progress));
+            const float rate = LEARNING_RATE * (float)(0.5 + 0.5 * cos(3.14159265358979 * progress));
+            hd_write_floats(memory[IMAGES], images, BATCH * PIXELS);
+            hd_write_floats(memory[LABELS], labels, BATCH * CLASSES);
+            hd_write_floats(memory[RATE], &rate, 1);
 
             for (int i = 0; i < STEP_PLANS; i++) {
                 hd_execute(step_plans[i], memory);
@@ -506,26 +556,50 @@ int main(int argument_count, char** arguments)
             exchange(memory, RUNNING_VAR2, NEXT_VAR2);
             place_weights(memory);
 
+            /* What comes out. */
+            float losses[BATCH];
+            float logits[BATCH * CLASSES];
+            hd_read_floats(losses, memory[LOSS], BATCH);
+            hd_read_floats(logits, memory[LOGITS], BATCH * CLASSES);
+            double step_loss = 0.0;
             for (int i = 0; i < BATCH; i++) {
-                loss += memory[LOSS][i];
+                step_loss += losses[i];
             }
-            correct += count_correct(memory[LOGITS], &data, rows, BATCH);
-            const int seen = (step + 1) * BATCH;
-            draw_progress(in_place, epoch, step + 1, loss / seen, (double)correct / seen);
+            loss += step_loss;
+            correct += count_correct(logits, &data, rows, BATCH);
+            steps_done++;
+            if (chosen.steps > 0) {
+                printf("step %d loss %.6f\n", steps_done, step_loss / BATCH);
+                fflush(stdout);
+                is_number = is_number && isfinite(step_loss);
+            } else {
+                const int seen = (step + 1) * BATCH;
+                draw_progress(in_place, epoch, step + 1, loss / seen, (double)correct / seen);
+            }
         }
     }
     const double elapsed = seconds() - start;
 
-    copy_images(memory[TEST_IMAGES], &data, test_rows, TEST);
+    static float test_images[TEST * PIXELS];
+    static float test_logits[TEST * CLASSES];
+    copy_images(test_images, &data, test_rows, TEST);
+    hd_write_floats(memory[TEST_IMAGES], test_images, TEST * PIXELS);
     hd_execute(&inference_plan, memory);
-    const int correct = count_correct(memory[TEST_LOGITS], &data, test_rows, TEST);
+    hd_read_floats(test_logits, memory[TEST_LOGITS], TEST * CLASSES);
+    const int correct = count_correct(test_logits, &data, test_rows, TEST);
     const double accuracy = (double)correct / TEST;
-    const bool good = accuracy >= REQUIRED_ACCURACY;
+    const bool trained = chosen.steps == 0;
+    const bool good = trained ? accuracy >= REQUIRED_ACCURACY : is_number;
 
+    if (chosen.device || !trained) {
+        for (int i = 0; i < STEP_PLANS; i++) {
+            printf("Graph %d        %s\n", i + 1, step_plans[i]->engine);
+        }
+    }
     printf("Engine         %s\n", block2_forward_plan.engine);
-    printf("Training       %.2f s, %.3f ms a step\n", elapsed, 1000.0 * elapsed / (EPOCHS * STEPS));
+    printf("Training       %.2f s, %.3f ms a step\n", elapsed, 1000.0 * elapsed / steps_done);
     printf("Test accuracy  %.2f %% (%d of %d held-out digits)%s\n", 100.0 * accuracy, correct, TEST,
-           good ? "" : ", below the required 97 %");
+           good || !trained ? "" : ", below the required 97 %");
 
     for (int i = 0; i < STEP_PLANS; i++) {
         hd_plan_destroy(step_plans[i]);

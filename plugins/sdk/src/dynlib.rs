@@ -4,8 +4,10 @@
 //! asked for. A library that is not installed is no panic and no failed start but an [`Error`], which an engine hands on as
 //! its reason not to compute anything.
 
-use std::ffi::{OsStr, c_int, c_void};
+use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use libloading::os::unix;
 
@@ -70,6 +72,26 @@ impl Library {
     pub fn has(&self, name: &str) -> bool {
         // SAFETY: the address is not used.
         unsafe { self.library.get::<*const ()>(name) }.is_ok()
+    }
+
+    /// The file that the function of this name is in, by the path that the loader found.
+    pub fn file_of(&self, function: &str) -> Option<PathBuf> {
+        // SAFETY: what is at the address is not touched.
+        let address: *const c_void = unsafe { *self.library.get::<*const c_void>(function).ok()? };
+        let nothing = std::ptr::null();
+        let mut found = libc::Dl_info {
+            dli_fname: nothing,
+            dli_fbase: std::ptr::null_mut(),
+            dli_sname: nothing,
+            dli_saddr: std::ptr::null_mut(),
+        };
+        // SAFETY: the output is valid, and any address may be asked about.
+        if unsafe { libc::dladdr(address, &mut found) } == 0 || found.dli_fname.is_null() {
+            return None;
+        }
+        // SAFETY: the loader's text ends with a NUL and lives as long as the library is loaded.
+        let name = unsafe { CStr::from_ptr(found.dli_fname) };
+        Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
     }
 
     /// The function of this name, if the library has it.
@@ -312,6 +334,8 @@ mod tests {
     fn a_later_candidate_is_found_and_its_functions_work() {
         let table = Mathematics::get().unwrap();
         assert_eq!(table.library().name(), "libm.so.6");
+        assert!(table.library().file_of("cos").unwrap().ends_with("libm.so.6"));
+        assert_eq!(table.library().file_of("no_such_function"), None);
         // SAFETY: the signatures are those of the C standard.
         assert_eq!(unsafe { (table.fmax)((table.cos)(0.0), 0.5) }, 1.0);
         assert!(table.no_such_function.is_none());

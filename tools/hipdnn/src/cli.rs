@@ -44,6 +44,13 @@ pub enum Command {
         after_help = "Examples:\n  hipdnn engines\n  HIPDNN_PLUGIN_DIR=/my/plugins hipdnn engines --json"
     )]
     Engines(List),
+    /// List AMD's libraries and the devices that engines for AMD GPUs find.
+    #[command(after_help = "\
+Without a device the exit status is 1. The backend is not opened.
+
+Example:
+  hipdnn device")]
+    Device(List),
     /// List the heuristic policies that choose among engines.
     #[command(after_help = "Example:\n  hipdnn policies")]
     Policies(List),

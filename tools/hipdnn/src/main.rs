@@ -54,15 +54,16 @@ fn keep_log_quiet() {
 }
 
 fn run(cli: &Cli) -> Result<Outcome> {
-    let backend = Backend::open(cli.backend.as_deref())?;
+    let open = || Backend::open(cli.backend.as_deref());
     match &cli.command {
-        Command::Engines(arguments) => commands::engines(&backend, arguments),
-        Command::Policies(arguments) => commands::policies(&backend, arguments),
-        Command::Explain(arguments) => commands::explain(&backend, arguments),
-        Command::Run(arguments) => commands::run(&backend, arguments),
-        Command::Bench(arguments) => commands::bench(&backend, arguments),
-        Command::Plan(arguments) => commands::plan(&backend, arguments),
-        Command::Graph(arguments) => commands::graph(&backend, arguments),
+        Command::Device(arguments) => commands::device(arguments),
+        Command::Engines(arguments) => commands::engines(&open()?, arguments),
+        Command::Policies(arguments) => commands::policies(&open()?, arguments),
+        Command::Explain(arguments) => commands::explain(&open()?, arguments),
+        Command::Run(arguments) => commands::run(&open()?, arguments),
+        Command::Bench(arguments) => commands::bench(&open()?, arguments),
+        Command::Plan(arguments) => commands::plan(&open()?, arguments),
+        Command::Graph(arguments) => commands::graph(&open()?, arguments),
     }
 }
 

@@ -4,6 +4,8 @@
 //! runtime alone. Where one of them cannot be had, the tests are left out with a word on why.
 
 mod host;
+mod smoke;
+mod training;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +13,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::Failure;
-use crate::install::{ENGINES, LIBRARY, PLUGINS};
+use crate::install::{ENGINES, LIBRARY, PLUGINS, TOOL};
 use crate::plugin_host;
 use crate::process::{run, run_within};
 use crate::steps::Steps;
@@ -101,8 +103,11 @@ pub fn test(workspace: &Workspace, words: &[&str]) -> Result<(), Failure> {
             Ok(out.lines().last().unwrap_or_default().to_owned())
         });
         host::with_device(&userland, &mut steps);
+        steps.run("amd-smoke", || smoke::with_device(&userland));
+        steps.run("examples_c/train_digits on the device", || training::train(workspace, &userland));
         steps.run("the same libraries without a device", || without_device(&userland));
         host::without_device(&userland, &mut steps);
+        steps.run("amd-smoke without a device", || smoke::without_device(&userland));
     }
     steps.summary()
 }
@@ -113,6 +118,7 @@ fn build(workspace: &Workspace, userland: &Userland) -> Result<String, Failure> 
     for plugin in PLUGINS {
         cargo.args(["-p", plugin.package]);
     }
+    cargo.args(["-p", TOOL]);
     run(&mut cargo)?;
     let built = workspace.release_dir();
     let to = userland.path(INSIDE);
@@ -121,6 +127,7 @@ fn build(workspace: &Workspace, userland: &Userland) -> Result<String, Failure> 
     fs::copy(built.join(LIBRARY), to.join("lib").join(LIBRARY))?;
     fs::copy(built.join("amd-test"), to.join("amd-test"))?;
     fs::copy(plugin_host::build(workspace)?, to.join("plugin_host"))?;
+    smoke::carry(workspace, userland)?;
     for plugin in PLUGINS {
         fs::copy(built.join(plugin.file), engines.join(plugin.file))?;
     }

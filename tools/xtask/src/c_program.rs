@@ -62,20 +62,32 @@ pub struct Program<'a> {
 impl Program<'_> {
     /// Compiles it against an installed tree and links it so that it finds the library there.
     pub fn build(&self, prefix: &Path, target: &Path) -> Result<(), Failure> {
+        let lib = prefix.join("lib");
+        self.build_with(&prefix.join("include"), &lib, &lib.display().to_string(), target)
+    }
+
+    /// Compiles it with headers and a library that lie where they like, and links it so that it finds the library in
+    /// `runtime`.
+    pub fn build_with(
+        &self,
+        headers: &Path,
+        lib: &Path,
+        runtime: &str,
+        target: &Path,
+    ) -> Result<(), Failure> {
         if let Some(folder) = target.parent() {
             std::fs::create_dir_all(folder)?;
         }
-        let lib = prefix.join("lib");
         let mut compiler = self.language.compiler();
         compiler.args(STRICT.iter().filter(|&&flag| self.strict || flag != "-Werror"));
         compiler.arg(if self.optimize { "-O2" } else { "-g" });
         // POSIX is there on every machine the library runs on; plain C11 hides it.
         compiler.arg("-D_POSIX_C_SOURCE=200809L");
-        for include in ["include/hipdnn/backend", "include/hipdnn/plugin", "include"] {
-            compiler.arg("-I").arg(prefix.join(include));
+        for include in ["hipdnn/backend", "hipdnn/plugin", ""] {
+            compiler.arg("-I").arg(headers.join(include));
         }
         compiler.arg(self.source).arg("-o").arg(target);
-        compiler.arg("-L").arg(&lib).arg(format!("-Wl,-rpath,{}", lib.display()));
+        compiler.arg("-L").arg(lib).arg(format!("-Wl,-rpath,{runtime}"));
         compiler.args(["-lhipdnn_backend", "-lpthread", "-ldl"]).args(self.libraries);
         run(&mut compiler).map(|_| ())
     }

@@ -7,12 +7,23 @@ use std::io;
 #[derive(Debug)]
 pub struct Failure {
     message: String,
+    status: u8,
 }
 
 impl Failure {
     /// A failure with this text.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into() }
+        Self { message: message.into(), status: 1 }
+    }
+
+    /// The same, with another exit status than 1.
+    pub fn with_status(self, status: u8) -> Self {
+        Self { status, ..self }
+    }
+
+    /// The exit status of the command.
+    pub fn status(&self) -> u8 {
+        self.status
     }
 }
 

@@ -11,6 +11,7 @@ mod install;
 mod lint;
 mod plugin_host;
 mod process;
+mod smoke;
 mod steps;
 mod test;
 mod tools;
@@ -31,6 +32,8 @@ cargo xtask COMMAND
   demo                  build everything and train a network from C
   test [GROUP...]       run every test, or those of some groups:
 {}  lint                  clippy and rustdoc, warnings as errors
+  amd-smoke             some graphs on the AMD GPU that is here, with a report to send back
+                        (exit status 2: there is none)
   amd-test [WORD...]    the engines for AMD GPUs on AMD's libraries and an emulated device
   arm-test [WORD...]    the library and CPU_ENGINE on an emulated 64-bit ARM processor
   bench-cpu [OPTION...] CPU_ENGINE side by side with ONNX Runtime and oneDNN (--help says more)
@@ -49,7 +52,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{failure}");
-            ExitCode::FAILURE
+            ExitCode::from(failure.status())
         }
     }
 }
@@ -60,6 +63,7 @@ fn run(arguments: &[&str]) -> Result<(), Failure> {
         ["demo", rest @ ..] => demo::run(&workspace, rest),
         ["test", groups @ ..] => test::run_groups(&workspace, groups),
         ["amd-test", words @ ..] => amd::test(&workspace, words),
+        ["amd-smoke"] => smoke::smoke(&workspace),
         ["arm-test", words @ ..] => arm::test(&workspace, words),
         ["bench-cpu", words @ ..] => bench_cpu::bench(&workspace, words),
         ["lint"] => lint::lint(&workspace),

@@ -1,6 +1,7 @@
 //! The subcommands, one file each.
 
 mod bench;
+mod device;
 mod engines;
 mod explain;
 mod graph;
@@ -12,6 +13,7 @@ use std::fs;
 use std::path::Path;
 
 pub use bench::bench;
+pub use device::device;
 pub use engines::engines;
 pub use explain::{explain, reason};
 pub use graph::graph;

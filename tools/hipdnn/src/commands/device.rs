@@ -1,0 +1,220 @@
+//! `hipdnn device`
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::path::PathBuf;
+use std::ptr;
+
+use hipdnn_plugin_sdk::dynlib::{Error, Library};
+use hipdnn_plugin_sdk::function_table;
+use hipdnn_plugin_sdk::hip::Hip;
+use serde::Serialize;
+
+use super::{Outcome, json};
+use crate::cli::List;
+use crate::failure::{Failure, Result, one_line};
+use crate::table::Table;
+
+function_table! {
+    /// The versions of the HIP runtime.
+    #[expect(non_snake_case, reason = "the names of HIP")]
+    struct HipVersions: "the HIP runtime", ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"] {
+        required {
+            fn hipRuntimeGetVersion(version: *mut c_int) -> c_int;
+            fn hipDriverGetVersion(version: *mut c_int) -> c_int;
+        }
+        optional {}
+    }
+}
+
+function_table! {
+    /// The version of MIOpen.
+    #[expect(non_snake_case, reason = "the names of MIOpen")]
+    struct Miopen: "MIOpen", ["libMIOpen.so.1"] {
+        required {
+            fn miopenGetVersion(major: *mut usize, minor: *mut usize, patch: *mut usize) -> c_int;
+        }
+        optional {}
+    }
+}
+
+function_table! {
+    /// The version of hipRTC.
+    #[expect(non_snake_case, reason = "the names of hipRTC")]
+    struct Hiprtc: "hipRTC", ["libhiprtc.so.7", "libhiprtc.so.6"] {
+        required {
+            fn hiprtcVersion(major: *mut c_int, minor: *mut c_int) -> c_int;
+        }
+        optional {}
+    }
+}
+
+function_table! {
+    /// hipBLASLt, which tells its version only on a device.
+    #[expect(non_snake_case, reason = "the names of hipBLASLt")]
+    struct HipblasLt: "hipBLASLt", ["libhipblaslt.so.1", "libhipblaslt.so.0"] {
+        required {
+            fn hipblasLtCreate(handle: *mut *mut c_void) -> c_int;
+        }
+        optional {}
+    }
+}
+
+function_table! {
+    /// The version of rocBLAS.
+    struct Rocblas: "rocBLAS", ["librocblas.so.5", "librocblas.so.4"] {
+        required {
+            fn rocblas_get_version_string(text: *mut c_char, size: usize) -> c_int;
+        }
+        optional {}
+    }
+}
+
+/// A library of AMD's that engines look for.
+#[derive(Debug, Serialize)]
+struct Found {
+    library: &'static str,
+    name: Option<String>,
+    version: Option<String>,
+    file: Option<PathBuf>,
+    /// What was looked for, where it is not there.
+    missing: Option<String>,
+}
+
+/// A device of HIP's.
+#[derive(Debug, Serialize)]
+struct Device {
+    number: i32,
+    architecture: String,
+    compute_units: i32,
+    memory_bytes: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    libraries: Vec<Found>,
+    devices: Vec<Device>,
+}
+
+/// Lists AMD's libraries and the devices.
+pub fn device(arguments: &List) -> Result<Outcome> {
+    let (devices, problem) = match devices() {
+        Ok(devices) => (devices, None),
+        Err(reason) => (Vec::new(), Some(reason)),
+    };
+    let answer = Answer { libraries: libraries(), devices };
+    let text = if arguments.json { json(&answer)?.text } else { text(&answer) };
+    Ok(Outcome { text, failure: problem.map(|reason| Failure::work(reason).during("no device")) })
+}
+
+/// All devices, in HIP's order.
+fn devices() -> std::result::Result<Vec<Device>, String> {
+    let hip = Hip::with_device().map_err(|refusal| refusal.to_string())?;
+    let count = hip.device_count().map_err(|error| error.message)?;
+    let mut devices = Vec::with_capacity(count);
+    for number in 0..i32::try_from(count).unwrap_or(0) {
+        let _entered = hip.enter(number).map_err(|error| error.message)?;
+        if let Some(properties) = hip.device_properties().map_err(|error| error.message)? {
+            devices.push(Device {
+                number: properties.device_id,
+                architecture: properties.architecture_name,
+                compute_units: properties.multi_processor_count,
+                memory_bytes: properties.total_global_mem,
+            });
+        }
+    }
+    Ok(devices)
+}
+
+/// The libraries that engines for AMD GPUs stand on.
+fn libraries() -> Vec<Found> {
+    vec![
+        found("HIP runtime", HipVersions::get(), HipVersions::library, "hipRuntimeGetVersion", |hip| {
+            let (mut runtime, mut driver) = (0, 0);
+            // SAFETY: the outputs are valid.
+            let answers =
+                unsafe { ((hip.hipRuntimeGetVersion)(&mut runtime), (hip.hipDriverGetVersion)(&mut driver)) };
+            match answers {
+                (0, 0) => Some(format!("{runtime}, driver {driver}")),
+                (0, _) => Some(runtime.to_string()),
+                _ => None,
+            }
+        }),
+        found("MIOpen", Miopen::get(), Miopen::library, "miopenGetVersion", |miopen| {
+            let (mut major, mut minor, mut patch) = (0, 0, 0);
+            // SAFETY: the outputs are valid.
+            let answer = unsafe { (miopen.miopenGetVersion)(&mut major, &mut minor, &mut patch) };
+            (answer == 0).then(|| format!("{major}.{minor}.{patch}"))
+        }),
+        found("hipRTC", Hiprtc::get(), Hiprtc::library, "hiprtcVersion", |hiprtc| {
+            let (mut major, mut minor) = (0, 0);
+            // SAFETY: the outputs are valid.
+            let answer = unsafe { (hiprtc.hiprtcVersion)(&mut major, &mut minor) };
+            (answer == 0).then(|| format!("{major}.{minor}"))
+        }),
+        found("hipBLASLt", HipblasLt::get(), HipblasLt::library, "hipblasLtCreate", |_| None),
+        found("rocBLAS", Rocblas::get(), Rocblas::library, "rocblas_get_version_string", |rocblas| {
+            let mut version = [0 as c_char; 128];
+            // SAFETY: there is room for as many characters as it says, one of which stays NUL.
+            let answer = unsafe {
+                (rocblas.rocblas_get_version_string)(version.as_mut_ptr(), version.len().saturating_sub(1))
+            };
+            // SAFETY: the last character is NUL.
+            let version = unsafe { CStr::from_ptr(ptr::from_ref(&version).cast()) };
+            (answer == 0).then(|| version.to_string_lossy().into_owned())
+        }),
+    ]
+}
+
+fn found<T>(
+    library: &'static str,
+    table: std::result::Result<&'static T, Error>,
+    opened: impl Fn(&T) -> &Library,
+    function: &str,
+    version: impl Fn(&T) -> Option<String>,
+) -> Found {
+    match table {
+        Ok(table) => Found {
+            library,
+            name: Some(opened(table).name().to_owned()),
+            version: version(table),
+            // Behind its links, since the file's own name says more than the one it was asked for by.
+            file: opened(table).file_of(function).map(|file| file.canonicalize().unwrap_or(file)),
+            missing: None,
+        },
+        Err(error) => {
+            Found { library, name: None, version: None, file: None, missing: Some(error.to_string()) }
+        }
+    }
+}
+
+fn text(answer: &Answer) -> String {
+    let mut table = Table::new(&["LIBRARY", "NAME", "VERSION", "FILE"]);
+    let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+    for library in &answer.libraries {
+        let file = library.file.as_ref().map(|file| file.display().to_string());
+        table.row([
+            library.library.to_owned(),
+            or_none(&library.name),
+            or_none(&library.version),
+            or_none(&file),
+        ]);
+    }
+    let mut text = table.text();
+    for reason in answer.libraries.iter().filter_map(|library| library.missing.as_deref()) {
+        text.push_str(&format!("{}\n", one_line(reason)));
+    }
+    if !answer.devices.is_empty() {
+        let mut table = Table::new(&["DEVICE", "ARCHITECTURE", "COMPUTE UNITS", "MEMORY MIB"]);
+        for device in &answer.devices {
+            table.row([
+                device.number.to_string(),
+                device.architecture.clone(),
+                device.compute_units.to_string(),
+                (device.memory_bytes >> 20).to_string(),
+            ]);
+        }
+        text.push('\n');
+        text.push_str(&table.text());
+    }
+    text
+}
