@@ -43,7 +43,7 @@ use self::level::Level;
 pub use self::settings::{Algorithm, Settings};
 use crate::element::Compute;
 use crate::kernel::{Kernel, Refusal};
-use crate::problem::attention::Attention;
+use crate::problem::attention::{Attention, AttentionGradients};
 use crate::problem::batchnorm::Batchnorm;
 use crate::problem::convolution::Convolution;
 use crate::problem::matmul::Matmul;
@@ -83,6 +83,9 @@ fn plan_node_at(
     }
     if let Some(attention) = Attention::of(graph, &node.operation) {
         return attention::plan(&attention?, compute, level, threads);
+    }
+    if let Some(gradients) = AttentionGradients::of(graph, &node.operation) {
+        return attention::plan_gradients(&gradients?, compute, level, threads);
     }
     if let Some(batchnorm) = Batchnorm::of(graph, &node.operation) {
         return batchnorm::plan(&batchnorm?, compute, level, threads, None);

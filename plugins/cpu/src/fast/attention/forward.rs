@@ -4,74 +4,57 @@ use std::ops::Range;
 
 use super::super::lanes::{Lanes, Threads};
 use super::super::level::Level;
-use super::super::matmul::pack::{Copy, Pack, copies_of};
 use super::super::matmul::products::{fused, part};
-use super::super::matmul::tile::{Tile, TileKernel};
+use super::super::matmul::tile::TileKernel;
 use super::super::pointwise::Functions;
-use super::super::real::{Run, all_finite};
+use super::super::real::Run;
 use super::super::scratch::{Scratch, Shared, Tensors};
-use super::scores::{RowOfScores, Scores};
-use super::softmax::{Finish, Row, STEP, Softmax, Weight};
+use super::products::Products;
+use super::rows::{At, Matrix, Rows};
+use super::scores::{BlockOfScores, MOST_COLUMNS, Scores, Seen};
+use super::softmax::{CheckedScaling, Scaling, Softmax, Sums, Weight};
+use super::tile::{Growth, GrowthKernel};
 use crate::kernel::{Kernel, Refusal};
-use crate::problem::Operand;
 use crate::problem::attention::Attention;
 use crate::problem::attention::options::Scale;
 use crate::problem::attention::shape::{Sequences, Shape};
 use crate::reference::{Lengths, Sequence};
 
-/// Keys of a block: with 64 numbers each, they and their values stay in a processor's second cache, and the scores of a few
-/// queries in the first. A multiple of every level's columns of a tile and of [`STEP`].
-const KEYS: usize = 384;
-/// Queries for which a block of keys is copied: the more, the less the copies take.
-const QUERIES: usize = 256;
-/// The fewest, where there is little else to divide.
-const FEWEST_QUERIES: usize = 32;
+/// Keys of a block: the scores of a panel stay in the first cache, with 64 numbers to a key. A multiple of the rows of every level's
+/// tiles.
+pub(super) const KEYS: usize = 128;
+/// Panels for which a block of keys is copied, where it has to be: the more, the less the copies take.
+const PANELS: usize = 5;
 /// As many parts are worth copying keys more often.
 const PARTS: usize = 8;
 /// Numbers of a query, key or value above which the reference computes.
-const MOST_DEPTH: usize = 2048;
+pub(super) const MOST_DEPTH: usize = 2048;
 /// Nanoseconds that the weight of a score takes, about.
-const WEIGHT: f64 = 0.2;
-
-/// Where the rows of a tensor lie.
-struct Rows {
-    slot: usize,
-    /// Bytes of an element.
-    size: usize,
-    heads: usize,
-    strides: [usize; 4],
-}
-
-impl Rows {
-    fn of<T: Functions>(name: &str, sequences: &Sequences) -> Result<(Self, Run<T>), Refusal> {
-        let run = Run::of(sequences.operand.data_type).map_err(|refusal| format!("{name}: {refusal}"))?;
-        let Operand { slot, .. } = sequences.operand;
-        let (heads, strides) = (sequences.dims()[1], sequences.strides());
-        Ok((Self { slot, size: run.size, heads, strides }, run))
-    }
-
-    /// A row of the head that one of `heads` heads reads.
-    ///
-    /// # Safety
-    /// The row is in the tensor.
-    unsafe fn row(
-        &self,
-        tensors: &[*mut u8],
-        place: usize,
-        [head, heads]: [usize; 2],
-        row: usize,
-    ) -> *mut u8 {
-        let head = head / (heads / self.heads);
-        let at = place * self.strides[0] + head * self.strides[1] + row * self.strides[2];
-        // SAFETY: the caller promises the row.
-        unsafe { tensors[self.slot].add(at * self.size) }
-    }
-}
+pub(super) const WEIGHT: f64 = 0.2;
 
 /// What the scores are multiplied by.
-enum Factor<T> {
+pub(super) enum Factor<T> {
     Value(T),
     Tensor(usize, Run<T>),
+}
+
+impl<T: Functions> Factor<T> {
+    pub(super) fn of(scale: &Scale) -> Result<Self, Refusal> {
+        Ok(match scale {
+            Scale::Value(value) => Self::Value(T::from_f64(f64::from(*value))),
+            Scale::Tensor(scalar) => Self::Tensor(scalar.slot, Run::of_number(scalar.data_type)?),
+        })
+    }
+
+    /// # Safety
+    /// The tensors are those of the operation.
+    pub(super) unsafe fn get(&self, tensors: &[*mut u8]) -> T {
+        match self {
+            Self::Value(value) => *value,
+            // SAFETY: passed on.
+            Self::Tensor(slot, run) => unsafe { read(run, tensors[*slot]) },
+        }
+    }
 }
 
 /// An attention with every decision made.
@@ -79,21 +62,23 @@ pub(super) struct Forward<T: 'static> {
     shape: Shape,
     lengths: Lengths,
     level: Level,
-    kernel: TileKernel<T>,
+    tiles: TileKernel<T>,
+    growth: GrowthKernel<T>,
     factor: Factor<T>,
     scores: Scores<T>,
     /// One more score of each head: its slot, run and distance.
     sink: Option<(usize, Run<T>, usize)>,
-    q: (Rows, Pack<T>),
-    k: (Rows, Pack<T>),
-    v: (Rows, Pack<T>),
-    o: (Rows, Run<T>),
+    q: Rows<T>,
+    k: Rows<T>,
+    v: Rows<T>,
+    o: Rows<T>,
     /// Statistics, maxima and sums.
-    kept: [Option<(Rows, Run<T>)>; 3],
-    /// Queries of a block.
-    queries: usize,
-    /// Distance of copied queries.
-    pitch: usize,
+    kept: [Option<Rows<T>>; 3],
+    /// Whether keys and values are read where they are.
+    in_place: [bool; 2],
+    /// Panels of a head, and the parts into which they are divided.
+    panels: usize,
+    parts: usize,
     /// Numbers of a value, and of a result, with what fills the last vector.
     width: usize,
     lanes: Lanes,
@@ -107,15 +92,28 @@ struct Areas<T> {
     scores: *mut T,
     added: *mut T,
     results: *mut T,
-    rows: *mut Row<T>,
+    sums: Sums<T>,
 }
 
-/// Queries of one head.
-struct Block<'a> {
+/// Queries of a head that are computed together.
+struct Panel<T> {
+    /// Those that are there.
+    queries: Range<usize>,
+    /// With what fills the last vector.
+    columns: usize,
+    seen: Seen,
+    /// The queries as columns.
+    q: *mut T,
+    results: *mut T,
+    sums: Sums<T>,
+}
+
+/// Panels of a head that see blocks of keys one after the other.
+struct Part<'a> {
     tensors: &'a [*mut u8],
     sequence: Sequence,
     head: usize,
-    queries: Range<usize>,
+    panels: Range<usize>,
 }
 
 impl<T: Weight> Forward<T> {
@@ -126,357 +124,328 @@ impl<T: Weight> Forward<T> {
                 return Err(format!("{name}: has rows of {depth} numbers, expected at most {MOST_DEPTH}"));
             }
         }
-        let factor = match &attention.options.scale {
-            Scale::Value(value) => Factor::Value(T::from_f64(f64::from(*value))),
-            Scale::Tensor(scalar) => Factor::Tensor(scalar.slot, Run::of_number(scalar.data_type)?),
-        };
         let sink = attention.sink.as_ref().map(|sink| {
             let run = Run::of(sink.data_type).map_err(|refusal| format!("sink_token: {refusal}"));
             run.map(|run| (sink.slot, run, sink.stride))
         });
-        let read = |name, sequences: &Sequences| -> Result<(Rows, Pack<T>), Refusal> {
-            let (rows, _) = Rows::of::<T>(name, sequences)?;
-            Ok((rows, copies_of(name, sequences.operand.data_type)?.0))
+        let kept = |name, sequences: &Option<Sequences>| {
+            sequences.as_ref().map(|sequences| Rows::<T>::of(name, sequences)).transpose()
         };
-        let written = |name, sequences: &Option<Sequences>| {
-            sequences.as_ref().map(|sequences| Rows::of::<T>(name, sequences)).transpose()
-        };
-        let kernel = TileKernel::<T>::of(level);
+        let (tiles, growth) = (TileKernel::<T>::of(level), GrowthKernel::<T>::of(level));
+        let (k, v) = (Rows::<T>::of("k", &attention.k)?, Rows::<T>::of("v", &attention.v)?);
+        let in_place = [k.is_plain(1), v.is_plain(tiles.lanes)];
         let heads = shape.batch * shape.heads;
-        let mut queries = QUERIES;
-        while queries > FEWEST_QUERIES && heads * shape.queries.div_ceil(queries) < PARTS {
-            queries /= 2;
+        let vectors = tiles.vectors.min(MOST_COLUMNS / tiles.lanes);
+        let panels = shape.queries.div_ceil(tiles.lanes).div_ceil(vectors);
+        let mut together = if in_place == [true; 2] { 1 } else { PANELS };
+        while together > 1 && heads * panels.div_ceil(together) < PARTS {
+            together -= 1;
         }
-        let queries = queries.min(shape.queries.next_multiple_of(kernel.rows));
+        let parts = panels.div_ceil(together);
         let scores = shape.scores().iter().map(|dim| *dim as f64).product::<f64>();
         let work = scores * ((shape.depth + shape.value_depth) as f64 * fused::<T>(level) + WEIGHT);
-        // Rows that are a multiple of a page apart would share few places of the first cache.
-        let pitch = if (shape.depth * size_of::<T>()).is_multiple_of(1024) {
-            shape.depth + STEP
-        } else {
-            shape.depth
-        };
         Ok(Self {
             lengths: Lengths { shape, lengths: attention.options.lengths },
-            factor,
-            scores: Scores::of(attention)?,
+            factor: Factor::of(&attention.options.scale)?,
+            scores: Scores::of(&attention.options, &shape)?,
             sink: sink.transpose()?,
-            q: read("q", &attention.q)?,
-            k: read("k", &attention.k)?,
-            v: read("v", &attention.v)?,
+            q: Rows::of("q", &attention.q)?,
+            k,
+            v,
             o: Rows::of("o", &attention.o)?,
             kept: [
-                written("stats", &attention.stats)?,
-                written("max", &attention.max)?,
-                written("sum_exp", &attention.sum_exp)?,
+                kept("stats", &attention.stats)?,
+                kept("max", &attention.max)?,
+                kept("sum_exp", &attention.sum_exp)?,
             ],
-            queries,
-            pitch,
-            width: shape.value_depth.next_multiple_of(kernel.lanes),
-            lanes: threads.lanes(work, heads * shape.queries.div_ceil(queries)),
+            in_place,
+            panels,
+            parts,
+            width: shape.value_depth.next_multiple_of(tiles.lanes),
+            lanes: threads.lanes(work, heads * parts),
             level,
-            kernel,
+            tiles,
+            growth,
             shape,
         })
     }
 
-    /// The scratch memory: for each lane a block of queries, of keys and of values, scores, and results.
+    /// Columns of the largest panel.
+    fn columns(&self) -> usize {
+        let lanes = self.tiles.lanes;
+        self.shape.queries.div_ceil(lanes).div_ceil(self.panels) * lanes
+    }
+
+    /// The scratch memory of each lane: for each of some panels queries, results, and what is known of them, and a block of keys,
+    /// of values, and of scores.
     fn layout(&self) -> ([(usize, usize); 7], usize) {
         let mut scratch = Scratch::default();
-        let keys = KEYS.min(self.shape.keys.next_multiple_of(self.kernel.columns()));
+        let keys = KEYS.min(self.shape.keys);
+        let (columns, together) = (self.columns(), self.panels.div_ceil(self.parts));
+        let [of_keys, of_values] = self.in_place.map(|in_place| if in_place { 0 } else { keys });
         let sizes = [
-            self.queries * self.pitch,
-            keys * self.shape.depth,
-            keys * self.width,
-            self.kernel.rows * KEYS,
-            KEYS,
-            self.queries * self.width,
-            2 * self.queries,
+            together * columns * self.shape.depth,
+            of_keys * self.shape.depth,
+            of_values * self.width,
+            keys * columns,
+            if self.scores.has_mask() { keys * columns } else { 0 },
+            together * columns * self.width,
+            together * columns * 3,
         ];
         (sizes.map(|size| (scratch.area::<T>(size, self.lanes.count()), size)), scratch.size())
     }
 
     fn areas(&self, scratch: *mut u8, lane: usize) -> Areas<T> {
-        let [q, k, v, scores, added, results, rows] = self.layout().0.map(|(offset, size)| {
+        let [q, k, v, scores, added, results, sums] = self.layout().0.map(|(offset, size)| {
             scratch.wrapping_add(offset).cast::<T>().wrapping_add(lane * Scratch::padded::<T>(size))
         });
-        Areas { q, k, v, scores, added, results, rows: rows.cast() }
+        let all = self.panels.div_ceil(self.parts) * self.columns();
+        let sums = Sums { max: sums, sum: sums.wrapping_add(all), factor: sums.wrapping_add(2 * all) };
+        Areas { q, k, v, scores, added, results, sums }
     }
 
-    /// Computes a block of queries.
+    /// One of a part's panels, as far as its queries are in the sequence.
+    fn panel(&self, part_: &Part<'_>, number: usize, areas: &Areas<T>) -> Panel<T> {
+        let lanes = self.tiles.lanes;
+        let vectors = part(self.shape.queries.div_ceil(lanes), self.panels, number);
+        let of = |query: usize| query.min(part_.sequence.queries);
+        let queries = of(vectors.start * lanes)..of(vectors.end * lanes);
+        let before = (number - part_.panels.start) * self.columns();
+        let sums = areas.sums;
+        Panel {
+            seen: self.scores.seen(&part_.sequence, queries.clone()),
+            queries,
+            columns: vectors.len() * lanes,
+            q: areas.q.wrapping_add(before * self.shape.depth),
+            results: areas.results.wrapping_add(before * self.width),
+            sums: Sums {
+                max: sums.max.wrapping_add(before),
+                sum: sums.sum.wrapping_add(before),
+                factor: sums.factor.wrapping_add(before),
+            },
+        }
+    }
+
+    /// Computes a part of a head; says whether all is well. Where it is not, infinities or NaN are among the numbers, and the part is
+    /// to be computed again, with `any`.
     ///
     /// # Safety
     /// The tensors and the lengths are those of the operation, the areas those of a lane.
-    unsafe fn block(&self, tensors: &[*mut u8], place: usize, head: usize, number: usize, areas: &Areas<T>) {
-        let Shape { queries, depth, heads, .. } = self.shape;
-        let start = number * self.queries;
-        let end = (start + self.queries).min(queries);
+    unsafe fn part(&self, part: &Part<'_>, areas: &Areas<T>, any: bool) -> bool {
+        let Part { tensors, panels, .. } = part;
+        let panels: [Option<Panel<T>>; PANELS] = std::array::from_fn(|number| {
+            let number = panels.start + number;
+            let panel = (number < panels.end).then(|| self.panel(part, number, areas));
+            panel.filter(|panel| !panel.queries.is_empty())
+        });
+        let panels = panels.iter().flatten();
+        let (mut begin, mut end) = (usize::MAX, 0);
         // SAFETY: the rows are in the tensors, and the areas have room for them.
         unsafe {
-            let sequence = self.lengths.sequence(tensors, place);
-            let known = end.min(sequence.queries).max(start);
-            let nothing = -(T::ONE / T::ZERO);
-            if known < end {
-                areas.results.write_bytes(0, self.width);
-                let block = Block { tensors, sequence, head, queries: known..end };
-                for row in 0..end - known {
-                    self.write(&block, row, areas.results, &Row { max: nothing, sum: T::ZERO });
+            for panel in panels.clone() {
+                self.begin(part, panel);
+                let seen = panel.seen.by(0..panel.queries.len());
+                (begin, end) = (begin.min(seen.start), end.max(seen.end));
+            }
+            for first in (begin..end).step_by(KEYS) {
+                let keys = first..(first + KEYS).min(end);
+                let at = self.at(part, first);
+                let with = (self.level, *tensors);
+                let k = match self.in_place[0] {
+                    true => self.k.in_place(tensors, at),
+                    false => self.k.copy(with, at, keys.len(), areas.k, self.shape.depth),
+                };
+                let v = match self.in_place[1] {
+                    true => self.v.in_place(tensors, at),
+                    false => self.v.copy(with, at, keys.len(), areas.v, self.width),
+                };
+                for panel in panels.clone() {
+                    if panel.seen.touches(0..panel.queries.len(), &keys) {
+                        self.keys(part, panel, &keys, (k, v), areas, any);
+                    }
                 }
             }
-            if known == start {
-                return;
+            let mut is_finite = true;
+            for panel in panels {
+                is_finite &= self.finish(part, panel);
             }
-            let block = Block { tensors, sequence, head, queries: start..known };
-            let count = known - start;
-            let (rows, pack) = &self.q;
-            let copy = Copy {
-                from: rows.row(tensors, place, [head, heads], start),
-                rows: count,
-                row: rows.strides[2],
-                columns: depth,
-                column: rows.strides[3],
-                width: depth,
-                pitch: self.pitch,
-            };
-            pack(self.level, &copy, areas.q);
-            let factor = match &self.factor {
-                Factor::Value(value) => *value,
-                Factor::Tensor(slot, run) => read(run, tensors[*slot]),
-            };
-            if factor != T::ONE {
-                for row in 0..count {
-                    let query = std::slice::from_raw_parts_mut(areas.q.add(row * self.pitch), depth);
-                    query.iter_mut().for_each(|number| *number = *number * factor);
-                }
-            }
+            is_finite
+        }
+    }
+
+    fn at(&self, part: &Part<'_>, row: usize) -> At {
+        At { place: part.sequence.place, head: part.head, heads: self.shape.heads, row }
+    }
+
+    /// Copies the queries of a panel, and makes room for results.
+    ///
+    /// # Safety
+    /// As for [`Forward::part`].
+    unsafe fn begin(&self, part: &Part<'_>, panel: &Panel<T>) {
+        let Part { tensors, head, .. } = part;
+        let (at, count) = (self.at(part, panel.queries.start), panel.queries.len());
+        // SAFETY: the panel has room.
+        unsafe {
+            let width = (panel.columns, panel.columns);
+            self.q.copy_turned((self.level, tensors), at, count, panel.q, width);
+            let factor = self.factor.get(tensors);
+            let (factors, width) = (&raw const factor, self.shape.depth * panel.columns);
+            self.level.run(Scaling { factors, rows: 1, numbers: panel.q, width });
             let sink = self.sink.as_ref().map(|(slot, run, stride)| {
                 let at = tensors[*slot].add(head * stride * run.size);
                 read(run, at)
             });
-            for row in 0..count {
-                areas.rows.add(row).write(Row::beginning(sink));
-            }
-            areas.results.write_bytes(0, count * self.width);
-            let first = self.scores.keys(&sequence, start).start;
-            let last = self.scores.keys(&sequence, known - 1).end;
-            for keys in (first / KEYS * KEYS..last).step_by(KEYS) {
-                self.keys(&block, keys..(keys + KEYS).min(last), areas);
-            }
-            let rows = std::slice::from_raw_parts(areas.rows, count);
-            self.level.run(Finish { rows, results: areas.results, result: self.width });
-            for (number, row) in rows.iter().enumerate() {
-                self.write(&block, number, areas.results.add(number * self.width), row);
-            }
-        }
-    }
-
-    /// Writes the result of a block's row, and what is kept of it.
-    ///
-    /// # Safety
-    /// The row is of the block, and the result is there.
-    unsafe fn write(&self, block: &Block<'_>, row: usize, result: *const T, known: &Row<T>) {
-        let Shape { heads, value_depth, .. } = self.shape;
-        let query = block.queries.start + row;
-        let (place, heads) = (block.sequence.place, [block.head, heads]);
-        // SAFETY: the tensors have a row for every query.
-        unsafe {
-            let (rows, run) = &self.o;
-            (run.store)(result, rows.row(block.tensors, place, heads, query), rows.strides[3], value_depth);
-            let Row { max, sum } = *known;
-            let stats = if sum == T::ZERO { max } else { max + sum.ln() };
-            for (kept, number) in self.kept.iter().zip([stats, max, sum]) {
-                if let Some((rows, run)) = kept {
-                    (run.store)(&raw const number, rows.row(block.tensors, place, heads, query), 1, 1);
-                }
-            }
+            let (max, sum) = match sink {
+                // Its weight counts, but it has no value.
+                Some(score) if score != -(T::ONE / T::ZERO) => (score, T::ONE),
+                _ => (-(T::ONE / T::ZERO), T::ZERO),
+            };
+            std::slice::from_raw_parts_mut(panel.sums.max, panel.columns).fill(max);
+            std::slice::from_raw_parts_mut(panel.sums.sum, panel.columns).fill(sum);
+            panel.results.write_bytes(0, count * self.width);
         }
     }
 
     /// Goes on with a block of keys.
     ///
     /// # Safety
-    /// As for [`Forward::block`]; the keys are of the sequence.
-    unsafe fn keys(&self, block: &Block<'_>, keys: Range<usize>, areas: &Areas<T>) {
-        let Shape { heads, depth, value_depth, .. } = self.shape;
-        let TileKernel { rows: most_rows, lanes, vectors, .. } = self.kernel;
-        let columns = self.kernel.columns();
-        let Block { tensors, sequence, head, queries } = block;
-        let (place, shared) = (sequence.place, [*head, heads]);
-        // SAFETY: the keys and values are in their tensors, and the areas have room for a block of them.
+    /// As for [`Forward::part`]; the keys are of the sequence, and they and their values are where the matrices say.
+    unsafe fn keys(
+        &self,
+        part_: &Part<'_>,
+        panel: &Panel<T>,
+        keys: &Range<usize>,
+        (k, v): (Matrix<T>, Matrix<T>),
+        areas: &Areas<T>,
+        any: bool,
+    ) {
+        let Panel { queries, columns, seen, sums, .. } = panel;
+        let (count, columns, lanes) = (queries.len(), *columns, self.tiles.lanes);
+        let of_panel = seen.by(0..count);
+        let keys_seen = of_panel.start.max(keys.start)..of_panel.end.min(keys.end);
+        let (k, v) = (k.skip(keys_seen.start - keys.start), v.skip(keys_seen.start - keys.start));
+        let keys = keys_seen;
+        // SAFETY: passed on, and the areas have room for a block.
         unsafe {
-            let (rows, pack) = &self.k;
-            for start in keys.clone().step_by(columns) {
-                let count = (keys.end - start).min(columns);
-                let width = count.next_multiple_of(lanes);
-                let copy = Copy {
-                    from: rows.row(tensors, place, shared, start),
-                    rows: depth,
-                    row: rows.strides[3],
-                    columns: count,
-                    column: rows.strides[2],
-                    width,
-                    pitch: width,
-                };
-                pack(self.level, &copy, areas.k.add((start - keys.start) * depth));
-            }
-            let (rows, pack) = &self.v;
-            let copy = Copy {
-                from: rows.row(tensors, place, shared, keys.start),
-                rows: keys.len(),
-                row: rows.strides[2],
-                columns: value_depth,
-                column: rows.strides[3],
-                width: self.width,
-                pitch: self.width,
+            let (level, tiles, right) = (self.level, self.tiles, panel.q.cast_const());
+            let products = Products { level, tiles, seen, columns, depth: self.shape.depth, right };
+            products.of(&keys, k, areas.scores);
+            let block = BlockOfScores {
+                scores: areas.scores,
+                pitch: columns,
+                columns,
+                queries: queries.clone(),
+                keys: keys.clone(),
+                added: areas.added,
             };
-            pack(self.level, &copy, areas.v);
-            let finite = all_finite(areas.v, keys.len() * self.width);
-            for first in (0..queries.len()).step_by(most_rows) {
-                let count = (queries.len() - first).min(most_rows);
-                // The keys that any of these queries sees.
-                let query = queries.start + first;
-                let begin = self.scores.keys(sequence, query).start.max(keys.start);
-                let end = self.scores.keys(sequence, query + count - 1).end.min(keys.end);
-                if begin >= end {
+            let Part { tensors, sequence, head, .. } = part_;
+            self.scores.apply(self.level, tensors, sequence, *head, seen, &block);
+            let softmax =
+                Softmax { scores: areas.scores, pitch: columns, keys: keys.len(), columns, sums: *sums };
+            if any {
+                softmax.run_with_any();
+            } else {
+                softmax.run(self.level, lanes);
+            }
+            if keys.start > of_panel.start {
+                let (factors, numbers) = (sums.factor.cast_const(), panel.results);
+                self.level.run(Scaling { factors, rows: count, numbers, width: self.width });
+            }
+            for first in (0..count).step_by(self.growth.rows) {
+                let rows = (count - first).min(self.growth.rows);
+                let seen = seen.by(first..first + rows);
+                let seen = seen.start.max(keys.start)..seen.end.min(keys.end);
+                if seen.is_empty() {
                     continue;
                 }
-                let begin = (begin - keys.start) / columns * columns;
-                let end = end - keys.start;
-                for panel in (begin..end).step_by(columns) {
-                    let whole = (keys.len() - panel).min(columns).next_multiple_of(lanes);
-                    let tile = Tile {
-                        a: areas.q.add(first * self.pitch).cast_const(),
-                        a_pitch: self.pitch,
-                        b: areas.k.add(panel * depth).cast_const(),
-                        b_pitch: whole,
-                        keep: std::ptr::null_mut(),
-                        depth,
-                        from: std::ptr::null(),
-                        from_pitch: 0,
-                        add: std::ptr::null(),
-                        to: areas.scores.add(panel - begin),
-                        to_pitch: KEYS,
-                    };
-                    self.kernel.run(&tile, count, (end - panel).min(columns).div_ceil(lanes).min(vectors));
-                }
-                let width = (end - begin).next_multiple_of(STEP);
-                for row in 0..count {
-                    let row_of_scores = RowOfScores {
-                        scores: areas.scores.add(row * KEYS),
-                        width,
-                        first: keys.start + begin,
-                        added: areas.added,
-                    };
-                    self.scores.apply(self.level, tensors, sequence, [*head, query + row], &row_of_scores);
-                }
-                let results = areas.results.add(first * self.width);
-                let rows = std::slice::from_raw_parts_mut(areas.rows.add(first), count);
-                self.softmax(areas.scores, width, rows, results, finite);
-                let values = areas.v.add(begin * self.width);
-                if finite {
-                    self.add_values(values, end - begin, areas.scores, results, count);
-                } else {
-                    self.add_any_values(values, end - begin, areas.scores, results, count);
-                }
-            }
-        }
-    }
-
-    /// Makes scores weights, and scales the results so far.
-    ///
-    /// # Safety
-    /// There are rows of `width` scores and of results.
-    unsafe fn softmax(
-        &self,
-        scores: *mut T,
-        width: usize,
-        rows: &mut [Row<T>],
-        results: *mut T,
-        finite: bool,
-    ) {
-        let least = if finite { T::ZERO } else { T::from_f64(LEAST) };
-        let (pitch, result) = (KEYS, self.width);
-        // SAFETY: the level is one that the processor has, all but the first have fused instructions.
-        unsafe {
-            if self.level == Level::Portable {
-                let work = Softmax::<T, false> { scores, pitch, width, rows, results, result, least };
-                self.level.run(work);
-            } else {
-                let work = Softmax::<T, true> { scores, pitch, width, rows, results, result, least };
-                self.level.run(work);
-            }
-        }
-    }
-
-    /// Adds values with their weights.
-    ///
-    /// # Safety
-    /// There are `keys` values and `count` rows of weights and of results.
-    #[inline(always)]
-    unsafe fn add_values(
-        &self,
-        values: *const T,
-        keys: usize,
-        weights: *const T,
-        results: *mut T,
-        count: usize,
-    ) {
-        let TileKernel { lanes, vectors, .. } = self.kernel;
-        let all = self.width / lanes;
-        let parts = all.div_ceil(vectors);
-        for number in 0..parts {
-            let vectors = part(all, parts, number);
-            // SAFETY: the vectors are in the rows.
-            unsafe {
-                let to = results.add(vectors.start * lanes);
-                let tile = Tile {
-                    a: weights,
-                    a_pitch: KEYS,
-                    b: values.add(vectors.start * lanes),
-                    b_pitch: self.width,
-                    keep: std::ptr::null_mut(),
-                    depth: keys,
-                    from: to.cast_const(),
-                    from_pitch: self.width,
-                    add: std::ptr::null(),
-                    to,
+                let skipped = seen.start - keys.start;
+                let v = v.skip(skipped);
+                let growth = Growth {
+                    a: areas.scores.add(skipped * columns + first).cast_const(),
+                    a_pitch: columns,
+                    b: v.first,
+                    b_pitch: v.pitch,
+                    depth: seen.len(),
+                    to: panel.results.add(first * self.width),
                     to_pitch: self.width,
                 };
-                self.kernel.run(&tile, count, vectors.len());
+                if any {
+                    growth.run_with_any(rows, self.width);
+                } else {
+                    self.growth.run(&growth, rows, self.width);
+                }
             }
         }
     }
 
-    /// The same where infinities or NaN are among the values: a key that does not count has no part, whatever its value is.
+    /// Writes the results of a panel, and what is kept of its queries; says whether all are finite.
     ///
     /// # Safety
-    /// As for [`Forward::add_values`].
-    unsafe fn add_any_values(
-        &self,
-        values: *const T,
-        keys: usize,
-        weights: *const T,
-        results: *mut T,
-        count: usize,
-    ) {
-        for row in 0..count {
-            // SAFETY: as the caller promises.
-            unsafe {
-                let weights = std::slice::from_raw_parts(weights.add(row * KEYS), keys);
-                let results = std::slice::from_raw_parts_mut(results.add(row * self.width), self.width);
-                for (key, weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != T::ZERO) {
-                    let value = std::slice::from_raw_parts(values.add(key * self.width), self.width);
-                    for (result, number) in results.iter_mut().zip(value) {
-                        *result = weight.fused(*number, *result);
-                    }
+    /// As for [`Forward::part`].
+    unsafe fn finish(&self, part: &Part<'_>, panel: &Panel<T>) -> bool {
+        let Panel { queries, results, sums, .. } = panel;
+        let count = queries.len();
+        // SAFETY: the tensors have a row for every query.
+        unsafe {
+            let known = |numbers: *mut T| std::slice::from_raw_parts_mut(numbers, count);
+            let (max, sum, factor) = (known(sums.max), known(sums.sum), known(sums.factor));
+            for (factor, sum) in factor.iter_mut().zip(sum.iter()) {
+                // Where no key counts, the results are zeros.
+                *factor = if *sum == T::ZERO { T::ONE } else { T::ONE / *sum };
+            }
+            let (factors, numbers, width) = (factor.as_ptr(), *results, self.width);
+            let scaling = Scaling { factors, rows: count, numbers, width };
+            let is_finite = self.level.run(CheckedScaling(scaling));
+            let with = (self.level, part.tensors);
+            self.o.write(with, self.at(part, queries.start), count, results.cast_const(), width);
+            let [stats, maxima, all] = &self.kept;
+            if let Some(rows) = stats {
+                for ((stats, max), sum) in factor.iter_mut().zip(max.iter()).zip(sum.iter()) {
+                    *stats = if *sum == T::ZERO { *max } else { *max + sum.ln() };
+                }
+                rows.write(with, self.at(part, queries.start), count, factor.as_ptr(), 1);
+            }
+            for (rows, numbers) in [(maxima, sums.max), (all, sums.sum)] {
+                if let Some(rows) = rows {
+                    rows.write(with, self.at(part, queries.start), count, numbers.cast_const(), 1);
+                }
+            }
+            is_finite
+        }
+    }
+
+    /// Writes what there is to write of queries beyond the length of their sequence.
+    ///
+    /// # Safety
+    /// As for [`Forward::part`].
+    unsafe fn pad(&self, part_: &Part<'_>, areas: &Areas<T>) {
+        let (lanes, shape) = (self.tiles.lanes, &self.shape);
+        let all = shape.queries.div_ceil(lanes);
+        let [begin, end] = [
+            part(all, self.panels, part_.panels.start).start,
+            part(all, self.panels, part_.panels.end - 1).end,
+        ];
+        let queries = (begin * lanes).max(part_.sequence.queries)..(end * lanes).min(shape.queries);
+        if queries.is_empty() {
+            return;
+        }
+        let (count, with) = (queries.len(), (self.level, part_.tensors));
+        let at = self.at(part_, queries.start);
+        // SAFETY: the tensors have a row for every query, and the areas for every query of a part.
+        unsafe {
+            areas.results.write_bytes(0, count * self.width);
+            self.o.write(with, at, count, areas.results.cast_const(), self.width);
+            let numbers = std::slice::from_raw_parts_mut(areas.sums.factor, count);
+            let nothing = -(T::ONE / T::ZERO);
+            for (rows, number) in self.kept.iter().zip([nothing, nothing, T::ZERO]) {
+                if let Some(rows) = rows {
+                    numbers.fill(number);
+                    rows.write(with, at, count, numbers.as_ptr(), 1);
                 }
             }
         }
     }
 }
-
-/// A weight that is nothing beside others, but whose product with infinity is infinite.
-const LEAST: f64 = 1e-37;
 
 /// A number in memory.
 ///
@@ -500,15 +469,23 @@ impl<T: Weight> Kernel for Forward<T> {
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
-        let Shape { batch, heads, queries, .. } = self.shape;
-        let blocks = queries.div_ceil(self.queries);
+        let Shape { batch, heads, .. } = self.shape;
         let (all, scratch) = (Tensors(tensors), Shared([scratch]));
-        self.lanes.deal(batch * heads * blocks, |lane, number| {
+        self.lanes.deal(batch * heads * self.parts, |lane, number| {
             let areas = self.areas(scratch.get(0), lane);
             // The last queries see the most keys where not all see all: what takes longest comes first.
-            let (head, block) = (number / blocks, blocks - 1 - number % blocks);
-            // SAFETY: the tensors are those of the operation; no two blocks have a query in common, and every lane has its areas.
-            unsafe { self.block(all.all(), head / heads, head % heads, block, &areas) };
+            let (head, number) = (number / self.parts, self.parts - 1 - number % self.parts);
+            let tensors = all.all();
+            // SAFETY: the tensors are those of the operation; no two parts have a query in common, and every lane has its areas.
+            unsafe {
+                let sequence = self.lengths.sequence(tensors, head / heads);
+                let panels = part(self.panels, self.parts, number);
+                let part = Part { tensors, sequence, head: head % heads, panels };
+                if !self.part(&part, &areas, false) {
+                    self.part(&part, &areas, true);
+                }
+                self.pad(&part, &areas);
+            }
         });
     }
 }

@@ -1,23 +1,30 @@
 //! Attention whose scores are never stored: tiles of them, and of the results, one block of keys after the other.
 //!
-//! For each block of keys the scores of a few queries are a product of matrices ([`forward`]); what is added to them or hides
-//! them comes next ([`scores`]); then their exponentials against the largest so far, by which what was summed before is scaled
-//! ([`softmax`]), and a second product adds the values with these weights.
+//! For each block of keys the scores of a panel of queries are a product of matrices ([`forward`]), with a row for each key and a
+//! column for each query: so keys are read where they are, and maxima and sums are taken without combining the lanes of a
+//! vector. What is added to the scores or hides them comes next ([`scores`]); then their exponentials against the largest so far, by
+//! which what was summed before is scaled ([`softmax`]), and a second product adds the values with these weights ([`tile`]). The
+//! gradients make the same scores again ([`backward`]).
 
+mod backward;
 mod forward;
+mod products;
+mod rows;
 mod scores;
 mod softmax;
+mod tile;
 
 #[cfg(test)]
 mod tests;
 
+use self::backward::Backward;
 use self::forward::Forward;
 use super::lanes::Threads;
 use super::level::Level;
 use crate::element::Compute;
 use crate::kernel::{Kernel, Refusal};
-use crate::problem::attention::Attention;
 use crate::problem::attention::shape::Start;
+use crate::problem::attention::{Attention, AttentionGradients};
 
 /// Plans an attention for a level of the processor.
 pub(super) fn plan(
@@ -30,6 +37,19 @@ pub(super) fn plan(
     Ok(match compute {
         Compute::Single => Box::new(Forward::<f32>::plan(attention, level, threads)?),
         Compute::Double => Box::new(Forward::<f64>::plan(attention, level, threads)?),
+    })
+}
+
+/// Plans the gradients of an attention for a level of the processor.
+pub(super) fn plan_gradients(
+    gradients: &AttentionGradients,
+    compute: Compute,
+    level: Level,
+    threads: Threads,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    Ok(match compute {
+        Compute::Single => Box::new(Backward::<f32>::plan(gradients, level, threads)?),
+        Compute::Double => Box::new(Backward::<f64>::plan(gradients, level, threads)?),
     })
 }
 

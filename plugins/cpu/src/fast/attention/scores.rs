@@ -1,21 +1,24 @@
-//! What is added to the scores of a query, and which of them count.
+//! What is added to a block of scores, and which of them count.
+//!
+//! A row of a block belongs to a key and a column to a query.
 
 use std::ops::Range;
 
 use hipdnn_plugin_sdk::graph::DataType;
 
 use super::super::level::{Level, Work};
+use super::super::matmul::pack::{Copy, Pack, copies_of};
 use super::super::real::{FastReal, Run};
-use super::softmax::STEP;
 use crate::kernel::Refusal;
-use crate::problem::attention::Attention;
-use crate::problem::attention::options::Band;
+use crate::problem::attention::options::{Band, Options};
+use crate::problem::attention::shape::Shape;
 use crate::reference::{Sequence, slope};
 
 /// A tensor that is spread over the scores.
 struct Mask<T> {
     slot: usize,
     run: Run<T>,
+    pack: Pack<T>,
     strides: [usize; 4],
     is_boolean: bool,
 }
@@ -28,128 +31,250 @@ pub(super) struct Scores<T> {
     slopes: Vec<T>,
 }
 
-/// A row of scores.
-pub(super) struct RowOfScores<T> {
+/// Queries of a head at most that are computed together.
+pub(super) const MOST_COLUMNS: usize = 48;
+
+/// The keys that each query of a panel sees.
+pub(super) struct Seen {
+    keys: [(usize, usize); MOST_COLUMNS],
+    count: usize,
+}
+
+impl Seen {
+    /// The keys that any of these queries sees, which are numbered from the panel's first; none if there are no such queries.
+    pub(super) fn by(&self, queries: Range<usize>) -> Range<usize> {
+        let end = queries.end.min(self.count);
+        if queries.start >= end { 0..0 } else { self.keys[queries.start].0..self.keys[end - 1].1 }
+    }
+
+    /// Whether one of these queries sees one of the keys, going by the outer ones.
+    pub(super) fn touches(&self, queries: Range<usize>, keys: &Range<usize>) -> bool {
+        let seen = self.by(queries);
+        seen.start < keys.end && keys.start < seen.end
+    }
+
+    /// Whether one of the queries does not see one of the keys.
+    fn hides(&self, keys: &Range<usize>) -> bool {
+        self.keys[..self.count].iter().any(|(begin, end)| *begin > keys.start || *end < keys.end)
+    }
+}
+
+/// A block of scores.
+pub(super) struct BlockOfScores<T> {
     /// The first score.
     pub(super) scores: *mut T,
-    /// How many are there, a multiple of [`STEP`].
-    pub(super) width: usize,
-    /// The key of the first one.
-    pub(super) first: usize,
-    /// Room for as many numbers.
+    /// Distance of rows.
+    pub(super) pitch: usize,
+    /// Columns of which the first belong to queries.
+    pub(super) columns: usize,
+    /// The queries.
+    pub(super) queries: Range<usize>,
+    /// The keys.
+    pub(super) keys: Range<usize>,
+    /// Room for as many numbers, if there is a mask.
     pub(super) added: *mut T,
 }
 
 impl<T: FastReal> Scores<T> {
-    pub(super) fn of(attention: &Attention) -> Result<Self, Refusal> {
-        let options = &attention.options;
-        let mask = options.mask.as_ref().map(|mask| {
+    pub(super) fn of(options: &Options, shape: &Shape) -> Result<Self, Refusal> {
+        let mask = options.mask.as_ref().map(|mask| -> Result<Mask<T>, Refusal> {
             let is_boolean = mask.operand.data_type == DataType::Boolean;
-            let run =
-                if is_boolean { Run::of_number(DataType::Boolean) } else { Run::of(mask.operand.data_type) };
-            run.map(|run| Mask { slot: mask.operand.slot, run, strides: mask.strides, is_boolean })
-                .map_err(|refusal| format!("attn_mask: {refusal}"))
+            // Any byte but 0 is true.
+            let stored = if is_boolean { DataType::Uint8 } else { mask.operand.data_type };
+            let run = if is_boolean { Run::of_number(stored) } else { Run::of(stored) };
+            let run = run.map_err(|refusal| format!("attn_mask: {refusal}"))?;
+            let (pack, _) = copies_of("attn_mask", stored)?;
+            Ok(Mask { slot: mask.operand.slot, run, pack, strides: mask.strides, is_boolean })
         });
-        let heads = attention.shape.heads;
         let slopes = if options.alibi {
-            (0..heads).map(|head| T::from_f64(slope(head, heads))).collect()
+            (0..shape.heads).map(|head| T::from_f64(slope(head, shape.heads))).collect()
         } else {
             Vec::new()
         };
         Ok(Self { mask: mask.transpose()?, band: options.band, slopes })
     }
 
-    /// The keys that a query sees.
-    pub(super) fn keys(&self, sequence: &Sequence, query: usize) -> Range<usize> {
-        self.band.keys(sequence.queries, sequence.keys, query)
+    /// Whether blocks need room for what is added.
+    pub(super) fn has_mask(&self) -> bool {
+        self.mask.is_some()
     }
 
-    /// Adds to the scores of a query what there is to add, and makes those -∞ that do not count.
+    /// The keys that some queries see, at most [`MOST_COLUMNS`] of them.
+    pub(super) fn seen(&self, sequence: &Sequence, queries: Range<usize>) -> Seen {
+        let mut seen = Seen { keys: [(0, sequence.keys); MOST_COLUMNS], count: queries.len() };
+        if self.band.left.is_some() || self.band.right.is_some() {
+            for (query, (begin, end)) in queries.zip(&mut seen.keys) {
+                let keys = self.band.keys(sequence.queries, sequence.keys, query);
+                (*begin, *end) = (keys.start, keys.end);
+            }
+        }
+        seen
+    }
+
+    /// Adds to a block of scores what there is to add, and makes those -∞ that do not count.
     ///
     /// # Safety
-    /// The level is one that the processor has, `tensors` are those of the operation, of which `sequence`, `head` and `query`
-    /// are, and the row is there.
+    /// The level is one that the processor has, `tensors` are those of the operation, of which the sequence and the head are,
+    /// and the block is there.
     pub(super) unsafe fn apply(
         &self,
         level: Level,
         tensors: &[*mut u8],
         sequence: &Sequence,
-        [head, query]: [usize; 2],
-        row: &RowOfScores<T>,
+        head: usize,
+        seen: &Seen,
+        block: &BlockOfScores<T>,
     ) {
-        let seen = self.keys(sequence, query);
-        let end = row.first + row.width;
-        let seen = seen.start.clamp(row.first, end)..seen.end.clamp(row.first, end);
-        let inside = seen.start - row.first..seen.end.max(seen.start) - row.first;
-        // SAFETY: the keys are those of the sequence, for which the mask has elements, and the row has room for them.
+        let BlockOfScores { scores, pitch, columns, queries, keys, added } = block;
+        let (scores, pitch, columns, added) = (*scores, *pitch, *columns, *added);
+        // SAFETY: the queries and keys are those of the sequence, for which the mask has elements, and the block has room.
         unsafe {
-            let nothing = -(T::ONE / T::ZERO);
-            for hidden in [0..inside.start, inside.end..row.width] {
-                std::slice::from_raw_parts_mut(row.scores.add(hidden.start), hidden.len()).fill(nothing);
-            }
-            let scores = std::slice::from_raw_parts_mut(row.scores.add(inside.start), inside.len());
-            if scores.is_empty() {
-                return;
-            }
             if let Some(mask) = &self.mask {
-                let indices = [sequence.place, head, query, seen.start];
+                let indices = [sequence.place, head, queries.start, keys.start];
                 let at: usize = indices.iter().zip(mask.strides).map(|(index, stride)| index * stride).sum();
                 let from = tensors[mask.slot].add(at * mask.run.size);
-                (mask.run.load)(from, mask.strides[3], row.added, scores.len());
-                let added = std::slice::from_raw_parts(row.added, scores.len());
-                level.run(Adding { scores: &mut *scores, added, is_boolean: mask.is_boolean });
+                let each = mask.strides[2] != 0;
+                if each {
+                    let copy = Copy {
+                        from,
+                        rows: keys.len(),
+                        row: mask.strides[3],
+                        columns: queries.len(),
+                        column: mask.strides[2],
+                        width: columns,
+                        pitch,
+                    };
+                    (mask.pack)(level, &copy, added);
+                } else {
+                    (mask.run.load)(from, mask.strides[3], added, keys.len());
+                }
+                let (rows, is_boolean) = (keys.len(), mask.is_boolean);
+                level.run(Adding { scores, added, pitch, rows, columns, each, is_boolean });
             }
             if let Some(slope) = self.slopes.get(head) {
-                let diagonal = self.band.diagonal(sequence.queries, sequence.keys, query);
-                let ahead = T::from_f64((diagonal - seen.start as i128) as f64);
-                level.run(Falling { scores, slope: *slope, ahead });
+                let diagonal = self.band.diagonal(sequence.queries, sequence.keys, queries.start);
+                let ahead = T::from_f64((diagonal - keys.start as i128) as f64);
+                level.run(Falling { scores, pitch, rows: keys.len(), columns, slope: *slope, ahead });
+            }
+            if seen.hides(keys) {
+                // The queries that see a key: neither end falls from a key to the next.
+                let (mut first, mut last) = (0, 0);
+                for (row, key) in keys.clone().enumerate() {
+                    while first < seen.count && seen.keys[first].1 <= key {
+                        first += 1;
+                    }
+                    while last < seen.count && seen.keys[last].0 <= key {
+                        last += 1;
+                    }
+                    if first > 0 || last < seen.count {
+                        let scores = scores.add(row * pitch);
+                        level.run(Hiding { scores, pitch, rows: 1, hidden: 0..first });
+                        level.run(Hiding { scores, pitch, rows: 1, hidden: last.max(first)..seen.count });
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Makes columns -∞.
+pub(super) struct Hiding<T> {
+    /// The first score.
+    pub(super) scores: *mut T,
+    /// Distance of rows.
+    pub(super) pitch: usize,
+    /// Rows.
+    pub(super) rows: usize,
+    /// The columns.
+    pub(super) hidden: Range<usize>,
+}
+
+impl<T: FastReal> Work for Hiding<T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for row in 0..self.rows {
+            for column in self.hidden.clone() {
+                // SAFETY: the scores are there.
+                unsafe { self.scores.add(row * self.pitch + column).write(-(T::ONE / T::ZERO)) };
             }
         }
     }
 }
 
 /// Adds a mask.
-struct Adding<'a, T> {
-    scores: &'a mut [T],
-    added: &'a [T],
+struct Adding<T> {
+    scores: *mut T,
+    added: *const T,
+    pitch: usize,
+    rows: usize,
+    columns: usize,
+    /// Whether each column has numbers of its own, and not all the same.
+    each: bool,
     is_boolean: bool,
 }
 
-impl<T: FastReal> Work for Adding<'_, T> {
+impl<T: FastReal> Work for Adding<T> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
+        let Self { scores, added, pitch, rows, columns, each, is_boolean } = self;
         let nothing = -(T::ONE / T::ZERO);
-        let pairs = self.scores.iter_mut().zip(self.added);
-        if self.is_boolean {
-            pairs.for_each(|(score, counts)| *score = if *counts == T::ZERO { nothing } else { *score });
-        } else {
-            // What is -∞ hides a score that is NaN, too.
-            pairs.for_each(|(score, added)| {
-                *score = if *added == nothing { nothing } else { *score + *added };
-            });
+        for row in 0..rows {
+            // SAFETY: the scores and what is added to them are there.
+            unsafe {
+                let scores = std::slice::from_raw_parts_mut(scores.add(row * pitch), columns);
+                if !each {
+                    let added = added.add(row).read();
+                    if added == nothing || (is_boolean && added == T::ZERO) {
+                        scores.fill(nothing);
+                    } else if !is_boolean {
+                        scores.iter_mut().for_each(|score| *score = *score + added);
+                    }
+                    continue;
+                }
+                let pairs =
+                    scores.iter_mut().zip(std::slice::from_raw_parts(added.add(row * pitch), columns));
+                if is_boolean {
+                    pairs.for_each(|(score, counts)| {
+                        *score = if *counts == T::ZERO { nothing } else { *score }
+                    });
+                } else {
+                    // What is -∞ hides a score that is NaN, too.
+                    pairs.for_each(|(score, added)| {
+                        *score = if *added == nothing { nothing } else { *score + *added };
+                    });
+                }
+            }
         }
     }
 }
 
 /// Lets scores fall with the distance from the diagonal.
-struct Falling<'a, T> {
-    scores: &'a mut [T],
+struct Falling<T> {
+    scores: *mut T,
+    pitch: usize,
+    rows: usize,
+    columns: usize,
     slope: T,
-    /// How far the diagonal is ahead of the first score.
+    /// How far the first query's place on the diagonal is ahead of the first key.
     ahead: T,
 }
 
-impl<T: FastReal> Work for Falling<'_, T> {
+impl<T: FastReal> Work for Falling<T> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        for (number, steps) in self.scores.chunks_mut(STEP).enumerate() {
-            let ahead = self.ahead - T::from_f64((number * STEP) as f64);
-            for (j, score) in steps.iter_mut().enumerate() {
-                *score = *score - self.slope * (ahead - T::from_f64(f64::from(j as u32))).abs();
+        for row in 0..self.rows {
+            let ahead = self.ahead - T::from_f64(row as f64);
+            // SAFETY: the scores are there.
+            let scores =
+                unsafe { std::slice::from_raw_parts_mut(self.scores.add(row * self.pitch), self.columns) };
+            for (j, score) in scores.iter_mut().enumerate() {
+                *score = *score - self.slope * (ahead + T::from_f64(f64::from(j as u32))).abs();
             }
         }
     }

@@ -1,20 +1,10 @@
-//! The exponentials of a block of scores, and what becomes of earlier blocks.
+//! The weights of a block of scores, and what becomes of earlier blocks.
+//!
+//! A row of scores belongs to a key and a column to a query, so that nothing has to be combined across a vector.
 
-use super::super::level::Work;
+use super::super::level::{Level, Work};
 use super::super::pointwise::Functions;
 use crate::element::Real;
-
-/// Scores that are computed with at once; rows of scores are as many times that long.
-pub(super) const STEP: usize = 32;
-
-/// What a sum of weights has to go on from.
-#[derive(Clone, Copy)]
-pub(super) struct Row<T> {
-    /// The largest score so far, NaN if any was: -∞ before the first that counts.
-    pub(super) max: T,
-    /// Σ e^(s - max).
-    pub(super) sum: T,
-}
 
 /// Numbers whose exponentials are weights.
 pub(super) trait Weight: Functions {
@@ -23,180 +13,287 @@ pub(super) trait Weight: Functions {
     fn weight<const FUSED: bool>(self) -> Self;
 }
 
-impl Weight for f64 {
-    #[inline(always)]
-    fn weight<const FUSED: bool>(self) -> Self {
-        self.exp()
-    }
-}
+macro_rules! weight {
+    ($real:ident, $mantissa:literal, $lowest:literal, $coefficients:expr) => {
+        impl Weight for $real {
+            #[inline(always)]
+            fn weight<const FUSED: bool>(self) -> Self {
+                /// Below this the result is no normal number.
+                const LOWEST: $real = $lowest;
+                /// Added to a number, it leaves no room for a fraction; the whole number is then in the lowest bits.
+                const WHOLE: $real = 1.5 * (1_u64 << $mantissa) as $real;
 
-/// `a * b + c`.
-#[inline(always)]
-fn mul_add<const FUSED: bool>(a: f32, b: f32, c: f32) -> f32 {
-    if FUSED { a.mul_add(b, c) } else { a * b + c }
-}
-
-impl Weight for f32 {
-    #[inline(always)]
-    fn weight<const FUSED: bool>(self) -> Self {
-        /// Below this the result is no normal number.
-        const LOWEST: f32 = -87.3;
-        /// ln 2 in two parts, of which the first has few enough bits that its multiples are exact.
-        const LN_2: [f32; 2] = [355.0 / 512.0, -2.121_944_4e-4];
-        /// Added to a number, it leaves no room for a fraction; the whole number is then in the lowest bits.
-        const WHOLE: f32 = 12_582_912.0;
-
-        let shifted = mul_add::<FUSED>(self, std::f32::consts::LOG2_E, WHOLE);
-        let whole = shifted - WHOLE;
-        let rest = mul_add::<FUSED>(whole, -LN_2[0], self);
-        let rest = mul_add::<FUSED>(whole, -LN_2[1], rest);
-        let mut power = 0.001_394_114_6;
-        for coefficient in [0.008_375_157, 0.041_666_35, 0.166_664_15, 0.5, 1.0, 1.0] {
-            power = mul_add::<FUSED>(power, rest, coefficient);
+                let exponent = self * std::$real::consts::LOG2_E;
+                let shifted = exponent + WHOLE;
+                let whole = shifted - WHOLE;
+                let rest = exponent - whole;
+                let [mut power, others @ ..] = $coefficients;
+                for coefficient in others {
+                    power = if FUSED { rest.mul_add(power, coefficient) } else { power * rest + coefficient };
+                }
+                let scale =
+                    $real::from_bits((shifted.to_bits() << $mantissa).wrapping_add($real::to_bits(1.0)));
+                if exponent < LOWEST { 0.0 } else { power * scale }
+            }
         }
-        let scale = f32::from_bits((shifted.to_bits() << 23).wrapping_add(1.0_f32.to_bits()));
-        if self < LOWEST { 0.0 } else { power * scale }
-    }
+    };
 }
 
-/// The larger of two, NaN if either is.
+// Powers of two of numbers from -1/2 to 1/2, with errors of 2e-7 and 1e-17. The exponents are rounded, so that the error of a
+// weight grows with them as that of the score does.
+weight!(
+    f32,
+    23,
+    -126.0,
+    [0.001_338_130_3, 0.009_666_368, 0.055_503_81, 0.240_223_5, std::f32::consts::LN_2, 1.0]
+);
+weight!(
+    f64,
+    52,
+    -1022.0,
+    [
+        4.454_960_598_186_508_6e-10,
+        7.072_585_949_269_223e-9,
+        1.017_806_244_584_577_4e-7,
+        1.321_544_258_792_169e-6,
+        1.525_273_382_983_612e-5,
+        1.540_353_044_173_605e-4,
+        1.333_355_814_641_693_7e-3,
+        9.618_129_107_606_888e-3,
+        5.550_410_866_482_16e-2,
+        0.240_226_506_959_100_97,
+        std::f64::consts::LN_2,
+        1.0,
+    ]
+);
+
+/// The larger of two; the second where the first is NaN, and NaN where the second is.
 #[inline(always)]
-fn larger<T: Real>(max: T, score: T) -> T {
-    let of_numbers = if score > max { score } else { max };
-    if score.is_nan() { score } else { of_numbers }
+fn larger<T: Real>(a: T, b: T) -> T {
+    if a > b { a } else { b }
 }
 
-/// All numbers combined by halves, so that each step is one of vectors.
+/// What scores are compared with: finite where the largest so far is -∞, so that the weight of -∞ is 0.
 #[inline(always)]
-fn combined<T: Real>(mut numbers: [T; STEP], combine: impl Fn(T, T) -> T) -> T {
-    let mut half = STEP / 2;
-    while half > 0 {
-        for i in 0..half {
-            numbers[i] = combine(numbers[i], numbers[i + half]);
-        }
-        half /= 2;
-    }
-    numbers[0]
+fn base<T: Real>(max: T) -> T {
+    if max < -T::LARGEST { -T::LARGEST } else { max }
 }
 
-/// e^(score - max): 0 where a score is -∞, whatever the largest is.
-#[inline(always)]
-fn weight<T: Functions>(score: T, max: T) -> T {
-    let lowest = -T::LARGEST;
-    let max = if max < lowest { T::ZERO } else { max };
-    (score - max).exponential()
+/// A weight that is nothing beside others, but whose product with infinity is infinite.
+pub(super) const LEAST: f64 = 1e-37;
+
+/// What a sum of weights of each column has to go on from.
+#[derive(Clone, Copy)]
+pub(super) struct Sums<T> {
+    /// The largest score so far: -∞ before the first that counts.
+    pub(super) max: *mut T,
+    /// Σ e^(s - max).
+    pub(super) sum: *mut T,
+    /// What results so far are to be multiplied by.
+    pub(super) factor: *mut T,
 }
 
-impl<T: Functions> Row<T> {
-    /// Before the first block; `first` is a score whose weight counts, but which has no value.
-    pub(super) fn beginning(first: Option<T>) -> Self {
-        match first {
-            Some(score) => Self { max: score, sum: weight(score, score) },
-            None => Self { max: -(T::ONE / T::ZERO), sum: T::ZERO },
-        }
-    }
-}
-
-/// Rows of scores that become weights.
-pub(super) struct Softmax<'a, T, const FUSED: bool> {
+/// Columns of scores that become weights.
+pub(super) struct Softmax<T> {
     /// The first score.
     pub(super) scores: *mut T,
     /// Distance of rows.
     pub(super) pitch: usize,
-    /// Scores of a row, a multiple of [`STEP`].
-    pub(super) width: usize,
-    /// What is known of each row.
-    pub(super) rows: &'a mut [Row<T>],
-    /// The results so far.
-    pub(super) results: *mut T,
-    /// Numbers of a row of them.
-    pub(super) result: usize,
-    /// The smallest weight of a score that counts.
-    pub(super) least: T,
+    /// Rows.
+    pub(super) keys: usize,
+    /// Columns.
+    pub(super) columns: usize,
+    /// What is known of the columns.
+    pub(super) sums: Sums<T>,
 }
 
-impl<T: Weight, const FUSED: bool> Work for Softmax<'_, T, FUSED> {
-    type Output = ();
+/// `LANES` columns at a time.
+struct Columns<T, const LANES: usize, const FUSED: bool>(Softmax<T>);
 
-    #[inline(always)]
-    fn run(self) {
-        let nothing = -(T::ONE / T::ZERO);
-        for (r, row) in self.rows.iter_mut().enumerate() {
-            // SAFETY: the scores and the results are there, `width` and `result` of each row.
-            let (scores, results) = unsafe {
-                (
-                    std::slice::from_raw_parts_mut(self.scores.add(r * self.pitch), self.width),
-                    std::slice::from_raw_parts_mut(self.results.add(r * self.result), self.result),
-                )
-            };
-            let mut most = [nothing; STEP];
-            let (steps, _) = scores.as_chunks_mut::<STEP>();
-            for step in steps.iter() {
-                for (most, score) in most.iter_mut().zip(step) {
-                    *most = larger(*most, *score);
+impl<T: Weight> Softmax<T> {
+    /// Makes the scores weights.
+    ///
+    /// # Safety
+    /// The level is one that the processor has, all but the portable one have fused instructions; the scores, whose columns are
+    /// a multiple of the level's vectors, and the sums are there.
+    pub(super) unsafe fn run(self, level: Level, lanes: usize) {
+        // SAFETY: passed on.
+        unsafe {
+            match (level == Level::Portable, lanes) {
+                (true, 4) => level.run(Columns::<T, 4, false>(self)),
+                (true, _) => level.run(Columns::<T, 2, false>(self)),
+                (false, 16) => level.run(Columns::<T, 16, true>(self)),
+                (false, 8) => level.run(Columns::<T, 8, true>(self)),
+                (false, _) => level.run(Columns::<T, 4, true>(self)),
+            }
+        }
+    }
+
+    /// The same where infinities or NaN are among the scores or values: NaN is the largest of all, and no weight of a score that
+    /// counts is 0, nor what results are multiplied by.
+    ///
+    /// # Safety
+    /// The scores and the sums are there.
+    pub(super) unsafe fn run_with_any(self) {
+        let Self { scores, pitch, keys, columns, sums } = self;
+        let (nothing, least) = (-(T::ONE / T::ZERO), T::from_f64(LEAST));
+        let of = |score: T| {
+            let weight = score.weight::<false>();
+            if weight < least { least } else { weight }
+        };
+        for column in 0..columns {
+            // SAFETY: the caller promises the scores and sums.
+            unsafe {
+                let score = |key: usize| scores.add(key * pitch + column);
+                let (max, sum) = (sums.max.add(column), sums.sum.add(column));
+                let before = max.read();
+                let most = (0..keys).fold(before, |most, key| {
+                    let score = score(key).read();
+                    if score.is_nan() { score } else { larger(score, most) }
+                });
+                let mut all = T::ZERO;
+                for key in 0..keys {
+                    let score = score(key);
+                    let weight =
+                        if score.read() == nothing { T::ZERO } else { of(score.read() - base(most)) };
+                    score.write(weight);
+                    all = all + weight;
                 }
-            }
-            let max = larger(row.max, combined(most, larger));
-            if max == nothing {
-                scores.fill(T::ZERO);
-                continue;
-            }
-            let mut sums = [T::ZERO; STEP];
-            if self.least == T::ZERO {
-                for step in steps.iter_mut() {
-                    for (score, sum) in step.iter_mut().zip(&mut sums) {
-                        *score = (*score - max).weight::<FUSED>();
-                        *sum = *sum + *score;
-                    }
-                }
-            } else {
-                for step in steps.iter_mut() {
-                    for (score, sum) in step.iter_mut().zip(&mut sums) {
-                        let weight = (*score - max).weight::<FUSED>();
-                        let weight = if weight < self.least { self.least } else { weight };
-                        *score = if *score == nothing { T::ZERO } else { weight };
-                        *sum = *sum + *score;
-                    }
-                }
-            }
-            let sum = combined(sums, |a, b| a + b);
-            if max == row.max {
-                row.sum = row.sum + sum;
-                continue;
-            }
-            let earlier = (row.max - max).weight::<FUSED>();
-            *row = Row { max, sum: row.sum * earlier + sum };
-            for result in results {
-                *result = *result * earlier;
+                let factor = of(base(before) - base(most));
+                sums.factor.add(column).write(factor);
+                sum.write(sum.read() * factor + all);
+                max.write(most);
             }
         }
     }
 }
 
-/// Divides the results by the sums of their weights.
-pub(super) struct Finish<'a, T> {
-    /// What is known of each row.
-    pub(super) rows: &'a [Row<T>],
-    /// The results.
-    pub(super) results: *mut T,
-    /// Numbers of a row of them.
-    pub(super) result: usize,
-}
-
-impl<T: Functions> Work for Finish<'_, T> {
+impl<T: Weight, const LANES: usize, const FUSED: bool> Work for Columns<T, LANES, FUSED> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        for (r, row) in self.rows.iter().enumerate() {
-            // SAFETY: the results are there.
-            let results =
-                unsafe { std::slice::from_raw_parts_mut(self.results.add(r * self.result), self.result) };
-            // Where no key counts, the results are zeros.
-            let sum = if row.sum == T::ZERO { T::ONE } else { row.sum };
-            for result in results {
-                *result = *result / sum;
+        let Softmax { scores, pitch, keys, columns, sums } = self.0;
+        for first in (0..columns).step_by(LANES) {
+            // SAFETY: the scores and the sums are there.
+            unsafe {
+                let row = |key: usize| scores.add(key * pitch + first).cast::<[T; LANES]>();
+                let of = |numbers: *mut T| numbers.add(first).cast::<[T; LANES]>();
+                let before = of(sums.max).read_unaligned();
+                // Two, so that one does not wait for the other.
+                let (mut max, mut odd) = (before, [-(T::ONE / T::ZERO); LANES]);
+                for pair in 0..keys / 2 {
+                    let (a, b) = (row(2 * pair).read_unaligned(), row(2 * pair + 1).read_unaligned());
+                    for ((max, odd), (a, b)) in max.iter_mut().zip(&mut odd).zip(a.into_iter().zip(b)) {
+                        *max = larger(a, *max);
+                        *odd = larger(b, *odd);
+                    }
+                }
+                if keys % 2 == 1 {
+                    for (odd, score) in odd.iter_mut().zip(row(keys - 1).read_unaligned()) {
+                        *odd = larger(score, *odd);
+                    }
+                }
+                let mut bases = [T::ZERO; LANES];
+                for ((max, odd), of_max) in max.iter_mut().zip(odd).zip(&mut bases) {
+                    *max = larger(odd, *max);
+                    *of_max = base(*max);
+                }
+                let mut sum = [T::ZERO; LANES];
+                for key in 0..keys {
+                    let mut weights = row(key).read_unaligned();
+                    for ((weight, base), sum) in weights.iter_mut().zip(bases).zip(&mut sum) {
+                        *weight = (*weight - base).weight::<FUSED>();
+                        *sum = *sum + *weight;
+                    }
+                    row(key).write_unaligned(weights);
+                }
+                let (mut factors, mut all) = (before, of(sums.sum).read_unaligned());
+                let sums_and_bases = sum.into_iter().zip(bases);
+                for ((factor, all), (sum, of_max)) in factors.iter_mut().zip(&mut all).zip(sums_and_bases) {
+                    *factor = (base(*factor) - of_max).weight::<FUSED>();
+                    *all = *all * *factor + sum;
+                }
+                of(sums.max).write_unaligned(max);
+                of(sums.sum).write_unaligned(all);
+                of(sums.factor).write_unaligned(factors);
             }
         }
+    }
+}
+
+/// Multiplies rows by a factor each; those whose factor is 1 stay as they are.
+pub(super) struct Scaling<T> {
+    /// A factor for each row.
+    pub(super) factors: *const T,
+    /// How many there are.
+    pub(super) rows: usize,
+    /// The first row.
+    pub(super) numbers: *mut T,
+    /// Numbers of a row.
+    pub(super) width: usize,
+}
+
+impl<T: Functions> Scaling<T> {
+    /// # Safety
+    /// The factor and the row are there.
+    #[inline(always)]
+    unsafe fn row(&self, number: usize) -> (*mut [T], T) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let row = self.numbers.add(number * self.width);
+            (std::ptr::slice_from_raw_parts_mut(row, self.width), self.factors.add(number).read())
+        }
+    }
+}
+
+impl<T: Functions> Work for Scaling<T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for r in 0..self.rows {
+            // SAFETY: the rows and factors are there.
+            let (row, factor) = unsafe {
+                let (row, factor) = self.row(r);
+                (&mut *row, factor)
+            };
+            if factor != T::ONE {
+                row.iter_mut().for_each(|number| *number = *number * factor);
+            }
+        }
+    }
+}
+
+/// The same; says whether all results are finite.
+pub(super) struct CheckedScaling<T>(pub(super) Scaling<T>);
+
+impl<T: Functions> Work for CheckedScaling<T> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run(self) -> bool {
+        const STEP: usize = 16;
+        // A finite number times zero is zero, everything else is NaN.
+        let (mut sums, mut rests) = ([T::ZERO; STEP], T::ZERO);
+        for r in 0..self.0.rows {
+            // SAFETY: the rows and factors are there.
+            let (row, factor) = unsafe {
+                let (row, factor) = self.0.row(r);
+                (&mut *row, factor)
+            };
+            let (steps, rest) = row.as_chunks_mut::<STEP>();
+            for step in steps {
+                for (number, sum) in step.iter_mut().zip(&mut sums) {
+                    *number = *number * factor;
+                    *sum = *sum + *number * T::ZERO;
+                }
+            }
+            for number in rest {
+                *number = *number * factor;
+                rests = rests + *number * T::ZERO;
+            }
+        }
+        sums.into_iter().fold(rests, |all, sum| all + sum) == T::ZERO
     }
 }

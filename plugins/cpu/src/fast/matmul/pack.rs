@@ -31,14 +31,14 @@ pub(in crate::fast) struct Copy {
 /// Sums to store.
 pub(in crate::fast) struct Sums<T> {
     /// The first one.
-    pub(super) from: *const T,
+    pub(in crate::fast) from: *const T,
     /// Distance of their rows.
-    pub(super) pitch: usize,
-    pub(super) rows: usize,
-    pub(super) columns: usize,
+    pub(in crate::fast) pitch: usize,
+    pub(in crate::fast) rows: usize,
+    pub(in crate::fast) columns: usize,
     /// Distance in elements of rows and of columns where they go.
-    pub(super) row: usize,
-    pub(super) column: usize,
+    pub(in crate::fast) row: usize,
+    pub(in crate::fast) column: usize,
 }
 
 /// Copies a matrix whose elements are of one data type.
