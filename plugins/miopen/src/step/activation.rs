@@ -64,7 +64,7 @@ impl Function {
     }
 
     /// Whether the gradient is made from the result of the activation and not from its input alone.
-    fn gradient_needs_result(&self) -> bool {
+    pub(super) fn gradient_needs_result(&self) -> bool {
         !matches!(
             self.mode,
             ACTIVATION_PASS | ACTIVATION_RELU | ACTIVATION_CLIPPED_RELU | ACTIVATION_LEAKY_RELU

@@ -51,34 +51,37 @@ pub(super) struct Inference {
     pub(super) bias: usize,
 }
 
+/// Places among the operation's tensors.
 #[derive(Clone, Copy, Debug)]
-struct Training {
-    x: usize,
-    y: usize,
-    scale: usize,
-    bias: usize,
-    epsilon: HostScalar,
-    mean: Option<usize>,
-    inv_variance: Option<usize>,
-    running: Option<Running>,
+pub(super) struct Training {
+    pub(super) x: usize,
+    pub(super) y: usize,
+    pub(super) scale: usize,
+    pub(super) bias: usize,
+    pub(super) epsilon: HostScalar,
+    pub(super) mean: Option<usize>,
+    pub(super) inv_variance: Option<usize>,
+    pub(super) running: Option<Running>,
 }
 
+/// Places among the operation's tensors.
 #[derive(Clone, Copy, Debug)]
-struct Running {
+pub(super) struct Running {
     prev: [usize; 2],
-    next: [usize; 2],
+    pub(super) next: [usize; 2],
     momentum: HostScalar,
 }
 
+/// Places among the operation's tensors.
 #[derive(Clone, Copy, Debug)]
-struct Backward {
-    dy: usize,
-    x: usize,
-    scale: usize,
-    dx: usize,
-    dscale: usize,
-    dbias: usize,
-    saved: Option<[usize; 2]>,
+pub(super) struct Backward {
+    pub(super) dy: usize,
+    pub(super) x: usize,
+    pub(super) scale: usize,
+    pub(super) dx: usize,
+    pub(super) dscale: usize,
+    pub(super) dbias: usize,
+    pub(super) saved: Option<[usize; 2]>,
 }
 
 impl BatchnormDesign {
@@ -170,6 +173,22 @@ impl BatchnormDesign {
     pub(super) fn inference(&self) -> Option<Inference> {
         match self.form {
             Form::Inference(inference) => Some(inference),
+            _ => None,
+        }
+    }
+
+    /// The tensors of a normalization with the statistics of x.
+    pub(super) fn training(&self) -> Option<Training> {
+        match self.form {
+            Form::Training(training) => Some(training),
+            _ => None,
+        }
+    }
+
+    /// The tensors of a gradient.
+    pub(super) fn backward(&self) -> Option<Backward> {
+        match self.form {
+            Form::Backward(backward) => Some(backward),
             _ => None,
         }
     }
@@ -353,6 +372,33 @@ impl Step for InferenceStep {
     }
 }
 
+impl Running {
+    /// Puts the statistics where MIOpen updates them. Answers where mean and variance are, and the weight of the new value.
+    ///
+    /// # Safety
+    /// The statistics are valid for `size` bytes each, and the weight is a scalar of the host.
+    pub(super) unsafe fn begin(
+        &self,
+        ready: &Ready<'_>,
+        tensors: &Tensors<'_>,
+        size: usize,
+    ) -> Result<([*mut c_void; 2], f64), PluginError> {
+        for (prev, next) in self.prev.iter().zip(self.next) {
+            let (prev, next) = (tensors.at(*prev), tensors.at(next));
+            if prev != next {
+                let hip = ready.runtime.hip;
+                // SAFETY: both are valid for the size.
+                let answer = unsafe {
+                    (hip.hipMemcpyAsync)(next, prev, size, HIP_MEMCPY_DEVICE_TO_DEVICE, ready.stream)
+                };
+                hip.check("hipMemcpyAsync", answer)?;
+            }
+        }
+        // SAFETY: the caller vouches for the scalar.
+        Ok((self.next.map(|slot| tensors.at(slot)), unsafe { self.momentum.read(tensors) }))
+    }
+}
+
 struct TrainingStep {
     form: Training,
     objects: Objects,
@@ -368,32 +414,12 @@ impl Step for TrainingStep {
         let miopen = ready.runtime.miopen;
         let Training { x, y, scale, bias, epsilon, mean, inv_variance, running } = &self.form;
         let Objects { x: descriptor, parameter, .. } = &self.objects;
-        let (mut running_mean, mut running_variance) = (ptr::null_mut(), ptr::null_mut());
-        let mut momentum = MOMENTUM;
+        let (mut statistics, mut momentum) = ([ptr::null_mut(); 2], MOMENTUM);
         if let Some(running) = running {
-            // MIOpen updates running statistics where they lie.
-            for (prev, next) in running.prev.iter().zip(running.next) {
-                let (prev, next) = (tensors.at(*prev), tensors.at(next));
-                if prev != next {
-                    let hip = ready.runtime.hip;
-                    // SAFETY: both are valid for a parameter.
-                    let answer = unsafe {
-                        (hip.hipMemcpyAsync)(
-                            next,
-                            prev,
-                            self.objects.parameter_size(),
-                            HIP_MEMCPY_DEVICE_TO_DEVICE,
-                            ready.stream,
-                        )
-                    };
-                    hip.check("hipMemcpyAsync", answer)?;
-                }
-            }
-            let [next_mean, next_variance] = running.next;
-            (running_mean, running_variance) = (tensors.at(next_mean), tensors.at(next_variance));
-            // SAFETY: the caller vouches for the scalar.
-            momentum = unsafe { running.momentum.read(tensors) };
+            // SAFETY: the caller vouches for the tensors.
+            (statistics, momentum) = unsafe { running.begin(ready, tensors, self.objects.parameter_size()) }?;
         }
+        let [running_mean, running_variance] = statistics;
         // SAFETY: the caller vouches for the scalar, the objects are alive, and the caller vouches for the memory. MIOpen
         // only reads the factors.
         let status = unsafe {

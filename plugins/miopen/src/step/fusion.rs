@@ -1,6 +1,8 @@
 //! Chains of operations that MIOpen computes in one kernel: a forward convolution, a bias, a batch normalization from given
 //! statistics and an activation, each of which may be absent.
 
+mod training;
+
 use std::collections::HashMap;
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
@@ -18,18 +20,22 @@ use super::{HostScalar, Step, Tensors};
 use crate::handle::Ready;
 use crate::knob::Options;
 use crate::miopen::{
-    ACTIVATION_X, ACTIVATION_Y, BATCHNORM_BIAS, BATCHNORM_EPSILON, BATCHNORM_MEAN, BATCHNORM_SCALE,
-    BATCHNORM_SPATIAL, BATCHNORM_VARIANCE, BATCHNORM_X, BATCHNORM_Y, BIAS, BIAS_X, BIAS_Y, CONVOLUTION_W,
-    CONVOLUTION_X, DIRECTION_FORWARD, DIRECTION_INFERENCE, FLOAT, Miopen, MiopenError, STATUS_SUCCESS,
-    miopenProblem_t, miopenStatus_t, miopenTensorArgument_t,
+    ACTIVATION_DX, ACTIVATION_DY, ACTIVATION_X, ACTIVATION_Y, BATCHNORM_BIAS, BATCHNORM_DBIAS,
+    BATCHNORM_DSCALE, BATCHNORM_DX, BATCHNORM_DY, BATCHNORM_EPSILON, BATCHNORM_MEAN, BATCHNORM_MOMENTUM,
+    BATCHNORM_RUNNING_MEAN, BATCHNORM_RUNNING_VARIANCE, BATCHNORM_SAVED_INVERSE, BATCHNORM_SAVED_MEAN,
+    BATCHNORM_SCALE, BATCHNORM_SPATIAL, BATCHNORM_VARIANCE, BATCHNORM_X, BATCHNORM_Y, BIAS, BIAS_X, BIAS_Y,
+    CONVOLUTION_W, CONVOLUTION_X, DIRECTION_BACKWARD, DIRECTION_FORWARD, DIRECTION_INFERENCE, FLOAT, Miopen,
+    MiopenError, STATUS_SUCCESS, miopenProblem_t, miopenStatus_t, miopenTensorArgument_t,
 };
 use crate::object::{Object, activation};
 use crate::operand::Shape;
 use crate::plan::ALIGNMENT;
 use crate::solution::{Solution, Subject, argument, describe};
+use training::Statistics;
 
-/// The most tensors of a run: three of a convolution, a bias, five of a batch normalization, y.
-const MAX_ARGUMENTS: usize = 10;
+/// The most tensors of a run: three of a convolution, a bias, five of a batch normalization, y; or those of the gradient of a
+/// batch normalization with an activation.
+const MAX_ARGUMENTS: usize = 13;
 
 /// What MIOpen's search for one kernel depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -46,6 +52,12 @@ enum Link {
     Batchnorm,
     /// MIOpen's mode, and the bits of its numbers.
     Activation(c_int, [u64; 3]),
+    /// A batch normalization with the statistics of x, and whether it updates running ones.
+    Training(bool),
+    /// The gradient of a batch normalization with kept statistics.
+    BatchnormGradient,
+    /// As for the activation.
+    ActivationGradient(c_int, [u64; 3]),
 }
 
 /// Nodes that may become one step, in the order in which they follow each other.
@@ -56,6 +68,8 @@ pub struct Fusion {
     /// The tensors of a run but the batch normalization's ε and variance: which they are, and their places among the tensors of the nodes.
     arguments: Vec<(c_uint, usize)>,
     spread: Option<Spread>,
+    /// The statistics of a batch normalization in training.
+    statistics: Option<Statistics>,
 }
 
 /// The variance of a batch normalization.
@@ -94,6 +108,12 @@ struct Builder<'a> {
 
 /// The chains that begin at a node, the longest first. Tensors between their nodes are virtual and read by nothing else.
 pub fn chains(graph: &Graph, first: usize, readers: &HashMap<i64, Vec<usize>>) -> Vec<Fusion> {
+    if let Some(fusion) = training::forward(graph, first, readers) {
+        return vec![fusion];
+    }
+    if let Some(fusion) = training::gradient(graph, first, readers) {
+        return vec![fusion];
+    }
     let mut found = Vec::new();
     let Some(mut builder) = Builder::begin(graph, first) else { return found };
     while let Some(next) = next(graph, builder.result.0, readers) {
@@ -247,6 +267,7 @@ impl<'a> Builder<'a> {
             chain: Chain { links: self.links.clone(), shape: self.shape.clone() },
             arguments,
             spread: self.spread,
+            statistics: None,
         }
     }
 }
@@ -257,8 +278,14 @@ impl Fusion {
         let operations =
             || self.nodes.iter().filter_map(|place| graph.nodes.get(*place)).map(|node| &node.operation);
         let all = operations().flat_map(Operation::tensors).collect();
-        let between =
-            operations().take(self.nodes.len().saturating_sub(1)).flat_map(Operation::outputs).collect();
+        // What the next node reads; statistics are results of their own.
+        let links = operations().zip(operations().skip(1));
+        let between = links
+            .flat_map(|(from, to)| {
+                let read = to.inputs();
+                from.outputs().into_iter().filter(move |uid| read.contains(uid))
+            })
+            .collect();
         (all, between)
     }
 
@@ -295,6 +322,7 @@ impl Fusion {
             arguments: self.arguments.clone(),
             spread: self.spread,
             inverse,
+            statistics: self.statistics,
         })))
     }
 }
@@ -329,11 +357,11 @@ impl Chain {
     }
 
     fn link(&self, miopen: &Miopen, options: &Options, link: &Link) -> Result<Object, MiopenError> {
-        let shape = self.shape.descriptor(miopen)?;
-        let channels = self.shape.dims.get(1).copied().unwrap_or(1);
         match link {
             Link::Convolution(design) => design.problem(miopen, options),
             Link::Bias => {
+                let shape = self.shape.descriptor(miopen)?;
+                let channels = self.shape.dims.get(1).copied().unwrap_or(1);
                 let create =
                     miopen.miopenCreateBiasProblem.ok_or_else(|| missing("miopenCreateBiasProblem"))?;
                 let problem = made(miopen, "miopenCreateBiasProblem", |problem| {
@@ -347,41 +375,91 @@ impl Chain {
                 Ok(problem)
             }
             Link::Batchnorm => {
-                let create = miopen
-                    .miopenCreateBatchnormProblem
-                    .ok_or_else(|| missing("miopenCreateBatchnormProblem"))?;
-                let problem = made(miopen, "miopenCreateBatchnormProblem", |problem| {
-                    // SAFETY: the output is valid.
-                    unsafe { create(problem, BATCHNORM_SPATIAL, false, DIRECTION_INFERENCE) }
-                })?;
-                let parameter = parameter(miopen, FLOAT, self.shape.dims.len(), channels)?;
-                for (id, descriptor) in [
-                    (BATCHNORM_X, &shape),
-                    (BATCHNORM_Y, &shape),
-                    (BATCHNORM_SCALE, &parameter),
-                    (BATCHNORM_BIAS, &parameter),
-                    (BATCHNORM_MEAN, &parameter),
-                    (BATCHNORM_VARIANCE, &parameter),
-                ] {
-                    describe(miopen, &problem, id, descriptor)?;
-                }
-                Ok(problem)
+                let parameters = [BATCHNORM_SCALE, BATCHNORM_BIAS, BATCHNORM_MEAN, BATCHNORM_VARIANCE];
+                let images = [BATCHNORM_X, BATCHNORM_Y];
+                self.batchnorm(miopen, false, DIRECTION_INFERENCE, &images, &parameters)
+            }
+            Link::Training(running) => {
+                // MIOpen asks for the running statistics even where there are none.
+                let parameters = [
+                    BATCHNORM_SCALE,
+                    BATCHNORM_BIAS,
+                    BATCHNORM_SAVED_MEAN,
+                    BATCHNORM_SAVED_INVERSE,
+                    BATCHNORM_RUNNING_MEAN,
+                    BATCHNORM_RUNNING_VARIANCE,
+                ];
+                let images = [BATCHNORM_X, BATCHNORM_Y];
+                self.batchnorm(miopen, *running, DIRECTION_FORWARD, &images, &parameters)
+            }
+            Link::BatchnormGradient => {
+                let parameters = [
+                    BATCHNORM_SCALE,
+                    BATCHNORM_BIAS,
+                    BATCHNORM_DSCALE,
+                    BATCHNORM_DBIAS,
+                    BATCHNORM_SAVED_MEAN,
+                    BATCHNORM_SAVED_INVERSE,
+                ];
+                let images = [BATCHNORM_X, BATCHNORM_DX, BATCHNORM_DY];
+                self.batchnorm(miopen, false, DIRECTION_BACKWARD, &images, &parameters)
             }
             Link::Activation(mode, numbers) => {
-                let create = miopen
-                    .miopenCreateActivationProblem
-                    .ok_or_else(|| missing("miopenCreateActivationProblem"))?;
-                let activation = activation(miopen, *mode, numbers.map(f64::from_bits))?;
-                let problem = made(miopen, "miopenCreateActivationProblem", |problem| {
-                    // SAFETY: the output is valid, and the problem copies the activation.
-                    unsafe { create(problem, activation.get(), DIRECTION_FORWARD) }
-                })?;
-                for id in [ACTIVATION_X, ACTIVATION_Y] {
-                    describe(miopen, &problem, id, &shape)?;
-                }
-                Ok(problem)
+                self.activation(miopen, *mode, numbers, DIRECTION_FORWARD, &[ACTIVATION_X, ACTIVATION_Y])
+            }
+            Link::ActivationGradient(mode, numbers) => {
+                let images = [ACTIVATION_X, ACTIVATION_Y, ACTIVATION_DX, ACTIVATION_DY];
+                self.activation(miopen, *mode, numbers, DIRECTION_BACKWARD, &images)
             }
         }
+    }
+
+    fn batchnorm(
+        &self,
+        miopen: &Miopen,
+        running: bool,
+        direction: c_int,
+        images: &[c_uint],
+        parameters: &[c_uint],
+    ) -> Result<Object, MiopenError> {
+        let create =
+            miopen.miopenCreateBatchnormProblem.ok_or_else(|| missing("miopenCreateBatchnormProblem"))?;
+        let problem = made(miopen, "miopenCreateBatchnormProblem", |problem| {
+            // SAFETY: the output is valid.
+            unsafe { create(problem, BATCHNORM_SPATIAL, running, direction) }
+        })?;
+        let shape = self.shape.descriptor(miopen)?;
+        let channels = self.shape.dims.get(1).copied().unwrap_or(1);
+        let parameter = parameter(miopen, FLOAT, self.shape.dims.len(), channels)?;
+        for id in images {
+            describe(miopen, &problem, *id, &shape)?;
+        }
+        for id in parameters {
+            describe(miopen, &problem, *id, &parameter)?;
+        }
+        Ok(problem)
+    }
+
+    fn activation(
+        &self,
+        miopen: &Miopen,
+        mode: c_int,
+        numbers: &[u64; 3],
+        direction: c_int,
+        images: &[c_uint],
+    ) -> Result<Object, MiopenError> {
+        let create =
+            miopen.miopenCreateActivationProblem.ok_or_else(|| missing("miopenCreateActivationProblem"))?;
+        let activation = activation(miopen, mode, numbers.map(f64::from_bits))?;
+        let problem = made(miopen, "miopenCreateActivationProblem", |problem| {
+            // SAFETY: the output is valid, and the problem copies the activation.
+            unsafe { create(problem, activation.get(), direction) }
+        })?;
+        let shape = self.shape.descriptor(miopen)?;
+        for id in images {
+            describe(miopen, &problem, *id, &shape)?;
+        }
+        Ok(problem)
     }
 }
 
@@ -405,18 +483,20 @@ struct FusedStep {
     arguments: Vec<(c_uint, usize)>,
     spread: Option<Spread>,
     inverse: Option<Inverse>,
+    statistics: Option<Statistics>,
 }
 
 impl FusedStep {
-    /// Bytes of workspace before the solution's own, for the variance.
-    fn variance_size(&self) -> usize {
+    /// Bytes of workspace before the solution's own, for the variance or the statistics that nobody wants.
+    fn own_size(&self) -> usize {
         self.inverse.as_ref().map_or(0, |inverse| inverse.size().next_multiple_of(ALIGNMENT))
+            + self.statistics.as_ref().map_or(0, Statistics::workspace_size)
     }
 }
 
 impl Step for FusedStep {
     fn workspace_size(&self) -> usize {
-        self.variance_size() + self.solution.workspace_size()
+        self.own_size() + self.solution.workspace_size()
     }
 
     fn saved(&self) -> &[u8] {
@@ -434,7 +514,21 @@ impl Step for FusedStep {
             *to = argument(*id, tensors.at(*slot));
         }
         let mut count = self.arguments.len();
-        let mut epsilon = 0.0_f64;
+        // ε and the weight of new statistics.
+        let mut scalars = (0.0_f64, 0.0_f64);
+        if let Some(statistics) = &self.statistics {
+            // SAFETY: the caller vouches for the tensors.
+            scalars = unsafe { statistics.begin(ready, tensors) }?;
+            let numbers = [
+                argument(BATCHNORM_EPSILON, (&raw mut scalars.0).cast()),
+                argument(BATCHNORM_MOMENTUM, (&raw mut scalars.1).cast()),
+            ];
+            let more = statistics.arguments(tensors, workspace).into_iter().chain(numbers);
+            for (to, argument) in arguments.iter_mut().skip(count).zip(more) {
+                *to = argument;
+                count += 1;
+            }
+        }
         if let Some(spread) = &self.spread {
             let mut variance = tensors.at(spread.slot);
             if let Some(inverse) = &self.inverse {
@@ -444,11 +538,11 @@ impl Step for FusedStep {
             }
             if let Some(given) = &spread.epsilon {
                 // SAFETY: the caller vouches for the scalar.
-                epsilon = unsafe { given.read(tensors) };
+                scalars.0 = unsafe { given.read(tensors) };
             }
             let more = [
                 argument(BATCHNORM_VARIANCE, variance),
-                argument(BATCHNORM_EPSILON, (&raw mut epsilon).cast()),
+                argument(BATCHNORM_EPSILON, (&raw mut scalars.0).cast()),
             ];
             for (to, argument) in arguments.iter_mut().skip(count).zip(more) {
                 *to = argument;
@@ -456,7 +550,7 @@ impl Step for FusedStep {
             }
         }
         let arguments: &[miopenTensorArgument_t] = arguments.get(..count).unwrap_or_default();
-        let rest = workspace.wrapping_byte_add(self.variance_size());
+        let rest = workspace.wrapping_byte_add(self.own_size());
         // SAFETY: the arguments are those of the problem, the caller vouches for the memory, and ε is read during the call.
         unsafe { self.solution.run(ready, arguments, rest) }
     }

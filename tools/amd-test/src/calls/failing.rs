@@ -55,6 +55,13 @@ const SUBJECTS: &[Subject] = &[
             "convolution 3x3 + bias + batchnorm with variance + relu_fwd in one kernel float ChannelsFirst",
         )
     },
+    Subject {
+        spared: &["miopenFindSolutions"],
+        ..Subject::of(
+            MIOPEN,
+            "batchnorm training + relu_fwd in one kernel, kept RunningStatistics float ChannelsFirst",
+        )
+    },
     Subject::of(MIOPEN, "batchnorm inference 2-D float ChannelsFirst"),
     Subject::of(MIOPEN, "batchnorm training with running statistics 2-D float ChannelsFirst"),
     Subject::of(MIOPEN, "batchnorm backward 2-D float ChannelsFirst"),

@@ -1,5 +1,6 @@
 use hipdnn_plugin_sdk::graph::operation::{
-    BatchnormBackward, BatchnormInference, BatchnormInferenceVariance, ConvolutionForward, Pointwise,
+    Batchnorm, BatchnormBackward, BatchnormInference, BatchnormInferenceVariance, ConvolutionForward,
+    Pointwise,
 };
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode};
 
@@ -123,14 +124,29 @@ impl Link {
     }
 }
 
-/// The gradient through relu(batchnorm(x)), where the normalized tensor is computed again.
-fn gradient(data_type: DataType, order: Order) -> Case {
+/// An activation that may be clipped or leaky.
+fn activation(mode: PointwiseMode, name: &str, in_0: i64, in_1: Option<i64>, out_0: i64) -> Pointwise {
+    let mut node = Pointwise::new(mode, in_0, in_1, out_0);
+    match name {
+        " clipped" => node.relu_upper_clip = Some(0.5),
+        " leaky" => node.relu_lower_clip_slope = Some(0.25),
+        _ => {}
+    }
+    node
+}
+
+/// The gradient through an activation of batchnorm(x), where the normalized tensor is computed again.
+fn gradient(mode: PointwiseMode, name: &str, setting: Setting) -> Case {
+    let Setting { data_type, order, fused } = setting;
     let dims = [2, 6, 5, 7];
+    let kernels = if fused { "in one kernel" } else { "one by one" };
     let mut case = Case::new(format!(
-        "batchnorm inference + relu backward + batchnorm backward {} {order:?}",
+        "batchnorm inference + {}{name} + batchnorm backward {kernels} {} {order:?}",
+        mode.name(),
         data_type.name()
     ));
-    case.tolerance = 1e-4;
+    case.tolerance = case.tolerance.max(1e-4);
+    case.workspace_limit = fused.then_some(0);
     let given = |case: &mut Case, range| case.input(DataType::Float, &CHANNELS, Order::ChannelsFirst, range);
     let x = case.input(data_type, &dims, order, [-2.0, 2.0]);
     let (mean, inv_variance) = (given(&mut case, [-0.5, 0.5]), given(&mut case, [0.5, 1.0]));
@@ -139,7 +155,7 @@ fn gradient(data_type: DataType, order: Order) -> Case {
     case.node(BatchnormInference { x, mean, inv_variance, scale, bias, y: normalized });
     let dy = case.input(data_type, &dims, order, RANGE);
     let through = case.between(data_type, &dims, order);
-    case.node(Pointwise::new(PointwiseMode::ReluBwd, dy, Some(normalized), through));
+    case.node(activation(mode, name, dy, Some(normalized), through));
     let dx = case.output(data_type, &dims, order);
     let dscale = case.output(DataType::Float, &CHANNELS, Order::ChannelsFirst);
     let dbias = case.output(DataType::Float, &CHANNELS, Order::ChannelsFirst);
@@ -155,6 +171,78 @@ fn gradient(data_type: DataType, order: Order) -> Case {
         peer_stats: Vec::new(),
     });
     case
+}
+
+/// What a batch normalization in training has beside its result.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kept {
+    Nothing,
+    Statistics,
+    RunningStatistics,
+}
+
+/// An activation of a batch normalization in training.
+fn training(mode: PointwiseMode, name: &str, kept: Kept, setting: Setting) -> Case {
+    let Setting { data_type, order, fused } = setting;
+    let dims = [2, 6, 9, 11];
+    let kernels = if fused { "in one kernel" } else { "one by one" };
+    let mut case = Case::new(format!(
+        "batchnorm training + {}{name} {kernels}, kept {kept:?} {} {order:?}",
+        mode.name(),
+        data_type.name()
+    ));
+    case.tolerance = case.tolerance.max(1e-4);
+    // For statistics that nobody wants, and for beginning at a round address.
+    case.workspace_limit = fused.then_some(if kept == Kept::Nothing { 5 * 256 } else { 3 * 256 });
+    let given = |case: &mut Case, range| case.input(DataType::Float, &CHANNELS, Order::ChannelsFirst, range);
+    let made = |case: &mut Case| Some(case.output(DataType::Float, &CHANNELS, Order::ChannelsFirst));
+    let x = case.input(data_type, &dims, order, [-2.0, 3.0]);
+    let running = kept == Kept::RunningStatistics;
+    let node = Batchnorm {
+        x,
+        scale: given(&mut case, [-1.0, 2.0]),
+        bias: given(&mut case, RANGE),
+        epsilon: case.value(1e-3),
+        y: case.between(data_type, &dims, order),
+        prev_running_mean: running.then(|| given(&mut case, RANGE)),
+        prev_running_variance: running.then(|| given(&mut case, [0.1, 2.0])),
+        momentum: running.then(|| case.value(0.3)),
+        mean: (kept == Kept::Statistics).then(|| made(&mut case)).flatten(),
+        inv_variance: (kept == Kept::Statistics).then(|| made(&mut case)).flatten(),
+        next_running_mean: running.then(|| made(&mut case)).flatten(),
+        next_running_variance: running.then(|| made(&mut case)).flatten(),
+        peer_stats: Vec::new(),
+    };
+    let normalized = node.y;
+    case.node(node);
+    let y = case.output(data_type, &dims, order);
+    case.node(activation(mode, name, normalized, None, y));
+    case
+}
+
+/// The chains of training, which MIOpen has kernels for with channels first.
+fn training_cases() -> Vec<(&'static str, Case)> {
+    use PointwiseMode::{ReluBwd, ReluFwd, SigmoidBwd, SigmoidFwd, TanhFwd};
+    let mut cases = Vec::new();
+    for data_type in TYPES_WITHOUT_BFLOAT16 {
+        for order in ORDERS {
+            let setting = Setting { data_type, order, fused: order == Order::ChannelsFirst };
+            cases.push((MIOPEN, gradient(ReluBwd, "", setting)));
+            cases.push((MIOPEN, training(ReluFwd, "", Kept::Statistics, setting)));
+            cases.push((MIOPEN, training(ReluFwd, "", Kept::RunningStatistics, setting)));
+        }
+    }
+    let float = Setting { data_type: DataType::Float, order: Order::ChannelsFirst, fused: true };
+    for name in [" clipped", " leaky"] {
+        cases.push((MIOPEN, gradient(ReluBwd, name, float)));
+        cases.push((MIOPEN, training(ReluFwd, name, Kept::Nothing, float)));
+    }
+    for mode in [SigmoidFwd, TanhFwd] {
+        cases.push((MIOPEN, training(mode, "", Kept::Statistics, float)));
+    }
+    // The gradient of a sigmoid is made from its result.
+    cases.push((MIOPEN, gradient(SigmoidBwd, "", Setting { fused: false, ..float })));
+    cases
 }
 
 pub fn cases() -> Vec<(&'static str, Case)> {
@@ -187,9 +275,9 @@ pub fn cases() -> Vec<(&'static str, Case)> {
             let apart = Setting { data_type, order, fused: false };
             cases.push((MIOPEN, chain(&[Convolution(1), Bias, relu], apart)));
             cases.push((MIOPEN, chain(&[Convolution(1), BatchnormVariance, relu], apart)));
-            cases.push((MIOPEN, gradient(data_type, order)));
         }
     }
+    cases.extend(training_cases());
     let last = Setting { order: Order::ChannelsLast, fused: false, ..float };
     cases.push((MIOPEN, chain(&[Convolution(3), Bias, relu], last)));
     cases.push((MIOPEN, chain(&[Convolution(3), Batchnorm, relu], last)));

@@ -1,0 +1,190 @@
+//! Chains of training: a batch normalization with the statistics of x and an activation, and the gradient of a batch
+//! normalization and an activation whose input is computed again.
+
+use std::collections::HashMap;
+use std::ffi::{c_uint, c_void};
+
+use hipdnn_plugin_problem::problem::pointwise::Pointwise;
+use hipdnn_plugin_sdk::PluginError;
+use hipdnn_plugin_sdk::graph::{Graph, Operation};
+
+use super::{Chain, Fusion, Link, bits, next};
+use crate::handle::Ready;
+use crate::miopen::{
+    ACTIVATION_DX, ACTIVATION_DY, ACTIVATION_X, ACTIVATION_Y, BATCHNORM_BIAS, BATCHNORM_DBIAS,
+    BATCHNORM_DSCALE, BATCHNORM_DX, BATCHNORM_DY, BATCHNORM_RUNNING_MEAN, BATCHNORM_RUNNING_VARIANCE,
+    BATCHNORM_SAVED_INVERSE, BATCHNORM_SAVED_MEAN, BATCHNORM_SCALE, BATCHNORM_X, miopenTensorArgument_t,
+};
+use crate::operand::{ImageLayout, Shape, strides};
+use crate::plan::ALIGNMENT;
+use crate::solution::argument;
+use crate::step::Tensors;
+use crate::step::activation::{ActivationDesign, Function};
+use crate::step::batchnorm::{BatchnormDesign, Training};
+
+/// The statistics of a batch normalization in training. Places are among the tensors of the chain.
+#[derive(Clone, Copy)]
+pub(super) struct Statistics {
+    training: Training,
+    /// Bytes of one of them.
+    size: usize,
+}
+
+impl Statistics {
+    /// The statistics that MIOpen wants in any case, and the places of those that somebody else wants.
+    fn kept(&self) -> [(c_uint, Option<usize>); 4] {
+        let running = self.training.running.map(|running| running.next);
+        [
+            (BATCHNORM_SAVED_MEAN, self.training.mean),
+            (BATCHNORM_SAVED_INVERSE, self.training.inv_variance),
+            (BATCHNORM_RUNNING_MEAN, running.map(|[mean, _]| mean)),
+            (BATCHNORM_RUNNING_VARIANCE, running.map(|[_, variance]| variance)),
+        ]
+    }
+
+    /// Bytes of workspace for those that are not kept.
+    pub(super) fn workspace_size(&self) -> usize {
+        self.kept().iter().filter(|(_, slot)| slot.is_none()).count() * self.size.next_multiple_of(ALIGNMENT)
+    }
+
+    /// Puts running statistics where MIOpen updates them. Answers ε and the weight of the new value, 0 where there is none.
+    ///
+    /// # Safety
+    /// The tensors are those of the chain.
+    pub(super) unsafe fn begin(
+        &self,
+        ready: &Ready<'_>,
+        tensors: &Tensors<'_>,
+    ) -> Result<(f64, f64), PluginError> {
+        let momentum = match &self.training.running {
+            // SAFETY: the caller's.
+            Some(running) => unsafe { running.begin(ready, tensors, self.size) }?.1,
+            None => 0.0,
+        };
+        // SAFETY: the caller vouches for the scalar.
+        Ok((unsafe { self.training.epsilon.read(tensors) }, momentum))
+    }
+
+    /// The statistics as arguments of a run; what is not kept goes to the workspace.
+    pub(super) fn arguments(
+        &self,
+        tensors: &Tensors<'_>,
+        workspace: *mut c_void,
+    ) -> [miopenTensorArgument_t; 4] {
+        let mut rest = workspace;
+        self.kept().map(|(id, slot)| match slot {
+            Some(slot) => argument(id, tensors.at(slot)),
+            None => {
+                let own = rest;
+                rest = rest.wrapping_byte_add(self.size.next_multiple_of(ALIGNMENT));
+                argument(id, own)
+            }
+        })
+    }
+}
+
+/// Whether MIOpen's kernels of these chains read tensors of this shape, which x has: images with channels first.
+fn is_plain(graph: &Graph, x: i64, shape: &Shape) -> bool {
+    let dims: Vec<usize> = shape.dims.iter().map(|dim| usize::try_from(*dim).unwrap_or_default()).collect();
+    let expected = strides(&dims, ImageLayout::ChannelsFirst);
+    dims.len() == 4
+        && graph.tensor(x).is_some_and(|x| x.dims.len() <= 4)
+        && shape
+            .strides
+            .iter()
+            .zip(expected)
+            .all(|(stride, expected)| usize::try_from(*stride) == Ok(expected))
+}
+
+/// The chain of a batch normalization in training and the activation behind it.
+pub(super) fn forward(graph: &Graph, first: usize, readers: &HashMap<i64, Vec<usize>>) -> Option<Fusion> {
+    let operation = &graph.nodes.get(first)?.operation;
+    let Operation::Batchnorm(node) = operation else { return None };
+    let design = BatchnormDesign::of(graph, operation).ok()?;
+    let training = design.training()?;
+    if !is_plain(graph, node.x, &design.shape) {
+        return None;
+    }
+    let last = next(graph, node.y, readers)?;
+    let operation = &graph.nodes.get(last)?.operation;
+    ActivationDesign::of(graph, operation).ok()?;
+    let activation = Pointwise::of(graph, operation)?.ok()?;
+    if activation.inputs.len() != 1 {
+        return None;
+    }
+    let function = Function::of(activation.mode, &activation.activation).ok()?;
+    let base = graph.nodes.get(first)?.operation.tensors().len();
+    let arguments = vec![
+        (BATCHNORM_X, training.x),
+        (BATCHNORM_SCALE, training.scale),
+        (BATCHNORM_BIAS, training.bias),
+        (ACTIVATION_Y, base + activation.output.slot),
+    ];
+    let links =
+        vec![Link::Training(training.running.is_some()), Link::Activation(function.mode, bits(&function))];
+    Some(Fusion {
+        nodes: vec![first, last],
+        chain: Chain { links, shape: design.shape },
+        arguments,
+        spread: None,
+        statistics: Some(Statistics { training, size: design.channels as usize * size_of::<f32>() }),
+    })
+}
+
+/// The chain of a batch normalization from kept statistics, the gradient of an activation of it, and its own gradient.
+pub(super) fn gradient(graph: &Graph, first: usize, readers: &HashMap<i64, Vec<usize>>) -> Option<Fusion> {
+    let operation = &graph.nodes.get(first)?.operation;
+    let Operation::BatchnormInference(forward) = operation else { return None };
+    let design = BatchnormDesign::of(graph, operation).ok()?;
+    let inference = design.inference()?;
+    let to_activation = operation.tensors().len();
+    let middle = next(graph, forward.y, readers)?;
+    let operation = &graph.nodes.get(middle)?.operation;
+    let Operation::Pointwise(through) = operation else { return None };
+    ActivationDesign::of(graph, operation).ok()?;
+    let activation = Pointwise::of(graph, operation)?.ok()?;
+    let [dy, _] = activation.inputs.as_slice() else { return None };
+    if through.in_1 != Some(forward.y) || through.in_0 == forward.y {
+        return None;
+    }
+    let function = Function::of(activation.mode, &activation.activation).ok()?;
+    // The result of the activation is nowhere.
+    if function.gradient_needs_result() {
+        return None;
+    }
+    let to_gradient = to_activation + operation.tensors().len();
+    let last = next(graph, through.out_0, readers)?;
+    let operation = &graph.nodes.get(last)?.operation;
+    let Operation::BatchnormBackward(node) = operation else { return None };
+    let same = (node.dy, node.x, node.scale) == (through.out_0, forward.x, forward.scale)
+        && (node.mean, node.inv_variance) == (Some(forward.mean), Some(forward.inv_variance));
+    let backward = BatchnormDesign::of(graph, operation).ok()?;
+    let slots = backward.backward()?;
+    if !same || slots.saved.is_none() || !is_plain(graph, node.x, &backward.shape) {
+        return None;
+    }
+    // MIOpen asks for the input and the result of the activation even where it computes the input again and needs no result.
+    let arguments = vec![
+        (BATCHNORM_X, inference.x),
+        (BATCHNORM_SCALE, inference.scale),
+        (BATCHNORM_BIAS, inference.bias),
+        (BATCHNORM_SAVED_MEAN, inference.mean),
+        (BATCHNORM_SAVED_INVERSE, inference.spread),
+        (BATCHNORM_DSCALE, to_gradient + slots.dscale),
+        (BATCHNORM_DBIAS, to_gradient + slots.dbias),
+        (BATCHNORM_DY, to_activation + dy.operand.slot),
+        (BATCHNORM_DX, to_gradient + slots.dx),
+        (ACTIVATION_X, inference.x),
+        (ACTIVATION_Y, inference.x),
+        (ACTIVATION_DY, to_activation + dy.operand.slot),
+        (ACTIVATION_DX, to_gradient + slots.dx),
+    ];
+    let links = vec![Link::BatchnormGradient, Link::ActivationGradient(function.mode, bits(&function))];
+    Some(Fusion {
+        nodes: vec![first, middle, last],
+        chain: Chain { links, shape: backward.shape },
+        arguments,
+        spread: None,
+        statistics: None,
+    })
+}
