@@ -116,7 +116,8 @@ impl<T: FastReal> Part<'_, T> {
             for channel in self.channels.clone() {
                 let place = x.at(self.tensors[x.slot], [self.image, channel, 0, 0]);
                 let plane: *mut T = if direct { place.cast() } else { self.scratch.add(areas.plane).cast() };
-                plane.write_bytes(0, height * width);
+                // Bytes, since what is the caller's may lie anywhere.
+                plane.cast::<u8>().write_bytes(0, height * width * size_of::<T>());
                 for row in 0..shape.output[0] {
                     let from = y.at(self.tensors[y.slot], [self.image, channel, row, 0]);
                     (y.run.load)(from, y.strides[3], row_copy, columns);
@@ -200,7 +201,7 @@ impl<T: FastReal> Part<'_, T> {
             let to = x.at(self.tensors[x.slot], [self.image, first, 0, 0]).cast::<T>();
             let pixel = x.strides[3];
             for at in 0..height * width {
-                to.add(at * pixel).write_bytes(0, count);
+                to.add(at * pixel).cast::<u8>().write_bytes(0, count * size_of::<T>());
             }
             for row in 0..shape.output[0] {
                 let rows = shape.span(0, row);
