@@ -105,13 +105,11 @@ pub(crate) enum Lanewise {
     Scale,
 }
 
-/// A vector of plain numbers; the compiler finds the registers. For targets without vectors below.
-#[cfg(not(target_arch = "aarch64"))]
+/// A vector of plain numbers; the compiler finds the registers. For single numbers, and targets without vectors below.
 #[derive(Clone, Copy)]
 pub(crate) struct Plain<T, const N: usize>([T; N]);
 
 // SAFETY: needs no instruction that the target does not have.
-#[cfg(not(target_arch = "aarch64"))]
 unsafe impl<T: FastReal, const N: usize> Vector for Plain<T, N> {
     const LEVEL: Level = Level::Portable;
     const LANES: usize = N;

@@ -1,8 +1,6 @@
 //! Parts of a register, and registers of every other number.
 
-#[cfg(not(target_arch = "aarch64"))]
-use super::Plain;
-use super::Vector;
+use super::{Plain, Vector};
 use crate::fast::real::FastReal;
 
 /// What a kernel of images does with a register besides arithmetic: rows end where no register does.
@@ -55,7 +53,6 @@ pub(crate) unsafe trait Pieces: Copy {
 }
 
 // SAFETY: needs no instruction that the target does not have.
-#[cfg(not(target_arch = "aarch64"))]
 unsafe impl<T: FastReal, const N: usize> Pieces for Plain<T, N> {
     type Number = T;
     type Half = Self;
