@@ -11,7 +11,7 @@ pub struct Settings {
     pub threads: Threads,
     /// Whether weights stay the same from one execution of the plan to the next: the filters of convolutions and of their
     /// data gradients, and the right factors of matrix products. Kernels may keep what they make of them, in
-    /// [`Kept`](super::kept::Kept) memory.
+    /// memory of the plan.
     pub constant_weights: bool,
     /// The form of convolutions.
     pub convolution: Algorithm,
