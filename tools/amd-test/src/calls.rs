@@ -50,15 +50,24 @@ pub fn check(library: &Path, hip: &'static Hip, words: &[String]) -> usize {
 
 /// Runs a case in a process of its own and prints the calls, one in a line: the name, and the second argument.
 ///
-/// The arguments are an engine, a case, a file and perhaps a function that is made to fail. Where the file exists, the plan in
-/// it is run, otherwise the case's own is, and saved there.
+/// The arguments are an engine, a case, a file, and options: `KNOB=NUMBER`, or a function that is made to fail. Where the file
+/// exists, the plan in it is run, otherwise the case's own is, and saved there.
 pub fn child(library: &Path, hip: &'static Hip, arguments: &[String]) -> Result<(), Failure> {
-    let (engine, name, saved, fail) = match arguments {
-        [engine, name, saved] => (engine, name, saved, Fail::Nothing),
-        [engine, name, saved, function] => (engine, name, saved, Fail::Function(function.clone().leak())),
-        _ => return Err(Failure("expected an engine, a case and a file".to_owned())),
+    let [engine, name, saved, options @ ..] = arguments else {
+        return Err(Failure("expected an engine, a case and a file".to_owned()));
     };
-    trace::child(library, hip, engine, &case(engine, name)?, Path::new(saved), fail)
+    let mut case = case(engine, name)?;
+    let mut fail = Fail::Nothing;
+    for option in options {
+        match option.split_once('=') {
+            Some((knob, number)) => {
+                let number = number.parse().map_err(|error| Failure(format!("{option}: {error}")))?;
+                case.knobs.push((knob.to_owned().leak(), number));
+            }
+            None => fail = Fail::Function(option.clone().leak()),
+        }
+    }
+    trace::child(library, hip, engine, &case, Path::new(saved), fail)
 }
 
 /// What handles of the library make when they open a device, and keep.

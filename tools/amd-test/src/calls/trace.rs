@@ -167,19 +167,19 @@ fn stream(library: &Path, hip: &'static Hip, engine: &str, name: &str) -> Result
 /// What the name of the environment's variable is set to for a child.
 type Variable<'a> = (&'a str, &'a str);
 
-/// The calls of a process of its own, one in a line.
+/// The calls of a process of its own, one in a line. See [`super::child`] for the options.
 fn in_child(
     library: &Path,
     engine: &str,
     name: &str,
     saved: &Path,
-    fail: Option<&str>,
+    options: &[&str],
     variables: &[Variable<'_>],
 ) -> Result<Vec<String>, Failure> {
     let failure = |error: std::io::Error| Failure(format!("another process: {error}"));
     let mut command = Command::new(std::env::args_os().next().unwrap_or_default());
     command.arg("--child").arg(library).args([engine, name]).arg(saved);
-    command.args(fail);
+    command.args(options);
     let output = command.envs(variables.iter().copied()).output().map_err(failure)?;
     let words = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() {
@@ -225,12 +225,12 @@ fn another_process(library: &Path, engine: &str, name: &str) -> Result<String, F
         |calls: &[String]| calls.iter().filter(|call| SLOW.iter().any(|name| call.starts_with(name))).count();
     let (folder, kernels) = (Folder::new("plan")?, Folder::new("kernels")?);
     let saved = folder.0.join("plan");
-    let first = in_child(library, engine, name, &saved, None, &[])?;
+    let first = in_child(library, engine, name, &saved, &[], &[])?;
     expect("searches and compilations of the first process", &slow(&first), &1)?;
     // A machine where MIOpen has never been.
     let path = kernels.0.to_str().unwrap_or_default();
     let fresh = [("MIOPEN_USER_DB_PATH", path), ("MIOPEN_CUSTOM_CACHE_DIR", path)];
-    let second = in_child(library, engine, name, &saved, None, &fresh)?;
+    let second = in_child(library, engine, name, &saved, &[], &fresh)?;
     expect("searches and compilations of the second process", &slow(&second), &0)?;
     if name == CONVOLUTION {
         // The saved solution has the kernel. MIOpen puts those of chains into its own cache alone.
@@ -283,7 +283,7 @@ fn knobs(library: &Path, _: &'static Hip) -> Result<String, Failure> {
             MIOPEN,
             CONVOLUTION,
             &folder.0.join("plan"),
-            Some("miopenFindSolutions"),
+            &["miopenFindSolutions"],
             &variables,
         )?;
         let tuning = calls.iter().find(|call| call.starts_with(tuning)).map(String::as_str);
@@ -292,19 +292,48 @@ fn knobs(library: &Path, _: &'static Hip) -> Result<String, Failure> {
     Ok("as set".to_owned())
 }
 
+/// What leaves MIOpen no way to compute a convolution but a product of matrices, which has its factor in the workspace. Otherwise
+/// what it chooses, and whether that needs a workspace, goes by measured time.
+const PRODUCTS_ONLY: [Variable<'static>; 4] = [
+    ("MIOPEN_DEBUG_CONV_DIRECT", "0"),
+    ("MIOPEN_DEBUG_CONV_WINOGRAD", "0"),
+    ("MIOPEN_DEBUG_CONV_IMPLICIT_GEMM", "0"),
+    ("MIOPEN_DEBUG_CONV_FFT", "0"),
+];
+
 /// A limit below what a solution needs: another solution, or none.
 fn limit(library: &Path, hip: &'static Hip) -> Result<String, Failure> {
+    const LIMIT: &str = "global.workspace_size_limit=1";
+    // MIOpen heeds the limit when it looks for solutions, or the plugin finds that it did not.
+    const REFUSALS: [&str; 2] = ["MIOpen finds no solution", "bytes of workspace, more than the limit of 1"];
+    let folder = Folder::new("limit")?;
     let backend = Backend::open(library)?;
     let case = case(MIOPEN, ROOMY)?;
-    let free = backend.plan(MIOPEN, &case.graph, &[])?.workspace_size;
-    let knobs = [("global.workspace_size_limit", 1)];
-    if free == 0 {
-        return Err(Failure("no workspace is needed in any case".to_owned()));
+    let saved = |name: &str| folder.0.join(name);
+    let child = |name: &str, options: &[&str], variables: &[Variable<'_>]| {
+        in_child(library, MIOPEN, ROOMY, &saved(name), options, variables)
+    };
+    let load = |name: &str| {
+        let file = saved(name);
+        let bytes = fs::read(&file).map_err(|error| Failure(format!("{}: {error}", file.display())))?;
+        backend.load(&bytes)
+    };
+    child("free", &[], &PRODUCTS_ONLY)?;
+    let free = load("free")?.workspace_size;
+    if free <= 1 {
+        return Err(Failure(format!(
+            "a product needs {free} bytes of workspace, expected more than the limit"
+        )));
     }
-    let plan = backend.plan(MIOPEN, &case.graph, &knobs)?;
+    match child("refused", &[LIMIT], &PRODUCTS_ONLY) {
+        Err(Failure(words)) if REFUSALS.iter().any(|refusal| words.contains(refusal)) => {}
+        other => return Err(Failure(format!("products within the limit: {other:?}, expected {REFUSALS:?}"))),
+    }
+    child("limited", &[LIMIT], &[])?;
+    let plan = load("limited")?;
     expect("bytes of workspace", &plan.workspace_size, &0)?;
     case.run_plan(&backend, hip, &plan)?;
-    Ok(format!("{free} bytes without limit, none with"))
+    Ok(format!("{free} bytes for a product, which a limit refuses, and none for what it leaves"))
 }
 
 /// A saved plan has the algorithm that was chosen, and the one that is loaded has it, too.
