@@ -237,3 +237,37 @@ impl Case {
         result
     }
 }
+
+/// A tensor in one of the usual layouts or any other, now and then with gaps or at an odd address.
+pub fn tensor(random: &mut Random, case: &mut Case, data_type: DataType, dims: &[i64]) -> i64 {
+    let rank = dims.len();
+    let mut order: Vec<usize> = (0..rank).collect();
+    match random.int(0, 2) {
+        0 => {}
+        1 if rank > 2 => {
+            order.remove(1);
+            order.push(1);
+        }
+        _ => (1..rank).rev().for_each(|i| order.swap(i, random.int(0, i as i64) as usize)),
+    }
+    let gaps: Vec<i64> = if random.chance(20) {
+        dims.iter().map(|dim| dim + random.int(0, 2)).collect()
+    } else {
+        dims.to_vec()
+    };
+    let mut steps = strides(&gaps, &order);
+    if random.chance(10) {
+        steps.iter_mut().for_each(|step| *step *= 2);
+    }
+    let uid = case.tensor_with(data_type, dims, &steps);
+    if random.chance(10) {
+        let tensor = case.memory(uid).tensor.clone();
+        *case.memory(uid) = Memory::new(&tensor, random.int(1, 9) as usize);
+    }
+    uid
+}
+
+/// Fills a tensor with numbers from `low` to `high`.
+pub fn fill(random: &mut Random, case: &mut Case, uid: i64, low: f64, high: f64) {
+    case.memory(uid).fill(|| random.real(low, high));
+}

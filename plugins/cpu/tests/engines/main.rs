@@ -10,6 +10,7 @@
 
 mod common;
 mod fast_against_reference;
+mod gradients;
 mod hostile_attention;
 mod hostile_graphs;
 mod knobs;

@@ -1,8 +1,7 @@
-//! The reference attention against results by hand and a second way to compute it, and its gradients against differences.
+//! The reference attention against results by hand and a second way to compute it.
 
 mod eight_bits;
 mod forward;
-mod gradients;
 mod places;
 mod refusals;
 
