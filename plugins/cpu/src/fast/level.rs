@@ -60,7 +60,7 @@ impl Level {
     #[inline]
     pub(crate) unsafe fn run<W: Work>(self, work: W) -> W::Output {
         match self {
-            Self::Portable => work.run(),
+            Self::Portable => run_portable(work),
             // SAFETY: the caller promises that the processor has the instructions.
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => unsafe { run_avx2(work) },
@@ -71,15 +71,20 @@ impl Level {
     }
 }
 
+/// Does work with what every processor of the target has.
+pub(super) fn run_portable<W: Work>(work: W) -> W::Output {
+    work.run()
+}
+
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn run_avx2<W: Work>(work: W) -> W::Output {
+pub(super) fn run_avx2<W: Work>(work: W) -> W::Output {
     work.run()
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-fn run_avx512<W: Work>(work: W) -> W::Output {
+pub(super) fn run_avx512<W: Work>(work: W) -> W::Output {
     work.run()
 }
 
@@ -116,14 +121,15 @@ impl Level {
     #[inline]
     pub(crate) unsafe fn run_vectors<T: FastReal, W: VectorWork<T>>(self, work: W) -> W::Output {
         use std::marker::PhantomData;
+        // Not `Level::run`, of which each vector would get the code of every level.
         // SAFETY: the caller promises that the processor has the level.
         unsafe {
             match self {
-                Self::Portable => self.run(With::<T::Portable, W>(work, PhantomData)),
+                Self::Portable => T::Portable::at_level(With::<T::Portable, W>(work, PhantomData)),
                 #[cfg(target_arch = "x86_64")]
-                Self::Avx2 => self.run(With::<T::Avx2, W>(work, PhantomData)),
+                Self::Avx2 => T::Avx2::at_level(With::<T::Avx2, W>(work, PhantomData)),
                 #[cfg(target_arch = "x86_64")]
-                Self::Avx512 => self.run(With::<T::Avx512, W>(work, PhantomData)),
+                Self::Avx512 => T::Avx512::at_level(With::<T::Avx512, W>(work, PhantomData)),
             }
         }
     }

@@ -3,7 +3,7 @@
 mod pieces;
 
 pub(crate) use self::pieces::Pieces;
-use super::level::Level;
+use super::level::{Level, Work, run_portable};
 use super::real::FastReal;
 
 /// A register full of numbers.
@@ -16,6 +16,12 @@ pub(crate) unsafe trait Vector: Pieces {
     const LEVEL: Level;
     /// How many numbers there are.
     const LANES: usize;
+
+    /// Does work compiled for the vector's level.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions.
+    unsafe fn at_level<W: Work>(work: W) -> W::Output;
 
     /// All lanes 0.
     ///
@@ -113,6 +119,11 @@ pub(crate) struct Plain<T, const N: usize>([T; N]);
 unsafe impl<T: FastReal, const N: usize> Vector for Plain<T, N> {
     const LEVEL: Level = Level::Portable;
     const LANES: usize = N;
+
+    #[inline(always)]
+    unsafe fn at_level<W: Work>(work: W) -> W::Output {
+        run_portable(work)
+    }
 
     #[inline(always)]
     unsafe fn zero() -> Self {
@@ -223,7 +234,7 @@ unsafe impl<T: FastReal, const N: usize> Vector for Plain<T, N> {
 
 /// Declares a vector by its intrinsics.
 macro_rules! vector {
-    ($name:ident, $level:ident, $register:ty, $number:ty, $lanes:literal, $zero:ident, $splat:ident, $load:ident, $store:ident, $fma:ident,
+    ($name:ident, $level:ident, $run:ident, $register:ty, $number:ty, $lanes:literal, $zero:ident, $splat:ident, $load:ident, $store:ident, $fma:ident,
         |$v:ident| $sum:expr, |$operation:ident, $x:ident, $y:ident| $lanewise:expr,
         |$c:ident, $yes:ident, $no:ident| $where:expr, |$swap:ident, $apart:ident| $swapped:expr) => {
         #[derive(Clone, Copy)]
@@ -233,6 +244,12 @@ macro_rules! vector {
         unsafe impl Vector for $name {
             const LEVEL: Level = Level::$level;
             const LANES: usize = $lanes;
+
+            #[inline(always)]
+            unsafe fn at_level<W: Work>(work: W) -> W::Output {
+                // SAFETY: the caller promises the instructions.
+                unsafe { $run(work) }
+            }
 
             #[inline(always)]
             unsafe fn zero() -> Self {
@@ -299,7 +316,8 @@ macro_rules! vector {
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::{Lanewise, Level, Vector};
+    use super::{Lanewise, Level, Vector, Work};
+    use crate::fast::level::{run_avx2, run_avx512};
     use crate::fast::real::FastReal;
 
     /// Does to each number what a vector has no instruction for.
@@ -318,6 +336,7 @@ mod x86 {
     vector!(
         F32x16,
         Avx512,
+        run_avx512,
         __m512,
         f32,
         16,
@@ -365,6 +384,7 @@ mod x86 {
     vector!(
         F64x8,
         Avx512,
+        run_avx512,
         __m512d,
         f64,
         8,
@@ -411,6 +431,7 @@ mod x86 {
     vector!(
         F32x8,
         Avx2,
+        run_avx2,
         __m256,
         f32,
         8,
@@ -473,6 +494,7 @@ mod x86 {
     vector!(
         F64x4,
         Avx2,
+        run_avx2,
         __m256d,
         f64,
         4,
@@ -529,11 +551,12 @@ pub(crate) use x86::{F32x8, F32x16, F64x4, F64x8};
 mod neon {
     use std::arch::aarch64::*;
 
-    use super::{Lanewise, Level, Vector};
+    use super::{Lanewise, Level, Vector, Work, run_portable};
 
     vector!(
         F32x4,
         Portable,
+        run_neon,
         float32x4_t,
         f32,
         4,
@@ -581,6 +604,7 @@ mod neon {
     vector!(
         F64x2,
         Portable,
+        run_neon,
         float64x2_t,
         f64,
         2,
@@ -622,6 +646,12 @@ mod neon {
         |c, yes, no| vbslq_f64(vcgtzq_f64(c), yes, no),
         |v, _apart| vextq_f64::<1>(v, v)
     );
+
+    #[inline(always)]
+    unsafe fn run_neon<W: Work>(work: W) -> W::Output {
+        // Every processor of the target has the instructions.
+        run_portable(work)
+    }
 
     #[inline(always)]
     unsafe fn zero_f32() -> float32x4_t {

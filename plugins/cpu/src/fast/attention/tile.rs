@@ -178,5 +178,5 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize> Work for Growing<'_, V,
 /// As [`GrowthKernel::run`].
 unsafe fn grow<V: Vector, const ROWS: usize, const VECTORS: usize>(growth: &Growth<V::Number>) {
     // SAFETY: the caller promises that the processor has the vector's level.
-    unsafe { V::LEVEL.run(Growing::<V, ROWS, VECTORS>(growth)) };
+    unsafe { V::at_level(Growing::<V, ROWS, VECTORS>(growth)) };
 }

@@ -298,7 +298,7 @@ unsafe fn product<
     rows: usize,
 ) {
     // SAFETY: the caller promises that the processor has the vector's level.
-    unsafe { V::LEVEL.run(ProductWork::<V, PANEL, ROWS, VECTORS, APART>(product, rows)) };
+    unsafe { V::at_level(ProductWork::<V, PANEL, ROWS, VECTORS, APART>(product, rows)) };
 }
 
 /// What a tile of scalar products is computed from: `tile[k][p] = Σ a[k · pitch + j] · b[pairs[p] + j]` over the columns.
@@ -412,5 +412,5 @@ impl<V: Vector, const ROWS: usize, const PAIRS: usize> Work for DotsWork<'_, '_,
 /// As [`DotsKernel::run`].
 unsafe fn dots<V: Vector, const ROWS: usize, const PAIRS: usize>(dots: &Dots<'_, V::Number>) {
     // SAFETY: the caller promises that the processor has the vector's level.
-    unsafe { V::LEVEL.run(DotsWork::<V, ROWS, PAIRS>(dots)) };
+    unsafe { V::at_level(DotsWork::<V, ROWS, PAIRS>(dots)) };
 }

@@ -128,7 +128,7 @@ unsafe impl<V: Vector> Register for V {
     #[inline(always)]
     unsafe fn run<W: Work>(work: W) -> W::Output {
         // SAFETY: as the caller promises.
-        unsafe { V::LEVEL.run(work) }
+        unsafe { V::at_level(work) }
     }
 }
 
