@@ -101,14 +101,22 @@ pub fn readers(graph: &Graph) -> Readers {
 /// The longest chain that begins with this product.
 ///
 /// # Errors
-/// Why the product alone cannot be computed.
+/// Why neither the product alone nor a chain behind it can be computed.
 pub fn longest(graph: &Graph, first: usize, readers: &Readers) -> Result<Part, Refusal> {
-    let (mut builder, mut longest) = Builder::begin(graph, first)?;
+    let mut builder = Builder::begin(graph, first)?;
+    let mut longest = builder.part();
     // A node that is no link of the chain is said to be so when its turn comes.
-    while let Some(part) = builder.next(readers).and_then(|place| builder.add(place).ok()) {
-        longest = part;
+    while let Some(place) = builder.next(readers) {
+        if builder.add(place).is_err() {
+            break;
+        }
+        // A result in the middle may have a type that only registers have.
+        let part = builder.part();
+        if part.is_ok() || longest.is_err() {
+            longest = part;
+        }
     }
-    Ok(longest)
+    longest
 }
 
 /// Why a node that reads the result of a chain is no link of it.
@@ -117,11 +125,12 @@ pub fn longest(graph: &Graph, first: usize, readers: &Readers) -> Result<Part, R
 /// The first thing that is not taken.
 pub fn explain(graph: &Graph, chain: &Part, place: usize) -> Result<(), Refusal> {
     let Some((first, rest)) = chain.nodes.split_first() else { return Ok(()) };
-    let (mut builder, _) = Builder::begin(graph, *first)?;
+    let mut builder = Builder::begin(graph, *first)?;
     for node in rest {
         builder.add(*node)?;
     }
     builder.add(place)?;
+    builder.part()?;
     let result = chain.tensors.c;
     Err(format!(
         "reads tensor {result}, which others read, too, or which is not virtual, expected a product that only it reads"
@@ -153,7 +162,7 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn begin(graph: &'a Graph, first: usize) -> Result<(Self, Part), Refusal> {
+    fn begin(graph: &'a Graph, first: usize) -> Result<Self, Refusal> {
         let node = graph.nodes.get(first).ok_or("there is no such node")?;
         let Operation::Matmul(operation) = &node.operation else {
             return Err("operation is none that this plugin begins with (a product of matrices)".to_owned());
@@ -192,8 +201,7 @@ impl<'a> Builder<'a> {
                 matmul.a.data_type.name()
             ));
         }
-        let part = builder.part()?;
-        Ok((builder, part))
+        Ok(builder)
     }
 
     /// The only reader of the result, where nobody else can see it.
@@ -226,7 +234,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Takes in the node that reads the result.
-    fn add(&mut self, place: usize) -> Result<Part, Refusal> {
+    fn add(&mut self, place: usize) -> Result<(), Refusal> {
         let node = self.graph.nodes.get(place).ok_or("there is no such node")?;
         let Operation::Pointwise(operation) = &node.operation else {
             return Err(
@@ -236,6 +244,14 @@ impl<'a> Builder<'a> {
         };
         self.check_compute_type(node)?;
         let pointwise = Pointwise::of(self.graph, &node.operation).ok_or("operation is not pointwise")??;
+        let between = self.matmul.c.data_type;
+        if !matches!(between, DataType::Float | DataType::Half | DataType::Bfloat16 | DataType::Double) {
+            return Err(format!(
+                "tensor {}: data type is {}, expected float, half, bfloat16 or double between the nodes of a chain",
+                self.result,
+                between.name()
+            ));
+        }
         if self.activation.is_some() {
             return Err("comes after an activation, expected nothing".to_owned());
         }
@@ -255,7 +271,7 @@ impl<'a> Builder<'a> {
         self.matmul.c = pointwise.output;
         self.result = operation.out_0;
         self.nodes.push(place);
-        self.part()
+        Ok(())
     }
 
     /// The operand of a node that is not the result so far, its name and its place.

@@ -10,6 +10,10 @@ pub const BENCHMARKING: &str = "global.benchmarking";
 pub const WORKSPACE_SIZE_LIMIT: &str = "global.workspace_size_limit";
 /// How MIOpen looks for solutions, in its own numbers; 0 for MIOpen's default.
 pub const FIND_MODE: &str = "miopen.find_mode";
+/// Whether images are padded in the workspace where MIOpen cannot pad.
+pub const PAD_IN_WORKSPACE: &str = "miopen.pad_in_workspace";
+/// Whether tensors between nodes may be kept in the smaller type of the tensors around them.
+pub const NARROW_INTERMEDIATES: &str = "miopen.narrow_intermediates";
 
 /// MIOpen's find modes: normal, fast, hybrid and dynamic hybrid.
 const FIND_MODES: [i64; 5] = [0, 1, 2, 3, 5];
@@ -25,6 +29,10 @@ pub struct Options {
     pub workspace_size_limit: Option<usize>,
     /// MIOpen's find mode.
     pub find_mode: Option<c_int>,
+    /// Whether convolutions that MIOpen cannot pad are refused.
+    pub keeps_padding: bool,
+    /// Whether tensors between nodes have the types that the graph says.
+    pub keeps_types: bool,
 }
 
 /// The knobs that the engines publish.
@@ -44,12 +52,23 @@ pub fn knobs() -> Vec<Knob> {
             0,
             &FIND_MODES,
         ),
+        Knob::flag(
+            PAD_IN_WORKSPACE,
+            "pads images in the workspace where a convolution has other padding behind than before; 0 refuses these",
+            true,
+        ),
+        Knob::flag(
+            NARROW_INTERMEDIATES,
+            "keeps float tensors between half or bfloat16 nodes in that type where they are in memory; 0 refuses these",
+            true,
+        ),
     ]
 }
 
 impl Options {
     /// The choices that settings of these knobs make. `HIPDNN_FORCE_BENCHMARKING` overrides the knob.
     pub fn of(deterministic: bool, settings: &[KnobSetting]) -> Self {
+        let forbidden = |id| int_setting(settings, id) == Some(0);
         let positive = |id| int_setting(settings, id).filter(|value| *value > 0);
         Self {
             deterministic,
@@ -57,6 +76,8 @@ impl Options {
             workspace_size_limit: positive(WORKSPACE_SIZE_LIMIT)
                 .and_then(|bytes| usize::try_from(bytes).ok()),
             find_mode: positive(FIND_MODE).and_then(|mode| c_int::try_from(mode).ok()),
+            keeps_padding: forbidden(PAD_IN_WORKSPACE),
+            keeps_types: forbidden(NARROW_INTERMEDIATES),
         }
     }
 }
@@ -84,12 +105,16 @@ mod tests {
             setting(BENCHMARKING, KnobValue::Int(1)),
             setting(WORKSPACE_SIZE_LIMIT, KnobValue::Int(4096)),
             setting(FIND_MODE, KnobValue::Int(2)),
+            setting(PAD_IN_WORKSPACE, KnobValue::Int(0)),
+            setting(NARROW_INTERMEDIATES, KnobValue::Int(1)),
         ];
         let expected = Options {
             deterministic: true,
             benchmarking: true,
             workspace_size_limit: Some(4096),
             find_mode: Some(2),
+            keeps_padding: true,
+            keeps_types: false,
         };
         assert_eq!(Options::of(true, &settings), expected);
         assert_eq!(Options::of(false, &[]), Options::default());

@@ -442,6 +442,23 @@ function_table! {
             ) -> miopenStatus_t;
         }
         optional {
+            /// Fills a tensor with a number of its type.
+            fn miopenSetTensor(
+                handle: miopenHandle_t,
+                descriptor: miopenTensorDescriptor_t,
+                tensor: *mut c_void,
+                value: *const c_void
+            ) -> miopenStatus_t;
+            /// Copies a tensor to one with other strides.
+            fn miopenTransformTensor(
+                handle: miopenHandle_t,
+                alpha: *const c_void,
+                x_descriptor: miopenTensorDescriptor_t,
+                x: *const c_void,
+                beta: *const c_void,
+                y_descriptor: miopenTensorDescriptor_t,
+                y: *mut c_void
+            ) -> miopenStatus_t;
             /// Makes a pooling descriptor.
             fn miopenCreatePoolingDescriptor(descriptor: *mut miopenPoolingDescriptor_t) -> miopenStatus_t;
             /// Sets what a pooling descriptor describes.

@@ -13,7 +13,8 @@ use hipdnn_plugin_sdk::wire::{self, EngineConfig, Layout};
 use hipdnn_plugin_sdk::{PluginError, Refusal, buffer};
 
 use crate::handle::Ready;
-use crate::knob::Options;
+use crate::intermediate::narrow;
+use crate::knob::{NARROW_INTERMEDIATES, Options};
 use crate::step::fusion::{chains, readers};
 use crate::step::softmax::{self, Softmax};
 use crate::step::{Design, Step, Tensors, design};
@@ -62,7 +63,7 @@ enum Slot {
 /// # Errors
 /// The first node that is not, and why.
 pub fn check(graph: &Graph) -> Result<(), Refusal> {
-    let graph = prepare(graph)?;
+    let (graph, _) = narrowed(graph)?;
     let together: HashSet<usize> = softmaxes(&graph)?.into_iter().flat_map(|softmax| softmax.nodes).collect();
     for (place, node) in graph.nodes.iter().enumerate().filter(|(place, _)| !together.contains(place)) {
         check_count(node.operation.tensors().len())
@@ -70,6 +71,13 @@ pub fn check(graph: &Graph) -> Result<(), Refusal> {
             .map_err(|refusal| in_node(place, node, refusal))?;
     }
     Ok(())
+}
+
+/// A prepared graph with the types that its steps compute, and the virtual tensors that have another type than the graph says.
+fn narrowed(graph: &Graph) -> Result<(Graph, Vec<i64>), String> {
+    let mut graph = prepare(graph)?;
+    let narrowed = narrow(&mut graph);
+    Ok((graph, narrowed))
 }
 
 /// The softmaxes of a graph. The refusal names the node.
@@ -228,7 +236,7 @@ impl Plan {
         options: &Options,
         saved: &Saved,
     ) -> Result<Self, PluginError> {
-        let graph = prepare(original).map_err(Refusal::new)?;
+        let (graph, narrowed) = narrowed(original).map_err(Refusal::new)?;
         let made = steps(ready, &graph, options, saved)?;
         let touched: Vec<Vec<i64>> = made
             .iter()
@@ -236,6 +244,15 @@ impl Plan {
             .collect();
         let virtuals =
             place_in_steps(&graph, touched.iter().map(Vec::as_slice), ALIGNMENT).map_err(Refusal::new)?;
+        if let Some(place) =
+            virtuals.places.iter().find(|place| options.keeps_types && narrowed.contains(&place.uid))
+        {
+            let data_type = graph.tensor(place.uid).map_or("another type", |tensor| tensor.data_type.name());
+            return Err(PluginError::not_applicable(format!(
+                "tensor {}: data type is float, expected {data_type} as in the tensors that it is computed from, since {NARROW_INTERMEDIATES} is 0",
+                place.uid
+            )));
+        }
         let mut slot_of: HashMap<i64, Slot> =
             virtuals.places.iter().map(|place| (place.uid, Slot::Workspace(place.offset))).collect();
         let mut steps = Vec::with_capacity(made.len());

@@ -34,7 +34,7 @@ struct Key {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// A convolution.
-    Convolution(ConvolutionDesign),
+    Convolution(Box<ConvolutionDesign>),
     /// Several operations in one kernel.
     Chain(Chain),
 }

@@ -154,6 +154,9 @@ fn inside(userland: &Userland, words: &[&str]) -> Command {
     let mut command =
         userland.command(&["sh", &format!("/{INSIDE}/softhip/check.sh"), &format!("/{INSIDE}/rig")]);
     command.args(words);
+    // rocBLAS, which MIOpen has a handle of, too, otherwise takes 32 MiB for each handle. The emulated device locks all memory
+    // after each call, which then takes most of the time.
+    command.env("ROCBLAS_DEVICE_MEMORY_SIZE", (1 << 20).to_string());
     command
 }
 

@@ -103,6 +103,32 @@ fn a_chain_takes_a_factor_a_summand_a_bias_and_an_activation() {
 }
 
 #[test]
+fn what_lies_between_nodes_may_have_any_floating_type() {
+    use PointwiseMode::{Add, ReluFwd};
+    for between in [DataType::Float, DataType::Double, DataType::Bfloat16] {
+        let mut growing =
+            Growing::new(DataType::Half).with(Add, DataType::Half, &[1, 4]).pointwise(ReluFwd, None);
+        let result = growing.result;
+        for tensor in growing.graph.tensors.iter_mut().filter(|tensor| tensor.is_virtual) {
+            tensor.data_type = if tensor.uid == result { DataType::Half } else { between };
+        }
+        assert_eq!(growing.longest().unwrap().nodes, [0, 1, 2], "{}", between.name());
+    }
+    // What would be cut to whole numbers is not left as it is.
+    let mut whole = Growing::new(DataType::Half).pointwise(ReluFwd, None);
+    whole.graph.tensors[2].data_type = DataType::Int32;
+    assert!(whole.refusal().starts_with("c: data type is int32"));
+    // A bias that only a wider result keeps from being added is named.
+    let mut wide = Growing::new(DataType::Half).with(Add, DataType::Half, &[1, 4]);
+    let result = wide.result;
+    for tensor in wide.graph.tensors.iter_mut().filter(|tensor| tensor.is_virtual) {
+        tensor.data_type = DataType::Float;
+    }
+    assert_eq!(wide.result, result);
+    assert!(wide.refusal().starts_with("the bias: data type is half, expected float"));
+}
+
+#[test]
 fn what_is_read_twice_ends_a_chain() {
     use PointwiseMode::{Add, ReluFwd};
     let mut growing = Growing::new(DataType::Float).pointwise(ReluFwd, None);

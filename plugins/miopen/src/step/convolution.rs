@@ -1,23 +1,28 @@
 //! Convolutions, by the solutions that MIOpen finds.
 
+mod margin;
+
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_problem::problem::convolution::{Convolution, Direction};
+use hipdnn_plugin_problem::layout::storage_size;
+use hipdnn_plugin_problem::problem::Operand;
+use hipdnn_plugin_problem::problem::convolution::{Convolution, Direction, MAX_SPATIAL};
 use hipdnn_plugin_sdk::PluginError;
-use hipdnn_plugin_sdk::graph::{Graph, Operation};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation};
 
 use super::{Design, Step, Tensors};
 use crate::handle::Ready;
-use crate::knob::Options;
+use crate::knob::{Options, PAD_IN_WORKSPACE};
 use crate::miopen::{
     CONVOLUTION, CONVOLUTION_DETERMINISTIC, CONVOLUTION_W, CONVOLUTION_X, CONVOLUTION_Y, DIRECTION_BACKWARD,
     DIRECTION_BACKWARD_WEIGHTS, DIRECTION_FORWARD, Miopen, MiopenError,
 };
 use crate::object::Object;
-use crate::operand::{ImageLayout, Shape, image, int};
+use crate::operand::{ImageLayout, Shape, image, int, strides};
 use crate::solution::{Solution, Subject, argument, describe};
+use margin::{Margin, MarginStep};
 
 /// A convolution in MIOpen's numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -34,6 +39,33 @@ pub struct ConvolutionDesign {
     stride: Vec<c_int>,
     dilation: Vec<c_int>,
     groups: c_int,
+    /// The zeros that MIOpen does not add itself, and the first dimension that has some.
+    margin: Option<(Margin, usize)>,
+}
+
+/// How one spatial dimension of x is padded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Padding {
+    /// By MIOpen, on both sides.
+    both: usize,
+    /// Before and behind that, by other means.
+    front: usize,
+    back: usize,
+}
+
+impl Padding {
+    /// The padding of a dimension of `input` elements that gives `output` windows.
+    fn of(pre: usize, input: usize, window: usize, stride: usize, output: usize) -> Self {
+        // The convolution with as many zeros behind as before may have the same size.
+        let symmetric = (input + 2 * pre).checked_sub(window).map(|room| room / stride + 1);
+        if symmetric == Some(output) {
+            return Self { both: pre, front: 0, back: 0 };
+        }
+        // Zeros that no window reaches are left out.
+        let post = (output.saturating_sub(1) * stride + window).saturating_sub(pre + input);
+        let both = pre.min(post);
+        Self { both, front: pre - both, back: post - both }
+    }
 }
 
 impl ConvolutionDesign {
@@ -59,20 +91,17 @@ impl ConvolutionDesign {
                 ));
             }
         }
-        for axis in 0..*spatial {
+        let mut padding = [Padding::default(); MAX_SPATIAL];
+        for (axis, padding) in padding.iter_mut().enumerate().take(*spatial) {
             let at = |values: &[usize]| values.get(axis).copied().unwrap_or_default();
             let window = at(&convolution.dilation) * (at(&convolution.window).saturating_sub(1)) + 1;
-            // The convolution with as many zeros behind as before must have the same size.
-            let symmetric = (at(&convolution.input) + 2 * at(&convolution.pre_padding))
-                .checked_sub(window)
-                .map(|room| room / at(&convolution.stride) + 1);
-            if symmetric != Some(at(&convolution.output)) {
-                return Err(format!(
-                    "post_padding[{axis}]: makes the output {} long, expected one that is {} long as with pre_padding on both sides",
-                    at(&convolution.output),
-                    symmetric.map_or_else(|| "not".to_owned(), |size| size.to_string())
-                ));
-            }
+            *padding = Padding::of(
+                at(&convolution.pre_padding),
+                at(&convolution.input),
+                window,
+                at(&convolution.stride),
+                at(&convolution.output),
+            );
         }
         let layout = ImageLayout::common(&[("x", x), ("w", w), ("y", y)])?;
         let numbers = |name: &str, values: &[usize], neutral: c_int| -> Result<Vec<c_int>, Refusal> {
@@ -84,21 +113,36 @@ impl ConvolutionDesign {
             }
             Ok(ints)
         };
+        let image_of_x = image("x", x, layout)?;
+        let (padded, margin) = match padding.iter().position(|padding| padding.front + padding.back > 0) {
+            None => (image_of_x, None),
+            Some(axis) => {
+                let (padded, margin) =
+                    with_margin(image_of_x, x, layout, padding.get(..*spatial).unwrap_or_default())?;
+                (padded, Some((margin, axis)))
+            }
+        };
         Ok(Self {
             direction: match convolution.direction {
                 Direction::Forward => DIRECTION_FORWARD,
                 Direction::BackwardData => DIRECTION_BACKWARD,
                 Direction::BackwardFilter => DIRECTION_BACKWARD_WEIGHTS,
             },
-            x: image("x", x, layout)?,
+            x: padded,
+            margin,
             w: image("w", w, layout)?,
             y: image("y", y, layout)?,
             slots: [x.slot, w.slot, y.slot],
-            padding: numbers("pre_padding", &convolution.pre_padding, 0)?,
+            padding: numbers("pre_padding", &padding.map(|padding| padding.both), 0)?,
             stride: numbers("stride", &convolution.stride, 1)?,
             dilation: numbers("dilation", &convolution.dilation, 1)?,
             groups: int("groups", convolution.groups)?,
         })
+    }
+
+    /// Whether x is padded by other means than MIOpen's.
+    pub(super) fn has_margin(&self) -> bool {
+        self.margin.is_some()
     }
 
     fn descriptor(&self, miopen: &Miopen, options: &Options) -> Result<Object, MiopenError> {
@@ -164,24 +208,73 @@ impl ConvolutionDesign {
     }
 }
 
+/// The image of x with zeros around it, and how to get there.
+fn with_margin(
+    image_of_x: Shape,
+    x: &Operand,
+    layout: ImageLayout,
+    padding: &[Padding],
+) -> Result<(Shape, Margin), Refusal> {
+    // MIOpen's copies between strides have no kernel for it.
+    if x.data_type == DataType::Bfloat16 {
+        return Err(
+            "x: data type is bfloat16, expected float or half where there is other padding behind than before"
+                .to_owned(),
+        );
+    }
+    let mut front = vec![0; image_of_x.dims.len()];
+    let mut dims: Vec<usize> =
+        image_of_x.dims.iter().map(|dim| usize::try_from(*dim).unwrap_or_default()).collect();
+    // The spatial dimensions are the last ones, also where another was put before them.
+    let places = front.iter_mut().rev().zip(dims.iter_mut().rev());
+    for ((front, dim), padding) in places.zip(padding.iter().rev()) {
+        *front = padding.front;
+        *dim += padding.front + padding.back;
+    }
+    let padded = Shape::new("x", x.data_type, &dims, &strides(&dims, layout))?;
+    let margin = Margin::new(image_of_x, &padded, &front, storage_size(x.data_type, 1)?)?;
+    Ok((padded, margin))
+}
+
 impl Design for ConvolutionDesign {
     fn make(&self, ready: &Ready<'_>, options: &Options, saved: &[u8]) -> Result<Box<dyn Step>, PluginError> {
-        let subject = Subject::Convolution(self.clone());
-        let solution = Solution::of(ready, options, subject, saved)?.ok_or_else(|| {
+        let mut options = options.clone();
+        let margin = match &self.margin {
+            Some((_, axis)) if options.keeps_padding => {
+                return Err(PluginError::not_applicable(format!(
+                    "post_padding[{axis}]: is not pre_padding[{axis}], which MIOpen pads by on both sides, and {PAD_IN_WORKSPACE} is 0"
+                )));
+            }
+            Some((margin, _)) => Some(margin.make(ready.runtime.miopen)?),
+            None => None,
+        };
+        // The solution may have what the padded image leaves of the limit.
+        if let (Some(margin), Some(limit)) = (&margin, &mut options.workspace_size_limit) {
+            *limit = limit.checked_sub(margin.size()).ok_or_else(|| {
+                PluginError::not_applicable(format!(
+                    "x with its padding takes {} bytes of workspace, more than the limit of {limit}",
+                    margin.size()
+                ))
+            })?;
+        }
+        let subject = Subject::Convolution(Box::new(self.clone()));
+        let solution = Solution::of(ready, &options, subject, saved)?.ok_or_else(|| {
             PluginError::not_applicable("MIOpen finds no solution for the convolution with these settings")
         })?;
-        Ok(Box::new(ConvolutionStep { solution, slots: self.slots }))
+        Ok(Box::new(ConvolutionStep { solution, slots: self.slots, direction: self.direction, margin }))
     }
 }
 
 struct ConvolutionStep {
     solution: Solution,
     slots: [usize; 3],
+    direction: c_int,
+    margin: Option<MarginStep>,
 }
 
 impl Step for ConvolutionStep {
     fn workspace_size(&self) -> usize {
-        self.solution.workspace_size()
+        self.margin.as_ref().map_or(0, MarginStep::size) + self.solution.workspace_size()
     }
 
     fn saved(&self) -> &[u8] {
@@ -195,8 +288,50 @@ impl Step for ConvolutionStep {
         workspace: *mut c_void,
     ) -> Result<(), PluginError> {
         let [x, w, y] = self.slots.map(|slot| tensors.at(slot));
-        let arguments = [argument(CONVOLUTION_X, x), argument(CONVOLUTION_W, w), argument(CONVOLUTION_Y, y)];
+        let mut x_of_solution = x;
+        let mut rest = workspace;
+        if let Some(margin) = &self.margin {
+            x_of_solution = workspace;
+            rest = workspace.wrapping_byte_add(margin.size());
+            if self.direction != DIRECTION_BACKWARD {
+                // SAFETY: the workspace has room for it, and the caller vouches for the tensor.
+                unsafe { margin.pad(ready, x, workspace) }?;
+            }
+        }
+        let arguments =
+            [argument(CONVOLUTION_X, x_of_solution), argument(CONVOLUTION_W, w), argument(CONVOLUTION_Y, y)];
         // SAFETY: the caller vouches for the memory.
-        unsafe { self.solution.run(ready, &arguments, workspace) }
+        unsafe { self.solution.run(ready, &arguments, rest) }?;
+        match &self.margin {
+            // SAFETY: as above; the gradient of the zeros is nobody's.
+            Some(margin) if self.direction == DIRECTION_BACKWARD => unsafe {
+                margin.cut(ready, workspace, x)
+            },
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_miopen_cannot_pad_is_told_apart() {
+        let of = |pre, input, window, stride, output| {
+            let Padding { both, front, back } = Padding::of(pre, input, window, stride, output);
+            [both, front, back]
+        };
+        assert_eq!(of(1, 5, 3, 1, 5), [1, 0, 0]);
+        // Behind, and before as far as it is more.
+        assert_eq!(of(0, 5, 3, 1, 4), [0, 0, 1]);
+        assert_eq!(of(2, 5, 3, 1, 6), [1, 1, 0]);
+        // Size 8 with a stride of 2: one zero behind makes as many windows as one before.
+        assert_eq!(of(0, 8, 3, 2, 4), [0, 0, 1]);
+        // The same number of windows reach to where no zero need be.
+        assert_eq!(of(1, 8, 3, 2, 4), [1, 0, 0]);
+        assert_eq!(of(3, 8, 3, 2, 5), [0, 3, 0]);
+        // Larger than all there is.
+        assert_eq!(of(0, 1, 4, 1, 1), [0, 0, 3]);
     }
 }

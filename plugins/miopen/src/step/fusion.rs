@@ -157,7 +157,8 @@ impl<'a> Builder<'a> {
         };
         match operation {
             Operation::ConvolutionForward(convolution) => {
-                let design = ConvolutionDesign::of(graph, operation).ok()?;
+                let design =
+                    ConvolutionDesign::of(graph, operation).ok().filter(|design| !design.has_margin())?;
                 let [x, w, y] = design.slots;
                 builder.arguments.extend([(CONVOLUTION_X, x), (CONVOLUTION_W, w)]);
                 builder.shape = design.y.clone();

@@ -62,6 +62,15 @@ const SUBJECTS: &[Subject] = &[
             "batchnorm training + relu_fwd in one kernel, kept RunningStatistics float ChannelsFirst",
         )
     },
+    Subject {
+        spared: &["miopenFindSolutions"],
+        ..Subject::of(
+            MIOPEN,
+            "batchnorm inference + relu_bwd + batchnorm backward in one kernel float ChannelsFirst",
+        )
+    },
+    Subject::of(MIOPEN, "convolution forward padding behind float ChannelsFirst"),
+    Subject::of(MIOPEN, "convolution backward data padding behind float ChannelsFirst"),
     Subject::of(MIOPEN, "batchnorm inference 2-D float ChannelsFirst"),
     Subject::of(MIOPEN, "batchnorm training with running statistics 2-D float ChannelsFirst"),
     Subject::of(MIOPEN, "batchnorm backward 2-D float ChannelsFirst"),

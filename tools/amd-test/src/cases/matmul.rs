@@ -272,7 +272,9 @@ pub fn cases() -> Vec<(&'static str, Case)> {
             &[Batch, Residual, Bias, Activation(SwishFwd)],
         ] {
             cases.push(chain(HipblasLt, data_type, links));
+            cases.push(chain(HipblasLt, data_type, links).with_wide_tensors());
         }
+        cases.push(chain(Rocblas, data_type, &[Scale, Residual]).with_wide_tensors());
     }
     cases.into_iter().map(|case| (HIPBLASLT, case)).collect()
 }
