@@ -32,6 +32,9 @@ pub(crate) trait FastReal: Real {
     fn fused(self, factor: Self, summand: Self) -> Self;
     /// `self` times 2 to the power of a whole number. Where the result has fewer bits than usual, it may be rounded twice.
     fn scaled(self, exponent: Self) -> Self;
+    /// Of a number above 0 one from 0.75 to 1.5 and a whole one, the power of 2 that it is to be multiplied by. Of infinity and
+    /// of what is not above 0 these are any two.
+    fn parted(self) -> (Self, Self);
 
     /// From single precision.
     fn from_single(stored: f32) -> Self;
@@ -81,6 +84,20 @@ macro_rules! fast_real {
                     $real::from_bits(biased << ($real::MANTISSA_DIGITS - 1))
                 };
                 self * power(first) * power(exponent.wrapping_sub(first))
+            }
+            #[inline(always)]
+            fn parted(self) -> (Self, Self) {
+                const DIGITS: u32 = $real::MANTISSA_DIGITS;
+                let (normal, less) = if self < $real::MIN_POSITIVE {
+                    (self * (1_u64 << DIGITS) as $real, DIGITS as $real)
+                } else {
+                    (self, 0.0)
+                };
+                let lowest: $real = 0.75;
+                let bits = normal.to_bits();
+                let power = bits.wrapping_sub(lowest.to_bits()).cast_signed() >> (DIGITS - 1);
+                let part = $real::from_bits(bits.wrapping_sub((power << (DIGITS - 1)).cast_unsigned()));
+                (part, power as $real - less)
             }
             #[inline(always)]
             fn from_single(stored: f32) -> Self {

@@ -3,8 +3,10 @@
 mod pieces;
 
 pub(crate) use self::pieces::Pieces;
+use super::join::MOST_LANES;
 use super::level::{Level, Work, run_portable};
 use super::real::FastReal;
+use crate::element::Real;
 
 /// A register full of numbers.
 ///
@@ -76,6 +78,25 @@ pub(crate) unsafe trait Vector: Pieces {
     /// # Safety
     /// As [`Vector::zero`].
     unsafe fn where_above_0(self, yes: Self, no: Self) -> Self;
+
+    /// Of each number above 0 one from 0.75 to 1.5 and a whole one, the power of 2 that it is to be multiplied by. Of infinity and of
+    /// what is not above 0 these are any two.
+    ///
+    /// # Safety
+    /// As [`Vector::zero`].
+    #[inline(always)]
+    unsafe fn parted(self) -> (Self, Self) {
+        let mut numbers = [[Self::Number::ZERO; MOST_LANES]; 2];
+        // SAFETY: the caller promises the instructions; no vector has more lanes.
+        unsafe {
+            self.store(numbers[0].as_mut_ptr());
+            let [parts, powers] = &mut numbers;
+            for (part, power) in parts.iter_mut().zip(powers) {
+                (*part, *power) = part.parted();
+            }
+            (Self::load(numbers[0].as_ptr()), Self::load(numbers[1].as_ptr()))
+        }
+    }
 }
 
 /// Operations on each lane of x and y.
@@ -236,7 +257,8 @@ unsafe impl<T: FastReal, const N: usize> Vector for Plain<T, N> {
 macro_rules! vector {
     ($name:ident, $level:ident, $run:ident, $register:ty, $number:ty, $lanes:literal, $zero:ident, $splat:ident, $load:ident, $store:ident, $fma:ident,
         |$v:ident| $sum:expr, |$operation:ident, $x:ident, $y:ident| $lanewise:expr,
-        |$c:ident, $yes:ident, $no:ident| $where:expr, |$swap:ident, $apart:ident| $swapped:expr) => {
+        |$c:ident, $yes:ident, $no:ident| $where:expr, |$swap:ident, $apart:ident| $swapped:expr
+        $(, |$whole:ident| $parted:expr)?) => {
         #[derive(Clone, Copy)]
         pub(crate) struct $name(pub(super) $register);
 
@@ -308,6 +330,15 @@ macro_rules! vector {
                 // SAFETY: the caller promises the instructions.
                 Self(unsafe { $where })
             }
+            $(
+                #[inline(always)]
+                unsafe fn parted(self) -> (Self, Self) {
+                    let $whole = self.0;
+                    // SAFETY: the caller promises the instructions.
+                    let (part, power) = unsafe { $parted };
+                    (Self(part), Self(power))
+                }
+            )?
         }
     };
 }
@@ -379,6 +410,10 @@ mod x86 {
             4 => _mm512_shuffle_f32x4::<0xB1>(v, v),
             2 => _mm512_permute_ps::<0x4E>(v),
             _ => _mm512_permute_ps::<0xB1>(v),
+        },
+        |x| {
+            let part = _mm512_getmant_ps::<_MM_MANT_NORM_P75_1P5, _MM_MANT_SIGN_ZERO>(x);
+            (part, _mm512_sub_ps(_mm512_getexp_ps(x), _mm512_getexp_ps(part)))
         }
     );
     vector!(
@@ -489,6 +524,16 @@ mod x86 {
             4 => _mm256_permute2f128_ps::<1>(v, v),
             2 => _mm256_permute_ps::<0x4E>(v),
             _ => _mm256_permute_ps::<0xB1>(v),
+        },
+        |x| {
+            let small = _mm256_cmp_ps::<_CMP_LT_OQ>(x, _mm256_set1_ps(f32::MIN_POSITIVE));
+            let normal = _mm256_blendv_ps(x, _mm256_mul_ps(x, _mm256_set1_ps(16_777_216.0)), small);
+            let bits = _mm256_castps_si256(normal);
+            let power = _mm256_sub_epi32(bits, _mm256_castps_si256(_mm256_set1_ps(0.75)));
+            let power = _mm256_srai_epi32::<23>(power);
+            let part = _mm256_castsi256_ps(_mm256_sub_epi32(bits, _mm256_slli_epi32::<23>(power)));
+            let less = _mm256_and_ps(small, _mm256_set1_ps(24.0));
+            (part, _mm256_sub_ps(_mm256_cvtepi32_ps(power), less))
         }
     );
     vector!(

@@ -1,17 +1,17 @@
 //! The functions behind the activations, on vectors.
 //!
-//! In single precision the exponential is a polynomial times a power of 2, and tanh and erf are quotients of polynomials within
-//! the range in which they are not 1; results are within 8 units in the last place, most within 2. There are no branches, and
+//! In single precision the exponential is a polynomial times a power of 2, the logarithm one of what is left when a power of 2 is taken
+//! away, and tanh and erf are quotients of polynomials within the range in which they are not 1; results are within 8 units in the last place, most within 2. There are no branches, and
 //! NaN and infinities pass as they do through the plain functions. In double precision they are the plain functions.
 
 use super::super::level::Level;
 use super::super::real::FastReal;
 use super::super::vector::{Lanewise, Plain, Vector};
-use super::smooth::{Smooth, exactly, in_single};
+use super::smooth::{Smooth, exactly, in_single, with_constant};
 use super::softmax::Softmax;
 
-/// Computes a row of some length from another at a level that the processor has.
-pub(in crate::fast) type RowFunction<T> = unsafe fn(Level, *const T, *mut T, usize);
+/// Computes rows at a level that the processor has.
+pub(in crate::fast) type RowFunction<T> = unsafe fn(Level, Softmax<T>);
 
 /// Numbers with functions.
 pub(in crate::fast) trait Functions: FastReal {
@@ -24,14 +24,40 @@ pub(in crate::fast) trait Functions: FastReal {
     /// Whether vectors have the function, and not only numbers one by one.
     fn in_registers(smooth: Smooth) -> bool;
 
-    /// Softmax of a row, where it has a form of its own: from the first numbers to the second, which may be the same.
+    /// Softmax of rows, where it has a form of its own.
     const SOFTMAX: Option<RowFunction<Self>>;
 
-    /// A function of each lane of one or two operands, with a number of its own.
+    /// A function of each number of some vectors.
     ///
     /// # Safety
-    /// The processor has the vector's instructions.
-    unsafe fn smooth<V: Vector<Number = Self>>(smooth: Smooth, x: V, y: V, number: Self) -> V;
+    /// The processor has the vector's instructions; the operands and the results are there.
+    unsafe fn smooth<V: Vector<Number = Self>>(all: &All<Self>);
+}
+
+/// Vectors of operands, and where the function of them goes.
+pub(in crate::fast) struct All<T> {
+    /// Which function.
+    pub(super) smooth: Smooth,
+    /// The number that it has of its own.
+    pub(super) number: T,
+    /// The operands, and how far apart their vectors are.
+    pub(super) from: [(*const T, usize); 2],
+    /// The results, side by side; they may be where operands are.
+    pub(super) to: *mut T,
+    /// How many vectors.
+    pub(super) count: usize,
+}
+
+impl<T> All<T> {
+    /// The operands of a vector.
+    ///
+    /// # Safety
+    /// As [`Functions::smooth`]; the number is below the count.
+    #[inline(always)]
+    unsafe fn operands<V: Vector<Number = T>>(&self, number: usize) -> [V; 2] {
+        // SAFETY: the caller promises the operands.
+        self.from.map(|(from, apart)| unsafe { V::load(from.add(number * apart)) })
+    }
 }
 
 impl Functions for f64 {
@@ -51,17 +77,21 @@ impl Functions for f64 {
     }
 
     #[inline(always)]
-    unsafe fn smooth<V: Vector<Number = Self>>(smooth: Smooth, x: V, y: V, number: Self) -> V {
-        // SAFETY: the caller promises the instructions.
-        unsafe { exactly(smooth, x, y, number) }
+    unsafe fn smooth<V: Vector<Number = Self>>(all: &All<Self>) {
+        for i in 0..all.count {
+            // SAFETY: the caller promises instructions and numbers.
+            unsafe {
+                let [x, y] = all.operands::<V>(i);
+                exactly(all.smooth, x, y, all.number).store(all.to.add(i * V::LANES));
+            }
+        }
     }
 }
 
 impl Functions for f32 {
     const TIME: f64 = 0.4;
     // SAFETY: whoever calls it promises level and numbers.
-    const SOFTMAX: Option<RowFunction<Self>> =
-        Some(|level, x, y, len| unsafe { level.run_vectors(Softmax { x, y, len }) });
+    const SOFTMAX: Option<RowFunction<Self>> = Some(|level, rows| unsafe { level.run_vectors(rows) });
 
     #[inline(always)]
     fn exponential(self) -> Self {
@@ -77,9 +107,16 @@ impl Functions for f32 {
     }
 
     #[inline(always)]
-    unsafe fn smooth<V: Vector<Number = Self>>(smooth: Smooth, x: V, y: V, number: Self) -> V {
-        // SAFETY: the caller promises the instructions.
-        unsafe { in_single(smooth, x, y, number) }
+    unsafe fn smooth<V: Vector<Number = Self>>(all: &All<Self>) {
+        // SAFETY: the caller promises instructions and numbers.
+        unsafe {
+            with_constant!(all.smooth, S => {
+                for i in 0..all.count {
+                    let [x, y] = all.operands::<V>(i);
+                    in_single(S, x, y, all.number).store(all.to.add(i * V::LANES));
+                }
+            });
+        }
     }
 }
 
@@ -109,6 +146,9 @@ unsafe fn within<V: Vector>(x: V, low: V::Number, high: V::Number) -> V {
     unsafe { x.lanewise(Lanewise::NotBelow, V::splat(low)).lanewise(Lanewise::NotAbove, V::splat(high)) }
 }
 
+/// ln 2 in two parts, of which the first has few enough bits that its multiples are exact.
+const LN_2: [f32; 2] = [355.0 / 512.0, -2.121_944_4e-4];
+
 /// e to the value.
 ///
 /// # Safety
@@ -129,8 +169,6 @@ pub(super) unsafe fn exponential<V: Vector<Number = f32>>(x: V) -> V {
 pub(super) unsafe fn exponential_of_negative<V: Vector<Number = f32>>(x: V) -> V {
     /// Below this, the result is 0.
     const LOWEST: f32 = -104.0;
-    /// ln 2 in two parts, of which the first has few enough bits that its multiples are exact.
-    const LN_2: [f32; 2] = [355.0 / 512.0, -2.121_944_4e-4];
     /// Added to a number, it leaves no room for a fraction.
     const WHOLE: f32 = 12_582_912.0;
 
@@ -175,6 +213,44 @@ pub(super) unsafe fn logarithm_of_1_more<V: Vector<Number = f32>>(x: V) -> V {
         let sum =
             polynomial(square, [0.243_939_08, 0.213_985_6, 0.286_202_07, 0.399_987_1, 0.666_666_8, 2.0]);
         s.lanewise(Lanewise::Mul, sum)
+    }
+}
+
+/// The natural logarithm.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+pub(super) unsafe fn logarithm<V: Vector<Number = f32>>(x: V) -> V {
+    // SAFETY: the caller promises the instructions.
+    unsafe {
+        let (part, power) = x.parted();
+        // ln(1 + r) = r - r²/2 + r³ · (1/3 - …).
+        let rest = part.lanewise(Lanewise::Sub, V::splat(1.0));
+        let square = rest.lanewise(Lanewise::Mul, rest);
+        let sum = polynomial(
+            rest,
+            [
+                -0.045_085_86,
+                0.104_638_495,
+                -0.131_610_2,
+                0.144_781_83,
+                -0.166_473_15,
+                0.199_908_76,
+                -0.250_000_95,
+                0.333_334_48,
+            ],
+        );
+        let small = power.lanewise(Lanewise::Mul, V::splat(LN_2[1]));
+        let small = rest.lanewise(Lanewise::Mul, square).mul_add(sum, small);
+        let small = square.mul_add(V::splat(-0.5), small);
+        let result = power.mul_add(V::splat(LN_2[0]), rest.lanewise(Lanewise::Add, small));
+        // Of infinity and NaN themselves, of 0 minus infinity, of what is below NaN.
+        let beyond = x.lanewise(Lanewise::Sub, V::splat(f32::MAX));
+        let result = beyond.where_above_0(x, result);
+        let none = x.lanewise(Lanewise::Add, V::splat(f32::NEG_INFINITY));
+        let none = x.lanewise(Lanewise::Neg, x).where_above_0(V::splat(f32::NAN), none);
+        x.where_above_0(result, none)
     }
 }
 
@@ -267,6 +343,7 @@ mod tests {
         Exponential,
         ExponentialLess1,
         LogarithmOf1More,
+        Logarithm,
         HyperbolicTangent,
         ErrorFunction,
         NormalFunction,
@@ -289,6 +366,7 @@ mod tests {
                         Tested::Exponential => exponential(x),
                         Tested::ExponentialLess1 => exponential_less_1(x),
                         Tested::LogarithmOf1More => logarithm_of_1_more(x),
+                        Tested::Logarithm => logarithm(x),
                         Tested::HyperbolicTangent => hyperbolic_tangent(x),
                         Tested::ErrorFunction => error_function(x),
                         Tested::NormalFunction => normal_function(x),
@@ -340,6 +418,9 @@ mod tests {
         check(ExponentialLess1, -20.0, 0.0, 8.0, f64::exp_m1);
         check(ExponentialLess1, -0.01, 0.0, 8.0, f64::exp_m1);
         check(LogarithmOf1More, 0.0, 1.0, 4.0, f64::ln_1p);
+        check(Logarithm, 0.5, 2.0, 4.0, f64::ln);
+        check(Logarithm, 0.99, 1.01, 2.0, f64::ln);
+        check(Logarithm, 0.0, 1000.0, 2.0, f64::ln);
         check(HyperbolicTangent, -12.0, 12.0, 8.0, f64::tanh);
         check(HyperbolicTangent, -0.7, 0.7, 4.0, f64::tanh);
         check(ErrorFunction, -6.0, 6.0, 8.0, libm::erf);
@@ -360,6 +441,7 @@ mod tests {
                 (ErrorFunction, libm::erf),
                 (NormalFunction, |x| libm::erf(x * std::f64::consts::FRAC_1_SQRT_2)),
                 (Exponential, f64::exp),
+                (Logarithm, f64::ln),
             ] {
                 for (x, y) in x.iter().zip(at(*level, tested, &x)) {
                     let far = units(y, exact(f64::from(*x)));
@@ -379,6 +461,12 @@ mod tests {
             assert_eq!(one(Exponential, -infinity), 0.0);
             assert_eq!(one(Exponential, f32::MAX), infinity);
             assert_eq!(one(ExponentialLess1, -infinity), -1.0);
+            assert_eq!(one(Logarithm, infinity), infinity);
+            assert_eq!([one(Logarithm, 0.0), one(Logarithm, -0.0)], [-infinity; 2]);
+            assert_eq!(one(Logarithm, 1.0), 0.0);
+            for negative in [-f32::MIN_POSITIVE, -1.0, f32::MIN, -infinity] {
+                assert!(one(Logarithm, negative).is_nan());
+            }
             for tested in [HyperbolicTangent, ErrorFunction, NormalFunction] {
                 assert_eq!([one(tested, infinity), one(tested, -infinity)], [1.0, -1.0]);
                 assert_eq!([one(tested, 10.0), one(tested, -10.0)], [1.0, -1.0]);
@@ -388,6 +476,7 @@ mod tests {
                 Exponential,
                 ExponentialLess1,
                 LogarithmOf1More,
+                Logarithm,
                 HyperbolicTangent,
                 ErrorFunction,
                 NormalFunction,

@@ -3,13 +3,15 @@
 //! A loop for each operation would read and write the first cache for each. Instead some vectors go through all of them: what
 //! an operation makes is what the next one goes on with. Only what is read again later is stored.
 
+use std::marker::PhantomData;
+
 use hipdnn_plugin_sdk::graph::{PointwiseMode, ReductionMode};
 
 use super::chain::{Operation, Step};
-use super::functions::Functions;
-use super::smooth::{Smooth, with_constant};
+use super::functions::{All, Functions};
+use super::smooth::Smooth;
 use crate::fast::join::{Join, MOST_LANES, finished, of_lanes, with_join};
-use crate::fast::level::{Level, VectorWork};
+use crate::fast::level::{Level, VectorWork, Work};
 use crate::fast::real::Run;
 use crate::fast::vector::{Lanewise, Vector};
 
@@ -263,42 +265,6 @@ unsafe fn block<T: Functions, V: Vector<Number = T>, const K: usize>(
     lanes: usize,
     totals: &mut Totals<V>,
 ) {
-    // Not a closure, which would be compiled without the instructions of its caller.
-    macro_rules! lanewise {
-        ($vectors:ident, $operation:expr, $side:expr, $other:expr) => {
-            match ($side, $other) {
-                (Side::Both, _) => {
-                    for vector in &mut $vectors {
-                        *vector = vector.lanewise($operation, *vector);
-                    }
-                }
-                (Side::First, Other::One(one)) => {
-                    let other = V::splat(memory.ones.add(one).read());
-                    for vector in &mut $vectors {
-                        *vector = vector.lanewise($operation, other);
-                    }
-                }
-                (Side::Second, Other::One(one)) => {
-                    let other = V::splat(memory.ones.add(one).read());
-                    for vector in &mut $vectors {
-                        *vector = other.lanewise($operation, *vector);
-                    }
-                }
-                (Side::First, Other::Row(place)) => {
-                    let other = memory.rows[place].add(at);
-                    for (i, vector) in $vectors.iter_mut().enumerate() {
-                        *vector = vector.lanewise($operation, V::load(other.add(i * V::LANES)));
-                    }
-                }
-                (Side::Second, Other::Row(place)) => {
-                    let other = memory.rows[place].add(at);
-                    for (i, vector) in $vectors.iter_mut().enumerate() {
-                        *vector = V::load(other.add(i * V::LANES)).lanewise($operation, *vector);
-                    }
-                }
-            }
-        };
-    }
     // SAFETY: the caller promises the instructions and the numbers.
     unsafe {
         let mut vectors = [V::zero(); K];
@@ -311,10 +277,30 @@ unsafe fn block<T: Functions, V: Vector<Number = T>, const K: usize>(
                     }
                 }
                 Link::Apply(Applied::Lanewise(operation), side, other) => {
+                    // Whatever the other operand is, it comes into registers first, so that each operation has one loop.
+                    let mut others = vectors;
+                    if side != Side::Both {
+                        match other {
+                            Other::One(one) => others = [V::splat(memory.ones.add(one).read()); K],
+                            Other::Row(place) => {
+                                let from = memory.rows[place].add(at);
+                                for (i, other) in others.iter_mut().enumerate() {
+                                    *other = V::load(from.add(i * V::LANES));
+                                }
+                            }
+                        }
+                    }
+                    if side == Side::Second {
+                        std::mem::swap(&mut vectors, &mut others);
+                    }
                     macro_rules! all {
                         ($($name:ident),*) => {
                             match operation {
-                                $(Lanewise::$name => lanewise!(vectors, Lanewise::$name, side, other),)*
+                                $(Lanewise::$name => {
+                                    for (vector, other) in vectors.iter_mut().zip(others) {
+                                        *vector = vector.lanewise(Lanewise::$name, other);
+                                    }
+                                })*
                                 Lanewise::Identity => {}
                             }
                         };
@@ -322,7 +308,7 @@ unsafe fn block<T: Functions, V: Vector<Number = T>, const K: usize>(
                     all!(Add, Sub, Mul, Div, Max, Min, Abs, Neg, Positive, Root, NotBelow, NotAbove, Scale);
                 }
                 Link::Apply(Applied::Smooth(smooth, number), side, other) => {
-                    vectors = functions::<T, V, K>(vectors, (smooth, number), side, other, memory, at);
+                    vectors = functions::<T, V, K>(vectors, (smooth, number), (side, other), memory, at);
                 }
                 Link::Round(run) => vectors = rounded::<T, V, K>(vectors, run),
                 Link::Store(place) => {
@@ -355,7 +341,7 @@ unsafe fn block<T: Functions, V: Vector<Number = T>, const K: usize>(
     }
 }
 
-/// A function of each vector. The vectors pass through memory, so that there is one loop and not as many copies of the function.
+/// A function of each vector. The vectors pass through memory, so that there is one copy of each function.
 ///
 /// # Safety
 /// As [`block`].
@@ -363,33 +349,41 @@ unsafe fn block<T: Functions, V: Vector<Number = T>, const K: usize>(
 unsafe fn functions<T: Functions, V: Vector<Number = T>, const K: usize>(
     vectors: [V; K],
     (smooth, number): (Smooth, T),
-    side: Side,
-    other: Other,
+    (side, other): (Side, Other),
     memory: &Memory<'_, T>,
     at: usize,
 ) -> [V; K] {
     let mut near = vectors;
-    let mut spread = [number; MOST_LANES];
+    let spread: [T; MOST_LANES];
     // SAFETY: the caller promises the instructions and the numbers.
     unsafe {
-        let (from, step) = match other {
+        let to = near.as_mut_ptr().cast::<T>();
+        let own = (to.cast_const(), V::LANES);
+        let others = match other {
+            _ if side == Side::Both => own,
             Other::Row(place) => (memory.rows[place].add(at).cast_const(), V::LANES),
             Other::One(one) => {
-                if side != Side::Both {
-                    spread = [memory.ones.add(one).read(); MOST_LANES];
-                }
+                spread = [memory.ones.add(one).read(); MOST_LANES];
                 (spread.as_ptr(), 0)
             }
         };
-        with_constant!(smooth, S => {
-            for (i, vector) in near.iter_mut().enumerate() {
-                let other = if side == Side::Both { *vector } else { V::load(from.add(i * step)) };
-                let (x, y) = if side == Side::Second { (other, *vector) } else { (*vector, other) };
-                *vector = T::smooth(S, x, y, number);
-            }
-        });
+        let from = if side == Side::Second { [others, own] } else { [own, others] };
+        V::at_level(FunctionWork::<'_, T, V>(&All { smooth, number, from, to, count: K }, PhantomData));
     }
     near
+}
+
+/// The function of some vectors, which is compiled apart from the loops that use it.
+struct FunctionWork<'a, T, V>(&'a All<T>, PhantomData<V>);
+
+impl<T: Functions, V: Vector<Number = T>> Work for FunctionWork<'_, T, V> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        // SAFETY: made where the numbers are, and run at the vector's level.
+        unsafe { T::smooth::<V>(self.0) };
+    }
 }
 
 /// The vectors as they are when they have been stored.

@@ -9,6 +9,7 @@ use super::chain::{Chain, MOST_INPUTS, MOST_STEPS, Operation, Step as Spec, Valu
 use super::functions::{Functions, RowFunction};
 use super::line::{Applied, Line, Link, MOST_PLACES, MOST_TOTALS, Memory, Other, Side};
 use super::mode::Mode;
+use super::softmax::Softmax;
 use crate::element::Compute;
 use crate::fast::level::Level;
 use crate::fast::real::Run;
@@ -51,7 +52,7 @@ struct Total<T> {
 
 /// A chain with its loops.
 pub(super) struct Program<T> {
-    level: Level,
+    pub(super) level: Level,
     items: Vec<Item<T>>,
     /// Registers that are used.
     pub(super) registers: usize,
@@ -207,6 +208,14 @@ impl<T: Functions> Program<T> {
         self.items.len() == 1 && self.registers == 0 && !matches!(self.items[0], Item::One { .. })
     }
 
+    /// The input that the result is the softmax of, with the function; none where the program is another one.
+    pub(super) fn softmax(&self) -> Option<(usize, RowFunction<T>)> {
+        match self.items.as_slice() {
+            [Item::Softmax { run, from, to: OUT }] if *from < FIRST_REGISTER => Some((*from, *run)),
+            _ => None,
+        }
+    }
+
     /// Computes `len` numbers.
     ///
     /// # Safety
@@ -230,7 +239,8 @@ impl<T: Functions> Program<T> {
                         }
                     }
                     Item::Softmax { run, from, to } => {
-                        run(self.level, places.rows[*from], places.rows[*to], len);
+                        let (x, y) = (places.rows[*from].cast_const(), places.rows[*to]);
+                        run(self.level, Softmax { x, y, len, rows: 1, apart: [0; 2] });
                     }
                     Item::Mode { mode, operands, to, rounded } => {
                         let to = places.rows[*to];

@@ -4,8 +4,9 @@
 //! cache, so the tensors are read once and the result is written once.
 
 use super::chain::Chain;
-use super::functions::Functions;
+use super::functions::{Functions, RowFunction};
 use super::program::{Places, Program, SPREADS};
+use super::softmax::Softmax;
 use crate::fast::lanes::{Lanes, Threads};
 use crate::fast::level::Level;
 use crate::fast::nest::Nest;
@@ -38,6 +39,8 @@ pub(super) struct Rows<T> {
     nest: Nest<TENSORS>,
     /// Elements of a row.
     len: usize,
+    /// The input and the function, where rows are read and written in place and their softmax is all there is to do.
+    softmax: Option<(usize, RowFunction<T>)>,
     lanes: Lanes,
 }
 
@@ -96,7 +99,11 @@ impl<T: Functions> Rows<T> {
         let rows = nest.runs() * nest.len;
         let lanes = threads.lanes(rows as f64 * (len as f64 * program.time + 50.0), rows);
         let output = access(output.slot, output.data_type, &end, one)?;
-        Ok(Self { program, inputs, output, nest, len, lanes })
+        let in_place = |access: &Access<T>| matches!(access, Access::Row(row) if row.direct);
+        let softmax = program
+            .softmax()
+            .filter(|(input, _)| in_place(&output) && inputs.get(*input).is_some_and(in_place));
+        Ok(Self { program, inputs, output, nest, len, softmax, lanes })
     }
 
     /// Numbers of a buffer for a row.
@@ -107,6 +114,37 @@ impl<T: Functions> Rows<T> {
     /// Numbers that a lane needs: a row for each input, register and spread number, and one for the result.
     fn room(&self) -> usize {
         (self.inputs.len() + self.program.registers + SPREADS + 1) * self.pitch()
+    }
+
+    /// Computes the softmax of rows, as many at once as lie at the same distance.
+    ///
+    /// # Safety
+    /// As [`Kernel::run`]; the input's and the result's rows are read and written in place.
+    unsafe fn softmax(
+        &self,
+        tensors: &[*mut u8],
+        (input, run): (usize, RowFunction<T>),
+        rows: std::ops::Range<usize>,
+    ) {
+        let (Access::Row(from), Access::Row(to)) = (&self.inputs[input], &self.output) else { return };
+        let (nest, nowhere) = (&self.nest, std::ptr::null_mut());
+        let mut row = rows.start;
+        while row < rows.end {
+            let first = row % nest.len;
+            let place = nest.place(row / nest.len);
+            let offset = |tensor: usize| place.offsets[tensor] + first * nest.apart[tensor];
+            let count = (nest.len - first).min(rows.end - row);
+            // SAFETY: the caller promises the tensors, and that no buffer is needed.
+            unsafe {
+                let (x, y) = (
+                    from.numbers(tensors, offset(input), nowhere),
+                    to.target(tensors, offset(TENSORS - 1), nowhere),
+                );
+                let apart = [nest.apart[input], nest.apart[TENSORS - 1]];
+                run(self.program.level, Softmax { x, y, len: self.len, rows: count, apart });
+            }
+            row += count;
+        }
     }
 
     /// Computes the row whose first elements have these offsets.
@@ -172,6 +210,12 @@ impl<T: Functions> Kernel for Rows<T> {
         let (shared, buffers) = (Tensors(tensors), Shared([scratch]));
         let rows = self.nest.runs() * self.nest.len;
         self.lanes.run(|lane| {
+            let rows = self.lanes.share(lane, rows);
+            if let Some(softmax) = self.softmax {
+                // SAFETY: the caller promises the tensors; each lane computes rows of its own.
+                unsafe { self.softmax(shared.all(), softmax, rows) };
+                return;
+            }
             // SAFETY: the scratch memory has buffers for each lane.
             let buffers = unsafe { buffers.get(0).cast::<T>().add(lane * Scratch::padded::<T>(self.room())) };
             let mut places = Places::nowhere();
@@ -184,7 +228,7 @@ impl<T: Functions> Kernel for Rows<T> {
             for spread in 0..SPREADS {
                 *places.spread(spread) = buffer(self.program.registers + spread);
             }
-            let mut elements = crate::fast::nest::Elements::new(&self.nest, self.lanes.share(lane, rows));
+            let mut elements = crate::fast::nest::Elements::new(&self.nest, rows);
             while let Some(offsets) = elements.next() {
                 // SAFETY: the caller promises the tensors; each lane computes rows of its own.
                 unsafe { self.row(shared.all(), &offsets, buffers, &mut places) };

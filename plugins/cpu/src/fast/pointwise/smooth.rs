@@ -5,8 +5,8 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 use hipdnn_plugin_sdk::graph::PointwiseMode;
 
 use super::functions::{
-    Functions, error_function, exponential, exponential_less_1, hyperbolic_tangent, logarithm_of_1_more,
-    normal_function,
+    Functions, error_function, exponential, exponential_less_1, hyperbolic_tangent, logarithm,
+    logarithm_of_1_more, normal_function,
 };
 use crate::fast::join::MOST_LANES;
 use crate::fast::vector::{Lanewise, Vector};
@@ -51,6 +51,7 @@ macro_rules! smooth {
 smooth!(
     Erf,
     Exp,
+    Log,
     Rsqrt,
     Reciprocal,
     AddSquare,
@@ -75,7 +76,7 @@ smooth!(
 macro_rules! with_constant {
     ($smooth:expr, $s:ident => $call:expr) => {
         with_constant!($smooth, $s => $call,
-            Erf Exp Rsqrt Reciprocal AddSquare ReluBwd SigmoidFwd SigmoidBwd TanhFwd TanhBwd GeluFwd GeluBwd
+            Erf Exp Log Rsqrt Reciprocal AddSquare ReluBwd SigmoidFwd SigmoidBwd TanhFwd TanhBwd GeluFwd GeluBwd
             GeluApproxTanhFwd GeluApproxTanhBwd SwishFwd SwishBwd EluFwd EluBwd SoftplusFwd SoftplusBwd)
     };
     ($smooth:expr, $s:ident => $call:expr, $($mode:ident)+) => {
@@ -159,6 +160,7 @@ pub(super) unsafe fn in_single<V: Vector<Number = f32>>(smooth: Smooth, x: V, y:
         match smooth {
             Smooth::Erf => error_function(x),
             Smooth::Exp => exponential(x),
+            Smooth::Log => logarithm(x),
             Smooth::Rsqrt => one.lanewise(Div, x.lanewise(Root, x)),
             Smooth::Reciprocal => one.lanewise(Div, x),
             Smooth::AddSquare => y.mul_add(y, x),

@@ -1,91 +1,146 @@
-//! Softmax of a row in three passes: the largest number, the exponentials and their sum, the quotients.
+//! Softmax of rows in three passes: the largest number, the exponentials and their sum, the quotients.
 //!
 //! As a line of operations it would be the same three passes, but softmax is what rows are most often made for, and rows of a
-//! hundred numbers leave no time to look at a list of operations.
+//! hundred numbers leave no time to look at a list of operations. Nor to wait for the largest of them and their sum, so that each
+//! pass goes over some short rows before the next one begins.
 
 use super::functions::exponential_of_negative;
 use crate::fast::join::{Largest, MOST_LANES, Sum, of_lanes};
 use crate::fast::level::VectorWork;
 use crate::fast::vector::{Lanewise, Vector};
 
-/// Vectors that are computed together.
+/// Vectors of a row that are computed together.
 const TOGETHER: usize = 4;
 
-/// y = e^(x - max x) / Σ e^(x - max x) of a row. NaN in x, and infinity, make all of y NaN. `y` may be `x`.
-pub(super) struct Softmax {
-    pub(super) x: *const f32,
-    pub(super) y: *mut f32,
+/// Short rows that are computed together.
+const ROWS: usize = 4;
+
+/// The longest of these: together they stay in the first cache.
+const SHORT: usize = 1024;
+
+/// y = e^(x - max x) / Σ e^(x - max x) of each row. NaN in x, and infinity, make all of y NaN. `y` may be `x`.
+pub(in crate::fast) struct Softmax<T> {
+    pub(super) x: *const T,
+    pub(super) y: *mut T,
+    /// Numbers of a row.
     pub(super) len: usize,
+    pub(super) rows: usize,
+    /// How far apart the rows of x and of y are.
+    pub(super) apart: [usize; 2],
 }
 
-impl VectorWork<f32> for Softmax {
+impl VectorWork<f32> for Softmax<f32> {
     type Output = ();
 
     #[inline(always)]
     unsafe fn run<V: Vector<Number = f32>>(self) {
-        let Self { x, y, len } = self;
+        let mut row = 0;
+        // SAFETY: the caller promises the instructions, and all rows.
+        unsafe {
+            if self.len <= SHORT {
+                while row + ROWS <= self.rows {
+                    self.some::<V, ROWS>(row);
+                    row += ROWS;
+                }
+            }
+            while row < self.rows {
+                self.some::<V, 1>(row);
+                row += 1;
+            }
+        }
+    }
+}
+
+impl Softmax<f32> {
+    /// Computes `R` rows.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions, and the rows from number `first` on are there.
+    #[inline(always)]
+    unsafe fn some<V: Vector<Number = f32>, const R: usize>(&self, first: usize) {
+        let len = self.len;
         let whole = len - len % V::LANES;
         let many = whole - whole % (TOGETHER * V::LANES);
         // What fills no vector: minus infinity behind it is never the largest, and adds 0 to the sum.
-        let mut last = [f32::NEG_INFINITY; MOST_LANES];
-        // SAFETY: the caller promises the instructions, and `len` numbers of x and y.
+        let mut last = [[f32::NEG_INFINITY; MOST_LANES]; R];
+        // SAFETY: the caller promises the instructions, and `len` numbers of x and y in each row.
         unsafe {
-            for i in whole..len {
-                last[i - whole] = x.add(i).read_unaligned();
-            }
-            // A NaN is passed over, but makes the sum NaN.
-            let mut largest = [V::splat(f32::NEG_INFINITY); TOGETHER];
-            for at in (0..many).step_by(TOGETHER * V::LANES) {
-                for (i, largest) in largest.iter_mut().enumerate() {
-                    *largest = largest.lanewise(Lanewise::NotBelow, V::load(x.add(at + i * V::LANES)));
+            let mut most = [V::zero(); R];
+            for (row, most) in most.iter_mut().enumerate() {
+                let x = self.x.add((first + row) * self.apart[0]);
+                for i in whole..len {
+                    last[row][i - whole] = x.add(i).read_unaligned();
                 }
+                // A NaN is passed over, but makes the sum NaN.
+                let mut largest = [V::splat(f32::NEG_INFINITY); TOGETHER];
+                for at in (0..many).step_by(TOGETHER * V::LANES) {
+                    for (i, largest) in largest.iter_mut().enumerate() {
+                        *largest = largest.lanewise(Lanewise::NotBelow, V::load(x.add(at + i * V::LANES)));
+                    }
+                }
+                for at in (many..whole).step_by(V::LANES) {
+                    largest[0] = largest[0].lanewise(Lanewise::NotBelow, V::load(x.add(at)));
+                }
+                if whole < len {
+                    largest[1] = largest[1].lanewise(Lanewise::NotBelow, V::load(last[row].as_ptr()));
+                }
+                let [a, b, c, d] = largest;
+                *most = a
+                    .lanewise(Lanewise::NotBelow, b)
+                    .lanewise(Lanewise::NotBelow, c.lanewise(Lanewise::NotBelow, d));
             }
-            for at in (many..whole).step_by(V::LANES) {
-                largest[0] = largest[0].lanewise(Lanewise::NotBelow, V::load(x.add(at)));
+            for most in &mut most {
+                *most = V::splat(of_lanes::<V, Largest>(*most));
             }
-            largest[1] = largest[1].lanewise(Lanewise::NotBelow, V::load(last.as_ptr()));
-            let [a, b, c, d] = largest;
-            let most = a
-                .lanewise(Lanewise::NotBelow, b)
-                .lanewise(Lanewise::NotBelow, c.lanewise(Lanewise::NotBelow, d));
-            let most = V::splat(of_lanes::<V, Largest>(most));
-            let mut sums = [V::zero(); TOGETHER];
-            for at in (0..many).step_by(TOGETHER * V::LANES) {
-                for (i, sum) in sums.iter_mut().enumerate() {
-                    let at = at + i * V::LANES;
+            let mut factors = [V::zero(); R];
+            for (row, factor) in factors.iter_mut().enumerate() {
+                let (x, y) = (self.x.add((first + row) * self.apart[0]), self.y(first + row));
+                let most = most[row];
+                let mut sums = [V::zero(); TOGETHER];
+                for at in (0..many).step_by(TOGETHER * V::LANES) {
+                    for (i, sum) in sums.iter_mut().enumerate() {
+                        let at = at + i * V::LANES;
+                        let power = exponential_of_negative(V::load(x.add(at)).lanewise(Lanewise::Sub, most));
+                        power.store(y.add(at));
+                        *sum = sum.lanewise(Lanewise::Add, power);
+                    }
+                }
+                for at in (many..whole).step_by(V::LANES) {
                     let power = exponential_of_negative(V::load(x.add(at)).lanewise(Lanewise::Sub, most));
                     power.store(y.add(at));
-                    *sum = sum.lanewise(Lanewise::Add, power);
+                    sums[0] = sums[0].lanewise(Lanewise::Add, power);
                 }
-            }
-            for at in (many..whole).step_by(V::LANES) {
-                let power = exponential_of_negative(V::load(x.add(at)).lanewise(Lanewise::Sub, most));
-                power.store(y.add(at));
-                sums[0] = sums[0].lanewise(Lanewise::Add, power);
-            }
-            let mut end = V::zero();
-            if whole < len {
-                end = exponential_of_negative(V::load(last.as_ptr()).lanewise(Lanewise::Sub, most));
-                sums[1] = sums[1].lanewise(Lanewise::Add, end);
-            }
-            let [a, b, c, d] = sums;
-            let sum = a.lanewise(Lanewise::Add, b).lanewise(Lanewise::Add, c.lanewise(Lanewise::Add, d));
-            let factor = V::splat(1.0 / of_lanes::<V, Sum>(sum));
-            for at in (0..many).step_by(TOGETHER * V::LANES) {
-                for i in 0..TOGETHER {
-                    let y = y.add(at + i * V::LANES);
-                    V::load(y).lanewise(Lanewise::Mul, factor).store(y);
+                if whole < len {
+                    let end = V::load(last[row].as_ptr());
+                    let end = exponential_of_negative(end.lanewise(Lanewise::Sub, most));
+                    end.store(last[row].as_mut_ptr());
+                    sums[1] = sums[1].lanewise(Lanewise::Add, end);
                 }
+                let [a, b, c, d] = sums;
+                *factor = a.lanewise(Lanewise::Add, b).lanewise(Lanewise::Add, c.lanewise(Lanewise::Add, d));
             }
-            for at in (many..whole).step_by(V::LANES) {
-                V::load(y.add(at)).lanewise(Lanewise::Mul, factor).store(y.add(at));
+            for factor in &mut factors {
+                *factor = V::splat(1.0 / of_lanes::<V, Sum>(*factor));
             }
-            if whole < len {
-                end.lanewise(Lanewise::Mul, factor).store(last.as_mut_ptr());
-                for i in whole..len {
-                    y.add(i).write_unaligned(last[i - whole]);
+            for (row, factor) in factors.into_iter().enumerate() {
+                let y = self.y(first + row);
+                for at in (0..whole).step_by(V::LANES) {
+                    V::load(y.add(at)).lanewise(Lanewise::Mul, factor).store(y.add(at));
+                }
+                if whole < len {
+                    let end = V::load(last[row].as_ptr()).lanewise(Lanewise::Mul, factor);
+                    end.store(last[row].as_mut_ptr());
+                    for i in whole..len {
+                        y.add(i).write_unaligned(last[row][i - whole]);
+                    }
                 }
             }
         }
+    }
+
+    /// The numbers of a row of y.
+    #[inline(always)]
+    fn y(&self, row: usize) -> *mut f32 {
+        self.y.wrapping_add(row * self.apart[1])
     }
 }

@@ -367,14 +367,16 @@ fn softmax_is_that_of_its_operations_at_every_level() {
     let mut random = Random::new(41);
     for level in Level::available() {
         for len in (2..70).chain([127, 128, 129, 200, 512, 1000]) {
-            let mut x: Vec<f32> = (0..3 * len).map(|_| 8.0 * random.real() as f32).collect();
+            // Some rows are computed together, others alone; they need not lie one behind the other.
+            let (rows, pitch) = (random.within(3, 9), len + random.of(&[0, 0, 3]));
+            let mut x: Vec<f32> = (0..rows * pitch).map(|_| 8.0 * random.real() as f32).collect();
             // The second row has minus infinities, as a mask makes them; the third what makes all of it NaN.
-            for i in (len..2 * len - 1).step_by(3) {
+            for i in (pitch..pitch + len - 1).step_by(3) {
                 x[i] = f32::NEG_INFINITY;
             }
-            x[2 * len + random.within(0, len - 1)] = random.of(&[f32::NAN, f32::INFINITY]);
+            x[2 * pitch + random.within(0, len - 1)] = random.of(&[f32::NAN, f32::INFINITY]);
             let mut strides = [0; crate::layout::MAX_RANK];
-            (strides[0], strides[1]) = (len, 1);
+            (strides[0], strides[1]) = (pitch, 1);
             let mut chain = Chain::default();
             chain.inputs.push(Input { slot: 0, data_type: DataType::Float, strides, replaced: false });
             let input = Value::Input(0);
@@ -383,30 +385,38 @@ fn softmax_is_that_of_its_operations_at_every_level() {
             let power = chain.push_mode(PointwiseMode::Exp, vec![less], DataType::Float);
             let sum = chain.push_reduction(ReductionMode::Add, power, DataType::Float);
             let quotient = chain.push_mode(PointwiseMode::Div, vec![power, sum], DataType::Float);
-            // Now and then something else reads the sum, so that the operations run one by one, and something follows.
-            let other = random.within(0, 1) == 0;
-            let last = if other { sum } else { quotient };
-            chain.push_mode(PointwiseMode::Mul, vec![quotient, last], DataType::Float);
-            let tensor =
-                hipdnn_plugin_sdk::graph::Tensor::new(1, DataType::Float, &[3, len as i64], &[len as i64, 1]);
+            // Now and then something follows, and reads the sum, too, so that the operations run one by one.
+            let (follows, other) = (random.within(0, 1) == 0, random.within(0, 1) == 0);
+            if follows {
+                let last = if other { sum } else { quotient };
+                chain.push_mode(PointwiseMode::Mul, vec![quotient, last], DataType::Float);
+            }
+            let shape = [rows as i64, len as i64];
+            let tensor = hipdnn_plugin_sdk::graph::Tensor::new(1, DataType::Float, &shape, &[len as i64, 1]);
             let layout = crate::layout::Layout::of(&tensor).unwrap();
             let output = crate::problem::Operand { slot: 1, data_type: DataType::Float, layout };
-            let (dims, reduced) = ([3, len], [false, true]);
+            let (dims, reduced) = ([rows, len], [false, true]);
             let single = Compute::Single;
             let kernel =
                 plan_rows(&chain, &dims, &reduced, &output, single, *level, Threads::default()).unwrap();
-            let mut out = vec![7.0_f32; 3 * len];
+            let mut out = vec![7.0_f32; rows * len];
             let mut scratch = vec![0_u64; kernel.scratch_size() / 8 + 8];
             let aligned = scratch.as_ptr().align_offset(64);
             let pointers = [x.as_mut_ptr().cast(), out.as_mut_ptr().cast()];
             // SAFETY: both tensors have their numbers, and the scratch memory is as large as the kernel asked for.
             unsafe { kernel.run(&pointers, scratch[aligned..].as_mut_ptr().cast()) };
-            for (row, (x, out)) in x.chunks(len).zip(out.chunks(len)).enumerate() {
+            for (row, (x, out)) in x.chunks(pitch).zip(out.chunks(len)).enumerate() {
+                let x = &x[..len];
                 let most = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
                 let powers: Vec<f64> = x.iter().map(|x| (f64::from(*x) - f64::from(most)).exp()).collect();
                 let sum: f64 = powers.iter().sum();
                 for (power, got) in powers.iter().zip(out) {
-                    let expected = power / sum * if other { sum } else { power / sum };
+                    let factor = match (follows, other) {
+                        (false, _) => 1.0,
+                        (true, true) => sum,
+                        (true, false) => power / sum,
+                    };
+                    let expected = power / sum * factor;
                     let got = f64::from(*got);
                     assert!(
                         if row == 2 { got.is_nan() } else { (got - expected).abs() <= 1e-6 },
