@@ -6,6 +6,7 @@ mod geometry;
 mod product;
 mod shape;
 mod tile;
+mod whole;
 
 #[cfg(test)]
 pub(super) mod tests;
@@ -16,9 +17,10 @@ use self::filter::Filter;
 use self::geometry::{Strides, Windows};
 use self::product::{Operands, Part, Place, Products, Weights};
 use super::level::Level;
+use super::matmul;
 use super::pointwise::After;
 use super::real::FastReal;
-use super::settings::Settings;
+use super::settings::{Algorithm, Settings};
 use crate::element::Compute;
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::Operand;
@@ -39,6 +41,11 @@ pub(super) fn plan(
     settings: Settings,
     after: Option<After>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
+    let whole = whole::product(convolution).filter(|_| settings.convolution == Algorithm::Automatic);
+    if let Some(product) = whole {
+        let after = after.map(|after| After { output: &product.c, ..after });
+        return matmul::plan(&product, compute, level, settings, after);
+    }
     match compute {
         Compute::Single => plan_in::<f32>(convolution, level, settings, after),
         Compute::Double => plan_in::<f64>(convolution, level, settings, after),

@@ -64,12 +64,17 @@ impl Case {
         let mut case = |low: usize, high: usize| -> Vec<i64> {
             (0..spatial).map(|_| random.within(low, high) as i64).collect()
         };
-        let (pre, post) = (case(0, 2), case(0, 2));
+        let (mut pre, mut post) = (case(0, 2), case(0, 2));
         let (mut stride, mut dilation, mut sides) = (case(1, 3), case(1, 2), case(1, 4));
+        let mut input = case(1, most);
         if let Some((side, step)) = window {
             (stride, dilation, sides) = (vec![step; spatial], vec![1; spatial], vec![side; spatial]);
+        } else if random.within(0, 5) == 0 {
+            // A window that covers its image.
+            (pre, post, dilation) = (vec![0; spatial], vec![0; spatial], vec![1; spatial]);
+            input.clone_from(&sides);
         }
-        let (window, mut input) = (sides, case(1, most));
+        let window = sides;
         let mut output = Vec::new();
         for i in 0..spatial {
             let reach = (window[i] - 1) * dilation[i] + 1;
