@@ -1,5 +1,6 @@
 //! Convolution and its gradients.
 
+mod channels;
 mod ending;
 mod filter;
 mod geometry;
@@ -13,6 +14,8 @@ pub(super) mod tests;
 
 use std::collections::HashMap;
 
+use self::channels::filter::FilterChannels;
+use self::channels::product::Channels;
 use self::filter::Filter;
 use self::geometry::{Strides, Windows};
 use self::product::{Operands, Part, Place, Products, Weights};
@@ -66,14 +69,31 @@ fn plan_in<T: FastReal>(
         return Err("a gradient is computed alone".to_owned());
     }
     Ok(match c.direction {
-        Direction::Forward => {
-            Box::new(Products::<T>::plan(problem.forward(), level, settings, c.spatial, after)?)
+        Direction::Forward => products::<T>(problem.forward(), level, settings, c.spatial, after)?,
+        Direction::BackwardData => products::<T>(problem.backward_data()?, level, settings, c.spatial, None)?,
+        Direction::BackwardFilter => {
+            let operands = problem.backward_filter();
+            if channels::filter::suits::<T>(&operands, level, settings) {
+                Box::new(FilterChannels::<T>::plan(operands, level, settings)?)
+            } else {
+                Box::new(Filter::<T>::plan(operands, level, settings)?)
+            }
         }
-        Direction::BackwardData => {
-            Box::new(Products::<T>::plan(problem.backward_data()?, level, settings, c.spatial, None)?)
-        }
-        Direction::BackwardFilter => Box::new(Filter::<T>::plan(problem.backward_filter(), level, settings)?),
     })
+}
+
+/// Plans the form of the products that is guessed to take the least time.
+fn products<T: FastReal>(
+    operands: Operands,
+    level: Level,
+    settings: Settings,
+    spatial: usize,
+    after: Option<After>,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    if channels::product::suits::<T>(&operands, level, settings) {
+        return Ok(Box::new(Channels::<T>::plan(operands, level, settings, spatial, after)?));
+    }
+    Ok(Box::new(Products::<T>::plan(operands, level, settings, spatial, after)?))
 }
 
 /// The convolution with three spatial dimensions, the leading ones 1 where it has fewer.

@@ -98,7 +98,7 @@ impl Finish {
     ///
     /// # Safety
     /// As [`Tail::finish`].
-    unsafe fn run(&self, tensors: &[*mut u8], block: &Block, channels: std::ops::Range<usize>) {
+    pub(super) unsafe fn run(&self, tensors: &[*mut u8], block: &Block, channels: std::ops::Range<usize>) {
         let [mut origin, mut size] = [[0; 5]; 2];
         (origin[0], size[0]) = (block.image, block.images);
         (origin[1], size[1]) = (channels.start, channels.len());
@@ -147,7 +147,7 @@ struct Areas {
 }
 
 /// Whether elements of a data type are the numbers that are computed with.
-fn is_number<T: FastReal>(data_type: DataType) -> bool {
+pub(super) fn is_number<T: FastReal>(data_type: DataType) -> bool {
     Run::<T>::of(data_type).is_ok_and(|run| run.same)
 }
 

@@ -307,6 +307,9 @@ fn work_for_several_lanes() {
         plain([24, 16, 8, 8], [32, 16, 3, 3], 1, 1, correlation),
         plain([1, 8, 60, 61], [40, 8, 3, 3], 1, 1, correlation),
         plain([2, 64, 7, 7], [70, 64, 3, 3], 2, 1, ConvMode::Convolution),
+        // Small images of several blocks, with two panels of output channels.
+        plain([37, 24, 8, 8], [70, 24, 3, 3], 2, 1, correlation),
+        plain([9, 20, 6, 6], [48, 20, 3, 3], 1, 0, correlation),
         plain([2, 40, 30, 31], [40, 1, 3, 3], 1, 1, correlation),
         plain([8, 64, 14, 14], [64, 64, 1, 1], 1, 0, correlation),
     ] {

@@ -1,0 +1,25 @@
+//! Convolutions of small images, with output channels along the vectors.
+//!
+//! Where rows of images are shorter than a vector, neither tiles of columns nor copies of them for each tap are worth their
+//! time. Here a vector has one output of several channels. What it is multiplied with is one number of the input, which
+//! may lie anywhere, so all taps read the same image, with zeros around it where the window reaches beyond. The outputs are
+//! transposed when they are complete, unless channels lie side by side.
+
+pub(super) mod filter;
+mod planes;
+pub(super) mod product;
+mod tile;
+
+use super::shape::Cost;
+
+/// Nanoseconds for a number that is copied in rows of `row`, each of which costs something, too.
+fn copied(cost: &Cost, row: usize) -> f64 {
+    cost.copy * (0.5 + 2.0 / row.max(1) as f64)
+}
+
+/// How `numbers` are divided into panels of up to `most` vectors of `lanes`: vectors in a panel, and panels.
+fn panels(numbers: usize, lanes: usize, most: usize) -> (usize, usize) {
+    let vectors = numbers.div_ceil(lanes);
+    let panels = vectors.div_ceil(most);
+    (vectors.div_ceil(panels), panels)
+}

@@ -1,0 +1,166 @@
+//! Images with zeros around them.
+
+use super::super::super::real::{FastReal, Run};
+use super::super::geometry::{Strides, Windows};
+use super::super::product::{Place, is_number};
+use crate::kernel::Refusal;
+
+/// Where some images' numbers are when they are multiplied: in the tensor itself, or in a copy that has all elements that the
+/// windows reach.
+pub(super) struct Planes<T> {
+    /// How the tensor's elements are read.
+    run: Run<T>,
+    input: [usize; 3],
+    place: Place,
+    /// The first element, before those that there are or among them, and the number of elements.
+    low: [isize; 3],
+    size: [usize; 3],
+    /// Distances in the planes, or in the tensor.
+    strides: Strides,
+    /// Images at most.
+    images: usize,
+    copied: bool,
+    padded: bool,
+}
+
+impl<T: FastReal> Planes<T> {
+    /// Plans them for a number of channels and of images at a time.
+    pub(super) fn plan(
+        windows: &Windows,
+        place: Place,
+        channels: usize,
+        images: usize,
+    ) -> Result<Self, Refusal> {
+        let (mut low, mut size, mut padded) = ([0; 3], [1; 3], false);
+        for i in 0..3 {
+            let places = || windows.taps.iter().map(|tap| tap[i]);
+            let last = (windows.output[i] - 1) as isize * windows.step[i] as isize;
+            let (first, end) = (places().min().unwrap_or(0), last + places().max().unwrap_or(0) + 1);
+            padded |= first < 0 || end > windows.input[i] as isize;
+            (low[i], size[i]) = (first, (end - first) as usize);
+        }
+        let elements: f64 = size.iter().map(|n| *n as f64).product();
+        if elements * channels as f64 * images as f64 > (1_u64 << 32) as f64 {
+            return Err(format!("planes of {elements} numbers for {channels} channels of {images} images"));
+        }
+        let copied = padded || !is_number::<T>(place.data_type);
+        let plane: usize = size.iter().product();
+        let strides = if !copied {
+            place.strides
+        } else if place.strides.channel == 1 && channels > 1 {
+            let spatial = [size[1] * size[2] * channels, size[2] * channels, channels];
+            Strides { batch: plane * channels, channel: 1, spatial }
+        } else {
+            Strides { batch: plane * channels, channel: plane, spatial: [size[1] * size[2], size[2], 1] }
+        };
+        let run = Run::of(place.data_type)?;
+        let input = windows.input;
+        Ok(Self { run, input, place, low, size, strides, images, copied, padded })
+    }
+
+    /// Whether some output meets a tap outside of the input.
+    pub(super) fn are_padded(&self) -> bool {
+        self.padded
+    }
+
+    /// Numbers of the copy.
+    pub(super) fn numbers(&self) -> usize {
+        if self.copied { self.strides.batch * self.images } else { 0 }
+    }
+
+    /// Distance from the first image's first output and first tap to those of an image and output.
+    pub(super) fn output(&self, image: usize, at: [usize; 3], step: [usize; 3]) -> usize {
+        self.strides.offset(image, [0, 1, 2].map(|i| at[i] * step[i]))
+    }
+
+    /// Distance of a channel's number for a tap from the beginning of the planes, of an output that begins where they do.
+    pub(super) fn term(&self, channel: usize, tap: [isize; 3]) -> usize {
+        let at = [0, 1, 2].map(|i| (tap[i] - if self.copied { self.low[i] } else { 0 }) as usize);
+        channel * self.strides.channel + self.strides.offset(0, at)
+    }
+
+    /// The beginning of the planes of some channels of some images, of which the first and the number are given. They are copied
+    /// to `to` unless the tensor's own elements do.
+    ///
+    /// # Safety
+    /// `from` is the first element of the first channel; what is written is [`Planes::numbers`] numbers at most, which
+    /// are zero or from an earlier call.
+    pub(super) unsafe fn fill(
+        &self,
+        from: *const u8,
+        channels: usize,
+        (image, images): (usize, usize),
+        to: *mut T,
+    ) -> *const T {
+        let strides = &self.place.strides;
+        if !self.copied {
+            // SAFETY: the tensor has the image.
+            return unsafe { from.cast::<T>().add(strides.offset(image, [0; 3])) };
+        }
+        // Elements that there are.
+        let inside = |i: usize| {
+            let first = self.low[i].max(0) as usize;
+            let end = (self.low[i] + self.size[i] as isize).clamp(first as isize, self.input[i] as isize);
+            first..(end as usize).max(first)
+        };
+        let [depth, height, width] = [inside(0), inside(1), inside(2)];
+        // A run of a row's elements for each channel, or one of channels for each element.
+        let (runs, len, apart) = if self.strides.channel == 1 {
+            (width.len(), channels, strides.channel)
+        } else {
+            (channels, width.len(), strides.spatial[2])
+        };
+        let (next, to_next) = if self.strides.channel == 1 {
+            (strides.spatial[2], self.strides.spatial[2])
+        } else {
+            (strides.channel, self.strides.channel)
+        };
+        for n in 0..images {
+            for d in depth.clone() {
+                for h in height.clone() {
+                    let place = [d, h, width.start];
+                    let at = [0, 1, 2].map(|i| (place[i] as isize - self.low[i]) as usize);
+                    let source = strides.offset(image + n, place);
+                    let target = self.strides.offset(n, at);
+                    for i in 0..runs {
+                        // SAFETY: the elements are those of the tensor, the numbers those of the planes.
+                        unsafe {
+                            let from = from.add((source + i * next) * self.run.size);
+                            let to = to.add(target + i * to_next);
+                            if self.run.same && apart == 1 {
+                                copy_short(from.cast(), to, len);
+                            } else {
+                                (self.run.load)(from, apart, to, len);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        to
+    }
+}
+
+/// Copies numbers, few at a time, for which a call would take longer than they do.
+///
+/// # Safety
+/// Both are valid for `len` numbers.
+#[inline(always)]
+unsafe fn copy_short<T: Copy>(from: *const T, to: *mut T, len: usize) {
+    // SAFETY: the caller promises the numbers.
+    unsafe {
+        let mut i = 0;
+        while i + 8 <= len {
+            to.add(i).cast::<[T; 8]>().write_unaligned(from.add(i).cast::<[T; 8]>().read_unaligned());
+            i += 8;
+        }
+        if i + 4 <= len {
+            to.add(i).cast::<[T; 4]>().write_unaligned(from.add(i).cast::<[T; 4]>().read_unaligned());
+            i += 4;
+        }
+        while i < len {
+            to.add(i).write(from.add(i).read_unaligned());
+            i += 1;
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! The forward convolution, and the gradient of the input, with output channels along the vectors.
+
+use hipdnn_plugin_sdk::graph::DataType;
+
+use super::super::super::kept::Kept;
+use super::super::super::lanes::Lanes;
+use super::super::super::level::Level;
+use super::super::super::matmul::pack::{Copy, Pack, Store, Sums as Stored, copies_of};
+use super::super::super::pointwise::After;
+use super::super::super::real::{FastReal, all_finite};
+use super::super::super::scratch::{Scratch, Shared, Tensors};
+use super::super::super::settings::{Algorithm, Settings};
+use super::super::geometry::Block;
+use super::super::product::{Finish, Operands, Part, Products, is_number};
+use super::super::shape::Cost;
+use super::planes::Planes;
+use super::tile::{MOST_ROWS, MOST_VECTORS, Sums, SumsKernel};
+use super::{copied, panels};
+use crate::kernel::{Kernel, Refusal};
+
+/// Outputs that a block has at least, if there are as many images.
+const LEAST_COLUMNS: usize = 64;
+
+/// Rows that are transposed have multiples of so many numbers.
+const MOST_LANES: usize = 16;
+
+/// One of the products with every decision made.
+struct Planned {
+    part: Part,
+    /// Where the outputs of a block's images begin in the planes, image by image.
+    outputs: Vec<usize>,
+    /// Outputs of an image.
+    of_image: usize,
+    /// How far the numbers that a sum is made of are from there, channel by channel.
+    terms: Vec<usize>,
+    /// Numbers before its first panel in the packed weights.
+    packed: usize,
+}
+
+/// The products of a convolution.
+pub(in super::super) struct Channels<T: 'static> {
+    operands: Operands,
+    level: Level,
+    parts: Vec<Planned>,
+    planes: Planes<T>,
+    kernel: SumsKernel<T>,
+    /// Vectors in a panel of output channels, and panels.
+    vectors: usize,
+    panels: usize,
+    /// Images in a block.
+    images: usize,
+    lanes: Lanes,
+    pack: Pack<T>,
+    input_size: usize,
+    weight_size: usize,
+    store: Store<T>,
+    store_size: usize,
+    transpose: Pack<T>,
+    /// Whether outputs are the numbers that are computed with.
+    direct: bool,
+    /// Numbers of packed weights.
+    weights: usize,
+    /// Outputs of a block, as tiles are high.
+    columns: usize,
+    finish: Option<Finish>,
+    /// What computes where zeros stand for the padding and weights are not finite.
+    exact: Option<Products<T>>,
+    kept: Kept<T>,
+}
+
+/// Offsets in the scratch memory.
+struct Areas {
+    weights: usize,
+    planes: usize,
+    tile: usize,
+    rows: usize,
+}
+
+impl<T: FastReal> Channels<T> {
+    /// Nanoseconds that they are guessed to take on one thread.
+    pub(in super::super) fn time(operands: &Operands, level: Level, constant_weights: bool) -> f64 {
+        let (kernel, cost) = (SumsKernel::<T>::of(level), Cost::of::<T>(level));
+        let Operands { windows, parts, channels, rows, groups, .. } = operands;
+        let outputs: f64 = parts.iter().map(|part| part.size.iter().product::<usize>() as f64).sum();
+        let terms: f64 = parts
+            .iter()
+            .map(|part| part.size.iter().product::<usize>() as f64 * (part.taps.len() * channels) as f64)
+            .sum();
+        let (vectors, panels) = panels(*rows, kernel.lanes, MOST_VECTORS);
+        let width = (vectors * panels * kernel.lanes) as f64;
+        let (images, groups) = (windows.batch as f64, *groups as f64);
+        let taps: usize = parts.iter().map(|part| part.taps.len()).sum();
+        let packed = if constant_weights { 0.0 } else { (taps * channels) as f64 * width };
+        let input = (channels * windows.input.iter().product::<usize>()) as f64;
+        groups
+            * (images * terms * width * cost.fused
+                + images * input * copied(&cost, windows.input[2])
+                + images * outputs * width * 2.0 * copied(&cost, windows.output[2])
+                + packed * cost.copy)
+    }
+
+    /// Plans them, with more to compute of the sums or not.
+    pub(in super::super) fn plan(
+        operands: Operands,
+        level: Level,
+        settings: Settings,
+        spatial: usize,
+        after: Option<After>,
+    ) -> Result<Self, Refusal> {
+        let kernel = SumsKernel::<T>::of(level);
+        let work = Self::time(&operands, level, settings.constant_weights);
+        let Operands { windows, parts, groups, channels, rows, input, weights, output } = &operands;
+        let size = |part: &Part| part.size.iter().product::<usize>();
+        let largest = parts.iter().map(size).max().unwrap_or(1).max(1);
+        let wanted = settings.threads.parts(work, usize::MAX).count();
+        let images = LEAST_COLUMNS.div_ceil(largest).min(windows.batch.div_ceil(if wanted > 1 {
+            3 * wanted
+        } else {
+            1
+        }));
+        let planes = Planes::plan(windows, *input, *channels, images)?;
+        let exact = planes.are_padded().then(|| {
+            // Its weights are not those that are kept.
+            let settings = Settings { constant_weights: false, ..settings };
+            Products::plan(operands.clone(), level, settings, spatial, after)
+        });
+        let (vectors, panels) = panels(*rows, kernel.lanes, MOST_VECTORS);
+        let width = vectors * kernel.lanes;
+        let mut packed = 0;
+        let planned = parts.iter().map(|part| {
+            let terms: Vec<usize> = (0..*channels)
+                .flat_map(|channel| part.taps.iter().map(move |(tap, _)| (channel, windows.taps[*tap])))
+                .map(|(channel, tap)| planes.term(channel, tap))
+                .collect();
+            let [_, height, length] = part.size;
+            let of_image = size(part);
+            let places = (0..images).flat_map(|image| (0..of_image).map(move |number| (image, number)));
+            let outputs = places.map(|(image, number)| {
+                let at = [number / length / height, number / length % height, number % length];
+                planes.output(image, at, windows.step)
+            });
+            let first = packed;
+            packed += groups * panels * terms.len() * width;
+            Planned { part: part.clone(), outputs: outputs.collect(), of_image, terms, packed: first }
+        });
+        let parts: Vec<Planned> = planned.collect();
+        let bytes = |data_type: DataType| data_type.size().unwrap_or(1);
+        let (pack, _) = copies_of("w", weights.data_type)?;
+        let (_, store) = copies_of("y", output.data_type)?;
+        let number = if size_of::<T>() == 4 { DataType::Float } else { DataType::Double };
+        Ok(Self {
+            level,
+            kernel,
+            vectors,
+            panels,
+            images,
+            lanes: settings.threads.lanes(work, windows.batch.div_ceil(images) * groups),
+            pack,
+            input_size: bytes(input.data_type),
+            weight_size: bytes(weights.data_type),
+            store,
+            store_size: bytes(output.data_type),
+            transpose: copies_of("sums", number)?.0,
+            direct: is_number::<T>(output.data_type),
+            weights: packed,
+            columns: (images * largest).next_multiple_of(kernel.rows),
+            finish: match &after {
+                Some(after) => Some(Finish { tail: after.tail()?, spatial }),
+                None => None,
+            },
+            exact: exact.transpose()?,
+            kept: Kept::new(packed, settings.constant_weights),
+            planes,
+            parts,
+            operands,
+        })
+    }
+
+    /// Numbers in a row of a panel.
+    fn width(&self) -> usize {
+        self.vectors * self.kernel.lanes
+    }
+
+    fn layout(&self, scratch: &mut Scratch) -> Areas {
+        let lanes = self.lanes.count();
+        Areas {
+            weights: scratch.area::<T>(self.weights, 1),
+            planes: scratch.area::<T>(self.planes.numbers(), lanes),
+            tile: scratch.area::<T>(self.columns * self.width(), lanes),
+            rows: scratch.area::<T>(self.columns.next_multiple_of(LEAST_COLUMNS) * self.width(), lanes),
+        }
+    }
+
+    /// Packs all weights: for each panel and term a row of numbers, zeros for channels beyond the last. Tells whether they are
+    /// finite.
+    ///
+    /// # Safety
+    /// `from` is the first weight, `to` is writable for all panels.
+    unsafe fn pack(&self, from: *const u8, to: *mut T) -> bool {
+        let Operands { groups, channels, rows, weights, .. } = &self.operands;
+        let width = self.width();
+        for planned in &self.parts {
+            let taps = &planned.part.taps;
+            let in_order = taps.iter().enumerate().all(|(number, (_, distance))| number == *distance)
+                && weights.channel == taps.len();
+            for number in 0..groups * self.panels {
+                let (group, panel) = (number / self.panels, number % self.panels);
+                let first = (panel * width).min(*rows);
+                let columns = (rows - first).min(width);
+                // SAFETY: the tensor has the weights, and there is a row for each of its terms.
+                unsafe {
+                    let to = to.add(planned.packed + number * planned.terms.len() * width);
+                    let first = from.add((group * weights.group + first * weights.row) * self.weight_size);
+                    let matrix = |from: *const u8, rows: usize, row: usize, pitch: usize| Copy {
+                        from,
+                        rows,
+                        row,
+                        columns,
+                        column: weights.row,
+                        width,
+                        pitch,
+                    };
+                    if in_order {
+                        (self.pack)(self.level, &matrix(first, planned.terms.len(), 1, width), to);
+                        continue;
+                    }
+                    for (tap, (_, distance)) in taps.iter().enumerate() {
+                        let from = first.add(distance * self.weight_size);
+                        let copy = matrix(from, *channels, weights.channel, taps.len() * width);
+                        (self.pack)(self.level, &copy, to.add(tap * width));
+                    }
+                }
+            }
+        }
+        // SAFETY: all are written.
+        unsafe { all_finite(to, self.weights) }
+    }
+}
+
+/// One lane's memory.
+struct Lane<T> {
+    tile: *mut T,
+    rows: *mut T,
+}
+
+impl<T: FastReal> Channels<T> {
+    /// Computes one product for a block of images.
+    ///
+    /// # Safety
+    /// `weights` are the packed ones of the group, `planes` have the block's images, and the lane's memory and the tensors are
+    /// as planned.
+    unsafe fn multiply(
+        &self,
+        planned: &Planned,
+        (group, block): (usize, &Block),
+        weights: *const T,
+        planes: *const T,
+        lane: &Lane<T>,
+        tensors: &[*mut u8],
+    ) {
+        let Operands { rows, output, .. } = &self.operands;
+        let width = self.width();
+        let outputs = &planned.outputs[..block.images * planned.of_image];
+        if outputs.is_empty() {
+            return;
+        }
+        for panel in 0..self.panels {
+            let first = (panel * width).min(*rows);
+            let channels = (rows - first).min(width);
+            // SAFETY: the panel's weights are packed, the tile has room for all outputs, and the tensor has them.
+            unsafe {
+                let right = weights.add(panel * planned.terms.len() * width);
+                for from in (0..outputs.len()).step_by(self.kernel.rows) {
+                    // Rows beyond the last are computed like it.
+                    let mut places = [0; MOST_ROWS];
+                    for (i, place) in places.iter_mut().enumerate() {
+                        *place = outputs[(from + i).min(outputs.len() - 1)];
+                    }
+                    let tile = lane.tile.add(from * width);
+                    let terms = &planned.terms;
+                    let sums = Sums { rows: &places, terms, from: planes, right, tile, add: false };
+                    self.kernel.run(&sums, self.vectors);
+                }
+                let channel = (group * rows + first) * output.strides.channel + planned.part.first;
+                let to = tensors[output.slot].add(channel * self.store_size);
+                for image in 0..block.images {
+                    let from = lane.tile.add(image * planned.of_image * width);
+                    self.store(planned, block.image + image, channels, from, lane.rows, to);
+                }
+            }
+        }
+    }
+
+    /// Stores an image's outputs of some channels, given each output's channels side by side.
+    ///
+    /// # Safety
+    /// `from` has the outputs, `rows` has room for them, `to` is the first channel's first element.
+    unsafe fn store(
+        &self,
+        planned: &Planned,
+        image: usize,
+        channels: usize,
+        from: *const T,
+        rows: *mut T,
+        to: *mut u8,
+    ) {
+        let strides = &self.operands.output.strides;
+        let (width, count) = (self.width(), planned.of_image);
+        // Outputs that follow each other are one row.
+        let [depth, height, _] = planned.part.size;
+        let flat = strides.are_flat(planned.part.size);
+        let lines = if flat { 1 } else { depth * height };
+        let line = count / lines;
+        let apart = if flat { 1 } else { strides.spatial[2] };
+        let place = |number: usize| strides.offset(image, [number / height, number % height, 0]);
+        // SAFETY: the caller promises the numbers, and the tensor has the outputs.
+        unsafe {
+            let to = |line: usize| to.add(place(line) * self.store_size);
+            if strides.channel == 1 {
+                for number in 0..lines {
+                    let from = from.add(number * line * width);
+                    let sums =
+                        Stored { from, pitch: width, rows: line, columns: channels, row: apart, column: 1 };
+                    (self.store)(self.level, &sums, to(number));
+                }
+                return;
+            }
+            // Whole vectors of channels, and of outputs where they do not go to their place at once.
+            let direct = self.direct && flat && channels == width && count.is_multiple_of(MOST_LANES);
+            let (row, pitch) = match direct {
+                true => (count, strides.channel),
+                false => (count.next_multiple_of(MOST_LANES), count.next_multiple_of(MOST_LANES)),
+            };
+            let copy = Copy {
+                from: from.cast(),
+                rows: width,
+                row: 1,
+                columns: count,
+                column: width,
+                width: row,
+                pitch,
+            };
+            (self.transpose)(self.level, &copy, if direct { to(0).cast() } else { rows });
+            for number in 0..if direct { 0 } else { lines } {
+                let from = rows.add(number * line);
+                let (row, column) = (strides.channel, apart);
+                let sums = Stored { from, pitch, rows: channels, columns: line, row, column };
+                (self.store)(self.level, &sums, to(number));
+            }
+        }
+    }
+}
+
+impl<T: FastReal> Kernel for Channels<T> {
+    fn scratch_size(&self) -> usize {
+        let mut scratch = Scratch::default();
+        self.layout(&mut scratch);
+        scratch.size().max(self.exact.as_ref().map_or(0, Kernel::scratch_size))
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let Operands { windows, groups, channels, rows, input, weights, .. } = &self.operands;
+        let areas = self.layout(&mut Scratch::default());
+        let source = tensors[weights.slot];
+        // SAFETY: the tensor covers its weights, and the scratch memory has room for all panels, as the kept one has.
+        let (packed, finite) = unsafe {
+            self.kept.get(source, scratch.add(areas.weights).cast::<T>(), |to| self.pack(source, to))
+        };
+        if let Some(exact) = self.exact.as_ref().filter(|_| !finite) {
+            // SAFETY: as the caller promises; there is scratch memory for either.
+            unsafe { exact.run(tensors, scratch) };
+            return;
+        }
+        let shared = Tensors(tensors);
+        let base = Shared([packed.cast_mut().cast(), scratch]);
+        let (planes_size, tile_size) = (self.planes.numbers(), self.columns * self.width());
+        let rows_size = self.columns.next_multiple_of(LEAST_COLUMNS) * self.width();
+        let blocks = windows.batch.div_ceil(self.images);
+        let area = |offset: usize, lane: usize, numbers: usize| {
+            // SAFETY: the scratch memory has an area for each lane.
+            unsafe { base.get(1).add(offset).cast::<T>().add(lane * Scratch::padded::<T>(numbers)) }
+        };
+        self.lanes.run(|lane| {
+            // Images are copied into planes whose zeros stay.
+            // SAFETY: the planes are this lane's.
+            unsafe { area(areas.planes, lane, planes_size).write_bytes(0, planes_size) };
+        });
+        self.lanes.deal(groups * blocks, |lane, number| {
+            let (group, image) = (number / blocks, number % blocks * self.images);
+            let images = self.images.min(windows.batch - image);
+            let block = Block { image, images, origin: [0; 3], size: windows.output };
+            let own =
+                Lane { tile: area(areas.tile, lane, tile_size), rows: area(areas.rows, lane, rows_size) };
+            // SAFETY: the tensors cover the group and the images; no two blocks and groups write the same outputs.
+            unsafe {
+                let from =
+                    shared.all()[input.slot].add(group * channels * input.strides.channel * self.input_size);
+                let planes =
+                    self.planes.fill(from, *channels, (image, images), area(areas.planes, lane, planes_size));
+                for planned in &self.parts {
+                    let first = planned.packed + group * self.panels * planned.terms.len() * self.width();
+                    let weights = base.get(0).cast::<T>().cast_const().add(first);
+                    self.multiply(planned, (group, &block), weights, planes, &own, shared.all());
+                }
+                if let Some(finish) = &self.finish {
+                    finish.run(shared.all(), &block, group * rows..(group + 1) * rows);
+                }
+            }
+        });
+    }
+}
+
+/// Bytes of a panel of weights, which stay in the second cache while all outputs are computed with it.
+const RESIDENT: usize = 256 << 10;
+/// Outputs below which weights are not worth being packed in each execution.
+const WORTH_PACKING: usize = 128;
+
+/// Whether this form is for such products: rows of outputs are shorter than a vector and are not all one row, and there are
+/// enough output channels to fill one.
+pub(in super::super) fn suits<T: FastReal>(operands: &Operands, level: Level, settings: Settings) -> bool {
+    let kernel = SumsKernel::<T>::of(level);
+    let Operands { windows, parts, rows, channels, .. } = operands;
+    let taps = parts.iter().map(|part| part.taps.len()).max().unwrap_or(0);
+    let outputs = windows.batch * windows.output.iter().product::<usize>();
+    let (vectors, _) = panels(*rows, kernel.lanes, MOST_VECTORS);
+    settings.convolution == Algorithm::Automatic
+        && windows.output[2] < kernel.lanes
+        && (taps > 1 || windows.step != [1; 3])
+        && rows * 2 > kernel.lanes
+        && taps * channels * vectors * kernel.lanes * size_of::<T>() <= RESIDENT
+        && (settings.constant_weights || outputs >= WORTH_PACKING)
+}
