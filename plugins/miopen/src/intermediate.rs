@@ -1,7 +1,8 @@
 //! Types of the tensors between nodes.
 //!
 //! Who writes a graph of `half` tensors often has `float` between them. MIOpen's operations have one type for all their tensors:
-//! what lies between them has to be `half`, too.
+//! what lies between them has to be `half`, too. Inside one kernel for several nodes it lies in registers, and its type says nothing; a
+//! plan that has it in memory would round more than the graph says.
 
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation, Tensor};
 

@@ -12,8 +12,6 @@ pub const WORKSPACE_SIZE_LIMIT: &str = "global.workspace_size_limit";
 pub const FIND_MODE: &str = "miopen.find_mode";
 /// Whether images are padded in the workspace where MIOpen cannot pad.
 pub const PAD_IN_WORKSPACE: &str = "miopen.pad_in_workspace";
-/// Whether tensors between nodes may be kept in the smaller type of the tensors around them.
-pub const NARROW_INTERMEDIATES: &str = "miopen.narrow_intermediates";
 
 /// MIOpen's find modes: normal, fast, hybrid and dynamic hybrid.
 const FIND_MODES: [i64; 5] = [0, 1, 2, 3, 5];
@@ -31,8 +29,6 @@ pub struct Options {
     pub find_mode: Option<c_int>,
     /// Whether convolutions that MIOpen cannot pad are refused.
     pub keeps_padding: bool,
-    /// Whether tensors between nodes have the types that the graph says.
-    pub keeps_types: bool,
 }
 
 /// The knobs that the engines publish.
@@ -57,11 +53,6 @@ pub fn knobs() -> Vec<Knob> {
             "pads images in the workspace where a convolution has other padding behind than before; 0 refuses these",
             true,
         ),
-        Knob::flag(
-            NARROW_INTERMEDIATES,
-            "keeps float tensors between half or bfloat16 nodes in that type where they are in memory; 0 refuses these",
-            true,
-        ),
     ]
 }
 
@@ -77,7 +68,6 @@ impl Options {
                 .and_then(|bytes| usize::try_from(bytes).ok()),
             find_mode: positive(FIND_MODE).and_then(|mode| c_int::try_from(mode).ok()),
             keeps_padding: forbidden(PAD_IN_WORKSPACE),
-            keeps_types: forbidden(NARROW_INTERMEDIATES),
         }
     }
 }
@@ -106,7 +96,6 @@ mod tests {
             setting(WORKSPACE_SIZE_LIMIT, KnobValue::Int(4096)),
             setting(FIND_MODE, KnobValue::Int(2)),
             setting(PAD_IN_WORKSPACE, KnobValue::Int(0)),
-            setting(NARROW_INTERMEDIATES, KnobValue::Int(1)),
         ];
         let expected = Options {
             deterministic: true,
@@ -114,7 +103,6 @@ mod tests {
             workspace_size_limit: Some(4096),
             find_mode: Some(2),
             keeps_padding: true,
-            keeps_types: false,
         };
         assert_eq!(Options::of(true, &settings), expected);
         assert_eq!(Options::of(false, &[]), Options::default());

@@ -14,7 +14,7 @@ use hipdnn_plugin_sdk::{PluginError, Refusal, buffer};
 
 use crate::handle::Ready;
 use crate::intermediate::narrow;
-use crate::knob::{NARROW_INTERMEDIATES, Options};
+use crate::knob::Options;
 use crate::step::fusion::{chains, readers};
 use crate::step::softmax::{self, Softmax};
 use crate::step::{Design, Step, Tensors, design};
@@ -58,19 +58,20 @@ enum Slot {
     Value,
 }
 
-/// Whether every node of the graph is one that MIOpen computes, found out without a device.
+/// Whether every node of the graph is one that MIOpen computes, as far as that can be found out without a device. Answers whether
+/// more depends on which nodes MIOpen has one kernel for.
 ///
 /// # Errors
 /// The first node that is not, and why.
-pub fn check(graph: &Graph) -> Result<(), Refusal> {
-    let (graph, _) = narrowed(graph)?;
+pub fn check(graph: &Graph) -> Result<bool, Refusal> {
+    let (graph, narrowed) = narrowed(graph)?;
     let together: HashSet<usize> = softmaxes(&graph)?.into_iter().flat_map(|softmax| softmax.nodes).collect();
     for (place, node) in graph.nodes.iter().enumerate().filter(|(place, _)| !together.contains(place)) {
         check_count(node.operation.tensors().len())
             .and_then(|()| design(&graph, node).map(drop))
             .map_err(|refusal| in_node(place, node, refusal))?;
     }
-    Ok(())
+    Ok(!narrowed.is_empty())
 }
 
 /// A prepared graph with the types that its steps compute, and the virtual tensors that have another type than the graph says.
@@ -244,12 +245,10 @@ impl Plan {
             .collect();
         let virtuals =
             place_in_steps(&graph, touched.iter().map(Vec::as_slice), ALIGNMENT).map_err(Refusal::new)?;
-        if let Some(place) =
-            virtuals.places.iter().find(|place| options.keeps_types && narrowed.contains(&place.uid))
-        {
-            let data_type = graph.tensor(place.uid).map_or("another type", |tensor| tensor.data_type.name());
+        if let Some(place) = virtuals.places.iter().find(|place| narrowed.contains(&place.uid)) {
+            let data_type = graph.tensor(place.uid).map_or("another", |tensor| tensor.data_type.name());
             return Err(PluginError::not_applicable(format!(
-                "tensor {}: data type is float, expected {data_type} as in the tensors that it is computed from, since {NARROW_INTERMEDIATES} is 0",
+                "tensor {}: data type is float, expected {data_type} as in the tensors that it is computed from, since it lies between two kernels",
                 place.uid
             )));
         }

@@ -45,9 +45,14 @@ impl EnginePlugin for MiopenPlugin {
         Ok(())
     }
 
-    fn supports(_: &Handle, _: usize, graph: &Graph) -> Result<(), Refusal> {
+    fn supports(handle: &Handle, engine: usize, graph: &Graph) -> Result<(), Refusal> {
         Runtime::get()?;
-        check(graph)
+        if check(graph)? {
+            // The solutions that are found here need not be looked for again.
+            make(handle, engine, graph, &[], &Saved::default())
+                .map_err(|error| Refusal::new(error.message().to_owned()))?;
+        }
+        Ok(())
     }
 
     fn details(_: &Handle, _: usize, _: &Graph) -> Result<EngineDetails, PluginError> {
@@ -171,9 +176,9 @@ mod tests {
 
     #[test]
     fn the_first_thing_that_miopen_does_not_do_is_named() {
-        assert_eq!(check(&graph(DataType::Half, ConvMode::CrossCorrelation, 0)), Ok(()));
+        assert_eq!(check(&graph(DataType::Half, ConvMode::CrossCorrelation, 0)), Ok(false));
         // Whether this is refused is up to a knob.
-        assert_eq!(check(&graph(DataType::Half, ConvMode::CrossCorrelation, 1)), Ok(()));
+        assert_eq!(check(&graph(DataType::Half, ConvMode::CrossCorrelation, 1)), Ok(false));
         let mut matmul = graph(DataType::Float, ConvMode::CrossCorrelation, 0);
         matmul.tensors = (1..=3).map(|uid| Tensor::new(uid, DataType::Float, &[2, 2], &[2, 1])).collect();
         matmul.nodes[0].operation = Operation::from(Matmul { a: 1, b: 2, c: 3 });

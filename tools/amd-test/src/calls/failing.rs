@@ -15,7 +15,7 @@ use crate::gate::{self, Fail};
 const PLUGIN_ERROR: &str = "status 14:";
 
 /// The backend's words where an engine does not apply.
-const DOES_NOT_APPLY: &str = "Engine id is not in a valid range";
+pub const DOES_NOT_APPLY: &str = "Engine id is not in a valid range";
 
 /// More calls than any case makes.
 const MOST: usize = 500;

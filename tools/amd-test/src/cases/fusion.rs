@@ -285,16 +285,11 @@ pub fn cases() -> Vec<(&'static str, Case)> {
     cases.push((MIOPEN, chain(&[Convolution(3), Bias, relu], half)));
     cases.push((MIOPEN, chain(&[Convolution(3), Batchnorm, relu], half)));
     for order in ORDERS {
-        let half = Setting { order, ..half };
-        cases.push((MIOPEN, chain(&[Convolution(3), Bias, relu], half).with_wide_tensors()));
-        cases.push((MIOPEN, chain(&[Convolution(1), BatchnormVariance, relu], half).with_wide_tensors()));
-        let fused = Setting { fused: true, ..half };
+        let fused = Setting { order, fused: true, ..half };
         cases.push((MIOPEN, chain(&[Batchnorm, relu], fused).with_wide_tensors()));
     }
     let fused = Setting { fused: true, ..half };
     cases.push((MIOPEN, gradient(PointwiseMode::ReluBwd, "", fused).with_wide_tensors()));
     cases.push((MIOPEN, training(ReluFwd, "", Kept::Statistics, fused).with_wide_tensors()));
-    let bfloat16 = Setting { data_type: DataType::Bfloat16, fused: false, ..float };
-    cases.push((MIOPEN, chain(&[Convolution(1), BatchnormVariance], bfloat16).with_wide_tensors()));
     cases
 }

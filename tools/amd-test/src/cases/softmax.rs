@@ -8,13 +8,15 @@ use crate::case::{Case, Order};
 type Shape = (&'static [i64], &'static [i64], Order);
 
 /// Rows, channels of images, whole images, and many terms.
-const SHAPES: [Shape; 6] = [
+const SHAPES: [Shape; 8] = [
     (&[6, 70], &[6, 1], Order::ChannelsFirst),
     (&[2, 5, 3, 4], &[2, 1, 3, 4], Order::ChannelsFirst),
     (&[2, 5, 3, 4], &[2, 1, 3, 4], Order::ChannelsLast),
     (&[2, 3, 4, 5], &[2, 1, 1, 1], Order::ChannelsLast),
     (&[2, 3, 2, 3, 5], &[2, 3, 1, 1, 1], Order::ChannelsFirst),
     (&[3, 1100], &[3, 1], Order::ChannelsFirst),
+    (&[2, 5, 2, 3, 2], &[2, 1, 2, 3, 2], Order::ChannelsFirst),
+    (&[2, 5, 2, 3, 2], &[2, 1, 2, 3, 2], Order::ChannelsLast),
 ];
 
 fn reduction(in_: i64, out: i64, mode: ReductionMode) -> Reduction {
