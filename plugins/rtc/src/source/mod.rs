@@ -7,6 +7,7 @@ pub mod group;
 pub mod kernel;
 pub mod node;
 pub mod pointwise;
+pub mod statistics;
 pub mod value;
 pub mod walk;
 
@@ -22,6 +23,7 @@ use crate::plan::ALIGNMENT;
 use group::Group;
 use kernel::Kernel;
 use node::Item;
+use statistics::spelled_out;
 
 /// What HIP's language calls what kernels need.
 pub const HIP: &str = include_str!("hip.h");
@@ -50,9 +52,14 @@ impl Program {
 /// # Errors
 /// The first node that is not computed, and why.
 pub fn generate(graph: &Graph) -> Result<Program, Refusal> {
-    let graph = prepare(graph)?;
+    let mut graph = prepare(graph)?;
+    let mut nodes = Vec::with_capacity(graph.nodes.len());
+    for (place, node) in graph.nodes.clone().iter().enumerate() {
+        let spelled = spelled_out(&mut graph, node).map_err(|refusal| in_node(place, node, refusal))?;
+        nodes.extend(spelled.into_iter().map(|node| (place, node)));
+    }
     let mut groups: Vec<Group> = Vec::new();
-    for (place, node) in graph.nodes.iter().enumerate() {
+    for (place, node) in &nodes {
         let mut add = || {
             let mut next = Some(Item::of(&graph, node)?);
             while let Some(item) = next {
@@ -68,7 +75,7 @@ pub fn generate(graph: &Graph) -> Result<Program, Refusal> {
             }
             Ok(())
         };
-        add().map_err(|refusal| in_node(place, node, refusal))?;
+        add().map_err(|refusal| in_node(*place, node, refusal))?;
     }
     // The last group that reads each tensor from memory.
     let mut readers: HashMap<i64, usize> = HashMap::new();

@@ -46,12 +46,10 @@ impl Item {
             match problem? {
                 Normalization::Forward(forward) => Problem::Normalization(forward),
                 Normalization::Backward(backward) => {
-                    let Statistics::Saved { .. } = backward.statistics else {
-                        return Err(
-                            "epsilon: given, expected mean and inv_variance as the forward pass kept them"
-                                .to_owned(),
-                        );
-                    };
+                    // Statistics that were not kept are nodes of their own before this one.
+                    if let Statistics::Computed(_) = backward.statistics {
+                        return Err("mean: absent, expected mean and inv_variance".to_owned());
+                    }
                     Problem::InputGradient(backward)
                 }
             }

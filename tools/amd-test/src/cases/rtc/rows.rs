@@ -116,8 +116,10 @@ fn rms(data_type: DataType, dims: &[i64], order: Order, with_bias: bool) -> Case
 }
 
 /// The gradients of gelu's slope behind a layernorm.
-fn layernorm_backward(data_type: DataType, dims: &[i64], count: usize) -> Case {
-    let mut case = Case::new(format!("layernorm backward of {count} {dims:?} {}", data_type.name()));
+fn layernorm_backward(data_type: DataType, dims: &[i64], count: usize, kept: bool) -> Case {
+    let statistics = if kept { "" } else { ", statistics not kept," };
+    let mut case =
+        Case::new(format!("layernorm backward{statistics} of {count} {dims:?} {}", data_type.name()));
     case.tolerance = case.tolerance.max(2e-5);
     let [rows, places] = parts(dims, dims.len() - count);
     let gradient = case.input(data_type, dims, FIRST, [-1.0, 1.0]);
@@ -128,9 +130,10 @@ fn layernorm_backward(data_type: DataType, dims: &[i64], count: usize) -> Case {
         dy,
         x: case.input(data_type, dims, FIRST, [-2.0, 2.0]),
         scale: case.input(DataType::Float, &places, FIRST, [0.5, 1.5]),
-        mean: Some(case.input(DataType::Float, &rows, FIRST, [-0.5, 0.5])),
-        inv_variance: Some(case.input(DataType::Float, &rows, FIRST, [0.5, 1.5])),
-        epsilon: None,
+        mean: kept.then(|| case.input(DataType::Float, &rows, FIRST, [-0.5, 0.5])),
+        inv_variance: kept.then(|| case.input(DataType::Float, &rows, FIRST, [0.5, 1.5])),
+        // Large, so that one that is left out shows.
+        epsilon: (!kept).then(|| case.value(0.25)),
         dx: case.output(data_type, dims, FIRST),
         dscale: case.output(DataType::Float, &places, FIRST),
         dbias: case.output(DataType::Float, &places, FIRST),
@@ -164,7 +167,8 @@ pub fn cases() -> Vec<Case> {
         cases.push(softmax(data_type, &[2, 3, 40]));
         cases.push(layernorm(data_type, &[6, 32], 1));
         cases.push(rms(data_type, &[4, 48], FIRST, true));
-        cases.push(layernorm_backward(data_type, &[6, 32], 1));
+        cases.push(layernorm_backward(data_type, &[6, 32], 1, true));
+        cases.push(layernorm_backward(data_type, &[6, 32], 1, false));
         cases.push(rms_backward(data_type, &[70, 12]));
     }
     // Along columns; channels of images in both orders; everything; a row of one thread; an odd length.
@@ -180,7 +184,8 @@ pub fn cases() -> Vec<Case> {
     cases.push(layernorm(DataType::Float, &[2, 3, 4, 5], 3));
     cases.push(layernorm(DataType::Float, &[3, 7], 1));
     cases.push(rms(DataType::Float, &[2, 3, 4, 5], Order::ChannelsLast, false));
-    cases.push(layernorm_backward(DataType::Float, &[3, 5, 7], 2));
+    cases.push(layernorm_backward(DataType::Float, &[3, 5, 7], 2, true));
+    cases.push(layernorm_backward(DataType::Float, &[3, 5, 7], 2, false));
     cases.push(two_ways());
     cases
 }
