@@ -185,6 +185,7 @@ mod tests {
         for (graph, expected) in [
             (graph(DataType::Double, ConvMode::CrossCorrelation, 0), "data type is double"),
             (graph(DataType::Bfloat16, ConvMode::CrossCorrelation, 1), "x: data type is bfloat16"),
+            (graph(DataType::Float, ConvMode::CrossCorrelation, 1 << 30), "x: dims [1, 2, 5, 1073741829]"),
             (graph(DataType::Float, ConvMode::Convolution, 0), "conv_mode: is CONVOLUTION"),
             (matmul, "Matmul"),
         ] {

@@ -57,12 +57,14 @@ impl Padding {
     /// The padding of a dimension of `input` elements that gives `output` windows.
     fn of(pre: usize, input: usize, window: usize, stride: usize, output: usize) -> Self {
         // The convolution with as many zeros behind as before may have the same size.
-        let symmetric = (input + 2 * pre).checked_sub(window).map(|room| room / stride + 1);
+        let both_sides = pre.saturating_mul(2).saturating_add(input);
+        let symmetric = both_sides.checked_sub(window).map(|room| room / stride + 1);
         if symmetric == Some(output) {
             return Self { both: pre, front: 0, back: 0 };
         }
         // Zeros that no window reaches are left out.
-        let post = (output.saturating_sub(1) * stride + window).saturating_sub(pre + input);
+        let reached = output.saturating_sub(1).saturating_mul(stride).saturating_add(window);
+        let post = reached.saturating_sub(pre.saturating_add(input));
         let both = pre.min(post);
         Self { both, front: pre - both, back: post - both }
     }
@@ -229,7 +231,14 @@ fn with_margin(
     let places = front.iter_mut().rev().zip(dims.iter_mut().rev());
     for ((front, dim), padding) in places.zip(padding.iter().rev()) {
         *front = padding.front;
-        *dim += padding.front + padding.back;
+        *dim = dim.saturating_add(padding.front).saturating_add(padding.back);
+    }
+    let elements = dims.iter().try_fold(1_usize, |product, dim| product.checked_mul(*dim));
+    if elements.is_none_or(|elements| c_int::try_from(elements).is_err()) {
+        return Err(format!(
+            "x: dims {dims:?} with the padding, expected at most {} elements where there is other padding behind than before",
+            c_int::MAX
+        ));
     }
     let padded = Shape::new("x", x.data_type, &dims, &strides(&dims, layout))?;
     let margin = Margin::new(image_of_x, &padded, &front, storage_size(x.data_type, 1)?)?;
@@ -333,5 +342,7 @@ mod tests {
         assert_eq!(of(3, 8, 3, 2, 5), [0, 3, 0]);
         // Larger than all there is.
         assert_eq!(of(0, 1, 4, 1, 1), [0, 0, 3]);
+        // Nothing overflows.
+        assert_eq!(of(usize::MAX, 1, 1, 1, 1), [0, usize::MAX, 0]);
     }
 }
