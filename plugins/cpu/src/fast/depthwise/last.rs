@@ -60,7 +60,7 @@ impl<T: FastReal> Last<T> {
         threads: Threads,
         ending: Option<Ending<T>>,
     ) -> Self {
-        let form = Form::of(shape.window, shape.stride, shape.dilation);
+        let form = Form::of(&shape);
         let copied = |image: &Image<T>| if image.run.same { 0.1 } else { 0.2 };
         let each = shape.taps() as f64 * if form == Form::Any { 0.1 } else { 0.04 } + copied(&y);
         let [input, output] = [shape.input, shape.output].map(|size| (size[0] * size[1]) as f64);
@@ -207,6 +207,7 @@ impl<T: FastReal> VectorWork<T> for Part<'_, T> {
                 stride: shape.stride,
                 dilation: shape.dilation,
                 padding: shape.padding,
+                apart: shape.apart,
                 bounds: near.and_then(|near| near.bounds).filter(|_| !far),
             };
             if self.kernel.padded && !all_finite(taps, shape.taps() * count) {

@@ -4,15 +4,18 @@
 //! where they can and keep rows of the output in registers until everything that is added to them is.
 
 mod ending;
+mod filter;
 mod last;
 mod pixels;
 mod planar;
 mod rows;
+mod sums;
 
 #[cfg(test)]
 mod tests;
 
 use self::ending::Ending;
+use self::filter::Filter;
 use self::last::Last;
 use self::planar::Planar;
 use super::image::{Image, two};
@@ -28,6 +31,10 @@ use crate::problem::convolution::{Convolution, Direction};
 const SPATIAL: usize = 2;
 /// Elements of a window above which the general kernel computes.
 const MOST_TAPS: usize = 1 << 10;
+/// Filters for a channel above which the general kernel computes their gradients.
+const MOST_MULTIPLIER: usize = 4;
+/// Elements along a side of a window above which the general kernel computes gradients of the image with steps.
+const MOST_SIDE: usize = 32;
 /// Numbers along a side of the padded image above which the general kernel computes, so that no place in it overflows.
 const LONGEST: usize = 1 << 28;
 
@@ -40,9 +47,12 @@ pub(super) fn covers(c: &Convolution) -> bool {
             Direction::Forward => true,
             // The same with rows and columns of the window in the opposite order.
             Direction::BackwardData => {
-                c.out_channels == 1 && c.stride[..c.spatial].iter().all(|step| *step == 1)
+                let in_steps = |i: usize| c.stride[i] > 1;
+                let fits = (0..c.spatial).all(|i| c.window[i] <= MOST_SIDE);
+                c.out_channels == 1 && (fits || !(0..c.spatial).any(in_steps))
             }
-            Direction::BackwardFilter => false,
+            // With many, the matrix product reads the image fewer times.
+            Direction::BackwardFilter => c.out_channels <= MOST_MULTIPLIER,
         }
         && (c.groups > 1 || c.out_channels == 1)
         && c.window[..c.spatial].iter().product::<usize>() <= MOST_TAPS
@@ -74,11 +84,17 @@ fn plan_in<T: FastReal>(
     threads: Threads,
     after: Option<After<'_>>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
-    let forward = c.direction == Direction::Forward;
-    let shape = if forward { Shape::of(c) } else { Shape::of(c).turned() };
-    let (from, to) = if forward { (&c.x, &c.y) } else { (&c.y, &c.x) };
+    let backward = c.direction == Direction::BackwardData;
+    let shape = if backward { Shape::of(c).turned() } else { Shape::of(c) };
+    let (from, to) = if backward { (&c.y, &c.x) } else { (&c.x, &c.y) };
     let [x, w, y] = [from, &c.w, to].map(|operand| Image::<T>::of(operand, c.spatial));
     let images = [x?, w?, y?];
+    if c.direction == Direction::BackwardFilter {
+        return match after {
+            None => Ok(Box::new(Filter::plan(shape, images, level, threads))),
+            Some(_) => Err("what follows is not done with gradients of filters".to_owned()),
+        };
+    }
     let ending = after.map(Ending::of).transpose()?;
     Ok(if Last::covers(&shape, &images[0], &images[2]) {
         Box::new(Last::plan(shape, images, level, threads, ending))
@@ -98,6 +114,9 @@ struct Shape {
     output: [usize; 2],
     window: [usize; 2],
     stride: [usize; 2],
+    /// How far rows and columns of the input are apart where windows meet it: the steps of the convolution whose gradient is
+    /// computed.
+    apart: [usize; 2],
     dilation: [usize; 2],
     /// Rows and columns before the image; negative where the first windows begin inside.
     padding: [isize; 2],
@@ -117,6 +136,7 @@ impl Shape {
             output: two(s, 1, &c.output),
             window: two(s, 1, &c.window),
             stride: two(s, 1, &c.stride),
+            apart: [1, 1],
             dilation: two(s, 1, &c.dilation),
             padding: two(s, 0, &c.pre_padding).map(|n| n as isize),
             mirrored: c.mirrored,
@@ -124,12 +144,14 @@ impl Shape {
         }
     }
 
-    /// The convolution that makes the gradient of x of that of y, where steps are 1.
+    /// The convolution that makes the gradient of x of that of y: its steps are 1, and that of y has gaps where x had steps.
     fn turned(self) -> Self {
         let reach = |i: usize| ((self.window[i] - 1) * self.dilation[i]) as isize;
         Self {
             input: self.output,
             output: self.input,
+            stride: [1, 1],
+            apart: self.stride,
             padding: [reach(0) - self.padding[0], reach(1) - self.padding[1]],
             mirrored: !self.mirrored,
             ..self
@@ -149,25 +171,35 @@ impl Shape {
         (0..self.taps()).map(|tap| offset(tap / columns, tap % columns) * w.run.size).collect()
     }
 
-    /// The first row of the input that a window of this row of the output has.
+    /// The place of the first row of a window of this row of the output, among the input's and its gaps.
     fn first_row(&self, row: usize) -> isize {
         (row * self.stride[0]) as isize - self.padding[0]
     }
 
     /// The rows of the input that windows of these rows of the output meet.
     fn rows(&self, rows: &std::ops::Range<usize>) -> std::ops::Range<usize> {
-        let height = self.input[0] as isize;
-        let first = self.first_row(rows.start).clamp(0, height);
+        let row = |place: isize| (place.max(0) as usize).div_ceil(self.apart[0]).min(self.input[0]);
+        let first = row(self.first_row(rows.start));
         let last = self.first_row(rows.end - 1) + ((self.window[0] - 1) * self.dilation[0]) as isize + 1;
-        first as usize..last.clamp(first, height) as usize
+        first..row(last).max(first)
     }
 
-    /// Whether some window reaches beyond the image.
+    /// Whether some window reaches beyond the image, or meets gaps.
     fn is_padded(&self) -> bool {
         (0..2).any(|i| {
             let last =
                 ((self.output[i] - 1) * self.stride[i] + (self.window[i] - 1) * self.dilation[i]) as isize;
-            self.padding[i] > 0 || last - self.padding[i] >= self.input[i] as isize
+            self.apart[i] > 1 || self.padding[i] > 0 || last - self.padding[i] >= self.input[i] as isize
         })
     }
+}
+
+/// The row or column at a place of an image whose rows or columns are `apart`; none in gaps and beside the image.
+#[inline(always)]
+fn number(place: isize, apart: usize, len: usize) -> Option<usize> {
+    if place < 0 {
+        return None;
+    }
+    let number = place as usize / apart;
+    (number * apart == place as usize && number < len).then_some(number)
 }

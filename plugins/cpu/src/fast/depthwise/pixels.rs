@@ -5,6 +5,7 @@
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
 use super::rows::Form;
+use super::{MOST_SIDE, number};
 use crate::fast::real::FastReal;
 use crate::fast::vector::Vector;
 
@@ -39,6 +40,8 @@ pub(super) struct Band<T> {
     pub(super) stride: [usize; 2],
     pub(super) dilation: [usize; 2],
     pub(super) padding: [isize; 2],
+    /// How far the image's rows and columns are apart where windows meet them.
+    pub(super) apart: [usize; 2],
     /// Where sums end.
     pub(super) bounds: Option<(T, T)>,
 }
@@ -53,6 +56,9 @@ impl<T: FastReal> Band<T> {
     pub(super) unsafe fn run<V: Vector<Number = T>>(&self, form: Form) {
         // SAFETY: the caller promises all of it.
         unsafe {
+            if form == Form::Apart {
+                return self.with_gaps::<V>();
+            }
             if self.columns < TOGETHER || self.channels < V::LANES {
                 return self.any::<V>();
             }
@@ -61,7 +67,7 @@ impl<T: FastReal> Band<T> {
                 Form::ThreeByTwo => self.tiles::<V, 3, 2>(),
                 Form::Five => self.tiles::<V, 5, 1>(),
                 Form::FiveByTwo => self.tiles::<V, 5, 2>(),
-                Form::Any => self.any::<V>(),
+                Form::Any | Form::Apart => self.any::<V>(),
             }
         }
     }
@@ -168,6 +174,10 @@ impl<T: FastReal> Band<T> {
     /// As [`Band::run`].
     #[inline(always)]
     pub(super) unsafe fn any<V: Vector<Number = T>>(&self) {
+        if self.apart != [1, 1] {
+            // SAFETY: as the caller promises.
+            return unsafe { self.with_gaps::<V>() };
+        }
         for row in self.rows.clone() {
             for column in 0..self.columns {
                 let mut channel = 0;
@@ -175,6 +185,56 @@ impl<T: FastReal> Band<T> {
                     // SAFETY: as the caller promises; lanes beyond the last channel are not touched.
                     unsafe { self.vector::<V>(row, column, channel) };
                     channel += V::LANES;
+                }
+            }
+        }
+    }
+
+    /// An image with gaps, element by element of the output.
+    #[inline(always)]
+    unsafe fn with_gaps<V: Vector<Number = T>>(&self) {
+        let [height, width] = self.size;
+        let mut lines = [(self.input, self.taps); MOST_SIDE];
+        let mut elements = [(0, 0); MOST_SIDE];
+        let values = self.taps.wrapping_add(self.window[0] * self.window[1] * self.channels);
+        // SAFETY: as the caller promises; lanes beyond the last channel are not touched.
+        unsafe {
+            for row in self.rows.clone() {
+                let mut met = 0;
+                for i in 0..self.window[0] {
+                    let place = (row * self.stride[0] + i * self.dilation[0]) as isize - self.padding[0];
+                    if let Some(line) = number(place, self.apart[0], height) {
+                        let taps = self.taps.add(i * self.window[1] * self.channels);
+                        lines[met] = (self.input.wrapping_add(line * self.input_strides[0]), taps);
+                        met += 1;
+                    }
+                }
+                for column in 0..self.columns {
+                    let mut count = 0;
+                    for j in 0..self.window[1] {
+                        let place =
+                            (column * self.stride[1] + j * self.dilation[1]) as isize - self.padding[1];
+                        if let Some(at) = number(place, self.apart[1], width) {
+                            elements[count] = (at * self.input_strides[1], j * self.channels);
+                            count += 1;
+                        }
+                    }
+                    let [rows, columns] = self.output_strides;
+                    let to = self.output.add((row - self.rows.start) * rows + column * columns);
+                    for channel in (0..self.channels).step_by(V::LANES) {
+                        let lanes = V::lanes(0, (self.channels - channel).min(V::LANES));
+                        let mut sum = V::zero();
+                        for (line, taps) in &lines[..met] {
+                            for (element, tap) in &elements[..count] {
+                                let value = V::load_lanes(line.wrapping_add(element + channel), lanes);
+                                let tap = V::load_lanes(taps.wrapping_add(tap + channel), lanes);
+                                sum = value.mul_add(tap, sum);
+                            }
+                        }
+                        let factor = V::load_lanes(values.wrapping_add(channel), lanes);
+                        let summand = V::load_lanes(values.wrapping_add(self.channels + channel), lanes);
+                        self.finished(sum, factor, summand).store_lanes(to.add(channel), lanes);
+                    }
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use super::Shape;
 use super::ending::Ending;
-use super::rows::{Band, Form, TOGETHER};
+use super::rows::{Band, Form, TOGETHER, room};
 use crate::fast::image::Image;
 use crate::fast::lanes::{Lanes, Threads};
 use crate::fast::level::{Level, VectorWork};
@@ -43,6 +43,7 @@ struct Areas {
     taps: usize,
     input: usize,
     output: usize,
+    columns: usize,
 }
 
 impl<T: FastReal> Planar<T> {
@@ -55,7 +56,7 @@ impl<T: FastReal> Planar<T> {
         ending: Option<Ending<T>>,
     ) -> Self {
         let plane = shape.output[0] * shape.output[1];
-        let form = Form::of(shape.window, shape.stride, shape.dilation);
+        let form = Form::of(&shape);
         let copied = |image: &Image<T>| if image.has_rows() { 0.1 } else { 0.4 };
         let each = shape.taps() as f64 * if form == Form::Any { 0.1 } else { 0.04 } + copied(&y);
         let input = (shape.input[0] * shape.input[1]) as f64 * copied(&x);
@@ -94,6 +95,7 @@ impl<T: FastReal> Planar<T> {
             taps: scratch.area::<T>(self.shape.taps(), 1),
             input: scratch.area::<T>(copied(&self.x, most, self.shape.input[1]), 1),
             output: scratch.area::<T>(copied(&self.y, self.rows, self.shape.output[1]), 1),
+            columns: scratch.area::<T>(room(&self.shape), 1),
         }
     }
 
@@ -165,6 +167,8 @@ impl<T: FastReal> VectorWork<T> for Part<'_, T> {
                     stride: shape.stride,
                     dilation: shape.dilation,
                     padding: shape.padding,
+                    apart: shape.apart,
+                    between: self.scratch.add(areas.columns).cast(),
                     factor,
                     summand,
                     bounds: near.and_then(|near| near.bounds).filter(|_| !far),

@@ -5,6 +5,7 @@
 
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
+use super::{MOST_SIDE, Shape, number};
 use crate::fast::image::{MOST_LANES, apart, inside};
 use crate::fast::real::FastReal;
 use crate::fast::vector::Vector;
@@ -31,6 +32,9 @@ pub(super) struct Band<T> {
     pub(super) stride: [usize; 2],
     pub(super) dilation: [usize; 2],
     pub(super) padding: [isize; 2],
+    /// How far the image's rows and columns are apart where windows meet them, and [`room`] for a row where they are.
+    pub(super) apart: [usize; 2],
+    pub(super) between: *mut T,
     /// What a sum is multiplied with, what is added to it, and where it ends.
     pub(super) factor: T,
     pub(super) summand: T,
@@ -48,12 +52,32 @@ pub(super) enum Form {
     FiveByTwo,
     /// All others.
     Any,
+    /// Images with gaps.
+    Apart,
+}
+
+/// Numbers that are in a row of the output, the columns that meet the same elements of a window side by side; 0 without gaps.
+pub(super) fn room(shape: &Shape) -> usize {
+    let [rows, columns] = shape.apart;
+    if [rows, columns] == [1, 1] {
+        0
+    } else {
+        columns.min(shape.output[1]) * run_of(shape.output[1], columns)
+    }
+}
+
+/// Room for every column that meets the same elements of a window, in whole vectors.
+fn run_of(columns: usize, apart: usize) -> usize {
+    columns.div_ceil(apart).next_multiple_of(MOST_LANES)
 }
 
 impl Form {
     /// The form for a convolution.
-    pub(super) fn of(window: [usize; 2], stride: [usize; 2], dilation: [usize; 2]) -> Self {
-        match (dilation, window, stride) {
+    pub(super) fn of(shape: &Shape) -> Self {
+        if shape.apart != [1, 1] {
+            return Self::Apart;
+        }
+        match (shape.dilation, shape.window, shape.stride) {
             ([1, 1], [3, 3], [1, 1]) => Self::Three,
             ([1, 1], [3, 3], [2, 2]) => Self::ThreeByTwo,
             ([1, 1], [5, 5], [1, 1]) => Self::Five,
@@ -115,6 +139,9 @@ impl<T: FastReal> Band<T> {
     pub(super) unsafe fn run<V: Vector<Number = T>>(&self, form: Form) {
         // SAFETY: the caller promises all of it.
         unsafe {
+            if form == Form::Apart {
+                return self.with_gaps::<V, false>();
+            }
             if self.rows.len() < TOGETHER {
                 return self.any::<V, false>();
             }
@@ -123,7 +150,7 @@ impl<T: FastReal> Band<T> {
                 Form::ThreeByTwo => self.tiles::<V, 3, 2>(),
                 Form::Five => self.tiles::<V, 5, 1>(),
                 Form::FiveByTwo => self.tiles::<V, 5, 2>(),
-                Form::Any => self.any::<V, false>(),
+                Form::Any | Form::Apart => self.any::<V, false>(),
             }
         }
     }
@@ -135,7 +162,98 @@ impl<T: FastReal> Band<T> {
     #[inline(always)]
     pub(super) unsafe fn run_exactly<V: Vector<Number = T>>(&self) {
         // SAFETY: the caller promises all of it.
-        unsafe { self.any::<V, true>() };
+        unsafe {
+            if self.apart == [1, 1] {
+                self.any::<V, true>();
+            } else {
+                self.with_gaps::<V, true>();
+            }
+        }
+    }
+
+    /// An image with gaps, row by row: of the columns that meet the same elements of the window one vector after the other.
+    #[inline(always)]
+    unsafe fn with_gaps<V: Vector<Number = T>, const EXACT: bool>(&self) {
+        let [height, width] = self.size;
+        let run = run_of(self.columns, self.apart[1]);
+        // SAFETY: as the caller promises; rows and lanes outside of the image are not read. There is room for each of the columns.
+        unsafe {
+            for row in self.rows.clone() {
+                let mut lines = [(self.input, self.taps); MOST_SIDE];
+                let mut met = 0;
+                for i in 0..self.window[0] {
+                    let place = (row * self.stride[0] + i * self.dilation[0]) as isize - self.padding[0];
+                    if let Some(line) = number(place, self.apart[0], height) {
+                        let taps = self.taps.add(i * self.window[1]);
+                        lines[met] = (self.input.wrapping_add(line * self.input_row), taps);
+                        met += 1;
+                    }
+                }
+                for phase in 0..self.apart[1].min(self.columns) {
+                    let mut elements = [(0, 0); MOST_SIDE];
+                    let mut count = 0;
+                    for j in 0..self.window[1] {
+                        let place = (phase + j * self.dilation[1]) as isize - self.padding[1];
+                        let step = self.apart[1] as isize;
+                        if place.rem_euclid(step) == 0 {
+                            elements[count] = (place.div_euclid(step), j);
+                            count += 1;
+                        }
+                    }
+                    let columns = (self.columns - phase).div_ceil(self.apart[1]);
+                    for column in (0..columns).step_by(V::LANES) {
+                        let mut sum = V::zero();
+                        for (line, taps) in &lines[..met] {
+                            for (first, j) in &elements[..count] {
+                                let first = first + column as isize;
+                                let tap = taps.add(*j).read();
+                                let from = line.wrapping_offset(first);
+                                if first >= 0 && first as usize + V::LANES <= width {
+                                    sum = V::load(from).mul_add(V::splat(tap), sum);
+                                    continue;
+                                }
+                                let lanes = inside::<V>(first, 1, width);
+                                let tap = if EXACT {
+                                    let taps = [tap; MOST_LANES];
+                                    V::load_lanes(taps.as_ptr(), lanes)
+                                } else {
+                                    V::splat(tap)
+                                };
+                                sum = V::load_lanes(from, lanes).mul_add(tap, sum);
+                            }
+                        }
+                        let mut sums = [sum];
+                        self.finish(&mut sums);
+                        sums[0].store(self.between.add(phase * run + column));
+                    }
+                }
+                let to = self.output.add((row - self.rows.start) * self.output_row);
+                self.side_by_side(to, run);
+            }
+        }
+    }
+
+    /// Writes a row of which each run has the columns of a phase.
+    #[inline(always)]
+    unsafe fn side_by_side(&self, to: *mut T, run: usize) {
+        let from = self.between.cast_const();
+        // SAFETY: the caller promises the row, and that all of its columns are there.
+        unsafe {
+            if self.apart[1] == 2 {
+                for i in 0..self.columns / 2 {
+                    to.add(2 * i).write_unaligned(from.add(i).read());
+                    to.add(2 * i + 1).write_unaligned(from.add(run + i).read());
+                }
+                if self.columns % 2 == 1 {
+                    to.add(self.columns - 1).write_unaligned(from.add(self.columns / 2).read());
+                }
+                return;
+            }
+            for column in 0..self.columns {
+                let (i, phase) = (column / self.apart[1], column % self.apart[1]);
+                to.add(column).write_unaligned(from.add(phase * run + i).read());
+            }
+        }
     }
 
     /// Windows of `K` by `K` neighbours, `S` apart: tile by tile of some rows and one vector of columns.

@@ -5,7 +5,7 @@ use super::super::level::Level;
 use super::super::testing::Random;
 use crate::problem::convolution::Direction;
 
-const DIRECTIONS: [Direction; 2] = [Direction::Forward, Direction::BackwardData];
+const DIRECTIONS: [Direction; 3] = [Direction::Forward, Direction::BackwardData, Direction::BackwardFilter];
 
 /// A convolution with its own filters for each channel, often with one of the usual windows, and rows of several vectors.
 fn depthwise(random: &mut Random) -> Case {

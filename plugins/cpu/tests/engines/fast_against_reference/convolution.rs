@@ -155,11 +155,11 @@ impl ConvolutionShape {
     }
 }
 
-fn convolution(seed: u64, direction: Direction) {
+fn convolution(seed: u64, direction: Direction, shape: fn(&mut Random) -> ConvolutionShape) {
     let random = &mut Random(seed);
     let mut case = Case::new();
     let types = types(random, &mut case);
-    let shape = ConvolutionShape::random(random);
+    let shape = shape(random);
     let (operands, result, terms) = shape.node(random, &mut case, types, direction);
     for uid in operands {
         fill(random, &mut case, uid, -1.0, 1.0);
@@ -182,17 +182,25 @@ fn convolution(seed: u64, direction: Direction) {
 
 #[test]
 fn forward() {
-    (0..150).for_each(|seed| convolution(1000 + seed, Direction::Forward));
+    (0..150).for_each(|seed| convolution(1000 + seed, Direction::Forward, ConvolutionShape::random));
 }
 
 #[test]
 fn backward_data() {
-    (0..150).for_each(|seed| convolution(2000 + seed, Direction::Data));
+    (0..150).for_each(|seed| convolution(2000 + seed, Direction::Data, ConvolutionShape::random));
 }
 
 #[test]
 fn backward_filter() {
-    (0..150).for_each(|seed| convolution(3000 + seed, Direction::Filter));
+    (0..150).for_each(|seed| convolution(3000 + seed, Direction::Filter, ConvolutionShape::random));
+}
+
+#[test]
+fn gradients_of_depthwise_ones() {
+    for seed in 0..120 {
+        convolution(8000 + seed, Direction::Data, ConvolutionShape::depthwise);
+        convolution(9000 + seed, Direction::Filter, ConvolutionShape::depthwise);
+    }
 }
 
 /// Convolution, bias and activation with virtual tensors in between, in one storage type.
