@@ -223,9 +223,7 @@ impl<T: Functions> Backward<T> {
                 known.fill(T::ZERO);
                 let (stats, deltas) = known.split_at_mut(columns);
                 self.stats.copy(with, at, count, stats.as_mut_ptr(), 1);
-                for (row, (stats, delta)) in stats.iter_mut().zip(deltas).take(count).enumerate() {
-                    // Where no key counts, no score has a part.
-                    *stats = if *stats < -T::LARGEST { T::ONE / T::ZERO } else { *stats };
+                for (row, delta) in deltas.iter_mut().take(count).enumerate() {
                     let (a, b) = (areas.d_o.add(row * value_width), areas.o.add(row * value_width));
                     let (a, b) = (a.cast_const(), b.cast_const());
                     *delta = self.level.run(Dot { a, b, len: value_width });
@@ -459,7 +457,8 @@ impl<T: Functions> Work for Slopes<T> {
                 for ((score, slope), (stats, delta)) in scores.iter_mut().zip(slopes).zip(known) {
                     let probability = (*score - *stats).exponential();
                     let probability = if probability < self.least { self.least } else { probability };
-                    let counts = *score != nothing && *stats != -nothing;
+                    // Where no key counts, no score has a part.
+                    let counts = *score != nothing && *stats != nothing;
                     let from_value = probability * (*slope - *delta);
                     *slope = if counts { from_value } else { T::ZERO };
                     *score = if counts { probability } else { T::ZERO };

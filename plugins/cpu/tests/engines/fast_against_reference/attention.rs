@@ -8,8 +8,8 @@ use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::graph::operation::Sdpa;
 
 use super::super::common::{Case, Random};
-use super::super::reference_attention::{Sizes, filled};
-use super::{FAST, both, compare, compute, fill, roundoff, tensor, types};
+use super::super::reference_attention::{Sizes, filled, gradients_of};
+use super::{FAST, REFERENCE, both, compare, compute, fill, roundoff, tensor, types};
 
 fn sizes(random: &mut Random, longest: i64) -> Sizes {
     let heads = random.one_of(&[1, 2, 4, 6]);
@@ -30,15 +30,14 @@ fn sizes(random: &mut Random, longest: i64) -> Sizes {
     }
 }
 
-fn attention(seed: u64, longest: i64) {
-    let random = &mut Random(seed);
-    let mut case = Case::new();
+/// An attention with some options, and its scale.
+fn problem(random: &mut Random, case: &mut Case, longest: i64) -> (Sizes, Sdpa, f32) {
     let sizes = sizes(random, longest);
-    let types: [DataType; 4] = types(random, &mut case);
+    let types: [DataType; 4] = types(random, case);
     let dims = [sizes.q(), sizes.k(), sizes.v(), sizes.o()];
-    let [q, k, v, o] = [0, 1, 2, 3].map(|at| tensor(random, &mut case, types[at], &dims[at]));
+    let [q, k, v, o] = [0, 1, 2, 3].map(|at| tensor(random, case, types[at], &dims[at]));
     for uid in [q, k, v] {
-        fill(random, &mut case, uid, -1.0, 1.0);
+        fill(random, case, uid, -1.0, 1.0);
     }
     let mut sdpa = Sdpa::new(q, k, v, o);
     let scale = random.one_of(&[1.0, 0.125, -0.5]);
@@ -46,18 +45,25 @@ fn attention(seed: u64, longest: i64) {
     sdpa.causal_mask = random.chance(40);
     if random.chance(30) {
         let dims = sizes.scores().map(|dim| random.one_of(&[1, dim]));
-        let mask = tensor(random, &mut case, types[3], &dims);
-        fill(random, &mut case, mask, -1.0, 1.0);
+        let mask = tensor(random, case, types[3], &dims);
+        fill(random, case, mask, -1.0, 1.0);
         sdpa.attn_mask = Some(mask);
     }
     if random.chance(30) {
         sdpa.padding_mask = true;
         let mut lengths = |most| {
             let lengths: Vec<f64> = (0..sizes.batch).map(|_| random.int(0, most) as f64).collect();
-            Some(filled(&mut case, DataType::Int32, &[sizes.batch, 1, 1, 1], &lengths))
+            Some(filled(case, DataType::Int32, &[sizes.batch, 1, 1, 1], &lengths))
         };
         (sdpa.seq_len_q, sdpa.seq_len_kv) = (lengths(sizes.queries), lengths(sizes.keys));
     }
+    (sizes, sdpa, scale)
+}
+
+fn attention(seed: u64, longest: i64) {
+    let random = &mut Random(seed);
+    let mut case = Case::new();
+    let (sizes, mut sdpa, scale) = problem(random, &mut case, longest);
     if random.chance(50) {
         sdpa.stats = Some(case.tensor(DataType::Float, &sizes.rows()));
     }
@@ -65,7 +71,7 @@ fn attention(seed: u64, longest: i64) {
         // What the reference computes in both engines.
         sdpa.amax_o = Some(case.tensor(DataType::Float, &[1]));
     }
-    let stats = sdpa.stats;
+    let (o, stats) = (sdpa.o, sdpa.stats);
     case.node(sdpa);
     let (fast, reference) = both(&case);
     let (eps, _) = roundoff(compute(&case));
@@ -76,6 +82,41 @@ fn attention(seed: u64, longest: i64) {
     if let Some(stats) = stats {
         compare(seed, "stats", &fast, &reference, stats, |_| 4.0 * of_score + (keys + 16.0) * eps);
     }
+}
+
+/// Gradients of what the reference computed forward. A weight is off by 2 δ, as above; the gradient of a score is the weight times
+/// the difference of two sums of as many terms as a value has numbers, of which none is more than 1. The results are sums of these
+/// over keys, or over the queries of all heads that share a key.
+fn gradients(seed: u64) {
+    let random = &mut Random(seed);
+    let mut case = Case::new();
+    let (sizes, mut sdpa, scale) = problem(random, &mut case, 30);
+    let stats = case.tensor(DataType::Float, &sizes.rows());
+    sdpa.stats = Some(stats);
+    case.node(sdpa.clone());
+    case.run(planner(REFERENCE));
+    case.graph.nodes.clear();
+    let of = case.graph.tensor(sdpa.o).unwrap().data_type;
+    let [d_o, dq, dk, dv] =
+        [sizes.o(), sizes.q(), sizes.k(), sizes.v()].map(|dims| tensor(random, &mut case, of, &dims));
+    fill(random, &mut case, d_o, -1.0, 1.0);
+    case.node(gradients_of(&sdpa, [d_o, stats, dq, dk, dv]));
+    let (fast, reference) = both(&case);
+    let (eps, _) = roundoff(compute(&case));
+    let (depth, width, scale) = (sizes.depth as f64, sizes.value_depth as f64, f64::from(scale).abs());
+    let of_weight = 2.0 * (depth + 4.0) * eps * (depth * scale + 1.0);
+    let of_slope = 2.0 * width * of_weight + 4.0 * (width + 4.0) * eps * width;
+    let sharing = (sizes.heads / sizes.key_heads.min(sizes.value_heads)) as f64;
+    let terms = (sizes.queries as f64 * sharing).max(sizes.keys as f64);
+    let bound = (terms + 8.0) * (of_slope * scale.max(1.0) + of_weight + (terms + 8.0) * eps * 2.0 * width);
+    for (what, uid) in [("dq", dq), ("dk", dk), ("dv", dv)] {
+        compare(seed, what, &fast, &reference, uid, |_| bound);
+    }
+}
+
+#[test]
+fn gradients_of_attentions() {
+    (32_000..32_200).for_each(gradients);
 }
 
 #[test]

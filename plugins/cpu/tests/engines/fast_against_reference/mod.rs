@@ -15,6 +15,7 @@ mod convolution;
 mod fused;
 mod matmul;
 mod normalization;
+mod not_finite;
 mod pointwise;
 mod reduction;
 mod resample;
