@@ -35,7 +35,8 @@ const CONSTANT_WEIGHTS: &str = "constant_weights";
 /// The form of convolutions: one of [`ALGORITHMS`].
 const CONVOLUTION: &str = "convolution";
 /// What the numbers of the knob mean.
-const ALGORITHMS: [Algorithm; 3] = [Algorithm::Automatic, Algorithm::Implicit, Algorithm::Unrolled];
+const ALGORITHMS: [Algorithm; 4] =
+    [Algorithm::Automatic, Algorithm::Implicit, Algorithm::Unrolled, Algorithm::Channels];
 /// The most threads that can be asked for.
 const MOST_THREADS: i64 = 256;
 
@@ -111,7 +112,8 @@ fn fast_knobs() -> Vec<Knob> {
         Knob::int(
             CONVOLUTION,
             "The form of convolutions. 0: the one that is guessed to be the fastest. 1: the input is read in place, or in \
-             a copy that all elements of the window share. 2: the input is copied for each element of the window.",
+             a copy that all elements of the window share. 2: the input is copied for each element of the window. \
+             3: computed by vectors of channels instead of vectors of elements, where there is such a form.",
             0,
             0,
             ALGORITHMS.len() as i64 - 1,
@@ -290,7 +292,7 @@ mod tests {
             set("threads", -1),
             set("deterministic", 2),
             set("constant_weights", 2),
-            set("convolution", 3),
+            set("convolution", 4),
             set("speed", 1),
         ] {
             assert!(wire::check_settings(&knobs, &[wrong]).is_err());

@@ -113,8 +113,16 @@ impl Lanes {
 
     /// Deals the numbers below `parts` out to the lanes as they get ready: `work` gets the lane's number and the part's.
     pub(crate) fn deal(self, parts: usize, work: impl Fn(usize, usize) + Sync) {
+        self.deal_carrying(parts, |lane, part, (): &mut ()| work(lane, part));
+    }
+
+    /// The same where each lane keeps something from one of its parts to the next.
+    pub(crate) fn deal_carrying<C: Default>(self, parts: usize, work: impl Fn(usize, usize, &mut C) + Sync) {
         let next = AtomicUsize::new(0);
-        self.run(|lane| take_each(&next, parts, |part| work(lane, part)));
+        self.run(|lane| {
+            let mut carried = C::default();
+            take_each(&next, parts, |part| work(lane, part, &mut carried));
+        });
     }
 
     /// The numbers below `total` that belong to this lane when each lane gets one run of them.
@@ -124,7 +132,7 @@ impl Lanes {
 }
 
 /// Calls `work` with each number below `count` that no other thread has taken.
-fn take_each(next: &AtomicUsize, count: usize, work: impl Fn(usize)) {
+fn take_each(next: &AtomicUsize, count: usize, mut work: impl FnMut(usize)) {
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
         if number >= count {

@@ -27,6 +27,9 @@ pub enum Algorithm {
     Implicit,
     /// The input is copied once for each tap.
     Unrolled,
+    /// Vectors are of output channels instead of outputs, where there is such a form: of a convolution, and of a data gradient with
+    /// step 1.
+    Channels,
 }
 
 impl From<Threads> for Settings {

@@ -176,6 +176,8 @@ impl Array {
             DataType::Half => f16::from_f64(number).to_f64(),
             DataType::Bfloat16 => bf16::from_f64(number).to_f64(),
             DataType::Int32 => f64::from(number as i32),
+            DataType::Int8 => f64::from(number as i8),
+            DataType::Uint8 => f64::from(number as u8),
             _ => number,
         }
     }
@@ -228,6 +230,17 @@ pub(crate) fn run_together(
     arrays: &mut [Array],
     between: &[Tensor],
 ) {
+    run_together_for(operations, compute_type, (level, Settings::default()), arrays, between);
+}
+
+/// The same with settings.
+pub(crate) fn run_together_for(
+    operations: &[Operation],
+    compute_type: DataType,
+    (level, settings): (Level, Settings),
+    arrays: &mut [Array],
+    between: &[Tensor],
+) {
     let own = arrays.iter().map(|array| array.tensor.clone());
     let node =
         |operation: &Operation| Node { name: String::new(), compute_type, operation: operation.clone() };
@@ -236,7 +249,7 @@ pub(crate) fn run_together(
         nodes: operations.iter().map(node).collect(),
         ..Graph::default()
     };
-    let plan = Plan::in_parts(&graph, |graph| parts_at(graph, level, Settings::default())).unwrap();
+    let plan = Plan::in_parts(&graph, |graph| parts_at(graph, level, settings)).unwrap();
     let buffers: Vec<hipdnnPluginDeviceBuffer_t> = arrays
         .iter_mut()
         .map(|array| hipdnnPluginDeviceBuffer_t { uid: array.tensor.uid, ptr: array.first().cast() })

@@ -24,10 +24,12 @@ pub(super) fn plan<R: Real>(problem: Convolution) -> Result<Box<dyn Kernel>, Ref
         Direction::BackwardData => ["dx", "w", "dy"],
         Direction::BackwardFilter => ["x", "dw", "dy"],
     };
+    // Gradients are of floats.
+    let memory = if problem.direction == Direction::Forward { Memory::of_numbers } else { Memory::of };
     Ok(Box::new(Plain::<R> {
-        x: Memory::of(x, &problem.x)?,
-        w: Memory::of(w, &problem.w)?,
-        y: Memory::of(y, &problem.y)?,
+        x: memory(x, &problem.x)?,
+        w: memory(w, &problem.w)?,
+        y: memory(y, &problem.y)?,
         problem,
     }))
 }

@@ -316,3 +316,27 @@ fn a_double_sum_keeps_what_a_single_one_loses() {
         assert_eq!(case.values(y), [expected]);
     }
 }
+
+#[test]
+fn products_of_bytes_are_whole_numbers() {
+    for planner in [Planner::Reference, Planner::new(0, &[]).unwrap()] {
+        let mut case = Case::new();
+        let x = case.tensor(DataType::Int8, &[1, 2, 3]);
+        let w = case.tensor(DataType::Uint8, &[1, 2, 2]);
+        let y = case.tensor(DataType::Int32, &[1, 1, 2]);
+        case.fill(x, &[-128.0, 127.0, -3.0, 5.0, -7.0, 100.0]);
+        case.fill(w, &[255.0, 1.0, 0.0, 200.0]);
+        case.node(ConvolutionForward {
+            x,
+            w,
+            y,
+            pre_padding: vec![0],
+            post_padding: vec![0],
+            stride: vec![1],
+            dilation: vec![1],
+            conv_mode: ConvMode::CrossCorrelation,
+        });
+        case.run(planner);
+        assert_eq!(case.values(y), [-33_913.0, 52_382.0]);
+    }
+}

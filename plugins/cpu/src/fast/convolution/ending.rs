@@ -2,9 +2,9 @@
 
 use hipdnn_plugin_sdk::graph::PointwiseMode;
 
-use super::super::pointwise::{After, Operation, Value};
+use super::super::pointwise::{After, Operation, Tail, Value};
 use super::super::real::{FastReal, Run};
-use super::geometry::Strides;
+use super::geometry::{Block, Strides};
 
 /// A number for each channel is added, then an element of another tensor, and then what is negative becomes zero; each of
 /// these or none. It is what stands behind most convolutions.
@@ -67,5 +67,29 @@ impl Ending {
             last = Value::Step(number);
         }
         is_number(after.output.data_type).then_some(ending)
+    }
+}
+
+/// What is computed of each block of the output where no [`Ending`] does.
+pub(super) struct Finish {
+    pub(super) tail: Box<dyn Tail>,
+    /// Spatial dimensions of the tensors.
+    pub(super) spatial: usize,
+}
+
+impl Finish {
+    /// Computes it for a range of channels of a block.
+    ///
+    /// # Safety
+    /// As [`Tail::finish`].
+    pub(super) unsafe fn run(&self, tensors: &[*mut u8], block: &Block, channels: std::ops::Range<usize>) {
+        let [mut origin, mut size] = [[0; 5]; 2];
+        (origin[0], size[0]) = (block.image, block.images);
+        (origin[1], size[1]) = (channels.start, channels.len());
+        origin[2..2 + self.spatial].copy_from_slice(&block.origin[3 - self.spatial..]);
+        size[2..2 + self.spatial].copy_from_slice(&block.size[3 - self.spatial..]);
+        let rank = 2 + self.spatial;
+        // SAFETY: the caller promises the tensors.
+        unsafe { self.tail.finish(tensors, &origin[..rank], &size[..rank]) };
     }
 }

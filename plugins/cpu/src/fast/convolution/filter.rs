@@ -10,7 +10,7 @@ use super::super::real::{FastReal, Stored, all_finite, not_a_float, with_stored}
 use super::super::scratch::{Scratch, Shared};
 use super::super::settings::Settings;
 use super::geometry::{Block, Geometry, Strides, Windows};
-use super::product::{Place, Weights};
+use super::operands::{Fill, Place, Weights, fill};
 use super::shape::{BUFFER, Cost, Shape};
 use super::tile::{Dots, DotsKernel};
 use crate::kernel::{Kernel, Refusal};
@@ -39,7 +39,6 @@ pub(super) struct Operands {
     pub(super) taps: Vec<usize>,
 }
 
-type Fill<T> = unsafe fn(&Geometry, &Block, *const u8, &Strides, usize, *mut T);
 type Spread<T> = unsafe fn(&Geometry, &Block, *const u8, &Strides, usize, *mut T, usize);
 type Store<T> = unsafe fn(&Filter<T>, usize, *const T, *mut u8);
 
@@ -319,22 +318,6 @@ impl<T: FastReal> Kernel for Filter<T> {
             }
         });
     }
-}
-
-/// See [`Geometry::fill`].
-///
-/// # Safety
-/// As there.
-unsafe fn fill<S: Stored, T: FastReal>(
-    geometry: &Geometry,
-    block: &Block,
-    from: *const u8,
-    strides: &Strides,
-    channels: usize,
-    planes: *mut T,
-) {
-    // SAFETY: the caller promises what is needed.
-    unsafe { geometry.fill::<S, T>(block, from, strides, channels, planes) };
 }
 
 /// See [`Geometry::spread`].

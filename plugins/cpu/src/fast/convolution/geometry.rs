@@ -9,6 +9,7 @@
 
 use std::collections::HashMap;
 
+use super::super::matmul::pairs::{Factor, word};
 use super::super::real::{FastReal, Stored, load_run, store_run};
 
 /// What is to be met: output element `o` and tap `t` meet input element `o * step + taps[t]`.
@@ -197,6 +198,25 @@ impl Geometry {
         &self.tap_offsets
     }
 
+    /// Distance of neighbours in the columns: along the three dimensions and from image to image.
+    pub(super) fn pitch(&self) -> [usize; 4] {
+        self.pitch
+    }
+
+    /// The taps, from the first to behind the last, that outputs of a line may meet inside of the input, where all others are
+    /// outside.
+    pub(super) fn met(&self, depth: usize, row: usize) -> (usize, usize) {
+        let inside = |tap: &[isize; 3]| {
+            [(0, depth), (1, row)].into_iter().all(|(i, output)| {
+                let at = (output * self.windows.step[i]) as isize + tap[i];
+                (0..self.windows.input[i] as isize).contains(&at)
+            })
+        };
+        let taps = &self.windows.taps;
+        let first = taps.iter().position(inside).unwrap_or(0);
+        (first, taps.iter().rposition(inside).map_or(first, |last| last + 1))
+    }
+
     /// Whether the outputs of each block follow each other in an image.
     pub(super) fn is_flat(&self) -> bool {
         let (images, size) = self.block;
@@ -306,8 +326,56 @@ impl Geometry {
         planes: *mut T,
     ) {
         let from = from.cast::<S>();
-        // SAFETY: the caller promises this much.
-        unsafe { planes.write_bytes(0, channels * self.channel()) };
+        // SAFETY: the caller promises this much; the runs are inside the tensor and inside the planes.
+        unsafe {
+            planes.write_bytes(0, channels * self.channel());
+            self.input_runs(block, strides, |source, target, apart, len| {
+                let (from, to) = (from.add(source), planes.add(target));
+                copy_runs(from, (apart, strides.channel), to, self.channel(), (len, channels));
+            });
+        }
+    }
+
+    /// The same with pairs of channels as words, the first in the lower half; a zero stands for a channel beyond the last.
+    ///
+    /// # Safety
+    /// As [`Geometry::fill`], with half as many planes as there are channels, rounded up.
+    pub(super) unsafe fn fill_pairs<S: Factor>(
+        &self,
+        block: &Block,
+        from: *const u8,
+        strides: &Strides,
+        channels: usize,
+        planes: *mut u32,
+    ) {
+        let from = from.cast::<S>();
+        // SAFETY: the caller promises this much; the runs are inside the tensor and inside the planes.
+        unsafe {
+            planes.write_bytes(0, channels.div_ceil(2) * self.channel());
+            self.input_runs(block, strides, |source, target, apart, len| {
+                for pair in 0..channels.div_ceil(2) {
+                    let first = from.add(source + 2 * pair * strides.channel);
+                    let to = planes.add(target + pair * self.channel());
+                    if 2 * pair + 1 < channels {
+                        for i in 0..len {
+                            let at = first.add(i * apart);
+                            let both = (at.read_unaligned(), at.add(strides.channel).read_unaligned());
+                            to.add(i).write(word(both.0.bits(), both.1.bits()));
+                        }
+                    } else {
+                        for i in 0..len {
+                            to.add(i).write(word(first.add(i * apart).read_unaligned().bits(), 0));
+                        }
+                    }
+                }
+            });
+        }
+    }
+
+    /// Calls `each` with the runs of a block's input along the last spatial dimension: the distance of the first element in channel
+    /// 0, its place in the planes of a channel, the distance of neighbours in the tensor, and how many there are.
+    #[inline(always)]
+    fn input_runs(&self, block: &Block, strides: &Strides, mut each: impl FnMut(usize, usize, usize, usize)) {
         let step = self.windows.step;
         for (number, start) in self.starts.iter().enumerate() {
             let mut low = [0; 3];
@@ -340,12 +408,7 @@ impl Geometry {
                             + d * self.pitch[0]
                             + h * self.pitch[1]
                             + low[2];
-                        // SAFETY: the elements are inside the tensor, the numbers inside the planes.
-                        unsafe {
-                            let from = from.add(source);
-                            let to = planes.add(target);
-                            copy_runs(from, (apart, strides.channel), to, self.channel(), (len, channels));
-                        }
+                        each(source, target, apart, len);
                     }
                 }
             }

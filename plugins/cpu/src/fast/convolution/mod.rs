@@ -4,6 +4,8 @@ mod channels;
 mod ending;
 mod filter;
 mod geometry;
+mod operands;
+mod places;
 mod product;
 mod shape;
 mod tile;
@@ -12,17 +14,25 @@ mod whole;
 #[cfg(test)]
 pub(super) mod tests;
 
+#[cfg(target_arch = "x86_64")]
+use std::any::TypeId;
 use std::collections::HashMap;
+
+use hipdnn_plugin_sdk::graph::DataType;
 
 use self::channels::filter::FilterChannels;
 use self::channels::product::Channels;
 use self::filter::Filter;
 use self::geometry::{Strides, Windows};
-use self::product::{Operands, Part, Place, Products, Weights};
+use self::operands::{Operands, Part, Place, Weights};
+use self::places::Places;
+use self::places::scheme::{Scheme, Sum};
+use self::product::Products;
 use super::level::Level;
 use super::matmul;
+use super::matmul::pairs::Pairs;
 use super::pointwise::After;
-use super::real::FastReal;
+use super::real::{FastReal, Run};
 use super::settings::{Algorithm, Settings};
 use crate::element::Compute;
 use crate::kernel::{Kernel, Refusal};
@@ -36,6 +46,14 @@ const MOST_TAPS: usize = 1 << 14;
 /// Positions of a padded image, and channels, above which the reference computes: sums and products of fewer do not overflow.
 const MOST_POSITIONS: f64 = (1_u64 << 31) as f64;
 
+/// Channels of the output from which on products of `bfloat16` are added up in pairs: half of a tile's.
+#[cfg(target_arch = "x86_64")]
+const LEAST_ROWS: usize = 16;
+/// Images from which on blocks of whole images are enough for all threads.
+const LEAST_IMAGES: usize = 16;
+/// Whole numbers of up to this magnitude are floats.
+const MOST_EXACT: f64 = (1_u32 << f32::MANTISSA_DIGITS) as f64;
+
 /// Plans a convolution for a level of the processor, with more to compute of the output of a forward one or not.
 pub(super) fn plan(
     convolution: &Convolution,
@@ -44,18 +62,35 @@ pub(super) fn plan(
     settings: Settings,
     after: Option<After>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
+    if convolution.direction != Direction::Forward {
+        for operand in [&convolution.x, &convolution.w, &convolution.y] {
+            Run::<f64>::of(operand.data_type)?;
+        }
+    }
     let whole = whole::product(convolution).filter(|_| settings.convolution == Algorithm::Automatic);
     if let Some(product) = whole {
         let after = after.map(|after| After { output: &product.c, ..after });
         return matmul::plan(&product, compute, level, settings, after);
     }
-    match compute {
+    match exact(convolution, compute) {
         Compute::Single => plan_in::<f32>(convolution, level, settings, after),
         Compute::Double => plan_in::<f64>(convolution, level, settings, after),
     }
 }
 
-fn plan_in<T: FastReal>(
+/// Sums of products of bytes are exact, as whole numbers are that a float holds.
+fn exact(c: &Convolution, compute: Compute) -> Compute {
+    let largest = |data_type| match data_type {
+        DataType::Int8 => Some(128.0),
+        DataType::Uint8 => Some(255.0),
+        _ => None,
+    };
+    let terms = c.in_channels as f64 * c.window[..c.spatial].iter().map(|side| *side as f64).product::<f64>();
+    let sum = largest(c.x.data_type).zip(largest(c.w.data_type)).map(|(x, w)| x * w * terms);
+    if sum.is_some_and(|sum| sum > MOST_EXACT) { Compute::Double } else { compute }
+}
+
+fn plan_in<T: FastReal + Sum>(
     c: &Convolution,
     level: Level,
     settings: Settings,
@@ -68,32 +103,62 @@ fn plan_in<T: FastReal>(
     if after.is_some() && c.direction != Direction::Forward {
         return Err("a gradient is computed alone".to_owned());
     }
-    Ok(match c.direction {
-        Direction::Forward => products::<T>(problem.forward(), level, settings, c.spatial, after)?,
-        Direction::BackwardData => products::<T>(problem.backward_data()?, level, settings, c.spatial, None)?,
+    let operands = match c.direction {
+        Direction::Forward => problem.forward(),
+        Direction::BackwardData => problem.backward_data()?,
         Direction::BackwardFilter => {
             let operands = problem.backward_filter();
-            if channels::filter::suits::<T>(&operands, level, settings) {
+            return Ok(if channels::filter::suits::<T>(&operands, level, settings) {
                 Box::new(FilterChannels::<T>::plan(operands, level, settings)?)
             } else {
                 Box::new(Filter::<T>::plan(operands, level, settings)?)
-            }
+            });
         }
-    })
-}
-
-/// Plans the form of the products that is guessed to take the least time.
-fn products<T: FastReal>(
-    operands: Operands,
-    level: Level,
-    settings: Settings,
-    spatial: usize,
-    after: Option<After>,
-) -> Result<Box<dyn Kernel>, Refusal> {
-    if channels::product::suits::<T>(&operands, level, settings) {
+    };
+    let spatial = c.spatial;
+    let is_wanted = settings.convolution == Algorithm::Channels;
+    let has_form = is_wanted || settings.convolution == Algorithm::Automatic;
+    let products = Products::<T>::plan(operands.clone(), level, settings, spatial, after)?;
+    if !has_form {
+        return Ok(Box::new(products));
+    }
+    let pairs = Pairs::of(level);
+    let best = if is_wanted { f64::INFINITY } else { products.time };
+    #[cfg(target_arch = "x86_64")]
+    {
+        let bytes = if pairs.whole { Scheme::bytes(&operands, level) } else { None };
+        if let Some(scheme) = bytes
+            && let Some(channels) = Places::plan(operands.clone(), scheme?, level, settings, spatial, after)?
+            && channels.time < best
+        {
+            return Ok(Box::new(channels));
+        }
+        // Sums in another order are other results, so this does not depend on times, which the number of threads shows in.
+        let is_single =
+            TypeId::of::<T>() == TypeId::of::<f32>() && (is_wanted || operands.rows >= LEAST_ROWS);
+        let bfloat16 = if is_single && pairs.bfloat16 {
+            Scheme::bfloat16(&operands, level, spatial, after)
+        } else {
+            None
+        };
+        if let Some(scheme) = bfloat16
+            && let Some(channels) = Places::plan(operands.clone(), scheme?, level, settings, spatial, after)?
+        {
+            return Ok(Box::new(channels));
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = pairs;
+    let is_float = Run::<T>::of(operands.input.data_type).is_ok();
+    let is_small = is_float && (operands.parts.len() > 1 || operands.windows.batch >= LEAST_IMAGES);
+    if is_small && channels::product::suits::<T>(&operands, level, settings) {
         return Ok(Box::new(Channels::<T>::plan(operands, level, settings, spatial, after)?));
     }
-    Ok(Box::new(Products::<T>::plan(operands, level, settings, spatial, after)?))
+    let scheme = Scheme::<T>::numbers(&operands, level, spatial, after)?;
+    Ok(match Places::<T>::plan(operands, scheme, level, settings, spatial, after)? {
+        Some(channels) if channels.time < best => Box::new(channels),
+        _ => Box::new(products),
+    })
 }
 
 /// The convolution with three spatial dimensions, the leading ones 1 where it has fewer.

@@ -3,17 +3,20 @@
 //! The forward pass is one such product. The gradient of the input is one for each remainder of the division of the
 //! input's indices by the stride: there the same taps meet every element. All of them read the same planes.
 
+mod exact;
+
 use hipdnn_plugin_sdk::graph::DataType;
 
 use super::super::kept::Kept;
 use super::super::lanes::Lanes;
 use super::super::level::Level;
-use super::super::pointwise::{After, Tail};
-use super::super::real::{FastReal, Run, Stored, all_finite, not_a_float, with_stored};
+use super::super::pointwise::After;
+use super::super::real::{FastReal, Stored, not_a_float, with_stored};
 use super::super::scratch::{Scratch, Shared, Tensors};
 use super::super::settings::{Algorithm, Settings};
-use super::ending::Ending;
-use super::geometry::{Block, Geometry, Strides, Windows, store_tile};
+use super::ending::{Ending, Finish};
+use super::geometry::{Block, Geometry, Strides};
+use super::operands::{Fill, Operands, Part, Store, are_columns, fill_of, is_number, rows_apart, store_of};
 use super::shape::{BUFFER, Cost, Shape};
 use super::tile::{Product, ProductKernel};
 use crate::kernel::{Kernel, Refusal};
@@ -21,58 +24,6 @@ use crate::kernel::{Kernel, Refusal};
 /// Bytes of weights up to which they are walked through for each tile of columns instead of the other way round.
 const RESIDENT_WEIGHTS: usize = 512 << 10;
 
-/// One operand in memory.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    /// Its place among the kernel's pointers.
-    pub(super) slot: usize,
-    /// The type of its elements.
-    pub(super) data_type: DataType,
-    /// Where its elements lie.
-    pub(super) strides: Strides,
-}
-
-/// The weights in memory.
-#[derive(Clone, Debug)]
-pub(super) struct Weights {
-    /// Their place among the kernel's pointers.
-    pub(super) slot: usize,
-    /// The type of their elements.
-    pub(super) data_type: DataType,
-    /// Distance in elements of a group, of a row of the product and of a channel that is summed over.
-    pub(super) group: usize,
-    pub(super) row: usize,
-    pub(super) channel: usize,
-}
-
-/// One of the products.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Part {
-    /// Its taps: their number among those of the windows, and their distance in the weights.
-    pub(super) taps: Vec<(usize, usize)>,
-    /// Elements of the output before its first.
-    pub(super) first: usize,
-    /// The size of its output, at most that of the windows.
-    pub(super) size: [usize; 3],
-}
-
-/// What the products are made of.
-#[derive(Clone, Debug)]
-pub(super) struct Operands {
-    pub(super) windows: Windows,
-    pub(super) parts: Vec<Part>,
-    pub(super) groups: usize,
-    /// Channels of the input in a group, which are summed over.
-    pub(super) channels: usize,
-    /// Channels of the output in a group.
-    pub(super) rows: usize,
-    pub(super) input: Place,
-    pub(super) weights: Weights,
-    pub(super) output: Place,
-}
-
-type Fill<T> = unsafe fn(&Geometry, &Block, *const u8, &Strides, usize, *mut T);
-type Store<T> = unsafe fn(&Geometry, &Block, (usize, usize), *const T, usize, usize, *mut u8, &Strides);
 type Pack<T> = unsafe fn(&Products<T>, &Planned, (usize, usize), *const u8, *mut T);
 
 /// One of the products with every decision made.
@@ -84,30 +35,6 @@ struct Planned {
     panel: usize,
     /// Numbers before the first panel in the packed weights.
     packed: usize,
-}
-
-/// What is computed of each block of the output where no [`Ending`] does.
-pub(super) struct Finish {
-    pub(super) tail: Box<dyn Tail>,
-    /// Spatial dimensions of the tensors.
-    pub(super) spatial: usize,
-}
-
-impl Finish {
-    /// Computes it for a range of channels of a block.
-    ///
-    /// # Safety
-    /// As [`Tail::finish`].
-    pub(super) unsafe fn run(&self, tensors: &[*mut u8], block: &Block, channels: std::ops::Range<usize>) {
-        let [mut origin, mut size] = [[0; 5]; 2];
-        (origin[0], size[0]) = (block.image, block.images);
-        (origin[1], size[1]) = (channels.start, channels.len());
-        origin[2..2 + self.spatial].copy_from_slice(&block.origin[3 - self.spatial..]);
-        size[2..2 + self.spatial].copy_from_slice(&block.size[3 - self.spatial..]);
-        let rank = 2 + self.spatial;
-        // SAFETY: the caller promises the tensors.
-        unsafe { self.tail.finish(tensors, &origin[..rank], &size[..rank]) };
-    }
 }
 
 /// Products over the same planes.
@@ -137,6 +64,8 @@ pub(super) struct Products<T: 'static> {
     scratch: Areas,
     /// Packed weights that stay the same.
     kept: Kept<T>,
+    /// Nanoseconds that one thread is guessed to take.
+    pub(super) time: f64,
 }
 
 /// Numbers in the parts of the scratch memory.
@@ -144,32 +73,6 @@ struct Areas {
     weights: usize,
     planes: usize,
     tile: usize,
-}
-
-/// Whether elements of a data type are the numbers that are computed with.
-pub(super) fn is_number<T: FastReal>(data_type: DataType) -> bool {
-    Run::<T>::of(data_type).is_ok_and(|run| run.same)
-}
-
-/// Whether the columns of the product are the input's elements as they lie in memory: a window of one element, at every
-/// element of the input.
-fn are_columns<T: FastReal>(operands: &Operands) -> bool {
-    let Operands { windows, parts, input, .. } = operands;
-    is_number::<T>(input.data_type)
-        && windows.taps == [[0; 3]]
-        && windows.step == [1; 3]
-        && windows.output == windows.input
-        && matches!(parts.as_slice(), [part] if part.taps.len() == 1)
-        && input.strides.are_flat(windows.input)
-}
-
-/// The distance of rows of weights that can be read where they are: the numbers of each lie in the order of the sums.
-fn rows_apart<T: FastReal>(operands: &Operands) -> Option<usize> {
-    let Operands { parts, weights, .. } = operands;
-    let [part] = parts.as_slice() else { return None };
-    let in_order = part.taps.iter().enumerate().all(|(number, (_, distance))| number == *distance);
-    let is_row = is_number::<T>(weights.data_type) && in_order && weights.channel == part.taps.len();
-    is_row.then_some(weights.row)
 }
 
 /// One lane's work on a block of a group: where everything is.
@@ -260,12 +163,14 @@ impl<T: FastReal> Products<T> {
         let packs = parts.len() * operands.groups * panels;
         let pack_lanes = threads.lanes(weights as f64 * cost.copy * 2.0, packs);
         let planes = if in_place { 0 } else { operands.channels * geometry.channel() };
-        let (fill, fill_size): (Fill<T>, _) = with_stored!(operands.input.data_type,
-            S => (fill::<S, T>, size_of::<S>()), other => return Err(not_a_float(other)));
-        let pack: Pack<T> = with_stored!(operands.weights.data_type,
-            S => pack::<S, T>, other => return Err(not_a_float(other)));
-        let (store, store_size): (Store<T>, _) = with_stored!(operands.output.data_type,
-            S => (store::<S, T>, size_of::<S>()), other => return Err(not_a_float(other)));
+        let (fill, fill_size) = fill_of::<T>(operands.input.data_type)?;
+        let pack: Pack<T> = with_stored!(operands.weights.data_type, S => pack::<S, T>, other => match other {
+            DataType::Int8 => pack::<i8, T>,
+            DataType::Uint8 => pack::<u8, T>,
+            other => return Err(not_a_float(other)),
+        });
+        let (store, store_size) = store_of::<T>(operands.output.data_type)?;
+        let time = work + if settings.constant_weights { 0.0 } else { weights as f64 * cost.copy };
         let scratch = Areas { weights, planes, tile: kernel.rows * kernel.columns() };
         Ok(Self {
             operands,
@@ -288,6 +193,7 @@ impl<T: FastReal> Products<T> {
             weights_apart,
             kept: Kept::new(scratch.weights, settings.constant_weights),
             scratch,
+            time,
         })
     }
 
@@ -428,78 +334,6 @@ impl<T: FastReal> Products<T> {
         }
     }
 
-    /// Whether a tile has NaN among its numbers.
-    ///
-    /// # Safety
-    /// The tile has so many rows and vectors.
-    unsafe fn has_nan(&self, tile: *const T, rows: usize, vectors: usize) -> bool {
-        let mut found = false;
-        for row in 0..rows {
-            for column in 0..vectors * self.kernel.lanes {
-                // SAFETY: the caller promises the tile, whose rows are as far apart as the widest one's.
-                let number = unsafe { tile.add(row * self.kernel.columns() + column).read() };
-                found |= number.partial_cmp(&number).is_none();
-            }
-        }
-        found
-    }
-
-    /// Whether the weights of a tile's rows are finite.
-    ///
-    /// # Safety
-    /// There are so many rows.
-    unsafe fn are_finite(&self, product: &Product<'_, T>, rows: usize) -> bool {
-        let row = product.channels * product.taps.len();
-        // SAFETY: the caller promises the rows.
-        unsafe {
-            match product.apart {
-                Some(apart) => (0..rows).all(|r| all_finite(product.a.add(r * apart), row)),
-                None => all_finite(product.a, row * self.kernel.rows),
-            }
-        }
-    }
-
-    /// The same tile, but without the products with padding, which is not zero times infinity.
-    ///
-    /// # Safety
-    /// As [`ProductKernel::run`].
-    unsafe fn multiply_exactly(
-        &self,
-        planned: &Planned,
-        product: &Product<'_, T>,
-        block: &Block,
-        (from, end): (usize, usize),
-        rows: usize,
-    ) {
-        self.geometry.runs(block, from, end, |run| {
-            for i in 0..run.len {
-                let column = run.column - from + i;
-                let at = [run.at[0], run.at[1], run.at[2] + i];
-                for row in 0..rows {
-                    let mut sum = T::ZERO;
-                    for (tap, offset) in product.taps.iter().enumerate() {
-                        if !self.geometry.meets(at, planned.part.taps[tap].0) {
-                            continue;
-                        }
-                        for channel in 0..product.channels {
-                            // SAFETY: the caller promises weights and planes.
-                            let (a, b) = unsafe {
-                                let b = product.b.add(offset + channel * product.pitch + column);
-                                (product.weight(self.kernel.rows, row, channel, tap), b.read())
-                            };
-                            sum = sum + a * b;
-                        }
-                    }
-                    // SAFETY: the caller promises the tile, and what is added.
-                    unsafe {
-                        let sum = product.ended(sum, row, column);
-                        product.tile.add(row * product.row + column).write(sum);
-                    }
-                }
-            }
-        });
-    }
-
     /// Packs all weights.
     ///
     /// # Safety
@@ -518,41 +352,6 @@ impl<T: FastReal> Products<T> {
             }
         });
     }
-}
-
-/// See [`Geometry::fill`].
-///
-/// # Safety
-/// As there.
-unsafe fn fill<S: Stored, T: FastReal>(
-    geometry: &Geometry,
-    block: &Block,
-    from: *const u8,
-    strides: &Strides,
-    channels: usize,
-    planes: *mut T,
-) {
-    // SAFETY: the caller promises what is needed.
-    unsafe { geometry.fill::<S, T>(block, from, strides, channels, planes) };
-}
-
-/// See [`store_tile`].
-///
-/// # Safety
-/// As there.
-#[expect(clippy::too_many_arguments, reason = "as in store_tile")]
-unsafe fn store<S: Stored, T: FastReal>(
-    geometry: &Geometry,
-    block: &Block,
-    columns: (usize, usize),
-    tile: *const T,
-    row: usize,
-    rows: usize,
-    to: *mut u8,
-    strides: &Strides,
-) {
-    // SAFETY: the caller promises what is needed.
-    unsafe { store_tile::<S, T>(geometry, block, columns, tile, row, rows, to, strides) };
 }
 
 /// Packs the weights of one panel of rows: for each channel and tap the weights of all rows, zeros for those beyond the last.

@@ -1,16 +1,16 @@
-use hipdnn_plugin_sdk::graph::operation::Pointwise;
+mod algorithms;
+mod bytes;
+mod ending;
+
 use hipdnn_plugin_sdk::graph::operation::{
     ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward,
 };
-use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Operation, PointwiseMode, Tensor};
+use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Operation};
 
-use super::super::lanes::Threads;
 use super::super::level::Level;
 use super::super::plan_node_at;
 use super::super::settings::{Algorithm, Settings};
-use super::super::testing::{Array, Random, order, run, run_planned, run_together, same, strides};
-use super::geometry::Windows;
-use super::shape::{BUFFER, Cost, Shape};
+use super::super::testing::{Array, Random, order, run, run_planned, same, strides};
 use super::{Direction, three};
 
 /// A convolution of random shape with its three tensors.
@@ -214,7 +214,10 @@ impl Case {
     pub(in crate::fast) fn check(&self, direction: Direction, levels: &[Level]) {
         let expected = self.expected(direction);
         for level in levels {
-            self.check_at(direction, *level, &expected);
+            self.check_at(direction, *level, Algorithm::Automatic, &expected);
+            if direction != Direction::BackwardFilter {
+                self.check_at(direction, *level, Algorithm::Channels, &expected);
+            }
         }
     }
 
@@ -228,16 +231,20 @@ impl Case {
         }
     }
 
-    fn check_at(&self, direction: Direction, level: Level, expected: &[f64]) {
+    fn check_at(&self, direction: Direction, level: Level, convolution: Algorithm, expected: &[f64]) {
         let mut arrays = [self.x.clone(), self.w.clone(), self.y.clone()];
         let uid = self.result(direction).tensor.uid;
-        run(self.operation(direction), self.compute, level, &mut arrays).unwrap();
+        let settings = Settings { convolution, ..Settings::default() };
+        run_planned(self.operation(direction), self.compute, &mut arrays, |graph, node| {
+            plan_node_at(graph, node, level, settings)
+        })
+        .unwrap();
         let array = arrays.iter().find(|a| a.tensor.uid == uid).unwrap();
         for (place, (got, expected)) in array.numbers().into_iter().zip(expected).enumerate() {
             let expected = array.rounded(*expected);
             assert!(
                 same(got, expected),
-                "{direction:?} at {level:?}, element {place} is {got}, expected {expected}\nx {:?}\nw {:?}\ny {:?}\npre {:?} post {:?} stride {:?} dilation {:?} {:?} compute {:?}",
+                "{direction:?} at {level:?}, {convolution:?}, element {place} is {got}, expected {expected}\nx {:?}\nw {:?}\ny {:?}\npre {:?} post {:?} stride {:?} dilation {:?} {:?} compute {:?}",
                 self.x.tensor,
                 self.w.tensor,
                 self.y.tensor,
@@ -343,157 +350,6 @@ fn windows_of_one_element() {
         }
         for direction in DIRECTIONS {
             case.check(direction, Level::available());
-        }
-    }
-}
-
-#[test]
-fn every_algorithm_computes_the_same() {
-    let mut random = Random::new(6);
-    for _ in 0..40 {
-        let case = Case::random(&mut random);
-        for direction in DIRECTIONS {
-            let expected = case.expected(direction);
-            for convolution in [Algorithm::Implicit, Algorithm::Unrolled] {
-                let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];
-                let uid = case.result(direction).tensor.uid;
-                run_planned(case.operation(direction), case.compute, &mut arrays, |graph, node| {
-                    plan_node_at(graph, node, Level::best(), Settings { convolution, ..Settings::default() })
-                })
-                .unwrap();
-                let array = arrays.iter().find(|array| array.tensor.uid == uid).unwrap();
-                for (got, expected) in array.numbers().into_iter().zip(&expected) {
-                    assert!(same(got, array.rounded(*expected)), "{direction:?}, {convolution:?}");
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn algorithms_are_what_they_are_called() {
-    let windows = Windows {
-        batch: 1,
-        output: [1, 20, 20],
-        input: [1, 20, 20],
-        step: [1; 3],
-        taps: (0..9).map(|tap| [0, tap / 3 - 1, tap % 3 - 1]).collect(),
-    };
-    let numbers = |algorithm| {
-        let shape = Shape {
-            windows: &windows,
-            taps: 9,
-            groups: 1,
-            channels: 4,
-            rows: 8,
-            round: 16,
-            tile: 48,
-            algorithm,
-            in_place: false,
-            threads: Threads::default(),
-        };
-        shape.best(&Cost::of::<f32>(Level::best()), BUFFER).unwrap().0.channel()
-    };
-    // One copy of the image with its padding, and one for each element of the window.
-    assert!(numbers(Algorithm::Implicit) < 2 * 22 * 22);
-    assert!(numbers(Algorithm::Unrolled) >= 9 * 20 * 20);
-}
-
-/// A number for each channel, another tensor and RELU behind a convolution, as far as they are there.
-#[test]
-fn what_follows_a_convolution() {
-    for seed in 0..240 {
-        let mut random = Random::new(5000 + seed);
-        let mut case = if random.within(0, 1) == 0 {
-            let (rows, channels) = (random.within(1, 18) as i64, random.within(1, 9) as i64);
-            let x = [random.within(1, 2) as i64, channels, random.within(1, 8) as i64, random.of(&[7, 16])];
-            plain(x, [rows, channels, 1, 1], 1, 0, ConvMode::CrossCorrelation)
-        } else {
-            Case::random(&mut random)
-        };
-        let result = case.y.tensor.clone();
-        let spoiled = random.within(0, 5) == 0;
-        if spoiled {
-            let index: Vec<usize> =
-                case.w.tensor.dims.iter().map(|dim| random.within(0, *dim as usize - 1)).collect();
-            case.w.set(&index, random.of(&[f64::NAN, f64::INFINITY]));
-        }
-        let products = case.expected(Direction::Forward);
-        let rank = result.dims.len();
-        let data_type = random.of(&[case.compute, case.compute, DataType::Half]);
-        let mut dims = vec![1; rank];
-        dims[1] = result.dims[1];
-        let bias_type = random.of(&[case.compute, case.compute, DataType::Half]);
-        let bias = Array::new(4, bias_type, &dims, &strides(&dims, &order(rank, 0), random.of(&[0, 3])));
-        let bias = bias.filled(|| random.whole());
-        let whole_strides = strides(&result.dims, &order(rank, random.of(&[0, 0, 1])), random.of(&[0, 0, 2]));
-        let whole = Array::new(5, case.compute, &result.dims, &whole_strides).filled(|| random.whole());
-        let [has_bias, has_whole, positive] = [(); 3].map(|()| random.within(0, 2) > 0);
-
-        let like = |uid| Tensor { uid, data_type, is_virtual: true, ..result.clone() };
-        let mut operations = vec![case.operation(Direction::Forward)];
-        let mut between = vec![like(6)];
-        let mut steps = Vec::new();
-        if has_bias {
-            steps.push((PointwiseMode::Add, Some(4)));
-        }
-        if has_whole {
-            steps.push((PointwiseMode::Add, Some(5)));
-        }
-        if positive || steps.is_empty() {
-            steps.push((PointwiseMode::ReluFwd, None));
-        }
-        for (mode, other) in steps {
-            let last = between.len() as i64 + 5;
-            // A sum has its operands in either order.
-            let pair = match other {
-                Some(other) if random.within(0, 1) == 0 => (other, Some(last)),
-                other => (last, other),
-            };
-            operations.push(Pointwise::new(mode, pair.0, pair.1, last + 1).into());
-            between.push(like(last + 1));
-        }
-        between.pop();
-        match operations.as_mut_slice() {
-            [Operation::ConvolutionForward(first), .., Operation::Pointwise(last)] => {
-                first.y = 6;
-                last.out_0 = 3;
-            }
-            _ => unreachable!(),
-        }
-        let relu = operations.len() > 1 + usize::from(has_bias) + usize::from(has_whole);
-        let y = Array::new(3, data_type, &result.dims, &result.strides);
-        let expected: Vec<f64> = y
-            .indices()
-            .iter()
-            .zip(&products)
-            .map(|(index, product)| {
-                let channel: Vec<usize> =
-                    index.iter().zip(&dims).map(|(at, dim)| at % *dim as usize).collect();
-                // Each operation's result is rounded to its type.
-                let mut sum = y.rounded(*product);
-                sum = y.rounded(sum + if has_bias { bias.get(&channel) } else { 0.0 });
-                sum = y.rounded(sum + if has_whole { whole.get(index) } else { 0.0 });
-                if relu && sum == f64::INFINITY {
-                    // RELU ends at the largest number of what is computed in.
-                    sum = if case.compute == DataType::Double { f64::MAX } else { f64::from(f32::MAX) };
-                }
-                let sum = if relu && sum <= 0.0 { 0.0 } else { sum };
-                y.rounded(sum)
-            })
-            .collect();
-        for level in Level::available() {
-            let mut arrays = [case.x.clone(), case.w.clone(), y.clone(), bias.clone(), whole.clone()];
-            run_together(&operations, case.compute, *level, &mut arrays, &between);
-            for (place, (got, expected)) in arrays[2].numbers().into_iter().zip(&expected).enumerate() {
-                assert!(
-                    same(got, *expected),
-                    "seed {seed} at {level:?}, element {place} is {got}, expected {expected}\n{:?}\n{:?}\n{:?}\n{operations:?}",
-                    case.x.tensor,
-                    case.w.tensor,
-                    y.tensor,
-                );
-            }
         }
     }
 }

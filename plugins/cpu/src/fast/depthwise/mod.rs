@@ -22,7 +22,7 @@ use super::image::{Image, two};
 use super::lanes::Threads;
 use super::level::Level;
 use super::pointwise::After;
-use super::real::FastReal;
+use super::real::{FastReal, Run};
 use crate::element::Compute;
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::convolution::{Convolution, Direction};
@@ -55,6 +55,7 @@ pub(super) fn covers(c: &Convolution) -> bool {
             Direction::BackwardFilter => c.out_channels <= MOST_MULTIPLIER,
         }
         && (c.groups > 1 || c.out_channels == 1)
+        && [&c.x, &c.w, &c.y].iter().all(|operand| Run::<f64>::of(operand.data_type).is_ok())
         && c.window[..c.spatial].iter().product::<usize>() <= MOST_TAPS
         && (0..c.spatial).all(|i| {
             // Each is small, and so is every place of a window.

@@ -6,7 +6,7 @@
 
 mod finish;
 pub(super) mod pack;
-mod pairs;
+pub(super) mod pairs;
 mod problem;
 pub(super) mod products;
 mod scheme;

@@ -10,16 +10,16 @@ use crate::fast::convert;
 
 /// Which instructions for pairs there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Pairs {
+pub(in crate::fast) struct Pairs {
     /// For `bfloat16`, with sums in single precision.
-    pub(super) bfloat16: bool,
+    pub(in crate::fast) bfloat16: bool,
     /// For whole numbers, with sums of 32 bits.
-    pub(super) whole: bool,
+    pub(in crate::fast) whole: bool,
 }
 
 impl Pairs {
     /// What this processor has beside a level.
-    pub(super) fn of(level: Level) -> Self {
+    pub(in crate::fast) fn of(level: Level) -> Self {
         #[cfg(target_arch = "x86_64")]
         if level == Level::Avx512 {
             return Self {
@@ -33,7 +33,7 @@ impl Pairs {
 }
 
 /// An element that half of a word is made of.
-pub(super) trait Factor: std::marker::Copy + Send + Sync + 'static {
+pub(in crate::fast) trait Factor: std::marker::Copy + Send + Sync + 'static {
     /// Whether the bits are the element's.
     const IS_WHOLE: bool;
     /// The half of a word.
@@ -64,13 +64,14 @@ impl Factor for u8 {
     }
 }
 
-fn word(first: u16, second: u16) -> u32 {
+/// The word of two factors.
+pub(in crate::fast) fn word(first: u16, second: u16) -> u32 {
     u32::from(first) | u32::from(second) << 16
 }
 
 /// The functions that copy the left factor, whose columns are terms, and the right one, whose rows are. Words are written whatever
 /// the type of the sums is called.
-pub(super) fn packs<S: Factor, T: 'static>() -> (Pack<T>, Pack<T>) {
+pub(in crate::fast) fn packs<S: Factor, T: 'static>() -> (Pack<T>, Pack<T>) {
     (pack_left::<S, T>, pack_right::<S, T>)
 }
 
@@ -201,7 +202,7 @@ impl<S: Factor> Work for Right<'_, S> {
 mod tests;
 
 #[cfg(target_arch = "x86_64")]
-pub(super) use self::x86::{Bfloat16Pairs, WholePairs};
+pub(in crate::fast) use self::x86::{Bfloat16Pairs, WholePairs};
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
@@ -222,7 +223,7 @@ mod x86 {
 
     /// Sums in single precision, or pairs of `bfloat16`.
     #[derive(Clone, Copy)]
-    pub(in super::super) struct Bfloat16Pairs(__m512);
+    pub(in crate::fast) struct Bfloat16Pairs(__m512);
 
     // SAFETY: what the functions need is what `run` compiles for.
     unsafe impl Register for Bfloat16Pairs {
@@ -278,7 +279,7 @@ mod x86 {
 
     /// Whole sums of 32 bits, or pairs of 16 bits.
     #[derive(Clone, Copy)]
-    pub(in super::super) struct WholePairs(__m512i);
+    pub(in crate::fast) struct WholePairs(__m512i);
 
     // SAFETY: what the functions need is what `run` compiles for.
     unsafe impl Register for WholePairs {

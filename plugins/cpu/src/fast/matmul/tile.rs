@@ -35,7 +35,7 @@ pub(in crate::fast) struct Tile<T> {
 ///
 /// # Safety
 /// An implementation's functions need no instructions but those that `run` compiles for. They are `#[inline(always)]`.
-pub(super) unsafe trait Register: Copy {
+pub(in crate::fast) unsafe trait Register: Copy {
     /// A sum, or what is multiplied.
     type Word: Copy + 'static;
     /// How many of them there are.

@@ -2,7 +2,7 @@
 
 use super::super::super::real::{FastReal, Run};
 use super::super::geometry::{Strides, Windows};
-use super::super::product::{Place, is_number};
+use super::super::operands::{Place, is_number};
 use crate::kernel::Refusal;
 
 /// Where some images' numbers are when they are multiplied: in the tensor itself, or in a copy that has all elements that the

@@ -1,0 +1,149 @@
+//! What convolutions are made of, and how it is read and written.
+
+use hipdnn_plugin_sdk::graph::DataType;
+
+use super::super::real::{FastReal, Run, Stored, with_stored};
+use super::geometry::{Block, Geometry, Strides, Windows, store_tile};
+use crate::kernel::Refusal;
+
+/// One operand in memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// Its place among the kernel's pointers.
+    pub(super) slot: usize,
+    /// The type of its elements.
+    pub(super) data_type: DataType,
+    /// Where its elements lie.
+    pub(super) strides: Strides,
+}
+
+/// The weights in memory.
+#[derive(Clone, Debug)]
+pub(super) struct Weights {
+    /// Their place among the kernel's pointers.
+    pub(super) slot: usize,
+    /// The type of their elements.
+    pub(super) data_type: DataType,
+    /// Distance in elements of a group, of a row of the product and of a channel that is summed over.
+    pub(super) group: usize,
+    pub(super) row: usize,
+    pub(super) channel: usize,
+}
+
+/// One of the products.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Part {
+    /// Its taps: their number among those of the windows, and their distance in the weights.
+    pub(super) taps: Vec<(usize, usize)>,
+    /// Elements of the output before its first.
+    pub(super) first: usize,
+    /// The size of its output, at most that of the windows.
+    pub(super) size: [usize; 3],
+}
+
+/// What the products are made of.
+#[derive(Clone, Debug)]
+pub(super) struct Operands {
+    pub(super) windows: Windows,
+    pub(super) parts: Vec<Part>,
+    pub(super) groups: usize,
+    /// Channels of the input in a group, which are summed over.
+    pub(super) channels: usize,
+    /// Channels of the output in a group.
+    pub(super) rows: usize,
+    pub(super) input: Place,
+    pub(super) weights: Weights,
+    pub(super) output: Place,
+}
+
+/// See [`Geometry::fill`].
+pub(super) type Fill<T> = unsafe fn(&Geometry, &Block, *const u8, &Strides, usize, *mut T);
+
+/// See [`store_tile`].
+pub(super) type Store<T> =
+    unsafe fn(&Geometry, &Block, (usize, usize), *const T, usize, usize, *mut u8, &Strides);
+
+/// Whether elements of a data type are the numbers that are computed with.
+pub(super) fn is_number<T: FastReal>(data_type: DataType) -> bool {
+    Run::<T>::of(data_type).is_ok_and(|run| run.same)
+}
+
+/// Whether the columns of the product are the input's elements as they lie in memory: a window of one element, at every
+/// element of the input.
+pub(super) fn are_columns<T: FastReal>(operands: &Operands) -> bool {
+    let Operands { windows, parts, input, .. } = operands;
+    is_number::<T>(input.data_type)
+        && windows.taps == [[0; 3]]
+        && windows.step == [1; 3]
+        && windows.output == windows.input
+        && matches!(parts.as_slice(), [part] if part.taps.len() == 1)
+        && input.strides.are_flat(windows.input)
+}
+
+/// The distance of rows of weights that can be read where they are: the numbers of each lie in the order of the sums.
+pub(super) fn rows_apart<T: FastReal>(operands: &Operands) -> Option<usize> {
+    let Operands { parts, weights, .. } = operands;
+    let [part] = parts.as_slice() else { return None };
+    let in_order = part.taps.iter().enumerate().all(|(number, (_, distance))| number == *distance);
+    let is_row = is_number::<T>(weights.data_type) && in_order && weights.channel == part.taps.len();
+    is_row.then_some(weights.row)
+}
+
+/// See [`Geometry::fill`].
+///
+/// # Safety
+/// As there.
+pub(super) unsafe fn fill<S: Stored, T: FastReal>(
+    geometry: &Geometry,
+    block: &Block,
+    from: *const u8,
+    strides: &Strides,
+    channels: usize,
+    planes: *mut T,
+) {
+    // SAFETY: the caller promises what is needed.
+    unsafe { geometry.fill::<S, T>(block, from, strides, channels, planes) };
+}
+
+/// See [`store_tile`].
+///
+/// # Safety
+/// As there.
+#[expect(clippy::too_many_arguments, reason = "as in store_tile")]
+pub(super) unsafe fn store<S: Stored, T: FastReal>(
+    geometry: &Geometry,
+    block: &Block,
+    columns: (usize, usize),
+    tile: *const T,
+    row: usize,
+    rows: usize,
+    to: *mut u8,
+    strides: &Strides,
+) {
+    // SAFETY: the caller promises what is needed.
+    unsafe { store_tile::<S, T>(geometry, block, columns, tile, row, rows, to, strides) };
+}
+
+/// The refusal of a data type.
+fn is_other(argument: &str, data_type: DataType, also: &str) -> Refusal {
+    format!("{argument}: data type is {}, expected float, double, half, bfloat16{also}", data_type.name())
+}
+
+/// Fills planes with elements of a data type, and the size of one.
+pub(super) fn fill_of<T: FastReal>(data_type: DataType) -> Result<(Fill<T>, usize), Refusal> {
+    Ok(with_stored!(data_type, S => (fill::<S, T>, size_of::<S>()), other => match other {
+        DataType::Int8 => (fill::<i8, T>, size_of::<i8>()),
+        DataType::Uint8 => (fill::<u8, T>, size_of::<u8>()),
+        other => return Err(is_other("input", other, ", int8 or uint8")),
+    }))
+}
+
+/// Stores tiles as elements of a data type, and the size of one.
+pub(super) fn store_of<T: FastReal>(data_type: DataType) -> Result<(Store<T>, usize), Refusal> {
+    Ok(with_stored!(data_type, S => (store::<S, T>, size_of::<S>()), other => match other {
+        DataType::Int8 => (store::<i8, T>, size_of::<i8>()),
+        DataType::Uint8 => (store::<u8, T>, size_of::<u8>()),
+        DataType::Int32 => (store::<i32, T>, size_of::<i32>()),
+        other => return Err(is_other("output", other, ", int32, int8 or uint8")),
+    }))
+}

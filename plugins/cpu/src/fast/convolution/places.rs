@@ -1,0 +1,435 @@
+//! A convolution with vectors of output channels.
+//!
+//! A tile is some outputs by some channels. An output is nothing but a place in the input, so that outputs need not lie side by
+//! side: no number is computed twice or in vain where images are small, and steps of the window cost nothing. The input is
+//! read where it is unless there is padding or its type is another. In return filters have to be packed, with the numbers of a
+//! tile's channels side by side, and sums have to be transposed where channels do not lie so in the output.
+
+mod correct;
+pub(super) mod scheme;
+mod store;
+mod tile;
+
+use self::scheme::{Correct, Scheme, Sum};
+use self::store::{Panel, Write};
+use self::tile::{MOST_PIXELS, Tile, TileKernel};
+use super::super::kept::Kept;
+use super::super::lanes::Lanes;
+use super::super::level::Level;
+use super::super::matmul::pack::{Copy, Pack};
+use super::super::pointwise::After;
+use super::super::scratch::{Scratch, Shared, Tensors};
+use super::super::settings::Settings;
+use super::ending::{Ending, Finish};
+use super::geometry::{Block, Geometry};
+use super::operands::{Fill, Operands, Part};
+use super::shape::BUFFER;
+use crate::kernel::{Kernel, Refusal};
+
+/// Tiles in a block: their sums stay in a processor's second cache.
+const MOST_TILES: usize = 64;
+/// Tiles below which a block is not divided any further.
+const LEAST_TILES: usize = 4;
+/// Lines of an image up to which it is counted which taps each of them meets.
+const MOST_LINES: usize = 1 << 16;
+/// Pieces for each lane, so that lanes of different speed end at about the same time.
+const PIECES_PER_LANE: usize = 4;
+
+/// The convolution with every decision made.
+pub(super) struct Places<T: 'static> {
+    operands: Operands,
+    part: Part,
+    level: Level,
+    kernel: TileKernel<T>,
+    /// The blocks, and the planes unless the input is read where it is.
+    geometry: Geometry,
+    in_place: bool,
+    /// Channels of a group in what tiles multiply, and how many of them are one word.
+    words: usize,
+    terms: usize,
+    /// Distance of taps and channels in what is read, and of neighbours: along the three dimensions and from image to image.
+    taps: Vec<usize>,
+    pitch: usize,
+    apart: [usize; 4],
+    /// Panels of channels in a group, and in how many pieces they are dealt out.
+    panels: usize,
+    pieces: usize,
+    lanes: Lanes,
+    pack_lanes: Lanes,
+    fill: Fill<T>,
+    input_size: usize,
+    pack: Pack<T>,
+    weights_size: usize,
+    write: Option<Write<T>>,
+    output_size: usize,
+    correct: Option<Correct<T>>,
+    ending: Ending,
+    finish: Option<Finish>,
+    /// Numbers in a lane's planes and sums, and in the packed weights.
+    planes: usize,
+    sums: usize,
+    weights: usize,
+    kept: Kept<T>,
+    /// Nanoseconds that one thread is guessed to take.
+    pub(super) time: f64,
+}
+
+/// What a lane has of its last piece of work.
+#[derive(Default)]
+struct Carried {
+    /// The group and the block that are in its planes.
+    filled: Option<(usize, usize)>,
+}
+
+/// Where a tile's outputs are.
+#[derive(Clone, core::marker::Copy)]
+struct At {
+    /// Distance of each output from the block's first one.
+    pixels: [usize; MOST_PIXELS],
+    /// The taps that they meet.
+    taps: (usize, usize),
+}
+
+impl<T: Sum> Places<T> {
+    /// Plans it, with more to compute of the sums or not; none where there are several products.
+    pub(super) fn plan(
+        operands: Operands,
+        scheme: Scheme<T>,
+        level: Level,
+        settings: Settings,
+        spatial: usize,
+        after: Option<After>,
+    ) -> Result<Option<Self>, Refusal> {
+        let [part] = operands.parts.as_slice() else { return Ok(None) };
+        let part = part.clone();
+        let all = part.taps.iter().enumerate().all(|(number, (tap, _))| number == *tap);
+        if !all || part.taps.len() != operands.windows.taps.len() || part.size != operands.windows.output {
+            return Ok(None);
+        }
+        let threads = settings.threads;
+        let Scheme { kernel, terms, is_readable, ending, cost, .. } = scheme;
+        let words = operands.channels.div_ceil(terms);
+        let windows = &operands.windows;
+        let whole = Geometry::new(windows, false, 1, windows.output, 1);
+        let in_place = is_readable && !whole.is_padded();
+        let panels = operands.rows.div_ceil(kernel.width);
+        let Some(geometry) = blocks(&operands, words, whole, in_place, kernel.pixels) else {
+            return Ok(None);
+        };
+
+        let pixels = windows.batch as f64 * windows.output.iter().map(|n| *n as f64).product::<f64>();
+        let products = (operands.groups * panels * kernel.width) as f64 * pixels;
+        let copied = if in_place { 0 } else { geometry.blocks() * geometry.channel() };
+        let copied = copied as f64 * (operands.groups * operands.channels) as f64;
+        let packed = (operands.groups * panels * kernel.width) as f64 * (words * part.taps.len()) as f64;
+        let depth = operands.channels as f64 * mean_taps(windows.output, &geometry, part.taps.len());
+        // Sums are transposed on their way.
+        let stored = if operands.output.strides.channel == 1 { cost.copy } else { 1.5 * cost.copy };
+        let mut time = products * (depth * cost.fused + stored) + copied * cost.copy;
+        let wanted = threads.parts(time, usize::MAX).count();
+        let pack_lanes = threads.lanes(packed * cost.copy, operands.groups * panels);
+        if !settings.constant_weights {
+            time += packed * cost.copy;
+        }
+        let blocks = geometry.blocks() * operands.groups;
+        let pieces = if wanted > 1 && blocks < 2 * PIECES_PER_LANE * wanted {
+            (PIECES_PER_LANE * wanted).div_ceil(blocks).min(panels)
+        } else {
+            1
+        };
+        let lanes = threads.lanes(time, blocks * pieces);
+        let strides = operands.input.strides;
+        let (taps, pitch, apart) = if in_place {
+            let at = |tap: &[isize; 3]| (0..3).map(|i| tap[i] as usize * strides.spatial[i]).sum();
+            let [d, h, w] = [0, 1, 2].map(|i| strides.spatial[i] * windows.step[i]);
+            (windows.taps.iter().map(at).collect(), strides.channel, [d, h, w, strides.batch])
+        } else {
+            (geometry.taps().to_vec(), geometry.channel(), geometry.pitch())
+        };
+        let finish = match (&after, &ending) {
+            (Some(after), None) => Some(Finish { tail: after.tail()?, spatial }),
+            _ => None,
+        };
+        let planes = if in_place { 0 } else { words * geometry.channel() };
+        let sums = pixels_of(&geometry.block(0)).next_multiple_of(kernel.pixels) * kernel.width;
+        let weights = operands.groups * panels * kernel.width * words * part.taps.len();
+        Ok(Some(Self {
+            operands,
+            part,
+            level,
+            kernel,
+            geometry,
+            in_place,
+            taps,
+            pitch,
+            apart,
+            panels,
+            pieces,
+            lanes,
+            pack_lanes,
+            words,
+            terms,
+            fill: scheme.fill,
+            input_size: scheme.input_size,
+            pack: scheme.pack,
+            weights_size: scheme.weights_size,
+            write: scheme.write,
+            output_size: scheme.output_size,
+            correct: scheme.correct,
+            ending: ending.unwrap_or_default(),
+            finish,
+            planes,
+            sums,
+            weights,
+            kept: Kept::new(weights, settings.constant_weights),
+            time,
+        }))
+    }
+
+    /// The scratch memory, laid out: packed weights, and for each lane planes and sums.
+    fn layout(&self, scratch: &mut Scratch) -> (usize, usize, usize) {
+        let lanes = self.lanes.count();
+        (
+            scratch.area::<T>(self.weights, 1),
+            scratch.area::<T>(self.planes, lanes),
+            scratch.area::<T>(self.sums, lanes),
+        )
+    }
+
+    /// Numbers in a packed panel.
+    fn panel(&self) -> usize {
+        self.kernel.width * self.words * self.taps.len()
+    }
+
+    /// Packs all weights.
+    ///
+    /// # Safety
+    /// `from` is the first weight, `to` is writable for all panels.
+    unsafe fn pack_all(&self, from: *const u8, to: *mut T) {
+        let Operands { channels, rows, groups, weights, .. } = &self.operands;
+        let shared = Shared([from.cast_mut(), to.cast()]);
+        let width = self.kernel.width;
+        let taps = &self.part.taps;
+        let in_order = self.terms == 1
+            && weights.channel == taps.len()
+            && taps.iter().enumerate().all(|(number, (_, distance))| number == *distance);
+        self.pack_lanes.deal(groups * self.panels, |_, number| {
+            let (group, panel) = (number / self.panels, number % self.panels);
+            let first = panel * width;
+            let from = group * weights.group + first * weights.row;
+            let copy = |distance: usize, terms: usize, apart: usize, pitch: usize| Copy {
+                from: shared.get(0).wrapping_add((from + distance) * self.weights_size),
+                rows: terms,
+                row: apart,
+                columns: (rows - first).min(width),
+                column: weights.row,
+                width,
+                pitch,
+            };
+            // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is packed by one lane.
+            unsafe {
+                let to = shared.get(1).cast::<T>().add(number * self.panel());
+                if in_order {
+                    (self.pack)(self.level, &copy(0, channels * taps.len(), 1, width), to);
+                } else {
+                    for (tap, (_, distance)) in taps.iter().enumerate() {
+                        let copy = copy(*distance, *channels, weights.channel, taps.len() * width);
+                        (self.pack)(self.level, &copy, to.add(tap * width));
+                    }
+                }
+            }
+        });
+    }
+
+    /// Where the outputs of a block's tiles are, and how many tiles there are.
+    fn tiles(&self, block: &Block) -> ([At; MOST_TILES], usize) {
+        let mut tiles = [At { pixels: [0; MOST_PIXELS], taps: (usize::MAX, 0) }; MOST_TILES];
+        let size = block.size;
+        let [depth, row, column, image] = self.apart;
+        let mut pixel = 0;
+        for n in 0..block.images {
+            for d in 0..size[0] {
+                for h in 0..size[1] {
+                    let met = if self.in_place || !self.geometry.is_padded() {
+                        (0, self.taps.len())
+                    } else {
+                        self.geometry.met(block.origin[0] + d, block.origin[1] + h)
+                    };
+                    let line = n * image + d * depth + h * row;
+                    for w in 0..size[2] {
+                        let at = &mut tiles[pixel / self.kernel.pixels];
+                        // Those beyond the last are computed like it.
+                        at.pixels[pixel % self.kernel.pixels..].fill(line + w * column);
+                        at.taps = (at.taps.0.min(met.0), at.taps.1.max(met.1));
+                        pixel += 1;
+                    }
+                }
+            }
+        }
+        (tiles, pixel.div_ceil(self.kernel.pixels))
+    }
+
+    /// Computes some panels of a block.
+    ///
+    /// # Safety
+    /// `weights` are the packed ones of the group, `columns` is what the block's first output meets at a tap of distance 0,
+    /// `sums` is writable for a block's sums, and the tensors cover the outputs.
+    unsafe fn multiply(
+        &self,
+        tensors: &[*mut u8],
+        group: usize,
+        block: &Block,
+        panels: std::ops::Range<usize>,
+        (weights, columns, sums): (*const T, *const T, *mut T),
+    ) {
+        let Operands { rows, output, .. } = &self.operands;
+        let width = self.kernel.width;
+        let (tiles, count) = self.tiles(block);
+        let finish = |finish: &Finish, channels: std::ops::Range<usize>| {
+            let first = group * rows;
+            // SAFETY: the caller promises the tensors.
+            unsafe { finish.run(tensors, block, first + channels.start..first + channels.end) };
+        };
+        // Where channels lie side by side, those of a panel are not all that lies in a line of the cache.
+        let by_panel = output.strides.channel != 1;
+        for panel in panels.clone() {
+            let first = panel * width;
+            let present = (rows - first).min(width);
+            // SAFETY: the caller promises weights, columns and sums; the tensors have the channels.
+            unsafe {
+                let weights = weights.add(panel * self.panel());
+                for (number, at) in tiles.iter().take(count).enumerate() {
+                    let (begin, end) = at.taps;
+                    self.kernel.run(&Tile {
+                        a: weights.add(begin * width),
+                        left_out: self.taps.len() - (end - begin),
+                        b: columns,
+                        taps: &self.taps[begin..end],
+                        channels: self.words,
+                        pitch: self.pitch,
+                        pixels: &at.pixels,
+                        to: sums.add(number * self.kernel.pixels * width),
+                    });
+                }
+                if let Some(correct) = self.correct.filter(|_| self.geometry.is_padded()) {
+                    correct(self, block, weights, columns, sums);
+                }
+                let panel =
+                    Panel { channels: self, tensors, block, first: group * rows + first, present, sums };
+                self.level.run(panel);
+            }
+            if let Some(tail) = self.finish.as_ref().filter(|_| by_panel) {
+                finish(tail, first..first + present);
+            }
+        }
+        if let Some(tail) = self.finish.as_ref().filter(|_| !by_panel) {
+            finish(tail, panels.start * width..(panels.end * width).min(*rows));
+        }
+    }
+}
+
+/// Outputs of a block.
+fn pixels_of(block: &Block) -> usize {
+    block.images * block.size.iter().product::<usize>()
+}
+
+/// Divides the outputs into blocks whose planes and sums stay near; none where that cannot be.
+fn blocks(
+    operands: &Operands,
+    words: usize,
+    whole: Geometry,
+    in_place: bool,
+    pixels: usize,
+) -> Option<Geometry> {
+    let windows = &operands.windows;
+    let tiles = |images: usize, size: [usize; 3]| {
+        size.iter()
+            .try_fold(images, |all, side| all.checked_mul(*side))
+            .map_or(usize::MAX, |n| n.div_ceil(pixels))
+    };
+    let is_near = |geometry: &Geometry| in_place || words.saturating_mul(geometry.channel()) <= BUFFER;
+    let mut size = windows.output;
+    let mut best = whole;
+    while tiles(1, size) > MOST_TILES || (!is_near(&best) && tiles(1, size) > 2 * LEAST_TILES) {
+        let axis = (0..3).find(|axis| size[*axis] > 1)?;
+        size[axis] = size[axis].div_ceil(2);
+        best = Geometry::new(windows, false, 1, size, 1);
+    }
+    let mut images = 1;
+    while size == windows.output && images < windows.batch && tiles(2 * images, size) <= MOST_TILES {
+        let larger = Geometry::new(windows, false, (2 * images).min(windows.batch), size, 1);
+        if !is_near(&larger) {
+            break;
+        }
+        images *= 2;
+        best = larger;
+    }
+    let numbers = words as f64 * best.channel() as f64;
+    (numbers <= (1_u64 << 32) as f64).then_some(best)
+}
+
+/// Taps that an output is multiplied with, on average.
+fn mean_taps(output: [usize; 3], geometry: &Geometry, taps: usize) -> f64 {
+    let lines = output[0] * output[1];
+    if !geometry.is_padded() || lines > MOST_LINES {
+        return taps as f64;
+    }
+    let met = |line: usize| {
+        let (first, end) = geometry.met(line / output[1], line % output[1]);
+        (end - first) as f64
+    };
+    (0..lines).map(met).sum::<f64>() / lines as f64
+}
+
+impl<T: Sum> Kernel for Places<T> {
+    fn scratch_size(&self) -> usize {
+        let mut scratch = Scratch::default();
+        self.layout(&mut scratch);
+        scratch.size()
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let Operands { groups, channels, input, weights, windows, .. } = &self.operands;
+        let (packed, planes, sums) = self.layout(&mut Scratch::default());
+        let shared = Tensors(tensors);
+        let source = tensors[weights.slot];
+        // SAFETY: the tensor covers its weights, and the scratch memory has room for all panels, as the kept one has.
+        let packed = unsafe {
+            let (packed, _) = self.kept.get(source, scratch.add(packed).cast::<T>(), |to| {
+                self.pack_all(source, to);
+                false
+            });
+            packed
+        };
+        let base = Shared([packed.cast_mut().cast(), scratch]);
+        let blocks = self.geometry.blocks();
+        self.lanes.deal_carrying(groups * self.pieces * blocks, |lane, number, carried: &mut Carried| {
+            // Pieces of a block follow each other, so that a lane copies its input once.
+            let (piece, at) = (number % self.pieces, number / self.pieces);
+            let (group, block_number) = (at / blocks, at % blocks);
+            let block = self.geometry.block(block_number);
+            let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
+            // SAFETY: the tensors cover the group, the scratch memory has planes and sums for each lane; no two blocks, pieces
+            // and groups write the same outputs.
+            unsafe {
+                let planes =
+                    base.get(1).add(planes).cast::<T>().add(lane * Scratch::padded::<T>(self.planes));
+                let sums = base.get(1).add(sums).cast::<T>().add(lane * Scratch::padded::<T>(self.sums));
+                let from = group * channels * input.strides.channel;
+                let from = shared.all()[input.slot].add(from * self.input_size);
+                let columns = if self.in_place {
+                    let origin = [0, 1, 2].map(|i| block.origin[i] * windows.step[i]);
+                    from.cast::<T>().add(input.strides.offset(block.image, origin)).cast_const()
+                } else {
+                    if carried.filled != Some((group, block_number)) {
+                        (self.fill)(&self.geometry, &block, from, &input.strides, *channels, planes);
+                        carried.filled = Some((group, block_number));
+                    }
+                    planes.cast_const()
+                };
+                let weights = base.get(0).cast::<T>().cast_const().add(group * self.panels * self.panel());
+                self.multiply(shared.all(), group, &block, panels, (weights, columns, sums));
+            }
+        });
+    }
+}

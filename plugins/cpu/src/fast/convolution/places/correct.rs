@@ -1,0 +1,104 @@
+//! Sums that are NaN, computed again without the zeros that stand for the padding, which weights that are not finite do not leave
+//! zero.
+
+use half::bf16;
+
+use super::super::super::level::Work;
+use super::super::super::real::FastReal;
+use super::super::geometry::Block;
+use super::scheme::Sum;
+use super::{Places, pixels_of};
+
+/// # Safety
+/// As [`Places::multiply`], with the weights of a panel and its sums.
+pub(super) unsafe fn correct<T: FastReal + Sum>(
+    channels: &Places<T>,
+    block: &Block,
+    weights: *const T,
+    columns: *const T,
+    sums: *mut T,
+) {
+    // SAFETY: the caller promises what is needed.
+    unsafe { channels.correct(block, (weights, columns, sums), |weight, number| weight * number) };
+}
+
+/// The same of pairs of `bfloat16`.
+///
+/// # Safety
+/// As [`correct`].
+pub(super) unsafe fn correct_pairs(
+    channels: &Places<f32>,
+    block: &Block,
+    weights: *const f32,
+    columns: *const f32,
+    sums: *mut f32,
+) {
+    let half = |word: f32, shift: u32| bf16::from_bits((word.to_bits() >> shift) as u16).to_f32();
+    let product = |weight, number| half(weight, 0) * half(number, 0) + half(weight, 16) * half(number, 16);
+    // SAFETY: the caller promises what is needed.
+    unsafe { channels.correct(block, (weights, columns, sums), product) };
+}
+
+impl<T: FastReal + Sum> Places<T> {
+    /// What is NaN is computed again without the padding.
+    ///
+    /// # Safety
+    /// As [`Places::multiply`], with the weights of a panel and its sums.
+    unsafe fn correct(
+        &self,
+        block: &Block,
+        (weights, columns, sums): (*const T, *const T, *mut T),
+        product: impl Fn(T, T) -> T,
+    ) {
+        let width = self.kernel.width;
+        let count = pixels_of(block) * width;
+        // SAFETY: the caller promises the sums.
+        let has_nan = unsafe { self.level.run(HasNan(std::slice::from_raw_parts(sums, count))) };
+        if !has_nan {
+            return;
+        }
+        let [depth, row, column, image] = self.apart;
+        let [_, height, length] = block.size;
+        for pixel in 0..pixels_of(block) {
+            let line = pixel / length;
+            let (n, d, h) = (line / height / block.size[0], line / height % block.size[0], line % height);
+            let w = pixel % length;
+            let place = n * image + d * depth + h * row + w * column;
+            let at = [block.origin[0] + d, block.origin[1] + h, block.origin[2] + w];
+            for channel in 0..width {
+                // SAFETY: the caller promises the sums, the weights and the columns.
+                unsafe {
+                    let to = sums.add(pixel * width + channel);
+                    let number = to.read();
+                    if number.partial_cmp(&number).is_some() {
+                        continue;
+                    }
+                    let mut sum = <T as Sum>::ZERO;
+                    for c in 0..self.words {
+                        for (tap, distance) in self.taps.iter().enumerate() {
+                            if self.geometry.meets(at, tap) {
+                                let weight = weights.add((c * self.taps.len() + tap) * width + channel);
+                                let number = columns.add(c * self.pitch + distance + place);
+                                sum = sum + product(weight.read_unaligned(), number.read_unaligned());
+                            }
+                        }
+                    }
+                    to.write(sum);
+                }
+            }
+        }
+    }
+}
+
+/// Whether some of the numbers are NaN.
+struct HasNan<'a, T>(&'a [T]);
+
+impl<T: FastReal> Work for HasNan<'_, T> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run(self) -> bool {
+        // Without an end ahead of time, so that the compiler makes vectors of it.
+        self.0.iter().fold(false, |found, number| found | number.partial_cmp(number).is_none())
+    }
+}

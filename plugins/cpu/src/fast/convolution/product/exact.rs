@@ -1,0 +1,80 @@
+//! Tiles with NaN, computed again without the zeros that stand for the padding.
+
+use super::super::super::real::{FastReal, all_finite};
+use super::super::geometry::Block;
+use super::super::tile::Product;
+use super::{Planned, Products};
+
+impl<T: FastReal> Products<T> {
+    /// Whether a tile has NaN among its numbers.
+    ///
+    /// # Safety
+    /// The tile has so many rows and vectors.
+    pub(super) unsafe fn has_nan(&self, tile: *const T, rows: usize, vectors: usize) -> bool {
+        let mut found = false;
+        for row in 0..rows {
+            for column in 0..vectors * self.kernel.lanes {
+                // SAFETY: the caller promises the tile, whose rows are as far apart as the widest one's.
+                let number = unsafe { tile.add(row * self.kernel.columns() + column).read() };
+                found |= number.partial_cmp(&number).is_none();
+            }
+        }
+        found
+    }
+
+    /// Whether the weights of a tile's rows are finite.
+    ///
+    /// # Safety
+    /// There are so many rows.
+    pub(super) unsafe fn are_finite(&self, product: &Product<'_, T>, rows: usize) -> bool {
+        let row = product.channels * product.taps.len();
+        // SAFETY: the caller promises the rows.
+        unsafe {
+            match product.apart {
+                Some(apart) => (0..rows).all(|r| all_finite(product.a.add(r * apart), row)),
+                None => all_finite(product.a, row * self.kernel.rows),
+            }
+        }
+    }
+
+    /// The same tile, but without the products with padding, which is not zero times infinity.
+    ///
+    /// # Safety
+    /// As [`ProductKernel::run`].
+    pub(super) unsafe fn multiply_exactly(
+        &self,
+        planned: &Planned,
+        product: &Product<'_, T>,
+        block: &Block,
+        (from, end): (usize, usize),
+        rows: usize,
+    ) {
+        self.geometry.runs(block, from, end, |run| {
+            for i in 0..run.len {
+                let column = run.column - from + i;
+                let at = [run.at[0], run.at[1], run.at[2] + i];
+                for row in 0..rows {
+                    let mut sum = T::ZERO;
+                    for (tap, offset) in product.taps.iter().enumerate() {
+                        if !self.geometry.meets(at, planned.part.taps[tap].0) {
+                            continue;
+                        }
+                        for channel in 0..product.channels {
+                            // SAFETY: the caller promises weights and planes.
+                            let (a, b) = unsafe {
+                                let b = product.b.add(offset + channel * product.pitch + column);
+                                (product.weight(self.kernel.rows, row, channel, tap), b.read())
+                            };
+                            sum = sum + a * b;
+                        }
+                    }
+                    // SAFETY: the caller promises the tile, and what is added.
+                    unsafe {
+                        let sum = product.ended(sum, row, column);
+                        product.tile.add(row * product.row + column).write(sum);
+                    }
+                }
+            }
+        });
+    }
+}
