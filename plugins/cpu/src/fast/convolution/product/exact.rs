@@ -40,7 +40,7 @@ impl<T: FastReal> Products<T> {
     /// The same tile, but without the products with padding, which is not zero times infinity.
     ///
     /// # Safety
-    /// As [`ProductKernel::run`].
+    /// As [`ProductKernel::run`](super::super::tile::ProductKernel::run).
     pub(super) unsafe fn multiply_exactly(
         &self,
         planned: &Planned,
