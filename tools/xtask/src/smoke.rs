@@ -234,7 +234,7 @@ mod tests {
         let good = report(&format!("printf '{all}\\n'"));
         assert!(good.no_device.is_none() && good.failed.is_empty(), "{:?}", good.failed);
         assert!(good.text.contains("== summary\nall passed"), "{}", good.text);
-        let none = report("echo MIOPEN_ENGINE; case \"$2\" in *matmul*) exit 1;; esac");
+        let none = report("echo MIOPEN_ENGINE; case \"$2\" in *matmul_bfloat16*) exit 1;; esac");
         assert_eq!(none.failed.len(), 4, "{:?}", none.failed);
         assert_eq!(none.failed[0], "matmul_bfloat16");
         assert!(none.text.contains("== matmul_bfloat16: engines"), "{}", none.text);
