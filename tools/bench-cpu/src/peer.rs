@@ -164,27 +164,34 @@ impl Peer {
     /// Waits until its threads sleep: some libraries keep them busy for a while after the work is done, and what is
     /// measured next would lack these processors.
     pub fn settle(&self) {
-        const STEP: Duration = Duration::from_millis(2);
-        const LONGEST: Duration = Duration::from_millis(400);
+        // Longer than a tick of any kernel, which is when the time of a running thread is written down.
+        const STEP: Duration = Duration::from_millis(12);
+        const LONGEST: Duration = Duration::from_secs(2);
         let started = Instant::now();
-        let mut last = self.processor_time();
+        let mut last = None;
         while started.elapsed() < LONGEST {
-            std::thread::sleep(STEP);
             let now = self.processor_time();
             if now.is_some() && now == last {
                 return;
             }
             last = now;
+            std::thread::sleep(STEP);
         }
     }
 
-    /// Nanoseconds that its threads have had.
+    /// Nanoseconds that its threads have had; none while one of them runs.
     fn processor_time(&self) -> Option<u64> {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).ok()?;
-        let of = |path: PathBuf| -> Option<u64> {
-            fs::read_to_string(path.join("schedstat")).ok()?.split(' ').next()?.parse().ok()
-        };
-        Some(tasks.flatten().filter_map(|task| of(task.path())).sum())
+        let mut all = 0;
+        for task in tasks.flatten() {
+            let read = |file: &str| fs::read_to_string(task.path().join(file)).ok();
+            let state = read("stat")?.rsplit_once(')')?.1.split_whitespace().next()?.to_owned();
+            if state == "R" {
+                return None;
+            }
+            all += read("schedstat")?.split(' ').next()?.parse::<u64>().ok()?;
+        }
+        Some(all)
     }
 }
 
