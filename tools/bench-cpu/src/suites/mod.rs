@@ -75,7 +75,7 @@ pub const SUITES: &[Suite] = &[
     },
     Suite {
         name: "batchnorm",
-        about: "batch normalization, training, forward + backward; inference + ReLU",
+        about: "batchnorm, training and gradient; inference + ReLU",
         goal: Some(Goal::Ratio(1.3)),
         cases: memory::batchnorm,
     },
