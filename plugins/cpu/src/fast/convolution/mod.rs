@@ -18,8 +18,6 @@ pub(super) mod tests;
 use std::any::TypeId;
 use std::collections::HashMap;
 
-use hipdnn_plugin_sdk::graph::DataType;
-
 use self::channels::filter::FilterChannels;
 use self::channels::product::Channels;
 use self::filter::Filter;
@@ -51,9 +49,6 @@ const MOST_POSITIONS: f64 = (1_u64 << 31) as f64;
 const LEAST_ROWS: usize = 16;
 /// Images from which on blocks of whole images are enough for all threads.
 const LEAST_IMAGES: usize = 16;
-/// Whole numbers of up to this magnitude are floats.
-const MOST_EXACT: f64 = (1_u32 << f32::MANTISSA_DIGITS) as f64;
-
 /// Plans a convolution for a level of the processor, with more to compute of the output of a forward one or not.
 pub(super) fn plan(
     convolution: &Convolution,
@@ -72,22 +67,12 @@ pub(super) fn plan(
         let after = after.map(|after| After { output: &product.c, ..after });
         return matmul::plan(&product, compute, level, settings, after);
     }
-    match exact(convolution, compute) {
+    let c = convolution;
+    let terms = c.in_channels as f64 * c.window[..c.spatial].iter().map(|side| *side as f64).product::<f64>();
+    match matmul::exact([c.x.data_type, c.w.data_type], terms, compute) {
         Compute::Single => plan_in::<f32>(convolution, level, settings, after),
         Compute::Double => plan_in::<f64>(convolution, level, settings, after),
     }
-}
-
-/// Sums of products of bytes are exact, as whole numbers are that a float holds.
-fn exact(c: &Convolution, compute: Compute) -> Compute {
-    let largest = |data_type| match data_type {
-        DataType::Int8 => Some(128.0),
-        DataType::Uint8 => Some(255.0),
-        _ => None,
-    };
-    let terms = c.in_channels as f64 * c.window[..c.spatial].iter().map(|side| *side as f64).product::<f64>();
-    let sum = largest(c.x.data_type).zip(largest(c.w.data_type)).map(|(x, w)| x * w * terms);
-    if sum.is_some_and(|sum| sum > MOST_EXACT) { Compute::Double } else { compute }
 }
 
 fn plan_in<T: FastReal + Sum>(
@@ -152,7 +137,7 @@ fn plan_in<T: FastReal + Sum>(
     let is_float = Run::<T>::of(operands.input.data_type).is_ok();
     let is_small = is_float && (operands.parts.len() > 1 || operands.windows.batch >= LEAST_IMAGES);
     if is_small && channels::product::suits::<T>(&operands, level, settings) {
-        return Ok(Box::new(Channels::<T>::plan(operands, level, settings, spatial, after)?));
+        return Ok(Box::new(Channels::<T>::plan(operands, level, settings, spatial, after, products)?));
     }
     let scheme = Scheme::<T>::numbers(&operands, level, spatial, after)?;
     Ok(match Places::<T>::plan(operands, scheme, level, settings, spatial, after)? {

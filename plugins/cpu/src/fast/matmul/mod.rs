@@ -66,15 +66,7 @@ fn plan_with(
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = pairs;
-    // Sums of products of bytes are exact, as whole numbers are that a float holds.
-    let largest = |data_type| match data_type {
-        DataType::Int8 => Some(128.0),
-        DataType::Uint8 => Some(255.0),
-        _ => None,
-    };
-    let terms = problem.k as f64;
-    let sum = largest(problem.a.data_type).zip(largest(problem.b.data_type)).map(|(a, b)| a * b * terms);
-    let compute = if sum.is_some_and(|sum| sum > MOST_EXACT) { Compute::Double } else { compute };
+    let compute = exact([problem.a.data_type, problem.b.data_type], problem.k as f64, compute);
     Ok(match compute {
         Compute::Single => {
             let scheme = Scheme::<f32>::numbers(&problem, level, after)?;
@@ -85,4 +77,16 @@ fn plan_with(
             Box::new(Products::plan(problem, level, settings, scheme)?)
         }
     })
+}
+
+/// What so many products of factors of these types are added up in: sums of bytes are exact, as whole numbers are that a float holds.
+pub(super) fn exact(factors: [DataType; 2], terms: f64, compute: Compute) -> Compute {
+    let largest = |data_type| match data_type {
+        DataType::Int8 => Some(128.0),
+        DataType::Uint8 => Some(255.0),
+        _ => None,
+    };
+    let [a, b] = factors.map(largest);
+    let sum = a.zip(b).map(|(a, b)| a * b * terms);
+    if sum.is_some_and(|sum| sum > MOST_EXACT) { Compute::Double } else { compute }
 }

@@ -81,7 +81,6 @@ impl<T: FastReal> FilterChannels<T> {
         let Operands { windows, groups, channels, rows, input, gradient, weights, taps } = &operands;
         let (vectors, panels) = panels(*rows, kernel.lanes, MOST_VECTORS);
         let width = vectors * panels * kernel.lanes;
-        let [_, height, length] = windows.output;
         let of_image: usize = windows.output.iter().product();
         let outputs = (windows.batch * of_image) as f64;
         let pairs = (channels * taps.len()).next_multiple_of(kernel.rows);
@@ -89,22 +88,18 @@ impl<T: FastReal> FilterChannels<T> {
         let work = *groups as f64
             * (outputs * (pairs * width) as f64 * cost.fused
                 + copies as f64 * copied(&cost, windows.input[2])
-                + outputs * width as f64 * copied(&cost, length));
+                + outputs * width as f64 * copied(&cost, windows.output[2]));
         let lanes = settings.threads.lanes(work, *channels);
         let most = channels.div_ceil(lanes.count());
         let images = LEAST_OUTPUTS.div_ceil(of_image).min(windows.batch);
         let planes = Planes::plan(windows, *input, most, images)?;
-        let places = (0..images).flat_map(|image| (0..of_image).map(move |number| (image, number)));
-        let outputs = places.map(|(image, number)| {
-            let at = [number / length / height, number / length % height, number % length];
-            planes.output(image, at, windows.step)
-        });
+        let outputs = planes.outputs(images, windows.output, windows.step);
         let exact = planes.are_padded().then(|| Filter::plan(operands.clone(), level, settings));
         let bytes = |data_type: DataType| data_type.size().unwrap_or(1);
         Ok(Self {
             level,
             kernel,
-            outputs: outputs.collect(),
+            outputs,
             of_image,
             images,
             vectors,

@@ -68,9 +68,16 @@ impl<T: FastReal> Planes<T> {
         if self.copied { self.strides.batch * self.images } else { 0 }
     }
 
-    /// Distance from the first image's first output and first tap to those of an image and output.
-    pub(super) fn output(&self, image: usize, at: [usize; 3], step: [usize; 3]) -> usize {
-        self.strides.offset(image, [0, 1, 2].map(|i| at[i] * step[i]))
+    /// Where the outputs of some images begin, image by image: for each the distance of its first tap from that of the first.
+    pub(super) fn outputs(&self, images: usize, size: [usize; 3], step: [usize; 3]) -> Vec<usize> {
+        let [_, height, length] = size;
+        let of_image: usize = size.iter().product();
+        let places = (0..images).flat_map(|image| (0..of_image).map(move |number| (image, number)));
+        let offsets = places.map(|(image, number)| {
+            let at = [number / length / height, number / length % height, number % length];
+            self.strides.offset(image, [0, 1, 2].map(|i| at[i] * step[i]))
+        });
+        offsets.collect()
     }
 
     /// Distance of a channel's number for a tap from the beginning of the planes, of an output that begins where they do.

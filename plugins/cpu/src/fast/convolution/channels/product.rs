@@ -101,13 +101,14 @@ impl<T: FastReal> Channels<T> {
                 + packed * cost.copy)
     }
 
-    /// Plans them, with more to compute of the sums or not.
+    /// Plans them, with more to compute of the sums or not. `exact` computes the same.
     pub(in super::super) fn plan(
         operands: Operands,
         level: Level,
         settings: Settings,
         spatial: usize,
         after: Option<After>,
+        exact: Products<T>,
     ) -> Result<Self, Refusal> {
         let kernel = SumsKernel::<T>::of(level);
         let work = Self::time(&operands, level, settings.constant_weights);
@@ -121,11 +122,6 @@ impl<T: FastReal> Channels<T> {
             1
         }));
         let planes = Planes::plan(windows, *input, *channels, images)?;
-        let exact = planes.are_padded().then(|| {
-            // Its weights are not those that are kept.
-            let settings = Settings { constant_weights: false, ..settings };
-            Products::plan(operands.clone(), level, settings, spatial, after)
-        });
         let (vectors, panels) = panels(*rows, kernel.lanes, MOST_VECTORS);
         let width = vectors * kernel.lanes;
         let mut packed = 0;
@@ -134,16 +130,10 @@ impl<T: FastReal> Channels<T> {
                 .flat_map(|channel| part.taps.iter().map(move |(tap, _)| (channel, windows.taps[*tap])))
                 .map(|(channel, tap)| planes.term(channel, tap))
                 .collect();
-            let [_, height, length] = part.size;
-            let of_image = size(part);
-            let places = (0..images).flat_map(|image| (0..of_image).map(move |number| (image, number)));
-            let outputs = places.map(|(image, number)| {
-                let at = [number / length / height, number / length % height, number % length];
-                planes.output(image, at, windows.step)
-            });
+            let outputs = planes.outputs(images, part.size, windows.step);
             let first = packed;
             packed += groups * panels * terms.len() * width;
-            Planned { part: part.clone(), outputs: outputs.collect(), of_image, terms, packed: first }
+            Planned { part: part.clone(), outputs, of_image: size(part), terms, packed: first }
         });
         let parts: Vec<Planned> = planned.collect();
         let bytes = |data_type: DataType| data_type.size().unwrap_or(1);
@@ -170,7 +160,7 @@ impl<T: FastReal> Channels<T> {
                 Some(after) => Some(Finish { tail: after.tail()?, spatial }),
                 None => None,
             },
-            exact: exact.transpose()?,
+            exact: planes.are_padded().then_some(exact),
             kept: Kept::new(packed, settings.constant_weights),
             planes,
             parts,
