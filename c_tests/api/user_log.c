@@ -214,7 +214,8 @@ static void full_queue(void)
     for (int i = 0; i < 3 * CAPACITY; i++) {
         log_line(HIPDNN_SEV_ERROR, "many");
     }
-    CHECK(atomic_load(&slow_calls) >= 2 * CAPACITY);
+    /* All but those that wait, and one that no longer waits and is not yet with the callback. */
+    CHECK(atomic_load(&slow_calls) >= 2 * CAPACITY - 1);
     CHECK_OK(hipdnnSetUserLogCallback_ext(slow, HIPDNN_SEV_OFF, ASYNC, &user));
     atomic_store(&gone, true);
     CHECK(atomic_load(&slow_calls) <= 3 * CAPACITY);

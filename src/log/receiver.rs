@@ -341,8 +341,9 @@ mod tests {
         }
         set(key(&lines), Severity::HIPDNN_SEV_OFF, mode).unwrap();
         let got = of(&lines, "async");
-        // All but those that were waiting: a full queue made the others wait for room.
-        assert!(got.len() >= 2 * CAPACITY, "{}", got.len());
+        // All but those that were waiting, since a full queue made the others wait for room, and one that was taken out and
+        // not yet given.
+        assert!(got.len() >= 2 * CAPACITY - 1, "{}", got.len());
         for (number, (_, line)) in got.iter().enumerate() {
             assert_eq!(*line, format!("async {number}"));
         }
