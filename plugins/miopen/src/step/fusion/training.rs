@@ -188,3 +188,6 @@ pub(super) fn gradient(graph: &Graph, first: usize, readers: &HashMap<i64, Vec<u
         statistics: None,
     })
 }
+
+#[cfg(test)]
+mod tests;
