@@ -11,7 +11,7 @@ use hipdnn_plugin_sdk::graph::{
     ResampleMode, Tensor, TensorValue,
 };
 
-use super::common::{Case, Memory, Random, channels_last};
+use super::common::{Case, Memory, Random, batchnorm, channels_last};
 
 fn pointwise(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64) -> Pointwise {
     Pointwise { relu_upper_clip: Some(6.0), ..Pointwise::new(operation, in_0, in_1, out_0) }
@@ -62,19 +62,11 @@ fn sound(kind: usize) -> Graph {
         }),
         3 => case.node(BatchnormInferenceVariance { x, mean, variance, scale, bias, y: z, epsilon }),
         4 => case.node(Batchnorm {
-            x,
-            scale,
-            bias,
-            epsilon,
-            y: z,
             prev_running_mean: Some(mean),
             prev_running_variance: Some(variance),
-            momentum: None,
-            mean: None,
-            inv_variance: None,
             next_running_mean: Some(other_mean),
             next_running_variance: Some(other_variance),
-            peer_stats: vec![],
+            ..batchnorm(x, scale, bias, epsilon, z)
         }),
         5 => case.node(BatchnormBackward {
             dy: z,

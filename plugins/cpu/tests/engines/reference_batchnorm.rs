@@ -7,7 +7,7 @@ use hipdnn_plugin_sdk::graph::operation::{
 };
 use hipdnn_plugin_sdk::graph::{DataType, Operation, TensorValue};
 
-use super::common::Case;
+use super::common::{Case, batchnorm};
 
 fn assert_close(got: &[f64], expected: &[f64], tolerance: f64) {
     assert_eq!(got.len(), expected.len());
@@ -75,11 +75,6 @@ fn training(x: &[f64], epsilon: f64, momentum: Option<f64>, prev: [f64; 2]) -> T
     let epsilon = case.value(DataType::Double, TensorValue::Float64(epsilon));
     let momentum = momentum.map(|m| case.value(DataType::Double, TensorValue::Float64(m)));
     case.node(Batchnorm {
-        x: xt,
-        scale,
-        bias,
-        epsilon,
-        y,
         prev_running_mean: Some(prev_mean),
         prev_running_variance: Some(prev_variance),
         momentum,
@@ -87,7 +82,7 @@ fn training(x: &[f64], epsilon: f64, momentum: Option<f64>, prev: [f64; 2]) -> T
         inv_variance: Some(inv_variance),
         next_running_mean: Some(next_mean),
         next_running_variance: Some(next_variance),
-        peer_stats: vec![],
+        ..batchnorm(xt, scale, bias, epsilon, y)
     });
     case.run(Planner::Reference);
     Training { case, y, mean, inv_variance, next_mean, next_variance }
@@ -132,21 +127,7 @@ fn a_large_mean_does_not_swallow_the_variance() {
     case.fill(scale, &[1.0]);
     case.fill(bias, &[0.0]);
     let epsilon = case.value(DataType::Float, TensorValue::Float32(0.0));
-    case.node(Batchnorm {
-        x,
-        scale,
-        bias,
-        epsilon,
-        y,
-        prev_running_mean: None,
-        prev_running_variance: None,
-        momentum: None,
-        mean: None,
-        inv_variance: Some(inv_variance),
-        next_running_mean: None,
-        next_running_variance: None,
-        peer_stats: vec![],
-    });
+    case.node(Batchnorm { inv_variance: Some(inv_variance), ..batchnorm(x, scale, bias, epsilon, y) });
     case.run(Planner::Reference);
     assert_close(&case.values(inv_variance), &[8.0], 1e-6);
 }

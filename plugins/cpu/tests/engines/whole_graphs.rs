@@ -7,7 +7,7 @@ use hipdnn_plugin_sdk::graph::operation::{
 };
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode, TensorValue};
 
-use super::common::{Case, Memory, Random, channels_last};
+use super::common::{Case, Memory, Random, batchnorm, channels_last};
 
 /// Gives every virtual tensor memory of its own and runs the nodes in graphs of their own.
 fn one_by_one(case: &Case, planner: Planner) -> Case {
@@ -76,19 +76,9 @@ pub fn training_step(storage: DataType) -> Case {
         conv_mode,
     });
     case.node(Batchnorm {
-        x: made,
-        scale,
-        bias,
-        epsilon,
-        y: normal,
-        prev_running_mean: None,
-        prev_running_variance: None,
-        momentum: None,
         mean: Some(mean),
         inv_variance: Some(inv_variance),
-        next_running_mean: None,
-        next_running_variance: None,
-        peer_stats: vec![],
+        ..batchnorm(made, scale, bias, epsilon, normal)
     });
     case.node(Pointwise::new(PointwiseMode::SigmoidFwd, normal, None, y));
     case.node(Pointwise::new(PointwiseMode::SigmoidBwd, dy, Some(normal), dnormal));

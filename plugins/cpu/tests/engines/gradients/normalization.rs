@@ -6,6 +6,7 @@ use hipdnn_plugin_sdk::graph::operation::{
 };
 use hipdnn_plugin_sdk::graph::{NormFwdPhase, TensorValue};
 
+use super::super::common;
 use super::{Check, DOUBLE};
 
 /// What is added to variances: of batch normalization what its backward operation adds where nothing was saved.
@@ -23,21 +24,7 @@ fn batchnorm(seed: u64, dims: &[i64], saved: bool) {
     let [mean, inv_variance] = [(); 2].map(|()| saved.then(|| check.tensor(&parameter)));
     let dy = check.weights(y);
     let [dx, dscale, dbias] = [x, scale, bias].map(|of| check.gradient(of));
-    check.forward(Batchnorm {
-        x,
-        scale,
-        bias,
-        epsilon,
-        y,
-        prev_running_mean: None,
-        prev_running_variance: None,
-        momentum: None,
-        mean,
-        inv_variance,
-        next_running_mean: None,
-        next_running_variance: None,
-        peer_stats: vec![],
-    });
+    check.forward(Batchnorm { mean, inv_variance, ..common::batchnorm(x, scale, bias, epsilon, y) });
     check.backward(BatchnormBackward {
         dy,
         x,
