@@ -12,7 +12,7 @@ use hipdnn_plugin_sdk::graph::operation::{
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, PointwiseMode, TensorValue};
 use hipdnn_plugin_sdk::wire::KnobSetting;
 
-use super::common::{Case, Memory, Random, Strides, channels_last, packed};
+use super::common::{self, Case, Memory, Random, Strides, channels_last, packed};
 
 /// A graph with work for several threads, and a result to look at.
 struct Work {
@@ -31,6 +31,8 @@ fn filled(case: &mut Case, random: &mut Random, dims: &[i64], order: Strides) ->
 
 const IMAGES: [i64; 4] = [16, 16, 28, 28];
 const FILTER: [i64; 4] = [16, 16, 3, 3];
+/// One for groups of channels that are too few for a vector.
+const OF_GROUPS: [i64; 4] = [16, 2, 3, 3];
 
 /// A convolution or one of its gradients; where `spoiled`, one element of the input is NaN.
 fn convolution(name: &'static str, order: Strides, spoiled: bool) -> Work {
@@ -39,10 +41,11 @@ fn convolution(name: &'static str, order: Strides, spoiled: bool) -> Work {
     let conv_mode = ConvMode::CrossCorrelation;
     let (pre_padding, post_padding, stride, dilation) = (padding.clone(), padding, ones.clone(), ones);
     let result = match name {
-        "filter gradient" => {
+        "filter gradient" | "filter gradient of groups" => {
+            let filter = if name == "filter gradient" { FILTER } else { OF_GROUPS };
             let x = filled(&mut case, random, &IMAGES, order);
             let dy = filled(&mut case, random, &IMAGES, order);
-            let dw = case.tensor(DataType::Float, &FILTER);
+            let dw = case.tensor(DataType::Float, &filter);
             case.node(ConvolutionBackwardFilter {
                 x,
                 dy,
@@ -85,7 +88,7 @@ fn convolution(name: &'static str, order: Strides, spoiled: bool) -> Work {
             y
         }
     };
-    Work { name, case, result, divided: name == "filter gradient" }
+    Work { name, case, result, divided: name == "filter gradient of groups" }
 }
 
 /// A batch normalization for training or its gradient; the result is a number for each channel.
@@ -117,19 +120,9 @@ fn batchnorm(name: &'static str, order: Strides, divided: bool) -> Work {
         let y = case.tensor_with(DataType::Float, &dims, &order(&dims));
         let [mean, inv_variance] = [0; 2].map(|_: i32| case.tensor(DataType::Float, &channels));
         case.node(Batchnorm {
-            x,
-            scale,
-            bias,
-            epsilon,
-            y,
             mean: Some(mean),
             inv_variance: Some(inv_variance),
-            peer_stats: vec![],
-            prev_running_mean: None,
-            prev_running_variance: None,
-            momentum: None,
-            next_running_mean: None,
-            next_running_variance: None,
+            ..common::batchnorm(x, scale, bias, epsilon, y)
         });
         mean
     };
@@ -153,6 +146,8 @@ fn all() -> Vec<Work> {
         convolution("data gradient", packed, false),
         convolution("filter gradient", packed, false),
         convolution("filter gradient", channels_last, false),
+        convolution("filter gradient of groups", packed, false),
+        convolution("filter gradient of groups", channels_last, false),
         batchnorm("batchnorm", packed, false),
         batchnorm("batchnorm", channels_last, true),
         batchnorm("batchnorm gradient", packed, false),

@@ -326,6 +326,29 @@ fn work_for_several_lanes() {
     }
 }
 
+/// Images of several blocks of outputs, along any dimension.
+#[test]
+fn filters_of_larger_images() {
+    let mut random = Random::new(5);
+    for round in 0..36 {
+        let spatial = random.within(1, 3);
+        let outline = Outline {
+            spatial,
+            batch: random.within(1, 3),
+            groups: random.of(&[1, 1, 2]),
+            channels: random.within(1, 5),
+            rows: random.within(5, 50),
+            most: [0, 1400, 44, 13][spatial],
+            window: None,
+        };
+        let mut case = Case::of(&mut random, &outline);
+        if round % 4 == 0 {
+            case.spoil(&mut random, round / 4 % 3);
+        }
+        case.check(Direction::BackwardFilter, Level::available());
+    }
+}
+
 /// Images whose elements are the columns, with numbers of rows and columns that fill no tile, and some that fill none at all.
 #[test]
 fn windows_of_one_element() {

@@ -266,7 +266,7 @@ unsafe fn whole<S: Stored>(_level: Level, sums: &Sums<i32>, to: *mut u8) {
 
 /// Asks for a cache line that is read soon, wherever it is.
 #[inline(always)]
-pub(super) fn prefetch<S>(at: *const S) {
+pub(in crate::fast) fn prefetch<S>(at: *const S) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch does not fault.
     unsafe {

@@ -1,27 +1,31 @@
 //! The gradient of the filter, with output channels along the vectors.
 //!
-//! The gradient of the output is transposed, so that each of its elements is a row of channels. Each lane has input channels
-//! of its own, for which it goes through all images, so results do not depend on the number of lanes.
+//! The gradient of the output is transposed, so that each of its elements is a row of channels. Each lane has weights of its
+//! own, for which it goes through all outputs, so results do not depend on the number of lanes.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hipdnn_plugin_sdk::graph::DataType;
 
-use super::super::super::lanes::Lanes;
+use super::super::super::lanes::{Lanes, Threads};
 use super::super::super::level::Level;
 use super::super::super::matmul::pack::{Copy, Pack, Store, Sums as Stored, copies_of};
+use super::super::super::matmul::products::part;
 use super::super::super::real::{FastReal, all_finite};
 use super::super::super::scratch::{Scratch, Shared};
 use super::super::super::settings::{Algorithm, Settings};
 use super::super::filter::{Filter, Operands};
+use super::super::geometry::{Block, Geometry};
+use super::super::operands::is_number;
 use super::super::shape::Cost;
+use super::copied;
 use super::planes::Planes;
 use super::tile::{MOST_ROWS, MOST_VECTORS, Sums, SumsKernel};
-use super::{copied, panels};
 use crate::kernel::{Kernel, Refusal};
 
-/// Outputs of the images that are summed together, if there are as many.
-const LEAST_OUTPUTS: usize = 256;
+/// About so many outputs are summed together.
+const OUTPUTS: usize = 512;
 
 /// The gradient of a filter.
 pub(in super::super) struct FilterChannels<T: 'static> {
@@ -29,23 +33,71 @@ pub(in super::super) struct FilterChannels<T: 'static> {
     level: Level,
     kernel: SumsKernel<T>,
     planes: Planes<T>,
-    /// Where the outputs of a block's images begin in the planes, image by image.
+    /// The blocks of outputs that are summed together.
+    blocks: Geometry,
+    /// Where the outputs of a block begin in the planes.
     outputs: Vec<usize>,
-    /// Outputs of an image, and images of a block.
-    of_image: usize,
-    images: usize,
-    /// Vectors in a panel of output channels, and panels.
-    vectors: usize,
-    panels: usize,
-    /// Input channels of a lane, at most.
-    most: usize,
+    division: Division,
     lanes: Lanes,
     pack: Pack<T>,
     input_size: usize,
     gradient_size: usize,
     store: Store<T>,
+    /// How sums become weights where these lie in the sums' order.
+    transpose: Option<Pack<T>>,
     /// What computes where zeros stand for the padding and the output's gradient is not finite.
     exact: Option<Filter<T>>,
+}
+
+/// Which lane has which weights.
+#[derive(Clone, Copy)]
+struct Division {
+    /// Lanes by vectors of output channels, and by input channels.
+    rows: usize,
+    channels: usize,
+    /// Vectors of output channels, and input channels.
+    vectors: usize,
+    inputs: usize,
+}
+
+impl Division {
+    /// The vectors and input channels of a lane.
+    fn share(&self, lane: usize) -> (Range<usize>, Range<usize>) {
+        let vectors = part(self.vectors, self.rows, lane / self.channels);
+        (vectors, part(self.inputs, self.channels, lane % self.channels))
+    }
+
+    /// How many of both a lane has at most.
+    fn most(&self) -> (usize, usize) {
+        (self.vectors.div_ceil(self.rows), self.inputs.div_ceil(self.channels))
+    }
+
+    /// The one that takes the least time, which is given for vectors and channels of a lane.
+    fn best(
+        (vectors, inputs): (usize, usize),
+        threads: Threads,
+        time: impl Fn(usize, usize) -> f64,
+    ) -> (Self, Lanes) {
+        let one = time(vectors, inputs);
+        let most = threads.lanes(one, vectors * inputs).count();
+        let mut best = Self { rows: 1, channels: 1, vectors, inputs };
+        let mut least = one;
+        for rows in 1..=most.min(vectors) {
+            let division = Self { rows, channels: (most / rows).min(inputs), vectors, inputs };
+            let (vectors, inputs) = division.most();
+            let time = time(vectors, inputs);
+            if time < least {
+                (best, least) = (division, time);
+            }
+        }
+        (best, threads.lanes(one, best.rows * best.channels))
+    }
+}
+
+/// What a lane computes.
+struct Share {
+    vectors: Range<usize>,
+    channels: Range<usize>,
 }
 
 /// Offsets in the scratch memory.
@@ -55,19 +107,30 @@ struct Areas {
     sums: usize,
 }
 
-/// Bytes of sums that stay in the second cache from one block of images to the next.
-const RESIDENT: usize = 512 << 10;
-
-/// Whether this form is for such a gradient: rows of outputs are shorter than a vector, and there are enough output channels
-/// to fill one.
+/// Whether this form is for such a gradient: there are enough output channels to fill a vector.
 pub(in super::super) fn suits<T: FastReal>(operands: &Operands, level: Level, settings: Settings) -> bool {
-    let kernel = SumsKernel::<T>::of(level);
-    let Operands { windows, channels, rows, .. } = operands;
-    let sums = channels * windows.taps.len() * rows.next_multiple_of(kernel.lanes);
-    settings.convolution == Algorithm::Automatic
-        && windows.output[2] < kernel.lanes
-        && rows * 2 > kernel.lanes
-        && sums * size_of::<T>() <= RESIDENT
+    let lanes = SumsKernel::<T>::of(level).lanes;
+    settings.convolution == Algorithm::Automatic && operands.rows * 2 > lanes
+}
+
+/// Images of a block and the size of its box, as few blocks as there can be, of nearly the same size. All lie side by side in the
+/// order of the outputs.
+fn block(batch: usize, outputs: [usize; 3]) -> (usize, [usize; 3]) {
+    let of_image: usize = outputs.iter().product();
+    if of_image <= OUTPUTS {
+        let blocks = (batch * of_image).div_ceil(OUTPUTS);
+        return (batch.div_ceil(blocks), outputs);
+    }
+    let mut size = outputs;
+    for axis in 0..3 {
+        let behind: usize = outputs[axis + 1..].iter().product();
+        let blocks = (outputs[axis] * behind).div_ceil(OUTPUTS).min(outputs[axis]);
+        size[axis] = outputs[axis].div_ceil(blocks);
+        if size[axis] > 1 {
+            break;
+        }
+    }
+    (1, size)
 }
 
 impl<T: FastReal> FilterChannels<T> {
@@ -79,53 +142,53 @@ impl<T: FastReal> FilterChannels<T> {
         let kernel = SumsKernel::<T>::of(level);
         let cost = Cost::of::<T>(level);
         let Operands { windows, groups, channels, rows, input, gradient, weights, taps } = &operands;
-        let (vectors, panels) = panels(*rows, kernel.lanes, MOST_VECTORS);
-        let width = vectors * panels * kernel.lanes;
-        let of_image: usize = windows.output.iter().product();
-        let outputs = (windows.batch * of_image) as f64;
-        let pairs = (channels * taps.len()).next_multiple_of(kernel.rows);
-        let copies = windows.batch * channels * windows.input.iter().product::<usize>();
-        let work = *groups as f64
-            * (outputs * (pairs * width) as f64 * cost.fused
-                + copies as f64 * copied(&cost, windows.input[2])
-                + outputs * width as f64 * copied(&cost, windows.output[2]));
-        let lanes = settings.threads.lanes(work, *channels);
-        let most = channels.div_ceil(lanes.count());
-        let images = LEAST_OUTPUTS.div_ceil(of_image).min(windows.batch);
-        let planes = Planes::plan(windows, *input, most, images)?;
-        let outputs = planes.outputs(images, windows.output, windows.step);
+        let outputs = (windows.batch * windows.output.iter().product::<usize>()) as f64;
+        let copies = (windows.batch * windows.input.iter().product::<usize>()) as f64;
+        let time = |vectors: usize, channels: usize| {
+            let pairs = (channels * taps.len()).next_multiple_of(kernel.rows);
+            let width = (vectors * kernel.lanes) as f64;
+            *groups as f64
+                * (outputs * pairs as f64 * width * cost.fused
+                    + copies * channels as f64 * copied(&cost, windows.input[2])
+                    + outputs * width * copied(&cost, windows.output[2]))
+        };
+        let vectors = rows.div_ceil(kernel.lanes);
+        let (division, lanes) = Division::best((vectors, *channels), settings.threads, time);
+        let (images, size) = block(windows.batch, windows.output);
+        let planes = Planes::plan(windows, *input, division.most().1, (images, size))?;
         let exact = planes.are_padded().then(|| Filter::plan(operands.clone(), level, settings));
         let bytes = |data_type: DataType| data_type.size().unwrap_or(1);
+        let in_order = taps.iter().enumerate().all(|(number, distance)| number == *distance);
+        let is_row = is_number::<T>(weights.data_type) && in_order && weights.channel == taps.len();
+        let transpose = is_row.then(|| copies_of("sums", weights.data_type)).transpose()?;
         Ok(Self {
             level,
             kernel,
-            outputs,
-            of_image,
-            images,
-            vectors,
-            panels,
-            most,
+            outputs: planes.outputs(images, size, windows.step),
+            blocks: Geometry::new(windows, false, images, size, 1),
+            division,
             lanes,
             pack: copies_of("dy", gradient.data_type)?.0,
             input_size: bytes(input.data_type),
             gradient_size: bytes(gradient.data_type),
             store: copies_of("dw", weights.data_type)?.1,
+            transpose: transpose.map(|(pack, _)| pack),
             exact: exact.transpose()?,
             planes,
             operands,
         })
     }
 
-    /// Numbers in a row of a panel.
-    fn width(&self) -> usize {
-        self.vectors * self.kernel.lanes
-    }
-
     /// Numbers in a lane's planes, in its copy of the output's gradient, and in its sums.
     fn sizes(&self) -> [usize; 3] {
-        let width = self.panels * self.width();
-        let pairs = (self.most * self.operands.taps.len()).next_multiple_of(self.kernel.rows);
-        [self.planes.numbers(), self.outputs.len() * width, pairs * width]
+        let (vectors, channels) = self.division.most();
+        let width = vectors * self.kernel.lanes;
+        [self.planes.numbers(), self.outputs.len() * width, self.rows(channels) * width]
+    }
+
+    /// Rows of the sums of so many input channels.
+    fn rows(&self, channels: usize) -> usize {
+        (channels * self.operands.taps.len()).next_multiple_of(self.kernel.rows)
     }
 
     fn layout(&self, scratch: &mut Scratch) -> Areas {
@@ -138,105 +201,135 @@ impl<T: FastReal> FilterChannels<T> {
         }
     }
 
-    /// Copies the output's gradient of some images: for each panel and output a row of channels, zeros for those beyond the
-    /// last.
+    /// Calls `each` with the vectors of every panel of a share, counted from the share's first, and the output channels that they
+    /// have.
+    fn panels(&self, share: &Share, mut each: impl FnMut(Range<usize>, Range<usize>)) {
+        let panels = share.vectors.len().div_ceil(MOST_VECTORS);
+        for panel in 0..panels {
+            let vectors = part(share.vectors.len(), panels, panel);
+            let channel =
+                |vector: usize| ((share.vectors.start + vector) * self.kernel.lanes).min(self.operands.rows);
+            let channels = channel(vectors.start)..channel(vectors.end);
+            each(vectors, channels);
+        }
+    }
+
+    /// Copies the output's gradient of a block: for each panel and output a row of channels, zeros for those beyond the last.
     ///
     /// # Safety
     /// `from` is the group's first element, `to` has room for the rows.
-    unsafe fn transpose(&self, from: *const u8, image: usize, images: usize, to: *mut T) {
-        let Operands { windows, rows, gradient, .. } = &self.operands;
+    unsafe fn transpose(&self, from: *const u8, block: &Block, share: &Share, to: *mut T) {
+        let Operands { windows, gradient, .. } = &self.operands;
         let strides = &gradient.strides;
-        let width = self.width();
-        let [depth, height, _] = windows.output;
+        let [depth, height, length] = block.size;
         // Outputs that follow each other are one line.
         let flat = strides.are_flat(windows.output);
         let lines = if flat { 1 } else { depth * height };
-        let line = self.of_image / lines;
-        for panel in 0..self.panels {
-            let first = (panel * width).min(*rows);
-            let columns = (rows - first).min(width);
-            for number in 0..images * lines {
+        let line = if flat { depth * height * length } else { length };
+        let outputs = block.images * depth * height * length;
+        self.panels(share, |vectors, channels| {
+            let width = vectors.len() * self.kernel.lanes;
+            for number in 0..block.images * lines {
                 let (n, at) = (number / lines, number % lines);
-                let place = strides.offset(image + n, [at / height, at % height, 0]);
+                let [d, h, w] = block.origin;
+                let place = strides.offset(block.image + n, [d + at / height, h + at % height, w]);
                 // SAFETY: the tensor has the outputs, and the copy a row for each.
                 unsafe {
                     let copy = Copy {
-                        from: from.add((place + first * strides.channel) * self.gradient_size),
+                        from: from.add((place + channels.start * strides.channel) * self.gradient_size),
                         rows: line,
                         row: if flat { 1 } else { strides.spatial[2] },
-                        columns,
+                        columns: channels.len(),
                         column: strides.channel,
                         width,
                         pitch: width,
                     };
-                    let row = panel * images * self.of_image + n * self.of_image + at * line;
-                    (self.pack)(self.level, &copy, to.add(row * width));
+                    let first = vectors.start * self.kernel.lanes * outputs;
+                    (self.pack)(self.level, &copy, to.add(first + number * line * width));
                 }
             }
-        }
+        });
     }
 
-    /// Adds the products of a block's images to the sums, or begins them; `channels` is a number of channels.
+    /// Adds the products of a block's outputs to the sums, or begins them.
     ///
     /// # Safety
-    /// Planes and gradients are those of the images, the sums have room for all rows.
+    /// Planes and gradients are those of the block, the sums have room for all rows.
     unsafe fn add(
         &self,
-        (images, channels, add): (usize, usize, bool),
+        (outputs, add): (usize, bool),
+        share: &Share,
         planes: *const T,
         gradients: *const T,
         sums: *mut T,
     ) {
-        let Operands { windows, .. } = &self.operands;
-        let outputs = &self.outputs[..images * self.of_image];
-        let (taps, width) = (windows.taps.len(), self.width());
-        let pairs = channels * taps;
-        let rounded = pairs.next_multiple_of(self.kernel.rows);
-        for from in (0..pairs).step_by(self.kernel.rows) {
-            // Rows beyond the last are computed like it.
-            let mut places = [0; MOST_ROWS];
-            for (i, place) in places.iter_mut().enumerate() {
-                let pair = (from + i).min(pairs - 1);
-                *place = self.planes.term(pair / taps, windows.taps[pair % taps]);
-            }
-            for panel in 0..self.panels {
+        let terms = &self.outputs[..outputs];
+        let taps = &self.operands.windows.taps;
+        let pairs = share.channels.len() * taps.len();
+        let rows = self.rows(share.channels.len());
+        // Panel by panel, so that a panel stays near.
+        self.panels(share, |vectors, _| {
+            let (first, width) = (vectors.start * self.kernel.lanes, vectors.len() * self.kernel.lanes);
+            for from in (0..pairs).step_by(self.kernel.rows) {
+                // Rows beyond the last are computed like it.
+                let mut places = [0; MOST_ROWS];
+                for (i, place) in places.iter_mut().enumerate() {
+                    let pair = (from + i).min(pairs - 1);
+                    *place = self.planes.term(pair / taps.len(), taps[pair % taps.len()]);
+                }
                 // SAFETY: the caller promises the memory.
                 unsafe {
-                    let right = gradients.add(panel * outputs.len() * width);
-                    let tile = sums.add((panel * rounded + from) * width);
-                    let sums = Sums { rows: &places, terms: outputs, from: planes, right, tile, add };
-                    self.kernel.run(&sums, self.vectors);
+                    let right = gradients.add(first * outputs);
+                    let tile = sums.add(first * rows + from * width);
+                    let sums = Sums { rows: &places, terms, from: planes, right, tile, add };
+                    self.kernel.run(&sums, vectors.len());
                 }
             }
-        }
+        });
     }
 
-    /// Writes the sums of some channels as weights.
+    /// Writes the sums of a share as weights.
     ///
     /// # Safety
-    /// The sums are complete, `to` is the first channel's first weight of the group.
-    unsafe fn store(&self, channels: usize, sums: *const T, to: *mut u8) {
-        let Operands { rows, weights, taps, .. } = &self.operands;
-        let width = self.width();
-        let rounded = (channels * taps.len()).next_multiple_of(self.kernel.rows);
+    /// The sums are complete, `to` is the group's first weight.
+    unsafe fn store(&self, share: &Share, sums: *const T, to: *mut u8) {
+        let Operands { weights, taps, .. } = &self.operands;
+        let rows = self.rows(share.channels.len());
         let size = weights.data_type.size().unwrap_or(1);
-        for panel in 0..self.panels {
-            let first = (panel * width).min(*rows);
-            for (tap, distance) in taps.iter().enumerate() {
-                // SAFETY: the caller promises sums and weights.
-                unsafe {
+        let taps_count = taps.len();
+        self.panels(share, |vectors, channels| {
+            let width = vectors.len() * self.kernel.lanes;
+            let first = channels.start * weights.row + share.channels.start * weights.channel;
+            // SAFETY: the caller promises sums and weights.
+            unsafe {
+                let sums = sums.add(vectors.start * self.kernel.lanes * rows);
+                if let Some(transpose) = self.transpose {
+                    let pairs = share.channels.len() * taps_count;
+                    let copy = Copy {
+                        from: sums.cast(),
+                        rows: channels.len(),
+                        row: 1,
+                        columns: pairs,
+                        column: width,
+                        width: pairs,
+                        pitch: weights.row,
+                    };
+                    transpose(self.level, &copy, to.cast::<T>().add(first));
+                    return;
+                }
+                for (tap, distance) in taps.iter().enumerate() {
                     let sums = Stored {
-                        from: sums.add((panel * rounded + tap) * width),
-                        pitch: taps.len() * width,
-                        rows: channels,
-                        columns: (rows - first).min(width),
+                        from: sums.add(tap * width),
+                        pitch: taps_count * width,
+                        rows: share.channels.len(),
+                        columns: channels.len(),
                         row: weights.channel,
                         column: weights.row,
                     };
-                    (self.store)(self.level, &sums, to.add((distance + first * weights.row) * size));
+                    (self.store)(self.level, &sums, to.add((distance + first) * size));
                 }
             }
-        }
+        });
     }
 }
 
@@ -248,17 +341,15 @@ impl<T: FastReal> Kernel for FilterChannels<T> {
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
-        let Operands { windows, groups, channels, rows, input, gradient, weights, .. } = &self.operands;
+        let Operands { groups, channels, rows, input, gradient, weights, .. } = &self.operands;
         let areas = self.layout(&mut Scratch::default());
         let [planes_size, gradients_size, sums_size] = self.sizes();
         let base = Shared([tensors[input.slot], tensors[gradient.slot], tensors[weights.slot], scratch]);
         let weight_size = weights.data_type.size().unwrap_or(1);
         let finite = AtomicBool::new(true);
         self.lanes.run(|lane| {
-            let own = self.lanes.share(lane, *channels);
-            if own.is_empty() {
-                return;
-            }
+            let (vectors, own) = self.division.share(lane);
+            let share = Share { vectors, channels: own };
             let area = |offset: usize, numbers: usize| {
                 // SAFETY: the scratch memory has an area for each lane.
                 unsafe { base.get(3).add(offset).cast::<T>().add(lane * Scratch::padded::<T>(numbers)) }
@@ -271,27 +362,47 @@ impl<T: FastReal> Kernel for FilterChannels<T> {
                 // Images are copied into planes whose zeros stay.
                 planes.write_bytes(0, planes_size);
                 for group in 0..*groups {
-                    let from = (group * channels + own.start) * input.strides.channel;
+                    let from = (group * channels + share.channels.start) * input.strides.channel;
                     let from = base.get(0).add(from * self.input_size);
                     let dy = base.get(1).add(group * rows * gradient.strides.channel * self.gradient_size);
-                    for image in (0..windows.batch).step_by(self.images) {
-                        let images = self.images.min(windows.batch - image);
-                        let filled = self.planes.fill(from, own.len(), (image, images), planes);
-                        self.transpose(dy, image, images, gradients);
-                        let numbers = images * self.of_image * self.panels * self.width();
+                    for number in 0..self.blocks.blocks() {
+                        let block = self.blocks.block(number);
+                        let outputs = block.images * block.size.iter().product::<usize>();
+                        let filled = self.planes.fill(from, share.channels.len(), &block, planes);
+                        self.transpose(dy, &block, &share, gradients);
+                        let numbers = outputs * share.vectors.len() * self.kernel.lanes;
                         if self.exact.is_some() && !all_finite(gradients, numbers) {
                             finite.store(false, Ordering::Relaxed);
                         }
-                        self.add((images, own.len(), image > 0), filled, gradients, sums);
+                        self.add((outputs, number > 0), &share, filled, gradients, sums);
                     }
-                    let first = group * weights.group + own.start * weights.channel;
-                    self.store(own.len(), sums, base.get(2).add(first * weight_size));
+                    self.store(&share, sums, base.get(2).add(group * weights.group * weight_size));
                 }
             }
         });
         if let Some(exact) = self.exact.as_ref().filter(|_| !finite.into_inner()) {
             // SAFETY: as the caller promises; there is scratch memory for either, and all weights are written again.
             unsafe { exact.run(tensors, scratch) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_have_enough_outputs_and_are_prefixes_of_the_first() {
+        for (batch, outputs, expected) in [
+            (16, [1, 7, 7], (8, [1, 7, 7])),
+            (1, [1, 7, 7], (1, [1, 7, 7])),
+            (16, [1, 28, 28], (1, [1, 14, 28])),
+            (16, [1, 112, 112], (1, [1, 5, 112])),
+            (2, [1, 1, 5000], (1, [1, 1, 500])),
+            (2, [3, 600, 600], (1, [1, 1, 300])),
+            (2, [9, 10, 10], (1, [5, 10, 10])),
+        ] {
+            assert_eq!(block(batch, outputs), expected, "{batch} × {outputs:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Images with zeros around them.
 
 use super::super::super::real::{FastReal, Run};
-use super::super::geometry::{Strides, Windows};
+use super::super::geometry::{Block, Strides, Windows};
 use super::super::operands::{Place, is_number};
 use crate::kernel::Refusal;
 
@@ -11,8 +11,9 @@ pub(super) struct Planes<T> {
     /// How the tensor's elements are read.
     run: Run<T>,
     input: [usize; 3],
+    step: [usize; 3],
     place: Place,
-    /// The first element, before those that there are or among them, and the number of elements.
+    /// The first element of the first block, before those that there are or among them, and the number of elements.
     low: [isize; 3],
     size: [usize; 3],
     /// Distances in the planes, or in the tensor.
@@ -21,23 +22,25 @@ pub(super) struct Planes<T> {
     images: usize,
     copied: bool,
     padded: bool,
+    /// Whether a block is not of whole images, so that its zeros are where no other block's are.
+    parted: bool,
 }
 
 impl<T: FastReal> Planes<T> {
-    /// Plans them for a number of channels and of images at a time.
+    /// Plans them for a number of channels and for blocks of so many images and outputs of each at a time.
     pub(super) fn plan(
         windows: &Windows,
         place: Place,
         channels: usize,
-        images: usize,
+        (images, outputs): (usize, [usize; 3]),
     ) -> Result<Self, Refusal> {
         let (mut low, mut size, mut padded) = ([0; 3], [1; 3], false);
         for i in 0..3 {
             let places = || windows.taps.iter().map(|tap| tap[i]);
-            let last = (windows.output[i] - 1) as isize * windows.step[i] as isize;
-            let (first, end) = (places().min().unwrap_or(0), last + places().max().unwrap_or(0) + 1);
-            padded |= first < 0 || end > windows.input[i] as isize;
-            (low[i], size[i]) = (first, (end - first) as usize);
+            let (first, behind) = (places().min().unwrap_or(0), places().max().unwrap_or(0) + 1);
+            let end = |outputs: usize| (outputs - 1) as isize * windows.step[i] as isize + behind;
+            padded |= first < 0 || end(windows.output[i]) > windows.input[i] as isize;
+            (low[i], size[i]) = (first, (end(outputs[i]) - first) as usize);
         }
         let elements: f64 = size.iter().map(|n| *n as f64).product();
         if elements * channels as f64 * images as f64 > (1_u64 << 32) as f64 {
@@ -54,8 +57,9 @@ impl<T: FastReal> Planes<T> {
             Strides { batch: plane * channels, channel: plane, spatial: [size[1] * size[2], size[2], 1] }
         };
         let run = Run::of(place.data_type)?;
-        let input = windows.input;
-        Ok(Self { run, input, place, low, size, strides, images, copied, padded })
+        let Windows { input, step, output, .. } = *windows;
+        let parted = outputs != output;
+        Ok(Self { run, input, step, place, low, size, strides, images, copied, padded, parted })
     }
 
     /// Whether some output meets a tap outside of the input.
@@ -86,8 +90,7 @@ impl<T: FastReal> Planes<T> {
         channel * self.strides.channel + self.strides.offset(0, at)
     }
 
-    /// The beginning of the planes of some channels of some images, of which the first and the number are given. They are copied
-    /// to `to` unless the tensor's own elements do.
+    /// The beginning of the planes of some channels for a block. They are copied to `to` unless the tensor's own elements do.
     ///
     /// # Safety
     /// `from` is the first element of the first channel; what is written is [`Planes::numbers`] numbers at most, which
@@ -96,19 +99,25 @@ impl<T: FastReal> Planes<T> {
         &self,
         from: *const u8,
         channels: usize,
-        (image, images): (usize, usize),
+        block: &Block,
         to: *mut T,
     ) -> *const T {
         let strides = &self.place.strides;
         if !self.copied {
-            // SAFETY: the tensor has the image.
-            return unsafe { from.cast::<T>().add(strides.offset(image, [0; 3])) };
+            let first = [0, 1, 2].map(|i| block.origin[i] * self.step[i]);
+            // SAFETY: the tensor has the block's elements.
+            return unsafe { from.cast::<T>().add(strides.offset(block.image, first)) };
         }
+        if self.padded && self.parted {
+            // SAFETY: the caller promises the room.
+            unsafe { to.write_bytes(0, self.strides.batch * block.images) };
+        }
+        let low = [0, 1, 2].map(|i| self.low[i] + (block.origin[i] * self.step[i]) as isize);
         // Elements that there are.
         let inside = |i: usize| {
-            let first = self.low[i].max(0) as usize;
-            let end = (self.low[i] + self.size[i] as isize).clamp(first as isize, self.input[i] as isize);
-            first..(end as usize).max(first)
+            let first = low[i].clamp(0, self.input[i] as isize);
+            let end = (low[i] + self.size[i] as isize).clamp(first, self.input[i] as isize);
+            first as usize..end as usize
         };
         let [depth, height, width] = [inside(0), inside(1), inside(2)];
         // A run of a row's elements for each channel, or one of channels for each element.
@@ -122,12 +131,12 @@ impl<T: FastReal> Planes<T> {
         } else {
             (strides.channel, self.strides.channel)
         };
-        for n in 0..images {
+        for n in 0..block.images {
             for d in depth.clone() {
                 for h in height.clone() {
                     let place = [d, h, width.start];
-                    let at = [0, 1, 2].map(|i| (place[i] as isize - self.low[i]) as usize);
-                    let source = strides.offset(image + n, place);
+                    let at = [0, 1, 2].map(|i| (place[i] as isize - low[i]) as usize);
+                    let source = strides.offset(block.image + n, place);
                     let target = self.strides.offset(n, at);
                     for i in 0..runs {
                         // SAFETY: the elements are those of the tensor, the numbers those of the planes.

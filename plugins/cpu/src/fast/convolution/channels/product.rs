@@ -121,7 +121,7 @@ impl<T: FastReal> Channels<T> {
         } else {
             1
         }));
-        let planes = Planes::plan(windows, *input, *channels, images)?;
+        let planes = Planes::plan(windows, *input, *channels, (images, windows.output))?;
         let (vectors, panels) = panels(*rows, kernel.lanes, MOST_VECTORS);
         let width = vectors * kernel.lanes;
         let mut packed = 0;
@@ -387,8 +387,7 @@ impl<T: FastReal> Kernel for Channels<T> {
             unsafe {
                 let from =
                     shared.all()[input.slot].add(group * channels * input.strides.channel * self.input_size);
-                let planes =
-                    self.planes.fill(from, *channels, (image, images), area(areas.planes, lane, planes_size));
+                let planes = self.planes.fill(from, *channels, &block, area(areas.planes, lane, planes_size));
                 for planned in &self.parts {
                     let first = planned.packed + group * self.panels * planned.terms.len() * self.width();
                     let weights = base.get(0).cast::<T>().cast_const().add(first);

@@ -1,8 +1,9 @@
 //! A tile of sums: some outputs, or weights, of several channels.
 
 use super::super::super::level::{Level, Work};
+use super::super::super::matmul::pack::prefetch;
 use super::super::super::real::FastReal;
-use super::super::super::vector::Vector;
+use super::super::super::vector::{Lanewise, Vector};
 
 /// What a tile is computed from: `tile[r][v] = Σ from[rows[r] + terms[j]] · right[j][v]`.
 pub(super) struct Sums<'a, T> {
@@ -98,14 +99,10 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize> Work for SumsWork<'_, '
             for (place, row) in places.iter_mut().zip(rows) {
                 *place = from.add(*row);
             }
-            let mut sums = [[V::zero(); VECTORS]; ROWS];
             if add {
-                for (r, row) in sums.iter_mut().enumerate() {
-                    for (v, sum) in row.iter_mut().enumerate() {
-                        *sum = V::load(tile.add((r * VECTORS + v) * V::LANES));
-                    }
-                }
+                (0..ROWS * VECTORS).for_each(|vector| prefetch(tile.add(vector * V::LANES)));
             }
+            let mut sums = [[V::zero(); VECTORS]; ROWS];
             for term in terms {
                 let mut columns = [V::zero(); VECTORS];
                 for (v, column) in columns.iter_mut().enumerate() {
@@ -121,7 +118,9 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize> Work for SumsWork<'_, '
             }
             for (r, row) in sums.iter().enumerate() {
                 for (v, sum) in row.iter().enumerate() {
-                    sum.store(tile.add((r * VECTORS + v) * V::LANES));
+                    let tile = tile.add((r * VECTORS + v) * V::LANES);
+                    let sum = if add { sum.lanewise(Lanewise::Add, V::load(tile)) } else { *sum };
+                    sum.store(tile);
                 }
             }
         }
