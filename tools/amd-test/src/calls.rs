@@ -1,5 +1,6 @@
 //! What the engines ask of AMD's libraries: each call made to fail in turn, and which calls there are.
 
+mod capture;
 mod failing;
 mod trace;
 
@@ -24,7 +25,8 @@ type Check = (String, Box<dyn Fn(&Path, &'static Hip) -> Result<String, Failure>
 
 /// Checks everything, or what has one of the words in its name. Answers how many failed.
 pub fn check(library: &Path, hip: &'static Hip, words: &[String]) -> usize {
-    let checks: Vec<Check> = failing::checks().into_iter().chain(trace::checks()).collect();
+    let checks: Vec<Check> =
+        [failing::checks(), trace::checks(), capture::checks()].into_iter().flatten().collect();
     let (mut passed, mut failed) = (0, 0);
     for (name, check) in checks {
         if !words.is_empty() && !words.iter().any(|word| name.contains(word.as_str())) {

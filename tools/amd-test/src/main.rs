@@ -10,6 +10,7 @@
 
 mod architectures;
 mod backend;
+mod below;
 mod calls;
 mod case;
 mod cases;

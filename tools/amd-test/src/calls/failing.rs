@@ -108,6 +108,11 @@ const SUBJECTS: &[Subject] = &[
     },
 ];
 
+/// The engines and cases, which have each kind of step.
+pub fn subjects() -> impl Iterator<Item = (&'static str, &'static str)> {
+    SUBJECTS.iter().map(|subject| (subject.engine, subject.case))
+}
+
 pub fn checks() -> Vec<Check> {
     let check = |subject: &'static Subject| -> Check {
         let name = format!("failing calls: {}: {}", subject.engine, subject.case);

@@ -1,14 +1,13 @@
 //! Which calls there are.
 
-use std::ffi::{c_int, c_void};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use hipdnn_plugin_sdk::function_table;
 use hipdnn_plugin_sdk::graph::Operation;
 use hipdnn_plugin_sdk::hip::Hip;
 
+use super::capture::Stream;
 use super::failing::DOES_NOT_APPLY;
 use super::{Check, case};
 use crate::backend::Backend;
@@ -30,18 +29,6 @@ const PRODUCT: &str = "matmul + gelu_approx_tanh_fwd half by HipblasLt";
 const PLAIN_PRODUCT: &str = "matmul + residual float by Rocblas";
 /// A graph of several kernels.
 const GENERATED: &str = "largest of the columns of row sums";
-
-function_table! {
-    /// The functions of the HIP runtime that are about streams.
-    #[expect(non_snake_case, reason = "the names of HIP")]
-    struct Streams: "the HIP runtime", ["libamdhip64.so.7", "libamdhip64.so.6"] {
-        required {
-            fn hipStreamCreate(stream: *mut *mut c_void) -> c_int;
-            fn hipStreamDestroy(stream: *mut c_void) -> c_int;
-        }
-        optional {}
-    }
-}
 
 pub fn checks() -> Vec<Check> {
     let mut checks: Vec<Check> = vec![
@@ -126,24 +113,19 @@ fn found_once(library: &Path, _: &'static Hip) -> Result<String, Failure> {
 
 fn stream(library: &Path, hip: &'static Hip, engine: &str, name: &str) -> Result<String, Failure> {
     let case = case(engine, name)?;
-    let streams = Streams::load_from(&[hip.library().name()]).map_err(|error| Failure(error.to_string()))?;
-    let mut stream = std::ptr::null_mut();
-    // SAFETY: the output is valid.
-    hip.check("hipStreamCreate", unsafe { (streams.hipStreamCreate)(&mut stream) })?;
+    let stream = Stream::new(hip)?;
     let backend = Backend::open(library)?;
     let plan = backend.plan(engine, &case.graph, &case.knobs)?;
     gate::record(engine, Fail::Nothing);
     let run = || calls(|| case.run_plan(&backend, hip, &plan)).map(|(_, calls)| calls);
     let first = run()?;
     // SAFETY: the stream lives until the handle has the default one again.
-    unsafe { backend.set_stream(stream) }?;
+    unsafe { backend.set_stream(stream.stream) }?;
     let changed = run()?;
     let same = run()?;
     // SAFETY: the default stream lives as long as the process.
     unsafe { backend.set_stream(std::ptr::null_mut()) }?;
     gate::take();
-    // SAFETY: no handle has the stream any more.
-    hip.check("hipStreamDestroy", unsafe { (streams.hipStreamDestroy)(stream) })?;
     expect("an execution after another", &names(&same), &names(&first))?;
     let mut with_stream = names(&first);
     match engine {

@@ -1,0 +1,189 @@
+//! What AMD's libraries themselves call of the HIP runtime while a plan is executed.
+//!
+//! MIOpen, rocBLAS and hipBLASLt are linked with the HIP runtime. The loader looks for its functions in this program first and finds
+//! those below. They write down what does not belong into the capture of a stream, and which stream work is put on, and go on in the
+//! runtime.
+
+use std::arch::global_asm;
+use std::ffi::{CString, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Where a function of HIP has its stream.
+#[derive(Clone, Copy)]
+enum Stream {
+    /// Nowhere: it waits, allocates or loads kernels.
+    Absent,
+    /// Among the first six arguments.
+    Register(usize),
+    /// Among the others, counted from the return address.
+    Stack(usize),
+}
+use Stream::{Absent, Register, Stack};
+
+/// Defines functions of HIP, each of which brings its number.
+macro_rules! functions {
+    ($($name:ident $stream:expr;)+) => {
+        const FUNCTIONS: &[(&str, Stream)] = &[$((stringify!($name), $stream)),+];
+        static ADDRESSES: [AtomicUsize; FUNCTIONS.len()] = [const { AtomicUsize::new(0) }; FUNCTIONS.len()];
+        global_asm!(
+            ".set amd_test_below_number, 0",
+            $(concat!(".globl ", stringify!($name)),
+            concat!(".type ", stringify!($name), ", @function"),
+            concat!(stringify!($name), ":"),
+            "movl $amd_test_below_number, %r11d",
+            "jmp amd_test_below",
+            ".set amd_test_below_number, amd_test_below_number + 1",)+
+            // What they share keeps the arguments in registers, and goes on where `below` says.
+            "amd_test_below:",
+            "pushq %rbp",
+            "movq %rsp, %rbp",
+            "subq $48, %rsp",
+            "movq %rdi, -48(%rbp)",
+            "movq %rsi, -40(%rbp)",
+            "movq %rdx, -32(%rbp)",
+            "movq %rcx, -24(%rbp)",
+            "movq %r8, -16(%rbp)",
+            "movq %r9, -8(%rbp)",
+            "movq %r11, %rdi",
+            "leaq -48(%rbp), %rsi",
+            "leaq 8(%rbp), %rdx",
+            "call {below}",
+            "movq %rax, %r11",
+            "movq -48(%rbp), %rdi",
+            "movq -40(%rbp), %rsi",
+            "movq -32(%rbp), %rdx",
+            "movq -24(%rbp), %rcx",
+            "movq -16(%rbp), %r8",
+            "movq -8(%rbp), %r9",
+            "leave",
+            "jmp *%r11",
+            below = sym below,
+            options(att_syntax)
+        );
+    };
+}
+
+// What the three libraries import of HIP, but for questions about devices, errors and memory.
+functions! {
+    hipMalloc Absent;
+    hipMallocAsync Absent;
+    hipFree Absent;
+    hipFreeAsync Absent;
+    hipHostMalloc Absent;
+    hipHostFree Absent;
+    hipMemcpy Absent;
+    hipMemcpy2D Absent;
+    hipMemcpyWithStream Absent;
+    hipMemset Absent;
+    hipModuleLoad Absent;
+    hipModuleLoadData Absent;
+    hipModuleUnload Absent;
+    hipDeviceSynchronize Absent;
+    hipStreamSynchronize Absent;
+    hipStreamQuery Absent;
+    hipStreamCreateWithFlags Absent;
+    hipStreamDestroy Absent;
+    hipEventSynchronize Absent;
+    hipEventElapsedTime Absent;
+    hipEventRecord Register(1);
+    hipStreamWaitEvent Register(0);
+    hipMemsetAsync Register(3);
+    hipMemcpyAsync Register(4);
+    hipMemcpy2DAsync Stack(2);
+    hipLaunchKernel Stack(2);
+    hipExtModuleLaunchKernel Stack(3);
+    hipModuleLaunchKernel Stack(3);
+    hipModuleLaunchCooperativeKernel Stack(3);
+}
+
+/// What was called since calls are written down.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// How often work was put on a stream.
+    pub work: usize,
+    /// Calls that put none there, and those for another stream than the one that is watched.
+    pub others: Vec<&'static str>,
+    stream: usize,
+}
+
+static SEEN: Mutex<Option<Seen>> = Mutex::new(None);
+
+/// Begins to write down calls. Work is for this stream.
+pub fn watch(stream: *mut c_void) {
+    let seen = Seen { stream: stream.expose_provenance(), ..Seen::default() };
+    *SEEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
+}
+
+/// What was written down since [`watch`].
+pub fn take() -> Seen {
+    SEEN.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
+}
+
+/// Writes a call down, and answers where it goes on.
+///
+/// # Safety
+/// `stack` is where the return address of a call of this function is.
+unsafe extern "C" fn below(number: usize, registers: &[usize; 6], stack: *const usize) -> usize {
+    let Some((name, stream)) = FUNCTIONS.get(number).copied() else { std::process::abort() };
+    if let Some(seen) = SEEN.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        // SAFETY: the return address is there, and above it the arguments that are not in registers.
+        let (caller, stream) = unsafe {
+            let stream = match stream {
+                Absent => None,
+                Register(place) => registers.get(place).copied(),
+                Stack(place) => Some(*stack.add(place)),
+            };
+            (*stack, stream)
+        };
+        // What the runtime calls of itself is its own.
+        if !is_runtime(caller) {
+            match stream {
+                Some(stream) if stream == seen.stream => seen.work += 1,
+                _ => seen.others.push(name),
+            }
+        }
+    }
+    let address = ADDRESSES.get(number).map_or(0, |address| match address.load(Ordering::Relaxed) {
+        0 => {
+            let found = real(name);
+            address.store(found, Ordering::Relaxed);
+            found
+        }
+        known => known,
+    });
+    if address == 0 {
+        eprintln!("amd-test: the HIP runtime has no {name}");
+        std::process::abort();
+    }
+    address
+}
+
+/// Where a function of the runtime is; 0 for nowhere.
+fn real(name: &str) -> usize {
+    let Ok(name) = CString::new(name) else { return 0 };
+    for library in [c"libamdhip64.so.7", c"libamdhip64.so.6", c"libamdhip64.so.5"] {
+        // SAFETY: the texts are NUL terminated, and the library is open already: somebody calls its functions.
+        let found = unsafe {
+            let library = libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+            if library.is_null() { continue } else { libc::dlsym(library, name.as_ptr()) }
+        };
+        if !found.is_null() {
+            return found.expose_provenance();
+        }
+    }
+    0
+}
+
+/// Whether this is code of the runtime.
+fn is_runtime(address: usize) -> bool {
+    // SAFETY: a struct of pointers, which may be null.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: any address is fine, and the output valid.
+    let found = unsafe { libc::dladdr(std::ptr::with_exposed_provenance(address), &mut info) } != 0;
+    if !found || info.dli_fname.is_null() {
+        return false;
+    }
+    // SAFETY: the name of an open library is NUL terminated.
+    unsafe { std::ffi::CStr::from_ptr(info.dli_fname) }.to_string_lossy().contains("libamdhip64")
+}
