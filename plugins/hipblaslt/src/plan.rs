@@ -7,6 +7,7 @@ use hipdnn_plugin_problem::prepare::{in_node, prepare};
 use hipdnn_plugin_problem::workspace::place_in_steps;
 use hipdnn_plugin_sdk::ffi::{HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::{Graph, Operation};
+use hipdnn_plugin_sdk::hip::workspace::{ALIGNMENT, Workspace, same_device};
 use hipdnn_plugin_sdk::payload::Payload;
 use hipdnn_plugin_sdk::wire::{self, EngineConfig, Layout};
 use hipdnn_plugin_sdk::{PluginError, Refusal, buffer};
@@ -17,9 +18,6 @@ use crate::gemm::GemmRun;
 use crate::handle::Ready;
 use crate::knob::{Library, Options};
 use crate::product::Product;
-
-/// Alignment in bytes of what lies in the workspace, that of device allocations.
-const ALIGNMENT: usize = 256;
 
 /// The form of saved plans.
 const PAYLOAD: Payload = Payload { mark: *b"HBLT", version: 1, owner: "HIPBLASLT_ENGINE" };
@@ -69,9 +67,7 @@ pub struct Plan {
     steps: Vec<Placed>,
     /// HIP's number of the device that the algorithms are for.
     device: i32,
-    /// Bytes of virtual tensors, from an aligned address; what a run needs for itself comes behind them.
-    virtual_size: usize,
-    workspace_size: usize,
+    workspace: Workspace,
 }
 
 struct Placed {
@@ -305,19 +301,8 @@ impl Plan {
             })?;
             steps.push(Placed { run, choice, slots });
         }
-        let workspace_size = virtuals
-            .size
-            .checked_add(scratch)
-            .and_then(|size| if size == 0 { Some(0) } else { size.checked_add(ALIGNMENT - 1) })
-            .ok_or_else(|| Refusal::new("the workspace would be larger than the address space"))?;
-        Ok(Self {
-            graph: original.clone(),
-            config,
-            steps,
-            device: ready.device,
-            virtual_size: virtuals.size,
-            workspace_size,
-        })
+        let workspace = Workspace::new(virtuals.size, scratch)?;
+        Ok(Self { graph: original.clone(), config, steps, device: ready.device, workspace })
     }
 
     /// The plan as bytes: the configuration, what was decided, and the graph.
@@ -338,7 +323,7 @@ impl Plan {
 
     /// Bytes of device memory that [`Plan::execute`] needs, at any address.
     pub fn workspace_size(&self) -> usize {
-        self.workspace_size
+        self.workspace.size()
     }
 
     /// Puts the work of the graph on the stream of `ready`. Returns when the libraries have taken it, not when it is done.
@@ -355,24 +340,12 @@ impl Plan {
         buffers: &[hipdnnPluginDeviceBuffer_t],
         workspace: *mut c_void,
     ) -> Result<(), PluginError> {
-        if ready.device != self.device {
-            return Err(PluginError::bad_param(format!(
-                "the plan was made for device {} and the handle works on device {}, expected the same",
-                self.device, ready.device
-            )));
-        }
-        if workspace.is_null() && self.workspace_size > 0 {
-            return Err(PluginError::bad_param(format!(
-                "workspace is null, expected {} bytes of device memory",
-                self.workspace_size
-            )));
-        }
-        let aligned = workspace.wrapping_byte_add(workspace.addr().wrapping_neg() % ALIGNMENT);
-        let scratch = aligned.wrapping_byte_add(self.virtual_size);
+        same_device(self.device, ready.device)?;
+        let [virtuals, scratch] = self.workspace.places(workspace)?;
         for Placed { run, slots, .. } in &self.steps {
             let tensors = slots.try_map(|slot| match slot {
                 Slot::Bound(uid) => buffer(buffers, uid),
-                Slot::Workspace(offset) => Ok(aligned.wrapping_byte_add(offset)),
+                Slot::Workspace(offset) => Ok(virtuals.wrapping_byte_add(offset)),
             })?;
             // SAFETY: the caller vouches for the bound tensors and for a workspace that, once aligned, has room for the virtual
             // tensors and for what the largest run needs.

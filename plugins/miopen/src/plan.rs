@@ -8,6 +8,7 @@ use hipdnn_plugin_problem::prepare::{in_node, prepare};
 use hipdnn_plugin_problem::workspace::place_in_steps;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::Graph;
+use hipdnn_plugin_sdk::hip::workspace::{ALIGNMENT, Workspace, same_device};
 use hipdnn_plugin_sdk::payload::Payload;
 use hipdnn_plugin_sdk::wire::{self, EngineConfig, Layout};
 use hipdnn_plugin_sdk::{PluginError, Refusal, buffer};
@@ -22,9 +23,6 @@ use crate::step::{Design, Step, Tensors, design};
 /// The most tensors that one operation may have.
 const MAX_TENSORS: usize = 32;
 
-/// Alignment in bytes of what lies in the workspace, that of device allocations.
-pub(crate) const ALIGNMENT: usize = 256;
-
 /// The form of saved plans.
 const PAYLOAD: Payload = Payload { mark: *b"HMIO", version: 2, owner: "the MIOpen engines" };
 
@@ -35,9 +33,7 @@ pub struct Plan {
     steps: Vec<Placed>,
     /// HIP's number of the device that the solutions are for.
     device: i32,
-    /// Bytes of virtual tensors, from an aligned address; what a step needs for itself comes behind them.
-    virtual_size: usize,
-    workspace_size: usize,
+    workspace: Workspace,
 }
 
 struct Placed {
@@ -269,19 +265,8 @@ impl Plan {
             let slots = slots.collect();
             steps.push(Placed { step, nodes, slots });
         }
-        let workspace_size = virtuals
-            .size
-            .checked_add(scratch)
-            .and_then(|size| if size == 0 { Some(0) } else { size.checked_add(ALIGNMENT - 1) })
-            .ok_or_else(|| Refusal::new("the workspace would be larger than the address space"))?;
-        Ok(Self {
-            graph: original.clone(),
-            config,
-            steps,
-            device: ready.device,
-            virtual_size: virtuals.size,
-            workspace_size,
-        })
+        let workspace = Workspace::new(virtuals.size, scratch)?;
+        Ok(Self { graph: original.clone(), config, steps, device: ready.device, workspace })
     }
 
     /// The plan as bytes: the configuration, what the steps found out, and the graph.
@@ -309,7 +294,7 @@ impl Plan {
 
     /// Bytes of device memory that [`Plan::execute`] needs, at any address.
     pub fn workspace_size(&self) -> usize {
-        self.workspace_size
+        self.workspace.size()
     }
 
     /// Puts the work of the graph on the stream of `ready`. Returns when MIOpen has taken it, not when it is done.
@@ -326,26 +311,14 @@ impl Plan {
         buffers: &[hipdnnPluginDeviceBuffer_t],
         workspace: *mut c_void,
     ) -> Result<(), PluginError> {
-        if ready.device != self.device {
-            return Err(PluginError::bad_param(format!(
-                "the plan was made for device {} and the handle works on device {}, expected the same",
-                self.device, ready.device
-            )));
-        }
-        if workspace.is_null() && self.workspace_size > 0 {
-            return Err(PluginError::bad_param(format!(
-                "workspace is null, expected {} bytes of device memory",
-                self.workspace_size
-            )));
-        }
-        let aligned = workspace.wrapping_byte_add(workspace.addr().wrapping_neg() % ALIGNMENT);
-        let scratch = aligned.wrapping_byte_add(self.virtual_size);
+        same_device(self.device, ready.device)?;
+        let [virtuals, scratch] = self.workspace.places(workspace)?;
         let mut pointers = [std::ptr::null_mut(); MAX_TENSORS];
         for Placed { step, slots, .. } in &self.steps {
             for (pointer, slot) in pointers.iter_mut().zip(slots) {
                 *pointer = match *slot {
                     Slot::Bound(uid) => buffer(buffers, uid)?,
-                    Slot::Workspace(offset) => aligned.wrapping_byte_add(offset),
+                    Slot::Workspace(offset) => virtuals.wrapping_byte_add(offset),
                     Slot::Value => std::ptr::null_mut(),
                 };
             }

@@ -6,6 +6,7 @@ use std::ffi::{c_int, c_void};
 use half::{bf16, f16};
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::{DataType, Graph};
+use hipdnn_plugin_sdk::hip::workspace::{Workspace, same_device};
 use hipdnn_plugin_sdk::payload::Payload;
 use hipdnn_plugin_sdk::wire::{self, EngineConfig, Layout};
 use hipdnn_plugin_sdk::{PluginError, Refusal, buffer, log};
@@ -17,9 +18,6 @@ use crate::module::{Function, Module};
 use crate::source::group::MAX_TENSORS;
 use crate::source::kernel::Argument;
 use crate::source::{HIP, Program, generate};
-
-/// Alignment in bytes of what lies in the workspace, that of device allocations.
-pub const ALIGNMENT: usize = 256;
 
 /// The form of saved plans.
 const PAYLOAD: Payload = Payload { mark: *b"HRTP", version: 1, owner: "HIPRTC_ENGINE" };
@@ -35,10 +33,9 @@ pub struct Plan {
     steps: Vec<Step>,
     /// Empty where there is nothing to compute.
     code: Vec<u8>,
-    architecture: String,
     /// HIP's number of the device that has the kernels.
     device: c_int,
-    workspace_size: usize,
+    workspace: Workspace,
     /// Behind the functions of the steps; last, so that it is dropped last.
     _module: Option<Module>,
 }
@@ -89,10 +86,12 @@ impl Saved {
     }
 }
 
-/// Bytes of workspace, with room to begin at an aligned address.
-pub fn workspace_size(program: &Program) -> usize {
-    let size = program.places.size;
-    if size == 0 { 0 } else { size + ALIGNMENT - 1 }
+/// The workspace of a program, each of whose kernels is a step that needs nothing for itself.
+///
+/// # Errors
+/// When it is larger than the address space.
+pub fn workspace(program: &Program) -> Result<Workspace, Refusal> {
+    Workspace::new(program.places.size, 0)
 }
 
 /// A code object on the device: the saved one, the one in the cache, or a new one.
@@ -167,9 +166,8 @@ impl Plan {
             config,
             steps,
             code,
-            architecture: device.architecture.clone(),
             device: device.number,
-            workspace_size: workspace_size(&program),
+            workspace: workspace(&program)?,
             _module: module,
         })
     }
@@ -188,7 +186,7 @@ impl Plan {
 
     /// Bytes of device memory that [`Plan::execute`] needs, at any address.
     pub fn workspace_size(&self) -> usize {
-        self.workspace_size
+        self.workspace.size()
     }
 
     /// Puts the work of the graph on the stream of `entered`. Returns when HIP has taken it, not when it is done.
@@ -205,19 +203,8 @@ impl Plan {
         buffers: &[hipdnnPluginDeviceBuffer_t],
         workspace: *mut c_void,
     ) -> Result<(), PluginError> {
-        if entered.device.number != self.device {
-            return Err(PluginError::bad_param(format!(
-                "the plan was made for device {} ({}) and the handle works on device {}, expected the same",
-                self.device, self.architecture, entered.device.number
-            )));
-        }
-        if workspace.is_null() && self.workspace_size > 0 {
-            return Err(PluginError::bad_param(format!(
-                "workspace is null, expected {} bytes of device memory",
-                self.workspace_size
-            )));
-        }
-        let aligned = workspace.wrapping_byte_add(workspace.addr().wrapping_neg() % ALIGNMENT);
+        same_device(self.device, entered.device.number)?;
+        let [virtuals, _] = self.workspace.places(workspace)?;
         let mut words = [0_u64; MAX_TENSORS];
         let mut parameters = [std::ptr::null_mut(); MAX_TENSORS];
         for step in &self.steps {
@@ -232,7 +219,7 @@ impl Plan {
                         }
                         pointer.expose_provenance() as u64
                     }
-                    Slot::Workspace(offset) => aligned.wrapping_byte_add(offset).expose_provenance() as u64,
+                    Slot::Workspace(offset) => virtuals.wrapping_byte_add(offset).expose_provenance() as u64,
                     Slot::Number(uid, data_type) => {
                         let pointer = buffer(buffers, uid)?;
                         // SAFETY: the caller vouches for the host memory of what is passed by value.

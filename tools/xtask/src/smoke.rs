@@ -14,8 +14,8 @@ use crate::tools;
 use crate::workspace::Workspace;
 
 /// The graphs, in `examples_graphs`, the small ones first. Each is computed by an engine for AMD GPUs at least.
-pub const GRAPHS: [&str; 6] =
-    ["conv_half", "batchnorm", "layernorm", "matmul", "matmul_bfloat16", "residual_block"];
+pub const GRAPHS: [&str; 7] =
+    ["conv_half", "conv_bias_relu", "batchnorm", "layernorm", "matmul", "matmul_bfloat16", "residual_block"];
 
 /// The engines that are looked for, each of which must compute one of the graphs.
 const ENGINES: [&str; 4] =

@@ -26,8 +26,8 @@ use crate::miopen::{
     miopenTensorArgument_t,
 };
 use crate::operand::Shape;
-use crate::plan::ALIGNMENT;
 use crate::solution::{Solution, Subject, argument};
+use hipdnn_plugin_sdk::hip::workspace::ALIGNMENT;
 use problem::available;
 use training::Statistics;
 

@@ -8,7 +8,8 @@
 use std::collections::HashMap;
 
 use hipdnn_plugin_problem::layout::MAX_RANK;
-use hipdnn_plugin_sdk::graph::{Graph, Tensor, TensorValue};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Tensor, TensorValue};
+use hipdnn_plugin_sdk::hip::workspace::ALIGNMENT;
 
 use super::value::{Access, Level, Origin, Place, Real, Store, Value, element};
 use crate::Refusal;
@@ -110,11 +111,50 @@ impl Group {
     }
 
     /// The index along a dimension.
-    pub fn index(&mut self, axis: usize, real: Real, data_type: hipdnn_plugin_sdk::graph::DataType) -> usize {
+    pub fn index(&mut self, axis: usize, real: Real, data_type: DataType) -> usize {
         let mut strides = [0; MAX_RANK];
         strides[axis] = 1;
         let access = Access { place: Place::Offset, data_type, strides, alignment: 1 };
         self.load(access, -1, real)
+    }
+
+    /// A number that a function of the element's indices gathers from whole tensors, which have these names there.
+    pub fn gather(
+        &mut self,
+        graph: &Graph,
+        real: Real,
+        tensors: &[(&'static str, i64)],
+        body: String,
+    ) -> Result<usize, Refusal> {
+        let mut whole = Vec::with_capacity(tensors.len());
+        for (name, uid) in tensors {
+            let tensor = tensor(graph, *uid)?;
+            if tensor.value.is_some() || tensor.is_runtime_pass_by_value {
+                return Err(format!("{name}: is passed by value, expected a tensor in memory"));
+            }
+            self.accesses.push(access(tensor, Place::Memory(*uid), [0; MAX_RANK])?);
+            whole.push((*name, self.accesses.len() - 1));
+        }
+        let indices = (0..self.domain.dims.len()).map(|axis| {
+            let mut strides = [0; MAX_RANK];
+            strides[axis] = 1;
+            self.accesses.push(Access {
+                place: Place::Offset,
+                data_type: DataType::Int64,
+                strides,
+                alignment: 1,
+            });
+            self.accesses.len() - 1
+        });
+        let indices = indices.collect();
+        let origin = Origin::Gather { whole, indices, body };
+        self.values.push(Value { level: Level::Element, real, pass: 0, origin });
+        Ok(self.values.len() - 1)
+    }
+
+    /// Whether a number is gathered, which takes too long to be done more than once.
+    pub fn gathers(&self) -> bool {
+        self.values.iter().any(|value| matches!(value.origin, Origin::Gather { .. }))
     }
 
     fn load(&mut self, access: Access, uid: i64, real: Real) -> usize {
@@ -208,7 +248,7 @@ fn access(tensor: &Tensor, place: Place, strides: [usize; MAX_RANK]) -> Result<A
         ));
     }
     // Virtual tensors lie in the workspace, where the plan aligns them.
-    let promised = if tensor.is_virtual { crate::plan::ALIGNMENT as i64 } else { tensor.alignment };
+    let promised = if tensor.is_virtual { ALIGNMENT as i64 } else { tensor.alignment };
     let alignment = usize::try_from(promised).ok().filter(|alignment| alignment.is_power_of_two());
     Ok(Access { place, data_type: tensor.data_type, strides, alignment: alignment.unwrap_or(1) })
 }

@@ -57,7 +57,8 @@ pub fn write(group: &Group, name: String) -> Result<Kernel, Refusal> {
     let mut accesses = group.accesses.clone();
     accesses.extend(group.stores.iter().map(|store| store.access.clone()));
     let domain = &group.domain;
-    let walk = Walk::new(&domain.dims, domain.reduced.as_deref(), &accesses);
+    // A function that gathers has work enough for a thread.
+    let walk = Walk::new(&domain.dims, domain.reduced.as_deref(), &accesses, group.gathers());
     let (block, grid) = (walk.block(), walk.grid());
     let fits = block.checked_mul(grid).and_then(|threads| u32::try_from(threads).ok());
     let (Ok(block), Ok(grid), Some(_)) = (u32::try_from(block), u32::try_from(grid), fits) else {
@@ -69,6 +70,7 @@ pub fn write(group: &Group, name: String) -> Result<Kernel, Refusal> {
         argument_of.push(argument(&mut arguments, access, walk.vector(place, access)));
     }
     let mut writer = Writer {
+        name: &name,
         group,
         walk: &walk,
         accesses: &accesses,
@@ -77,9 +79,9 @@ pub fn write(group: &Group, name: String) -> Result<Kernel, Refusal> {
         indent: 1,
     };
     writer.body();
-    let body = writer.text;
-    let mut text =
-        format!("KERNEL({block}) {name}({})\n{{\n", parameters(&arguments, &accesses, &group.stores)?);
+    let (functions, body) = (writer.functions(), writer.text);
+    let parameters = parameters(&arguments, &accesses, &group.stores)?;
+    let mut text = format!("{functions}KERNEL({block}) {name}({parameters})\n{{\n");
     text.push_str(&body);
     text.push_str("}\n");
     Ok(Kernel { name, text, arguments, block, grid })
@@ -124,6 +126,7 @@ fn parameters(arguments: &[Argument], accesses: &[Access], stores: &[Store]) -> 
 }
 
 struct Writer<'a> {
+    name: &'a str,
     group: &'a Group,
     walk: &'a Walk,
     /// What is read, then what is written.
@@ -185,6 +188,23 @@ impl Writer<'_> {
         self.rows(&needed, passes.len());
     }
 
+    /// The functions that gather.
+    fn functions(&self) -> String {
+        let mut text = String::new();
+        for value in self.needed() {
+            let own = &self.group.values[value];
+            let Origin::Gather { whole, indices, body } = &own.origin else { continue };
+            let tensors =
+                whole.iter().map(|(name, access)| format!("const {}::type *{name}", self.tag(*access)));
+            let indices = (0..indices.len()).map(|axis| format!("index_t i{axis}"));
+            let parameters: Vec<String> = tensors.chain(indices).collect();
+            let real = own.real.name();
+            let _ = writeln!(text, "DEVICE {real} {}_v{value}({})", self.name, parameters.join(", "));
+            let _ = writeln!(text, "{{\n{body}}}");
+        }
+        text
+    }
+
     fn is_row(&self, value: usize) -> bool {
         match self.group.values[value].origin {
             Origin::Load(access) => self.walk.elements.repeats(access),
@@ -194,7 +214,7 @@ impl Writer<'_> {
 
     fn inputs(&self, value: usize) -> &[usize] {
         match &self.group.values[value].origin {
-            Origin::Load(_) => &[],
+            Origin::Load(_) | Origin::Gather { .. } => &[],
             Origin::Compute { inputs, .. } => inputs,
             Origin::Reduce { input, .. } => std::slice::from_ref(input),
         }
@@ -306,6 +326,8 @@ impl Writer<'_> {
                 }
                 Origin::Compute { text, .. } => text.clone(),
                 Origin::Reduce { .. } if self.walk.threads == 1 => format!("s{value}"),
+                // It is of an element.
+                Origin::Gather { .. } => continue,
                 Origin::Reduce { join, .. } => {
                     let stride = if self.walk.along_row { 1 } else { self.walk.rows_at_once };
                     let threads = self.walk.threads;
@@ -388,10 +410,12 @@ impl Writer<'_> {
         let loads: Vec<usize> = pass
             .computed
             .iter()
-            .filter_map(|value| match self.group.values[*value].origin {
-                Origin::Load(access) => Some(access),
-                _ => None,
+            .flat_map(|value| match &self.group.values[*value].origin {
+                Origin::Load(access) => std::slice::from_ref(access),
+                Origin::Gather { indices, .. } => indices,
+                _ => &[],
             })
+            .copied()
             .collect();
         let stores: Vec<usize> = pass.stores.iter().map(|store| first_store + store).collect();
         for access in loads.iter().chain(&stores) {
@@ -430,6 +454,12 @@ impl Writer<'_> {
                 }
                 Origin::Load(access) => self.loaded(*access, &self.lane_offset(*access), real),
                 Origin::Compute { text, .. } => text.clone(),
+                Origin::Gather { whole, indices, .. } => {
+                    let tensors = whole.iter().map(|(_, access)| format!("a{}", self.argument_of[*access]));
+                    let indices = indices.iter().map(|access| format!("o{access}"));
+                    let arguments: Vec<String> = tensors.chain(indices).collect();
+                    format!("{}_v{value}({})", self.name, arguments.join(", "))
+                }
                 Origin::Reduce { .. } => continue,
             };
             self.line(format!("const {real} v{value} = {text};"));

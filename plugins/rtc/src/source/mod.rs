@@ -10,6 +10,7 @@ pub mod pointwise;
 pub mod statistics;
 pub mod value;
 pub mod walk;
+pub mod window;
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,8 +20,8 @@ use hipdnn_plugin_problem::workspace::{Place, Places, arrange};
 use hipdnn_plugin_sdk::graph::Graph;
 
 use crate::Refusal;
-use crate::plan::ALIGNMENT;
 use group::Group;
+use hipdnn_plugin_sdk::hip::workspace::ALIGNMENT;
 use kernel::Kernel;
 use node::Item;
 use statistics::spelled_out;

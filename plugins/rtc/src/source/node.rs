@@ -12,6 +12,7 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, PointwiseMode, ReductionMo
 use super::group::{Domain, Group};
 use super::pointwise::expression;
 use super::value::{Level, Real};
+use super::window::Window;
 use crate::Refusal;
 
 /// A node that kernels can compute.
@@ -32,6 +33,7 @@ enum Problem {
     InputGradient(Box<Backward>),
     /// The gradients of scale and bias, along the rows.
     ParameterGradient(Box<Backward>),
+    Window(Box<Window>),
 }
 
 impl Item {
@@ -53,9 +55,12 @@ impl Item {
                     Problem::InputGradient(backward)
                 }
             }
+        } else if let Some(window) = Window::of(graph, operation) {
+            Problem::Window(Box::new(window?))
         } else {
             return Err(
-                "is not computed by this engine, expected pointwise, reduction, layernorm or RMSnorm"
+                "is not computed by this engine, expected pointwise, reduction, layernorm, RMSnorm, \
+                        forward convolution or pooling"
                     .to_owned(),
             );
         };
@@ -90,6 +95,7 @@ impl Item {
                 let dims = p.x.layout.dims();
                 (dims, Some((0..dims.len()).map(|axis| axis < p.leading).collect()))
             }
+            Problem::Window(p) => (p.output().layout.dims(), None),
         };
         Domain { dims: dims.to_vec(), reduced }
     }
@@ -107,11 +113,13 @@ impl Item {
             | Problem::InputGradient(_)
             | Problem::ParameterGradient(_) => {
                 let same = group.domain.reduced.is_none() || group.domain.reduced == domain.reduced;
-                if domain.dims != group.domain.dims || !same {
+                if domain.dims != group.domain.dims || !same || group.gathers() {
                     return false;
                 }
                 Level::Element
             }
+            Problem::Window(_) if domain == group.domain => Level::Element,
+            Problem::Window(_) => return false,
         };
         // What was written here is at hand only for the element or row that it belongs to.
         let at_hand = |operand: &Operand| match group.level_of(self.uids[operand.slot]) {
@@ -135,6 +143,9 @@ impl Item {
                     && at_hand(&p.dy)
                     && others.into_iter().flatten().all(|slot| group.level_of(self.uids[slot]).is_none())
             }
+            Problem::Window(p) => {
+                p.inputs().all(|(_, operand)| group.level_of(self.uids[operand.slot]).is_none())
+            }
         };
         fits && group.tensors + self.uids.len() <= super::group::MAX_TENSORS
     }
@@ -148,6 +159,7 @@ impl Item {
             Problem::Normalization(p) => self.normalization(p, group, graph),
             Problem::InputGradient(p) => self.input_gradient(p, group, graph),
             Problem::ParameterGradient(p) => self.parameter_gradient(p, group, graph),
+            Problem::Window(p) => self.window(p, group, graph),
         }
     }
 
@@ -331,6 +343,20 @@ impl Item {
                 let sum = group.compute(Level::Row, real, format!("v{sum}"), &[sum]);
                 group.write(graph, self.uids[part.slot], part.strides, sum)?;
             }
+        }
+        Ok(())
+    }
+
+    fn window(&self, p: &Window, group: &mut Group, graph: &Graph) -> Result<(), Refusal> {
+        let floats: Vec<_> = p.floats().map(|(name, operand)| (name, Some(operand.data_type))).collect();
+        check_floats(&floats)?;
+        let tensors: Vec<(&str, i64)> =
+            p.inputs().map(|(name, operand)| (name, self.uids[operand.slot])).collect();
+        let value = group.gather(graph, self.real, &tensors, p.body(self.real)?)?;
+        group.write(graph, self.uids[p.output().slot], spread(p.output()), value)?;
+        if let Some((index, real, body)) = p.index(self.real)? {
+            let value = group.gather(graph, real, &tensors, body)?;
+            group.write(graph, self.uids[index.slot], spread(index), value)?;
         }
         Ok(())
     }

@@ -84,6 +84,9 @@ FUNCTION(tan)
 FUNCTION(tanh)
 FUNCTION(erf)
 
+DEVICE float m_fma(float x, float y, float z) { return fmaf(x, y, z); }
+DEVICE double m_fma(double x, double y, double z) { return fma(x, y, z); }
+
 template <class R> DEVICE R sigmoid(R x) { return 1 / (1 + m_exp(-x)); }
 template <class R> DEVICE R larger(R x, R y) { return x >= y || x != x ? x : y; }
 template <class R> DEVICE R smaller(R x, R y) { return x <= y || x != x ? x : y; }

@@ -1,5 +1,11 @@
-use hipdnn_plugin_sdk::graph::operation::{LayernormBackward, Matmul, Pointwise, Reduction, RmsNorm};
-use hipdnn_plugin_sdk::graph::{DataType, NormFwdPhase, Operation, PointwiseMode, ReductionMode, Tensor};
+use hipdnn_plugin_sdk::graph::operation::{
+    ConvolutionBackwardData, ConvolutionForward, LayernormBackward, Matmul, Pointwise, Reduction,
+    ResampleForward, RmsNorm,
+};
+use hipdnn_plugin_sdk::graph::{
+    ConvMode, DataType, NormFwdPhase, Operation, PaddingMode, PointwiseMode, ReductionMode, ResampleMode,
+    Tensor, TensorValue,
+};
 
 use super::kernel::Argument;
 use super::*;
@@ -208,4 +214,118 @@ fn the_first_thing_that_is_not_computed_is_named() {
         let refusal = generate(&graph).unwrap_err();
         assert!(refusal.starts_with("node 0 \"n\"") && refusal.contains(expected), "{refusal}");
     }
+}
+
+/// A 3x3 convolution of 1 with 2 into 3.
+fn convolution(padding: i64) -> ConvolutionForward {
+    ConvolutionForward {
+        x: 1,
+        w: 2,
+        y: 3,
+        pre_padding: vec![padding; 2],
+        post_padding: vec![padding; 2],
+        stride: vec![1; 2],
+        dilation: vec![1; 2],
+        conv_mode: ConvMode::CrossCorrelation,
+    }
+}
+
+const X: (&[i64], bool) = (&[2, 4, 6, 8], false);
+const W: (&[i64], bool) = (&[8, 4, 3, 3], false);
+const CONVOLVED: (&[i64], bool) = (&[2, 8, 6, 8], true);
+
+#[test]
+fn what_follows_a_convolution_is_in_its_kernel() {
+    let mut graph = graph(
+        &[X, W, CONVOLVED, (&[1, 8, 1, 1], false), CONVOLVED, (&[2, 8, 6, 8], false)],
+        vec![
+            convolution(1).into(),
+            pointwise(PointwiseMode::Add, 3, Some(4), 5),
+            pointwise(PointwiseMode::ReluFwd, 5, None, 6),
+        ],
+    );
+    for uid in [1, 2, 4, 6] {
+        graph.tensors[uid - 1].data_type = DataType::Half;
+    }
+    let program = generate(&graph).unwrap();
+    assert_eq!((program.kernels.len(), program.places.size), (1, 0));
+    assert_eq!(memory(&program, 0), [1, 2, 4, 6]);
+    let kernel = &program.kernels[0];
+    // One element for each thread, whose sum is in float until the end.
+    assert_eq!((kernel.block, kernel.grid), (256, 3));
+    let call = "const float v0 = kernel_0_v0(a0, a1, o2, o3, o4, o5);";
+    assert_eq!(kernel.text.matches(call).count(), 1, "{}", kernel.text);
+    assert!(kernel.text.contains("const float v2 = v0 + v1;"), "{}", kernel.text);
+}
+
+#[test]
+fn what_is_gathered_is_gathered_once() {
+    // The largest of each channel would have a kernel of rows go over the convolution twice.
+    let statistics = vec![convolution(1).into(), reduction(3, 4, ReductionMode::Max)];
+    let program = generate(&graph(&[X, W, CONVOLVED, (&[1, 8, 1, 1], false)], statistics)).unwrap();
+    assert_eq!((memory(&program, 0), memory(&program, 1)), (vec![1, 2, 3], vec![3, 4]));
+    // What is convolved has to be there as a whole.
+    let twice = vec![pointwise(PointwiseMode::Exp, 4, None, 1), convolution(1).into()];
+    let program = generate(&graph(
+        &[(&[2, 8, 6, 8], true), (&[8, 8, 3, 3], false), (&[2, 8, 6, 8], false), (&[2, 8, 6, 8], false)],
+        twice,
+    ))
+    .unwrap();
+    assert_eq!((memory(&program, 0), memory(&program, 1)), (vec![4, 1], vec![1, 2, 3]));
+}
+
+#[test]
+fn windows_are_refused_by_what_they_reach_over_and_by_type() {
+    let tensors = [X, W, (&[2, 8, 6, 8], false)];
+    let convolved = |change: &dyn Fn(&mut Graph)| {
+        let mut graph = graph(&tensors, vec![convolution(1).into()]);
+        change(&mut graph);
+        generate(&graph).unwrap_err()
+    };
+    let gradient = |graph: &mut Graph| {
+        let ConvolutionForward { x, w, y, pre_padding, post_padding, stride, dilation, conv_mode } =
+            convolution(1);
+        let [dx, dy] = [x, y];
+        let gradient =
+            ConvolutionBackwardData { dy, w, dx, pre_padding, post_padding, stride, dilation, conv_mode };
+        graph.nodes[0].operation = gradient.into();
+    };
+    let by_value = |graph: &mut Graph| {
+        graph.tensors[0].dims = vec![1; 4];
+        graph.tensors[0].strides = vec![1; 4];
+        graph.tensors[0].value = Some(TensorValue::Float32(2.0));
+        graph.tensors[1].dims[1] = 1;
+        (graph.tensors[2].dims, graph.tensors[2].strides) = (vec![1, 8, 1, 1], vec![8, 1, 1, 1]);
+    };
+    let far = |graph: &mut Graph| {
+        let Operation::ConvolutionForward(node) = &mut graph.nodes[0].operation else { return };
+        (node.pre_padding[0], node.stride[0]) = (1 << 40, 1 << 40);
+        graph.tensors[2].dims[2] = 2;
+    };
+    for (refusal, expected) in [
+        (convolved(&gradient), "operation: is the gradient of a convolution"),
+        (convolved(&|graph| graph.tensors[1].data_type = DataType::Int8), "w: data type is int8"),
+        (convolved(&by_value), "x: is passed by value"),
+        (convolved(&far), "pre_padding[0]: windows reach over 1099511627782 elements"),
+    ] {
+        assert!(refusal.starts_with("node 0 \"n\"") && refusal.contains(expected), "{refusal}");
+    }
+    // A window that lies outside of a small image, but for one element.
+    let pooling = ResampleForward {
+        x: 1,
+        y: 2,
+        index: None,
+        pre_padding: vec![1 << 13; 2],
+        post_padding: vec![1 << 13; 2],
+        stride: vec![1; 2],
+        window: vec![1 << 13; 2],
+        resample_mode: ResampleMode::Maxpool,
+        padding_mode: PaddingMode::ZeroPad,
+        generate_index: None,
+    };
+    let side = (1 << 13) + 6 + 1;
+    let refusal =
+        generate(&graph(&[(&[1, 1, 6, 6], false), (&[1, 1, side, side], false)], vec![pooling.into()]))
+            .unwrap_err();
+    assert!(refusal.contains("window: is [8192, 8192], expected at most 16777216 positions"), "{refusal}");
 }

@@ -127,6 +127,15 @@ pub enum Origin {
         /// The number of each element.
         input: usize,
     },
+    /// It is gathered from whole tensors, by a function of the element's indices.
+    Gather {
+        /// The tensors, with the names that they have in the function.
+        whole: Vec<(&'static str, usize)>,
+        /// Accesses whose offsets are the indices, `i0`, `i1` and so on in the function.
+        indices: Vec<usize>,
+        /// The statements of the function.
+        body: String,
+    },
 }
 
 /// A number, named by its place in the list of all.

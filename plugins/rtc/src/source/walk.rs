@@ -97,8 +97,8 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// The walk over a domain.
-    pub fn new(dims: &[usize], reduced: Option<&[bool]>, accesses: &[Access]) -> Self {
+    /// The walk over a domain. `one_by_one`: no thread takes several elements at once.
+    pub fn new(dims: &[usize], reduced: Option<&[bool]>, accesses: &[Access], one_by_one: bool) -> Self {
         let all: Vec<usize> = (0..dims.len()).collect();
         let (rows, elements): (Vec<usize>, Vec<usize>) = match reduced {
             None => (Vec::new(), all),
@@ -119,7 +119,7 @@ impl Walk {
         let along_row = nearest(&elements) <= nearest(&rows);
         let rows = Axes::new(&rows, dims, accesses, &guide);
         let elements = Axes::new(&elements, dims, accesses, &guide);
-        let lanes = if along_row { lanes(&rows, &elements, accesses) } else { 1 };
+        let lanes = if along_row && !one_by_one { lanes(&rows, &elements, accesses) } else { 1 };
         let items = elements.count() / lanes;
         let reduces = reduced.is_some();
         let (threads, rows_at_once) = if !reduces {
@@ -200,11 +200,11 @@ mod tests {
     #[test]
     fn what_lies_without_gaps_is_one_dimension_of_vectors() {
         let whole = access(DataType::Float, &[60, 20, 5, 1], 16);
-        let walk = Walk::new(&[2, 3, 4, 5], None, &[whole.clone(), whole]);
+        let walk = Walk::new(&[2, 3, 4, 5], None, &[whole.clone(), whole], false);
         assert_eq!((walk.elements.dims.as_slice(), walk.lanes), ([120].as_slice(), 4));
         let channel = access(DataType::Float, &[0, 1, 0, 0], 16);
         let whole = access(DataType::Float, &[60, 1, 15, 3], 16);
-        let walk = Walk::new(&[2, 3, 4, 5], None, &[whole, channel]);
+        let walk = Walk::new(&[2, 3, 4, 5], None, &[whole, channel], false);
         assert_eq!((walk.elements.dims.as_slice(), walk.lanes), ([40, 3].as_slice(), 1));
         assert_eq!(walk.elements.strides, [[3, 1], [0, 1]]);
     }
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn vectors_are_as_long_as_size_stride_and_alignment_let_them() {
         let lanes = |data_type, dims: &[usize], strides: &[usize], alignment| {
-            Walk::new(dims, None, &[access(data_type, strides, alignment)]).lanes
+            Walk::new(dims, None, &[access(data_type, strides, alignment)], false).lanes
         };
         assert_eq!(lanes(DataType::Half, &[64], &[1], 16), 8);
         assert_eq!(lanes(DataType::Uint8, &[64], &[1], 16), 8);
@@ -227,15 +227,15 @@ mod tests {
     #[test]
     fn rows_are_shared_by_the_threads_that_read_side_by_side() {
         let x = access(DataType::Float, &[256, 1], 16);
-        let inner = Walk::new(&[100, 256], Some(&[false, true]), std::slice::from_ref(&x));
+        let inner = Walk::new(&[100, 256], Some(&[false, true]), std::slice::from_ref(&x), false);
         assert!(inner.along_row);
         assert_eq!((inner.lanes, inner.threads, inner.rows_at_once, inner.grid()), (4, 64, 4, 25));
-        let outer = Walk::new(&[100, 256], Some(&[true, false]), &[x]);
+        let outer = Walk::new(&[100, 256], Some(&[true, false]), &[x], false);
         assert!(!outer.along_row);
         assert_eq!((outer.lanes, outer.threads, outer.rows_at_once, outer.grid()), (1, 4, 64, 4));
         assert_eq!(outer.rounds, 25);
         let long = access(DataType::Float, &[1], 16);
-        let long = Walk::new(&[1 << 20], Some(&[true]), &[long]);
+        let long = Walk::new(&[1 << 20], Some(&[true]), &[long], false);
         assert_eq!((long.block(), long.rounds, long.grid()), (1024, 256, 1));
     }
 }

@@ -9,6 +9,7 @@ mod device;
 mod loaded;
 #[cfg(feature = "hip-sys")]
 mod signatures;
+pub mod workspace;
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fmt;

@@ -7,7 +7,8 @@ use super::{DETERMINISTIC, MIOPEN, ORDERS, TYPES, TYPES_WITHOUT_BFLOAT16};
 use crate::case::{Case, Order};
 
 /// A convolution with the same numbers along every spatial dimension.
-struct Shape {
+#[derive(Clone, Copy)]
+pub struct Shape {
     name: &'static str,
     x: &'static [i64],
     w: &'static [i64],
@@ -21,81 +22,31 @@ struct Shape {
 /// Padding that is the same before and behind.
 const EQUAL: &[i64] = &[0; 3];
 
-const SHAPES: [Shape; 8] = [
-    Shape {
-        name: "3x3",
-        x: &[2, 8, 9, 7],
-        w: &[6, 8, 3, 3],
-        padding: 1,
-        more: EQUAL,
-        stride: 1,
-        dilation: 1,
-    },
-    Shape {
-        name: "1x1",
-        x: &[2, 16, 6, 6],
-        w: &[24, 16, 1, 1],
-        padding: 0,
-        more: EQUAL,
-        stride: 1,
-        dilation: 1,
-    },
-    Shape {
-        name: "2 groups, stride 2",
-        x: &[2, 4, 8, 8],
-        w: &[6, 2, 3, 3],
-        padding: 1,
-        more: EQUAL,
-        stride: 2,
-        dilation: 1,
-    },
-    Shape {
-        name: "dilation 2",
-        x: &[1, 4, 9, 9],
-        w: &[4, 4, 3, 3],
-        padding: 2,
-        more: EQUAL,
-        stride: 1,
-        dilation: 2,
-    },
-    // As who pads to the same size with a stride, and with filters of even size.
-    Shape {
-        name: "padding behind",
-        x: &[2, 4, 8, 6],
-        w: &[6, 4, 3, 3],
-        padding: 0,
-        more: &[1, 1],
-        stride: 2,
-        dilation: 1,
-    },
-    Shape {
-        name: "padding before",
-        x: &[2, 4, 5, 6],
-        w: &[6, 4, 2, 3],
-        padding: 2,
-        more: &[-2, -1],
-        stride: 1,
-        dilation: 1,
-    },
-    Shape {
-        name: "padding behind, 3-D",
-        x: &[1, 4, 5, 4, 6],
-        w: &[4, 4, 2, 3, 2],
-        padding: 0,
-        more: &[1, 0, 1],
-        stride: 1,
-        dilation: 1,
-    },
-    Shape {
-        name: "3-D",
-        x: &[1, 4, 5, 6, 7],
-        w: &[4, 4, 3, 3, 3],
-        padding: 1,
-        more: EQUAL,
-        stride: 1,
-        dilation: 1,
-    },
+/// What most shapes have.
+const PLAIN: Shape = Shape { name: "", x: &[], w: &[], padding: 0, more: EQUAL, stride: 1, dilation: 1 };
+
+/// The shapes; those with other padding behind than before as who pads to the same size with a stride, and with filters of even
+/// size.
+#[rustfmt::skip]
+pub const SHAPES: [Shape; 8] = [
+    Shape { name: "3x3", x: &[2, 8, 9, 7], w: &[6, 8, 3, 3], padding: 1, ..PLAIN },
+    Shape { name: "1x1", x: &[2, 16, 6, 6], w: &[24, 16, 1, 1], ..PLAIN },
+    Shape { name: "2 groups, stride 2", x: &[2, 4, 8, 8], w: &[6, 2, 3, 3], padding: 1, stride: 2, ..PLAIN },
+    Shape { name: "dilation 2", x: &[1, 4, 9, 9], w: &[4, 4, 3, 3], padding: 2, dilation: 2, ..PLAIN },
+    Shape { name: "padding behind", x: &[2, 4, 8, 6], w: &[6, 4, 3, 3], more: &[1, 1], stride: 2, ..PLAIN },
+    Shape { name: "padding before", x: &[2, 4, 5, 6], w: &[6, 4, 2, 3], padding: 2, more: &[-2, -1], ..PLAIN },
+    Shape { name: "padding behind, 3-D", x: &[1, 4, 5, 4, 6], w: &[4, 4, 2, 3, 2], more: &[1, 0, 1], ..PLAIN },
+    Shape { name: "3-D", x: &[1, 4, 5, 6, 7], w: &[4, 4, 3, 3, 3], padding: 1, ..PLAIN },
 ];
+
+/// A node with the numbers of a shape.
+macro_rules! node {
+    ($shape:expr, $operation:ident { $($tensor:ident),+ }) => {{
+        let [pre_padding, post_padding, stride, dilation] = $shape.numbers();
+        let conv_mode = ConvMode::CrossCorrelation;
+        $operation { $($tensor,)+ pre_padding, post_padding, stride, dilation, conv_mode }
+    }};
+}
 
 impl Shape {
     fn y(&self) -> Vec<i64> {
@@ -106,64 +57,38 @@ impl Shape {
         y
     }
 
+    /// Padding before and behind, step of the window, distance within it.
+    fn numbers(&self) -> [Vec<i64>; 4] {
+        let spatial = self.x.len() - 2;
+        let all = |value| vec![value; spatial];
+        let behind = self.more.iter().take(spatial).map(|more| self.padding + more).collect();
+        [all(self.padding), behind, all(self.stride), all(self.dilation)]
+    }
+
     /// Forward, backward data, backward filter.
-    fn case(&self, direction: &str, data_type: DataType, order: Order) -> Case {
+    pub fn case(&self, direction: &str, data_type: DataType, order: Order) -> Case {
         let mut case =
             Case::new(format!("convolution {direction} {} {} {order:?}", self.name, data_type.name()));
-        let spatial = self.x.len() - 2;
-        let [padding, stride, dilation] =
-            [self.padding, self.stride, self.dilation].map(|value| vec![value; spatial]);
-        let post_padding: Vec<i64> =
-            padding.iter().zip(self.more).map(|(padding, more)| padding + more).collect();
-        let (pre_padding, conv_mode) = (padding, ConvMode::CrossCorrelation);
-        let y = self.y();
+        let dims = self.y();
         let range = [-1.0, 1.0];
-        case.tolerance = 1e-5;
         match direction {
             "forward" => {
                 let x = case.input(data_type, self.x, order, range);
                 let w = case.input(data_type, self.w, order, range);
-                let y = case.output(data_type, &y, order);
-                case.node(ConvolutionForward {
-                    x,
-                    w,
-                    y,
-                    pre_padding,
-                    post_padding,
-                    stride,
-                    dilation,
-                    conv_mode,
-                });
+                let y = case.output(data_type, &dims, order);
+                case.node(node!(self, ConvolutionForward { x, w, y }));
             }
             "backward data" => {
-                let dy = case.input(data_type, &y, order, range);
+                let dy = case.input(data_type, &dims, order, range);
                 let w = case.input(data_type, self.w, order, range);
                 let dx = case.output(data_type, self.x, order);
-                case.node(ConvolutionBackwardData {
-                    dy,
-                    w,
-                    dx,
-                    pre_padding,
-                    post_padding,
-                    stride,
-                    dilation,
-                    conv_mode,
-                });
+                case.node(node!(self, ConvolutionBackwardData { dy, w, dx }));
             }
             _ => {
                 let x = case.input(data_type, self.x, order, range);
-                let dy = case.input(data_type, &y, order, range);
+                let dy = case.input(data_type, &dims, order, range);
                 let dw = case.output(data_type, self.w, order);
-                case.node(ConvolutionBackwardFilter {
-                    x,
-                    dy,
-                    dw,
-                    pre_padding,
-                    post_padding,
-                    stride,
-                    dilation,
-                    conv_mode,
-                });
+                case.node(node!(self, ConvolutionBackwardFilter { x, dy, dw }));
             }
         }
         case

@@ -5,39 +5,55 @@ use super::{DETERMINISTIC, MIOPEN, TYPES_WITHOUT_BFLOAT16};
 use crate::case::{Case, Order};
 
 /// A pooling with the same numbers along every spatial dimension.
-struct Shape {
-    name: &'static str,
-    x: &'static [i64],
+#[derive(Clone, Copy)]
+pub struct Shape {
+    /// What it is, for people.
+    pub name: &'static str,
+    /// The dims of x.
+    pub x: &'static [i64],
     window: i64,
     padding: i64,
+    /// How much more is padded behind than before.
+    more: i64,
     stride: i64,
 }
 
-const SHAPES: [Shape; 4] = [
-    Shape { name: "2x2", x: &[2, 3, 8, 6], window: 2, padding: 0, stride: 2 },
-    Shape { name: "3x3 with padding", x: &[2, 3, 7, 9], window: 3, padding: 1, stride: 2 },
-    Shape { name: "1-D", x: &[2, 4, 9], window: 3, padding: 1, stride: 1 },
-    Shape { name: "3-D", x: &[1, 3, 4, 6, 5], window: 2, padding: 0, stride: 1 },
+/// What most shapes have.
+const PLAIN: Shape = Shape { name: "", x: &[], window: 2, padding: 0, more: 0, stride: 1 };
+
+pub const SHAPES: [Shape; 4] = [
+    Shape { name: "2x2", x: &[2, 3, 8, 6], stride: 2, ..PLAIN },
+    Shape { name: "3x3 with padding", x: &[2, 3, 7, 9], window: 3, padding: 1, stride: 2, ..PLAIN },
+    Shape { name: "1-D", x: &[2, 4, 9], window: 3, padding: 1, ..PLAIN },
+    Shape { name: "3-D", x: &[1, 3, 4, 6, 5], ..PLAIN },
+];
+
+/// Shapes that MIOpen places differently: the last windows reach beyond x, some lie outside.
+pub const REACHING: [Shape; 2] = [
+    Shape { name: "2x2 reaching behind", x: &[2, 3, 7, 5], more: 1, stride: 2, ..PLAIN },
+    Shape { name: "2x2 outside", x: &[1, 3, 5, 6], padding: 2, ..PLAIN },
 ];
 
 const MODES: [ResampleMode; 3] =
     [ResampleMode::Maxpool, ResampleMode::AvgpoolExcludePadding, ResampleMode::AvgpoolIncludePadding];
 
 impl Shape {
-    fn y(&self) -> Vec<i64> {
+    /// The dims of y.
+    pub fn y(&self) -> Vec<i64> {
         let spatial = self.x.iter().skip(2);
-        let pooled = spatial.map(|x| (x + 2 * self.padding - self.window) / self.stride + 1);
+        let pooled = spatial.map(|x| (x + 2 * self.padding + self.more - self.window) / self.stride + 1);
         self.x.iter().take(2).copied().chain(pooled).collect()
     }
 
-    fn node(&self, mode: ResampleMode, x: i64, y: i64, index: Option<i64>) -> ResampleForward {
+    /// The pooling, with what lies outside left out of a maximum.
+    pub fn node(&self, mode: ResampleMode, x: i64, y: i64, index: Option<i64>) -> ResampleForward {
         let spatial = self.x.len() - 2;
         ResampleForward {
             x,
             y,
             index,
             pre_padding: vec![self.padding; spatial],
-            post_padding: vec![self.padding; spatial],
+            post_padding: vec![self.padding + self.more; spatial],
             stride: vec![self.stride; spatial],
             window: vec![self.window; spatial],
             resample_mode: mode,
@@ -70,9 +86,15 @@ impl Shape {
         });
         let dy = case.input(data_type, &self.y(), order, [-1.0, 1.0]);
         let dx = case.output(data_type, self.x, order);
+        case.node(self.gradient(mode, dy, dx, index));
+        case
+    }
+
+    /// The gradient of [`Shape::node`].
+    pub fn gradient(&self, mode: ResampleMode, dy: i64, dx: i64, index: Option<i64>) -> ResampleBackward {
         let ResampleForward { pre_padding, post_padding, stride, window, padding_mode, .. } =
             self.node(mode, dx, dy, index);
-        case.node(ResampleBackward {
+        ResampleBackward {
             dy,
             dx,
             index,
@@ -82,8 +104,7 @@ impl Shape {
             window,
             resample_mode: mode,
             padding_mode,
-        });
-        case
+        }
     }
 }
 

@@ -2,10 +2,12 @@
 
 mod pointwise;
 mod rows;
+mod windows;
 
 use super::RTC;
 use crate::case::Case;
 
 pub fn cases() -> Vec<(&'static str, Case)> {
-    pointwise::cases().into_iter().chain(rows::cases()).map(|case| (RTC, case)).collect()
+    let cases = [pointwise::cases(), rows::cases(), windows::cases()];
+    cases.into_iter().flatten().map(|case| (RTC, case)).collect()
 }

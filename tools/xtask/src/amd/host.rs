@@ -10,7 +10,7 @@ use crate::userland::Userland;
 /// Each plugin, with how many of its engines compute each of the host's graphs on a device.
 const PLUGINS: &[(&str, [&str; 2])] = &[
     ("libhipdnn_miopen_plugin.so", ["convolution=2", "pointwise=2"]),
-    ("libhipdnn_rtc_plugin.so", ["convolution=0", "pointwise=1"]),
+    ("libhipdnn_rtc_plugin.so", ["convolution=1", "pointwise=1"]),
     ("libhipdnn_hipblaslt_plugin.so", ["convolution=0", "pointwise=0"]),
 ];
 

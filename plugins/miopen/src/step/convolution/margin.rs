@@ -9,8 +9,8 @@ use crate::handle::Ready;
 use crate::miopen::Miopen;
 use crate::object::Object;
 use crate::operand::Shape;
-use crate::plan::ALIGNMENT;
 use crate::step::{ONE, ZERO, factor, missing};
+use hipdnn_plugin_sdk::hip::workspace::ALIGNMENT;
 
 /// An image inside a larger one that is zero around it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -16,11 +16,11 @@ use crate::miopen::{
     BATCHNORM_SAVED_INVERSE, BATCHNORM_SAVED_MEAN, BATCHNORM_SCALE, BATCHNORM_X, miopenTensorArgument_t,
 };
 use crate::operand::{ImageLayout, Shape, strides};
-use crate::plan::ALIGNMENT;
 use crate::solution::argument;
 use crate::step::Tensors;
 use crate::step::activation::{ActivationDesign, Function};
 use crate::step::batchnorm::{BatchnormDesign, Training};
+use hipdnn_plugin_sdk::hip::workspace::ALIGNMENT;
 
 /// The statistics of a batch normalization in training. Places are among the tensors of the chain.
 #[derive(Clone, Copy)]

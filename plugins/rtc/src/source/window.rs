@@ -1,0 +1,352 @@
+//! Forward convolutions, pooling and its gradient: each element is gathered from the window around it.
+//!
+//! One thread makes one element, whatever the layouts are. That is far from what a device can do, and is for what no library computes.
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "axes run below the number of spatial dimensions, at most MAX_SPATIAL"
+)]
+
+use std::fmt::Write;
+
+use hipdnn_plugin_problem::problem::Operand;
+use hipdnn_plugin_problem::problem::convolution::{Convolution, Direction, MAX_SPATIAL};
+use hipdnn_plugin_problem::problem::resample::{Pooling, Resample};
+use hipdnn_plugin_sdk::graph::{Graph, Operation};
+
+use super::value::{Real, element};
+use crate::Refusal;
+
+/// The most elements along a dimension with its padding, so that positions are numbers of 32 bits.
+const MAX_PADDED: usize = i32::MAX as usize;
+
+/// The most positions of a window that is pooled: what is outside of the image costs no memory, but time.
+const MAX_WINDOW: usize = 1 << 24;
+
+/// A node whose elements are gathered.
+#[derive(Debug)]
+pub enum Window {
+    /// A forward convolution.
+    Convolution(Convolution),
+    /// A pooling or its gradient.
+    Pooling(Resample),
+}
+
+impl Window {
+    /// The window of an operation; the refusal says what of it is not computed here. `None` where it has none.
+    pub fn of(graph: &Graph, operation: &Operation) -> Option<Result<Self, Refusal>> {
+        if let Some(convolution) = Convolution::of(graph, operation) {
+            return Some(convolution.and_then(Self::convolution));
+        }
+        Resample::of(graph, operation).map(|pooling| pooling.and_then(Self::pooling))
+    }
+
+    fn convolution(p: Convolution) -> Result<Self, Refusal> {
+        if p.direction != Direction::Forward {
+            return Err(
+                "operation: is the gradient of a convolution, expected a forward convolution".to_owned()
+            );
+        }
+        for axis in 0..p.spatial {
+            // The problem has checked that the last window ends inside the padding.
+            let reached = (p.output[axis] - 1)
+                .saturating_mul(p.stride[axis])
+                .saturating_add((p.window[axis] - 1).saturating_mul(p.dilation[axis]));
+            check_padded(
+                "pre_padding",
+                axis,
+                reached.max(p.input[axis].saturating_add(p.pre_padding[axis])),
+            )?;
+        }
+        Ok(Self::Convolution(p))
+    }
+
+    fn pooling(p: Resample) -> Result<Self, Refusal> {
+        for axis in 0..p.spatial {
+            let reached = (p.output[axis] - 1).saturating_mul(p.stride[axis]).saturating_add(p.window[axis]);
+            check_padded("window", axis, reached.max(p.input[axis].saturating_add(p.pre_padding[axis])))?;
+        }
+        let window = &p.window[..p.spatial];
+        let positions = window.iter().try_fold(1_usize, |product, extent| product.checked_mul(*extent));
+        if positions.is_none_or(|positions| positions > MAX_WINDOW) {
+            return Err(format!("window: is {window:?}, expected at most {MAX_WINDOW} positions"));
+        }
+        Ok(Self::Pooling(p))
+    }
+
+    /// The tensor that is gathered.
+    pub fn output(&self) -> &Operand {
+        match self {
+            Self::Convolution(p) => &p.y,
+            Self::Pooling(p) if p.backward => &p.x,
+            Self::Pooling(p) => &p.y,
+        }
+    }
+
+    /// What it is gathered from, with the names in the functions.
+    pub fn inputs(&self) -> impl Iterator<Item = (&'static str, &Operand)> {
+        let [first, second] = match self {
+            Self::Convolution(p) => [("x", &p.x), ("w", &p.w)].map(Some),
+            Self::Pooling(p) if p.backward => {
+                [Some(("dy", &p.y)), p.index.as_ref().map(|index| ("index", index))]
+            }
+            Self::Pooling(p) => [Some(("x", &p.x)), None],
+        };
+        first.into_iter().chain(second)
+    }
+
+    /// The tensors that have to be of a floating-point type.
+    pub fn floats(&self) -> impl Iterator<Item = (&'static str, &Operand)> {
+        let name = match self {
+            Self::Pooling(p) if p.backward => "dx",
+            _ => "y",
+        };
+        self.inputs().filter(|(name, _)| *name != "index").chain([(name, self.output())])
+    }
+
+    /// The function of the result.
+    pub fn body(&self, real: Real) -> Result<String, Refusal> {
+        match self {
+            Self::Convolution(p) => convolution(p, real),
+            Self::Pooling(p) if p.backward => pooling_gradient(p, real),
+            Self::Pooling(p) => match p.pooling {
+                Pooling::Maximum { .. } => maximum(p, real, "best"),
+                Pooling::MeanInside | Pooling::MeanOfWindow => mean(p, real),
+            },
+        }
+    }
+
+    /// The index of a maximum: the tensor, the type that holds it, and its function.
+    pub fn index(&self, real: Real) -> Result<Option<(&Operand, Real, String)>, Refusal> {
+        let Self::Pooling(p) = self else { return Ok(None) };
+        let Some(index) = p.index.as_ref().filter(|_| !p.backward) else { return Ok(None) };
+        // Every index that float does not hold exactly is one of more than 2^24 elements.
+        let plane: usize = p.input[..p.spatial].iter().product();
+        let real = if plane <= 1 << 24 { real } else { Real::Double };
+        Ok(Some((index, real, maximum(p, real, "at")?)))
+    }
+}
+
+fn check_padded(name: &str, axis: usize, padded: usize) -> Result<(), Refusal> {
+    if padded > MAX_PADDED {
+        return Err(format!(
+            "{name}[{axis}]: windows reach over {padded} elements, expected at most {MAX_PADDED}"
+        ));
+    }
+    Ok(())
+}
+
+/// The text of a function while it is written.
+struct Body {
+    text: String,
+    depth: usize,
+}
+
+impl Body {
+    fn new() -> Self {
+        Self { text: String::new(), depth: 1 }
+    }
+
+    fn line(&mut self, text: impl AsRef<str>) {
+        let _ = writeln!(self.text, "{:1$}{2}", "", self.depth * 4, text.as_ref());
+    }
+
+    /// Begins a loop.
+    fn each(&mut self, text: impl AsRef<str>) {
+        self.line(format!("for ({}) {{", text.as_ref()));
+        self.depth += 1;
+    }
+
+    /// Ends so many loops.
+    fn end(&mut self, loops: usize) {
+        for _ in 0..loops {
+            self.depth -= 1;
+            self.line("}");
+        }
+    }
+}
+
+/// Indices with these names, times the distances along them.
+fn offset(terms: &[(String, usize)]) -> String {
+    let terms: Vec<String> = terms.iter().map(|(index, stride)| format!("{index} * {stride}u")).collect();
+    terms.join(" + ")
+}
+
+/// An element as a number.
+fn load(name: &str, operand: &Operand, at: &str, real: Real) -> Result<String, Refusal> {
+    Ok(format!("({}){}::load({name}[{at}])", real.name(), element(operand.data_type)?))
+}
+
+/// Indices `letter`0, `letter`1 and so on with the strides of the spatial dimensions.
+fn spatial(letter: &str, operand: &Operand, count: usize) -> Vec<(String, usize)> {
+    let strides = operand.layout.strides();
+    (0..count).map(|axis| (format!("{letter}{axis}"), strides[axis + 2])).collect()
+}
+
+/// Sums of products, a channel after the other at each position of the window.
+fn convolution(p: &Convolution, real: Real) -> Result<String, Refusal> {
+    let (xs, ws) = (p.x.layout.strides(), p.w.layout.strides());
+    let mut body = Body::new();
+    body.line(format!("{} sum = 0;", real.name()));
+    body.line(format!("x += i0 * {}u + i1 / {}u * {}u;", xs[0], p.out_channels, p.in_channels * xs[1]));
+    body.line(format!("w += i1 * {}u;", ws[0]));
+    for axis in 0..p.spatial {
+        body.each(format!("index_t r{axis} = 0; r{axis} < {}u; r{axis}++", p.window[axis]));
+        // What lies before x wraps around and lies behind it.
+        body.line(format!(
+            "const index_t p{axis} = i{} * {}u + r{axis} * {}u - {}u;",
+            axis + 2,
+            p.stride[axis],
+            p.dilation[axis],
+            p.pre_padding[axis]
+        ));
+        body.line(format!("if (p{axis} >= {}u) continue;", p.input[axis]));
+        let turned = if p.mirrored { format!("{}u - ", p.window[axis] - 1) } else { String::new() };
+        body.line(format!("const index_t t{axis} = {turned}r{axis};"));
+    }
+    body.line(format!("const index_t at_x = {};", offset(&spatial("p", &p.x, p.spatial))));
+    body.line(format!("const index_t at_w = {};", offset(&spatial("t", &p.w, p.spatial))));
+    body.each(format!("index_t c = 0; c < {}u; c++", p.in_channels));
+    let x = load("x", &p.x, &format!("at_x + c * {}u", xs[1]), real)?;
+    let w = load("w", &p.w, &format!("at_w + c * {}u", ws[1]), real)?;
+    body.line(format!("sum = m_fma({x}, {w}, sum);"));
+    body.end(p.spatial + 1);
+    body.line("return sum;");
+    Ok(body.text)
+}
+
+/// Begins the loops over a window; the positions of those that lie inside x are `p`0, `p`1 and so on. Where `outside` is given, that is done for
+/// each position outside, the innermost dimension last.
+fn positions(p: &Resample, body: &mut Body, outside: bool) {
+    for axis in 0..p.spatial {
+        body.each(format!("index_t r{axis} = 0; r{axis} < {}u; r{axis}++", p.window[axis]));
+        // What lies before x wraps around and lies behind it.
+        body.line(format!(
+            "const index_t p{axis} = i{} * {}u + r{axis} - {}u;",
+            axis + 2,
+            p.stride[axis],
+            p.pre_padding[axis]
+        ));
+        if !outside {
+            body.line(format!("if (p{axis} >= {}u) continue;", p.input[axis]));
+        }
+    }
+}
+
+fn begin_plane(p: &Resample, body: &mut Body) {
+    let strides = p.x.layout.strides();
+    body.line(format!("x += i0 * {}u + i1 * {}u;", strides[0], strides[1]));
+}
+
+/// The largest element of a window, `best`, or its index in the plane, `at`.
+fn maximum(p: &Resample, real: Real, result: &str) -> Result<String, Refusal> {
+    let zeros = p.pooling == (Pooling::Maximum { zeros: true });
+    let mut body = Body::new();
+    begin_plane(p, &mut body);
+    body.line(format!("{} best = {};", real.name(), real.literal(f64::NEG_INFINITY)));
+    body.line("int at = -1;");
+    body.line("bool any = false;");
+    positions(p, &mut body, zeros);
+    let value = load("x", &p.x, &offset(&spatial("p", &p.x, p.spatial)), real)?;
+    let place = offset(&plane(p));
+    if zeros {
+        let inside: Vec<String> =
+            (0..p.spatial).map(|axis| format!("p{axis} < {}u", p.input[axis])).collect();
+        body.line(format!("const bool inside = {};", inside.join(" && ")));
+        body.line(format!("const {} value = inside ? {value} : 0;", real.name()));
+        body.line(format!("const int place = inside ? (int)({place}) : -1;"));
+    } else {
+        body.line(format!("const {} value = {value};", real.name()));
+        body.line(format!("const int place = (int)({place});"));
+    }
+    // The first NaN is larger than all else.
+    body.line("if (!any || value > best || (value != value && best == best)) {");
+    body.line("    best = value;");
+    body.line("    at = place;");
+    body.line("    any = true;");
+    body.line("}");
+    body.end(p.spatial);
+    body.line(format!("return {result};"));
+    Ok(body.text)
+}
+
+/// Positions with the strides of a plane without gaps, which indices count.
+fn plane(p: &Resample) -> Vec<(String, usize)> {
+    let mut strides = [1_usize; MAX_SPATIAL];
+    for axis in (1..p.spatial).rev() {
+        strides[axis - 1] = strides[axis].wrapping_mul(p.input[axis]);
+    }
+    (0..p.spatial).map(|axis| (format!("p{axis}"), strides[axis])).collect()
+}
+
+/// The number of positions of a window, as the source has it.
+fn window_size(p: &Resample, real: Real) -> String {
+    real.literal(p.window[..p.spatial].iter().map(|extent| *extent as f64).product())
+}
+
+fn mean(p: &Resample, real: Real) -> Result<String, Refusal> {
+    let mut body = Body::new();
+    begin_plane(p, &mut body);
+    body.line(format!("{} sum = 0;", real.name()));
+    body.line("index_t count = 0;");
+    positions(p, &mut body, false);
+    let value = load("x", &p.x, &offset(&spatial("p", &p.x, p.spatial)), real)?;
+    body.line(format!("sum += {value};"));
+    body.line("count++;");
+    body.end(p.spatial);
+    body.line(match p.pooling {
+        Pooling::MeanInside => format!("return sum / ({})(count == 0 ? 1u : count);", real.name()),
+        _ => format!("return sum / {};", window_size(p, real)),
+    });
+    Ok(body.text)
+}
+
+/// The gradient of one element of x, from all windows that it lies in.
+fn pooling_gradient(p: &Resample, real: Real) -> Result<String, Refusal> {
+    let strides = p.y.layout.strides();
+    let mut body = Body::new();
+    body.line(format!("{} sum = 0;", real.name()));
+    body.line(format!("dy += i0 * {}u + i1 * {}u;", strides[0], strides[1]));
+    if let Some(index) = &p.index {
+        let strides = index.layout.strides();
+        body.line(format!("index += i0 * {}u + i1 * {}u;", strides[0], strides[1]));
+        let own: Vec<(String, usize)> = plane(p)
+            .into_iter()
+            .enumerate()
+            .map(|(axis, (_, stride))| (format!("i{}", axis + 2), stride))
+            .collect();
+        body.line(format!("const int own = (int)({});", offset(&own)));
+    }
+    for axis in 0..p.spatial {
+        let (window, stride, pre) = (p.window[axis], p.stride[axis], p.pre_padding[axis]);
+        // Positions are counted from the beginning of the padding.
+        body.line(format!("const index_t q{axis} = i{} + {pre}u;", axis + 2));
+        body.each(format!(
+            "index_t o{axis} = q{axis} < {window}u ? 0u : (q{axis} - {window}u) / {stride}u + 1u; \
+             o{axis} < {}u && o{axis} * {stride}u <= q{axis}; o{axis}++",
+            p.output[axis]
+        ));
+        if p.pooling == Pooling::MeanInside {
+            let end = pre + p.input[axis];
+            body.line(format!("const index_t b{axis} = o{axis} * {stride}u;"));
+            body.line(format!(
+                "const index_t e{axis} = b{axis} + {window}u < {end}u ? b{axis} + {window}u : {end}u;"
+            ));
+            body.line(format!("const index_t n{axis} = e{axis} - (b{axis} < {pre}u ? {pre}u : b{axis});"));
+        }
+    }
+    let dy = load("dy", &p.y, &offset(&spatial("o", &p.y, p.spatial)), real)?;
+    body.line(match (&p.index, p.pooling) {
+        (Some(index), _) => {
+            format!("if (index[{}] == own) sum += {dy};", offset(&spatial("o", index, p.spatial)))
+        }
+        (None, Pooling::MeanInside) => {
+            let count: Vec<String> = (0..p.spatial).map(|axis| format!("n{axis}")).collect();
+            format!("sum += {dy} / ({})({});", real.name(), count.join(" * "))
+        }
+        (None, _) => format!("sum += {dy} / {};", window_size(p, real)),
+    });
+    body.end(p.spatial);
+    body.line("return sum;");
+    Ok(body.text)
+}

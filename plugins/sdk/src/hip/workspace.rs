@@ -1,0 +1,104 @@
+//! The workspace of a plan in device memory.
+
+use std::ffi::{c_int, c_void};
+
+use crate::{PluginError, Refusal};
+
+/// Alignment in bytes of what lies in a workspace, that of device allocations.
+pub const ALIGNMENT: usize = 256;
+
+/// What a plan has in device memory of its own: virtual tensors from an aligned address, and behind them what the largest step needs
+/// for itself. The caller's memory may begin anywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workspace {
+    virtuals: usize,
+    size: usize,
+}
+
+impl Workspace {
+    /// For so many bytes of virtual tensors and of a step.
+    ///
+    /// # Errors
+    /// When the sum is larger than the address space.
+    pub fn new(virtuals: usize, step: usize) -> Result<Self, Refusal> {
+        let size = virtuals
+            .checked_add(step)
+            .and_then(|size| if size == 0 { Some(0) } else { size.checked_add(ALIGNMENT - 1) })
+            .ok_or_else(|| Refusal::new("the workspace would be larger than the address space"))?;
+        Ok(Self { virtuals, size })
+    }
+
+    /// Bytes that the caller provides, at any address.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Where the virtual tensors are, and what is left for a step, in the caller's memory.
+    ///
+    /// # Errors
+    /// When there is no memory, and some is needed.
+    #[inline]
+    pub fn places(&self, memory: *mut c_void) -> Result<[*mut c_void; 2], PluginError> {
+        if memory.is_null() && self.size > 0 {
+            return Err(PluginError::bad_param(format!(
+                "workspace is null, expected {} bytes of device memory",
+                self.size
+            )));
+        }
+        let aligned = memory.wrapping_byte_add(memory.addr().wrapping_neg() % ALIGNMENT);
+        Ok([aligned, aligned.wrapping_byte_add(self.virtuals)])
+    }
+}
+
+/// Checks that a plan runs with a handle of the device that it was made on.
+///
+/// # Errors
+/// When the handle works on another device.
+#[inline]
+pub fn same_device(plan: c_int, handle: c_int) -> Result<(), PluginError> {
+    if plan == handle {
+        return Ok(());
+    }
+    Err(PluginError::bad_param(format!(
+        "the plan was made for device {plan} and the handle works on device {handle}, expected the same"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+
+    use super::*;
+
+    #[test]
+    fn what_a_step_needs_lies_behind_the_virtual_tensors() {
+        let workspace = Workspace::new(512, 100).unwrap();
+        assert_eq!(workspace.size(), 512 + 100 + 255);
+        for (address, aligned) in [(0x1000, 0x1000), (0x1001, 0x1100), (0x10ff, 0x1100)] {
+            let [virtuals, step] = workspace.places(ptr::without_provenance_mut(address)).unwrap();
+            assert_eq!((virtuals.addr(), step.addr()), (aligned, aligned + 512));
+            assert!(step.addr() + 100 <= address + workspace.size());
+        }
+    }
+
+    #[test]
+    fn memory_may_be_missing_where_none_is_needed() {
+        let nothing = Workspace::new(0, 0).unwrap();
+        assert_eq!((nothing.size(), nothing.places(ptr::null_mut()).unwrap()), (0, [ptr::null_mut(); 2]));
+        let error = Workspace::new(0, 1).unwrap().places(ptr::null_mut()).unwrap_err();
+        assert_eq!(error.message(), "workspace is null, expected 256 bytes of device memory");
+        for [virtuals, step] in [[usize::MAX, 1], [1, usize::MAX], [usize::MAX - 254, 0]] {
+            let refusal = Workspace::new(virtuals, step).unwrap_err().to_string();
+            assert!(refusal.contains("larger than the address space"), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn a_plan_of_another_device_is_refused() {
+        assert!(same_device(1, 1).is_ok());
+        let error = same_device(0, 1).unwrap_err();
+        assert!(
+            error.message().starts_with("the plan was made for device 0 and the handle works on device 1")
+        );
+    }
+}

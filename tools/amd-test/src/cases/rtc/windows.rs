@@ -1,0 +1,85 @@
+use hipdnn_plugin_sdk::graph::operation::Pointwise;
+use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Operation, PaddingMode, PointwiseMode, ResampleMode};
+
+use crate::case::{Case, Order};
+use crate::cases::convolution::{self, Shape};
+use crate::cases::{ORDERS, TYPES, pooling};
+
+/// Convolution, bias and RELU, with what is between the nodes in `float`: one kernel, and no workspace.
+fn biased(shape: &Shape, data_type: DataType, order: Order) -> Case {
+    let mut case = shape.case("forward", data_type, order);
+    case.name.push_str(" + bias + relu, float between");
+    case.workspace_limit = Some(0);
+    case.hide(DataType::Float);
+    let Some(convolved) = case.graph.tensors.last().cloned() else { return case };
+    let (last, dims) = (convolved.uid, convolved.dims);
+    let channels: Vec<i64> =
+        dims.iter().enumerate().map(|(axis, dim)| if axis == 1 { *dim } else { 1 }).collect();
+    let bias = case.input(data_type, &channels, order, [-1.0, 1.0]);
+    let sum = case.between(DataType::Float, &dims, order);
+    case.node(Pointwise::new(PointwiseMode::Add, last, Some(bias), sum));
+    let y = case.output(data_type, &dims, order);
+    case.node(Pointwise::new(PointwiseMode::ReluFwd, sum, None, y));
+    case
+}
+
+/// A filter that is turned around.
+fn mirrored(shape: &Shape) -> Case {
+    let mut case = shape.case("forward", DataType::Float, Order::ChannelsFirst);
+    case.name.push_str(", mirrored");
+    for node in &mut case.graph.nodes {
+        if let Operation::ConvolutionForward(convolution) = &mut node.operation {
+            convolution.conv_mode = ConvMode::Convolution;
+        }
+    }
+    case
+}
+
+/// Every pooling of one input, and the gradient of each.
+fn every_pooling(shape: &pooling::Shape, data_type: DataType, order: Order) -> Case {
+    let mut case = Case::new(format!("every pooling {} {} {order:?}", shape.name, data_type.name()));
+    let y = shape.y();
+    let x = case.input(data_type, shape.x, order, [-2.0, 1.0]);
+    let dy = case.input(data_type, &y, order, [-1.0, 1.0]);
+    for (mode, padding) in [
+        (ResampleMode::Maxpool, PaddingMode::NegInfPad),
+        (ResampleMode::Maxpool, PaddingMode::ZeroPad),
+        (ResampleMode::AvgpoolExcludePadding, PaddingMode::ZeroPad),
+        (ResampleMode::AvgpoolIncludePadding, PaddingMode::ZeroPad),
+    ] {
+        let result = case.output(data_type, &y, order);
+        let index = (mode == ResampleMode::Maxpool).then(|| case.output(DataType::Int32, &y, order));
+        let mut node = shape.node(mode, x, result, index);
+        node.padding_mode = padding;
+        case.node(node);
+        let dx = case.output(data_type, shape.x, order);
+        case.node(shape.gradient(mode, dy, dx, index));
+    }
+    // A wrong index of a plane of some fifty elements has to show.
+    case.tolerance = case.tolerance.min(4e-3);
+    case
+}
+
+pub fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    // Another type with each shape and layout.
+    let mut types = TYPES.into_iter().cycle();
+    let mut next = || types.next().unwrap_or(DataType::Float);
+    for shape in &convolution::SHAPES {
+        for order in ORDERS {
+            cases.push(shape.case("forward", next(), order));
+        }
+    }
+    let [first, .., three_dimensional] = &convolution::SHAPES;
+    for order in ORDERS {
+        cases.push(biased(first, DataType::Half, order));
+    }
+    cases.push(biased(three_dimensional, DataType::Bfloat16, Order::ChannelsLast));
+    cases.push(mirrored(first));
+    for shape in pooling::SHAPES.iter().chain(&pooling::REACHING) {
+        for order in ORDERS {
+            cases.push(every_pooling(shape, next(), order));
+        }
+    }
+    cases
+}
