@@ -49,10 +49,14 @@ pub(super) fn parts_at(
         if taken[place] {
             continue;
         }
-        let fused = Fusion::begin(graph, &uses, place).and_then(|mut fusion| {
-            fusion.grow(&taken);
-            fusion.part(level, settings)
-        });
+        let begun = |is_producer| Fusion::begin(graph, &uses, place, &taken, is_producer);
+        let mut fusion = begun(!is_of_chains(&node.operation));
+        // An inference by planes is faster than the chain of its four operations, unless the chain goes on for longer.
+        if batchnorm::has_planes(graph, node) {
+            let reach = fusion.as_ref().map_or(0, Fusion::reach);
+            fusion = begun(true).filter(|own| own.reach() >= reach).or(fusion);
+        }
+        let fused = fusion.and_then(|fusion| fusion.part(level, settings));
         if let Some((members, part)) = fused {
             members.into_iter().for_each(|member| taken[member] = true);
             parts.push(part);
@@ -158,6 +162,7 @@ fn with_result(operation: &Operation, uid: i64) -> Option<Operation> {
     match &mut operation {
         Operation::ConvolutionForward(convolution) => convolution.y = uid,
         Operation::Matmul(matmul) => matmul.c = uid,
+        Operation::BatchnormInference(batchnorm) => batchnorm.y = uid,
         Operation::BatchnormInferenceVariance(batchnorm) => batchnorm.y = uid,
         Operation::Batchnorm(batchnorm) => batchnorm.y = uid,
         Operation::Layernorm(norm) => norm.y = uid,
@@ -180,8 +185,15 @@ fn is_of_chains(operation: &Operation) -> bool {
 const READS: usize = 1 << 16;
 
 impl<'a> Fusion<'a> {
-    /// A fusion that begins with a node; none where nothing can follow it.
-    fn begin(graph: &'a Graph, uses: &'a Uses<'a>, place: usize) -> Option<Self> {
+    /// A fusion that begins with a node, in a chain or as what the chain follows, and has all that it can have of the nodes that
+    /// are not taken; none where nothing can follow it.
+    fn begin(
+        graph: &'a Graph,
+        uses: &'a Uses<'a>,
+        place: usize,
+        taken: &[bool],
+        is_producer: bool,
+    ) -> Option<Self> {
         let node = graph.nodes.get(place)?;
         let uid = result(&node.operation)?;
         let tensor = uses.tensors.get(&uid)?;
@@ -207,9 +219,7 @@ impl<'a> Fusion<'a> {
             whole: None,
             without_rows: None,
         };
-        if is_of_chains(&node.operation) {
-            fusion.add(place, node)?;
-        } else {
+        if is_producer {
             if !can_compute(compute, tensor.data_type) {
                 return None;
             }
@@ -219,8 +229,16 @@ impl<'a> Fusion<'a> {
             let operand = uses.operand(uid, 0)?;
             fusion.chain.inputs.push(Input::replaced(&operand));
             fusion.values.insert(uid, Value::Input(0));
+        } else {
+            fusion.add(place, node)?;
         }
+        fusion.grow(taken);
         Some(fusion)
+    }
+
+    /// How many nodes there are in the part that it can be.
+    fn reach(&self) -> usize {
+        self.whole.map_or(0, |whole| whole.members)
     }
 
     /// Adds nodes as long as there are such that follow element by element.
@@ -479,7 +497,7 @@ fn plan_producer(
         return matmul::plan(&matmul?, compute, level, settings.of(graph, operation), Some(after));
     }
     if let Some(batchnorm) = Batchnorm::of(graph, operation) {
-        return batchnorm::plan(&batchnorm?, compute, level, settings.threads, Some(after.tail()?));
+        return batchnorm::plan(&batchnorm?, compute, level, settings.threads, Some(after));
     }
     if let Some(normalization) = Normalization::of(graph, operation) {
         return normalization::plan(&normalization?, compute, level, settings.threads, Some(after.tail()?));

@@ -30,6 +30,7 @@ mod resample;
 mod row;
 mod scratch;
 mod settings;
+mod stream;
 mod vector;
 
 #[cfg(test)]

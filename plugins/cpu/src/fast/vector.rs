@@ -49,6 +49,16 @@ pub(crate) unsafe trait Vector: Pieces {
     /// As [`Vector::zero`], and `LANES` numbers are writable.
     unsafe fn store(self, to: *mut Self::Number);
 
+    /// Writes `LANES` numbers past the caches where the level can do that. [`super::stream::settle`] is to be called afterwards.
+    ///
+    /// # Safety
+    /// As [`Vector::store`], and `to` is aligned to the size of the vector.
+    #[inline(always)]
+    unsafe fn stream(self, to: *mut Self::Number) {
+        // SAFETY: the caller promises the instructions and writable numbers.
+        unsafe { self.store(to) };
+    }
+
     /// `self * factor + summand`, in each lane.
     ///
     /// # Safety
@@ -258,7 +268,7 @@ macro_rules! vector {
     ($name:ident, $level:ident, $run:ident, $register:ty, $number:ty, $lanes:literal, $zero:ident, $splat:ident, $load:ident, $store:ident, $fma:ident,
         |$v:ident| $sum:expr, |$operation:ident, $x:ident, $y:ident| $lanewise:expr,
         |$c:ident, $yes:ident, $no:ident| $where:expr, |$swap:ident, $apart:ident| $swapped:expr
-        $(, |$whole:ident| $parted:expr)?) => {
+        $(, stream $stream:ident)? $(, |$whole:ident| $parted:expr)?) => {
         #[derive(Clone, Copy)]
         pub(crate) struct $name(pub(super) $register);
 
@@ -330,6 +340,13 @@ macro_rules! vector {
                 // SAFETY: the caller promises the instructions.
                 Self(unsafe { $where })
             }
+            $(
+                #[inline(always)]
+                unsafe fn stream(self, to: *mut $number) {
+                    // SAFETY: the caller promises the instructions and aligned, writable numbers.
+                    unsafe { $stream(to, self.0) };
+                }
+            )?
             $(
                 #[inline(always)]
                 unsafe fn parted(self) -> (Self, Self) {
@@ -411,6 +428,7 @@ mod x86 {
             2 => _mm512_permute_ps::<0x4E>(v),
             _ => _mm512_permute_ps::<0xB1>(v),
         },
+        stream _mm512_stream_ps,
         |x| {
             let part = _mm512_getmant_ps::<_MM_MANT_NORM_P75_1P5, _MM_MANT_SIGN_ZERO>(x);
             (part, _mm512_sub_ps(_mm512_getexp_ps(x), _mm512_getexp_ps(part)))
@@ -461,7 +479,8 @@ mod x86 {
             4 => _mm512_shuffle_f64x2::<0x4E>(v, v),
             2 => _mm512_shuffle_f64x2::<0xB1>(v, v),
             _ => _mm512_permute_pd::<0x55>(v),
-        }
+        },
+        stream _mm512_stream_pd
     );
     vector!(
         F32x8,
@@ -525,6 +544,7 @@ mod x86 {
             2 => _mm256_permute_ps::<0x4E>(v),
             _ => _mm256_permute_ps::<0xB1>(v),
         },
+        stream _mm256_stream_ps,
         |x| {
             let small = _mm256_cmp_ps::<_CMP_LT_OQ>(x, _mm256_set1_ps(f32::MIN_POSITIVE));
             let normal = _mm256_blendv_ps(x, _mm256_mul_ps(x, _mm256_set1_ps(16_777_216.0)), small);
@@ -585,7 +605,8 @@ mod x86 {
         |v, apart| match apart {
             2 => _mm256_permute2f128_pd::<1>(v, v),
             _ => _mm256_permute_pd::<0x5>(v),
-        }
+        },
+        stream _mm256_stream_pd
     );
 }
 

@@ -1,6 +1,6 @@
 //! The loops over numbers that lie side by side.
 
-use super::super::vector::Vector;
+use super::super::vector::{Lanewise, Vector};
 use crate::element::Real;
 
 /// Sums that are computed next to each other, so that an addition does not wait for the one before.
@@ -52,10 +52,9 @@ pub(in crate::fast) unsafe fn total<V: Vector, const N: usize>(
 pub(in crate::fast) unsafe fn sum<V: Vector>(x: *const V::Number, len: usize) -> V::Number {
     // SAFETY: the caller promises instructions and numbers.
     unsafe {
-        let one = V::splat(V::Number::ONE);
         let [sum] = total::<V, 1>(
             len,
-            |i, [sum]| [V::load(x.add(i)).mul_add(one, sum)],
+            |i, [sum]| [sum.lanewise(Lanewise::Add, V::load(x.add(i)))],
             |i, [sum]| [sum + x.add(i).read_unaligned()],
         );
         sum
@@ -74,13 +73,13 @@ pub(in crate::fast) unsafe fn deviations<V: Vector>(
 ) -> [V::Number; 2] {
     // SAFETY: the caller promises instructions and numbers.
     unsafe {
-        let one = V::splat(V::Number::ONE);
-        let minus = V::splat(-mean);
+        // Additions have units of their own besides those of multiplications.
+        let means = V::splat(mean);
         total::<V, 2>(
             len,
             |i, [sum, squares]| {
-                let apart = V::load(x.add(i)).mul_add(one, minus);
-                [apart.mul_add(one, sum), apart.mul_add(apart, squares)]
+                let apart = V::load(x.add(i)).lanewise(Lanewise::Sub, means);
+                [sum.lanewise(Lanewise::Add, apart), apart.mul_add(apart, squares)]
             },
             |i, [sum, squares]| {
                 let apart = x.add(i).read_unaligned() - mean;

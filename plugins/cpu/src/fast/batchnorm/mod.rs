@@ -1,7 +1,7 @@
 //! Batch normalization in its four forms.
 //!
-//! Where the elements of a channel lie side by side, each channel is one thread's ([`planar`]); where the channels of an
-//! element do, each thread has rows of them and adds up sums by channel ([`rows`]). Any other order of the dimensions is
+//! Where the elements of a channel lie side by side, an inference goes through memory from its beginning to its end ([`planes`]),
+//! and of the other forms each channel is one thread's ([`planar`]); where the channels of an element do, each thread has rows of them and adds up sums by channel ([`rows`]). Any other order of the dimensions is
 //! read through a buffer, channel by channel.
 //!
 //! Sums of up to some hundred numbers are in the compute type, sums of these in double precision. Mean and variance come
@@ -10,16 +10,19 @@
 mod channel;
 pub(super) mod loops;
 mod planar;
+mod planes;
 mod rows;
 
 #[cfg(test)]
 mod tests;
 
+use hipdnn_plugin_sdk::graph::{Graph, Node};
+
 use self::channel::{Memory, Parameters, Role};
 use super::lanes::Threads;
 use super::level::Level;
 use super::nest::Nest;
-use super::pointwise::Tail;
+use super::pointwise::{After, Tail};
 use super::real::FastReal;
 use crate::element::Compute;
 use crate::kernel::{Kernel, Refusal};
@@ -32,14 +35,24 @@ pub(super) fn plan(
     compute: Compute,
     level: Level,
     threads: Threads,
-    tail: Option<Box<dyn Tail>>,
+    after: Option<After<'_>>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
-    if tail.is_some() && matches!(batchnorm, Batchnorm::Backward(_)) {
+    if after.is_some() && matches!(batchnorm, Batchnorm::Backward(_)) {
         return Err("a gradient, which nothing is computed with".to_owned());
     }
     match compute {
-        Compute::Single => plan_in::<f32>(batchnorm, level, threads, tail),
-        Compute::Double => plan_in::<f64>(batchnorm, level, threads, tail),
+        Compute::Single => plan_in::<f32>(batchnorm, level, threads, after),
+        Compute::Double => plan_in::<f64>(batchnorm, level, threads, after),
+    }
+}
+
+/// Whether a node is an inference that goes through memory plane by plane.
+pub(super) fn has_planes(graph: &Graph, node: &Node) -> bool {
+    let Some(Ok(Batchnorm::Inference(problem))) = Batchnorm::of(graph, &node.operation) else { return false };
+    match Compute::of(node.compute_type) {
+        Ok(Compute::Single) => planes::covers::<f32>(&problem),
+        Ok(Compute::Double) => planes::covers::<f64>(&problem),
+        Err(_) => false,
     }
 }
 
@@ -47,9 +60,15 @@ fn plan_in<T: FastReal>(
     batchnorm: &Batchnorm,
     level: Level,
     threads: Threads,
-    tail: Option<Box<dyn Tail>>,
+    after: Option<After<'_>>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let parameters = Parameters::<T>::of(batchnorm)?;
+    if let Batchnorm::Inference(problem) = batchnorm
+        && planes::covers::<T>(problem)
+    {
+        return Ok(Box::new(planes::Planes::plan(problem, parameters, level, threads, after)?));
+    }
+    let tail = after.map(|after| after.tail()).transpose()?;
     // Three operands in each form, so that there is one kernel: dy is x where there is none.
     let operands = match batchnorm {
         Batchnorm::Inference(p) => [p.x, p.x, p.y],

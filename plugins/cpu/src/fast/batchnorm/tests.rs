@@ -1,10 +1,10 @@
 use hipdnn_plugin_sdk::graph::operation::{
-    Batchnorm, BatchnormBackward, BatchnormInference, BatchnormInferenceVariance,
+    Batchnorm, BatchnormBackward, BatchnormInference, BatchnormInferenceVariance, Pointwise,
 };
-use hipdnn_plugin_sdk::graph::{DataType, Operation};
+use hipdnn_plugin_sdk::graph::{DataType, Operation, PointwiseMode, Tensor};
 
 use super::super::level::Level;
-use super::super::testing::{Array, Random, order, run, strides};
+use super::super::testing::{Array, Random, order, run, run_together, strides};
 
 const DIMS: [&[i64]; 6] =
     [&[5, 3], &[7, 1, 9], &[4, 17, 5, 6], &[2, 33, 3, 2, 4], &[600, 5, 1, 1], &[3, 520, 2, 1]];
@@ -267,6 +267,97 @@ fn a_large_mean_does_not_swallow_the_variance() {
         }
         for level in Level::available() {
             case.training(*level);
+        }
+    }
+}
+
+/// What an inference is followed by, and a function that computes it of a result and of an element of another tensor.
+type Follower = (&'static [PointwiseMode], fn(f64, f64) -> f64);
+
+const FOLLOWERS: [Follower; 5] = [
+    (&[PointwiseMode::ReluFwd], |y, _| y.max(0.0)),
+    (&[PointwiseMode::Add], |y, added| y + added),
+    (&[PointwiseMode::Add, PointwiseMode::ReluFwd], |y, added| (y + added).max(0.0)),
+    (&[PointwiseMode::Mul], |y, factor| y * factor),
+    (&[PointwiseMode::Abs, PointwiseMode::Add, PointwiseMode::ReluFwd], |y, added| {
+        (y.abs() + added).max(0.0)
+    }),
+];
+
+impl Case {
+    /// Runs an inference with what follows, of which `other` is the second operand.
+    fn followed(&self, level: Level, is_variance: bool, (modes, function): Follower, other: &Array) {
+        const OTHER: i64 = 20;
+        const BETWEEN: i64 = 21;
+        let mut arrays = self.arrays.clone();
+        arrays.push(other.clone());
+        arrays.last_mut().unwrap().tensor.uid = OTHER;
+        let result = self.array(RESULT).tensor.clone();
+        let between: Vec<Tensor> = (BETWEEN..)
+            .take(modes.len())
+            .map(|uid| Tensor { uid, is_virtual: true, ..result.clone() })
+            .collect();
+        let (mean, spread, scale, bias, y) = (MEAN, VARIANCE, SCALE, BIAS, BETWEEN);
+        let mut operations: Vec<Operation> = vec![if is_variance {
+            let (variance, epsilon) = (spread, EPSILON);
+            BatchnormInferenceVariance { x: X, mean, variance, scale, bias, y, epsilon }.into()
+        } else {
+            BatchnormInference { x: X, mean, inv_variance: spread, scale, bias, y }.into()
+        }];
+        for (number, mode) in modes.iter().enumerate() {
+            let last = BETWEEN + number as i64;
+            let to = if number + 1 == modes.len() { RESULT } else { last + 1 };
+            let second = (mode.operands() == 2).then_some(OTHER);
+            operations.push(Pointwise::new(*mode, last, second, to).into());
+        }
+        run_together(&operations, self.compute, level, &mut arrays, &between);
+        let inv: Vec<f64> = self
+            .parameter(VARIANCE)
+            .into_iter()
+            .map(|v| if is_variance { 1.0 / (v + 0.125).sqrt() } else { v })
+            .collect();
+        let normal = self.normalized(&self.parameter(MEAN), &inv);
+        let others = other.numbers();
+        let got = arrays.iter().find(|array| array.tensor.uid == RESULT).unwrap().numbers();
+        let largest = normal.iter().fold(1.0_f64, |largest, number| largest.max(number.abs()));
+        for (i, got) in got.into_iter().enumerate() {
+            let other = others[if others.len() == normal.len() { i } else { channel_of(&self.dims, i) }];
+            let expected = function(normal[i], other);
+            assert!(
+                (got - expected).abs() <= 4.0 * self.tolerance * largest,
+                "{modes:?} at {level:?}: element {i} is {got}, expected {expected}\n{:?} {:?}",
+                self.dims,
+                self.array(X).tensor.strides,
+            );
+        }
+    }
+}
+
+#[test]
+fn what_follows_an_inference() {
+    let mut random = Random::new(11);
+    let dims: [&[i64]; 6] =
+        [&[3, 5, 7, 7], &[2, 17, 5, 6], &[1, 3, 40, 41], &[5, 1, 9], &[2, 3, 3, 2, 4], &[7, 6]];
+    for dims in dims {
+        for (which, other_order) in [(0, 0), (0, 1), (1, 1)] {
+            for data_type in [DataType::Float, DataType::Double, DataType::Half] {
+                let case = Case::new(&mut random, dims, which, data_type, 0);
+                let other = |random: &mut Random, dims: &[i64]| {
+                    let steps = strides(dims, &order(dims.len(), other_order), 0);
+                    Array::new(X, data_type, dims, &steps).filled(|| random.real())
+                };
+                let of_channels: Vec<i64> =
+                    dims.iter().enumerate().map(|(axis, dim)| if axis == 1 { *dim } else { 1 }).collect();
+                let others = [other(&mut random, dims), other(&mut random, &of_channels)];
+                for level in Level::available() {
+                    for (number, follower) in FOLLOWERS.into_iter().enumerate() {
+                        for other in &others {
+                            case.followed(*level, number % 2 == 0, follower, other);
+                            case.followed(*level, number % 2 == 1, follower, other);
+                        }
+                    }
+                }
+            }
         }
     }
 }

@@ -8,12 +8,15 @@ use super::super::real::FastReal;
 use super::super::row::Row;
 use super::super::scratch::{Scratch, Shared, Tensors};
 use super::super::vector::Vector;
-use super::loops;
+use super::loops::{self, Normalized};
 use super::statistics::statistics;
 use super::{Each, leading_strides, per_element};
 use crate::element::Element;
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::normalization::{self as problem, Spread};
+
+/// Rows that are computed together where they are read and written in place.
+const TOGETHER: usize = 4;
 
 /// A normalization forward.
 pub(super) struct Forward<T> {
@@ -72,7 +75,8 @@ impl<T: FastReal> Forward<T> {
             usize::from(tail.is_some()),
         );
         let (len, count) = (inner.iter().product::<usize>(), rows.runs() * rows.len);
-        let work = 3.0 * per_element(x.direct && y.direct) * len as f64 * count as f64;
+        let work =
+            if x.direct && y.direct { 0.12 } else { 3.0 * per_element(false) } * len as f64 * count as f64;
         Ok(Self {
             level,
             lanes: threads.lanes(work, count),
@@ -162,33 +166,61 @@ impl<T: FastReal> VectorWork<T> for Work<'_, T> {
 
     #[inline(always)]
     unsafe fn run<V: Vector<Number = T>>(self) {
-        let Forward { len, centered, ref x, ref y, .. } = *self.by;
+        let Forward { len, ref x, ref y, .. } = *self.by;
+        let in_place = x.direct && y.direct;
         let mut rows = Elements::new(&self.by.rows, self.rows.clone());
         // Rows that are computed, and those of which what follows is.
         let (mut done, mut finished) = (self.rows.start, self.rows.start);
-        while let Some([x_at, y_at, mean_at, inverse_at]) = rows.next() {
+        while done < self.rows.end {
             // SAFETY: the caller promises the instructions; the offsets are those of rows of the tensors, which have `len`
-            // elements, as have the parameters and the buffer if one is needed.
+            // elements, as have the parameters and the buffer if one is needed. Rows that are not in place share the buffer.
             unsafe {
-                let numbers = x.numbers(self.tensors, x_at, self.buffer);
-                let (mean, inverse) = statistics::<V>(numbers, len, centered, self.epsilon);
-                let (mean, inverse) = (T::from_f64(mean), T::from_f64(inverse));
-                if let Some(kept) = &self.by.mean {
-                    kept.set(self.tensors, mean_at, mean);
+                if in_place && self.rows.end - done >= TOGETHER {
+                    self.some::<V, TOGETHER>(&mut rows);
+                    done += TOGETHER;
+                } else {
+                    self.some::<V, 1>(&mut rows);
+                    done += 1;
                 }
-                if let Some(kept) = &self.by.inverse {
-                    kept.set(self.tensors, inverse_at, inverse);
-                }
-                let to = y.target(self.tensors, y_at, self.buffer);
-                loops::normalize::<V>(numbers, [mean, inverse], self.scale, self.bias, to, len);
-                y.written(self.tensors, y_at, self.buffer);
-                done += 1;
                 if let Some(tail) = &self.by.tail
                     && ((done - finished) * len >= NEAR || done == self.rows.end)
                 {
                     tail.finish_run(self.tensors, finished * len..done * len);
                     finished = done;
                 }
+            }
+        }
+    }
+}
+
+impl<T: FastReal> Work<'_, T> {
+    /// Computes the next rows.
+    ///
+    /// # Safety
+    /// As [`VectorWork::run`]; one row where rows are not in place.
+    #[inline(always)]
+    unsafe fn some<V: Vector<Number = T>, const ROWS: usize>(&self, rows: &mut Elements<'_, 4>) {
+        let Forward { len, centered, ref x, ref y, ref mean, ref inverse, .. } = *self.by;
+        let none = Normalized { x: self.scale, mean: T::ZERO, inverse: T::ZERO, y: self.buffer };
+        let (mut normalized, mut ends) = ([none; ROWS], [0; ROWS]);
+        // SAFETY: the caller promises instructions, rows and the buffer.
+        unsafe {
+            for (row, end) in normalized.iter_mut().zip(&mut ends) {
+                let Some([x_at, y_at, mean_at, inverse_at]) = rows.next() else { return };
+                row.x = x.numbers(self.tensors, x_at, self.buffer);
+                let (own_mean, own_inverse) = statistics::<V>(row.x, len, centered, self.epsilon);
+                (row.mean, row.inverse) = (T::from_f64(own_mean), T::from_f64(own_inverse));
+                if let Some(kept) = mean {
+                    kept.set(self.tensors, mean_at, row.mean);
+                }
+                if let Some(kept) = inverse {
+                    kept.set(self.tensors, inverse_at, row.inverse);
+                }
+                (row.y, *end) = (y.target(self.tensors, y_at, self.buffer), y_at);
+            }
+            loops::normalize::<V, ROWS>(&normalized, self.scale, self.bias, len);
+            for end in ends {
+                y.written(self.tensors, end, self.buffer);
             }
         }
     }

@@ -3,39 +3,78 @@
 use super::super::batchnorm::loops::total;
 use super::super::vector::{Lanewise, Vector};
 
-/// y = (x - mean) · inverse · scale, and + bias where there is one.
+/// A row of x, its mean and inverse, and where the result goes.
+#[derive(Clone, Copy)]
+pub(super) struct Normalized<T> {
+    pub(super) x: *const T,
+    pub(super) mean: T,
+    pub(super) inverse: T,
+    pub(super) y: *mut T,
+}
+
+/// y = (x - mean) · inverse · scale, and + bias where there is one, of some rows, which share what is read of scale and bias.
 ///
 /// # Safety
 /// The processor has the vector's instructions; `len` numbers of the operands are readable, and of `y` writable. `y` may be `x`.
 #[inline(always)]
-pub(super) unsafe fn normalize<V: Vector>(
-    x: *const V::Number,
-    [mean, inverse]: [V::Number; 2],
+pub(super) unsafe fn normalize<V: Vector, const ROWS: usize>(
+    rows: &[Normalized<V::Number>; ROWS],
     scale: *const V::Number,
     bias: Option<*const V::Number>,
-    y: *mut V::Number,
     len: usize,
 ) {
     // SAFETY: the caller promises instructions and numbers.
     unsafe {
-        let (means, inverses) = (V::splat(mean), V::splat(inverse));
+        match bias {
+            Some(bias) => scaled::<V, ROWS, true>(rows, scale, bias, len),
+            None => scaled::<V, ROWS, false>(rows, scale, scale, len),
+        }
+    }
+}
+
+/// See [`normalize`]; the bias counts where there is one.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn scaled<V: Vector, const ROWS: usize, const BIAS: bool>(
+    rows: &[Normalized<V::Number>; ROWS],
+    scale: *const V::Number,
+    bias: *const V::Number,
+    len: usize,
+) {
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        let (mut means, mut inverses) = ([V::zero(); ROWS], [V::zero(); ROWS]);
+        for (i, row) in rows.iter().enumerate() {
+            (means[i], inverses[i]) = (V::splat(row.mean), V::splat(row.inverse));
+        }
         let mut at = 0;
         while at + V::LANES <= len {
-            let apart = V::load(x.add(at)).lanewise(Lanewise::Sub, means);
-            let normal = apart.lanewise(Lanewise::Mul, inverses);
-            let scale = V::load(scale.add(at));
-            match bias {
-                Some(bias) => normal.mul_add(scale, V::load(bias.add(at))).store(y.add(at)),
-                None => normal.lanewise(Lanewise::Mul, scale).store(y.add(at)),
+            let factor = V::load(scale.add(at));
+            let summand = if BIAS { V::load(bias.add(at)) } else { V::zero() };
+            for (i, row) in rows.iter().enumerate() {
+                let apart = V::load(row.x.add(at)).lanewise(Lanewise::Sub, means[i]);
+                let normal = apart.lanewise(Lanewise::Mul, inverses[i]);
+                let y = if BIAS {
+                    normal.mul_add(factor, summand)
+                } else {
+                    normal.lanewise(Lanewise::Mul, factor)
+                };
+                y.store(row.y.add(at));
             }
             at += V::LANES;
         }
         while at < len {
-            let normal = (x.add(at).read_unaligned() - mean) * inverse * scale.add(at).read_unaligned();
-            let y = y.add(at);
-            match bias {
-                Some(bias) => y.write_unaligned(normal + bias.add(at).read_unaligned()),
-                None => y.write_unaligned(normal),
+            let factor = scale.add(at).read_unaligned();
+            for row in rows {
+                let normal = (row.x.add(at).read_unaligned() - row.mean) * row.inverse * factor;
+                let y = row.y.add(at);
+                if BIAS {
+                    y.write_unaligned(normal + bias.add(at).read_unaligned());
+                } else {
+                    y.write_unaligned(normal);
+                }
             }
             at += 1;
         }

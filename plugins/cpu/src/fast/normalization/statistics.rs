@@ -1,16 +1,22 @@
 //! Mean and inverse of a row.
 
-use super::super::batchnorm::loops::{deviations, sum};
-use super::super::vector::Vector;
+use super::super::batchnorm::loops::deviations;
+use super::super::vector::{Lanewise, Vector};
 use crate::element::Real;
 
 /// Numbers whose sum is in the compute type, before it is added to others in double precision.
 pub(super) const EXACT: usize = 4096;
 
+/// How much larger the square of the distance between the mean and the number that differences were taken from may be than the
+/// variance: what rounding does to the sum of squares grows with it.
+const NEAR: f64 = 4.0;
+
 /// Mean and 1/√(mean of (x - mean)² + ε) of a row. Where the mean is not to be subtracted, it counts as 0.
 ///
+/// A row is read once where its first numbers are about its mean, and once more where they are not.
+///
 /// # Safety
-/// The processor has the vector's instructions, and `len` numbers are readable.
+/// The processor has the vector's instructions, and `len` numbers are readable, of which there is one.
 #[inline(always)]
 pub(super) unsafe fn statistics<V: Vector>(
     x: *const V::Number,
@@ -18,37 +24,63 @@ pub(super) unsafe fn statistics<V: Vector>(
     centered: bool,
     epsilon: f64,
 ) -> (f64, f64) {
-    let n = len as f64;
-    let (mut about, mut apart, mut squares) = (V::Number::ZERO, 0.0, 0.0);
-    // SAFETY: the caller promises the numbers; the parts are inside of them.
+    // SAFETY: the caller promises the numbers.
     unsafe {
-        if centered {
-            let mut total = 0.0;
-            let mut at = 0;
-            while at < len {
-                let part = EXACT.min(len - at);
-                total += sum::<V>(x.add(at), part).to_f64();
-                at += part;
-            }
-            about = V::Number::from_f64(total / n);
+        let about = if centered { first_mean::<V>(x, len) } else { V::Number::ZERO };
+        let (mut mean, mut variance) = moments::<V>(x, len, about, centered);
+        let apart = mean - about.to_f64();
+        if centered && apart * apart > NEAR * variance {
+            (mean, variance) = moments::<V>(x, len, V::Number::from_f64(mean), true);
         }
-        let mut at = 0;
-        while at < len {
-            let part = EXACT.min(len - at);
-            let [differences, their_squares] = deviations::<V>(x.add(at), about, part);
-            apart += differences.to_f64();
-            squares += their_squares.to_f64();
-            at += part;
+        if !(mean.is_finite() && variance.is_finite()) {
+            (mean, variance) = in_double(x, len, centered);
         }
-        let (mean, variance) = if squares.is_finite() {
-            let apart = if centered { apart / n } else { 0.0 };
-            let variance = squares / n - apart * apart;
-            (about.to_f64() + apart, if variance < 0.0 { 0.0 } else { variance })
-        } else {
-            in_double(x, len, centered)
-        };
         (mean, 1.0 / (variance + epsilon).sqrt())
     }
+}
+
+/// The mean of the first numbers, exactly that of all where they are the same.
+///
+/// # Safety
+/// As [`statistics`].
+#[inline(always)]
+unsafe fn first_mean<V: Vector>(x: *const V::Number, len: usize) -> V::Number {
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        let first = x.read_unaligned();
+        if len < V::LANES {
+            return first;
+        }
+        let apart = V::load(x).lanewise(Lanewise::Sub, V::splat(first));
+        first + apart.sum() / V::Number::from_f64(V::LANES as f64)
+    }
+}
+
+/// Mean and mean square of the differences from it, from the differences from a number.
+///
+/// # Safety
+/// As [`statistics`].
+#[inline(always)]
+unsafe fn moments<V: Vector>(
+    x: *const V::Number,
+    len: usize,
+    about: V::Number,
+    centered: bool,
+) -> (f64, f64) {
+    let n = len as f64;
+    let (mut apart, mut squares) = (0.0, 0.0);
+    let mut at = 0;
+    while at < len {
+        let part = EXACT.min(len - at);
+        // SAFETY: the caller promises the numbers; the part is inside of them.
+        let [differences, their_squares] = unsafe { deviations::<V>(x.add(at), about, part) };
+        apart += differences.to_f64();
+        squares += their_squares.to_f64();
+        at += part;
+    }
+    let apart = if centered { apart / n } else { 0.0 };
+    let variance = squares / n - apart * apart;
+    (about.to_f64() + apart, if variance < 0.0 { 0.0 } else { variance })
 }
 
 /// Mean and mean square of the differences from it, number by number in double precision.

@@ -245,6 +245,21 @@ fn a_large_mean_does_not_swallow_the_variance() {
 }
 
 #[test]
+fn rows_may_begin_far_from_their_mean() {
+    let mut random = Random::new(26);
+    let mut case = Case::new(&mut random, (&[5, 20_000], 1), true, 0, DataType::Float, 0);
+    for index in case.array(X).indices() {
+        let x = case.array(X);
+        if index[1] < 16 {
+            x.set(&index, 1000.0 + x.get(&index));
+        }
+    }
+    for level in Level::available() {
+        case.check(&case.forward(true), *level);
+    }
+}
+
+#[test]
 fn results_are_the_same_bits_for_any_number_of_threads() {
     let mut random = Random::new(25);
     let case = Case::new(&mut random, (&[1500, 257], 1), true, 0, DataType::Float, 0);

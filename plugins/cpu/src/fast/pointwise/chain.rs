@@ -69,6 +69,14 @@ pub(crate) struct Step {
     pub(crate) stored: DataType,
 }
 
+impl Step {
+    /// Whether it makes zeros of what is negative, and nothing else.
+    pub(crate) fn is_relu(&self) -> bool {
+        let Operation::Pointwise(PointwiseMode::ReluFwd, activation) = &self.operation else { return false };
+        activation.lower_clip == 0.0 && activation.lower_clip_slope == 0.0 && activation.upper_clip.is_none()
+    }
+}
+
 /// Operations on each element, of which the last one's result is written.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Chain {
@@ -129,6 +137,32 @@ impl Chain {
     /// Whether some step is a reduction.
     pub(crate) fn reduces(&self) -> bool {
         self.steps.iter().any(|step| matches!(step.operation, Operation::Reduce(_)))
+    }
+
+    /// The tensor that is added to input 0, and whether RELU follows, where this is all there is to do with numbers of this type.
+    pub(crate) fn sum_and_relu(&self, number: DataType) -> Option<(Option<Input>, bool)> {
+        let (sum, relu) = match self.steps.as_slice() {
+            [relu] if relu.is_relu() => (None, Some(relu)),
+            [sum] => (Some(sum), None),
+            [sum, relu] if relu.is_relu() => (Some(sum), Some(relu)),
+            _ => return None,
+        };
+        let mut last = Value::Input(0);
+        let mut added = None;
+        if let Some(sum) = sum {
+            let other = match sum.operands.as_slice() {
+                [Value::Input(0), Value::Input(other)] | [Value::Input(other), Value::Input(0)] => *other,
+                _ => return None,
+            };
+            let input = *self.inputs.get(other).filter(|input| other > 0 && input.data_type == number)?;
+            if !matches!(sum.operation, Operation::Pointwise(PointwiseMode::Add, _)) {
+                return None;
+            }
+            (last, added) = (Value::Step(0), Some(input));
+        }
+        let is_exact = self.steps.iter().all(|step| step.stored == number);
+        let is_of_last = relu.is_none_or(|relu| relu.operands == [last]);
+        (is_exact && is_of_last).then_some((added, relu.is_some()))
     }
 
     /// The row that the first operation adds to input 0 of these dimensions, the same in all places along the other dimensions

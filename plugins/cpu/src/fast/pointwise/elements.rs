@@ -1,13 +1,15 @@
 //! A chain of pointwise operations, chunk by chunk.
 
-use super::chain::{Chain, Input};
+use super::chain::{Chain, Input, Value};
 use super::functions::Functions;
+use super::line::Applied;
 use super::program::{Places, Program, REGISTERS};
 use crate::fast::lanes::{Lanes, Threads};
 use crate::fast::level::Level;
 use crate::fast::nest::{Axes, Nest};
 use crate::fast::real::Run;
 use crate::fast::scratch::Tensors;
+use crate::fast::stream::{is_worth, settle};
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::Operand;
 
@@ -41,6 +43,8 @@ enum Access {
     InPlace,
     /// One number repeats.
     Repeated,
+    /// One number stands for all.
+    One,
     /// The elements are converted or brought together.
     Copied,
 }
@@ -51,15 +55,19 @@ struct Memory<T> {
     run: Run<T>,
     /// Whether the result goes to the same memory.
     replaced: bool,
+    /// Whether the program takes one number of it for all of the inner loop.
+    one: bool,
 }
 
 impl<T: Functions> Memory<T> {
     fn of(input: &Input) -> Result<Self, Refusal> {
-        Ok(Self { slot: input.slot, run: Run::of_number(input.data_type)?, replaced: input.replaced })
+        let run = Run::of_number(input.data_type)?;
+        Ok(Self { slot: input.slot, run, replaced: input.replaced, one: false })
     }
 
     fn access(&self, apart: usize) -> Access {
         match apart {
+            _ if self.one => Access::One,
             0 => Access::Repeated,
             1 if self.run.same && !self.replaced => Access::InPlace,
             _ => Access::Copied,
@@ -75,16 +83,28 @@ pub(crate) struct Elements<T, const N: usize> {
     nest: Nest<N>,
     inputs: Vec<Memory<T>>,
     output: Memory<T>,
+    /// Whether the result goes past the caches.
+    streamed: bool,
     lanes: Lanes,
 }
 
+/// Whether an input is read by nothing but operations in registers that have another operand, so that one number of it is enough
+/// where it repeats.
+fn is_for_registers<T: Functions>(chain: &Chain, input: usize, repeats: impl Fn(usize) -> bool) -> bool {
+    let is_row =
+        |value: &Value| matches!(*value, Value::Step(_)) || matches!(*value, Value::Input(i) if !repeats(i));
+    let mut readers = chain.steps.iter().filter(|step| step.operands.contains(&Value::Input(input)));
+    readers.all(|step| Applied::<T>::of(step).is_some() && step.operands.iter().any(is_row))
+}
+
 impl<T: Functions, const N: usize> Elements<T, N> {
-    /// Plans a chain.
+    /// Plans a chain, which may be computed of any box of its shape if it is a tail.
     pub(crate) fn plan(
         chain: &Chain,
         output: &Operand,
         level: Level,
         threads: Threads,
+        is_tail: bool,
     ) -> Result<Self, Refusal> {
         let count = chain.inputs.len();
         if count >= N {
@@ -99,16 +119,31 @@ impl<T: Functions, const N: usize> Elements<T, N> {
         strides[N - 1] = output.layout.strides();
         let axes = Axes::new(dims, strides, N - 1);
         let nest = axes.nest();
-        let program = Program::plan(chain, level, |_| false)?;
-        let inputs = chain.inputs.iter().map(Memory::of).collect::<Result<Vec<_>, _>>()?;
-        let output = Memory { slot: output.slot, run: Run::of_number(output.data_type)?, replaced: false };
-        let copies =
-            inputs.iter().zip(nest.apart).filter(|(input, apart)| input.access(*apart) == Access::Copied);
-        let copies = copies.count() + usize::from(output.access(nest.apart[N - 1]) == Access::Copied);
+        let repeats = |input: usize| nest.apart[input] == 0;
+        // The inner loop of a box may be another.
+        let is_one =
+            |input: usize| !is_tail && repeats(input) && is_for_registers::<T>(chain, input, repeats);
+        let program = Program::plan(chain, level, is_one)?;
+        let mut inputs = chain.inputs.iter().map(Memory::of).collect::<Result<Vec<_>, _>>()?;
+        for (number, input) in inputs.iter_mut().enumerate() {
+            input.one = is_one(number);
+        }
+        let output =
+            Memory { slot: output.slot, run: Run::of_number(output.data_type)?, replaced: false, one: false };
+        let count_of = |access| {
+            let inputs =
+                inputs.iter().zip(nest.apart).filter(|(input, apart)| input.access(*apart) == access);
+            inputs.count() + usize::from(output.access(nest.apart[N - 1]) == access)
+        };
+        let (copies, in_place) = (count_of(Access::Copied), count_of(Access::InPlace));
         let elements = nest.runs() * nest.len;
+        let streamed = !is_tail
+            && program.is_line()
+            && in_place + count_of(Access::One) == inputs.len() + 1
+            && is_worth::<T>(in_place * elements, nest.len);
         let time = elements as f64 * (program.time + copies as f64);
         let lanes = threads.lanes(time, elements.div_ceil(Buffer::len::<T>()));
-        Ok(Self { program, axes, nest, inputs, output, lanes })
+        Ok(Self { program, axes, nest, inputs, output, streamed, lanes })
     }
 
     /// Computes some elements of a nest, counted in the order of its loops; `base` is added to its offsets.
@@ -134,12 +169,13 @@ impl<T: Functions, const N: usize> Elements<T, N> {
         }
         let end_apart = nest.apart[N - 1];
         let written_in_place = end_apart == 1 && self.output.run.same;
-        let in_place = access.iter().all(|access| *access == Access::InPlace);
+        let in_place = access.iter().all(|access| matches!(access, Access::InPlace | Access::One));
         let chunk = if self.program.is_single() && in_place && written_in_place {
             usize::MAX
         } else {
             Buffer::len::<T>()
         };
+        places.streamed = self.streamed;
         // The element that a repeated operand's buffer is full of, and how full.
         let mut repeated = [(usize::MAX, 0); N];
         let mut at = elements.start;
@@ -159,6 +195,13 @@ impl<T: Functions, const N: usize> Elements<T, N> {
                         let buffer = buffers[i].numbers::<T>();
                         *places.input(i) = match access[i] {
                             Access::InPlace => base.cast_mut().cast(),
+                            Access::One => {
+                                if repeated[i].0 != offset(i) {
+                                    (input.run.load)(base, 0, places.one(i), 1);
+                                    repeated[i].0 = offset(i);
+                                }
+                                continue;
+                            }
                             Access::Repeated => {
                                 if repeated[i].0 != offset(i) || repeated[i].1 < len {
                                     (input.run.load)(base, 0, buffer, 1);
@@ -188,6 +231,9 @@ impl<T: Functions, const N: usize> Elements<T, N> {
             }
             at += end - first;
             nest.advance(&mut place);
+        }
+        if self.streamed {
+            settle();
         }
     }
 }

@@ -13,6 +13,7 @@ use super::smooth::Smooth;
 use crate::fast::join::{Join, MOST_LANES, finished, of_lanes, with_join};
 use crate::fast::level::{Level, VectorWork, Work};
 use crate::fast::real::Run;
+use crate::fast::stream::before_aligned;
 use crate::fast::vector::{Lanewise, Vector};
 
 /// Vectors that go through the operations together: enough that each of the operations has something to wait for.
@@ -48,13 +49,7 @@ impl<T: Functions> Applied<T> {
             M::Abs => Lanewise::Abs,
             M::Neg => Lanewise::Neg,
             M::Identity => Lanewise::Identity,
-            M::ReluFwd
-                if activation.lower_clip == 0.0
-                    && activation.lower_clip_slope == 0.0
-                    && activation.upper_clip.is_none() =>
-            {
-                Lanewise::Positive
-            }
+            M::ReluFwd if step.is_relu() => Lanewise::Positive,
             M::Sqrt => Lanewise::Root,
             _ => {
                 let smooth = Smooth::of(*mode, activation).filter(|smooth| T::in_registers(*smooth))?;
@@ -111,11 +106,14 @@ pub(super) struct Line<T> {
 }
 
 /// Where a line finds its numbers.
+#[derive(Clone, Copy)]
 pub(super) struct Memory<'a, T> {
     /// Numbers side by side, by place.
     pub(super) rows: &'a [*mut T; MOST_PLACES],
     /// Single numbers.
     pub(super) ones: *const T,
+    /// The place that is written past the caches, until [`crate::fast::stream::settle`].
+    pub(super) streamed: Option<usize>,
 }
 
 impl<T: Functions> Line<T> {
@@ -162,7 +160,14 @@ impl<T: Functions> VectorWork<T> for LineWork<'_, T> {
                     totals.vectors[total] = [V::splat(totals.rest[total]); SUMS];
                 }
             }
-            let mut at = 0;
+            // Where there is no place that a vector can be streamed to, nothing is.
+            let aligned = memory.streamed.map(|place| before_aligned::<V>(memory.rows[place]));
+            let unaligned = Memory { streamed: None, ..*memory };
+            let memory = if aligned == Some(None) { &unaligned } else { memory };
+            let mut at = aligned.flatten().unwrap_or(0).min(len);
+            if at > 0 {
+                rest::<T, V>(links, memory, 0..at, &mut totals);
+            }
             while at + TOGETHER * V::LANES <= len {
                 block::<T, V, TOGETHER>(links, memory, at, V::LANES, &mut totals);
                 at += TOGETHER * V::LANES;
@@ -227,7 +232,8 @@ unsafe fn rest<T: Functions, V: Vector<Number = T>>(
                     }
                 }
             }
-            let copied = Memory { rows: &rows, ones: memory.ones };
+            let streamed = memory.streamed.filter(|_| count == V::LANES);
+            let copied = Memory { rows: &rows, ones: memory.ones, streamed };
             block::<T, V, 1>(links, &copied, if count < V::LANES { 0 } else { at }, count, totals);
             if count < V::LANES {
                 for link in links {
@@ -313,8 +319,14 @@ unsafe fn block<T: Functions, V: Vector<Number = T>, const K: usize>(
                 Link::Round(run) => vectors = rounded::<T, V, K>(vectors, run),
                 Link::Store(place) => {
                     let to = memory.rows[place].add(at);
-                    for (i, vector) in vectors.iter().enumerate() {
-                        vector.store(to.add(i * V::LANES));
+                    if memory.streamed == Some(place) {
+                        for (i, vector) in vectors.iter().enumerate() {
+                            vector.stream(to.add(i * V::LANES));
+                        }
+                    } else {
+                        for (i, vector) in vectors.iter().enumerate() {
+                            vector.store(to.add(i * V::LANES));
+                        }
                     }
                 }
                 Link::Join(mode, total) if lanes == V::LANES => {
@@ -410,4 +422,57 @@ unsafe fn rounded<T: Functions, V: Vector<Number = T>, const K: usize>(
         }
     }
     vectors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fast::stream::settle;
+    use crate::fast::testing::Random;
+
+    /// Runs x · y + 2 with the result from element `first` on, and yields all that is written.
+    fn run(
+        level: Level,
+        [x, y]: [&[f32]; 2],
+        first: usize,
+        is_streamed: bool,
+    ) -> (Vec<f32>, [f32; MOST_TOTALS]) {
+        const TO: usize = 2;
+        let links = vec![
+            Link::Load(0),
+            Link::Apply(Applied::Lanewise(Lanewise::Mul), Side::First, Other::Row(1)),
+            Link::Apply(Applied::Lanewise(Lanewise::Add), Side::First, Other::One(0)),
+            Link::Join(ReductionMode::Max, 0),
+            Link::Store(TO),
+        ];
+        let mut to = vec![-1.0; first + x.len() + 1];
+        let mut rows = [std::ptr::null_mut(); MOST_PLACES];
+        rows[..3].copy_from_slice(&[x.as_ptr().cast_mut(), y.as_ptr().cast_mut(), to[first..].as_mut_ptr()]);
+        let two = 2.0;
+        let memory = Memory { rows: &rows, ones: &raw const two, streamed: is_streamed.then_some(TO) };
+        // SAFETY: the processor has the level; inputs and the result are as long as is said.
+        let totals = unsafe { Line { links }.run(level, &memory, x.len()) };
+        settle();
+        (to, totals)
+    }
+
+    #[test]
+    fn what_is_streamed_is_what_is_stored() {
+        let mut random = Random::new(31);
+        for level in Level::available() {
+            for len in (1..40).chain([127, 128, 129, 300, 1000]) {
+                for first in 0..17 {
+                    let numbers: Vec<f32> = (0..2 * len).map(|_| random.real() as f32).collect();
+                    let (x, y) = numbers.split_at(len);
+                    let stored = run(*level, [x, y], first, false);
+                    let streamed = run(*level, [x, y], first, true);
+                    assert_eq!(stored, streamed, "{len} numbers from {first} on at {level:?}");
+                    assert!(stored.0[..first].iter().all(|number| *number == -1.0));
+                    assert_eq!(stored.0[first + len], -1.0);
+                    let last = x[len - 1] * y[len - 1] + 2.0;
+                    assert!((stored.0[first + len - 1] - last).abs() < 1e-5);
+                }
+            }
+        }
+    }
 }

@@ -44,7 +44,7 @@ pub(super) fn plan_chain(
     level: Level,
     threads: Threads,
 ) -> Result<Box<dyn Kernel>, Refusal> {
-    Ok(plan_elements(chain, output, compute, level, threads)?)
+    Ok(plan_elements(chain, output, compute, level, threads, false)?)
 }
 
 /// Plans a chain over `dims` with reductions, where `reduced` says which dimensions these make one.
@@ -80,7 +80,7 @@ impl After<'_> {
     /// Plans the chain.
     pub(super) fn tail(&self) -> Result<Box<dyn Tail>, Refusal> {
         let Self { chain, output, compute, level } = *self;
-        Ok(plan_elements(chain, output, compute, level, Threads { most: 1, deterministic: false })?)
+        Ok(plan_elements(chain, output, compute, level, Threads { most: 1, deterministic: false }, true)?)
     }
 }
 
@@ -98,22 +98,24 @@ fn plan_elements(
     compute: Compute,
     level: Level,
     threads: Threads,
+    is_tail: bool,
 ) -> Result<Box<dyn Elementwise>, Refusal> {
     fn plan_in<T: Functions>(
         chain: &Chain,
         output: &Operand,
         level: Level,
         threads: Threads,
+        is_tail: bool,
     ) -> Result<Box<dyn Elementwise>, Refusal> {
         // Most have few operands, for which the loops are shorter.
         Ok(if chain.inputs.len() < 4 {
-            Box::new(Elements::<T, 4>::plan(chain, output, level, threads)?)
+            Box::new(Elements::<T, 4>::plan(chain, output, level, threads, is_tail)?)
         } else {
-            Box::new(Elements::<T, { MOST_INPUTS + 1 }>::plan(chain, output, level, threads)?)
+            Box::new(Elements::<T, { MOST_INPUTS + 1 }>::plan(chain, output, level, threads, is_tail)?)
         })
     }
     match compute {
-        Compute::Single => plan_in::<f32>(chain, output, level, threads),
-        Compute::Double => plan_in::<f64>(chain, output, level, threads),
+        Compute::Single => plan_in::<f32>(chain, output, level, threads, is_tail),
+        Compute::Double => plan_in::<f64>(chain, output, level, threads, is_tail),
     }
 }

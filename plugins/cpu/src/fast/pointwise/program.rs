@@ -66,12 +66,14 @@ pub(super) struct Program<T> {
 pub(super) struct Places<T> {
     rows: [*mut T; MOST_PLACES],
     pub(super) ones: [T; ONES],
+    /// Whether the result goes past the caches.
+    pub(super) streamed: bool,
 }
 
 impl<T: Functions> Places<T> {
     /// Places that are all nowhere.
     pub(super) fn nowhere() -> Self {
-        Self { rows: [std::ptr::null_mut(); MOST_PLACES], ones: [T::ZERO; ONES] }
+        Self { rows: [std::ptr::null_mut(); MOST_PLACES], ones: [T::ZERO; ONES], streamed: false }
     }
 
     /// The place of an input.
@@ -208,6 +210,11 @@ impl<T: Functions> Program<T> {
         self.items.len() == 1 && self.registers == 0 && !matches!(self.items[0], Item::One { .. })
     }
 
+    /// Whether all of it is done in registers.
+    pub(super) fn is_line(&self) -> bool {
+        self.is_single() && matches!(self.items[0], Item::Line(..))
+    }
+
     /// The input that the result is the softmax of, with the function; none where the program is another one.
     pub(super) fn softmax(&self) -> Option<(usize, RowFunction<T>)> {
         match self.items.as_slice() {
@@ -228,7 +235,8 @@ impl<T: Functions> Program<T> {
             unsafe {
                 match item {
                     Item::Line(line, ends) => {
-                        let memory = Memory { rows: &places.rows, ones: places.ones.as_ptr() };
+                        let streamed = places.streamed.then_some(OUT);
+                        let memory = Memory { rows: &places.rows, ones: places.ones.as_ptr(), streamed };
                         let totals: [T; MOST_TOTALS] = line.run(self.level, &memory, len);
                         for end in ends {
                             let mut total = totals[end.number];
