@@ -1,8 +1,8 @@
 //! Runs graphs with the engines for AMD GPUs on the device that HIP finds, and compares each result with that of the
 //! reference engine on the host.
 //!
-//! `amd-test LIBRARY [WORD...]`: the path of `libhipdnn_backend.so` with the plugins beside it, and words that the names of the
-//! cases to run contain. Without a device the exit status is 2, with a wrong result 1.
+//! `amd-test LIBRARY [--part=K/N] [WORD...]`: the path of `libhipdnn_backend.so` with the plugins beside it, and words that the names of
+//! the cases to run contain. Several processes can have a part of the cases each. Without a device the exit status is 2, with a wrong result 1.
 //!
 //! `amd-test --calls LIBRARY [WORD...]` makes each call of AMD's libraries fail in turn, and checks which calls there are.
 //!
@@ -69,7 +69,10 @@ fn main() -> ExitCode {
         ("--child", [library, arguments @ ..]) => {
             device().and_then(|hip| calls::child(Path::new(library), hip, arguments)).map(|()| 0)
         }
-        _ => run(Path::new(library), words),
+        (library, [option, words @ ..]) if option.starts_with(PART) => {
+            part(option).and_then(|part| run(Path::new(library), part, words))
+        }
+        (library, words) => run(Path::new(library), (0, 1), words),
     };
     match result {
         Ok(0) => ExitCode::SUCCESS,
@@ -92,14 +95,28 @@ fn device() -> Result<&'static Hip, Failure> {
     Ok(hip)
 }
 
-fn run(library: &Path, words: &[String]) -> Result<usize, Failure> {
+const PART: &str = "--part=";
+
+/// Which part of how many, counted from 0.
+fn part(option: &str) -> Result<(usize, usize), Failure> {
+    let numbers = option.strip_prefix(PART).and_then(|numbers| numbers.split_once('/'));
+    match numbers.map(|(part, parts)| (part.parse(), parts.parse())) {
+        Some((Ok(part @ 1..), Ok(parts))) if part <= parts => Ok((part - 1, parts)),
+        _ => Err(Failure(format!("{option}: expected a part and how many there are, as in {PART}1/2"))),
+    }
+}
+
+fn run(library: &Path, (part, parts): (usize, usize), words: &[String]) -> Result<usize, Failure> {
     let hip = device()?;
     let backend = Backend::open(library)?;
     // Saved plans are loaded by a handle that has found out nothing itself.
     let loader = Backend::open(library)?;
     let mut failed = 0;
     let mut passed = 0;
-    for (engine, case) in cases::all() {
+    for (place, (engine, case)) in cases::all().into_iter().enumerate() {
+        if place % parts != part {
+            continue;
+        }
         let name = format!("{engine}: {}", case.name);
         if !words.is_empty() && !words.iter().any(|word| name.contains(word.as_str())) {
             continue;
@@ -124,7 +141,7 @@ fn run(library: &Path, words: &[String]) -> Result<usize, Failure> {
             }
         }
     }
-    for (name, check) in checks::CHECKS {
+    for (name, check) in checks::CHECKS.into_iter().filter(|_| part == 0) {
         if !words.is_empty() && !words.iter().any(|word| name.contains(word.as_str())) {
             continue;
         }
@@ -140,7 +157,7 @@ fn run(library: &Path, words: &[String]) -> Result<usize, Failure> {
         }
     }
     println!("{passed} passed");
-    if passed + failed == 0 {
+    if passed + failed == 0 && parts == 1 {
         return Err(Failure(format!("no case has {} in its name", words.join(" or "))));
     }
     Ok(failed)

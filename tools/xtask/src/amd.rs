@@ -16,7 +16,7 @@ use crate::Failure;
 use crate::install::{ENGINES, LIBRARY, PLUGINS, TOOL};
 use crate::plugin_host;
 use crate::process::{run, run_within};
-use crate::steps::Steps;
+use crate::steps::{Check, Steps};
 use crate::userland::{Contents, Userland};
 use crate::workspace::Workspace;
 
@@ -41,11 +41,14 @@ const CONTENTS: Contents = Contents {
     foreign: None,
 };
 
-/// Running all cases takes seconds once MIOpen has its kernels, and under a minute the first time.
+/// Running a lane's cases takes seconds once MIOpen has its kernels, and some minutes the first time.
 const LIMIT: Duration = Duration::from_secs(900);
 
 /// The folder of the userland that the build's files go to.
 const INSIDE: &str = "hipdnn";
+
+/// Folders in there with the emulated device and what MIOpen keeps, one for each lane of tests.
+const RIGS: [&str; 2] = ["rig", "other-rig"];
 
 /// Runs the tests, or those whose names contain one of the words.
 pub fn test(workspace: &Workspace, words: &[&str]) -> Result<(), Failure> {
@@ -65,51 +68,87 @@ pub fn test(workspace: &Workspace, words: &[&str]) -> Result<(), Failure> {
     let ready = steps.run("the plugins and their test", || build(workspace, &userland))
         && steps.run("the emulated device", || {
             carry(&softhip, &userland.path(INSIDE).join("softhip"))?;
-            run(&mut inside(&userland, &["true"])).map(|_| String::new())
+            let [first, second] = RIGS;
+            run(&mut inside(&userland, first, &["true"]))?;
+            carry(&userland.path(INSIDE).join(first), &userland.path(INSIDE).join(second))?;
+            Ok(String::new())
         });
     if ready {
         steps.group("amd: MIOpen, hipRTC, hipBLASLt and rocBLAS on an emulated gfx1100");
-        steps.run("declarations as in miopen.h", || {
-            prototypes(workspace, &userland, "hipdnn-miopen-plugin", "prototypes")
-        });
-        steps.run("declarations as in hiprtc.h", || {
-            prototypes(workspace, &userland, "hipdnn-rtc-plugin", "hiprtc_prototypes")
-        });
-        steps.run("declarations as in hipblaslt.h and rocblas.h", || {
-            prototypes(workspace, &userland, "hipdnn-hipblaslt-plugin", "blas_prototypes")
-        });
-        steps.run("generated kernels for other devices", || {
-            let program = format!("/{INSIDE}/amd-test");
-            let out = run_within(&mut inside(&userland, &[&program, "--architectures"]), LIMIT)?;
-            Ok(out.lines().last().unwrap_or_default().to_owned())
-        });
-        for (name, reverse) in
-            [("engines against the reference", "0"), ("the same, last workgroup first", "1")]
-        {
-            steps.run(name, || {
-                let program = format!("/{INSIDE}/amd-test");
-                let library = format!("/{INSIDE}/lib/{LIBRARY}");
-                let arguments = [&[program.as_str(), library.as_str()], words].concat();
-                let out = run_within(inside(&userland, &arguments).env("SOFTHIP_REVERSE", reverse), LIMIT)?;
-                Ok(out.lines().last().unwrap_or_default().to_owned())
-            });
-        }
-        steps.run("calls made to fail, and which there are", || {
-            let program = format!("/{INSIDE}/amd-test");
-            let library = format!("/{INSIDE}/lib/{LIBRARY}");
-            let arguments = [&[program.as_str(), "--calls", library.as_str()], words].concat();
-            // Kernels are compiled anew, so that the compiler's calls are among those that fail.
-            let out = run_within(inside(&userland, &arguments).env("HIPDNN_DISABLE_CACHE", "1"), LIMIT)?;
-            Ok(out.lines().last().unwrap_or_default().to_owned())
-        });
-        host::with_device(&userland, &mut steps);
-        steps.run("amd-smoke", || smoke::with_device(&userland));
-        steps.run("examples_c/train_digits on the device", || training::train(workspace, &userland));
-        steps.run("the same libraries without a device", || without_device(&userland));
-        host::without_device(&userland, &mut steps);
-        steps.run("amd-smoke without a device", || smoke::without_device(&userland));
+        steps.run_lanes(&lanes(workspace, &userland, words));
     }
     steps.summary()
+}
+
+/// All checks, in two lanes that take about as long. The kernels that MIOpen compiles for a lane are kept for it alone, so that the lanes
+/// have nothing to do with each other.
+fn lanes<'a>(workspace: &'a Workspace, userland: &'a Userland, words: &'a [&'a str]) -> Vec<Vec<Check<'a>>> {
+    let [first, second] = &RIGS;
+    let part = move |rig, part: &'static str, reverse: &'static str| -> Check<'a> {
+        let order = if reverse == "1" { ", last workgroup first" } else { "" };
+        let name = format!("engines against the reference, part {part}{order}");
+        (
+            name,
+            Box::new(move || {
+                let mut command = program(userland, rig, &[]);
+                let part = format!("--part={part}");
+                last_line(command.arg(part).args(words).env("SOFTHIP_REVERSE", reverse))
+            }),
+        )
+    };
+    let declared = |header: &str, package: &'static str, example: &'static str| -> Check<'a> {
+        (
+            format!("declarations as in {header}"),
+            Box::new(move || prototypes(workspace, userland, package, example)),
+        )
+    };
+    // Kernels are compiled anew, so that the compiler's calls are among those that fail.
+    let calls = move || {
+        last_line(program(userland, first, &["--calls"]).args(words).env("HIPDNN_DISABLE_CACHE", "1"))
+    };
+    let mut lane: Vec<Check<'a>> = vec![
+        part(first, "1/2", "0"),
+        part(first, "1/2", "1"),
+        ("calls made to fail, and which there are".to_owned(), Box::new(calls)),
+    ];
+    lane.extend(host::with_device(userland, first));
+    let mut other: Vec<Check<'a>> = vec![
+        part(second, "2/2", "0"),
+        part(second, "2/2", "1"),
+        (
+            "examples_c/train_digits on the device".to_owned(),
+            Box::new(move || training::train(workspace, userland, second)),
+        ),
+        ("amd-smoke".to_owned(), Box::new(move || smoke::with_device(userland, second))),
+        ("generated kernels for other devices".to_owned(), Box::new(move || architectures(userland, second))),
+        declared("miopen.h", "hipdnn-miopen-plugin", "prototypes"),
+        declared("hip_runtime_api.h and hiprtc.h", "hipdnn-rtc-plugin", "hiprtc_prototypes"),
+        declared("hipblaslt.h and rocblas.h", "hipdnn-hipblaslt-plugin", "blas_prototypes"),
+        ("the same libraries without a device".to_owned(), Box::new(move || without_device(userland))),
+        ("amd-smoke without a device".to_owned(), Box::new(move || smoke::without_device(userland))),
+    ];
+    other.extend(host::without_device(userland));
+    vec![lane, other]
+}
+
+/// The test program with an option and the library.
+fn program(userland: &Userland, rig: &str, options: &[&str]) -> Command {
+    let program = format!("/{INSIDE}/amd-test");
+    let mut command = inside(userland, rig, &[&program]);
+    command.args(options).arg(format!("/{INSIDE}/lib/{LIBRARY}"));
+    command
+}
+
+/// The last line of what a program prints.
+fn last_line(command: &mut Command) -> Result<String, Failure> {
+    let out = run_within(command, LIMIT)?;
+    Ok(out.lines().last().unwrap_or_default().to_owned())
+}
+
+/// Compiles the generated kernels for devices that are not there.
+fn architectures(userland: &Userland, rig: &str) -> Result<String, Failure> {
+    let program = format!("/{INSIDE}/amd-test");
+    last_line(&mut inside(userland, rig, &[&program, "--architectures"]))
 }
 
 fn build(workspace: &Workspace, userland: &Userland) -> Result<String, Failure> {
@@ -134,7 +173,7 @@ fn build(workspace: &Workspace, userland: &Userland) -> Result<String, Failure> 
     Ok(String::new())
 }
 
-/// Copies what is new in a folder of files.
+/// Copies what is new of the files of a folder, but not its folders.
 fn carry(from: &Path, to: &Path) -> Result<(), Failure> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -150,9 +189,9 @@ fn carry(from: &Path, to: &Path) -> Result<(), Failure> {
 }
 
 /// A command in the userland with the emulated device in front of AMD's runtime.
-fn inside(userland: &Userland, words: &[&str]) -> Command {
-    let mut command =
-        userland.command(&["sh", &format!("/{INSIDE}/softhip/check.sh"), &format!("/{INSIDE}/rig")]);
+fn inside(userland: &Userland, rig: &str, words: &[&str]) -> Command {
+    let script = format!("/{INSIDE}/softhip/check.sh");
+    let mut command = userland.command(&["sh", &script, &format!("/{INSIDE}/{rig}")]);
     command.args(words);
     // rocBLAS, which MIOpen has a handle of, too, otherwise takes 32 MiB for each handle. The emulated device locks all memory
     // after each call, which then takes most of the time.
@@ -167,10 +206,12 @@ fn prototypes(
     package: &str,
     example: &str,
 ) -> Result<String, Failure> {
+    // As tests are built, and mostly were just before: link-time optimization takes longer than all the rest.
     let program = run(&mut workspace.cargo([
         "run",
         "-q",
-        "--release",
+        "--profile",
+        "test",
         "--locked",
         "-p",
         package,

@@ -7,6 +7,12 @@ use crate::Failure;
 
 const NAME: usize = 64;
 
+/// A step with its name.
+pub type Check<'a> = (String, Box<dyn Fn() -> Result<String, Failure> + Send + Sync + 'a>);
+
+/// How long a step took, and what came of it.
+pub type Done = (Duration, Result<String, Failure>);
+
 /// Runs steps one after the other and remembers which failed.
 pub struct Steps {
     started: Instant,
@@ -33,6 +39,32 @@ impl Steps {
         let started = Instant::now();
         let result = step();
         self.finish(name, started.elapsed(), result)
+    }
+
+    /// Runs several lists of steps beside each other, each list in its order. The lines are printed in the order of the lists when all
+    /// are done.
+    pub fn run_lanes(&mut self, lanes: &[Vec<Check>]) {
+        let lane = |checks: &Vec<Check>| -> Vec<Done> {
+            let timed = |check: &dyn Fn() -> Result<String, Failure>| {
+                let started = Instant::now();
+                let result = check();
+                (started.elapsed(), result)
+            };
+            checks.iter().map(|(_, check)| timed(check)).collect()
+        };
+        let done: Vec<Vec<Done>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = lanes.iter().map(|checks| scope.spawn(move || lane(checks))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap_or_default()).collect()
+        });
+        for (checks, done) in lanes.iter().zip(done) {
+            let mut done = done.into_iter();
+            for (name, _) in checks {
+                let (took, result) = done
+                    .next()
+                    .unwrap_or_else(|| (Duration::ZERO, Err(Failure::new("the step did not finish"))));
+                self.report(name, took, result);
+            }
+        }
     }
 
     /// Prints the line of a step that was run elsewhere.

@@ -30,8 +30,8 @@ pub fn carry(workspace: &Workspace, userland: &Userland) -> Result<(), Failure> 
 }
 
 /// With the device everything passes.
-pub fn with_device(userland: &Userland) -> Result<String, Failure> {
-    let report = report(&|words| inside(userland, words));
+pub fn with_device(userland: &Userland, rig: &str) -> Result<String, Failure> {
+    let report = report(&|words| inside(userland, rig, words));
     match (&report.no_device, report.failed.as_slice()) {
         (None, []) => Ok(format!("{} graphs", names().len())),
         _ => Err(Failure::new(report.text)),

@@ -22,7 +22,7 @@ const TOLERANCE: f64 = 1e-4;
 const REFERENCE: &str = "CPU_REFERENCE_ENGINE";
 
 /// Trains on the processor and on the device.
-pub fn train(workspace: &Workspace, userland: &Userland) -> Result<String, Failure> {
+pub fn train(workspace: &Workspace, userland: &Userland, rig: &str) -> Result<String, Failure> {
     let to = userland.path(INSIDE);
     let source = workspace.path(SOURCE);
     Program { language: Language::C, source: &source, optimize: true, strict: true, libraries: &["-lm"] }
@@ -36,7 +36,7 @@ pub fn train(workspace: &Workspace, userland: &Userland) -> Result<String, Failu
     let (program, data) = (format!("/{INSIDE}/train_digits"), format!("/{INSIDE}/digits.csv"));
     let words = [program.as_str(), "--steps", STEPS, &data];
     let expected = run_within(userland.command(&words).arg(REFERENCE), LIMIT)?;
-    let got = run_within(inside(userland, &words).arg("--device"), LIMIT)?;
+    let got = run_within(inside(userland, rig, &words).arg("--device"), LIMIT)?;
     let worst = compare(&expected, &got)?;
     let engines = engines(&got)?;
     Ok(format!("losses within {worst:.0e}; {engines}"))

@@ -20,7 +20,7 @@ use crate::Failure;
 use crate::generate;
 use crate::install::stage;
 use crate::process::run;
-use crate::steps::Steps;
+use crate::steps::{Check, Done, Steps};
 use crate::tools::{self, CC, CMAKE, CXX, FLATBUFFERS, FLATC, MAKE, PKG_CONFIG, Tool};
 use crate::workspace::Workspace;
 
@@ -195,8 +195,6 @@ fn rust(context: &Context, steps: &mut Steps) {
 }
 
 /// A check that does not depend on others: its name and what it does.
-type Check<'a> = (String, Box<dyn Fn() -> Result<String, Failure> + Send + Sync + 'a>);
-
 /// Runs checks on as many threads as the machine has cores and reports them in their order.
 fn run_all(steps: &mut Steps, checks: &[Check]) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -226,8 +224,6 @@ fn run_all(steps: &mut Steps, checks: &[Check]) {
         steps.report(name, took, result);
     }
 }
-
-type Done = (Duration, Result<String, Failure>);
 
 /// Takes a program's own settings away from the environment a test runs in.
 fn without_settings(command: &mut std::process::Command) {
