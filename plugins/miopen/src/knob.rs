@@ -10,6 +10,8 @@ pub const BENCHMARKING: &str = "global.benchmarking";
 pub const WORKSPACE_SIZE_LIMIT: &str = "global.workspace_size_limit";
 /// How MIOpen looks for solutions, in its own numbers; 0 for MIOpen's default.
 pub const FIND_MODE: &str = "miopen.find_mode";
+/// Whether kernels are taken whose results do not change from run to run.
+pub const DETERMINISTIC: &str = "miopen.deterministic";
 /// Whether images are padded in the workspace where MIOpen cannot pad.
 pub const PAD_IN_WORKSPACE: &str = "miopen.pad_in_workspace";
 
@@ -49,6 +51,11 @@ pub fn knobs() -> Vec<Knob> {
             &FIND_MODES,
         ),
         Knob::flag(
+            DETERMINISTIC,
+            "takes kernels whose results do not change from run to run, as MIOPEN_ENGINE_DETERMINISTIC always does",
+            false,
+        ),
+        Knob::flag(
             PAD_IN_WORKSPACE,
             "pads images in the workspace where a convolution has other padding behind than before; 0 refuses these",
             true,
@@ -57,12 +64,12 @@ pub fn knobs() -> Vec<Knob> {
 }
 
 impl Options {
-    /// The choices that settings of these knobs make. `HIPDNN_FORCE_BENCHMARKING` overrides the knob.
+    /// The choices that settings of these knobs make with an engine that is deterministic in any case or not. `HIPDNN_FORCE_BENCHMARKING` overrides the knob.
     pub fn of(deterministic: bool, settings: &[KnobSetting]) -> Self {
         let forbidden = |id| int_setting(settings, id) == Some(0);
         let positive = |id| int_setting(settings, id).filter(|value| *value > 0);
         Self {
-            deterministic,
+            deterministic: deterministic || positive(DETERMINISTIC).is_some(),
             benchmarking: forced_benchmarking().unwrap_or_else(|| positive(BENCHMARKING).is_some()),
             workspace_size_limit: positive(WORKSPACE_SIZE_LIMIT)
                 .and_then(|bytes| usize::try_from(bytes).ok()),
@@ -106,6 +113,9 @@ mod tests {
         };
         assert_eq!(Options::of(true, &settings), expected);
         assert_eq!(Options::of(false, &[]), Options::default());
+        let deterministic =
+            |engine, knob| Options::of(engine, &[setting(DETERMINISTIC, KnobValue::Int(knob))]).deterministic;
+        assert!(deterministic(false, 1) && deterministic(true, 0) && !deterministic(false, 0));
     }
 
     #[test]
@@ -114,8 +124,13 @@ mod tests {
         for knob in &knobs {
             knob.verify().unwrap();
         }
-        let wrong =
-            [(BENCHMARKING, 2), (WORKSPACE_SIZE_LIMIT, -1), (FIND_MODE, 4), ("miopen.no_such_knob", 0)];
+        let wrong = [
+            (BENCHMARKING, 2),
+            (WORKSPACE_SIZE_LIMIT, -1),
+            (FIND_MODE, 4),
+            (DETERMINISTIC, 2),
+            ("miopen.no_such_knob", 0),
+        ];
         for (id, value) in wrong {
             assert!(check_settings(&knobs, &[setting(id, KnobValue::Int(value))]).is_err(), "{id}");
         }

@@ -237,9 +237,10 @@ fn knobs(library: &Path, _: &'static Hip) -> Result<String, Failure> {
     let [attribute, mode, tuning, limit] = SETTINGS;
     /// An engine, values of knobs, and what is set.
     type Asked<'a> = (&'a str, &'a [(&'a str, i64)], &'a [(&'static str, usize)]);
-    let plans: [Asked<'_>; 4] = [
+    let plans: [Asked<'_>; 5] = [
         (MIOPEN, &[], &[(tuning, 0)]),
         (DETERMINISTIC, &[], &[(attribute, 1), (tuning, 0)]),
+        (MIOPEN, &[("miopen.deterministic", 1)], &[(attribute, 1), (tuning, 0)]),
         (MIOPEN, &[("global.benchmarking", 1)], &[(tuning, 1)]),
         (
             MIOPEN,
