@@ -1,20 +1,49 @@
-//! Prints a C++ program that compiles where `hip/hiprtc.h` and `hip/hip_runtime_api.h` have the functions and numbers that this
-//! plugin counts on.
+//! Prints a C++ program that compiles where `hip/hiprtc.h` and `hip/hip_runtime_api.h` have the functions, numbers and layouts that
+//! this plugin and the SDK count on.
 
+use std::mem::offset_of;
+
+use hipdnn_plugin_sdk::hip::{self, Hip, hipPointerAttribute_t};
 use hipdnn_plugin_sdk::prototypes::Prototypes;
 use hipdnn_rtc_plugin::hiprtc::{HIPRTC_SUCCESS, Hiprtc};
 use hipdnn_rtc_plugin::module::Modules;
 
 const HEAD: &str = "\
 #define __HIP_PLATFORM_AMD__ 1
+// Templates that have the names of functions.
+#define __HIP_DISABLE_CPP_FUNCTIONS__ 1
 #include <hip/hip_runtime_api.h>
 #include <hip/hiprtc.h>
 ";
 
 fn main() {
-    let program = Prototypes::new(HEAD, &["hipError_t", "hiprtcResult"], &["hiprtcProgram"])
+    type Attributes = hipPointerAttribute_t;
+    let attributes = [
+        ("type", offset_of!(Attributes, kind)),
+        ("device", offset_of!(Attributes, device)),
+        ("devicePointer", offset_of!(Attributes, device_pointer)),
+        ("hostPointer", offset_of!(Attributes, host_pointer)),
+        ("isManaged", offset_of!(Attributes, is_managed)),
+        ("allocationFlags", offset_of!(Attributes, allocation_flags)),
+    ];
+    let numbers = [
+        ("hipSuccess", hip::HIP_SUCCESS),
+        ("hipErrorInvalidValue", hip::HIP_ERROR_INVALID_VALUE),
+        ("hipErrorNoDevice", hip::HIP_ERROR_NO_DEVICE),
+        ("hipMemcpyHostToHost", hip::HIP_MEMCPY_HOST_TO_HOST),
+        ("hipMemcpyHostToDevice", hip::HIP_MEMCPY_HOST_TO_DEVICE),
+        ("hipMemcpyDeviceToHost", hip::HIP_MEMCPY_DEVICE_TO_HOST),
+        ("hipMemcpyDeviceToDevice", hip::HIP_MEMCPY_DEVICE_TO_DEVICE),
+        ("hipMemcpyDefault", hip::HIP_MEMCPY_DEFAULT),
+        ("HIPRTC_SUCCESS", HIPRTC_SUCCESS),
+    ];
+    let numbers = numbers.map(|(name, number)| (name, i64::from(number)));
+    let integers = &["hipError_t", "hiprtcResult", "hipMemcpyKind"];
+    let program = Prototypes::new(HEAD, integers, &["hiprtcProgram"])
+        .functions(Hip::SIGNATURES)
         .functions(Hiprtc::SIGNATURES)
         .functions(Modules::SIGNATURES)
-        .constants(&[("HIPRTC_SUCCESS", HIPRTC_SUCCESS.into())]);
+        .constants(&numbers)
+        .layout("hipPointerAttribute_t", size_of::<Attributes>(), &attributes);
     print!("{}", program.program());
 }

@@ -23,9 +23,9 @@ pub struct RtcPlugin;
 /// The name of the engine.
 pub const HIPRTC_ENGINE: &str = "HIPRTC_ENGINE";
 
-/// Behavior notes, by their numbers in the C API: kernels are compiled at run time, another library is needed, and plans
-/// can be saved.
-const NOTES: [i32; 3] = [0, 3, SUPPORTS_SERIALIZATION];
+/// Behavior notes, by their numbers in the C API: kernels are compiled at run time, executions can be captured (they only start kernels,
+/// which were loaded with the plan), another library is needed, and plans can be saved.
+const NOTES: [i32; 4] = [0, 2, 3, SUPPORTS_SERIALIZATION];
 
 impl EnginePlugin for RtcPlugin {
     const NAME: &'static str = "hipRTC";

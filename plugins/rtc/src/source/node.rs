@@ -3,6 +3,7 @@
 #![expect(clippy::indexing_slicing, reason = "axes run below the rank of the domain, at most MAX_RANK")]
 
 use hipdnn_plugin_problem::layout::MAX_RANK;
+use hipdnn_plugin_problem::problem::batchnorm::{self, Batchnorm};
 use hipdnn_plugin_problem::problem::normalization::{Backward, Forward, Normalization, Spread, Statistics};
 use hipdnn_plugin_problem::problem::pointwise::Pointwise;
 use hipdnn_plugin_problem::problem::reduction::Reduction;
@@ -28,6 +29,8 @@ pub struct Item {
 enum Problem {
     Pointwise(Pointwise),
     Reduction(Reduction),
+    /// With given statistics.
+    Batchnorm(batchnorm::Inference),
     Normalization(Box<Forward>),
     /// The gradient of x, row by row.
     InputGradient(Box<Backward>),
@@ -55,12 +58,22 @@ impl Item {
                     Problem::InputGradient(backward)
                 }
             }
+        } else if let Some(problem) = Batchnorm::of(graph, operation) {
+            match problem? {
+                Batchnorm::Inference(inference) => Problem::Batchnorm(inference),
+                Batchnorm::Training(_) | Batchnorm::Backward(_) => {
+                    return Err(
+                        "operation: is a batchnorm that computes statistics, expected one with given ones"
+                            .to_owned(),
+                    );
+                }
+            }
         } else if let Some(window) = Window::of(graph, operation) {
             Problem::Window(Box::new(window?))
         } else {
             return Err(
                 "is not computed by this engine, expected pointwise, reduction, layernorm, RMSnorm, \
-                        forward convolution or pooling"
+                        batchnorm inference, forward convolution or pooling"
                     .to_owned(),
             );
         };
@@ -79,6 +92,7 @@ impl Item {
     pub fn domain(&self) -> Domain {
         let (dims, reduced) = match &self.problem {
             Problem::Pointwise(p) => (p.output.layout.dims(), None),
+            Problem::Batchnorm(p) => (p.y.layout.dims(), None),
             Problem::Reduction(p) => {
                 let dims = p.x.layout.dims();
                 (dims, Some(p.reduced[..dims.len()].to_vec()))
@@ -105,9 +119,11 @@ impl Item {
         let domain = self.domain();
         let rows = group.domain.rows();
         let level = match &self.problem {
-            Problem::Pointwise(_) if domain.dims == group.domain.dims => Level::Element,
+            Problem::Pointwise(_) | Problem::Batchnorm(_) if domain.dims == group.domain.dims => {
+                Level::Element
+            }
             Problem::Pointwise(_) if rows.as_ref() == Some(&domain.dims) => Level::Row,
-            Problem::Pointwise(_) => return false,
+            Problem::Pointwise(_) | Problem::Batchnorm(_) => return false,
             Problem::Reduction(_)
             | Problem::Normalization(_)
             | Problem::InputGradient(_)
@@ -130,6 +146,10 @@ impl Item {
         let fits = match &self.problem {
             Problem::Pointwise(p) => p.inputs.iter().all(|input| at_hand(&input.operand)),
             Problem::Reduction(p) => at_hand(&p.x),
+            Problem::Batchnorm(p) => {
+                let others = channels(p).into_iter().map(|(_, part)| part.slot).chain(epsilon(p));
+                at_hand(&p.x) && others.into_iter().all(|slot| group.level_of(self.uids[slot]).is_none())
+            }
             Problem::Normalization(p) => {
                 let others = [Some(p.scale.slot), p.bias.map(|bias| bias.slot), Some(p.epsilon.slot)];
                 at_hand(&p.x)
@@ -156,6 +176,7 @@ impl Item {
         match &self.problem {
             Problem::Pointwise(p) => self.pointwise(p, group, graph),
             Problem::Reduction(p) => self.reduction(p, group, graph),
+            Problem::Batchnorm(p) => self.batchnorm(p, group, graph),
             Problem::Normalization(p) => self.normalization(p, group, graph),
             Problem::InputGradient(p) => self.input_gradient(p, group, graph),
             Problem::ParameterGradient(p) => self.parameter_gradient(p, group, graph),
@@ -219,6 +240,30 @@ impl Item {
         };
         let result = group.compute(Level::Row, real, text, &[joined]);
         group.write(graph, self.uids[p.y.slot], spread(&p.y), result)
+    }
+
+    fn batchnorm(&self, p: &batchnorm::Inference, group: &mut Group, graph: &Graph) -> Result<(), Refusal> {
+        let real = self.real;
+        let parts = channels(p);
+        check_floats(&[("x", Some(p.x.data_type)), ("y", Some(p.y.data_type))])?;
+        check_floats(&parts.map(|(name, part)| (name, Some(part.data_type))))?;
+        let x = group.operand(graph, self.uids[p.x.slot], spread(&p.x), real)?;
+        let mut inputs = vec![x];
+        for (_, part) in parts {
+            let mut strides = [0; MAX_RANK];
+            strides[1] = if p.x.layout.dims()[1] == 1 { 0 } else { part.stride };
+            inputs.push(group.operand(graph, self.uids[part.slot], strides, real)?);
+        }
+        if let Some(slot) = epsilon(p) {
+            let epsilon = group.operand(graph, self.uids[slot], [0; MAX_RANK], real)?;
+            let [variance, own] = [inputs[2], epsilon].map(|value| group.name(value, real));
+            let text = format!("1 / m_sqrt({variance} + {own})");
+            inputs[2] = group.compute(Level::Element, real, text, &[inputs[2], epsilon]);
+        }
+        let names: Vec<String> = inputs.iter().map(|value| group.name(*value, real)).collect();
+        let text = format!("({} - {}) * {} * {} + {}", names[0], names[1], names[2], names[3], names[4]);
+        let y = group.compute(Level::Element, real, text, &inputs);
+        group.write(graph, self.uids[p.y.slot], spread(&p.y), y)
     }
 
     fn normalization(&self, p: &Forward, group: &mut Group, graph: &Graph) -> Result<(), Refusal> {
@@ -363,6 +408,23 @@ impl Item {
 
     fn part(&self, part: &Spread, group: &mut Group, graph: &Graph) -> Result<usize, Refusal> {
         group.operand(graph, self.uids[part.slot], part.strides, self.real)
+    }
+}
+
+/// Mean, spread, scale and bias of a batch normalization.
+fn channels(p: &batchnorm::Inference) -> [(&'static str, batchnorm::Parameter); 4] {
+    let spread = match p.spread {
+        batchnorm::Spread::InvVariance(part) => ("inv_variance", part),
+        batchnorm::Spread::Variance(part, _) => ("variance", part),
+    };
+    [("mean", p.mean), spread, ("scale", p.scale), ("bias", p.bias)]
+}
+
+/// The slot of what is added to a variance.
+fn epsilon(p: &batchnorm::Inference) -> Option<usize> {
+    match p.spread {
+        batchnorm::Spread::InvVariance(_) => None,
+        batchnorm::Spread::Variance(_, epsilon) => Some(epsilon.slot),
     }
 }
 

@@ -1,6 +1,6 @@
 use hipdnn_plugin_sdk::graph::operation::{
-    ConvolutionBackwardData, ConvolutionForward, LayernormBackward, Matmul, Pointwise, Reduction,
-    ResampleForward, RmsNorm,
+    BatchnormInference, ConvolutionBackwardData, ConvolutionForward, LayernormBackward, Matmul, Pointwise,
+    Reduction, ResampleForward, RmsNorm,
 };
 use hipdnn_plugin_sdk::graph::{
     ConvMode, DataType, NormFwdPhase, Operation, PaddingMode, PointwiseMode, ReductionMode, ResampleMode,
@@ -256,6 +256,20 @@ fn what_follows_a_convolution_is_in_its_kernel() {
     let call = "const float v0 = kernel_0_v0(a0, a1, o2, o3, o4, o5);";
     assert_eq!(kernel.text.matches(call).count(), 1, "{}", kernel.text);
     assert!(kernel.text.contains("const float v2 = v0 + v1;"), "{}", kernel.text);
+}
+
+#[test]
+fn a_batchnorm_with_given_statistics_joins_the_kernel_before_it() {
+    const CHANNELS: (&[i64], bool) = (&[1, 8, 1, 1], false);
+    let normalization = BatchnormInference { x: 3, mean: 4, inv_variance: 5, scale: 6, bias: 7, y: 8 };
+    let operations =
+        vec![convolution(1).into(), normalization.into(), pointwise(PointwiseMode::ReluFwd, 8, None, 9)];
+    let tensors = [X, W, CONVOLVED, CHANNELS, CHANNELS, CHANNELS, CHANNELS, CONVOLVED, (CONVOLVED.0, false)];
+    let program = generate(&graph(&tensors, operations)).unwrap();
+    assert_eq!((program.kernels.len(), program.places.size), (1, 0));
+    assert_eq!(memory(&program, 0), [1, 2, 4, 5, 6, 7, 9]);
+    let text = &program.kernels[0].text;
+    assert!(text.contains("= (v0 - v1) * v2 * v3 + v4;"), "{text}");
 }
 
 #[test]

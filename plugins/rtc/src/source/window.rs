@@ -48,7 +48,6 @@ impl Window {
             );
         }
         for axis in 0..p.spatial {
-            // The problem has checked that the last window ends inside the padding.
             let reached = (p.output[axis] - 1)
                 .saturating_mul(p.stride[axis])
                 .saturating_add((p.window[axis] - 1).saturating_mul(p.dilation[axis]));
@@ -215,8 +214,7 @@ fn convolution(p: &Convolution, real: Real) -> Result<String, Refusal> {
     Ok(body.text)
 }
 
-/// Begins the loops over a window; the positions of those that lie inside x are `p`0, `p`1 and so on. Where `outside` is given, that is done for
-/// each position outside, the innermost dimension last.
+/// Begins the loops over a window, whose positions are `p`0, `p`1 and so on: those inside x, or with `outside` all of them.
 fn positions(p: &Resample, body: &mut Body, outside: bool) {
     for axis in 0..p.spatial {
         body.each(format!("index_t r{axis} = 0; r{axis} < {}u; r{axis}++", p.window[axis]));

@@ -82,11 +82,8 @@ fn capturable(library: &Path, hip: &'static Hip, engine: &str, name: &str) -> Re
     // The first execution loads kernels, if nothing else.
     let first = watched(&run)?;
     let seen = watched(&run)?;
-    if engine != RTC && (first.work == 0 || first.work != seen.work) {
-        return Err(Failure(format!(
-            "a first execution puts {} pieces of work on the stream and a later one {}, expected as many, and some",
-            first.work, seen.work
-        )));
+    if engine != RTC && seen.work == 0 {
+        return Err(Failure("an execution puts no work on the stream".to_owned()));
     }
     if let Some(name) = seen.others.first() {
         return Err(Failure(format!(

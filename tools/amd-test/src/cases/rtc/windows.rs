@@ -1,4 +1,4 @@
-use hipdnn_plugin_sdk::graph::operation::Pointwise;
+use hipdnn_plugin_sdk::graph::operation::{BatchnormInference, BatchnormInferenceVariance, Pointwise};
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Operation, PaddingMode, PointwiseMode, ResampleMode};
 
 use crate::case::{Case, Order};
@@ -13,14 +13,45 @@ fn biased(shape: &Shape, data_type: DataType, order: Order) -> Case {
     case.hide(DataType::Float);
     let Some(convolved) = case.graph.tensors.last().cloned() else { return case };
     let (last, dims) = (convolved.uid, convolved.dims);
-    let channels: Vec<i64> =
-        dims.iter().enumerate().map(|(axis, dim)| if axis == 1 { *dim } else { 1 }).collect();
+    let channels = channels(&dims);
     let bias = case.input(data_type, &channels, order, [-1.0, 1.0]);
     let sum = case.between(DataType::Float, &dims, order);
     case.node(Pointwise::new(PointwiseMode::Add, last, Some(bias), sum));
     let y = case.output(data_type, &dims, order);
     case.node(Pointwise::new(PointwiseMode::ReluFwd, sum, None, y));
     case
+}
+
+/// Convolution, batch normalization with given statistics and RELU, with what is between the nodes in `float`: one kernel.
+fn normalized(shape: &Shape, data_type: DataType, order: Order, with_variance: bool) -> Case {
+    let mut case = shape.case("forward", data_type, order);
+    let name = if with_variance { "batchnorm with variance" } else { "batchnorm" };
+    case.name.push_str(&format!(" + {name} + relu, float between"));
+    case.tolerance = case.tolerance.max(2e-5);
+    case.workspace_limit = Some(0);
+    case.hide(DataType::Float);
+    let Some(convolved) = case.graph.tensors.last().cloned() else { return case };
+    let (x, dims) = (convolved.uid, convolved.dims);
+    let channels = channels(&dims);
+    let given = |case: &mut Case, range| case.input(DataType::Float, &channels, order, range);
+    let (mean, spread) = (given(&mut case, [-1.0, 1.0]), given(&mut case, [0.2, 2.0]));
+    let (scale, bias) = (given(&mut case, [-1.0, 2.0]), given(&mut case, [-1.0, 1.0]));
+    let y = case.between(DataType::Float, &dims, order);
+    if with_variance {
+        // Large, so that one that is left out shows.
+        let epsilon = case.value(0.25);
+        case.node(BatchnormInferenceVariance { x, mean, variance: spread, scale, bias, epsilon, y });
+    } else {
+        case.node(BatchnormInference { x, mean, inv_variance: spread, scale, bias, y });
+    }
+    let result = case.output(data_type, &dims, order);
+    case.node(Pointwise::new(PointwiseMode::ReluFwd, y, None, result));
+    case
+}
+
+/// The dims of what there is one of for each channel.
+fn channels(dims: &[i64]) -> Vec<i64> {
+    dims.iter().enumerate().map(|(axis, dim)| if axis == 1 { *dim } else { 1 }).collect()
 }
 
 /// A filter that is turned around.
@@ -75,6 +106,10 @@ pub fn cases() -> Vec<Case> {
         cases.push(biased(first, DataType::Half, order));
     }
     cases.push(biased(three_dimensional, DataType::Bfloat16, Order::ChannelsLast));
+    for (with_variance, order) in [false, true].into_iter().zip(ORDERS) {
+        cases.push(normalized(first, DataType::Half, order, with_variance));
+        cases.push(normalized(three_dimensional, DataType::Bfloat16, order, with_variance));
+    }
     cases.push(mirrored(first));
     for shape in pooling::SHAPES.iter().chain(&pooling::REACHING) {
         for order in ORDERS {
