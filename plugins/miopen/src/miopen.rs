@@ -285,11 +285,6 @@ function_table! {
                 options: miopenFindOptions_t,
                 bytes: usize
             ) -> miopenStatus_t;
-            /// Whether solutions carry their compiled kernels.
-            fn miopenSetFindOptionAttachBinaries(
-                options: miopenFindOptions_t,
-                attach: c_uint
-            ) -> miopenStatus_t;
             /// Ends options.
             fn miopenDestroyFindOptions(options: miopenFindOptions_t) -> miopenStatus_t;
             /// Looks for solutions of a problem, the best first.
@@ -442,6 +437,11 @@ function_table! {
             ) -> miopenStatus_t;
         }
         optional {
+            /// Whether solutions carry their compiled kernels.
+            fn miopenSetFindOptionAttachBinaries(
+                options: miopenFindOptions_t,
+                attach: c_uint
+            ) -> miopenStatus_t;
             /// Fills a tensor with a number of its type.
             fn miopenSetTensor(
                 handle: miopenHandle_t,

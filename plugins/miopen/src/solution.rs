@@ -206,10 +206,9 @@ fn find_options(miopen: &Miopen, options: &Options) -> Result<Object, MiopenErro
             (miopen.miopenSetFindOptionTuning)(find_options, c_int::from(options.benchmarking)),
         )?;
         // Saved solutions then spare another process the compiler, too.
-        miopen.check(
-            "miopenSetFindOptionAttachBinaries",
-            (miopen.miopenSetFindOptionAttachBinaries)(find_options, 1),
-        )?;
+        if let Some(attach) = miopen.miopenSetFindOptionAttachBinaries {
+            miopen.check("miopenSetFindOptionAttachBinaries", attach(find_options, 1))?;
+        }
         if let Some(limit) = options.workspace_size_limit {
             miopen.check(
                 "miopenSetFindOptionWorkspaceLimit",

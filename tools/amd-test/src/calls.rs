@@ -2,6 +2,7 @@
 
 mod capture;
 mod failing;
+mod older;
 mod trace;
 
 use std::path::Path;
@@ -25,8 +26,10 @@ type Check = (String, Box<dyn Fn(&Path, &'static Hip) -> Result<String, Failure>
 
 /// Checks everything, or what has one of the words in its name. Answers how many failed.
 pub fn check(library: &Path, hip: &'static Hip, words: &[String]) -> usize {
-    let checks: Vec<Check> =
-        [failing::checks(), trace::checks(), capture::checks()].into_iter().flatten().collect();
+    let checks: Vec<Check> = [failing::checks(), trace::checks(), older::checks(), capture::checks()]
+        .into_iter()
+        .flatten()
+        .collect();
     let (mut passed, mut failed) = (0, 0);
     for (name, check) in checks {
         if !words.is_empty() && !words.iter().any(|word| name.contains(word.as_str())) {

@@ -107,6 +107,9 @@ struct Function {
     plugin: &'static str,
 }
 
+/// The variable with the names of functions that the plugins do not find, with spaces between.
+pub const HIDDEN: &str = "AMD_TEST_HIDDEN";
+
 /// Which call is made to fail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fail {
@@ -319,6 +322,10 @@ unsafe extern "C" fn find(library: *mut c_void, name: *const c_char, caller: *co
     let Some(plugin) = plugin(caller) else { return found };
     // SAFETY: the C library has read the name just now.
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+    let hidden = std::env::var(HIDDEN).unwrap_or_default();
+    if hidden.split(' ').any(|hidden| hidden == name) {
+        return std::ptr::null_mut();
+    }
     if !["hip", "miopen", "rocblas"].iter().any(|prefix| name.starts_with(prefix)) {
         return found;
     }

@@ -15,7 +15,8 @@ use crate::case::Case;
 use crate::gate::{self, Call, Fail};
 use crate::{Failure, cases};
 
-const MIOPEN: &str = "MIOPEN_ENGINE";
+/// The engine that MIOpen's own choice stands behind.
+pub const MIOPEN: &str = "MIOPEN_ENGINE";
 const DETERMINISTIC: &str = "MIOPEN_ENGINE_DETERMINISTIC";
 
 /// A convolution, whose solution takes long to find, and whose plan has no other step.
@@ -149,10 +150,10 @@ fn stream(library: &Path, hip: &'static Hip, engine: &str, name: &str) -> Result
 }
 
 /// What the name of the environment's variable is set to for a child.
-type Variable<'a> = (&'a str, &'a str);
+pub type Variable<'a> = (&'a str, &'a str);
 
 /// The calls of a process of its own, one in a line. See [`super::child`] for the options.
-fn in_child(
+pub fn in_child(
     library: &Path,
     engine: &str,
     name: &str,
@@ -174,10 +175,11 @@ fn in_child(
 }
 
 /// A folder that is empty, and removed when this is dropped.
-struct Folder(PathBuf);
+pub struct Folder(pub PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Result<Self, Failure> {
+    /// A new one, whose name has this word.
+    pub fn new(name: &str) -> Result<Self, Failure> {
         let path = std::env::temp_dir().join(format!("amd-test-{}-{name}", std::process::id()));
         fs::create_dir_all(&path).map_err(|error| Failure(format!("{}: {error}", path.display())))?;
         Ok(Self(path))
