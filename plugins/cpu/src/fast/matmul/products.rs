@@ -10,7 +10,7 @@ use super::super::settings::Settings;
 use super::pack::{Copy, Sums};
 use super::problem::Problem;
 use super::scheme::{Scheme, Word};
-use super::tile::{Tile, TileKernel, WIDE_ROWS};
+use super::tile::{MOST_LINE, Tile, TileKernel, WIDE_ROWS};
 use crate::kernel::{Kernel, Refusal};
 
 /// Terms of a sum that are added in one go: a panel of them stays in a processor's second cache.
@@ -40,8 +40,9 @@ pub(super) struct Products<T: 'static> {
     /// In how many blocks the rows of a matrix are computed, the columns, and the terms.
     row_blocks: usize,
     panels: usize,
-    /// How many of the panels are as wide as wide tiles; they come first.
+    /// How many of the panels are of wide tiles or lines, and the vectors of all of these; they come first.
     wide: usize,
+    wide_vectors: usize,
     depth_blocks: usize,
     /// Blocks of rows between two copies of the left factor.
     group: usize,
@@ -81,8 +82,10 @@ pub(in crate::fast) fn fused<T>(level: Level) -> f64 {
     size_of::<T>() as f64 / 4.0 / per_nanosecond
 }
 
-/// Nanoseconds for the copy of a number, roughly.
+/// Nanoseconds for the copy of a byte of the right factor or of a number of the left one, roughly, and for reading a byte of the right
+/// one in place.
 const COPY: f64 = 0.3;
+const READ: f64 = 0.05;
 
 impl<T: Word> Products<T> {
     pub(super) fn plan(
@@ -103,8 +106,25 @@ impl<T: Word> Products<T> {
         let block = m.div_ceil(row_blocks);
         let depth_blocks = if words <= MOST_DEPTH { 1 } else { words.div_ceil(DEPTH) };
         let b_in_place = scheme.b_readable && m <= kernel.rows;
-        let wide = if scheme.b_readable && m <= WIDE_ROWS { n / (kernel.lanes * kernel.wide) } else { 0 };
-        let others = n.div_ceil(kernel.lanes) - wide * kernel.wide;
+        let work = [m, n, k, matrices].iter().map(|number| *number as f64).product::<f64>() * scheme.time;
+        let copies = (b.size * n * k) as f64 * (matrices * row_blocks) as f64;
+        let copies = copies * if b_in_place { READ } else { COPY };
+        let (wide, wide_vectors) = match m {
+            1 if scheme.b_readable && n / kernel.lanes > kernel.vectors => {
+                let vectors = n / kernel.lanes;
+                let wanted = threads.lanes(work + copies, vectors * matrices).count().div_ceil(matrices);
+                (
+                    vectors.div_ceil(MOST_LINE).next_multiple_of(wanted).min(vectors / (kernel.vectors + 1)),
+                    vectors,
+                )
+            }
+            WIDE_ROWS if scheme.b_readable => {
+                let wide = n / (kernel.lanes * kernel.wide);
+                (wide, wide * kernel.wide)
+            }
+            _ => (0, 0),
+        };
+        let others = n.div_ceil(kernel.lanes) - wide_vectors;
         let panels = wide + others.div_ceil(kernel.vectors);
         let line = 64 / size_of::<T>();
         let pitch = words.next_multiple_of(line);
@@ -115,8 +135,11 @@ impl<T: Word> Products<T> {
             let group = (COPIED / (block * pitch)).clamp(1, matrices * row_blocks);
             (group, group * block * pitch)
         };
-        let work = [m, n, k, matrices].iter().map(|number| *number as f64).product::<f64>() * scheme.time;
-        let copies = (b.size * n * k) as f64 * (matrices * row_blocks) as f64 * COPY;
+        let widest = if wide > 0 {
+            kernel.columns().max(kernel.lanes * wide_vectors.div_ceil(wide))
+        } else {
+            kernel.columns()
+        };
         let lanes = threads.lanes(work + copies, group.saturating_mul(panels));
         let pack_parts = group * block.div_ceil(COPIED_ROWS);
         let pack_lanes = threads.lanes(copied as f64 * COPY, pack_parts);
@@ -124,8 +147,8 @@ impl<T: Word> Products<T> {
             a: copied,
             b: words.div_ceil(depth_blocks) * kernel.columns(),
             sums: (kernel.columns() * if depth_blocks > 1 { block } else { kernel.rows })
-                .max(kernel.lanes * kernel.wide * WIDE_ROWS),
-            row: if finish.row.is_some() { kernel.columns().max(kernel.lanes * kernel.wide) } else { 0 },
+                .max(widest * m.min(WIDE_ROWS)),
+            row: if finish.row.is_some() { widest } else { 0 },
         };
         let keeps = settings.constant_weights && problem.has_one_right_factor();
         let kept = words.saturating_mul(n.next_multiple_of(kernel.lanes));
@@ -136,6 +159,7 @@ impl<T: Word> Products<T> {
             row_blocks,
             panels,
             wide,
+            wide_vectors,
             depth_blocks,
             group,
             pitch,
@@ -161,11 +185,10 @@ impl<T: Word> Products<T> {
 
     /// The columns of a panel, in vectors.
     fn vectors(&self, panel: usize) -> Range<usize> {
-        let wide = self.scheme.kernel.wide;
         if panel < self.wide {
-            return panel * wide..(panel + 1) * wide;
+            return part(self.wide_vectors, self.wide, panel);
         }
-        let first = self.wide * wide;
+        let first = self.wide_vectors;
         let others = self.problem.n.div_ceil(self.scheme.kernel.lanes) - first;
         let vectors = part(others, self.panels - self.wide, panel - self.wide);
         first + vectors.start..first + vectors.end

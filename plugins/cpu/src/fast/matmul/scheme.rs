@@ -10,7 +10,7 @@ use super::finish::Finish;
 use super::pack::{Pack, Store, copies_of};
 use super::problem::{Matrices, Problem};
 use super::products::fused;
-use super::tile::TileKernel;
+use super::tile::{MOST_LINE, TileKernel, WIDE_ROWS};
 use crate::kernel::Refusal;
 
 /// What sums are made in.
@@ -54,7 +54,7 @@ pub(super) struct Scheme<T: 'static> {
 
 /// Numbers in a tile at most.
 fn most<T: 'static>(kernel: &TileKernel<T>) -> usize {
-    kernel.rows * kernel.columns().max(kernel.lanes * kernel.wide)
+    (kernel.rows * kernel.columns()).max(kernel.lanes * (WIDE_ROWS * kernel.wide).max(MOST_LINE))
 }
 
 impl<T: FastReal + Word> Scheme<T> {

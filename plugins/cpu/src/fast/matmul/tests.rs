@@ -101,10 +101,13 @@ fn long_dimensions() {
         [530, 17, 1600],
         [70, 1, 90],
         [3, 60, 1024],
+        [1, 1500, 37],
+        [1, 2100, 1540],
+        [2, 900, 11],
     ]
     .into_iter()
     .cycle()
-    .take(28)
+    .take(40)
     .enumerate()
     {
         let (compute, mut arrays) = case(&mut Random::new(seed as u64 + 1000), shape);
@@ -167,7 +170,9 @@ fn bytes_have_exact_sums() {
 fn what_follows_a_product() {
     for seed in 0..300 {
         let random = &mut Random::new(seed + 4000);
-        let shape = [random.within(1, 60), random.within(1, 200), random.of(&[1, 5, 20])];
+        let few = [random.within(1, 60), random.within(1, 200)];
+        let [m, n] = random.of(&[few, few, few, [1, 30 * few[0]]]);
+        let shape = [m, n, random.of(&[1, 5, 20])];
         let (compute, mut arrays) = case(random, shape);
         let result = arrays[2].tensor.clone();
         let rank = result.dims.len();

@@ -133,6 +133,8 @@ unsafe impl<V: Vector> Register for V {
 }
 
 type RunTile<T> = unsafe fn(&Tile<T>);
+/// The number is that of the vectors in a row.
+type RunLine<T> = unsafe fn(&Tile<T>, usize);
 
 /// Vectors in a tile's row at most.
 const MOST_VECTORS: usize = 3;
@@ -145,17 +147,24 @@ pub(in crate::fast) struct TileKernel<T: 'static> {
     pub(in crate::fast) vectors: usize,
     /// Numbers in a vector.
     pub(in crate::fast) lanes: usize,
-    /// Vectors in a row of the wide tiles.
+    /// Vectors in a row of the wide tile.
     pub(in crate::fast) wide: usize,
     /// By rows and vectors, each less one.
     run: &'static [[RunTile<T>; MOST_VECTORS]],
-    /// By rows less one.
-    run_wide: &'static [RunTile<T>; WIDE_ROWS],
+    run_wide: RunTile<T>,
+    run_line: RunLine<T>,
 }
 
-/// Rows of the largest wide tile. With as few rows, reading the right factor takes all the time, and is faster the more of
+/// Rows of the wide tile. With as few rows, reading the right factor takes all the time, and is faster the more of
 /// it lies side by side.
 pub(in crate::fast) const WIDE_ROWS: usize = 2;
+
+/// Vectors of the longest line, a tile of one row. Its sums stay in the first cache.
+pub(in crate::fast) const MOST_LINE: usize = 256;
+
+/// Terms that are added to a line's sums together: as many rows of the right factor are read at once, each from its beginning to
+/// its end.
+const LINE_TERMS: usize = 8;
 
 impl<T: 'static> Clone for TileKernel<T> {
     fn clone(&self) -> Self {
@@ -187,11 +196,6 @@ impl<V: Register> Tiles<V> {
         Self::of_rows::<8>(),
     ];
 
-    #[cfg(not(target_arch = "aarch64"))]
-    const FOUR_WIDE: [RunTile<V::Word>; WIDE_ROWS] = [tile::<V, 1, 4>, tile::<V, 2, 4>];
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    const EIGHT_WIDE: [RunTile<V::Word>; WIDE_ROWS] = [tile::<V, 1, 12>, tile::<V, 2, 12>];
-
     const fn of_rows<const ROWS: usize>() -> [RunTile<V::Word>; MOST_VECTORS] {
         [tile::<V, ROWS, 1>, tile::<V, ROWS, 2>, tile::<V, ROWS, 3>]
     }
@@ -214,8 +218,9 @@ impl<T: FastReal> TileKernel<T> {
 
     #[cfg(not(target_arch = "aarch64"))]
     fn of_four<V: Vector<Number = T>>(vectors: usize) -> Self {
-        let (run, run_wide) = (&Tiles::<V>::FOUR, &Tiles::<V>::FOUR_WIDE);
-        Self { rows: 4, vectors, lanes: <V as Register>::LANES, wide: 4, run, run_wide }
+        let (run, run_wide, run_line) =
+            (&Tiles::<V>::FOUR, tile::<V, WIDE_ROWS, 4> as RunTile<T>, line::<V> as RunLine<T>);
+        Self { rows: 4, vectors, lanes: <V as Register>::LANES, wide: 4, run, run_wide, run_line }
     }
 }
 
@@ -223,8 +228,9 @@ impl<T: 'static> TileKernel<T> {
     /// The tiles of a register of which there are 32.
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     pub(super) fn of_eight<V: Register<Word = T>>() -> Self {
-        let (run, run_wide) = (&Tiles::<V>::EIGHT, &Tiles::<V>::EIGHT_WIDE);
-        Self { rows: 8, vectors: 3, lanes: V::LANES, wide: 12, run, run_wide }
+        let (run, run_wide, run_line) =
+            (&Tiles::<V>::EIGHT, tile::<V, WIDE_ROWS, 12> as RunTile<T>, line::<V> as RunLine<T>);
+        Self { rows: 8, vectors: 3, lanes: V::LANES, wide: 12, run, run_wide, run_line }
     }
 
     /// Columns of the largest tile.
@@ -233,20 +239,23 @@ impl<T: 'static> TileKernel<T> {
     }
 
     /// Computes a tile of `rows` rows and `vectors` vectors, each at least 1 and at most those of the largest tile, or of as
-    /// many vectors as a wide tile has.
+    /// many as the wide tile has; or of one row and up to [`MOST_LINE`] vectors, where nothing is kept.
     ///
     /// # Safety
     /// The kernel's level is one that the processor has. `depth` numbers of each row of `a` and whole vectors of each row
     /// of `b`, of `from`, `add` and `keep` unless they are null, and of `to` are there.
     #[inline(always)]
     pub(in crate::fast) unsafe fn run(&self, tile: &Tile<T>, rows: usize, vectors: usize) {
-        let run = if vectors == self.wide && rows <= WIDE_ROWS {
-            self.run_wide[rows - 1]
-        } else {
-            self.run[rows - 1][vectors - 1]
-        };
         // SAFETY: the caller promises what the kernel needs.
-        unsafe { run(tile) };
+        unsafe {
+            if vectors <= MOST_VECTORS {
+                self.run[rows - 1][vectors - 1](tile);
+            } else if rows == 1 {
+                (self.run_line)(tile, vectors);
+            } else {
+                (self.run_wide)(tile);
+            }
+        }
     }
 }
 
@@ -350,6 +359,75 @@ unsafe fn multiply<V: Register, const ROWS: usize, const VECTORS: usize>(
             }
         }
     }
+}
+
+/// One row of any number of vectors, whose sums are in memory.
+struct LineWork<'a, V: Register>(&'a Tile<V::Word>, usize);
+
+impl<V: Register> Work for LineWork<'_, V> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self(Tile { a, b, b_pitch, depth, from, add, to, .. }, vectors) = self;
+        let whole = depth - depth % LINE_TERMS;
+        // SAFETY: `line` is called with memory as `TileKernel::run` describes it, with the register's instructions.
+        unsafe {
+            for v in 0..vectors {
+                let sum = if from.is_null() { V::zero() } else { V::load(from.add(v * V::LANES)) };
+                sum.store(to.add(v * V::LANES));
+            }
+            for l in (0..whole).step_by(LINE_TERMS) {
+                terms::<V, LINE_TERMS>(a.add(l), (b.wrapping_add(l * b_pitch), *b_pitch), *to, vectors);
+            }
+            for l in whole..*depth {
+                terms::<V, 1>(a.add(l), (b.wrapping_add(l * b_pitch), *b_pitch), *to, vectors);
+            }
+            if !add.is_null() {
+                for v in 0..vectors {
+                    let sum = V::load(to.add(v * V::LANES)).plus(V::load(add.add(v * V::LANES)));
+                    sum.store(to.add(v * V::LANES));
+                }
+            }
+        }
+    }
+}
+
+/// Adds some terms to the sums of a line.
+///
+/// # Safety
+/// The terms, as many rows of vectors and the sums are there, and the processor has the register's instructions.
+#[inline(always)]
+unsafe fn terms<V: Register, const TERMS: usize>(
+    a: *const V::Word,
+    (b, pitch): (*const V::Word, usize),
+    to: *mut V::Word,
+    vectors: usize,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let mut factors = [V::zero(); TERMS];
+        for (term, factor) in factors.iter_mut().enumerate() {
+            *factor = V::splat(a.add(term).read_unaligned());
+        }
+        for v in 0..vectors {
+            let to = to.add(v * V::LANES);
+            let mut sum = V::load(to);
+            for (term, factor) in factors.iter().enumerate() {
+                sum = sum.add_product(*factor, V::load(b.wrapping_add(term * pitch + v * V::LANES)));
+            }
+            sum.store(to);
+        }
+    }
+}
+
+/// Computes a line.
+///
+/// # Safety
+/// As [`TileKernel::run`].
+unsafe fn line<V: Register>(tile: &Tile<V::Word>, vectors: usize) {
+    // SAFETY: the caller promises that the processor has the register's instructions.
+    unsafe { V::run(LineWork::<V>(tile, vectors)) };
 }
 
 /// Computes one size of tile.
