@@ -340,6 +340,10 @@ impl Geometry {
     ///
     /// # Safety
     /// As [`Geometry::fill`], with half as many planes as there are channels, rounded up.
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(dead_code, reason = "other processors have no instructions for pairs")
+    )]
     pub(super) unsafe fn fill_pairs<S: Factor>(
         &self,
         block: &Block,

@@ -22,6 +22,10 @@ pub(super) struct Finish {
 
 impl Finish {
     /// All of a chain where the product is.
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(dead_code, reason = "other processors have no instructions for pairs")
+    )]
     pub(super) fn behind(after: Option<After>) -> Result<Self, Refusal> {
         Ok(Self { tail: after.map(|after| after.tail()).transpose()?, ..Self::default() })
     }

@@ -233,6 +233,10 @@ impl<S: Stored, T: FastReal> VectorWork<T> for Storing<'_, S, T> {
 }
 
 /// The function that stores whole sums as elements of a data type.
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    expect(dead_code, reason = "other processors have no instructions for pairs")
+)]
 pub(super) fn store_whole(data_type: DataType) -> Result<Store<i32>, Refusal> {
     Ok(with_stored!(data_type, S => whole::<S>, other => match other {
         DataType::Int8 => whole::<i8>,
@@ -247,6 +251,10 @@ pub(super) fn store_whole(data_type: DataType) -> Result<Store<i32>, Refusal> {
 
 /// # Safety
 /// As [`store`].
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    expect(dead_code, reason = "other processors have no instructions for pairs")
+)]
 unsafe fn whole<S: Stored>(_level: Level, sums: &Sums<i32>, to: *mut u8) {
     let Sums { from, pitch, rows, columns, row, column } = sums;
     for i in 0..*rows {

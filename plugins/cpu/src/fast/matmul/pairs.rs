@@ -2,6 +2,11 @@
 //!
 //! A word is the terms 2l and 2l + 1 of a row of the left factor, or of a column of the right one, the first in the lower half.
 
+#![cfg_attr(
+    not(target_arch = "x86_64"),
+    expect(dead_code, reason = "other processors have no instructions for pairs")
+)]
+
 use half::bf16;
 
 use super::super::level::{Level, Work};

@@ -26,6 +26,10 @@ pub(super) unsafe fn correct<T: FastReal + Sum>(
 ///
 /// # Safety
 /// As [`correct`].
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    expect(dead_code, reason = "other processors have no instructions for pairs")
+)]
 pub(super) unsafe fn correct_pairs(
     channels: &Places<f32>,
     block: &Block,

@@ -1,8 +1,6 @@
 //! What the input and the filters become before tiles read them, and the tiles: numbers of the compute type, or pairs of channels of
 //! 16 bits.
 
-use hipdnn_plugin_sdk::graph::DataType;
-
 use super::super::super::level::Level;
 use super::super::super::matmul::pack::{Pack, copies_of};
 use super::super::super::pointwise::After;
@@ -113,6 +111,7 @@ impl<T: FastReal + Sum> Scheme<T> {
 #[cfg(target_arch = "x86_64")]
 mod pairs {
     use half::bf16;
+    use hipdnn_plugin_sdk::graph::DataType;
 
     use super::super::super::super::matmul::pairs::{Bfloat16Pairs, Factor, WholePairs, packs};
     use super::super::super::super::real::{Stored, with_stored};
