@@ -434,13 +434,17 @@ impl<T: FastReal> Kernel for Products<T> {
                     (self.fill)(&self.geometry, &block, from, &input.strides, channels, planes);
                     planes.cast_const()
                 };
-                for planned in &self.parts {
+                // Outputs of several products lie between each other: those of a panel are written while they are near.
+                let together = if self.parts.len() > 1 { 1 } else { panels.len().max(1) };
+                let products = panels.step_by(together).flat_map(|first| {
+                    self.parts.iter().map(move |planned| (planned, first..first + together))
+                });
+                for (planned, panels) in products {
                     let first = match self.weights_apart {
                         Some(_) => group * weights.group,
                         None => planned.packed + group * self.panels * planned.panel,
                     };
                     let weights = base.get(0).cast::<T>().cast_const().add(first);
-                    let panels = panels.clone();
                     let tensors = shared.all();
                     self.multiply(planned, &Share { tensors, group, block, panels, weights, columns, tile });
                 }
