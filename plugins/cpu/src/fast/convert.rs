@@ -123,6 +123,18 @@ mod x86 {
         same::<S, f32>() || same::<S, f16>() || same::<S, bf16>()
     }
 
+    /// The beginnings of blocks of so many numbers. The last ends with the last number, and so may have some of the block before.
+    #[inline(always)]
+    fn blocks(len: usize, block: usize) -> impl Iterator<Item = usize> {
+        let count = if len < block { 0 } else { len.div_ceil(block) };
+        (0..count).map(move |number| (number * block).min(len - block))
+    }
+
+    /// How many numbers are in such blocks.
+    fn done(len: usize, block: usize) -> usize {
+        if len < block { 0 } else { len }
+    }
+
     /// 16 elements.
     #[inline(always)]
     unsafe fn load_512<S: 'static>(from: *const S) -> __m512 {
@@ -157,28 +169,25 @@ mod x86 {
 
     #[inline(always)]
     pub(super) unsafe fn widen_512<S: 'static>(from: *const S, to: *mut f32, len: usize) -> usize {
-        let whole = len - len % 16;
-        for i in (0..whole).step_by(16) {
+        for i in blocks(len, 16) {
             // SAFETY: the caller promises `len` elements and numbers, and the instructions.
             unsafe { _mm512_storeu_ps(to.add(i), load_512(from.add(i))) };
         }
-        whole
+        done(len, 16)
     }
 
     #[inline(always)]
     pub(super) unsafe fn widen_256<S: 'static>(from: *const S, to: *mut f32, len: usize) -> usize {
-        let whole = len - len % 8;
-        for i in (0..whole).step_by(8) {
+        for i in blocks(len, 8) {
             // SAFETY: the caller promises `len` elements and numbers, and the instructions.
             unsafe { _mm256_storeu_ps(to.add(i), load_256(from.add(i))) };
         }
-        whole
+        done(len, 8)
     }
 
     #[inline(always)]
     pub(super) unsafe fn halve_512(from: *const f32, to: *mut f16, len: usize) -> usize {
-        let whole = len - len % 16;
-        for i in (0..whole).step_by(16) {
+        for i in blocks(len, 16) {
             // SAFETY: the caller promises `len` numbers and elements, and the instructions.
             unsafe {
                 let numbers = _mm512_loadu_ps(from.add(i));
@@ -186,13 +195,12 @@ mod x86 {
                 _mm256_storeu_si256(to.add(i).cast(), halves);
             }
         }
-        whole
+        done(len, 16)
     }
 
     #[inline(always)]
     pub(super) unsafe fn halve_256(from: *const f32, to: *mut f16, len: usize) -> usize {
-        let whole = len - len % 8;
-        for i in (0..whole).step_by(8) {
+        for i in blocks(len, 8) {
             // SAFETY: the caller promises `len` numbers and elements, and the instructions.
             unsafe {
                 let numbers = _mm256_loadu_ps(from.add(i));
@@ -200,7 +208,7 @@ mod x86 {
                 _mm_storeu_si128(to.add(i).cast(), halves);
             }
         }
-        whole
+        done(len, 8)
     }
 
     /// Rounds to the upper half of the bits, ties to even. Written so that the compiler makes vectors of it.

@@ -1,4 +1,7 @@
-//! Some channels at a time, where the channels of an element lie side by side; of other types they are copied first.
+//! Some channels at a time, where the channels of an element lie side by side; of other types they are copied first. So are small
+//! images of other layouts, whose rows would leave most of a vector empty.
+
+use hipdnn_plugin_sdk::graph::DataType;
 
 use super::Shape;
 use super::ending::Ending;
@@ -7,10 +10,12 @@ use super::rows::Form;
 use crate::fast::image::Image;
 use crate::fast::lanes::{Lanes, Threads};
 use crate::fast::level::{Level, VectorWork};
+use crate::fast::matmul::pack::{Copy, Pack, copies_of};
 use crate::fast::real::{FastReal, all_finite};
 use crate::fast::scratch::{Scratch, Shared, Tensors};
 use crate::fast::vector::Vector;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Refusal};
+use crate::problem::Operand;
 
 /// Numbers of the output that are computed before what follows is done with them, and of which copies are made.
 const NEAR: usize = 8 << 10;
@@ -18,6 +23,8 @@ const NEAR: usize = 8 << 10;
 const PARTS: usize = 6;
 /// Channels are divided at multiples of this, a few cache lines.
 const CHANNELS: usize = 64;
+/// Channels of planes are copied in blocks of this.
+const BLOCK: usize = 16;
 
 /// A convolution with every decision made.
 pub(super) struct Last<T> {
@@ -31,10 +38,57 @@ pub(super) struct Last<T> {
     offsets: Vec<usize>,
     padded: bool,
     ending: Option<Ending<T>>,
+    turn: Option<Turn<T>>,
     /// Channels and rows of the output that are computed by one lane, one after the other.
     channels: usize,
     rows: usize,
     lanes: Lanes,
+}
+
+/// How planes of numbers become elements with their channels side by side, and these become planes.
+pub(super) struct Turn<T> {
+    load: Pack<T>,
+    store: Pack<T>,
+}
+
+impl<T: FastReal> Turn<T> {
+    /// Where planes are worth it: x is the image that is read.
+    pub(super) fn of(
+        shape: &Shape,
+        x: &Operand,
+        images: &[Image<T>; 3],
+        level: Level,
+    ) -> Result<Option<Self>, Refusal> {
+        let [from, _, to] = images;
+        let is_plane = |image: &Image<T>, size: [usize; 2]| {
+            image.strides[3] == 1 && (size[0] == 1 || image.strides[2] == size[1])
+        };
+        let is_form = !matches!(Form::of(shape), Form::Any | Form::Apart);
+        let is_small = shape.output[1] >= TOGETHER && shape.output[1] <= most_columns::<T>(level);
+        let suits = is_form
+            && is_small
+            && shape.multiplier == 1
+            && shape.channels >= BLOCK
+            && is_plane(from, shape.input)
+            && is_plane(to, shape.output);
+        if !suits {
+            return Ok(None);
+        }
+        let number = if size_of::<T>() == 4 { DataType::Float } else { DataType::Double };
+        Ok(Some(Self { load: copies_of("x", x.data_type)?.0, store: copies_of("y", number)?.0 }))
+    }
+}
+
+/// Columns of the output up to which planes are copied: half a vector.
+fn most_columns<T: FastReal>(level: Level) -> usize {
+    let lanes = match level {
+        Level::Portable => T::Portable::LANES,
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => T::Avx2::LANES,
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => T::Avx512::LANES,
+    };
+    lanes / 2
 }
 
 /// Offsets in bytes of a lane's areas of the scratch memory.
@@ -44,6 +98,7 @@ struct Areas {
     zeros: usize,
     input: usize,
     output: usize,
+    planes: usize,
 }
 
 impl<T: FastReal> Last<T> {
@@ -59,15 +114,41 @@ impl<T: FastReal> Last<T> {
         level: Level,
         threads: Threads,
         ending: Option<Ending<T>>,
+        turn: Option<Turn<T>>,
     ) -> Self {
         let form = Form::of(&shape);
-        let copied = |image: &Image<T>| if image.run.same { 0.1 } else { 0.2 };
+        let copied = |image: &Image<T>| if image.run.same && turn.is_none() { 0.1 } else { 0.2 };
         let each = shape.taps() as f64 * if form == Form::Any { 0.1 } else { 0.04 } + copied(&y);
         let [input, output] = [shape.input, shape.output].map(|size| (size[0] * size[1]) as f64);
         let images = (shape.batch * shape.channels) as f64;
         let work = images * (output * each * size_of::<T>() as f64 / 4.0 + input * copied(&x));
         let wanted = threads.lanes(work, usize::MAX).count();
         let wanted = if wanted > 1 { PARTS * wanted } else { 1 };
+        let (offsets, padded) = (shape.offsets(&w), shape.is_padded());
+        if turn.is_some() {
+            // Whole images of as many channels as stay in the first cache.
+            let numbers = (input + output) as usize;
+            let near = (NEAR / numbers).clamp(BLOCK, CHANNELS);
+            let channels = shape.channels.div_ceil(wanted.div_ceil(shape.batch)).min(near);
+            let channels = channels.next_multiple_of(BLOCK);
+            let lanes = threads.lanes(work, shape.batch * shape.channels.div_ceil(channels));
+            let rows = shape.output[0];
+            return Self {
+                shape,
+                level,
+                form,
+                x,
+                w,
+                y,
+                offsets,
+                padded,
+                ending,
+                turn,
+                channels,
+                rows,
+                lanes,
+            };
+        }
         // Rows of all channels as long as there are enough of them, since these are one piece of memory.
         let mut rows =
             shape.output[0].div_ceil(wanted.div_ceil(shape.batch)).max(TOGETHER).min(shape.output[0]);
@@ -80,8 +161,7 @@ impl<T: FastReal> Last<T> {
         }
         let bands = shape.batch * shape.output[0].div_ceil(rows);
         let lanes = threads.lanes(work, bands * shape.channels.div_ceil(channels));
-        let (offsets, padded) = (shape.offsets(&w), shape.is_padded());
-        Self { shape, level, form, x, w, y, offsets, padded, ending, channels, rows, lanes }
+        Self { shape, level, form, x, w, y, offsets, padded, ending, turn, channels, rows, lanes }
     }
 
     /// The areas of a lane, laid out from the beginning of its memory.
@@ -90,13 +170,16 @@ impl<T: FastReal> Last<T> {
         let reach = (self.rows - 1) * stride + (self.shape.window[0] - 1) * dilation + 1;
         let lines = reach.min(self.shape.input[0]);
         let copied = |image: &Image<T>, rows: usize, columns: usize| {
-            if image.run.same { 0 } else { rows * columns * self.channels }
+            if image.run.same && self.turn.is_none() { 0 } else { rows * columns * self.channels }
         };
+        let between = self.turn.is_some() && !self.y.run.same;
+        let planes = if between { self.rows * self.shape.output[1] * self.channels } else { 0 };
         Areas {
             taps: scratch.area::<T>((self.shape.taps() + 2) * self.channels, 1),
             zeros: scratch.area::<T>(self.channels, 1),
             input: scratch.area::<T>(copied(&self.x, lines, self.shape.input[1]), 1),
             output: scratch.area::<T>(copied(&self.y, self.rows, self.shape.output[1]), 1),
+            planes: scratch.area::<T>(planes, 1),
         }
     }
 
@@ -110,13 +193,13 @@ impl<T: FastReal> Last<T> {
     /// The windows of some channels: a row of channels for each element, in the order in which these meet the image.
     ///
     /// # Safety
-    /// `from` is the first channel's first weight, `to` is writable for the windows of all of them.
+    /// `from` is the first channel's first weight, `to` is writable for the windows of all of them, in rows of `pitch`.
     #[inline(always)]
-    unsafe fn taps(&self, from: *mut u8, to: *mut T, channels: usize) {
+    unsafe fn taps(&self, from: *mut u8, (to, pitch): (*mut T, usize), channels: usize) {
         for tap in 0..self.offsets.len() {
             // SAFETY: the caller promises the weights.
             unsafe {
-                let (from, to) = (from.add(self.offsets[tap]), to.add(tap * channels));
+                let (from, to) = (from.add(self.offsets[tap]), to.add(tap * pitch));
                 if self.w.run.same {
                     for channel in 0..channels {
                         let from = from.cast::<T>().add(channel * self.w.strides[0]);
@@ -149,7 +232,10 @@ impl<T: FastReal> VectorWork<T> for Part<'_, T> {
         let areas = self.kernel.layout(&mut Scratch::default());
         let near = ending.as_ref().and_then(|ending| ending.near.as_ref());
         let mut far = ending.is_some() && near.is_none();
-        let (count, first) = (self.channels.len(), self.channels.start);
+        let (present, first) = (self.channels.len(), self.channels.start);
+        // Copies of planes have zeros for the channels up to a whole block.
+        let turn = self.kernel.turn.as_ref();
+        let count = if turn.is_some() { present.next_multiple_of(BLOCK) } else { present };
         let lines = shape.rows(&self.rows);
         let (width, columns) = (shape.input[1], shape.output[1]);
         // SAFETY: the caller promises the tensors, which have all of the elements, and the scratch memory with its areas.
@@ -157,10 +243,14 @@ impl<T: FastReal> VectorWork<T> for Part<'_, T> {
             let taps = self.scratch.add(areas.taps).cast::<T>();
             let zeros = self.scratch.add(areas.zeros).cast::<T>();
             zeros.write_bytes(0, count);
-            self.kernel.taps(w.at(self.tensors[w.slot], [first, 0, 0, 0]), taps, count);
+            if present < count {
+                taps.write_bytes(0, shape.taps() * count);
+            }
+            self.kernel.taps(w.at(self.tensors[w.slot], [first, 0, 0, 0]), (taps, count), present);
             let factors = taps.add(shape.taps() * count);
             if let Some(near) = near {
-                for channel in 0..count {
+                (0..2).for_each(|row| factors.add(row * count).write_bytes(0, count));
+                for channel in 0..present {
                     let numbers = near.numbers(self.tensors, first + channel);
                     // What is not finite is added and multiplied in the order of the graph.
                     far |= numbers.is_none();
@@ -177,7 +267,21 @@ impl<T: FastReal> VectorWork<T> for Part<'_, T> {
             }
             let mut input = x.at(self.tensors[x.slot], [self.image, first, 0, 0]);
             let mut input_strides = [x.strides[2], x.strides[3]];
-            if !x.run.same {
+            if let Some(turn) = turn {
+                let to = self.scratch.add(areas.input).cast::<T>();
+                let copy = Copy {
+                    from: input.add(lines.start * x.strides[2] * x.run.size),
+                    rows: lines.len() * width,
+                    row: 1,
+                    columns: present,
+                    column: x.strides[1],
+                    width: count,
+                    pitch: count,
+                };
+                (turn.load)(self.kernel.level, &copy, to);
+                input_strides = [width * count, count];
+                input = to.wrapping_sub(lines.start * width * count).cast();
+            } else if !x.run.same {
                 let to = self.scratch.add(areas.input).cast::<T>();
                 for (number, line) in lines.clone().enumerate() {
                     for column in 0..width {
@@ -191,7 +295,7 @@ impl<T: FastReal> VectorWork<T> for Part<'_, T> {
             }
             let place = y.at(self.tensors[y.slot], [self.image, first, self.rows.start, 0]);
             let copy = self.scratch.add(areas.output).cast::<T>();
-            let direct = y.run.same;
+            let direct = y.run.same && turn.is_none();
             let band = Band {
                 input: input.cast_const().cast(),
                 input_strides,
@@ -215,7 +319,27 @@ impl<T: FastReal> VectorWork<T> for Part<'_, T> {
             } else {
                 band.run::<V>(self.kernel.form);
             }
-            if !direct {
+            if let Some(turn) = turn {
+                let elements = self.rows.len() * columns;
+                let planes = self.scratch.add(areas.planes).cast::<T>();
+                let (to, pitch) = if y.run.same { (place.cast(), y.strides[1]) } else { (planes, elements) };
+                let copy = Copy {
+                    from: copy.cast_const().cast(),
+                    rows: present,
+                    row: 1,
+                    columns: elements,
+                    column: count,
+                    width: elements,
+                    pitch,
+                };
+                (turn.store)(self.kernel.level, &copy, to);
+                if !y.run.same {
+                    for channel in 0..present {
+                        let to = place.add(channel * y.strides[1] * y.run.size);
+                        (y.run.store)(planes.add(channel * elements), to, 1, elements);
+                    }
+                }
+            } else if !direct {
                 for row in 0..self.rows.len() {
                     for column in 0..columns {
                         let to = place.add((row * y.strides[2] + column * y.strides[3]) * y.run.size);

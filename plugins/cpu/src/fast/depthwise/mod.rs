@@ -16,7 +16,7 @@ mod tests;
 
 use self::ending::Ending;
 use self::filter::Filter;
-use self::last::Last;
+use self::last::{Last, Turn};
 use self::planar::Planar;
 use super::image::{Image, two};
 use super::lanes::Threads;
@@ -97,8 +97,9 @@ fn plan_in<T: FastReal>(
         };
     }
     let ending = after.map(Ending::of).transpose()?;
-    Ok(if Last::covers(&shape, &images[0], &images[2]) {
-        Box::new(Last::plan(shape, images, level, threads, ending))
+    let turn = Turn::of(&shape, from, &images, level)?;
+    Ok(if turn.is_some() || Last::covers(&shape, &images[0], &images[2]) {
+        Box::new(Last::plan(shape, images, level, threads, ending, turn))
     } else {
         Box::new(Planar::plan(shape, images, level, threads, ending))
     })

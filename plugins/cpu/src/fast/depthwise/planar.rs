@@ -29,6 +29,8 @@ pub(super) struct Planar<T> {
     y: Image<T>,
     /// The distances in bytes of the elements of a channel's window.
     offsets: Vec<usize>,
+    /// Whether they are of another type and read together.
+    in_order: bool,
     padded: bool,
     ending: Option<Ending<T>>,
     /// Channels and rows of the output that are computed by one lane, one after the other.
@@ -79,8 +81,10 @@ impl<T: FastReal> Planar<T> {
         }
         let parts = shape.batch * shape.channels.div_ceil(channels) * shape.output[0].div_ceil(rows);
         let (offsets, padded) = (shape.offsets(&w), shape.is_padded());
+        let in_order =
+            !w.run.same && offsets.iter().enumerate().all(|(tap, offset)| *offset == tap * w.run.size);
         let lanes = threads.lanes(work, parts);
-        Self { shape, level, form, x, w, y, offsets, padded, ending, channels, rows, lanes }
+        Self { shape, level, form, x, w, y, offsets, in_order, padded, ending, channels, rows, lanes }
     }
 
     /// The areas of a lane, laid out from the beginning of its memory.
@@ -201,13 +205,17 @@ impl<T: FastReal> Planar<T> {
     #[inline(always)]
     unsafe fn taps(&self, from: *mut u8, to: *mut T) -> bool {
         let mut zero = T::ZERO;
+        if self.in_order {
+            // SAFETY: the caller promises the weights, which lie side by side.
+            unsafe { (self.w.run.load)(from, 1, to, self.offsets.len()) };
+        }
         for tap in 0..self.offsets.len() {
             // SAFETY: the caller promises the weights.
             unsafe {
                 let (from, to) = (from.add(self.offsets[tap]), to.add(tap));
                 if self.w.run.same {
                     to.write(from.cast::<T>().read_unaligned());
-                } else {
+                } else if !self.in_order {
                     (self.w.run.load)(from, 1, to, 1);
                 }
                 // A finite number times zero is zero, everything else is NaN.

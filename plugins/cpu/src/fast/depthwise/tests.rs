@@ -23,6 +23,31 @@ fn depthwise(random: &mut Random) -> Case {
     Case::of(random, &outline)
 }
 
+/// Images of many channels with short rows.
+fn small(random: &mut Random) -> Case {
+    let spatial = random.of(&[1, 2, 2, 2]);
+    let window = random.of(&[Some((3, 1)), Some((3, 2)), Some((5, 1)), Some((5, 2))]);
+    let groups = random.within(16, 70);
+    let batch = random.within(1, 3);
+    let outline =
+        Outline { spatial, batch, groups, channels: 1, rows: 1, most: [0, 12, 10][spatial], window };
+    Case::of(random, &outline)
+}
+
+#[test]
+fn small_images() {
+    let mut random = Random::new(13);
+    for round in 0..200 {
+        let mut case = small(&mut random);
+        if round % 4 == 0 {
+            case.spoil(&mut random, round / 4 % 3);
+        }
+        for direction in DIRECTIONS {
+            case.check(direction, Level::available());
+        }
+    }
+}
+
 #[test]
 fn equals_plain_sums() {
     // Small whole numbers: every sum is exact, in whatever order it is computed.
