@@ -11,6 +11,7 @@ use std::collections::HashMap;
 
 use super::super::matmul::pairs::{Factor, word};
 use super::super::real::{FastReal, Stored, load_run, store_run};
+use super::ahead::Input;
 
 /// What is to be met: output element `o` and tap `t` meet input element `o * step + taps[t]`.
 #[derive(Clone, Debug)]
@@ -301,6 +302,28 @@ impl Geometry {
                 }
             }
         }
+    }
+
+    /// The input that a block is computed from, with these strides; none where channels lie within each other.
+    pub(super) fn input(&self, block: &Block, strides: &Strides) -> Option<Input> {
+        let Windows { input, step, taps, .. } = &self.windows;
+        let ends = [0, 1, 2].map(|i| {
+            let places = taps.iter().map(|tap| tap[i]);
+            let (low, high) = (places.clone().min().unwrap_or(0), places.max().unwrap_or(0));
+            let inside = |at: isize| at.clamp(0, input[i] as isize - 1) as usize;
+            let first = (block.origin[i] * step[i]) as isize;
+            let last = ((block.origin[i] + block.size[i] - 1) * step[i]) as isize;
+            (inside(first + low), inside(last + high), high - low)
+        });
+        // Rows between those that are met.
+        let apart = step[1] as isize > ends[1].2 + 1 && block.size[1] > 1;
+        let rows = if apart { (block.size[1], step[1] * strides.spatial[1]) } else { (1, 0) };
+        let reach = |i: usize| (ends[i].1 - ends[i].0) * strides.spatial[i];
+        let down = if apart { ends[1].2 as usize * strides.spatial[1] } else { reach(1) };
+        let len = 1 + reach(0) + down + reach(2);
+        let first = strides.offset(block.image, ends.map(|(low, _, _)| low));
+        let images = (block.images, strides.batch);
+        (strides.channel >= len).then_some(Input { first, images, rows, len })
     }
 
     /// Whether an output meets a tap inside of the input.

@@ -1,5 +1,6 @@
 //! Convolution and its gradients.
 
+mod ahead;
 mod channels;
 mod ending;
 mod filter;

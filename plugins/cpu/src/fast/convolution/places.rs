@@ -20,8 +20,9 @@ use super::super::matmul::pack::{Copy, Pack};
 use super::super::pointwise::After;
 use super::super::scratch::{Scratch, Shared, Tensors};
 use super::super::settings::Settings;
+use super::ahead::{Ahead, Next, ask, pays};
 use super::ending::{Ending, Finish};
-use super::geometry::{Block, Geometry};
+use super::geometry::{Block, Geometry, Strides};
 use super::operands::{Fill, Operands, Part};
 use super::shape::BUFFER;
 use crate::kernel::{Kernel, Refusal};
@@ -44,6 +45,8 @@ pub(super) struct Places<T: 'static> {
     /// The blocks, and the planes unless the input is read where it is.
     geometry: Geometry,
     in_place: bool,
+    /// Whether memory is asked for before it is needed.
+    asks: bool,
     /// Channels of a group in what tiles multiply, and how many of them are one word.
     words: usize,
     terms: usize,
@@ -88,6 +91,30 @@ struct At {
     pixels: [usize; MOST_PIXELS],
     /// The taps that they meet.
     taps: (usize, usize),
+}
+
+/// The outputs of a block in a tensor, which follow each other in an image.
+struct Far {
+    /// The first output of channel 0.
+    first: *const u8,
+    /// Bytes of an element.
+    size: usize,
+    /// Outputs of an image.
+    of_image: usize,
+    /// Distances of images and of channels in bytes.
+    image: usize,
+    channel: usize,
+}
+
+impl Far {
+    /// Asks for the line of the cache that an output is in, for some channels.
+    fn ask(&self, pixel: usize, channels: std::ops::Range<usize>) {
+        let (image, pixel) = (pixel / self.of_image, pixel % self.of_image);
+        let first = self.first.wrapping_add(image * self.image + pixel * self.size);
+        for channel in channels {
+            ask(first.wrapping_add(channel * self.channel));
+        }
+    }
 }
 
 impl<T: Sum> Places<T> {
@@ -154,6 +181,7 @@ impl<T: Sum> Places<T> {
         let sums = pixels_of(&geometry.block(0)).next_multiple_of(kernel.pixels) * kernel.width;
         let weights = operands.groups * panels * kernel.width * words * part.taps.len();
         Ok(Some(Self {
+            asks: pays(&operands),
             operands,
             part,
             level,
@@ -269,6 +297,30 @@ impl<T: Sum> Places<T> {
         (tiles, pixel.div_ceil(self.kernel.pixels))
     }
 
+    /// Where the outputs of a block will be written, and what is added to them is read.
+    fn far(&self, tensors: &[*mut u8], group: usize, block: &Block) -> [Option<Far>; 2] {
+        let Operands { rows, output, windows, .. } = &self.operands;
+        let of = |slot: usize, strides: &Strides, size: usize| {
+            let whole = windows.output;
+            let follow = block.size[2] == whole[2] && (block.size[1] == whole[1] || block.size[0] == 1);
+            // Channels that lie side by side are written one output after the other.
+            (self.asks && follow && strides.are_flat(whole) && strides.channel > 1).then(|| Far {
+                first: tensors[slot].wrapping_add(
+                    (group * rows * strides.channel + strides.offset(block.image, block.origin)) * size,
+                ),
+                size,
+                of_image: block.size.iter().product(),
+                image: strides.batch * size,
+                channel: strides.channel * size,
+            })
+        };
+        let residual = self.ending.residual.as_ref();
+        [
+            of(output.slot, &output.strides, self.output_size),
+            residual.and_then(|(slot, strides)| of(*slot, strides, size_of::<T>())),
+        ]
+    }
+
     /// Computes some panels of a block.
     ///
     /// # Safety
@@ -281,6 +333,7 @@ impl<T: Sum> Places<T> {
         block: &Block,
         panels: std::ops::Range<usize>,
         (weights, columns, sums): (*const T, *const T, *mut T),
+        next: Option<Next>,
     ) {
         let Operands { rows, output, .. } = &self.operands;
         let width = self.kernel.width;
@@ -292,6 +345,7 @@ impl<T: Sum> Places<T> {
         };
         // Where channels lie side by side, those of a panel are not all that lies in a line of the cache.
         let by_panel = output.strides.channel != 1;
+        let far = self.far(tensors, group, block);
         for panel in panels.clone() {
             let first = panel * width;
             let present = (rows - first).min(width);
@@ -300,6 +354,13 @@ impl<T: Sum> Places<T> {
                 let weights = weights.add(panel * self.panel());
                 for (number, at) in tiles.iter().take(count).enumerate() {
                     let (begin, end) = at.taps;
+                    // Every other one, since two have about a line of a channel.
+                    if number.is_multiple_of(2) {
+                        for far in far.iter().flatten() {
+                            far.ask(number * self.kernel.pixels, first..first + present);
+                        }
+                    }
+                    let tile = (panel - panels.start) * count + number;
                     self.kernel.run(&Tile {
                         a: weights.add(begin * width),
                         left_out: self.taps.len() - (end - begin),
@@ -308,6 +369,7 @@ impl<T: Sum> Places<T> {
                         channels: self.words,
                         pitch: self.pitch,
                         pixels: &at.pixels,
+                        ahead: next.map_or(Ahead::NONE, |next| next.share(tile, panels.len() * count)),
                         to: sums.add(number * self.kernel.pixels * width),
                     });
                 }
@@ -403,10 +465,22 @@ impl<T: Sum> Kernel for Places<T> {
         };
         let base = Shared([packed.cast_mut().cast(), scratch]);
         let blocks = self.geometry.blocks();
-        self.lanes.deal_carrying(groups * self.pieces * blocks, |lane, number, carried: &mut Carried| {
+        let input_of = |group: usize| {
+            shared.all()[input.slot].wrapping_add(group * channels * input.strides.channel * self.input_size)
+        };
+        let parts = groups * self.pieces * blocks;
+        let next_of = |at: usize| {
+            let from = (input_of(at / blocks).cast_const(), self.input_size);
+            Next::of(&self.geometry, &self.geometry.block(at % blocks), &input.strides, *channels, from)
+        };
+        self.lanes.deal_carrying(parts, |lane, number, carried: &mut Carried| {
             // Pieces of a block follow each other, so that a lane copies its input once.
             let (piece, at) = (number % self.pieces, number / self.pieces);
             let (group, block_number) = (at / blocks, at % blocks);
+            // Lanes are about as fast as each other.
+            let next = (number + self.lanes.count()) / self.pieces;
+            let next = Some(next).filter(|next| self.asks && *next > at && *next < groups * blocks);
+            let next = next.and_then(next_of);
             let block = self.geometry.block(block_number);
             let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
             // SAFETY: the tensors cover the group, the scratch memory has planes and sums for each lane; no two blocks, pieces
@@ -415,8 +489,7 @@ impl<T: Sum> Kernel for Places<T> {
                 let planes =
                     base.get(1).add(planes).cast::<T>().add(lane * Scratch::padded::<T>(self.planes));
                 let sums = base.get(1).add(sums).cast::<T>().add(lane * Scratch::padded::<T>(self.sums));
-                let from = group * channels * input.strides.channel;
-                let from = shared.all()[input.slot].add(from * self.input_size);
+                let from = input_of(group);
                 let columns = if self.in_place {
                     let origin = [0, 1, 2].map(|i| block.origin[i] * windows.step[i]);
                     from.cast::<T>().add(input.strides.offset(block.image, origin)).cast_const()
@@ -428,7 +501,7 @@ impl<T: Sum> Kernel for Places<T> {
                     planes.cast_const()
                 };
                 let weights = base.get(0).cast::<T>().cast_const().add(group * self.panels * self.panel());
-                self.multiply(shared.all(), group, &block, panels, (weights, columns, sums));
+                self.multiply(shared.all(), group, &block, panels, (weights, columns, sums), next);
             }
         });
     }

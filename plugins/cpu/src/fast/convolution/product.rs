@@ -14,6 +14,7 @@ use super::super::pointwise::After;
 use super::super::real::{FastReal, Stored, not_a_float, with_stored};
 use super::super::scratch::{Scratch, Shared, Tensors};
 use super::super::settings::{Algorithm, Settings};
+use super::ahead::{Ahead, Next, pays};
 use super::ending::{Ending, Finish};
 use super::geometry::{Block, Geometry, Strides};
 use super::operands::{Fill, Operands, Part, Store, are_columns, fill_of, is_number, rows_apart, store_of};
@@ -59,6 +60,8 @@ pub(super) struct Products<T: 'static> {
     /// the same way.
     in_place: bool,
     written_in_place: bool,
+    /// Whether memory is asked for before it is needed.
+    asks: bool,
     /// Distance of the rows of weights that are read where they are; others are packed.
     weights_apart: Option<usize>,
     scratch: Areas,
@@ -86,6 +89,8 @@ struct Share<'a, T> {
     /// The first column of the first channel.
     columns: *const T,
     tile: *mut T,
+    /// The input of the lane's next block.
+    next: Option<Next>,
 }
 
 impl<T: FastReal> Products<T> {
@@ -173,6 +178,7 @@ impl<T: FastReal> Products<T> {
         let time = work + if settings.constant_weights { 0.0 } else { weights as f64 * cost.copy };
         let scratch = Areas { weights, planes, tile: kernel.rows * kernel.columns() };
         Ok(Self {
+            asks: pays(&operands),
             operands,
             parts,
             geometry,
@@ -302,6 +308,8 @@ impl<T: FastReal> Products<T> {
                     residual: residual.map_or(std::ptr::null(), |(residual, _)| residual),
                     residual_row: residual.map_or(0, |(_, apart)| apart),
                     positive: self.ending.positive,
+                    ahead: share.next.map_or(Ahead::NONE, |next| next.share(number, panels.len() * tiles)),
+                    is_far: stored && self.asks,
                 };
                 self.kernel.run(&product, height, vectors);
                 // Zeros stand for the padding, and weights that are not finite would not leave them zero: NaN shows them.
@@ -414,8 +422,20 @@ impl<T: FastReal> Kernel for Products<T> {
         };
         let base = Shared([packed.cast_mut().cast(), scratch]);
         let blocks = self.geometry.blocks();
-        self.lanes.deal(groups * self.pieces * blocks, |lane, number| {
+        let input_of = |group: usize| {
+            shared.all()[input.slot].wrapping_add(group * channels * input.strides.channel * self.fill_size)
+        };
+        let parts = groups * self.pieces * blocks;
+        let next_of = |number: usize| {
             let block = self.geometry.block(number % blocks);
+            let from = (input_of(number / blocks / self.pieces).cast_const(), self.fill_size);
+            Next::of(&self.geometry, &block, &input.strides, channels, from)
+        };
+        self.lanes.deal(parts, |lane, number| {
+            let block = self.geometry.block(number % blocks);
+            // Lanes are about as fast as each other.
+            let next = Some(number + self.lanes.count()).filter(|next| self.asks && *next < parts);
+            let next = next.and_then(next_of);
             let piece = number / blocks % self.pieces;
             let group = number / blocks / self.pieces;
             let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
@@ -426,8 +446,7 @@ impl<T: FastReal> Kernel for Products<T> {
                     base.get(1).add(planes).cast::<T>().add(lane * Scratch::padded::<T>(self.scratch.planes));
                 let tile =
                     base.get(1).add(tiles).cast::<T>().add(lane * Scratch::padded::<T>(self.scratch.tile));
-                let from = group * channels * input.strides.channel;
-                let from = shared.all()[input.slot].add(from * self.fill_size);
+                let from = input_of(group);
                 let columns = if self.in_place {
                     from.cast::<T>().add(input.strides.offset(block.image, block.origin)).cast_const()
                 } else {
@@ -446,7 +465,8 @@ impl<T: FastReal> Kernel for Products<T> {
                     };
                     let weights = base.get(0).cast::<T>().cast_const().add(first);
                     let tensors = shared.all();
-                    self.multiply(planned, &Share { tensors, group, block, panels, weights, columns, tile });
+                    let share = Share { tensors, group, block, panels, weights, columns, tile, next };
+                    self.multiply(planned, &share);
                 }
             }
         });

@@ -3,6 +3,7 @@
 use super::super::level::{Level, Work};
 use super::super::real::FastReal;
 use super::super::vector::{Lanewise, Vector};
+use super::ahead::{Ahead, ask};
 
 /// What a tile of a product is computed from: `tile[r][j] = Σ a[r][c][t] · b[taps[t] + c · pitch + j]` over channels and taps, and
 /// what is computed of it before it is written.
@@ -31,6 +32,9 @@ pub(super) struct Product<'a, T> {
     pub(super) residual_row: usize,
     /// Whether what is negative becomes zero, at last.
     pub(super) positive: bool,
+    /// What is asked for meanwhile, and whether that includes `tile` and the residual.
+    pub(super) ahead: Ahead,
+    pub(super) is_far: bool,
 }
 
 impl<T: FastReal> Product<'_, T> {
@@ -191,7 +195,19 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
     #[inline(always)]
     fn run(self) {
         let Self(product, present) = self;
-        let Product { taps, channels, pitch, a, mut b, .. } = *product;
+        let Product { taps, channels, pitch, a, mut b, mut ahead, .. } = *product;
+        if product.is_far {
+            for row in 0..ROWS.min(present) {
+                let tile = product.tile.wrapping_add(row * product.row);
+                let residual = product.residual.wrapping_add(row * product.residual_row);
+                for v in 0..VECTORS {
+                    ask(tile.wrapping_add(v * V::LANES).cast());
+                    if !product.residual.is_null() {
+                        ask(residual.wrapping_add(v * V::LANES).cast());
+                    }
+                }
+            }
+        }
         // SAFETY: `product` is called with memory as `ProductKernel::run` describes it, at the vector's level.
         unsafe {
             let mut sums = [[V::zero(); VECTORS]; ROWS];
@@ -210,6 +226,7 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
                 b = b.add(*tap);
                 for _ in 0..channels {
                     multiply::<V, ROWS, VECTORS, APART>(&rows, a, at, b, &mut sums);
+                    ahead.ask();
                     at += step;
                     b = b.wrapping_add(pitch);
                 }
@@ -219,6 +236,7 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
                         multiply::<V, ROWS, VECTORS, APART>(&rows, a, at, b.add(*tap), &mut sums);
                         at += step;
                     }
+                    ahead.ask();
                     b = b.wrapping_add(pitch);
                 }
             }

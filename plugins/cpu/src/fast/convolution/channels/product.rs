@@ -414,10 +414,12 @@ pub(in super::super) fn suits<T: FastReal>(operands: &Operands, level: Level, se
     let taps = parts.iter().map(|part| part.taps.len()).max().unwrap_or(0);
     let outputs = windows.batch * windows.output.iter().product::<usize>();
     let (vectors, _) = panels(*rows, kernel.lanes, MOST_VECTORS);
+    let panel = taps * channels * vectors * kernel.lanes * size_of::<T>();
     settings.convolution == Algorithm::Automatic
         && windows.output[2] < kernel.lanes
         && (taps > 1 || windows.step != [1; 3])
         && rows * 2 > kernel.lanes
-        && taps * channels * vectors * kernel.lanes * size_of::<T>() <= RESIDENT
+        // A product alone has another form that is faster from there on.
+        && (panel < RESIDENT || (panel == RESIDENT && parts.len() > 1))
         && (settings.constant_weights || outputs >= WORTH_PACKING)
 }

@@ -3,6 +3,7 @@
 use super::super::super::level::{Level, Work};
 use super::super::super::matmul::tile::Register;
 use super::super::super::real::FastReal;
+use super::super::ahead::Ahead;
 
 /// Outputs of the largest tile.
 pub(super) const MOST_PIXELS: usize = 7;
@@ -23,6 +24,8 @@ pub(super) struct Tile<'a, T> {
     pub(super) pitch: usize,
     /// Distance of each output in `b`.
     pub(super) pixels: &'a [usize; MOST_PIXELS],
+    /// What is asked for meanwhile.
+    pub(super) ahead: Ahead,
     /// Where the sums go: [`TileKernel::pixels`] rows of as many numbers as there are channels.
     pub(super) to: *mut T,
 }
@@ -92,7 +95,7 @@ impl<R: Register, const PIXELS: usize> Work for TileWork<'_, '_, R, PIXELS> {
 
     #[inline(always)]
     fn run(self) {
-        let Tile { mut a, left_out, mut b, taps, channels, pitch, pixels, to } = *self.0;
+        let Tile { mut a, left_out, mut b, taps, channels, pitch, pixels, mut ahead, to } = *self.0;
         let mut places = [0; PIXELS];
         places.copy_from_slice(&pixels[..PIXELS]);
         // SAFETY: `tile` is called with memory as `TileKernel::run` describes it, with the register's instructions.
@@ -113,6 +116,7 @@ impl<R: Register, const PIXELS: usize> Work for TileWork<'_, '_, R, PIXELS> {
                     }
                     a = a.add(VECTORS * R::LANES);
                 }
+                ahead.ask();
                 a = a.wrapping_add(left_out * VECTORS * R::LANES);
                 b = b.wrapping_add(pitch);
             }

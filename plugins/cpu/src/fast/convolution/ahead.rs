@@ -1,0 +1,187 @@
+//! Memory that is asked for before it is needed, so that it is near by then.
+//!
+//! What the next block of a convolution reads lies in short runs, one for each channel, often each in a page of its own: the processor
+//! does not see by itself where they go on.
+
+use super::geometry::{Block, Geometry, Strides};
+use super::operands::{Operands, Place};
+
+/// Bytes of an image and its result from which on they are not expected to be near. Asking for what is near takes up to 2 % of the time.
+/// Tests have small images.
+const FAR: usize = if cfg!(test) { 2 << 10 } else { 4 << 20 };
+
+/// Bytes of a line of the cache.
+pub(super) const LINE: usize = 64;
+
+/// Asks for the line of the cache that is at a place. There may be no memory there.
+#[inline(always)]
+pub(super) fn ask(place: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: this has no effect that a program sees, whatever the place is.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
+}
+
+/// Whether the input and the output of a convolution are so large that it pays to ask for them.
+pub(super) fn pays(operands: &Operands) -> bool {
+    let Operands { windows, groups, channels, rows, input, output, .. } = operands;
+    let bytes = |place: &Place, channels: usize, size: [usize; 3]| {
+        let size = size.iter().map(|side| *side as f64).product::<f64>() * (groups * channels) as f64;
+        size * place.data_type.size().unwrap_or(1) as f64 * windows.batch as f64
+    };
+    bytes(input, *channels, windows.input) + bytes(output, *rows, windows.output) >= FAR as f64
+}
+
+/// The input that a block is computed from, of planes of channels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Input {
+    /// Distance of its first element from that of the tensor, in elements.
+    pub(super) first: usize,
+    /// Runs of elements in a channel, and their distance: images, and rows where those between them are not met.
+    pub(super) images: (usize, usize),
+    pub(super) rows: (usize, usize),
+    /// Elements from the first to the last of a run.
+    pub(super) len: usize,
+}
+
+/// What tiles ask for while they multiply, some lines of the cache each.
+#[derive(Clone, Copy)]
+pub(super) struct Next {
+    /// The first line of the first channel.
+    first: *const u8,
+    /// Runs of lines in a channel, as [`Input`] has them, with distances in bytes.
+    images: (usize, usize),
+    rows: (usize, usize),
+    lines: usize,
+    /// Channels, and their distance in bytes.
+    channels: (usize, usize),
+}
+
+/// What one tile asks for: the same line of some channels.
+#[derive(Clone, Copy)]
+pub(super) struct Ahead {
+    pub(super) line: *const u8,
+    pub(super) channels: usize,
+    /// Distance of channels in bytes.
+    pub(super) pitch: usize,
+}
+
+impl Ahead {
+    /// Nothing.
+    pub(super) const NONE: Self = Self { line: std::ptr::null(), channels: 0, pitch: 0 };
+
+    /// Asks for the line of one more channel.
+    #[inline(always)]
+    pub(super) fn ask(&mut self) {
+        if self.channels > 0 {
+            self.channels -= 1;
+            ask(self.line);
+            self.line = self.line.wrapping_add(self.pitch);
+        }
+    }
+}
+
+impl Next {
+    /// The input of a block, given the first element of the tensor, or of a group of its channels, and the size of one; none where
+    /// the elements of a channel do not lie together.
+    pub(super) fn of(
+        geometry: &Geometry,
+        block: &Block,
+        strides: &Strides,
+        channels: usize,
+        (from, size): (*const u8, usize),
+    ) -> Option<Self> {
+        let input = geometry.input(block, strides)?;
+        Some(Self {
+            first: from.wrapping_add(input.first * size),
+            images: (input.images.0, input.images.1 * size),
+            rows: (input.rows.0, input.rows.1 * size),
+            // Wherever in its line the first element is.
+            lines: 1 + (input.len * size).div_ceil(LINE),
+            channels: (channels, strides.channel * size),
+        })
+    }
+
+    /// What the tile with this number asks for, where there are so many.
+    pub(super) fn share(&self, tile: usize, tiles: usize) -> Ahead {
+        let (channels, pitch) = self.channels;
+        let of_image = self.rows.0 * self.lines;
+        let places = self.images.0 * of_image;
+        let parts = (tiles / places).clamp(1, channels.max(1));
+        let (place, part) = (tile % places, tile / places);
+        if part >= parts {
+            return Ahead::NONE;
+        }
+        let range = channels * part / parts..channels * (part + 1) / parts;
+        let (image, rest) = (place / of_image, place % of_image);
+        let (row, line) = (rest / self.lines, rest % self.lines);
+        let distance = image * self.images.1 + row * self.rows.1 + line * LINE + range.start * pitch;
+        Ahead { line: self.first.wrapping_add(distance), channels: range.len(), pitch }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::geometry::Windows;
+    use super::*;
+    use std::collections::HashSet;
+
+    fn windows(window: isize, step: usize, size: usize) -> Windows {
+        let pad = window / 2;
+        let taps = (0..window * window).map(|tap| [0, tap / window - pad, tap % window - pad]).collect();
+        let output = [1, size.div_ceil(step), size.div_ceil(step)];
+        Windows { batch: 4, output, input: [1, size, size], step: [1, step, step], taps }
+    }
+
+    #[test]
+    fn the_tiles_before_a_block_ask_for_all_that_it_reads() {
+        for (window, step, size) in [(1, 1, 14), (1, 2, 28), (3, 1, 14), (3, 2, 14), (7, 2, 20)] {
+            for (images, rows) in [(2, usize::MAX), (1, 3)] {
+                let windows = windows(window, step, size);
+                let box_ = [1, rows.min(windows.output[1]), windows.output[2]];
+                let geometry = Geometry::new(&windows, false, images, box_, 1);
+                let strides = Strides { batch: 5 * size * size, channel: size * size, spatial: [0, size, 1] };
+                for block in (0..geometry.blocks()).map(|number| geometry.block(number)) {
+                    let from = (std::ptr::without_provenance(4096 - 4), 4);
+                    let next = Next::of(&geometry, &block, &strides, 5, from).unwrap();
+                    let mut asked = HashSet::new();
+                    for mut ahead in (0..1000).map(|tile| next.share(tile, 1000)) {
+                        while ahead.channels > 0 {
+                            asked.insert(ahead.line.addr() / LINE);
+                            ahead.ask();
+                        }
+                    }
+                    let mut wanted = HashSet::new();
+                    for (n, h, w, tap) in (0..block.images)
+                        .flat_map(|n| (0..block.size[1]).map(move |h| (n, h)))
+                        .flat_map(|(n, h)| (0..block.size[2]).map(move |w| (n, h, w)))
+                        .flat_map(|(n, h, w)| windows.taps.iter().map(move |tap| (n, h, w, tap)))
+                    {
+                        let at =
+                            [(1, h), (2, w)].map(|(i, o)| ((block.origin[i] + o) * step) as isize + tap[i]);
+                        if at.iter().all(|at| (0..size as isize).contains(at)) {
+                            let [h, w] = at.map(|at| at as usize);
+                            let element = strides.offset(block.image + n, [0, h, w]);
+                            wanted
+                                .extend((0..5).map(|c| (4096 - 4 + 4 * (element + c * size * size)) / LINE));
+                        }
+                    }
+                    assert!(wanted.is_subset(&asked), "{window} {step} {size} {block:?}");
+                    assert!(asked.len() <= 3 * wanted.len() + 20, "{} {}", asked.len(), wanted.len());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn channels_that_lie_side_by_side_are_not_asked_for() {
+        let windows = windows(3, 1, 8);
+        let geometry = Geometry::new(&windows, false, 1, windows.output, 1);
+        let strides = Strides { batch: 512, channel: 1, spatial: [0, 64, 8] };
+        assert!(Next::of(&geometry, &geometry.block(0), &strides, 8, (std::ptr::null(), 4)).is_none());
+    }
+}
