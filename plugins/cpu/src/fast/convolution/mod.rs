@@ -11,6 +11,7 @@ mod product;
 mod shape;
 mod tile;
 mod whole;
+mod winograd;
 
 #[cfg(test)]
 pub(super) mod tests;
@@ -27,6 +28,7 @@ use self::operands::{Operands, Part, Place, Weights};
 use self::places::Places;
 use self::places::scheme::{Scheme, Sum};
 use self::product::Products;
+use self::winograd::Winograd;
 use super::level::Level;
 use super::matmul;
 use super::matmul::pairs::Pairs;
@@ -102,6 +104,18 @@ fn plan_in<T: FastReal + Sum>(
         }
     };
     let spatial = c.spatial;
+    let winograd = if settings.convolution == Algorithm::Winograd {
+        Winograd::<T>::plan(&operands, level, settings, spatial, after)?
+    } else {
+        None
+    };
+    if let Some(winograd) = winograd {
+        return Ok(Box::new(winograd));
+    }
+    let settings = match settings.convolution {
+        Algorithm::Winograd => Settings { convolution: Algorithm::Automatic, ..settings },
+        _ => settings,
+    };
     let is_wanted = settings.convolution == Algorithm::Channels;
     let has_form = is_wanted || settings.convolution == Algorithm::Automatic;
     let products = Products::<T>::plan(operands.clone(), level, settings, spatial, after)?;

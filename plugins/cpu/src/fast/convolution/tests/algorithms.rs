@@ -21,7 +21,9 @@ fn every_algorithm_computes_the_same() {
         let case = Case::random(&mut random);
         for direction in DIRECTIONS {
             let expected = case.expected(direction);
-            for convolution in [Algorithm::Implicit, Algorithm::Unrolled, Algorithm::Channels] {
+            for convolution in
+                [Algorithm::Implicit, Algorithm::Unrolled, Algorithm::Channels, Algorithm::Winograd]
+            {
                 let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];
                 let uid = case.result(direction).tensor.uid;
                 run_planned(case.operation(direction), case.compute, &mut arrays, |graph, node| {

@@ -15,7 +15,8 @@ fn what_follows_a_convolution() {
         let mut case = if random.within(0, 1) == 0 {
             let (rows, channels) = (random.within(1, 18) as i64, random.within(1, 9) as i64);
             let x = [random.within(1, 2) as i64, channels, random.within(1, 8) as i64, random.of(&[7, 16])];
-            plain(x, [rows, channels, 1, 1], 1, 0, ConvMode::CrossCorrelation)
+            let side = random.of(&[1, 3]);
+            plain(x, [rows, channels, side, side], 1, side / 2, ConvMode::CrossCorrelation)
         } else {
             Case::random(&mut random)
         };
@@ -92,7 +93,8 @@ fn what_follows_a_convolution() {
             .collect();
         for level in Level::available() {
             let mut arrays = [case.x.clone(), case.w.clone(), y.clone(), bias.clone(), whole.clone()];
-            let convolution = if seed % 2 == 0 { Algorithm::Channels } else { Algorithm::Implicit };
+            let forms = [Algorithm::Channels, Algorithm::Implicit, Algorithm::Winograd];
+            let convolution = forms[seed as usize % forms.len()];
             let settings = Settings { convolution, ..Settings::default() };
             run_together_for(&operations, case.compute, (*level, settings), &mut arrays, &between);
             for (place, (got, expected)) in arrays[2].numbers().into_iter().zip(&expected).enumerate() {

@@ -1,0 +1,105 @@
+use hipdnn_plugin_sdk::graph::DataType;
+
+use super::super::super::level::Level;
+use super::super::super::plan_node_at;
+use super::super::super::settings::{Algorithm, Settings};
+use super::super::super::testing::{Random, run_planned};
+use super::super::Direction;
+use super::{Case, Outline};
+
+/// A convolution with windows of 3 × 3 and step 1.
+fn case(random: &mut Random, most: usize) -> Case {
+    let outline = Outline {
+        spatial: 2,
+        batch: random.within(1, 4),
+        groups: random.of(&[1, 1, 2]),
+        channels: random.within(1, 9),
+        rows: random.within(1, 19),
+        most,
+        window: Some((3, 1)),
+    };
+    Case::of(random, &outline)
+}
+
+/// Halves and quarters of small whole numbers are exact, so there is nothing to round.
+#[test]
+fn whole_numbers_have_exact_sums_and_what_is_not_finite_stays_where_it_belongs() {
+    let mut random = Random::new(31);
+    for round in 0..90 {
+        let mut case = case(&mut random, [5, 14, 60][round % 3]);
+        if round % 5 == 0 {
+            case.spoil(&mut random, round / 5 % 3);
+        }
+        for direction in [Direction::Forward, Direction::BackwardData] {
+            let expected = case.expected(direction);
+            for level in Level::available() {
+                case.check_at(direction, *level, Algorithm::Winograd, &expected);
+            }
+        }
+    }
+}
+
+/// The bound of docs/numerics.md. Elements are of very different sizes, so that what a result does not depend on is seen in it.
+#[test]
+fn results_are_as_near_as_they_are_said_to_be() {
+    let mut random = Random::new(32);
+    let mut most = 0.0_f64;
+    for _ in 0..20 {
+        let mut case = case(&mut random, 20);
+        case.compute = DataType::Float;
+        for array in [&mut case.x, &mut case.w, &mut case.y] {
+            let (uid, dims) = (array.tensor.uid, array.tensor.dims.clone());
+            let strides = array.tensor.strides.clone();
+            let mut number = || {
+                let size = random.of(&[1.0, 1.0, 1e-3, 100.0]);
+                f64::from(((random.within(0, 2000) as f64 / 1000.0 - 1.0) * size) as f32)
+            };
+            *array = super::Array::new(uid, DataType::Float, &dims, &strides).filled(&mut number);
+        }
+        let expected = case.expected(Direction::Forward);
+        // Each output's neighbours are within a distance of 2, whatever tile it is in.
+        let near = |index: &[usize]| -> f64 {
+            let [images, channels, height, width] = [0, 1, 2, 3].map(|i| case.x.tensor.dims[i] as usize);
+            assert!(index[0] < images);
+            let of_group = case.w.tensor.dims[1] as usize;
+            let group = index[1] / (case.w.tensor.dims[0] as usize / case.groups);
+            assert!((group + 1) * of_group <= channels);
+            (0..of_group)
+                .map(|c| {
+                    let mut largest = 0.0_f64;
+                    for row in 0..5 {
+                        for column in 0..5 {
+                            let at = |i: usize, place: usize| {
+                                (index[2 + i] + place).wrapping_sub(case.pre[i] as usize + 1)
+                            };
+                            let (h, w) = (at(0, row), at(1, column));
+                            if h < height && w < width {
+                                largest =
+                                    largest.max(case.x.get(&[index[0], group * of_group + c, h, w]).abs());
+                            }
+                        }
+                    }
+                    let weights: f64 =
+                        (0..9).map(|tap| case.w.get(&[index[1], c, tap / 3, tap % 3]).abs()).sum();
+                    largest * weights
+                })
+                .sum()
+        };
+        for level in Level::available() {
+            let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];
+            let settings = Settings { convolution: Algorithm::Winograd, ..Settings::default() };
+            run_planned(case.operation(Direction::Forward), case.compute, &mut arrays, |graph, node| {
+                plan_node_at(graph, node, *level, settings)
+            })
+            .unwrap();
+            let channels = case.w.tensor.dims[1] as f64;
+            for ((index, got), expected) in case.y.indices().iter().zip(arrays[2].numbers()).zip(&expected) {
+                let bound = 16.0 * (channels + 11.0) * 2.0_f64.powi(-24) * near(index);
+                assert!((got - expected).abs() <= bound, "{got}, expected {expected} within {bound}");
+                most = most.max((got - expected).abs() / bound.max(f64::MIN_POSITIVE));
+            }
+        }
+    }
+    // A bound that is not far off.
+    assert!(most > 1e-3, "{most}");
+}
