@@ -8,6 +8,9 @@ use super::level::{Level, Work, run_portable};
 use super::real::FastReal;
 use crate::element::Real;
 
+/// Added to a number of single precision, it leaves no room for a fraction, and the whole number is in the lowest bits.
+pub(crate) const WHOLE: f32 = 12_582_912.0;
+
 /// A register full of numbers.
 ///
 /// # Safety
@@ -88,6 +91,27 @@ pub(crate) unsafe trait Vector: Pieces {
     /// # Safety
     /// As [`Vector::zero`].
     unsafe fn where_above_0(self, yes: Self, no: Self) -> Self;
+
+    /// Whether [`Vector::looked_up`] is about as fast as an addition.
+    const LOOKS_UP: bool = false;
+
+    /// In each lane the number of the table with the index n, from 0 to 15, where this one's is [`WHOLE`] + n; any number of the table
+    /// where it is something else.
+    ///
+    /// # Safety
+    /// As [`Vector::zero`].
+    #[inline(always)]
+    unsafe fn looked_up(self, table: &[Self::Number; 16]) -> Self {
+        let mut numbers = [Self::Number::ZERO; MOST_LANES];
+        // SAFETY: the caller promises the instructions; no vector has more lanes.
+        unsafe {
+            self.store(numbers.as_mut_ptr());
+            for number in &mut numbers {
+                *number = table[(number.to_f64() - f64::from(WHOLE)) as usize % 16];
+            }
+            Self::load(numbers.as_ptr())
+        }
+    }
 
     /// Of each number above 0 one from 0.75 to 1.5 and a whole one, the power of 2 that it is to be multiplied by. Of infinity and of
     /// what is not above 0 these are any two.
@@ -268,7 +292,7 @@ macro_rules! vector {
     ($name:ident, $level:ident, $run:ident, $register:ty, $number:ty, $lanes:literal, $zero:ident, $splat:ident, $load:ident, $store:ident, $fma:ident,
         |$v:ident| $sum:expr, |$operation:ident, $x:ident, $y:ident| $lanewise:expr,
         |$c:ident, $yes:ident, $no:ident| $where:expr, |$swap:ident, $apart:ident| $swapped:expr
-        $(, stream $stream:ident)? $(, |$whole:ident| $parted:expr)?) => {
+        $(, stream $stream:ident)? $(, look up |$at:ident, $table:ident| $looked_up:expr)? $(, |$whole:ident| $parted:expr)?) => {
         #[derive(Clone, Copy)]
         pub(crate) struct $name(pub(super) $register);
 
@@ -345,6 +369,16 @@ macro_rules! vector {
                 unsafe fn stream(self, to: *mut $number) {
                     // SAFETY: the caller promises the instructions and aligned, writable numbers.
                     unsafe { $stream(to, self.0) };
+                }
+            )?
+            $(
+                const LOOKS_UP: bool = true;
+
+                #[inline(always)]
+                unsafe fn looked_up(self, $table: &[$number; 16]) -> Self {
+                    let $at = self.0;
+                    // SAFETY: the caller promises the instructions; the table has a number for each lane.
+                    Self(unsafe { $looked_up })
                 }
             )?
             $(
@@ -429,6 +463,7 @@ mod x86 {
             _ => _mm512_permute_ps::<0xB1>(v),
         },
         stream _mm512_stream_ps,
+        look up |at, table| _mm512_permutexvar_ps(_mm512_castps_si512(at), _mm512_loadu_ps(table.as_ptr())),
         |x| {
             let part = _mm512_getmant_ps::<_MM_MANT_NORM_P75_1P5, _MM_MANT_SIGN_ZERO>(x);
             (part, _mm512_sub_ps(_mm512_getexp_ps(x), _mm512_getexp_ps(part)))

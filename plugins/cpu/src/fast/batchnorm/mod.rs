@@ -160,6 +160,7 @@ impl<T: FastReal> Shape<T> {
             Role::Backward { saved: false } => 4.0,
         };
         let number = if self.chunk() == usize::MAX { 0.2 } else { 1.5 };
-        self.elements * self.channels as f64 * passes * number
+        let after = self.tail.as_ref().map_or(0.0, |tail| tail.time());
+        self.elements * self.channels as f64 * (passes * number + after)
     }
 }

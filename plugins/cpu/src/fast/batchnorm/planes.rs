@@ -99,7 +99,8 @@ impl<T: FastReal> Planes<T> {
         let elements = loops.runs() * loops.len;
         let tensors = 2 + usize::from(ending.added.is_some());
         let streamed = ending.tail.is_none() && is_worth::<T>(tensors * elements, loops.len);
-        let time = 0.1 * elements as f64 + 5.0 * loops.runs() as f64;
+        let after = ending.tail.as_ref().map_or(0.0, |tail| tail.time());
+        let time = (0.1 + after) * elements as f64 + 5.0 * loops.runs() as f64;
         Ok(Self {
             level,
             lanes: threads.lanes(time, elements),

@@ -75,8 +75,9 @@ impl<T: FastReal> Forward<T> {
             usize::from(tail.is_some()),
         );
         let (len, count) = (inner.iter().product::<usize>(), rows.runs() * rows.len);
-        let work =
-            if x.direct && y.direct { 0.12 } else { 3.0 * per_element(false) } * len as f64 * count as f64;
+        let own = if x.direct && y.direct { 0.15 } else { 3.0 * per_element(false) };
+        let after = tail.as_ref().map_or(0.0, |tail| tail.time());
+        let work = (own + after) * len as f64 * count as f64;
         Ok(Self {
             level,
             lanes: threads.lanes(work, count),

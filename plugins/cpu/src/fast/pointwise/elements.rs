@@ -85,6 +85,8 @@ pub(crate) struct Elements<T, const N: usize> {
     output: Memory<T>,
     /// Whether the result goes past the caches.
     streamed: bool,
+    /// Nanoseconds that one thread takes for an element, about.
+    time: f64,
     lanes: Lanes,
 }
 
@@ -127,6 +129,8 @@ impl<T: Functions, const N: usize> Elements<T, N> {
         let mut inputs = chain.inputs.iter().map(Memory::of).collect::<Result<Vec<_>, _>>()?;
         for (number, input) in inputs.iter_mut().enumerate() {
             input.one = is_one(number);
+            // What is done in registers reads a number before it writes the result there.
+            input.replaced &= !program.is_line();
         }
         let output =
             Memory { slot: output.slot, run: Run::of_number(output.data_type)?, replaced: false, one: false };
@@ -141,9 +145,9 @@ impl<T: Functions, const N: usize> Elements<T, N> {
             && program.is_line()
             && in_place + count_of(Access::One) == inputs.len() + 1
             && is_worth::<T>(in_place * elements, nest.len);
-        let time = elements as f64 * (program.time + copies as f64);
-        let lanes = threads.lanes(time, elements.div_ceil(Buffer::len::<T>()));
-        Ok(Self { program, axes, nest, inputs, output, streamed, lanes })
+        let time = program.time + copies as f64;
+        let lanes = threads.lanes(elements as f64 * time, elements.div_ceil(Buffer::len::<T>()));
+        Ok(Self { program, axes, nest, inputs, output, streamed, time, lanes })
     }
 
     /// Computes some elements of a nest, counted in the order of its loops; `base` is added to its offsets.
@@ -273,6 +277,9 @@ pub(crate) trait Tail: Send + Sync {
     /// # Safety
     /// As [`Tail::finish`], for the elements.
     unsafe fn finish_run(&self, tensors: &[*mut u8], elements: std::ops::Range<usize>);
+
+    /// Nanoseconds that it takes for an element, about.
+    fn time(&self) -> f64;
 }
 
 impl<T: Functions, const N: usize> Tail for Elements<T, N> {
@@ -286,5 +293,9 @@ impl<T: Functions, const N: usize> Tail for Elements<T, N> {
     unsafe fn finish_run(&self, tensors: &[*mut u8], elements: std::ops::Range<usize>) {
         // SAFETY: the caller promises the tensors.
         unsafe { self.part(tensors, &self.nest, [0; N], elements) };
+    }
+
+    fn time(&self) -> f64 {
+        self.time
     }
 }

@@ -6,7 +6,7 @@
 
 use super::super::level::Level;
 use super::super::real::FastReal;
-use super::super::vector::{Lanewise, Plain, Vector};
+use super::super::vector::{Lanewise, Plain, Vector, WHOLE};
 use super::smooth::{Smooth, exactly, in_single, with_constant};
 use super::softmax::Softmax;
 
@@ -147,7 +147,7 @@ unsafe fn within<V: Vector>(x: V, low: V::Number, high: V::Number) -> V {
 }
 
 /// ln 2 in two parts, of which the first has few enough bits that its multiples are exact.
-const LN_2: [f32; 2] = [355.0 / 512.0, -2.121_944_4e-4];
+pub(super) const LN_2: [f32; 2] = [355.0 / 512.0, -2.121_944_4e-4];
 
 /// e to the value.
 ///
@@ -169,9 +169,6 @@ pub(super) unsafe fn exponential<V: Vector<Number = f32>>(x: V) -> V {
 pub(super) unsafe fn exponential_of_negative<V: Vector<Number = f32>>(x: V) -> V {
     /// Below this, the result is 0.
     const LOWEST: f32 = -104.0;
-    /// Added to a number, it leaves no room for a fraction.
-    const WHOLE: f32 = 12_582_912.0;
-
     // SAFETY: the caller promises the instructions.
     unsafe {
         let x = x.lanewise(Lanewise::NotBelow, V::splat(LOWEST));

@@ -168,6 +168,21 @@ impl<T: Functions> VectorWork<T> for LineWork<'_, T> {
             if at > 0 {
                 rest::<T, V>(links, memory, 0..at, &mut totals);
             }
+            if let (
+                [
+                    Link::Load(from),
+                    Link::Apply(Applied::Smooth(smooth, number), Side::Both, _),
+                    Link::Store(to),
+                ],
+                None,
+            ) = (links, memory.streamed)
+            {
+                // Nothing but a function: it reads and writes the rows itself.
+                let (from, to, count) = (memory.rows[*from].cast_const(), memory.rows[*to], len / V::LANES);
+                let all = All { smooth: *smooth, number: *number, from: [(from, V::LANES); 2], to, count };
+                V::at_level(FunctionWork::<'_, T, V>(&all, PhantomData));
+                at = count * V::LANES;
+            }
             while at + TOGETHER * V::LANES <= len {
                 block::<T, V, TOGETHER>(links, memory, at, V::LANES, &mut totals);
                 at += TOGETHER * V::LANES;

@@ -3,6 +3,7 @@
 mod chain;
 mod elements;
 mod functions;
+mod gelu;
 mod line;
 mod mode;
 mod program;

@@ -8,6 +8,7 @@ use super::functions::{
     Functions, error_function, exponential, exponential_less_1, hyperbolic_tangent, logarithm,
     logarithm_of_1_more, normal_function,
 };
+use super::gelu::gelu;
 use crate::fast::join::MOST_LANES;
 use crate::fast::vector::{Lanewise, Vector};
 use crate::problem::pointwise::Activation;
@@ -176,6 +177,7 @@ pub(super) unsafe fn in_single<V: Vector<Number = f32>>(smooth: Smooth, x: V, y:
                 let t = hyperbolic_tangent(y);
                 x.lanewise(Mul, one.lanewise(Sub, t.lanewise(Mul, t)))
             }
+            Smooth::GeluFwd if V::LOOKS_UP => gelu(x),
             Smooth::GeluFwd => {
                 let half = x.lanewise(Mul, half);
                 half.mul_add(normal_function(x), half)
