@@ -25,6 +25,8 @@ const PARTS: usize = 6;
 const CHANNELS: usize = 64;
 /// Channels of planes are copied in blocks of this.
 const BLOCK: usize = 16;
+/// Numbers of an image and its result up to which planes are copied: a block of them stays in the second cache.
+const MOST_NUMBERS: usize = 8 << 10;
 
 /// A convolution with every decision made.
 pub(super) struct Last<T> {
@@ -65,8 +67,10 @@ impl<T: FastReal> Turn<T> {
         };
         let is_form = !matches!(Form::of(shape), Form::Any | Form::Apart);
         let is_small = shape.output[1] >= TOGETHER && shape.output[1] <= most_columns::<T>(level);
+        let numbers = shape.input[0] * shape.input[1] + shape.output[0] * shape.output[1];
         let suits = is_form
             && is_small
+            && numbers <= MOST_NUMBERS
             && shape.multiplier == 1
             && shape.channels >= BLOCK
             && is_plane(from, shape.input)

@@ -107,10 +107,22 @@ struct Areas {
     sums: usize,
 }
 
-/// Whether this form is for such a gradient: there are enough output channels to fill a vector.
+/// Numbers of the planes of a block at most, which elements of a window that are far apart could make large.
+const MOST_NUMBERS: f64 = (1_u64 << 24) as f64;
+
+/// Whether this form is for such a gradient: there are enough output channels to fill a vector, and windows are small.
 pub(in super::super) fn suits<T: FastReal>(operands: &Operands, level: Level, settings: Settings) -> bool {
     let lanes = SumsKernel::<T>::of(level).lanes;
-    settings.convolution == Algorithm::Automatic && operands.rows * 2 > lanes
+    let Operands { windows, channels, rows, .. } = operands;
+    let (images, size) = block(windows.batch, windows.output);
+    let sides = [0, 1, 2].map(|i| {
+        let places = || windows.taps.iter().map(|tap| tap[i]);
+        let window = places().max().unwrap_or(0) - places().min().unwrap_or(0);
+        ((size[i] - 1) * windows.step[i] + 1) as f64 + window as f64
+    });
+    settings.convolution == Algorithm::Automatic
+        && rows * 2 > lanes
+        && sides.into_iter().product::<f64>() * (images * channels) as f64 <= MOST_NUMBERS
 }
 
 /// Images of a block and the size of its box, as few blocks as there can be, of nearly the same size. All lie side by side in the
@@ -389,7 +401,34 @@ impl<T: FastReal> Kernel for FilterChannels<T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::geometry::{Strides, Windows};
+    use super::super::super::operands::{Place, Weights};
     use super::*;
+
+    #[test]
+    fn elements_of_a_window_that_are_far_apart_are_left_to_the_other_form() {
+        let data_type = DataType::Float;
+        let place = Place { slot: 0, data_type, strides: Strides::default() };
+        let of = |far: isize| Operands {
+            windows: Windows {
+                batch: 1,
+                output: [1, 1, 40],
+                input: [1, 1, 1 << 21],
+                step: [1; 3],
+                taps: vec![[0; 3], [0, 0, far]],
+            },
+            groups: 1,
+            channels: 17,
+            rows: 16,
+            input: place,
+            gradient: place,
+            weights: Weights { slot: 0, data_type, group: 0, row: 0, channel: 0 },
+            taps: vec![0, 1],
+        };
+        let suits = |far| suits::<f32>(&of(far), Level::best(), Settings::default());
+        assert!(suits(1000));
+        assert!(!suits(1 << 20));
+    }
 
     #[test]
     fn blocks_have_enough_outputs_and_are_prefixes_of_the_first() {
