@@ -1,10 +1,11 @@
 //! The numbers of a channel: what is read for it, what is made of its sums, and what is written.
 
+use hipdnn_plugin_sdk::graph::DataType;
+
 use super::super::real::{FastReal, Run};
-use super::loops::Gradient;
+use super::loops::{Gradient, NEAR};
 use crate::element::Element;
 use crate::kernel::Refusal;
-use crate::problem::Operand;
 use crate::problem::batchnorm::{Batchnorm, Parameter, Scalar, Spread};
 use crate::reference::float_element;
 
@@ -25,9 +26,10 @@ pub(super) struct Memory<T> {
 }
 
 impl<T: FastReal> Memory<T> {
-    pub(super) fn of(operand: &Operand, apart: usize) -> Result<Self, Refusal> {
-        let run = Run::of(operand.data_type)?;
-        Ok(Self { slot: operand.slot, direct: run.same && apart == 1, run })
+    /// The memory of a tensor by its slot and type, whose neighbouring elements are so far apart.
+    pub(super) fn of((slot, data_type): (usize, DataType), apart: usize) -> Result<Self, Refusal> {
+        let run = Run::of(data_type)?;
+        Ok(Self { slot, direct: run.same && apart == 1, run })
     }
 
     /// `len` numbers from element `offset` on: in place, or copied into the buffer.
@@ -152,6 +154,14 @@ pub(super) struct Moments {
 }
 
 impl Moments {
+    /// Whether the differences were taken from a number that is about the mean of `n` elements, and all are finite.
+    pub(super) fn are_near(&self, n: f64) -> bool {
+        let (mean, variance) = self.statistics(n);
+        let apart = mean - self.about;
+        // False for NaN.
+        apart * apart <= NEAR * variance && variance.is_finite()
+    }
+
     /// Mean and biased variance of `n` elements.
     fn statistics(&self, n: f64) -> (f64, f64) {
         if !self.about.is_finite() {

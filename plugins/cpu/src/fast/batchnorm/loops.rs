@@ -6,7 +6,115 @@ use crate::element::Real;
 /// Sums that are computed next to each other, so that an addition does not wait for the one before.
 const SUMS: usize = 4;
 
-/// Adds up `value` for all indices below `len`: `vector` yields the values of a vector's lanes from an index on.
+/// Numbers whose sums are in the compute type, before they are added to others in double precision.
+const EXACT: usize = 512;
+
+/// How much larger the square of the distance between the mean and the number that differences were taken from may be than the
+/// variance: what rounding does to the sum of squares grows with it.
+pub(in crate::fast) const NEAR: f64 = 4.0;
+
+/// Sums of numbers that may come in several pieces.
+pub(in crate::fast) struct Totals<V: Vector, const N: usize> {
+    vectors: [[V; N]; SUMS],
+    rest: [V::Number; N],
+    /// How many numbers were added.
+    count: usize,
+    /// What was added before these.
+    sums: [f64; N],
+}
+
+impl<V: Vector, const N: usize> Totals<V, N> {
+    /// Nothing so far.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions.
+    #[inline(always)]
+    pub(in crate::fast) unsafe fn new() -> Self {
+        // SAFETY: the caller promises the instructions.
+        let zero = unsafe { V::zero() };
+        Self { vectors: [[zero; N]; SUMS], rest: [V::Number::ZERO; N], count: 0, sums: [0.0; N] }
+    }
+
+    /// Adds the values of all indices below `len`: `vector` adds those of a vector's lanes from an index on to a sum.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions, and the closures can be called with all indices.
+    #[inline(always)]
+    unsafe fn add(
+        &mut self,
+        len: usize,
+        vector: impl Fn(usize, [V; N]) -> [V; N],
+        number: impl Fn(usize, [V::Number; N]) -> [V::Number; N],
+    ) {
+        let mut at = 0;
+        while at + SUMS * V::LANES <= len {
+            for (i, sum) in self.vectors.iter_mut().enumerate() {
+                *sum = vector(at + i * V::LANES, *sum);
+            }
+            at += SUMS * V::LANES;
+        }
+        for sum in &mut self.vectors {
+            if at + V::LANES > len {
+                break;
+            }
+            *sum = vector(at, *sum);
+            at += V::LANES;
+        }
+        while at < len {
+            self.rest = number(at, self.rest);
+            at += 1;
+        }
+        self.count += len;
+    }
+
+    /// What was added, in the compute type.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions.
+    #[inline(always)]
+    unsafe fn joined(&self) -> [V::Number; N] {
+        let [a, b, c, d] = self.vectors;
+        let mut result = self.rest;
+        for (i, result) in result.iter_mut().enumerate() {
+            // SAFETY: the caller promises the instructions.
+            let of_lanes = unsafe {
+                let halves = [(a, b), (c, d)].map(|(x, y)| x[i].lanewise(Lanewise::Add, y[i]));
+                halves[0].lanewise(Lanewise::Add, halves[1]).sum()
+            };
+            *result = of_lanes + *result;
+        }
+        result
+    }
+
+    /// Goes on in double precision where enough was added. To be called after each piece.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions.
+    #[inline(always)]
+    pub(super) unsafe fn keep(&mut self) {
+        if self.count >= EXACT {
+            // SAFETY: the caller promises the instructions.
+            unsafe { *self = Self { sums: self.finished(), ..Self::new() } };
+        }
+    }
+
+    /// The sums of all pieces.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions.
+    #[inline(always)]
+    pub(in crate::fast) unsafe fn finished(&self) -> [f64; N] {
+        // SAFETY: the caller promises the instructions.
+        let last = unsafe { self.joined() };
+        let mut sums = self.sums;
+        for (sum, last) in sums.iter_mut().zip(last) {
+            *sum += last.to_f64();
+        }
+        sums
+    }
+}
+
+/// Adds up the values of all indices below `len`; the closures are as in [`Totals`].
 ///
 /// # Safety
 /// The processor has the vector's instructions, and the closures can be called with all indices.
@@ -18,64 +126,61 @@ pub(in crate::fast) unsafe fn total<V: Vector, const N: usize>(
 ) -> [V::Number; N] {
     // SAFETY: the caller promises the instructions.
     unsafe {
-        let mut sums = [[V::zero(); N]; SUMS];
-        let mut at = 0;
-        while at + SUMS * V::LANES <= len {
-            for (i, sum) in sums.iter_mut().enumerate() {
-                *sum = vector(at + i * V::LANES, *sum);
-            }
-            at += SUMS * V::LANES;
-        }
-        while at + V::LANES <= len {
-            sums[0] = vector(at, sums[0]);
-            at += V::LANES;
-        }
-        let one = V::splat(V::Number::ONE);
-        let [a, b, c, d] = sums;
-        let mut result = [V::Number::ZERO; N];
-        for (i, result) in result.iter_mut().enumerate() {
-            *result = a[i].mul_add(one, b[i]).mul_add(one, c[i].mul_add(one, d[i])).sum();
-        }
-        while at < len {
-            result = number(at, result);
-            at += 1;
-        }
-        result
+        let mut totals = Totals::<V, N>::new();
+        totals.add(len, vector, number);
+        totals.joined()
     }
 }
 
-/// Σ x.
+/// Adds Σ x.
 ///
 /// # Safety
 /// The processor has the vector's instructions, and `len` numbers are readable.
 #[inline(always)]
-pub(in crate::fast) unsafe fn sum<V: Vector>(x: *const V::Number, len: usize) -> V::Number {
+pub(super) unsafe fn sum<V: Vector>(totals: &mut Totals<V, 1>, x: *const V::Number, len: usize) {
     // SAFETY: the caller promises instructions and numbers.
     unsafe {
-        let [sum] = total::<V, 1>(
+        totals.add(
             len,
             |i, [sum]| [sum.lanewise(Lanewise::Add, V::load(x.add(i)))],
             |i, [sum]| [sum + x.add(i).read_unaligned()],
         );
-        sum
     }
 }
 
-/// Σ (x - mean) and Σ (x - mean)².
+/// The mean of the first numbers, exactly that of all where they are the same.
+///
+/// # Safety
+/// As [`sum`], and there is a number.
+#[inline(always)]
+pub(in crate::fast) unsafe fn first_mean<V: Vector>(x: *const V::Number, len: usize) -> V::Number {
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        let first = x.read_unaligned();
+        if len < V::LANES {
+            return first;
+        }
+        let apart = V::load(x).lanewise(Lanewise::Sub, V::splat(first));
+        first + apart.sum() / V::Number::from_f64(V::LANES as f64)
+    }
+}
+
+/// Adds Σ (x - mean) and Σ (x - mean)².
 ///
 /// # Safety
 /// As [`sum`].
 #[inline(always)]
 pub(in crate::fast) unsafe fn deviations<V: Vector>(
+    totals: &mut Totals<V, 2>,
     x: *const V::Number,
     mean: V::Number,
     len: usize,
-) -> [V::Number; 2] {
+) {
     // SAFETY: the caller promises instructions and numbers.
     unsafe {
         // Additions have units of their own besides those of multiplications.
         let means = V::splat(mean);
-        total::<V, 2>(
+        totals.add(
             len,
             |i, [sum, squares]| {
                 let apart = V::load(x.add(i)).lanewise(Lanewise::Sub, means);
@@ -85,65 +190,37 @@ pub(in crate::fast) unsafe fn deviations<V: Vector>(
                 let apart = x.add(i).read_unaligned() - mean;
                 [sum + apart, apart * apart + squares]
             },
-        )
+        );
     }
 }
 
-/// Σ dy and Σ dy · (x - mean).
+/// Adds Σ dy and Σ dy · (x - mean).
 ///
 /// # Safety
 /// As [`sum`], for both.
 #[inline(always)]
 pub(super) unsafe fn gradient_sums<V: Vector>(
+    totals: &mut Totals<V, 2>,
     dy: *const V::Number,
     x: *const V::Number,
     mean: V::Number,
     len: usize,
-) -> [V::Number; 2] {
+) {
     // SAFETY: the caller promises instructions and numbers.
     unsafe {
-        let one = V::splat(V::Number::ONE);
-        let minus = V::splat(-mean);
-        total::<V, 2>(
+        let means = V::splat(mean);
+        totals.add(
             len,
             |i, [sum, product]| {
                 let dy = V::load(dy.add(i));
-                let apart = V::load(x.add(i)).mul_add(one, minus);
-                [dy.mul_add(one, sum), dy.mul_add(apart, product)]
+                let apart = V::load(x.add(i)).lanewise(Lanewise::Sub, means);
+                [sum.lanewise(Lanewise::Add, dy), dy.mul_add(apart, product)]
             },
             |i, [sum, product]| {
                 let dy = dy.add(i).read_unaligned();
                 [sum + dy, dy * (x.add(i).read_unaligned() - mean) + product]
             },
-        )
-    }
-}
-
-/// y = (x - mean) · factor + summand.
-///
-/// # Safety
-/// As [`sum`], and `y` is writable for `len` numbers.
-#[inline(always)]
-pub(super) unsafe fn scale<V: Vector>(
-    x: *const V::Number,
-    [mean, factor, summand]: [V::Number; 3],
-    y: *mut V::Number,
-    len: usize,
-) {
-    // SAFETY: the caller promises instructions and numbers.
-    unsafe {
-        let one = V::splat(V::Number::ONE);
-        let [minus, factors, summands] = [V::splat(-mean), V::splat(factor), V::splat(summand)];
-        let mut at = 0;
-        while at + V::LANES <= len {
-            let apart = V::load(x.add(at)).mul_add(one, minus);
-            apart.mul_add(factors, summands).store(y.add(at));
-            at += V::LANES;
-        }
-        while at < len {
-            y.add(at).write_unaligned((x.add(at).read_unaligned() - mean) * factor + summand);
-            at += 1;
-        }
+        );
     }
 }
 

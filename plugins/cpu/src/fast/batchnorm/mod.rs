@@ -1,11 +1,13 @@
 //! Batch normalization in its four forms.
 //!
-//! Where the elements of a channel lie side by side, an inference goes through memory from its beginning to its end ([`planes`]),
-//! and of the other forms each channel is one thread's ([`planar`]); where the channels of an element do, each thread has rows of them and adds up sums by channel ([`rows`]). Any other order of the dimensions is
-//! read through a buffer, channel by channel.
+//! Where the elements of a channel lie side by side, an inference goes through memory from its beginning to its end
+//! ([`planes`]), and of the other forms each channel is one thread's ([`planar`]); where the channels of an element do, each
+//! thread has rows of them and adds up sums by channel ([`rows`]). Any other order of the dimensions is read through a buffer,
+//! channel by channel.
 //!
-//! Sums of up to some hundred numbers are in the compute type, sums of these in double precision. Mean and variance come
-//! from two passes: the second one adds up differences from the first one's mean, and corrects it.
+//! Sums of up to some hundred numbers are in the compute type, sums of these in double precision. Mean and variance come from
+//! differences from a number that is about the mean, which their sum corrects: in rows the mean of a pass before, in a channel
+//! the mean of its first numbers, where these are not far off.
 
 mod channel;
 pub(super) mod loops;
@@ -23,7 +25,7 @@ use super::lanes::Threads;
 use super::level::Level;
 use super::nest::Nest;
 use super::pointwise::{After, Tail};
-use super::real::FastReal;
+use super::real::{FastReal, Run};
 use crate::element::Compute;
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::Operand;
@@ -68,26 +70,48 @@ fn plan_in<T: FastReal>(
     {
         return Ok(Box::new(planes::Planes::plan(problem, parameters, level, threads, after)?));
     }
-    let tail = after.map(|after| after.tail()).transpose()?;
-    // Three operands in each form, so that there is one kernel: dy is x where there is none.
+    // Three operands in each form, so that there is one kernel: x stands for dy where there is none and nothing is added.
     let operands = match batchnorm {
         Batchnorm::Inference(p) => [p.x, p.x, p.y],
         Batchnorm::Training(p) => [p.x, p.x, p.y],
         Batchnorm::Backward(p) => [p.dy, p.x, p.dx],
     };
     let channels = batchnorm.channels();
-    let strides = operands.each_ref().map(|operand| without_channel(operand.layout.strides()));
-    let dims = without_channel(operands[1].layout.dims());
-    let nest = Nest::new(&dims, strides.each_ref().map(Vec::as_slice), 1);
-    let step = operands.each_ref().map(channel_stride);
+    let walk = |first: &[usize]| {
+        let dims = without_channel(operands[1].layout.dims());
+        let all = [first, operands[1].layout.strides(), operands[2].layout.strides()];
+        let strides = all.map(without_channel);
+        let step = all.map(|strides| strides.get(1).copied().unwrap_or(0));
+        (Nest::new(&dims, strides.each_ref().map(Vec::as_slice), 1), step)
+    };
+    let (mut nest, mut step) = walk(operands[0].layout.strides());
     let by_rows = channels > 1 && step == [1; 3] && nest.apart != [1; 3];
-    if by_rows && tail.is_some() && !same_rows(&operands[1], &operands[2]) {
+    if by_rows && after.is_some() && !same_rows(&operands[1], &operands[2]) {
         return Err("rows of another order than those of x".to_owned());
     }
-    let memory = |operand: &Operand, apart: usize| Memory::<T>::of(operand, apart);
+    let mut first = (operands[0].slot, operands[0].data_type);
+    let mut ending = Ending::default();
+    if let Some(after) = after {
+        let sum_and_relu = after
+            .chain
+            .sum_and_relu(operands[2].data_type)
+            .filter(|_| !by_rows && has_numbers::<T>(&operands));
+        if let Some((added, positive)) = sum_and_relu {
+            if let Some(added) = added {
+                first = (added.slot, added.data_type);
+                (nest, step) = walk(&added.strides[..operands[1].layout.rank()]);
+            }
+            ending = Ending { added: added.map(|added| added.slot), positive, tail: None };
+        } else {
+            ending.tail = Some(after.tail()?);
+        }
+    }
     let apart = if by_rows { [1; 3] } else { nest.apart };
-    let memory =
-        [memory(&operands[0], apart[0])?, memory(&operands[1], apart[1])?, memory(&operands[2], apart[2])?];
+    let memory = [
+        Memory::<T>::of(first, apart[0])?,
+        Memory::<T>::of((operands[1].slot, operands[1].data_type), apart[1])?,
+        Memory::<T>::of((operands[2].slot, operands[2].data_type), apart[2])?,
+    ];
     let shape = Shape {
         level,
         threads,
@@ -98,13 +122,18 @@ fn plan_in<T: FastReal>(
         memory,
         nest,
         dims: operands[2].layout.dims().to_vec(),
-        tail,
+        ending,
     };
     Ok(if by_rows {
         Box::new(rows::Rows::plan(shape, parameters))
     } else {
         Box::new(planar::Planar::plan(shape, parameters))
     })
+}
+
+/// Whether the tensors hold the numbers that are computed with.
+fn has_numbers<T: FastReal>(operands: &[Operand]) -> bool {
+    operands.iter().all(|operand| Run::<T>::of(operand.data_type).is_ok_and(|run| run.same))
 }
 
 /// All but the channel's number.
@@ -121,11 +150,18 @@ fn same_rows(x: &Operand, y: &Operand) -> bool {
         .all(|axis| xs[axis] == ys[axis] && ys[axis] >= channels)
 }
 
-fn channel_stride(operand: &Operand) -> usize {
-    operand.layout.strides().get(1).copied().unwrap_or(0)
+/// What follows the result of an element.
+#[derive(Default)]
+struct Ending {
+    /// Where the tensor is that is added.
+    added: Option<usize>,
+    /// Whether what is negative becomes zero then.
+    positive: bool,
+    /// Anything else.
+    tail: Option<Box<dyn Tail>>,
 }
 
-/// The operands dy, x and the result, and how to walk over them.
+/// The operands dy or what is added, x, and the result, and how to walk over them.
 struct Shape<T> {
     level: Level,
     threads: Threads,
@@ -141,8 +177,7 @@ struct Shape<T> {
     nest: Nest<3>,
     /// The dimensions of the result.
     dims: Vec<usize>,
-    /// What follows.
-    tail: Option<Box<dyn Tail>>,
+    ending: Ending,
 }
 
 impl<T: FastReal> Shape<T> {
@@ -160,7 +195,7 @@ impl<T: FastReal> Shape<T> {
             Role::Backward { saved: false } => 4.0,
         };
         let number = if self.chunk() == usize::MAX { 0.2 } else { 1.5 };
-        let after = self.tail.as_ref().map_or(0.0, |tail| tail.time());
+        let after = self.ending.tail.as_ref().map_or(0.0, |tail| tail.time());
         self.elements * self.channels as f64 * (passes * number + after)
     }
 }

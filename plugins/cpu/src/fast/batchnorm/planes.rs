@@ -9,11 +9,12 @@ use std::ops::Range;
 use super::super::lanes::{Lanes, Threads};
 use super::super::level::{Level, VectorWork};
 use super::super::nest::Nest;
-use super::super::pointwise::{After, NEAR, Tail};
+use super::super::pointwise::{After, NEAR};
 use super::super::real::{FastReal, Run};
 use super::super::scratch::{Scratch, Shared, Tensors};
 use super::super::stream::{before_aligned, is_worth, settle};
 use super::super::vector::{Lanewise, Vector};
+use super::Ending;
 use super::channel::{Moments, Parameters};
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::MAX_RANK;
@@ -35,19 +36,8 @@ pub(super) struct Planes<T> {
     ending: Ending,
 }
 
-/// What follows.
-#[derive(Default)]
-struct Ending {
-    /// Where the tensor is that is added.
-    added: Option<usize>,
-    /// Whether what is negative becomes zero then.
-    positive: bool,
-    /// Anything else.
-    tail: Option<Box<dyn Tail>>,
-}
-
 /// Mean, factor and summand of a channel.
-type Numbers<N> = [N; 3];
+pub(super) type Numbers<N> = [N; 3];
 
 /// The loops of an inference, and of a tensor that is added.
 fn nest(problem: &Inference, added: &[usize]) -> Nest<4> {
@@ -175,11 +165,11 @@ impl<T: FastReal> VectorWork<T> for Work<'_, T> {
 }
 
 /// A part of a plane.
-struct Part<V: Vector> {
-    x: *const V::Number,
-    added: *const V::Number,
-    y: *mut V::Number,
-    numbers: Numbers<V>,
+pub(super) struct Part<V: Vector> {
+    pub(super) x: *const V::Number,
+    pub(super) added: *const V::Number,
+    pub(super) y: *mut V::Number,
+    pub(super) numbers: Numbers<V>,
 }
 
 impl<T: FastReal> Work<'_, T> {
@@ -231,7 +221,7 @@ impl<V: Vector> Part<V> {
     /// # Safety
     /// The processor has the vector's instructions; `len` numbers are readable, and of y writable.
     #[inline(always)]
-    unsafe fn compute<const ADDED: bool, const POSITIVE: bool>(&self, len: usize) {
+    pub(super) unsafe fn compute<const ADDED: bool, const POSITIVE: bool>(&self, len: usize) {
         // SAFETY: the caller promises instructions and numbers.
         unsafe {
             if len < V::LANES {

@@ -204,7 +204,7 @@ impl<T: FastReal> VectorWork<T> for Work<'_, T> {
         let blocks = (0..channels).step_by(BUFFER).map(|first| (first, (channels - first).min(BUFFER)));
         // SAFETY: the caller promises the instructions, tensors and areas.
         unsafe {
-            match (self.pass, &self.by.shape.tail) {
+            match (self.pass, &self.by.shape.ending.tail) {
                 (Pass::Sum | Pass::Deviations | Pass::Gradients, _) => {
                     for (first, len) in blocks {
                         self.add::<V>(first, len);

@@ -271,7 +271,22 @@ fn a_large_mean_does_not_swallow_the_variance() {
     }
 }
 
-/// What an inference is followed by, and a function that computes it of a result and of an element of another tensor.
+#[test]
+fn the_first_numbers_may_be_far_from_the_mean() {
+    let mut random = Random::new(12);
+    let mut case = Case::new(&mut random, &[64, 3, 6, 6], 0, DataType::Float, 0);
+    let x = case.arrays.iter_mut().find(|array| array.tensor.uid == X).unwrap();
+    for index in x.indices() {
+        if index[0] == 0 && index[2] < 3 {
+            x.set(&index, 4096.0 + x.get(&index));
+        }
+    }
+    for level in Level::available() {
+        case.training(*level);
+    }
+}
+
+/// What a result is followed by, and a function that computes it of a result and of an element of another tensor.
 type Follower = (&'static [PointwiseMode], fn(f64, f64) -> f64);
 
 const FOLLOWERS: [Follower; 5] = [
@@ -284,9 +299,30 @@ const FOLLOWERS: [Follower; 5] = [
     }),
 ];
 
+/// The forms that something may follow.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Inference,
+    InferenceVariance,
+    Training,
+}
+
 impl Case {
-    /// Runs an inference with what follows, of which `other` is the second operand.
-    fn followed(&self, level: Level, is_variance: bool, (modes, function): Follower, other: &Array) {
+    /// Mean and inverse deviation of each channel, as a form takes them.
+    fn moments(&self, form: Form) -> (Vec<f64>, Vec<f64>) {
+        let inverse = |variance: Vec<f64>| variance.iter().map(|v| 1.0 / (v + 0.125).sqrt()).collect();
+        match form {
+            Form::Inference => (self.parameter(MEAN), self.parameter(VARIANCE)),
+            Form::InferenceVariance => (self.parameter(MEAN), inverse(self.parameter(VARIANCE))),
+            Form::Training => {
+                let (mean, variance) = self.statistics();
+                (mean, inverse(variance))
+            }
+        }
+    }
+
+    /// Runs a form with what follows, of which `other` is the second operand.
+    fn followed(&self, level: Level, form: Form, (modes, function): Follower, other: &Array) {
         const OTHER: i64 = 20;
         const BETWEEN: i64 = 21;
         let mut arrays = self.arrays.clone();
@@ -298,11 +334,28 @@ impl Case {
             .map(|uid| Tensor { uid, is_virtual: true, ..result.clone() })
             .collect();
         let (mean, spread, scale, bias, y) = (MEAN, VARIANCE, SCALE, BIAS, BETWEEN);
-        let mut operations: Vec<Operation> = vec![if is_variance {
-            let (variance, epsilon) = (spread, EPSILON);
-            BatchnormInferenceVariance { x: X, mean, variance, scale, bias, y, epsilon }.into()
-        } else {
-            BatchnormInference { x: X, mean, inv_variance: spread, scale, bias, y }.into()
+        let mut operations: Vec<Operation> = vec![match form {
+            Form::Inference => BatchnormInference { x: X, mean, inv_variance: spread, scale, bias, y }.into(),
+            Form::InferenceVariance => {
+                let (variance, epsilon) = (spread, EPSILON);
+                BatchnormInferenceVariance { x: X, mean, variance, scale, bias, y, epsilon }.into()
+            }
+            Form::Training => Batchnorm {
+                x: X,
+                scale,
+                bias,
+                epsilon: EPSILON,
+                y,
+                prev_running_mean: None,
+                prev_running_variance: None,
+                momentum: None,
+                mean: Some(FIRST),
+                inv_variance: Some(SECOND),
+                next_running_mean: None,
+                next_running_variance: None,
+                peer_stats: vec![],
+            }
+            .into(),
         }];
         for (number, mode) in modes.iter().enumerate() {
             let last = BETWEEN + number as i64;
@@ -311,12 +364,8 @@ impl Case {
             operations.push(Pointwise::new(*mode, last, second, to).into());
         }
         run_together(&operations, self.compute, level, &mut arrays, &between);
-        let inv: Vec<f64> = self
-            .parameter(VARIANCE)
-            .into_iter()
-            .map(|v| if is_variance { 1.0 / (v + 0.125).sqrt() } else { v })
-            .collect();
-        let normal = self.normalized(&self.parameter(MEAN), &inv);
+        let (mean, inv) = self.moments(form);
+        let normal = self.normalized(&mean, &inv);
         let others = other.numbers();
         let got = arrays.iter().find(|array| array.tensor.uid == RESULT).unwrap().numbers();
         let largest = normal.iter().fold(1.0_f64, |largest, number| largest.max(number.abs()));
@@ -325,7 +374,7 @@ impl Case {
             let expected = function(normal[i], other);
             assert!(
                 (got - expected).abs() <= 4.0 * self.tolerance * largest,
-                "{modes:?} at {level:?}: element {i} is {got}, expected {expected}\n{:?} {:?}",
+                "{form:?}, {modes:?} at {level:?}: element {i} is {got}, expected {expected}\n{:?} {:?}",
                 self.dims,
                 self.array(X).tensor.strides,
             );
@@ -334,7 +383,7 @@ impl Case {
 }
 
 #[test]
-fn what_follows_an_inference() {
+fn what_follows_a_result() {
     let mut random = Random::new(11);
     let dims: [&[i64]; 6] =
         [&[3, 5, 7, 7], &[2, 17, 5, 6], &[1, 3, 40, 41], &[5, 1, 9], &[2, 3, 3, 2, 4], &[7, 6]];
@@ -350,10 +399,11 @@ fn what_follows_an_inference() {
                     dims.iter().enumerate().map(|(axis, dim)| if axis == 1 { *dim } else { 1 }).collect();
                 let others = [other(&mut random, dims), other(&mut random, &of_channels)];
                 for level in Level::available() {
-                    for (number, follower) in FOLLOWERS.into_iter().enumerate() {
+                    for follower in FOLLOWERS {
                         for other in &others {
-                            case.followed(*level, number % 2 == 0, follower, other);
-                            case.followed(*level, number % 2 == 1, follower, other);
+                            for form in [Form::Inference, Form::InferenceVariance, Form::Training] {
+                                case.followed(*level, form, follower, other);
+                            }
                         }
                     }
                 }

@@ -1,15 +1,11 @@
 //! Mean and inverse of a row.
 
-use super::super::batchnorm::loops::deviations;
-use super::super::vector::{Lanewise, Vector};
+use super::super::batchnorm::loops::{NEAR, Totals, deviations, first_mean};
+use super::super::vector::Vector;
 use crate::element::Real;
 
 /// Numbers whose sum is in the compute type, before it is added to others in double precision.
 pub(super) const EXACT: usize = 4096;
-
-/// How much larger the square of the distance between the mean and the number that differences were taken from may be than the
-/// variance: what rounding does to the sum of squares grows with it.
-const NEAR: f64 = 4.0;
 
 /// Mean and 1/√(mean of (x - mean)² + ε) of a row. Where the mean is not to be subtracted, it counts as 0.
 ///
@@ -39,23 +35,6 @@ pub(super) unsafe fn statistics<V: Vector>(
     }
 }
 
-/// The mean of the first numbers, exactly that of all where they are the same.
-///
-/// # Safety
-/// As [`statistics`].
-#[inline(always)]
-unsafe fn first_mean<V: Vector>(x: *const V::Number, len: usize) -> V::Number {
-    // SAFETY: the caller promises instructions and numbers.
-    unsafe {
-        let first = x.read_unaligned();
-        if len < V::LANES {
-            return first;
-        }
-        let apart = V::load(x).lanewise(Lanewise::Sub, V::splat(first));
-        first + apart.sum() / V::Number::from_f64(V::LANES as f64)
-    }
-}
-
 /// Mean and mean square of the differences from it, from the differences from a number.
 ///
 /// # Safety
@@ -73,9 +52,13 @@ unsafe fn moments<V: Vector>(
     while at < len {
         let part = EXACT.min(len - at);
         // SAFETY: the caller promises the numbers; the part is inside of them.
-        let [differences, their_squares] = unsafe { deviations::<V>(x.add(at), about, part) };
-        apart += differences.to_f64();
-        squares += their_squares.to_f64();
+        let [differences, their_squares] = unsafe {
+            let mut totals = Totals::<V, 2>::new();
+            deviations(&mut totals, x.add(at), about, part);
+            totals.finished()
+        };
+        apart += differences;
+        squares += their_squares;
         at += part;
     }
     let apart = if centered { apart / n } else { 0.0 };
