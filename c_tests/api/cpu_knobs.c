@@ -26,7 +26,7 @@ static int count_threads(void)
     return count;
 }
 
-/* The gradient of a filter, whose sums are divided among threads */
+/* The gradient of a filter, whose sums are divided among threads where it is computed by scalar products */
 static hipdnnBackendDescriptor_t make_gradient_graph(void)
 {
     hipdnnBackendDescriptor_t tensors[] = {make_tensor(X, BATCH, MAPS, SIDES, SIDES, false),
@@ -66,11 +66,14 @@ static void compute(int64_t threads, int64_t deterministic, float* dw)
 {
     hipdnnBackendDescriptor_t config = open_config(graph);
     if (threads >= 0) {
+        /* With the first form the sums are those of scalar products. */
         hipdnnBackendDescriptor_t choices[] = {make_choice("threads", threads),
-                                               make_choice("deterministic", deterministic)};
-        put(config, HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 2, choices);
-        drop(choices[0]);
-        drop(choices[1]);
+                                               make_choice("deterministic", deterministic),
+                                               make_choice("convolution", 1)};
+        put(config, HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, HIPDNN_TYPE_BACKEND_DESCRIPTOR, COUNT(choices), choices);
+        for (int64_t i = 0; i < COUNT(choices); i++) {
+            drop(choices[i]);
+        }
     }
     REQUIRE_OK(hipdnnBackendFinalize(config));
     hipdnnBackendDescriptor_t plan = make(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);

@@ -298,7 +298,7 @@ mod tests {
             set("threads", -1),
             set("deterministic", 2),
             set("constant_weights", 2),
-            set("convolution", 4),
+            set("convolution", 5),
             set("speed", 1),
         ] {
             assert!(wire::check_settings(&knobs, &[wrong]).is_err());
