@@ -4,11 +4,15 @@
 //! that finds the threads lent to another does its work alone, so two callers never run more threads than there are, and a
 //! caller whose threads are slow to wake does their part itself.
 
+mod place;
+
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use self::place::Places;
 
 /// How long a thread that has nothing to do looks for more before it sleeps, and a caller for the end of what threads are at.
 /// Waking takes up to 50 µs in a virtual machine: a thread is there for the next step of a graph, and for the next of some small
@@ -29,6 +33,7 @@ pub(crate) struct Pool {
     offered: AtomicUsize,
     /// Lanes that threads of the pool are at. Written with the state held.
     running: AtomicUsize,
+    places: Places,
     wake: Condvar,
     ended: Condvar,
 }
@@ -61,6 +66,7 @@ impl Pool {
             state: Mutex::new(State { job: None, next: 0, lanes: 0, asleep: 0, panicked: false }),
             offered: AtomicUsize::new(0),
             running: AtomicUsize::new(0),
+            places: Places::default(),
             wake: Condvar::new(),
             ended: Condvar::new(),
         }));
@@ -109,6 +115,9 @@ impl Pool {
         let asleep = state.asleep;
         drop(state);
         self.offered.fetch_add(1, Ordering::Release);
+        if asleep > 0 {
+            self.places.leave_to_caller();
+        }
         for _ in 1..lanes.min(asleep + 1) {
             self.wake.notify_one();
         }
@@ -147,6 +156,7 @@ impl Pool {
 
     /// What a thread of the pool does all its life.
     fn serve(&self) {
+        self.places.join();
         let mut seen = self.offered.load(Ordering::Acquire);
         loop {
             look(|| self.offered.load(Ordering::Acquire) != seen);
