@@ -14,6 +14,7 @@ use crate::Failure;
 use crate::case::Case;
 use crate::cases;
 use crate::gate::{self, Fail};
+use crate::is_wanted;
 
 /// A case that calls are counted of, by its name.
 fn case(engine: &str, name: &str) -> Result<Case, Failure> {
@@ -32,7 +33,7 @@ pub fn check(library: &Path, hip: &'static Hip, words: &[String]) -> usize {
         .collect();
     let (mut passed, mut failed) = (0, 0);
     for (name, check) in checks {
-        if !words.is_empty() && !words.iter().any(|word| name.contains(word.as_str())) {
+        if !is_wanted(&name, words) {
             continue;
         }
         let start = Instant::now();
