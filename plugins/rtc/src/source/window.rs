@@ -156,6 +156,14 @@ impl Body {
         self.depth += 1;
     }
 
+    /// Begins the loop over a window along an axis: `r` counts its elements, `reach` is how far each is from the first, and `p` where
+    /// it is in x.
+    fn window(&mut self, axis: usize, (size, stride, padding): (usize, usize, usize), reach: &str) {
+        self.each(format!("index_t r{axis} = 0; r{axis} < {size}u; r{axis}++"));
+        // What lies before x wraps around and lies behind it.
+        self.line(format!("const index_t p{axis} = i{} * {stride}u + {reach} - {padding}u;", axis + 2));
+    }
+
     /// Ends so many loops.
     fn end(&mut self, loops: usize) {
         for _ in 0..loops {
@@ -190,15 +198,8 @@ fn convolution(p: &Convolution, real: Real) -> Result<String, Refusal> {
     body.line(format!("x += i0 * {}u + i1 / {}u * {}u;", xs[0], p.out_channels, p.in_channels * xs[1]));
     body.line(format!("w += i1 * {}u;", ws[0]));
     for axis in 0..p.spatial {
-        body.each(format!("index_t r{axis} = 0; r{axis} < {}u; r{axis}++", p.window[axis]));
-        // What lies before x wraps around and lies behind it.
-        body.line(format!(
-            "const index_t p{axis} = i{} * {}u + r{axis} * {}u - {}u;",
-            axis + 2,
-            p.stride[axis],
-            p.dilation[axis],
-            p.pre_padding[axis]
-        ));
+        let reach = format!("r{axis} * {}u", p.dilation[axis]);
+        body.window(axis, (p.window[axis], p.stride[axis], p.pre_padding[axis]), &reach);
         body.line(format!("if (p{axis} >= {}u) continue;", p.input[axis]));
         let turned = if p.mirrored { format!("{}u - ", p.window[axis] - 1) } else { String::new() };
         body.line(format!("const index_t t{axis} = {turned}r{axis};"));
@@ -217,14 +218,7 @@ fn convolution(p: &Convolution, real: Real) -> Result<String, Refusal> {
 /// Begins the loops over a window, whose positions are `p`0, `p`1 and so on: those inside x, or with `outside` all of them.
 fn positions(p: &Resample, body: &mut Body, outside: bool) {
     for axis in 0..p.spatial {
-        body.each(format!("index_t r{axis} = 0; r{axis} < {}u; r{axis}++", p.window[axis]));
-        // What lies before x wraps around and lies behind it.
-        body.line(format!(
-            "const index_t p{axis} = i{} * {}u + r{axis} - {}u;",
-            axis + 2,
-            p.stride[axis],
-            p.pre_padding[axis]
-        ));
+        body.window(axis, (p.window[axis], p.stride[axis], p.pre_padding[axis]), &format!("r{axis}"));
         if !outside {
             body.line(format!("if (p{axis} >= {}u) continue;", p.input[axis]));
         }
