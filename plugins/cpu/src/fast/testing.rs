@@ -5,9 +5,10 @@ use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor};
 
 use super::fusion::parts_at;
-use super::level::Level;
+use super::level::{Level, VectorWork};
 use super::plan_node_at;
 use super::settings::Settings;
+use super::vector::Vector;
 use crate::kernel::{Kernel, Refusal};
 use crate::plan::Plan;
 
@@ -68,6 +69,41 @@ pub(crate) fn order(rank: usize, which: usize) -> Vec<usize> {
         1 if rank > 1 => std::iter::once(0).chain(2..rank).chain(std::iter::once(1)).collect(),
         _ => (0..rank).rev().collect(),
     }
+}
+
+/// A function of numbers of single precision, computed on vectors.
+pub(crate) trait Function: Copy {
+    /// The function of each lane.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions.
+    unsafe fn of<V: Vector<Number = f32>>(self, x: V) -> V;
+}
+
+/// A function of each of some numbers.
+struct Each<'a, F>(F, &'a mut [f32]);
+
+impl<F: Function> VectorWork<f32> for Each<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Number = f32>>(self) {
+        for chunk in self.1.chunks_mut(V::LANES) {
+            let mut numbers = [0.0; 16];
+            numbers[..chunk.len()].copy_from_slice(chunk);
+            // SAFETY: the vector is no longer than the numbers, and run at its level.
+            unsafe { self.0.of(V::load(numbers.as_ptr())).store(numbers.as_mut_ptr()) };
+            chunk.copy_from_slice(&numbers[..chunk.len()]);
+        }
+    }
+}
+
+/// A function of each of some numbers, at a level that the processor has.
+pub(crate) fn each(level: Level, function: impl Function, x: &[f32]) -> Vec<f32> {
+    let mut y = x.to_vec();
+    // SAFETY: only levels that the processor has are tested.
+    unsafe { level.run_vectors(Each(function, &mut y)) };
+    y
 }
 
 /// A tensor with memory.

@@ -331,7 +331,7 @@ pub(super) unsafe fn normal_function<V: Vector<Number = f32>>(x: V) -> V {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::level::VectorWork;
+    use super::super::super::testing::{Function, each};
     use super::*;
 
     /// A function of single precision, for vectors of any level.
@@ -346,40 +346,22 @@ mod tests {
         NormalFunction,
     }
 
-    struct Run<'a>(Tested, &'a mut [f32]);
-
-    impl VectorWork<f32> for Run<'_> {
-        type Output = ();
-
+    impl Function for Tested {
         #[inline(always)]
-        unsafe fn run<V: Vector<Number = f32>>(self) {
-            for chunk in self.1.chunks_mut(V::LANES) {
-                let mut numbers = [0.0; 16];
-                numbers[..chunk.len()].copy_from_slice(chunk);
-                // SAFETY: the vector is no longer than the numbers, and run at its level.
-                unsafe {
-                    let x = V::load(numbers.as_ptr());
-                    let y = match self.0 {
-                        Tested::Exponential => exponential(x),
-                        Tested::ExponentialLess1 => exponential_less_1(x),
-                        Tested::LogarithmOf1More => logarithm_of_1_more(x),
-                        Tested::Logarithm => logarithm(x),
-                        Tested::HyperbolicTangent => hyperbolic_tangent(x),
-                        Tested::ErrorFunction => error_function(x),
-                        Tested::NormalFunction => normal_function(x),
-                    };
-                    y.store(numbers.as_mut_ptr());
+        unsafe fn of<V: Vector<Number = f32>>(self, x: V) -> V {
+            // SAFETY: the caller promises the instructions.
+            unsafe {
+                match self {
+                    Self::Exponential => exponential(x),
+                    Self::ExponentialLess1 => exponential_less_1(x),
+                    Self::LogarithmOf1More => logarithm_of_1_more(x),
+                    Self::Logarithm => logarithm(x),
+                    Self::HyperbolicTangent => hyperbolic_tangent(x),
+                    Self::ErrorFunction => error_function(x),
+                    Self::NormalFunction => normal_function(x),
                 }
-                chunk.copy_from_slice(&numbers[..chunk.len()]);
             }
         }
-    }
-
-    fn at(level: Level, tested: Tested, x: &[f32]) -> Vec<f32> {
-        let mut y = x.to_vec();
-        // SAFETY: only levels that the processor has are tested.
-        unsafe { level.run_vectors(Run(tested, &mut y)) };
-        y
     }
 
     /// Distance in units in the last place of the exact result.
@@ -397,7 +379,7 @@ mod tests {
         let x: Vec<f32> = (0..=STEPS).map(|step| from + (to - from) * (step as f32 / STEPS as f32)).collect();
         for level in Level::available() {
             let mut worst = (0.0, 0.0);
-            for (x, y) in x.iter().zip(at(*level, tested, &x)) {
+            for (x, y) in x.iter().zip(each(*level, tested, &x)) {
                 let far = units(y, exact(f64::from(*x)));
                 if far > worst.0 {
                     worst = (far, *x);
@@ -440,7 +422,7 @@ mod tests {
                 (Exponential, f64::exp),
                 (Logarithm, f64::ln),
             ] {
-                for (x, y) in x.iter().zip(at(*level, tested, &x)) {
+                for (x, y) in x.iter().zip(each(*level, tested, &x)) {
                     let far = units(y, exact(f64::from(*x)));
                     assert!(far <= 8.0, "{tested:?} of {x} is off by {far} units at {level:?}");
                 }
@@ -453,7 +435,7 @@ mod tests {
         use Tested::*;
         let infinity = f32::INFINITY;
         for level in Level::available() {
-            let one = |tested, x| at(*level, tested, &[x])[0];
+            let one = |tested, x| each(*level, tested, &[x])[0];
             assert_eq!(one(Exponential, infinity), infinity);
             assert_eq!(one(Exponential, -infinity), 0.0);
             assert_eq!(one(Exponential, f32::MAX), infinity);

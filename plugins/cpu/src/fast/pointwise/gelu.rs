@@ -148,32 +148,19 @@ pub(super) unsafe fn gelu<V: Vector<Number = f32>>(x: V) -> V {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::level::{Level, VectorWork};
+    use super::super::super::level::Level;
+    use super::super::super::testing::{Function, each};
     use super::*;
 
-    /// GELU of each number.
-    struct Each<'a>(&'a mut [f32]);
+    #[derive(Clone, Copy)]
+    struct Gelu;
 
-    impl VectorWork<f32> for Each<'_> {
-        type Output = ();
-
+    impl Function for Gelu {
         #[inline(always)]
-        unsafe fn run<V: Vector<Number = f32>>(self) {
-            for chunk in self.0.chunks_mut(V::LANES) {
-                let mut numbers = [0.0; 16];
-                numbers[..chunk.len()].copy_from_slice(chunk);
-                // SAFETY: the vector is no longer than the numbers, and run at its level.
-                unsafe { gelu(V::load(numbers.as_ptr())).store(numbers.as_mut_ptr()) };
-                chunk.copy_from_slice(&numbers[..chunk.len()]);
-            }
+        unsafe fn of<V: Vector<Number = f32>>(self, x: V) -> V {
+            // SAFETY: the caller promises the instructions.
+            unsafe { gelu(x) }
         }
-    }
-
-    fn of(level: Level, x: &[f32]) -> Vec<f32> {
-        let mut y = x.to_vec();
-        // SAFETY: only levels that the processor has are tested.
-        unsafe { level.run_vectors(Each(&mut y)) };
-        y
     }
 
     #[test]
@@ -183,7 +170,7 @@ mod tests {
         let all = (0..0x7f80_0000_u32).step_by(0x3_1415).map(f32::from_bits);
         let x: Vec<f32> = dense.chain(all.clone()).chain(all.map(|x| -x)).collect();
         for level in Level::available() {
-            for (x, y) in x.iter().zip(of(*level, &x)) {
+            for (x, y) in x.iter().zip(each(*level, Gelu, &x)) {
                 let (x, y) = (f64::from(*x), f64::from(y));
                 let exact = x * 0.5 * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2);
                 // Of the result, of h, which is taken for 0 where the table ends, and of numbers with fewer bits.
@@ -197,7 +184,11 @@ mod tests {
     #[test]
     fn what_is_special_stays_special() {
         for level in Level::available() {
-            let y = of(*level, &[f32::INFINITY, f32::MAX, f32::MIN, 0.0, -0.0, f32::NAN, f32::NEG_INFINITY]);
+            let y = each(
+                *level,
+                Gelu,
+                &[f32::INFINITY, f32::MAX, f32::MIN, 0.0, -0.0, f32::NAN, f32::NEG_INFINITY],
+            );
             assert_eq!(y[..5], [f32::INFINITY, f32::MAX, 0.0, 0.0, 0.0]);
             assert!(y[5].is_nan() && y[6].is_nan());
         }

@@ -177,20 +177,17 @@ impl Softmax<f32> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::testing::{Function, each};
     use super::*;
 
-    /// The weight of each number.
-    struct Each<'a>(&'a mut [f32]);
+    #[derive(Clone, Copy)]
+    struct Weight;
 
-    impl VectorWork<f32> for Each<'_> {
-        type Output = ();
-
+    impl Function for Weight {
         #[inline(always)]
-        unsafe fn run<V: Vector<Number = f32>>(self) {
-            for chunk in self.0.chunks_exact_mut(V::LANES) {
-                // SAFETY: the chunk is as long as the vector, which is run at its level.
-                unsafe { weight(V::load(chunk.as_ptr())).store(chunk.as_mut_ptr()) };
-            }
+        unsafe fn of<V: Vector<Number = f32>>(self, x: V) -> V {
+            // SAFETY: the caller promises the instructions.
+            unsafe { weight(x) }
         }
     }
 
@@ -198,9 +195,7 @@ mod tests {
     fn weights_are_exponentials() {
         let x: Vec<f32> = (0..1_600_000).map(|step| -1e-4 * step as f32).collect();
         for level in Level::available() {
-            let mut y = x.clone();
-            // SAFETY: only levels that the processor has are tested.
-            unsafe { level.run_vectors(Each(&mut y)) };
+            let y = each(*level, Weight, &x);
             assert_eq!(y[0], 1.0);
             for (x, y) in x.iter().zip(&y) {
                 let exact = f64::from(*x).exp();
