@@ -226,21 +226,7 @@ fn elementwise(batch: i64, channels: i64, size: i64, channels_last: bool) {
     let parameter = |uid| tensor(uid, [1, channels, 1, 1], false, DataType::Float);
     let statistics =
         || vec![image(1), image(2), image(3), parameter(4), parameter(5), parameter(6), parameter(7)];
-    let training = Batchnorm {
-        x: 1,
-        scale: 4,
-        bias: 5,
-        epsilon: 8,
-        y: 2,
-        prev_running_mean: None,
-        prev_running_variance: None,
-        momentum: None,
-        mean: Some(6),
-        inv_variance: Some(7),
-        next_running_mean: None,
-        next_running_variance: None,
-        peer_stats: vec![],
-    };
+    let training = Batchnorm { mean: Some(6), inv_variance: Some(7), ..Batchnorm::new(1, 4, 5, 8, 2) };
     let mut with_epsilon = statistics();
     with_epsilon.push(Tensor::new(8, DataType::Float, &[1], &[1]));
     bandwidth_row(&name("training"), elements, 2.0, with_epsilon, training.into());

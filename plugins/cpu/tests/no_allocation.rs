@@ -77,24 +77,7 @@ fn graph(size: i64) -> Graph {
             }
             .into(),
         ),
-        node(
-            Batchnorm {
-                x: 3,
-                scale: 4,
-                bias: 4,
-                epsilon: 5,
-                y: 6,
-                prev_running_mean: None,
-                prev_running_variance: None,
-                momentum: None,
-                mean: None,
-                inv_variance: None,
-                next_running_mean: None,
-                next_running_variance: None,
-                peer_stats: vec![],
-            }
-            .into(),
-        ),
+        node(Batchnorm::new(3, 4, 4, 5, 6).into()),
         node(Pointwise::new(PointwiseMode::ReluFwd, 6, None, 7).into()),
     ];
     Graph { tensors, nodes, ..Graph::default() }

@@ -5,7 +5,6 @@ use hipdnn_cpu_plugin::plan::{ExecuteError, Plan};
 use hipdnn_cpu_plugin::plugin::Planner;
 use hipdnn_plugin_problem::layout::{Layout, Walk, element_bits, storage_size};
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
-use hipdnn_plugin_sdk::graph::operation::Batchnorm;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorValue};
 
 /// Bytes around every tensor that no kernel may touch.
@@ -236,25 +235,6 @@ impl Case {
         assert!(workspace[1 + size..].iter().all(|byte| *byte == PATTERN), "the workspace was overrun");
         self.memory.iter().for_each(Memory::check_untouched);
         result
-    }
-}
-
-/// Batch normalization that keeps no statistics.
-pub fn batchnorm(x: i64, scale: i64, bias: i64, epsilon: i64, y: i64) -> Batchnorm {
-    Batchnorm {
-        x,
-        scale,
-        bias,
-        epsilon,
-        y,
-        prev_running_mean: None,
-        prev_running_variance: None,
-        momentum: None,
-        mean: None,
-        inv_variance: None,
-        next_running_mean: None,
-        next_running_variance: None,
-        peer_stats: vec![],
     }
 }
 

@@ -11,7 +11,7 @@ use hipdnn_plugin_sdk::graph::{
     ResampleMode, Tensor, TensorValue,
 };
 
-use super::common::{Case, Memory, Random, batchnorm, channels_last};
+use super::common::{Case, Memory, Random, channels_last};
 
 fn pointwise(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64) -> Pointwise {
     Pointwise { relu_upper_clip: Some(6.0), ..Pointwise::new(operation, in_0, in_1, out_0) }
@@ -66,7 +66,7 @@ fn sound(kind: usize) -> Graph {
             prev_running_variance: Some(variance),
             next_running_mean: Some(other_mean),
             next_running_variance: Some(other_variance),
-            ..batchnorm(x, scale, bias, epsilon, z)
+            ..Batchnorm::new(x, scale, bias, epsilon, z)
         }),
         5 => case.node(BatchnormBackward {
             dy: z,

@@ -12,7 +12,7 @@ use hipdnn_plugin_sdk::graph::operation::{
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, PointwiseMode, TensorValue};
 use hipdnn_plugin_sdk::wire::KnobSetting;
 
-use super::common::{self, Case, Memory, Random, Strides, channels_last, packed};
+use super::common::{Case, Memory, Random, Strides, channels_last, packed};
 
 /// A graph with work for several threads, and a result to look at.
 struct Work {
@@ -122,7 +122,7 @@ fn batchnorm(name: &'static str, order: Strides, divided: bool) -> Work {
         case.node(Batchnorm {
             mean: Some(mean),
             inv_variance: Some(inv_variance),
-            ..common::batchnorm(x, scale, bias, epsilon, y)
+            ..Batchnorm::new(x, scale, bias, epsilon, y)
         });
         mean
     };

@@ -7,7 +7,7 @@ use hipdnn_plugin_sdk::graph::operation::{
 };
 use hipdnn_plugin_sdk::graph::{DataType, Operation, TensorValue};
 
-use super::common::{Case, batchnorm};
+use super::common::Case;
 
 fn assert_close(got: &[f64], expected: &[f64], tolerance: f64) {
     assert_eq!(got.len(), expected.len());
@@ -82,7 +82,7 @@ fn training(x: &[f64], epsilon: f64, momentum: Option<f64>, prev: [f64; 2]) -> T
         inv_variance: Some(inv_variance),
         next_running_mean: Some(next_mean),
         next_running_variance: Some(next_variance),
-        ..batchnorm(xt, scale, bias, epsilon, y)
+        ..Batchnorm::new(xt, scale, bias, epsilon, y)
     });
     case.run(Planner::Reference);
     Training { case, y, mean, inv_variance, next_mean, next_variance }
@@ -127,7 +127,7 @@ fn a_large_mean_does_not_swallow_the_variance() {
     case.fill(scale, &[1.0]);
     case.fill(bias, &[0.0]);
     let epsilon = case.value(DataType::Float, TensorValue::Float32(0.0));
-    case.node(Batchnorm { inv_variance: Some(inv_variance), ..batchnorm(x, scale, bias, epsilon, y) });
+    case.node(Batchnorm { inv_variance: Some(inv_variance), ..Batchnorm::new(x, scale, bias, epsilon, y) });
     case.run(Planner::Reference);
     assert_close(&case.values(inv_variance), &[8.0], 1e-6);
 }

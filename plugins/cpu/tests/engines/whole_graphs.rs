@@ -7,7 +7,7 @@ use hipdnn_plugin_sdk::graph::operation::{
 };
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode, TensorValue};
 
-use super::common::{Case, Memory, Random, batchnorm, channels_last};
+use super::common::{Case, Memory, Random, channels_last};
 
 /// Gives every virtual tensor memory of its own and runs the nodes in graphs of their own.
 fn one_by_one(case: &Case, planner: Planner) -> Case {
@@ -78,7 +78,7 @@ pub fn training_step(storage: DataType) -> Case {
     case.node(Batchnorm {
         mean: Some(mean),
         inv_variance: Some(inv_variance),
-        ..batchnorm(made, scale, bias, epsilon, normal)
+        ..Batchnorm::new(made, scale, bias, epsilon, normal)
     });
     case.node(Pointwise::new(PointwiseMode::SigmoidFwd, normal, None, y));
     case.node(Pointwise::new(PointwiseMode::SigmoidBwd, dy, Some(normal), dnormal));

@@ -50,19 +50,9 @@ fn normalized_block(order: Order) -> Case {
     let given = |case: &mut Case| case.input(DataType::Float, &CHANNELS, Order::ChannelsFirst, [0.5, 1.5]);
     let normalized = case.between(DataType::Float, &Y, order);
     let node = Batchnorm {
-        x: convolved,
-        scale: given(&mut case),
-        bias: given(&mut case),
-        epsilon: case.value(1e-5),
-        y: normalized,
-        prev_running_mean: None,
-        prev_running_variance: None,
-        momentum: None,
         mean: Some(case.output(DataType::Float, &CHANNELS, Order::ChannelsFirst)),
         inv_variance: Some(case.output(DataType::Float, &CHANNELS, Order::ChannelsFirst)),
-        next_running_mean: None,
-        next_running_variance: None,
-        peer_stats: Vec::new(),
+        ..Batchnorm::new(convolved, given(&mut case), given(&mut case), case.value(1e-5), normalized)
     };
     case.node(node);
     let y = case.output(DataType::Float, &Y, order);

@@ -163,19 +163,13 @@ impl Case {
         let rounded: Vec<f64> = mean.iter().map(|m| if single { f64::from(*m as f32) } else { *m }).collect();
         let unbiased = variance.iter().map(|v| v * n / (n - 1.0)).collect();
         let operation = Batchnorm {
-            x: X,
-            scale: SCALE,
-            bias: BIAS,
-            epsilon: EPSILON,
-            y: RESULT,
             prev_running_mean: Some(MEAN),
             prev_running_variance: Some(VARIANCE),
-            momentum: None,
             mean: Some(FIRST),
             inv_variance: Some(SECOND),
             next_running_mean: Some(NEXT_MEAN),
             next_running_variance: Some(NEXT_VARIANCE),
-            peer_stats: vec![],
+            ..Batchnorm::new(X, SCALE, BIAS, EPSILON, RESULT)
         };
         self.check(
             operation.into(),
@@ -341,19 +335,9 @@ impl Case {
                 BatchnormInferenceVariance { x: X, mean, variance, scale, bias, y, epsilon }.into()
             }
             Form::Training => Batchnorm {
-                x: X,
-                scale,
-                bias,
-                epsilon: EPSILON,
-                y,
-                prev_running_mean: None,
-                prev_running_variance: None,
-                momentum: None,
                 mean: Some(FIRST),
                 inv_variance: Some(SECOND),
-                next_running_mean: None,
-                next_running_variance: None,
-                peer_stats: vec![],
+                ..Batchnorm::new(X, scale, bias, EPSILON, y)
             }
             .into(),
         }];

@@ -7,7 +7,7 @@ use hipdnn_plugin_sdk::graph::operation::{
 };
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, NormFwdPhase, PointwiseMode, ReductionMode, TensorValue};
 
-use super::super::common::{Case, Random, batchnorm, channels_last, packed};
+use super::super::common::{Case, Random, channels_last, packed};
 use super::{FAST, REFERENCE, both, compare};
 
 fn pointwise(operation: PointwiseMode, inputs: &[i64], out_0: i64) -> Pointwise {
@@ -365,7 +365,7 @@ fn what_follows_a_normalization() {
                 let kept = random.chance(50).then(|| [0; 2].map(|_| case.tensor(DataType::Float, &shape)));
                 written.extend(kept.into_iter().flatten());
                 let (mean, inv_variance) = (kept.map(|kept| kept[0]), kept.map(|kept| kept[1]));
-                case.node(Batchnorm { mean, inv_variance, ..batchnorm(x, scale, bias, epsilon, y) });
+                case.node(Batchnorm { mean, inv_variance, ..Batchnorm::new(x, scale, bias, epsilon, y) });
             }
             2 => {
                 let rows = [dims[0], dims[1], dims[2], 1];

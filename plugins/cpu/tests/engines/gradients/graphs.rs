@@ -6,7 +6,6 @@ use hipdnn_plugin_sdk::graph::operation::{
 };
 use hipdnn_plugin_sdk::graph::{ConvMode, PointwiseMode as Mode, ReductionMode, TensorValue};
 
-use super::super::common::batchnorm;
 use super::{Check, DOUBLE};
 
 fn sum(in_: i64, out: i64) -> Reduction {
@@ -84,7 +83,7 @@ fn of_batchnorm_with_a_residual_and_an_activation() {
         let [summed, y] = [(); 2].map(|()| check.tensor(&whole));
         let dy = check.weights(y);
         let [dx, dscale, dbias, arrives] = [x, scale, bias, residual].map(|of| check.gradient(of));
-        check.forward(Batchnorm { mean, inv_variance, ..batchnorm(x, scale, bias, epsilon, normal) });
+        check.forward(Batchnorm { mean, inv_variance, ..Batchnorm::new(x, scale, bias, epsilon, normal) });
         check.forward(Pointwise::new(Mode::Add, normal, Some(residual), summed));
         check.forward(Pointwise::new(Mode::ReluFwd, summed, None, y));
         check.backward(Pointwise::new(Mode::ReluBwd, dy, Some(summed), arrives));
@@ -117,7 +116,7 @@ fn of_batchnorm_with_an_activation() {
         let dy = check.weights(y);
         let arrives = check.between(&whole);
         let [dx, dscale, dbias] = [x, scale, bias].map(|of| check.gradient(of));
-        check.forward(Batchnorm { mean, inv_variance, ..batchnorm(x, scale, bias, epsilon, normal) });
+        check.forward(Batchnorm { mean, inv_variance, ..Batchnorm::new(x, scale, bias, epsilon, normal) });
         check.forward(Pointwise::new(Mode::GeluFwd, normal, None, y));
         check.backward(Pointwise::new(Mode::GeluBwd, dy, Some(normal), arrives));
         check.backward(BatchnormBackward {

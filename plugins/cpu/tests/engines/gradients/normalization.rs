@@ -6,7 +6,6 @@ use hipdnn_plugin_sdk::graph::operation::{
 };
 use hipdnn_plugin_sdk::graph::{NormFwdPhase, TensorValue};
 
-use super::super::common;
 use super::{Check, DOUBLE};
 
 /// What is added to variances: of batch normalization what its backward operation adds where nothing was saved.
@@ -24,7 +23,7 @@ fn batchnorm(seed: u64, dims: &[i64], saved: bool) {
     let [mean, inv_variance] = [(); 2].map(|()| saved.then(|| check.tensor(&parameter)));
     let dy = check.weights(y);
     let [dx, dscale, dbias] = [x, scale, bias].map(|of| check.gradient(of));
-    check.forward(Batchnorm { mean, inv_variance, ..common::batchnorm(x, scale, bias, epsilon, y) });
+    check.forward(Batchnorm { mean, inv_variance, ..Batchnorm::new(x, scale, bias, epsilon, y) });
     check.backward(BatchnormBackward {
         dy,
         x,

@@ -32,21 +32,7 @@ fn graph(tensors: Vec<Tensor>, operations: Vec<Operation>) -> Graph {
 
 /// relu(batchnorm(1, 2, 3)): 5 is normalized, 6 the result.
 fn training(change: impl FnOnce(&mut Batchnorm)) -> Graph {
-    let mut batchnorm = Batchnorm {
-        x: 1,
-        scale: 2,
-        bias: 3,
-        epsilon: 4,
-        y: 5,
-        prev_running_mean: None,
-        prev_running_variance: None,
-        momentum: None,
-        mean: None,
-        inv_variance: None,
-        next_running_mean: None,
-        next_running_variance: None,
-        peer_stats: Vec::new(),
-    };
+    let mut batchnorm = Batchnorm::new(1, 2, 3, 4, 5);
     change(&mut batchnorm);
     let tensors = vec![
         image(1, false),
