@@ -256,6 +256,11 @@ impl<T> Clone for Run<T> {
 
 impl<T> Copy for Run<T> {}
 
+/// Whether elements of a data type are the numbers that are computed with.
+pub(crate) fn is_number<T: FastReal>(data_type: DataType) -> bool {
+    Run::<T>::of(data_type).is_ok_and(|run| run.same)
+}
+
 impl<T: FastReal> Run<T> {
     /// The runs of a data type whose elements are floats.
     pub(crate) fn of(data_type: DataType) -> Result<Self, Refusal> {

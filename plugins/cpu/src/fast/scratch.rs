@@ -20,6 +20,13 @@ impl Scratch {
         offset
     }
 
+    /// The bytes that a layout gives out.
+    pub(crate) fn size_of<A>(layout: impl FnOnce(&mut Self) -> A) -> usize {
+        let mut scratch = Self::default();
+        layout(&mut scratch);
+        scratch.size()
+    }
+
     /// Bytes given out.
     pub(crate) fn size(&self) -> usize {
         self.0

@@ -91,7 +91,7 @@ impl<V: Vector, const N: usize> Totals<V, N> {
     /// # Safety
     /// The processor has the vector's instructions.
     #[inline(always)]
-    pub(super) unsafe fn keep(&mut self) {
+    pub(in crate::fast) unsafe fn keep(&mut self) {
         if self.count >= EXACT {
             // SAFETY: the caller promises the instructions.
             unsafe { *self = Self { sums: self.finished(), ..Self::new() } };

@@ -25,7 +25,7 @@ use super::lanes::Threads;
 use super::level::Level;
 use super::nest::Nest;
 use super::pointwise::{After, Tail};
-use super::real::{FastReal, Run};
+use super::real::{FastReal, is_number};
 use crate::element::Compute;
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::Operand;
@@ -133,7 +133,7 @@ fn plan_in<T: FastReal>(
 
 /// Whether the tensors hold the numbers that are computed with.
 fn has_numbers<T: FastReal>(operands: &[Operand]) -> bool {
-    operands.iter().all(|operand| Run::<T>::of(operand.data_type).is_ok_and(|run| run.same))
+    operands.iter().all(|operand| is_number::<T>(operand.data_type))
 }
 
 /// All but the channel's number.

@@ -10,7 +10,7 @@ use super::super::lanes::{Lanes, Threads};
 use super::super::level::{Level, VectorWork};
 use super::super::nest::Nest;
 use super::super::pointwise::{After, NEAR};
-use super::super::real::{FastReal, Run};
+use super::super::real::{FastReal, is_number};
 use super::super::scratch::{Scratch, Shared, Tensors};
 use super::super::stream::{before_aligned, is_worth, settle};
 use super::super::vector::{Lanewise, Vector};
@@ -18,7 +18,6 @@ use super::Ending;
 use super::channel::{Moments, Parameters};
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::MAX_RANK;
-use crate::problem::Operand;
 use crate::problem::batchnorm::Inference;
 
 /// An inference, plane by plane.
@@ -54,9 +53,8 @@ fn are_near(nest: &Nest<4>) -> bool {
 
 /// Whether an inference can be computed plane by plane.
 pub(super) fn covers<T: FastReal>(problem: &Inference) -> bool {
-    let is_number = |operand: &Operand| Run::<T>::of(operand.data_type).is_ok_and(|run| run.same);
-    is_number(&problem.x)
-        && is_number(&problem.y)
+    is_number::<T>(problem.x.data_type)
+        && is_number::<T>(problem.y.data_type)
         && problem.y.layout.rank() > 1
         && are_near(&nest(problem, problem.y.layout.strides()))
 }
@@ -106,9 +104,7 @@ impl<T: FastReal> Planes<T> {
 
 impl<T: FastReal> Kernel for Planes<T> {
     fn scratch_size(&self) -> usize {
-        let mut scratch = Scratch::default();
-        scratch.area::<Numbers<T>>(self.channels, 1);
-        scratch.size()
+        Scratch::size_of(|scratch| scratch.area::<Numbers<T>>(self.channels, 1))
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {

@@ -3,6 +3,7 @@
 //! What the next block of a convolution reads lies in short runs, one for each channel, often each in a page of its own: the processor
 //! does not see by itself where they go on.
 
+use super::super::matmul::pack::prefetch;
 use super::geometry::{Block, Geometry, Strides};
 use super::operands::{Operands, Place};
 
@@ -11,20 +12,7 @@ use super::operands::{Operands, Place};
 const FAR: usize = if cfg!(test) { 2 << 10 } else { 4 << 20 };
 
 /// Bytes of a line of the cache.
-pub(super) const LINE: usize = 64;
-
-/// Asks for the line of the cache that is at a place. There may be no memory there.
-#[inline(always)]
-pub(super) fn ask(place: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: this has no effect that a program sees, whatever the place is.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = place;
-}
+const LINE: usize = 64;
 
 /// Whether the input and the output of a convolution are so large that it pays to ask for them.
 pub(super) fn pays(operands: &Operands) -> bool {
@@ -79,7 +67,7 @@ impl Ahead {
     pub(super) fn ask(&mut self) {
         if self.channels > 0 {
             self.channels -= 1;
-            ask(self.line);
+            prefetch(self.line);
             self.line = self.line.wrapping_add(self.pitch);
         }
     }
@@ -104,6 +92,24 @@ impl Next {
             lines: 1 + (input.len * size).div_ceil(LINE),
             channels: (channels, strides.channel * size),
         })
+    }
+
+    /// The input of a block with this number, counted through the blocks of all groups; none behind the last. `size` is that of an
+    /// element in bytes.
+    pub(super) fn of_number(
+        geometry: &Geometry,
+        operands: &Operands,
+        tensors: &[*mut u8],
+        size: usize,
+        number: usize,
+    ) -> Option<Self> {
+        let (group, block) = (number / geometry.blocks(), number % geometry.blocks());
+        let Operands { groups, channels, input, .. } = operands;
+        if group >= *groups {
+            return None;
+        }
+        let from = operands.input_of(tensors, group, size).cast_const();
+        Self::of(geometry, &geometry.block(block), &input.strides, *channels, (from, size))
     }
 
     /// What the tile with this number asks for, where there are so many.

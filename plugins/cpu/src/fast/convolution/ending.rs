@@ -3,7 +3,7 @@
 use hipdnn_plugin_sdk::graph::PointwiseMode;
 
 use super::super::pointwise::{After, Operation, Tail, Value};
-use super::super::real::{FastReal, Run};
+use super::super::real::{FastReal, is_number};
 use super::geometry::{Block, Strides};
 
 /// A number for each channel is added, then an element of another tensor, and then what is negative becomes zero; each of
@@ -22,32 +22,24 @@ impl Ending {
     /// The ending that a chain is; none where it is another, or where something is stored in another type than it is
     /// computed in.
     pub(super) fn of<T: FastReal>(after: &After, spatial: usize) -> Option<Self> {
-        let is_number = |data_type| Run::<T>::of(data_type).is_ok_and(|run| run.same);
         let rank = 2 + spatial;
         let mut ending = Self::default();
         // The convolution's result, and what has become of it.
         let mut last = Value::Input(0);
         for (number, step) in after.chain.steps.iter().enumerate() {
-            let Operation::Pointwise(mode, activation) = &step.operation else { return None };
-            if step.one || !is_number(step.stored) || ending.positive {
+            let Operation::Pointwise(mode, _) = &step.operation else { return None };
+            if step.one || !is_number::<T>(step.stored) || ending.positive {
                 return None;
             }
             match (mode, step.operands.as_slice()) {
-                (PointwiseMode::ReluFwd, [value])
-                    if *value == last
-                        && activation.lower_clip == 0.0
-                        && activation.lower_clip_slope == 0.0
-                        && activation.upper_clip.is_none() =>
-                {
-                    ending.positive = true;
-                }
+                (_, [value]) if *value == last && step.is_relu() => ending.positive = true,
                 (PointwiseMode::Add, [first, second]) if (*first == last) != (*second == last) => {
                     let Value::Input(other) = *(if *first == last { second } else { first }) else {
                         return None;
                     };
                     let input = after.chain.inputs.get(other).filter(|_| other != 0)?;
                     let strides = input.strides.get(..rank)?;
-                    if !is_number(input.data_type) || ending.residual.is_some() {
+                    if !is_number::<T>(input.data_type) || ending.residual.is_some() {
                         return None;
                     }
                     let of_channel =
@@ -66,7 +58,7 @@ impl Ending {
             }
             last = Value::Step(number);
         }
-        is_number(after.output.data_type).then_some(ending)
+        is_number::<T>(after.output.data_type).then_some(ending)
     }
 }
 

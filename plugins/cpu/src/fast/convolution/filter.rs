@@ -254,9 +254,7 @@ impl<T: FastReal> Filter<T> {
 
 impl<T: FastReal> Kernel for Filter<T> {
     fn scratch_size(&self) -> usize {
-        let mut scratch = Scratch::default();
-        self.layout(&mut scratch);
-        scratch.size()
+        Scratch::size_of(|scratch| self.layout(scratch))
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {

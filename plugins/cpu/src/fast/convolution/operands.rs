@@ -2,7 +2,7 @@
 
 use hipdnn_plugin_sdk::graph::DataType;
 
-use super::super::real::{FastReal, Run, Stored, with_stored};
+use super::super::real::{FastReal, Stored, is_number, with_stored};
 use super::geometry::{Block, Geometry, Strides, Windows, store_tile};
 use crate::kernel::Refusal;
 
@@ -28,6 +28,15 @@ pub(super) struct Weights {
     pub(super) group: usize,
     pub(super) row: usize,
     pub(super) channel: usize,
+}
+
+impl Weights {
+    /// Whether those of a row, given the distances of a window's elements, are numbers side by side in the order of the sums.
+    pub(super) fn are_rows<T: FastReal>(&self, taps: impl ExactSizeIterator<Item = usize>) -> bool {
+        is_number::<T>(self.data_type)
+            && self.channel == taps.len()
+            && taps.enumerate().all(|(number, distance)| number == distance)
+    }
 }
 
 /// One of the products.
@@ -56,17 +65,19 @@ pub(super) struct Operands {
     pub(super) output: Place,
 }
 
+impl Operands {
+    /// The first element of the input of a group, with elements of so many bytes; there may be none.
+    pub(super) fn input_of(&self, tensors: &[*mut u8], group: usize, size: usize) -> *mut u8 {
+        tensors[self.input.slot].wrapping_add(group * self.channels * self.input.strides.channel * size)
+    }
+}
+
 /// See [`Geometry::fill`].
 pub(super) type Fill<T> = unsafe fn(&Geometry, &Block, *const u8, &Strides, usize, *mut T);
 
 /// See [`store_tile`].
 pub(super) type Store<T> =
     unsafe fn(&Geometry, &Block, (usize, usize), *const T, usize, usize, *mut u8, &Strides);
-
-/// Whether elements of a data type are the numbers that are computed with.
-pub(super) fn is_number<T: FastReal>(data_type: DataType) -> bool {
-    Run::<T>::of(data_type).is_ok_and(|run| run.same)
-}
 
 /// Whether the columns of the product are the input's elements as they lie in memory: a window of one element, at every
 /// element of the input.
@@ -82,11 +93,9 @@ pub(super) fn are_columns<T: FastReal>(operands: &Operands) -> bool {
 
 /// The distance of rows of weights that can be read where they are: the numbers of each lie in the order of the sums.
 pub(super) fn rows_apart<T: FastReal>(operands: &Operands) -> Option<usize> {
-    let Operands { parts, weights, .. } = operands;
-    let [part] = parts.as_slice() else { return None };
-    let in_order = part.taps.iter().enumerate().all(|(number, (_, distance))| number == *distance);
-    let is_row = is_number::<T>(weights.data_type) && in_order && weights.channel == part.taps.len();
-    is_row.then_some(weights.row)
+    let [part] = operands.parts.as_slice() else { return None };
+    let taps = part.taps.iter().map(|(_, distance)| *distance);
+    operands.weights.are_rows::<T>(taps).then_some(operands.weights.row)
 }
 
 /// See [`Geometry::fill`].

@@ -16,11 +16,11 @@ use self::tile::{MOST_PIXELS, Tile, TileKernel};
 use super::super::kept::Kept;
 use super::super::lanes::Lanes;
 use super::super::level::Level;
-use super::super::matmul::pack::{Copy, Pack};
+use super::super::matmul::pack::{Copy, Pack, prefetch};
 use super::super::pointwise::After;
 use super::super::scratch::{Scratch, Shared, Tensors};
 use super::super::settings::Settings;
-use super::ahead::{Ahead, Next, ask, pays};
+use super::ahead::{Ahead, Next, pays};
 use super::ending::{Ending, Finish};
 use super::geometry::{Block, Geometry, Strides};
 use super::operands::{Fill, Operands, Part};
@@ -112,7 +112,7 @@ impl Far {
         let (image, pixel) = (pixel / self.of_image, pixel % self.of_image);
         let first = self.first.wrapping_add(image * self.image + pixel * self.size);
         for channel in channels {
-            ask(first.wrapping_add(channel * self.channel));
+            prefetch(first.wrapping_add(channel * self.channel));
         }
     }
 }
@@ -445,9 +445,7 @@ fn mean_taps(output: [usize; 3], geometry: &Geometry, taps: usize) -> f64 {
 
 impl<T: Sum> Kernel for Places<T> {
     fn scratch_size(&self) -> usize {
-        let mut scratch = Scratch::default();
-        self.layout(&mut scratch);
-        scratch.size()
+        Scratch::size_of(|scratch| self.layout(scratch))
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
@@ -465,22 +463,15 @@ impl<T: Sum> Kernel for Places<T> {
         };
         let base = Shared([packed.cast_mut().cast(), scratch]);
         let blocks = self.geometry.blocks();
-        let input_of = |group: usize| {
-            shared.all()[input.slot].wrapping_add(group * channels * input.strides.channel * self.input_size)
-        };
-        let parts = groups * self.pieces * blocks;
-        let next_of = |at: usize| {
-            let from = (input_of(at / blocks).cast_const(), self.input_size);
-            Next::of(&self.geometry, &self.geometry.block(at % blocks), &input.strides, *channels, from)
-        };
-        self.lanes.deal_carrying(parts, |lane, number, carried: &mut Carried| {
+        self.lanes.deal_carrying(groups * self.pieces * blocks, |lane, number, carried: &mut Carried| {
             // Pieces of a block follow each other, so that a lane copies its input once.
             let (piece, at) = (number % self.pieces, number / self.pieces);
             let (group, block_number) = (at / blocks, at % blocks);
             // Lanes are about as fast as each other.
             let next = (number + self.lanes.count()) / self.pieces;
-            let next = Some(next).filter(|next| self.asks && *next > at && *next < groups * blocks);
-            let next = next.and_then(next_of);
+            let next = Some(next).filter(|next| self.asks && *next > at).and_then(|next| {
+                Next::of_number(&self.geometry, &self.operands, shared.all(), self.input_size, next)
+            });
             let block = self.geometry.block(block_number);
             let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
             // SAFETY: the tensors cover the group, the scratch memory has planes and sums for each lane; no two blocks, pieces
@@ -489,7 +480,7 @@ impl<T: Sum> Kernel for Places<T> {
                 let planes =
                     base.get(1).add(planes).cast::<T>().add(lane * Scratch::padded::<T>(self.planes));
                 let sums = base.get(1).add(sums).cast::<T>().add(lane * Scratch::padded::<T>(self.sums));
-                let from = input_of(group);
+                let from = self.operands.input_of(shared.all(), group, self.input_size);
                 let columns = if self.in_place {
                     let origin = [0, 1, 2].map(|i| block.origin[i] * windows.step[i]);
                     from.cast::<T>().add(input.strides.offset(block.image, origin)).cast_const()

@@ -11,13 +11,13 @@ use super::super::kept::Kept;
 use super::super::lanes::Lanes;
 use super::super::level::Level;
 use super::super::pointwise::After;
-use super::super::real::{FastReal, Stored, not_a_float, with_stored};
+use super::super::real::{FastReal, Stored, is_number, not_a_float, with_stored};
 use super::super::scratch::{Scratch, Shared, Tensors};
 use super::super::settings::{Algorithm, Settings};
 use super::ahead::{Ahead, Next, pays};
 use super::ending::{Ending, Finish};
 use super::geometry::{Block, Geometry, Strides};
-use super::operands::{Fill, Operands, Part, Store, are_columns, fill_of, is_number, rows_apart, store_of};
+use super::operands::{Fill, Operands, Part, Store, are_columns, fill_of, rows_apart, store_of};
 use super::shape::{BUFFER, Cost, Shape};
 use super::tile::{Product, ProductKernel};
 use crate::kernel::{Kernel, Refusal};
@@ -398,9 +398,7 @@ unsafe fn pack<S: Stored, T: FastReal>(
 
 impl<T: FastReal> Kernel for Products<T> {
     fn scratch_size(&self) -> usize {
-        let mut scratch = Scratch::default();
-        self.layout(&mut scratch);
-        scratch.size()
+        Scratch::size_of(|scratch| self.layout(scratch))
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
@@ -422,20 +420,14 @@ impl<T: FastReal> Kernel for Products<T> {
         };
         let base = Shared([packed.cast_mut().cast(), scratch]);
         let blocks = self.geometry.blocks();
-        let input_of = |group: usize| {
-            shared.all()[input.slot].wrapping_add(group * channels * input.strides.channel * self.fill_size)
-        };
-        let parts = groups * self.pieces * blocks;
-        let next_of = |number: usize| {
-            let block = self.geometry.block(number % blocks);
-            let from = (input_of(number / blocks / self.pieces).cast_const(), self.fill_size);
-            Next::of(&self.geometry, &block, &input.strides, channels, from)
-        };
-        self.lanes.deal(parts, |lane, number| {
+        self.lanes.deal(groups * self.pieces * blocks, |lane, number| {
             let block = self.geometry.block(number % blocks);
             // Lanes are about as fast as each other.
-            let next = Some(number + self.lanes.count()).filter(|next| self.asks && *next < parts);
-            let next = next.and_then(next_of);
+            let next = Some(number + self.lanes.count()).filter(|_| self.asks);
+            let next = next.and_then(|next| {
+                let next = next / blocks / self.pieces * blocks + next % blocks;
+                Next::of_number(&self.geometry, &self.operands, shared.all(), self.fill_size, next)
+            });
             let piece = number / blocks % self.pieces;
             let group = number / blocks / self.pieces;
             let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
@@ -446,7 +438,7 @@ impl<T: FastReal> Kernel for Products<T> {
                     base.get(1).add(planes).cast::<T>().add(lane * Scratch::padded::<T>(self.scratch.planes));
                 let tile =
                     base.get(1).add(tiles).cast::<T>().add(lane * Scratch::padded::<T>(self.scratch.tile));
-                let from = input_of(group);
+                let from = self.operands.input_of(shared.all(), group, self.fill_size);
                 let columns = if self.in_place {
                     from.cast::<T>().add(input.strides.offset(block.image, block.origin)).cast_const()
                 } else {

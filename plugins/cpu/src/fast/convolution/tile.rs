@@ -1,9 +1,10 @@
 //! The two inner loops of convolution: a tile of a matrix product, and a tile of scalar products.
 
 use super::super::level::{Level, Work};
+use super::super::matmul::pack::prefetch;
 use super::super::real::FastReal;
 use super::super::vector::{Lanewise, Vector};
-use super::ahead::{Ahead, ask};
+use super::ahead::Ahead;
 
 /// What a tile of a product is computed from: `tile[r][j] = Σ a[r][c][t] · b[taps[t] + c · pitch + j]` over channels and taps, and
 /// what is computed of it before it is written.
@@ -201,9 +202,9 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
                 let tile = product.tile.wrapping_add(row * product.row);
                 let residual = product.residual.wrapping_add(row * product.residual_row);
                 for v in 0..VECTORS {
-                    ask(tile.wrapping_add(v * V::LANES).cast());
+                    prefetch(tile.wrapping_add(v * V::LANES));
                     if !product.residual.is_null() {
-                        ask(residual.wrapping_add(v * V::LANES).cast());
+                        prefetch(residual.wrapping_add(v * V::LANES));
                     }
                 }
             }

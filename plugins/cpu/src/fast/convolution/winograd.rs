@@ -439,9 +439,7 @@ unsafe fn write<S: Stored, T: FastReal>(
 
 impl<T: FastReal> Kernel for Winograd<T> {
     fn scratch_size(&self) -> usize {
-        let mut scratch = Scratch::default();
-        self.layout(&mut scratch);
-        scratch.size()
+        Scratch::size_of(|scratch| self.layout(scratch))
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
@@ -463,9 +461,6 @@ impl<T: FastReal> Kernel for Winograd<T> {
         });
         let base = Shared([packed.cast_mut().cast(), scratch]);
         let blocks = self.geometry.blocks();
-        let input_of = |group: usize| {
-            shared.all()[input.slot].wrapping_add(group * channels * input.strides.channel * self.fill_size)
-        };
         let sizes = self.sizes();
         self.lanes.deal_carrying(groups * self.pieces * blocks, |lane, number, carried: &mut Carried| {
             // Pieces of a block follow each other, so that a lane copies its input once.
@@ -474,10 +469,8 @@ impl<T: FastReal> Kernel for Winograd<T> {
             let block = self.geometry.block(block_number);
             let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
             let next = (number + self.lanes.count()) / self.pieces;
-            let next = Some(next).filter(|next| self.asks && *next > at && *next < groups * blocks);
-            let next = next.and_then(|next| {
-                let from = (input_of(next / blocks).cast_const(), self.fill_size);
-                Next::of(&self.geometry, &self.geometry.block(next % blocks), &input.strides, *channels, from)
+            let next = Some(next).filter(|next| self.asks && *next > at).and_then(|next| {
+                Next::of_number(&self.geometry, &self.operands, shared.all(), self.fill_size, next)
             });
             // SAFETY: the tensors cover the group, and the scratch memory has all parts for each lane; no two blocks, pieces and
             // groups write the same outputs.
@@ -490,7 +483,7 @@ impl<T: FastReal> Kernel for Winograd<T> {
                     (self.fill)(
                         &self.geometry,
                         &block,
-                        input_of(group),
+                        self.operands.input_of(shared.all(), group, self.fill_size),
                         &input.strides,
                         *channels,
                         lane.planes,

@@ -189,9 +189,7 @@ impl<T: FastReal> Last<T> {
 
     /// Bytes of a lane's scratch memory.
     fn room(&self) -> usize {
-        let mut scratch = Scratch::default();
-        self.layout(&mut scratch);
-        scratch.size()
+        Scratch::size_of(|scratch| self.layout(scratch))
     }
 
     /// The windows of some channels: a row of channels for each element, in the order in which these meet the image.

@@ -105,9 +105,7 @@ impl<T: FastReal> Planar<T> {
 
     /// Bytes of a lane's scratch memory.
     fn room(&self) -> usize {
-        let mut scratch = Scratch::default();
-        self.layout(&mut scratch);
-        scratch.size()
+        Scratch::size_of(|scratch| self.layout(scratch))
     }
 }
 

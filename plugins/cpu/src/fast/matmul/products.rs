@@ -385,9 +385,7 @@ impl<T: Word> Products<T> {
 
 impl<T: Word> Kernel for Products<T> {
     fn scratch_size(&self) -> usize {
-        let mut scratch = Scratch::default();
-        self.layout(&mut scratch);
-        scratch.size()
+        Scratch::size_of(|scratch| self.layout(scratch))
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {

@@ -47,20 +47,18 @@ unsafe fn moments<V: Vector>(
     centered: bool,
 ) -> (f64, f64) {
     let n = len as f64;
-    let (mut apart, mut squares) = (0.0, 0.0);
-    let mut at = 0;
-    while at < len {
-        let part = EXACT.min(len - at);
-        // SAFETY: the caller promises the numbers; the part is inside of them.
-        let [differences, their_squares] = unsafe {
-            let mut totals = Totals::<V, 2>::new();
-            deviations(&mut totals, x.add(at), about, part);
-            totals.finished()
-        };
-        apart += differences;
-        squares += their_squares;
-        at += part;
-    }
+    // SAFETY: the caller promises the numbers; the pieces are inside of them.
+    let [apart, squares] = unsafe {
+        let mut totals = Totals::<V, 2>::new();
+        let mut at = 0;
+        while at < len {
+            let piece = EXACT.min(len - at);
+            deviations(&mut totals, x.add(at), about, piece);
+            totals.keep();
+            at += piece;
+        }
+        totals.finished()
+    };
     let apart = if centered { apart / n } else { 0.0 };
     let variance = squares / n - apart * apart;
     (about.to_f64() + apart, if variance < 0.0 { 0.0 } else { variance })

@@ -201,9 +201,7 @@ impl<T: Functions> Rows<T> {
 
 impl<T: Functions> Kernel for Rows<T> {
     fn scratch_size(&self) -> usize {
-        let mut scratch = Scratch::default();
-        scratch.area::<T>(self.room(), self.lanes.count());
-        scratch.size()
+        Scratch::size_of(|scratch| scratch.area::<T>(self.room(), self.lanes.count()))
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {

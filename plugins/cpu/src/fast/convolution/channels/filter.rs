@@ -17,7 +17,6 @@ use super::super::super::scratch::{Scratch, Shared};
 use super::super::super::settings::{Algorithm, Settings};
 use super::super::filter::{Filter, Operands};
 use super::super::geometry::{Block, Geometry};
-use super::super::operands::is_number;
 use super::super::shape::Cost;
 use super::copied;
 use super::planes::Planes;
@@ -170,9 +169,8 @@ impl<T: FastReal> FilterChannels<T> {
         let planes = Planes::plan(windows, *input, division.most().1, (images, size))?;
         let exact = planes.are_padded().then(|| Filter::plan(operands.clone(), level, settings));
         let bytes = |data_type: DataType| data_type.size().unwrap_or(1);
-        let in_order = taps.iter().enumerate().all(|(number, distance)| number == *distance);
-        let is_row = is_number::<T>(weights.data_type) && in_order && weights.channel == taps.len();
-        let transpose = is_row.then(|| copies_of("sums", weights.data_type)).transpose()?;
+        let are_rows = weights.are_rows::<T>(taps.iter().copied());
+        let transpose = are_rows.then(|| copies_of("sums", weights.data_type)).transpose()?;
         Ok(Self {
             level,
             kernel,
@@ -347,9 +345,8 @@ impl<T: FastReal> FilterChannels<T> {
 
 impl<T: FastReal> Kernel for FilterChannels<T> {
     fn scratch_size(&self) -> usize {
-        let mut scratch = Scratch::default();
-        self.layout(&mut scratch);
-        scratch.size().max(self.exact.as_ref().map_or(0, Kernel::scratch_size))
+        Scratch::size_of(|scratch| self.layout(scratch))
+            .max(self.exact.as_ref().map_or(0, Kernel::scratch_size))
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {

@@ -1,8 +1,8 @@
 //! Images with zeros around them.
 
-use super::super::super::real::{FastReal, Run};
+use super::super::super::real::{FastReal, Run, is_number};
 use super::super::geometry::{Block, Strides, Windows};
-use super::super::operands::{Place, is_number};
+use super::super::operands::Place;
 use crate::kernel::Refusal;
 
 /// Where some images' numbers are when they are multiplied: in the tensor itself, or in a copy that has all elements that the

@@ -7,12 +7,12 @@ use super::super::super::lanes::Lanes;
 use super::super::super::level::Level;
 use super::super::super::matmul::pack::{Copy, Pack, Store, Sums as Stored, copies_of};
 use super::super::super::pointwise::After;
-use super::super::super::real::{FastReal, all_finite};
+use super::super::super::real::{FastReal, all_finite, is_number};
 use super::super::super::scratch::{Scratch, Shared, Tensors};
 use super::super::super::settings::{Algorithm, Settings};
 use super::super::ending::Finish;
 use super::super::geometry::Block;
-use super::super::operands::{Operands, Part, is_number};
+use super::super::operands::{Operands, Part};
 use super::super::product::Products;
 use super::super::shape::Cost;
 use super::planes::Planes;
@@ -345,9 +345,8 @@ impl<T: FastReal> Channels<T> {
 
 impl<T: FastReal> Kernel for Channels<T> {
     fn scratch_size(&self) -> usize {
-        let mut scratch = Scratch::default();
-        self.layout(&mut scratch);
-        scratch.size().max(self.exact.as_ref().map_or(0, Kernel::scratch_size))
+        Scratch::size_of(|scratch| self.layout(scratch))
+            .max(self.exact.as_ref().map_or(0, Kernel::scratch_size))
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {

@@ -4,10 +4,10 @@
 use super::super::super::level::Level;
 use super::super::super::matmul::pack::{Pack, copies_of};
 use super::super::super::pointwise::After;
-use super::super::super::real::{FastReal, Run};
+use super::super::super::real::{FastReal, Run, is_number};
 use super::super::ending::Ending;
 use super::super::geometry::Block;
-use super::super::operands::{Fill, Operands, fill_of, is_number};
+use super::super::operands::{Fill, Operands, fill_of};
 use super::super::shape::Cost;
 use super::Places;
 use super::correct::correct;
