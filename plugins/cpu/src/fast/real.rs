@@ -373,7 +373,7 @@ pub(crate) unsafe fn store_run<S: Stored, T: FastReal>(
 /// Whether [`convert`] has instructions of this processor for the elements and numbers.
 #[inline(always)]
 fn are_halves<S: Stored, T: FastReal>() -> bool {
-    TypeId::of::<S>() == TypeId::of::<f16>()
+    (TypeId::of::<S>() == TypeId::of::<f16>() || TypeId::of::<S>() == TypeId::of::<bf16>())
         && TypeId::of::<T>() == TypeId::of::<f32>()
         && Level::best() != Level::Portable
 }
@@ -431,32 +431,43 @@ pub(crate) unsafe fn all_finite<T: FastReal>(numbers: *const T, len: usize) -> b
 mod tests {
     use super::*;
 
-    #[test]
-    fn halves_are_converted_as_one_by_one() {
-        let halves: Vec<f16> = (0..=u16::MAX).map(f16::from_bits).collect();
+    /// Compares what is read and written at once with what is converted number by number: `of` makes an element of its bits, `bits`
+    /// gives these.
+    fn convert<S: Stored>(of: fn(u16) -> S, bits: fn(S) -> u16) {
+        let halves: Vec<S> = (0..=u16::MAX).map(of).collect();
+        let read: Vec<f32> = halves.iter().map(|half| half.number()).collect();
         for skipped in [0, 1, 5] {
             let from = &halves[skipped..];
             let mut numbers = vec![0.0_f32; from.len()];
             // SAFETY: both have as many.
-            unsafe { load_run::<f16, f32>(from.as_ptr().cast(), 1, numbers.as_mut_ptr(), from.len()) };
-            for (half, number) in from.iter().zip(&numbers) {
-                assert!(half.to_f32() == *number || (half.is_nan() && number.is_nan()), "{half} is {number}");
+            unsafe { load_run::<S, f32>(from.as_ptr().cast(), 1, numbers.as_mut_ptr(), from.len()) };
+            for (expected, number) in read[skipped..].iter().zip(&numbers) {
+                assert!(
+                    expected == number || (expected.is_nan() && number.is_nan()),
+                    "{expected} is {number}"
+                );
             }
         }
         // Between all neighbours, at ties, beyond the largest and below the smallest.
         let numbers: Vec<f32> = (0..1 << 20).map(|i| f32::from_bits((i << 12) | (i & 0xfff))).collect();
-        let ties = halves.windows(2).map(|pair| (pair[0].to_f32() + pair[1].to_f32()) / 2.0);
+        let ties = read.windows(2).map(|pair| (pair[0] + pair[1]) / 2.0);
         for numbers in [numbers, ties.collect()] {
-            let mut stored = vec![f16::ZERO; numbers.len()];
+            let mut stored = vec![of(0); numbers.len()];
             // SAFETY: both have as many.
             unsafe {
-                store_run::<f16, f32>(numbers.as_ptr(), stored.as_mut_ptr().cast(), 1, numbers.len());
+                store_run::<S, f32>(numbers.as_ptr(), stored.as_mut_ptr().cast(), 1, numbers.len());
             }
             for (number, stored) in numbers.iter().zip(&stored) {
-                let expected = f16::from_f32(*number);
-                let same = expected.to_bits() == stored.to_bits() || (number.is_nan() && stored.is_nan());
-                assert!(same, "{number} is stored as {stored}, expected {expected}");
+                let (expected, again) = (S::nearest(*number), stored.number::<f32>());
+                let same = bits(expected) == bits(*stored) || (number.is_nan() && again.is_nan());
+                assert!(same, "{number} is stored as {again}, expected {}", expected.number::<f32>());
             }
         }
+    }
+
+    #[test]
+    fn halves_are_converted_as_one_by_one() {
+        convert(f16::from_bits, f16::to_bits);
+        convert(bf16::from_bits, bf16::to_bits);
     }
 }

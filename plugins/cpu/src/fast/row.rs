@@ -27,8 +27,14 @@ impl<T: FastReal> Row<T> {
     ) -> Result<Self, Refusal> {
         let nest = Nest::new(dims, [by, strides], 0);
         let run = Run::of(data_type)?;
-        let direct = run.same && nest.runs() == 1 && (nest.len == 1 || nest.apart[1] == 1);
-        Ok(Self { slot, run, nest, direct })
+        let mut row = Self { slot, run, nest, direct: false };
+        row.direct = run.same && row.is_run();
+        Ok(row)
+    }
+
+    /// Whether the elements of a row lie side by side, whatever their type.
+    pub(crate) fn is_run(&self) -> bool {
+        self.nest.runs() == 1 && (self.nest.len == 1 || self.nest.apart[1] == 1)
     }
 
     /// The numbers of the row whose first element is `base`: in place, or in the buffer.

@@ -255,7 +255,8 @@ impl<T: FastReal> Work<'_, T> {
                     ),
                     Source::Computed { slot, epsilon } => {
                         let epsilon = epsilon.load(self.tensors[*slot], 0).to_f64();
-                        statistics::<V>(x, len, centered, epsilon)
+                        let [found] = statistics::<V, 1>(&[x], len, centered, epsilon);
+                        found
                     }
                 };
                 let rounded = T::from_f64(mean);

@@ -15,8 +15,13 @@ use crate::element::Element;
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::normalization::{self as problem, Spread};
 
-/// Rows that are computed together where they are read and written in place.
+/// Rows that are computed together.
 const TOGETHER: usize = 4;
+/// Numbers in a row up to which this is done where rows are not read and written in place but copied: the copies are to stay in the
+/// first caches.
+const SHORT: usize = 4096;
+/// Nanoseconds that one thread takes for an element of a row that is converted, if its elements lie side by side.
+const CONVERTED: f64 = 0.3;
 
 /// A normalization forward.
 pub(super) struct Forward<T> {
@@ -36,6 +41,8 @@ pub(super) struct Forward<T> {
     mean: Option<Each<T>>,
     inverse: Option<Each<T>>,
     tail: Option<Box<dyn Tail>>,
+    /// Rows of a lane that are computed together.
+    together: usize,
 }
 
 /// Whether each row lies on its own in memory, before or behind every other.
@@ -75,7 +82,12 @@ impl<T: FastReal> Forward<T> {
             usize::from(tail.is_some()),
         );
         let (len, count) = (inner.iter().product::<usize>(), rows.runs() * rows.len);
-        let own = if x.direct && y.direct { 0.15 } else { 3.0 * per_element(false) };
+        let in_place = x.direct && y.direct;
+        let own = match in_place {
+            true => 0.15,
+            false if x.is_run() && y.is_run() => CONVERTED,
+            false => 3.0 * per_element(false),
+        };
         let after = tail.as_ref().map_or(0.0, |tail| tail.time());
         let work = (own + after) * len as f64 * count as f64;
         Ok(Self {
@@ -93,17 +105,20 @@ impl<T: FastReal> Forward<T> {
             mean: Each::optional(p.mean.as_ref())?,
             inverse: Each::optional(p.inverse.as_ref())?,
             tail,
+            together: if in_place || len <= SHORT { TOGETHER } else { 1 },
         })
     }
 
-    /// Offsets of the areas for scale, bias, and a row of each lane; empty where the tensors are read and written in place.
+    /// Offsets of the areas for scale, bias, and the rows of each lane that are computed together; empty where the tensors are read and
+    /// written in place.
     fn layout(&self, scratch: &mut Scratch) -> [usize; 3] {
         let needed = |direct: bool| if direct { 0 } else { self.len };
+        let in_place = self.x.direct && self.y.direct;
         let bias = self.bias.as_ref().is_none_or(|bias| bias.direct);
         [
             scratch.area::<T>(needed(self.scale.direct), 1),
             scratch.area::<T>(needed(bias), 1),
-            scratch.area::<T>(needed(self.x.direct && self.y.direct), self.lanes.count()),
+            scratch.area::<T>(needed(in_place) * self.together, self.lanes.count()),
         ]
     }
 }
@@ -134,7 +149,7 @@ impl<T: FastReal> Kernel for Forward<T> {
             );
             self.lanes.run(|lane| {
                 let [scale, bias, buffers] = [0, 1, 2].map(|i| shared.1.get(i).cast::<T>());
-                let padded = Scratch::padded::<T>(self.len);
+                let padded = Scratch::padded::<T>(self.len * self.together);
                 self.level.run_vectors(Work {
                     by: self,
                     tensors: shared.0.all(),
@@ -165,16 +180,15 @@ impl<T: FastReal> VectorWork<T> for Work<'_, T> {
 
     #[inline(always)]
     unsafe fn run<V: Vector<Number = T>>(self) {
-        let Forward { len, ref x, ref y, .. } = *self.by;
-        let in_place = x.direct && y.direct;
+        let Forward { len, together, .. } = *self.by;
         let mut rows = Elements::new(&self.by.rows, self.rows.clone());
         // Rows that are computed, and those of which what follows is.
         let (mut done, mut finished) = (self.rows.start, self.rows.start);
         while done < self.rows.end {
             // SAFETY: the caller promises the instructions; the offsets are those of rows of the tensors, which have `len`
-            // elements, as have the parameters and the buffer if one is needed. Rows that are not in place share the buffer.
+            // elements, as have the parameters, and the buffer, if one is needed, for each of the rows.
             unsafe {
-                if in_place && self.rows.end - done >= TOGETHER {
+                if together == TOGETHER && self.rows.end - done >= TOGETHER {
                     self.some::<V, TOGETHER>(&mut rows);
                     done += TOGETHER;
                 } else {
@@ -196,30 +210,36 @@ impl<T: FastReal> Work<'_, T> {
     /// Computes the next rows.
     ///
     /// # Safety
-    /// As [`VectorWork::run`]; one row where rows are not in place.
+    /// As [`VectorWork::run`]; the buffer has room for the rows if one is needed.
     #[inline(always)]
     unsafe fn some<V: Vector<Number = T>, const ROWS: usize>(&self, rows: &mut Elements<'_, 4>) {
         let Forward { len, centered, ref x, ref y, ref mean, ref inverse, .. } = *self.by;
         let none = Normalized { x: self.scale, mean: T::ZERO, inverse: T::ZERO, y: self.buffer };
-        let (mut normalized, mut ends) = ([none; ROWS], [0; ROWS]);
+        let (mut normalized, mut places) = ([none; ROWS], [[0; 4]; ROWS]);
+        let (mut numbers, mut buffers) = ([self.scale; ROWS], [self.buffer; ROWS]);
         // SAFETY: the caller promises instructions, rows and the buffer.
         unsafe {
-            for (row, end) in normalized.iter_mut().zip(&mut ends) {
-                let Some([x_at, y_at, mean_at, inverse_at]) = rows.next() else { return };
-                row.x = x.numbers(self.tensors, x_at, self.buffer);
-                let (own_mean, own_inverse) = statistics::<V>(row.x, len, centered, self.epsilon);
-                (row.mean, row.inverse) = (T::from_f64(own_mean), T::from_f64(own_inverse));
+            for i in 0..ROWS {
+                let Some(place) = rows.next() else { return };
+                places[i] = place;
+                buffers[i] = self.buffer.wrapping_add(i * len);
+                numbers[i] = x.numbers(self.tensors, place[0], buffers[i]);
+            }
+            let found = statistics::<V, ROWS>(&numbers, len, centered, self.epsilon);
+            for (i, row) in normalized.iter_mut().enumerate() {
+                let [_, y_at, mean_at, inverse_at] = places[i];
+                (row.x, row.y) = (numbers[i], y.target(self.tensors, y_at, buffers[i]));
+                (row.mean, row.inverse) = (T::from_f64(found[i].0), T::from_f64(found[i].1));
                 if let Some(kept) = mean {
                     kept.set(self.tensors, mean_at, row.mean);
                 }
                 if let Some(kept) = inverse {
                     kept.set(self.tensors, inverse_at, row.inverse);
                 }
-                (row.y, *end) = (y.target(self.tensors, y_at, self.buffer), y_at);
             }
             loops::normalize::<V, ROWS>(&normalized, self.scale, self.bias, len);
-            for end in ends {
-                y.written(self.tensors, end, self.buffer);
+            for ([_, y_at, ..], buffer) in places.into_iter().zip(buffers) {
+                y.written(self.tensors, y_at, buffer);
             }
         }
     }

@@ -1,38 +1,102 @@
 //! Mean and inverse of a row.
 
 use super::super::batchnorm::loops::{NEAR, Totals, deviations, first_mean};
-use super::super::vector::Vector;
+use super::super::vector::{Lanewise, Vector};
 use crate::element::Real;
 
 /// Numbers whose sum is in the compute type, before it is added to others in double precision.
 pub(super) const EXACT: usize = 4096;
 
-/// Mean and 1/√(mean of (x - mean)² + ε) of a row. Where the mean is not to be subtracted, it counts as 0.
+/// Mean and 1/√(mean of (x - mean)² + ε) of some rows. Where the mean is not to be subtracted, it counts as 0. What comes out for a row
+/// does not depend on the others.
 ///
 /// A row is read once where its first numbers are about its mean, and once more where they are not.
 ///
 /// # Safety
-/// The processor has the vector's instructions, and `len` numbers are readable, of which there is one.
+/// The processor has the vector's instructions, and `len` numbers of each row are readable, of which there is one.
 #[inline(always)]
-pub(super) unsafe fn statistics<V: Vector>(
-    x: *const V::Number,
+pub(super) unsafe fn statistics<V: Vector, const ROWS: usize>(
+    rows: &[*const V::Number; ROWS],
     len: usize,
     centered: bool,
     epsilon: f64,
-) -> (f64, f64) {
+) -> [(f64, f64); ROWS] {
+    let (mut about, mut found) = ([V::Number::ZERO; ROWS], [(0.0, 0.0); ROWS]);
     // SAFETY: the caller promises the numbers.
     unsafe {
-        let about = if centered { first_mean::<V>(x, len) } else { V::Number::ZERO };
-        let (mut mean, mut variance) = moments::<V>(x, len, about, centered);
-        let apart = mean - about.to_f64();
-        if centered && apart * apart > NEAR * variance {
-            (mean, variance) = moments::<V>(x, len, V::Number::from_f64(mean), true);
+        if centered {
+            for (about, x) in about.iter_mut().zip(rows) {
+                *about = first_mean::<V>(*x, len);
+            }
         }
-        if !(mean.is_finite() && variance.is_finite()) {
-            (mean, variance) = in_double(x, len, centered);
+        if len <= EXACT {
+            found = moments_of_some::<V, ROWS>(rows, len, &about, centered);
+        } else {
+            for (i, found) in found.iter_mut().enumerate() {
+                *found = moments::<V>(rows[i], len, about[i], centered);
+            }
         }
-        (mean, 1.0 / (variance + epsilon).sqrt())
+        for (i, (mean, variance)) in found.iter_mut().enumerate() {
+            let apart = *mean - about[i].to_f64();
+            if centered && apart * apart > NEAR * *variance {
+                (*mean, *variance) = moments::<V>(rows[i], len, V::Number::from_f64(*mean), true);
+            }
+            if !(mean.is_finite() && variance.is_finite()) {
+                (*mean, *variance) = in_double(rows[i], len, centered);
+            }
+        }
     }
+    for (_, variance) in &mut found {
+        *variance = 1.0 / (*variance + epsilon).sqrt();
+    }
+    found
+}
+
+/// What [`moments`] gives, of rows of up to [`EXACT`] numbers: the additions of one row do not wait for those of another.
+///
+/// # Safety
+/// As [`statistics`].
+#[inline(always)]
+unsafe fn moments_of_some<V: Vector, const ROWS: usize>(
+    rows: &[*const V::Number; ROWS],
+    len: usize,
+    about: &[V::Number; ROWS],
+    centered: bool,
+) -> [(f64, f64); ROWS] {
+    let mut found = [(0.0, 0.0); ROWS];
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        let (mut means, mut sums, mut squares) = ([V::zero(); ROWS], [V::zero(); ROWS], [V::zero(); ROWS]);
+        let mut rest = [[V::Number::ZERO; 2]; ROWS];
+        for (mean, about) in means.iter_mut().zip(about) {
+            *mean = V::splat(*about);
+        }
+        let mut at = 0;
+        while at + V::LANES <= len {
+            for i in 0..ROWS {
+                let apart = V::load(rows[i].add(at)).lanewise(Lanewise::Sub, means[i]);
+                sums[i] = sums[i].lanewise(Lanewise::Add, apart);
+                squares[i] = apart.mul_add(apart, squares[i]);
+            }
+            at += V::LANES;
+        }
+        while at < len {
+            for i in 0..ROWS {
+                let apart = rows[i].add(at).read_unaligned() - about[i];
+                rest[i] = [rest[i][0] + apart, apart * apart + rest[i][1]];
+            }
+            at += 1;
+        }
+        let part = 1.0 / len as f64;
+        for i in 0..ROWS {
+            let sum = (sums[i].sum() + rest[i][0]).to_f64();
+            let squares = (squares[i].sum() + rest[i][1]).to_f64();
+            let apart = if centered { sum * part } else { 0.0 };
+            let variance = squares * part - apart * apart;
+            found[i] = (about[i].to_f64() + apart, if variance < 0.0 { 0.0 } else { variance });
+        }
+    }
+    found
 }
 
 /// Mean and mean square of the differences from it, from the differences from a number.

@@ -262,16 +262,56 @@ fn rows_may_begin_far_from_their_mean() {
 #[test]
 fn results_are_the_same_bits_for_any_number_of_threads() {
     let mut random = Random::new(25);
-    let case = Case::new(&mut random, (&[1500, 257], 1), true, 0, DataType::Float, 0);
-    for operation in [case.forward(true), case.backward(false)] {
-        let results = [1, 2, 3, 5].map(|most| {
-            let mut arrays = case.arrays.clone();
-            run_planned(operation.clone(), DataType::Float, &mut arrays, |graph, node| {
-                plan_node_at(graph, node, Level::best(), Threads { most, deterministic: true })
-            })
-            .unwrap();
-            arrays.iter().map(Array::numbers).collect::<Vec<_>>()
-        });
-        assert!(results.iter().all(|result| *result == results[0]));
+    for data_type in [DataType::Float, DataType::Half] {
+        let case = Case::new(&mut random, (&[1500, 257], 1), true, 0, data_type, 0);
+        for operation in [case.forward(true), case.backward(false)] {
+            let results = [1, 2, 3, 5].map(|most| {
+                let mut arrays = case.arrays.clone();
+                run_planned(operation.clone(), DataType::Float, &mut arrays, |graph, node| {
+                    plan_node_at(graph, node, Level::best(), Threads { most, deterministic: true })
+                })
+                .unwrap();
+                arrays.iter().map(Array::numbers).collect::<Vec<_>>()
+            });
+            assert!(results.iter().all(|result| *result == results[0]));
+        }
+    }
+}
+
+#[test]
+fn a_row_does_not_depend_on_the_rows_beside_it() {
+    let mut random = Random::new(27);
+    for (data_type, len) in [(DataType::Float, 83), (DataType::Bfloat16, 83), (DataType::Float, 5000)] {
+        let mut case = Case::new(&mut random, (&[11, len], 1), true, 0, data_type, 0);
+        // A row whose first numbers are far from its mean, and one with an infinity.
+        for column in 0..16 {
+            case.array(X).set(&[2, column], 1000.0);
+        }
+        case.array(X).set(&[5, 1], f64::INFINITY);
+        for level in Level::available() {
+            let row_of = |first: usize, rows: usize| {
+                let mut part = case.clone();
+                for uid in [X, RESULT, MEAN, INVERSE] {
+                    let all = case.arrays.iter().find(|array| array.tensor.uid == uid).unwrap();
+                    let dims = [rows as i64, all.tensor.dims[1]];
+                    let mut some = Array::new(uid, all.tensor.data_type, &dims, &[dims[1], 1]);
+                    for index in some.indices() {
+                        some.set(&index, all.get(&[first + index[0], index[1]]));
+                    }
+                    *part.array(uid) = some;
+                }
+                run(part.forward(true), part.compute(), *level, &mut part.arrays).unwrap();
+                [RESULT, MEAN, INVERSE].map(|uid| part.array(uid).clone())
+            };
+            let all = row_of(0, 11);
+            for row in 0..11 {
+                for (alone, all) in row_of(row, 1).iter().zip(&all) {
+                    for index in alone.indices() {
+                        let (alone, beside) = (alone.get(&index), all.get(&[row, index[1]]));
+                        assert!(same(alone, beside), "row {row} at {level:?}: {alone} alone, else {beside}");
+                    }
+                }
+            }
+        }
     }
 }
