@@ -4,12 +4,15 @@
 //! one pass over memory, and behind a convolution on each block of its output. Tensors in between that nobody else reads
 //! are never stored. What fits no rule is a part of its own, so that every graph runs.
 
+mod normalized;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, Tensor};
 
 use super::level::Level;
+use super::normalization::Around;
 use super::pointwise::{
     After, Chain, Input, MOST_INPUTS, MOST_STEPS, Value, can_compute, plan_chain, plan_rows,
 };
@@ -56,7 +59,9 @@ pub(super) fn parts_at(
             let reach = fusion.as_ref().map_or(0, Fusion::reach);
             fusion = begun(true).filter(|own| own.reach() >= reach).or(fusion);
         }
-        let fused = fusion.and_then(|fusion| fusion.part(level, settings));
+        let fused = fusion.and_then(|fusion| {
+            fusion.normalized(&taken, level, settings).or_else(|| fusion.part(level, settings))
+        });
         if let Some((members, part)) = fused {
             members.into_iter().for_each(|member| taken[member] = true);
             parts.push(part);
@@ -436,18 +441,15 @@ impl<'a> Fusion<'a> {
         part.or_else(|| self.part_of(without_rows?, level, settings))
     }
 
-    fn part_of(mut self, whole: Whole, level: Level, settings: Settings) -> Option<(Vec<usize>, Part)> {
+    /// Forgets what comes behind a state.
+    fn end_with(&mut self, whole: Whole) {
         self.members.truncate(whole.members);
         self.chain.steps.truncate(whole.steps);
         self.chain.inputs.truncate(whole.inputs);
-        let place = *self.members.last()?;
-        let (mut tensors, operation) = match self.producer.and_then(|place| self.graph.nodes.get(place)) {
-            Some(node) => {
-                let operation = with_result(&node.operation, whole.result)?;
-                (pointers(self.graph, &operation), Some((operation, node)))
-            }
-            None => (vec![whole.result], None),
-        };
+    }
+
+    /// Gives what the chain reads places among the pointers.
+    fn seat(&mut self, tensors: &mut Vec<i64>) -> Option<()> {
         for input in &mut self.chain.inputs {
             if let Some(read) = input.slot.checked_sub(READS) {
                 let uid = *self.reads.get(read)?;
@@ -457,6 +459,20 @@ impl<'a> Fusion<'a> {
                 });
             }
         }
+        Some(())
+    }
+
+    fn part_of(mut self, whole: Whole, level: Level, settings: Settings) -> Option<(Vec<usize>, Part)> {
+        self.end_with(whole);
+        let place = *self.members.last()?;
+        let (mut tensors, operation) = match self.producer.and_then(|place| self.graph.nodes.get(place)) {
+            Some(node) => {
+                let operation = with_result(&node.operation, whole.result)?;
+                (pointers(self.graph, &operation), Some((operation, node)))
+            }
+            None => (vec![whole.result], None),
+        };
+        self.seat(&mut tensors)?;
         let slot = tensors.iter().position(|uid| *uid == whole.result)?;
         let output = self.uses.operand(whole.result, slot)?;
         let kernel = match operation {
@@ -500,7 +516,8 @@ fn plan_producer(
         return batchnorm::plan(&batchnorm?, compute, level, settings.threads, Some(after));
     }
     if let Some(normalization) = Normalization::of(graph, operation) {
-        return normalization::plan(&normalization?, compute, level, settings.threads, Some(after.tail()?));
+        let around = Around { before: None, after: Some(after.tail()?) };
+        return normalization::plan(&normalization?, compute, level, settings.threads, around);
     }
     Err(format!("operation is {}, which nothing is computed with", operation.spec().name))
 }

@@ -95,7 +95,13 @@ fn plan_node_at(
         return pointwise::plan(&pointwise?, compute, level, threads);
     }
     if let Some(normalization) = Normalization::of(graph, &node.operation) {
-        return normalization::plan(&normalization?, compute, level, threads, None);
+        return normalization::plan(
+            &normalization?,
+            compute,
+            level,
+            threads,
+            normalization::Around::default(),
+        );
     }
     if let Some(reduction) = Reduction::of(graph, &node.operation) {
         return reduction::plan(&reduction?, compute, level, threads);

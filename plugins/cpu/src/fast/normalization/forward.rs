@@ -3,14 +3,14 @@
 use super::super::lanes::{Lanes, Threads};
 use super::super::level::{Level, VectorWork};
 use super::super::nest::{Elements, Nest};
-use super::super::pointwise::{NEAR, Tail};
+use super::super::pointwise::NEAR;
 use super::super::real::FastReal;
 use super::super::row::Row;
 use super::super::scratch::{Scratch, Shared, Tensors};
 use super::super::vector::Vector;
 use super::loops::{self, Normalized};
 use super::statistics::statistics;
-use super::{Each, leading_strides, per_element};
+use super::{Around, Each, leading_strides, per_element};
 use crate::element::Element;
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::normalization::{self as problem, Spread};
@@ -40,9 +40,9 @@ pub(super) struct Forward<T> {
     epsilon: Element<T>,
     mean: Option<Each<T>>,
     inverse: Option<Each<T>>,
-    tail: Option<Box<dyn Tail>>,
     /// Rows of a lane that are computed together.
     together: usize,
+    around: Around,
 }
 
 /// Whether each row lies on its own in memory, before or behind every other.
@@ -57,7 +57,7 @@ impl<T: FastReal> Forward<T> {
         p: &problem::Forward,
         level: Level,
         threads: Threads,
-        tail: Option<Box<dyn Tail>>,
+        around: Around,
     ) -> Result<Self, Refusal> {
         let (dims, leading) = (p.x.layout.dims(), p.leading);
         let (xs, ys) = (p.x.layout.strides(), p.y.layout.strides());
@@ -67,7 +67,8 @@ impl<T: FastReal> Forward<T> {
         };
         let parameter = |part: &Spread| row(part.slot, part.data_type, &part.strides);
         let (x, y) = (row(p.x.slot, p.x.data_type, xs)?, row(p.y.slot, p.y.data_type, ys)?);
-        if tail.is_some() && !are_apart(dims, ys, leading) {
+        let is_around = around.before.is_some() || around.after.is_some();
+        if is_around && !are_apart(dims, ys, leading) {
             return Err("rows that do not lie one behind the other".to_owned());
         }
         let rows = Nest::new(
@@ -78,8 +79,8 @@ impl<T: FastReal> Forward<T> {
                 leading_strides(p.mean.as_ref(), leading),
                 leading_strides(p.inverse.as_ref(), leading),
             ],
-            // What follows counts the elements as y has them.
-            usize::from(tail.is_some()),
+            // What is around counts the elements as y has them.
+            usize::from(is_around),
         );
         let (len, count) = (inner.iter().product::<usize>(), rows.runs() * rows.len);
         let in_place = x.direct && y.direct;
@@ -88,8 +89,8 @@ impl<T: FastReal> Forward<T> {
             false if x.is_run() && y.is_run() => CONVERTED,
             false => 3.0 * per_element(false),
         };
-        let after = tail.as_ref().map_or(0.0, |tail| tail.time());
-        let work = (own + after) * len as f64 * count as f64;
+        let others: f64 = [&around.before, &around.after].into_iter().flatten().map(|tail| tail.time()).sum();
+        let work = (own + others) * len as f64 * count as f64;
         Ok(Self {
             level,
             lanes: threads.lanes(work, count),
@@ -104,8 +105,8 @@ impl<T: FastReal> Forward<T> {
             epsilon: Element::of(p.epsilon.data_type)?,
             mean: Each::optional(p.mean.as_ref())?,
             inverse: Each::optional(p.inverse.as_ref())?,
-            tail,
             together: if in_place || len <= SHORT { TOGETHER } else { 1 },
+            around,
         })
     }
 
@@ -180,22 +181,29 @@ impl<T: FastReal> VectorWork<T> for Work<'_, T> {
 
     #[inline(always)]
     unsafe fn run<V: Vector<Number = T>>(self) {
-        let Forward { len, together, .. } = *self.by;
+        let Forward { len, together, ref around, .. } = *self.by;
         let mut rows = Elements::new(&self.by.rows, self.rows.clone());
-        // Rows that are computed, and those of which what follows is.
-        let (mut done, mut finished) = (self.rows.start, self.rows.start);
+        // Rows that are there, those that are computed, and those of which what follows is.
+        let (mut made, mut done, mut finished) = (self.rows.start, self.rows.start, self.rows.start);
         while done < self.rows.end {
             // SAFETY: the caller promises the instructions; the offsets are those of rows of the tensors, which have `len`
             // elements, as have the parameters, and the buffer, if one is needed, for each of the rows.
             unsafe {
-                if together == TOGETHER && self.rows.end - done >= TOGETHER {
+                if let Some(before) = &around.before
+                    && made == done
+                {
+                    made = (made + (NEAR / len).max(TOGETHER)).min(self.rows.end);
+                    before.finish_run(self.tensors, done * len..made * len);
+                }
+                let there = if around.before.is_some() { made } else { self.rows.end };
+                if together == TOGETHER && there - done >= TOGETHER {
                     self.some::<V, TOGETHER>(&mut rows);
                     done += TOGETHER;
                 } else {
                     self.some::<V, 1>(&mut rows);
                     done += 1;
                 }
-                if let Some(tail) = &self.by.tail
+                if let Some(tail) = &around.after
                     && ((done - finished) * len >= NEAR || done == self.rows.end)
                 {
                     tail.finish_run(self.tensors, finished * len..done * len);

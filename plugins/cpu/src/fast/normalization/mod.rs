@@ -23,17 +23,27 @@ use crate::kernel::{Kernel, Refusal};
 use crate::problem::normalization::{Normalization, Spread};
 use crate::reference::float_element;
 
-/// Plans a normalization for a level of the processor, with what follows it.
+/// Operations on each element that are computed with a normalization, of some rows at a time.
+#[derive(Default)]
+pub(super) struct Around {
+    /// What makes the rows: writes them where the result goes, from where they are read.
+    pub(super) before: Option<Box<dyn Tail>>,
+    /// What is computed of the result.
+    pub(super) after: Option<Box<dyn Tail>>,
+}
+
+/// Plans a normalization for a level of the processor, with what is around it; its `x` and `y` are one tensor where something is
+/// before it.
 pub(super) fn plan(
     normalization: &Normalization,
     compute: Compute,
     level: Level,
     threads: Threads,
-    tail: Option<Box<dyn Tail>>,
+    around: Around,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     match compute {
-        Compute::Single => plan_in::<f32>(normalization, level, threads, tail),
-        Compute::Double => plan_in::<f64>(normalization, level, threads, tail),
+        Compute::Single => plan_in::<f32>(normalization, level, threads, around),
+        Compute::Double => plan_in::<f64>(normalization, level, threads, around),
     }
 }
 
@@ -41,13 +51,13 @@ fn plan_in<T: FastReal>(
     normalization: &Normalization,
     level: Level,
     threads: Threads,
-    tail: Option<Box<dyn Tail>>,
+    around: Around,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     Ok(match normalization {
         Normalization::Forward(problem) => {
-            Box::new(forward::Forward::<T>::plan(problem, level, threads, tail)?)
+            Box::new(forward::Forward::<T>::plan(problem, level, threads, around)?)
         }
-        Normalization::Backward(_) if tail.is_some() => {
+        Normalization::Backward(_) if around.before.is_some() || around.after.is_some() => {
             return Err("a gradient, which nothing is computed with".to_owned());
         }
         Normalization::Backward(problem) => Box::new(backward::Backward::<T>::plan(problem, level, threads)?),

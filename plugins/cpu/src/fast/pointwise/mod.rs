@@ -81,8 +81,18 @@ impl After<'_> {
     /// Plans the chain.
     pub(super) fn tail(&self) -> Result<Box<dyn Tail>, Refusal> {
         let Self { chain, output, compute, level } = *self;
-        Ok(plan_elements(chain, output, compute, level, Threads { most: 1, deterministic: false }, true)?)
+        plan_tail(chain, output, compute, level)
     }
+}
+
+/// Plans a chain that another kernel computes, of some elements of its result at a time.
+pub(super) fn plan_tail(
+    chain: &Chain,
+    output: &Operand,
+    compute: Compute,
+    level: Level,
+) -> Result<Box<dyn Tail>, Refusal> {
+    Ok(plan_elements(chain, output, compute, level, Threads { most: 1, deterministic: false }, true)?)
 }
 
 /// Numbers that a kernel computes before what follows is computed of them: few enough that they are still in a near cache.

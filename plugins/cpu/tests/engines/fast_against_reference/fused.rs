@@ -417,3 +417,100 @@ fn what_follows_a_normalization() {
     }
     assert!(smaller > 120, "tensors in between take no memory in {smaller} graphs of 240");
 }
+
+/// Operations on each element whose result only a layernorm or RMSNorm reads, and maybe one behind it.
+#[test]
+fn what_comes_before_a_normalization() {
+    let (mut without, mut candidates) = (0, 0);
+    for seed in 0..160 {
+        let random = &mut Random(seed);
+        let mut case = Case::new();
+        let dims = match random.int(0, 2) {
+            0 => vec![random.int(1, 4), random.int(1, 40), random.int(1, 90)],
+            // Rows that are longer than what is made at once, and many short ones.
+            1 => vec![2, 3, random.int(3000, 6000)],
+            _ => vec![random.int(2, 30), random.int(20, 90), random.int(1, 9)],
+        };
+        let strides = if random.chance(20) { channels_last(&dims) } else { packed(&dims) };
+        let data_type = random.one_of(&[DataType::Float, DataType::Float, DataType::Bfloat16]);
+        let x = case.tensor_with(data_type, &dims, &strides);
+        case.memory(x).fill(|| match random.int(0, 5000) {
+            0 => f64::NAN,
+            1 => f64::INFINITY,
+            _ => random.real(-2.0, 2.0),
+        });
+        let mut last = x;
+        for _ in 0..random.int(1, 3) {
+            let out = case.virtual_tensor(data_type, &dims, &strides);
+            let mode = random.one_of(&[PointwiseMode::Add, PointwiseMode::ReluFwd, PointwiseMode::GeluFwd]);
+            let mut inputs = vec![last];
+            if mode == PointwiseMode::Add {
+                inputs.insert(random.int(0, 1) as usize, operand(random, &mut case, &dims, data_type));
+            }
+            case.node(pointwise(mode, &inputs, out));
+            last = out;
+        }
+        // Now and then somebody else reads what is normalized.
+        let shared = random.chance(15);
+        let row = [1, 1, dims[2]];
+        let scale = case.tensor(DataType::Float, &row);
+        let bias = case.tensor(DataType::Float, &row);
+        for uid in [scale, bias] {
+            case.memory(uid).fill(|| random.real(0.5, 1.5));
+        }
+        let epsilon = case.value(DataType::Float, TensorValue::Float32(1e-2));
+        let followed = random.chance(50);
+        let y = if followed {
+            case.virtual_tensor(data_type, &dims, &strides)
+        } else {
+            case.tensor_with(data_type, &dims, &strides)
+        };
+        let mut written = Vec::new();
+        if random.chance(50) {
+            let kept = random
+                .chance(50)
+                .then(|| [0; 2].map(|_| case.tensor(DataType::Float, &[dims[0], dims[1], 1])));
+            written.extend(kept.into_iter().flatten());
+            case.node(Layernorm {
+                x: last,
+                scale,
+                bias,
+                epsilon,
+                y,
+                mean: kept.map(|kept| kept[0]),
+                inv_variance: kept.map(|kept| kept[1]),
+                forward_phase: NormFwdPhase::Training,
+                normalized_dim_count: 1,
+            });
+        } else {
+            let forward_phase = NormFwdPhase::Inference;
+            case.node(RmsNorm { x: last, scale, epsilon, y, bias: None, inv_rms: None, forward_phase });
+        }
+        written.push(if followed {
+            let out = case.tensor_with(data_type, &dims, &strides);
+            let other = operand(random, &mut case, &dims, data_type);
+            case.node(pointwise(PointwiseMode::Mul, &[y, other], out));
+            out
+        } else {
+            y
+        });
+        if shared {
+            let out = case.tensor_with(data_type, &dims, &strides);
+            case.node(pointwise(PointwiseMode::Abs, &[last], out));
+            written.push(out);
+        }
+        let (fast, reference) = both(&case);
+        for uid in written {
+            let values = reference.values(uid);
+            let unit = if data_type == DataType::Float { 2e-4 } else { 4e-2 };
+            compare(seed, "before", &fast, &reference, uid, |at| (values[at].abs() + 1.0) * unit);
+        }
+        // Rows that are numbers side by side need no memory but the result's.
+        if data_type == DataType::Float && strides == packed(&dims) && !shared {
+            candidates += 1;
+            without += usize::from(planner(FAST).plan(&case.graph).unwrap().workspace_size() == 0);
+        }
+    }
+    assert!(candidates > 40);
+    assert_eq!(without, candidates, "tensors in between take memory");
+}
