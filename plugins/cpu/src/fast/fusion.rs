@@ -2,7 +2,9 @@
 //!
 //! What follows a node element by element is computed with it, while its results are near: operations on each element in
 //! one pass over memory, and behind a convolution on each block of its output. Tensors in between that nobody else reads
-//! are never stored. What fits no rule is a part of its own, so that every graph runs.
+//! are never stored. The gradient of a RELU is computed with that of the batch normalization before it. What fits no rule is a part of its own, so that every graph runs.
+
+mod gate;
 
 mod normalized;
 
@@ -50,6 +52,11 @@ pub(super) fn parts_at(
     let mut taken = vec![false; graph.nodes.len()];
     for (place, node) in graph.nodes.iter().enumerate() {
         if taken[place] {
+            continue;
+        }
+        if let Some((members, part)) = gate::part(graph, &uses, place, level, settings.threads) {
+            members.into_iter().for_each(|member| taken[member] = true);
+            parts.push(part);
             continue;
         }
         let begun = |is_producer| Fusion::begin(graph, &uses, place, &taken, is_producer);

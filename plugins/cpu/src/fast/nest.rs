@@ -100,6 +100,15 @@ impl<const N: usize> Nest<N> {
         self.dims[..self.rank].iter().product()
     }
 
+    /// How often the innermost loop runs, and the distances of its runs, where these are equal.
+    pub(crate) fn single(&self) -> Option<(usize, [usize; N])> {
+        match self.rank {
+            0 => Some((1, [0; N])),
+            1 => Some((self.dims[0], self.strides[0])),
+            _ => None,
+        }
+    }
+
     /// The place of one run of the innermost loop.
     pub(crate) fn place(&self, run: usize) -> Place<N> {
         let mut place = Place { index: [0; MAX_RANK], offsets: [0; N] };

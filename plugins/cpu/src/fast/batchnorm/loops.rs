@@ -4,7 +4,7 @@ use super::super::vector::{Lanewise, Vector};
 use crate::element::Real;
 
 /// Sums that are computed next to each other, so that an addition does not wait for the one before.
-const SUMS: usize = 4;
+pub(super) const SUMS: usize = 4;
 
 /// Numbers whose sums are in the compute type, before they are added to others in double precision.
 const EXACT: usize = 512;

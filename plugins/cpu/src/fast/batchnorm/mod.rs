@@ -1,7 +1,8 @@
 //! Batch normalization in its four forms.
 //!
 //! Where the elements of a channel lie side by side, an inference goes through memory from its beginning to its end
-//! ([`planes`]), and of the other forms each channel is one thread's ([`planar`]); where the channels of an element do, each
+//! ([`planes`]), and of the other forms each channel is one thread's ([`runs`] where it has short runs at equal distances, else
+//! [`planar`]); where the channels of an element do, each
 //! thread has rows of them and adds up sums by channel ([`rows`]). Any other order of the dimensions is read through a buffer,
 //! channel by channel.
 //!
@@ -14,6 +15,7 @@ pub(super) mod loops;
 mod planar;
 mod planes;
 mod rows;
+mod runs;
 
 #[cfg(test)]
 mod tests;
@@ -29,7 +31,7 @@ use super::real::{FastReal, is_number};
 use crate::element::Compute;
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::Operand;
-use crate::problem::batchnorm::Batchnorm;
+use crate::problem::batchnorm::{Backward, Batchnorm};
 
 /// Plans a batch normalization for a level of the processor, with what follows it.
 pub(super) fn plan(
@@ -43,8 +45,27 @@ pub(super) fn plan(
         return Err("a gradient, which nothing is computed with".to_owned());
     }
     match compute {
-        Compute::Single => plan_in::<f32>(batchnorm, level, threads, after),
-        Compute::Double => plan_in::<f64>(batchnorm, level, threads, after),
+        Compute::Single => plan_in::<f32>(batchnorm, level, threads, after, None),
+        Compute::Double => plan_in::<f64>(batchnorm, level, threads, after, None),
+    }
+}
+
+/// Plans the gradients of a batch normalization with a RELU behind it: dy is that of the RELU's result, and passes where the number
+/// of `gate` is above 0.
+pub(super) fn plan_gated(
+    batchnorm: &Backward,
+    gate: &Operand,
+    compute: Compute,
+    level: Level,
+    threads: Threads,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    if gate.data_type != batchnorm.dy.data_type || gate.layout != batchnorm.dy.layout {
+        return Err("a RELU whose input lies in another order than its gradient".to_owned());
+    }
+    let gate = Some(Gate { slot: gate.slot });
+    match compute {
+        Compute::Single => plan_in::<f32>(&Batchnorm::Backward(*batchnorm), level, threads, None, gate),
+        Compute::Double => plan_in::<f64>(&Batchnorm::Backward(*batchnorm), level, threads, None, gate),
     }
 }
 
@@ -63,6 +84,7 @@ fn plan_in<T: FastReal>(
     level: Level,
     threads: Threads,
     after: Option<After<'_>>,
+    gate: Option<Gate>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let parameters = Parameters::<T>::of(batchnorm)?;
     if let Batchnorm::Inference(problem) = batchnorm
@@ -124,6 +146,12 @@ fn plan_in<T: FastReal>(
         dims: operands[2].layout.dims().to_vec(),
         ending,
     };
+    if !by_rows && runs::covers(&shape, parameters.role(), gate) {
+        return Ok(Box::new(runs::Runs::plan(shape, parameters, gate)));
+    }
+    if gate.is_some() {
+        return Err("channels that are not runs of numbers".to_owned());
+    }
     Ok(if by_rows {
         Box::new(rows::Rows::plan(shape, parameters))
     } else {
@@ -148,6 +176,13 @@ fn same_rows(x: &Operand, y: &Operand) -> bool {
     (0..dims.len())
         .filter(|axis| *axis != 1 && dims[*axis] > 1)
         .all(|axis| xs[axis] == ys[axis] && ys[axis] >= channels)
+}
+
+/// The input of a RELU, with dy's strides.
+#[derive(Clone, Copy)]
+struct Gate {
+    /// Where it is among the pointers.
+    slot: usize,
 }
 
 /// What follows the result of an element.

@@ -6,8 +6,20 @@ use hipdnn_plugin_sdk::graph::{DataType, Operation, PointwiseMode, Tensor};
 use super::super::level::Level;
 use super::super::testing::{Array, Random, order, run, run_together, strides};
 
-const DIMS: [&[i64]; 6] =
-    [&[5, 3], &[7, 1, 9], &[4, 17, 5, 6], &[2, 33, 3, 2, 4], &[600, 5, 1, 1], &[3, 520, 2, 1]];
+const DIMS: [&[i64]; 11] = [
+    &[5, 3],
+    &[7, 1, 9],
+    &[4, 17, 5, 6],
+    &[2, 33, 3, 2, 4],
+    &[600, 5, 1, 1],
+    &[3, 520, 2, 1],
+    // Planes of one vector, of some and the beginning of one, of more than are added up at a time.
+    &[9, 3, 4, 4],
+    &[11, 2, 6, 6],
+    &[6, 2, 7, 7],
+    &[70, 2, 8, 8],
+    &[3, 2, 50, 45],
+];
 
 /// Which channel the elements of a tensor with these dimensions are of, the last dimension fastest.
 fn channel_of(dims: &[i64], element: usize) -> usize {
@@ -107,6 +119,10 @@ impl Case {
         let mut arrays = self.arrays.clone();
         let what = operation.spec().name;
         run(operation, self.compute, level, &mut arrays).unwrap();
+        self.compare(what, level, &arrays, expected);
+    }
+
+    fn compare(&self, what: &str, level: Level, arrays: &[Array], expected: &[(i64, Vec<f64>)]) {
         for (uid, expected) in expected {
             let array = arrays.iter().find(|array| array.tensor.uid == *uid).unwrap();
             let largest = expected.iter().fold(1.0_f64, |largest, number| largest.max(number.abs()));
@@ -184,14 +200,15 @@ impl Case {
         );
     }
 
-    fn backward(&self, level: Level, saved: bool) {
+    /// The gradients for this dy: dx, dscale and dbias.
+    fn gradients(&self, dy: &[f64], saved: bool) -> [(i64, Vec<f64>); 3] {
         let (mean, inv) = if saved {
             (self.parameter(MEAN), self.parameter(VARIANCE))
         } else {
             let (mean, variance) = self.statistics();
             (mean, variance.iter().map(|v| 1.0 / (v + 1e-5).sqrt()).collect())
         };
-        let (dy, x, scale) = (self.array(DY).numbers(), self.array(X).numbers(), self.parameter(SCALE));
+        let (x, scale) = (self.array(X).numbers(), self.parameter(SCALE));
         let normal = |i: usize, c: usize| (x[i] - mean[c]) * inv[c];
         let dbias = self.sums(|i, _| dy[i]);
         let dscale = self.sums(|i, c| dy[i] * normal(i, c));
@@ -202,8 +219,12 @@ impl Case {
                 scale[c] * inv[c] * (dy[i] - dbias[c] / n - normal(i, c) * dscale[c] / n)
             })
             .collect();
-        let operation = BatchnormBackward {
-            dy: DY,
+        [(RESULT, dx), (FIRST, dscale), (SECOND, dbias)]
+    }
+
+    fn backward_of(dy: i64, saved: bool) -> Operation {
+        BatchnormBackward {
+            dy,
             x: X,
             scale: SCALE,
             dx: RESULT,
@@ -212,8 +233,32 @@ impl Case {
             mean: saved.then_some(MEAN),
             inv_variance: saved.then_some(VARIANCE),
             peer_stats: vec![],
-        };
-        self.check(operation.into(), level, &[(RESULT, dx), (FIRST, dscale), (SECOND, dbias)]);
+        }
+        .into()
+    }
+
+    fn backward(&self, level: Level, saved: bool) {
+        let expected = self.gradients(&self.array(DY).numbers(), saved);
+        self.check(Self::backward_of(DY, saved), level, &expected);
+    }
+
+    /// The gradients with a RELU behind the batch normalization, as one graph.
+    fn backward_of_relu(&self, level: Level, saved: bool, input: &Array) {
+        const INPUT: i64 = 20;
+        const BETWEEN: i64 = 21;
+        let mut arrays = self.arrays.clone();
+        arrays.push(input.clone());
+        arrays.last_mut().unwrap().tensor.uid = INPUT;
+        let between = Tensor { uid: BETWEEN, is_virtual: true, ..self.array(DY).tensor.clone() };
+        let operations = [
+            Pointwise::new(PointwiseMode::ReluBwd, DY, Some(INPUT), BETWEEN).into(),
+            Self::backward_of(BETWEEN, saved),
+        ];
+        run_together(&operations, self.compute, level, &mut arrays, &[between]);
+        let passes = input.numbers();
+        let dy = self.array(DY).numbers();
+        let dy: Vec<f64> = dy.iter().zip(passes).map(|(dy, x)| if x <= 0.0 { 0.0 } else { *dy }).collect();
+        self.compare("RELU and batch normalization", level, &arrays, &self.gradients(&dy, saved));
     }
 
     fn all(&self, level: Level) {
@@ -242,11 +287,36 @@ fn every_form_in_every_order() {
 }
 
 #[test]
+fn a_relu_behind_has_its_gradient_in_every_order() {
+    let mut random = Random::new(13);
+    for dims in DIMS {
+        for (which, other_order) in [(0, 0), (0, 1), (1, 1), (2, 2)] {
+            for data_type in [DataType::Float, DataType::Double, DataType::Half] {
+                let case = Case::new(&mut random, dims, which, data_type, 0);
+                let steps = strides(dims, &order(dims.len(), other_order), 0);
+                // Zeros lie on the edge.
+                let number = || (random.real() * 4.0).round().clamp(-1.0, 1.0);
+                let input = Array::new(X, data_type, dims, &steps).filled(number);
+                for level in Level::available() {
+                    for saved in [true, false] {
+                        case.backward_of_relu(*level, saved, &input);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn work_for_several_lanes() {
     let mut random = Random::new(9);
     for which in 0..2 {
-        let case = Case::new(&mut random, &[9, 24, 40, 41], which, DataType::Float, 0);
-        case.all(Level::best());
+        for dims in [[9, 24, 40, 41], [400, 24, 5, 6]] {
+            let case = Case::new(&mut random, &dims, which, DataType::Float, 0);
+            case.all(Level::best());
+            let input = case.array(X).clone();
+            case.backward_of_relu(Level::best(), true, &input);
+        }
     }
 }
 
