@@ -1,6 +1,7 @@
 mod algorithms;
 mod bytes;
 mod ending;
+mod small;
 mod winograd;
 
 use hipdnn_plugin_sdk::graph::operation::{

@@ -107,7 +107,12 @@ impl<S: Stored, T: FastReal> VectorWork<T> for Packing<'_, S, T> {
                     copy_row::<S, V>(from, to, columns);
                 }
             } else {
+                let side = block::<S, V::Number>(V::LEVEL);
                 for first in (0..columns).step_by(STREAMS) {
+                    // The last block ends with the last column, and so may have some of the block before.
+                    let is_short = side > 0 && !(width - first).min(STREAMS).is_multiple_of(side);
+                    let first =
+                        if is_short && row == 1 { first.min(width.saturating_sub(side)) } else { first };
                     let present = (columns - first).min(STREAMS);
                     let room = (width - first).min(STREAMS);
                     let mut i = 0;
@@ -151,8 +156,12 @@ unsafe fn copy_columns<S: Stored, V: Vector>(
     if side == 0 || !room.is_multiple_of(side) {
         return 0;
     }
-    let whole = rows - rows % side;
-    for i in (0..whole).step_by(side) {
+    if rows < side {
+        return 0;
+    }
+    // As with columns, the last block ends with the last row.
+    for block in 0..rows.div_ceil(side) {
+        let i = (block * side).min(rows - side);
         for j in (0..columns).step_by(side) {
             // SAFETY: the block has `side` rows, and as many columns in the copy.
             unsafe {
@@ -161,7 +170,7 @@ unsafe fn copy_columns<S: Stored, V: Vector>(
             }
         }
     }
-    whole
+    rows
 }
 
 /// Copies `len` elements that lie side by side.

@@ -19,8 +19,9 @@ use super::super::filter::{Filter, Operands};
 use super::super::geometry::{Block, Geometry};
 use super::super::shape::Cost;
 use super::copied;
+use super::outputs::{Met, met};
 use super::planes::Planes;
-use super::tile::{MOST_ROWS, MOST_VECTORS, Sums, SumsKernel};
+use super::tile::{MOST_ROWS, Sums, SumsKernel};
 use crate::kernel::{Kernel, Refusal};
 
 /// About so many outputs are summed together.
@@ -34,8 +35,12 @@ pub(in super::super) struct FilterChannels<T: 'static> {
     planes: Planes<T>,
     /// The blocks of outputs that are summed together.
     blocks: Geometry,
-    /// Where the outputs of a block begin in the planes.
+    /// Where the outputs of a block begin in the planes, and their numbers.
     outputs: Vec<usize>,
+    numbers: Vec<usize>,
+    /// For each tap the outputs that meet it inside of the input, and those that meet it or the next one; none where there are about as
+    /// many as all.
+    met: Vec<[Met; 2]>,
     division: Division,
     lanes: Lanes,
     pack: Pack<T>,
@@ -51,40 +56,40 @@ pub(in super::super) struct FilterChannels<T: 'static> {
 /// Which lane has which weights.
 #[derive(Clone, Copy)]
 struct Division {
-    /// Lanes by vectors of output channels, and by input channels.
+    /// Lanes by pieces of output channels, and by input channels.
     rows: usize,
     channels: usize,
     /// Vectors of output channels, and input channels.
-    vectors: usize,
+    pieces: usize,
     inputs: usize,
 }
 
 impl Division {
-    /// The vectors and input channels of a lane.
+    /// The pieces and input channels of a lane.
     fn share(&self, lane: usize) -> (Range<usize>, Range<usize>) {
-        let vectors = part(self.vectors, self.rows, lane / self.channels);
-        (vectors, part(self.inputs, self.channels, lane % self.channels))
+        let pieces = part(self.pieces, self.rows, lane / self.channels);
+        (pieces, part(self.inputs, self.channels, lane % self.channels))
     }
 
     /// How many of both a lane has at most.
     fn most(&self) -> (usize, usize) {
-        (self.vectors.div_ceil(self.rows), self.inputs.div_ceil(self.channels))
+        (self.pieces.div_ceil(self.rows), self.inputs.div_ceil(self.channels))
     }
 
-    /// The one that takes the least time, which is given for vectors and channels of a lane.
+    /// The one that takes the least time, which is given for pieces and channels of a lane.
     fn best(
-        (vectors, inputs): (usize, usize),
+        (pieces, inputs): (usize, usize),
         threads: Threads,
         time: impl Fn(usize, usize) -> f64,
     ) -> (Self, Lanes) {
-        let one = time(vectors, inputs);
-        let most = threads.lanes(one, vectors * inputs).count();
-        let mut best = Self { rows: 1, channels: 1, vectors, inputs };
+        let one = time(pieces, inputs);
+        let most = threads.lanes(one, pieces * inputs).count();
+        let mut best = Self { rows: 1, channels: 1, pieces, inputs };
         let mut least = one;
-        for rows in 1..=most.min(vectors) {
-            let division = Self { rows, channels: (most / rows).min(inputs), vectors, inputs };
-            let (vectors, inputs) = division.most();
-            let time = time(vectors, inputs);
+        for rows in 1..=most.min(pieces) {
+            let division = Self { rows, channels: (most / rows).min(inputs), pieces, inputs };
+            let (pieces, inputs) = division.most();
+            let time = time(pieces, inputs);
             if time < least {
                 (best, least) = (division, time);
             }
@@ -95,7 +100,7 @@ impl Division {
 
 /// What a lane computes.
 struct Share {
-    vectors: Range<usize>,
+    pieces: Range<usize>,
     channels: Range<usize>,
 }
 
@@ -155,27 +160,35 @@ impl<T: FastReal> FilterChannels<T> {
         let Operands { windows, groups, channels, rows, input, gradient, weights, taps } = &operands;
         let outputs = (windows.batch * windows.output.iter().product::<usize>()) as f64;
         let copies = (windows.batch * windows.input.iter().product::<usize>()) as f64;
-        let time = |vectors: usize, channels: usize| {
+        let time = |pieces: usize, channels: usize| {
             let pairs = (channels * taps.len()).next_multiple_of(kernel.rows);
-            let width = (vectors * kernel.lanes) as f64;
+            let width = (pieces * kernel.piece) as f64;
             *groups as f64
                 * (outputs * pairs as f64 * width * cost.fused
                     + copies * channels as f64 * copied(&cost, windows.input[2])
                     + outputs * width * copied(&cost, windows.output[2]))
         };
-        let vectors = rows.div_ceil(kernel.lanes);
-        let (division, lanes) = Division::best((vectors, *channels), settings.threads, time);
+        let pieces = rows.div_ceil(kernel.piece);
+        let (division, lanes) = Division::best((pieces, *channels), settings.threads, time);
         let (images, size) = block(windows.batch, windows.output);
         let planes = Planes::plan(windows, *input, division.most().1, (images, size))?;
         let exact = planes.are_padded().then(|| Filter::plan(operands.clone(), level, settings));
         let bytes = |data_type: DataType| data_type.size().unwrap_or(1);
         let are_rows = weights.are_rows::<T>(taps.iter().copied());
         let transpose = are_rows.then(|| copies_of("sums", weights.data_type)).transpose()?;
+        let outputs = planes.outputs(images, size, windows.step);
+        let blocks = Geometry::new(windows, false, images, size, 1);
         Ok(Self {
             level,
             kernel,
-            outputs: planes.outputs(images, size, windows.step),
-            blocks: Geometry::new(windows, false, images, size, 1),
+            numbers: (0..outputs.len()).collect(),
+            met: if planes.are_padded() && size == windows.output {
+                met(&blocks, &outputs)
+            } else {
+                Vec::new()
+            },
+            outputs,
+            blocks,
             division,
             lanes,
             pack: copies_of("dy", gradient.data_type)?.0,
@@ -191,8 +204,8 @@ impl<T: FastReal> FilterChannels<T> {
 
     /// Numbers in a lane's planes, in its copy of the output's gradient, and in its sums.
     fn sizes(&self) -> [usize; 3] {
-        let (vectors, channels) = self.division.most();
-        let width = vectors * self.kernel.lanes;
+        let (pieces, channels) = self.division.most();
+        let width = pieces * self.kernel.piece;
         [self.planes.numbers(), self.outputs.len() * width, self.rows(channels) * width]
     }
 
@@ -211,16 +224,16 @@ impl<T: FastReal> FilterChannels<T> {
         }
     }
 
-    /// Calls `each` with the vectors of every panel of a share, counted from the share's first, and the output channels that they
+    /// Calls `each` with the pieces of every panel of a share, counted from the share's first, and the output channels that they
     /// have.
     fn panels(&self, share: &Share, mut each: impl FnMut(Range<usize>, Range<usize>)) {
-        let panels = share.vectors.len().div_ceil(MOST_VECTORS);
+        let panels = share.pieces.len().div_ceil(self.kernel.most());
         for panel in 0..panels {
-            let vectors = part(share.vectors.len(), panels, panel);
+            let pieces = part(share.pieces.len(), panels, panel);
             let channel =
-                |vector: usize| ((share.vectors.start + vector) * self.kernel.lanes).min(self.operands.rows);
-            let channels = channel(vectors.start)..channel(vectors.end);
-            each(vectors, channels);
+                |vector: usize| ((share.pieces.start + vector) * self.kernel.piece).min(self.operands.rows);
+            let channels = channel(pieces.start)..channel(pieces.end);
+            each(pieces, channels);
         }
     }
 
@@ -237,8 +250,8 @@ impl<T: FastReal> FilterChannels<T> {
         let lines = if flat { 1 } else { depth * height };
         let line = if flat { depth * height * length } else { length };
         let outputs = block.images * depth * height * length;
-        self.panels(share, |vectors, channels| {
-            let width = vectors.len() * self.kernel.lanes;
+        self.panels(share, |pieces, channels| {
+            let width = pieces.len() * self.kernel.piece;
             for number in 0..block.images * lines {
                 let (n, at) = (number / lines, number % lines);
                 let [d, h, w] = block.origin;
@@ -254,7 +267,7 @@ impl<T: FastReal> FilterChannels<T> {
                         width,
                         pitch: width,
                     };
-                    let first = vectors.start * self.kernel.lanes * outputs;
+                    let first = pieces.start * self.kernel.piece * outputs;
                     (self.pack)(self.level, &copy, to.add(first + number * line * width));
                 }
             }
@@ -273,26 +286,44 @@ impl<T: FastReal> FilterChannels<T> {
         gradients: *const T,
         sums: *mut T,
     ) {
-        let terms = &self.outputs[..outputs];
         let taps = &self.operands.windows.taps;
-        let pairs = share.channels.len() * taps.len();
-        let rows = self.rows(share.channels.len());
+        let (count, channels) = (taps.len(), share.channels.len());
+        let pairs = channels * count;
+        let rows = self.rows(channels);
+        let images = outputs / self.operands.windows.output.iter().product::<usize>().max(1);
+        // Pairs of one tap follow each other where only some outputs meet it.
+        let by_tap = !self.met.is_empty();
+        let pair = |number: usize| match by_tap {
+            true => (number % channels, number / channels),
+            false => (number / count, number % count),
+        };
         // Panel by panel, so that a panel stays near.
-        self.panels(share, |vectors, _| {
-            let (first, width) = (vectors.start * self.kernel.lanes, vectors.len() * self.kernel.lanes);
+        self.panels(share, |pieces, _| {
+            let (first, width) = (pieces.start * self.kernel.piece, pieces.len() * self.kernel.piece);
             for from in (0..pairs).step_by(self.kernel.rows) {
-                // Rows beyond the last are computed like it.
-                let mut places = [0; MOST_ROWS];
-                for (i, place) in places.iter_mut().enumerate() {
-                    let pair = (from + i).min(pairs - 1);
-                    *place = self.planes.term(pair / taps.len(), taps[pair % taps.len()]);
+                // Rows beyond the last are computed like it, and are none of the weights'.
+                let (mut places, mut to) = ([0; MOST_ROWS], [0; MOST_ROWS]);
+                for (i, (place, to)) in places.iter_mut().zip(&mut to).enumerate() {
+                    let (channel, tap) = pair((from + i).min(pairs - 1));
+                    *place = self.planes.term(channel, taps[tap]);
+                    *to = width * if from + i < pairs { channel * count + tap } else { from + i };
                 }
+                let last = (from + self.kernel.rows).min(pairs) - 1;
+                let (low, high) = (pair(from).1, pair(last).1);
+                let met = self.met.get(low).and_then(|met| met.get(high - low));
+                let (terms, factors) = match met {
+                    None => (&self.outputs[..outputs], &self.numbers[..outputs]),
+                    Some(met) => {
+                        (&met.outputs[..images * met.of_image], &met.numbers[..images * met.of_image])
+                    }
+                };
                 // SAFETY: the caller promises the memory.
                 unsafe {
                     let right = gradients.add(first * outputs);
-                    let tile = sums.add(first * rows + from * width);
-                    let sums = Sums { rows: &places, terms, from: planes, right, tile, add };
-                    self.kernel.run(&sums, vectors.len());
+                    let tile = sums.add(first * rows);
+                    let sums =
+                        Sums { rows: &places, terms, from: planes, right, factors, tile, places: &to, add };
+                    self.kernel.run(&sums, pieces.len());
                 }
             }
         });
@@ -307,12 +338,12 @@ impl<T: FastReal> FilterChannels<T> {
         let rows = self.rows(share.channels.len());
         let size = weights.data_type.size().unwrap_or(1);
         let taps_count = taps.len();
-        self.panels(share, |vectors, channels| {
-            let width = vectors.len() * self.kernel.lanes;
+        self.panels(share, |pieces, channels| {
+            let width = pieces.len() * self.kernel.piece;
             let first = channels.start * weights.row + share.channels.start * weights.channel;
             // SAFETY: the caller promises sums and weights.
             unsafe {
-                let sums = sums.add(vectors.start * self.kernel.lanes * rows);
+                let sums = sums.add(pieces.start * self.kernel.piece * rows);
                 if let Some(transpose) = self.transpose {
                     let pairs = share.channels.len() * taps_count;
                     let copy = Copy {
@@ -357,8 +388,8 @@ impl<T: FastReal> Kernel for FilterChannels<T> {
         let weight_size = weights.data_type.size().unwrap_or(1);
         let finite = AtomicBool::new(true);
         self.lanes.run(|lane| {
-            let (vectors, own) = self.division.share(lane);
-            let share = Share { vectors, channels: own };
+            let (pieces, own) = self.division.share(lane);
+            let share = Share { pieces, channels: own };
             let area = |offset: usize, numbers: usize| {
                 // SAFETY: the scratch memory has an area for each lane.
                 unsafe { base.get(3).add(offset).cast::<T>().add(lane * Scratch::padded::<T>(numbers)) }
@@ -379,7 +410,7 @@ impl<T: FastReal> Kernel for FilterChannels<T> {
                         let outputs = block.images * block.size.iter().product::<usize>();
                         let filled = self.planes.fill(from, share.channels.len(), &block, planes);
                         self.transpose(dy, &block, &share, gradients);
-                        let numbers = outputs * share.vectors.len() * self.kernel.lanes;
+                        let numbers = outputs * share.pieces.len() * self.kernel.piece;
                         if self.exact.is_some() && !all_finite(gradients, numbers) {
                             finite.store(false, Ordering::Relaxed);
                         }

@@ -6,10 +6,13 @@
 //! transposed when they are complete, unless channels lie side by side.
 
 pub(super) mod filter;
+mod outputs;
 mod planes;
 pub(super) mod product;
 mod tile;
 
+use self::tile::SumsKernel;
+use super::super::real::FastReal;
 use super::shape::Cost;
 
 /// Nanoseconds for a number that is copied in rows of `row`, each of which costs something, too.
@@ -17,9 +20,9 @@ fn copied(cost: &Cost, row: usize) -> f64 {
     cost.copy * (0.5 + 2.0 / row.max(1) as f64)
 }
 
-/// How `numbers` are divided into panels of up to `most` vectors of `lanes`: vectors in a panel, and panels.
-fn panels(numbers: usize, lanes: usize, most: usize) -> (usize, usize) {
-    let vectors = numbers.div_ceil(lanes);
-    let panels = vectors.div_ceil(most);
-    (vectors.div_ceil(panels), panels)
+/// How so many channels are divided into panels: pieces in a panel, and panels.
+fn panels<T: FastReal>(channels: usize, kernel: &SumsKernel<T>) -> (usize, usize) {
+    let pieces = channels.div_ceil(kernel.piece);
+    let panels = pieces.div_ceil(kernel.most());
+    (pieces.div_ceil(panels), panels)
 }

@@ -15,8 +15,9 @@ use super::super::geometry::Block;
 use super::super::operands::{Operands, Part};
 use super::super::product::Products;
 use super::super::shape::Cost;
+use super::outputs::{classes, in_plane, tiles, whole_plane};
 use super::planes::Planes;
-use super::tile::{MOST_ROWS, MOST_VECTORS, Sums, SumsKernel};
+use super::tile::{MOST_ROWS, Sums, SumsKernel};
 use super::{copied, panels};
 use crate::kernel::{Kernel, Refusal};
 
@@ -29,14 +30,27 @@ const MOST_LANES: usize = 16;
 /// One of the products with every decision made.
 struct Planned {
     part: Part,
-    /// Where the outputs of a block's images begin in the planes, image by image.
-    outputs: Vec<usize>,
+    classes: Vec<Class>,
     /// Outputs of an image.
     of_image: usize,
-    /// How far the numbers that a sum is made of are from there, channel by channel.
-    terms: Vec<usize>,
+    /// Rows of its weights.
+    rows: usize,
     /// Numbers before its first panel in the packed weights.
     packed: usize,
+}
+
+/// Outputs that are sums of the same taps.
+struct Class {
+    /// Where those of a block's images begin in the planes, image by image.
+    outputs: Vec<usize>,
+    /// The rows of a block's sums in which they are.
+    sums: Vec<usize>,
+    /// How many there are in an image.
+    of_image: usize,
+    /// How far the numbers that a sum is made of are from there, channel by channel, and the rows of weights that they are
+    /// multiplied with.
+    terms: Vec<usize>,
+    factors: Vec<usize>,
 }
 
 /// The products of a convolution.
@@ -46,8 +60,8 @@ pub(in super::super) struct Channels<T: 'static> {
     parts: Vec<Planned>,
     planes: Planes<T>,
     kernel: SumsKernel<T>,
-    /// Vectors in a panel of output channels, and panels.
-    vectors: usize,
+    /// Pieces in a panel of output channels, and panels.
+    pieces: usize,
     panels: usize,
     /// Images in a block.
     images: usize,
@@ -62,8 +76,10 @@ pub(in super::super) struct Channels<T: 'static> {
     direct: bool,
     /// Numbers of packed weights.
     weights: usize,
-    /// Outputs of a block, as tiles are high.
+    /// Rows of the sums of a block.
     columns: usize,
+    /// Outputs of an image, where the sums of all products lie in the order of the outputs and are stored at once.
+    whole: Option<usize>,
     finish: Option<Finish>,
     /// What computes where zeros stand for the padding and weights are not finite.
     exact: Option<Products<T>>,
@@ -88,8 +104,8 @@ impl<T: FastReal> Channels<T> {
             .iter()
             .map(|part| part.size.iter().product::<usize>() as f64 * (part.taps.len() * channels) as f64)
             .sum();
-        let (vectors, panels) = panels(*rows, kernel.lanes, MOST_VECTORS);
-        let width = (vectors * panels * kernel.lanes) as f64;
+        let (pieces, panels) = panels(*rows, &kernel);
+        let width = (pieces * panels * kernel.piece) as f64;
         let (images, groups) = (windows.batch as f64, *groups as f64);
         let taps: usize = parts.iter().map(|part| part.taps.len()).sum();
         let packed = if constant_weights { 0.0 } else { (taps * channels) as f64 * width };
@@ -116,24 +132,48 @@ impl<T: FastReal> Channels<T> {
         let size = |part: &Part| part.size.iter().product::<usize>();
         let largest = parts.iter().map(size).max().unwrap_or(1).max(1);
         let wanted = settings.threads.parts(work, usize::MAX).count();
-        let images = LEAST_COLUMNS.div_ceil(largest).min(windows.batch.div_ceil(if wanted > 1 {
+        let least = LEAST_COLUMNS.div_ceil(largest).min(windows.batch.div_ceil(if wanted > 1 {
             3 * wanted
         } else {
             1
         }));
+        // Twice as many where taps outside of the images can be left out then.
+        let tiles = |images: usize| {
+            let of_part = |part| tiles(&classes(windows, part, images, kernel.rows), images, kernel.rows);
+            parts.iter().map(of_part).sum::<usize>()
+        };
+        let is_worth = 2 * least * 2 * wanted <= windows.batch && tiles(2 * least) * 20 < tiles(least) * 39;
+        let images = if is_worth { 2 * least } else { least };
         let planes = Planes::plan(windows, *input, *channels, (images, windows.output))?;
-        let (vectors, panels) = panels(*rows, kernel.lanes, MOST_VECTORS);
-        let width = vectors * kernel.lanes;
+        let (pieces, panels) = panels(*rows, &kernel);
+        let width = pieces * kernel.piece;
+        let whole = (parts.len() > 1).then(|| whole_plane(parts, &output.strides)).flatten();
         let mut packed = 0;
         let planned = parts.iter().map(|part| {
-            let terms: Vec<usize> = (0..*channels)
-                .flat_map(|channel| part.taps.iter().map(move |(tap, _)| (channel, windows.taps[*tap])))
-                .map(|(channel, tap)| planes.term(channel, tap))
-                .collect();
+            let (count, first) = (part.taps.len(), packed);
+            packed += groups * panels * count * channels * width;
             let outputs = planes.outputs(images, part.size, windows.step);
-            let first = packed;
-            packed += groups * panels * terms.len() * width;
-            Planned { part: part.clone(), outputs, of_image: size(part), terms, packed: first }
+            let in_plane: Vec<usize> = in_plane(part, &output.strides).collect();
+            let of_image = in_plane.len();
+            let class = |(taps, members): (Vec<usize>, Vec<usize>)| {
+                let all = || (0..images).flat_map(|image| members.iter().map(move |member| (image, *member)));
+                let row = |(image, member): (usize, usize)| match whole {
+                    None => image * of_image + member,
+                    Some(all) => image * all + in_plane[member],
+                };
+                let pairs = || (0..*channels).flat_map(|channel| taps.iter().map(move |tap| (channel, *tap)));
+                let term =
+                    |(channel, tap): (usize, usize)| planes.term(channel, windows.taps[part.taps[tap].0]);
+                Class {
+                    outputs: all().map(|(image, member)| outputs[image * of_image + member]).collect(),
+                    sums: all().map(row).collect(),
+                    of_image: members.len(),
+                    terms: pairs().map(term).collect(),
+                    factors: pairs().map(|(channel, tap)| channel * count + tap).collect(),
+                }
+            };
+            let classes = classes(windows, part, images, kernel.rows).into_iter().map(class).collect();
+            Planned { part: part.clone(), classes, of_image, rows: count * channels, packed: first }
         });
         let parts: Vec<Planned> = planned.collect();
         let bytes = |data_type: DataType| data_type.size().unwrap_or(1);
@@ -143,7 +183,7 @@ impl<T: FastReal> Channels<T> {
         Ok(Self {
             level,
             kernel,
-            vectors,
+            pieces,
             panels,
             images,
             lanes: settings.threads.lanes(work, windows.batch.div_ceil(images) * groups),
@@ -155,7 +195,8 @@ impl<T: FastReal> Channels<T> {
             transpose: copies_of("sums", number)?.0,
             direct: is_number::<T>(output.data_type),
             weights: packed,
-            columns: (images * largest).next_multiple_of(kernel.rows),
+            columns: images * whole.unwrap_or(largest),
+            whole,
             finish: match &after {
                 Some(after) => Some(Finish { tail: after.tail()?, spatial }),
                 None => None,
@@ -170,7 +211,7 @@ impl<T: FastReal> Channels<T> {
 
     /// Numbers in a row of a panel.
     fn width(&self) -> usize {
-        self.vectors * self.kernel.lanes
+        self.pieces * self.kernel.piece
     }
 
     fn layout(&self, scratch: &mut Scratch) -> Areas {
@@ -201,7 +242,7 @@ impl<T: FastReal> Channels<T> {
                 let columns = (rows - first).min(width);
                 // SAFETY: the tensor has the weights, and there is a row for each of its terms.
                 unsafe {
-                    let to = to.add(planned.packed + number * planned.terms.len() * width);
+                    let to = to.add(planned.packed + number * planned.rows * width);
                     let first = from.add((group * weights.group + first * weights.row) * self.weight_size);
                     let matrix = |from: *const u8, rows: usize, row: usize, pitch: usize| Copy {
                         from,
@@ -213,7 +254,7 @@ impl<T: FastReal> Channels<T> {
                         pitch,
                     };
                     if in_order {
-                        (self.pack)(self.level, &matrix(first, planned.terms.len(), 1, width), to);
+                        (self.pack)(self.level, &matrix(first, planned.rows, 1, width), to);
                         continue;
                     }
                     for (tap, (_, distance)) in taps.iter().enumerate() {
@@ -235,15 +276,21 @@ struct Lane<T> {
     rows: *mut T,
 }
 
+/// Outputs of an image of which some channels are stored.
+struct Image {
+    number: usize,
+    size: [usize; 3],
+    /// Whether they follow each other.
+    flat: bool,
+}
+
 impl<T: FastReal> Channels<T> {
-    /// Computes one product for a block of images.
+    /// Computes all products for a block of images.
     ///
     /// # Safety
-    /// `weights` are the packed ones of the group, `planes` have the block's images, and the lane's memory and the tensors are
-    /// as planned.
+    /// `weights` are all the packed ones, `planes` have the block's images, and the lane's memory and the tensors are as planned.
     unsafe fn multiply(
         &self,
-        planned: &Planned,
         (group, block): (usize, &Block),
         weights: *const T,
         planes: *const T,
@@ -252,32 +299,79 @@ impl<T: FastReal> Channels<T> {
     ) {
         let Operands { rows, output, .. } = &self.operands;
         let width = self.width();
-        let outputs = &planned.outputs[..block.images * planned.of_image];
-        if outputs.is_empty() {
+        let store = |panel: usize, first: usize, of_image: usize, size: [usize; 3], flat: bool| {
+            let row = (panel * width).min(*rows);
+            let channels = (rows - row).min(width);
+            let channel = (group * rows + row) * output.strides.channel + first;
+            for image in 0..block.images {
+                // SAFETY: the sums of the panel are there, and the tensor has the outputs.
+                unsafe {
+                    let to = tensors[output.slot].add(channel * self.store_size);
+                    let from = lane.tile.add(image * of_image * width);
+                    let image = Image { number: block.image + image, size, flat };
+                    self.store(&image, channels, from, lane.rows, to);
+                }
+            }
+        };
+        if let Some(outputs) = self.whole {
+            for panel in 0..self.panels {
+                for planned in &self.parts {
+                    // SAFETY: as the caller promises.
+                    unsafe { self.sum(planned, (group, panel), block.images, weights, planes, lane.tile) };
+                }
+                store(panel, 0, outputs, [1, 1, outputs], true);
+            }
             return;
         }
-        for panel in 0..self.panels {
-            let first = (panel * width).min(*rows);
-            let channels = (rows - first).min(width);
-            // SAFETY: the panel's weights are packed, the tile has room for all outputs, and the tensor has them.
-            unsafe {
-                let right = weights.add(panel * planned.terms.len() * width);
-                for from in (0..outputs.len()).step_by(self.kernel.rows) {
-                    // Rows beyond the last are computed like it.
-                    let mut places = [0; MOST_ROWS];
-                    for (i, place) in places.iter_mut().enumerate() {
-                        *place = outputs[(from + i).min(outputs.len() - 1)];
-                    }
-                    let tile = lane.tile.add(from * width);
-                    let terms = &planned.terms;
-                    let sums = Sums { rows: &places, terms, from: planes, right, tile, add: false };
-                    self.kernel.run(&sums, self.vectors);
+        for planned in self.parts.iter().filter(|planned| planned.of_image > 0) {
+            let size = planned.part.size;
+            let flat = output.strides.are_flat(size);
+            for panel in 0..self.panels {
+                // SAFETY: as the caller promises.
+                unsafe { self.sum(planned, (group, panel), block.images, weights, planes, lane.tile) };
+                store(panel, planned.part.first, planned.of_image, size, flat);
+            }
+        }
+    }
+
+    /// The sums of a panel of one product.
+    ///
+    /// # Safety
+    /// As [`Channels::multiply`], and `tile` has room for the sums.
+    unsafe fn sum(
+        &self,
+        planned: &Planned,
+        (group, panel): (usize, usize),
+        images: usize,
+        weights: *const T,
+        planes: *const T,
+        tile: *mut T,
+    ) {
+        let width = self.width();
+        for class in &planned.classes {
+            let Class { terms, factors, .. } = class;
+            let outputs = images * class.of_image;
+            for from in (0..outputs).step_by(self.kernel.rows) {
+                // Rows beyond the last are computed like it.
+                let (mut rows, mut places) = ([0; MOST_ROWS], [0; MOST_ROWS]);
+                for (i, (row, place)) in rows.iter_mut().zip(&mut places).enumerate() {
+                    let number = (from + i).min(outputs - 1);
+                    (*row, *place) = (class.outputs[number], class.sums[number] * width);
                 }
-                let channel = (group * rows + first) * output.strides.channel + planned.part.first;
-                let to = tensors[output.slot].add(channel * self.store_size);
-                for image in 0..block.images {
-                    let from = lane.tile.add(image * planned.of_image * width);
-                    self.store(planned, block.image + image, channels, from, lane.rows, to);
+                // SAFETY: the panel's weights are packed, and the tile has room for all outputs.
+                unsafe {
+                    let packed = planned.packed + (group * self.panels + panel) * planned.rows * width;
+                    let sums = Sums {
+                        rows: &rows,
+                        terms,
+                        from: planes,
+                        right: weights.add(packed),
+                        factors,
+                        tile,
+                        places: &places,
+                        add: false,
+                    };
+                    self.kernel.run(&sums, self.pieces);
                 }
             }
         }
@@ -287,20 +381,12 @@ impl<T: FastReal> Channels<T> {
     ///
     /// # Safety
     /// `from` has the outputs, `rows` has room for them, `to` is the first channel's first element.
-    unsafe fn store(
-        &self,
-        planned: &Planned,
-        image: usize,
-        channels: usize,
-        from: *const T,
-        rows: *mut T,
-        to: *mut u8,
-    ) {
+    unsafe fn store(&self, image: &Image, channels: usize, from: *const T, rows: *mut T, to: *mut u8) {
         let strides = &self.operands.output.strides;
-        let (width, count) = (self.width(), planned.of_image);
+        let Image { number: image, size, flat } = *image;
+        let (width, count) = (self.width(), size.iter().product::<usize>());
         // Outputs that follow each other are one row.
-        let [depth, height, _] = planned.part.size;
-        let flat = strides.are_flat(planned.part.size);
+        let [depth, height, _] = size;
         let lines = if flat { 1 } else { depth * height };
         let line = count / lines;
         let apart = if flat { 1 } else { strides.spatial[2] };
@@ -317,15 +403,15 @@ impl<T: FastReal> Channels<T> {
                 }
                 return;
             }
-            // Whole vectors of channels, and of outputs where they do not go to their place at once.
-            let direct = self.direct && flat && channels == width && count.is_multiple_of(MOST_LANES);
+            // Vectors of channels, and of outputs where they do not go to their place at once.
+            let direct = self.direct && flat && channels >= self.kernel.lanes;
             let (row, pitch) = match direct {
                 true => (count, strides.channel),
                 false => (count.next_multiple_of(MOST_LANES), count.next_multiple_of(MOST_LANES)),
             };
             let copy = Copy {
                 from: from.cast(),
-                rows: width,
+                rows: if direct { channels } else { width },
                 row: 1,
                 columns: count,
                 column: width,
@@ -371,12 +457,13 @@ impl<T: FastReal> Kernel for Channels<T> {
             // SAFETY: the scratch memory has an area for each lane.
             unsafe { base.get(1).add(offset).cast::<T>().add(lane * Scratch::padded::<T>(numbers)) }
         };
-        self.lanes.run(|lane| {
-            // Images are copied into planes whose zeros stay.
-            // SAFETY: the planes are this lane's.
-            unsafe { area(areas.planes, lane, planes_size).write_bytes(0, planes_size) };
-        });
-        self.lanes.deal(groups * blocks, |lane, number| {
+        self.lanes.deal_carrying(groups * blocks, |lane, number, cleared: &mut bool| {
+            let planes = area(areas.planes, lane, planes_size);
+            if !std::mem::replace(cleared, true) {
+                // Images are copied into planes whose zeros stay.
+                // SAFETY: the planes are this lane's.
+                unsafe { planes.write_bytes(0, planes_size) };
+            }
             let (group, image) = (number / blocks, number % blocks * self.images);
             let images = self.images.min(windows.batch - image);
             let block = Block { image, images, origin: [0; 3], size: windows.output };
@@ -386,12 +473,9 @@ impl<T: FastReal> Kernel for Channels<T> {
             unsafe {
                 let from =
                     shared.all()[input.slot].add(group * channels * input.strides.channel * self.input_size);
-                let planes = self.planes.fill(from, *channels, &block, area(areas.planes, lane, planes_size));
-                for planned in &self.parts {
-                    let first = planned.packed + group * self.panels * planned.terms.len() * self.width();
-                    let weights = base.get(0).cast::<T>().cast_const().add(first);
-                    self.multiply(planned, (group, &block), weights, planes, &own, shared.all());
-                }
+                let planes = self.planes.fill(from, *channels, &block, planes);
+                let weights = base.get(0).cast::<T>().cast_const();
+                self.multiply((group, &block), weights, planes, &own, shared.all());
                 if let Some(finish) = &self.finish {
                     finish.run(shared.all(), &block, group * rows..(group + 1) * rows);
                 }
@@ -412,8 +496,8 @@ pub(in super::super) fn suits<T: FastReal>(operands: &Operands, level: Level, se
     let Operands { windows, parts, rows, channels, .. } = operands;
     let taps = parts.iter().map(|part| part.taps.len()).max().unwrap_or(0);
     let outputs = windows.batch * windows.output.iter().product::<usize>();
-    let (vectors, _) = panels(*rows, kernel.lanes, MOST_VECTORS);
-    let panel = taps * channels * vectors * kernel.lanes * size_of::<T>();
+    let (pieces, _) = panels(*rows, &kernel);
+    let panel = taps * channels * pieces * kernel.piece * size_of::<T>();
     settings.convolution == Algorithm::Automatic
         && windows.output[2] < kernel.lanes
         && (taps > 1 || windows.step != [1; 3])

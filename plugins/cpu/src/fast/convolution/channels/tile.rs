@@ -1,11 +1,11 @@
-//! A tile of sums: some outputs, or weights, of several channels.
+//! A tile of sums: some outputs, or weights, of several channels. A piece is half a vector of channels, where there are such.
 
 use super::super::super::level::{Level, Work};
 use super::super::super::matmul::pack::prefetch;
 use super::super::super::real::FastReal;
 use super::super::super::vector::{Lanewise, Vector};
 
-/// What a tile is computed from: `tile[r][v] = Σ from[rows[r] + terms[j]] · right[j][v]`.
+/// What a tile is computed from: `tile[places[r] + v] = Σ from[rows[r] + terms[j]] · right[factors[j]][v]`.
 pub(super) struct Sums<'a, T> {
     /// For each of [`SumsKernel::rows`] rows the place of its first number.
     pub(super) rows: &'a [usize],
@@ -13,18 +13,20 @@ pub(super) struct Sums<'a, T> {
     pub(super) terms: &'a [usize],
     /// The numbers.
     pub(super) from: *const T,
-    /// For each term a row of vectors.
+    /// Rows of pieces, side by side.
     pub(super) right: *const T,
-    /// Rows of vectors, side by side.
+    /// For each term the number of its row.
+    pub(super) factors: &'a [usize],
+    /// Rows of pieces.
     pub(super) tile: *mut T,
+    /// For each row the place of its first number in `tile`.
+    pub(super) places: &'a [usize],
     /// Whether the sums are added to what the tile holds.
     pub(super) add: bool,
 }
 
 type Run<T> = unsafe fn(&Sums<'_, T>);
 
-/// Vectors in the widest row.
-pub(super) const MOST_VECTORS: usize = 3;
 /// Rows of the highest tile.
 pub(super) const MOST_ROWS: usize = 8;
 
@@ -34,8 +36,10 @@ pub(super) struct SumsKernel<T: 'static> {
     pub(super) rows: usize,
     /// Numbers in a vector.
     pub(super) lanes: usize,
-    /// By number of vectors in a row.
-    run: &'static [Run<T>; MOST_VECTORS],
+    /// Numbers in a piece: half a vector, or a vector where registers are few.
+    pub(super) piece: usize,
+    /// By number of pieces in a row.
+    run: &'static [Run<T>],
 }
 
 impl<T> Clone for SumsKernel<T> {
@@ -50,7 +54,17 @@ impl<T> Copy for SumsKernel<T> {}
 struct Tiles<V, const ROWS: usize>(V);
 
 impl<V: Vector, const ROWS: usize> Tiles<V, ROWS> {
-    const ALL: [Run<V::Number>; MOST_VECTORS] = [sums::<V, ROWS, 1>, sums::<V, ROWS, 2>, sums::<V, ROWS, 3>];
+    const WHOLE: [Run<V::Number>; 3] =
+        [sums::<V, ROWS, 1, false>, sums::<V, ROWS, 2, false>, sums::<V, ROWS, 3, false>];
+    #[cfg(target_arch = "x86_64")]
+    const HALVES: [Run<V::Number>; 6] = [
+        sums::<V, ROWS, 0, true>,
+        sums::<V, ROWS, 1, false>,
+        sums::<V, ROWS, 1, true>,
+        sums::<V, ROWS, 2, false>,
+        sums::<V, ROWS, 2, true>,
+        sums::<V, ROWS, 3, false>,
+    ];
 }
 
 impl<T: FastReal> SumsKernel<T> {
@@ -65,34 +79,55 @@ impl<T: FastReal> SumsKernel<T> {
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => Self::with::<T::Avx2, 4>(),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => Self::with::<T::Avx512, MOST_ROWS>(),
+            Level::Avx512 => Self::with_halves::<T::Avx512, MOST_ROWS>(),
         }
     }
 
     fn with<V: Vector<Number = T>, const ROWS: usize>() -> Self {
-        Self { rows: ROWS, lanes: V::LANES, run: &Tiles::<V, ROWS>::ALL }
+        Self { rows: ROWS, lanes: V::LANES, piece: V::LANES, run: &Tiles::<V, ROWS>::WHOLE }
     }
 
-    /// Computes a tile of `vectors` vectors.
+    #[cfg(target_arch = "x86_64")]
+    fn with_halves<V: Vector<Number = T>, const ROWS: usize>() -> Self {
+        Self {
+            rows: ROWS,
+            lanes: V::LANES,
+            piece: <V::Half as Vector>::LANES,
+            run: &Tiles::<V, ROWS>::HALVES,
+        }
+    }
+
+    /// Pieces in the widest row.
+    pub(super) fn most(&self) -> usize {
+        self.run.len()
+    }
+
+    /// Computes a tile of `pieces` pieces.
     ///
     /// # Safety
-    /// The kernel's level is one that the processor has. The numbers of every row and term, and a row of vectors for each
-    /// term, are readable; `tile` is readable and writable as a whole.
-    pub(super) unsafe fn run(&self, sums: &Sums<'_, T>, vectors: usize) {
-        assert!(sums.rows.len() >= self.rows);
+    /// The kernel's level is one that the processor has. The numbers of every row and term, and a row of pieces for each
+    /// term, are readable; the rows of `tile` are readable and writable.
+    pub(super) unsafe fn run(&self, sums: &Sums<'_, T>, pieces: usize) {
+        assert!(sums.rows.len() >= self.rows && sums.places.len() >= self.rows);
         // SAFETY: the caller promises what the kernel needs.
-        unsafe { self.run[vectors - 1](sums) };
+        unsafe { self.run[pieces - 1](sums) };
     }
 }
 
-struct SumsWork<'a, 'b, V: Vector, const ROWS: usize, const VECTORS: usize>(&'a Sums<'b, V::Number>);
+/// A tile whose rows are some vectors and, where `HALF` says so, half a one.
+struct SumsWork<'a, 'b, V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool>(
+    &'a Sums<'b, V::Number>,
+);
 
-impl<V: Vector, const ROWS: usize, const VECTORS: usize> Work for SumsWork<'_, '_, V, ROWS, VECTORS> {
+impl<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool> Work
+    for SumsWork<'_, '_, V, ROWS, VECTORS, HALF>
+{
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        let Sums { rows, terms, from, mut right, tile, add } = *self.0;
+        let Sums { rows, terms, from, right, factors, tile, places: to, add } = *self.0;
+        let width = VECTORS * V::LANES + if HALF { <V::Half as Vector>::LANES } else { 0 };
         // SAFETY: `sums` is called with memory as `SumsKernel::run` describes it, at the vector's level.
         unsafe {
             let mut places = [from; ROWS];
@@ -100,26 +135,40 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize> Work for SumsWork<'_, '
                 *place = from.add(*row);
             }
             if add {
-                (0..ROWS * VECTORS).for_each(|vector| prefetch(tile.add(vector * V::LANES)));
+                for row in &to[..ROWS] {
+                    (0..VECTORS).for_each(|vector| prefetch(tile.add(row + vector * V::LANES)));
+                }
             }
             let mut sums = [[V::zero(); VECTORS]; ROWS];
-            for term in terms {
+            let mut halves = [V::Half::zero(); ROWS];
+            for (term, factor) in terms.iter().zip(factors) {
+                let right = right.add(factor * width);
                 let mut columns = [V::zero(); VECTORS];
                 for (v, column) in columns.iter_mut().enumerate() {
                     *column = V::load(right.add(v * V::LANES));
                 }
-                right = right.add(VECTORS * V::LANES);
-                for (place, sums) in places.iter().zip(&mut sums) {
-                    let number = V::splat(place.add(*term).read_unaligned());
+                let behind =
+                    if HALF { V::Half::load(right.add(VECTORS * V::LANES)) } else { V::Half::zero() };
+                for ((place, sums), behind_sum) in places.iter().zip(&mut sums).zip(&mut halves) {
+                    let number = place.add(*term).read_unaligned();
+                    let all = V::splat(number);
                     for (sum, column) in sums.iter_mut().zip(columns) {
-                        *sum = number.mul_add(column, *sum);
+                        *sum = all.mul_add(column, *sum);
+                    }
+                    if HALF {
+                        *behind_sum = V::Half::splat(number).mul_add(behind, *behind_sum);
                     }
                 }
             }
-            for (r, row) in sums.iter().enumerate() {
+            for ((row, behind), to) in sums.iter().zip(halves).zip(to) {
                 for (v, sum) in row.iter().enumerate() {
-                    let tile = tile.add((r * VECTORS + v) * V::LANES);
+                    let tile = tile.add(to + v * V::LANES);
                     let sum = if add { sum.lanewise(Lanewise::Add, V::load(tile)) } else { *sum };
+                    sum.store(tile);
+                }
+                if HALF {
+                    let tile = tile.add(to + VECTORS * V::LANES);
+                    let sum = if add { behind.lanewise(Lanewise::Add, V::Half::load(tile)) } else { behind };
                     sum.store(tile);
                 }
             }
@@ -131,7 +180,9 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize> Work for SumsWork<'_, '
 ///
 /// # Safety
 /// As [`SumsKernel::run`].
-unsafe fn sums<V: Vector, const ROWS: usize, const VECTORS: usize>(sums: &Sums<'_, V::Number>) {
+unsafe fn sums<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool>(
+    sums: &Sums<'_, V::Number>,
+) {
     // SAFETY: the caller promises that the processor has the vector's level.
-    unsafe { V::LEVEL.run(SumsWork::<V, ROWS, VECTORS>(sums)) };
+    unsafe { V::LEVEL.run(SumsWork::<V, ROWS, VECTORS, HALF>(sums)) };
 }

@@ -59,7 +59,7 @@ fn algorithms_are_what_they_are_called() {
             tile: 48,
             algorithm,
             in_place: false,
-            threads: Threads::default(),
+            threads: Threads { most: 1, deterministic: false },
         };
         shape.best(&Cost::of::<f32>(Level::best()), BUFFER).unwrap().0.channel()
     };
