@@ -12,7 +12,11 @@ use super::pool::Pool;
 /// The environment variable with the number of threads that a computation may use, the caller's included.
 const THREADS_VARIABLE: &str = "HIPDNN_CPU_THREADS";
 
-/// Below this many nanoseconds of work a further lane does not pay: waking a thread costs several microseconds.
+/// Nanoseconds that a further lane costs the others: a thread that looks for work has it in about one microsecond, and one that
+/// sleeps takes several to be woken.
+const NANOSECONDS_OF_LANE: f64 = 2_500.0;
+
+/// With this many nanoseconds of work for each lane, what a lane costs does not count.
 const NANOSECONDS_PER_LANE: f64 = 25_000.0;
 
 /// The most parts into which sums are divided whose results do not depend on the threads.
@@ -73,9 +77,10 @@ impl Threads {
     }
 }
 
-/// How many lanes pay for work of this length.
+/// How many lanes pay for work of this length: so many that another one would cost as much as it saves, or as have enough to do
+/// each.
 fn worth(nanoseconds: f64) -> usize {
-    (nanoseconds / NANOSECONDS_PER_LANE) as usize
+    (nanoseconds / NANOSECONDS_OF_LANE).sqrt().max(nanoseconds / NANOSECONDS_PER_LANE) as usize
 }
 
 /// How many lanes work is spread over.
@@ -152,9 +157,14 @@ mod tests {
 
     #[test]
     fn small_work_stays_on_the_calling_thread() {
-        assert_eq!(Threads::default().lanes(20_000.0, 1000), Lanes::ONE);
+        assert_eq!(Threads::default().lanes(9_900.0, 1000), Lanes::ONE);
         assert_eq!(Threads::default().lanes(1e9, 1), Lanes::ONE);
-        assert_eq!(threads(8, true).parts(20_000.0, 1000), Lanes::ONE);
+        assert_eq!(threads(8, true).parts(9_900.0, 1000), Lanes::ONE);
+    }
+
+    #[test]
+    fn larger_work_is_for_more_lanes() {
+        assert_eq!([10_000.0, 40_000.0, 90_000.0, 1_000_000.0].map(worth), [2, 4, 6, 40]);
     }
 
     #[test]
@@ -165,7 +175,7 @@ mod tests {
             assert_eq!(threads(most, false).parts(1e9, 1000).count(), most);
             assert_eq!(threads(most, true).parts(1e9, 1000).count(), FIXED_PARTS);
             assert_eq!(threads(most, true).parts(1e9, 3).count(), 3);
-            assert_eq!(threads(most, true).parts(5.0 * NANOSECONDS_PER_LANE, 1000).count(), 5);
+            assert_eq!(threads(most, true).parts(25.0 * NANOSECONDS_OF_LANE, 1000).count(), 5);
         }
     }
 
