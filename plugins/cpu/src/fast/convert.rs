@@ -9,11 +9,57 @@ use std::any::TypeId;
 #[cfg(target_arch = "x86_64")]
 use half::{bf16, f16};
 
+use super::join::MOST_LANES;
 use super::level::Level;
+use super::real::Stored;
+use super::vector::Vector;
+use crate::element::Real;
 
-#[cfg(target_arch = "x86_64")]
-fn same<A: 'static, B: 'static>() -> bool {
+/// Whether two types are the same.
+pub(crate) fn same<A: 'static, B: 'static>() -> bool {
     TypeId::of::<A>() == TypeId::of::<B>()
+}
+
+/// Reads a vector of elements that lie side by side.
+///
+/// # Safety
+/// The processor has the vector's instructions, and as many elements as it has lanes are readable.
+#[inline(always)]
+pub(crate) unsafe fn load<S: Stored, V: Vector>(from: *const S) -> V {
+    // SAFETY: as the caller promises; no vector has more lanes than there are numbers.
+    unsafe {
+        if same::<S, V::Number>() {
+            return V::load(from.cast());
+        }
+        let mut numbers = [V::Number::ZERO; MOST_LANES];
+        if widen(V::LEVEL, from, numbers.as_mut_ptr(), V::LANES) < V::LANES {
+            for (i, number) in numbers.iter_mut().enumerate().take(V::LANES) {
+                *number = from.add(i).read_unaligned().number();
+            }
+        }
+        V::load(numbers.as_ptr())
+    }
+}
+
+/// Writes a vector as elements that lie side by side, each rounded to nearest.
+///
+/// # Safety
+/// The processor has the vector's instructions, and as many elements as it has lanes are writable.
+#[inline(always)]
+pub(crate) unsafe fn store<S: Stored, V: Vector>(vector: V, to: *mut S) {
+    // SAFETY: as the caller promises; no vector has more lanes than there are numbers.
+    unsafe {
+        if same::<S, V::Number>() {
+            return vector.store(to.cast());
+        }
+        let mut numbers = [V::Number::ZERO; MOST_LANES];
+        vector.store(numbers.as_mut_ptr());
+        if narrow(V::LEVEL, numbers.as_ptr(), to, V::LANES) < V::LANES {
+            for (i, number) in numbers.iter().enumerate().take(V::LANES) {
+                to.add(i).write_unaligned(S::nearest(*number));
+            }
+        }
+    }
 }
 
 /// Reads elements that lie side by side as numbers; gives how many.
@@ -64,7 +110,11 @@ pub(crate) unsafe fn narrow<S: 'static, T: 'static>(
             }
         }
         if same::<T, f32>() && same::<S, bf16>() {
-            return x86::truncate(from.cast(), to.cast(), len);
+            return match level {
+                Level::Avx512 => x86::truncate_512(from.cast(), to.cast(), len),
+                Level::Avx2 => x86::truncate_256(from.cast(), to.cast(), len),
+                Level::Portable => x86::truncate(from.cast(), to.cast(), len),
+            };
         }
     }
     let _ = (level, from, to, len);
@@ -232,6 +282,49 @@ mod x86 {
         whole
     }
 
+    /// The same.
+    #[inline(always)]
+    pub(super) unsafe fn truncate_512(from: *const f32, to: *mut bf16, len: usize) -> usize {
+        for i in blocks(len, 16) {
+            // SAFETY: the caller promises `len` numbers and elements, and the instructions.
+            unsafe {
+                let numbers = _mm512_loadu_ps(from.add(i));
+                let bits = _mm512_castps_si512(numbers);
+                let upper = _mm512_srli_epi32::<16>(bits);
+                let odd = _mm512_and_si512(upper, _mm512_set1_epi32(1));
+                let half = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF));
+                let nearest = _mm512_srli_epi32::<16>(_mm512_add_epi32(bits, half));
+                let is_nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(numbers, numbers);
+                let elements = _mm512_mask_or_epi32(nearest, is_nan, upper, _mm512_set1_epi32(0x40));
+                _mm256_storeu_si256(to.add(i).cast(), _mm512_cvtepi32_epi16(elements));
+            }
+        }
+        done(len, 16)
+    }
+
+    /// The same.
+    #[inline(always)]
+    pub(super) unsafe fn truncate_256(from: *const f32, to: *mut bf16, len: usize) -> usize {
+        for i in blocks(len, 8) {
+            // SAFETY: the caller promises `len` numbers and elements, and the instructions.
+            unsafe {
+                let numbers = _mm256_loadu_ps(from.add(i));
+                let bits = _mm256_castps_si256(numbers);
+                let upper = _mm256_srli_epi32::<16>(bits);
+                let odd = _mm256_and_si256(upper, _mm256_set1_epi32(1));
+                let half = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF));
+                let nearest = _mm256_srli_epi32::<16>(_mm256_add_epi32(bits, half));
+                let nan = _mm256_or_si256(upper, _mm256_set1_epi32(0x40));
+                let is_nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(numbers, numbers));
+                let elements = _mm256_blendv_epi8(nearest, nan, is_nan);
+                // The lower halves of both packed quarters.
+                let packed = _mm256_permute4x64_epi64::<0x08>(_mm256_packus_epi32(elements, elements));
+                _mm_storeu_si128(to.add(i).cast(), _mm256_castsi256_si128(packed));
+            }
+        }
+        done(len, 8)
+    }
+
     #[inline(always)]
     pub(super) unsafe fn transpose_512<S: 'static>(
         from: *const S,
@@ -310,5 +403,56 @@ mod x86 {
                 _mm256_storeu_ps(to.add((r + 4) * pitch), _mm256_permute2f128_ps::<0x31>(a[r], a[4 + r]));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use half::{bf16, f16};
+
+    use super::super::testing::{Function, each};
+    use super::*;
+
+    /// What is read of what was written.
+    #[derive(Clone, Copy)]
+    struct Again<S>(std::marker::PhantomData<S>);
+
+    impl<S: Stored> Function for Again<S> {
+        #[inline(always)]
+        unsafe fn of<V: Vector<Number = f32>>(self, x: V) -> V {
+            let mut stored = [S::nearest(0.0_f32); MOST_LANES];
+            // SAFETY: the caller promises the instructions, and no vector has more lanes.
+            unsafe {
+                store(x, stored.as_mut_ptr());
+                load(stored.as_ptr())
+            }
+        }
+    }
+
+    fn vectors_are_stored_as<S: Stored>() {
+        // Every exponent and sign, with ties and what is next to them in both types, infinities and NaN.
+        let ends =
+            [0, 1, 0xFFF, 0x1000, 0x1001, 0x2FFF, 0x3000, 0x3001, 0x7FFF, 0x8000, 0x8001, 0x1_7FFF, 0x1_8000];
+        let bits = (0..1 << 9).flat_map(|upper| ends.map(|lower| (upper << 23) | lower));
+        let numbers: Vec<f32> = bits.map(f32::from_bits).collect();
+        for level in Level::available() {
+            let got = each(*level, Again::<S>(std::marker::PhantomData), &numbers);
+            for (number, got) in numbers.iter().zip(got) {
+                let expected: f32 = S::nearest(*number).number();
+                let are_nan = expected.is_nan() && got.is_nan();
+                assert!(
+                    are_nan || expected.to_bits() == got.to_bits(),
+                    "{number:e} is {got:e} at {level:?}, expected {expected:e}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn vectors_are_stored_as_one_by_one() {
+        vectors_are_stored_as::<f16>();
+        vectors_are_stored_as::<bf16>();
+        vectors_are_stored_as::<f32>();
+        vectors_are_stored_as::<f64>();
     }
 }

@@ -1,5 +1,7 @@
 //! What the processor can do, found at run time.
 
+use std::sync::OnceLock;
+
 use super::real::FastReal;
 use super::vector::Vector;
 
@@ -29,7 +31,9 @@ pub(crate) trait Work {
 impl Level {
     /// The best level of this processor.
     pub(crate) fn best() -> Self {
-        Self::available().last().copied().unwrap_or(Self::Portable)
+        // Conversions of short runs ask for it each time.
+        static BEST: OnceLock<Level> = OnceLock::new();
+        *BEST.get_or_init(|| Self::available().last().copied().unwrap_or(Self::Portable))
     }
 
     /// All levels that this processor can run, the best last.

@@ -234,6 +234,15 @@ macro_rules! with_stored {
 }
 pub(crate) use with_stored;
 
+/// Floats of 16 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sixteen {
+    /// `half`.
+    Half,
+    /// `bfloat16`.
+    Bfloat16,
+}
+
 /// Reads and writes runs of elements of one data type.
 pub(crate) struct Run<T> {
     /// Bytes of an element.
@@ -242,6 +251,8 @@ pub(crate) struct Run<T> {
     pub(crate) same: bool,
     /// Whether an element holds every number of this type.
     pub(crate) wider: bool,
+    /// Which floats of 16 bits the elements are, if they are.
+    pub(crate) sixteen: Option<Sixteen>,
     /// Reads `len` elements that are `stride` elements apart.
     pub(crate) load: unsafe fn(from: *const u8, stride: usize, to: *mut T, len: usize),
     /// Writes `len` elements that are `stride` elements apart.
@@ -279,7 +290,9 @@ impl<T: FastReal> Run<T> {
     }
 
     fn stored<S: Stored>() -> Self {
+        let sixteens = [(TypeId::of::<f16>(), Sixteen::Half), (TypeId::of::<bf16>(), Sixteen::Bfloat16)];
         Self {
+            sixteen: sixteens.into_iter().find(|(id, _)| *id == TypeId::of::<S>()).map(|(_, of)| of),
             size: size_of::<S>(),
             same: TypeId::of::<S>() == TypeId::of::<T>(),
             wider: TypeId::of::<S>() == TypeId::of::<f64>(),

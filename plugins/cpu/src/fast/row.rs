@@ -37,6 +37,16 @@ impl<T: FastReal> Row<T> {
         self.nest.runs() == 1 && (self.nest.len == 1 || self.nest.apart[1] == 1)
     }
 
+    /// The first element of a row.
+    ///
+    /// # Safety
+    /// The tensors are those of the kernel, which have the row.
+    #[inline(always)]
+    pub(crate) unsafe fn first(&self, tensors: &[*mut u8], base: usize) -> *mut u8 {
+        // SAFETY: the caller promises the row.
+        unsafe { tensors[self.slot].add(base * self.run.size) }
+    }
+
     /// The numbers of the row whose first element is `base`: in place, or in the buffer.
     ///
     /// # Safety
@@ -57,6 +67,24 @@ impl<T: FastReal> Row<T> {
             }
         }
         buffer
+    }
+
+    /// Copies elements from one on, which all lie side by side.
+    ///
+    /// # Safety
+    /// As [`Row::numbers`], for these elements.
+    pub(crate) unsafe fn load(&self, tensors: &[*mut u8], first: usize, to: *mut T, len: usize) {
+        // SAFETY: the caller promises elements and room.
+        unsafe { (self.run.load)(self.first(tensors, first), 1, to, len) };
+    }
+
+    /// Writes elements from one on, which all lie side by side.
+    ///
+    /// # Safety
+    /// As [`Row::numbers`], for these elements.
+    pub(crate) unsafe fn store(&self, tensors: &[*mut u8], first: usize, from: *const T, len: usize) {
+        // SAFETY: the caller promises elements and numbers.
+        unsafe { (self.run.store)(from, self.first(tensors, first), 1, len) };
     }
 
     /// Where the numbers of the row are to be written: in place, or into the buffer. [`Row::written`] is to be called afterwards.

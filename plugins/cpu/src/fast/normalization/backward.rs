@@ -3,7 +3,7 @@
 use super::super::lanes::{Lanes, Threads};
 use super::super::level::{Level, VectorWork};
 use super::super::nest::{Elements, Nest};
-use super::super::real::FastReal;
+use super::super::real::{FastReal, Stored};
 use super::super::row::Row;
 use super::super::scratch::{Scratch, Shared, Tensors};
 use super::super::vector::Vector;
@@ -57,7 +57,7 @@ struct Areas {
     dy: usize,
 }
 
-impl<T: FastReal> Backward<T> {
+impl<T: FastReal + Stored> Backward<T> {
     pub(super) fn plan(p: &problem::Backward, level: Level, threads: Threads) -> Result<Self, Refusal> {
         let (dims, leading) = (p.x.layout.dims(), p.leading);
         let xs = p.x.layout.strides();
@@ -154,7 +154,7 @@ impl<T: FastReal> Backward<T> {
     }
 }
 
-impl<T: FastReal> Kernel for Backward<T> {
+impl<T: FastReal + Stored> Kernel for Backward<T> {
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }
@@ -204,7 +204,7 @@ struct Work<'a, T> {
     dy: *mut T,
 }
 
-impl<T: FastReal> VectorWork<T> for Work<'_, T> {
+impl<T: FastReal + Stored> VectorWork<T> for Work<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -232,7 +232,7 @@ impl<T: FastReal> VectorWork<T> for Work<'_, T> {
     }
 }
 
-impl<T: FastReal> Work<'_, T> {
+impl<T: FastReal + Stored> Work<'_, T> {
     /// Writes dx of some rows, and adds what they contribute to the sums.
     ///
     /// # Safety
@@ -255,7 +255,8 @@ impl<T: FastReal> Work<'_, T> {
                     ),
                     Source::Computed { slot, epsilon } => {
                         let epsilon = epsilon.load(self.tensors[*slot], 0).to_f64();
-                        let [found] = statistics::<V, 1>(&[x], len, centered, epsilon);
+                        let nowhere = std::ptr::null_mut();
+                        let [found] = statistics::<T, V, 1>(&[x], len, centered, epsilon, nowhere);
                         found
                     }
                 };

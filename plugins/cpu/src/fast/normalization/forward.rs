@@ -1,27 +1,38 @@
 //! The result, and the statistics where they are kept.
 
+use half::{bf16, f16};
+use hipdnn_plugin_sdk::graph::DataType;
+
 use super::super::lanes::{Lanes, Threads};
 use super::super::level::{Level, VectorWork};
 use super::super::nest::{Elements, Nest};
 use super::super::pointwise::NEAR;
-use super::super::real::FastReal;
+use super::super::real::{FastReal, Stored};
 use super::super::row::Row;
 use super::super::scratch::{Scratch, Shared, Tensors};
 use super::super::vector::Vector;
 use super::loops::{self, Normalized};
-use super::statistics::statistics;
+use super::statistics::{EXACT, statistics};
 use super::{Around, Each, leading_strides, per_element};
 use crate::element::Element;
+use crate::fast::convert::same;
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::normalization::{self as problem, Spread};
 
 /// Rows that are computed together.
 const TOGETHER: usize = 4;
-/// Numbers in a row up to which this is done where rows are not read and written in place but copied: the copies are to stay in the
-/// first caches.
-const SHORT: usize = 4096;
-/// Nanoseconds that one thread takes for an element of a row that is converted, if its elements lie side by side.
-const CONVERTED: f64 = 0.3;
+
+/// How rows are read and written.
+#[derive(Clone, Copy, PartialEq)]
+enum Access {
+    /// They are numbers of the compute type, side by side.
+    InPlace,
+    /// They are of this type, side by side, and converted in registers.
+    Half,
+    Bfloat16,
+    /// They are copied.
+    Copied,
+}
 
 /// A normalization forward.
 pub(super) struct Forward<T> {
@@ -40,6 +51,7 @@ pub(super) struct Forward<T> {
     epsilon: Element<T>,
     mean: Option<Each<T>>,
     inverse: Option<Each<T>>,
+    access: Access,
     /// Rows of a lane that are computed together.
     together: usize,
     around: Around,
@@ -52,7 +64,7 @@ fn are_apart(dims: &[usize], strides: &[usize], leading: usize) -> bool {
     used(leading..dims.len()).all(|stride| stride < nearest)
 }
 
-impl<T: FastReal> Forward<T> {
+impl<T: FastReal + Stored> Forward<T> {
     pub(super) fn plan(
         p: &problem::Forward,
         level: Level,
@@ -83,12 +95,15 @@ impl<T: FastReal> Forward<T> {
             usize::from(is_around),
         );
         let (len, count) = (inner.iter().product::<usize>(), rows.runs() * rows.len);
-        let in_place = x.direct && y.direct;
-        let own = match in_place {
-            true => 0.15,
-            false if x.is_run() && y.is_run() => CONVERTED,
-            false => 3.0 * per_element(false),
+        // Only where processors convert vectors of them is it worth while to do that twice for x.
+        let are_runs = x.is_run() && y.is_run() && level != Level::Portable && len <= EXACT;
+        let access = match (p.x.data_type, p.y.data_type) {
+            _ if x.direct && y.direct => Access::InPlace,
+            (DataType::Half, DataType::Half) if are_runs && same::<T, f32>() => Access::Half,
+            (DataType::Bfloat16, DataType::Bfloat16) if are_runs && same::<T, f32>() => Access::Bfloat16,
+            _ => Access::Copied,
         };
+        let own = if access == Access::Copied { 3.0 * per_element(false) } else { 0.15 };
         let others: f64 = [&around.before, &around.after].into_iter().flatten().map(|tail| tail.time()).sum();
         let work = (own + others) * len as f64 * count as f64;
         Ok(Self {
@@ -105,26 +120,35 @@ impl<T: FastReal> Forward<T> {
             epsilon: Element::of(p.epsilon.data_type)?,
             mean: Each::optional(p.mean.as_ref())?,
             inverse: Each::optional(p.inverse.as_ref())?,
-            together: if in_place || len <= SHORT { TOGETHER } else { 1 },
+            access,
+            // Copies are to stay in the first caches.
+            together: if access != Access::Copied || len <= EXACT { TOGETHER } else { 1 },
             around,
         })
     }
 
-    /// Offsets of the areas for scale, bias, and the rows of each lane that are computed together; empty where the tensors are read and
-    /// written in place.
+    /// Numbers of a lane's buffer: rows that are copied, or one that statistics are computed of once more.
+    fn buffer(&self) -> usize {
+        match self.access {
+            Access::InPlace => 0,
+            Access::Half | Access::Bfloat16 => self.len,
+            Access::Copied => self.len * self.together,
+        }
+    }
+
+    /// Offsets of the areas for scale, bias, and the buffer of each lane; empty where the tensors are read and written in place.
     fn layout(&self, scratch: &mut Scratch) -> [usize; 3] {
         let needed = |direct: bool| if direct { 0 } else { self.len };
-        let in_place = self.x.direct && self.y.direct;
         let bias = self.bias.as_ref().is_none_or(|bias| bias.direct);
         [
             scratch.area::<T>(needed(self.scale.direct), 1),
             scratch.area::<T>(needed(bias), 1),
-            scratch.area::<T>(needed(in_place) * self.together, self.lanes.count()),
+            scratch.area::<T>(self.buffer(), self.lanes.count()),
         ]
     }
 }
 
-impl<T: FastReal> Kernel for Forward<T> {
+impl<T: FastReal + Stored> Kernel for Forward<T> {
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }
@@ -150,7 +174,7 @@ impl<T: FastReal> Kernel for Forward<T> {
             );
             self.lanes.run(|lane| {
                 let [scale, bias, buffers] = [0, 1, 2].map(|i| shared.1.get(i).cast::<T>());
-                let padded = Scratch::padded::<T>(self.len * self.together);
+                let padded = Scratch::padded::<T>(self.buffer());
                 self.level.run_vectors(Work {
                     by: self,
                     tensors: shared.0.all(),
@@ -176,18 +200,37 @@ struct Work<'a, T> {
     buffer: *mut T,
 }
 
-impl<T: FastReal> VectorWork<T> for Work<'_, T> {
+impl<T: FastReal + Stored> VectorWork<T> for Work<'_, T> {
     type Output = ();
 
     #[inline(always)]
     unsafe fn run<V: Vector<Number = T>>(self) {
+        // SAFETY: passed on; the plan says of which type the elements are.
+        unsafe {
+            match self.by.access {
+                // Never planned for others, which need no code for it.
+                Access::Half if V::LEVEL != Level::Portable && same::<T, f32>() => self.all::<f16, V>(),
+                Access::Bfloat16 if V::LEVEL != Level::Portable && same::<T, f32>() => self.all::<bf16, V>(),
+                _ => self.all::<T, V>(),
+            }
+        }
+    }
+}
+
+impl<T: FastReal + Stored> Work<'_, T> {
+    /// Computes all rows, which are of this type, or copied.
+    ///
+    /// # Safety
+    /// As [`VectorWork::run`].
+    #[inline(always)]
+    unsafe fn all<S: Stored, V: Vector<Number = T>>(&self) {
         let Forward { len, together, ref around, .. } = *self.by;
         let mut rows = Elements::new(&self.by.rows, self.rows.clone());
         // Rows that are there, those that are computed, and those of which what follows is.
         let (mut made, mut done, mut finished) = (self.rows.start, self.rows.start, self.rows.start);
         while done < self.rows.end {
             // SAFETY: the caller promises the instructions; the offsets are those of rows of the tensors, which have `len`
-            // elements, as have the parameters, and the buffer, if one is needed, for each of the rows.
+            // elements, as have the parameters.
             unsafe {
                 if let Some(before) = &around.before
                     && made == done
@@ -197,10 +240,10 @@ impl<T: FastReal> VectorWork<T> for Work<'_, T> {
                 }
                 let there = if around.before.is_some() { made } else { self.rows.end };
                 if together == TOGETHER && there - done >= TOGETHER {
-                    self.some::<V, TOGETHER>(&mut rows);
+                    self.some::<S, V, TOGETHER>(&mut rows);
                     done += TOGETHER;
                 } else {
-                    self.some::<V, 1>(&mut rows);
+                    self.some::<S, V, 1>(&mut rows);
                     done += 1;
                 }
                 if let Some(tail) = &around.after
@@ -212,31 +255,38 @@ impl<T: FastReal> VectorWork<T> for Work<'_, T> {
             }
         }
     }
-}
 
-impl<T: FastReal> Work<'_, T> {
     /// Computes the next rows.
     ///
     /// # Safety
-    /// As [`VectorWork::run`]; the buffer has room for the rows if one is needed.
+    /// As [`Work::all`].
     #[inline(always)]
-    unsafe fn some<V: Vector<Number = T>, const ROWS: usize>(&self, rows: &mut Elements<'_, 4>) {
-        let Forward { len, centered, ref x, ref y, ref mean, ref inverse, .. } = *self.by;
-        let none = Normalized { x: self.scale, mean: T::ZERO, inverse: T::ZERO, y: self.buffer };
+    unsafe fn some<S: Stored, V: Vector<Number = T>, const ROWS: usize>(&self, rows: &mut Elements<'_, 4>) {
+        let Forward { len, centered, ref x, ref y, ref mean, ref inverse, access, .. } = *self.by;
+        let nowhere = self.buffer.cast::<S>();
+        let none = Normalized { x: nowhere.cast_const(), mean: T::ZERO, inverse: T::ZERO, y: nowhere };
         let (mut normalized, mut places) = ([none; ROWS], [[0; 4]; ROWS]);
-        let (mut numbers, mut buffers) = ([self.scale; ROWS], [self.buffer; ROWS]);
-        // SAFETY: the caller promises instructions, rows and the buffer.
+        let (mut from, mut buffers) = ([nowhere.cast_const(); ROWS], [self.buffer; ROWS]);
+        // SAFETY: the caller promises instructions and rows; the buffer has room for what is copied.
         unsafe {
             for i in 0..ROWS {
                 let Some(place) = rows.next() else { return };
                 places[i] = place;
-                buffers[i] = self.buffer.wrapping_add(i * len);
-                numbers[i] = x.numbers(self.tensors, place[0], buffers[i]);
+                if access == Access::Copied {
+                    buffers[i] = self.buffer.wrapping_add(i * len);
+                    from[i] = x.numbers(self.tensors, place[0], buffers[i]).cast();
+                } else {
+                    from[i] = x.first(self.tensors, place[0]).cast_const().cast();
+                }
             }
-            let found = statistics::<V, ROWS>(&numbers, len, centered, self.epsilon);
+            let found = statistics::<S, V, ROWS>(&from, len, centered, self.epsilon, self.buffer);
             for (i, row) in normalized.iter_mut().enumerate() {
                 let [_, y_at, mean_at, inverse_at] = places[i];
-                (row.x, row.y) = (numbers[i], y.target(self.tensors, y_at, buffers[i]));
+                row.x = from[i];
+                row.y = match access {
+                    Access::Copied => y.target(self.tensors, y_at, buffers[i]).cast(),
+                    _ => y.first(self.tensors, y_at).cast(),
+                };
                 (row.mean, row.inverse) = (T::from_f64(found[i].0), T::from_f64(found[i].1));
                 if let Some(kept) = mean {
                     kept.set(self.tensors, mean_at, row.mean);
@@ -245,9 +295,11 @@ impl<T: FastReal> Work<'_, T> {
                     kept.set(self.tensors, inverse_at, row.inverse);
                 }
             }
-            loops::normalize::<V, ROWS>(&normalized, self.scale, self.bias, len);
-            for ([_, y_at, ..], buffer) in places.into_iter().zip(buffers) {
-                y.written(self.tensors, y_at, buffer);
+            loops::normalize::<S, V, ROWS>(&normalized, self.scale, self.bias, len);
+            if access == Access::Copied {
+                for ([_, y_at, ..], buffer) in places.into_iter().zip(buffers) {
+                    y.written(self.tensors, y_at, buffer);
+                }
             }
         }
     }

@@ -1,24 +1,26 @@
 //! The loops over the numbers of a row.
 
 use super::super::batchnorm::loops::total;
+use super::super::convert;
+use super::super::real::Stored;
 use super::super::vector::{Lanewise, Vector};
 
 /// A row of x, its mean and inverse, and where the result goes.
 #[derive(Clone, Copy)]
-pub(super) struct Normalized<T> {
-    pub(super) x: *const T,
+pub(super) struct Normalized<S, T> {
+    pub(super) x: *const S,
     pub(super) mean: T,
     pub(super) inverse: T,
-    pub(super) y: *mut T,
+    pub(super) y: *mut S,
 }
 
 /// y = (x - mean) · inverse · scale, and + bias where there is one, of some rows, which share what is read of scale and bias.
 ///
 /// # Safety
-/// The processor has the vector's instructions; `len` numbers of the operands are readable, and of `y` writable. `y` may be `x`.
+/// The processor has the vector's instructions; `len` elements of the operands are readable, and of `y` writable. `y` may be `x`.
 #[inline(always)]
-pub(super) unsafe fn normalize<V: Vector, const ROWS: usize>(
-    rows: &[Normalized<V::Number>; ROWS],
+pub(super) unsafe fn normalize<S: Stored, V: Vector, const ROWS: usize>(
+    rows: &[Normalized<S, V::Number>; ROWS],
     scale: *const V::Number,
     bias: Option<*const V::Number>,
     len: usize,
@@ -26,8 +28,8 @@ pub(super) unsafe fn normalize<V: Vector, const ROWS: usize>(
     // SAFETY: the caller promises instructions and numbers.
     unsafe {
         match bias {
-            Some(bias) => scaled::<V, ROWS, true>(rows, scale, bias, len),
-            None => scaled::<V, ROWS, false>(rows, scale, scale, len),
+            Some(bias) => scaled::<S, V, ROWS, true>(rows, scale, bias, len),
+            None => scaled::<S, V, ROWS, false>(rows, scale, scale, len),
         }
     }
 }
@@ -37,8 +39,8 @@ pub(super) unsafe fn normalize<V: Vector, const ROWS: usize>(
 /// # Safety
 /// As there.
 #[inline(always)]
-unsafe fn scaled<V: Vector, const ROWS: usize, const BIAS: bool>(
-    rows: &[Normalized<V::Number>; ROWS],
+unsafe fn scaled<S: Stored, V: Vector, const ROWS: usize, const BIAS: bool>(
+    rows: &[Normalized<S, V::Number>; ROWS],
     scale: *const V::Number,
     bias: *const V::Number,
     len: usize,
@@ -54,27 +56,24 @@ unsafe fn scaled<V: Vector, const ROWS: usize, const BIAS: bool>(
             let factor = V::load(scale.add(at));
             let summand = if BIAS { V::load(bias.add(at)) } else { V::zero() };
             for (i, row) in rows.iter().enumerate() {
-                let apart = V::load(row.x.add(at)).lanewise(Lanewise::Sub, means[i]);
+                let apart = convert::load::<S, V>(row.x.add(at)).lanewise(Lanewise::Sub, means[i]);
                 let normal = apart.lanewise(Lanewise::Mul, inverses[i]);
                 let y = if BIAS {
                     normal.mul_add(factor, summand)
                 } else {
                     normal.lanewise(Lanewise::Mul, factor)
                 };
-                y.store(row.y.add(at));
+                convert::store(y, row.y.add(at));
             }
             at += V::LANES;
         }
         while at < len {
             let factor = scale.add(at).read_unaligned();
             for row in rows {
-                let normal = (row.x.add(at).read_unaligned() - row.mean) * row.inverse * factor;
-                let y = row.y.add(at);
-                if BIAS {
-                    y.write_unaligned(normal + bias.add(at).read_unaligned());
-                } else {
-                    y.write_unaligned(normal);
-                }
+                let x: V::Number = row.x.add(at).read_unaligned().number();
+                let normal = (x - row.mean) * row.inverse * factor;
+                let y = if BIAS { normal + bias.add(at).read_unaligned() } else { normal };
+                row.y.add(at).write_unaligned(S::nearest(y));
             }
             at += 1;
         }

@@ -17,7 +17,7 @@ mod tests;
 use super::lanes::Threads;
 use super::level::Level;
 use super::pointwise::Tail;
-use super::real::FastReal;
+use super::real::{FastReal, Stored};
 use crate::element::{Compute, Element};
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::normalization::{Normalization, Spread};
@@ -47,7 +47,7 @@ pub(super) fn plan(
     }
 }
 
-fn plan_in<T: FastReal>(
+fn plan_in<T: FastReal + Stored>(
     normalization: &Normalization,
     level: Level,
     threads: Threads,

@@ -1,6 +1,9 @@
 //! Mean and inverse of a row.
 
 use super::super::batchnorm::loops::{NEAR, Totals, deviations, first_mean};
+use super::super::convert;
+use super::super::join::MOST_LANES;
+use super::super::real::Stored;
 use super::super::vector::{Lanewise, Vector};
 use crate::element::Real;
 
@@ -13,36 +16,42 @@ pub(super) const EXACT: usize = 4096;
 /// A row is read once where its first numbers are about its mean, and once more where they are not.
 ///
 /// # Safety
-/// The processor has the vector's instructions, and `len` numbers of each row are readable, of which there is one.
+/// The processor has the vector's instructions, and `len` elements of each row are readable, of which there is one. Where they are not
+/// numbers of the compute type, they are at most [`EXACT`], and as many numbers are writable in the buffer.
 #[inline(always)]
-pub(super) unsafe fn statistics<V: Vector, const ROWS: usize>(
-    rows: &[*const V::Number; ROWS],
+pub(super) unsafe fn statistics<S: Stored, V: Vector, const ROWS: usize>(
+    rows: &[*const S; ROWS],
     len: usize,
     centered: bool,
     epsilon: f64,
+    buffer: *mut V::Number,
 ) -> [(f64, f64); ROWS] {
     let (mut about, mut found) = ([V::Number::ZERO; ROWS], [(0.0, 0.0); ROWS]);
-    // SAFETY: the caller promises the numbers.
+    // SAFETY: the caller promises the numbers, and the buffer where they are elements.
     unsafe {
         if centered {
             for (about, x) in about.iter_mut().zip(rows) {
-                *about = first_mean::<V>(*x, len);
+                *about = beginning::<S, V>(*x, len);
             }
         }
         if len <= EXACT {
-            found = moments_of_some::<V, ROWS>(rows, len, &about, centered);
+            found = moments_of_some::<S, V, ROWS>(rows, len, &about, centered);
         } else {
             for (i, found) in found.iter_mut().enumerate() {
-                *found = moments::<V>(rows[i], len, about[i], centered);
+                *found = moments::<V>(rows[i].cast(), len, about[i], centered);
             }
         }
         for (i, (mean, variance)) in found.iter_mut().enumerate() {
             let apart = *mean - about[i].to_f64();
-            if centered && apart * apart > NEAR * *variance {
-                (*mean, *variance) = moments::<V>(rows[i], len, V::Number::from_f64(*mean), true);
-            }
-            if !(mean.is_finite() && variance.is_finite()) {
-                (*mean, *variance) = in_double(rows[i], len, centered);
+            let is_far = centered && apart * apart > NEAR * *variance;
+            if is_far || !(mean.is_finite() && variance.is_finite()) {
+                let x = numbers::<S, V>(rows[i], len, buffer);
+                if is_far {
+                    (*mean, *variance) = moments::<V>(x, len, V::Number::from_f64(*mean), true);
+                }
+                if !(mean.is_finite() && variance.is_finite()) {
+                    (*mean, *variance) = in_double(x, len, centered);
+                }
             }
         }
     }
@@ -52,13 +61,55 @@ pub(super) unsafe fn statistics<V: Vector, const ROWS: usize>(
     found
 }
 
+/// The mean of the first numbers of a row.
+///
+/// # Safety
+/// As [`statistics`].
+#[inline(always)]
+unsafe fn beginning<S: Stored, V: Vector>(x: *const S, len: usize) -> V::Number {
+    let mut first = [V::Number::ZERO; MOST_LANES];
+    // SAFETY: the caller promises instructions and elements; no vector has more lanes than there are numbers.
+    unsafe {
+        if len < V::LANES {
+            first[0] = x.read_unaligned().number();
+        } else {
+            convert::load::<S, V>(x).store(first.as_mut_ptr());
+        }
+        first_mean::<V>(first.as_ptr(), len)
+    }
+}
+
+/// The numbers of a row: itself, or in the buffer.
+///
+/// # Safety
+/// As [`statistics`].
+#[inline(always)]
+unsafe fn numbers<S: Stored, V: Vector>(x: *const S, len: usize, buffer: *mut V::Number) -> *const V::Number {
+    if convert::same::<S, V::Number>() {
+        return x.cast();
+    }
+    // SAFETY: the caller promises instructions, elements and the buffer.
+    unsafe {
+        let mut at = 0;
+        while at + V::LANES <= len {
+            convert::load::<S, V>(x.add(at)).store(buffer.add(at));
+            at += V::LANES;
+        }
+        while at < len {
+            buffer.add(at).write(x.add(at).read_unaligned().number());
+            at += 1;
+        }
+    }
+    buffer
+}
+
 /// What [`moments`] gives, of rows of up to [`EXACT`] numbers: the additions of one row do not wait for those of another.
 ///
 /// # Safety
 /// As [`statistics`].
 #[inline(always)]
-unsafe fn moments_of_some<V: Vector, const ROWS: usize>(
-    rows: &[*const V::Number; ROWS],
+unsafe fn moments_of_some<S: Stored, V: Vector, const ROWS: usize>(
+    rows: &[*const S; ROWS],
     len: usize,
     about: &[V::Number; ROWS],
     centered: bool,
@@ -74,7 +125,7 @@ unsafe fn moments_of_some<V: Vector, const ROWS: usize>(
         let mut at = 0;
         while at + V::LANES <= len {
             for i in 0..ROWS {
-                let apart = V::load(rows[i].add(at)).lanewise(Lanewise::Sub, means[i]);
+                let apart = convert::load::<S, V>(rows[i].add(at)).lanewise(Lanewise::Sub, means[i]);
                 sums[i] = sums[i].lanewise(Lanewise::Add, apart);
                 squares[i] = apart.mul_add(apart, squares[i]);
             }
@@ -82,7 +133,7 @@ unsafe fn moments_of_some<V: Vector, const ROWS: usize>(
         }
         while at < len {
             for i in 0..ROWS {
-                let apart = rows[i].add(at).read_unaligned() - about[i];
+                let apart = rows[i].add(at).read_unaligned().number::<V::Number>() - about[i];
                 rest[i] = [rest[i][0] + apart, apart * apart + rest[i][1]];
             }
             at += 1;

@@ -5,14 +5,17 @@
 
 use std::marker::PhantomData;
 
+use half::{bf16, f16};
 use hipdnn_plugin_sdk::graph::{PointwiseMode, ReductionMode};
 
 use super::chain::{Operation, Step};
 use super::functions::{All, Functions};
 use super::smooth::Smooth;
+use crate::element::Real;
+use crate::fast::convert;
 use crate::fast::join::{Join, MOST_LANES, finished, of_lanes, with_join};
 use crate::fast::level::{Level, VectorWork, Work};
-use crate::fast::real::Run;
+use crate::fast::real::{Run, Sixteen, Stored};
 use crate::fast::stream::before_aligned;
 use crate::fast::vector::{Lanewise, Vector};
 
@@ -419,6 +422,45 @@ impl<T: Functions, V: Vector<Number = T>> Work for FunctionWork<'_, T, V> {
 /// The processor has the vector's instructions.
 #[inline(always)]
 unsafe fn rounded<T: Functions, V: Vector<Number = T>, const K: usize>(
+    vectors: [V; K],
+    run: Run<T>,
+) -> [V; K] {
+    // SAFETY: passed on.
+    unsafe {
+        if V::LEVEL != Level::Portable && convert::same::<T, f32>() {
+            match run.sixteen {
+                Some(Sixteen::Half) => return as_stored::<f16, V, K>(vectors),
+                Some(Sixteen::Bfloat16) => return as_stored::<bf16, V, K>(vectors),
+                None => {}
+            }
+        }
+        one_by_one(vectors, run)
+    }
+}
+
+/// The same with the instructions that the level has for such elements.
+///
+/// # Safety
+/// As [`rounded`].
+#[inline(always)]
+unsafe fn as_stored<S: Stored, V: Vector, const K: usize>(mut vectors: [V; K]) -> [V; K] {
+    let mut stored = [S::nearest(V::Number::ZERO); MOST_LANES];
+    for vector in &mut vectors {
+        // SAFETY: the caller promises the instructions; no vector has more lanes than there are elements.
+        unsafe {
+            convert::store(*vector, stored.as_mut_ptr());
+            *vector = convert::load(stored.as_ptr());
+        }
+    }
+    vectors
+}
+
+/// The same by what reads and writes elements of any type.
+///
+/// # Safety
+/// As [`rounded`].
+#[inline(always)]
+unsafe fn one_by_one<T: Functions, V: Vector<Number = T>, const K: usize>(
     mut vectors: [V; K],
     run: Run<T>,
 ) -> [V; K] {
@@ -443,7 +485,43 @@ unsafe fn rounded<T: Functions, V: Vector<Number = T>, const K: usize>(
 mod tests {
     use super::*;
     use crate::fast::stream::settle;
-    use crate::fast::testing::Random;
+    use crate::fast::testing::{Function, Random, each};
+    use hipdnn_plugin_sdk::graph::DataType;
+
+    /// What becomes of a number that is stored.
+    type Stores = fn(f32) -> f32;
+
+    /// Rounds to elements of a type.
+    #[derive(Clone, Copy)]
+    struct Rounded(DataType);
+
+    impl Function for Rounded {
+        #[inline(always)]
+        unsafe fn of<V: Vector<Number = f32>>(self, x: V) -> V {
+            // SAFETY: the caller promises the instructions.
+            unsafe { rounded::<f32, V, 1>([x], Run::of(self.0).unwrap())[0] }
+        }
+    }
+
+    #[test]
+    fn numbers_are_rounded_as_they_are_stored() {
+        let numbers: Vec<f32> = (0..20_000).map(|i| f32::from_bits(i * 214_013)).collect();
+        let expected: [(DataType, Stores); 4] = [
+            (DataType::Half, |x| f16::from_f32(x).to_f32()),
+            (DataType::Bfloat16, |x| bf16::from_f32(x).to_f32()),
+            (DataType::Float, |x| x),
+            (DataType::Double, |x| x),
+        ];
+        for (level, (data_type, of)) in
+            Level::available().iter().flat_map(|level| expected.map(|of| (level, of)))
+        {
+            for (x, got) in numbers.iter().zip(each(*level, Rounded(data_type), &numbers)) {
+                let expected = of(*x);
+                let same = expected.to_bits() == got.to_bits() || (expected.is_nan() && got.is_nan());
+                assert!(same, "{x:e} is {got:e} as {data_type:?} at {level:?}, expected {expected:e}");
+            }
+        }
+    }
 
     /// Runs x · y + 2 with the result from element `first` on, and yields all that is written.
     fn run(

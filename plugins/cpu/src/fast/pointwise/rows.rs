@@ -19,8 +19,12 @@ use crate::problem::Operand;
 
 /// The longest row, whose results still stay in the second cache.
 const LONGEST: usize = 1 << 15;
+/// Rows of a softmax that are converted together.
+const TOGETHER: usize = 4;
 /// Inputs and results.
 const TENSORS: usize = super::chain::MOST_INPUTS + 1;
+// Buffers are for an input, the repeated numbers and the result at least.
+const _: () = assert!(TOGETHER <= SPREADS + 2);
 
 /// How a tensor's part of a row is read or written.
 enum Access<T> {
@@ -39,7 +43,7 @@ pub(super) struct Rows<T> {
     nest: Nest<TENSORS>,
     /// Elements of a row.
     len: usize,
-    /// The input and the function, where rows are read and written in place and their softmax is all there is to do.
+    /// The input and the function, where the softmax of rows is all there is to do and the elements of each lie side by side.
     softmax: Option<(usize, RowFunction<T>)>,
     lanes: Lanes,
 }
@@ -99,10 +103,9 @@ impl<T: Functions> Rows<T> {
         let rows = nest.runs() * nest.len;
         let lanes = threads.lanes(rows as f64 * (len as f64 * program.time + 50.0), rows);
         let output = access(output.slot, output.data_type, &end, one)?;
-        let in_place = |access: &Access<T>| matches!(access, Access::Row(row) if row.direct);
-        let softmax = program
-            .softmax()
-            .filter(|(input, _)| in_place(&output) && inputs.get(*input).is_some_and(in_place));
+        let is_run = |access: &Access<T>| matches!(access, Access::Row(row) if row.is_run());
+        let softmax =
+            program.softmax().filter(|(input, _)| is_run(&output) && inputs.get(*input).is_some_and(is_run));
         Ok(Self { program, inputs, output, nest, len, softmax, lanes })
     }
 
@@ -116,32 +119,52 @@ impl<T: Functions> Rows<T> {
         (self.inputs.len() + self.program.registers + SPREADS + 1) * self.pitch()
     }
 
-    /// Computes the softmax of rows, as many at once as lie at the same distance.
+    /// Computes the softmax of rows, as many at once as lie at the same distance, but no more than [`TOGETHER`] that are converted.
     ///
     /// # Safety
-    /// As [`Kernel::run`]; the input's and the result's rows are read and written in place.
+    /// As [`Kernel::run`]; the elements of a row of the input and the result lie side by side, and there is room for as many rows in
+    /// the buffer.
     unsafe fn softmax(
         &self,
         tensors: &[*mut u8],
         (input, run): (usize, RowFunction<T>),
         rows: std::ops::Range<usize>,
+        buffer: *mut T,
     ) {
         let (Access::Row(from), Access::Row(to)) = (&self.inputs[input], &self.output) else { return };
-        let (nest, nowhere) = (&self.nest, std::ptr::null_mut());
+        let (nest, len) = (&self.nest, self.len);
+        let most = if from.direct && to.direct { usize::MAX } else { TOGETHER };
         let mut row = rows.start;
         while row < rows.end {
             let first = row % nest.len;
             let place = nest.place(row / nest.len);
-            let offset = |tensor: usize| place.offsets[tensor] + first * nest.apart[tensor];
-            let count = (nest.len - first).min(rows.end - row);
-            // SAFETY: the caller promises the tensors, and that no buffer is needed.
+            let offset =
+                |tensor: usize, row: usize| place.offsets[tensor] + (first + row) * nest.apart[tensor];
+            let count = (nest.len - first).min(rows.end - row).min(most);
+            // SAFETY: the caller promises the tensors, and the buffer for rows that are converted.
             unsafe {
-                let (x, y) = (
-                    from.numbers(tensors, offset(input), nowhere),
-                    to.target(tensors, offset(TENSORS - 1), nowhere),
-                );
-                let apart = [nest.apart[input], nest.apart[TENSORS - 1]];
-                run(self.program.level, Softmax { x, y, len: self.len, rows: count, apart });
+                let (mut x, mut y) = ((buffer.cast_const(), len), (buffer, len));
+                if from.direct {
+                    x = (from.first(tensors, offset(input, 0)).cast_const().cast(), nest.apart[input]);
+                } else if nest.apart[input] == len {
+                    from.load(tensors, offset(input, 0), buffer, count * len);
+                } else {
+                    (0..count)
+                        .for_each(|row| from.load(tensors, offset(input, row), buffer.add(row * len), len));
+                }
+                if to.direct {
+                    y = (to.first(tensors, offset(TENSORS - 1, 0)).cast(), nest.apart[TENSORS - 1]);
+                }
+                run(self.program.level, Softmax { x: x.0, y: y.0, len, rows: count, apart: [x.1, y.1] });
+                match (to.direct, nest.apart[TENSORS - 1]) {
+                    (true, _) => {}
+                    (false, apart) if apart == len => {
+                        to.store(tensors, offset(TENSORS - 1, 0), buffer, count * len);
+                    }
+                    (false, _) => (0..count).for_each(|row| {
+                        to.store(tensors, offset(TENSORS - 1, row), buffer.add(row * len), len);
+                    }),
+                }
             }
             row += count;
         }
@@ -209,13 +232,13 @@ impl<T: Functions> Kernel for Rows<T> {
         let rows = self.nest.runs() * self.nest.len;
         self.lanes.run(|lane| {
             let rows = self.lanes.share(lane, rows);
-            if let Some(softmax) = self.softmax {
-                // SAFETY: the caller promises the tensors; each lane computes rows of its own.
-                unsafe { self.softmax(shared.all(), softmax, rows) };
-                return;
-            }
             // SAFETY: the scratch memory has buffers for each lane.
             let buffers = unsafe { buffers.get(0).cast::<T>().add(lane * Scratch::padded::<T>(self.room())) };
+            if let Some(softmax) = self.softmax {
+                // SAFETY: the caller promises the tensors; each lane computes rows of its own.
+                unsafe { self.softmax(shared.all(), softmax, rows, buffers) };
+                return;
+            }
             let mut places = Places::nowhere();
             // SAFETY: there is room for all of these behind the inputs' rows and the result's.
             let buffer =

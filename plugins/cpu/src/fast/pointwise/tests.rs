@@ -3,6 +3,7 @@ use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, ReductionMode};
 
 use super::super::lanes::Threads;
 use super::super::level::Level;
+use super::super::real::Run;
 use super::super::testing::{Array, Random, order, run, same, strides};
 use super::{Chain, Input, Value, plan_chain, plan_rows};
 use crate::element::{Compute, Real};
@@ -375,10 +376,20 @@ fn softmax_is_that_of_its_operations_at_every_level() {
                 x[i] = f32::NEG_INFINITY;
             }
             x[2 * pitch + random.within(0, len - 1)] = random.of(&[f32::NAN, f32::INFINITY]);
+            // Rows that are converted are computed together, too.
+            let stored = [(); 2]
+                .map(|()| random.of(&[DataType::Float, DataType::Float, DataType::Half, DataType::Bfloat16]));
+            let [from, to] = stored.map(|data_type| Run::<f32>::of(data_type).unwrap());
+            let mut bytes = vec![0_u8; from.size * x.len()];
+            // SAFETY: there are as many elements as numbers.
+            unsafe {
+                (from.store)(x.as_ptr(), bytes.as_mut_ptr(), 1, x.len());
+                (from.load)(bytes.as_ptr(), 1, x.as_mut_ptr(), x.len());
+            }
             let mut strides = [0; crate::layout::MAX_RANK];
             (strides[0], strides[1]) = (pitch, 1);
             let mut chain = Chain::default();
-            chain.inputs.push(Input { slot: 0, data_type: DataType::Float, strides, replaced: false });
+            chain.inputs.push(Input { slot: 0, data_type: stored[0], strides, replaced: false });
             let input = Value::Input(0);
             let largest = chain.push_reduction(ReductionMode::Max, input, DataType::Float);
             let less = chain.push_mode(PointwiseMode::Sub, vec![input, largest], DataType::Float);
@@ -392,19 +403,27 @@ fn softmax_is_that_of_its_operations_at_every_level() {
                 chain.push_mode(PointwiseMode::Mul, vec![quotient, last], DataType::Float);
             }
             let shape = [rows as i64, len as i64];
-            let tensor = hipdnn_plugin_sdk::graph::Tensor::new(1, DataType::Float, &shape, &[len as i64, 1]);
+            let tensor = hipdnn_plugin_sdk::graph::Tensor::new(1, stored[1], &shape, &[len as i64, 1]);
             let layout = crate::layout::Layout::of(&tensor).unwrap();
-            let output = crate::problem::Operand { slot: 1, data_type: DataType::Float, layout };
+            let output = crate::problem::Operand { slot: 1, data_type: stored[1], layout };
             let (dims, reduced) = ([rows, len], [false, true]);
             let single = Compute::Single;
             let kernel =
                 plan_rows(&chain, &dims, &reduced, &output, single, *level, Threads::default()).unwrap();
-            let mut out = vec![7.0_f32; rows * len];
+            let mut written = vec![7_u8; to.size * rows * len];
             let mut scratch = vec![0_u64; kernel.scratch_size() / 8 + 8];
             let aligned = scratch.as_ptr().align_offset(64);
-            let pointers = [x.as_mut_ptr().cast(), out.as_mut_ptr().cast()];
+            let pointers = [bytes.as_mut_ptr(), written.as_mut_ptr()];
             // SAFETY: both tensors have their numbers, and the scratch memory is as large as the kernel asked for.
             unsafe { kernel.run(&pointers, scratch[aligned..].as_mut_ptr().cast()) };
+            let mut out = vec![7.0_f32; rows * len];
+            // SAFETY: there are as many elements as numbers.
+            unsafe { (to.load)(written.as_ptr(), 1, out.as_mut_ptr(), out.len()) };
+            let unit = match stored[1] {
+                DataType::Half => 2.0_f64.powi(-11),
+                DataType::Bfloat16 => 2.0_f64.powi(-8),
+                _ => 0.0,
+            };
             for (row, (x, out)) in x.chunks(pitch).zip(out.chunks(len)).enumerate() {
                 let x = &x[..len];
                 let most = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -419,7 +438,11 @@ fn softmax_is_that_of_its_operations_at_every_level() {
                     let expected = power / sum * factor;
                     let got = f64::from(*got);
                     assert!(
-                        if row == 2 { got.is_nan() } else { (got - expected).abs() <= 1e-6 },
+                        if row == 2 {
+                            got.is_nan()
+                        } else {
+                            (got - expected).abs() <= 1e-6 + unit * expected
+                        },
                         "{got} in row {row} of {len} at {level:?}, expected {expected}"
                     );
                 }
