@@ -4,13 +4,16 @@
 //! one pass over memory, and behind a convolution on each block of its output. Tensors in between that nobody else reads
 //! are never stored. The gradient of a RELU is computed with that of the batch normalization before it. What fits no rule is a part of its own, so that every graph runs.
 
+mod feeders;
 mod gate;
+mod uses;
 
 mod normalized;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
+use self::uses::Uses;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, Tensor};
 
 use super::level::Level;
@@ -22,7 +25,7 @@ use super::settings::Settings;
 use super::{batchnorm, convolution, depthwise, matmul, normalization, plan_node_at};
 use crate::element::Compute;
 use crate::kernel::{Kernel, Refusal};
-use crate::layout::{Layout, MAX_RANK};
+use crate::layout::MAX_RANK;
 use crate::plan::Part;
 use crate::problem::batchnorm::{Batchnorm, Parameter, Spread};
 use crate::problem::convolution::Convolution;
@@ -81,42 +84,6 @@ pub(super) fn parts_at(
     // A part runs where its last node stands: everything that it reads is there by then.
     parts.sort_by_key(|part| part.node);
     Ok(parts)
-}
-
-/// The tensors of a graph by uid, and who reads them.
-struct Uses<'a> {
-    tensors: HashMap<i64, &'a Tensor>,
-    readers: HashMap<i64, Vec<usize>>,
-}
-
-impl<'a> Uses<'a> {
-    fn of(graph: &'a Graph) -> Self {
-        let mut readers: HashMap<i64, Vec<usize>> = HashMap::new();
-        for (place, node) in graph.nodes.iter().enumerate() {
-            for uid in node.operation.inputs() {
-                let places = readers.entry(uid).or_default();
-                if places.last() != Some(&place) {
-                    places.push(place);
-                }
-            }
-        }
-        // The offsets of a ragged tensor are read by whoever reads the tensor, which no chain does.
-        for tensor in &graph.tensors {
-            if let Some(offsets) = tensor.ragged_offset_uid {
-                readers.entry(offsets).or_default().push(usize::MAX);
-            }
-        }
-        Self { tensors: graph.tensors.iter().map(|tensor| (tensor.uid, tensor)).collect(), readers }
-    }
-
-    fn readers(&self, uid: i64) -> &[usize] {
-        self.readers.get(&uid).map_or(&[], Vec::as_slice)
-    }
-
-    fn operand(&self, uid: i64, slot: usize) -> Option<Operand> {
-        let tensor = self.tensors.get(&uid)?;
-        Some(Operand { slot, data_type: tensor.data_type, layout: Layout::of(tensor).ok()? })
-    }
 }
 
 /// Nodes that one kernel may compute.
@@ -279,7 +246,17 @@ impl<'a> Fusion<'a> {
             else {
                 return;
             };
-            if self.add(place, node).is_some() {
+            let feeders = feeders::of(self, node, taken);
+            let before = (!feeders.is_empty()).then(|| self.clone());
+            let fed = feeders.into_iter().all(|feeder| {
+                self.graph.nodes.get(feeder).is_some_and(|node| self.add(feeder, node).is_some())
+            });
+            let mut added = fed && self.add(place, node).is_some();
+            if let Some(before) = before.filter(|_| !added) {
+                *self = before;
+                added = self.add(place, node).is_some();
+            }
+            if added {
                 self.note_whole();
             }
         }
