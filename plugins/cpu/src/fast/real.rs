@@ -310,11 +310,13 @@ pub(crate) fn not_a_float(data_type: DataType) -> Refusal {
 /// Elements that are moved at once: rows of images are often only a few elements long, for which a loop that the compiler
 /// makes vectors of has not even begun.
 const TOGETHER: usize = 8;
+/// Elements from which on those that need not be converted are left to the function of the system that copies memory.
+const COPIED: usize = 12;
 
 /// Reads `len` elements that are `stride` elements apart.
 ///
 /// # Safety
-/// The elements are readable and `to` is writable for `len` numbers.
+/// The elements are readable and `to` is writable for `len` numbers, elsewhere.
 #[inline(always)]
 pub(crate) unsafe fn load_run<S: Stored, T: FastReal>(
     from: *const u8,
@@ -324,8 +326,13 @@ pub(crate) unsafe fn load_run<S: Stored, T: FastReal>(
 ) {
     let from = from.cast::<S>();
     let mut i = 0;
-    // SAFETY: the caller promises both runs.
+    // SAFETY: the caller promises both runs, which do not lie in each other.
     unsafe {
+        if stride == 1 && len >= COPIED && TypeId::of::<S>() == TypeId::of::<T>() {
+            // As bytes, whatever the alignment.
+            std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast(), len * size_of::<T>());
+            return;
+        }
         if stride == 1 && are_halves::<S, T>() {
             i = Level::best().run(Widen(from, to, len));
         }

@@ -16,7 +16,6 @@ mod winograd;
 #[cfg(test)]
 pub(super) mod tests;
 
-#[cfg(target_arch = "x86_64")]
 use std::any::TypeId;
 use std::collections::HashMap;
 
@@ -124,6 +123,7 @@ fn plan_in<T: FastReal + Sum>(
     }
     let pairs = Pairs::of(level);
     let best = if is_wanted { f64::INFINITY } else { products.time };
+    let is_single = TypeId::of::<T>() == TypeId::of::<f32>();
     #[cfg(target_arch = "x86_64")]
     {
         let bytes = if pairs.whole { Scheme::bytes(&operands, level) } else { None };
@@ -134,9 +134,8 @@ fn plan_in<T: FastReal + Sum>(
             return Ok(Box::new(channels));
         }
         // Sums in another order are other results, so this does not depend on times, which the number of threads shows in.
-        let is_single =
-            TypeId::of::<T>() == TypeId::of::<f32>() && (is_wanted || operands.rows >= LEAST_ROWS);
-        let bfloat16 = if is_single && pairs.bfloat16 {
+        let has_rows = is_wanted || operands.rows >= LEAST_ROWS;
+        let bfloat16 = if is_single && has_rows && pairs.bfloat16 {
             Scheme::bfloat16(&operands, level, spatial, after)
         } else {
             None
@@ -149,6 +148,13 @@ fn plan_in<T: FastReal + Sum>(
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = pairs;
+    // Double precision is asked for by those who want exact results.
+    if !is_wanted && is_single && winograd::pays(&operands, settings.constant_weights) {
+        let winograd = Winograd::<T>::plan(&operands, level, settings, spatial, after)?;
+        if let Some(winograd) = winograd {
+            return Ok(Box::new(winograd));
+        }
+    }
     let is_float = Run::<T>::of(operands.input.data_type).is_ok();
     let is_small = is_float && (operands.parts.len() > 1 || operands.windows.batch >= LEAST_IMAGES);
     if is_small && channels::product::suits::<T>(&operands, level, settings) {

@@ -1,34 +1,46 @@
-//! Convolutions with windows of 3 × 3 and step 1 by Winograd's algorithm F(2 × 2, 3 × 3): 16 multiplications for 4 outputs, not 36.
+//! Convolutions with windows of 3 × 3 by Winograd's algorithm F(2 × 2, 3 × 3): 16 multiplications for 4 outputs, not 36, and 25 of windows
+//! with step 2.
 //!
-//! A tile of 2 × 2 outputs meets 4 × 4 elements of the input. These and the window are transformed by additions, multiplied number
-//! by number, summed over the channels, and transformed back: y = Aᵀ [Σ (G g Gᵀ) ∘ (Bᵀ d B)] A. For the transformed numbers of each
-//! of the 16 places the sum is a product of matrices. Sums of elements are rounded before they are multiplied, so results are
-//! farther from the exact ones than those of other forms, and this form is only used where it is asked for.
+//! A tile of 2 × 2 outputs meets 4 × 4 elements of the input, with step 2 5 × 5. These and the window are transformed by additions,
+//! multiplied number by number, summed over the channels, and transformed back: y = Aᵀ [Σ (G g Gᵀ) ∘ (Bᵀ d B)] A. For the transformed
+//! numbers of each place the sum is a product of matrices. Sums of elements are rounded before they are multiplied, so results
+//! are farther from the exact ones than those of other forms.
 //!
-//! Tiles are the outputs of a window of 4 × 4 with step 2: the planes of [`Geometry`] have what a vector of tiles meets side by side.
+//! Tiles are the outputs of a window as large as they are, whose [`Geometry`] has the blocks. What they meet is copied into planes with
+//! zeros around, and taken apart when it is transformed.
 
+mod choice;
+mod exact;
+mod filter;
+mod product;
 mod transform;
 
-use self::transform::{Inputs, Outputs, PLACES, window};
+pub(super) use self::choice::pays;
+use self::filter::{pack, weight};
+use self::product::write;
+use self::transform::SIDES;
 use super::super::kept::Kept;
 use super::super::lanes::Lanes;
 use super::super::level::Level;
 use super::super::pointwise::After;
-use super::super::real::{FastReal, Run, Stored, not_a_float, store_run, with_stored};
+use super::super::real::{FastReal, Run, not_a_float, with_stored};
 use super::super::scratch::{Scratch, Shared, Tensors};
 use super::super::settings::{Algorithm, Settings};
-use super::ahead::{Ahead, Next, pays};
+use super::ahead::{self, Next};
 use super::ending::{Ending, Finish};
-use super::geometry::{Block, Geometry, Strides, Windows};
+use super::geometry::{Block, Columns, Geometry, Windows};
 use super::operands::{Fill, Operands, fill_of};
 use super::shape::{BUFFER, Cost, Shape};
-use super::tile::{Product, ProductKernel};
+use super::tile::ProductKernel;
 use crate::kernel::{Kernel, Refusal};
 
 /// Tiles of columns that a block is to have, so that the transformed windows are not read for few outputs.
 const WANTED_TILES: usize = 2;
 /// How many times more numbers than for other forms planes may have for that.
 const MOST_BUFFERS: usize = 8;
+/// Numbers in the sums of some panels, which stay in a processor's second cache. The more panels, the less often the transformed
+/// input of a place comes from there.
+const SUMS: usize = 96 << 10;
 
 type Pack<T> = unsafe fn(&Winograd<T>, (usize, usize), *const u8, *mut T);
 type Write<T> = unsafe fn(&Winograd<T>, &Block, (usize, usize), (usize, *const T), *mut u8);
@@ -41,13 +53,20 @@ pub(super) struct Winograd<T: 'static> {
     kernel: ProductKernel<T>,
     /// Distance of each element of the window in the filter, row by row.
     window: [usize; 9],
-    /// Planes and columns, of which each is a tile.
+    /// Elements along a side of a tile, of which [`SIDES`] has the two cases, and numbers that are multiplied for it.
+    side: usize,
+    places: usize,
+    /// Blocks of tiles.
     geometry: Geometry,
+    /// Their planes, with a column for each element of the input.
+    planes: Geometry,
     /// Whether memory is asked for before it is needed.
     asks: bool,
     /// Panels of rows in a group, and in how many pieces they are dealt out.
     panels: usize,
     pieces: usize,
+    /// Panels that are multiplied with the numbers of a place before those of the next.
+    together: usize,
     lanes: Lanes,
     pack_lanes: Lanes,
     fill: Fill<T>,
@@ -61,7 +80,7 @@ pub(super) struct Winograd<T: 'static> {
     kept: Kept<T>,
 }
 
-/// One lane's memory: planes, their transformed numbers, sums of a panel, and its outputs.
+/// One lane's memory: planes, their transformed numbers, sums of some panels, and the outputs of one.
 #[derive(Clone, Copy)]
 struct Lane<T> {
     planes: *mut T,
@@ -81,7 +100,13 @@ struct Carried {
 fn square(operands: &Operands) -> Option<([isize; 3], [usize; 9])> {
     let [part] = operands.parts.as_slice() else { return None };
     let windows = &operands.windows;
-    if windows.step != [1; 3] || part.size != windows.output || part.first != 0 || part.taps.len() != 9 {
+    if windows.step[0] != 1
+        || windows.step[1] != windows.step[2]
+        || windows.step[1] > SIDES.len()
+        || part.size != windows.output
+        || part.first != 0
+        || part.taps.len() != 9
+    {
         return None;
     }
     let first = [0, 1, 2].map(|i| windows.taps.iter().map(|tap| tap[i]).min().unwrap_or(0));
@@ -101,6 +126,11 @@ fn square(operands: &Operands) -> Option<([isize; 3], [usize; 9])> {
     Some((first, distances))
 }
 
+/// The tiles of a block.
+fn tiles_of(block: &Block) -> usize {
+    block.images * block.size.iter().product::<usize>()
+}
+
 impl<T: FastReal> Winograd<T> {
     /// Plans it, with more to compute of the sums or not; none where it is not for such a convolution.
     pub(super) fn plan(
@@ -116,23 +146,21 @@ impl<T: FastReal> Winograd<T> {
             return Ok(None);
         }
         let Some((first, window)) = square(operands) else { return Ok(None) };
-        let Windows { batch, output, input, .. } = operands.windows;
-        let windows = Windows {
-            batch,
-            output: [output[0], output[1].div_ceil(2), output[2].div_ceil(2)],
-            input,
-            step: [1, 2, 2],
-            taps: (0..PLACES as isize)
-                .map(|place| [first[0], first[1] + place / 4, first[2] + place % 4])
-                .collect(),
-        };
+        let Windows { batch, output, input, step, .. } = operands.windows;
+        let side = SIDES[step[1] - 1];
+        let (places, apart) = (side * side, 2 * step[1]);
+        let taps = (0..places)
+            .map(|place| [first[0], first[1] + (place / side) as isize, first[2] + (place % side) as isize])
+            .collect();
+        let tiles = [output[0], output[1].div_ceil(2), output[2].div_ceil(2)];
+        let windows = Windows { batch, output: tiles, input, step: [1, apart, apart], taps };
         let kernel = ProductKernel::<T>::of(level);
         let threads = settings.threads;
         let cost = Cost::of::<T>(level);
         let panels = operands.rows.div_ceil(kernel.rows);
         let shape = Shape {
             windows: &windows,
-            taps: PLACES,
+            taps: places,
             groups: operands.groups,
             channels: operands.channels,
             rows: panels * kernel.rows,
@@ -144,10 +172,18 @@ impl<T: FastReal> Winograd<T> {
         };
         let (mut geometry, mut time) = shape.best(&cost, BUFFER)?;
         let mut times = 2;
-        while geometry.largest() < WANTED_TILES * kernel.columns() && times <= MOST_BUFFERS {
+        while tiles_of(&geometry.block(0)) < WANTED_TILES * kernel.columns() && times <= MOST_BUFFERS {
             (geometry, time) = shape.best(&cost, times * BUFFER)?;
             times *= 2;
         }
+        let elements = Windows {
+            output: [tiles[0], tiles[1] * apart, tiles[2] * apart],
+            step: [1; 3],
+            ..windows.clone()
+        };
+        let first = geometry.block(0);
+        let size = [first.size[0], first.size[1] * apart, first.size[2] * apart];
+        let planes = Geometry::new(&elements, false, first.images, size, 1);
         let blocks = geometry.blocks() * operands.groups;
         let wanted = threads.parts(time, usize::MAX).count();
         let pieces =
@@ -169,17 +205,21 @@ impl<T: FastReal> Winograd<T> {
             S => (write::<S, T>, size_of::<S>()),
             other => return Err(not_a_float(other))
         );
-        let weights = operands.groups * panels * kernel.rows * operands.channels * PLACES;
+        let weights = operands.groups * panels * kernel.rows * operands.channels * places;
         Ok(Some(Self {
+            together: (SUMS / (places * kernel.rows * kernel.columns())).clamp(1, panels.max(1)),
             lanes: threads.lanes(time, blocks * pieces),
             pack_lanes: threads.lanes(weights as f64 * cost.copy * 2.0, operands.groups * panels),
             kept: Kept::new(weights, settings.constant_weights),
-            asks: pays(operands),
+            asks: ahead::pays(operands),
             operands: operands.clone(),
             level,
             kernel,
             window,
+            side,
+            places,
             geometry,
+            planes,
             panels,
             pieces,
             fill,
@@ -193,9 +233,30 @@ impl<T: FastReal> Winograd<T> {
         }))
     }
 
-    /// Numbers in a panel of transformed windows: place by place, for each channel a number for each row.
+    /// Numbers in a panel of the windows' numbers of one place: for each channel one for each row. Panels follow each other, and places.
     fn panel(&self) -> usize {
-        PLACES * self.operands.channels * self.kernel.rows
+        self.operands.channels * self.kernel.rows
+    }
+
+    /// Numbers in a row of transformed tiles.
+    fn width(&self) -> usize {
+        self.kernel.columns() + self.kernel.lanes
+    }
+
+    /// Numbers from the transformed tiles of a place to those of the next. Where that were a power of 2, the numbers of a tile would
+    /// take each other's lines of the first cache.
+    fn place(&self) -> usize {
+        self.operands.channels * self.width() + Scratch::padded::<T>(1)
+    }
+
+    /// Distance of tiles in the input.
+    fn apart(&self) -> usize {
+        2 * (self.side - 3)
+    }
+
+    /// Numbers behind the planes that vectors of the last line's last tiles may reach.
+    fn beyond(&self) -> usize {
+        self.apart() * self.kernel.lanes + self.side
     }
 
     /// The sizes of the parts of a lane's memory, in the order of [`Lane`].
@@ -203,9 +264,9 @@ impl<T: FastReal> Winograd<T> {
         let channels = self.operands.channels;
         let tile = self.kernel.rows * self.kernel.columns();
         [
-            channels * self.geometry.channel(),
-            PLACES * channels * self.kernel.columns(),
-            PLACES * tile,
+            channels * self.planes.channel() + self.beyond(),
+            self.places * self.place(),
+            self.together * self.places * tile,
             4 * tile,
         ]
     }
@@ -213,228 +274,38 @@ impl<T: FastReal> Winograd<T> {
     /// The scratch memory, laid out: transformed windows, and the parts of each lane.
     fn layout(&self, scratch: &mut Scratch) -> (usize, [usize; 4]) {
         let lanes = self.lanes.count();
-        let weights = self.operands.groups * self.panels * self.panel();
+        let weights = self.operands.groups * self.places * self.panels * self.panel();
         (scratch.area::<T>(weights, 1), self.sizes().map(|size| scratch.area::<T>(size, lanes)))
     }
 
-    /// The outputs of a block of tiles.
-    fn outputs(&self, tiles: &Block) -> Block {
-        let whole = self.operands.windows.output;
-        let side = [1, 2, 2];
-        let origin = [0, 1, 2].map(|i| tiles.origin[i] * side[i]);
-        let size = [0, 1, 2].map(|i| (tiles.size[i] * side[i]).min(whole[i] - origin[i]));
-        Block { origin, size, ..*tiles }
-    }
-
-    /// Computes some panels of a block.
-    ///
-    /// # Safety
-    /// `packed` are the transformed windows of the group, the lane's planes have the block, and the tensors cover its outputs.
-    unsafe fn multiply(
-        &self,
-        tensors: &[*mut u8],
-        (group, block): (usize, &Block),
-        panels: std::ops::Range<usize>,
-        packed: *const T,
-        lane: Lane<T>,
-        next: Option<Next>,
-    ) {
-        let Operands { channels, rows, output, .. } = &self.operands;
-        let (height, width, lanes) = (self.kernel.rows, self.kernel.columns(), self.kernel.lanes);
-        let columns = self.geometry.columns(block);
-        let vectors = columns.div_ceil(lanes);
-        let tiles = vectors.div_ceil(self.kernel.vectors);
-        for tile in 0..tiles {
-            let from = vectors * tile / tiles;
-            let count = vectors * (tile + 1) / tiles - from;
-            let range = (from * lanes, columns.min((from + count) * lanes));
-            // SAFETY: the caller promises planes and windows; the lane's memory has room for a tile, and the tensors for its outputs.
-            unsafe {
-                self.level.run_vectors(Inputs {
-                    planes: lane.planes.add(range.0),
-                    taps: self.geometry.taps(),
-                    channels: *channels,
-                    pitch: self.geometry.channel(),
-                    vectors: count,
-                    width,
-                    to: lane.inputs,
-                });
-                for panel in panels.clone() {
-                    let row = panel * height;
-                    let present = (rows - row).min(height);
-                    for place in 0..PLACES {
-                        let product = Product {
-                            taps: &[0],
-                            channels: *channels,
-                            pitch: width,
-                            a: packed.add(panel * self.panel() + place * channels * height),
-                            apart: None,
-                            b: lane.inputs.add(place * channels * width),
-                            tile: lane.sums.add(place * height * width),
-                            row: width,
-                            bias: std::ptr::null(),
-                            bias_apart: 0,
-                            residual: std::ptr::null(),
-                            residual_row: 0,
-                            positive: false,
-                            ahead: next.map_or(Ahead::NONE, |next| {
-                                let number = (tile * panels.len() + panel - panels.start) * PLACES + place;
-                                next.share(number, tiles * panels.len() * PLACES)
-                            }),
-                            is_far: false,
-                        };
-                        self.kernel.run(&product, present, count);
-                    }
-                    let channel = group * rows + row;
-                    let bias = self.ending.bias;
-                    let bias =
-                        bias.map(|(slot, apart)| (tensors[slot].cast::<T>().add(channel * apart), apart));
-                    let are_finite = self.level.run_vectors(Outputs {
-                        sums: lane.sums,
-                        rows: height,
-                        present,
-                        vectors: count,
-                        width,
-                        bias: bias.map(|(first, apart)| (first.cast_const(), apart)),
-                        positive: self.ending.positive,
-                        to: lane.outputs,
-                    });
-                    if !are_finite {
-                        let source = tensors[self.operands.weights.slot].cast_const();
-                        let bias =
-                            |r: usize| bias.map(|(first, apart)| first.add(r * apart).read_unaligned());
-                        self.correct(block, range, (group, row, present), source, lane, bias);
-                    }
-                    let to = tensors[output.slot].add(channel * output.strides.channel * self.write_size);
-                    (self.write)(self, block, range, (present, lane.outputs), to);
-                }
-            }
-        }
-        if let Some(finish) = &self.finish {
-            let rows = group * rows + panels.start * height..group * rows + (panels.end * height).min(*rows);
-            // SAFETY: the caller promises the tensors.
-            unsafe { finish.run(tensors, &self.outputs(block), rows) };
+    /// Calls `each` with the lines of a block's tiles from `from` to `to`, counted without gaps, and the place of each line's first one.
+    #[inline(always)]
+    fn lines(&self, block: &Block, (from, to): (usize, usize), mut each: impl FnMut(usize, Columns)) {
+        let [depth, row, _, image] = self.planes.pitch();
+        let [depths, height, width] = block.size;
+        let mut tile = from;
+        while tile < to {
+            let (line, w) = (tile / width, tile % width);
+            let (n, d, h) = (line / height / depths, line / height % depths, line % height);
+            let len = (width - w).min(to - tile);
+            each(
+                tile - from,
+                Columns {
+                    column: n * image + d * depth + (h * row + w) * self.apart(),
+                    len,
+                    image: block.image + n,
+                    at: [block.origin[0] + d, block.origin[1] + h, block.origin[2] + w],
+                },
+            );
+            tile += len;
         }
     }
 
-    /// Computes a tile again, by the sums that define it: transformed numbers that are not finite show in outputs that do not meet them.
-    ///
-    /// # Safety
-    /// As [`Winograd::multiply`], with the first of the weights.
-    unsafe fn correct(
-        &self,
-        block: &Block,
-        (from, to): (usize, usize),
-        (group, row, present): (usize, usize, usize),
-        source: *const u8,
-        lane: Lane<T>,
-        bias: impl Fn(usize) -> Option<T>,
-    ) {
-        let Operands { channels, weights, .. } = &self.operands;
-        let width = self.kernel.columns();
-        let pitch = self.geometry.channel();
-        self.geometry.runs(block, from, to, |run| {
-            for (i, r, output) in
-                (0..run.len).flat_map(|i| (0..present).flat_map(move |r| (0..4).map(move |o| (i, r, o))))
-            {
-                let at = [run.at[0], run.at[1], run.at[2] + i];
-                let mut sum = T::ZERO;
-                for (element, distance) in self.window.iter().enumerate() {
-                    let tap = (output / 2 + element / 3) * 4 + output % 2 + element % 3;
-                    if !self.geometry.meets(at, tap) {
-                        continue;
-                    }
-                    for channel in 0..*channels {
-                        let place =
-                            group * weights.group + (row + r) * weights.row + channel * weights.channel;
-                        // SAFETY: the caller promises the weights and the planes.
-                        sum = sum
-                            + unsafe {
-                                let plane = lane.planes.add(channel * pitch + self.geometry.taps()[tap]);
-                                (self.weight)(source, place + distance) * plane.add(run.column + i).read()
-                            };
-                    }
-                }
-                let sum = bias(r).map_or(sum, |bias| sum + bias);
-                let bounded = if sum >= T::LARGEST { T::LARGEST } else { sum };
-                let positive = if sum <= T::ZERO { T::ZERO } else { bounded };
-                let place = (2 * r + output / 2) * 2 * width + 2 * (run.column - from + i) + output % 2;
-                // SAFETY: the lane has room for the outputs of a tile.
-                unsafe { lane.outputs.add(place).write(if self.ending.positive { positive } else { sum }) };
-            }
-        });
+    /// A block of tiles in the planes.
+    fn elements(&self, tiles: &Block) -> Block {
+        let scaled = |[d, h, w]: [usize; 3]| [d, h * self.apart(), w * self.apart()];
+        Block { origin: scaled(tiles.origin), size: scaled(tiles.size), ..*tiles }
     }
-}
-
-/// Transforms the windows of a panel of rows, zeros for those beyond the last.
-///
-/// # Safety
-/// `from` is the first weight, `to` is writable for a panel.
-unsafe fn pack<S: Stored, T: FastReal>(
-    winograd: &Winograd<T>,
-    (group, panel): (usize, usize),
-    from: *const u8,
-    to: *mut T,
-) {
-    let Operands { channels, rows, weights, .. } = &winograd.operands;
-    let height = winograd.kernel.rows;
-    for row in 0..height {
-        for channel in 0..*channels {
-            let mut elements = [T::ZERO; 9];
-            if panel * height + row < *rows {
-                let first =
-                    group * weights.group + (panel * height + row) * weights.row + channel * weights.channel;
-                for (element, distance) in elements.iter_mut().zip(winograd.window) {
-                    // SAFETY: the caller promises the weights.
-                    *element = unsafe { from.cast::<S>().add(first + distance).read_unaligned().number() };
-                }
-            }
-            for (place, number) in window(&elements).into_iter().enumerate() {
-                // SAFETY: the caller promises the panel.
-                unsafe { to.add((place * channels + channel) * height + row).write(number) };
-            }
-        }
-    }
-}
-
-/// One weight.
-///
-/// # Safety
-/// There is an element with this number.
-unsafe fn weight<S: Stored, T: FastReal>(from: *const u8, number: usize) -> T {
-    // SAFETY: the caller promises it.
-    unsafe { from.cast::<S>().add(number).read_unaligned().number() }
-}
-
-/// Writes the outputs of some columns and rows, given the first element of the first row's channel.
-///
-/// # Safety
-/// There are as many rows of outputs, and the tensor has their elements.
-unsafe fn write<S: Stored, T: FastReal>(
-    winograd: &Winograd<T>,
-    block: &Block,
-    (from, end): (usize, usize),
-    (rows, outputs): (usize, *const T),
-    to: *mut u8,
-) {
-    let strides: &Strides = &winograd.operands.output.strides;
-    let whole = winograd.operands.windows.output;
-    let width = 2 * winograd.kernel.columns();
-    winograd.geometry.runs(block, from, end, |run| {
-        for line in 0..2.min(whole[1] - 2 * run.at[1]) {
-            let at = [run.at[0], 2 * run.at[1] + line, 2 * run.at[2]];
-            let len = (2 * run.len).min(whole[2] - at[2]);
-            let first = strides.offset(run.image, at);
-            for row in 0..rows {
-                // SAFETY: the caller promises rows and elements.
-                unsafe {
-                    let outputs = outputs.add((2 * row + line) * width + 2 * (run.column - from));
-                    let to = to.add((first + row * strides.channel) * size_of::<S>());
-                    store_run::<S, T>(outputs, to, strides.spatial[2], len);
-                }
-            }
-        }
-    });
 }
 
 impl<T: FastReal> Kernel for Winograd<T> {
@@ -453,8 +324,9 @@ impl<T: FastReal> Kernel for Winograd<T> {
             self.pack_lanes.deal(groups * self.panels, |_, number| {
                 // SAFETY: the tensor covers its weights; a panel is packed by one lane.
                 unsafe {
-                    let to = shared.get(1).cast::<T>().add(number * self.panel());
-                    (self.pack)(self, (number / self.panels, number % self.panels), shared.get(0), to);
+                    let (group, panel) = (number / self.panels, number % self.panels);
+                    let to = (group * self.places * self.panels + panel) * self.panel();
+                    (self.pack)(self, (group, panel), shared.get(0), shared.get(1).cast::<T>().add(to));
                 }
             });
             false
@@ -469,9 +341,14 @@ impl<T: FastReal> Kernel for Winograd<T> {
             let block = self.geometry.block(block_number);
             let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
             let next = (number + self.lanes.count()) / self.pieces;
-            let next = Some(next).filter(|next| self.asks && *next > at).and_then(|next| {
-                Next::of_number(&self.geometry, &self.operands, shared.all(), self.fill_size, next)
-            });
+            let next = Some(next).filter(|next| self.asks && *next > at && *next < groups * blocks).and_then(
+                |next| {
+                    let from =
+                        self.operands.input_of(shared.all(), next / blocks, self.fill_size).cast_const();
+                    let block = self.elements(&self.geometry.block(next % blocks));
+                    Next::of(&self.planes, &block, &input.strides, *channels, (from, self.fill_size))
+                },
+            );
             // SAFETY: the tensors cover the group, and the scratch memory has all parts for each lane; no two blocks, pieces and
             // groups write the same outputs.
             unsafe {
@@ -481,16 +358,18 @@ impl<T: FastReal> Kernel for Winograd<T> {
                 let lane = Lane { planes: area(0), inputs: area(1), sums: area(2), outputs: area(3) };
                 if carried.filled != Some((group, block_number)) {
                     (self.fill)(
-                        &self.geometry,
-                        &block,
+                        &self.planes,
+                        &self.elements(&block),
                         self.operands.input_of(shared.all(), group, self.fill_size),
                         &input.strides,
                         *channels,
                         lane.planes,
                     );
+                    lane.planes.add(channels * self.planes.channel()).write_bytes(0, self.beyond());
                     carried.filled = Some((group, block_number));
                 }
-                let packed = base.get(0).cast::<T>().cast_const().add(group * self.panels * self.panel());
+                let packed = base.get(0).cast::<T>().cast_const();
+                let packed = packed.add(group * self.places * self.panels * self.panel());
                 self.multiply(shared.all(), (group, &block), panels, packed, lane, next);
             }
         });

@@ -39,6 +39,12 @@ pub(crate) unsafe trait Pieces: Copy {
     /// The processor has the vector's instructions.
     unsafe fn unzip(self, next: Self) -> (Self, Self);
 
+    /// The numbers of this vector and of the other by turns: the first half of both, and the second one.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions.
+    unsafe fn zip(self, other: Self) -> (Self, Self);
+
     /// Each number, but at least the one of `low` and at most the one of `high`, which are no NaN; NaN stays.
     ///
     /// # Safety
@@ -96,6 +102,17 @@ unsafe impl<T: FastReal, const N: usize> Pieces for Plain<T, N> {
     }
 
     #[inline(always)]
+    unsafe fn zip(self, other: Self) -> (Self, Self) {
+        let (mut low, mut high) = (self.0, self.0);
+        for i in 0..N {
+            let turn =
+                |place: usize| if place.is_multiple_of(2) { self.0[place / 2] } else { other.0[place / 2] };
+            (low[i], high[i]) = (turn(i), turn(N + i));
+        }
+        (Self(low), Self(high))
+    }
+
+    #[inline(always)]
     unsafe fn clamp(self, low: Self, high: Self) -> Self {
         let mut result = self.0;
         for ((x, low), high) in result.iter_mut().zip(low.0).zip(high.0) {
@@ -132,6 +149,7 @@ mod x86 {
             |$from:ident, $read:ident| $load:expr,
             |$to:ident, $written:ident, $stored:ident| $store:expr,
             |$a:ident, $b:ident| $unzip:expr,
+            |$first:ident, $second:ident| $zip:expr,
             $min:ident, $max:ident,
             |$x:ident, $than:ident, $yes:ident, $no:ident| $larger:expr) => {
             // SAFETY: what the functions need is named in the trait's contract.
@@ -165,6 +183,14 @@ mod x86 {
                     // SAFETY: the caller promises the instructions.
                     let (even, odd) = unsafe { $unzip };
                     (Self(even), Self(odd))
+                }
+
+                #[inline(always)]
+                unsafe fn zip(self, other: Self) -> (Self, Self) {
+                    let ($first, $second) = (self.0, other.0);
+                    // SAFETY: the caller promises the instructions.
+                    let (low, high) = unsafe { $zip };
+                    (Self(low), Self(high))
                 }
 
                 #[inline(always)]
@@ -203,6 +229,11 @@ mod x86 {
             let odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
             (_mm512_permutex2var_ps(a, even, b), _mm512_permutex2var_ps(a, odd, b))
         },
+        |a, b| {
+            let low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+            let high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+            (_mm512_permutex2var_ps(a, low, b), _mm512_permutex2var_ps(a, high, b))
+        },
         _mm512_min_ps,
         _mm512_max_ps,
         |x, than, yes, no| {
@@ -222,6 +253,11 @@ mod x86 {
             let even = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
             let odd = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
             (_mm512_permutex2var_pd(a, even, b), _mm512_permutex2var_pd(a, odd, b))
+        },
+        |a, b| {
+            let low = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
+            let high = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
+            (_mm512_permutex2var_pd(a, low, b), _mm512_permutex2var_pd(a, high, b))
         },
         _mm512_min_pd,
         _mm512_max_pd,
@@ -250,6 +286,10 @@ mod x86 {
                 _mm256_castpd_ps(_mm256_permute4x64_pd::<0xD8>(odd)),
             )
         },
+        |a, b| {
+            let (even, odd) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+            (_mm256_permute2f128_ps::<0x20>(even, odd), _mm256_permute2f128_ps::<0x31>(even, odd))
+        },
         _mm256_min_ps,
         _mm256_max_ps,
         |x, than, yes, no| {
@@ -274,6 +314,10 @@ mod x86 {
             let (even, odd) = (_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b));
             (_mm256_permute4x64_pd::<0xD8>(even), _mm256_permute4x64_pd::<0xD8>(odd))
         },
+        |a, b| {
+            let (even, odd) = (_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b));
+            (_mm256_permute2f128_pd::<0x20>(even, odd), _mm256_permute2f128_pd::<0x31>(even, odd))
+        },
         _mm256_min_pd,
         _mm256_max_pd,
         |x, than, yes, no| {
@@ -292,7 +336,7 @@ mod neon {
     use super::{Pieces, Vector};
 
     macro_rules! pieces {
-        ($name:ident, $number:ty, $unzip:ident, $unzip_odd:ident, $min:ident, $max:ident,
+        ($name:ident, $number:ty, $unzip:ident, $unzip_odd:ident, $zip:ident, $zip_high:ident, $min:ident, $max:ident,
             |$x:ident, $than:ident| $larger:expr, $select:ident) => {
             // SAFETY: every processor of the target has the instructions.
             unsafe impl Pieces for $name {
@@ -336,6 +380,12 @@ mod neon {
                 }
 
                 #[inline(always)]
+                unsafe fn zip(self, other: Self) -> (Self, Self) {
+                    // SAFETY: as above.
+                    unsafe { (Self($zip(self.0, other.0)), Self($zip_high(self.0, other.0))) }
+                }
+
+                #[inline(always)]
                 unsafe fn clamp(self, low: Self, high: Self) -> Self {
                     // NaN where one is NaN.
                     // SAFETY: as above.
@@ -357,6 +407,8 @@ mod neon {
         f32,
         vuzp1q_f32,
         vuzp2q_f32,
+        vzip1q_f32,
+        vzip2q_f32,
         vminq_f32,
         vmaxq_f32,
         |x, than| vorrq_u32(vcgtq_f32(x, than), vbicq_u32(vceqq_f32(than, than), vceqq_f32(x, x))),
@@ -367,6 +419,8 @@ mod neon {
         f64,
         vuzp1q_f64,
         vuzp2q_f64,
+        vzip1q_f64,
+        vzip2q_f64,
         vminq_f64,
         vmaxq_f64,
         |x, than| vorrq_u64(vcgtq_f64(x, than), vbicq_u64(vceqq_f64(than, than), vceqq_f64(x, x))),
@@ -410,6 +464,11 @@ mod tests {
                 for (vector, first) in [(even, 0), (odd, 1)] {
                     vector.store(to.as_mut_ptr());
                     assert!((0..n).all(|i| to[i] == number(2 * i + first)));
+                }
+                let (low, high) = even.zip(odd);
+                for (vector, first) in [(low, 0), (high, n)] {
+                    vector.store(to.as_mut_ptr());
+                    assert!((0..n).all(|i| to[i] == number(first + i)));
                 }
                 let nan = T::from_f64(f64::NAN);
                 let inf = T::from_f64(f64::INFINITY);

@@ -7,7 +7,8 @@
 //! A sum of k terms t, in whatever order, is off by at most k · eps · Σ|t|, with eps the unit roundoff of the compute type (2⁻²⁴
 //! or 2⁻⁵³). So two engines differ by at most 2 · k · eps · Σ|t|, where Σ|t| is what the reference computes from the operands'
 //! magnitudes. Rounding to storage then moves each by half a unit in the last place, together 2 · u · |result| with u = 2⁻²⁴ for float,
-//! 2⁻⁵³ for double, 2⁻¹¹ for half, 2⁻⁸ for bfloat16, and by the smallest subnormal where the result is that small.
+//! 2⁻⁵³ for double, 2⁻¹¹ for half, 2⁻⁸ for bfloat16, and by the smallest subnormal where the result is that small. Windows of 3 × 3
+//! may be computed by Winograd's algorithm and have its bound, which docs/numerics.md has.
 
 mod attention;
 mod batchnorm;

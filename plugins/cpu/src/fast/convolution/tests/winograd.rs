@@ -1,13 +1,14 @@
-use hipdnn_plugin_sdk::graph::DataType;
+use hipdnn_plugin_sdk::graph::{ConvMode, DataType};
 
+use super::super::super::lanes::Threads;
 use super::super::super::level::Level;
 use super::super::super::plan_node_at;
 use super::super::super::settings::{Algorithm, Settings};
-use super::super::super::testing::{Random, run_planned};
+use super::super::super::testing::{Array, Random, run_planned};
 use super::super::Direction;
-use super::{Case, Outline};
+use super::{Case, Outline, plain};
 
-/// A convolution with windows of 3 × 3 and step 1.
+/// A convolution with windows of 3 × 3.
 fn case(random: &mut Random, most: usize) -> Case {
     let outline = Outline {
         spatial: 2,
@@ -16,7 +17,7 @@ fn case(random: &mut Random, most: usize) -> Case {
         channels: random.within(1, 9),
         rows: random.within(1, 19),
         most,
-        window: Some((3, 1)),
+        window: Some((3, random.of(&[1, 1, 2]))),
     };
     Case::of(random, &outline)
 }
@@ -54,10 +55,11 @@ fn results_are_as_near_as_they_are_said_to_be() {
                 let size = random.of(&[1.0, 1.0, 1e-3, 100.0]);
                 f64::from(((random.within(0, 2000) as f64 / 1000.0 - 1.0) * size) as f32)
             };
-            *array = super::Array::new(uid, DataType::Float, &dims, &strides).filled(&mut number);
+            *array = Array::new(uid, DataType::Float, &dims, &strides).filled(&mut number);
         }
         let expected = case.expected(Direction::Forward);
-        // Each output's neighbours are within a distance of 2, whatever tile it is in.
+        // Whatever tile an output is in, only what its window meets is in it.
+        let step = case.stride[0] as usize;
         let near = |index: &[usize]| -> f64 {
             let [images, channels, height, width] = [0, 1, 2, 3].map(|i| case.x.tensor.dims[i] as usize);
             assert!(index[0] < images);
@@ -67,10 +69,10 @@ fn results_are_as_near_as_they_are_said_to_be() {
             (0..of_group)
                 .map(|c| {
                     let mut largest = 0.0_f64;
-                    for row in 0..5 {
-                        for column in 0..5 {
+                    for row in 0..3 {
+                        for column in 0..3 {
                             let at = |i: usize, place: usize| {
-                                (index[2 + i] + place).wrapping_sub(case.pre[i] as usize + 1)
+                                (step * index[2 + i] + place).wrapping_sub(case.pre[i] as usize)
                             };
                             let (h, w) = (at(0, row), at(1, column));
                             if h < height && w < width {
@@ -102,4 +104,77 @@ fn results_are_as_near_as_they_are_said_to_be() {
     }
     // A bound that is not far off.
     assert!(most > 1e-3, "{most}");
+}
+
+/// The bits of the result of a convolution that was not rounded to whole numbers.
+fn bits(case: &Case, settings: Settings) -> Vec<u64> {
+    let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];
+    run_planned(case.operation(Direction::Forward), case.compute, &mut arrays, |graph, node| {
+        plan_node_at(graph, node, Level::best(), settings)
+    })
+    .unwrap();
+    let number = |number: f64| if number.is_nan() { u64::MAX } else { number.to_bits() };
+    arrays[2].numbers().into_iter().map(number).collect()
+}
+
+/// A convolution of numbers that have all their bits.
+fn real(x: [i64; 4], w: [i64; 4]) -> Case {
+    let mut random = Random::new(33);
+    let mut case = plain(x, w, 1, 1, ConvMode::CrossCorrelation);
+    for array in [&mut case.x, &mut case.w] {
+        for index in array.indices() {
+            array.set(&index, random.within(0, 1 << 24) as f64 / f64::from(1 << 23) - 1.0);
+        }
+    }
+    case
+}
+
+#[test]
+fn it_is_chosen_where_it_pays() {
+    let settings = |convolution| Settings { convolution, constant_weights: true, ..Settings::default() };
+    let is_chosen = |case: &Case| {
+        let [chosen, winograd, implicit] = [Algorithm::Automatic, Algorithm::Winograd, Algorithm::Implicit]
+            .map(|form| bits(case, settings(form)));
+        assert!(winograd != implicit);
+        chosen == winograd
+    };
+    assert!(is_chosen(&real([1, 64, 20, 20], [48, 64, 3, 3])));
+    assert!(is_chosen(&real([3, 128, 13, 14], [128, 64, 3, 3])));
+    // Few channels, few tiles, and numbers that are to be exact.
+    assert!(!is_chosen(&real([1, 16, 20, 20], [16, 16, 3, 3])));
+    assert!(!is_chosen(&real([1, 64, 4, 4], [64, 64, 3, 3])));
+    let mut double = real([1, 64, 20, 20], [48, 64, 3, 3]);
+    double.compute = DataType::Double;
+    let mut random = Random::new(34);
+    for array in [&mut double.x, &mut double.w, &mut double.y] {
+        let (uid, dims, strides) =
+            (array.tensor.uid, array.tensor.dims.clone(), array.tensor.strides.clone());
+        let mut part = || random.within(0, 1 << 24) as f64;
+        *array = Array::new(uid, DataType::Double, &dims, &strides)
+            .filled(&mut || part() + part() / f64::from(1 << 25) - f64::from(1 << 23));
+    }
+    assert!(!is_chosen(&double));
+}
+
+/// What is not finite is computed anew, and its neighbours in a vector are not.
+#[test]
+fn results_do_not_show_the_number_of_threads() {
+    let case = real([3, 40, 30, 31], [40, 40, 3, 3]);
+    for number in [0.0, f64::NAN, f64::INFINITY] {
+        for of_input in [true, false] {
+            let mut case = Case {
+                x: case.x.clone(),
+                w: case.w.clone(),
+                y: case.y.clone(),
+                ..real([1; 4], [1, 1, 3, 3])
+            };
+            case.x.set(&[1, 7, 15, 3], if of_input { number } else { 0.0 });
+            case.w.set(&[5, 7, 1, 2], if of_input { 0.5 } else { number });
+            let [one, others @ ..] = [1, 2, 3, 7].map(|most| {
+                let threads = Threads { most, deterministic: false };
+                bits(&case, Settings { threads, convolution: Algorithm::Winograd, ..Settings::default() })
+            });
+            assert!(others.iter().all(|other| *other == one), "{number} {of_input}");
+        }
+    }
 }
