@@ -1,6 +1,11 @@
 //! Vectors of one register, as the matrix kernels see them.
 
+#[cfg(target_arch = "x86_64")]
+mod halves;
 mod pieces;
+
+#[cfg(target_arch = "x86_64")]
+use self::halves::{Half32x8, Half64x4};
 
 pub(crate) use self::pieces::Pieces;
 use super::join::MOST_LANES;

@@ -1,6 +1,7 @@
 //! Convolution and its gradients.
 
 mod ahead;
+mod between;
 mod channels;
 mod ending;
 mod filter;
@@ -19,6 +20,7 @@ pub(super) mod tests;
 use std::any::TypeId;
 use std::collections::HashMap;
 
+use self::between::Between;
 use self::channels::filter::FilterChannels;
 use self::channels::product::Channels;
 use self::filter::Filter;
@@ -279,6 +281,7 @@ impl<'a> Problem<'a> {
             input: self.place(&c.x),
             weights: self.weights(),
             output: self.place(&c.y),
+            between: None,
         }
     }
 
@@ -339,6 +342,13 @@ impl<'a> Problem<'a> {
             let part = (remainder[0] * remainders[1] + remainder[1]) * remainders[2] + remainder[2];
             parts[part].taps.push((number, *distance));
         }
+        // Where only the first product has taps, it yields every element that is not zero.
+        let alone = parts.len() > 1 && parts.iter().skip(1).all(|part| part.taps.is_empty());
+        let has_rows = output.strides.spatial[2] == 1 && remainders[0] == 1;
+        let between = (alone && has_rows && !parts[0].taps.is_empty()).then(|| {
+            parts.truncate(1);
+            Between { step: [self.stride[1], self.stride[2]], size: [self.input[1], self.input[2]] }
+        });
         for i in 0..3 {
             output.strides.spatial[i] *= self.stride[i];
         }
@@ -358,6 +368,7 @@ impl<'a> Problem<'a> {
             input: self.place(&c.y),
             weights: Weights { row: weights.channel, channel: weights.row, ..weights },
             output,
+            between,
         })
     }
 }

@@ -3,6 +3,7 @@
 use hipdnn_plugin_sdk::graph::DataType;
 
 use super::super::real::{FastReal, Stored, is_number, with_stored};
+use super::between::Between;
 use super::geometry::{Block, Geometry, Strides, Windows, store_tile};
 use crate::kernel::Refusal;
 
@@ -63,6 +64,8 @@ pub(super) struct Operands {
     pub(super) input: Place,
     pub(super) weights: Weights,
     pub(super) output: Place,
+    /// What lies between the output's elements that are computed, where the only product does not yield all of them.
+    pub(super) between: Option<Between>,
 }
 
 impl Operands {

@@ -130,7 +130,11 @@ impl<T: Sum> Places<T> {
         let [part] = operands.parts.as_slice() else { return Ok(None) };
         let part = part.clone();
         let all = part.taps.iter().enumerate().all(|(number, (tap, _))| number == *tap);
-        if !all || part.taps.len() != operands.windows.taps.len() || part.size != operands.windows.output {
+        if operands.between.is_some()
+            || !all
+            || part.taps.len() != operands.windows.taps.len()
+            || part.size != operands.windows.output
+        {
             return Ok(None);
         }
         let threads = settings.threads;

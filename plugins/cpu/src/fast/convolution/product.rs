@@ -15,6 +15,7 @@ use super::super::real::{FastReal, Stored, is_number, not_a_float, with_stored};
 use super::super::scratch::{Scratch, Shared, Tensors};
 use super::super::settings::{Algorithm, Settings};
 use super::ahead::{Ahead, Next, pays};
+use super::between::{Spread, spread_of};
 use super::ending::{Ending, Finish};
 use super::geometry::{Block, Geometry, Strides};
 use super::operands::{Fill, Operands, Part, Store, are_columns, fill_of, rows_apart, store_of};
@@ -54,6 +55,8 @@ pub(super) struct Products<T: 'static> {
     pack: Pack<T>,
     store: Store<T>,
     store_size: usize,
+    /// What stores a tile with zeros between its elements, where these lie there.
+    spread: Option<Spread<T>>,
     ending: Ending,
     finish: Option<Finish>,
     /// Whether the input is read where it is, which needs columns that follow each other, and whether the output is written
@@ -131,7 +134,9 @@ impl<T: FastReal> Products<T> {
                 (geometry, work, in_place) = (other, time, true);
             }
         }
-        let is_flat = in_place && operands.output.strides.are_flat(operands.windows.output);
+        let is_flat = in_place
+            && operands.between.is_none()
+            && operands.output.strides.are_flat(operands.windows.output);
         let written_in_place = is_flat && is_number::<T>(operands.output.data_type);
         let ending = after.as_ref().and_then(|after| Ending::of::<T>(after, spatial));
         let ending = ending.filter(|ending| match &ending.residual {
@@ -175,6 +180,7 @@ impl<T: FastReal> Products<T> {
             other => return Err(not_a_float(other)),
         });
         let (store, store_size) = store_of::<T>(operands.output.data_type)?;
+        let spread = operands.between.map(|_| spread_of::<T>(operands.output.data_type)).transpose()?;
         let time = work + if settings.constant_weights { 0.0 } else { weights as f64 * cost.copy };
         let scratch = Areas { weights, planes, tile: kernel.rows * kernel.columns() };
         Ok(Self {
@@ -192,6 +198,7 @@ impl<T: FastReal> Products<T> {
             pack,
             store,
             store_size,
+            spread,
             ending: ending.unwrap_or_default(),
             finish,
             in_place,
@@ -311,6 +318,12 @@ impl<T: FastReal> Products<T> {
                     ahead: share.next.map_or(Ahead::NONE, |next| next.share(number, panels.len() * tiles)),
                     is_far: stored && self.asks,
                 };
+                if self.asks
+                    && let Some(between) = &self.operands.between
+                {
+                    let to = (to.cast_const(), self.store_size);
+                    between.ask(&self.geometry, &block, (from, end), height, to, &output.strides);
+                }
                 self.kernel.run(&product, height, vectors);
                 // Zeros stand for the padding, and weights that are not finite would not leave them zero: NaN shows them.
                 if self.geometry.is_padded()
@@ -319,7 +332,10 @@ impl<T: FastReal> Products<T> {
                 {
                     self.multiply_exactly(planned, &product, &block, (from, end), height);
                 }
-                if !stored {
+                if let (Some(between), Some(spread)) = (&self.operands.between, self.spread) {
+                    let (columns, tile) = ((from, end), (tile.cast_const(), width));
+                    spread(between, &self.geometry, &block, columns, tile, height, to, &output.strides);
+                } else if !stored {
                     (self.store)(
                         &self.geometry,
                         &block,

@@ -287,6 +287,51 @@ fn what_is_not_finite_stays_where_it_belongs() {
     }
 }
 
+/// Windows that step over rows and columns: gradients of images are zero there.
+#[test]
+fn zeros_between_elements() {
+    let mut random = Random::new(8);
+    for round in 0..60 {
+        let spatial = random.within(1, 3);
+        let outline = Outline {
+            spatial,
+            groups: random.of(&[1, 1, 2]),
+            batch: random.within(1, 4),
+            channels: random.within(1, 19),
+            rows: random.within(1, 9),
+            most: [0, 90, 21, 6][spatial],
+            window: Some((1, random.of(&[2, 2, 3]))),
+        };
+        let mut case = Case::of(&mut random, &outline);
+        if round % 4 == 0 {
+            case.spoil(&mut random, 1 + round / 4 % 2);
+        }
+        case.check(Direction::BackwardData, Level::available());
+    }
+}
+
+/// The same with windows whose elements are as far apart as the steps, by every algorithm.
+#[test]
+fn zeros_between_elements_of_windows_with_gaps() {
+    let mut case = plain([2, 24, 21, 20], [24, 24, 5, 5], 2, 2, ConvMode::CrossCorrelation);
+    let (mut random, dims) = (Random::new(9), [24, 24, 3, 3]);
+    case.w =
+        Array::new(2, DataType::Float, &dims, &strides(&dims, &order(4, 0), 0)).filled(|| random.whole());
+    case.dilation = vec![2; 2];
+    let expected = case.expected(Direction::BackwardData);
+    for level in Level::available() {
+        for algorithm in [
+            Algorithm::Automatic,
+            Algorithm::Implicit,
+            Algorithm::Unrolled,
+            Algorithm::Channels,
+            Algorithm::Winograd,
+        ] {
+            case.check_at(Direction::BackwardData, *level, algorithm, &expected);
+        }
+    }
+}
+
 pub(in crate::fast) fn plain(x: [i64; 4], w: [i64; 4], stride: i64, padding: i64, mode: ConvMode) -> Case {
     let mut random = Random::new(3);
     let spatial = |i: usize| (x[i] + 2 * padding - w[i]) / stride + 1;
@@ -321,6 +366,8 @@ fn work_for_several_lanes() {
         plain([9, 20, 6, 6], [48, 20, 3, 3], 1, 0, correlation),
         plain([2, 40, 30, 31], [40, 1, 3, 3], 1, 1, correlation),
         plain([8, 64, 14, 14], [64, 64, 1, 1], 1, 0, correlation),
+        plain([3, 64, 29, 28], [64, 64, 1, 1], 2, 0, correlation),
+        plain([5, 64, 28, 15], [64, 64, 1, 1], 3, 0, correlation),
     ] {
         for direction in DIRECTIONS {
             case.check(direction, &[Level::best()]);

@@ -99,6 +99,9 @@ struct Carried {
 /// The taps of a window of 3 × 3 in the order of its rows: the first one's place, and the distances in the filter.
 fn square(operands: &Operands) -> Option<([isize; 3], [usize; 9])> {
     let [part] = operands.parts.as_slice() else { return None };
+    if operands.between.is_some() {
+        return None;
+    }
     let windows = &operands.windows;
     if windows.step[0] != 1
         || windows.step[1] != windows.step[2]

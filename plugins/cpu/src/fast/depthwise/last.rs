@@ -65,7 +65,10 @@ impl<T: FastReal> Turn<T> {
         let is_plane = |image: &Image<T>, size: [usize; 2]| {
             image.strides[3] == 1 && (size[0] == 1 || image.strides[2] == size[1])
         };
-        let is_form = !matches!(Form::of(shape), Form::Any | Form::Apart);
+        let is_form = !matches!(Form::of(shape), Form::Any | Form::Apart | Form::ThreeApart);
+        // Lanes that are chosen by masks cost little.
+        #[cfg(target_arch = "x86_64")]
+        let is_form = is_form && !(level == Level::Avx512 && from.has_rows() && to.has_rows());
         let is_small = shape.output[1] >= TOGETHER && shape.output[1] <= most_columns::<T>(level);
         let numbers = shape.input[0] * shape.input[1] + shape.output[0] * shape.output[1];
         let suits = is_form

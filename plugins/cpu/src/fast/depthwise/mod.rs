@@ -5,11 +5,13 @@
 
 mod ending;
 mod filter;
+mod gaps;
 mod last;
 mod pixels;
 mod planar;
 mod rows;
 mod sums;
+mod tiles;
 
 #[cfg(test)]
 mod tests;

@@ -56,7 +56,7 @@ impl<T: FastReal> Band<T> {
     pub(super) unsafe fn run<V: Vector<Number = T>>(&self, form: Form) {
         // SAFETY: the caller promises all of it.
         unsafe {
-            if form == Form::Apart {
+            if matches!(form, Form::Apart | Form::ThreeApart) {
                 return self.with_gaps::<V>();
             }
             if self.columns < TOGETHER || self.channels < V::LANES {
@@ -67,7 +67,7 @@ impl<T: FastReal> Band<T> {
                 Form::ThreeByTwo => self.tiles::<V, 3, 2>(),
                 Form::Five => self.tiles::<V, 5, 1>(),
                 Form::FiveByTwo => self.tiles::<V, 5, 2>(),
-                Form::Any | Form::Apart => self.any::<V>(),
+                Form::Any | Form::Apart | Form::ThreeApart => self.any::<V>(),
             }
         }
     }

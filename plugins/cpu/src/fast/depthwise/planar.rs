@@ -2,11 +2,12 @@
 
 use super::Shape;
 use super::ending::Ending;
-use super::rows::{Band, Form, TOGETHER, room};
+use super::gaps::room;
+use super::rows::{Band, Form};
 use crate::fast::image::Image;
 use crate::fast::lanes::{Lanes, Threads};
 use crate::fast::level::{Level, VectorWork};
-use crate::fast::real::FastReal;
+use crate::fast::real::{FastReal, all_finite};
 use crate::fast::scratch::{Scratch, Shared, Tensors};
 use crate::fast::vector::Vector;
 use crate::kernel::Kernel;
@@ -16,8 +17,12 @@ const NEAR: usize = 8 << 10;
 /// Parts for each lane: few enough to be worth a turn, enough that lanes end together.
 const PARTS: usize = 6;
 
+/// Channels that are computed together at most, and the numbers of these channels' images at most: they stay in the first cache.
+const TOGETHER: usize = 16;
+const NEAR_NUMBERS: usize = 4 << 10;
+
 /// Nanoseconds that it takes to begin with a channel.
-const BEGIN: f64 = 40.0;
+const BEGIN: f64 = 10.0;
 
 /// A convolution with every decision made.
 pub(super) struct Planar<T> {
@@ -29,13 +34,16 @@ pub(super) struct Planar<T> {
     y: Image<T>,
     /// The distances in bytes of the elements of a channel's window.
     offsets: Vec<usize>,
-    /// Whether they are of another type and read together.
+    /// Whether these follow each other in the order in which they meet the image, and whether nothing lies between the numbers of all
+    /// windows.
     in_order: bool,
+    are_dense: bool,
     padded: bool,
     ending: Option<Ending<T>>,
-    /// Channels and rows of the output that are computed by one lane, one after the other.
+    /// Channels and rows of the output that are computed by one lane, one after the other, and channels that are computed together.
     channels: usize,
     rows: usize,
+    together: usize,
     lanes: Lanes,
 }
 
@@ -59,8 +67,13 @@ impl<T: FastReal> Planar<T> {
     ) -> Self {
         let plane = shape.output[0] * shape.output[1];
         let form = Form::of(&shape);
-        let copied = |image: &Image<T>| if image.has_rows() { 0.1 } else { 0.4 };
-        let each = shape.taps() as f64 * if form == Form::Any { 0.1 } else { 0.04 } + copied(&y);
+        let copied = |image: &Image<T>| if image.has_rows() { 0.05 } else { 0.4 };
+        let tap = match form {
+            Form::Any | Form::Apart => 0.1,
+            Form::ThreeApart => 0.01,
+            _ => 0.02,
+        };
+        let each = shape.taps() as f64 * tap + copied(&y);
         let input = (shape.input[0] * shape.input[1]) as f64 * copied(&x);
         let planes = shape.batch * shape.channels;
         let work = planes as f64 * (plane as f64 * each * size_of::<T>() as f64 / 4.0 + input + BEGIN);
@@ -69,11 +82,12 @@ impl<T: FastReal> Planar<T> {
         // What follows and is not done in registers is done with what is still in the first cache.
         let near = ending.as_ref().is_some_and(|ending| ending.near.is_none());
         let mut rows = shape.output[0];
+        let whole = |least: usize| least.next_multiple_of(form.rows());
         if near {
-            rows = rows.min(NEAR.div_ceil(shape.output[1]).max(TOGETHER));
+            rows = rows.min(whole(NEAR.div_ceil(shape.output[1])));
         }
         let enough = wanted.div_ceil(planes);
-        rows = rows.min(shape.output[0].div_ceil(enough).max(TOGETHER));
+        rows = rows.min(whole(shape.output[0].div_ceil(enough)));
         let mut channels = 1;
         if rows >= shape.output[0] {
             let most = (planes / wanted).max(1);
@@ -81,10 +95,32 @@ impl<T: FastReal> Planar<T> {
         }
         let parts = shape.batch * shape.channels.div_ceil(channels) * shape.output[0].div_ceil(rows);
         let (offsets, padded) = (shape.offsets(&w), shape.is_padded());
-        let in_order =
-            !w.run.same && offsets.iter().enumerate().all(|(tap, offset)| *offset == tap * w.run.size);
+        let in_order = offsets.iter().enumerate().all(|(tap, offset)| *offset == tap * w.run.size);
+        let has_form = !matches!(form, Form::Any | Form::Apart);
+        let is_full = |tap: usize| offsets.contains(&(tap * w.run.size));
+        let are_dense =
+            has_form && w.run.same && w.strides[0] == offsets.len() && (0..offsets.len()).all(is_full);
         let lanes = threads.lanes(work, parts);
-        Self { shape, level, form, x, w, y, offsets, in_order, padded, ending, channels, rows, lanes }
+        let are_rows = are_dense && x.has_rows() && y.has_rows() && shape.multiplier == 1;
+        let images = shape.input[0] * shape.input[1] + plane;
+        let together = if are_rows { (NEAR_NUMBERS / images).clamp(1, TOGETHER) } else { 1 };
+        Self {
+            shape,
+            level,
+            form,
+            x,
+            w,
+            y,
+            offsets,
+            in_order,
+            are_dense,
+            padded,
+            ending,
+            channels,
+            rows,
+            together,
+            lanes,
+        }
     }
 
     /// The areas of a lane, laid out from the beginning of its memory.
@@ -96,7 +132,7 @@ impl<T: FastReal> Planar<T> {
             if image.has_rows() { 0 } else { rows * columns }
         };
         Areas {
-            taps: scratch.area::<T>(self.shape.taps(), 1),
+            taps: scratch.area::<T>(self.shape.taps() * self.together, 1),
             input: scratch.area::<T>(copied(&self.x, most, self.shape.input[1]), 1),
             output: scratch.area::<T>(copied(&self.y, self.rows, self.shape.output[1]), 1),
             columns: scratch.area::<T>(room(&self.shape), 1),
@@ -127,22 +163,38 @@ impl<T: FastReal> VectorWork<T> for Part<'_, T> {
         let Planar { shape, x, w, y, ending, .. } = self.kernel;
         let areas = self.kernel.layout(&mut Scratch::default());
         let near = ending.as_ref().and_then(|ending| ending.near.as_ref());
-        let mut far = ending.is_some() && near.is_none();
+        let far = ending.is_some() && near.is_none();
         let lines = shape.rows(&self.rows);
         let [height, width] = shape.input;
         let [_, columns] = shape.output;
         // SAFETY: the caller promises the tensors, which have all of the elements, and the scratch memory with its areas.
         unsafe {
-            let taps = self.scratch.add(areas.taps).cast::<T>();
-            for channel in self.channels.clone() {
-                let finite = self.kernel.taps(w.at(self.tensors[w.slot], [channel, 0, 0, 0]), taps);
-                let mut numbers = Some((T::ONE, T::ZERO));
+            let copy_of_taps = self.scratch.add(areas.taps).cast::<T>();
+            let first = w.at(self.tensors[w.slot], [self.channels.start, 0, 0, 0]);
+            let are_finite = self.kernel.are_dense
+                && all_finite(first.cast_const().cast::<T>(), self.channels.len() * shape.taps());
+            let mut channel = self.channels.start;
+            while channel < self.channels.end {
+                let mut count = if are_finite { self.kernel.together } else { 1 };
+                count = count.min(self.channels.end - channel);
+                let from = w.at(self.tensors[w.slot], [channel, 0, 0, 0]);
+                let taps = self.kernel.taps(from, copy_of_taps, count);
+                let finite = are_finite || is_finite(taps, shape.taps());
+                let mut ends = [[T::ONE, T::ZERO]; TOGETHER];
+                let mut has_numbers = true;
                 if let (Some(near), false) = (near, far) {
-                    numbers = near.numbers(self.tensors, channel);
-                    // What is not finite is added and multiplied in the order of the graph.
-                    far |= numbers.is_none();
+                    let mut known = 0;
+                    while known < count {
+                        // What is not finite is added and multiplied in the order of the graph.
+                        let Some((factor, summand)) = near.numbers(self.tensors, channel + known) else {
+                            break;
+                        };
+                        ends[known] = [factor, summand];
+                        known += 1;
+                    }
+                    has_numbers = known > 0;
+                    count = known.max(1);
                 }
-                let (factor, summand) = numbers.unwrap_or((T::ONE, T::ZERO));
                 let (mut input, mut input_row) = (
                     x.at(self.tensors[x.slot], [self.image, channel / shape.multiplier, 0, 0]),
                     x.strides[2],
@@ -157,6 +209,8 @@ impl<T: FastReal> VectorWork<T> for Part<'_, T> {
                 let direct = y.has_rows();
                 let copy = self.scratch.add(areas.output).cast::<T>();
                 let band = Band {
+                    channels: count,
+                    steps: [x.strides[1], y.strides[1], shape.taps()],
                     input: input.cast_const().cast(),
                     input_row,
                     size: [height, width],
@@ -171,9 +225,8 @@ impl<T: FastReal> VectorWork<T> for Part<'_, T> {
                     padding: shape.padding,
                     apart: shape.apart,
                     between: self.scratch.add(areas.columns).cast(),
-                    factor,
-                    summand,
-                    bounds: near.and_then(|near| near.bounds).filter(|_| !far),
+                    ends: ends.as_ptr(),
+                    bounds: near.and_then(|near| near.bounds).filter(|_| !far && has_numbers),
                 };
                 if self.kernel.padded && !finite {
                     band.run_exactly::<V>();
@@ -183,10 +236,10 @@ impl<T: FastReal> VectorWork<T> for Part<'_, T> {
                 if !direct {
                     y.store(copy, place, self.rows.len(), columns);
                 }
-                if let (true, Some(ending)) = (numbers.is_none(), ending) {
+                if let (false, Some(ending)) = (has_numbers, ending) {
                     ending.finish(shape, self.tensors, self.image, channel..channel + 1, &self.rows);
-                    far = false;
                 }
+                channel += count;
             }
             if let (true, Some(ending)) = (far, ending) {
                 ending.finish(shape, self.tensors, self.image, self.channels, &self.rows);
@@ -196,32 +249,53 @@ impl<T: FastReal> VectorWork<T> for Part<'_, T> {
 }
 
 impl<T: FastReal> Planar<T> {
-    /// Reads the window of a channel, row by row, in the order in which it meets the image, and says whether it is finite.
+    /// The windows of some channels, row by row, in the order in which they meet the image: where they are if they lie so.
     ///
     /// # Safety
-    /// `from` is the channel's first weight, `to` is writable for all of them.
+    /// `from` is the first channel's first weight, `to` is writable for all of them. There is one channel unless nothing lies between
+    /// the windows.
     #[inline(always)]
-    unsafe fn taps(&self, from: *mut u8, to: *mut T) -> bool {
-        let mut zero = T::ZERO;
-        if self.in_order {
-            // SAFETY: the caller promises the weights, which lie side by side.
-            unsafe { (self.w.run.load)(from, 1, to, self.offsets.len()) };
+    unsafe fn taps(&self, from: *mut u8, to: *mut T, channels: usize) -> *const T {
+        let run = &self.w.run;
+        if self.in_order && run.same {
+            return from.cast_const().cast();
         }
-        for tap in 0..self.offsets.len() {
-            // SAFETY: the caller promises the weights.
-            unsafe {
-                let (from, to) = (from.add(self.offsets[tap]), to.add(tap));
-                if self.w.run.same {
-                    to.write(from.cast::<T>().read_unaligned());
-                } else if !self.in_order {
-                    (self.w.run.load)(from, 1, to, 1);
+        // SAFETY: the caller promises the weights, which lie side by side where they are in order.
+        unsafe {
+            if self.in_order {
+                (run.load)(from, 1, to, self.offsets.len());
+                return to;
+            }
+            let taps = self.offsets.len();
+            for channel in 0..channels {
+                for tap in 0..taps {
+                    let from = from.add(channel * taps * run.size + self.offsets[tap]);
+                    let to = to.add(channel * taps + tap);
+                    if run.same {
+                        to.write(from.cast::<T>().read_unaligned());
+                    } else {
+                        (run.load)(from, 1, to, 1);
+                    }
                 }
-                // A finite number times zero is zero, everything else is NaN.
-                zero = zero + to.read() * T::ZERO;
             }
         }
-        zero == T::ZERO
+        to
     }
+}
+
+/// Whether a window's numbers are finite.
+///
+/// # Safety
+/// The numbers are readable.
+#[inline(always)]
+unsafe fn is_finite<T: FastReal>(taps: *const T, len: usize) -> bool {
+    let mut zero = T::ZERO;
+    for tap in 0..len {
+        // A finite number times zero is zero, everything else is NaN.
+        // SAFETY: the caller promises the numbers.
+        zero = zero + unsafe { taps.add(tap).read_unaligned() } * T::ZERO;
+    }
+    zero == T::ZERO
 }
 
 impl<T: FastReal> Kernel for Planar<T> {

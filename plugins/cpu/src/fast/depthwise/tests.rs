@@ -80,6 +80,10 @@ fn work_for_several_lanes() {
         plain([1, 2, 300, 200], [2, 1, 3, 3], 2, 1, ConvMode::Convolution),
         plain([3, 200, 14, 14], [400, 1, 5, 5], 1, 2, correlation),
         plain([1, 96, 57, 56], [96, 1, 7, 7], 1, 3, correlation),
+        plain([2, 70, 14, 14], [70, 1, 3, 3], 2, 1, correlation),
+        plain([2, 70, 7, 7], [70, 1, 3, 3], 1, 1, ConvMode::Convolution),
+        plain([1, 40, 28, 29], [40, 1, 3, 3], 2, 1, correlation),
+        plain([1, 8, 112, 111], [8, 1, 3, 3], 2, 1, correlation),
     ] {
         for direction in DIRECTIONS {
             case.check(direction, &[Level::best()]);

@@ -45,6 +45,12 @@ pub(crate) unsafe trait Pieces: Copy {
     /// The processor has the vector's instructions.
     unsafe fn zip(self, other: Self) -> (Self, Self);
 
+    /// In each lane the number of the next one, and any number in the last.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions.
+    unsafe fn following(self) -> Self;
+
     /// Each number, but at least the one of `low` and at most the one of `high`, which are no NaN; NaN stays.
     ///
     /// # Safety
@@ -113,6 +119,15 @@ unsafe impl<T: FastReal, const N: usize> Pieces for Plain<T, N> {
     }
 
     #[inline(always)]
+    unsafe fn following(self) -> Self {
+        let mut result = self.0;
+        for (i, number) in result.iter_mut().enumerate() {
+            *number = self.0[(i + 1) % N];
+        }
+        Self(result)
+    }
+
+    #[inline(always)]
     unsafe fn clamp(self, low: Self, high: Self) -> Self {
         let mut result = self.0;
         for ((x, low), high) in result.iter_mut().zip(low.0).zip(high.0) {
@@ -140,7 +155,7 @@ unsafe impl<T: FastReal, const N: usize> Pieces for Plain<T, N> {
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::super::{F32x8, F32x16, F64x4, F64x8};
+    use super::super::{F32x8, F32x16, F64x4, F64x8, Half32x8, Half64x4};
     use super::Pieces;
 
     macro_rules! pieces {
@@ -150,6 +165,7 @@ mod x86 {
             |$to:ident, $written:ident, $stored:ident| $store:expr,
             |$a:ident, $b:ident| $unzip:expr,
             |$first:ident, $second:ident| $zip:expr,
+            |$f:ident| $following:expr,
             $min:ident, $max:ident,
             |$x:ident, $than:ident, $yes:ident, $no:ident| $larger:expr) => {
             // SAFETY: what the functions need is named in the trait's contract.
@@ -194,6 +210,13 @@ mod x86 {
                 }
 
                 #[inline(always)]
+                unsafe fn following(self) -> Self {
+                    let $f = self.0;
+                    // SAFETY: the caller promises the instructions.
+                    Self(unsafe { $following })
+                }
+
+                #[inline(always)]
                 unsafe fn clamp(self, low: Self, high: Self) -> Self {
                     // The second operand where one is NaN.
                     // SAFETY: the caller promises the instructions.
@@ -218,7 +241,7 @@ mod x86 {
 
     pieces!(
         F32x16,
-        F32x8,
+        Half32x8,
         f32,
         __mmask16,
         |low, high| _kandn_mask16(below(low), below(high)),
@@ -234,6 +257,10 @@ mod x86 {
             let high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
             (_mm512_permutex2var_ps(a, low, b), _mm512_permutex2var_ps(a, high, b))
         },
+        |v| {
+            let bits = _mm512_castps_si512(v);
+            _mm512_castsi512_ps(_mm512_alignr_epi32::<1>(bits, bits))
+        },
         _mm512_min_ps,
         _mm512_max_ps,
         |x, than, yes, no| {
@@ -243,7 +270,7 @@ mod x86 {
     );
     pieces!(
         F64x8,
-        F64x4,
+        Half64x4,
         f64,
         __mmask8,
         |low, high| _kandn_mask8(below(low) as __mmask8, below(high) as __mmask8),
@@ -258,6 +285,10 @@ mod x86 {
             let low = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
             let high = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
             (_mm512_permutex2var_pd(a, low, b), _mm512_permutex2var_pd(a, high, b))
+        },
+        |v| {
+            let bits = _mm512_castpd_si512(v);
+            _mm512_castsi512_pd(_mm512_alignr_epi64::<1>(bits, bits))
         },
         _mm512_min_pd,
         _mm512_max_pd,
@@ -290,6 +321,7 @@ mod x86 {
             let (even, odd) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
             (_mm256_permute2f128_ps::<0x20>(even, odd), _mm256_permute2f128_ps::<0x31>(even, odd))
         },
+        |v| _mm256_permutevar8x32_ps(v, _mm256_setr_epi32(1, 2, 3, 4, 5, 6, 7, 7)),
         _mm256_min_ps,
         _mm256_max_ps,
         |x, than, yes, no| {
@@ -318,6 +350,7 @@ mod x86 {
             let (even, odd) = (_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b));
             (_mm256_permute2f128_pd::<0x20>(even, odd), _mm256_permute2f128_pd::<0x31>(even, odd))
         },
+        |v| _mm256_permute4x64_pd::<0xF9>(v),
         _mm256_min_pd,
         _mm256_max_pd,
         |x, than, yes, no| {
@@ -336,7 +369,7 @@ mod neon {
     use super::{Pieces, Vector};
 
     macro_rules! pieces {
-        ($name:ident, $number:ty, $unzip:ident, $unzip_odd:ident, $zip:ident, $zip_high:ident, $min:ident, $max:ident,
+        ($name:ident, $number:ty, $unzip:ident, $unzip_odd:ident, $zip:ident, $zip_high:ident, $ext:ident, $min:ident, $max:ident,
             |$x:ident, $than:ident| $larger:expr, $select:ident) => {
             // SAFETY: every processor of the target has the instructions.
             unsafe impl Pieces for $name {
@@ -386,6 +419,12 @@ mod neon {
                 }
 
                 #[inline(always)]
+                unsafe fn following(self) -> Self {
+                    // SAFETY: as above.
+                    Self(unsafe { $ext::<1>(self.0, self.0) })
+                }
+
+                #[inline(always)]
                 unsafe fn clamp(self, low: Self, high: Self) -> Self {
                     // NaN where one is NaN.
                     // SAFETY: as above.
@@ -409,6 +448,7 @@ mod neon {
         vuzp2q_f32,
         vzip1q_f32,
         vzip2q_f32,
+        vextq_f32,
         vminq_f32,
         vmaxq_f32,
         |x, than| vorrq_u32(vcgtq_f32(x, than), vbicq_u32(vceqq_f32(than, than), vceqq_f32(x, x))),
@@ -421,6 +461,7 @@ mod neon {
         vuzp2q_f64,
         vzip1q_f64,
         vzip2q_f64,
+        vextq_f64,
         vminq_f64,
         vmaxq_f64,
         |x, than| vorrq_u64(vcgtq_f64(x, than), vbicq_u64(vceqq_f64(than, than), vceqq_f64(x, x))),
@@ -440,6 +481,17 @@ mod tests {
 
         #[inline(always)]
         unsafe fn run<V: Vector<Number = T>>(self) {
+            // SAFETY: run at the vector's level.
+            unsafe {
+                Self::of::<T, V>();
+                Self::of::<T, V::Half>();
+            }
+        }
+    }
+
+    impl Check {
+        #[inline(always)]
+        unsafe fn of<T: FastReal, V: Vector<Number = T>>() {
             let n = V::LANES;
             let number = |i: usize| T::from_f64(i as f64);
             let from: Vec<T> = (0..4 * n).map(number).collect();
@@ -470,6 +522,8 @@ mod tests {
                     vector.store(to.as_mut_ptr());
                     assert!((0..n).all(|i| to[i] == number(first + i)));
                 }
+                b.following().store(to.as_mut_ptr());
+                assert!((1..n).all(|i| to[i - 1] == number(n + i)));
                 let nan = T::from_f64(f64::NAN);
                 let inf = T::from_f64(f64::INFINITY);
                 let clamped = |x: T| {

@@ -128,7 +128,7 @@ impl<T: FastReal> Channels<T> {
     ) -> Result<Self, Refusal> {
         let kernel = SumsKernel::<T>::of(level);
         let work = Self::time(&operands, level, settings.constant_weights);
-        let Operands { windows, parts, groups, channels, rows, input, weights, output } = &operands;
+        let Operands { windows, parts, groups, channels, rows, input, weights, output, .. } = &operands;
         let size = |part: &Part| part.size.iter().product::<usize>();
         let largest = parts.iter().map(size).max().unwrap_or(1).max(1);
         let wanted = settings.threads.parts(work, usize::MAX).count();
@@ -499,6 +499,7 @@ pub(in super::super) fn suits<T: FastReal>(operands: &Operands, level: Level, se
     let (pieces, _) = panels(*rows, &kernel);
     let panel = taps * channels * pieces * kernel.piece * size_of::<T>();
     settings.convolution == Algorithm::Automatic
+        && operands.between.is_none()
         && windows.output[2] < kernel.lanes
         && (taps > 1 || windows.step != [1; 3])
         && rows * 2 > kernel.lanes
