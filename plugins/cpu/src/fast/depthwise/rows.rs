@@ -34,7 +34,7 @@ pub(super) struct Band<T> {
     pub(super) stride: [usize; 2],
     pub(super) dilation: [usize; 2],
     pub(super) padding: [isize; 2],
-    /// How far the image's rows and columns are apart where windows meet them, and [`room`] for a row where they are.
+    /// How far the image's rows and columns are apart where windows meet them, and [`room`](super::gaps::room) for a row where they are.
     pub(super) apart: [usize; 2],
     pub(super) between: *mut T,
     /// For each channel what a sum is multiplied with and what is added to it, and where sums end.
