@@ -2,20 +2,20 @@
 //!
 //! What follows a node element by element is computed with it, while its results are near: operations on each element in
 //! one pass over memory, and behind a convolution on each block of its output. Tensors in between that nobody else reads
-//! are never stored. The gradient of a RELU is computed with that of the batch normalization before it. What fits no rule is a part of its own, so that every graph runs.
+//! are never stored. The gradient of a RELU is computed with that of the batch normalization before it. What fits no rule is a
+//! part of its own, so that every graph runs.
 
 mod feeders;
 mod gate;
-mod uses;
-
 mod normalized;
+mod uses;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
-use self::uses::Uses;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, Tensor};
 
+use self::uses::Uses;
 use super::level::Level;
 use super::normalization::Around;
 use super::pointwise::{
@@ -158,6 +158,14 @@ fn is_of_chains(operation: &Operation) -> bool {
         Operation::BatchnormInference(_) | Operation::Reduction(_) => true,
         _ => false,
     }
+}
+
+/// The place of a uid in a list, which it is added to unless it is there.
+fn place_of(uids: &mut Vec<i64>, uid: i64) -> usize {
+    uids.iter().position(|known| *known == uid).unwrap_or_else(|| {
+        uids.push(uid);
+        uids.len() - 1
+    })
 }
 
 /// Slots below this number are the producer's pointers until it is known how many there are.
@@ -375,11 +383,7 @@ impl<'a> Fusion<'a> {
         {
             return None;
         }
-        let read = self.reads.iter().position(|known| *known == uid).unwrap_or_else(|| {
-            self.reads.push(uid);
-            self.reads.len() - 1
-        });
-        let operand = Operand { slot: READS + read, ..broadcast.operand };
+        let operand = Operand { slot: READS + place_of(&mut self.reads, uid), ..broadcast.operand };
         Some(self.chain.input(&Broadcast { operand, ..broadcast }))
     }
 
@@ -436,14 +440,16 @@ impl<'a> Fusion<'a> {
     fn seat(&mut self, tensors: &mut Vec<i64>) -> Option<()> {
         for input in &mut self.chain.inputs {
             if let Some(read) = input.slot.checked_sub(READS) {
-                let uid = *self.reads.get(read)?;
-                input.slot = tensors.iter().position(|known| *known == uid).unwrap_or_else(|| {
-                    tensors.push(uid);
-                    tensors.len() - 1
-                });
+                input.slot = place_of(tensors, *self.reads.get(read)?);
             }
         }
         Some(())
+    }
+
+    /// The chain behind its producer, whose result the last one replaces.
+    fn behind<'b>(&'b mut self, output: &'b Operand, level: Level) -> Option<After<'b>> {
+        *self.chain.inputs.first_mut()? = Input::replaced(output);
+        Some(After { chain: &self.chain, output, compute: self.compute, level })
     }
 
     fn part_of(mut self, whole: Whole, level: Level, settings: Settings) -> Option<(Vec<usize>, Part)> {
@@ -452,7 +458,7 @@ impl<'a> Fusion<'a> {
         let (mut tensors, operation) = match self.producer.and_then(|place| self.graph.nodes.get(place)) {
             Some(node) => {
                 let operation = with_result(&node.operation, whole.result)?;
-                (pointers(self.graph, &operation), Some((operation, node)))
+                (pointers(self.graph, &operation), Some(operation))
             }
             None => (vec![whole.result], None),
         };
@@ -466,11 +472,9 @@ impl<'a> Fusion<'a> {
                     .ok()?
             }
             None => plan_chain(&self.chain, &output, self.compute, level, settings.threads).ok()?,
-            Some((operation, _)) => {
-                // The producer's result, which is what the last one replaces.
-                *self.chain.inputs.first_mut()? = Input::replaced(&output);
-                let after = After { chain: &self.chain, output: &output, compute: self.compute, level };
-                plan_producer(self.graph, &operation, settings, after).ok()?
+            Some(operation) => {
+                let graph = self.graph;
+                plan_producer(graph, &operation, settings, self.behind(&output, level)?).ok()?
             }
         };
         Some((self.members, Part { node: place, tensors, kernel }))

@@ -1,7 +1,7 @@
 //! How a kernel divides its scratch memory.
 
 /// Bytes of a cache line: areas begin at multiples of it, so that lanes do not write each other's lines.
-const LINE: usize = 64;
+pub(super) const LINE: usize = 64;
 
 /// Gives out areas one after another.
 #[derive(Debug, Default)]

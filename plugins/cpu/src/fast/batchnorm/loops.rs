@@ -73,15 +73,10 @@ impl<V: Vector, const N: usize> Totals<V, N> {
     /// The processor has the vector's instructions.
     #[inline(always)]
     unsafe fn joined(&self) -> [V::Number; N] {
-        let [a, b, c, d] = self.vectors;
-        let mut result = self.rest;
-        for (i, result) in result.iter_mut().enumerate() {
-            // SAFETY: the caller promises the instructions.
-            let of_lanes = unsafe {
-                let halves = [(a, b), (c, d)].map(|(x, y)| x[i].lanewise(Lanewise::Add, y[i]));
-                halves[0].lanewise(Lanewise::Add, halves[1]).sum()
-            };
-            *result = of_lanes + *result;
+        // SAFETY: the caller promises the instructions.
+        let mut result = unsafe { of_lanes(self.vectors) };
+        for (result, rest) in result.iter_mut().zip(self.rest) {
+            *result = *result + rest;
         }
         result
     }
@@ -112,6 +107,24 @@ impl<V: Vector, const N: usize> Totals<V, N> {
         }
         sums
     }
+}
+
+/// Adds up all lanes of each of the sums.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+pub(super) unsafe fn of_lanes<V: Vector, const N: usize>(vectors: [[V; N]; SUMS]) -> [V::Number; N] {
+    let [a, b, c, d] = vectors;
+    let mut sums = [V::Number::ZERO; N];
+    for (i, sum) in sums.iter_mut().enumerate() {
+        // SAFETY: the caller promises the instructions.
+        *sum = unsafe {
+            let halves = [(a, b), (c, d)].map(|(x, y)| x[i].lanewise(Lanewise::Add, y[i]));
+            halves[0].lanewise(Lanewise::Add, halves[1]).sum()
+        };
+    }
+    sums
 }
 
 /// Adds up the values of all indices below `len`; the closures are as in [`Totals`].

@@ -44,10 +44,7 @@ pub(super) fn plan(
     if after.is_some() && matches!(batchnorm, Batchnorm::Backward(_)) {
         return Err("a gradient, which nothing is computed with".to_owned());
     }
-    match compute {
-        Compute::Single => plan_in::<f32>(batchnorm, level, threads, after, None),
-        Compute::Double => plan_in::<f64>(batchnorm, level, threads, after, None),
-    }
+    plan_with(batchnorm, compute, level, threads, after, None)
 }
 
 /// Plans the gradients of a batch normalization with a RELU behind it: dy is that of the RELU's result, and passes where the number
@@ -62,11 +59,8 @@ pub(super) fn plan_gated(
     if gate.data_type != batchnorm.dy.data_type || gate.layout != batchnorm.dy.layout {
         return Err("a RELU whose input lies in another order than its gradient".to_owned());
     }
-    let gate = Some(Gate { slot: gate.slot });
-    match compute {
-        Compute::Single => plan_in::<f32>(&Batchnorm::Backward(*batchnorm), level, threads, None, gate),
-        Compute::Double => plan_in::<f64>(&Batchnorm::Backward(*batchnorm), level, threads, None, gate),
-    }
+    let gate = Gate { slot: gate.slot };
+    plan_with(&Batchnorm::Backward(*batchnorm), compute, level, threads, None, Some(gate))
 }
 
 /// Whether a node is an inference that goes through memory plane by plane.
@@ -76,6 +70,20 @@ pub(super) fn has_planes(graph: &Graph, node: &Node) -> bool {
         Ok(Compute::Single) => planes::covers::<f32>(&problem),
         Ok(Compute::Double) => planes::covers::<f64>(&problem),
         Err(_) => false,
+    }
+}
+
+fn plan_with(
+    batchnorm: &Batchnorm,
+    compute: Compute,
+    level: Level,
+    threads: Threads,
+    after: Option<After<'_>>,
+    gate: Option<Gate>,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    match compute {
+        Compute::Single => plan_in::<f32>(batchnorm, level, threads, after, gate),
+        Compute::Double => plan_in::<f64>(batchnorm, level, threads, after, gate),
     }
 }
 

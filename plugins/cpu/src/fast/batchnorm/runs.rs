@@ -7,10 +7,10 @@ use super::super::lanes::Lanes;
 use super::super::level::VectorWork;
 use super::super::matmul::pack::prefetch;
 use super::super::real::FastReal;
-use super::super::scratch::Tensors;
+use super::super::scratch::{LINE, Tensors};
 use super::super::vector::{Lanewise, Vector};
 use super::channel::{Moments, Parameters, Role};
-use super::loops::{SUMS, first_mean};
+use super::loops::{SUMS, first_mean, of_lanes};
 use super::planes::Part;
 use super::{Gate, Shape};
 use crate::kernel::Kernel;
@@ -148,7 +148,7 @@ impl<T: FastReal> Work<'_, T> {
         let together = (most / len).max(1);
         let ask = |run: usize, from: usize, to: usize| {
             let [dy, x] = place(run + AHEAD / len, 0);
-            (from..to).step_by(64 / size_of::<T>()).for_each(|at| ahead([dy + at, x + at]));
+            (from..to).step_by(LINE / size_of::<T>()).for_each(|at| ahead([dy + at, x + at]));
         };
         for first in (0..*runs).step_by(together) {
             let end = (first + together).min(*runs);
@@ -193,13 +193,9 @@ impl<T: FastReal> Work<'_, T> {
                     }
                     run += 1;
                 }
-                let [a, b, c, d] = sums;
-                for (i, total) in totals.iter_mut().enumerate() {
-                    // SAFETY: the caller promises the instructions.
-                    let sum = unsafe {
-                        let halves = [(a, b), (c, d)].map(|(x, y)| x[i].lanewise(Lanewise::Add, y[i]));
-                        halves[0].lanewise(Lanewise::Add, halves[1]).sum()
-                    };
+                // SAFETY: the caller promises the instructions.
+                let sums = unsafe { of_lanes(sums) };
+                for (total, sum) in totals.iter_mut().zip(sums) {
                     *total += sum.to_f64();
                 }
             }

@@ -4,15 +4,13 @@
 //! does not see by itself where they go on.
 
 use super::super::matmul::pack::prefetch;
+use super::super::scratch::LINE;
 use super::geometry::{Block, Geometry, Strides};
 use super::operands::{Operands, Place};
 
 /// Bytes of an image and its result from which on they are not expected to be near. Asking for what is near takes up to 2 % of the time.
 /// Tests have small images.
 const FAR: usize = if cfg!(test) { 2 << 10 } else { 4 << 20 };
-
-/// Bytes of a line of the cache.
-const LINE: usize = 64;
 
 /// Whether the input and the output of a convolution are so large that it pays to ask for them.
 pub(super) fn pays(operands: &Operands) -> bool {

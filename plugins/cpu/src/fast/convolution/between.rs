@@ -1,13 +1,13 @@
 //! Gradients of images of which a window of one element meets but some rows and columns: zeros lie between these.
 
-use super::super::matmul::pack::prefetch;
-use super::super::real::{FastReal, Stored, not_a_float, store_run, with_stored};
-use super::geometry::{Block, Geometry, Strides};
-use crate::kernel::Refusal;
 use hipdnn_plugin_sdk::graph::DataType;
 
-/// Bytes of a line of the cache.
-const LINE: usize = 64;
+use super::super::matmul::pack::prefetch;
+use super::super::real::{FastReal, Stored, not_a_float, store_run, with_stored};
+use super::super::scratch::LINE;
+use super::geometry::{Block, Geometry, Strides};
+use crate::kernel::Refusal;
+
 /// Numbers that are written together.
 const TOGETHER: usize = 8;
 

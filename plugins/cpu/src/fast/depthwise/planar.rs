@@ -179,7 +179,7 @@ impl<T: FastReal> VectorWork<T> for Part<'_, T> {
                 count = count.min(self.channels.end - channel);
                 let from = w.at(self.tensors[w.slot], [channel, 0, 0, 0]);
                 let taps = self.kernel.taps(from, copy_of_taps, count);
-                let finite = are_finite || is_finite(taps, shape.taps());
+                let finite = are_finite || all_finite(taps, shape.taps());
                 let mut ends = [[T::ONE, T::ZERO]; TOGETHER];
                 let mut has_numbers = true;
                 if let (Some(near), false) = (near, far) {
@@ -281,21 +281,6 @@ impl<T: FastReal> Planar<T> {
         }
         to
     }
-}
-
-/// Whether a window's numbers are finite.
-///
-/// # Safety
-/// The numbers are readable.
-#[inline(always)]
-unsafe fn is_finite<T: FastReal>(taps: *const T, len: usize) -> bool {
-    let mut zero = T::ZERO;
-    for tap in 0..len {
-        // A finite number times zero is zero, everything else is NaN.
-        // SAFETY: the caller promises the numbers.
-        zero = zero + unsafe { taps.add(tap).read_unaligned() } * T::ZERO;
-    }
-    zero == T::ZERO
 }
 
 impl<T: FastReal> Kernel for Planar<T> {

@@ -5,7 +5,7 @@ use hipdnn_plugin_sdk::graph::{Graph, Operation, PointwiseMode};
 use super::super::batchnorm::plan_gated;
 use super::super::lanes::Threads;
 use super::super::level::Level;
-use super::Uses;
+use super::{Uses, place_of};
 use crate::element::Compute;
 use crate::plan::Part;
 use crate::problem::batchnorm::Batchnorm;
@@ -53,10 +53,7 @@ pub(super) fn part(
     let Batchnorm::Backward(batchnorm) = Batchnorm::of(graph, &together)?.ok()? else { return None };
     let mut tensors = pointers(graph, &together);
     let gate = operation.in_1?;
-    let slot = tensors.iter().position(|uid| *uid == gate).unwrap_or_else(|| {
-        tensors.push(gate);
-        tensors.len() - 1
-    });
+    let slot = place_of(&mut tensors, gate);
     let kernel = plan_gated(&batchnorm, &uses.operand(gate, slot)?, compute, level, threads).ok()?;
     Some(([place, *reader], Part { node: *reader, tensors, kernel }))
 }

@@ -6,7 +6,7 @@ use hipdnn_plugin_sdk::graph::Operation;
 
 use super::super::level::Level;
 use super::super::normalization::{self, Around};
-use super::super::pointwise::{After, Input, plan_tail};
+use super::super::pointwise::plan_tail;
 use super::super::settings::Settings;
 use super::{Fusion, Whole, result, with_result};
 use crate::element::Compute;
@@ -102,14 +102,13 @@ impl Fusion<'_> {
         members.push(place);
         if let Some(mut after) = after {
             after.seat(&mut tensors)?;
-            *after.chain.inputs.first_mut()? = Input::replaced(&output);
-            let chain = After { chain: &after.chain, output: &output, compute: self.compute, level };
-            around.after = Some(chain.tail().ok()?);
+            around.after = Some(after.behind(&output, level)?.tail().ok()?);
             members.extend(after.members.into_iter().filter(|member| *member != place));
         }
         let normalization = Normalization::of(self.graph, &operation)?.ok()?;
         let kernel =
             normalization::plan(&normalization, self.compute, level, settings.threads, around).ok()?;
-        Some((members.clone(), Part { node: *members.last()?, tensors, kernel }))
+        let node = *members.last()?;
+        Some((members, Part { node, tensors, kernel }))
     }
 }

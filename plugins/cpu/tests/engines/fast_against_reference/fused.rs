@@ -331,6 +331,22 @@ fn reductions_among_operations_on_each_element() {
     assert!(smaller > 20, "tensors in between take no memory in {smaller} graphs");
 }
 
+/// Adds one of the operations that are mostly before or behind a normalization.
+fn around_a_normalization(
+    random: &mut Random,
+    case: &mut Case,
+    (from, to): (i64, i64),
+    dims: &[i64],
+    data_type: DataType,
+) {
+    let mode = random.one_of(&[PointwiseMode::Add, PointwiseMode::ReluFwd, PointwiseMode::GeluFwd]);
+    let mut inputs = vec![from];
+    if mode == PointwiseMode::Add {
+        inputs.insert(random.int(0, 1) as usize, operand(random, case, dims, data_type));
+    }
+    case.node(pointwise(mode, &inputs, to));
+}
+
 /// A normalization of any kind, with what follows it: operations on each element, with residuals and numbers of channels.
 #[test]
 fn what_follows_a_normalization() {
@@ -398,12 +414,7 @@ fn what_follows_a_normalization() {
                 written.push(out);
                 out
             };
-            let mode = random.one_of(&[PointwiseMode::Add, PointwiseMode::ReluFwd, PointwiseMode::GeluFwd]);
-            let mut inputs = vec![last];
-            if mode == PointwiseMode::Add {
-                inputs.insert(random.int(0, 1) as usize, operand(random, &mut case, &dims, data_type));
-            }
-            case.node(pointwise(mode, &inputs, out));
+            around_a_normalization(random, &mut case, (last, out), &dims, data_type);
             last = out;
         }
         let (fast, reference) = both(&case);
@@ -442,12 +453,7 @@ fn what_comes_before_a_normalization() {
         let mut last = x;
         for _ in 0..random.int(1, 3) {
             let out = case.virtual_tensor(data_type, &dims, &strides);
-            let mode = random.one_of(&[PointwiseMode::Add, PointwiseMode::ReluFwd, PointwiseMode::GeluFwd]);
-            let mut inputs = vec![last];
-            if mode == PointwiseMode::Add {
-                inputs.insert(random.int(0, 1) as usize, operand(random, &mut case, &dims, data_type));
-            }
-            case.node(pointwise(mode, &inputs, out));
+            around_a_normalization(random, &mut case, (last, out), &dims, data_type);
             last = out;
         }
         // Now and then somebody else reads what is normalized.
