@@ -35,12 +35,13 @@ const CONSTANT_WEIGHTS: &str = "constant_weights";
 /// The form of convolutions: one of [`ALGORITHMS`].
 const CONVOLUTION: &str = "convolution";
 /// What the numbers of the knob mean.
-const ALGORITHMS: [Algorithm; 5] = [
+const ALGORITHMS: [Algorithm; 6] = [
     Algorithm::Automatic,
     Algorithm::Implicit,
     Algorithm::Unrolled,
     Algorithm::Channels,
     Algorithm::Winograd,
+    Algorithm::WinogradFour,
 ];
 /// The most threads that can be asked for.
 const MOST_THREADS: i64 = 256;
@@ -116,11 +117,12 @@ fn fast_knobs() -> Vec<Knob> {
         ),
         Knob::int(
             CONVOLUTION,
-            "The form of convolutions. 0: the one that is guessed to be the fastest, 4 among them in single precision. 1: the \
+            "The form of convolutions. 0: the one that is guessed to be the fastest, 4 and 5 among them in single precision. 1: the \
              input is read in place, or in a copy that all elements of the window share. 2: the input is copied for each \
              element of the window. 3: computed by vectors of channels instead of vectors of elements, where there is such \
              a form. 4: Winograd's algorithm for windows of 3 x 3 with step 1, and forward with step 2, whose results are \
-             farther from the exact ones than those of 1, 2 and 3; else as 0.",
+             farther from the exact ones than those of 1, 2 and 3; else as 0. 5: Winograd's algorithm with larger tiles for \
+             windows of 3 x 3 with step 1, whose results are farther from the exact ones than those of 4; else as 0.",
             0,
             0,
             ALGORITHMS.len() as i64 - 1,

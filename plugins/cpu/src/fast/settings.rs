@@ -20,7 +20,7 @@ pub struct Settings {
 /// How a convolution becomes a product of matrices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
-    /// The form that is guessed to take the least time; [`Algorithm::Winograd`] in single precision alone.
+    /// The form that is guessed to take the least time; [`Algorithm::Winograd`] and [`Algorithm::WinogradFour`] in single precision alone.
     #[default]
     Automatic,
     /// The input is read where it is, or in a copy in which a tap of the window is a distance.
@@ -33,6 +33,9 @@ pub enum Algorithm {
     /// Winograd's algorithm F(2 × 2, 3 × 3) for windows of 3 × 3 with step 1, forward and in data gradients, and forward with step 2:
     /// fewer multiplications, and results that are farther from the exact ones. For all else as [`Algorithm::Automatic`].
     Winograd,
+    /// Winograd's algorithm F(4 × 4, 3 × 3) for windows of 3 × 3 with step 1, forward and in data gradients: fewer multiplications still,
+    /// and results that are farther still from the exact ones. For all else as [`Algorithm::Automatic`].
+    WinogradFour,
 }
 
 impl From<Threads> for Settings {

@@ -105,17 +105,18 @@ fn plan_in<T: FastReal + Sum>(
         }
     };
     let spatial = c.spatial;
-    let winograd = if settings.convolution == Algorithm::Winograd {
-        Winograd::<T>::plan(&operands, level, settings, spatial, after)?
-    } else {
-        None
+    let wanted = match settings.convolution {
+        Algorithm::Winograd => Some(2),
+        Algorithm::WinogradFour => Some(4),
+        _ => None,
     };
-    if let Some(winograd) = winograd {
-        return Ok(Box::new(winograd));
-    }
-    let settings = match settings.convolution {
-        Algorithm::Winograd => Settings { convolution: Algorithm::Automatic, ..settings },
-        _ => settings,
+    let settings = if let Some(outputs) = wanted {
+        if let Some(winograd) = Winograd::<T>::plan(&operands, outputs, level, settings, spatial, after)? {
+            return Ok(Box::new(winograd));
+        }
+        Settings { convolution: Algorithm::Automatic, ..settings }
+    } else {
+        settings
     };
     let is_wanted = settings.convolution == Algorithm::Channels;
     let has_form = is_wanted || settings.convolution == Algorithm::Automatic;
@@ -151,11 +152,12 @@ fn plan_in<T: FastReal + Sum>(
     #[cfg(not(target_arch = "x86_64"))]
     let _ = pairs;
     // Double precision is asked for by those who want exact results.
-    if !is_wanted && is_single && winograd::pays(&operands, settings.constant_weights) {
-        let winograd = Winograd::<T>::plan(&operands, level, settings, spatial, after)?;
-        if let Some(winograd) = winograd {
-            return Ok(Box::new(winograd));
-        }
+    if !is_wanted
+        && is_single
+        && let Some(outputs) = winograd::fastest(&operands, settings.constant_weights)
+        && let Some(winograd) = Winograd::<T>::plan(&operands, outputs, level, settings, spatial, after)?
+    {
+        return Ok(Box::new(winograd));
     }
     let is_float = Run::<T>::of(operands.input.data_type).is_ok();
     let is_small = is_float && (operands.parts.len() > 1 || operands.windows.batch >= LEAST_IMAGES);

@@ -67,7 +67,7 @@ impl Shape<'_> {
         let best = match self.algorithm {
             Algorithm::Implicit => form(false),
             Algorithm::Unrolled => form(true),
-            Algorithm::Automatic | Algorithm::Channels | Algorithm::Winograd => {
+            Algorithm::Automatic | Algorithm::Channels | Algorithm::Winograd | Algorithm::WinogradFour => {
                 let (shared, unrolled) = (form(false), form(true));
                 if unrolled.1 < shared.1 { unrolled } else { shared }
             }

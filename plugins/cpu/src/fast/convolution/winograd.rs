@@ -1,7 +1,7 @@
-//! Convolutions with windows of 3 × 3 by Winograd's algorithm F(2 × 2, 3 × 3): 16 multiplications for 4 outputs, not 36, and 25 of windows
-//! with step 2.
+//! Convolutions with windows of 3 × 3 by Winograd's algorithm. F(2 × 2, 3 × 3) has 16 multiplications for 4 outputs, not 36, and 25 of
+//! windows with step 2; F(4 × 4, 3 × 3) has 36 for 16 outputs, not 144.
 //!
-//! A tile of 2 × 2 outputs meets 4 × 4 elements of the input, with step 2 5 × 5. These and the window are transformed by additions,
+//! A tile of 2 × 2 outputs meets 4 × 4 elements of the input, with step 2 5 × 5, and one of 4 × 4 outputs 6 × 6. These and the window are transformed by additions,
 //! multiplied number by number, summed over the channels, and transformed back: y = Aᵀ [Σ (G g Gᵀ) ∘ (Bᵀ d B)] A. For the transformed
 //! numbers of each place the sum is a product of matrices. Sums of elements are rounded before they are multiplied, so results
 //! are farther from the exact ones than those of other forms.
@@ -15,10 +15,10 @@ mod filter;
 mod product;
 mod transform;
 
-pub(super) use self::choice::pays;
+pub(super) use self::choice::fastest;
 use self::filter::{pack, weight};
 use self::product::write;
-use self::transform::SIDES;
+use self::transform::Tile;
 use super::super::kept::Kept;
 use super::super::lanes::Lanes;
 use super::super::level::Level;
@@ -53,9 +53,8 @@ pub(super) struct Winograd<T: 'static> {
     kernel: ProductKernel<T>,
     /// Distance of each element of the window in the filter, row by row.
     window: [usize; 9],
-    /// Elements along a side of a tile, of which [`SIDES`] has the two cases, and numbers that are multiplied for it.
-    side: usize,
-    places: usize,
+    /// What a tile is.
+    tile: Tile,
     /// Blocks of tiles.
     geometry: Geometry,
     /// Their planes, with a column for each element of the input.
@@ -105,7 +104,6 @@ fn square(operands: &Operands) -> Option<([isize; 3], [usize; 9])> {
     let windows = &operands.windows;
     if windows.step[0] != 1
         || windows.step[1] != windows.step[2]
-        || windows.step[1] > SIDES.len()
         || part.size != windows.output
         || part.first != 0
         || part.taps.len() != 9
@@ -135,9 +133,11 @@ fn tiles_of(block: &Block) -> usize {
 }
 
 impl<T: FastReal> Winograd<T> {
-    /// Plans it, with more to compute of the sums or not; none where it is not for such a convolution.
+    /// Plans it with tiles of so many outputs along a side, 2 or 4, with more to compute of the sums or not; none where it is not for
+    /// such a convolution.
     pub(super) fn plan(
         operands: &Operands,
+        outputs: usize,
         level: Level,
         settings: Settings,
         spatial: usize,
@@ -150,12 +150,12 @@ impl<T: FastReal> Winograd<T> {
         }
         let Some((first, window)) = square(operands) else { return Ok(None) };
         let Windows { batch, output, input, step, .. } = operands.windows;
-        let side = SIDES[step[1] - 1];
-        let (places, apart) = (side * side, 2 * step[1]);
+        let Some(tile) = Tile::of(outputs, step[1]) else { return Ok(None) };
+        let (places, side, apart) = (tile.places(), tile.side, tile.apart());
         let taps = (0..places)
             .map(|place| [first[0], first[1] + (place / side) as isize, first[2] + (place % side) as isize])
             .collect();
-        let tiles = [output[0], output[1].div_ceil(2), output[2].div_ceil(2)];
+        let tiles = [output[0], output[1].div_ceil(outputs), output[2].div_ceil(outputs)];
         let windows = Windows { batch, output: tiles, input, step: [1, apart, apart], taps };
         let kernel = ProductKernel::<T>::of(level);
         let threads = settings.threads;
@@ -219,8 +219,7 @@ impl<T: FastReal> Winograd<T> {
             level,
             kernel,
             window,
-            side,
-            places,
+            tile,
             geometry,
             planes,
             panels,
@@ -252,14 +251,9 @@ impl<T: FastReal> Winograd<T> {
         self.operands.channels * self.width() + Scratch::padded::<T>(1)
     }
 
-    /// Distance of tiles in the input.
-    fn apart(&self) -> usize {
-        2 * (self.side - 3)
-    }
-
     /// Numbers behind the planes that vectors of the last line's last tiles may reach.
     fn beyond(&self) -> usize {
-        self.apart() * self.kernel.lanes + self.side
+        self.tile.apart() * self.kernel.lanes + self.tile.side
     }
 
     /// The sizes of the parts of a lane's memory, in the order of [`Lane`].
@@ -268,16 +262,16 @@ impl<T: FastReal> Winograd<T> {
         let tile = self.kernel.rows * self.kernel.columns();
         [
             channels * self.planes.channel() + self.beyond(),
-            self.places * self.place(),
-            self.together * self.places * tile,
-            4 * tile,
+            self.tile.places() * self.place(),
+            self.together * self.tile.places() * tile,
+            self.tile.outputs.pow(2) * tile,
         ]
     }
 
     /// The scratch memory, laid out: transformed windows, and the parts of each lane.
     fn layout(&self, scratch: &mut Scratch) -> (usize, [usize; 4]) {
         let lanes = self.lanes.count();
-        let weights = self.operands.groups * self.places * self.panels * self.panel();
+        let weights = self.operands.groups * self.tile.places() * self.panels * self.panel();
         (scratch.area::<T>(weights, 1), self.sizes().map(|size| scratch.area::<T>(size, lanes)))
     }
 
@@ -294,7 +288,7 @@ impl<T: FastReal> Winograd<T> {
             each(
                 tile - from,
                 Columns {
-                    column: n * image + d * depth + (h * row + w) * self.apart(),
+                    column: n * image + d * depth + (h * row + w) * self.tile.apart(),
                     len,
                     image: block.image + n,
                     at: [block.origin[0] + d, block.origin[1] + h, block.origin[2] + w],
@@ -306,7 +300,7 @@ impl<T: FastReal> Winograd<T> {
 
     /// A block of tiles in the planes.
     fn elements(&self, tiles: &Block) -> Block {
-        let scaled = |[d, h, w]: [usize; 3]| [d, h * self.apart(), w * self.apart()];
+        let scaled = |[d, h, w]: [usize; 3]| [d, h * self.tile.apart(), w * self.tile.apart()];
         Block { origin: scaled(tiles.origin), size: scaled(tiles.size), ..*tiles }
     }
 }
@@ -328,7 +322,7 @@ impl<T: FastReal> Kernel for Winograd<T> {
                 // SAFETY: the tensor covers its weights; a panel is packed by one lane.
                 unsafe {
                     let (group, panel) = (number / self.panels, number % self.panels);
-                    let to = (group * self.places * self.panels + panel) * self.panel();
+                    let to = (group * self.tile.places() * self.panels + panel) * self.panel();
                     (self.pack)(self, (group, panel), shared.get(0), shared.get(1).cast::<T>().add(to));
                 }
             });
@@ -372,7 +366,7 @@ impl<T: FastReal> Kernel for Winograd<T> {
                     carried.filled = Some((group, block_number));
                 }
                 let packed = base.get(0).cast::<T>().cast_const();
-                let packed = packed.add(group * self.places * self.panels * self.panel());
+                let packed = packed.add(group * self.tile.places() * self.panels * self.panel());
                 self.multiply(shared.all(), (group, &block), panels, packed, lane, next);
             }
         });

@@ -2,7 +2,7 @@
 
 use super::super::operands::Operands;
 use super::square;
-use super::transform::SIDES;
+use super::transform::Tile;
 
 /// Channels of input and output below which transforming takes too long whatever the estimate says.
 const LEAST_CHANNELS: usize = 16;
@@ -22,24 +22,24 @@ const FILTER: [f64; 2] = [300.0, 100.0];
 /// How much of the time of another form it may take: numbers are less exact.
 const SHARE: f64 = 0.9;
 
-/// Whether a convolution, or a data gradient, is guessed to be faster by Winograd's algorithm. Results show it, so that it does not depend
-/// on the number of threads.
-pub(in super::super) fn pays(operands: &Operands, constant_weights: bool) -> bool {
+/// The outputs along a side of a tile with which a convolution, or a data gradient, is guessed to be the fastest; none where other forms
+/// are. Results show it, so that it does not depend on the number of threads.
+pub(in super::super) fn fastest(operands: &Operands, constant_weights: bool) -> Option<usize> {
     if operands.channels.min(operands.rows) < LEAST_CHANNELS || square(operands).is_none() {
-        return false;
+        return None;
     }
     let windows = &operands.windows;
     let output = windows.output.map(|side| side as f64);
-    let tiles = windows.batch as f64 * output[0] * (output[1] / 2.0).ceil() * (output[2] / 2.0).ceil();
     let outputs = windows.batch as f64 * output.iter().product::<f64>();
     let (channels, rows) = (operands.channels as f64, operands.rows as f64);
     let [transform, pack] = if constant_weights { [0.0; 2] } else { FILTER };
-    let step = windows.step[1];
-    let (places, tile) = (SIDES[step - 1].pow(2) as f64, TILE[step - 1]);
+    let tile = Tile::of(2, windows.step[1])?;
+    let tiles = windows.batch as f64 * output[0] * (output[1] / 2.0).ceil() * (output[2] / 2.0).ceil();
+    let (places, cost) = (tile.places() as f64, TILE[tile.step - 1]);
     let is_far = places * channels * rows > NEAR;
     let products = PRODUCT[usize::from(is_far)] * (tiles / TOGETHER).ceil() * TOGETHER;
     let filter = places * (products + NUMBER + transform / 16.0);
-    let winograd = channels * rows * filter + tiles * (channels + rows) * tile;
+    let winograd = channels * rows * filter + tiles * (channels + rows) * cost;
     let other = channels * rows * (9.0 * (outputs + NUMBER) + pack);
-    winograd < SHARE * other
+    (winograd < SHARE * other).then_some(2)
 }

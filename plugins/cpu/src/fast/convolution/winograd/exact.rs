@@ -6,13 +6,15 @@ use super::super::super::real::FastReal;
 use super::super::super::vector::Vector;
 use super::super::geometry::Block;
 use super::super::operands::Operands;
-use super::transform::{SIDES, elements, outputs_of};
+use super::product::MOST_COLUMNS;
+use super::transform::{MOST_OUTPUTS, Tile, elements, with_sides};
 use super::{Lane, Winograd};
 
-/// Row and column, in a tile, of an element of the window of one of the four outputs.
-fn met(side: usize, output: usize, element: usize) -> [usize; 2] {
-    let step = side - 3;
-    [output / 2 * step + element / 3, output % 2 * step + element % 3]
+/// Row and column, in a tile, of an element of the window of one of its outputs.
+#[inline(always)]
+fn met(tile: Tile, output: usize, element: usize) -> [usize; 2] {
+    let at = [output / tile.outputs, output % tile.outputs];
+    [at[0] * tile.step + element / 3, at[1] * tile.step + element % 3]
 }
 
 fn is_finite<T: FastReal>(number: T) -> bool {
@@ -24,19 +26,21 @@ impl<T: FastReal> Winograd<T> {
     /// that are computed with it.
     ///
     /// # Safety
-    /// As [`Winograd::multiply`], with the first of the weights, and the panel's sums.
+    /// As [`Winograd::multiply`], with the first of the weights, and the panel's sums of so many vectors.
     pub(super) unsafe fn correct(
         &self,
-        block: &Block,
-        range: (usize, usize),
+        (block, range, vectors): (&Block, (usize, usize), usize),
         (group, row, present): (usize, usize, usize),
         source: *const u8,
         (lane, sums): (Lane<T>, *const T),
         bias: impl Fn(usize) -> Option<T>,
     ) {
         let Operands { channels, weights, .. } = &self.operands;
-        let (height, width, lanes) = (self.kernel.rows, self.kernel.columns(), self.kernel.lanes);
+        let (width, lanes, side) = (self.kernel.columns(), self.kernel.lanes, self.tile.outputs);
+        let mut lines = [T::ZERO; MOST_OUTPUTS * MOST_COLUMNS];
         for r in 0..present {
+            // SAFETY: the caller promises the sums; no tile of the product has more columns.
+            unsafe { self.ended(sums.add(r * width), 1, vectors, (None, false), lines.as_mut_ptr()) };
             let first = group * weights.group + (row + r) * weights.row;
             // SAFETY: the caller promises the weights.
             let weight = |channel: usize, element: usize| unsafe {
@@ -48,10 +52,9 @@ impl<T: FastReal> Winograd<T> {
                 for begin in (0..run.len).step_by(lanes) {
                     let mut outputs = None;
                     for i in begin..run.len.min(begin + lanes) {
-                        let from = r * width + place + i;
-                        // SAFETY: the caller promises the sums.
-                        let number = |place: usize| unsafe { sums.add(place * height * width + from).read() };
-                        if outputs_of(self.side, number).into_iter().all(is_finite) {
+                        let at =
+                            |output: usize| output / side * side * width + side * (place + i) + output % side;
+                        if (0..side * side).all(|output| is_finite(lines[at(output)])) {
                             continue;
                         }
                         let are_zeros = *are_zeros.get_or_insert_with(|| {
@@ -60,24 +63,28 @@ impl<T: FastReal> Winograd<T> {
                         });
                         let sums = if are_zeros {
                             let all = outputs.get_or_insert_with(|| {
-                                let first = run.column + begin * self.apart();
+                                let first = run.column + begin * self.tile.apart();
                                 // SAFETY: there are whole vectors of planes behind each line.
                                 unsafe { self.exact(lane.planes.add(first), &weight) }
                             });
                             all.map(|numbers| numbers[i - begin])
                         } else {
                             let [d, h, w] = [run.at[0], run.at[1], run.at[2] + i];
-                            let at = [d, h * self.apart(), w * self.apart()];
+                            let tile = [d, h * self.tile.apart(), w * self.tile.apart()];
                             // SAFETY: the caller promises the planes.
                             unsafe {
-                                self.inside(lane.planes.add(run.column + i * self.apart()), at, &weight)
+                                self.inside(
+                                    lane.planes.add(run.column + i * self.tile.apart()),
+                                    tile,
+                                    &weight,
+                                )
                             }
                         };
-                        for (output, sum) in sums.into_iter().enumerate() {
+                        for (output, sum) in sums.into_iter().enumerate().take(side * side) {
                             let sum = bias(r).map_or(sum, |bias| sum + bias);
                             let bounded = if sum >= T::LARGEST { T::LARGEST } else { sum };
                             let positive = if sum <= T::ZERO { T::ZERO } else { bounded };
-                            let to = (2 * r + output / 2) * 2 * width + 2 * (place + i) + output % 2;
+                            let to = r * side * side * width + at(output);
                             let number = if self.ending.positive { positive } else { sum };
                             // SAFETY: the lane has room for the outputs of a panel.
                             unsafe { lane.outputs.add(to).write(number) };
@@ -92,17 +99,18 @@ impl<T: FastReal> Winograd<T> {
     ///
     /// # Safety
     /// There are whole vectors of planes.
-    unsafe fn exact(&self, planes: *const T, weight: impl Fn(usize, usize) -> T) -> [[T; MOST_LANES]; 4] {
+    unsafe fn exact(
+        &self,
+        planes: *const T,
+        weight: impl Fn(usize, usize) -> T,
+    ) -> [[T; MOST_LANES]; MOST_OUTPUTS] {
         let (row, channels, pitch) = (self.planes.pitch()[1], self.operands.channels, self.planes.channel());
         // SAFETY: the caller promises the planes.
         unsafe {
-            if self.side == SIDES[0] {
-                let work = Exact::<_, _, { SIDES[0] }> { planes, row, channels, pitch, weight };
+            with_sides!(self.tile, SIDE, OUTPUTS => {
+                let work = Exact::<_, _, SIDE, OUTPUTS> { planes, row, channels, pitch, weight };
                 self.level.run_vectors(work)
-            } else {
-                let work = Exact::<_, _, { SIDES[1] }> { planes, row, channels, pitch, weight };
-                self.level.run_vectors(work)
-            }
+            })
         }
     }
 
@@ -110,27 +118,32 @@ impl<T: FastReal> Winograd<T> {
     ///
     /// # Safety
     /// The planes have the tile.
-    unsafe fn inside(&self, planes: *const T, at: [usize; 3], weight: impl Fn(usize, usize) -> T) -> [T; 4] {
-        [0, 1, 2, 3].map(|output| {
-            let mut sum = T::ZERO;
+    unsafe fn inside(
+        &self,
+        planes: *const T,
+        at: [usize; 3],
+        weight: impl Fn(usize, usize) -> T,
+    ) -> [T; MOST_OUTPUTS] {
+        let mut outputs = [T::ZERO; MOST_OUTPUTS];
+        for (output, sum) in outputs.iter_mut().enumerate().take(self.tile.outputs.pow(2)) {
             for element in 0..9 {
-                let [row, column] = met(self.side, output, element);
-                if !self.planes.meets(at, row * self.side + column) {
+                let [row, column] = met(self.tile, output, element);
+                if !self.planes.meets(at, row * self.tile.side + column) {
                     continue;
                 }
                 for channel in 0..self.operands.channels {
                     let place = channel * self.planes.channel() + row * self.planes.pitch()[1] + column;
                     // SAFETY: the caller promises the planes.
-                    sum = sum + weight(channel, element) * unsafe { planes.add(place).read() };
+                    *sum = *sum + weight(channel, element) * unsafe { planes.add(place).read() };
                 }
             }
-            sum
-        })
+        }
+        outputs
     }
 }
 
-/// The four outputs of a vector of tiles.
-struct Exact<T, W, const SIDE: usize> {
+/// The outputs of a vector of tiles.
+struct Exact<T, W, const SIDE: usize, const OUTPUTS: usize> {
     planes: *const T,
     /// Distance of the rows of a tile.
     row: usize,
@@ -141,14 +154,17 @@ struct Exact<T, W, const SIDE: usize> {
     weight: W,
 }
 
-impl<T: FastReal, W: Fn(usize, usize) -> T, const SIDE: usize> VectorWork<T> for Exact<T, W, SIDE> {
-    type Output = [[T; MOST_LANES]; 4];
+impl<T: FastReal, W: Fn(usize, usize) -> T, const SIDE: usize, const OUTPUTS: usize> VectorWork<T>
+    for Exact<T, W, SIDE, OUTPUTS>
+{
+    type Output = [[T; MOST_LANES]; MOST_OUTPUTS];
 
     #[inline(always)]
     unsafe fn run<V: Vector<Number = T>>(self) -> Self::Output {
         // SAFETY: the caller promises the planes and the instructions; no vector has more lanes.
         unsafe {
-            let mut sums = [V::zero(); 4];
+            let tile = Tile { side: SIDE, outputs: OUTPUTS, step: (SIDE - 3) / (OUTPUTS - 1) };
+            let mut sums = [V::zero(); MOST_OUTPUTS];
             for channel in 0..self.channels {
                 let mut rows = [[V::zero(); SIDE]; SIDE];
                 for (row, numbers) in rows.iter_mut().enumerate() {
@@ -156,13 +172,13 @@ impl<T: FastReal, W: Fn(usize, usize) -> T, const SIDE: usize> VectorWork<T> for
                 }
                 for element in 0..9 {
                     let weight = V::splat((self.weight)(channel, element));
-                    for (output, sum) in sums.iter_mut().enumerate() {
-                        let [row, column] = met(SIDE, output, element);
+                    for (output, sum) in sums.iter_mut().enumerate().take(OUTPUTS * OUTPUTS) {
+                        let [row, column] = met(tile, output, element);
                         *sum = weight.mul_add(rows[row][column], *sum);
                     }
                 }
             }
-            let mut outputs = [[T::ZERO; MOST_LANES]; 4];
+            let mut outputs = [[T::ZERO; MOST_LANES]; MOST_OUTPUTS];
             for (sum, numbers) in sums.into_iter().zip(&mut outputs) {
                 sum.store(numbers.as_mut_ptr());
             }

@@ -3,7 +3,7 @@
 use super::super::super::real::{FastReal, Stored};
 use super::super::operands::Operands;
 use super::Winograd;
-use super::transform::{Filters, SIDES};
+use super::transform::{Filters, with_sides};
 
 /// Rows of a panel, at most.
 const MOST_ROWS: usize = 8;
@@ -46,13 +46,10 @@ pub(super) unsafe fn pack<S: Stored, T: FastReal>(
         // SAFETY: the caller promises the panel; there are as many elements.
         unsafe {
             let to = to.add(begin * height);
-            if winograd.side == SIDES[0] {
-                let work = Filters::<T, { SIDES[0] }> { from, apart, len, to, to_apart };
+            with_sides!(winograd.tile, SIDE, _OUTPUTS => {
+                let work = Filters::<T, SIDE> { from, apart, len, to, to_apart };
                 winograd.level.run_vectors(work);
-            } else {
-                let work = Filters::<T, { SIDES[1] }> { from, apart, len, to, to_apart };
-                winograd.level.run_vectors(work);
-            }
+            });
         }
     }
 }

@@ -5,11 +5,11 @@ use super::super::ahead::{Ahead, Next};
 use super::super::geometry::{Block, Strides};
 use super::super::operands::Operands;
 use super::super::tile::Product;
-use super::transform::{Inputs, Line, Outputs, SIDES};
+use super::transform::{Inputs, Line, Outputs, with_sides};
 use super::{Lane, Winograd, tiles_of};
 
 /// Tiles that are multiplied at once, at most.
-const MOST_COLUMNS: usize = 48;
+pub(super) const MOST_COLUMNS: usize = 48;
 
 impl<T: FastReal> Winograd<T> {
     /// Transforms the tiles of some lines.
@@ -21,51 +21,39 @@ impl<T: FastReal> Winograd<T> {
         let (row, pitch, channels) = (self.planes.pitch()[1], self.planes.channel(), self.operands.channels);
         // SAFETY: the caller promises the planes; the lane has room for what is made of them.
         unsafe {
-            if self.side == SIDES[0] {
-                let work =
-                    Inputs::<_, { SIDES[0] }> { planes, row, channels, pitch, lines, width, place, to };
+            with_sides!(self.tile, SIDE, OUTPUTS => {
+                let work = Inputs::<_, SIDE, OUTPUTS> { planes, row, channels, pitch, lines, width, place, to };
                 self.level.run_vectors(work);
-            } else {
-                let work =
-                    Inputs::<_, { SIDES[1] }> { planes, row, channels, pitch, lines, width, place, to };
-                self.level.run_vectors(work);
-            }
+            });
         }
     }
 
-    /// Transforms the sums of a panel back, and ends them; tells whether they are finite.
+    /// Transforms the sums of a panel back, and ends them as it is said; tells whether they are finite.
     ///
     /// # Safety
     /// There are sums and a bias for `present` rows, and room for their outputs.
-    unsafe fn ended(
+    pub(super) unsafe fn ended(
         &self,
         sums: *const T,
         present: usize,
         vectors: usize,
-        bias: Option<(*mut T, usize)>,
+        (bias, positive): (Option<(*const T, usize)>, bool),
         to: *mut T,
     ) -> bool {
         let (rows, width) = (self.kernel.rows, self.kernel.columns());
-        let bias = bias.map(|(first, apart)| (first.cast_const(), apart));
-        let positive = self.ending.positive;
         // SAFETY: the caller promises all of it.
         unsafe {
-            if self.side == SIDES[0] {
-                let work =
-                    Outputs::<_, { SIDES[0] }> { sums, rows, present, vectors, width, bias, positive, to };
+            with_sides!(self.tile, SIDE, OUTPUTS => {
+                let work = Outputs::<_, SIDE, OUTPUTS> { sums, rows, present, vectors, width, bias, positive, to };
                 self.level.run_vectors(work)
-            } else {
-                let work =
-                    Outputs::<_, { SIDES[1] }> { sums, rows, present, vectors, width, bias, positive, to };
-                self.level.run_vectors(work)
-            }
+            })
         }
     }
 
     /// The outputs of a block of tiles.
     fn outputs(&self, tiles: &Block) -> Block {
         let whole = self.operands.windows.output;
-        let side = [1, 2, 2];
+        let side = [1, self.tile.outputs, self.tile.outputs];
         let origin = [0, 1, 2].map(|i| tiles.origin[i] * side[i]);
         let size = [0, 1, 2].map(|i| (tiles.size[i] * side[i]).min(whole[i] - origin[i]));
         Block { origin, size, ..*tiles }
@@ -86,6 +74,7 @@ impl<T: FastReal> Winograd<T> {
     ) {
         let Operands { channels, rows, output, .. } = &self.operands;
         let (height, width, lanes) = (self.kernel.rows, self.kernel.columns(), self.kernel.lanes);
+        let places = self.tile.places();
         let columns = tiles_of(block);
         let vectors = columns.div_ceil(lanes);
         let tiles = vectors.div_ceil(self.kernel.vectors);
@@ -104,7 +93,7 @@ impl<T: FastReal> Winograd<T> {
                 for first in panels.clone().step_by(self.together) {
                     let some = first..panels.end.min(first + self.together);
                     for (place, panel) in
-                        (0..self.places).flat_map(|place| some.clone().map(move |panel| (place, panel)))
+                        (0..places).flat_map(|place| some.clone().map(move |panel| (place, panel)))
                     {
                         let product = Product {
                             taps: &[0],
@@ -113,7 +102,7 @@ impl<T: FastReal> Winograd<T> {
                             a: packed.add((place * self.panels + panel) * self.panel()),
                             apart: None,
                             b: lane.inputs.add(place * self.place()),
-                            tile: lane.sums.add(((panel - first) * self.places + place) * height * width),
+                            tile: lane.sums.add(((panel - first) * places + place) * height * width),
                             row: width,
                             bias: std::ptr::null(),
                             bias_apart: 0,
@@ -121,9 +110,8 @@ impl<T: FastReal> Winograd<T> {
                             residual_row: 0,
                             positive: false,
                             ahead: next.map_or(Ahead::NONE, |next| {
-                                let number =
-                                    (tile * panels.len() + panel - panels.start) * self.places + place;
-                                next.share(number, tiles * panels.len() * self.places)
+                                let number = (tile * panels.len() + panel - panels.start) * places + place;
+                                next.share(number, tiles * panels.len() * places)
                             }),
                             is_far: false,
                         };
@@ -134,15 +122,23 @@ impl<T: FastReal> Winograd<T> {
                         let present = (rows - row).min(height);
                         let channel = group * rows + row;
                         let bias = self.ending.bias;
-                        let bias =
-                            bias.map(|(slot, apart)| (tensors[slot].cast::<T>().add(channel * apart), apart));
-                        let sums = lane.sums.add((panel - first) * self.places * height * width).cast_const();
-                        let are_finite = self.ended(sums, present, count, bias, lane.outputs);
+                        let bias = bias.map(|(slot, apart)| {
+                            (tensors[slot].cast::<T>().add(channel * apart).cast_const(), apart)
+                        });
+                        let sums = lane.sums.add((panel - first) * places * height * width).cast_const();
+                        let ending = (bias, self.ending.positive);
+                        let are_finite = self.ended(sums, present, count, ending, lane.outputs);
                         if !are_finite {
                             let source = tensors[self.operands.weights.slot].cast_const();
                             let bias =
                                 |r: usize| bias.map(|(first, apart)| first.add(r * apart).read_unaligned());
-                            self.correct(block, range, (group, row, present), source, (lane, sums), bias);
+                            self.correct(
+                                (block, range, count),
+                                (group, row, present),
+                                source,
+                                (lane, sums),
+                                bias,
+                            );
                         }
                         let to = tensors[output.slot].add(channel * output.strides.channel * self.write_size);
                         (self.write)(self, block, range, (present, lane.outputs), to);
@@ -171,16 +167,17 @@ pub(super) unsafe fn write<S: Stored, T: FastReal>(
 ) {
     let strides: &Strides = &winograd.operands.output.strides;
     let whole = winograd.operands.windows.output;
-    let width = 2 * winograd.kernel.columns();
+    let side = winograd.tile.outputs;
+    let width = side * winograd.kernel.columns();
     winograd.lines(block, range, |place, run| {
-        for line in 0..2.min(whole[1] - 2 * run.at[1]) {
-            let at = [run.at[0], 2 * run.at[1] + line, 2 * run.at[2]];
-            let len = (2 * run.len).min(whole[2] - at[2]);
+        for line in 0..side.min(whole[1] - side * run.at[1]) {
+            let at = [run.at[0], side * run.at[1] + line, side * run.at[2]];
+            let len = (side * run.len).min(whole[2] - at[2]);
             let first = strides.offset(run.image, at);
             for row in 0..rows {
                 // SAFETY: the caller promises rows and elements.
                 unsafe {
-                    let outputs = outputs.add((2 * row + line) * width + 2 * place);
+                    let outputs = outputs.add((side * row + line) * width + side * place);
                     let to = to.add((first + row * strides.channel) * size_of::<S>());
                     store_run::<S, T>(outputs, to, strides.spatial[2], len);
                 }

@@ -1,22 +1,86 @@
-//! The transformations of F(2 × 2, 3 × 3), for windows with step 1 and with step 2.
+//! The transformations of F(2 × 2, 3 × 3), for windows with step 1 and with step 2, and of F(4 × 4, 3 × 3).
 //!
-//! Along each dimension a tile with step 1 has the elements a, b, c, e, of which a - c, b + c, c - b and b - e are multiplied with
-//! f, (f + g + h) / 2, (f - g + h) / 2 and h of the window f, g, h. With step 2 it has a, b, c, d, e, of which a - c, c, c - e, b and d
-//! are multiplied with f, f + h, h, g and g.
+//! Along each dimension a tile of F(2 × 2, 3 × 3) with step 1 has the elements a, b, c, e, of which a - c, b + c, c - b and b - e are
+//! multiplied with f, (f + g + h) / 2, (f - g + h) / 2 and h of the window f, g, h. With step 2 it has a, b, c, d, e, of which a - c, c,
+//! c - e, b and d are multiplied with f, f + h, h, g and g.
+//!
+//! F(4 × 4, 3 × 3) takes polynomials at 0, ±[`POINTS`] and infinity: window and outputs are the values there of polynomials with these
+//! coefficients, and elements the coefficients of what is 0 at all points but one. Of points whose powers are exact these have
+//! nearly the smallest errors: half of those of 0, ±1, ±2. Where signs alone differ, sums are shared.
 
 use super::super::super::level::VectorWork;
 use super::super::super::real::FastReal;
 use super::super::super::vector::{Lanewise, Vector};
 use crate::element::Real;
 
-/// Elements along a side of a tile of the input, and places along it in what is multiplied: with step 1, and with step 2.
-pub(super) const SIDES: [usize; 2] = [4, 5];
+/// A tile of outputs, and what it meets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Tile {
+    /// Elements along a side in the input, and places along it in what is multiplied.
+    pub(super) side: usize,
+    /// Outputs along a side.
+    pub(super) outputs: usize,
+    /// Step of the window.
+    pub(super) step: usize,
+}
 
-/// The first of five numbers for each element of a side.
+impl Tile {
+    /// The tile of so many outputs along a side, for windows with a step; none where there is no such form.
+    pub(super) fn of(outputs: usize, step: usize) -> Option<Self> {
+        matches!((outputs, step), (2, 1 | 2) | (4, 1)).then_some(Self {
+            side: (outputs - 1) * step + 3,
+            outputs,
+            step,
+        })
+    }
+
+    /// Numbers that are multiplied.
+    pub(super) fn places(self) -> usize {
+        self.side * self.side
+    }
+
+    /// Distance of tiles in the input.
+    pub(super) const fn apart(self) -> usize {
+        self.outputs * self.step
+    }
+}
+
+/// Does work with the elements and the outputs along a side of a tile as constants.
+macro_rules! with_sides {
+    ($tile:expr, $side:ident, $outputs:ident => $work:expr) => {
+        match $tile.side {
+            4 => {
+                const $side: usize = 4;
+                const $outputs: usize = 2;
+                $work
+            }
+            5 => {
+                const $side: usize = 5;
+                const $outputs: usize = 2;
+                $work
+            }
+            _ => {
+                const $side: usize = 6;
+                const $outputs: usize = 4;
+                $work
+            }
+        }
+    };
+}
+pub(super) use with_sides;
+
+/// Outputs of a tile, at most.
+pub(super) const MOST_OUTPUTS: usize = 16;
+
+/// The points of F(4 × 4, 3 × 3) above 0, and their squares.
+pub(super) const POINTS: [f64; 2] = [0.625, 1.5];
+const SQUARES: [f64; 2] = [POINTS[0] * POINTS[0], POINTS[1] * POINTS[1]];
+
+/// The first of six numbers.
 #[inline(always)]
-fn first<V: Copy, const SIDE: usize>(numbers: [V; 5]) -> [V; SIDE] {
-    let mut some = [numbers[0]; SIDE];
-    some.copy_from_slice(&numbers[..SIDE]);
+fn first<V: Copy, const COUNT: usize>(numbers: [V; 6]) -> [V; COUNT] {
+    let mut some = [numbers[0]; COUNT];
+    some.copy_from_slice(&numbers[..COUNT]);
     some
 }
 
@@ -30,6 +94,19 @@ unsafe fn sum<V: Vector>(a: V, b: V) -> V {
 unsafe fn difference<V: Vector>(a: V, b: V) -> V {
     // SAFETY: the caller promises the instructions.
     unsafe { a.lanewise(Lanewise::Sub, b) }
+}
+
+/// A vector, and another multiplied by a number.
+#[inline(always)]
+unsafe fn plus<V: Vector>(summand: V, factor: f64, a: V) -> V {
+    // SAFETY: the caller promises the instructions.
+    unsafe { a.mul_add(V::splat(V::Number::from_f64(factor)), summand) }
+}
+
+#[inline(always)]
+unsafe fn times<V: Vector>(factor: f64, a: V) -> V {
+    // SAFETY: the caller promises the instructions.
+    unsafe { a.lanewise(Lanewise::Mul, V::splat(V::Number::from_f64(factor))) }
 }
 
 /// G g Gᵀ of windows.
@@ -47,13 +124,23 @@ pub(super) struct Filters<T, const SIDE: usize> {
 unsafe fn filter<V: Vector, const SIDE: usize>([a, b, c]: [V; 3]) -> [V; SIDE] {
     // SAFETY: the caller promises the instructions.
     unsafe {
-        let outer = sum(a, c);
-        let places = if SIDE == SIDES[0] {
-            let half = V::splat(V::Number::from_f64(0.5));
-            let plus = sum(outer, b).lanewise(Lanewise::Mul, half);
-            [a, plus, difference(outer, b).lanewise(Lanewise::Mul, half), c, c]
-        } else {
-            [a, outer, c, b, b]
+        let places = match SIDE {
+            4 => {
+                let outer = sum(a, c);
+                [a, times(0.5, sum(outer, b)), times(0.5, difference(outer, b)), c, c, c]
+            }
+            5 => [a, sum(a, c), c, b, b, b],
+            _ => {
+                // A value, divided by the product of the point's distances from the others.
+                let pair = |number: usize| {
+                    let (point, square) = (POINTS[number], SQUARES[number]);
+                    let by = 1.0 / (2.0 * square * (square - SQUARES[1 - number]));
+                    let even = plus(times(by, a), square * by, c);
+                    (plus(even, point * by, b), plus(even, -point * by, b))
+                };
+                let (near, far) = (pair(0), pair(1));
+                [times(1.0 / (SQUARES[0] * SQUARES[1]), a), near.0, near.1, far.0, far.1, c]
+            }
         };
         first(places)
     }
@@ -99,7 +186,7 @@ pub(super) struct Line {
 }
 
 /// Bᵀ d B of tiles, for each channel.
-pub(super) struct Inputs<'a, T, const SIDE: usize> {
+pub(super) struct Inputs<'a, T, const SIDE: usize, const OUTPUTS: usize> {
     pub(super) planes: *const T,
     /// Distance of the rows of a tile.
     pub(super) row: usize,
@@ -133,41 +220,57 @@ unsafe fn pair<V: Vector>(from: *const V::Number) -> (V, V) {
 pub(super) unsafe fn elements<V: Vector, const SIDE: usize>(from: *const V::Number) -> [V; SIDE] {
     // SAFETY: the caller promises both.
     unsafe {
-        let elements = if SIDE == SIDES[0] {
+        let elements = if SIDE == 4 {
             let ((a, b), (c, e)) = (pair::<V>(from), pair::<V>(from.add(2)));
-            [a, b, c, e, e]
+            [a, b, c, e, e, e]
         } else {
+            // Tiles are four elements apart.
             let (low, high) = (pair::<V>(from), pair::<V>(from.add(2 * V::LANES)));
             let ((a, c), (b, d)) = (low.0.unzip(high.0), low.1.unzip(high.1));
             let (low, high) = (pair::<V>(from.add(4)), pair::<V>(from.add(4 + 2 * V::LANES)));
-            [a, b, c, d, low.0.unzip(high.0).0]
+            [a, b, c, d, low.0.unzip(high.0).0, low.1.unzip(high.1).0]
         };
         first(elements)
     }
 }
 
 #[inline(always)]
-unsafe fn input<V: Vector, const SIDE: usize>(d: [V; SIDE]) -> [V; SIDE] {
+unsafe fn input<V: Vector, const SIDE: usize>(elements: [V; SIDE]) -> [V; SIDE] {
     // SAFETY: the caller promises the instructions.
     unsafe {
-        let (a, b, c) = (d[0], d[1], d[2]);
-        let places = if SIDE == SIDES[0] {
-            let last = difference(b, d[3]);
-            [difference(a, c), sum(b, c), difference(c, b), last, last]
-        } else {
-            [difference(a, c), c, difference(c, d[SIDE - 1]), b, d[3]]
+        let [a, b, c, d] = [elements[0], elements[1], elements[2], elements[3]];
+        let last = elements[SIDE - 1];
+        let places = match SIDE {
+            4 => {
+                let last = difference(b, last);
+                [difference(a, c), sum(b, c), difference(c, b), last, last, last]
+            }
+            5 => [difference(a, c), c, difference(c, last), b, d, d],
+            _ => {
+                let e = elements[4];
+                let pair = |number: usize| {
+                    let other = -SQUARES[1 - number];
+                    let (even, odd) = (plus(e, other, c), plus(d, other, b));
+                    (plus(even, POINTS[number], odd), plus(even, -POINTS[number], odd))
+                };
+                let (near, far) = (pair(0), pair(1));
+                let [total, product] = [-SQUARES[0] - SQUARES[1], SQUARES[0] * SQUARES[1]];
+                let zero = plus(plus(e, total, c), product, a);
+                [zero, near.0, near.1, far.0, far.1, plus(plus(last, total, d), product, b)]
+            }
         };
         first(places)
     }
 }
 
-impl<T: FastReal, const SIDE: usize> VectorWork<T> for Inputs<'_, T, SIDE> {
+impl<T: FastReal, const SIDE: usize, const OUTPUTS: usize> VectorWork<T> for Inputs<'_, T, SIDE, OUTPUTS> {
     type Output = ();
 
     #[inline(always)]
     unsafe fn run<V: Vector<Number = T>>(self) {
         let Self { planes, row, channels, pitch, lines, width, place, to } = self;
         let count = lines.last().map_or(0, |line| line.place + line.len);
+        let apart = OUTPUTS * (SIDE - 3) / (OUTPUTS - 1);
         // SAFETY: there are whole vectors of planes behind each line, and rows to write to; the caller promises the instructions.
         unsafe {
             for channel in 0..channels {
@@ -180,7 +283,7 @@ impl<T: FastReal, const SIDE: usize> VectorWork<T> for Inputs<'_, T, SIDE> {
                 }
                 for line in lines {
                     for first in (0..line.len).step_by(V::LANES) {
-                        let from = planes.add(channel * pitch + line.column + 2 * (SIDE - 3) * first);
+                        let from = planes.add(channel * pitch + line.column + apart * first);
                         // Lanes beyond the line are written again by the next one.
                         let to = to.add(line.place + first);
                         let mut rows = [[V::zero(); SIDE]; SIDE];
@@ -205,7 +308,7 @@ impl<T: FastReal, const SIDE: usize> VectorWork<T> for Inputs<'_, T, SIDE> {
 }
 
 /// Aᵀ m A of vectors of tiles, for each row, and what is computed of it. Tells whether the sums of the rows are finite.
-pub(super) struct Outputs<T, const SIDE: usize> {
+pub(super) struct Outputs<T, const SIDE: usize, const OUTPUTS: usize> {
     /// Place by place `rows` rows.
     pub(super) sums: *const T,
     pub(super) rows: usize,
@@ -218,24 +321,66 @@ pub(super) struct Outputs<T, const SIDE: usize> {
     pub(super) bias: Option<(*const T, usize)>,
     /// Whether what is negative becomes zero, at last.
     pub(super) positive: bool,
-    /// For each row two lines of twice the width.
+    /// For each row as many lines as a tile has, with the outputs of `width` tiles.
     pub(super) to: *mut T,
 }
 
 #[inline(always)]
-unsafe fn output<V: Vector, const SIDE: usize>(m: [V; SIDE]) -> [V; 2] {
+unsafe fn output<V: Vector, const SIDE: usize, const OUTPUTS: usize>(m: [V; SIDE]) -> [V; OUTPUTS] {
     // SAFETY: the caller promises the instructions.
     unsafe {
-        let (third, last) = if SIDE == SIDES[0] { (m[2], m[3]) } else { (m[3], m[SIDE - 1]) };
-        let second = difference(m[1], m[2]);
-        [
-            sum(sum(m[0], m[1]), third),
-            if SIDE == SIDES[0] { difference(second, last) } else { sum(second, last) },
-        ]
+        let last = m[SIDE - 1];
+        let lines = match SIDE {
+            4 => {
+                let (a, b) = (sum(sum(m[0], m[1]), m[2]), difference(difference(m[1], m[2]), last));
+                [a, b, b, b, b, b]
+            }
+            5 => {
+                let (a, b) = (sum(sum(m[0], m[1]), m[3]), sum(difference(m[1], m[2]), last));
+                [a, b, b, b, b, b]
+            }
+            _ => {
+                let (near, far) = ((sum(m[1], m[2]), difference(m[1], m[2])), (m[3], m[4]));
+                let far = (sum(far.0, far.1), difference(far.0, far.1));
+                let [[p, q], [pp, qq]] = [POINTS, SQUARES];
+                let third = plus(plus(last, p * pp, near.1), q * qq, far.1);
+                [
+                    sum(sum(m[0], near.0), far.0),
+                    plus(times(p, near.1), q, far.1),
+                    plus(times(pp, near.0), qq, far.0),
+                    third,
+                    third,
+                    third,
+                ]
+            }
+        };
+        first(lines)
     }
 }
 
-impl<T: FastReal, const SIDE: usize> VectorWork<T> for Outputs<T, SIDE> {
+/// Writes the numbers of some vectors by turns.
+///
+/// # Safety
+/// There is room for all of them, and the processor has the vector's instructions.
+#[inline(always)]
+unsafe fn store_by_turns<V: Vector, const OUTPUTS: usize>(numbers: [V; OUTPUTS], to: *mut V::Number) {
+    // SAFETY: the caller promises both.
+    unsafe {
+        let turns = if OUTPUTS == 2 {
+            let (first, second) = numbers[0].zip(numbers[1]);
+            [first, second, second, second]
+        } else {
+            let (even, odd) = (numbers[0].zip(numbers[2]), numbers[1].zip(numbers[OUTPUTS - 1]));
+            let (low, high) = (even.0.zip(odd.0), even.1.zip(odd.1));
+            [low.0, low.1, high.0, high.1]
+        };
+        for (vector, numbers) in turns.into_iter().enumerate().take(OUTPUTS) {
+            numbers.store(to.add(vector * V::LANES));
+        }
+    }
+}
+
+impl<T: FastReal, const SIDE: usize, const OUTPUTS: usize> VectorWork<T> for Outputs<T, SIDE, OUTPUTS> {
     type Output = bool;
 
     #[inline(always)]
@@ -248,18 +393,20 @@ impl<T: FastReal, const SIDE: usize> VectorWork<T> for Outputs<T, SIDE> {
                 let bias = bias.map(|(first, apart)| V::splat(first.add(row * apart).read_unaligned()));
                 for vector in 0..vectors {
                     let from = sums.add(row * width + vector * V::LANES);
-                    let mut lines = [[V::zero(); SIDE]; 2];
-                    let [above, below] = &mut lines;
-                    for (column, (above, below)) in above.iter_mut().zip(below).enumerate() {
+                    let mut lines = [[V::zero(); SIDE]; OUTPUTS];
+                    for column in 0..SIDE {
                         let mut numbers = [V::zero(); SIDE];
                         for (line, number) in numbers.iter_mut().enumerate() {
                             *number = V::load(from.add((SIDE * line + column) * rows * width));
                         }
-                        [*above, *below] = output(numbers);
+                        let numbers = output::<V, SIDE, OUTPUTS>(numbers);
+                        for (line, number) in lines.iter_mut().zip(numbers) {
+                            line[column] = number;
+                        }
                     }
                     for (line, numbers) in lines.into_iter().enumerate() {
-                        let mut pair = output(numbers);
-                        for number in &mut pair {
+                        let mut outputs = output::<V, SIDE, OUTPUTS>(numbers);
+                        for number in &mut outputs {
                             // Not zero where it is not finite.
                             zeros = number.mul_add(V::zero(), zeros);
                             if let Some(bias) = bias {
@@ -269,32 +416,12 @@ impl<T: FastReal, const SIDE: usize> VectorWork<T> for Outputs<T, SIDE> {
                                 *number = number.lanewise(Lanewise::Positive, *number);
                             }
                         }
-                        let (first, second) = pair[0].zip(pair[1]);
-                        let to = to.add((2 * row + line) * 2 * width + 2 * vector * V::LANES);
-                        first.store(to);
-                        second.store(to.add(V::LANES));
+                        let place = (OUTPUTS * row + line) * width + vector * V::LANES;
+                        store_by_turns(outputs, to.add(OUTPUTS * place));
                     }
                 }
             }
             zeros.sum() == T::ZERO
         }
     }
-}
-
-/// Aᵀ m A of a single tile, as [`Outputs`] has it, of numbers place by place.
-pub(super) fn outputs_of<T: FastReal>(side: usize, m: impl Fn(usize) -> T) -> [T; 4] {
-    let pair = |m: &dyn Fn(usize) -> T| {
-        if side == SIDES[0] {
-            [m(0) + m(1) + m(2), m(1) - m(2) - m(3)]
-        } else {
-            [m(0) + m(1) + m(3), m(1) - m(2) + m(4)]
-        }
-    };
-    let mut lines = [[T::ZERO; SIDES[1]]; 2];
-    let [above, below] = &mut lines;
-    for (column, (above, below)) in above.iter_mut().zip(below).enumerate().take(side) {
-        [*above, *below] = pair(&|row| m(side * row + column));
-    }
-    let [[a, b], [c, d]] = lines.map(|line| pair(&|column| line[column]));
-    [a, b, c, d]
 }
