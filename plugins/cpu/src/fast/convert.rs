@@ -336,9 +336,15 @@ mod x86 {
         // SAFETY: the caller promises the block and the instructions.
         unsafe {
             let mut a = [_mm512_setzero_ps(); 16];
-            for (j, register) in a.iter_mut().enumerate() {
-                if j < columns {
+            if columns >= 16 {
+                for (j, register) in a.iter_mut().enumerate() {
                     *register = load_512(from.add(j * column));
+                }
+            } else {
+                for (j, register) in a.iter_mut().enumerate() {
+                    if j < columns {
+                        *register = load_512(from.add(j * column));
+                    }
                 }
             }
             // Pairs of columns, then fours of them, in each quarter of the registers.

@@ -16,6 +16,9 @@ const THREADS_VARIABLE: &str = "HIPDNN_CPU_THREADS";
 /// sleeps takes several to be woken.
 const NANOSECONDS_OF_LANE: f64 = 2_500.0;
 
+/// Nanoseconds of work from which on it is shared with a second thread that looks for work, and wakes none that sleeps.
+const NANOSECONDS_OF_SHORT: f64 = 3_000.0;
+
 /// With this many nanoseconds of work for each lane, what a lane costs does not count.
 const NANOSECONDS_PER_LANE: f64 = 25_000.0;
 
@@ -55,7 +58,10 @@ impl Threads {
     /// Lanes for work that one thread does in this time and that falls into `parts`. Starts threads if they are needed, so
     /// this is for plans, not for runs.
     pub(crate) fn lanes(self, nanoseconds: f64, parts: usize) -> Lanes {
-        self.divided(worth(nanoseconds).min(parts).min(self.count()))
+        let least = if nanoseconds < NANOSECONDS_OF_SHORT { 1 } else { 2 };
+        let worth = worth(nanoseconds);
+        let lanes = self.divided(worth.max(least).min(parts).min(self.count()));
+        Lanes { wakes: worth > 1, ..lanes }
     }
 
     /// Lanes for work whose result depends on how many there are.
@@ -73,7 +79,7 @@ impl Threads {
         if threads > 1 {
             POOL.get_or_init(|| Pool::start(0)).grow(threads - 1);
         }
-        Lanes { count, threads }
+        Lanes { count, threads, wakes: true }
     }
 }
 
@@ -89,12 +95,14 @@ pub(crate) struct Lanes {
     count: usize,
     /// Threads that are at them at a time, at most as many.
     threads: usize,
+    /// Whether they are worth waking threads that sleep.
+    wakes: bool,
 }
 
 impl Lanes {
     /// The calling thread alone.
     #[cfg(test)]
-    pub(crate) const ONE: Self = Self { count: 1, threads: 1 };
+    pub(crate) const ONE: Self = Self { count: 1, threads: 1, wakes: false };
 
     /// The number of lanes, at least 1.
     pub(crate) fn count(self) -> usize {
@@ -106,10 +114,10 @@ impl Lanes {
         match POOL.get() {
             Some(pool) if self.threads > 1 => {
                 if self.threads == self.count {
-                    pool.run(self.count, &work);
+                    pool.run(self.count, self.wakes, &work);
                 } else {
                     let next = AtomicUsize::new(0);
-                    pool.run(self.threads, &|_| take_each(&next, self.count, &work));
+                    pool.run(self.threads, self.wakes, &|_| take_each(&next, self.count, &work));
                 }
             }
             _ => (0..self.count).for_each(work),
@@ -157,9 +165,16 @@ mod tests {
 
     #[test]
     fn small_work_stays_on_the_calling_thread() {
-        assert_eq!(Threads::default().lanes(9_900.0, 1000), Lanes::ONE);
-        assert_eq!(Threads::default().lanes(1e9, 1), Lanes::ONE);
-        assert_eq!(threads(8, true).parts(9_900.0, 1000), Lanes::ONE);
+        assert_eq!(Threads::default().lanes(2_900.0, 1000), Lanes::ONE);
+        assert_eq!(Threads::default().lanes(1e9, 1).count(), 1);
+        assert_eq!(threads(8, true).parts(9_900.0, 1000).count(), 1);
+    }
+
+    #[test]
+    fn short_work_wakes_nobody() {
+        assert_eq!(threads(8, false).lanes(9_900.0, 1000), Lanes { count: 2, threads: 2, wakes: false });
+        assert_eq!(threads(8, false).lanes(10_000.0, 1000), Lanes { count: 2, threads: 2, wakes: true });
+        assert_eq!(threads(1, false).lanes(9_900.0, 1000), Lanes::ONE);
     }
 
     #[test]

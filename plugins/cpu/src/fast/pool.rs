@@ -6,8 +6,9 @@
 
 mod place;
 
+use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -27,27 +28,34 @@ pub(crate) struct Pool {
     /// Held while threads are started.
     starting: Mutex<()>,
     /// Whether a caller has the threads.
-    lent: AtomicBool,
-    state: Mutex<State>,
-    /// Grows with every piece of work, for threads that look before they sleep.
-    offered: AtomicUsize,
-    /// Lanes that threads of the pool are at. Written with the state held.
-    running: AtomicUsize,
-    places: Places,
+    lent: Apart<AtomicBool>,
+    work: Apart<Work>,
+    /// Threads that sleep, and whether the caller does. Who goes to sleep says so with `sleep` held.
+    asleep: AtomicUsize,
+    is_awaited: AtomicBool,
+    sleep: Mutex<()>,
     wake: Condvar,
     ended: Condvar,
+    places: Places,
 }
 
-struct State {
-    job: Option<Job>,
-    /// The first lane that nobody has taken.
-    next: usize,
-    lanes: usize,
-    /// Threads that sleep.
-    asleep: usize,
-    /// Whether a thread's lane panicked.
-    panicked: bool,
+/// What lies in cache lines of its own, which are not taken away from who writes it by those who look at something else.
+#[repr(align(64))]
+struct Apart<T>(T);
+
+/// What goes to and fro between a caller and its threads: one line.
+struct Work {
+    /// Which lanes nobody has taken: see [`Offer`].
+    offer: AtomicU64,
+    /// What the lanes do, written before they are offered and read by who has taken one.
+    job: UnsafeCell<Option<Job>>,
+    /// Lanes that threads of the pool have done, and whether one of them panicked.
+    done: AtomicUsize,
+    panicked: AtomicBool,
 }
+
+// SAFETY: the job is written by the caller that has the threads while no lane is taken, and read by threads that have taken one.
+unsafe impl Sync for Work {}
 
 /// What the lanes do. The caller waits for all of them, so it outlives their use of it.
 #[derive(Clone, Copy)]
@@ -56,19 +64,55 @@ struct Job(*const (dyn Fn(usize) + Sync));
 // SAFETY: what is pointed to may be used by several threads.
 unsafe impl Send for Job {}
 
+/// Lanes that are to be taken, in one word: a number that grows with every piece of work, the first lane that nobody has taken, and how
+/// many lanes there are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Offer(u64);
+
+impl Offer {
+    /// The most lanes that are offered at a time.
+    const MOST: usize = u16::MAX as usize;
+
+    fn new(number: u32, next: usize, lanes: usize) -> Self {
+        Self(u64::from(number) << 32 | (next as u64) << 16 | lanes as u64)
+    }
+
+    fn number(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    fn next(self) -> usize {
+        (self.0 >> 16) as usize & Self::MOST
+    }
+
+    fn lanes(self) -> usize {
+        self.0 as usize & Self::MOST
+    }
+
+    fn is_open(self) -> bool {
+        self.next() < self.lanes()
+    }
+}
+
 impl Pool {
     /// Starts threads, or as many of them as can be had.
     pub(crate) fn start(threads: usize) -> &'static Self {
         let pool: &'static Self = Box::leak(Box::new(Self {
             threads: AtomicUsize::new(0),
             starting: Mutex::new(()),
-            lent: AtomicBool::new(false),
-            state: Mutex::new(State { job: None, next: 0, lanes: 0, asleep: 0, panicked: false }),
-            offered: AtomicUsize::new(0),
-            running: AtomicUsize::new(0),
-            places: Places::default(),
+            lent: Apart(AtomicBool::new(false)),
+            work: Apart(Work {
+                offer: AtomicU64::new(0),
+                job: UnsafeCell::new(None),
+                done: AtomicUsize::new(0),
+                panicked: AtomicBool::new(false),
+            }),
+            asleep: AtomicUsize::new(0),
+            is_awaited: AtomicBool::new(false),
+            sleep: Mutex::new(()),
             wake: Condvar::new(),
             ended: Condvar::new(),
+            places: Places::default(),
         }));
         pool.grow(threads);
         pool
@@ -92,111 +136,163 @@ impl Pool {
         self.threads.store(threads.max(there), Ordering::Relaxed);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while it holds the lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn offer(&self) -> Offer {
+        // In one order with `asleep`, as what a caller writes to one and a thread to the other before they read.
+        Offer(self.work.0.offer.load(Ordering::SeqCst))
     }
 
-    /// Calls `work` once with each number below `lanes`, 0 on this thread, and returns when all calls have returned. A panic of
-    /// one of them goes on here.
-    pub(crate) fn run(&self, lanes: usize, work: &(dyn Fn(usize) + Sync)) {
-        if self.lent.swap(true, Ordering::Acquire) {
+    fn sleepers(&self) -> MutexGuard<'_, ()> {
+        // Nothing panics while it holds the lock.
+        self.sleep.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls `work` once with each number below `lanes`, 0 on this thread, and returns when all calls have returned. Threads that sleep
+    /// are woken for it only if it is worth that. A panic of one of the calls goes on here.
+    pub(crate) fn run(&self, lanes: usize, wakes: bool, work: &(dyn Fn(usize) + Sync)) {
+        let all_sleep = || self.asleep.load(Ordering::Relaxed) >= self.threads.load(Ordering::Relaxed);
+        if lanes < 2 || (!wakes && all_sleep()) || self.lent.0.swap(true, Ordering::Acquire) {
             (0..lanes).for_each(work);
             return;
         }
+        let (offered, shared) = (lanes.min(Offer::MOST), &self.work.0);
         // SAFETY: only the lifetime changes, and this call does not return before all use of the pointer has ended.
         let job = Job(unsafe {
             std::mem::transmute::<*const (dyn Fn(usize) + Sync + '_), *const (dyn Fn(usize) + Sync + 'static)>(
                 work,
             )
         });
-        let mut state = self.state();
-        *state = State { job: Some(job), next: 1, lanes, asleep: state.asleep, panicked: false };
-        let asleep = state.asleep;
-        drop(state);
-        self.offered.fetch_add(1, Ordering::Release);
-        if asleep > 0 {
+        // SAFETY: the threads are this caller's, and none has taken a lane.
+        unsafe { shared.job.get().write(Some(job)) };
+        shared.done.store(0, Ordering::Relaxed);
+        let number = self.offer().number().wrapping_add(1);
+        shared.offer.store(Offer::new(number, 1, offered).0, Ordering::SeqCst);
+        let asleep = self.asleep.load(Ordering::SeqCst);
+        if wakes && asleep > 0 {
             self.places.leave_to_caller();
+            // A thread that is about to sleep does once this has its lock.
+            drop(self.sleepers());
+            for _ in 1..offered.min(asleep + 1) {
+                self.wake.notify_one();
+            }
         }
-        for _ in 1..lanes.min(asleep + 1) {
-            self.wake.notify_one();
-        }
-        let own = catch_unwind(AssertUnwindSafe(|| {
+        let mut own = 0;
+        let result = catch_unwind(AssertUnwindSafe(|| {
             work(0);
+            (offered..lanes).for_each(work);
             while let Some(lane) = self.take() {
+                own += 1;
                 work(lane);
             }
         }));
-        look(|| self.running.load(Ordering::Acquire) == 0);
-        let mut state = self.state();
         // After a panic here, lanes that nobody has taken are left out.
-        state.job = None;
-        while self.running.load(Ordering::Acquire) > 0 {
-            state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+        let left = if result.is_err() { self.close() } else { 0 };
+        // Lane 0 was never offered.
+        self.wait(offered - 1 - own - left);
+        let panicked = shared.panicked.load(Ordering::Relaxed);
+        if panicked {
+            shared.panicked.store(false, Ordering::Relaxed);
         }
-        let panicked = state.panicked;
-        drop(state);
-        self.lent.store(false, Ordering::Release);
-        match own {
+        self.lent.0.store(false, Ordering::Release);
+        match result {
             Err(panic) => resume_unwind(panic),
             Ok(()) if panicked => resume_unwind(Box::new("a thread of the CPU engine panicked")),
             Ok(()) => {}
         }
     }
 
-    /// A lane that nobody has taken, for the caller.
+    /// Takes a lane that nobody has taken, if there is one.
     fn take(&self) -> Option<usize> {
-        let mut state = self.state();
-        let lane = state.next;
-        (lane < state.lanes).then(|| {
-            state.next = lane + 1;
-            lane
-        })
+        let mut offer = self.offer();
+        while offer.is_open() {
+            let taken = Offer::new(offer.number(), offer.next() + 1, offer.lanes());
+            let word = &self.work.0.offer;
+            match word.compare_exchange_weak(offer.0, taken.0, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Some(offer.next()),
+                Err(other) => offer = Offer(other),
+            }
+        }
+        None
+    }
+
+    /// Takes all lanes that nobody has taken, and says how many they were.
+    fn close(&self) -> usize {
+        let mut left = 0;
+        while self.take().is_some() {
+            left += 1;
+        }
+        left
+    }
+
+    /// Waits until threads of the pool have done so many lanes.
+    fn wait(&self, lanes: usize) {
+        let is_done = || self.work.0.done.load(Ordering::SeqCst) == lanes;
+        if look(is_done) {
+            return;
+        }
+        let mut sleepers = self.sleepers();
+        self.is_awaited.store(true, Ordering::SeqCst);
+        while !is_done() {
+            sleepers = self.ended.wait(sleepers).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.is_awaited.store(false, Ordering::SeqCst);
     }
 
     /// What a thread of the pool does all its life.
     fn serve(&self) {
         self.places.join();
-        let mut seen = self.offered.load(Ordering::Acquire);
+        let mut seen = self.offer().number();
         loop {
-            look(|| self.offered.load(Ordering::Acquire) != seen);
-            let mut state = self.state();
-            let is_waiting = |state: &State| state.job.is_some() && state.next < state.lanes;
-            if !is_waiting(&state) && self.offered.load(Ordering::Acquire) == seen {
-                state.asleep += 1;
-                state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
-                state.asleep -= 1;
-            }
-            seen = self.offered.load(Ordering::Acquire);
-            let (Some(job), lane) = (state.job.filter(|_| is_waiting(&state)), state.next) else {
-                // The others were faster than waking. More of the kind may come, so this thread looks for it before it sleeps:
-                // it would be late for every piece of short work if it did not.
+            let is_there = |offer: Offer| offer.is_open() || offer.number() != seen;
+            let found = look(|| is_there(self.offer()));
+            let Some(lane) = self.take() else {
+                // The others were faster than waking, if there was work. More of the kind may come, so this thread looks for it before
+                // it sleeps: it would be late for every piece of short work if it did not.
+                if !found {
+                    self.rest(seen);
+                }
+                seen = self.offer().number();
                 continue;
             };
-            state.next = lane + 1;
-            self.running.fetch_add(1, Ordering::Relaxed);
-            drop(state);
-            // SAFETY: the caller takes the lanes that are left, then waits until `running` is 0 again, so the work is still there.
-            let work = unsafe { &*job.0 };
-            let result = catch_unwind(AssertUnwindSafe(|| work(lane)));
-            let mut state = self.state();
-            state.panicked |= result.is_err();
-            if self.running.fetch_sub(1, Ordering::Release) == 1 {
+            seen = self.offer().number();
+            let work = &self.work.0;
+            // SAFETY: the caller wrote it before it offered the lane, takes the lanes that are left, then waits until this one is done,
+            // so the work is still there.
+            let result =
+                unsafe { (*work.job.get()).map(|job| catch_unwind(AssertUnwindSafe(|| (*job.0)(lane)))) };
+            if matches!(result, Some(Err(_))) {
+                work.panicked.store(true, Ordering::Relaxed);
+            }
+            work.done.fetch_add(1, Ordering::SeqCst);
+            if self.is_awaited.load(Ordering::SeqCst) {
+                drop(self.sleepers());
                 self.ended.notify_one();
             }
         }
     }
+
+    /// Sleeps until it is woken, unless there is other work than was seen.
+    fn rest(&self, seen: u32) {
+        let sleepers = self.sleepers();
+        self.asleep.fetch_add(1, Ordering::SeqCst);
+        // A caller that offers work after this sees that a thread sleeps.
+        let offer = self.offer();
+        if !offer.is_open() && offer.number() == seen {
+            drop(self.wake.wait(sleepers).unwrap_or_else(PoisonError::into_inner));
+        }
+        self.asleep.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
-/// Looks for something to become true for a little while.
-fn look(is_there: impl Fn() -> bool) {
+/// Looks for something to become true for a little while, and says whether it is.
+fn look(is_there: impl Fn() -> bool) -> bool {
     let begun = Instant::now();
     while !is_there() {
         if begun.elapsed() > LOOK {
-            return;
+            return false;
         }
         std::hint::spin_loop();
     }
+    true
 }
 
 #[cfg(test)]
@@ -214,7 +310,7 @@ mod tests {
             for round in 0..2000 {
                 let lanes = 1 + round % 7;
                 let counts = counts(lanes);
-                pool.run(lanes, &|lane| {
+                pool.run(lanes, round % 3 > 0, &|lane| {
                     counts[lane].fetch_add(1, Ordering::Relaxed);
                 });
                 assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1), "{lanes} lanes");
@@ -230,7 +326,7 @@ mod tests {
             assert_eq!(pool.threads.load(Ordering::Relaxed), 3);
         }
         let barrier = std::sync::Barrier::new(4);
-        pool.run(4, &|_| {
+        pool.run(4, true, &|_| {
             barrier.wait();
         });
     }
@@ -240,7 +336,7 @@ mod tests {
         let pool = Pool::start(2);
         let caller = thread::current().id();
         for _ in 0..100 {
-            pool.run(3, &|lane| assert!(lane != 0 || thread::current().id() == caller));
+            pool.run(3, true, &|lane| assert!(lane != 0 || thread::current().id() == caller));
         }
     }
 
@@ -252,7 +348,7 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..500 {
                         let counts = counts(3);
-                        pool.run(3, &|lane| {
+                        pool.run(3, true, &|lane| {
                             counts[lane].fetch_add(1, Ordering::Relaxed);
                         });
                         assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1));
@@ -266,8 +362,8 @@ mod tests {
     fn work_inside_of_work_is_done_in_place() {
         let pool = Pool::start(1);
         let count = AtomicUsize::new(0);
-        pool.run(2, &|_| {
-            pool.run(3, &|_| {
+        pool.run(2, true, &|_| {
+            pool.run(3, true, &|_| {
                 count.fetch_add(1, Ordering::Relaxed);
             });
         });
@@ -275,14 +371,35 @@ mod tests {
     }
 
     #[test]
+    fn threads_that_sleep_are_left_alone_by_short_work() {
+        let pool = Pool::start(2);
+        while pool.asleep.load(Ordering::SeqCst) < 2 {
+            thread::yield_now();
+        }
+        let caller = thread::current().id();
+        pool.run(3, false, &|_| assert_eq!(thread::current().id(), caller));
+        let barrier = std::sync::Barrier::new(3);
+        pool.run(3, true, &|_| {
+            barrier.wait();
+        });
+    }
+
+    #[test]
+    fn an_offer_is_its_parts() {
+        let offer = Offer::new(u32::MAX, 7, Offer::MOST);
+        assert_eq!((offer.number(), offer.next(), offer.lanes()), (u32::MAX, 7, Offer::MOST));
+        assert!(offer.is_open() && !Offer::new(1, 3, 3).is_open() && !Offer(0).is_open());
+    }
+
+    #[test]
     fn a_panic_reaches_the_caller_and_the_pool_goes_on() {
         let pool = Pool::start(2);
         for bad in 0..3 {
-            let result = catch_unwind(AssertUnwindSafe(|| pool.run(3, &|lane| assert_ne!(lane, bad))));
+            let result = catch_unwind(AssertUnwindSafe(|| pool.run(3, true, &|lane| assert_ne!(lane, bad))));
             assert!(result.is_err(), "lane {bad}");
         }
         let count = AtomicUsize::new(0);
-        pool.run(3, &|_| {
+        pool.run(3, true, &|_| {
             count.fetch_add(1, Ordering::Relaxed);
         });
         assert_eq!(count.load(Ordering::Relaxed), 3);

@@ -102,11 +102,14 @@ impl<T: Word> Products<T> {
             return Err(format!("k is {k}, expected at most {MOST_COPIED} where a factor has to be copied"));
         }
         let words = k.div_ceil(*terms);
-        let row_blocks = m.div_ceil(ROWS);
+        let work = [m, n, k, matrices].iter().map(|number| *number as f64).product::<f64>() * scheme.time;
+        // Enough parts for the lanes, where there are few columns.
+        let wanted =
+            threads.lanes(work, usize::MAX).count().div_ceil(matrices * n.div_ceil(kernel.columns()));
+        let row_blocks = m.div_ceil(ROWS).max(wanted.min(m / kernel.rows));
         let block = m.div_ceil(row_blocks);
         let depth_blocks = if words <= MOST_DEPTH { 1 } else { words.div_ceil(DEPTH) };
         let b_in_place = scheme.b_readable && m <= kernel.rows;
-        let work = [m, n, k, matrices].iter().map(|number| *number as f64).product::<f64>() * scheme.time;
         let copies = (b.size * n * k) as f64 * (matrices * row_blocks) as f64;
         let copies = copies * if b_in_place { READ } else { COPY };
         let (wide, wide_vectors) = match m {

@@ -187,7 +187,7 @@ impl<T: Functions> VectorWork<T> for LineWork<'_, T> {
                 at = count * V::LANES;
             }
             while at + TOGETHER * V::LANES <= len {
-                block::<T, V, TOGETHER>(links, memory, at, V::LANES, &mut totals);
+                block::<T, V, TOGETHER>(links, memory, at, (V::LANES, None), &mut totals);
                 at += TOGETHER * V::LANES;
             }
             if at < len {
@@ -220,7 +220,7 @@ unsafe fn joined<V: Vector, J: Join>(vectors: &[V; SUMS], rest: V::Number) -> V:
     }
 }
 
-/// Takes numbers through the line vector by vector. Those that fill none are copied together, with zeros behind them.
+/// Takes numbers through the line vector by vector. The last of them may fill only some lanes of one.
 ///
 /// # Safety
 /// As [`Line::run`], for the numbers in the range.
@@ -231,53 +231,36 @@ unsafe fn rest<T: Functions, V: Vector<Number = T>>(
     range: std::ops::Range<usize>,
     totals: &mut Totals<V>,
 ) {
-    let mut copies = [[T::ZERO; MOST_LANES]; MOST_PLACES];
-    let mut rows = *memory.rows;
     let mut at = range.start;
     while at < range.end {
         let count = V::LANES.min(range.end - at);
-        // SAFETY: the caller promises the numbers; a copy has room for those of a vector.
+        // SAFETY: the caller promises the numbers, and the instructions.
         unsafe {
-            if count < V::LANES {
-                for (row, copy) in rows.iter_mut().zip(&mut copies) {
-                    *row = copy.as_mut_ptr();
-                }
-                for link in links {
-                    if let Link::Load(place) | Link::Apply(_, Side::First | Side::Second, Other::Row(place)) =
-                        *link
-                    {
-                        copy(memory.rows[place].add(at), rows[place], count);
-                    }
-                }
-            }
-            let streamed = memory.streamed.filter(|_| count == V::LANES);
-            let copied = Memory { rows: &rows, ones: memory.ones, streamed };
-            block::<T, V, 1>(links, &copied, if count < V::LANES { 0 } else { at }, count, totals);
-            if count < V::LANES {
-                for link in links {
-                    if let Link::Store(place) = *link {
-                        copy(rows[place], memory.rows[place].add(at), count);
-                    }
-                }
-            }
+            let part = (count < V::LANES).then(|| V::lanes(0, count));
+            let streamed = memory.streamed.filter(|_| part.is_none());
+            let memory = Memory { streamed, ..*memory };
+            block::<T, V, 1>(links, &memory, at, (count, part), totals);
         }
         at += count;
     }
 }
 
-/// Copies a few numbers.
+/// A vector from a place on, or some lanes of one and zeros.
 ///
 /// # Safety
-/// They are readable and writable, without alignment.
+/// The processor has the vector's instructions, and the numbers are readable.
 #[inline(always)]
-unsafe fn copy<T: Copy>(from: *const T, to: *mut T, count: usize) {
-    for i in 0..count {
-        // SAFETY: the caller promises the numbers.
-        unsafe { to.add(i).write_unaligned(from.add(i).read_unaligned()) };
+unsafe fn read<V: Vector>(from: *const V::Number, part: Option<V::Lanes>) -> V {
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        match part {
+            None => V::load(from),
+            Some(lanes) => V::load_lanes(from, lanes),
+        }
     }
 }
 
-/// Takes `K` vectors through the line, of which all lanes count, or the first `lanes` of one.
+/// Takes `K` vectors through the line, of which all lanes count, or the first `lanes` of one, which `part` says then.
 ///
 /// # Safety
 /// As [`Line::run`], for the vectors from `at` on.
@@ -286,7 +269,7 @@ unsafe fn block<T: Functions, V: Vector<Number = T>, const K: usize>(
     links: &[Link<T>],
     memory: &Memory<'_, T>,
     at: usize,
-    lanes: usize,
+    (lanes, part): (usize, Option<V::Lanes>),
     totals: &mut Totals<V>,
 ) {
     // SAFETY: the caller promises the instructions and the numbers.
@@ -297,7 +280,7 @@ unsafe fn block<T: Functions, V: Vector<Number = T>, const K: usize>(
                 Link::Load(place) => {
                     let from = memory.rows[place].add(at);
                     for (i, vector) in vectors.iter_mut().enumerate() {
-                        *vector = V::load(from.add(i * V::LANES));
+                        *vector = read::<V>(from.add(i * V::LANES), part);
                     }
                 }
                 Link::Apply(Applied::Lanewise(operation), side, other) => {
@@ -309,7 +292,7 @@ unsafe fn block<T: Functions, V: Vector<Number = T>, const K: usize>(
                             Other::Row(place) => {
                                 let from = memory.rows[place].add(at);
                                 for (i, other) in others.iter_mut().enumerate() {
-                                    *other = V::load(from.add(i * V::LANES));
+                                    *other = read::<V>(from.add(i * V::LANES), part);
                                 }
                             }
                         }
@@ -332,7 +315,8 @@ unsafe fn block<T: Functions, V: Vector<Number = T>, const K: usize>(
                     all!(Add, Sub, Mul, Div, Max, Min, Abs, Neg, Positive, Root, NotBelow, NotAbove, Scale);
                 }
                 Link::Apply(Applied::Smooth(smooth, number), side, other) => {
-                    vectors = functions::<T, V, K>(vectors, (smooth, number), (side, other), memory, at);
+                    vectors =
+                        functions::<T, V, K>(vectors, (smooth, number), (side, other), memory, (at, part));
                 }
                 Link::Round(run) => vectors = rounded::<T, V, K>(vectors, run),
                 Link::Store(place) => {
@@ -343,7 +327,10 @@ unsafe fn block<T: Functions, V: Vector<Number = T>, const K: usize>(
                         }
                     } else {
                         for (i, vector) in vectors.iter().enumerate() {
-                            vector.store(to.add(i * V::LANES));
+                            match part {
+                                None => vector.store(to.add(i * V::LANES)),
+                                Some(lanes) => vector.store_lanes(to.add(i * V::LANES), lanes),
+                            }
                         }
                     }
                 }
@@ -381,17 +368,26 @@ unsafe fn functions<T: Functions, V: Vector<Number = T>, const K: usize>(
     (smooth, number): (Smooth, T),
     (side, other): (Side, Other),
     memory: &Memory<'_, T>,
-    at: usize,
+    (at, part): (usize, Option<V::Lanes>),
 ) -> [V; K] {
     let mut near = vectors;
-    let spread: [T; MOST_LANES];
+    let mut spread = [T::ZERO; MOST_LANES];
     // SAFETY: the caller promises the instructions and the numbers.
     unsafe {
         let to = near.as_mut_ptr().cast::<T>();
         let own = (to.cast_const(), V::LANES);
         let others = match other {
             _ if side == Side::Both => own,
-            Other::Row(place) => (memory.rows[place].add(at).cast_const(), V::LANES),
+            Other::Row(place) => {
+                let from = memory.rows[place].add(at).cast_const();
+                match part {
+                    None => (from, V::LANES),
+                    Some(_) => {
+                        read::<V>(from, part).store(spread.as_mut_ptr());
+                        (spread.as_ptr(), V::LANES)
+                    }
+                }
+            }
             Other::One(one) => {
                 spread = [memory.ones.add(one).read(); MOST_LANES];
                 (spread.as_ptr(), 0)

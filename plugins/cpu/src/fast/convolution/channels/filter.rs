@@ -1,24 +1,26 @@
 //! The gradient of the filter, with output channels along the vectors.
 //!
 //! The gradient of the output is transposed, so that each of its elements is a row of channels. Each lane has weights of its
-//! own, for which it goes through all outputs, so results do not depend on the number of lanes.
+//! own, for which it goes through all outputs, or, where there are few weights, blocks of outputs of its own, whose sums are added
+//! in their order; so results do not depend on the number of lanes.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hipdnn_plugin_sdk::graph::DataType;
 
-use super::super::super::lanes::{Lanes, Threads};
+use super::super::super::lanes::Lanes;
 use super::super::super::level::Level;
 use super::super::super::matmul::pack::{Copy, Pack, Store, Sums as Stored, copies_of};
 use super::super::super::matmul::products::part;
-use super::super::super::real::{FastReal, all_finite};
+use super::super::super::real::{FastReal, all_finite, is_number};
 use super::super::super::scratch::{Scratch, Shared};
 use super::super::super::settings::{Algorithm, Settings};
 use super::super::filter::{Filter, Operands};
 use super::super::geometry::{Block, Geometry};
 use super::super::shape::Cost;
 use super::copied;
+use super::division::{Division, MOST_SUMS, Share};
 use super::outputs::{Met, met};
 use super::planes::Planes;
 use super::tile::{MOST_ROWS, Sums, SumsKernel};
@@ -41,6 +43,8 @@ pub(in super::super) struct FilterChannels<T: 'static> {
     /// For each tap the outputs that meet it inside of the input, and those that meet it or the next one; none where there are about as
     /// many as all.
     met: Vec<[Met; 2]>,
+    /// Whether tiles are of one tap each, so that no output is multiplied with what lies outside of the input.
+    by_tap: bool,
     division: Division,
     lanes: Lanes,
     pack: Pack<T>,
@@ -51,57 +55,6 @@ pub(in super::super) struct FilterChannels<T: 'static> {
     transpose: Option<Pack<T>>,
     /// What computes where zeros stand for the padding and the output's gradient is not finite.
     exact: Option<Filter<T>>,
-}
-
-/// Which lane has which weights.
-#[derive(Clone, Copy)]
-struct Division {
-    /// Lanes by pieces of output channels, and by input channels.
-    rows: usize,
-    channels: usize,
-    /// Vectors of output channels, and input channels.
-    pieces: usize,
-    inputs: usize,
-}
-
-impl Division {
-    /// The pieces and input channels of a lane.
-    fn share(&self, lane: usize) -> (Range<usize>, Range<usize>) {
-        let pieces = part(self.pieces, self.rows, lane / self.channels);
-        (pieces, part(self.inputs, self.channels, lane % self.channels))
-    }
-
-    /// How many of both a lane has at most.
-    fn most(&self) -> (usize, usize) {
-        (self.pieces.div_ceil(self.rows), self.inputs.div_ceil(self.channels))
-    }
-
-    /// The one that takes the least time, which is given for pieces and channels of a lane.
-    fn best(
-        (pieces, inputs): (usize, usize),
-        threads: Threads,
-        time: impl Fn(usize, usize) -> f64,
-    ) -> (Self, Lanes) {
-        let one = time(pieces, inputs);
-        let most = threads.lanes(one, pieces * inputs).count();
-        let mut best = Self { rows: 1, channels: 1, pieces, inputs };
-        let mut least = one;
-        for rows in 1..=most.min(pieces) {
-            let division = Self { rows, channels: (most / rows).min(inputs), pieces, inputs };
-            let (pieces, inputs) = division.most();
-            let time = time(pieces, inputs);
-            if time < least {
-                (best, least) = (division, time);
-            }
-        }
-        (best, threads.lanes(one, best.rows * best.channels))
-    }
-}
-
-/// What a lane computes.
-struct Share {
-    pieces: Range<usize>,
-    channels: Range<usize>,
 }
 
 /// Offsets in the scratch memory.
@@ -160,33 +113,58 @@ impl<T: FastReal> FilterChannels<T> {
         let Operands { windows, groups, channels, rows, input, gradient, weights, taps } = &operands;
         let outputs = (windows.batch * windows.output.iter().product::<usize>()) as f64;
         let copies = (windows.batch * windows.input.iter().product::<usize>()) as f64;
-        let time = |pieces: usize, channels: usize| {
-            let pairs = (channels * taps.len()).next_multiple_of(kernel.rows);
+        let pieces = rows.div_ceil(kernel.piece);
+        let time = |by_tap: bool, pieces: usize, channels: usize| {
+            let height = kernel.height(channels * taps.len(), pieces);
+            let (pairs, copies) = match by_tap {
+                true => (taps.len() * channels.next_multiple_of(kernel.rows), 0.0),
+                false => ((channels * taps.len()).next_multiple_of(height), copies),
+            };
             let width = (pieces * kernel.piece) as f64;
             *groups as f64
                 * (outputs * pairs as f64 * width * cost.fused
                     + copies * channels as f64 * copied(&cost, windows.input[2])
                     + outputs * width * copied(&cost, windows.output[2]))
         };
-        let pieces = rows.div_ceil(kernel.piece);
-        let (division, lanes) = Division::best((pieces, *channels), settings.threads, time);
         let (images, size) = block(windows.batch, windows.output);
-        let planes = Planes::plan(windows, *input, division.most().1, (images, size))?;
+        let blocks = Geometry::new(windows, false, images, size, 1);
+        let of_images = |planes: &Planes<T>| {
+            let outputs = planes.outputs(images, size, windows.step);
+            let met = if size == windows.output { met(&blocks, &outputs) } else { Vec::new() };
+            (outputs, met)
+        };
+        // What meets no padding reads the image where it is. This does not depend on the threads, which results must not show.
+        let in_place = Planes::plan(windows, *input, *channels, (images, size), true)?;
+        let (outputs, met) = of_images(&in_place);
+        let by_tap = !met.is_empty()
+            && is_number::<T>(input.data_type)
+            && time(true, pieces, *channels) < time(false, pieces, *channels);
+        let whole =
+            Division { rows: 1, channels: 1, lanes: 1, pieces, inputs: *channels, blocks: blocks.blocks() };
+        let sums = blocks.blocks().saturating_mul(rows * channels * taps.len());
+        let may_divide_blocks = *groups == 1 && blocks.blocks() > 1 && sums <= MOST_SUMS;
+        let (division, lanes) =
+            Division::best(whole, settings.threads, may_divide_blocks, |pieces, channels| {
+                time(by_tap, pieces, channels)
+            });
+        let (planes, outputs, met) = if by_tap {
+            (in_place, outputs, met)
+        } else {
+            let planes = Planes::plan(windows, *input, division.most().1, (images, size), false)?;
+            let (outputs, met) = of_images(&planes);
+            let met = if planes.are_padded() { met } else { Vec::new() };
+            (planes, outputs, met)
+        };
         let exact = planes.are_padded().then(|| Filter::plan(operands.clone(), level, settings));
         let bytes = |data_type: DataType| data_type.size().unwrap_or(1);
         let are_rows = weights.are_rows::<T>(taps.iter().copied());
         let transpose = are_rows.then(|| copies_of("sums", weights.data_type)).transpose()?;
-        let outputs = planes.outputs(images, size, windows.step);
-        let blocks = Geometry::new(windows, false, images, size, 1);
         Ok(Self {
             level,
             kernel,
             numbers: (0..outputs.len()).collect(),
-            met: if planes.are_padded() && size == windows.output {
-                met(&blocks, &outputs)
-            } else {
-                Vec::new()
-            },
+            met,
+            by_tap,
             outputs,
             blocks,
             division,
@@ -209,18 +187,24 @@ impl<T: FastReal> FilterChannels<T> {
         [self.planes.numbers(), self.outputs.len() * width, self.rows(channels) * width]
     }
 
-    /// Rows of the sums of so many input channels.
+    /// Rows of the sums of so many input channels, with those that a tile has beyond the last.
     fn rows(&self, channels: usize) -> usize {
-        (channels * self.operands.taps.len()).next_multiple_of(self.kernel.rows)
+        channels * self.operands.taps.len() + MOST_ROWS
+    }
+
+    /// Whether lanes have blocks of their own, each of which has sums of its own.
+    fn has_block_lanes(&self) -> bool {
+        self.division.lanes > 1
     }
 
     fn layout(&self, scratch: &mut Scratch) -> Areas {
         let [planes, gradients, sums] = self.sizes();
         let lanes = self.lanes.count();
+        let areas = if self.has_block_lanes() { self.division.blocks } else { lanes };
         Areas {
             planes: scratch.area::<T>(planes, lanes),
             gradients: scratch.area::<T>(gradients, lanes),
-            sums: scratch.area::<T>(sums, lanes),
+            sums: scratch.area::<T>(sums, areas),
         }
     }
 
@@ -292,24 +276,33 @@ impl<T: FastReal> FilterChannels<T> {
         let rows = self.rows(channels);
         let images = outputs / self.operands.windows.output.iter().product::<usize>().max(1);
         // Pairs of one tap follow each other where only some outputs meet it.
-        let by_tap = !self.met.is_empty();
-        let pair = |number: usize| match by_tap {
+        let met_by_tap = !self.met.is_empty();
+        let pair = |number: usize| match met_by_tap {
             true => (number % channels, number / channels),
             false => (number / count, number % count),
         };
+        let together = if self.by_tap { channels } else { pairs };
         // Panel by panel, so that a panel stays near.
         self.panels(share, |pieces, _| {
             let (first, width) = (pieces.start * self.kernel.piece, pieces.len() * self.kernel.piece);
-            for from in (0..pairs).step_by(self.kernel.rows) {
+            let height = match self.by_tap {
+                true => self.kernel.rows,
+                false => self.kernel.height(pairs, pieces.len()),
+            };
+            let tiles = (0..pairs).step_by(together);
+            let tiles = tiles.flat_map(|start| {
+                let end = start + together;
+                (start..end).step_by(height).map(move |from| from..end.min(from + height))
+            });
+            for numbers in tiles {
                 // Rows beyond the last are computed like it, and are none of the weights'.
                 let (mut places, mut to) = ([0; MOST_ROWS], [0; MOST_ROWS]);
                 for (i, (place, to)) in places.iter_mut().zip(&mut to).enumerate() {
-                    let (channel, tap) = pair((from + i).min(pairs - 1));
+                    let (channel, tap) = pair((numbers.start + i).min(numbers.end - 1));
                     *place = self.planes.term(channel, taps[tap]);
-                    *to = width * if from + i < pairs { channel * count + tap } else { from + i };
+                    *to = width * if i < numbers.len() { channel * count + tap } else { pairs + i };
                 }
-                let last = (from + self.kernel.rows).min(pairs) - 1;
-                let (low, high) = (pair(from).1, pair(last).1);
+                let (low, high) = (pair(numbers.start).1, pair(numbers.end - 1).1);
                 let met = self.met.get(low).and_then(|met| met.get(high - low));
                 let (terms, factors) = match met {
                     None => (&self.outputs[..outputs], &self.numbers[..outputs]),
@@ -323,7 +316,7 @@ impl<T: FastReal> FilterChannels<T> {
                     let tile = sums.add(first * rows);
                     let sums =
                         Sums { rows: &places, terms, from: planes, right, factors, tile, places: &to, add };
-                    self.kernel.run(&sums, pieces.len());
+                    self.kernel.run(&sums, (height, pieces.len()));
                 }
             }
         });
@@ -387,16 +380,18 @@ impl<T: FastReal> Kernel for FilterChannels<T> {
         let base = Shared([tensors[input.slot], tensors[gradient.slot], tensors[weights.slot], scratch]);
         let weight_size = weights.data_type.size().unwrap_or(1);
         let finite = AtomicBool::new(true);
+        let sums_of = |number: usize| {
+            // SAFETY: the scratch memory has an area for each lane, or for each block.
+            unsafe { base.get(3).add(areas.sums).cast::<T>().add(number * Scratch::padded::<T>(sums_size)) }
+        };
         self.lanes.run(|lane| {
-            let (pieces, own) = self.division.share(lane);
-            let share = Share { pieces, channels: own };
+            let share = self.division.share(lane);
             let area = |offset: usize, numbers: usize| {
                 // SAFETY: the scratch memory has an area for each lane.
                 unsafe { base.get(3).add(offset).cast::<T>().add(lane * Scratch::padded::<T>(numbers)) }
             };
             let planes = area(areas.planes, planes_size);
             let gradients = area(areas.gradients, gradients_size);
-            let sums = area(areas.sums, sums_size);
             // SAFETY: the tensors cover all channels and images; the memory and the weights are this lane's.
             unsafe {
                 // Images are copied into planes whose zeros stay.
@@ -405,7 +400,7 @@ impl<T: FastReal> Kernel for FilterChannels<T> {
                     let from = (group * channels + share.channels.start) * input.strides.channel;
                     let from = base.get(0).add(from * self.input_size);
                     let dy = base.get(1).add(group * rows * gradient.strides.channel * self.gradient_size);
-                    for number in 0..self.blocks.blocks() {
+                    for number in share.blocks.clone() {
                         let block = self.blocks.block(number);
                         let outputs = block.images * block.size.iter().product::<usize>();
                         let filled = self.planes.fill(from, share.channels.len(), &block, planes);
@@ -414,12 +409,37 @@ impl<T: FastReal> Kernel for FilterChannels<T> {
                         if self.exact.is_some() && !all_finite(gradients, numbers) {
                             finite.store(false, Ordering::Relaxed);
                         }
-                        self.add((outputs, number > 0), &share, filled, gradients, sums);
+                        let (add, sums) = match self.has_block_lanes() {
+                            true => (false, sums_of(number)),
+                            false => (number > 0, sums_of(lane)),
+                        };
+                        self.add((outputs, add), &share, filled, gradients, sums);
                     }
-                    self.store(&share, sums, base.get(2).add(group * weights.group * weight_size));
+                    if !self.has_block_lanes() {
+                        let to = base.get(2).add(group * weights.group * weight_size);
+                        self.store(&share, sums_of(lane), to);
+                    }
                 }
             }
         });
+        if self.has_block_lanes() {
+            let share = Division { lanes: 1, ..self.division }.share(0);
+            let (rows, pairs) = (self.rows(*channels), channels * self.operands.taps.len());
+            self.panels(&share, |pieces, _| {
+                let (first, width) = (pieces.start * self.kernel.piece, pieces.len() * self.kernel.piece);
+                // SAFETY: the sums of all blocks are complete, and nobody else writes them.
+                unsafe {
+                    let of_panel = |number: usize| sums_of(number).add(first * rows);
+                    let sums = std::slice::from_raw_parts_mut(of_panel(0), pairs * width);
+                    for number in 1..self.division.blocks {
+                        let others = std::slice::from_raw_parts(of_panel(number), pairs * width);
+                        sums.iter_mut().zip(others).for_each(|(sum, other)| *sum = *sum + *other);
+                    }
+                }
+            });
+            // SAFETY: the sums are complete, and the tensor has the weights.
+            unsafe { self.store(&share, sums_of(0), base.get(2)) };
+        }
         if let Some(exact) = self.exact.as_ref().filter(|_| !finite.into_inner()) {
             // SAFETY: as the caller promises; there is scratch memory for either, and all weights are written again.
             unsafe { exact.run(tensors, scratch) };

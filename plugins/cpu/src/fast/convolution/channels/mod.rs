@@ -5,6 +5,7 @@
 //! may lie anywhere, so all taps read the same image, with zeros around it where the window reaches beyond. The outputs are
 //! transposed when they are complete, unless channels lie side by side.
 
+mod division;
 pub(super) mod filter;
 mod outputs;
 mod planes;

@@ -16,7 +16,6 @@ type Numbers = Vec<usize>;
 /// The outputs of an image by the taps that they meet inside of the input, with the numbers of these taps; all together where that is
 /// no less work.
 pub(super) fn classes(windows: &Windows, part: &Part, images: usize, rows: usize) -> Vec<(Taps, Numbers)> {
-    let [_, height, length] = part.size;
     let outputs = part.size.iter().product();
     let together = vec![((0..part.taps.len()).collect(), (0..outputs).collect())];
     if outputs > MOST_OUTPUTS {
@@ -24,18 +23,30 @@ pub(super) fn classes(windows: &Windows, part: &Part, images: usize, rows: usize
     }
     let mut classes: BTreeMap<Taps, Numbers> = BTreeMap::new();
     for number in 0..outputs {
-        let at = [number / length / height, number / length % height, number % length];
-        let inside = |tap: &[isize; 3]| {
-            (0..3).all(|i| {
-                let place = (at[i] * windows.step[i]) as isize + tap[i];
-                (0..windows.input[i] as isize).contains(&place)
-            })
-        };
-        let taps = (0..part.taps.len()).filter(|tap| inside(&windows.taps[part.taps[*tap].0])).collect();
+        let taps = (0..part.taps.len()).filter(|tap| meets(windows, part, number, *tap)).collect();
         classes.entry(taps).or_default().push(number);
     }
     let apart: Vec<_> = classes.into_iter().collect();
     if tiles(&apart, images, rows) < tiles(&together, images, rows) { apart } else { together }
+}
+
+/// Whether an output of an image meets a tap of its product inside of the input.
+fn meets(windows: &Windows, part: &Part, number: usize, tap: usize) -> bool {
+    let [_, height, length] = part.size;
+    let at = [number / length / height, number / length % height, number % length];
+    let tap = windows.taps[part.taps[tap].0];
+    (0..3).all(|i| {
+        let place = (at[i] * windows.step[i]) as isize + tap[i];
+        (0..windows.input[i] as isize).contains(&place)
+    })
+}
+
+/// Whether it is known that all outputs meet the taps of their class inside of the input.
+pub(super) fn are_inside(windows: &Windows, part: &Part, classes: &[(Taps, Numbers)]) -> bool {
+    let few = part.size.iter().product::<usize>() <= MOST_OUTPUTS;
+    few && classes.iter().all(|(taps, outputs)| {
+        outputs.iter().all(|number| taps.iter().all(|tap| meets(windows, part, *number, *tap)))
+    })
 }
 
 /// How many products of a number and a row of weights the tiles of some images have for each channel.

@@ -13,7 +13,7 @@ pub(super) struct Planes<T> {
     input: [usize; 3],
     step: [usize; 3],
     place: Place,
-    /// The first element of the first block, before those that there are or among them, and the number of elements.
+    /// The first element that a window of the first block reaches, before those that there are or among them, and how many it reaches.
     low: [isize; 3],
     size: [usize; 3],
     /// Distances in the planes, or in the tensor.
@@ -27,19 +27,21 @@ pub(super) struct Planes<T> {
 }
 
 impl<T: FastReal> Planes<T> {
-    /// Plans them for a number of channels and for blocks of so many images and outputs of each at a time.
+    /// Plans them for a number of channels and for blocks of so many images and outputs of each at a time. `inside` says that no
+    /// number is asked for that the tensor does not have, so that there is no need of zeros.
     pub(super) fn plan(
         windows: &Windows,
         place: Place,
         channels: usize,
         (images, outputs): (usize, [usize; 3]),
+        inside: bool,
     ) -> Result<Self, Refusal> {
         let (mut low, mut size, mut padded) = ([0; 3], [1; 3], false);
         for i in 0..3 {
             let places = || windows.taps.iter().map(|tap| tap[i]);
             let (first, behind) = (places().min().unwrap_or(0), places().max().unwrap_or(0) + 1);
             let end = |outputs: usize| (outputs - 1) as isize * windows.step[i] as isize + behind;
-            padded |= first < 0 || end(windows.output[i]) > windows.input[i] as isize;
+            padded |= !inside && (first < 0 || end(windows.output[i]) > windows.input[i] as isize);
             (low[i], size[i]) = (first, (end(outputs[i]) - first) as usize);
         }
         let elements: f64 = size.iter().map(|n| *n as f64).product();
@@ -62,7 +64,7 @@ impl<T: FastReal> Planes<T> {
         Ok(Self { run, input, step, place, low, size, strides, images, copied, padded, parted })
     }
 
-    /// Whether some output meets a tap outside of the input.
+    /// Whether zeros stand for what some output meets outside of the input.
     pub(super) fn are_padded(&self) -> bool {
         self.padded
     }
@@ -86,11 +88,12 @@ impl<T: FastReal> Planes<T> {
 
     /// Distance of a channel's number for a tap from the beginning of the planes, of an output that begins where they do.
     pub(super) fn term(&self, channel: usize, tap: [isize; 3]) -> usize {
-        let at = [0, 1, 2].map(|i| (tap[i] - if self.copied { self.low[i] } else { 0 }) as usize);
+        let at = [0, 1, 2].map(|i| (tap[i] - self.low[i]) as usize);
         channel * self.strides.channel + self.strides.offset(0, at)
     }
 
-    /// The beginning of the planes of some channels for a block. They are copied to `to` unless the tensor's own elements do.
+    /// The beginning of the planes of some channels for a block, perhaps before the tensor's. They are copied to `to` unless the
+    /// tensor's own elements do.
     ///
     /// # Safety
     /// `from` is the first element of the first channel; what is written is [`Planes::numbers`] numbers at most, which
@@ -103,16 +106,15 @@ impl<T: FastReal> Planes<T> {
         to: *mut T,
     ) -> *const T {
         let strides = &self.place.strides;
+        let low = [0, 1, 2].map(|i| self.low[i] + (block.origin[i] * self.step[i]) as isize);
         if !self.copied {
-            let first = [0, 1, 2].map(|i| block.origin[i] * self.step[i]);
-            // SAFETY: the tensor has the block's elements.
-            return unsafe { from.cast::<T>().add(strides.offset(block.image, first)) };
+            let first = (0..3).map(|i| low[i] * strides.spatial[i] as isize).sum::<isize>();
+            return from.cast::<T>().wrapping_add(block.image * strides.batch).wrapping_offset(first);
         }
         if self.padded && self.parted {
             // SAFETY: the caller promises the room.
             unsafe { to.write_bytes(0, self.strides.batch * block.images) };
         }
-        let low = [0, 1, 2].map(|i| self.low[i] + (block.origin[i] * self.step[i]) as isize);
         // Elements that there are.
         let inside = |i: usize| {
             let first = low[i].clamp(0, self.input[i] as isize);

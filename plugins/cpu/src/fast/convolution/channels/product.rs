@@ -15,7 +15,7 @@ use super::super::geometry::Block;
 use super::super::operands::{Operands, Part};
 use super::super::product::Products;
 use super::super::shape::Cost;
-use super::outputs::{classes, in_plane, tiles, whole_plane};
+use super::outputs::{are_inside, classes, in_plane, tiles, whole_plane};
 use super::planes::Planes;
 use super::tile::{MOST_ROWS, Sums, SumsKernel};
 use super::{copied, panels};
@@ -144,12 +144,15 @@ impl<T: FastReal> Channels<T> {
         };
         let is_worth = 2 * least * 2 * wanted <= windows.batch && tiles(2 * least) * 20 < tiles(least) * 39;
         let images = if is_worth { 2 * least } else { least };
-        let planes = Planes::plan(windows, *input, *channels, (images, windows.output))?;
+        let of_parts: Vec<_> = parts.iter().map(|part| classes(windows, part, images, kernel.rows)).collect();
+        // Images are then read where they are, and what is not finite meets no padding.
+        let inside = parts.iter().zip(&of_parts).all(|(part, classes)| are_inside(windows, part, classes));
+        let planes = Planes::plan(windows, *input, *channels, (images, windows.output), inside)?;
         let (pieces, panels) = panels(*rows, &kernel);
         let width = pieces * kernel.piece;
         let whole = (parts.len() > 1).then(|| whole_plane(parts, &output.strides)).flatten();
         let mut packed = 0;
-        let planned = parts.iter().map(|part| {
+        let planned = parts.iter().zip(of_parts).map(|(part, classes)| {
             let (count, first) = (part.taps.len(), packed);
             packed += groups * panels * count * channels * width;
             let outputs = planes.outputs(images, part.size, windows.step);
@@ -172,7 +175,7 @@ impl<T: FastReal> Channels<T> {
                     factors: pairs().map(|(channel, tap)| channel * count + tap).collect(),
                 }
             };
-            let classes = classes(windows, part, images, kernel.rows).into_iter().map(class).collect();
+            let classes = classes.into_iter().map(class).collect();
             Planned { part: part.clone(), classes, of_image, rows: count * channels, packed: first }
         });
         let parts: Vec<Planned> = planned.collect();
@@ -225,7 +228,7 @@ impl<T: FastReal> Channels<T> {
     }
 
     /// Packs all weights: for each panel and term a row of numbers, zeros for channels beyond the last. Tells whether they are
-    /// finite.
+    /// finite, if that matters.
     ///
     /// # Safety
     /// `from` is the first weight, `to` is writable for all panels.
@@ -266,7 +269,7 @@ impl<T: FastReal> Channels<T> {
             }
         }
         // SAFETY: all are written.
-        unsafe { all_finite(to, self.weights) }
+        self.exact.is_none() || unsafe { all_finite(to, self.weights) }
     }
 }
 
@@ -371,7 +374,7 @@ impl<T: FastReal> Channels<T> {
                         places: &places,
                         add: false,
                     };
-                    self.kernel.run(&sums, self.pieces);
+                    self.kernel.run(&sums, (self.kernel.rows, self.pieces));
                 }
             }
         }

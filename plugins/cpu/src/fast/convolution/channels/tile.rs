@@ -7,11 +7,11 @@ use super::super::super::vector::{Lanewise, Vector};
 
 /// What a tile is computed from: `tile[places[r] + v] = Σ from[rows[r] + terms[j]] · right[factors[j]][v]`.
 pub(super) struct Sums<'a, T> {
-    /// For each of [`SumsKernel::rows`] rows the place of its first number.
+    /// For each row of the tile the place of its first number.
     pub(super) rows: &'a [usize],
     /// How far the number of each term is from that.
     pub(super) terms: &'a [usize],
-    /// The numbers.
+    /// What places count from, which need not be among the numbers itself.
     pub(super) from: *const T,
     /// Rows of pieces, side by side.
     pub(super) right: *const T,
@@ -27,8 +27,10 @@ pub(super) struct Sums<'a, T> {
 
 type Run<T> = unsafe fn(&Sums<'_, T>);
 
-/// Rows of the highest tile.
-pub(super) const MOST_ROWS: usize = 8;
+/// Rows of the highest tile of any width.
+const ROWS: usize = 8;
+/// Rows of the highest tile: the elements of a window of 3 by 3.
+pub(super) const MOST_ROWS: usize = 9;
 
 /// The tile at one level.
 pub(super) struct SumsKernel<T: 'static> {
@@ -40,6 +42,8 @@ pub(super) struct SumsKernel<T: 'static> {
     pub(super) piece: usize,
     /// By number of pieces in a row.
     run: &'static [Run<T>],
+    /// The same of [`MOST_ROWS`] rows, of few pieces.
+    tall: &'static [Run<T>],
 }
 
 impl<T> Clone for SumsKernel<T> {
@@ -65,6 +69,9 @@ impl<V: Vector, const ROWS: usize> Tiles<V, ROWS> {
         sums::<V, ROWS, 2, true>,
         sums::<V, ROWS, 3, false>,
     ];
+    #[cfg(target_arch = "x86_64")]
+    const NARROW: [Run<V::Number>; 3] =
+        [sums::<V, ROWS, 0, true>, sums::<V, ROWS, 1, false>, sums::<V, ROWS, 1, true>];
 }
 
 impl<T: FastReal> SumsKernel<T> {
@@ -79,22 +86,29 @@ impl<T: FastReal> SumsKernel<T> {
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => Self::with::<T::Avx2, 4>(),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => Self::with_halves::<T::Avx512, MOST_ROWS>(),
+            Level::Avx512 => Self::with_halves::<T::Avx512>(),
         }
     }
 
     fn with<V: Vector<Number = T>, const ROWS: usize>() -> Self {
-        Self { rows: ROWS, lanes: V::LANES, piece: V::LANES, run: &Tiles::<V, ROWS>::WHOLE }
+        Self { rows: ROWS, lanes: V::LANES, piece: V::LANES, run: &Tiles::<V, ROWS>::WHOLE, tall: &[] }
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn with_halves<V: Vector<Number = T>, const ROWS: usize>() -> Self {
+    fn with_halves<V: Vector<Number = T>>() -> Self {
         Self {
             rows: ROWS,
             lanes: V::LANES,
             piece: <V::Half as Vector>::LANES,
             run: &Tiles::<V, ROWS>::HALVES,
+            tall: &Tiles::<V, MOST_ROWS>::NARROW,
         }
+    }
+
+    /// The rows of tiles of so many pieces for which the fewest tiles have so many rows together: [`SumsKernel::rows`] or one more.
+    pub(super) fn height(&self, rows: usize, pieces: usize) -> usize {
+        let is_tall = pieces <= self.tall.len() && rows.div_ceil(MOST_ROWS) < rows.div_ceil(self.rows);
+        if is_tall { MOST_ROWS } else { self.rows }
     }
 
     /// Pieces in the widest row.
@@ -102,15 +116,16 @@ impl<T: FastReal> SumsKernel<T> {
         self.run.len()
     }
 
-    /// Computes a tile of `pieces` pieces.
+    /// Computes a tile of `height` rows, as [`SumsKernel::height`] says or [`SumsKernel::rows`], and `pieces` pieces.
     ///
     /// # Safety
     /// The kernel's level is one that the processor has. The numbers of every row and term, and a row of pieces for each
     /// term, are readable; the rows of `tile` are readable and writable.
-    pub(super) unsafe fn run(&self, sums: &Sums<'_, T>, pieces: usize) {
-        assert!(sums.rows.len() >= self.rows && sums.places.len() >= self.rows);
+    pub(super) unsafe fn run(&self, sums: &Sums<'_, T>, (height, pieces): (usize, usize)) {
+        assert!(sums.rows.len() >= height && sums.places.len() >= height);
+        let run = if height == self.rows { self.run } else { self.tall };
         // SAFETY: the caller promises what the kernel needs.
-        unsafe { self.run[pieces - 1](sums) };
+        unsafe { run[pieces - 1](sums) };
     }
 }
 
@@ -132,7 +147,7 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool> Work
         unsafe {
             let mut places = [from; ROWS];
             for (place, row) in places.iter_mut().zip(rows) {
-                *place = from.add(*row);
+                *place = from.wrapping_add(*row);
             }
             if add {
                 for row in &to[..ROWS] {
@@ -150,7 +165,7 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool> Work
                 let behind =
                     if HALF { V::Half::load(right.add(VECTORS * V::LANES)) } else { V::Half::zero() };
                 for ((place, sums), behind_sum) in places.iter().zip(&mut sums).zip(&mut halves) {
-                    let number = place.add(*term).read_unaligned();
+                    let number = place.wrapping_add(*term).read_unaligned();
                     let all = V::splat(number);
                     for (sum, column) in sums.iter_mut().zip(columns) {
                         *sum = all.mul_add(column, *sum);
