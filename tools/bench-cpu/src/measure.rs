@@ -33,6 +33,7 @@ pub struct Effort {
 }
 
 /// What was found for one case.
+#[derive(Clone)]
 pub struct Row {
     /// The suite.
     pub suite: &'static str,
@@ -44,8 +45,8 @@ pub struct Row {
     pub unpromised: f64,
     /// Making the plan and the first execution, in milliseconds.
     pub first: f64,
-    /// The best peer, if there is any.
-    pub peer: Option<Found>,
+    /// The peers that have the case, the best one first.
+    pub peers: Vec<Found>,
     /// What there is to do.
     pub work: Work,
     /// The part of what the machine can do: the median of the rounds, in each of which both were measured.
@@ -55,6 +56,7 @@ pub struct Row {
 }
 
 /// What was found of a peer.
+#[derive(Clone)]
 pub struct Found {
     /// Its name.
     pub name: String,
@@ -105,13 +107,18 @@ impl Row {
         rate(self.work, self.ours)
     }
 
+    /// The best peer, if there is any.
+    pub fn peer(&self) -> Option<&Found> {
+        self.peers.first()
+    }
+
     /// For a record.
     pub fn json(&self) -> Value {
         json!({
             "suite": self.suite, "case": self.case, "ours_ms": self.ours,
             "unpromised_ms": number(self.unpromised), "first_ms": self.first,
-            "peer": self.peer.as_ref().map(|peer| json!({"name": peer.name, "ms": peer.ms, "ratio": peer.ratio,
-                "ratio_unpromised": number(peer.unpromised)})),
+            "peers": self.peers.iter().map(|peer| json!({"name": peer.name, "ms": peer.ms, "ratio": peer.ratio,
+                "ratio_unpromised": number(peer.unpromised)})).collect::<Vec<_>>(),
             "unit": match self.work { Work::Operations(_) => "GFLOP/s", Work::Bytes(_) => "GB/s" },
             "rate": self.rate(), "share": self.share, "failure": self.failure,
         })
@@ -145,7 +152,7 @@ impl Bench<'_> {
             ours: f64::NAN,
             unpromised: f64::NAN,
             first: f64::NAN,
-            peer: None,
+            peers: Vec::new(),
             work: case.work,
             share: f64::NAN,
             failure: None,
@@ -219,7 +226,8 @@ impl Bench<'_> {
             ratio: ratio(&theirs, &times),
             unpromised: ratio(&theirs, &unpromised),
         });
-        row.peer = found.min_by(|a, b| a.ratio.total_cmp(&b.ratio));
+        row.peers = found.collect();
+        row.peers.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
         if wrong.is_empty() { Ok(()) } else { Err(Failure::work(wrong.join("; "))) }
     }
 }

@@ -1,5 +1,6 @@
 //! Results as a table, as a picture and as a record.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use hipdnn_tool::table::Table;
@@ -25,6 +26,8 @@ pub struct Summary {
     pub ratio: Option<(f64, f64)>,
     /// The same without the promise that weights stay the same, of the cases that have weights.
     pub unpromised: Option<(f64, f64)>,
+    /// Each peer alone: its name, the cases that it has, and the geometric mean of the ratios.
+    pub each: Vec<(String, usize, f64)>,
     /// The geometric mean of the shares of what the machine can do.
     pub share: f64,
     /// What is wanted.
@@ -36,7 +39,13 @@ pub fn summaries(rows: &[Row]) -> Vec<Summary> {
     let of = |suite: &crate::suites::Suite| {
         let of_suite: Vec<&Row> =
             rows.iter().filter(|row| row.suite == suite.name && row.ours.is_finite()).collect();
-        let peers = || of_suite.iter().filter_map(|row| row.peer.as_ref());
+        let peers = || of_suite.iter().filter_map(|row| row.peer());
+        let all = || of_suite.iter().flat_map(|row| &row.peers);
+        let names: BTreeSet<&str> = all().map(|peer| peer.name.as_str()).collect();
+        let alone = |name: &str| {
+            let ratios: Vec<f64> = all().filter(|peer| peer.name == name).map(|peer| peer.ratio).collect();
+            (name.to_owned(), ratios.len(), mean(ratios))
+        };
         let mean_and_least = |ratios: Vec<f64>| {
             let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
             (!ratios.is_empty()).then(|| (mean(ratios), least))
@@ -49,6 +58,7 @@ pub fn summaries(rows: &[Row]) -> Vec<Summary> {
             unpromised: mean_and_least(
                 peers().map(|peer| peer.unpromised).filter(|ratio| ratio.is_finite()).collect(),
             ),
+            each: names.into_iter().map(alone).collect(),
             share: mean(of_suite.iter().map(|row| row.share)),
             goal: suite.goal,
         })
@@ -72,11 +82,21 @@ fn goal(goal: Option<Goal>) -> String {
     match goal {
         None => "-".to_owned(),
         Some(Goal::Ratio(least)) => format!("ratio >= {least}"),
+        Some(Goal::Beside(peer, least)) => format!("{peer} >= {least}"),
         Some(Goal::Share(least)) => format!("share >= {:.0} %", 100.0 * least),
         Some(Goal::RatioAndShare(least, share)) => {
             format!("ratio >= {least}, share >= {:.0} %", 100.0 * share)
         }
     }
+}
+
+/// The means beside each peer alone, with the number of its cases where it lacks some.
+fn each(summary: &Summary) -> String {
+    let of = |(name, cases, mean): &(String, usize, f64)| match *cases == summary.cases {
+        true => format!("{name} {}", ratio(*mean)),
+        false => format!("{name} {} ({cases})", ratio(*mean)),
+    };
+    summary.each.iter().map(of).collect::<Vec<_>>().join(", ")
 }
 
 /// The text for a terminal.
@@ -96,7 +116,7 @@ pub fn text(rows: &[Row]) -> String {
     ]);
     let finite = |value: f64, text: String| if value.is_finite() { text } else { "-".to_owned() };
     for row in rows {
-        let peer = row.peer.as_ref();
+        let peer = row.peer();
         table.row([
             row.suite.to_owned(),
             row.case.clone(),
@@ -116,8 +136,18 @@ pub fn text(rows: &[Row]) -> String {
         ]);
     }
     let mut text = table.text();
-    let mut means =
-        Table::new(&["SUITE", "CASES", "RATIO", "LEAST", "PACKING", "LEAST", "SHARE %", "GOAL", "ABOUT"]);
+    let mut means = Table::new(&[
+        "SUITE",
+        "CASES",
+        "RATIO",
+        "LEAST",
+        "PACKING",
+        "LEAST",
+        "SHARE %",
+        "GOAL",
+        "ABOUT",
+        "EACH PEER",
+    ]);
     for summary in summaries(rows) {
         let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), ratio);
         means.row([
@@ -130,11 +160,12 @@ pub fn text(rows: &[Row]) -> String {
             format!("{:.1}", 100.0 * summary.share),
             goal(summary.goal),
             summary.about.to_owned(),
+            each(&summary),
         ]);
     }
     let _ = write!(
         text,
-        "\nGeometric means; ratio: the peer's time over ours. Peers have their weights packed ahead of time, as ours has with\n\
+        "\nGeometric means; ratio: the time of the faster peer, case by case, over ours. Peers have their weights packed ahead of time, as ours has with\n\
          the knob constant_weights; packing: ours without it, where each execution packs them\n{}",
         means.text()
     );
@@ -162,6 +193,8 @@ pub fn json(rows: &[Row], machine: &Machine, peers: &[String], threads: usize) -
                 "least_ratio": of.ratio.map(|(_, least)| least),
                 "ratio_unpromised": of.unpromised.map(|(mean, _)| mean),
                 "least_ratio_unpromised": of.unpromised.map(|(_, least)| least), "share": of.share,
+                "peers": of.each.iter().map(|(name, cases, mean)| json!({"name": name, "cases": cases, "ratio": mean}))
+                    .collect::<Vec<_>>(),
             })
         })
         .collect();
@@ -190,7 +223,7 @@ pub fn picture(rows: &[Row], peers: &[String], threads: usize) -> String {
          <title>{title}</title>\n<rect width=\"{width:.0}\" height=\"{height:.0}\" rx=\"8\" fill=\"#ffffff\"/>\n\
          <g font-family=\"system-ui, Segoe UI, Helvetica, Arial, sans-serif\" font-size=\"13\" fill=\"#1f2328\">\n\
          <text x=\"24\" y=\"32\" font-size=\"18\" font-weight=\"600\">{title}</text>\n\
-         <text x=\"24\" y=\"54\" fill=\"#57606a\">{} · {threads} threads · geometric means · more than 1: ours is faster · dashes: the goal</text>\n",
+         <text x=\"24\" y=\"54\" fill=\"#57606a\">{} · {threads} threads · geometric means · more than 1: ours is faster · dashes: the goal · circle: the peer that the goal names</text>\n",
         peers.join(" · ")
     );
     let x = |value: f64| LEFT + UNIT * value.min(MOST);
@@ -218,7 +251,17 @@ pub fn picture(rows: &[Row], peers: &[String], threads: usize) -> String {
             x(mean) + 6.0,
             top + 14.0
         );
-        if let Some(Goal::Ratio(goal) | Goal::RatioAndShare(goal, _)) = suite.goal {
+        if let Some(Goal::Beside(peer, _)) = suite.goal
+            && let Some((name, _, mean)) = suite.each.iter().find(|(name, ..)| name.starts_with(peer))
+        {
+            let _ = writeln!(
+                svg,
+                "<circle cx=\"{:.1}\" cy=\"{:.0}\" r=\"5\" fill=\"{colour}\" stroke=\"#ffffff\"><title>beside {name}: {mean:.2}</title></circle>",
+                x(*mean),
+                top + 9.0
+            );
+        }
+        if let Some(Goal::Ratio(goal) | Goal::Beside(_, goal) | Goal::RatioAndShare(goal, _)) = suite.goal {
             let _ = writeln!(
                 svg,
                 "<line x1=\"{0:.1}\" x2=\"{0:.1}\" y1=\"{1:.0}\" y2=\"{2:.0}\" stroke=\"#b35900\" stroke-width=\"2\" stroke-dasharray=\"3 2\"/>",
@@ -238,14 +281,19 @@ mod tests {
     use crate::measure::Found;
 
     fn row(ours: f64, ratio: f64) -> Row {
-        let peer = Found { name: "a peer".to_owned(), ms: ours * ratio, ratio, unpromised: ratio / 2.0 };
+        let peer = |name: &str, ratio: f64| Found {
+            name: name.to_owned(),
+            ms: ours * ratio,
+            ratio,
+            unpromised: ratio / 2.0,
+        };
         Row {
             suite: "bert",
             case: "a case".to_owned(),
             ours,
             unpromised: 2.0 * ours,
             first: 3.0 * ours,
-            peer: Some(peer),
+            peers: vec![peer("a peer", ratio), peer("another", 2.0 * ratio)],
             work: Work::Operations(5e8),
             share: 0.5,
             failure: None,
@@ -262,6 +310,10 @@ mod tests {
         let (mean, least) = one.unpromised.unwrap();
         assert!((mean - 1.0).abs() < 1e-9 && least == 0.5);
         assert!((one.share - 0.5).abs() < 1e-9);
+        let [(name, 2, mean), (other, 2, slower)] = one.each.as_slice() else { panic!("{:?}", one.each) };
+        assert!(name == "a peer" && (mean - 2.0).abs() < 1e-9);
+        assert!(other == "another" && (slower - 4.0).abs() < 1e-9);
+        assert_eq!(each(one), "a peer 2.00, another 4.00");
         let (count, mean, most) = first_runs(&rows).unwrap();
         assert!(count == 2 && (mean - 3.0).abs() < 1e-9 && (most - 3.0).abs() < 1e-9);
         assert!(first_runs(&[row(1.0, 1.0)]).is_none());
@@ -276,8 +328,13 @@ mod tests {
 
     #[test]
     fn the_picture_has_a_bar_for_each_suite_with_a_peer() {
-        let svg = picture(&[row(10.0, 2.0)], &["a peer".to_owned()], 2);
-        assert_eq!(svg.matches("rx=\"2\"").count(), 1);
-        assert!(svg.contains("2.00") && svg.contains("stroke-dasharray"));
+        let mut row = row(10.0, 2.0);
+        let without = picture(&[row.clone()], &["a peer".to_owned()], 2);
+        assert_eq!(without.matches("rx=\"2\"").count(), 1);
+        assert!(
+            without.contains("2.00") && without.contains("stroke-dasharray") && !without.contains("<circle")
+        );
+        row.peers[1].name = "ONNX Runtime 1".to_owned();
+        assert!(picture(&[row], &["a peer".to_owned()], 2).contains("beside ONNX Runtime 1: 4.00"));
     }
 }
