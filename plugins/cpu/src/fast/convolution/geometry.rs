@@ -119,13 +119,20 @@ impl Geometry {
         let mut known = HashMap::new();
         let mut tap_planes = Vec::with_capacity(windows.taps.len());
         let mut steps = Vec::with_capacity(windows.taps.len());
+        // Steps are counted from element 0, or from the first tap where a box is less wide then.
+        let from = [0, 1, 2].map(|i| {
+            let taps = || windows.taps.iter().map(|tap| tap[i]);
+            let (low, high) = (taps().min().unwrap_or(0), taps().max().unwrap_or(0));
+            let wider = high.div_euclid(step[i]) - low.div_euclid(step[i]) > (high - low) / step[i];
+            if wider { low } else { 0 }
+        });
         for tap in &windows.taps {
             let mut start = *tap;
             let mut q = [0; 3];
             if !unrolled {
                 for i in 0..3 {
-                    q[i] = tap[i].div_euclid(step[i]);
-                    start[i] = tap[i].rem_euclid(step[i]);
+                    q[i] = (tap[i] - from[i]).div_euclid(step[i]);
+                    start[i] = (tap[i] - from[i]).rem_euclid(step[i]) + from[i];
                 }
             }
             let next = starts.len();

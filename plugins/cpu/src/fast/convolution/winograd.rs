@@ -18,9 +18,9 @@ mod transform;
 pub(super) use self::choice::fastest;
 use self::filter::{pack, weight};
 use self::product::write;
-use self::transform::Tile;
+use self::transform::{MOST_SIDE, Tile};
 use super::super::kept::Kept;
-use super::super::lanes::Lanes;
+use super::super::lanes::{Lanes, Threads};
 use super::super::level::Level;
 use super::super::pointwise::After;
 use super::super::real::{FastReal, Run, not_a_float, with_stored};
@@ -57,8 +57,10 @@ pub(super) struct Winograd<T: 'static> {
     tile: Tile,
     /// Blocks of tiles.
     geometry: Geometry,
-    /// Their planes, with a column for each element of the input.
+    /// Their planes, with a column for each element of the input in a row, and one row in so many as tiles are apart.
     planes: Geometry,
+    /// Distance in the planes of each row of a tile.
+    rows: [usize; MOST_SIDE],
     /// Whether memory is asked for before it is needed.
     asks: bool,
     /// Panels of rows in a group, and in how many pieces they are dealt out.
@@ -93,6 +95,8 @@ struct Lane<T> {
 struct Carried {
     /// The group and the block that are in its planes.
     filled: Option<(usize, usize)>,
+    /// The first and the last column of the tiles of that block that are transformed.
+    transformed: Option<(usize, usize)>,
 }
 
 /// The taps of a window of 3 × 3 in the order of its rows: the first one's place, and the distances in the filter.
@@ -130,6 +134,23 @@ fn square(operands: &Operands) -> Option<([isize; 3], [usize; 9])> {
 /// The tiles of a block.
 fn tiles_of(block: &Block) -> usize {
     block.images * block.size.iter().product::<usize>()
+}
+
+/// Smaller blocks of tiles; none where more vectors of tiles would be computed then, of so many lanes.
+fn halved(tiles: &Windows, geometry: &Geometry, lanes: usize) -> Option<Geometry> {
+    let vectors = |geometry: &Geometry| {
+        let blocks = 0..geometry.blocks();
+        blocks.map(|number| tiles_of(&geometry.block(number)).div_ceil(lanes)).sum::<usize>()
+    };
+    let Block { mut images, mut size, .. } = geometry.block(0);
+    if images > 1 {
+        images = images.div_ceil(2);
+    } else {
+        let side = size.iter_mut().find(|side| **side > 1)?;
+        *side = side.div_ceil(2);
+    }
+    let smaller = Geometry::new(tiles, false, images, size, 1);
+    (vectors(&smaller) * 8 <= vectors(geometry) * 9).then_some(smaller)
 }
 
 impl<T: FastReal> Winograd<T> {
@@ -171,7 +192,8 @@ impl<T: FastReal> Winograd<T> {
             tile: kernel.columns(),
             algorithm: Algorithm::Implicit,
             in_place: false,
-            threads,
+            // Blocks for the threads come below.
+            threads: Threads { most: 1, ..threads },
         };
         let (mut geometry, mut time) = shape.best(&cost, BUFFER)?;
         let mut times = 2;
@@ -179,18 +201,30 @@ impl<T: FastReal> Winograd<T> {
             (geometry, time) = shape.best(&cost, times * BUFFER)?;
             times *= 2;
         }
+        // Where lanes share a block, each of them copies and transforms it.
+        let wanted = threads.parts(time, usize::MAX).count();
+        while geometry.blocks() * operands.groups < wanted {
+            let Some(smaller) = halved(&windows, &geometry, kernel.lanes) else { break };
+            geometry = smaller;
+        }
         let elements = Windows {
-            output: [tiles[0], tiles[1] * apart, tiles[2] * apart],
-            step: [1; 3],
+            output: [tiles[0], tiles[1], tiles[2] * apart],
+            step: [1, apart, 1],
             ..windows.clone()
         };
         let first = geometry.block(0);
-        let size = [first.size[0], first.size[1] * apart, first.size[2] * apart];
+        let size = [first.size[0], first.size[1], first.size[2] * apart];
         let planes = Geometry::new(&elements, false, first.images, size, 1);
+        let mut rows = [0; MOST_SIDE];
+        for (row, tap) in rows.iter_mut().zip(planes.taps().iter().step_by(side)) {
+            *row = *tap;
+        }
         let blocks = geometry.blocks() * operands.groups;
-        let wanted = threads.parts(time, usize::MAX).count();
-        let pieces =
-            if wanted > 1 && blocks < 2 * wanted { (2 * wanted).div_ceil(blocks).min(panels) } else { 1 };
+        let are_shared = blocks < 2 * wanted && !blocks.is_multiple_of(wanted);
+        let pieces = if are_shared { (2 * wanted).div_ceil(blocks).min(panels) } else { 1 };
+        // As many in each group, so that none has but a few.
+        let most = (SUMS / (places * kernel.rows * kernel.columns())).max(1);
+        let of_piece = panels.div_ceil(pieces).max(1);
         let ending = after.as_ref().and_then(|after| Ending::of::<T>(after, spatial));
         let ending = ending.filter(|ending| ending.residual.is_none());
         let finish = match (&after, &ending) {
@@ -210,7 +244,7 @@ impl<T: FastReal> Winograd<T> {
         );
         let weights = operands.groups * panels * kernel.rows * operands.channels * places;
         Ok(Some(Self {
-            together: (SUMS / (places * kernel.rows * kernel.columns())).clamp(1, panels.max(1)),
+            together: of_piece.div_ceil(of_piece.div_ceil(most)),
             lanes: threads.lanes(time, blocks * pieces),
             pack_lanes: threads.lanes(weights as f64 * cost.copy * 2.0, operands.groups * panels),
             kept: Kept::new(weights, settings.constant_weights),
@@ -222,6 +256,7 @@ impl<T: FastReal> Winograd<T> {
             tile,
             geometry,
             planes,
+            rows,
             panels,
             pieces,
             fill,
@@ -288,7 +323,7 @@ impl<T: FastReal> Winograd<T> {
             each(
                 tile - from,
                 Columns {
-                    column: n * image + d * depth + (h * row + w) * self.tile.apart(),
+                    column: n * image + d * depth + h * row + w * self.tile.apart(),
                     len,
                     image: block.image + n,
                     at: [block.origin[0] + d, block.origin[1] + h, block.origin[2] + w],
@@ -300,7 +335,7 @@ impl<T: FastReal> Winograd<T> {
 
     /// A block of tiles in the planes.
     fn elements(&self, tiles: &Block) -> Block {
-        let scaled = |[d, h, w]: [usize; 3]| [d, h * self.tile.apart(), w * self.tile.apart()];
+        let scaled = |[d, h, w]: [usize; 3]| [d, h, w * self.tile.apart()];
         Block { origin: scaled(tiles.origin), size: scaled(tiles.size), ..*tiles }
     }
 }
@@ -363,11 +398,12 @@ impl<T: FastReal> Kernel for Winograd<T> {
                         lane.planes,
                     );
                     lane.planes.add(channels * self.planes.channel()).write_bytes(0, self.beyond());
-                    carried.filled = Some((group, block_number));
+                    *carried = Carried { filled: Some((group, block_number)), transformed: None };
                 }
                 let packed = base.get(0).cast::<T>().cast_const();
                 let packed = packed.add(group * self.tile.places() * self.panels * self.panel());
-                self.multiply(shared.all(), (group, &block), panels, packed, lane, next);
+                let transformed = &mut carried.transformed;
+                self.multiply(shared.all(), (group, &block), panels, packed, (lane, transformed), next);
             }
         });
     }

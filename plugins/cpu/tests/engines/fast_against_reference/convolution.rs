@@ -155,7 +155,8 @@ impl ConvolutionShape {
     }
 
     /// Where Winograd's algorithm may be chosen, its bound in units of eps, given the operands' magnitudes:
-    /// 16 (c + 11) · Σ m · Σ|w| over c channels, with m the largest of the numbers that the window meets.
+    /// 16 (c + 11) · Σ m · Σ|w| over c channels, with m the largest of the numbers that the window meets; with step 1
+    /// 176 (c + 18) · Σ m · Σ|w|, where m is the largest of those that the windows of 4 × 4 outputs meet.
     fn near(
         &self,
         sizes: &Case,
@@ -182,6 +183,7 @@ impl ConvolutionShape {
         };
         let (numbers, weights) = (sizes.values(operand), sizes.values(filter));
         let (channels, rows) = (from[1] / groups, to[1] / groups);
+        let (tile, factor, roundings) = if self.stride[0] == 1 { (4, 176.0, 18.0) } else { (1, 16.0, 11.0) };
         let mut near = vec![0.0; to.iter().product::<i64>() as usize];
         for (n, row) in (0..to[0]).flat_map(|n| (0..to[1]).map(move |row| (n, row))) {
             for channel in 0..channels {
@@ -192,13 +194,14 @@ impl ConvolutionShape {
                 let total: f64 = weights[first..first + 9].iter().sum();
                 for (h, w) in (0..to[2]).flat_map(|h| (0..to[3]).map(move |w| (h, w))) {
                     let first = [(h, 0), (w, 1)].map(|(o, i)| {
+                        let o = o / tile * tile;
                         if is_forward { o * self.stride[i] - self.pre[i] } else { o + self.pre[i] - 2 }
                     });
-                    let sides = |i: usize| first[i].max(0)..(first[i] + 3).min(from[2 + i]);
+                    let sides = |i: usize| first[i].max(0)..(first[i] + tile + 2).min(from[2 + i]);
                     let largest = sides(0)
                         .flat_map(|h| sides(1).map(move |w| [n, input, h, w]))
                         .fold(0.0, |largest: f64, index| largest.max(numbers[at(&from, index)]));
-                    near[at(&to, [n, row, h, w])] += 16.0 * (channels as f64 + 11.0) * largest * total;
+                    near[at(&to, [n, row, h, w])] += factor * (channels as f64 + roundings) * largest * total;
                 }
             }
         }
@@ -290,7 +293,7 @@ fn bias_and_activation_after_it() {
         // The convolution's bound with Σ|t| at most k, which no activation here makes larger, and the roundings after it.
         let eps = roundoff(DataType::Float).0;
         // By Winograd's algorithm, with Σ m · Σ|w| at most k for k / 9 channels.
-        let near = 16.0 * (terms / 9.0 + 11.0) * terms;
+        let near = 176.0 * (terms / 9.0 + 18.0) * terms;
         let bound = eps * ((2.0 * terms * terms).max(near) + 16.0 * terms + 64.0);
         compare(seed, "convolution, bias, activation", &fast, &reference, out, |_| bound);
     }

@@ -74,7 +74,7 @@ fn what_follows_a_convolution() {
         let y = Array::new(3, data_type, &result.dims, &result.strides);
         let forms = [Algorithm::Channels, Algorithm::Implicit, Algorithm::Winograd, Algorithm::WinogradFour];
         let convolution = forms[seed as usize % forms.len()];
-        let bound = case.bound(convolution);
+        let bound = case.bound(Direction::Forward, convolution);
         let expected: Vec<[f64; 2]> = y
             .indices()
             .iter()

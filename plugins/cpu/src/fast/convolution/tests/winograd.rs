@@ -142,17 +142,21 @@ fn real(x: [i64; 4], w: [i64; 4]) -> Case {
 #[test]
 fn it_is_chosen_where_it_pays() {
     let settings = |convolution| Settings { convolution, constant_weights: true, ..Settings::default() };
-    let is_chosen = |case: &Case| {
-        let [chosen, winograd, implicit] = [Algorithm::Automatic, Algorithm::Winograd, Algorithm::Implicit]
-            .map(|form| bits(case, settings(form)));
-        assert!(winograd != implicit);
-        chosen == winograd
+    let chosen = |case: &Case| {
+        let [chosen, two, four, implicit] =
+            [Algorithm::Automatic, Algorithm::Winograd, Algorithm::WinogradFour, Algorithm::Implicit]
+                .map(|form| bits(case, settings(form)));
+        assert!(two != implicit && four != implicit && two != four);
+        [(two, 2), (four, 4)].into_iter().find(|(form, _)| *form == chosen).map(|(_, outputs)| outputs)
     };
-    assert!(is_chosen(&real([1, 64, 20, 20], [48, 64, 3, 3])));
-    assert!(is_chosen(&real([3, 128, 13, 14], [128, 64, 3, 3])));
+    assert_eq!(chosen(&real([1, 64, 20, 20], [48, 64, 3, 3])), Some(4));
+    assert_eq!(chosen(&real([3, 128, 13, 14], [128, 64, 3, 3])), Some(4));
+    // Outputs that fill few of the larger tiles.
+    assert_eq!(chosen(&real([1, 64, 10, 10], [64, 64, 3, 3])), Some(2));
+    assert_eq!(chosen(&real([8, 64, 6, 6], [64, 64, 3, 3])), Some(2));
     // Few channels, few tiles, and numbers that are to be exact.
-    assert!(!is_chosen(&real([1, 16, 20, 20], [16, 16, 3, 3])));
-    assert!(!is_chosen(&real([1, 64, 4, 4], [64, 64, 3, 3])));
+    assert_eq!(chosen(&real([1, 8, 20, 20], [16, 8, 3, 3])), None);
+    assert_eq!(chosen(&real([1, 64, 4, 4], [64, 64, 3, 3])), None);
     let mut double = real([1, 64, 20, 20], [48, 64, 3, 3]);
     double.compute = DataType::Double;
     let mut random = Random::new(34);
@@ -163,7 +167,7 @@ fn it_is_chosen_where_it_pays() {
         *array = Array::new(uid, DataType::Double, &dims, &strides)
             .filled(&mut || part() + part() / f64::from(1 << 25) - f64::from(1 << 23));
     }
-    assert!(!is_chosen(&double));
+    assert_eq!(chosen(&double), None);
 }
 
 /// What is not finite is computed anew, and its neighbours in a vector are not.

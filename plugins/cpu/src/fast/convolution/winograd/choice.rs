@@ -1,4 +1,4 @@
-//! Where Winograd's algorithm is the faster one.
+//! Where Winograd's algorithm is the faster one, and with which tiles.
 
 use super::super::operands::Operands;
 use super::square;
@@ -9,18 +9,36 @@ const LEAST_CHANNELS: usize = 16;
 /// Tiles that are multiplied at once: others are computed in vain.
 const TOGETHER: f64 = 16.0;
 /// What a multiplication takes, measured by those of other forms, in whose tiles there are more of them; and where transformed filters
-/// have more numbers than this, so that they come from far away for each tile of the product.
-const PRODUCT: [f64; 2] = [1.05, 1.22];
+/// have more numbers than this, so that they come from far away for each tile of the product. With step 1, and with step 2.
+const PRODUCT: [[f64; 2]; 2] = [[1.03, 1.06], [1.05, 1.22]];
 const NEAR: f64 = (1 << 19) as f64;
-/// What a tile of 2 × 2 outputs costs for each channel of the input and of the output, to be copied and transformed, in multiplications,
-/// with step 1 and with step 2.
-const TILE: [f64; 2] = [150.0, 250.0];
-/// What it costs to read a number of a filter for the first time.
-const NUMBER: f64 = 5.0;
-/// What it costs to transform a window of 3 × 3, and to pack it for other forms, where that is to be done each time.
+/// What it costs, in multiplications, to copy and transform a tile for each channel of the input and of the output: of 2 × 2 outputs with
+/// step 1 and with step 2, and of 4 × 4; and a line of these.
+const TILE: [f64; 3] = [150.0, 250.0, 350.0];
+const LINE: [f64; 3] = [0.0, 0.0, 1100.0];
+/// What it costs to read a number of a filter for the first time, and a transformed one.
+const NUMBER: [f64; 2] = [5.0, 7.0];
+/// What it costs to transform a window of 3 × 3 for each 16 places, and to pack it for other forms, where that is to be done each time.
 const FILTER: [f64; 2] = [300.0, 100.0];
-/// How much of the time of another form it may take: numbers are less exact.
+/// How much of the time of another form it may take, and with larger tiles of that with smaller ones: numbers are less exact.
 const SHARE: f64 = 0.9;
+
+/// What a convolution costs with tiles of so many outputs along a side, in multiplications; none where there is no such form.
+fn cost(operands: &Operands, outputs: usize, constant_weights: bool) -> Option<f64> {
+    let windows = &operands.windows;
+    let tile = Tile::of(outputs, windows.step[1])?;
+    let along = |side: usize| side.div_ceil(outputs) as f64;
+    let [depth, height, width] = windows.output;
+    let lines = (windows.batch * depth) as f64 * along(height);
+    let tiles = lines * along(width);
+    let (places, channels, rows) = (tile.places() as f64, operands.channels as f64, operands.rows as f64);
+    let is_far = places * channels * rows > NEAR;
+    let products = PRODUCT[tile.step - 1][usize::from(is_far)] * (tiles / TOGETHER).ceil() * TOGETHER;
+    let transform = if constant_weights { 0.0 } else { FILTER[0] / 16.0 };
+    let form = if outputs == 2 { tile.step - 1 } else { 2 };
+    let transformed = (tiles * TILE[form] + lines * LINE[form]) * (channels + rows);
+    Some(channels * rows * places * (products + NUMBER[1] + transform) + transformed)
+}
 
 /// The outputs along a side of a tile with which a convolution, or a data gradient, is guessed to be the fastest; none where other forms
 /// are. Results show it, so that it does not depend on the number of threads.
@@ -29,17 +47,13 @@ pub(in super::super) fn fastest(operands: &Operands, constant_weights: bool) -> 
         return None;
     }
     let windows = &operands.windows;
-    let output = windows.output.map(|side| side as f64);
-    let outputs = windows.batch as f64 * output.iter().product::<f64>();
-    let (channels, rows) = (operands.channels as f64, operands.rows as f64);
-    let [transform, pack] = if constant_weights { [0.0; 2] } else { FILTER };
-    let tile = Tile::of(2, windows.step[1])?;
-    let tiles = windows.batch as f64 * output[0] * (output[1] / 2.0).ceil() * (output[2] / 2.0).ceil();
-    let (places, cost) = (tile.places() as f64, TILE[tile.step - 1]);
-    let is_far = places * channels * rows > NEAR;
-    let products = PRODUCT[usize::from(is_far)] * (tiles / TOGETHER).ceil() * TOGETHER;
-    let filter = places * (products + NUMBER + transform / 16.0);
-    let winograd = channels * rows * filter + tiles * (channels + rows) * cost;
-    let other = channels * rows * (9.0 * (outputs + NUMBER) + pack);
-    (winograd < SHARE * other).then_some(2)
+    let outputs = windows.batch as f64 * windows.output.map(|side| side as f64).iter().product::<f64>();
+    let pack = if constant_weights { 0.0 } else { FILTER[1] };
+    let other = operands.channels as f64 * operands.rows as f64 * (9.0 * (outputs + NUMBER[0]) + pack);
+    let costs = [2, 4].map(|outputs| cost(operands, outputs, constant_weights).unwrap_or(f64::INFINITY));
+    if costs[1] < SHARE * costs[0] && costs[1] < SHARE * other {
+        Some(4)
+    } else {
+        (costs[0] < SHARE * other).then_some(2)
+    }
 }

@@ -7,7 +7,7 @@ use super::super::super::vector::Vector;
 use super::super::geometry::Block;
 use super::super::operands::Operands;
 use super::product::MOST_COLUMNS;
-use super::transform::{MOST_OUTPUTS, Tile, elements, with_sides};
+use super::transform::{MOST_OUTPUTS, MOST_SIDE, Tile, elements, with_sides};
 use super::{Lane, Winograd};
 
 /// Row and column, in a tile, of an element of the window of one of its outputs.
@@ -70,7 +70,7 @@ impl<T: FastReal> Winograd<T> {
                             all.map(|numbers| numbers[i - begin])
                         } else {
                             let [d, h, w] = [run.at[0], run.at[1], run.at[2] + i];
-                            let tile = [d, h * self.tile.apart(), w * self.tile.apart()];
+                            let tile = [d, h, w * self.tile.apart()];
                             // SAFETY: the caller promises the planes.
                             unsafe {
                                 self.inside(
@@ -104,11 +104,11 @@ impl<T: FastReal> Winograd<T> {
         planes: *const T,
         weight: impl Fn(usize, usize) -> T,
     ) -> [[T; MOST_LANES]; MOST_OUTPUTS] {
-        let (row, channels, pitch) = (self.planes.pitch()[1], self.operands.channels, self.planes.channel());
+        let (rows, channels, pitch) = (self.rows, self.operands.channels, self.planes.channel());
         // SAFETY: the caller promises the planes.
         unsafe {
             with_sides!(self.tile, SIDE, OUTPUTS => {
-                let work = Exact::<_, _, SIDE, OUTPUTS> { planes, row, channels, pitch, weight };
+                let work = Exact::<_, _, SIDE, OUTPUTS> { planes, rows, channels, pitch, weight };
                 self.level.run_vectors(work)
             })
         }
@@ -132,7 +132,7 @@ impl<T: FastReal> Winograd<T> {
                     continue;
                 }
                 for channel in 0..self.operands.channels {
-                    let place = channel * self.planes.channel() + row * self.planes.pitch()[1] + column;
+                    let place = channel * self.planes.channel() + self.rows[row] + column;
                     // SAFETY: the caller promises the planes.
                     *sum = *sum + weight(channel, element) * unsafe { planes.add(place).read() };
                 }
@@ -145,8 +145,8 @@ impl<T: FastReal> Winograd<T> {
 /// The outputs of a vector of tiles.
 struct Exact<T, W, const SIDE: usize, const OUTPUTS: usize> {
     planes: *const T,
-    /// Distance of the rows of a tile.
-    row: usize,
+    /// Distance of each row of a tile.
+    rows: [usize; MOST_SIDE],
     channels: usize,
     /// Distance of channels in the planes.
     pitch: usize,
@@ -168,7 +168,7 @@ impl<T: FastReal, W: Fn(usize, usize) -> T, const SIDE: usize, const OUTPUTS: us
             for channel in 0..self.channels {
                 let mut rows = [[V::zero(); SIDE]; SIDE];
                 for (row, numbers) in rows.iter_mut().enumerate() {
-                    *numbers = elements(self.planes.add(channel * self.pitch + row * self.row));
+                    *numbers = elements(self.planes.add(channel * self.pitch + self.rows[row]));
                 }
                 for element in 0..9 {
                     let weight = V::splat((self.weight)(channel, element));

@@ -18,11 +18,11 @@ impl<T: FastReal> Winograd<T> {
     /// The lane's planes have them.
     unsafe fn transform(&self, lane: Lane<T>, lines: &[Line]) {
         let (planes, to, width, place) = (lane.planes, lane.inputs, self.width(), self.place());
-        let (row, pitch, channels) = (self.planes.pitch()[1], self.planes.channel(), self.operands.channels);
+        let (rows, pitch, channels) = (self.rows, self.planes.channel(), self.operands.channels);
         // SAFETY: the caller promises the planes; the lane has room for what is made of them.
         unsafe {
             with_sides!(self.tile, SIDE, OUTPUTS => {
-                let work = Inputs::<_, SIDE, OUTPUTS> { planes, row, channels, pitch, lines, width, place, to };
+                let work = Inputs::<_, SIDE, OUTPUTS> { planes, rows, channels, pitch, lines, width, place, to };
                 self.level.run_vectors(work);
             });
         }
@@ -69,7 +69,7 @@ impl<T: FastReal> Winograd<T> {
         (group, block): (usize, &Block),
         panels: std::ops::Range<usize>,
         packed: *const T,
-        lane: Lane<T>,
+        (lane, transformed): (Lane<T>, &mut Option<(usize, usize)>),
         next: Option<Next>,
     ) {
         let Operands { channels, rows, output, .. } = &self.operands;
@@ -82,14 +82,17 @@ impl<T: FastReal> Winograd<T> {
             let from = vectors * tile / tiles;
             let count = vectors * (tile + 1) / tiles - from;
             let range = (from * lanes, columns.min((from + count) * lanes));
-            let (mut lines, mut found) = ([Line::default(); MOST_COLUMNS], 0);
-            self.lines(block, range, |place, run| {
-                lines[found] = Line { place, column: run.column, len: run.len };
-                found += 1;
-            });
             // SAFETY: the caller promises planes and windows; the lane's memory has room for a tile, and the tensors for its outputs.
             unsafe {
-                self.transform(lane, &lines[..found]);
+                if *transformed != Some(range) {
+                    let (mut lines, mut found) = ([Line::default(); MOST_COLUMNS], 0);
+                    self.lines(block, range, |place, run| {
+                        lines[found] = Line { place, column: run.column, len: run.len };
+                        found += 1;
+                    });
+                    self.transform(lane, &lines[..found]);
+                    *transformed = Some(range);
+                }
                 for first in panels.clone().step_by(self.together) {
                     let some = first..panels.end.min(first + self.together);
                     for (place, panel) in

@@ -8,6 +8,7 @@
 //! coefficients, and elements the coefficients of what is 0 at all points but one. Of points whose powers are exact these have
 //! nearly the smallest errors: half of those of 0, ±1, ±2. Where signs alone differ, sums are shared.
 
+use super::super::super::join::MOST_LANES;
 use super::super::super::level::VectorWork;
 use super::super::super::real::FastReal;
 use super::super::super::vector::{Lanewise, Vector};
@@ -69,6 +70,8 @@ macro_rules! with_sides {
 }
 pub(super) use with_sides;
 
+/// Elements along a side, at most.
+pub(super) const MOST_SIDE: usize = 6;
 /// Outputs of a tile, at most.
 pub(super) const MOST_OUTPUTS: usize = 16;
 
@@ -78,7 +81,7 @@ const SQUARES: [f64; 2] = [POINTS[0] * POINTS[0], POINTS[1] * POINTS[1]];
 
 /// The first of six numbers.
 #[inline(always)]
-fn first<V: Copy, const COUNT: usize>(numbers: [V; 6]) -> [V; COUNT] {
+fn first<V: Copy, const COUNT: usize>(numbers: [V; MOST_SIDE]) -> [V; COUNT] {
     let mut some = [numbers[0]; COUNT];
     some.copy_from_slice(&numbers[..COUNT]);
     some
@@ -188,8 +191,8 @@ pub(super) struct Line {
 /// Bᵀ d B of tiles, for each channel.
 pub(super) struct Inputs<'a, T, const SIDE: usize, const OUTPUTS: usize> {
     pub(super) planes: *const T,
-    /// Distance of the rows of a tile.
-    pub(super) row: usize,
+    /// Distance of each row of a tile.
+    pub(super) rows: [usize; MOST_SIDE],
     pub(super) channels: usize,
     /// Distance of channels in the planes.
     pub(super) pitch: usize,
@@ -263,41 +266,91 @@ unsafe fn input<V: Vector, const SIDE: usize>(elements: [V; SIDE]) -> [V; SIDE] 
     }
 }
 
+/// Columns of the planes that are transformed down before they are transformed across.
+const COLUMNS: usize = 384;
+
+/// Elements, transformed down: for each place the columns of some lines.
+#[repr(align(64))]
+struct Downward<T, const SIDE: usize>([[T; COLUMNS + MOST_LANES]; SIDE]);
+
+impl<T: FastReal, const SIDE: usize, const OUTPUTS: usize> Inputs<'_, T, SIDE, OUTPUTS> {
+    /// Distance of tiles in a line.
+    const APART: usize = OUTPUTS * (SIDE - 3) / (OUTPUTS - 1);
+
+    /// Transforms the columns of a channel down.
+    ///
+    /// # Safety
+    /// There are so many columns and a vector more, and the processor has the vector's instructions.
+    #[inline(always)]
+    unsafe fn down<V: Vector<Number = T>>(&self, from: *const T, count: usize, to: &mut Downward<T, SIDE>) {
+        for column in (0..count).step_by(V::LANES) {
+            // SAFETY: the caller promises both.
+            unsafe {
+                let mut elements = [V::zero(); SIDE];
+                for (element, row) in elements.iter_mut().zip(&self.rows) {
+                    *element = V::load(from.add(row + column));
+                }
+                for (number, columns) in input(elements).into_iter().zip(&mut to.0) {
+                    number.store(columns.as_mut_ptr().add(column));
+                }
+            }
+        }
+    }
+
+    /// Transforms a line of tiles across, given the row of its places and its first column.
+    ///
+    /// # Safety
+    /// There are whole vectors behind the line to read and to write, and the processor has the vector's instructions.
+    #[inline(always)]
+    unsafe fn across<V: Vector<Number = T>>(&self, row: usize, line: &Line, from: *const T, to: *mut T) {
+        for first in (0..line.len).step_by(V::LANES) {
+            // Lanes beyond the line are written again by the next one.
+            // SAFETY: the caller promises it.
+            unsafe {
+                let places = input(elements::<V, SIDE>(from.add(Self::APART * first)));
+                for (column, number) in places.into_iter().enumerate() {
+                    number.store(to.add((SIDE * row + column) * self.place + line.place + first));
+                }
+            }
+        }
+    }
+}
+
 impl<T: FastReal, const SIDE: usize, const OUTPUTS: usize> VectorWork<T> for Inputs<'_, T, SIDE, OUTPUTS> {
     type Output = ();
 
     #[inline(always)]
     unsafe fn run<V: Vector<Number = T>>(self) {
-        let Self { planes, row, channels, pitch, lines, width, place, to } = self;
+        let lines = self.lines;
         let count = lines.last().map_or(0, |line| line.place + line.len);
-        let apart = OUTPUTS * (SIDE - 3) / (OUTPUTS - 1);
+        let mut down = Downward([[T::ZERO; COLUMNS + MOST_LANES]; SIDE]);
+        // The column behind the last one of a line that is read, and behind the last one of a tile.
+        let reach = |line: &Line| line.column + Self::APART * line.len.next_multiple_of(V::LANES) + 4;
+        let end = |line: &Line| line.column + Self::APART * (line.len - 1) + SIDE;
         // SAFETY: there are whole vectors of planes behind each line, and rows to write to; the caller promises the instructions.
         unsafe {
-            for channel in 0..channels {
-                let to = to.add(channel * width);
+            for channel in 0..self.channels {
+                let to = self.to.add(channel * self.width);
                 // What is beyond the last tile is a number like others, too.
-                if count % V::LANES != 0 {
+                if !count.is_multiple_of(V::LANES) {
                     for number in 0..SIDE * SIDE {
-                        V::zero().store(to.add(number * place + count / V::LANES * V::LANES));
+                        V::zero().store(to.add(number * self.place + count / V::LANES * V::LANES));
                     }
                 }
-                for line in lines {
-                    for first in (0..line.len).step_by(V::LANES) {
-                        let from = planes.add(channel * pitch + line.column + apart * first);
-                        // Lanes beyond the line are written again by the next one.
-                        let to = to.add(line.place + first);
-                        let mut rows = [[V::zero(); SIDE]; SIDE];
-                        for (number, elements_of) in rows.iter_mut().enumerate() {
-                            *elements_of = input(elements::<V, SIDE>(from.add(number * row)));
-                        }
-                        for column in 0..SIDE {
-                            let mut elements = [V::zero(); SIDE];
-                            for (element, row) in elements.iter_mut().zip(&rows) {
-                                *element = row[column];
-                            }
-                            let places = input::<V, SIDE>(elements);
-                            for (row, number) in places.into_iter().enumerate() {
-                                number.store(to.add((SIDE * row + column) * place));
+                let mut rest = lines;
+                while let [first, ..] = rest {
+                    let near = |line: &&Line| reach(line) <= first.column + COLUMNS;
+                    let (some, others) = rest.split_at(rest.iter().take_while(near).count().max(1));
+                    rest = others;
+                    let columns = some.last().map_or(0, end) - first.column;
+                    self.down::<V>(self.planes.add(channel * self.pitch + first.column), columns, &mut down);
+                    for (row, columns) in down.0.iter().enumerate() {
+                        for line in some {
+                            let from = columns.as_ptr().add(line.column - first.column);
+                            if line.len <= V::LANES / 2 {
+                                self.across::<V::Half>(row, line, from, to);
+                            } else {
+                                self.across::<V>(row, line, from, to);
                             }
                         }
                     }
