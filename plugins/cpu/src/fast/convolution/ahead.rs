@@ -47,26 +47,72 @@ pub(super) struct Next {
     channels: (usize, usize),
 }
 
-/// What one tile asks for: the same line of some channels.
+/// A line of the cache in each of some channels.
 #[derive(Clone, Copy)]
-pub(super) struct Ahead {
-    pub(super) line: *const u8,
+pub(super) struct Lines {
+    pub(super) first: *const u8,
     pub(super) channels: usize,
     /// Distance of channels in bytes.
     pub(super) pitch: usize,
 }
 
+impl Lines {
+    const NONE: Self = Self { first: std::ptr::null(), channels: 0, pitch: 0 };
+}
+
+/// What one tile asks for. Only some lines can be on their way at a time, and what a tile itself has to wait for is among them, so
+/// that they are asked for one by one while it multiplies.
+#[derive(Clone, Copy)]
+pub(super) struct Ahead {
+    now: Lines,
+    then: [Lines; 2],
+    /// Channels that are multiplied from one time to the next, and the lines that are asked for each time.
+    every: usize,
+    at_once: usize,
+}
+
 impl Ahead {
     /// Nothing.
-    pub(super) const NONE: Self = Self { line: std::ptr::null(), channels: 0, pitch: 0 };
+    pub(super) const NONE: Self =
+        Self { now: Lines::NONE, then: [Lines::NONE; 2], every: usize::MAX, at_once: 0 };
 
-    /// Asks for the line of one more channel.
+    /// Asks for more, behind what is asked for already; that is at most three times.
+    pub(super) fn and(mut self, lines: Lines) -> Self {
+        let free = std::iter::once(&mut self.now).chain(&mut self.then).find(|lines| lines.channels == 0);
+        if let Some(free) = free {
+            *free = lines;
+        }
+        Self { every: 1, at_once: 1, ..self }
+    }
+
+    /// Asks at intervals, if so many channels are multiplied.
+    pub(super) fn over(self, channels: usize) -> Self {
+        let lines = self.now.channels + self.then.iter().map(|lines| lines.channels).sum::<usize>();
+        if lines == 0 || channels == 0 {
+            return Self::NONE;
+        }
+        Self { every: (channels / lines).max(1), at_once: lines.div_ceil(channels), ..self }
+    }
+
+    /// How many of the channels that are left are multiplied before the next time.
+    #[inline(always)]
+    pub(super) fn until(&self, left: usize) -> usize {
+        self.every.min(left)
+    }
+
+    /// It is time.
     #[inline(always)]
     pub(super) fn ask(&mut self) {
-        if self.channels > 0 {
-            self.channels -= 1;
-            prefetch(self.line);
-            self.line = self.line.wrapping_add(self.pitch);
+        for _ in 0..self.at_once {
+            if self.now.channels == 0 {
+                (self.now, self.then) = (self.then[0], [self.then[1], Lines::NONE]);
+                if self.now.channels == 0 {
+                    break;
+                }
+            }
+            prefetch(self.now.first);
+            self.now.first = self.now.first.wrapping_add(self.now.pitch);
+            self.now.channels -= 1;
         }
     }
 }
@@ -110,7 +156,7 @@ impl Next {
         Self::of(geometry, &geometry.block(block), &input.strides, *channels, (from, size))
     }
 
-    /// What the tile with this number asks for, where there are so many.
+    /// What the tile with this number asks for while it multiplies the channels, where there are so many tiles.
     pub(super) fn share(&self, tile: usize, tiles: usize) -> Ahead {
         let (channels, pitch) = self.channels;
         let of_image = self.rows.0 * self.lines;
@@ -124,7 +170,8 @@ impl Next {
         let (image, rest) = (place / of_image, place % of_image);
         let (row, line) = (rest / self.lines, rest % self.lines);
         let distance = image * self.images.1 + row * self.rows.1 + line * LINE + range.start * pitch;
-        Ahead { line: self.first.wrapping_add(distance), channels: range.len(), pitch }
+        let first = self.first.wrapping_add(distance);
+        Ahead::NONE.and(Lines { first, channels: range.len(), pitch }).over(channels)
     }
 }
 
@@ -154,10 +201,11 @@ mod tests {
                     let next = Next::of(&geometry, &block, &strides, 5, from).unwrap();
                     let mut asked = HashSet::new();
                     for mut ahead in (0..1000).map(|tile| next.share(tile, 1000)) {
-                        while ahead.channels > 0 {
-                            asked.insert(ahead.line.addr() / LINE);
-                            ahead.ask();
-                        }
+                        let lines = (0..ahead.now.channels).map(|channel| channel * ahead.now.pitch);
+                        let first = ahead.now.first;
+                        asked.extend(lines.map(|distance| first.wrapping_add(distance).addr() / LINE));
+                        (0..5).for_each(|_| ahead.ask());
+                        assert_eq!(ahead.now.channels, 0);
                     }
                     let mut wanted = HashSet::new();
                     for (n, h, w, tap) in (0..block.images)
@@ -179,6 +227,34 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn lines_are_asked_for_at_intervals_one_after_the_other() {
+        let lines = |number: usize, channels: usize| Lines {
+            first: std::ptr::without_provenance(number * 4096),
+            channels,
+            pitch: 64,
+        };
+        let all = Ahead::NONE.and(lines(1, 2)).and(lines(2, 0)).and(lines(3, 3)).and(lines(4, 1));
+        for (channels, every, at_once) in [(20, 3, 1), (6, 1, 1), (4, 1, 2), (1, 1, 6)] {
+            let mut ahead = all.over(channels);
+            assert_eq!((ahead.every, ahead.at_once), (every, at_once), "{channels}");
+            let (mut left, mut states) = (channels, Vec::new());
+            while left > 0 {
+                left -= ahead.until(left);
+                ahead.ask();
+                states.push((ahead.now.first.addr(), ahead.now.channels));
+            }
+            assert!([ahead.now, ahead.then[0], ahead.then[1]].iter().all(|lines| lines.channels == 0));
+            if channels == 6 {
+                assert_eq!(states[5], (4 * 4096 + 64, 0));
+                let first = [(4096 + 64, 1), (4096 + 128, 0), (3 * 4096 + 64, 2), (3 * 4096 + 128, 1)];
+                assert_eq!(states[..4], first);
+            }
+        }
+        assert_eq!(Ahead::NONE.over(10).until(10), 10);
+        assert_eq!(all.over(0).at_once, 0);
     }
 
     #[test]

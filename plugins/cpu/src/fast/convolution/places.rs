@@ -10,17 +10,19 @@ pub(super) mod scheme;
 mod store;
 mod tile;
 
+use std::ops::Range;
+
 use self::scheme::{Correct, Scheme, Sum};
 use self::store::{Panel, Write};
 use self::tile::{MOST_PIXELS, Tile, TileKernel};
 use super::super::kept::Kept;
 use super::super::lanes::Lanes;
 use super::super::level::Level;
-use super::super::matmul::pack::{Copy, Pack, prefetch};
+use super::super::matmul::pack::{Copy, Pack};
 use super::super::pointwise::After;
 use super::super::scratch::{Scratch, Shared, Tensors};
 use super::super::settings::Settings;
-use super::ahead::{Ahead, Next, pays};
+use super::ahead::{Ahead, Lines, Next, pays};
 use super::ending::{Ending, Finish};
 use super::geometry::{Block, Geometry, Strides};
 use super::operands::{Fill, Operands, Part};
@@ -29,6 +31,8 @@ use crate::kernel::{Kernel, Refusal};
 
 /// Tiles in a block: their sums stay in a processor's second cache.
 const MOST_TILES: usize = 64;
+/// Tiles whose sums become elements at once: outputs of whole vectors, of which 32 channels stay in the first cache.
+const TOGETHER: usize = 16;
 /// Tiles below which a block is not divided any further.
 const LEAST_TILES: usize = 4;
 /// Lines of an image up to which it is counted which taps each of them meets.
@@ -107,13 +111,11 @@ struct Far {
 }
 
 impl Far {
-    /// Asks for the line of the cache that an output is in, for some channels.
-    fn ask(&self, pixel: usize, channels: std::ops::Range<usize>) {
+    /// The lines of the cache that an output is in, for some channels.
+    fn lines(&self, pixel: usize, channels: Range<usize>) -> Lines {
         let (image, pixel) = (pixel / self.of_image, pixel % self.of_image);
-        let first = self.first.wrapping_add(image * self.image + pixel * self.size);
-        for channel in channels {
-            prefetch(first.wrapping_add(channel * self.channel));
-        }
+        let distance = image * self.image + pixel * self.size + channels.start * self.channel;
+        Lines { first: self.first.wrapping_add(distance), channels: channels.len(), pitch: self.channel }
     }
 }
 
@@ -335,14 +337,14 @@ impl<T: Sum> Places<T> {
         tensors: &[*mut u8],
         group: usize,
         block: &Block,
-        panels: std::ops::Range<usize>,
+        panels: Range<usize>,
         (weights, columns, sums): (*const T, *const T, *mut T),
         next: Option<Next>,
     ) {
         let Operands { rows, output, .. } = &self.operands;
         let width = self.kernel.width;
         let (tiles, count) = self.tiles(block);
-        let finish = |finish: &Finish, channels: std::ops::Range<usize>| {
+        let finish = |finish: &Finish, channels: Range<usize>| {
             let first = group * rows;
             // SAFETY: the caller promises the tensors.
             unsafe { finish.run(tensors, block, first + channels.start..first + channels.end) };
@@ -350,6 +352,27 @@ impl<T: Sum> Places<T> {
         // Where channels lie side by side, those of a panel are not all that lies in a line of the cache.
         let by_panel = output.strides.channel != 1;
         let far = self.far(tensors, group, block);
+        // Sums of some tiles become elements while they are near, where their outputs are one run of whole lines.
+        let together = if self.geometry.is_flat() { TOGETHER.min(count) } else { count };
+        let pixels = pixels_of(block);
+        let ahead = |panel: usize, number: usize| {
+            let tile = (panel - panels.start) * count + number;
+            let mut ahead = next.map_or(Ahead::NONE, |next| next.share(tile, panels.len() * count));
+            // Two tiles have about a line of a channel, and each asks for it in half of the channels.
+            let (panel, number) = match number + together / 2 {
+                number if number < count => (panel, number),
+                number => (panel + 1, number - count),
+            };
+            if panel < panels.end {
+                let (first, half) = (panel * width, width / 2 * (number % 2));
+                let channels = (first + half).min(*rows)..(first + half + width / 2).min(*rows);
+                for far in far.iter().flatten() {
+                    ahead =
+                        ahead.and(far.lines((number - number % 2) * self.kernel.pixels, channels.clone()));
+                }
+            }
+            ahead.over(self.words)
+        };
         for panel in panels.clone() {
             let first = panel * width;
             let present = (rows - first).min(width);
@@ -358,13 +381,6 @@ impl<T: Sum> Places<T> {
                 let weights = weights.add(panel * self.panel());
                 for (number, at) in tiles.iter().take(count).enumerate() {
                     let (begin, end) = at.taps;
-                    // Every other one, since two have about a line of a channel.
-                    if number.is_multiple_of(2) {
-                        for far in far.iter().flatten() {
-                            far.ask(number * self.kernel.pixels, first..first + present);
-                        }
-                    }
-                    let tile = (panel - panels.start) * count + number;
                     self.kernel.run(&Tile {
                         a: weights.add(begin * width),
                         left_out: self.taps.len() - (end - begin),
@@ -373,16 +389,21 @@ impl<T: Sum> Places<T> {
                         channels: self.words,
                         pitch: self.pitch,
                         pixels: &at.pixels,
-                        ahead: next.map_or(Ahead::NONE, |next| next.share(tile, panels.len() * count)),
+                        ahead: if self.asks { ahead(panel, number) } else { Ahead::NONE },
                         to: sums.add(number * self.kernel.pixels * width),
                     });
+                    let done = number + 1;
+                    if !done.is_multiple_of(together) && done < count {
+                        continue;
+                    }
+                    let from = number / together * together * self.kernel.pixels;
+                    let pixels = from..pixels.min(done * self.kernel.pixels);
+                    if let Some(correct) = self.correct.filter(|_| self.geometry.is_padded()) {
+                        correct(self, (block, pixels.clone()), weights, columns, sums);
+                    }
+                    let first = group * rows + first;
+                    self.level.run(Panel { channels: self, tensors, block, pixels, first, present, sums });
                 }
-                if let Some(correct) = self.correct.filter(|_| self.geometry.is_padded()) {
-                    correct(self, block, weights, columns, sums);
-                }
-                let panel =
-                    Panel { channels: self, tensors, block, first: group * rows + first, present, sums };
-                self.level.run(panel);
             }
             if let Some(tail) = self.finish.as_ref().filter(|_| by_panel) {
                 finish(tail, first..first + present);

@@ -223,23 +223,29 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
             }
             let mut at = 0;
             let step = if APART { 1 } else { PANEL };
-            if let [tap] = taps {
-                b = b.add(*tap);
-                for _ in 0..channels {
-                    multiply::<V, ROWS, VECTORS, APART>(&rows, a, at, b, &mut sums);
-                    ahead.ask();
-                    at += step;
-                    b = b.wrapping_add(pitch);
-                }
-            } else {
-                for _ in 0..channels {
-                    for tap in taps {
-                        multiply::<V, ROWS, VECTORS, APART>(&rows, a, at, b.add(*tap), &mut sums);
+            let mut left = channels;
+            while left > 0 {
+                let run = ahead.until(left);
+                left -= run;
+                if let [tap] = taps {
+                    let mut b = b.wrapping_add(*tap);
+                    for _ in 0..run {
+                        multiply::<V, ROWS, VECTORS, APART>(&rows, a, at, b, &mut sums);
                         at += step;
+                        b = b.wrapping_add(pitch);
                     }
-                    ahead.ask();
-                    b = b.wrapping_add(pitch);
+                } else {
+                    let mut b = b;
+                    for _ in 0..run {
+                        for tap in taps {
+                            multiply::<V, ROWS, VECTORS, APART>(&rows, a, at, b.add(*tap), &mut sums);
+                            at += step;
+                        }
+                        b = b.wrapping_add(pitch);
+                    }
                 }
+                b = b.wrapping_add(run * pitch);
+                ahead.ask();
             }
             if !product.bias.is_null() {
                 for (r, row) in sums.iter_mut().enumerate() {

@@ -1,25 +1,27 @@
 //! Sums that are NaN, computed again without the zeros that stand for the padding, which weights that are not finite do not leave
 //! zero.
 
+use std::ops::Range;
+
 use half::bf16;
 
 use super::super::super::level::Work;
 use super::super::super::real::FastReal;
 use super::super::geometry::Block;
+use super::Places;
 use super::scheme::Sum;
-use super::{Places, pixels_of};
 
 /// # Safety
-/// As [`Places::multiply`], with the weights of a panel and its sums.
+/// As [`Places::multiply`], with the weights of a panel and its sums, of outputs of the block.
 pub(super) unsafe fn correct<T: FastReal + Sum>(
     channels: &Places<T>,
-    block: &Block,
+    (block, pixels): (&Block, Range<usize>),
     weights: *const T,
     columns: *const T,
     sums: *mut T,
 ) {
     // SAFETY: the caller promises what is needed.
-    unsafe { channels.correct(block, (weights, columns, sums), |weight, number| weight * number) };
+    unsafe { channels.correct((block, pixels), (weights, columns, sums), |weight, number| weight * number) };
 }
 
 /// The same of pairs of `bfloat16`.
@@ -32,7 +34,7 @@ pub(super) unsafe fn correct<T: FastReal + Sum>(
 )]
 pub(super) unsafe fn correct_pairs(
     channels: &Places<f32>,
-    block: &Block,
+    (block, pixels): (&Block, Range<usize>),
     weights: *const f32,
     columns: *const f32,
     sums: *mut f32,
@@ -40,30 +42,30 @@ pub(super) unsafe fn correct_pairs(
     let half = |word: f32, shift: u32| bf16::from_bits((word.to_bits() >> shift) as u16).to_f32();
     let product = |weight, number| half(weight, 0) * half(number, 0) + half(weight, 16) * half(number, 16);
     // SAFETY: the caller promises what is needed.
-    unsafe { channels.correct(block, (weights, columns, sums), product) };
+    unsafe { channels.correct((block, pixels), (weights, columns, sums), product) };
 }
 
 impl<T: FastReal + Sum> Places<T> {
-    /// What is NaN is computed again without the padding.
+    /// What is NaN among some of a block's outputs is computed again without the padding.
     ///
     /// # Safety
     /// As [`Places::multiply`], with the weights of a panel and its sums.
     unsafe fn correct(
         &self,
-        block: &Block,
+        (block, pixels): (&Block, Range<usize>),
         (weights, columns, sums): (*const T, *const T, *mut T),
         product: impl Fn(T, T) -> T,
     ) {
         let width = self.kernel.width;
-        let count = pixels_of(block) * width;
+        let (first, count) = (pixels.start * width, pixels.len() * width);
         // SAFETY: the caller promises the sums.
-        let has_nan = unsafe { self.level.run(HasNan(std::slice::from_raw_parts(sums, count))) };
+        let has_nan = unsafe { self.level.run(HasNan(std::slice::from_raw_parts(sums.add(first), count))) };
         if !has_nan {
             return;
         }
         let [depth, row, column, image] = self.apart;
         let [_, height, length] = block.size;
-        for pixel in 0..pixels_of(block) {
+        for pixel in pixels {
             let line = pixel / length;
             let (n, d, h) = (line / height / block.size[0], line / height % block.size[0], line % height);
             let w = pixel % length;

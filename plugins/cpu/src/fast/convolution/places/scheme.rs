@@ -1,6 +1,8 @@
 //! What the input and the filters become before tiles read them, and the tiles: numbers of the compute type, or pairs of channels of
 //! 16 bits.
 
+use std::ops::Range;
+
 use super::super::super::level::Level;
 use super::super::super::matmul::pack::{Pack, copies_of};
 use super::super::super::pointwise::After;
@@ -56,8 +58,8 @@ impl Sum for i32 {
     }
 }
 
-/// Computes what is NaN because of the padding again: of a block, the weights of a panel, the columns and the sums.
-pub(super) type Correct<T> = unsafe fn(&Places<T>, &Block, *const T, *const T, *mut T);
+/// Computes what is NaN because of the padding again: of some outputs of a block, the weights of a panel, the columns and the sums.
+pub(super) type Correct<T> = unsafe fn(&Places<T>, (&Block, Range<usize>), *const T, *const T, *mut T);
 
 /// How a convolution is computed.
 pub(in super::super) struct Scheme<T: 'static> {

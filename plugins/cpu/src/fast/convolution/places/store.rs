@@ -1,5 +1,7 @@
 //! Sums of a panel of channels, which lie side by side for each output, become elements of the output.
 
+use std::ops::Range;
+
 use super::super::super::convert;
 use super::super::super::level::Work;
 use super::super::geometry::{Block, Strides};
@@ -19,6 +21,8 @@ pub(super) struct Panel<'a, T: 'static> {
     pub(super) channels: &'a Places<T>,
     pub(super) tensors: &'a [*mut u8],
     pub(super) block: &'a Block,
+    /// Those of the block's outputs that are meant.
+    pub(super) pixels: Range<usize>,
     /// The first channel, and how many there are.
     pub(super) first: usize,
     pub(super) present: usize,
@@ -30,7 +34,8 @@ pub(super) struct Panel<'a, T: 'static> {
 struct Line {
     /// The first among the block's outputs.
     pixel: usize,
-    len: usize,
+    /// Those of them that are meant.
+    range: (usize, usize),
     image: usize,
     at: [usize; 3],
 }
@@ -105,7 +110,9 @@ impl<T: Sum> Work for Panel<'_, T> {
             for d in 0..planes {
                 for h in 0..lines {
                     let at = [origin[0] + d, origin[1] + h, origin[2]];
-                    let line = Line { pixel, len, image: image + n, at };
+                    let [from, to] =
+                        [self.pixels.start, self.pixels.end].map(|end| end.saturating_sub(pixel).min(len));
+                    let line = Line { pixel, range: (from, to), image: image + n, at };
                     if ended.output.strides.channel == 1 {
                         self.by_outputs(&line, &ended);
                     } else {
@@ -200,7 +207,7 @@ impl<T: Sum> Panel<'_, T> {
         let apart = ended.output.strides.spatial[2] * size;
         let other = ended.residual.map(|view| (view.of(line, size_of::<T>()), view.strides));
         let biases = ended.bias.unwrap_or([T::ZERO; MOST_WIDTH]);
-        for i in 0..line.len {
+        for i in line.range.0..line.range.1 {
             for from in (0..present).step_by(SIDE) {
                 let present = (present - from).min(SIDE);
                 let mut numbers = [T::ZERO; SIDE];
@@ -241,8 +248,8 @@ impl<T: Sum> Panel<'_, T> {
         let mut block = [[T::ZERO; SIDE]; SIDE];
         for from in (0..channels).step_by(SIDE) {
             let rows = (channels - from).min(SIDE);
-            for i in (0..line.len).step_by(SIDE) {
-                let present = (line.len - i).min(SIDE);
+            for i in (line.range.0..line.range.1).step_by(SIDE) {
+                let present = (line.range.1 - i).min(SIDE);
                 // SAFETY: a line's sums are there, a row for each output, whose numbers are a multiple of the level's blocks; the
                 // tensors have the outputs.
                 unsafe {

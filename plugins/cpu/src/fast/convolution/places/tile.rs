@@ -101,24 +101,29 @@ impl<R: Register, const PIXELS: usize> Work for TileWork<'_, '_, R, PIXELS> {
         // SAFETY: `tile` is called with memory as `TileKernel::run` describes it, with the register's instructions.
         unsafe {
             let mut sums = [[R::zero(); VECTORS]; PIXELS];
-            for _ in 0..channels {
-                for tap in taps {
-                    let b = b.add(*tap);
-                    let mut weights = [R::zero(); VECTORS];
-                    for (v, weights) in weights.iter_mut().enumerate() {
-                        *weights = R::load(a.add(v * R::LANES));
-                    }
-                    for (sums, place) in sums.iter_mut().zip(places) {
-                        let number = R::splat(b.add(place).read_unaligned());
-                        for (sum, weights) in sums.iter_mut().zip(weights) {
-                            *sum = sum.add_product(weights, number);
+            let mut left = channels;
+            while left > 0 {
+                let run = ahead.until(left);
+                left -= run;
+                for _ in 0..run {
+                    for tap in taps {
+                        let b = b.add(*tap);
+                        let mut weights = [R::zero(); VECTORS];
+                        for (v, weights) in weights.iter_mut().enumerate() {
+                            *weights = R::load(a.add(v * R::LANES));
                         }
+                        for (sums, place) in sums.iter_mut().zip(places) {
+                            let number = R::splat(b.add(place).read_unaligned());
+                            for (sum, weights) in sums.iter_mut().zip(weights) {
+                                *sum = sum.add_product(weights, number);
+                            }
+                        }
+                        a = a.add(VECTORS * R::LANES);
                     }
-                    a = a.add(VECTORS * R::LANES);
+                    a = a.wrapping_add(left_out * VECTORS * R::LANES);
+                    b = b.wrapping_add(pitch);
                 }
                 ahead.ask();
-                a = a.wrapping_add(left_out * VECTORS * R::LANES);
-                b = b.wrapping_add(pitch);
             }
             for (p, sums) in sums.iter().enumerate() {
                 for (v, sum) in sums.iter().enumerate() {
