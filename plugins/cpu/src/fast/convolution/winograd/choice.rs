@@ -20,6 +20,10 @@ const LINE: [f64; 3] = [0.0, 0.0, 1100.0];
 const NUMBER: [f64; 2] = [5.0, 7.0];
 /// What it costs to transform a window of 3 × 3 for each 16 places, and to pack it for other forms, where that is to be done each time.
 const FILTER: [f64; 2] = [300.0, 100.0];
+/// What it costs to write a number of a transformed filter to memory that is new, as the first of many executions does; and how much an
+/// execution costs, about 5 ms of a thread, of which the first should take at most three times as long as later ones.
+const FIRST: f64 = 400.0;
+const LONG: f64 = 3e8;
 /// How much of the time of another form it may take, and with larger tiles of that with smaller ones: numbers are less exact.
 const SHARE: f64 = 0.9;
 
@@ -51,7 +55,9 @@ pub(in super::super) fn fastest(operands: &Operands, constant_weights: bool) -> 
     let pack = if constant_weights { 0.0 } else { FILTER[1] };
     let other = operands.channels as f64 * operands.rows as f64 * (9.0 * (outputs + NUMBER[0]) + pack);
     let costs = [2, 4].map(|outputs| cost(operands, outputs, constant_weights).unwrap_or(f64::INFINITY));
-    if costs[1] < SHARE * costs[0] && costs[1] < SHARE * other {
+    let transformed = (6 * 6 * operands.channels * operands.rows) as f64;
+    let is_slow_at_first = constant_weights && costs[1] > LONG && transformed * FIRST > 2.0 * costs[1];
+    if costs[1] < SHARE * costs[0] && costs[1] < SHARE * other && !is_slow_at_first {
         Some(4)
     } else {
         (costs[0] < SHARE * other).then_some(2)
