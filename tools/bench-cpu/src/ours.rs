@@ -83,7 +83,10 @@ impl<'b> Ours<'b> {
         let promise = KnobSetting { id: PROMISE.to_owned(), value: KnobValue::Int(1) };
         let promises = if weighs { std::slice::from_ref(&promise) } else { &[] };
         let plan = ExecutionPlan::new(&EngineConfig::new(&engine, promises)?)?;
-        let mut workspace = Array::new(plan.workspace_size()?.div_ceil(size_of::<f32>()).max(1), 0.0);
+        let room = |plan: &ExecutionPlan| -> Result<Array> {
+            Ok(Array::new(plan.workspace_size()?.div_ceil(size_of::<f32>()).max(1), 0.0))
+        };
+        let mut workspace = room(&plan)?;
         let binding = Binding::new(backend, &memory, workspace.pointer())?;
         let mut made = Self {
             handle,
@@ -99,7 +102,9 @@ impl<'b> Ours<'b> {
         if weighs {
             let plan = ExecutionPlan::new(&EngineConfig::new(&engine, &[])?)?;
             if plan.workspace_size()? > made.plan.workspace_size()? {
-                return Err(Failure::work(format!("{PROMISE} makes the workspace smaller")));
+                let mut workspace = room(&plan)?;
+                made.binding = Binding::new(backend, &memory, workspace.pointer())?;
+                made._workspace = workspace;
             }
             made.unpromised = Some(plan);
         }
