@@ -54,6 +54,13 @@ pub(crate) trait FastReal: Real {
     fn into_bfloat16(self) -> bf16;
 }
 
+/// What RELU makes of a number: 0 unless it is above, the largest one of infinity, and NaN of NaN.
+#[inline(always)]
+pub(crate) fn positive<T: Real>(number: T) -> T {
+    let bounded = if number >= T::LARGEST { T::LARGEST } else { number };
+    if number <= T::ZERO { T::ZERO } else { bounded }
+}
+
 macro_rules! fast_real {
     ($real:ident, $portable:ty, $avx2:ty, $avx512:ty, $from_half:ident, $to_half:ident, $whole:expr, $bias:literal) => {
         impl FastReal for $real {

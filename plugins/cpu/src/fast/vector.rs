@@ -10,7 +10,7 @@ use self::halves::{Half32x8, Half64x4};
 pub(crate) use self::pieces::Pieces;
 use super::join::MOST_LANES;
 use super::level::{Level, Work, run_portable};
-use super::real::FastReal;
+use super::real::{FastReal, positive};
 use crate::element::Real;
 
 /// Added to a number of single precision, it leaves no room for a fraction, and the whole number is in the lowest bits.
@@ -247,10 +247,7 @@ unsafe impl<T: FastReal, const N: usize> Vector for Plain<T, N> {
                 }
                 Lanewise::Abs => x.abs(),
                 Lanewise::Neg => -*x,
-                Lanewise::Positive => {
-                    let bounded = if *x >= T::LARGEST { T::LARGEST } else { *x };
-                    if *x <= T::ZERO { T::ZERO } else { bounded }
-                }
+                Lanewise::Positive => positive(*x),
                 Lanewise::Identity => *x,
                 Lanewise::Root => x.sqrt(),
                 Lanewise::NotBelow => {

@@ -57,7 +57,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    const NONE: Self = Self { first: std::ptr::null(), channels: 0, pitch: 0 };
+    pub(super) const NONE: Self = Self { first: std::ptr::null(), channels: 0, pitch: 0 };
 }
 
 /// What one tile asks for. Only some lines can be on their way at a time, and what a tile itself has to wait for is among them, so
@@ -76,22 +76,16 @@ impl Ahead {
     pub(super) const NONE: Self =
         Self { now: Lines::NONE, then: [Lines::NONE; 2], every: usize::MAX, at_once: 0 };
 
-    /// Asks for more, behind what is asked for already; that is at most three times.
-    pub(super) fn and(mut self, lines: Lines) -> Self {
-        let free = std::iter::once(&mut self.now).chain(&mut self.then).find(|lines| lines.channels == 0);
-        if let Some(free) = free {
-            *free = lines;
-        }
-        Self { every: 1, at_once: 1, ..self }
-    }
-
-    /// Asks at intervals, if so many channels are multiplied.
-    pub(super) fn over(self, channels: usize) -> Self {
-        let lines = self.now.channels + self.then.iter().map(|lines| lines.channels).sum::<usize>();
+    /// These lines, one after the other, at intervals of the channels that are multiplied.
+    pub(super) fn of(mut all: [Lines; 3], channels: usize) -> Self {
+        let lines: usize = all.iter().map(|lines| lines.channels).sum();
         if lines == 0 || channels == 0 {
             return Self::NONE;
         }
-        Self { every: (channels / lines).max(1), at_once: lines.div_ceil(channels), ..self }
+        // None of them is the end.
+        all.sort_by_key(|lines| lines.channels == 0);
+        let [now, then @ ..] = all;
+        Self { now, then, every: (channels / lines).max(1), at_once: lines.div_ceil(channels) }
     }
 
     /// How many of the channels that are left are multiplied before the next time.
@@ -157,21 +151,26 @@ impl Next {
     }
 
     /// What the tile with this number asks for while it multiplies the channels, where there are so many tiles.
-    pub(super) fn share(&self, tile: usize, tiles: usize) -> Ahead {
+    pub(super) fn ahead(&self, tile: usize, tiles: usize) -> Ahead {
+        Ahead::of([self.share(tile, tiles), Lines::NONE, Lines::NONE], self.channels.0)
+    }
+
+    /// The lines that the tile with this number asks for, where there are so many tiles.
+    pub(super) fn share(&self, tile: usize, tiles: usize) -> Lines {
         let (channels, pitch) = self.channels;
         let of_image = self.rows.0 * self.lines;
         let places = self.images.0 * of_image;
         let parts = (tiles / places).clamp(1, channels.max(1));
         let (place, part) = (tile % places, tile / places);
         if part >= parts {
-            return Ahead::NONE;
+            return Lines::NONE;
         }
         let range = channels * part / parts..channels * (part + 1) / parts;
         let (image, rest) = (place / of_image, place % of_image);
         let (row, line) = (rest / self.lines, rest % self.lines);
         let distance = image * self.images.1 + row * self.rows.1 + line * LINE + range.start * pitch;
         let first = self.first.wrapping_add(distance);
-        Ahead::NONE.and(Lines { first, channels: range.len(), pitch }).over(channels)
+        Lines { first, channels: range.len(), pitch }
     }
 }
 
@@ -200,7 +199,7 @@ mod tests {
                     let from = (std::ptr::without_provenance(4096 - 4), 4);
                     let next = Next::of(&geometry, &block, &strides, 5, from).unwrap();
                     let mut asked = HashSet::new();
-                    for mut ahead in (0..1000).map(|tile| next.share(tile, 1000)) {
+                    for mut ahead in (0..1000).map(|tile| next.ahead(tile, 1000)) {
                         let lines = (0..ahead.now.channels).map(|channel| channel * ahead.now.pitch);
                         let first = ahead.now.first;
                         asked.extend(lines.map(|distance| first.wrapping_add(distance).addr() / LINE));
@@ -236,9 +235,9 @@ mod tests {
             channels,
             pitch: 64,
         };
-        let all = Ahead::NONE.and(lines(1, 2)).and(lines(2, 0)).and(lines(3, 3)).and(lines(4, 1));
+        let all = [lines(1, 2), lines(2, 0), lines(3, 4)];
         for (channels, every, at_once) in [(20, 3, 1), (6, 1, 1), (4, 1, 2), (1, 1, 6)] {
-            let mut ahead = all.over(channels);
+            let mut ahead = Ahead::of(all, channels);
             assert_eq!((ahead.every, ahead.at_once), (every, at_once), "{channels}");
             let (mut left, mut states) = (channels, Vec::new());
             while left > 0 {
@@ -248,13 +247,13 @@ mod tests {
             }
             assert!([ahead.now, ahead.then[0], ahead.then[1]].iter().all(|lines| lines.channels == 0));
             if channels == 6 {
-                assert_eq!(states[5], (4 * 4096 + 64, 0));
-                let first = [(4096 + 64, 1), (4096 + 128, 0), (3 * 4096 + 64, 2), (3 * 4096 + 128, 1)];
+                assert_eq!(states[5], (3 * 4096 + 256, 0));
+                let first = [(4096 + 64, 1), (4096 + 128, 0), (3 * 4096 + 64, 3), (3 * 4096 + 128, 2)];
                 assert_eq!(states[..4], first);
             }
         }
-        assert_eq!(Ahead::NONE.over(10).until(10), 10);
-        assert_eq!(all.over(0).at_once, 0);
+        assert_eq!(Ahead::of([Lines::NONE; 3], 10).until(10), 10);
+        assert_eq!(Ahead::of(all, 0).at_once, 0);
     }
 
     #[test]

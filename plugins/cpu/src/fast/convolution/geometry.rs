@@ -64,6 +64,13 @@ pub(super) struct Block {
     pub(super) size: [usize; 3],
 }
 
+impl Block {
+    /// Outputs, or tiles of outputs.
+    pub(super) fn outputs(&self) -> usize {
+        self.images * self.size.iter().product::<usize>()
+    }
+}
+
 /// A run of outputs that lie side by side in the columns and along the last spatial dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Columns {

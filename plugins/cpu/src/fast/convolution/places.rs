@@ -184,7 +184,7 @@ impl<T: Sum> Places<T> {
             _ => None,
         };
         let planes = if in_place { 0 } else { words * geometry.channel() };
-        let sums = pixels_of(&geometry.block(0)).next_multiple_of(kernel.pixels) * kernel.width;
+        let sums = geometry.block(0).outputs().next_multiple_of(kernel.pixels) * kernel.width;
         let weights = operands.groups * panels * kernel.width * words * part.taps.len();
         Ok(Some(Self {
             asks: pays(&operands),
@@ -354,10 +354,11 @@ impl<T: Sum> Places<T> {
         let far = self.far(tensors, group, block);
         // Sums of some tiles become elements while they are near, where their outputs are one run of whole lines.
         let together = if self.geometry.is_flat() { TOGETHER.min(count) } else { count };
-        let pixels = pixels_of(block);
+        let pixels = block.outputs();
         let ahead = |panel: usize, number: usize| {
             let tile = (panel - panels.start) * count + number;
-            let mut ahead = next.map_or(Ahead::NONE, |next| next.share(tile, panels.len() * count));
+            let share = next.map_or(Lines::NONE, |next| next.share(tile, panels.len() * count));
+            let mut lines = [share, Lines::NONE, Lines::NONE];
             // Two tiles have about a line of a channel, and each asks for it in half of the channels.
             let (panel, number) = match number + together / 2 {
                 number if number < count => (panel, number),
@@ -366,12 +367,11 @@ impl<T: Sum> Places<T> {
             if panel < panels.end {
                 let (first, half) = (panel * width, width / 2 * (number % 2));
                 let channels = (first + half).min(*rows)..(first + half + width / 2).min(*rows);
-                for far in far.iter().flatten() {
-                    ahead =
-                        ahead.and(far.lines((number - number % 2) * self.kernel.pixels, channels.clone()));
+                for (lines, far) in lines[1..].iter_mut().zip(far.iter().flatten()) {
+                    *lines = far.lines((number - number % 2) * self.kernel.pixels, channels.clone());
                 }
             }
-            ahead.over(self.words)
+            Ahead::of(lines, self.words)
         };
         for panel in panels.clone() {
             let first = panel * width;
@@ -413,11 +413,6 @@ impl<T: Sum> Places<T> {
             finish(tail, panels.start * width..(panels.end * width).min(*rows));
         }
     }
-}
-
-/// Outputs of a block.
-fn pixels_of(block: &Block) -> usize {
-    block.images * block.size.iter().product::<usize>()
 }
 
 /// Divides the outputs into blocks whose planes and sums stay near; none where that cannot be.

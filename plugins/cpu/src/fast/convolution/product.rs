@@ -315,7 +315,7 @@ impl<T: FastReal> Products<T> {
                     residual: residual.map_or(std::ptr::null(), |(residual, _)| residual),
                     residual_row: residual.map_or(0, |(_, apart)| apart),
                     positive: self.ending.positive,
-                    ahead: share.next.map_or(Ahead::NONE, |next| next.share(number, panels.len() * tiles)),
+                    ahead: share.next.map_or(Ahead::NONE, |next| next.ahead(number, panels.len() * tiles)),
                     is_far: stored && self.asks,
                 };
                 if self.asks

@@ -2,7 +2,7 @@
 
 use super::super::level::{Level, Work};
 use super::super::matmul::pack::prefetch;
-use super::super::real::FastReal;
+use super::super::real::{FastReal, positive};
 use super::super::vector::{Lanewise, Vector};
 use super::ahead::Ahead;
 
@@ -64,11 +64,7 @@ impl<T: FastReal> Product<'_, T> {
                 sum = sum + self.residual.add(row * self.residual_row + column).read_unaligned();
             }
         }
-        if !self.positive {
-            return sum;
-        }
-        let bounded = if sum >= T::LARGEST { T::LARGEST } else { sum };
-        if sum <= T::ZERO { T::ZERO } else { bounded }
+        if self.positive { positive(sum) } else { sum }
     }
 }
 

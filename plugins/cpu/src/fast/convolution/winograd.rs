@@ -131,16 +131,11 @@ fn square(operands: &Operands) -> Option<([isize; 3], [usize; 9])> {
     Some((first, distances))
 }
 
-/// The tiles of a block.
-fn tiles_of(block: &Block) -> usize {
-    block.images * block.size.iter().product::<usize>()
-}
-
 /// Smaller blocks of tiles; none where more vectors of tiles would be computed then, of so many lanes.
 fn halved(tiles: &Windows, geometry: &Geometry, lanes: usize) -> Option<Geometry> {
     let vectors = |geometry: &Geometry| {
         let blocks = 0..geometry.blocks();
-        blocks.map(|number| tiles_of(&geometry.block(number)).div_ceil(lanes)).sum::<usize>()
+        blocks.map(|number| geometry.block(number).outputs().div_ceil(lanes)).sum::<usize>()
     };
     let Block { mut images, mut size, .. } = geometry.block(0);
     if images > 1 {
@@ -197,7 +192,7 @@ impl<T: FastReal> Winograd<T> {
         };
         let (mut geometry, mut time) = shape.best(&cost, BUFFER)?;
         let mut times = 2;
-        while tiles_of(&geometry.block(0)) < WANTED_TILES * kernel.columns() && times <= MOST_BUFFERS {
+        while geometry.block(0).outputs() < WANTED_TILES * kernel.columns() && times <= MOST_BUFFERS {
             (geometry, time) = shape.best(&cost, times * BUFFER)?;
             times *= 2;
         }

@@ -24,15 +24,10 @@ pub(super) const MOST_SUMS: usize = 1 << 14;
 impl Division {
     /// What a lane computes.
     pub(super) fn share(&self, lane: usize) -> Share {
-        let whole = |total: usize| part(total, 1, 0);
-        if self.lanes > 1 {
-            let blocks = part(self.blocks, self.lanes, lane);
-            return Share { pieces: whole(self.pieces), channels: whole(self.inputs), blocks };
-        }
         Share {
-            pieces: part(self.pieces, self.rows, lane / self.channels),
+            pieces: part(self.pieces, self.rows, lane / self.channels % self.rows),
             channels: part(self.inputs, self.channels, lane % self.channels),
-            blocks: whole(self.blocks),
+            blocks: part(self.blocks, self.lanes, lane / (self.channels * self.rows)),
         }
     }
 

@@ -402,7 +402,7 @@ impl<T: FastReal> Kernel for FilterChannels<T> {
                     let dy = base.get(1).add(group * rows * gradient.strides.channel * self.gradient_size);
                     for number in share.blocks.clone() {
                         let block = self.blocks.block(number);
-                        let outputs = block.images * block.size.iter().product::<usize>();
+                        let outputs = block.outputs();
                         let filled = self.planes.fill(from, share.channels.len(), &block, planes);
                         self.transpose(dy, &block, &share, gradients);
                         let numbers = outputs * share.pieces.len() * self.kernel.piece;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::super::super::level::Level;
 use super::super::super::matmul::pack::{Pack, copies_of};
 use super::super::super::pointwise::After;
-use super::super::super::real::{FastReal, Run, is_number};
+use super::super::super::real::{self, FastReal, Run, is_number};
 use super::super::ending::Ending;
 use super::super::geometry::Block;
 use super::super::operands::{Fill, Operands, fill_of};
@@ -36,8 +36,7 @@ macro_rules! float_sum {
             }
             #[inline(always)]
             fn positive(self) -> Self {
-                let bounded = if self >= <$float>::MAX { <$float>::MAX } else { self };
-                if self <= 0.0 { 0.0 } else { bounded }
+                real::positive(self)
             }
         }
     };

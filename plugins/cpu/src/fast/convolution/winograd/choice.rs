@@ -27,6 +27,11 @@ const LONG: f64 = 3e8;
 /// How much of the time of another form it may take, and with larger tiles of that with smaller ones: numbers are less exact.
 const SHARE: f64 = 0.9;
 
+/// Numbers of the transformed filters.
+fn numbers(operands: &Operands, tile: Tile) -> f64 {
+    (tile.places() * operands.channels * operands.rows) as f64
+}
+
 /// What a convolution costs with tiles of so many outputs along a side, in multiplications; none where there is no such form.
 fn cost(operands: &Operands, outputs: usize, constant_weights: bool) -> Option<f64> {
     let windows = &operands.windows;
@@ -36,7 +41,7 @@ fn cost(operands: &Operands, outputs: usize, constant_weights: bool) -> Option<f
     let lines = (windows.batch * depth) as f64 * along(height);
     let tiles = lines * along(width);
     let (places, channels, rows) = (tile.places() as f64, operands.channels as f64, operands.rows as f64);
-    let is_far = places * channels * rows > NEAR;
+    let is_far = numbers(operands, tile) > NEAR;
     let products = PRODUCT[tile.step - 1][usize::from(is_far)] * (tiles / TOGETHER).ceil() * TOGETHER;
     let transform = if constant_weights { 0.0 } else { FILTER[0] / 16.0 };
     let form = if outputs == 2 { tile.step - 1 } else { 2 };
@@ -55,8 +60,9 @@ pub(in super::super) fn fastest(operands: &Operands, constant_weights: bool) -> 
     let pack = if constant_weights { 0.0 } else { FILTER[1] };
     let other = operands.channels as f64 * operands.rows as f64 * (9.0 * (outputs + NUMBER[0]) + pack);
     let costs = [2, 4].map(|outputs| cost(operands, outputs, constant_weights).unwrap_or(f64::INFINITY));
-    let transformed = (6 * 6 * operands.channels * operands.rows) as f64;
-    let is_slow_at_first = constant_weights && costs[1] > LONG && transformed * FIRST > 2.0 * costs[1];
+    let is_slow_at_first = constant_weights
+        && costs[1] > LONG
+        && Tile::of(4, 1).is_some_and(|tile| numbers(operands, tile) * FIRST > 2.0 * costs[1]);
     if costs[1] < SHARE * costs[0] && costs[1] < SHARE * other && !is_slow_at_first {
         Some(4)
     } else {

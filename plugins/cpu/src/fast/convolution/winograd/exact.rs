@@ -2,7 +2,7 @@
 
 use super::super::super::join::MOST_LANES;
 use super::super::super::level::VectorWork;
-use super::super::super::real::FastReal;
+use super::super::super::real::{FastReal, positive};
 use super::super::super::vector::Vector;
 use super::super::geometry::Block;
 use super::super::operands::Operands;
@@ -82,10 +82,8 @@ impl<T: FastReal> Winograd<T> {
                         };
                         for (output, sum) in sums.into_iter().enumerate().take(side * side) {
                             let sum = bias(r).map_or(sum, |bias| sum + bias);
-                            let bounded = if sum >= T::LARGEST { T::LARGEST } else { sum };
-                            let positive = if sum <= T::ZERO { T::ZERO } else { bounded };
                             let to = r * side * side * width + at(output);
-                            let number = if self.ending.positive { positive } else { sum };
+                            let number = if self.ending.positive { positive(sum) } else { sum };
                             // SAFETY: the lane has room for the outputs of a panel.
                             unsafe { lane.outputs.add(to).write(number) };
                         }

@@ -6,7 +6,7 @@ use super::super::geometry::{Block, Strides};
 use super::super::operands::Operands;
 use super::super::tile::Product;
 use super::transform::{Inputs, Line, Outputs, with_sides};
-use super::{Lane, Winograd, tiles_of};
+use super::{Lane, Winograd};
 
 /// Tiles that are multiplied at once, at most.
 pub(super) const MOST_COLUMNS: usize = 48;
@@ -75,7 +75,7 @@ impl<T: FastReal> Winograd<T> {
         let Operands { channels, rows, output, .. } = &self.operands;
         let (height, width, lanes) = (self.kernel.rows, self.kernel.columns(), self.kernel.lanes);
         let places = self.tile.places();
-        let columns = tiles_of(block);
+        let columns = block.outputs();
         let vectors = columns.div_ceil(lanes);
         let tiles = vectors.div_ceil(self.kernel.vectors);
         for tile in 0..tiles {
@@ -114,7 +114,7 @@ impl<T: FastReal> Winograd<T> {
                             positive: false,
                             ahead: next.map_or(Ahead::NONE, |next| {
                                 let number = (tile * panels.len() + panel - panels.start) * places + place;
-                                next.share(number, tiles * panels.len() * places)
+                                next.ahead(number, tiles * panels.len() * places)
                             }),
                             is_far: false,
                         };
