@@ -57,6 +57,18 @@ impl Level {
         &[Self::Portable]
     }
 
+    /// Whether the processor computes with a whole 512-bit vector at once. Where it takes one in halves, as AMD's Zen 4 does, everything
+    /// around multiplications has twice the time.
+    pub(crate) fn has_whole_vectors(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        {
+            static WHOLE: OnceLock<bool> = OnceLock::new();
+            self == Self::Avx512 && *WHOLE.get_or_init(|| !is_zen_4())
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
     /// Runs the work compiled for this level.
     ///
     /// # Safety
@@ -73,6 +85,17 @@ impl Level {
             Self::Avx512 => unsafe { run_avx512(work) },
         }
     }
+}
+
+/// Whether the processor is one of AMD's family 0x19 (AMD, "Processor Programming Reference" of that family), of which those with 512-bit
+/// vectors are Zen 4.
+#[cfg(target_arch = "x86_64")]
+fn is_zen_4() -> bool {
+    use std::arch::x86_64::__cpuid;
+    let (vendor, signature) = (__cpuid(0), __cpuid(1).eax);
+    let name = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).concat();
+    let family = (signature >> 8 & 0xf) + (signature >> 20 & 0xff);
+    name == b"AuthenticAMD" && family == 0x19
 }
 
 /// Does work with what every processor of the target has.
