@@ -187,7 +187,7 @@ int main(void)
     expect_refused("threads", -1, "knob \"threads\" is -1, expected");
     expect_refused("deterministic", 2, "knob \"deterministic\" is 2, expected an integer from 0 to 1");
     expect_refused("constant_weights", 2, "knob \"constant_weights\" is 2, expected an integer from 0 to 1");
-    expect_refused("convolution", 6, "knob \"convolution\" is 6, expected an integer from 0 to 5");
+    expect_refused("convolution", 7, "knob \"convolution\" is 7, expected an integer from 0 to 6");
     expect_refused("speed", 1, "knob \"speed\" is set to 1, expected one of \"threads\", \"deterministic\", \"constant_weights\", \"convolution\"");
     drop(graph);
     CHECK_OK(hipdnnDestroy(handle));

@@ -35,13 +35,14 @@ const CONSTANT_WEIGHTS: &str = "constant_weights";
 /// The form of convolutions: one of [`ALGORITHMS`].
 const CONVOLUTION: &str = "convolution";
 /// What the numbers of the knob mean.
-const ALGORITHMS: [Algorithm; 6] = [
+const ALGORITHMS: [Algorithm; 7] = [
     Algorithm::Automatic,
     Algorithm::Implicit,
     Algorithm::Unrolled,
     Algorithm::Channels,
     Algorithm::Winograd,
     Algorithm::WinogradFour,
+    Algorithm::Tiled,
 ];
 /// The most threads that can be asked for.
 const MOST_THREADS: i64 = 256;
@@ -301,7 +302,7 @@ mod tests {
             set("threads", -1),
             set("deterministic", 2),
             set("constant_weights", 2),
-            set("convolution", 6),
+            set("convolution", 7),
             set("speed", 1),
         ] {
             assert!(wire::check_settings(&knobs, &[wrong]).is_err());

@@ -36,6 +36,9 @@ pub enum Algorithm {
     /// Winograd's algorithm F(4 × 4, 3 × 3) for windows of 3 × 3 with step 1, forward and in data gradients: fewer multiplications still,
     /// and results that are farther still from the exact ones. For all else as [`Algorithm::Automatic`].
     WinogradFour,
+    /// The input is copied tile by tile, as it is multiplied, where there is such a form: for numbers of the type that is computed in, of
+    /// up to two spatial dimensions, forward and in data gradients with step 1.
+    Tiled,
 }
 
 impl From<Threads> for Settings {

@@ -14,12 +14,17 @@ const FAR: usize = if cfg!(test) { 2 << 10 } else { 4 << 20 };
 
 /// Whether the input and the output of a convolution are so large that it pays to ask for them.
 pub(super) fn pays(operands: &Operands) -> bool {
+    bytes(operands) >= FAR as f64
+}
+
+/// Bytes of the input and the output of a convolution.
+pub(super) fn bytes(operands: &Operands) -> f64 {
     let Operands { windows, groups, channels, rows, input, output, .. } = operands;
     let bytes = |place: &Place, channels: usize, size: [usize; 3]| {
         let size = size.iter().map(|side| *side as f64).product::<f64>() * (groups * channels) as f64;
         size * place.data_type.size().unwrap_or(1) as f64 * windows.batch as f64
     };
-    bytes(input, *channels, windows.input) + bytes(output, *rows, windows.output) >= FAR as f64
+    bytes(input, *channels, windows.input) + bytes(output, *rows, windows.output)
 }
 
 /// The input that a block is computed from, of planes of channels.
@@ -47,17 +52,30 @@ pub(super) struct Next {
     channels: (usize, usize),
 }
 
-/// A line of the cache in each of some channels.
-#[derive(Clone, Copy)]
+/// Lines of the cache in each of some channels.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Lines {
     pub(super) first: *const u8,
+    /// Lines side by side, and such runs in a channel with their distance in bytes.
+    pub(super) together: usize,
+    pub(super) runs: (usize, usize),
     pub(super) channels: usize,
     /// Distance of channels in bytes.
     pub(super) pitch: usize,
 }
 
 impl Lines {
-    pub(super) const NONE: Self = Self { first: std::ptr::null(), channels: 0, pitch: 0 };
+    pub(super) const NONE: Self = Self::single(std::ptr::null(), 0, 0);
+
+    /// One line in each channel.
+    pub(super) const fn single(first: *const u8, channels: usize, pitch: usize) -> Self {
+        Self { first, together: 1, runs: (1, 0), channels, pitch }
+    }
+
+    /// How many there are.
+    fn count(&self) -> usize {
+        self.together * self.runs.0 * self.channels
+    }
 }
 
 /// What one tile asks for. Only some lines can be on their way at a time, and what a tile itself has to wait for is among them, so
@@ -66,6 +84,8 @@ impl Lines {
 pub(super) struct Ahead {
     now: Lines,
     then: [Lines; 2],
+    /// What was asked for of the present channel: whole runs, and lines of the next one.
+    at: (usize, usize),
     /// Channels that are multiplied from one time to the next, and the lines that are asked for each time.
     every: usize,
     at_once: usize,
@@ -74,18 +94,17 @@ pub(super) struct Ahead {
 impl Ahead {
     /// Nothing.
     pub(super) const NONE: Self =
-        Self { now: Lines::NONE, then: [Lines::NONE; 2], every: usize::MAX, at_once: 0 };
+        Self { now: Lines::NONE, then: [Lines::NONE; 2], at: (0, 0), every: usize::MAX, at_once: 0 };
 
-    /// These lines, one after the other, at intervals of the channels that are multiplied.
-    pub(super) fn of(mut all: [Lines; 3], channels: usize) -> Self {
-        let lines: usize = all.iter().map(|lines| lines.channels).sum();
+    /// These lines, one after the other, at intervals of at least so many of the channels that are multiplied. Those of no channel come last.
+    pub(super) fn of(all: [Lines; 3], channels: usize, least: usize) -> Self {
+        let lines: usize = all.iter().map(Lines::count).sum();
         if lines == 0 || channels == 0 {
             return Self::NONE;
         }
-        // None of them is the end.
-        all.sort_by_key(|lines| lines.channels == 0);
         let [now, then @ ..] = all;
-        Self { now, then, every: (channels / lines).max(1), at_once: lines.div_ceil(channels) }
+        let every = (channels / lines).max(least).min(channels);
+        Self { now, then, at: (0, 0), every, at_once: lines.div_ceil(channels / every) }
     }
 
     /// How many of the channels that are left are multiplied before the next time.
@@ -104,9 +123,17 @@ impl Ahead {
                     break;
                 }
             }
-            prefetch(self.now.first);
-            self.now.first = self.now.first.wrapping_add(self.now.pitch);
-            self.now.channels -= 1;
+            let (run, line) = &mut self.at;
+            prefetch(self.now.first.wrapping_add(*run * self.now.runs.1 + *line * LINE));
+            *line += 1;
+            if *line == self.now.together {
+                (*run, *line) = (*run + 1, 0);
+            }
+            if *run == self.now.runs.0 {
+                *run = 0;
+                self.now.first = self.now.first.wrapping_add(self.now.pitch);
+                self.now.channels -= 1;
+            }
         }
     }
 }
@@ -152,7 +179,7 @@ impl Next {
 
     /// What the tile with this number asks for while it multiplies the channels, where there are so many tiles.
     pub(super) fn ahead(&self, tile: usize, tiles: usize) -> Ahead {
-        Ahead::of([self.share(tile, tiles), Lines::NONE, Lines::NONE], self.channels.0)
+        Ahead::of([self.share(tile, tiles), Lines::NONE, Lines::NONE], self.channels.0, 1)
     }
 
     /// The lines that the tile with this number asks for, where there are so many tiles.
@@ -170,7 +197,7 @@ impl Next {
         let (row, line) = (rest / self.lines, rest % self.lines);
         let distance = image * self.images.1 + row * self.rows.1 + line * LINE + range.start * pitch;
         let first = self.first.wrapping_add(distance);
-        Lines { first, channels: range.len(), pitch }
+        Lines::single(first, range.len(), pitch)
     }
 }
 
@@ -230,14 +257,12 @@ mod tests {
 
     #[test]
     fn lines_are_asked_for_at_intervals_one_after_the_other() {
-        let lines = |number: usize, channels: usize| Lines {
-            first: std::ptr::without_provenance(number * 4096),
-            channels,
-            pitch: 64,
+        let lines = |number: usize, channels: usize| {
+            Lines::single(std::ptr::without_provenance(number * 4096), channels, 64)
         };
-        let all = [lines(1, 2), lines(2, 0), lines(3, 4)];
+        let all = [lines(1, 2), lines(3, 4), lines(2, 0)];
         for (channels, every, at_once) in [(20, 3, 1), (6, 1, 1), (4, 1, 2), (1, 1, 6)] {
-            let mut ahead = Ahead::of(all, channels);
+            let mut ahead = Ahead::of(all, channels, 1);
             assert_eq!((ahead.every, ahead.at_once), (every, at_once), "{channels}");
             let (mut left, mut states) = (channels, Vec::new());
             while left > 0 {
@@ -252,8 +277,8 @@ mod tests {
                 assert_eq!(states[..4], first);
             }
         }
-        assert_eq!(Ahead::of([Lines::NONE; 3], 10).until(10), 10);
-        assert_eq!(Ahead::of(all, 0).at_once, 0);
+        assert_eq!(Ahead::of([Lines::NONE; 3], 10, 1).until(10), 10);
+        assert_eq!(Ahead::of(all, 0, 1).at_once, 0);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod places;
 mod product;
 mod shape;
 mod tile;
+mod tiled;
 mod whole;
 mod winograd;
 
@@ -29,6 +30,7 @@ use self::operands::{Operands, Part, Place, Weights};
 use self::places::Places;
 use self::places::scheme::{Scheme, Sum};
 use self::product::Products;
+use self::tiled::Tiled;
 use self::winograd::Winograd;
 use super::level::Level;
 use super::matmul;
@@ -118,6 +120,11 @@ fn plan_in<T: FastReal + Sum>(
     } else {
         settings
     };
+    if settings.convolution == Algorithm::Tiled
+        && let Some(tiled) = Tiled::<T>::plan(&operands, level, settings, spatial, after.as_ref())?
+    {
+        return Ok(Box::new(tiled));
+    }
     let is_wanted = settings.convolution == Algorithm::Channels;
     let has_form = is_wanted || settings.convolution == Algorithm::Automatic;
     let products = Products::<T>::plan(operands.clone(), level, settings, spatial, after)?;
@@ -151,13 +158,20 @@ fn plan_in<T: FastReal + Sum>(
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = pairs;
-    // Double precision is asked for by those who want exact results.
+    // Double precision is asked for by those who want exact results. With steps, transforming takes too long beside fast products.
     if !is_wanted
         && is_single
+        && !(level.has_whole_vectors() && operands.windows.step[1] > 1)
         && let Some(outputs) = winograd::fastest(&operands, settings.constant_weights)
         && let Some(winograd) = Winograd::<T>::plan(&operands, outputs, level, settings, spatial, after)?
     {
         return Ok(Box::new(winograd));
+    }
+    if !is_wanted
+        && tiled::suits::<T>(&operands, level)
+        && let Some(tiled) = Tiled::<T>::plan(&operands, level, settings, spatial, after.as_ref())?
+    {
+        return Ok(Box::new(tiled));
     }
     let is_float = Run::<T>::of(operands.input.data_type).is_ok();
     let is_small = is_float && (operands.parts.len() > 1 || operands.windows.batch >= LEAST_IMAGES);

@@ -2,7 +2,7 @@
 
 use hipdnn_plugin_sdk::graph::DataType;
 
-use super::super::real::{FastReal, Stored, is_number, with_stored};
+use super::super::real::{FastReal, Stored, is_number, not_a_float, with_stored};
 use super::between::Between;
 use super::geometry::{Block, Geometry, Strides, Windows, store_tile};
 use crate::kernel::Refusal;
@@ -134,6 +134,52 @@ pub(super) unsafe fn store<S: Stored, T: FastReal>(
 ) {
     // SAFETY: the caller promises what is needed.
     unsafe { store_tile::<S, T>(geometry, block, columns, tile, row, rows, to, strides) };
+}
+
+/// See [`pack`].
+pub(super) type Pack<T> = unsafe fn(&Operands, &[(usize, usize)], usize, (usize, usize), *const u8, *mut T);
+
+/// Packs the weights of one panel of some rows: for each channel and tap the weights of all rows, zeros for those beyond the last.
+///
+/// # Safety
+/// `from` is the first weight, `to` is writable for a panel.
+unsafe fn pack<S: Stored, T: FastReal>(
+    operands: &Operands,
+    taps: &[(usize, usize)],
+    height: usize,
+    (group, panel): (usize, usize),
+    from: *const u8,
+    to: *mut T,
+) {
+    let Operands { channels, rows, weights, .. } = operands;
+    let first = panel * height;
+    let present = (rows - first).min(height);
+    // SAFETY: the weights are inside the tensor, their places inside the panel.
+    unsafe {
+        let from = from.cast::<S>().add(group * weights.group + first * weights.row);
+        if present < height {
+            to.write_bytes(0, channels * taps.len() * height);
+        }
+        // Row by row last: what is read next to each other is far apart, but what is written is not.
+        for channel in 0..*channels {
+            for (tap, (_, distance)) in taps.iter().enumerate() {
+                let from = from.add(channel * weights.channel + distance);
+                let to = to.add((channel * taps.len() + tap) * height);
+                for r in 0..present {
+                    to.add(r).write(from.add(r * weights.row).read_unaligned().number());
+                }
+            }
+        }
+    }
+}
+
+/// What packs weights of a data type.
+pub(super) fn pack_of<T: FastReal>(data_type: DataType) -> Result<Pack<T>, Refusal> {
+    Ok(with_stored!(data_type, S => pack::<S, T>, other => match other {
+        DataType::Int8 => pack::<i8, T>,
+        DataType::Uint8 => pack::<u8, T>,
+        other => return Err(not_a_float(other)),
+    }))
 }
 
 /// The refusal of a data type.

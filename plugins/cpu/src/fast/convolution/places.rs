@@ -115,7 +115,7 @@ impl Far {
     fn lines(&self, pixel: usize, channels: Range<usize>) -> Lines {
         let (image, pixel) = (pixel / self.of_image, pixel % self.of_image);
         let distance = image * self.image + pixel * self.size + channels.start * self.channel;
-        Lines { first: self.first.wrapping_add(distance), channels: channels.len(), pitch: self.channel }
+        Lines::single(self.first.wrapping_add(distance), channels.len(), self.channel)
     }
 }
 
@@ -357,8 +357,12 @@ impl<T: Sum> Places<T> {
         let pixels = block.outputs();
         let ahead = |panel: usize, number: usize| {
             let tile = (panel - panels.start) * count + number;
-            let share = next.map_or(Lines::NONE, |next| next.share(tile, panels.len() * count));
-            let mut lines = [share, Lines::NONE, Lines::NONE];
+            let (mut lines, mut found) = ([Lines::NONE; 3], 0);
+            let mut add = |more: Lines| {
+                lines[found] = more;
+                found += usize::from(more.channels > 0);
+            };
+            add(next.map_or(Lines::NONE, |next| next.share(tile, panels.len() * count)));
             // Two tiles have about a line of a channel, and each asks for it in half of the channels.
             let (panel, number) = match number + together / 2 {
                 number if number < count => (panel, number),
@@ -367,11 +371,11 @@ impl<T: Sum> Places<T> {
             if panel < panels.end {
                 let (first, half) = (panel * width, width / 2 * (number % 2));
                 let channels = (first + half).min(*rows)..(first + half + width / 2).min(*rows);
-                for (lines, far) in lines[1..].iter_mut().zip(far.iter().flatten()) {
-                    *lines = far.lines((number - number % 2) * self.kernel.pixels, channels.clone());
+                for far in far.iter().flatten() {
+                    add(far.lines((number - number % 2) * self.kernel.pixels, channels.clone()));
                 }
             }
-            Ahead::of(lines, self.words)
+            Ahead::of(lines, self.words, 1)
         };
         for panel in panels.clone() {
             let first = panel * width;

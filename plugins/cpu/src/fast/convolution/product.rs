@@ -3,30 +3,28 @@
 //! The forward pass is one such product. The gradient of the input is one for each remainder of the division of the
 //! input's indices by the stride: there the same taps meet every element. All of them read the same planes.
 
-mod exact;
-
-use hipdnn_plugin_sdk::graph::DataType;
+pub(super) mod exact;
 
 use super::super::kept::Kept;
 use super::super::lanes::Lanes;
 use super::super::level::Level;
 use super::super::pointwise::After;
-use super::super::real::{FastReal, Stored, is_number, not_a_float, with_stored};
+use super::super::real::{FastReal, is_number};
 use super::super::scratch::{Scratch, Shared, Tensors};
 use super::super::settings::{Algorithm, Settings};
 use super::ahead::{Ahead, Next, pays};
 use super::between::{Spread, spread_of};
 use super::ending::{Ending, Finish};
 use super::geometry::{Block, Geometry, Strides};
-use super::operands::{Fill, Operands, Part, Store, are_columns, fill_of, rows_apart, store_of};
+use super::operands::{
+    Fill, Operands, Pack, Part, Store, are_columns, fill_of, pack_of, rows_apart, store_of,
+};
 use super::shape::{BUFFER, Cost, Shape};
 use super::tile::{Product, ProductKernel};
 use crate::kernel::{Kernel, Refusal};
 
 /// Bytes of weights up to which they are walked through for each tile of columns instead of the other way round.
 const RESIDENT_WEIGHTS: usize = 512 << 10;
-
-type Pack<T> = unsafe fn(&Products<T>, &Planned, (usize, usize), *const u8, *mut T);
 
 /// One of the products with every decision made.
 struct Planned {
@@ -174,11 +172,7 @@ impl<T: FastReal> Products<T> {
         let pack_lanes = threads.lanes(weights as f64 * cost.copy * 2.0, packs);
         let planes = if in_place { 0 } else { operands.channels * geometry.channel() };
         let (fill, fill_size) = fill_of::<T>(operands.input.data_type)?;
-        let pack: Pack<T> = with_stored!(operands.weights.data_type, S => pack::<S, T>, other => match other {
-            DataType::Int8 => pack::<i8, T>,
-            DataType::Uint8 => pack::<u8, T>,
-            other => return Err(not_a_float(other)),
-        });
+        let pack = pack_of::<T>(operands.weights.data_type)?;
         let (store, store_size) = store_of::<T>(operands.output.data_type)?;
         let spread = operands.between.map(|_| spread_of::<T>(operands.output.data_type)).transpose()?;
         let time = work + if settings.constant_weights { 0.0 } else { weights as f64 * cost.copy };
@@ -327,8 +321,8 @@ impl<T: FastReal> Products<T> {
                 self.kernel.run(&product, height, vectors);
                 // Zeros stand for the padding, and weights that are not finite would not leave them zero: NaN shows them.
                 if self.geometry.is_padded()
-                    && self.has_nan(tile, height, vectors)
-                    && !self.are_finite(&product, height)
+                    && exact::has_nan(tile, (height, width), vectors * self.kernel.lanes)
+                    && !exact::are_finite(&product, height, self.kernel.rows)
                 {
                     self.multiply_exactly(planned, &product, &block, (from, end), height);
                 }
@@ -372,43 +366,16 @@ impl<T: FastReal> Products<T> {
             // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is packed by one lane.
             unsafe {
                 let to = shared.get(1).cast::<T>().add(planned.packed + place * planned.panel);
-                (self.pack)(self, planned, (group, panel), shared.get(0), to);
+                (self.pack)(
+                    &self.operands,
+                    &planned.part.taps,
+                    self.kernel.rows,
+                    (group, panel),
+                    shared.get(0),
+                    to,
+                );
             }
         });
-    }
-}
-
-/// Packs the weights of one panel of rows: for each channel and tap the weights of all rows, zeros for those beyond the last.
-///
-/// # Safety
-/// `from` is the first weight, `to` is writable for a panel.
-unsafe fn pack<S: Stored, T: FastReal>(
-    products: &Products<T>,
-    planned: &Planned,
-    (group, panel): (usize, usize),
-    from: *const u8,
-    to: *mut T,
-) {
-    let Operands { channels, rows, weights, .. } = &products.operands;
-    let height = products.kernel.rows;
-    let first = panel * height;
-    let present = (rows - first).min(height);
-    // SAFETY: the weights are inside the tensor, their places inside the panel.
-    unsafe {
-        let from = from.cast::<S>().add(group * weights.group + first * weights.row);
-        if present < height {
-            to.write_bytes(0, planned.panel);
-        }
-        // Row by row last: what is read next to each other is far apart, but what is written is not.
-        for channel in 0..*channels {
-            for (tap, (_, distance)) in planned.part.taps.iter().enumerate() {
-                let from = from.add(channel * weights.channel + distance);
-                let to = to.add((channel * planned.part.taps.len() + tap) * height);
-                for r in 0..present {
-                    to.add(r).write(from.add(r * weights.row).read_unaligned().number());
-                }
-            }
-        }
     }
 }
 

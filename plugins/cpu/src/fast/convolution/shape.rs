@@ -67,7 +67,11 @@ impl Shape<'_> {
         let best = match self.algorithm {
             Algorithm::Implicit => form(false),
             Algorithm::Unrolled => form(true),
-            Algorithm::Automatic | Algorithm::Channels | Algorithm::Winograd | Algorithm::WinogradFour => {
+            Algorithm::Automatic
+            | Algorithm::Channels
+            | Algorithm::Winograd
+            | Algorithm::WinogradFour
+            | Algorithm::Tiled => {
                 let (shared, unrolled) = (form(false), form(true));
                 if unrolled.1 < shared.1 { unrolled } else { shared }
             }

@@ -2,6 +2,7 @@ mod algorithms;
 mod bytes;
 mod ending;
 mod small;
+mod tiled;
 mod winograd;
 
 use hipdnn_plugin_sdk::graph::operation::{
@@ -219,6 +220,7 @@ impl Case {
             self.check_at(direction, *level, Algorithm::Automatic, &expected);
             if direction != Direction::BackwardFilter {
                 self.check_at(direction, *level, Algorithm::Channels, &expected);
+                self.check_at(direction, *level, Algorithm::Tiled, &expected);
             }
         }
     }

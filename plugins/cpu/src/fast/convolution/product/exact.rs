@@ -5,38 +5,46 @@ use super::super::geometry::Block;
 use super::super::tile::Product;
 use super::{Planned, Products};
 
+/// Whether a tile of so many rows and columns has NaN among its numbers.
+///
+/// # Safety
+/// It has them, its rows `pitch` numbers apart.
+pub(in super::super) unsafe fn has_nan<T: FastReal>(
+    tile: *const T,
+    (rows, pitch): (usize, usize),
+    columns: usize,
+) -> bool {
+    let mut found = false;
+    for row in 0..rows {
+        for column in 0..columns {
+            // SAFETY: the caller promises the tile.
+            let number = unsafe { tile.add(row * pitch + column).read_unaligned() };
+            found |= number.partial_cmp(&number).is_none();
+        }
+    }
+    found
+}
+
+/// Whether the weights of a tile's rows are finite; a packed panel has `height` rows.
+///
+/// # Safety
+/// There are so many rows.
+pub(in super::super) unsafe fn are_finite<T: FastReal>(
+    product: &Product<'_, T>,
+    rows: usize,
+    height: usize,
+) -> bool {
+    let row = product.channels * product.taps.len();
+    // SAFETY: the caller promises the rows.
+    unsafe {
+        match product.apart {
+            Some(apart) => (0..rows).all(|r| all_finite(product.a.add(r * apart), row)),
+            None => all_finite(product.a, row * height),
+        }
+    }
+}
+
 impl<T: FastReal> Products<T> {
-    /// Whether a tile has NaN among its numbers.
-    ///
-    /// # Safety
-    /// The tile has so many rows and vectors.
-    pub(super) unsafe fn has_nan(&self, tile: *const T, rows: usize, vectors: usize) -> bool {
-        let mut found = false;
-        for row in 0..rows {
-            for column in 0..vectors * self.kernel.lanes {
-                // SAFETY: the caller promises the tile, whose rows are as far apart as the widest one's.
-                let number = unsafe { tile.add(row * self.kernel.columns() + column).read() };
-                found |= number.partial_cmp(&number).is_none();
-            }
-        }
-        found
-    }
-
-    /// Whether the weights of a tile's rows are finite.
-    ///
-    /// # Safety
-    /// There are so many rows.
-    pub(super) unsafe fn are_finite(&self, product: &Product<'_, T>, rows: usize) -> bool {
-        let row = product.channels * product.taps.len();
-        // SAFETY: the caller promises the rows.
-        unsafe {
-            match product.apart {
-                Some(apart) => (0..rows).all(|r| all_finite(product.a.add(r * apart), row)),
-                None => all_finite(product.a, row * self.kernel.rows),
-            }
-        }
-    }
-
     /// The same tile, but without the products with padding, which is not zero times infinity.
     ///
     /// # Safety

@@ -21,9 +21,13 @@ fn every_algorithm_computes_the_same() {
         let case = Case::random(&mut random);
         for direction in DIRECTIONS {
             let expected = case.expected(direction);
-            for convolution in
-                [Algorithm::Implicit, Algorithm::Unrolled, Algorithm::Channels, Algorithm::Winograd]
-            {
+            for convolution in [
+                Algorithm::Implicit,
+                Algorithm::Unrolled,
+                Algorithm::Channels,
+                Algorithm::Winograd,
+                Algorithm::Tiled,
+            ] {
                 let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];
                 let uid = case.result(direction).tensor.uid;
                 run_planned(case.operation(direction), case.compute, &mut arrays, |graph, node| {

@@ -72,7 +72,13 @@ fn what_follows_a_convolution() {
         }
         let relu = operations.len() > 1 + usize::from(has_bias) + usize::from(has_whole);
         let y = Array::new(3, data_type, &result.dims, &result.strides);
-        let forms = [Algorithm::Channels, Algorithm::Implicit, Algorithm::Winograd, Algorithm::WinogradFour];
+        let forms = [
+            Algorithm::Channels,
+            Algorithm::Implicit,
+            Algorithm::Winograd,
+            Algorithm::WinogradFour,
+            Algorithm::Tiled,
+        ];
         let convolution = forms[seed as usize % forms.len()];
         let bound = case.bound(Direction::Forward, convolution);
         let expected: Vec<[f64; 2]> = y

@@ -1,0 +1,485 @@
+//! A convolution as a product of matrices whose right factor is made tile by tile: what the outputs of a tile meet, for each channel and
+//! tap of the window one row of a few vectors.
+//!
+//! All outputs of all images are one row of columns, so that a tile goes on in the next line or image and hardly any number is
+//! computed in vain. What a tile reads lies in a row, wherever it lies in the images, and while some tiles are multiplied, the input
+//! of the next ones is asked for.
+
+mod copy;
+mod exact;
+mod next;
+mod store;
+
+use std::ops::Range;
+
+use self::copy::Copy;
+use self::next::Next;
+use super::super::kept::Kept;
+use super::super::lanes::Lanes;
+use super::super::level::Level;
+use super::super::pointwise::After;
+use super::super::real::{FastReal, all_finite, is_number};
+use super::super::scratch::{Scratch, Shared, Tensors};
+use super::super::settings::Settings;
+use super::ahead::{Ahead, bytes};
+use super::ending::Ending;
+use super::operands::{Operands, Pack, Part, are_columns, pack_of, rows_apart};
+use super::product::exact::{are_finite, has_nan};
+use super::shape::Cost;
+use super::tile::{Product, ProductKernel};
+use crate::kernel::{Kernel, Refusal};
+
+/// Bytes of a block: the copied tiles, the input of the next ones and the results. They stay in a processor's second cache, which has 2 MB
+/// where vectors are multiplied as wholes.
+const BLOCK: usize = 1536 << 10;
+/// Tiles of a block at most.
+const MOST_TILES: usize = 16;
+/// Bytes of images and results from which on more is asked for. Tests have small images.
+const FAR: usize = if cfg!(test) { 2 << 10 } else { 1 << 20 };
+/// Terms that are multiplied before more is asked for: each time costs about as much as one of them.
+const INTERVAL: usize = 16;
+/// Blocks, or pieces of their rows, for each lane, so that lanes of different speed end at about the same time.
+const PER_LANE: usize = 4;
+/// What it takes to copy a tile, in panels of rows multiplied with it: where columns follow each other in memory, and where not.
+const COPY: [f64; 2] = [1.0, 2.0];
+/// The part of the columns, as a divisor, that may be computed in vain.
+const MOST_IN_VAIN: usize = 8;
+/// Channels on both sides up to which columns that follow each other in memory are better read there.
+const SMALL: usize = 64;
+/// Terms of a sum above which a tile is too large for any cache.
+const MOST_DEPTH: usize = 1 << 16;
+/// Rows below which a tile is multiplied too seldom for its copy.
+const LEAST_ROWS: usize = 32;
+
+/// The product with every decision made.
+pub(super) struct Tiled<T: 'static> {
+    operands: Operands,
+    part: Part,
+    level: Level,
+    kernel: ProductKernel<T>,
+    /// Lines of an image and their elements, of the input and of the output; one line where a window is one element.
+    input: [usize; 2],
+    output: [usize; 2],
+    step: [usize; 2],
+    /// The place of each tap, in lines and in elements of a line.
+    taps: Vec<[isize; 2]>,
+    is_padded: bool,
+    /// Terms of a sum.
+    depth: usize,
+    /// Tiles of all images, and of a block.
+    tiles: usize,
+    block: usize,
+    /// Panels of rows in a group, and in how many pieces they are dealt out.
+    panels: usize,
+    pieces: usize,
+    lanes: Lanes,
+    pack_lanes: Lanes,
+    pack: Pack<T>,
+    ending: Ending,
+    /// Distance of the rows of weights that are read where they are; others are packed.
+    weights_apart: Option<usize>,
+    /// Whether memory is asked for before it is needed.
+    asks: bool,
+    /// Packed weights that stay the same.
+    kept: Kept<T>,
+    areas: Areas,
+}
+
+/// Numbers in the parts of the scratch memory: all packed weights, and for each lane a block's tiles, a tile of results, and one of what is
+/// added to them.
+struct Areas {
+    weights: usize,
+    columns: usize,
+    tile: usize,
+}
+
+/// A tile's place among the outputs.
+#[derive(Clone, Debug, PartialEq)]
+struct Spot {
+    /// Its columns, counted from the first one of the first image, and the vectors that they fill.
+    columns: Range<usize>,
+    vectors: usize,
+    /// The image, and the first output there, of a tile of whole vectors in one image.
+    alone: Option<(usize, usize)>,
+}
+
+impl Spot {
+    const NONE: Self = Self { columns: 0..0, vectors: 0, alone: None };
+}
+
+/// Outputs of a tile that follow each other in a line of an image.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Run {
+    /// The first one's column in the tile.
+    column: usize,
+    len: usize,
+    image: usize,
+    /// The first one's line and its place there.
+    line: usize,
+    at: usize,
+}
+
+/// Whether the form is one for this convolution: of two dimensions, with elements as they are computed, one product alone, and not too many
+/// terms.
+fn has_form<T: FastReal>(operands: &Operands) -> bool {
+    let Operands { windows, parts, input, output, between, .. } = operands;
+    let [part] = parts.as_slice() else { return false };
+    let in_order = part.taps.iter().enumerate().all(|(number, (tap, _))| number == *tap);
+    in_order
+        && between.is_none()
+        && part.first == 0
+        && part.size == windows.output
+        && part.taps.len() == windows.taps.len()
+        && [windows.input[0], windows.output[0]] == [1; 2]
+        && windows.taps.iter().all(|tap| tap[0] == 0)
+        && (input.strides.spatial[2] == 1 || windows.input[2] == 1)
+        && output.strides.are_flat(windows.output)
+        && is_number::<T>(input.data_type)
+        && is_number::<T>(output.data_type)
+        && operands.channels.saturating_mul(part.taps.len()) <= MOST_DEPTH
+}
+
+/// Whether this form is likely to be the fastest one on processors with whole vectors of 512 bits.
+pub(super) fn suits<T: FastReal>(operands: &Operands, level: Level) -> bool {
+    let kernel = ProductKernel::<T>::of(level);
+    let columns = operands.windows.batch * operands.windows.output.iter().product::<usize>();
+    let in_vain = columns.next_multiple_of(kernel.lanes) - columns;
+    let is_small = are_columns::<T>(operands) && operands.rows.max(operands.channels) <= SMALL;
+    level.has_whole_vectors()
+        && operands.rows >= LEAST_ROWS
+        && !is_small
+        && columns >= kernel.columns()
+        && in_vain <= columns / MOST_IN_VAIN
+}
+
+impl<T: FastReal> Tiled<T> {
+    /// Plans it, with more to compute of the sums or not; none where there is no such form.
+    pub(super) fn plan(
+        operands: &Operands,
+        level: Level,
+        settings: Settings,
+        spatial: usize,
+        after: Option<&After>,
+    ) -> Result<Option<Self>, Refusal> {
+        if !has_form::<T>(operands) {
+            return Ok(None);
+        }
+        let ending = match after {
+            None => Ending::default(),
+            Some(after) => match Ending::of::<T>(after, spatial) {
+                Some(ending) => ending,
+                None => return Ok(None),
+            },
+        };
+        let windows = &operands.windows;
+        if ending.residual.is_some_and(|(_, strides)| !strides.are_flat(windows.output)) {
+            return Ok(None);
+        }
+        let kernel = ProductKernel::<T>::of(level);
+        let threads = settings.threads;
+        let is_flat = are_columns::<T>(operands);
+        let lines = |[_, lines, len]: [usize; 3]| if is_flat { [1, lines * len] } else { [lines, len] };
+        let (input, output) = (lines(windows.input), lines(windows.output));
+        let step = [windows.step[1], windows.step[2]];
+        let taps: Vec<_> = windows.taps.iter().map(|tap| [tap[1], tap[2]]).collect();
+        let is_padded = taps.iter().any(|tap| {
+            (0..2).any(|i| tap[i] < 0 || ((output[i] - 1) * step[i]) as isize + tap[i] >= input[i] as isize)
+        });
+        let depth = operands.channels * taps.len();
+        let columns = windows.batch * output[0] * output[1];
+        let tiles = columns.div_ceil(kernel.lanes).div_ceil(kernel.vectors);
+        let panels = operands.rows.div_ceil(kernel.rows);
+        let work = (operands.groups * panels * kernel.rows * depth) as f64 * columns as f64;
+        let cost = Cost::of::<T>(level);
+        let all_weights = operands.groups * panels * kernel.rows * depth;
+        let time = work * cost.fused + (depth * columns * operands.groups) as f64 * cost.copy;
+        let places = || taps.iter().map(|tap| tap[0]);
+        let window = 1 + places().max().unwrap_or(0).abs_diff(places().min().unwrap_or(0));
+        let read = operands.channels * step[0].min(window) * step[1];
+        let of_tile = (depth + read + operands.rows) * kernel.columns() * size_of::<T>();
+        let most = (BLOCK / of_tile).clamp(1, MOST_TILES);
+        let copy = COPY[usize::from(!is_flat)];
+        let wanted = threads.lanes(time, usize::MAX).count();
+        let (block, pieces) = division([tiles, panels, operands.groups], most, wanted, copy);
+        let units = operands.groups * tiles.div_ceil(block) * pieces;
+        let weights_apart = rows_apart::<T>(operands).filter(|_| !settings.constant_weights);
+        let weights = if weights_apart.is_some() { 0 } else { all_weights };
+        Ok(Some(Self {
+            asks: bytes(operands) >= FAR as f64,
+            part: operands.parts[0].clone(),
+            operands: operands.clone(),
+            level,
+            input,
+            output,
+            step,
+            taps,
+            is_padded,
+            depth,
+            tiles,
+            block,
+            panels,
+            pieces,
+            lanes: threads.lanes(time, units),
+            pack_lanes: threads.lanes(weights as f64 * cost.copy * 2.0, operands.groups * panels),
+            pack: pack_of::<T>(operands.weights.data_type)?,
+            ending,
+            weights_apart,
+            kept: Kept::new(weights, settings.constant_weights),
+            areas: Areas {
+                weights,
+                columns: block * depth * kernel.columns(),
+                tile: kernel.rows * kernel.columns(),
+            },
+            kernel,
+        }))
+    }
+
+    /// The scratch memory, laid out: packed weights, and for each lane copied tiles, a tile of results and one that is added.
+    fn layout(&self, scratch: &mut Scratch) -> [usize; 3] {
+        let lanes = self.lanes.count();
+        [
+            scratch.area::<T>(self.areas.weights, 1),
+            scratch.area::<T>(self.areas.columns, lanes),
+            scratch.area::<T>(self.areas.tile, 2 * lanes),
+        ]
+    }
+
+    /// The columns of a tile, from the first of the first image on.
+    fn columns(&self, tile: usize) -> Range<usize> {
+        let columns = self.operands.windows.batch * self.output[0] * self.output[1];
+        let vectors = columns.div_ceil(self.kernel.lanes);
+        let at = |tile: usize| columns.min(vectors * tile / self.tiles * self.kernel.lanes);
+        at(tile)..at(tile + 1)
+    }
+
+    /// Where a tile is.
+    fn spot(&self, tile: usize) -> Spot {
+        let columns = self.columns(tile);
+        let of_image = self.output[0] * self.output[1];
+        let (image, place) = (columns.start / of_image, columns.start % of_image);
+        let is_alone = place + columns.len() <= of_image && columns.len().is_multiple_of(self.kernel.lanes);
+        Spot {
+            vectors: columns.len().div_ceil(self.kernel.lanes),
+            alone: is_alone.then_some((image, place)),
+            columns,
+        }
+    }
+
+    /// Calls `each` with the runs of a tile.
+    #[inline(always)]
+    fn runs(&self, columns: &Range<usize>, mut each: impl FnMut(Run)) {
+        let [lines, len] = self.output;
+        let mut at = columns.start;
+        while at < columns.end {
+            let place = at % len;
+            let count = (len - place).min(columns.end - at);
+            each(Run {
+                column: at - columns.start,
+                len: count,
+                image: at / (lines * len),
+                line: at / len % lines,
+                at: place,
+            });
+            at += count;
+        }
+    }
+
+    /// Packs all weights.
+    ///
+    /// # Safety
+    /// `from` is the first weight, `to` is writable for all panels.
+    unsafe fn pack_all(&self, from: *const u8, to: *mut T) {
+        let shared = Shared([from.cast_mut(), to.cast()]);
+        let height = self.kernel.rows;
+        self.pack_lanes.deal(self.operands.groups * self.panels, |_, number| {
+            let place = (number / self.panels, number % self.panels);
+            // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is packed by one lane.
+            unsafe {
+                let to = shared.get(1).cast::<T>().add(number * self.depth * height);
+                (self.pack)(&self.operands, &self.part.taps, height, place, shared.get(0), to);
+            }
+        });
+    }
+
+    /// Computes the rows of some panels of the tiles of a block.
+    ///
+    /// # Safety
+    /// `weights` are the group's, which are known to be finite or not, `copied` the copied tiles, `buffers` two tiles that are writable, and the tensors cover the group.
+    unsafe fn multiply(
+        &self,
+        tensors: &[*mut u8],
+        (group, spots): (usize, &[Spot]),
+        panels: Range<usize>,
+        (weights, copied, is_finite): (*const T, *const T, bool),
+        buffers: [*mut T; 2],
+        mut next: Next,
+    ) {
+        let Operands { rows, .. } = &self.operands;
+        let height = self.kernel.rows;
+        for panel in panels.clone() {
+            let row = panel * height;
+            let present = (rows - row).min(height);
+            for (number, Spot { columns, vectors, alone }) in spots.iter().enumerate() {
+                // SAFETY: the caller promises weights, tiles and tensors.
+                unsafe {
+                    let bias = self.ending.bias.map(|(slot, apart)| {
+                        (tensors[slot].cast::<T>().add((group * rows + row) * apart).cast_const(), apart)
+                    });
+                    let channels = (group * rows + row, present);
+                    let (to, pitch) = self.target(tensors, *alone, channels, buffers[0]);
+                    let residual = self.added(tensors, (columns, *alone), channels, buffers[1]);
+                    let product = Product {
+                        taps: &[0],
+                        channels: self.depth,
+                        pitch: vectors * self.kernel.lanes,
+                        a: weights.add(match self.weights_apart {
+                            Some(apart) => row * apart,
+                            None => panel * self.depth * height,
+                        }),
+                        apart: self.weights_apart,
+                        b: copied.add(number * self.depth * self.kernel.columns()),
+                        tile: to,
+                        row: pitch,
+                        bias: bias.map_or(std::ptr::null(), |(bias, _)| bias),
+                        bias_apart: bias.map_or(0, |(_, apart)| apart),
+                        residual: residual.0,
+                        residual_row: residual.1,
+                        positive: self.ending.positive,
+                        ahead: Ahead::of(next.take(), self.depth, INTERVAL),
+                        is_far: self.asks && to != buffers[0],
+                    };
+                    self.kernel.run(&product, present, *vectors);
+                    // Zeros stand for the padding, and weights that are not finite would not leave them zero: NaN shows them.
+                    if self.is_padded
+                        && !is_finite
+                        && has_nan(to, (present, pitch), columns.len())
+                        && !are_finite(&product, present, height)
+                    {
+                        self.multiply_exactly(&product, columns, present);
+                    }
+                    if to == buffers[0] {
+                        self.store(tensors, columns, channels, to);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// In how many tiles blocks are computed, of all tiles, and in how many pieces their panels of rows, of so many in each group. A lane copies
+/// a block once, whichever pieces it gets.
+fn division([tiles, panels, groups]: [usize; 3], most: usize, lanes: usize, copy: f64) -> (usize, usize) {
+    if lanes < 2 {
+        return (most.min(tiles), 1);
+    }
+    let [all, rows, lanes_] = [tiles * groups, panels, lanes].map(|number| number as f64);
+    // By tiles alone, each of which is copied once.
+    let some = most.min(tiles * groups / (PER_LANE * lanes)).clamp(1, tiles);
+    let rounds = (tiles.div_ceil(some) * groups).div_ceil(lanes);
+    let by_tiles = (rounds * some) as f64 * (rows + copy);
+    // By rows, for which each lane copies all tiles.
+    let block = most.min(tiles);
+    let pieces = (PER_LANE * lanes).div_ceil(tiles.div_ceil(block) * groups).min(panels);
+    let last = block as f64 * rows / pieces as f64;
+    let by_rows = all * (rows / lanes_ + copy) + last / 2.0;
+    if by_tiles <= by_rows || pieces < 2 { (some, 1) } else { (block, pieces) }
+}
+
+impl<T: FastReal> Kernel for Tiled<T> {
+    fn scratch_size(&self) -> usize {
+        Scratch::size_of(|scratch| self.layout(scratch))
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let Operands { weights, .. } = &self.operands;
+        let [packed, columns, buffers] = self.layout(&mut Scratch::default());
+        let source = tensors[weights.slot];
+        let (all_weights, is_finite) = match self.weights_apart {
+            Some(_) => (source.cast_const().cast(), false),
+            // SAFETY: the tensor covers its weights, and the scratch memory has room for all panels, as the kept one has.
+            None => unsafe {
+                self.kept.get(source, scratch.add(packed).cast::<T>(), |to| {
+                    self.pack_all(source, to);
+                    self.is_padded && all_finite(to, self.areas.weights)
+                })
+            },
+        };
+        let base = Shared([all_weights.cast_mut().cast(), scratch]);
+        let shared = Tensors(tensors);
+        let blocks = self.tiles.div_ceil(self.block);
+        let units = self.operands.groups * blocks * self.pieces;
+        let tiles_of = |block: usize| block * self.block..self.tiles.min((block + 1) * self.block);
+        self.lanes.deal_carrying(units, |lane, number, copied: &mut Option<usize>| {
+            let (block, piece) = (number / self.pieces, number % self.pieces);
+            let (group, tiles) = (block / blocks, tiles_of(block % blocks));
+            let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
+            // Lanes are about as fast as each other.
+            let next = (number + self.lanes.count()) / self.pieces;
+            let is_asked = self.asks && next != block && next < self.operands.groups * blocks;
+            let next = is_asked.then(|| (next / blocks, tiles_of(next % blocks)));
+            let mut spots = [const { Spot::NONE }; MOST_TILES];
+            for (spot, tile) in spots.iter_mut().zip(tiles.clone()) {
+                *spot = self.spot(tile);
+            }
+            let spots = &spots[..tiles.len()];
+            let next = Next::new(self, shared.all(), next, panels.len() * tiles.len());
+            // SAFETY: the tensors cover the group, the scratch memory has tiles and buffers for each lane; no two units write the same
+            // outputs.
+            unsafe {
+                let own = |area: usize, numbers: usize, number: usize| {
+                    base.get(1).add(area).cast::<T>().add(number * Scratch::padded::<T>(numbers))
+                };
+                let columns = own(columns, self.areas.columns, lane);
+                let buffers = [0, 1].map(|number| own(buffers, self.areas.tile, 2 * lane + number));
+                if *copied != Some(block) {
+                    let from = self.operands.input_of(shared.all(), group, size_of::<T>()).cast();
+                    for (number, Spot { columns: outputs, .. }) in spots.iter().enumerate() {
+                        let to = columns.add(number * self.depth * self.kernel.columns());
+                        self.level.run_vectors(Copy { tiled: self, columns: outputs, from, to });
+                    }
+                    *copied = Some(block);
+                }
+                let first = match self.weights_apart {
+                    Some(_) => group * weights.group,
+                    None => group * self.panels * self.depth * self.kernel.rows,
+                };
+                let weights = base.get(0).cast::<T>().cast_const().add(first);
+                self.multiply(
+                    shared.all(),
+                    (group, spots),
+                    panels,
+                    (weights, columns, is_finite),
+                    buffers,
+                    next,
+                );
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_neither_more_than_there_is_nor_larger_than_what_is_near() {
+        for tiles in [1, 2, 5, 17, 66, 1045] {
+            for panels in [1, 4, 8, 64, 256] {
+                for most in [1, 3, 16] {
+                    for lanes in [1, 2, 5, 64] {
+                        let (block, pieces) = division([tiles, panels, 1], most, lanes, COPY[0]);
+                        assert!(
+                            (1..=most.min(tiles)).contains(&block),
+                            "{tiles} {panels} {most} {lanes}: {block}"
+                        );
+                        assert!((1..=panels).contains(&pieces), "{tiles} {panels} {most} {lanes}: {pieces}");
+                    }
+                }
+            }
+        }
+        // By tiles where lanes then have about as many, by rows where one would wait.
+        assert_eq!(division([1045, 8, 1], 16, 2, COPY[0]).1, 1);
+        assert_eq!(division([2, 64, 1], 16, 2, COPY[0]), (1, 1));
+        assert!(division([3, 64, 1], 16, 2, COPY[0]).1 > 1);
+    }
+}
