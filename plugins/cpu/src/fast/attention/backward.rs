@@ -341,6 +341,7 @@ impl<T: Functions> Backward<T> {
                         a_pitch: a.pitch,
                         b: b.first.add(vectors.start * lanes),
                         b_pitch: b.pitch,
+                        ahead: false,
                         keep: std::ptr::null_mut(),
                         depth: terms,
                         from: to.cast_const(),

@@ -55,6 +55,7 @@ impl<T: FastReal> Products<'_, T> {
                         a_pitch: rows.pitch,
                         b: right.add(begin * lanes),
                         b_pitch: *columns,
+                        ahead: false,
                         keep: std::ptr::null_mut(),
                         depth: *depth,
                         from: std::ptr::null(),

@@ -19,6 +19,9 @@ const MOST_DEPTH: usize = 1536;
 const DEPTH: usize = 1024;
 /// Rows that are computed with a panel before the next panel is copied.
 const ROWS: usize = 512;
+/// The same where panels are kept and vectors are multiplied whole: the rows then have to stay in the second cache, and reading
+/// panels more often costs less.
+const FEW_ROWS: usize = 256;
 /// Numbers of the left factor that are copied at a time.
 const COPIED: usize = 2 << 20;
 /// Terms of a sum up to which the left factor is copied.
@@ -106,7 +109,9 @@ impl<T: Word> Products<T> {
         // Enough parts for the lanes, where there are few columns.
         let wanted =
             threads.lanes(work, usize::MAX).count().div_ceil(matrices * n.div_ceil(kernel.columns()));
-        let row_blocks = m.div_ceil(ROWS).max(wanted.min(m / kernel.rows));
+        let keeps = settings.constant_weights && problem.has_one_right_factor();
+        let most_rows = if keeps && level.has_whole_vectors() { FEW_ROWS } else { ROWS };
+        let row_blocks = m.div_ceil(most_rows).max(wanted.min(m / kernel.rows));
         let block = m.div_ceil(row_blocks);
         let depth_blocks = if words <= MOST_DEPTH { 1 } else { words.div_ceil(DEPTH) };
         let b_in_place = scheme.b_readable && m <= kernel.rows;
@@ -153,7 +158,6 @@ impl<T: Word> Products<T> {
                 .max(widest * m.min(WIDE_ROWS)),
             row: if finish.row.is_some() { widest } else { 0 },
         };
-        let keeps = settings.constant_weights && problem.has_one_right_factor();
         let kept = words.saturating_mul(n.next_multiple_of(kernel.lanes));
         Ok(Self {
             level,
@@ -357,6 +361,8 @@ impl<T: Word> Products<T> {
                         a_pitch,
                         b: if copies { from.cast_const() } else { b },
                         b_pitch: if copies { right.row } else { b_pitch },
+                        // Where vectors are multiplied in halves, there is time enough to wait for the second cache.
+                        ahead: self.level.has_whole_vectors(),
                         keep: if copies { panel } else { std::ptr::null_mut() },
                         depth: words.len(),
                         from: if first { std::ptr::null() } else { kept.cast_const() },

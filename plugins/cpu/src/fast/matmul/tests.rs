@@ -2,7 +2,9 @@ use hipdnn_plugin_sdk::graph::operation::{self, Pointwise};
 use hipdnn_plugin_sdk::graph::{DataType, Operation, PointwiseMode, Tensor};
 
 use super::super::level::Level;
-use super::super::testing::{Array, Random, run, run_together, same, strides};
+use super::super::settings::Settings;
+use super::super::testing::{Array, Random, run, run_together, run_together_for, same, strides};
+use super::tile::{Tile, TileKernel};
 
 const TYPES: [DataType; 4] = [DataType::Float, DataType::Double, DataType::Half, DataType::Bfloat16];
 
@@ -121,6 +123,66 @@ fn long_dimensions() {
             });
         }
         check(&format!("case {seed}"), compute, &arrays);
+    }
+}
+
+/// Blocks of fewer rows, and panels in large pages.
+#[test]
+fn many_rows_and_weights_that_stay_the_same() {
+    for [m, n, k] in [[700, 100, 30], [300, 1100, 600]] {
+        let mut i = 0;
+        let mut array = |uid, dims: [usize; 2]| {
+            let dims = dims.map(|dim| dim as i64);
+            Array::new(uid, DataType::Float, &dims, &[dims[1], 1]).filled(|| {
+                i += 1;
+                f64::from(u8::from(i % 7 == 0))
+            })
+        };
+        let mut arrays = [array(1, [m, k]), array(2, [k, n]), array(3, [m, n])];
+        let expected = expected(&arrays);
+        for level in Level::available() {
+            let settings = Settings { constant_weights: true, ..Settings::default() };
+            run_together_for(&[product()], DataType::Float, (*level, settings), &mut arrays, &[]);
+            assert!(arrays[2].numbers() == expected, "{m} × {n} × {k} at {level:?}");
+        }
+    }
+}
+
+/// What is asked for is not always there, and changes no result.
+#[test]
+fn tiles_that_ask_ahead() {
+    const DEPTH: usize = 20;
+    for level in Level::available() {
+        let kernel = TileKernel::<f32>::of(*level);
+        let random = &mut Random::new(5000);
+        let mut numbers = |count: usize| -> Vec<f32> { (0..count).map(|_| random.real() as f32).collect() };
+        let (a, b) = (numbers(kernel.rows * DEPTH), numbers(DEPTH * kernel.columns()));
+        for rows in 1..=kernel.rows {
+            for vectors in 1..=kernel.vectors {
+                let width = vectors * kernel.lanes;
+                let sums = [false, true].map(|ahead| {
+                    let mut sums = vec![f32::NAN; rows * width];
+                    let tile = Tile {
+                        a: a.as_ptr(),
+                        a_pitch: DEPTH,
+                        b: b.as_ptr(),
+                        b_pitch: width,
+                        ahead,
+                        keep: std::ptr::null_mut(),
+                        depth: DEPTH,
+                        from: std::ptr::null(),
+                        from_pitch: 0,
+                        add: std::ptr::null(),
+                        to: sums.as_mut_ptr(),
+                        to_pitch: width,
+                    };
+                    // SAFETY: the factors and the sums are as large as the tile.
+                    unsafe { kernel.run(&tile, rows, vectors) };
+                    sums
+                });
+                assert!(sums[0] == sums[1], "{rows} rows of {vectors} vectors at {level:?}");
+            }
+        }
     }
 }
 

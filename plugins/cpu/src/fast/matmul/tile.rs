@@ -15,7 +15,9 @@ pub(in crate::fast) struct Tile<T> {
     pub(in crate::fast) b: *const T,
     /// Distance of its rows.
     pub(in crate::fast) b_pitch: usize,
-    /// Where whole vectors of the rows of `b` are copied to, one row after the other; null for nowhere.
+    /// Whether rows of `b` are asked for some time before they are read.
+    pub(in crate::fast) ahead: bool,
+    /// Where whole vectors of the rows of `b` are copied to, one row after the other; null for nowhere. Then they are always asked for.
     pub(in crate::fast) keep: *mut T,
     /// Terms of each sum.
     pub(in crate::fast) depth: usize,
@@ -267,7 +269,8 @@ impl<V: Register, const ROWS: usize, const VECTORS: usize> Work for TileWork<'_,
 
     #[inline(always)]
     fn run(self) {
-        let Tile { a, a_pitch, b, b_pitch, keep, depth, from, from_pitch, add, to, to_pitch } = *self.0;
+        let Tile { a, a_pitch, b, b_pitch, ahead, keep, depth, from, from_pitch, add, to, to_pitch } =
+            *self.0;
         // SAFETY: `tile` is called with memory as `TileKernel::run` describes it, at the vector's level.
         unsafe {
             let mut sums = [[V::zero(); VECTORS]; ROWS];
@@ -282,21 +285,12 @@ impl<V: Register, const ROWS: usize, const VECTORS: usize> Work for TileWork<'_,
             for (r, row) in rows.iter_mut().enumerate() {
                 *row = a.add(r * a_pitch);
             }
-            if keep.is_null() {
-                let mut b = b;
-                for l in 0..depth {
-                    let columns = load::<V, VECTORS>(b);
-                    multiply(&rows, l, columns, &mut sums);
-                    b = b.wrapping_add(b_pitch);
-                }
-            } else {
-                let (mut b, mut keep) = (b, keep);
+            let mut b = b;
+            if !keep.is_null() {
+                let mut keep = keep;
                 for l in 0..depth {
                     // The rows are often a page apart, which no processor foresees.
-                    let ahead = b.wrapping_add(AHEAD * b_pitch);
-                    for v in 0..VECTORS {
-                        prefetch(ahead.wrapping_add(v * V::LANES));
-                    }
+                    ask::<V, VECTORS>(b, b_pitch);
                     let columns = load::<V, VECTORS>(b);
                     for (v, column) in columns.iter().enumerate() {
                         column.store(keep.add(v * V::LANES));
@@ -304,6 +298,19 @@ impl<V: Register, const ROWS: usize, const VECTORS: usize> Work for TileWork<'_,
                     multiply(&rows, l, columns, &mut sums);
                     b = b.wrapping_add(b_pitch);
                     keep = keep.add(VECTORS * V::LANES);
+                }
+            } else if ahead {
+                for l in 0..depth {
+                    ask::<V, VECTORS>(b, b_pitch);
+                    let columns = load::<V, VECTORS>(b);
+                    multiply(&rows, l, columns, &mut sums);
+                    b = b.wrapping_add(b_pitch);
+                }
+            } else {
+                for l in 0..depth {
+                    let columns = load::<V, VECTORS>(b);
+                    multiply(&rows, l, columns, &mut sums);
+                    b = b.wrapping_add(b_pitch);
                 }
             }
             if !add.is_null() {
@@ -320,6 +327,15 @@ impl<V: Register, const ROWS: usize, const VECTORS: usize> Work for TileWork<'_,
                 }
             }
         }
+    }
+}
+
+/// Asks for the row of vectors that is [`AHEAD`] rows behind this one, whether it is there or not.
+#[inline(always)]
+fn ask<V: Register, const VECTORS: usize>(row: *const V::Word, pitch: usize) {
+    let row = row.wrapping_add(AHEAD * pitch);
+    for v in 0..VECTORS {
+        prefetch(row.wrapping_add(v * V::LANES));
     }
 }
 
