@@ -7,6 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 #[repr(align(64))]
 struct Line(#[expect(dead_code, reason = "it is there for its size")] [u8; 64]);
 
+/// The size of large pages. A processor has the addresses of some thousand pages at hand, which otherwise are of 4 KiB, and has to look
+/// for all others.
+const LARGE_PAGE: usize = 2 << 20;
+
 /// Nothing is in the memory.
 const EMPTY: u8 = 0;
 /// An execution writes it.
@@ -40,13 +44,35 @@ impl<T> Kept<T> {
     /// Memory for so many numbers if it is `wanted`. Without it, or where there is no such memory, every execution has to make
     /// them anew.
     pub(crate) fn new(numbers: usize, wanted: bool) -> Self {
-        let mut lines: Vec<MaybeUninit<Line>> = Vec::new();
+        Self::aligned(numbers.saturating_mul(size_of::<T>()), wanted, size_of::<Line>())
+    }
+
+    /// The same in large pages, as far as it fills them and the system has them: faster to read for what reads each part a few times
+    /// only.
+    pub(crate) fn in_large_pages(numbers: usize, wanted: bool) -> Self {
         let bytes = numbers.saturating_mul(size_of::<T>());
-        if wanted && lines.try_reserve_exact(bytes.div_ceil(size_of::<Line>())).is_err() {
+        if bytes < LARGE_PAGE {
+            return Self::new(numbers, wanted);
+        }
+        let kept = Self::aligned(bytes, wanted, LARGE_PAGE);
+        if kept.lines.capacity() > 0 {
+            // SAFETY: the memory has these bytes, and larger pages change nothing in them. Whether there are any does not matter.
+            unsafe { libc::madvise(kept.first.cast(), bytes, libc::MADV_HUGEPAGE) };
+        }
+        kept
+    }
+
+    /// Memory whose first number has an address that is a multiple of `alignment`.
+    fn aligned(bytes: usize, wanted: bool, alignment: usize) -> Self {
+        let mut lines: Vec<MaybeUninit<Line>> = Vec::new();
+        // What lies before that address is never touched.
+        let most = bytes.saturating_add(alignment - size_of::<Line>());
+        if wanted && lines.try_reserve_exact(most.div_ceil(size_of::<Line>())).is_err() {
             lines = Vec::new();
         }
+        let first: *mut T = lines.as_mut_ptr().cast();
         Self {
-            first: lines.as_mut_ptr().cast(),
+            first: first.map_addr(|address| address.next_multiple_of(alignment)),
             lines,
             state: AtomicU8::new(EMPTY),
             source: AtomicPtr::default(),
@@ -137,6 +163,24 @@ mod tests {
         weights[0] = 5;
         assert_eq!(doubled(&kept, &mut weights, &fills), (vec![10], false, true));
         assert_eq!(Kept::<u32>::new(usize::MAX, true).lines.capacity(), 0);
+    }
+
+    #[test]
+    fn large_memory_begins_with_a_large_page() {
+        const MANY: usize = LARGE_PAGE / size_of::<u32>() + 100;
+        for (numbers, alignment) in [(3, 64), (MANY, LARGE_PAGE)] {
+            let (kept, fills) = (Kept::<u32>::in_large_pages(numbers, true), AtomicUsize::new(0));
+            assert_eq!(kept.first.addr() % alignment, 0);
+            let end = kept.lines.as_ptr().addr() + kept.lines.capacity() * size_of::<Line>();
+            assert!(kept.first.addr() + numbers * size_of::<u32>() <= end);
+            let mut weights = vec![7; numbers];
+            for _ in 0..2 {
+                assert_eq!(doubled(&kept, &mut weights, &fills), (vec![14; numbers], true, false));
+            }
+            assert_eq!(fills.load(Ordering::Relaxed), 1);
+        }
+        assert_eq!(Kept::<u32>::in_large_pages(MANY, false).lines.capacity(), 0);
+        assert_eq!(Kept::<u32>::in_large_pages(usize::MAX, true).lines.capacity(), 0);
     }
 
     #[test]

@@ -172,7 +172,7 @@ impl<T: Word> Products<T> {
             pitch,
             lanes,
             pack_lanes,
-            kept: Kept::new(kept, keeps),
+            kept: Kept::in_large_pages(kept, keeps),
             scheme,
             areas,
             problem,
