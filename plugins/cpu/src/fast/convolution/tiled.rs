@@ -49,7 +49,7 @@ const SMALL: usize = 64;
 /// Terms of a sum above which a tile is too large for any cache.
 const MOST_DEPTH: usize = 1 << 16;
 /// Rows below which a tile is multiplied too seldom for its copy.
-const LEAST_ROWS: usize = 32;
+const LEAST_ROWS: usize = 64;
 
 /// The product with every decision made.
 pub(super) struct Tiled<T: 'static> {
@@ -64,6 +64,8 @@ pub(super) struct Tiled<T: 'static> {
     /// The place of each tap, in lines and in elements of a line.
     taps: Vec<[isize; 2]>,
     is_padded: bool,
+    /// Whether it is known of packed weights if they are finite. That takes longer than looking at few results, unless they are kept.
+    knows_weights: bool,
     /// Terms of a sum.
     depth: usize,
     /// Tiles of all images, and of a block.
@@ -214,6 +216,7 @@ impl<T: FastReal> Tiled<T> {
             step,
             taps,
             is_padded,
+            knows_weights: is_padded && settings.constant_weights,
             depth,
             tiles,
             block,
@@ -304,7 +307,8 @@ impl<T: FastReal> Tiled<T> {
     /// Computes the rows of some panels of the tiles of a block.
     ///
     /// # Safety
-    /// `weights` are the group's, which are known to be finite or not, `copied` the copied tiles, `buffers` two tiles that are writable, and the tensors cover the group.
+    /// `weights` are the group's, and known to be finite or not, `copied` the copied tiles, `buffers` two tiles that are writable, and the
+    /// tensors cover the group.
     unsafe fn multiply(
         &self,
         tensors: &[*mut u8],
@@ -372,7 +376,7 @@ fn division([tiles, panels, groups]: [usize; 3], most: usize, lanes: usize, copy
     if lanes < 2 {
         return (most.min(tiles), 1);
     }
-    let [all, rows, lanes_] = [tiles * groups, panels, lanes].map(|number| number as f64);
+    let [all, rows, threads] = [tiles * groups, panels, lanes].map(|number| number as f64);
     // By tiles alone, each of which is copied once.
     let some = most.min(tiles * groups / (PER_LANE * lanes)).clamp(1, tiles);
     let rounds = (tiles.div_ceil(some) * groups).div_ceil(lanes);
@@ -381,7 +385,7 @@ fn division([tiles, panels, groups]: [usize; 3], most: usize, lanes: usize, copy
     let block = most.min(tiles);
     let pieces = (PER_LANE * lanes).div_ceil(tiles.div_ceil(block) * groups).min(panels);
     let last = block as f64 * rows / pieces as f64;
-    let by_rows = all * (rows / lanes_ + copy) + last / 2.0;
+    let by_rows = all * (rows / threads + copy) + last / 2.0;
     if by_tiles <= by_rows || pieces < 2 { (some, 1) } else { (block, pieces) }
 }
 
@@ -400,7 +404,7 @@ impl<T: FastReal> Kernel for Tiled<T> {
             None => unsafe {
                 self.kept.get(source, scratch.add(packed).cast::<T>(), |to| {
                     self.pack_all(source, to);
-                    self.is_padded && all_finite(to, self.areas.weights)
+                    self.knows_weights && all_finite(to, self.areas.weights)
                 })
             },
         };
