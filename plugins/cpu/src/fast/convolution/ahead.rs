@@ -260,7 +260,7 @@ mod tests {
         let lines = |number: usize, channels: usize| {
             Lines::single(std::ptr::without_provenance(number * 4096), channels, 64)
         };
-        let all = [lines(1, 2), lines(3, 4), lines(2, 0)];
+        let all = [lines(1, 2), lines(3, 3), lines(4, 1)];
         for (channels, every, at_once) in [(20, 3, 1), (6, 1, 1), (4, 1, 2), (1, 1, 6)] {
             let mut ahead = Ahead::of(all, channels, 1);
             assert_eq!((ahead.every, ahead.at_once), (every, at_once), "{channels}");
@@ -272,13 +272,28 @@ mod tests {
             }
             assert!([ahead.now, ahead.then[0], ahead.then[1]].iter().all(|lines| lines.channels == 0));
             if channels == 6 {
-                assert_eq!(states[5], (3 * 4096 + 256, 0));
-                let first = [(4096 + 64, 1), (4096 + 128, 0), (3 * 4096 + 64, 3), (3 * 4096 + 128, 2)];
+                assert_eq!(states[5], (4 * 4096 + 64, 0));
+                let first = [(4096 + 64, 1), (4096 + 128, 0), (3 * 4096 + 64, 2), (3 * 4096 + 128, 1)];
                 assert_eq!(states[..4], first);
             }
         }
         assert_eq!(Ahead::of([Lines::NONE; 3], 10, 1).until(10), 10);
         assert_eq!(Ahead::of(all, 0, 1).at_once, 0);
+    }
+
+    #[test]
+    fn all_lines_of_a_channel_are_asked_for_before_the_next_one() {
+        let first = std::ptr::without_provenance(4096);
+        let lines = Lines { first, together: 2, runs: (3, 256), channels: 2, pitch: 8192 };
+        let mut ahead = Ahead::of([lines, Lines::NONE, Lines::NONE], 32, 16);
+        assert_eq!((ahead.every, ahead.at_once), (16, 6));
+        ahead.ask();
+        assert_eq!((ahead.now.first.addr(), ahead.now.channels, ahead.at), (4096 + 8192, 1, (0, 0)));
+        ahead.at_once = 3;
+        ahead.ask();
+        assert_eq!((ahead.now.first.addr(), ahead.now.channels, ahead.at), (4096 + 8192, 1, (1, 1)));
+        ahead.ask();
+        assert_eq!(ahead.now.channels, 0);
     }
 
     #[test]

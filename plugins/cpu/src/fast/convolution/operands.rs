@@ -69,6 +69,15 @@ pub(super) struct Operands {
 }
 
 impl Operands {
+    /// The only product, where it yields all outputs, one after the other, and all taps are its own in their order.
+    pub(super) fn whole(&self) -> Option<&Part> {
+        let Self { windows, parts, between, .. } = self;
+        let [part] = parts.as_slice() else { return None };
+        let in_order = part.taps.iter().enumerate().all(|(number, (tap, _))| number == *tap);
+        let is_whole = between.is_none() && in_order && part.taps.len() == windows.taps.len();
+        (is_whole && part.size == windows.output).then_some(part)
+    }
+
     /// The first element of the input of a group, with elements of so many bytes; there may be none.
     pub(super) fn input_of(&self, tensors: &[*mut u8], group: usize, size: usize) -> *mut u8 {
         tensors[self.input.slot].wrapping_add(group * self.channels * self.input.strides.channel * size)

@@ -129,16 +129,7 @@ impl<T: Sum> Places<T> {
         spatial: usize,
         after: Option<After>,
     ) -> Result<Option<Self>, Refusal> {
-        let [part] = operands.parts.as_slice() else { return Ok(None) };
-        let part = part.clone();
-        let all = part.taps.iter().enumerate().all(|(number, (tap, _))| number == *tap);
-        if operands.between.is_some()
-            || !all
-            || part.taps.len() != operands.windows.taps.len()
-            || part.size != operands.windows.output
-        {
-            return Ok(None);
-        }
+        let Some(part) = operands.whole().cloned() else { return Ok(None) };
         let threads = settings.threads;
         let Scheme { kernel, terms, is_readable, ending, cost, .. } = scheme;
         let words = operands.channels.div_ceil(terms);

@@ -23,7 +23,7 @@ use super::super::scratch::{Scratch, Shared, Tensors};
 use super::super::settings::Settings;
 use super::ahead::{Ahead, bytes};
 use super::ending::Ending;
-use super::operands::{Operands, Pack, Part, are_columns, pack_of, rows_apart};
+use super::operands::{Operands, Pack, are_columns, pack_of, rows_apart};
 use super::product::exact::{are_finite, has_nan};
 use super::shape::Cost;
 use super::tile::{Product, ProductKernel};
@@ -54,7 +54,6 @@ const LEAST_ROWS: usize = 64;
 /// The product with every decision made.
 pub(super) struct Tiled<T: 'static> {
     operands: Operands,
-    part: Part,
     level: Level,
     kernel: ProductKernel<T>,
     /// Lines of an image and their elements, of the input and of the output; one line where a window is one element.
@@ -63,6 +62,8 @@ pub(super) struct Tiled<T: 'static> {
     step: [usize; 2],
     /// The place of each tap, in lines and in elements of a line.
     taps: Vec<[isize; 2]>,
+    /// The least and the greatest of these.
+    reach: [(isize, isize); 2],
     is_padded: bool,
     /// Whether it is known of packed weights if they are finite. That takes longer than looking at few results, unless they are kept.
     knows_weights: bool,
@@ -124,14 +125,9 @@ struct Run {
 /// Whether the form is one for this convolution: of two dimensions, with elements as they are computed, one product alone, and not too many
 /// terms.
 fn has_form<T: FastReal>(operands: &Operands) -> bool {
-    let Operands { windows, parts, input, output, between, .. } = operands;
-    let [part] = parts.as_slice() else { return false };
-    let in_order = part.taps.iter().enumerate().all(|(number, (tap, _))| number == *tap);
-    in_order
-        && between.is_none()
-        && part.first == 0
-        && part.size == windows.output
-        && part.taps.len() == windows.taps.len()
+    let Operands { windows, input, output, .. } = operands;
+    let Some(part) = operands.whole() else { return false };
+    part.first == 0
         && [windows.input[0], windows.output[0]] == [1; 2]
         && windows.taps.iter().all(|tap| tap[0] == 0)
         && (input.strides.spatial[2] == 1 || windows.input[2] == 1)
@@ -184,19 +180,22 @@ impl<T: FastReal> Tiled<T> {
         let (input, output) = (lines(windows.input), lines(windows.output));
         let step = [windows.step[1], windows.step[2]];
         let taps: Vec<_> = windows.taps.iter().map(|tap| [tap[1], tap[2]]).collect();
-        let is_padded = taps.iter().any(|tap| {
-            (0..2).any(|i| tap[i] < 0 || ((output[i] - 1) * step[i]) as isize + tap[i] >= input[i] as isize)
+        let reach = [0, 1].map(|i| {
+            let places = || taps.iter().map(|tap| tap[i]);
+            (places().min().unwrap_or(0), places().max().unwrap_or(0))
+        });
+        let is_padded = (0..2).any(|i| {
+            reach[i].0 < 0 || ((output[i] - 1) * step[i]) as isize + reach[i].1 >= input[i] as isize
         });
         let depth = operands.channels * taps.len();
         let columns = windows.batch * output[0] * output[1];
         let tiles = columns.div_ceil(kernel.lanes).div_ceil(kernel.vectors);
         let panels = operands.rows.div_ceil(kernel.rows);
-        let work = (operands.groups * panels * kernel.rows * depth) as f64 * columns as f64;
         let cost = Cost::of::<T>(level);
         let all_weights = operands.groups * panels * kernel.rows * depth;
-        let time = work * cost.fused + (depth * columns * operands.groups) as f64 * cost.copy;
-        let places = || taps.iter().map(|tap| tap[0]);
-        let window = 1 + places().max().unwrap_or(0).abs_diff(places().min().unwrap_or(0));
+        let copied = depth * columns * operands.groups;
+        let time = all_weights as f64 * columns as f64 * cost.fused + copied as f64 * cost.copy;
+        let window = 1 + reach[0].0.abs_diff(reach[0].1);
         let read = operands.channels * step[0].min(window) * step[1];
         let of_tile = (depth + read + operands.rows) * kernel.columns() * size_of::<T>();
         let most = (BLOCK / of_tile).clamp(1, MOST_TILES);
@@ -208,13 +207,13 @@ impl<T: FastReal> Tiled<T> {
         let weights = if weights_apart.is_some() { 0 } else { all_weights };
         Ok(Some(Self {
             asks: bytes(operands) >= FAR as f64,
-            part: operands.parts[0].clone(),
             operands: operands.clone(),
             level,
             input,
             output,
             step,
             taps,
+            reach,
             is_padded,
             knows_weights: is_padded && settings.constant_weights,
             depth,
@@ -272,19 +271,15 @@ impl<T: FastReal> Tiled<T> {
     #[inline(always)]
     fn runs(&self, columns: &Range<usize>, mut each: impl FnMut(Run)) {
         let [lines, len] = self.output;
-        let mut at = columns.start;
-        while at < columns.end {
-            let place = at % len;
-            let count = (len - place).min(columns.end - at);
-            each(Run {
-                column: at - columns.start,
-                len: count,
-                image: at / (lines * len),
-                line: at / len % lines,
-                at: place,
-            });
-            at += count;
-        }
+        pieces(columns, len, |column, len, line, at| {
+            each(Run { column, len, image: line / lines, line: line % lines, at });
+        });
+    }
+
+    /// Calls `each` with the parts of some columns that lie in one image: the first column, how many there are, the image, and the first
+    /// output.
+    fn images(&self, columns: &Range<usize>, each: impl FnMut(usize, usize, usize, usize)) {
+        pieces(columns, self.output[0] * self.output[1], each);
     }
 
     /// Packs all weights.
@@ -299,7 +294,7 @@ impl<T: FastReal> Tiled<T> {
             // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is packed by one lane.
             unsafe {
                 let to = shared.get(1).cast::<T>().add(number * self.depth * height);
-                (self.pack)(&self.operands, &self.part.taps, height, place, shared.get(0), to);
+                (self.pack)(&self.operands, &self.operands.parts[0].taps, height, place, shared.get(0), to);
             }
         });
     }
@@ -367,6 +362,19 @@ impl<T: FastReal> Tiled<T> {
                 }
             }
         }
+    }
+}
+
+/// Calls `each` with the pieces of some columns where `size` of them at a time belong together: the first one, counted from the first of all,
+/// how many there are, the number of what they belong to, and the place of the first one there.
+#[inline(always)]
+fn pieces(columns: &Range<usize>, size: usize, mut each: impl FnMut(usize, usize, usize, usize)) {
+    let mut at = columns.start;
+    while at < columns.end {
+        let place = at % size;
+        let len = (size - place).min(columns.end - at);
+        each(at - columns.start, len, at / size, place);
+        at += len;
     }
 }
 

@@ -73,25 +73,20 @@ impl<T: FastReal> Tiled<T> {
     /// What some columns meet of a group whose first element this is, image by image as far as there is room, and of how many images.
     fn reads(&self, columns: &Range<usize>, from: *const u8, images: &mut [Lines]) -> usize {
         let strides = self.operands.input.strides;
-        let [lines, len] = self.output;
-        let of_image = lines * len;
+        let len = self.output[1];
         let size = size_of::<T>();
         let reach = |axis: usize, first: usize, last: usize| {
-            let places = || self.taps.iter().map(|tap| tap[axis]);
-            let (low, high) = (places().min().unwrap_or(0), places().max().unwrap_or(0));
+            let (low, high) = self.reach[axis];
             let inside = |at: isize| at.clamp(0, self.input[axis] as isize - 1) as usize;
             let at = |output: usize| (output * self.step[axis]) as isize;
             (inside(at(first) + low), inside(at(last) + high))
         };
-        let window = {
-            let places = || self.taps.iter().map(|tap| tap[0]);
-            places().max().unwrap_or(0) - places().min().unwrap_or(0) + 1
-        };
-        let all = columns.start / of_image..columns.end.div_ceil(of_image);
-        let count = all.len().min(images.len());
-        for (image, to) in all.zip(images) {
-            let first = columns.start.max(image * of_image) - image * of_image;
-            let last = columns.end.min((image + 1) * of_image) - 1 - image * of_image;
+        let window = self.reach[0].1 - self.reach[0].0 + 1;
+        let mut count = 0;
+        self.images(columns, |_, outputs, image, first| {
+            let Some(to) = images.get_mut(count) else { return };
+            count += 1;
+            let last = first + outputs - 1;
             let (left, right) =
                 if first / len == last / len { (first % len, last % len) } else { (0, len - 1) };
             let (left, right) = reach(1, left, right);
@@ -112,7 +107,7 @@ impl<T: FastReal> Tiled<T> {
                 channels: self.operands.channels,
                 pitch: strides.channel * size,
             };
-        }
+        });
         count
     }
 }

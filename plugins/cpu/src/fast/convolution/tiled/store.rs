@@ -9,18 +9,6 @@ use super::super::operands::Operands;
 use super::Tiled;
 
 impl<T: FastReal> Tiled<T> {
-    /// Calls `each` with the parts of a tile that lie in one image: the first column, how many there are, the image, and the first output.
-    fn images(&self, columns: &Range<usize>, mut each: impl FnMut(usize, usize, usize, usize)) {
-        let of_image = self.output[0] * self.output[1];
-        let mut at = columns.start;
-        while at < columns.end {
-            let place = at % of_image;
-            let len = (of_image - place).min(columns.end - at);
-            each(at - columns.start, len, at / of_image, place);
-            at += len;
-        }
-    }
-
     /// Where so many rows of results go, of channels from one on, and their distance, given the image and first output of a tile that can be
     /// written there.
     ///
