@@ -25,6 +25,9 @@ const NANOSECONDS_PER_LANE: f64 = 25_000.0;
 /// The most parts into which sums are divided whose results do not depend on the threads.
 const FIXED_PARTS: usize = 16;
 
+/// Runs of parts into which dealt work falls, of which each lane begins with one; more lanes share them.
+const MOST_RUNS: usize = 32;
+
 /// The threads besides the calling one; none until a plan needs some.
 static POOL: OnceLock<&'static Pool> = OnceLock::new();
 
@@ -124,23 +127,87 @@ impl Lanes {
         }
     }
 
-    /// Deals the numbers below `parts` out to the lanes as they get ready: `work` gets the lane's number and the part's.
+    /// Deals the numbers below `parts` out to the lanes: `work` gets the lane's number and the part's.
     pub(crate) fn deal(self, parts: usize, work: impl Fn(usize, usize) + Sync) {
-        self.deal_carrying(parts, |lane, part, (): &mut ()| work(lane, part));
+        self.deal_carrying(parts, |dealt, (): &mut ()| work(dealt.lane, dealt.part));
     }
 
     /// The same where each lane keeps something from one of its parts to the next.
-    pub(crate) fn deal_carrying<C: Default>(self, parts: usize, work: impl Fn(usize, usize, &mut C) + Sync) {
-        let next = AtomicUsize::new(0);
+    ///
+    /// A lane gets parts that follow each other, the same ones whenever as many are dealt, so that what it reads and writes is still in its
+    /// processor's caches from the last time, and from the step before. A lane that has done its own takes the last ones of others.
+    pub(crate) fn deal_carrying<C: Default>(self, parts: usize, work: impl Fn(Dealt, &mut C) + Sync) {
+        let runs = self.count.min(MOST_RUNS);
+        let bounds = |run: usize| parts * run / runs..parts * (run + 1) / runs;
+        let taken = [const { Run::new() }; MOST_RUNS];
         self.run(|lane| {
             let mut carried = C::default();
-            take_each(&next, parts, |part| work(lane, part, &mut carried));
+            let own = lane * runs / self.count;
+            for run in (own..runs).chain(0..own) {
+                let bounds = bounds(run);
+                if run == own {
+                    while let Some(at) = taken[run].first(bounds.len()) {
+                        work(Dealt { lane, part: bounds.start + at, end: bounds.end }, &mut carried);
+                    }
+                } else {
+                    while let Some(at) = taken[run].last(bounds.len()) {
+                        let part = bounds.start + at;
+                        work(Dealt { lane, part, end: part + 1 }, &mut carried);
+                    }
+                }
+            }
         });
     }
 
     /// The numbers below `total` that belong to this lane when each lane gets one run of them.
     pub(crate) fn share(self, lane: usize, total: usize) -> std::ops::Range<usize> {
         total * lane / self.count..total * (lane + 1) / self.count
+    }
+}
+
+/// A part that a lane got.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dealt {
+    pub(crate) lane: usize,
+    pub(crate) part: usize,
+    /// The end of the parts that follow it and that the lane is likely to get, too.
+    pub(crate) end: usize,
+}
+
+impl Dealt {
+    /// The part that the lane is likely to get next.
+    pub(crate) fn next(&self) -> Option<usize> {
+        Some(self.part + 1).filter(|next| *next < self.end)
+    }
+}
+
+/// How much of a run of parts is taken. It has a cache line of its own, which one lane keeps as long as no other one helps it.
+#[repr(align(64))]
+struct Run {
+    all: AtomicUsize,
+    from_front: AtomicUsize,
+    from_back: AtomicUsize,
+}
+
+impl Run {
+    /// One of which nothing is taken.
+    const fn new() -> Self {
+        Self { all: AtomicUsize::new(0), from_front: AtomicUsize::new(0), from_back: AtomicUsize::new(0) }
+    }
+
+    /// Takes the first part of `len` that is left.
+    fn first(&self, len: usize) -> Option<usize> {
+        self.is_left(len).then(|| self.from_front.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Takes the last part of `len` that is left.
+    fn last(&self, len: usize) -> Option<usize> {
+        self.is_left(len).then(|| len - 1 - self.from_back.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Whether the caller may take one: no more than `len` are taken from both ends together, so nobody gets another's.
+    fn is_left(&self, len: usize) -> bool {
+        self.all.load(Ordering::Relaxed) < len && self.all.fetch_add(1, Ordering::Relaxed) < len
     }
 }
 
@@ -209,6 +276,32 @@ mod tests {
                     });
                 }
                 assert!(peak.into_inner() <= most, "{most} threads");
+            }
+        }
+    }
+
+    #[test]
+    fn a_lane_begins_with_its_own_parts_and_goes_on_with_the_last_ones_of_others() {
+        let run = Run::new();
+        let taken = [run.first(5), run.last(5), run.first(5), run.last(5), run.first(5)];
+        assert_eq!(taken, [Some(0), Some(4), Some(1), Some(3), Some(2)]);
+        assert_eq!([run.first(5), run.last(5)], [None; 2]);
+        for lanes in [Lanes::ONE, threads(2, false).lanes(1e9, 100), threads(1, true).parts(1e9, 100)] {
+            let dealt = std::sync::Mutex::new(Vec::new());
+            lanes.deal_carrying(100, |part, (): &mut ()| dealt.lock().unwrap().push(part));
+            let dealt = dealt.into_inner().unwrap();
+            for lane in 0..lanes.count() {
+                let own = lanes.share(lane, 100);
+                let parts: Vec<&Dealt> = dealt.iter().filter(|dealt| dealt.lane == lane).collect();
+                let kept = parts.iter().take_while(|dealt| own.contains(&dealt.part)).count();
+                for (at, dealt) in parts.iter().enumerate() {
+                    if at < kept {
+                        assert_eq!(dealt.part, own.start + at);
+                        assert_eq!(dealt.next(), Some(dealt.part + 1).filter(|next| own.contains(next)));
+                    } else {
+                        assert!(!own.contains(&dealt.part) && dealt.next().is_none());
+                    }
+                }
             }
         }
     }

@@ -96,14 +96,15 @@ impl Ahead {
     pub(super) const NONE: Self =
         Self { now: Lines::NONE, then: [Lines::NONE; 2], at: (0, 0), every: usize::MAX, at_once: 0 };
 
-    /// These lines, one after the other, at intervals of at least so many of the channels that are multiplied. Those of no channel come last.
-    pub(super) fn of(all: [Lines; 3], channels: usize, least: usize) -> Self {
+    /// These lines, one after the other, at intervals of at least so many of the channels that are multiplied, and at least so many lines
+    /// each time. Those of no channel come last.
+    pub(super) fn of(all: [Lines; 3], channels: usize, [least, together]: [usize; 2]) -> Self {
         let lines: usize = all.iter().map(Lines::count).sum();
         if lines == 0 || channels == 0 {
             return Self::NONE;
         }
         let [now, then @ ..] = all;
-        let every = (channels / lines).max(least).min(channels);
+        let every = (together * channels / lines).max(least).min(channels);
         Self { now, then, at: (0, 0), every, at_once: lines.div_ceil(channels / every) }
     }
 
@@ -116,23 +117,30 @@ impl Ahead {
     /// It is time.
     #[inline(always)]
     pub(super) fn ask(&mut self) {
-        for _ in 0..self.at_once {
+        let mut left = self.at_once;
+        while left > 0 {
             if self.now.channels == 0 {
                 (self.now, self.then) = (self.then[0], [self.then[1], Lines::NONE]);
                 if self.now.channels == 0 {
                     break;
                 }
             }
-            let (run, line) = &mut self.at;
-            prefetch(self.now.first.wrapping_add(*run * self.now.runs.1 + *line * LINE));
-            *line += 1;
-            if *line == self.now.together {
-                (*run, *line) = (*run + 1, 0);
+            let (run, line) = self.at;
+            let mut first = self.now.first.wrapping_add(run * self.now.runs.1 + line * LINE);
+            let count = left.min(self.now.together - line);
+            for _ in 0..count {
+                prefetch(first);
+                first = first.wrapping_add(LINE);
             }
-            if *run == self.now.runs.0 {
-                *run = 0;
-                self.now.first = self.now.first.wrapping_add(self.now.pitch);
-                self.now.channels -= 1;
+            left -= count;
+            self.at.1 += count;
+            if self.at.1 == self.now.together {
+                self.at = (run + 1, 0);
+                if run + 1 == self.now.runs.0 {
+                    self.at.0 = 0;
+                    self.now.first = self.now.first.wrapping_add(self.now.pitch);
+                    self.now.channels -= 1;
+                }
             }
         }
     }
@@ -179,7 +187,7 @@ impl Next {
 
     /// What the tile with this number asks for while it multiplies the channels, where there are so many tiles.
     pub(super) fn ahead(&self, tile: usize, tiles: usize) -> Ahead {
-        Ahead::of([self.share(tile, tiles), Lines::NONE, Lines::NONE], self.channels.0, 1)
+        Ahead::of([self.share(tile, tiles), Lines::NONE, Lines::NONE], self.channels.0, [1; 2])
     }
 
     /// The lines that the tile with this number asks for, where there are so many tiles.
@@ -262,7 +270,7 @@ mod tests {
         };
         let all = [lines(1, 2), lines(3, 3), lines(4, 1)];
         for (channels, every, at_once) in [(20, 3, 1), (6, 1, 1), (4, 1, 2), (1, 1, 6)] {
-            let mut ahead = Ahead::of(all, channels, 1);
+            let mut ahead = Ahead::of(all, channels, [1; 2]);
             assert_eq!((ahead.every, ahead.at_once), (every, at_once), "{channels}");
             let (mut left, mut states) = (channels, Vec::new());
             while left > 0 {
@@ -277,15 +285,15 @@ mod tests {
                 assert_eq!(states[..4], first);
             }
         }
-        assert_eq!(Ahead::of([Lines::NONE; 3], 10, 1).until(10), 10);
-        assert_eq!(Ahead::of(all, 0, 1).at_once, 0);
+        assert_eq!(Ahead::of([Lines::NONE; 3], 10, [1; 2]).until(10), 10);
+        assert_eq!(Ahead::of(all, 0, [1; 2]).at_once, 0);
     }
 
     #[test]
     fn all_lines_of_a_channel_are_asked_for_before_the_next_one() {
         let first = std::ptr::without_provenance(4096);
         let lines = Lines { first, together: 2, runs: (3, 256), channels: 2, pitch: 8192 };
-        let mut ahead = Ahead::of([lines, Lines::NONE, Lines::NONE], 32, 16);
+        let mut ahead = Ahead::of([lines, Lines::NONE, Lines::NONE], 32, [16, 1]);
         assert_eq!((ahead.every, ahead.at_once), (16, 6));
         ahead.ask();
         assert_eq!((ahead.now.first.addr(), ahead.now.channels, ahead.at), (4096 + 8192, 1, (0, 0)));

@@ -16,7 +16,7 @@ use self::scheme::{Correct, Scheme, Sum};
 use self::store::{Panel, Write};
 use self::tile::{MOST_PIXELS, Tile, TileKernel};
 use super::super::kept::Kept;
-use super::super::lanes::Lanes;
+use super::super::lanes::{Dealt, Lanes};
 use super::super::level::Level;
 use super::super::matmul::pack::{Copy, Pack};
 use super::super::pointwise::After;
@@ -366,7 +366,7 @@ impl<T: Sum> Places<T> {
                     add(far.lines((number - number % 2) * self.kernel.pixels, channels.clone()));
                 }
             }
-            Ahead::of(lines, self.words, 1)
+            Ahead::of(lines, self.words, [1; 2])
         };
         for panel in panels.clone() {
             let first = panel * width;
@@ -478,13 +478,13 @@ impl<T: Sum> Kernel for Places<T> {
         };
         let base = Shared([packed.cast_mut().cast(), scratch]);
         let blocks = self.geometry.blocks();
-        self.lanes.deal_carrying(groups * self.pieces * blocks, |lane, number, carried: &mut Carried| {
+        self.lanes.deal_carrying(groups * self.pieces * blocks, |dealt, carried: &mut Carried| {
+            let Dealt { lane, part: number, .. } = dealt;
             // Pieces of a block follow each other, so that a lane copies its input once.
             let (piece, at) = (number % self.pieces, number / self.pieces);
             let (group, block_number) = (at / blocks, at % blocks);
-            // Lanes are about as fast as each other.
-            let next = (number + self.lanes.count()) / self.pieces;
-            let next = Some(next).filter(|next| self.asks && *next > at).and_then(|next| {
+            let next = dealt.next().map(|next| next / self.pieces).filter(|next| self.asks && *next > at);
+            let next = next.and_then(|next| {
                 Next::of_number(&self.geometry, &self.operands, shared.all(), self.input_size, next)
             });
             let block = self.geometry.block(block_number);

@@ -6,7 +6,7 @@
 pub(super) mod exact;
 
 use super::super::kept::Kept;
-use super::super::lanes::Lanes;
+use super::super::lanes::{Dealt, Lanes};
 use super::super::level::Level;
 use super::super::pointwise::After;
 use super::super::real::{FastReal, is_number};
@@ -311,6 +311,7 @@ impl<T: FastReal> Products<T> {
                     positive: self.ending.positive,
                     ahead: share.next.map_or(Ahead::NONE, |next| next.ahead(number, panels.len() * tiles)),
                     is_far: stored && self.asks,
+                    asks_rows: false,
                 };
                 if self.asks
                     && let Some(between) = &self.operands.between
@@ -403,11 +404,10 @@ impl<T: FastReal> Kernel for Products<T> {
         };
         let base = Shared([packed.cast_mut().cast(), scratch]);
         let blocks = self.geometry.blocks();
-        self.lanes.deal(groups * self.pieces * blocks, |lane, number| {
+        self.lanes.deal_carrying(groups * self.pieces * blocks, |dealt, (): &mut ()| {
+            let Dealt { lane, part: number, .. } = dealt;
             let block = self.geometry.block(number % blocks);
-            // Lanes are about as fast as each other.
-            let next = Some(number + self.lanes.count()).filter(|_| self.asks);
-            let next = next.and_then(|next| {
+            let next = dealt.next().filter(|_| self.asks).and_then(|next| {
                 let next = next / blocks / self.pieces * blocks + next % blocks;
                 Next::of_number(&self.geometry, &self.operands, shared.all(), self.fill_size, next)
             });

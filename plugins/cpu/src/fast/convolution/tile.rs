@@ -36,6 +36,8 @@ pub(super) struct Product<'a, T> {
     /// What is asked for meanwhile, and whether that includes `tile` and the residual.
     pub(super) ahead: Ahead,
     pub(super) is_far: bool,
+    /// Whether the rows of `b` follow each other, and are too many to be in the first cache: then those that come next are asked for.
+    pub(super) asks_rows: bool,
 }
 
 impl<T: FastReal> Product<'_, T> {
@@ -70,6 +72,13 @@ impl<T: FastReal> Product<'_, T> {
 
 /// One size of the tile of a product; the number is that of the rows that there are.
 type RunProduct<T> = unsafe fn(&Product<'_, T>, usize);
+
+/// How many rows of `b` ahead are asked for, so that the second cache has answered by then.
+const ROWS_AHEAD: usize = 16;
+
+/// How many numbers of `a` ahead are asked for meanwhile: where they come from far away, the processor stops looking ahead at the end of
+/// each page.
+const WEIGHTS_AHEAD: usize = 512;
 
 /// Vectors in the rows of the widest tile.
 const MOST_VECTORS: usize = 3;
@@ -225,10 +234,24 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
                 left -= run;
                 if let [tap] = taps {
                     let mut b = b.wrapping_add(*tap);
-                    for _ in 0..run {
-                        multiply::<V, ROWS, VECTORS, APART>(&rows, a, at, b, &mut sums);
-                        at += step;
-                        b = b.wrapping_add(pitch);
+                    if product.asks_rows {
+                        for _ in 0..run {
+                            for v in 0..VECTORS {
+                                prefetch(b.wrapping_add(ROWS_AHEAD * pitch + v * V::LANES));
+                            }
+                            if !APART {
+                                prefetch(a.wrapping_add(at + WEIGHTS_AHEAD));
+                            }
+                            multiply::<V, ROWS, VECTORS, APART>(&rows, a, at, b, &mut sums);
+                            at += step;
+                            b = b.wrapping_add(pitch);
+                        }
+                    } else {
+                        for _ in 0..run {
+                            multiply::<V, ROWS, VECTORS, APART>(&rows, a, at, b, &mut sums);
+                            at += step;
+                            b = b.wrapping_add(pitch);
+                        }
                     }
                 } else {
                     let mut b = b;

@@ -15,13 +15,13 @@ use std::ops::Range;
 use self::copy::Copy;
 use self::next::Next;
 use super::super::kept::Kept;
-use super::super::lanes::Lanes;
+use super::super::lanes::{Dealt, Lanes};
 use super::super::level::Level;
 use super::super::pointwise::After;
 use super::super::real::{FastReal, all_finite, is_number};
 use super::super::scratch::{Scratch, Shared, Tensors};
 use super::super::settings::Settings;
-use super::ahead::{Ahead, bytes};
+use super::ahead::{Ahead, bytes, pays};
 use super::ending::Ending;
 use super::operands::{Operands, Pack, are_columns, pack_of, rows_apart};
 use super::product::exact::{are_finite, has_nan};
@@ -29,22 +29,30 @@ use super::shape::Cost;
 use super::tile::{Product, ProductKernel};
 use crate::kernel::{Kernel, Refusal};
 
-/// Bytes of a block: the copied tiles, the input of the next ones and the results. They stay in a processor's second cache, which has 2 MB
-/// where vectors are multiplied as wholes.
+/// Bytes of a block: the copied tiles and the input of the next ones. They stay in a processor's second cache, which has 2 MB where vectors
+/// are multiplied as wholes.
 const BLOCK: usize = 1536 << 10;
 /// Tiles of a block at most.
 const MOST_TILES: usize = 16;
 /// Bytes of images and results from which on more is asked for. Tests have small images.
 const FAR: usize = if cfg!(test) { 2 << 10 } else { 1 << 20 };
-/// Terms that are multiplied before more is asked for: each time costs about as much as one of them.
+/// Terms that are multiplied before more is asked for, and lines that are then: each time costs about as much as one term.
 const INTERVAL: usize = 16;
-/// Blocks, or pieces of their rows, for each lane, so that lanes of different speed end at about the same time.
+const TOGETHER: usize = 4;
+/// Blocks or pieces of their rows for each lane, about, so that lanes of different speed end at the same time.
 const PER_LANE: usize = 4;
+/// What it takes to read the weights of a panel for a block, in panels multiplied with a tile: where all weights stay in the second cache, and
+/// where they come from farther away.
+const READ: [f64; 2] = [0.125, 0.5];
+/// Bytes of weights from which on they do not stay there.
+const MOST_WEIGHTS: usize = 1 << 20;
+/// What it takes to begin with a block or a piece of it, in the same.
+const UNIT: f64 = 1.0;
 /// What it takes to copy a tile, in panels of rows multiplied with it: where columns follow each other in memory, and where not.
 const COPY: [f64; 2] = [1.0, 2.0];
 /// The part of the columns, as a divisor, that may be computed in vain.
-const MOST_IN_VAIN: usize = 8;
-/// Channels on both sides up to which columns that follow each other in memory are better read there.
+const MOST_IN_VAIN: usize = 3;
+/// Channels on both sides up to which columns that follow each other in memory are better read there, if they are near.
 const SMALL: usize = 64;
 /// Terms of a sum above which a tile is too large for any cache.
 const MOST_DEPTH: usize = 1 << 16;
@@ -142,7 +150,8 @@ pub(super) fn suits<T: FastReal>(operands: &Operands, level: Level) -> bool {
     let kernel = ProductKernel::<T>::of(level);
     let columns = operands.windows.batch * operands.windows.output.iter().product::<usize>();
     let in_vain = columns.next_multiple_of(kernel.lanes) - columns;
-    let is_small = are_columns::<T>(operands) && operands.rows.max(operands.channels) <= SMALL;
+    let is_small =
+        are_columns::<T>(operands) && operands.rows.max(operands.channels) <= SMALL && !pays(operands);
     level.has_whole_vectors()
         && operands.rows >= LEAST_ROWS
         && !is_small
@@ -197,11 +206,12 @@ impl<T: FastReal> Tiled<T> {
         let time = all_weights as f64 * columns as f64 * cost.fused + copied as f64 * cost.copy;
         let window = 1 + reach[0].0.abs_diff(reach[0].1);
         let read = operands.channels * step[0].min(window) * step[1];
-        let of_tile = (depth + read + operands.rows) * kernel.columns() * size_of::<T>();
+        let of_tile = (depth + read) * kernel.columns() * size_of::<T>();
         let most = (BLOCK / of_tile).clamp(1, MOST_TILES);
-        let copy = COPY[usize::from(!is_flat)];
+        let is_far = all_weights / operands.groups * size_of::<T>() > MOST_WEIGHTS;
+        let costs = [COPY[usize::from(!is_flat)], READ[usize::from(is_far)]];
         let wanted = threads.lanes(time, usize::MAX).count();
-        let (block, pieces) = division([tiles, panels, operands.groups], most, wanted, copy);
+        let (block, pieces) = division([tiles, panels, operands.groups], most, wanted, costs);
         let units = operands.groups * tiles.div_ceil(block) * pieces;
         let weights_apart = rows_apart::<T>(operands).filter(|_| !settings.constant_weights);
         let weights = if weights_apart.is_some() { 0 } else { all_weights };
@@ -344,9 +354,13 @@ impl<T: FastReal> Tiled<T> {
                         residual: residual.0,
                         residual_row: residual.1,
                         positive: self.ending.positive,
-                        ahead: Ahead::of(next.take(), self.depth, INTERVAL),
+                        ahead: Ahead::of(next.take(), self.depth, [INTERVAL, TOGETHER]),
                         is_far: self.asks && to != buffers[0],
+                        asks_rows: true,
                     };
+                    if self.asks && to == buffers[0] {
+                        self.ask(tensors, columns, channels);
+                    }
                     self.kernel.run(&product, present, *vectors);
                     // Zeros stand for the padding, and weights that are not finite would not leave them zero: NaN shows them.
                     if self.is_padded
@@ -378,23 +392,30 @@ fn pieces(columns: &Range<usize>, size: usize, mut each: impl FnMut(usize, usize
     }
 }
 
-/// In how many tiles blocks are computed, of all tiles, and in how many pieces their panels of rows, of so many in each group. A lane copies
-/// a block once, whichever pieces it gets.
-fn division([tiles, panels, groups]: [usize; 3], most: usize, lanes: usize, copy: f64) -> (usize, usize) {
+/// In how many tiles blocks are computed, of all tiles, and in how many pieces their panels of rows, of so many in each group. A lane gets
+/// pieces that follow each other and copies a block once for all of its own. The unit of time is a panel multiplied with a tile.
+fn division(
+    [tiles, panels, groups]: [usize; 3],
+    most: usize,
+    lanes: usize,
+    costs: [f64; 2],
+) -> (usize, usize) {
     if lanes < 2 {
         return (most.min(tiles), 1);
     }
-    let [all, rows, threads] = [tiles * groups, panels, lanes].map(|number| number as f64);
-    // By tiles alone, each of which is copied once.
-    let some = most.min(tiles * groups / (PER_LANE * lanes)).clamp(1, tiles);
-    let rounds = (tiles.div_ceil(some) * groups).div_ceil(lanes);
-    let by_tiles = (rounds * some) as f64 * (rows + copy);
-    // By rows, for which each lane copies all tiles.
-    let block = most.min(tiles);
-    let pieces = (PER_LANE * lanes).div_ceil(tiles.div_ceil(block) * groups).min(panels);
-    let last = block as f64 * rows / pieces as f64;
-    let by_rows = all * (rows / threads + copy) + last / 2.0;
-    if by_tiles <= by_rows || pieces < 2 { (some, 1) } else { (block, pieces) }
+    let [copy, read] = costs;
+    let least = tiles.div_ceil(most);
+    let time = |(block, pieces): (usize, usize)| {
+        let of_lane = (tiles.div_ceil(block) * groups * pieces).div_ceil(lanes);
+        let piece = (block as f64 + read) * panels as f64 / pieces as f64;
+        let copied = (of_lane.div_ceil(pieces) * block) as f64 * copy;
+        // A lane that is disturbed is waited for.
+        of_lane as f64 * (piece + UNIT) + copied + piece / PER_LANE as f64
+    };
+    let blocks = least..=tiles.min(least + PER_LANE * lanes);
+    let pieces = || (0..).map(|n| 1 << n).take_while(|n| *n <= panels.min(PER_LANE * lanes));
+    let all = blocks.flat_map(|blocks| pieces().map(move |pieces| (tiles.div_ceil(blocks), pieces)));
+    all.min_by(|a, b| time(*a).total_cmp(&time(*b))).unwrap_or((1, 1))
 }
 
 impl<T: FastReal> Kernel for Tiled<T> {
@@ -421,20 +442,20 @@ impl<T: FastReal> Kernel for Tiled<T> {
         let blocks = self.tiles.div_ceil(self.block);
         let units = self.operands.groups * blocks * self.pieces;
         let tiles_of = |block: usize| block * self.block..self.tiles.min((block + 1) * self.block);
-        self.lanes.deal_carrying(units, |lane, number, copied: &mut Option<usize>| {
+        self.lanes.deal_carrying(units, |dealt, copied: &mut Option<usize>| {
+            let Dealt { lane, part: number, end } = dealt;
             let (block, piece) = (number / self.pieces, number % self.pieces);
             let (group, tiles) = (block / blocks, tiles_of(block % blocks));
             let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
-            // Lanes are about as fast as each other.
-            let next = (number + self.lanes.count()) / self.pieces;
-            let is_asked = self.asks && next != block && next < self.operands.groups * blocks;
-            let next = is_asked.then(|| (next / blocks, tiles_of(next % blocks)));
+            let next = Some(block + 1).filter(|next| self.asks && next * self.pieces < end);
+            let next = next.map(|next| (next / blocks, tiles_of(next % blocks)));
             let mut spots = [const { Spot::NONE }; MOST_TILES];
             for (spot, tile) in spots.iter_mut().zip(tiles.clone()) {
                 *spot = self.spot(tile);
             }
             let spots = &spots[..tiles.len()];
-            let next = Next::new(self, shared.all(), next, panels.len() * tiles.len());
+            let products = [panels.start, self.panels].map(|panels| panels * tiles.len());
+            let next = Next::new(self, shared.all(), next, products);
             // SAFETY: the tensors cover the group, the scratch memory has tiles and buffers for each lane; no two units write the same
             // outputs.
             unsafe {
@@ -479,7 +500,7 @@ mod tests {
             for panels in [1, 4, 8, 64, 256] {
                 for most in [1, 3, 16] {
                     for lanes in [1, 2, 5, 64] {
-                        let (block, pieces) = division([tiles, panels, 1], most, lanes, COPY[0]);
+                        let (block, pieces) = division([tiles, panels, 1], most, lanes, [1.0, 0.125]);
                         assert!(
                             (1..=most.min(tiles)).contains(&block),
                             "{tiles} {panels} {most} {lanes}: {block}"
@@ -489,9 +510,15 @@ mod tests {
                 }
             }
         }
-        // By tiles where lanes then have about as many, by rows where one would wait.
-        assert_eq!(division([1045, 8, 1], 16, 2, COPY[0]).1, 1);
-        assert_eq!(division([2, 64, 1], 16, 2, COPY[0]), (1, 1));
-        assert!(division([3, 64, 1], 16, 2, COPY[0]).1 > 1);
+        // By tiles where there are many, else by rows, too, so that no lane waits.
+        let (block, pieces) = division([1045, 64, 1], 16, 2, [1.0, 0.125]);
+        assert!(block > 8 && pieces < 8, "{block} {pieces}");
+        for tiles in [1, 2, 3] {
+            let (block, pieces) = division([tiles, 64, 1], 16, 2, [1.0, 0.125]);
+            assert!(tiles.div_ceil(block) * pieces >= 4, "{tiles}: {block} {pieces}");
+        }
+        // Larger blocks where weights come from far away.
+        let of = |read: f64| division([17, 64, 1], 16, 2, [1.0, read]).0;
+        assert!(of(2.0) > of(0.0), "{} {}", of(0.0), of(2.0));
     }
 }

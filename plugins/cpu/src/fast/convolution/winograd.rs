@@ -20,7 +20,7 @@ use self::filter::{pack, weight};
 use self::product::write;
 use self::transform::{MOST_SIDE, Tile};
 use super::super::kept::Kept;
-use super::super::lanes::{Lanes, Threads};
+use super::super::lanes::{Dealt, Lanes, Threads};
 use super::super::level::Level;
 use super::super::pointwise::After;
 use super::super::real::{FastReal, Run, not_a_float, with_stored};
@@ -361,21 +361,19 @@ impl<T: FastReal> Kernel for Winograd<T> {
         let base = Shared([packed.cast_mut().cast(), scratch]);
         let blocks = self.geometry.blocks();
         let sizes = self.sizes();
-        self.lanes.deal_carrying(groups * self.pieces * blocks, |lane, number, carried: &mut Carried| {
+        self.lanes.deal_carrying(groups * self.pieces * blocks, |dealt, carried: &mut Carried| {
+            let Dealt { lane, part: number, .. } = dealt;
             // Pieces of a block follow each other, so that a lane copies its input once.
             let (piece, at) = (number % self.pieces, number / self.pieces);
             let (group, block_number) = (at / blocks, at % blocks);
             let block = self.geometry.block(block_number);
             let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
-            let next = (number + self.lanes.count()) / self.pieces;
-            let next = Some(next).filter(|next| self.asks && *next > at && *next < groups * blocks).and_then(
-                |next| {
-                    let from =
-                        self.operands.input_of(shared.all(), next / blocks, self.fill_size).cast_const();
-                    let block = self.elements(&self.geometry.block(next % blocks));
-                    Next::of(&self.planes, &block, &input.strides, *channels, (from, self.fill_size))
-                },
-            );
+            let next = dealt.next().map(|next| next / self.pieces).filter(|next| self.asks && *next > at);
+            let next = next.and_then(|next| {
+                let from = self.operands.input_of(shared.all(), next / blocks, self.fill_size).cast_const();
+                let block = self.elements(&self.geometry.block(next % blocks));
+                Next::of(&self.planes, &block, &input.strides, *channels, (from, self.fill_size))
+            });
             // SAFETY: the tensors cover the group, and the scratch memory has all parts for each lane; no two blocks, pieces and
             // groups write the same outputs.
             unsafe {

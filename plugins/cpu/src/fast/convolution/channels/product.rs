@@ -3,7 +3,7 @@
 use hipdnn_plugin_sdk::graph::DataType;
 
 use super::super::super::kept::Kept;
-use super::super::super::lanes::Lanes;
+use super::super::super::lanes::{Dealt, Lanes};
 use super::super::super::level::Level;
 use super::super::super::matmul::pack::{Copy, Pack, Store, Sums as Stored, copies_of};
 use super::super::super::pointwise::After;
@@ -460,7 +460,7 @@ impl<T: FastReal> Kernel for Channels<T> {
             // SAFETY: the scratch memory has an area for each lane.
             unsafe { base.get(1).add(offset).cast::<T>().add(lane * Scratch::padded::<T>(numbers)) }
         };
-        self.lanes.deal_carrying(groups * blocks, |lane, number, cleared: &mut bool| {
+        self.lanes.deal_carrying(groups * blocks, |Dealt { lane, part: number, .. }, cleared: &mut bool| {
             let planes = area(areas.planes, lane, planes_size);
             if !std::mem::replace(cleared, true) {
                 // Images are copied into planes whose zeros stay.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::super::super::image::apart;
+use super::super::super::image::{apart, inside};
 use super::super::super::level::VectorWork;
 use super::super::super::real::FastReal;
 use super::super::super::vector::Vector;
@@ -106,35 +106,72 @@ impl<T: FastReal> Strip<T> {
     /// As [`Strip::clear`], and the lines are readable.
     #[inline(always)]
     unsafe fn copy<V: Vector<Number = T>, const STEP: usize>(&self, tiled: &Tiled<T>) {
-        let fits = self.first >= 0 && self.first as usize + STEP * V::LANES * self.vectors <= tiled.input[1];
+        let len = tiled.input[1];
         // SAFETY: the caller promises the rows and the lines.
         unsafe {
             match self.vectors {
-                1 if fits => self.copy_whole::<V, STEP, 1>(),
-                2 if fits => self.copy_whole::<V, STEP, 2>(),
-                3 if fits => self.copy_whole::<V, STEP, 3>(),
+                1 => self.copy_vectors::<V, STEP, 1>(len),
+                2 => self.copy_vectors::<V, STEP, 2>(len),
+                3 => self.copy_vectors::<V, STEP, 3>(len),
                 _ => self.copy_apart::<V>(tiled),
             }
         }
     }
 
-    /// The same where all that is read in whole vectors is there. Few instructions, so that what comes from far away is on its way for many
-    /// channels at a time: with 60 more for each channel, convolutions of large images of 1 × 1 take half as long again.
+    /// The same for a number of vectors that is known, of lines of `len` numbers.
     ///
     /// # Safety
     /// As [`Strip::copy`].
     #[inline(always)]
-    unsafe fn copy_whole<V: Vector<Number = T>, const STEP: usize, const VECTORS: usize>(&self) {
+    unsafe fn copy_vectors<V: Vector<Number = T>, const STEP: usize, const VECTORS: usize>(
+        &self,
+        len: usize,
+    ) {
+        let read = STEP * V::LANES;
+        let fits = self.first >= 0 && self.first as usize + read * VECTORS <= len;
+        let from = self.line.wrapping_offset(self.first);
+        // SAFETY: the caller promises the rows, and the lines, of which places before and behind them are not read.
+        unsafe {
+            if fits {
+                self.copy_each::<V, VECTORS>(from, |from, vector| {
+                    let from = from.add(vector * read);
+                    let near = V::load(from);
+                    if STEP == 1 { near } else { near.unzip(V::load(from.add(V::LANES))).0 }
+                });
+            } else {
+                let of_line = |vector: usize| inside::<V>(self.first + (vector * V::LANES) as isize, 1, len);
+                let near: [V::Lanes; VECTORS] = std::array::from_fn(|vector| of_line(vector * STEP));
+                let far: [V::Lanes; VECTORS] = std::array::from_fn(|vector| of_line(vector * STEP + 1));
+                self.copy_each::<V, VECTORS>(from, |from, vector| {
+                    let from = from.wrapping_add(vector * read);
+                    let first = V::load_lanes(from, near[vector]);
+                    if STEP == 1 {
+                        return first;
+                    }
+                    first.unzip(V::load_lanes(from.wrapping_add(V::LANES), far[vector])).0
+                });
+            }
+        }
+    }
+
+    /// Writes the vectors that are read from a channel's line, for each channel. Few instructions, so that what comes from far away is on
+    /// its way for many channels at a time: with 60 more for each channel, convolutions of large images of 1 × 1 take half as long again.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions, the rows are writable, and `read` may read the lines.
+    #[inline(always)]
+    unsafe fn copy_each<V: Vector<Number = T>, const VECTORS: usize>(
+        &self,
+        mut from: *const T,
+        read: impl Fn(*const T, usize) -> V,
+    ) {
+        let mut to = self.to;
         // SAFETY: the caller promises the rows and the lines.
         unsafe {
             let rest = V::lanes(0, self.rest);
-            let (mut from, mut to) = (self.line.offset(self.first), self.to);
             for _ in 0..self.channels {
                 for vector in 0..VECTORS {
-                    let from = from.add(vector * STEP * V::LANES);
-                    let near = V::load(from);
-                    let all = if STEP == 1 { near } else { near.unzip(V::load(from.add(V::LANES))).0 };
-                    let to = to.add(vector * V::LANES);
+                    let (all, to) = (read(from, vector), to.add(vector * V::LANES));
                     if vector + 1 < VECTORS { all.store(to) } else { all.store_lanes(to, rest) }
                 }
                 (from, to) = (from.wrapping_add(self.apart), to.wrapping_add(self.pitch));

@@ -27,12 +27,12 @@ pub(super) struct Next {
 }
 
 impl Next {
-    /// The input of some tiles of a group, or nothing, for so many tiles of the product.
+    /// The input of some tiles of a group, or nothing, for those of so many tiles of the product that come after the first ones.
     pub(super) fn new<T: FastReal>(
         tiled: &Tiled<T>,
         tensors: &[*mut u8],
         next: Option<(usize, Range<usize>)>,
-        products: usize,
+        [done, products]: [usize; 2],
     ) -> Self {
         let channels = tiled.operands.channels;
         let images = [Lines::NONE; MOST_IMAGES];
@@ -45,6 +45,8 @@ impl Next {
         if let Some(parts) = products.checked_div(all.count) {
             all.together = channels.div_ceil(parts.max(1));
             all.each = all.count.div_ceil(products);
+            let taken = done * all.each;
+            (all.image, all.channel) = (taken % all.count, taken / all.count * all.together);
         }
         all
     }

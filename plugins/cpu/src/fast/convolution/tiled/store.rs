@@ -3,10 +3,47 @@
 
 use std::ops::Range;
 
+use super::super::super::level::VectorWork;
+use super::super::super::matmul::pack::prefetch;
 use super::super::super::real::FastReal;
+use super::super::super::scratch::LINE;
+use super::super::super::vector::Vector;
 use super::super::geometry::Strides;
 use super::super::operands::Operands;
 use super::Tiled;
+
+/// Rows of a few numbers that are copied.
+struct Rows<T> {
+    from: *const T,
+    to: *mut T,
+    /// Distances of rows.
+    apart: usize,
+    pitch: usize,
+    rows: usize,
+    len: usize,
+}
+
+impl<T: FastReal> VectorWork<T> for Rows<T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Number = T>>(self) {
+        let whole = self.len / V::LANES * V::LANES;
+        // SAFETY: the caller promises the processor, and rows that are readable and writable.
+        unsafe {
+            let rest = V::lanes(0, self.len - whole);
+            for row in 0..self.rows {
+                let (from, to) = (self.from.add(row * self.apart), self.to.add(row * self.pitch));
+                for at in (0..whole).step_by(V::LANES) {
+                    V::load(from.add(at)).store(to.add(at));
+                }
+                if whole < self.len {
+                    V::load_lanes(from.add(whole), rest).store_lanes(to.add(whole), rest);
+                }
+            }
+        }
+    }
+}
 
 impl<T: FastReal> Tiled<T> {
     /// Where so many rows of results go, of channels from one on, and their distance, given the image and first output of a tile that can be
@@ -53,11 +90,9 @@ impl<T: FastReal> Tiled<T> {
             }
             let pitch = self.kernel.columns();
             self.images(columns, |column, len, image, place| {
-                for row in 0..rows {
-                    let from = from.add(image * strides.batch + (channel + row) * strides.channel + place);
-                    let bytes = len * size_of::<T>();
-                    from.cast::<u8>().copy_to(buffer.add(row * pitch + column).cast(), bytes);
-                }
+                let from = from.add(image * strides.batch + channel * strides.channel + place);
+                let to = buffer.add(column);
+                self.level.run_vectors(Rows { from, to, apart: strides.channel, pitch, rows, len });
             });
             (buffer, pitch)
         }
@@ -75,16 +110,30 @@ impl<T: FastReal> Tiled<T> {
         buffer: *const T,
     ) {
         let Operands { output, .. } = &self.operands;
-        let Strides { batch, channel: apart, .. } = output.strides;
+        let Strides { batch, channel: pitch, .. } = output.strides;
         let to = tensors[output.slot].cast::<T>();
         self.images(columns, |column, len, image, place| {
-            for row in 0..rows {
-                // SAFETY: the caller promises the elements and the buffer.
-                unsafe {
-                    let to = to.add(image * batch + (channel + row) * apart + place);
-                    let from = buffer.add(row * self.kernel.columns() + column);
-                    from.cast::<u8>().copy_to(to.cast(), len * size_of::<T>());
+            // SAFETY: the caller promises the elements and the buffer.
+            unsafe {
+                let to = to.add(image * batch + channel * pitch + place);
+                let from = buffer.add(column);
+                self.level.run_vectors(Rows { from, to, apart: self.kernel.columns(), pitch, rows, len });
+            }
+        });
+    }
+
+    /// Asks for the lines of the output that so many rows of a tile go to, from a channel on.
+    pub(super) fn ask(&self, tensors: &[*mut u8], columns: &Range<usize>, (channel, rows): (usize, usize)) {
+        let Operands { output, .. } = &self.operands;
+        let Strides { batch, channel: apart, .. } = output.strides;
+        let to = tensors[output.slot].cast::<T>();
+        self.images(columns, |_, len, image, place| {
+            for row in channel..channel + rows {
+                let to = to.wrapping_add(image * batch + row * apart + place);
+                for at in (0..len).step_by(LINE / size_of::<T>()) {
+                    prefetch(to.wrapping_add(at));
                 }
+                prefetch(to.wrapping_add(len - 1));
             }
         });
     }

@@ -117,6 +117,7 @@ impl<T: FastReal> Winograd<T> {
                                 next.ahead(number, tiles * panels.len() * places)
                             }),
                             is_far: false,
+                            asks_rows: self.level.has_whole_vectors(),
                         };
                         self.kernel.run(&product, (rows - panel * height).min(height), count);
                     }
