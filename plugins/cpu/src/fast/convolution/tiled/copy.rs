@@ -8,6 +8,9 @@ use super::super::super::real::FastReal;
 use super::super::super::vector::Vector;
 use super::Tiled;
 
+/// Channels whose rows are copied together where a window has several elements.
+const CHANNELS: usize = 16;
+
 /// Copies what a tile's columns meet: for each channel and tap a row of whole vectors. Columns beyond the last one hold numbers of the
 /// input or zeros.
 pub(super) struct Copy<'a, T: 'static> {
@@ -52,30 +55,37 @@ impl<T: FastReal> VectorWork<T> for Copy<'_, T> {
                     V::zero().store(to.add((row + 1) * width - V::LANES));
                 }
             }
-            tiled.runs(columns, |run| {
-                let vectors = run.len.div_ceil(V::LANES);
-                for (tap, [row, column]) in tiled.taps.iter().enumerate() {
-                    let line = (run.line * tiled.step[0]) as isize + row;
-                    let is_inside = line >= 0 && line < tiled.input[0] as isize;
-                    let line = if is_inside { line as usize * strides.spatial[1] } else { 0 };
-                    let strip = Strip {
-                        line: from.add(run.image * strides.batch + line),
-                        first: (run.at * tiled.step[1]) as isize + column,
-                        apart: strides.channel,
-                        to: to.add(tap * width + run.column),
-                        pitch: taps * width,
-                        channels: tiled.operands.channels,
-                        vectors,
-                        rest: V::LANES.min(width - run.column - (vectors - 1) * V::LANES),
-                    };
-                    match tiled.step[1] {
-                        _ if !is_inside => strip.clear::<V>(),
-                        1 => strip.copy::<V, 1>(tiled),
-                        2 => strip.copy::<V, 2>(tiled),
-                        _ => strip.copy_apart::<V>(tiled),
+            // The rows of some channels stay in the first cache until all taps have written their part of each line.
+            let all = tiled.operands.channels;
+            let together = if taps == 1 { all } else { CHANNELS };
+            for first in (0..all).step_by(together) {
+                let channels = together.min(all - first);
+                let (from, to) = (from.add(first * strides.channel), to.add(first * taps * width));
+                tiled.runs(columns, |run| {
+                    let vectors = run.len.div_ceil(V::LANES);
+                    for (tap, [row, column]) in tiled.taps.iter().enumerate() {
+                        let line = (run.line * tiled.step[0]) as isize + row;
+                        let is_inside = line >= 0 && line < tiled.input[0] as isize;
+                        let line = if is_inside { line as usize * strides.spatial[1] } else { 0 };
+                        let strip = Strip {
+                            line: from.add(run.image * strides.batch + line),
+                            first: (run.at * tiled.step[1]) as isize + column,
+                            apart: strides.channel,
+                            to: to.add(tap * width + run.column),
+                            pitch: taps * width,
+                            channels,
+                            vectors,
+                            rest: V::LANES.min(width - run.column - (vectors - 1) * V::LANES),
+                        };
+                        match tiled.step[1] {
+                            _ if !is_inside => strip.clear::<V>(),
+                            1 => strip.copy::<V, 1>(tiled),
+                            2 => strip.copy::<V, 2>(tiled),
+                            _ => strip.copy_apart::<V>(tiled),
+                        }
                     }
-                }
-            });
+                });
+            }
         }
     }
 }
