@@ -393,7 +393,8 @@ fn pieces(columns: &Range<usize>, size: usize, mut each: impl FnMut(usize, usize
 }
 
 /// In how many tiles blocks are computed, of all tiles, and in how many pieces their panels of rows, of so many in each group. A lane gets
-/// pieces that follow each other and copies a block once for all of its own. The unit of time is a panel multiplied with a tile.
+/// pieces that follow each other and copies a block once for all of its own. Times, as those to copy a tile and to read a panel's weights,
+/// are in panels multiplied with a tile.
 fn division(
     [tiles, panels, groups]: [usize; 3],
     most: usize,
