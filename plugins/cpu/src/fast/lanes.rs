@@ -308,7 +308,9 @@ mod tests {
 
     #[test]
     fn every_part_is_dealt_once() {
-        for lanes in [Lanes::ONE, threads(2, false).lanes(1e9, 7), threads(3, true).parts(1e9, 7)] {
+        // More lanes than there are runs of parts.
+        let many = Lanes { count: 3 * MOST_RUNS + 1, ..threads(2, false).lanes(1e9, 100) };
+        for lanes in [Lanes::ONE, threads(2, false).lanes(1e9, 7), threads(3, true).parts(1e9, 7), many] {
             let seen: Vec<AtomicUsize> = (0..100).map(|_| AtomicUsize::new(0)).collect();
             lanes.deal(100, |lane, part| {
                 assert!(lane < lanes.count());
