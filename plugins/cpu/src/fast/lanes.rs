@@ -137,23 +137,18 @@ impl Lanes {
     /// A lane gets parts that follow each other, the same ones whenever as many are dealt, so that what it reads and writes is still in its
     /// processor's caches from the last time, and from the step before. A lane that has done its own takes the last ones of others.
     pub(crate) fn deal_carrying<C: Default>(self, parts: usize, work: impl Fn(Dealt, &mut C) + Sync) {
-        let runs = self.count.min(MOST_RUNS);
-        let bounds = |run: usize| parts * run / runs..parts * (run + 1) / runs;
+        let runs = Self { count: self.count.min(MOST_RUNS), ..self };
         let taken = [const { Run::new() }; MOST_RUNS];
         self.run(|lane| {
             let mut carried = C::default();
-            let own = lane * runs / self.count;
-            for run in (own..runs).chain(0..own) {
-                let bounds = bounds(run);
-                if run == own {
-                    while let Some(at) = taken[run].first(bounds.len()) {
-                        work(Dealt { lane, part: bounds.start + at, end: bounds.end }, &mut carried);
-                    }
-                } else {
-                    while let Some(at) = taken[run].last(bounds.len()) {
-                        let part = bounds.start + at;
-                        work(Dealt { lane, part, end: part + 1 }, &mut carried);
-                    }
+            let own = lane * runs.count / self.count;
+            for number in (own..runs.count).chain(0..own) {
+                let (run, parts) = (&taken[number], runs.share(number, parts));
+                let take = if number == own { Run::first } else { Run::last };
+                while let Some(at) = take(run, parts.len()) {
+                    let part = parts.start + at;
+                    let end = if number == own { parts.end } else { part + 1 };
+                    work(Dealt { lane, part, end }, &mut carried);
                 }
             }
         });
@@ -178,6 +173,11 @@ impl Dealt {
     /// The part that the lane is likely to get next.
     pub(crate) fn next(&self) -> Option<usize> {
         Some(self.part + 1).filter(|next| *next < self.end)
+    }
+
+    /// The block that the lane is likely to begin with next, where so many parts are a block.
+    pub(crate) fn next_block(&self, parts: usize) -> Option<usize> {
+        self.next().filter(|next| next.is_multiple_of(parts)).map(|next| next / parts)
     }
 }
 
@@ -286,6 +286,8 @@ mod tests {
         let taken = [run.first(5), run.last(5), run.first(5), run.last(5), run.first(5)];
         assert_eq!(taken, [Some(0), Some(4), Some(1), Some(3), Some(2)]);
         assert_eq!([run.first(5), run.last(5)], [None; 2]);
+        let next_blocks = [4, 5, 8].map(|part| Dealt { lane: 0, part, end: 9 }.next_block(3));
+        assert_eq!(next_blocks, [None, Some(2), None]);
         for lanes in [Lanes::ONE, threads(2, false).lanes(1e9, 100), threads(1, true).parts(1e9, 100)] {
             let dealt = std::sync::Mutex::new(Vec::new());
             lanes.deal_carrying(100, |part, (): &mut ()| dealt.lock().unwrap().push(part));

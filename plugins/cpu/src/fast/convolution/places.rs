@@ -483,7 +483,7 @@ impl<T: Sum> Kernel for Places<T> {
             // Pieces of a block follow each other, so that a lane copies its input once.
             let (piece, at) = (number % self.pieces, number / self.pieces);
             let (group, block_number) = (at / blocks, at % blocks);
-            let next = dealt.next().map(|next| next / self.pieces).filter(|next| self.asks && *next > at);
+            let next = dealt.next_block(self.pieces).filter(|_| self.asks);
             let next = next.and_then(|next| {
                 Next::of_number(&self.geometry, &self.operands, shared.all(), self.input_size, next)
             });

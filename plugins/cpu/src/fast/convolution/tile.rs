@@ -2,6 +2,7 @@
 
 use super::super::level::{Level, Work};
 use super::super::matmul::pack::prefetch;
+use super::super::matmul::tile::ask;
 use super::super::real::{FastReal, positive};
 use super::super::vector::{Lanewise, Vector};
 use super::ahead::Ahead;
@@ -73,11 +74,8 @@ impl<T: FastReal> Product<'_, T> {
 /// One size of the tile of a product; the number is that of the rows that there are.
 type RunProduct<T> = unsafe fn(&Product<'_, T>, usize);
 
-/// How many rows of `b` ahead are asked for, so that the second cache has answered by then.
-const ROWS_AHEAD: usize = 16;
-
-/// How many numbers of `a` ahead are asked for meanwhile: where they come from far away, the processor stops looking ahead at the end of
-/// each page.
+/// How many numbers of `a` ahead are asked for with the rows of `b`: where they come from far away, the processor stops looking ahead at
+/// the end of each page.
 const WEIGHTS_AHEAD: usize = 512;
 
 /// Vectors in the rows of the widest tile.
@@ -236,9 +234,7 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
                     let mut b = b.wrapping_add(*tap);
                     if product.asks_rows {
                         for _ in 0..run {
-                            for v in 0..VECTORS {
-                                prefetch(b.wrapping_add(ROWS_AHEAD * pitch + v * V::LANES));
-                            }
+                            ask::<V, VECTORS>(b, pitch);
                             if !APART {
                                 prefetch(a.wrapping_add(at + WEIGHTS_AHEAD));
                             }

@@ -368,7 +368,7 @@ impl<T: FastReal> Kernel for Winograd<T> {
             let (group, block_number) = (at / blocks, at % blocks);
             let block = self.geometry.block(block_number);
             let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
-            let next = dealt.next().map(|next| next / self.pieces).filter(|next| self.asks && *next > at);
+            let next = dealt.next_block(self.pieces).filter(|_| self.asks);
             let next = next.and_then(|next| {
                 let from = self.operands.input_of(shared.all(), next / blocks, self.fill_size).cast_const();
                 let block = self.elements(&self.geometry.block(next % blocks));

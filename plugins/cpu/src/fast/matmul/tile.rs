@@ -332,7 +332,7 @@ impl<V: Register, const ROWS: usize, const VECTORS: usize> Work for TileWork<'_,
 
 /// Asks for the row of vectors that is [`AHEAD`] rows behind this one, whether it is there or not.
 #[inline(always)]
-fn ask<V: Register, const VECTORS: usize>(row: *const V::Word, pitch: usize) {
+pub(in crate::fast) fn ask<V: Register, const VECTORS: usize>(row: *const V::Word, pitch: usize) {
     let row = row.wrapping_add(AHEAD * pitch);
     for v in 0..VECTORS {
         prefetch(row.wrapping_add(v * V::LANES));
