@@ -312,6 +312,7 @@ impl<T: FastReal> Products<T> {
                     ahead: share.next.map_or(Ahead::NONE, |next| next.ahead(number, panels.len() * tiles)),
                     is_far: stored && self.asks,
                     asks_rows: false,
+                    keep: std::ptr::null_mut(),
                 };
                 if self.asks
                     && let Some(between) = &self.operands.between

@@ -2,7 +2,7 @@
 
 use super::super::level::{Level, Work};
 use super::super::matmul::pack::prefetch;
-use super::super::matmul::tile::ask;
+use super::super::matmul::tile::{ask, load};
 use super::super::real::{FastReal, positive};
 use super::super::vector::{Lanewise, Vector};
 use super::ahead::Ahead;
@@ -39,6 +39,9 @@ pub(super) struct Product<'a, T> {
     pub(super) is_far: bool,
     /// Whether the rows of `b` follow each other, and are too many to be in the first cache: then those that come next are asked for.
     pub(super) asks_rows: bool,
+    /// Where the vectors of the rows of `b` are copied to, row after row; null for nowhere. Only of one tap, and by tiles of all
+    /// [`ProductKernel::rows`].
+    pub(super) keep: *mut T,
 }
 
 impl<T: FastReal> Product<'_, T> {
@@ -165,7 +168,7 @@ impl<T: FastReal> ProductKernel<T> {
     /// The kernel's level is one that the processor has. Of `a`, [`ProductKernel::rows`] numbers are readable for each
     /// channel and tap, or `rows` rows; of `b`, whole vectors from each tap and channel; of the residual, `rows` rows of whole
     /// vectors; and `rows` numbers of the bias. `tile` is writable for [`ProductKernel::rows`] rows, or `rows` if
-    /// [`ProductKernel::is_height`], of whole vectors.
+    /// [`ProductKernel::is_height`], of whole vectors; `keep` is for as many rows of whole vectors as there are channels.
     #[inline(always)]
     pub(super) unsafe fn run(&self, product: &Product<'_, T>, rows: usize, vectors: usize) {
         let by_rows = &self.run[usize::from(product.apart.is_some())];
@@ -199,7 +202,7 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
     #[inline(always)]
     fn run(self) {
         let Self(product, present) = self;
-        let Product { taps, channels, pitch, a, mut b, mut ahead, .. } = *product;
+        let Product { taps, channels, pitch, a, mut b, mut ahead, mut keep, .. } = *product;
         if product.is_far {
             for row in 0..ROWS.min(present) {
                 let tile = product.tile.wrapping_add(row * product.row);
@@ -232,19 +235,33 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
                 left -= run;
                 if let [tap] = taps {
                     let mut b = b.wrapping_add(*tap);
-                    if product.asks_rows {
+                    if ROWS == PANEL && !keep.is_null() {
+                        for _ in 0..run {
+                            ask::<V, VECTORS>(b, pitch);
+                            let columns = load::<V, VECTORS>(b);
+                            for (v, column) in columns.iter().enumerate() {
+                                column.store(keep.add(v * V::LANES));
+                            }
+                            multiply::<V, ROWS, VECTORS, APART>(&rows, a, at, columns, &mut sums);
+                            at += step;
+                            b = b.wrapping_add(pitch);
+                            keep = keep.add(VECTORS * V::LANES);
+                        }
+                    } else if product.asks_rows {
                         for _ in 0..run {
                             ask::<V, VECTORS>(b, pitch);
                             if !APART {
                                 prefetch(a.wrapping_add(at + WEIGHTS_AHEAD));
                             }
-                            multiply::<V, ROWS, VECTORS, APART>(&rows, a, at, b, &mut sums);
+                            let columns = load::<V, VECTORS>(b);
+                            multiply::<V, ROWS, VECTORS, APART>(&rows, a, at, columns, &mut sums);
                             at += step;
                             b = b.wrapping_add(pitch);
                         }
                     } else {
                         for _ in 0..run {
-                            multiply::<V, ROWS, VECTORS, APART>(&rows, a, at, b, &mut sums);
+                            let columns = load::<V, VECTORS>(b);
+                            multiply::<V, ROWS, VECTORS, APART>(&rows, a, at, columns, &mut sums);
                             at += step;
                             b = b.wrapping_add(pitch);
                         }
@@ -253,7 +270,8 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
                     let mut b = b;
                     for _ in 0..run {
                         for tap in taps {
-                            multiply::<V, ROWS, VECTORS, APART>(&rows, a, at, b.add(*tap), &mut sums);
+                            let columns = load::<V, VECTORS>(b.add(*tap));
+                            multiply::<V, ROWS, VECTORS, APART>(&rows, a, at, columns, &mut sums);
                             at += step;
                         }
                         b = b.wrapping_add(pitch);
@@ -298,21 +316,17 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
 /// Adds the products of one channel and tap: a number of each row, `at` numbers on, with vectors of columns.
 ///
 /// # Safety
-/// All are readable, and the processor has the vector's instructions.
+/// The numbers are readable, and the processor has the vector's instructions.
 #[inline(always)]
 unsafe fn multiply<V: Vector, const ROWS: usize, const VECTORS: usize, const APART: bool>(
     rows: &[*const V::Number; ROWS],
     panel: *const V::Number,
     at: usize,
-    b: *const V::Number,
+    columns: [V; VECTORS],
     sums: &mut [[V; VECTORS]; ROWS],
 ) {
     // SAFETY: as the caller promises.
     unsafe {
-        let mut columns = [V::zero(); VECTORS];
-        for (v, column) in columns.iter_mut().enumerate() {
-            *column = V::load(b.add(v * V::LANES));
-        }
         for (r, sums) in sums.iter_mut().enumerate() {
             let weight = if APART { rows[r].add(at) } else { panel.add(at + r) };
             let weight = V::splat(weight.read_unaligned());

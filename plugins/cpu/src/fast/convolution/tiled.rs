@@ -73,6 +73,8 @@ pub(super) struct Tiled<T: 'static> {
     /// The least and the greatest of these.
     reach: [(isize, isize); 2],
     is_padded: bool,
+    /// Whether the columns of an image follow each other in memory.
+    is_flat: bool,
     /// Whether it is known of packed weights if they are finite. That takes longer than looking at few results, unless they are kept.
     knows_weights: bool,
     /// Terms of a sum.
@@ -225,6 +227,7 @@ impl<T: FastReal> Tiled<T> {
             taps,
             reach,
             is_padded,
+            is_flat,
             knows_weights: is_padded && settings.constant_weights,
             depth,
             tiles,
@@ -319,11 +322,12 @@ impl<T: FastReal> Tiled<T> {
         tensors: &[*mut u8],
         (group, spots): (usize, &[Spot]),
         panels: Range<usize>,
-        (weights, copied, is_finite): (*const T, *const T, bool),
+        (weights, copied, is_finite): (*const T, *mut T, bool),
         buffers: [*mut T; 2],
         mut next: Next,
+        is_new: bool,
     ) {
-        let Operands { rows, .. } = &self.operands;
+        let Operands { rows, input, .. } = &self.operands;
         let height = self.kernel.rows;
         for panel in panels.clone() {
             let row = panel * height;
@@ -337,16 +341,30 @@ impl<T: FastReal> Tiled<T> {
                     let channels = (group * rows + row, present);
                     let (to, pitch) = self.target(tensors, *alone, channels, buffers[0]);
                     let residual = self.added(tensors, (columns, *alone), channels, buffers[1]);
+                    let copied = copied.add(number * self.depth * self.kernel.columns());
+                    let width = vectors * self.kernel.lanes;
+                    let place = alone.filter(|_| self.is_flat && is_new && panel == panels.start);
+                    let (b, pitch_of_b, keep) = match place {
+                        Some((image, place)) => {
+                            let from = self.operands.input_of(tensors, group, size_of::<T>()).cast::<T>();
+                            (
+                                from.add(image * input.strides.batch + place).cast_const(),
+                                input.strides.channel,
+                                copied,
+                            )
+                        }
+                        None => (copied.cast_const(), width, std::ptr::null_mut()),
+                    };
                     let product = Product {
                         taps: &[0],
                         channels: self.depth,
-                        pitch: vectors * self.kernel.lanes,
+                        pitch: pitch_of_b,
                         a: weights.add(match self.weights_apart {
                             Some(apart) => row * apart,
                             None => panel * self.depth * height,
                         }),
                         apart: self.weights_apart,
-                        b: copied.add(number * self.depth * self.kernel.columns()),
+                        b,
                         tile: to,
                         row: pitch,
                         bias: bias.map_or(std::ptr::null(), |(bias, _)| bias),
@@ -357,6 +375,7 @@ impl<T: FastReal> Tiled<T> {
                         ahead: Ahead::of(next.take(), self.depth, [INTERVAL, TOGETHER]),
                         is_far: self.asks && to != buffers[0],
                         asks_rows: true,
+                        keep,
                     };
                     if self.asks && to == buffers[0] {
                         self.ask(tensors, columns, channels);
@@ -465,9 +484,13 @@ impl<T: FastReal> Kernel for Tiled<T> {
                 };
                 let columns = own(columns, self.areas.columns, lane);
                 let buffers = [0, 1].map(|number| own(buffers, self.areas.tile, 2 * lane + number));
-                if *copied != Some(block) {
+                let is_new = *copied != Some(block);
+                if is_new {
                     let from = self.operands.input_of(shared.all(), group, size_of::<T>()).cast();
-                    for (number, Spot { columns: outputs, .. }) in spots.iter().enumerate() {
+                    for (number, Spot { columns: outputs, alone, .. }) in spots.iter().enumerate() {
+                        if alone.is_some() && self.is_flat {
+                            continue;
+                        }
                         let to = columns.add(number * self.depth * self.kernel.columns());
                         self.level.run_vectors(Copy { tiled: self, columns: outputs, from, to });
                     }
@@ -485,6 +508,7 @@ impl<T: FastReal> Kernel for Tiled<T> {
                     (weights, columns, is_finite),
                     buffers,
                     next,
+                    is_new,
                 );
             }
         });

@@ -344,7 +344,7 @@ pub(in crate::fast) fn ask<V: Register, const VECTORS: usize>(row: *const V::Wor
 /// # Safety
 /// They are readable, and the processor has the vector's instructions.
 #[inline(always)]
-unsafe fn load<V: Register, const VECTORS: usize>(from: *const V::Word) -> [V; VECTORS] {
+pub(in crate::fast) unsafe fn load<V: Register, const VECTORS: usize>(from: *const V::Word) -> [V; VECTORS] {
     // SAFETY: as the caller promises.
     unsafe {
         let mut vectors = [V::zero(); VECTORS];

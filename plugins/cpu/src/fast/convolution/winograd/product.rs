@@ -118,6 +118,7 @@ impl<T: FastReal> Winograd<T> {
                             }),
                             is_far: false,
                             asks_rows: self.level.has_whole_vectors(),
+                            keep: std::ptr::null_mut(),
                         };
                         self.kernel.run(&product, (rows - panel * height).min(height), count);
                     }
