@@ -167,18 +167,25 @@ fn plan_in<T: FastReal + Sum>(
     {
         return Ok(Box::new(winograd));
     }
-    if !is_wanted
-        && tiled::suits::<T>(&operands, level)
-        && let Some(tiled) = Tiled::<T>::plan(&operands, level, settings, spatial, after.as_ref())?
-    {
-        return Ok(Box::new(tiled));
+    let numbers = || Scheme::<T>::numbers(&operands, level, spatial, after);
+    if !is_wanted && tiled::suits::<T>(&operands, level) {
+        if tiled::wastes::<T>(&operands, level)
+            && let Some(places) =
+                Places::<T>::plan(operands.clone(), numbers()?, level, settings, spatial, after)?
+            && places.are_two()
+        {
+            return Ok(Box::new(places));
+        }
+        if let Some(tiled) = Tiled::<T>::plan(&operands, level, settings, spatial, after.as_ref())? {
+            return Ok(Box::new(tiled));
+        }
     }
     let is_float = Run::<T>::of(operands.input.data_type).is_ok();
     let is_small = is_float && (operands.parts.len() > 1 || operands.windows.batch >= LEAST_IMAGES);
     if is_small && channels::product::suits::<T>(&operands, level, settings) {
         return Ok(Box::new(Channels::<T>::plan(operands, level, settings, spatial, after, products)?));
     }
-    let scheme = Scheme::<T>::numbers(&operands, level, spatial, after)?;
+    let scheme = numbers()?;
     Ok(match Places::<T>::plan(operands, scheme, level, settings, spatial, after)? {
         Some(channels) if channels.time < best => Box::new(channels),
         _ => Box::new(products),

@@ -93,6 +93,8 @@ struct Carried {
 struct At {
     /// Distance of each output from the block's first one.
     pixels: [usize; MOST_PIXELS],
+    /// The distance of each from the next, where two tiles can be computed at once.
+    step: Option<usize>,
     /// The taps that they meet.
     taps: (usize, usize),
 }
@@ -211,6 +213,13 @@ impl<T: Sum> Places<T> {
         }))
     }
 
+    /// Whether most tiles are computed two at a time.
+    pub(super) fn are_two(&self) -> bool {
+        let (tiles, count) = self.tiles(&self.geometry.block(0));
+        let steps = tiles[..count].iter().filter(|at| at.step.is_some()).count();
+        count > 1 && steps >= count - count / 4
+    }
+
     /// The scratch memory, laid out: packed weights, and for each lane planes and sums.
     fn layout(&self, scratch: &mut Scratch) -> (usize, usize, usize) {
         let lanes = self.lanes.count();
@@ -268,7 +277,7 @@ impl<T: Sum> Places<T> {
 
     /// Where the outputs of a block's tiles are, and how many tiles there are.
     fn tiles(&self, block: &Block) -> ([At; MOST_TILES], usize) {
-        let mut tiles = [At { pixels: [0; MOST_PIXELS], taps: (usize::MAX, 0) }; MOST_TILES];
+        let mut tiles = [At { pixels: [0; MOST_PIXELS], step: None, taps: (usize::MAX, 0) }; MOST_TILES];
         let size = block.size;
         let [depth, row, column, image] = self.apart;
         let mut pixel = 0;
@@ -291,7 +300,11 @@ impl<T: Sum> Places<T> {
                 }
             }
         }
-        (tiles, pixel.div_ceil(self.kernel.pixels))
+        let count = pixel.div_ceil(self.kernel.pixels);
+        for at in tiles.iter_mut().take(count) {
+            at.step = self.kernel.step(&at.pixels);
+        }
+        (tiles, count)
     }
 
     /// Where the outputs of a block will be written, and what is added to them is read.
@@ -346,14 +359,14 @@ impl<T: Sum> Places<T> {
         // Sums of some tiles become elements while they are near, where their outputs are one run of whole lines.
         let together = if self.geometry.is_flat() { TOGETHER.min(count) } else { count };
         let pixels = block.outputs();
-        let ahead = |panel: usize, number: usize| {
-            let tile = (panel - panels.start) * count + number;
+        let ahead = |panel: usize, number: usize, tiles: usize| {
+            let tile = ((panel - panels.start) * count + number) / tiles;
             let (mut lines, mut found) = ([Lines::NONE; 3], 0);
             let mut add = |more: Lines| {
                 lines[found] = more;
                 found += usize::from(more.channels > 0);
             };
-            add(next.map_or(Lines::NONE, |next| next.share(tile, panels.len() * count)));
+            add(next.map_or(Lines::NONE, |next| next.share(tile, panels.len() * count / tiles)));
             // Two tiles have about a line of a channel, and each asks for it in half of the channels.
             let (panel, number) = match number + together / 2 {
                 number if number < count => (panel, number),
@@ -361,7 +374,8 @@ impl<T: Sum> Places<T> {
             };
             if panel < panels.end {
                 let (first, half) = (panel * width, width / 2 * (number % 2));
-                let channels = (first + half).min(*rows)..(first + half + width / 2).min(*rows);
+                let end = first + half + width / 2 * tiles;
+                let channels = (first + half).min(*rows)..end.min(*rows);
                 for far in far.iter().flatten() {
                     add(far.lines((number - number % 2) * self.kernel.pixels, channels.clone()));
                 }
@@ -374,9 +388,20 @@ impl<T: Sum> Places<T> {
             // SAFETY: the caller promises weights, columns and sums; the tensors have the channels.
             unsafe {
                 let weights = weights.add(panel * self.panel());
-                for (number, at) in tiles.iter().take(count).enumerate() {
-                    let (begin, end) = at.taps;
-                    self.kernel.run(&Tile {
+                let mut done = 0;
+                while done < count {
+                    let (number, at) = (done, tiles[done]);
+                    // What becomes elements together ends with a tile.
+                    let behind =
+                        Some(done + 1).filter(|next| *next < count && !next.is_multiple_of(together));
+                    let behind = behind
+                        .map(|next| tiles[next])
+                        .filter(|behind| at.step.is_some() && behind.step == at.step);
+                    let (begin, end) = behind.map_or(at.taps, |behind| {
+                        (at.taps.0.min(behind.taps.0), at.taps.1.max(behind.taps.1))
+                    });
+                    done += if behind.is_some() { 2 } else { 1 };
+                    let tile = Tile {
                         a: weights.add(begin * width),
                         left_out: self.taps.len() - (end - begin),
                         b: columns,
@@ -384,10 +409,15 @@ impl<T: Sum> Places<T> {
                         channels: self.words,
                         pitch: self.pitch,
                         pixels: &at.pixels,
-                        ahead: if self.asks { ahead(panel, number) } else { Ahead::NONE },
+                        ahead: if self.asks { ahead(panel, number, done - number) } else { Ahead::NONE },
                         to: sums.add(number * self.kernel.pixels * width),
-                    });
-                    let done = number + 1;
+                    };
+                    match at.step.zip(behind) {
+                        Some((step, behind)) => {
+                            self.kernel.run_two(&tile, step, behind.pixels[0].wrapping_sub(at.pixels[0]));
+                        }
+                        None => self.kernel.run(&tile),
+                    }
                     if !done.is_multiple_of(together) && done < count {
                         continue;
                     }

@@ -1,6 +1,7 @@
 mod algorithms;
 mod bytes;
 mod ending;
+mod places;
 mod small;
 mod tiled;
 mod winograd;

@@ -52,6 +52,10 @@ const UNIT: f64 = 1.0;
 const COPY: [f64; 2] = [1.0, 2.0];
 /// The part of the columns, as a divisor, that may be computed in vain.
 const MOST_IN_VAIN: usize = 3;
+/// The same from which on vectors of channels are faster, where columns follow each other in memory, and where not.
+const WASTE: [usize; 2] = [20, 5];
+/// Terms of a sum below which these are not.
+const LEAST_TERMS: usize = 512;
 /// Channels on both sides up to which columns that follow each other in memory are better read there, if they are near.
 const SMALL: usize = 64;
 /// Terms of a sum above which a tile is too large for any cache.
@@ -159,6 +163,17 @@ pub(super) fn suits<T: FastReal>(operands: &Operands, level: Level) -> bool {
         && !is_small
         && columns >= kernel.columns()
         && in_vain <= columns / MOST_IN_VAIN
+}
+
+/// Whether so many columns are computed in vain that vectors of channels are faster, which compute none: they read filters more often, and
+/// have to transpose sums, which takes long where these have few terms.
+pub(super) fn wastes<T: FastReal>(operands: &Operands, level: Level) -> bool {
+    let kernel = ProductKernel::<T>::of(level);
+    let Operands { windows, channels, .. } = operands;
+    let columns = windows.batch * windows.output.iter().product::<usize>();
+    let in_vain = columns.next_multiple_of(kernel.lanes) - columns;
+    let divisor = WASTE[usize::from(windows.step != [1; 3] || !are_columns::<T>(operands))];
+    in_vain * divisor > columns && channels * windows.taps.len() >= LEAST_TERMS
 }
 
 impl<T: FastReal> Tiled<T> {
@@ -315,7 +330,8 @@ impl<T: FastReal> Tiled<T> {
     /// Computes the rows of some panels of the tiles of a block.
     ///
     /// # Safety
-    /// `weights` are the group's, and known to be finite or not, `copied` the copied tiles, `buffers` two tiles that are writable, and the
+    /// `weights` are the group's, and known to be finite or not, `copied` the copied tiles, or with `copies` room for those that lie alone in an
+    /// image, `buffers` two tiles that are writable, and the
     /// tensors cover the group.
     unsafe fn multiply(
         &self,
@@ -325,7 +341,7 @@ impl<T: FastReal> Tiled<T> {
         (weights, copied, is_finite): (*const T, *mut T, bool),
         buffers: [*mut T; 2],
         mut next: Next,
-        is_new: bool,
+        copies: bool,
     ) {
         let Operands { rows, input, .. } = &self.operands;
         let height = self.kernel.rows;
@@ -343,7 +359,7 @@ impl<T: FastReal> Tiled<T> {
                     let residual = self.added(tensors, (columns, *alone), channels, buffers[1]);
                     let copied = copied.add(number * self.depth * self.kernel.columns());
                     let width = vectors * self.kernel.lanes;
-                    let place = alone.filter(|_| self.is_flat && is_new && panel == panels.start);
+                    let place = alone.filter(|_| copies && panel == panels.start);
                     let (b, pitch_of_b, keep) = match place {
                         Some((image, place)) => {
                             let from = self.operands.input_of(tensors, group, size_of::<T>()).cast::<T>();
@@ -485,14 +501,16 @@ impl<T: FastReal> Kernel for Tiled<T> {
                 let columns = own(columns, self.areas.columns, lane);
                 let buffers = [0, 1].map(|number| own(buffers, self.areas.tile, 2 * lane + number));
                 let is_new = *copied != Some(block);
+                // Tiles that lie in memory as they are multiplied are copied by the product of the first panel, which has to be whole.
+                let is_whole = (panels.start + 1) * self.kernel.rows <= self.operands.rows;
+                let copies = is_new && self.is_flat && is_whole;
                 if is_new {
                     let from = self.operands.input_of(shared.all(), group, size_of::<T>()).cast();
                     for (number, Spot { columns: outputs, alone, .. }) in spots.iter().enumerate() {
-                        if alone.is_some() && self.is_flat {
-                            continue;
+                        if !(copies && alone.is_some()) {
+                            let to = columns.add(number * self.depth * self.kernel.columns());
+                            self.level.run_vectors(Copy { tiled: self, columns: outputs, from, to });
                         }
-                        let to = columns.add(number * self.depth * self.kernel.columns());
-                        self.level.run_vectors(Copy { tiled: self, columns: outputs, from, to });
                     }
                     *copied = Some(block);
                 }
@@ -508,7 +526,7 @@ impl<T: FastReal> Kernel for Tiled<T> {
                     (weights, columns, is_finite),
                     buffers,
                     next,
-                    is_new,
+                    copies,
                 );
             }
         });

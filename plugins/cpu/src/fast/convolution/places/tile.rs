@@ -1,6 +1,7 @@
 //! The inner loop: a tile of some outputs by some channels, which lie side by side in vectors.
 
 use super::super::super::level::{Level, Work};
+use super::super::super::matmul::pack::prefetch;
 use super::super::super::matmul::tile::Register;
 use super::super::super::real::FastReal;
 use super::super::ahead::Ahead;
@@ -31,6 +32,14 @@ pub(super) struct Tile<'a, T> {
 }
 
 type RunTile<T> = unsafe fn(&Tile<'_, T>);
+/// The number is the distance of the second tile's outputs from the first one's.
+type RunTwo<T> = unsafe fn(&Tile<'_, T>, usize);
+
+/// Distances of neighbouring outputs for which there is a kernel for two tiles.
+const MOST_STEP: usize = 2;
+/// Channels, and numbers of `a`, that are asked for ahead of two tiles. Each channel is often in a page of its own.
+const CHANNELS_AHEAD: usize = 16;
+const WEIGHTS_AHEAD: usize = 512;
 
 /// The tile of a level.
 pub(super) struct TileKernel<T> {
@@ -39,6 +48,9 @@ pub(super) struct TileKernel<T> {
     /// Channels of a tile.
     pub(super) width: usize,
     run: RunTile<T>,
+    /// Two tiles at once, by the distance of neighbouring outputs less one; for processors that multiply so fast that reading weights for
+    /// one of them takes longer.
+    two: Option<[RunTwo<T>; MOST_STEP]>,
 }
 
 impl<T> Clone for TileKernel<T> {
@@ -61,7 +73,10 @@ impl<T: FastReal> TileKernel<T> {
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => Self::with::<T::Avx2, 6>(),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => Self::with::<T::Avx512, 7>(),
+            Level::Avx512 => {
+                let two = [two::<T::Avx512, 1> as RunTwo<T>, two::<T::Avx512, 2>];
+                Self { two: level.has_whole_vectors().then_some(two), ..Self::with::<T::Avx512, 7>() }
+            }
         }
     }
 }
@@ -69,7 +84,14 @@ impl<T: FastReal> TileKernel<T> {
 impl<T> TileKernel<T> {
     /// The kernel of a register.
     pub(super) fn with<R: Register<Word = T>, const PIXELS: usize>() -> Self {
-        Self { pixels: PIXELS, width: VECTORS * R::LANES, run: tile::<R, PIXELS> }
+        Self { pixels: PIXELS, width: VECTORS * R::LANES, run: tile::<R, PIXELS>, two: None }
+    }
+
+    /// The distance of neighbouring outputs, as [`TileKernel::run_two`] takes it, where there is a kernel for two such tiles.
+    pub(super) fn step(&self, pixels: &[usize; MOST_PIXELS]) -> Option<usize> {
+        let (step, first) = (pixels[1].wrapping_sub(pixels[0]), pixels[0]);
+        let are_apart = || pixels.iter().enumerate().all(|(i, place)| *place == first + i * step);
+        (self.two.is_some() && (1..=MOST_STEP).contains(&step) && are_apart()).then_some(step)
     }
 
     /// Computes a tile.
@@ -81,6 +103,19 @@ impl<T> TileKernel<T> {
     pub(super) unsafe fn run(&self, tile: &Tile<'_, T>) {
         // SAFETY: the caller promises what the kernel needs.
         unsafe { (self.run)(tile) };
+    }
+
+    /// Computes a tile and the one behind it, whose outputs are `second` numbers from the tile's; the outputs of each are `step` from
+    /// each other. Sums of the second tile follow those of the first.
+    ///
+    /// # Safety
+    /// As [`TileKernel::run`], of both tiles, and [`TileKernel::step`] has said this step.
+    #[inline(always)]
+    pub(super) unsafe fn run_two(&self, tile: &Tile<'_, T>, step: usize, second: usize) {
+        if let Some(two) = self.two {
+            // SAFETY: the caller promises what the kernel needs.
+            unsafe { two[step - 1](tile, second) };
+        }
     }
 }
 
@@ -132,6 +167,94 @@ impl<R: Register, const PIXELS: usize> Work for TileWork<'_, '_, R, PIXELS> {
             }
         }
     }
+}
+
+/// Two tiles at once. With the outputs of each a fixed distance from each other, the places of all need two registers.
+struct TwoWork<'a, 'b, R: Register, const STEP: usize>(&'a Tile<'b, R::Word>, usize);
+
+impl<R: Register, const STEP: usize> Work for TwoWork<'_, '_, R, STEP> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self(tile, second) = self;
+        let Tile { mut a, left_out, mut b, taps, channels, pitch, pixels, mut ahead, to } = *tile;
+        b = b.wrapping_add(pixels[0]);
+        // SAFETY: `two` is called with memory as `TileKernel::run_two` describes it, with the register's instructions.
+        unsafe {
+            let mut sums = [[[R::zero(); VECTORS]; MOST_PIXELS]; 2];
+            let mut left = channels;
+            while left > 0 {
+                let run = ahead.until(left);
+                left -= run;
+                if let [tap] = taps {
+                    for _ in 0..run {
+                        two_products::<R, STEP>(a, b.wrapping_add(*tap), second, pitch, &mut sums);
+                        a = a.wrapping_add((1 + left_out) * VECTORS * R::LANES);
+                        b = b.wrapping_add(pitch);
+                    }
+                } else {
+                    for _ in 0..run {
+                        for tap in taps {
+                            two_products::<R, STEP>(a, b.wrapping_add(*tap), second, pitch, &mut sums);
+                            a = a.wrapping_add(VECTORS * R::LANES);
+                        }
+                        a = a.wrapping_add(left_out * VECTORS * R::LANES);
+                        b = b.wrapping_add(pitch);
+                    }
+                }
+                ahead.ask();
+            }
+            for (tile, sums) in sums.iter().enumerate() {
+                for (p, sums) in sums.iter().enumerate() {
+                    for (v, sum) in sums.iter().enumerate() {
+                        sum.store(to.add(((tile * MOST_PIXELS + p) * VECTORS + v) * R::LANES));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Adds the products of one channel and tap for two tiles.
+///
+/// # Safety
+/// As [`TileKernel::run_two`], of this channel and tap.
+#[inline(always)]
+unsafe fn two_products<R: Register, const STEP: usize>(
+    a: *const R::Word,
+    b: *const R::Word,
+    second: usize,
+    pitch: usize,
+    sums: &mut [[[R; VECTORS]; MOST_PIXELS]; 2],
+) {
+    // SAFETY: the caller promises weights and numbers.
+    unsafe {
+        let mut weights = [R::zero(); VECTORS];
+        for (v, weights) in weights.iter_mut().enumerate() {
+            *weights = R::load(a.add(v * R::LANES));
+            prefetch(a.wrapping_add(WEIGHTS_AHEAD + v * R::LANES));
+        }
+        for (tile, sums) in sums.iter_mut().enumerate() {
+            let from = b.wrapping_add(tile * second);
+            prefetch(from.wrapping_add(CHANNELS_AHEAD * pitch));
+            for (p, sums) in sums.iter_mut().enumerate() {
+                let number = R::splat(from.add(p * STEP).read_unaligned());
+                for (sum, weights) in sums.iter_mut().zip(weights) {
+                    *sum = sum.add_product(weights, number);
+                }
+            }
+        }
+    }
+}
+
+/// Computes two tiles.
+///
+/// # Safety
+/// As [`TileKernel::run_two`].
+unsafe fn two<R: Register, const STEP: usize>(tile: &Tile<'_, R::Word>, second: usize) {
+    // SAFETY: the caller promises that the processor has the instructions.
+    unsafe { R::run(TwoWork::<R, STEP>(tile, second)) };
 }
 
 /// Computes one size of tile.
