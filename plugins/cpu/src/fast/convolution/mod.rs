@@ -158,34 +158,35 @@ fn plan_in<T: FastReal + Sum>(
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = pairs;
+    // Filters have to be packed for it, which would take longer than what it saves.
+    if !is_wanted && settings.constant_weights && tiled::wastes::<T>(&operands, level) {
+        let scheme = Scheme::<T>::numbers(&operands, level, spatial, after)?;
+        let places = Places::<T>::plan(operands.clone(), scheme, level, settings, spatial, after)?;
+        if let Some(places) = places.filter(Places::are_two) {
+            return Ok(Box::new(places));
+        }
+    }
     // Double precision is asked for by those who want exact results. With steps, transforming takes too long beside fast products.
     if !is_wanted
         && is_single
         && !(level.has_whole_vectors() && operands.windows.step[1] > 1)
-        && let Some(outputs) = winograd::fastest(&operands, settings.constant_weights)
+        && let Some(outputs) = winograd::fastest(&operands, level, settings.constant_weights)
         && let Some(winograd) = Winograd::<T>::plan(&operands, outputs, level, settings, spatial, after)?
     {
         return Ok(Box::new(winograd));
     }
-    let numbers = || Scheme::<T>::numbers(&operands, level, spatial, after);
-    if !is_wanted && tiled::suits::<T>(&operands, level) {
-        if tiled::wastes::<T>(&operands, level)
-            && let Some(places) =
-                Places::<T>::plan(operands.clone(), numbers()?, level, settings, spatial, after)?
-            && places.are_two()
-        {
-            return Ok(Box::new(places));
-        }
-        if let Some(tiled) = Tiled::<T>::plan(&operands, level, settings, spatial, after.as_ref())? {
-            return Ok(Box::new(tiled));
-        }
+    if !is_wanted
+        && tiled::suits::<T>(&operands, level)
+        && let Some(tiled) = Tiled::<T>::plan(&operands, level, settings, spatial, after.as_ref())?
+    {
+        return Ok(Box::new(tiled));
     }
     let is_float = Run::<T>::of(operands.input.data_type).is_ok();
     let is_small = is_float && (operands.parts.len() > 1 || operands.windows.batch >= LEAST_IMAGES);
     if is_small && channels::product::suits::<T>(&operands, level, settings) {
         return Ok(Box::new(Channels::<T>::plan(operands, level, settings, spatial, after, products)?));
     }
-    let scheme = numbers()?;
+    let scheme = Scheme::<T>::numbers(&operands, level, spatial, after)?;
     Ok(match Places::<T>::plan(operands, scheme, level, settings, spatial, after)? {
         Some(channels) if channels.time < best => Box::new(channels),
         _ => Box::new(products),

@@ -48,8 +48,9 @@ const READ: [f64; 2] = [0.125, 0.5];
 const MOST_WEIGHTS: usize = 1 << 20;
 /// What it takes to begin with a block or a piece of it, in the same.
 const UNIT: f64 = 1.0;
-/// What it takes to copy a tile, in panels of rows multiplied with it: where columns follow each other in memory, and where not.
-const COPY: [f64; 2] = [1.0, 2.0];
+/// What it takes to copy a tile, in panels of rows multiplied with it: where columns follow each other in memory, so that the first panel
+/// does it, and where not.
+const COPY: [f64; 2] = [0.25, 2.0];
 /// The part of the columns, as a divisor, that may be computed in vain.
 const MOST_IN_VAIN: usize = 3;
 /// The same from which on vectors of channels are faster, where columns follow each other in memory, and where not.
@@ -173,7 +174,7 @@ pub(super) fn wastes<T: FastReal>(operands: &Operands, level: Level) -> bool {
     let columns = windows.batch * windows.output.iter().product::<usize>();
     let in_vain = columns.next_multiple_of(kernel.lanes) - columns;
     let divisor = WASTE[usize::from(windows.step != [1; 3] || !are_columns::<T>(operands))];
-    in_vain * divisor > columns && channels * windows.taps.len() >= LEAST_TERMS
+    suits::<T>(operands, level) && in_vain * divisor > columns && channels * windows.taps.len() >= LEAST_TERMS
 }
 
 impl<T: FastReal> Tiled<T> {
@@ -254,7 +255,7 @@ impl<T: FastReal> Tiled<T> {
             pack: pack_of::<T>(operands.weights.data_type)?,
             ending,
             weights_apart,
-            kept: Kept::new(weights, settings.constant_weights),
+            kept: Kept::in_large_pages(weights, settings.constant_weights),
             areas: Areas {
                 weights,
                 columns: block * depth * kernel.columns(),

@@ -154,6 +154,9 @@ fn it_is_chosen_where_it_pays() {
     // Outputs that fill few of the larger tiles.
     assert_eq!(chosen(&real([1, 64, 10, 10], [64, 64, 3, 3])), Some(2));
     assert_eq!(chosen(&real([8, 64, 6, 6], [64, 64, 3, 3])), Some(2));
+    // Transformed filters that come from far away for few tiles.
+    let outputs = if Level::best().has_whole_vectors() { 2 } else { 4 };
+    assert_eq!(chosen(&real([1, 256, 14, 14], [256, 256, 3, 3])), Some(outputs));
     // Few channels, few tiles, and numbers that are to be exact.
     assert_eq!(chosen(&real([1, 8, 20, 20], [16, 8, 3, 3])), None);
     assert_eq!(chosen(&real([1, 64, 4, 4], [64, 64, 3, 3])), None);

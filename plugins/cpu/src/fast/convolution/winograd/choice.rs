@@ -1,5 +1,6 @@
 //! Where Winograd's algorithm is the faster one, and with which tiles.
 
+use super::super::super::level::Level;
 use super::super::operands::Operands;
 use super::square;
 use super::transform::Tile;
@@ -16,8 +17,10 @@ const NEAR: f64 = (1 << 19) as f64;
 /// step 1 and with step 2, and of 4 × 4; and a line of these.
 const TILE: [f64; 3] = [150.0, 250.0, 350.0];
 const LINE: [f64; 3] = [0.0, 0.0, 1100.0];
-/// What it costs to read a number of a filter for the first time, and a transformed one.
-const NUMBER: [f64; 2] = [5.0, 7.0];
+/// What it costs to read a number of a filter for the first time, and a transformed one: usually, and from far away where vectors are
+/// multiplied as wholes, so that there are more multiplications in the time.
+const NUMBER: f64 = 5.0;
+const TRANSFORMED: [f64; 2] = [7.0, 20.0];
 /// What it costs to transform a window of 3 × 3 for each 16 places, and to pack it for other forms, where that is to be done each time.
 const FILTER: [f64; 2] = [300.0, 100.0];
 /// What it costs to write a number of a transformed filter to memory that is new, as the first of many executions does; and how much an
@@ -33,7 +36,7 @@ fn numbers(operands: &Operands, tile: Tile) -> f64 {
 }
 
 /// What a convolution costs with tiles of so many outputs along a side, in multiplications; none where there is no such form.
-fn cost(operands: &Operands, outputs: usize, constant_weights: bool) -> Option<f64> {
+fn cost(operands: &Operands, outputs: usize, level: Level, constant_weights: bool) -> Option<f64> {
     let windows = &operands.windows;
     let tile = Tile::of(outputs, windows.step[1])?;
     let along = |side: usize| side.div_ceil(outputs) as f64;
@@ -43,23 +46,25 @@ fn cost(operands: &Operands, outputs: usize, constant_weights: bool) -> Option<f
     let (places, channels, rows) = (tile.places() as f64, operands.channels as f64, operands.rows as f64);
     let is_far = numbers(operands, tile) > NEAR;
     let products = PRODUCT[tile.step - 1][usize::from(is_far)] * (tiles / TOGETHER).ceil() * TOGETHER;
+    let read = TRANSFORMED[usize::from(is_far && level.has_whole_vectors())];
     let transform = if constant_weights { 0.0 } else { FILTER[0] / 16.0 };
     let form = if outputs == 2 { tile.step - 1 } else { 2 };
     let transformed = (tiles * TILE[form] + lines * LINE[form]) * (channels + rows);
-    Some(channels * rows * places * (products + NUMBER[1] + transform) + transformed)
+    Some(channels * rows * places * (products + read + transform) + transformed)
 }
 
 /// The outputs along a side of a tile with which a convolution, or a data gradient, is guessed to be the fastest; none where other forms
 /// are. Results show it, so that it does not depend on the number of threads.
-pub(in super::super) fn fastest(operands: &Operands, constant_weights: bool) -> Option<usize> {
+pub(in super::super) fn fastest(operands: &Operands, level: Level, constant_weights: bool) -> Option<usize> {
     if operands.channels.min(operands.rows) < LEAST_CHANNELS || square(operands).is_none() {
         return None;
     }
     let windows = &operands.windows;
     let outputs = windows.batch as f64 * windows.output.map(|side| side as f64).iter().product::<f64>();
     let pack = if constant_weights { 0.0 } else { FILTER[1] };
-    let other = operands.channels as f64 * operands.rows as f64 * (9.0 * (outputs + NUMBER[0]) + pack);
-    let costs = [2, 4].map(|outputs| cost(operands, outputs, constant_weights).unwrap_or(f64::INFINITY));
+    let other = operands.channels as f64 * operands.rows as f64 * (9.0 * (outputs + NUMBER) + pack);
+    let costs =
+        [2, 4].map(|outputs| cost(operands, outputs, level, constant_weights).unwrap_or(f64::INFINITY));
     let is_slow_at_first = constant_weights
         && costs[1] > LONG
         && Tile::of(4, 1).is_some_and(|tile| numbers(operands, tile) * FIRST > 2.0 * costs[1]);
