@@ -208,7 +208,7 @@ impl<T: Sum> Places<T> {
             planes,
             sums,
             weights,
-            kept: Kept::in_large_pages(weights, settings.constant_weights),
+            kept: Kept::new(weights, settings.constant_weights),
             time,
         }))
     }

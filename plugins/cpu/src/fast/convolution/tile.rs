@@ -79,7 +79,7 @@ type RunProduct<T> = unsafe fn(&Product<'_, T>, usize);
 
 /// How many numbers of `a` ahead are asked for with the rows of `b`: where they come from far away, the processor stops looking ahead at
 /// the end of each page.
-const WEIGHTS_AHEAD: usize = 512;
+pub(super) const WEIGHTS_AHEAD: usize = 512;
 
 /// Vectors in the rows of the widest tile.
 const MOST_VECTORS: usize = 3;

@@ -255,7 +255,7 @@ impl<T: FastReal> Tiled<T> {
             pack: pack_of::<T>(operands.weights.data_type)?,
             ending,
             weights_apart,
-            kept: Kept::in_large_pages(weights, settings.constant_weights),
+            kept: Kept::new(weights, settings.constant_weights),
             areas: Areas {
                 weights,
                 columns: block * depth * kernel.columns(),
@@ -337,12 +337,11 @@ impl<T: FastReal> Tiled<T> {
     unsafe fn multiply(
         &self,
         tensors: &[*mut u8],
-        (group, spots): (usize, &[Spot]),
+        (group, spots, copies): (usize, &[Spot], bool),
         panels: Range<usize>,
         (weights, copied, is_finite): (*const T, *mut T, bool),
         buffers: [*mut T; 2],
         mut next: Next,
-        copies: bool,
     ) {
         let Operands { rows, input, .. } = &self.operands;
         let height = self.kernel.rows;
@@ -522,12 +521,11 @@ impl<T: FastReal> Kernel for Tiled<T> {
                 let weights = base.get(0).cast::<T>().cast_const().add(first);
                 self.multiply(
                     shared.all(),
-                    (group, spots),
+                    (group, spots, copies),
                     panels,
                     (weights, columns, is_finite),
                     buffers,
                     next,
-                    copies,
                 );
             }
         });

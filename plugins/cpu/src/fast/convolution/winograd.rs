@@ -242,7 +242,7 @@ impl<T: FastReal> Winograd<T> {
             together: of_piece.div_ceil(of_piece.div_ceil(most)),
             lanes: threads.lanes(time, blocks * pieces),
             pack_lanes: threads.lanes(weights as f64 * cost.copy * 2.0, operands.groups * panels),
-            kept: Kept::in_large_pages(weights, settings.constant_weights),
+            kept: Kept::new(weights, settings.constant_weights),
             asks: ahead::pays(operands),
             operands: operands.clone(),
             level,

@@ -87,7 +87,7 @@ struct Packing<'a, S, T> {
 const STREAMS: usize = 16;
 
 /// Rows ahead of the one that is copied that are asked for: rows are often a page apart, which no processor foresees.
-pub(super) const AHEAD: usize = 16;
+pub(in crate::fast) const AHEAD: usize = 16;
 
 impl<S: Stored, T: FastReal> VectorWork<T> for Packing<'_, S, T> {
     type Output = ();

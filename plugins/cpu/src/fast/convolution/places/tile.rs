@@ -1,10 +1,11 @@
 //! The inner loop: a tile of some outputs by some channels, which lie side by side in vectors.
 
 use super::super::super::level::{Level, Work};
-use super::super::super::matmul::pack::prefetch;
+use super::super::super::matmul::pack::{AHEAD, prefetch};
 use super::super::super::matmul::tile::Register;
 use super::super::super::real::FastReal;
 use super::super::ahead::Ahead;
+use super::super::tile::WEIGHTS_AHEAD;
 
 /// Outputs of the largest tile.
 pub(super) const MOST_PIXELS: usize = 7;
@@ -37,9 +38,6 @@ type RunTwo<T> = unsafe fn(&Tile<'_, T>, usize);
 
 /// Distances of neighbouring outputs for which there is a kernel for two tiles.
 const MOST_STEP: usize = 2;
-/// Channels, and numbers of `a`, that are asked for ahead of two tiles. Each channel is often in a page of its own.
-const CHANNELS_AHEAD: usize = 16;
-const WEIGHTS_AHEAD: usize = 512;
 
 /// The tile of a level.
 pub(super) struct TileKernel<T> {
@@ -237,7 +235,8 @@ unsafe fn two_products<R: Register, const STEP: usize>(
         }
         for (tile, sums) in sums.iter_mut().enumerate() {
             let from = b.wrapping_add(tile * second);
-            prefetch(from.wrapping_add(CHANNELS_AHEAD * pitch));
+            // Each channel is often in a page of its own.
+            prefetch(from.wrapping_add(AHEAD * pitch));
             for (p, sums) in sums.iter_mut().enumerate() {
                 let number = R::splat(from.add(p * STEP).read_unaligned());
                 for (sum, weights) in sums.iter_mut().zip(weights) {

@@ -17,8 +17,8 @@ const NEAR: f64 = (1 << 19) as f64;
 /// step 1 and with step 2, and of 4 × 4; and a line of these.
 const TILE: [f64; 3] = [150.0, 250.0, 350.0];
 const LINE: [f64; 3] = [0.0, 0.0, 1100.0];
-/// What it costs to read a number of a filter for the first time, and a transformed one: usually, and from far away where vectors are
-/// multiplied as wholes, so that there are more multiplications in the time.
+/// What it costs to read a number of a filter for the first time, and a transformed one: usually, and of filters that stay the same and come
+/// from far away, where vectors are multiplied as wholes, so that there are more multiplications in the time.
 const NUMBER: f64 = 5.0;
 const TRANSFORMED: [f64; 2] = [7.0, 20.0];
 /// What it costs to transform a window of 3 × 3 for each 16 places, and to pack it for other forms, where that is to be done each time.
@@ -46,7 +46,7 @@ fn cost(operands: &Operands, outputs: usize, level: Level, constant_weights: boo
     let (places, channels, rows) = (tile.places() as f64, operands.channels as f64, operands.rows as f64);
     let is_far = numbers(operands, tile) > NEAR;
     let products = PRODUCT[tile.step - 1][usize::from(is_far)] * (tiles / TOGETHER).ceil() * TOGETHER;
-    let read = TRANSFORMED[usize::from(is_far && level.has_whole_vectors())];
+    let read = TRANSFORMED[usize::from(constant_weights && is_far && level.has_whole_vectors())];
     let transform = if constant_weights { 0.0 } else { FILTER[0] / 16.0 };
     let form = if outputs == 2 { tile.step - 1 } else { 2 };
     let transformed = (tiles * TILE[form] + lines * LINE[form]) * (channels + rows);
