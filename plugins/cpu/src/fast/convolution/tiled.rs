@@ -152,11 +152,16 @@ fn has_form<T: FastReal>(operands: &Operands) -> bool {
         && operands.channels.saturating_mul(part.taps.len()) <= MOST_DEPTH
 }
 
+/// The columns of all images, and how many more whole vectors have.
+fn columns(operands: &Operands, lanes: usize) -> [usize; 2] {
+    let columns = operands.windows.batch * operands.windows.output.iter().product::<usize>();
+    [columns, columns.next_multiple_of(lanes) - columns]
+}
+
 /// Whether this form is likely to be the fastest one on processors with whole vectors of 512 bits.
 pub(super) fn suits<T: FastReal>(operands: &Operands, level: Level) -> bool {
     let kernel = ProductKernel::<T>::of(level);
-    let columns = operands.windows.batch * operands.windows.output.iter().product::<usize>();
-    let in_vain = columns.next_multiple_of(kernel.lanes) - columns;
+    let [columns, in_vain] = columns(operands, kernel.lanes);
     let is_small =
         are_columns::<T>(operands) && operands.rows.max(operands.channels) <= SMALL && !pays(operands);
     level.has_whole_vectors()
@@ -169,12 +174,11 @@ pub(super) fn suits<T: FastReal>(operands: &Operands, level: Level) -> bool {
 /// Whether so many columns are computed in vain that vectors of channels are faster, which compute none: they read filters more often, and
 /// have to transpose sums, which takes long where these have few terms.
 pub(super) fn wastes<T: FastReal>(operands: &Operands, level: Level) -> bool {
-    let kernel = ProductKernel::<T>::of(level);
-    let Operands { windows, channels, .. } = operands;
-    let columns = windows.batch * windows.output.iter().product::<usize>();
-    let in_vain = columns.next_multiple_of(kernel.lanes) - columns;
-    let divisor = WASTE[usize::from(windows.step != [1; 3] || !are_columns::<T>(operands))];
-    suits::<T>(operands, level) && in_vain * divisor > columns && channels * windows.taps.len() >= LEAST_TERMS
+    let [columns, in_vain] = columns(operands, ProductKernel::<T>::of(level).lanes);
+    let divisor = WASTE[usize::from(!are_columns::<T>(operands))];
+    suits::<T>(operands, level)
+        && in_vain * divisor > columns
+        && operands.channels * operands.windows.taps.len() >= LEAST_TERMS
 }
 
 impl<T: FastReal> Tiled<T> {
