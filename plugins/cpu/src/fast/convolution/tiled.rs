@@ -32,6 +32,11 @@ use crate::kernel::{Kernel, Refusal};
 /// Bytes of a block: the copied tiles and the input of the next ones. They stay in a processor's second cache, which has 2 MB where vectors
 /// are multiplied as wholes.
 const BLOCK: usize = 1536 << 10;
+/// The same where the product of the first panel copies the tiles, the input is larger than the output, and all weights are near whatever the
+/// block: the sooner a block ends, the more of the input comes while others are multiplied.
+const SMALL_BLOCK: usize = 768 << 10;
+/// Bytes of weights up to which these are near.
+const FEW_WEIGHTS: usize = 512 << 10;
 /// Tiles of a block at most.
 const MOST_TILES: usize = 16;
 /// Bytes of images and results from which on more is asked for. Tests have small images.
@@ -181,6 +186,13 @@ pub(super) fn wastes<T: FastReal>(operands: &Operands, level: Level) -> bool {
         && operands.channels * operands.windows.taps.len() >= LEAST_TERMS
 }
 
+/// Bytes of a block at most, given those of a group's weights, and rows and channels of a group where the product of the first panel copies
+/// it.
+fn largest(weight_bytes: usize, flat: Option<[usize; 2]>) -> usize {
+    let is_small = flat.is_some_and(|[rows, channels]| rows < channels) && weight_bytes <= FEW_WEIGHTS;
+    if is_small { SMALL_BLOCK } else { BLOCK }
+}
+
 impl<T: FastReal> Tiled<T> {
     /// Plans it, with more to compute of the sums or not; none where there is no such form.
     pub(super) fn plan(
@@ -229,9 +241,10 @@ impl<T: FastReal> Tiled<T> {
         let window = 1 + reach[0].0.abs_diff(reach[0].1);
         let read = operands.channels * step[0].min(window) * step[1];
         let of_tile = (depth + read) * kernel.columns() * size_of::<T>();
-        let most = (BLOCK / of_tile).clamp(1, MOST_TILES);
-        let is_far = all_weights / operands.groups * size_of::<T>() > MOST_WEIGHTS;
-        let costs = [COPY[usize::from(!is_flat)], READ[usize::from(is_far)]];
+        let weight_bytes = all_weights / operands.groups * size_of::<T>();
+        let flat = is_flat.then_some([operands.rows, operands.channels]);
+        let most = (largest(weight_bytes, flat) / of_tile).clamp(1, MOST_TILES);
+        let costs = [COPY[usize::from(!is_flat)], READ[usize::from(weight_bytes > MOST_WEIGHTS)]];
         let wanted = threads.lanes(time, usize::MAX).count();
         let (block, pieces) = division([tiles, panels, operands.groups], most, wanted, costs);
         let units = operands.groups * tiles.div_ceil(block) * pieces;
@@ -539,6 +552,21 @@ impl<T: FastReal> Kernel for Tiled<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blocks_are_small_where_the_input_is_what_there_is_most_of() {
+        for ([rows, channels], is_small) in [
+            ([64, 256], true),
+            ([256, 512], true),
+            ([256, 64], false),
+            ([256, 256], false),
+            ([512, 1024], false),
+        ] {
+            let weights = rows * channels * size_of::<f32>();
+            assert_eq!(largest(weights, Some([rows, channels])) < BLOCK, is_small, "{rows} {channels}");
+            assert_eq!(largest(weights, None), BLOCK, "{rows} {channels}");
+        }
+    }
 
     #[test]
     fn blocks_are_neither_more_than_there_is_nor_larger_than_what_is_near() {
