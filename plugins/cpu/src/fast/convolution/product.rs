@@ -292,7 +292,7 @@ impl<T: FastReal> Products<T> {
                 let residual = self.ending.residual.as_ref();
                 let residual = residual
                     .map(|(slot, strides)| (tensors[*slot].cast::<T>().add(at(strides)), strides.channel));
-                let product = Product {
+                let mut product = Product {
                     taps: offsets,
                     channels: *channels,
                     pitch,
@@ -320,7 +320,7 @@ impl<T: FastReal> Products<T> {
                     let to = (to.cast_const(), self.store_size);
                     between.ask(&self.geometry, &block, (from, end), height, to, &output.strides);
                 }
-                self.kernel.run(&product, height, vectors);
+                self.kernel.run(&mut product, height, vectors);
                 // Zeros stand for the padding, and weights that are not finite would not leave them zero: NaN shows them.
                 if self.geometry.is_padded()
                     && exact::has_nan(tile, (height, width), vectors * self.kernel.lanes)

@@ -75,7 +75,7 @@ impl<T: FastReal> Product<'_, T> {
 }
 
 /// One size of the tile of a product; the number is that of the rows that there are.
-type RunProduct<T> = unsafe fn(&Product<'_, T>, usize);
+type RunProduct<T> = unsafe fn(&mut Product<'_, T>, usize);
 
 /// How many numbers of `a` ahead are asked for with the rows of `b`: where they come from far away, the processor stops looking ahead at
 /// the end of each page.
@@ -170,7 +170,7 @@ impl<T: FastReal> ProductKernel<T> {
     /// vectors; and `rows` numbers of the bias. `tile` is writable for [`ProductKernel::rows`] rows, or `rows` if
     /// [`ProductKernel::is_height`], of whole vectors; `keep` is for as many rows of whole vectors as there are channels.
     #[inline(always)]
-    pub(super) unsafe fn run(&self, product: &Product<'_, T>, rows: usize, vectors: usize) {
+    pub(super) unsafe fn run(&self, product: &mut Product<'_, T>, rows: usize, vectors: usize) {
         let by_rows = &self.run[usize::from(product.apart.is_some())];
         let by_vectors = match rows {
             0..=1 => &by_rows[0],
@@ -192,7 +192,7 @@ struct ProductWork<
     const ROWS: usize,
     const VECTORS: usize,
     const APART: bool,
->(&'a Product<'b, V::Number>, usize);
+>(&'a mut Product<'b, V::Number>, usize);
 
 impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, const APART: bool> Work
     for ProductWork<'_, '_, V, PANEL, ROWS, VECTORS, APART>
@@ -202,7 +202,9 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
     #[inline(always)]
     fn run(self) {
         let Self(product, present) = self;
-        let Product { taps, channels, pitch, a, mut b, mut ahead, mut keep, .. } = *product;
+        // What is asked for stays where it is: a copy of what the caller has just written would wait until the results of the tile before
+        // are in the cache.
+        let Product { taps, channels, pitch, a, mut b, mut keep, .. } = *product;
         if product.is_far {
             for row in 0..ROWS.min(present) {
                 let tile = product.tile.wrapping_add(row * product.row);
@@ -231,7 +233,7 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
             let step = if APART { 1 } else { PANEL };
             let mut left = channels;
             while left > 0 {
-                let run = ahead.until(left);
+                let run = product.ahead.until(left);
                 left -= run;
                 if let [tap] = taps {
                     let mut b = b.wrapping_add(*tap);
@@ -278,7 +280,7 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
                     }
                 }
                 b = b.wrapping_add(run * pitch);
-                ahead.ask();
+                product.ahead.ask();
             }
             if !product.bias.is_null() {
                 for (r, row) in sums.iter_mut().enumerate() {
@@ -348,7 +350,7 @@ unsafe fn product<
     const VECTORS: usize,
     const APART: bool,
 >(
-    product: &Product<'_, V::Number>,
+    product: &mut Product<'_, V::Number>,
     rows: usize,
 ) {
     // SAFETY: the caller promises that the processor has the vector's level.

@@ -388,7 +388,7 @@ impl<T: FastReal> Tiled<T> {
                         }
                         None => (copied.cast_const(), width, std::ptr::null_mut()),
                     };
-                    let product = Product {
+                    let mut product = Product {
                         taps: &[0],
                         channels: self.depth,
                         pitch: pitch_of_b,
@@ -413,7 +413,7 @@ impl<T: FastReal> Tiled<T> {
                     if self.asks && to == buffers[0] {
                         self.ask(tensors, columns, channels);
                     }
-                    self.kernel.run(&product, present, *vectors);
+                    self.kernel.run(&mut product, present, *vectors);
                     // Zeros stand for the padding, and weights that are not finite would not leave them zero: NaN shows them.
                     if self.is_padded
                         && !is_finite

@@ -98,7 +98,7 @@ impl<T: FastReal> Winograd<T> {
                     for (place, panel) in
                         (0..places).flat_map(|place| some.clone().map(move |panel| (place, panel)))
                     {
-                        let product = Product {
+                        let mut product = Product {
                             taps: &[0],
                             channels: *channels,
                             pitch: self.width(),
@@ -120,7 +120,7 @@ impl<T: FastReal> Winograd<T> {
                             asks_rows: self.level.has_whole_vectors(),
                             keep: std::ptr::null_mut(),
                         };
-                        self.kernel.run(&product, (rows - panel * height).min(height), count);
+                        self.kernel.run(&mut product, (rows - panel * height).min(height), count);
                     }
                     for panel in some {
                         let row = panel * height;
