@@ -401,7 +401,7 @@ impl<T: Sum> Places<T> {
                         (at.taps.0.min(behind.taps.0), at.taps.1.max(behind.taps.1))
                     });
                     done += if behind.is_some() { 2 } else { 1 };
-                    let tile = Tile {
+                    let mut tile = Tile {
                         a: weights.add(begin * width),
                         left_out: self.taps.len() - (end - begin),
                         b: columns,
@@ -414,9 +414,9 @@ impl<T: Sum> Places<T> {
                     };
                     match at.step.zip(behind) {
                         Some((step, behind)) => {
-                            self.kernel.run_two(&tile, step, behind.pixels[0].wrapping_sub(at.pixels[0]));
+                            self.kernel.run_two(&mut tile, step, behind.pixels[0].wrapping_sub(at.pixels[0]));
                         }
-                        None => self.kernel.run(&tile),
+                        None => self.kernel.run(&mut tile),
                     }
                     if !done.is_multiple_of(together) && done < count {
                         continue;

@@ -32,9 +32,9 @@ pub(super) struct Tile<'a, T> {
     pub(super) to: *mut T,
 }
 
-type RunTile<T> = unsafe fn(&Tile<'_, T>);
+type RunTile<T> = unsafe fn(&mut Tile<'_, T>);
 /// The number is the distance of the second tile's outputs from the first one's.
-type RunTwo<T> = unsafe fn(&Tile<'_, T>, usize);
+type RunTwo<T> = unsafe fn(&mut Tile<'_, T>, usize);
 
 /// Distances of neighbouring outputs for which there is a kernel for two tiles.
 const MOST_STEP: usize = 2;
@@ -98,7 +98,7 @@ impl<T> TileKernel<T> {
     /// The kernel's instructions are such that the processor has. `a` and `b` are readable wherever the sums name them, and
     /// `to` is writable for all of them.
     #[inline(always)]
-    pub(super) unsafe fn run(&self, tile: &Tile<'_, T>) {
+    pub(super) unsafe fn run(&self, tile: &mut Tile<'_, T>) {
         // SAFETY: the caller promises what the kernel needs.
         unsafe { (self.run)(tile) };
     }
@@ -109,7 +109,7 @@ impl<T> TileKernel<T> {
     /// # Safety
     /// As [`TileKernel::run`], of both tiles, and [`TileKernel::step`] has said this step.
     #[inline(always)]
-    pub(super) unsafe fn run_two(&self, tile: &Tile<'_, T>, step: usize, second: usize) {
+    pub(super) unsafe fn run_two(&self, tile: &mut Tile<'_, T>, step: usize, second: usize) {
         if let Some(two) = self.two {
             // SAFETY: the caller promises what the kernel needs.
             unsafe { two[step - 1](tile, second) };
@@ -121,14 +121,16 @@ impl<T> TileKernel<T> {
 const VECTORS: usize = 2;
 
 /// One size of the tile.
-struct TileWork<'a, 'b, R: Register, const PIXELS: usize>(&'a Tile<'b, R::Word>);
+struct TileWork<'a, 'b, R: Register, const PIXELS: usize>(&'a mut Tile<'b, R::Word>);
 
 impl<R: Register, const PIXELS: usize> Work for TileWork<'_, '_, R, PIXELS> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        let Tile { mut a, left_out, mut b, taps, channels, pitch, pixels, mut ahead, to } = *self.0;
+        // What is asked for stays where it is, as in the tiles of products.
+        let Self(tile) = self;
+        let Tile { mut a, left_out, mut b, taps, channels, pitch, pixels, to, .. } = *tile;
         let mut places = [0; PIXELS];
         places.copy_from_slice(&pixels[..PIXELS]);
         // SAFETY: `tile` is called with memory as `TileKernel::run` describes it, with the register's instructions.
@@ -136,7 +138,7 @@ impl<R: Register, const PIXELS: usize> Work for TileWork<'_, '_, R, PIXELS> {
             let mut sums = [[R::zero(); VECTORS]; PIXELS];
             let mut left = channels;
             while left > 0 {
-                let run = ahead.until(left);
+                let run = tile.ahead.until(left);
                 left -= run;
                 for _ in 0..run {
                     for tap in taps {
@@ -156,7 +158,7 @@ impl<R: Register, const PIXELS: usize> Work for TileWork<'_, '_, R, PIXELS> {
                     a = a.wrapping_add(left_out * VECTORS * R::LANES);
                     b = b.wrapping_add(pitch);
                 }
-                ahead.ask();
+                tile.ahead.ask();
             }
             for (p, sums) in sums.iter().enumerate() {
                 for (v, sum) in sums.iter().enumerate() {
@@ -168,7 +170,7 @@ impl<R: Register, const PIXELS: usize> Work for TileWork<'_, '_, R, PIXELS> {
 }
 
 /// Two tiles at once. With the outputs of each a fixed distance from each other, the places of all need two registers.
-struct TwoWork<'a, 'b, R: Register, const STEP: usize>(&'a Tile<'b, R::Word>, usize);
+struct TwoWork<'a, 'b, R: Register, const STEP: usize>(&'a mut Tile<'b, R::Word>, usize);
 
 impl<R: Register, const STEP: usize> Work for TwoWork<'_, '_, R, STEP> {
     type Output = ();
@@ -176,14 +178,14 @@ impl<R: Register, const STEP: usize> Work for TwoWork<'_, '_, R, STEP> {
     #[inline(always)]
     fn run(self) {
         let Self(tile, second) = self;
-        let Tile { mut a, left_out, mut b, taps, channels, pitch, pixels, mut ahead, to } = *tile;
+        let Tile { mut a, left_out, mut b, taps, channels, pitch, pixels, to, .. } = *tile;
         b = b.wrapping_add(pixels[0]);
         // SAFETY: `two` is called with memory as `TileKernel::run_two` describes it, with the register's instructions.
         unsafe {
             let mut sums = [[[R::zero(); VECTORS]; MOST_PIXELS]; 2];
             let mut left = channels;
             while left > 0 {
-                let run = ahead.until(left);
+                let run = tile.ahead.until(left);
                 left -= run;
                 if let [tap] = taps {
                     for _ in 0..run {
@@ -201,7 +203,7 @@ impl<R: Register, const STEP: usize> Work for TwoWork<'_, '_, R, STEP> {
                         b = b.wrapping_add(pitch);
                     }
                 }
-                ahead.ask();
+                tile.ahead.ask();
             }
             for (tile, sums) in sums.iter().enumerate() {
                 for (p, sums) in sums.iter().enumerate() {
@@ -251,7 +253,7 @@ unsafe fn two_products<R: Register, const STEP: usize>(
 ///
 /// # Safety
 /// As [`TileKernel::run_two`].
-unsafe fn two<R: Register, const STEP: usize>(tile: &Tile<'_, R::Word>, second: usize) {
+unsafe fn two<R: Register, const STEP: usize>(tile: &mut Tile<'_, R::Word>, second: usize) {
     // SAFETY: the caller promises that the processor has the instructions.
     unsafe { R::run(TwoWork::<R, STEP>(tile, second)) };
 }
@@ -260,7 +262,7 @@ unsafe fn two<R: Register, const STEP: usize>(tile: &Tile<'_, R::Word>, second: 
 ///
 /// # Safety
 /// As [`TileKernel::run`].
-unsafe fn tile<R: Register, const PIXELS: usize>(tile: &Tile<'_, R::Word>) {
+unsafe fn tile<R: Register, const PIXELS: usize>(tile: &mut Tile<'_, R::Word>) {
     // SAFETY: the caller promises that the processor has the instructions.
     unsafe { R::run(TileWork::<R, PIXELS>(tile)) };
 }
