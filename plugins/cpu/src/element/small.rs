@@ -45,8 +45,8 @@ pub(crate) const E3M2: Format = format(3, 2, 3, Special::None);
 pub(crate) const E2M1: Format = format(2, 1, 1, Special::None);
 
 /// 2 to a power that a normal double has.
-fn power(exponent: i32) -> f64 {
-    f64::from(exponent).exp2()
+const fn power(exponent: i32) -> f64 {
+    f64::from_bits(((exponent + 1023) as u64) << 52)
 }
 
 /// The exponent of the largest power of two that is not above a positive normal double.
@@ -55,12 +55,12 @@ fn exponent(value: f64) -> i32 {
 }
 
 impl Format {
-    fn sign_bit(self) -> u8 {
+    const fn sign_bit(self) -> u8 {
         1 << (self.exponent_bits + self.mantissa_bits)
     }
 
     /// The code of the largest finite number.
-    fn largest_code(self) -> u8 {
+    const fn largest_code(self) -> u8 {
         let all = self.sign_bit() - 1;
         match self.special {
             Special::InfinityAndNan => all - (1 << self.mantissa_bits),
@@ -75,21 +75,22 @@ impl Format {
     }
 
     /// The number that a code stands for. Bits above the format do not count.
-    pub(crate) fn decode(self, code: u8) -> f64 {
+    pub(crate) const fn decode(self, code: u8) -> f64 {
         let magnitude = code & (self.sign_bit() - 1);
         let is_negative = code & self.sign_bit() != 0;
         let value = if magnitude > self.largest_code() {
-            let infinity = self.special == Special::InfinityAndNan && magnitude == self.largest_code() + 1;
+            let has_infinity = matches!(self.special, Special::InfinityAndNan);
+            let infinity = has_infinity && magnitude == self.largest_code() + 1;
             if infinity { f64::INFINITY } else { f64::NAN }
-        } else if magnitude == 0 && is_negative && self.special == Special::NanForNegativeZero {
+        } else if magnitude == 0 && is_negative && matches!(self.special, Special::NanForNegativeZero) {
             f64::NAN
         } else {
-            let mantissa = i32::from(magnitude & ((1 << self.mantissa_bits) - 1));
-            let (digits, exponent) = match i32::from(magnitude >> self.mantissa_bits) {
+            let mantissa = (magnitude & ((1 << self.mantissa_bits) - 1)) as i32;
+            let (digits, exponent) = match (magnitude >> self.mantissa_bits) as i32 {
                 0 => (mantissa, 1),
                 exponent => (mantissa + (1 << self.mantissa_bits), exponent),
             };
-            f64::from(digits) * power(exponent - self.bias - self.mantissa_bits as i32)
+            digits as f64 * power(exponent - self.bias - self.mantissa_bits as i32)
         };
         if is_negative { -value } else { value }
     }

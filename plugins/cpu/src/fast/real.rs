@@ -14,7 +14,7 @@ use super::vector::Vector;
 use super::vector::{F32x4, F64x2};
 #[cfg(target_arch = "x86_64")]
 use super::vector::{F32x8, F32x16, F64x4, F64x8};
-use crate::element::Real;
+use crate::element::{Real, small};
 use crate::kernel::Refusal;
 
 /// A [`Real`] that fast kernels compute in.
@@ -198,6 +198,42 @@ macro_rules! stored_integer {
 stored_integer!(i8);
 stored_integer!(u8);
 stored_integer!(i32);
+
+/// The numbers of all codes of a format, which single precision holds.
+const fn numbers(format: small::Format) -> [f32; 256] {
+    let mut numbers = [0.0; 256];
+    let mut code = 0;
+    while code < numbers.len() {
+        numbers[code] = format.decode(code as u8) as f32;
+        code += 1;
+    }
+    numbers
+}
+
+macro_rules! stored_code {
+    ($stored:ident, $format:ident) => {
+        #[doc = concat!("An element of the format `", stringify!($format), "`.")]
+        #[derive(Clone, Copy)]
+        pub(crate) struct $stored(u8);
+
+        impl Stored for $stored {
+            #[inline(always)]
+            fn number<T: FastReal>(self) -> T {
+                static NUMBERS: [f32; 256] = numbers(small::$format);
+                T::from_single(NUMBERS[usize::from(self.0)])
+            }
+            #[inline(always)]
+            fn nearest<T: FastReal>(number: T) -> Self {
+                Self(small::$format.encode(number.to_f64()))
+            }
+        }
+    };
+}
+
+stored_code!(E4m3, E4M3);
+stored_code!(E5m2, E5M2);
+stored_code!(E4m3Fnuz, E4M3_FNUZ);
+stored_code!(E5m2Fnuz, E5M2_FNUZ);
 
 /// A byte that is read as 0 or 1, and written as 1 where the number is not zero.
 #[derive(Clone, Copy)]

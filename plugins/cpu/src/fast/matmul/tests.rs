@@ -92,6 +92,28 @@ fn whole_numbers_in_any_shape_and_layout() {
     }
 }
 
+/// Factors and products of 8 bits, whose largest numbers sums of few terms pass.
+#[test]
+fn floats_of_eight_bits() {
+    const CODES: [DataType; 4] =
+        [DataType::Fp8E4m3, DataType::Fp8E5m2, DataType::Fp8E4m3Fnuz, DataType::Fp8E5m2Fnuz];
+    for seed in 0..80 {
+        let random = &mut Random::new(seed);
+        let most = random.of(&[1, 9, 40, 100]);
+        let shape = [(); 3].map(|()| random.within(1, most));
+        let (compute, arrays) = case(random, shape);
+        let factors = [(); 2].map(|()| random.of(&CODES));
+        let types = [factors[0], factors[1], random.of(&[DataType::Float, DataType::Half, factors[0]])];
+        let mut of = 0;
+        let arrays = arrays.map(|array| {
+            let Tensor { uid, dims, strides, .. } = &array.tensor;
+            of += 1;
+            Array::new(*uid, types[of - 1], dims, strides).filled(|| random.whole())
+        });
+        check(&format!("seed {seed}"), compute, &arrays);
+    }
+}
+
 /// Where one dimension alone is large: blocks of rows, of terms, many panels.
 #[test]
 fn long_dimensions() {
