@@ -1,5 +1,7 @@
 //! Products of matrices, alone and with what usually follows them.
 
+use std::ops::Range;
+
 use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise};
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
@@ -53,9 +55,9 @@ fn terms(shape: &[Vec<i64>; 3]) -> f64 {
     shape[0].last().map_or(0.0, |k| *k as f64)
 }
 
-#[test]
-fn products() {
-    for seed in 20_000..20_300 {
+/// Both engines' products of random shape for each seed, of the types that are chosen.
+fn check(seeds: Range<u64>, mut types: impl FnMut(&mut Random, &mut Case) -> [DataType; 3]) {
+    for seed in seeds {
         let random = &mut Random(seed);
         let mut case = Case::new();
         let types = types(random, &mut case);
@@ -79,6 +81,22 @@ fn products() {
         let (eps, _) = roundoff(compute(&case));
         compare(seed, "product", &fast, &reference, c, |at| 2.0 * terms(&shape) * eps * sums[at]);
     }
+}
+
+#[test]
+fn products() {
+    check(20_000..20_300, types);
+}
+
+#[test]
+fn products_of_floats_of_eight_bits() {
+    const CODES: [DataType; 4] =
+        [DataType::Fp8E4m3, DataType::Fp8E5m2, DataType::Fp8E4m3Fnuz, DataType::Fp8E5m2Fnuz];
+    check(22_000..22_100, |random, case| {
+        case.graph.compute_type = random.one_of(&[DataType::Float, DataType::Float, DataType::Double]);
+        let of_result = random.one_of(&CODES);
+        [random.one_of(&CODES), random.one_of(&CODES), random.one_of(&[DataType::Float, of_result])]
+    });
 }
 
 /// What follows a product is computed with it: the tensors in between have no room in the workspace.

@@ -38,6 +38,10 @@ fn roundoff(data_type: DataType) -> (f64, f64) {
         DataType::Double => (2.0_f64.powi(-53), f64::MIN_POSITIVE),
         DataType::Half => (2.0_f64.powi(-11), 2.0_f64.powi(-24)),
         DataType::Bfloat16 => (2.0_f64.powi(-8), 2.0_f64.powi(-133)),
+        DataType::Fp8E4m3 => (2.0_f64.powi(-4), 2.0_f64.powi(-9)),
+        DataType::Fp8E4m3Fnuz => (2.0_f64.powi(-4), 2.0_f64.powi(-10)),
+        DataType::Fp8E5m2 => (2.0_f64.powi(-3), 2.0_f64.powi(-16)),
+        DataType::Fp8E5m2Fnuz => (2.0_f64.powi(-3), 2.0_f64.powi(-17)),
         _ => (2.0_f64.powi(-24), 2.0_f64.powi(-149)),
     }
 }
