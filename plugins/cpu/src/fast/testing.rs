@@ -9,7 +9,7 @@ use super::level::{Level, VectorWork};
 use super::plan_node_at;
 use super::settings::Settings;
 use super::vector::Vector;
-use crate::element::small::{self, Format};
+use crate::element::Element;
 use crate::kernel::{Kernel, Refusal};
 use crate::plan::Plan;
 
@@ -186,7 +186,11 @@ impl Array {
             DataType::Int8 => f64::from(at[0].cast_signed()),
             DataType::Uint8 => f64::from(at[0]),
             DataType::Int32 => f64::from(i32::from_ne_bytes(at[..4].try_into().unwrap())),
-            other => format(other).decode(at[0]),
+            other => {
+                assert!(at.len() >= other.size().unwrap());
+                // SAFETY: the element is inside the array.
+                unsafe { Element::<f64>::of(other).unwrap().load(at.as_ptr(), 0) }
+            }
         }
     }
 
@@ -202,7 +206,11 @@ impl Array {
             DataType::Int8 => at[0] = (number as i8).cast_unsigned(),
             DataType::Uint8 => at[0] = number as u8,
             DataType::Int32 => at[..4].copy_from_slice(&(number as i32).to_ne_bytes()),
-            other => at[0] = format(other).encode(number),
+            other => {
+                assert!(at.len() >= other.size().unwrap());
+                // SAFETY: the element is inside the array.
+                unsafe { Element::<f64>::of(other).unwrap().store(at.as_mut_ptr(), 0, number) };
+            }
         }
     }
 
@@ -216,19 +224,12 @@ impl Array {
             DataType::Int8 => f64::from(number as i8),
             DataType::Uint8 => f64::from(number as u8),
             DataType::Double | DataType::Boolean => number,
-            other => format(other).decode(format(other).encode(number)),
+            other => {
+                let mut element = Self::new(0, other, &[1], &[1]);
+                element.set(&[0], number);
+                element.get(&[0])
+            }
         }
-    }
-}
-
-/// The format of a float of 8 bits.
-fn format(data_type: DataType) -> Format {
-    match data_type {
-        DataType::Fp8E4m3 => small::E4M3,
-        DataType::Fp8E5m2 => small::E5M2,
-        DataType::Fp8E4m3Fnuz => small::E4M3_FNUZ,
-        DataType::Fp8E5m2Fnuz => small::E5M2_FNUZ,
-        other => panic!("no test needs {other:?}"),
     }
 }
 
