@@ -108,6 +108,12 @@ impl<R: Real> Element<R> {
     }
 }
 
+/// Whether elements are floats of 8 bits, whose range is so small that they come with factors.
+pub(crate) fn is_float_of_eight_bits(data_type: DataType) -> bool {
+    use DataType::{Fp8E4m3, Fp8E4m3Fnuz, Fp8E5m2, Fp8E5m2Fnuz};
+    matches!(data_type, Fp8E4m3 | Fp8E5m2 | Fp8E4m3Fnuz | Fp8E5m2Fnuz)
+}
+
 /// An element whose bytes are a `$stored`.
 macro_rules! element {
     ($real:ty, $stored:ty, |$s:ident| $load:expr, |$r:ident| $store:expr) => {
@@ -147,7 +153,15 @@ macro_rules! packed {
 /// An element of a small floating-point format.
 macro_rules! float {
     ($real:ident, 8, $format:expr) => {
-        element!($real, u8, |s| $real::from_f64($format.decode(s)), |r| $format.encode(r.to_f64()))
+        element!(
+            $real,
+            u8,
+            |s| {
+                static NUMBERS: small::Numbers = $format.numbers();
+                $real::from(NUMBERS.of(s))
+            },
+            |r| $format.encode(r.to_f64())
+        )
     };
     ($real:ident, $bits:literal, $format:expr) => {
         packed!($real, $bits, |s| $real::from_f64($format.decode(s)), |r| $format.encode(r.to_f64()))

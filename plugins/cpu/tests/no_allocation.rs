@@ -45,14 +45,14 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// y = relu(batchnorm(convolution(x, w))) with images of the given size.
-fn graph(size: i64) -> Graph {
+/// y = relu(batchnorm(convolution(x, w))) with images of the given size, and x and w of this type.
+fn graph(size: i64, of: DataType) -> Graph {
     let image = [2, 8, size, size];
     let packed = [8 * size * size, size * size, size, 1];
     let float = DataType::Float;
     let mut tensors = vec![
-        Tensor::new(1, float, &image, &packed),
-        Tensor::new(2, float, &[8, 8, 3, 3], &[72, 9, 3, 1]),
+        Tensor::new(1, of, &image, &packed),
+        Tensor::new(2, of, &[8, 8, 3, 3], &[72, 9, 3, 1]),
         Tensor::new(3, float, &image, &packed),
         Tensor::new(4, float, &[1, 8, 1, 1], &[8, 1, 1, 1]),
         Tensor::new(5, float, &[1], &[1]),
@@ -87,8 +87,9 @@ fn graph(size: i64) -> Graph {
 fn an_execution_allocates_nothing() {
     let _counting = COUNTING.lock();
     for engine in 0..2 {
-        for size in [3, 5, 64] {
-            let plan = planner(engine).plan(&graph(size)).unwrap();
+        let types = [DataType::Float, DataType::Fp8E4m3];
+        for (size, of) in [3, 5, 64].into_iter().flat_map(|size| types.map(|of| (size, of))) {
+            let plan = planner(engine).plan(&graph(size, of)).unwrap();
             let mut memory = vec![vec![0.5_f32; (16 * size * size) as usize]; 2];
             let (mut w, mut scale) = (vec![0.5_f32; 576], vec![0.5_f32; 8]);
             let mut workspace = vec![0_u8; plan.workspace_size()];
@@ -104,7 +105,7 @@ fn an_execution_allocates_nothing() {
                 ALLOCATIONS.load(Ordering::Relaxed) - before
             };
             // The test harness and threads that were just started allocate now and then; an execution would every time.
-            assert!((0..10).any(|_| allocations() == 0), "engine {engine}, size {size}");
+            assert!((0..10).any(|_| allocations() == 0), "engine {engine}, size {size} of {of:?}");
         }
     }
 }
@@ -142,14 +143,17 @@ fn products_of_matrices_allocate_nothing() {
     }
 }
 
-/// Attention with a mask, of sizes for one thread and for several.
+/// Attention with a mask, and with factors of 8 bits, of sizes for one thread and for several.
 #[test]
 fn attention_allocates_nothing() {
     let _counting = COUNTING.lock();
-    for queries in [3, 400] {
-        let rows = |uid| Tensor::new(uid, DataType::Float, &[1, 3, queries, 8], &[24 * queries, 8, 24, 1]);
+    let types = [DataType::Float, DataType::Fp8E4m3];
+    for (queries, of) in [3, 400].into_iter().flat_map(|queries| types.map(|of| (queries, of))) {
+        let rows = |uid| Tensor::new(uid, of, &[1, 3, queries, 8], &[24 * queries, 8, 24, 1]);
         let mut tensors: Vec<Tensor> = (1..5).map(rows).collect();
         tensors.push(Tensor::new(5, DataType::Float, &[queries, queries], &[queries, 1]));
+        tensors.extend((6..8).map(|uid| Tensor::new(uid, DataType::Float, &[1], &[1])));
+        let small = |uid| Value::Uid((of != DataType::Float).then_some(uid));
         let spec = Operation::SPECS.iter().find(|spec| spec.name == "Sdpa").unwrap();
         let values = spec.fields.iter().map(|field| match (field.name, field.kind) {
             ("q", _) => Value::Uid(Some(1)),
@@ -157,6 +161,8 @@ fn attention_allocates_nothing() {
             ("v", _) => Value::Uid(Some(3)),
             ("o", _) => Value::Uid(Some(4)),
             ("attn_mask", _) => Value::Uid(Some(5)),
+            ("scale_s", _) => small(6),
+            ("amax_s", _) => small(7),
             (_, FieldKind::Input { .. } | FieldKind::Output { .. }) => Value::Uid(None),
             (_, FieldKind::Float) => Value::Float(None),
             (_, FieldKind::Flag { required }) => Value::Flag(required.then_some(false)),
@@ -187,7 +193,7 @@ fn attention_allocates_nothing() {
             }
             ALLOCATIONS.load(Ordering::Relaxed) - before
         };
-        assert!((0..10).any(|_| allocations() == 0), "{queries} queries");
+        assert!((0..10).any(|_| allocations() == 0), "{queries} queries of {of:?}");
     }
 }
 
@@ -285,8 +291,12 @@ fn an_execution_with_shapes_seen_before_allocates_nothing() {
     const SMALLER: i64 = 5;
     let _counting = COUNTING.lock();
     for engine in 0..2 {
-        let planned =
-            Compiled::new(&graph(9), EngineConfig::default(), Planner::new(engine, &[]).unwrap()).unwrap();
+        let planned = Compiled::new(
+            &graph(9, DataType::Float),
+            EngineConfig::default(),
+            Planner::new(engine, &[]).unwrap(),
+        )
+        .unwrap();
         let dims = [2, 8, SMALLER, SMALLER];
         let strides = [8 * SMALLER * SMALLER, SMALLER * SMALLER, SMALLER, 1];
         let uids = [1_i64, 3, 6, 7];

@@ -95,15 +95,79 @@ impl Format {
         if is_negative { -value } else { value }
     }
 
+    /// The numbers of all codes of 8 bits, which single precision holds.
+    #[expect(clippy::indexing_slicing, reason = "the index is below the length")]
+    pub(crate) const fn numbers(self) -> Numbers {
+        let mut numbers = [0.0; 256];
+        let mut code = 0;
+        while code < numbers.len() {
+            numbers[code] = self.decode(code as u8) as f32;
+            code += 1;
+        }
+        Numbers(numbers)
+    }
+
+    /// [`Format::decode`] in single precision, without branches: the compiler makes vectors of it.
+    #[inline(always)]
+    pub(crate) const fn decode_single(self, code: u8) -> f32 {
+        let magnitude = (code & (self.sign_bit() - 1)) as u32;
+        let normal = (magnitude << (f32::MANTISSA_DIGITS - 1 - self.mantissa_bits))
+            + (((127 - self.bias) as u32) << (f32::MANTISSA_DIGITS - 1));
+        let smallest = power(1 - self.bias - self.mantissa_bits as i32) as f32;
+        let subnormal = (magnitude as i32 as f32 * smallest).to_bits();
+        let finite = if magnitude >> self.mantissa_bits == 0 { subnormal } else { normal };
+        let largest = self.largest_code() as u32;
+        let has_infinity = matches!(self.special, Special::InfinityAndNan);
+        let is_infinite = has_infinity && magnitude == largest + 1;
+        let has_zeros = !matches!(self.special, Special::NanForNegativeZero);
+        let is_nan = (magnitude > largest && !is_infinite) || (!has_zeros && code == self.sign_bit());
+        let bits = if is_infinite { f32::INFINITY.to_bits() } else { finite };
+        let bits = if is_nan { f32::NAN.to_bits() } else { bits };
+        let sign = (code & self.sign_bit()) as u32;
+        f32::from_bits(bits | sign << (31 - self.exponent_bits - self.mantissa_bits))
+    }
+
+    /// [`Format::encode`] of single precision, without branches: the compiler makes vectors of it.
+    #[inline(always)]
+    pub(crate) const fn encode_single(self, value: f32) -> u8 {
+        const DIGITS: u32 = f32::MANTISSA_DIGITS - 1;
+        const SIGN: u32 = 1 << 31;
+        let below = DIGITS - self.mantissa_bits;
+        let lowest = 1 - self.bias;
+        let bits = value.to_bits();
+        let magnitude = bits & !SIGN;
+        let normal = {
+            let half = (1 << (below - 1)) - 1 + (magnitude >> below & 1);
+            ((magnitude + half) >> below).wrapping_sub(((126 + lowest) as u32) << self.mantissa_bits)
+        };
+        let subnormal = {
+            // A number whose last digit is that of the smallest magnitude: adding it rounds to that digit.
+            let large = power(lowest - self.mantissa_bits as i32 + DIGITS as i32) as f32;
+            (f32::from_bits(magnitude) + large).to_bits().wrapping_sub(large.to_bits())
+        };
+        let code = if magnitude < (power(lowest) as f32).to_bits() { subnormal } else { normal };
+        let largest = (self.decode(self.largest_code()) as f32).to_bits();
+        let code = if magnitude >= largest { self.largest_code() } else { code as u8 };
+        let has_zeros = !matches!(self.special, Special::NanForNegativeZero);
+        let is_signed = bits & SIGN != 0 && (has_zeros || code != 0);
+        let code = if is_signed { code | self.sign_bit() } else { code };
+        if magnitude > f32::INFINITY.to_bits() { self.nan() } else { code }
+    }
+
+    /// The code of NaN, or 0 where there is none.
+    const fn nan(self) -> u8 {
+        match self.special {
+            Special::InfinityAndNan | Special::Nan => self.sign_bit() - 1,
+            Special::NanForNegativeZero => self.sign_bit(),
+            Special::None => 0,
+        }
+    }
+
     /// The code of the nearest number, of two as near the one with an even code. What is beyond the largest, infinity too,
     /// becomes the largest; NaN becomes NaN, or 0 where there is none.
     pub(crate) fn encode(self, value: f64) -> u8 {
         if value.is_nan() {
-            return match self.special {
-                Special::InfinityAndNan | Special::Nan => self.sign_bit() - 1,
-                Special::NanForNegativeZero => self.sign_bit(),
-                Special::None => 0,
-            };
+            return self.nan();
         }
         let magnitude = value.abs();
         let code = if magnitude >= self.largest() {
@@ -117,6 +181,18 @@ impl Format {
         };
         let signed = value.is_sign_negative() && !(code == 0 && self.special == Special::NanForNegativeZero);
         if signed { code | self.sign_bit() } else { code }
+    }
+}
+
+/// The numbers that the codes of a format stand for.
+pub(crate) struct Numbers([f32; 256]);
+
+impl Numbers {
+    /// The number of a code.
+    #[inline(always)]
+    #[expect(clippy::indexing_slicing, reason = "there is one for every code")]
+    pub(crate) const fn of(&self, code: u8) -> f32 {
+        self.0[code as usize]
     }
 }
 
@@ -233,6 +309,34 @@ mod tests {
             assert_eq!(encode_e8m0(decode_e8m0(code)), code);
         }
         assert!(decode_e8m0(encode_e8m0(f64::NAN)).is_nan());
+    }
+
+    #[test]
+    fn single_precision_is_decoded_as_double() {
+        for (format, ..) in ALL {
+            let numbers = format.numbers();
+            for code in codes(format) {
+                let expected = format.decode(code);
+                for number in [format.decode_single(code), numbers.of(code)].map(f64::from) {
+                    let same = number.to_bits() == expected.to_bits();
+                    assert!(same || (number.is_nan() && expected.is_nan()), "{format:?}: {code}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn single_precision_is_encoded_as_double() {
+        let every = (0..1 << 20).map(|i: u32| f32::from_bits(i << 12 | i & 0xFFF));
+        for (format, ..) in ALL {
+            let ties = (0..format.largest_code()).flat_map(|code| {
+                let middle = ((format.decode(code) + format.decode(code + 1)) / 2.0) as f32;
+                [middle.next_down(), middle, middle.next_up()].into_iter().flat_map(|x| [x, -x])
+            });
+            for value in every.clone().chain(ties).chain([f32::MIN_POSITIVE / 4.0, f32::MAX]) {
+                assert_eq!(format.encode_single(value), format.encode(value.into()), "{format:?}: {value}");
+            }
+        }
     }
 
     /// Between every two neighbours: below the middle the lower, above it the upper, in the middle the even one.

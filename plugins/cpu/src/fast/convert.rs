@@ -11,7 +11,7 @@ use half::{bf16, f16};
 
 use super::join::MOST_LANES;
 use super::level::Level;
-use super::real::Stored;
+use super::real::{FastReal, Stored};
 use super::vector::Vector;
 use crate::element::Real;
 
@@ -67,7 +67,7 @@ pub(crate) unsafe fn store<S: Stored, V: Vector>(vector: V, to: *mut S) {
 /// # Safety
 /// The processor has the level, `len` elements are readable and as many numbers writable.
 #[inline(always)]
-pub(crate) unsafe fn widen<S: 'static, T: 'static>(
+pub(crate) unsafe fn widen<S: Stored, T: FastReal>(
     level: Level,
     from: *const S,
     to: *mut T,
@@ -84,8 +84,15 @@ pub(crate) unsafe fn widen<S: 'static, T: 'static>(
             }
         }
     }
-    let _ = (level, from, to, len);
-    0
+    let _ = level;
+    if !S::IN_LINE || !same::<T, f32>() {
+        return 0;
+    }
+    for i in 0..len {
+        // SAFETY: as the caller promises.
+        unsafe { to.add(i).write(from.add(i).read_unaligned().in_line()) };
+    }
+    len
 }
 
 /// Writes numbers as elements that lie side by side, each rounded to nearest; gives how many.
@@ -93,7 +100,7 @@ pub(crate) unsafe fn widen<S: 'static, T: 'static>(
 /// # Safety
 /// The processor has the level, `len` numbers are readable and as many elements writable.
 #[inline(always)]
-pub(crate) unsafe fn narrow<S: 'static, T: 'static>(
+pub(crate) unsafe fn narrow<S: Stored, T: FastReal>(
     level: Level,
     from: *const T,
     to: *mut S,
@@ -117,8 +124,15 @@ pub(crate) unsafe fn narrow<S: 'static, T: 'static>(
             };
         }
     }
-    let _ = (level, from, to, len);
-    0
+    let _ = level;
+    if !S::IN_LINE || !same::<T, f32>() {
+        return 0;
+    }
+    for i in 0..len {
+        // SAFETY: as the caller promises.
+        unsafe { to.add(i).write_unaligned(S::nearest(from.add(i).read())) };
+    }
+    len
 }
 
 /// Numbers in a row and in a column of the blocks that [`transpose`] copies at a level; 0 where it copies none.

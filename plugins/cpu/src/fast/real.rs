@@ -158,6 +158,15 @@ pub(crate) trait Stored: Copy + Send + Sync + 'static {
     fn number<T: FastReal>(self) -> T;
     /// The element nearest to a number.
     fn nearest<T: FastReal>(number: T) -> Self;
+
+    /// Whether loops over [`Stored::in_line`] and [`Stored::nearest`] of single precision become vectors.
+    const IN_LINE: bool = false;
+
+    /// The number, where many are read one after the other.
+    #[inline(always)]
+    fn in_line<T: FastReal>(self) -> T {
+        self.number()
+    }
 }
 
 macro_rules! stored {
@@ -199,17 +208,6 @@ stored_integer!(i8);
 stored_integer!(u8);
 stored_integer!(i32);
 
-/// The numbers of all codes of a format, which single precision holds.
-const fn numbers(format: small::Format) -> [f32; 256] {
-    let mut numbers = [0.0; 256];
-    let mut code = 0;
-    while code < numbers.len() {
-        numbers[code] = format.decode(code as u8) as f32;
-        code += 1;
-    }
-    numbers
-}
-
 macro_rules! stored_code {
     ($stored:ident, $format:ident) => {
         #[doc = concat!("An element of the format `", stringify!($format), "`.")]
@@ -219,12 +217,25 @@ macro_rules! stored_code {
         impl Stored for $stored {
             #[inline(always)]
             fn number<T: FastReal>(self) -> T {
-                static NUMBERS: [f32; 256] = numbers(small::$format);
-                T::from_single(NUMBERS[usize::from(self.0)])
+                static NUMBERS: small::Numbers = small::$format.numbers();
+                T::from_single(NUMBERS.of(self.0))
             }
+
+            const IN_LINE: bool = true;
+
+            #[inline(always)]
+            fn in_line<T: FastReal>(self) -> T {
+                T::from_single(small::$format.decode_single(self.0))
+            }
+
             #[inline(always)]
             fn nearest<T: FastReal>(number: T) -> Self {
-                Self(small::$format.encode(number.to_f64()))
+                // In double precision a number may be rounded to single precision first, and then again.
+                if TypeId::of::<T>() == TypeId::of::<f32>() {
+                    Self(small::$format.encode_single(number.into_single()))
+                } else {
+                    Self(small::$format.encode(number.to_f64()))
+                }
             }
         }
     };
@@ -251,7 +262,7 @@ impl Stored for Truth {
 }
 
 /// Calls a generic function with the element of a data type as its type argument `$s`; `$other` gets the data type where
-/// it is no float that the fast kernels read.
+/// it is no float of at least 16 bits.
 macro_rules! with_stored {
     ($data_type:expr, $s:ident => $call:expr, $other:ident => $refuse:expr) => {
         match $data_type {
@@ -276,6 +287,32 @@ macro_rules! with_stored {
     };
 }
 pub(crate) use with_stored;
+
+/// The same, with floats of 8 bits.
+macro_rules! with_float {
+    ($data_type:expr, $s:ident => $call:expr, $other:ident => $refuse:expr) => {
+        $crate::fast::real::with_stored!($data_type, $s => $call, other => match other {
+            ::hipdnn_plugin_sdk::graph::DataType::Fp8E4m3 => {
+                type $s = $crate::fast::real::E4m3;
+                $call
+            }
+            ::hipdnn_plugin_sdk::graph::DataType::Fp8E5m2 => {
+                type $s = $crate::fast::real::E5m2;
+                $call
+            }
+            ::hipdnn_plugin_sdk::graph::DataType::Fp8E4m3Fnuz => {
+                type $s = $crate::fast::real::E4m3Fnuz;
+                $call
+            }
+            ::hipdnn_plugin_sdk::graph::DataType::Fp8E5m2Fnuz => {
+                type $s = $crate::fast::real::E5m2Fnuz;
+                $call
+            }
+            $other => $refuse,
+        })
+    };
+}
+pub(crate) use with_float;
 
 /// Floats of 16 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -318,7 +355,7 @@ pub(crate) fn is_number<T: FastReal>(data_type: DataType) -> bool {
 impl<T: FastReal> Run<T> {
     /// The runs of a data type whose elements are floats.
     pub(crate) fn of(data_type: DataType) -> Result<Self, Refusal> {
-        with_stored!(data_type, S => Ok(Self::stored::<S>()), other => Err(not_a_float(other)))
+        with_float!(data_type, S => Ok(Self::stored::<S>()), other => Err(not_a_float(other)))
     }
 
     /// The runs of a data type whose elements are floats, integers of up to 32 bits, or truth values.
@@ -329,6 +366,25 @@ impl<T: FastReal> Run<T> {
             DataType::Int32 => Ok(Self::stored::<i32>()),
             DataType::Boolean => Ok(Self::stored::<Truth>()),
             other => Self::of(other),
+        }
+    }
+
+    /// Makes numbers what they are when they have been stored.
+    ///
+    /// # Safety
+    /// The numbers are readable and writable, and an element is no larger than a number.
+    pub(crate) unsafe fn round(&self, numbers: *mut T, len: usize) {
+        const TOGETHER: usize = 128;
+        let mut stored = [T::ZERO; TOGETHER];
+        let mut at = 0;
+        while at < len {
+            let part = TOGETHER.min(len - at);
+            // SAFETY: the caller promises the numbers; there is room for a part.
+            unsafe {
+                (self.store)(numbers.add(at), stored.as_mut_ptr().cast(), 1, part);
+                (self.load)(stored.as_ptr().cast(), 1, numbers.add(at), part);
+            }
+            at += part;
         }
     }
 
@@ -347,7 +403,7 @@ impl<T: FastReal> Run<T> {
 
 /// The refusal of a data type.
 pub(crate) fn not_a_float(data_type: DataType) -> Refusal {
-    format!("data type is {}, expected float, double, half or bfloat16", data_type.name())
+    format!("data type is {}, expected float, double, half, bfloat16 or a float of 8 bits", data_type.name())
 }
 
 /// Elements that are moved at once: rows of images are often only a few elements long, for which a loop that the compiler
@@ -376,7 +432,7 @@ pub(crate) unsafe fn load_run<S: Stored, T: FastReal>(
             std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast(), len * size_of::<T>());
             return;
         }
-        if stride == 1 && are_halves::<S, T>() {
+        if stride == 1 && has_vectors::<S, T>() {
             i = Level::best().run(Widen(from, to, len));
         }
         if stride == 1 {
@@ -412,7 +468,7 @@ pub(crate) unsafe fn store_run<S: Stored, T: FastReal>(
     let mut i = 0;
     // SAFETY: the caller promises both runs.
     unsafe {
-        if stride == 1 && are_halves::<S, T>() {
+        if stride == 1 && has_vectors::<S, T>() {
             i = Level::best().run(Narrow(from, to, len));
         }
         if stride == 1 {
@@ -435,8 +491,8 @@ pub(crate) unsafe fn store_run<S: Stored, T: FastReal>(
 
 /// Whether [`convert`] has instructions of this processor for the elements and numbers.
 #[inline(always)]
-fn are_halves<S: Stored, T: FastReal>() -> bool {
-    (TypeId::of::<S>() == TypeId::of::<f16>() || TypeId::of::<S>() == TypeId::of::<bf16>())
+fn has_vectors<S: Stored, T: FastReal>() -> bool {
+    (S::IN_LINE || TypeId::of::<S>() == TypeId::of::<f16>() || TypeId::of::<S>() == TypeId::of::<bf16>())
         && TypeId::of::<T>() == TypeId::of::<f32>()
         && Level::best() != Level::Portable
 }
@@ -497,10 +553,10 @@ mod tests {
     /// Compares what is read and written at once with what is converted number by number: `of` makes an element of its bits, `bits`
     /// gives these.
     fn convert<S: Stored>(of: fn(u16) -> S, bits: fn(S) -> u16) {
-        let halves: Vec<S> = (0..=u16::MAX).map(of).collect();
-        let read: Vec<f32> = halves.iter().map(|half| half.number()).collect();
+        let elements: Vec<S> = (0..=u16::MAX).map(of).collect();
+        let read: Vec<f32> = elements.iter().map(|element| element.number()).collect();
         for skipped in [0, 1, 5] {
-            let from = &halves[skipped..];
+            let from = &elements[skipped..];
             let mut numbers = vec![0.0_f32; from.len()];
             // SAFETY: both have as many.
             unsafe { load_run::<S, f32>(from.as_ptr().cast(), 1, numbers.as_mut_ptr(), from.len()) };
@@ -532,5 +588,13 @@ mod tests {
     fn halves_are_converted_as_one_by_one() {
         convert(f16::from_bits, f16::to_bits);
         convert(bf16::from_bits, bf16::to_bits);
+    }
+
+    #[test]
+    fn codes_are_converted_as_one_by_one() {
+        convert(|bits| E4m3(bits as u8), |code| code.0.into());
+        convert(|bits| E5m2(bits as u8), |code| code.0.into());
+        convert(|bits| E4m3Fnuz(bits as u8), |code| code.0.into());
+        convert(|bits| E5m2Fnuz(bits as u8), |code| code.0.into());
     }
 }

@@ -49,6 +49,10 @@ impl Random {
     }
 }
 
+/// The floats of 8 bits.
+pub(crate) const EIGHT_BITS: [DataType; 4] =
+    [DataType::Fp8E4m3, DataType::Fp8E5m2, DataType::Fp8E4m3Fnuz, DataType::Fp8E5m2Fnuz];
+
 /// Strides for an order of the dimensions, the first of `order` being the farthest apart, with `gap` elements between rows.
 pub(crate) fn strides(dims: &[i64], order: &[usize], gap: i64) -> Vec<i64> {
     let mut strides = vec![0; dims.len()];
@@ -212,6 +216,13 @@ impl Array {
                 unsafe { Element::<f64>::of(other).unwrap().store(at.as_mut_ptr(), 0, number) };
             }
         }
+    }
+
+    /// Writes an element of 8 bits as it is stored.
+    pub(crate) fn set_code(&mut self, index: &[usize], code: u8) {
+        assert_eq!(self.tensor.data_type.size(), Some(1));
+        let place = self.place(index);
+        self.bytes[place] = code;
     }
 
     /// What a number becomes when it is stored.

@@ -16,7 +16,7 @@ pub use pointwise::{Function, Numbers, function};
 
 use hipdnn_plugin_sdk::graph::{Graph, Node};
 
-use crate::element::{Compute, Element, Real};
+use crate::element::{Compute, Element, Real, is_float_of_eight_bits};
 use crate::kernel::{Kernel, Refusal};
 use crate::problem;
 use crate::problem::attention::{Attention, AttentionGradients};
@@ -71,7 +71,7 @@ fn plan_in<R: Real>(graph: &Graph, node: &Node) -> Result<Box<dyn Kernel>, Refus
     }
 }
 
-/// The elements of an operand, for operations that want floating point tensors.
+/// The elements of an operand, for operations that want floating point tensors of at least 8 bits.
 pub(crate) fn float_element<R: Real>(
     argument: &str,
     data_type: hipdnn_plugin_sdk::graph::DataType,
@@ -79,8 +79,9 @@ pub(crate) fn float_element<R: Real>(
     use hipdnn_plugin_sdk::graph::DataType::{Bfloat16, Double, Float, Half};
     match data_type {
         Float | Double | Half | Bfloat16 => Element::of(data_type),
+        other if is_float_of_eight_bits(other) => Element::of(data_type),
         other => Err(format!(
-            "{argument}: data type is {}, expected float, double, half or bfloat16",
+            "{argument}: data type is {}, expected float, double, half, bfloat16 or a float of 8 bits",
             other.name()
         )),
     }

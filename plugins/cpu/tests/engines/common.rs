@@ -7,6 +7,10 @@ use hipdnn_plugin_problem::layout::{Layout, Walk, element_bits, storage_size};
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorValue};
 
+/// The floats of 8 bits.
+pub const EIGHT_BITS: [DataType; 4] =
+    [DataType::Fp8E4m3, DataType::Fp8E5m2, DataType::Fp8E4m3Fnuz, DataType::Fp8E5m2Fnuz];
+
 /// Bytes around every tensor that no kernel may touch.
 const GUARD: usize = 64;
 /// What no kernel may write, and NaN in every floating point type, so that whoever reads it shows.

@@ -24,7 +24,11 @@ struct Work {
 }
 
 fn filled(case: &mut Case, random: &mut Random, dims: &[i64], order: Strides) -> i64 {
-    let uid = case.tensor_with(DataType::Float, dims, &order(dims));
+    filled_of(case, random, DataType::Float, dims, order)
+}
+
+fn filled_of(case: &mut Case, random: &mut Random, of: DataType, dims: &[i64], order: Strides) -> i64 {
+    let uid = case.tensor_with(of, dims, &order(dims));
     case.memory(uid).fill(|| random.real(-1.0, 1.0));
     uid
 }
@@ -75,8 +79,9 @@ fn convolution(name: &'static str, order: Strides, spoiled: bool) -> Work {
             dx
         }
         _ => {
-            let x = filled(&mut case, random, &IMAGES, order);
-            let w = filled(&mut case, random, &FILTER, packed);
+            let of = if name == "convolution of 8 bits" { DataType::Fp8E4m3 } else { DataType::Float };
+            let x = filled_of(&mut case, random, of, &IMAGES, order);
+            let w = filled_of(&mut case, random, of, &FILTER, packed);
             let y = case.tensor_with(DataType::Float, &IMAGES, &order(&IMAGES));
             if spoiled {
                 let mut values = case.values(x);
@@ -260,6 +265,7 @@ fn weighted() -> Vec<Work> {
     vec![
         convolution("convolution", packed, false),
         convolution("convolution, channels last", channels_last, false),
+        convolution("convolution of 8 bits", packed, false),
         convolution("data gradient", packed, false),
         product("product", DataType::Float, [50, 130, 70], packed, false),
         product("product, columns first", DataType::Float, [50, 130, 70], columns_first, true),
@@ -363,10 +369,10 @@ fn weights_that_the_graph_computes_are_not_constant() {
 
 #[test]
 fn threads_may_begin_with_a_plan_of_constant_weights_at_the_same_time() {
-    let Work { mut case, result, .. } = convolution("convolution", packed, false);
-    case.execute(plan_with_constant_weights(&case.graph, false).plan());
-    let expected = bits(&case.values(result));
-    for _ in 0..5 {
+    for name in ["convolution", "convolution of 8 bits"].into_iter().flat_map(|name| [name; 5]) {
+        let Work { mut case, result, .. } = convolution(name, packed, false);
+        case.execute(plan_with_constant_weights(&case.graph, false).plan());
+        let expected = bits(&case.values(result));
         let kept = plan_with_constant_weights(&case.graph, true);
         let start = Barrier::new(4);
         std::thread::scope(|scope| {

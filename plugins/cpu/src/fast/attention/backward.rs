@@ -12,7 +12,8 @@ use super::super::matmul::products::{fused, part};
 use super::super::matmul::tile::{Tile, TileKernel};
 use super::super::pointwise::Functions;
 use super::super::scratch::{Scratch, Shared, Tensors};
-use super::forward::{Factor, KEYS, MOST_DEPTH, WEIGHT};
+use super::factors::Factor;
+use super::forward::{KEYS, MOST_DEPTH, WEIGHT};
 use super::products::Products;
 use super::rows::{At, Matrix, Rows};
 use super::scores::{BlockOfScores, MOST_COLUMNS, Scores, Seen};
@@ -301,7 +302,7 @@ impl<T: Functions> Backward<T> {
                     to_pitch: width,
                 };
                 match of.any {
-                    true => growth.run_with_any(rows, width),
+                    true => growth.run_with_any(rows, width, |factor| factor == T::ZERO),
                     false => self.growth.run(&growth, rows, width),
                 }
             }
@@ -329,7 +330,7 @@ impl<T: Functions> Backward<T> {
                         let (a_pitch, b_pitch) = (1, b.pitch);
                         let growth =
                             Growth { a, a_pitch, b: b.first, b_pitch, depth: terms, to, to_pitch: width };
-                        growth.run_with_any(1, width);
+                        growth.run_with_any(1, width, |factor| factor == T::ZERO);
                     }
                     continue;
                 }

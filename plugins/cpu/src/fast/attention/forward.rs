@@ -2,13 +2,16 @@
 
 use std::ops::Range;
 
+use super::super::join::{LargestMagnitude, along};
 use super::super::lanes::{Lanes, Threads};
-use super::super::level::Level;
+use super::super::level::{Level, VectorWork};
 use super::super::matmul::products::{fused, part};
 use super::super::matmul::tile::TileKernel;
 use super::super::pointwise::Functions;
-use super::super::real::Run;
+use super::super::real::{FastReal, Run};
 use super::super::scratch::{Scratch, Shared, Tensors};
+use super::super::vector::Vector;
+use super::factors::{Factor, Factors, read};
 use super::products::Products;
 use super::rows::{At, Matrix, Rows};
 use super::scores::{BlockOfScores, MOST_COLUMNS, Scores, Seen};
@@ -16,7 +19,6 @@ use super::softmax::{CheckedScaling, Scaling, Softmax, Sums, Weight};
 use super::tile::{Growth, GrowthKernel};
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::attention::Attention;
-use crate::problem::attention::options::Scale;
 use crate::problem::attention::shape::{Sequences, Shape};
 use crate::reference::{Lengths, Sequence};
 
@@ -32,31 +34,6 @@ pub(super) const MOST_DEPTH: usize = 2048;
 /// Nanoseconds that the weight of a score takes, about.
 pub(super) const WEIGHT: f64 = 0.2;
 
-/// What the scores are multiplied by.
-pub(super) enum Factor<T> {
-    Value(T),
-    Tensor(usize, Run<T>),
-}
-
-impl<T: Functions> Factor<T> {
-    pub(super) fn of(scale: &Scale) -> Result<Self, Refusal> {
-        Ok(match scale {
-            Scale::Value(value) => Self::Value(T::from_f64(f64::from(*value))),
-            Scale::Tensor(scalar) => Self::Tensor(scalar.slot, Run::of_number(scalar.data_type)?),
-        })
-    }
-
-    /// # Safety
-    /// The tensors are those of the operation.
-    pub(super) unsafe fn get(&self, tensors: &[*mut u8]) -> T {
-        match self {
-            Self::Value(value) => *value,
-            // SAFETY: passed on.
-            Self::Tensor(slot, run) => unsafe { read(run, tensors[*slot]) },
-        }
-    }
-}
-
 /// An attention with every decision made.
 pub(super) struct Forward<T: 'static> {
     shape: Shape,
@@ -65,6 +42,7 @@ pub(super) struct Forward<T: 'static> {
     tiles: TileKernel<T>,
     growth: GrowthKernel<T>,
     factor: Factor<T>,
+    factors: Factors<T>,
     scores: Scores<T>,
     /// One more score of each head: its slot, run and distance.
     sink: Option<(usize, Run<T>, usize)>,
@@ -93,6 +71,8 @@ struct Areas<T> {
     added: *mut T,
     results: *mut T,
     sums: Sums<T>,
+    /// The largest probability and the largest result of all parts so far.
+    largest: *mut [T; 2],
 }
 
 /// Queries of a head that are computed together.
@@ -106,6 +86,17 @@ struct Panel<T> {
     q: *mut T,
     results: *mut T,
     sums: Sums<T>,
+}
+
+/// What is done with a block of keys.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    /// Values are added with weights against the largest score so far.
+    All,
+    /// Weights are added alone.
+    Sums,
+    /// Values are added with probabilities that are rounded.
+    Rounded,
 }
 
 /// Panels of a head that see blocks of keys one after the other.
@@ -147,6 +138,7 @@ impl<T: Weight> Forward<T> {
         Ok(Self {
             lengths: Lengths { shape, lengths: attention.options.lengths },
             factor: Factor::of(&attention.options.scale)?,
+            factors: Factors::of(attention)?,
             scores: Scores::of(&attention.options, &shape)?,
             sink: sink.transpose()?,
             q: Rows::of("q", &attention.q)?,
@@ -177,8 +169,8 @@ impl<T: Weight> Forward<T> {
     }
 
     /// The scratch memory of each lane: for each of some panels queries, results, and what is known of them, and a block of keys,
-    /// of values, and of scores.
-    fn layout(&self) -> ([(usize, usize); 7], usize) {
+    /// of values, and of scores; and the largest numbers.
+    fn layout(&self) -> ([(usize, usize); 8], usize) {
         let mut scratch = Scratch::default();
         let keys = KEYS.min(self.shape.keys);
         let (columns, together) = (self.columns(), self.panels.div_ceil(self.parts));
@@ -191,17 +183,18 @@ impl<T: Weight> Forward<T> {
             if self.scores.has_mask() { keys * columns } else { 0 },
             together * columns * self.width,
             together * columns * 3,
+            2,
         ];
         (sizes.map(|size| (scratch.area::<T>(size, self.lanes.count()), size)), scratch.size())
     }
 
     fn areas(&self, scratch: *mut u8, lane: usize) -> Areas<T> {
-        let [q, k, v, scores, added, results, sums] = self.layout().0.map(|(offset, size)| {
+        let [q, k, v, scores, added, results, sums, largest] = self.layout().0.map(|(offset, size)| {
             scratch.wrapping_add(offset).cast::<T>().wrapping_add(lane * Scratch::padded::<T>(size))
         });
         let all = self.panels.div_ceil(self.parts) * self.columns();
         let sums = Sums { max: sums, sum: sums.wrapping_add(all), factor: sums.wrapping_add(2 * all) };
-        Areas { q, k, v, scores, added, results, sums }
+        Areas { q, k, v, scores, added, results, sums, largest: largest.cast() }
     }
 
     /// One of a part's panels, as far as its queries are in the sequence.
@@ -247,27 +240,35 @@ impl<T: Weight> Forward<T> {
                 let seen = panel.seen.by(0..panel.queries.len());
                 (begin, end) = (begin.min(seen.start), end.max(seen.end));
             }
-            for first in (begin..end).step_by(KEYS) {
-                let keys = first..(first + KEYS).min(end);
-                let at = self.at(part, first);
-                let with = (self.level, *tensors);
-                let k = match self.in_place[0] {
-                    true => self.k.in_place(tensors, at),
-                    false => self.k.copy(with, at, keys.len(), areas.k, self.shape.depth),
-                };
-                let v = match self.in_place[1] {
-                    true => self.v.in_place(tensors, at),
-                    false => self.v.copy(with, at, keys.len(), areas.v, self.width),
-                };
-                for panel in panels.clone() {
-                    if panel.seen.touches(0..panel.queries.len(), &keys) {
-                        self.keys(part, panel, &keys, (k, v), areas, any);
+            let rounds = self.factors.rounding.is_some();
+            // What is rounded are probabilities, for which all sums have to be known.
+            for pass in if rounds { &[Pass::Sums, Pass::Rounded][..] } else { &[Pass::All] } {
+                for first in (begin..end).step_by(KEYS) {
+                    let keys = first..(first + KEYS).min(end);
+                    let at = self.at(part, first);
+                    let with = (self.level, *tensors);
+                    let k = match self.in_place[0] {
+                        true => self.k.in_place(tensors, at),
+                        false => self.k.copy(with, at, keys.len(), areas.k, self.shape.depth),
+                    };
+                    let v = match self.in_place[1] {
+                        _ if *pass == Pass::Sums => Matrix { first: std::ptr::null(), pitch: 0 },
+                        true => self.v.in_place(tensors, at),
+                        false => self.v.copy(with, at, keys.len(), areas.v, self.width),
+                    };
+                    for panel in panels.clone() {
+                        if panel.seen.touches(0..panel.queries.len(), &keys) {
+                            self.keys(part, panel, &keys, (k, v), areas, (*pass, any));
+                        }
                     }
+                }
+                if *pass == Pass::Sums {
+                    panels.clone().for_each(|panel| self.divide(part, panel));
                 }
             }
             let mut is_finite = true;
             for panel in panels {
-                is_finite &= self.finish(part, panel);
+                is_finite &= self.finish(part, panel, areas);
             }
             is_finite
         }
@@ -288,7 +289,7 @@ impl<T: Weight> Forward<T> {
         unsafe {
             let width = (panel.columns, panel.columns);
             self.q.copy_turned((self.level, tensors), at, count, panel.q, width);
-            let factor = self.factor.get(tensors);
+            let factor = self.factor.get(tensors) * self.factors.of_scores(tensors, &part.sequence, *head);
             let (factors, width) = (&raw const factor, self.shape.depth * panel.columns);
             self.level.run(Scaling { factors, rows: 1, numbers: panel.q, width });
             let sink = self.sink.as_ref().map(|(slot, run, stride)| {
@@ -317,7 +318,7 @@ impl<T: Weight> Forward<T> {
         keys: &Range<usize>,
         (k, v): (Matrix<T>, Matrix<T>),
         areas: &Areas<T>,
-        any: bool,
+        (pass, any): (Pass, bool),
     ) {
         let Panel { queries, columns, seen, sums, .. } = panel;
         let (count, columns, lanes) = (queries.len(), *columns, self.tiles.lanes);
@@ -342,12 +343,18 @@ impl<T: Weight> Forward<T> {
             self.scores.apply(self.level, tensors, sequence, *head, seen, &block);
             let softmax =
                 Softmax { scores: areas.scores, pitch: columns, keys: keys.len(), columns, sums: *sums };
-            if any {
-                softmax.run_with_any();
-            } else {
-                softmax.run(self.level, lanes);
+            match (pass, any) {
+                (Pass::Rounded, true) => softmax.known_with_any(),
+                (Pass::Rounded, false) => softmax.known(self.level, lanes),
+                (_, true) => softmax.run_with_any(),
+                (_, false) => softmax.run(self.level, lanes),
             }
-            if keys.start > of_panel.start {
+            if pass == Pass::Sums {
+                return;
+            }
+            if pass == Pass::Rounded {
+                self.round(areas.scores, keys.len() * columns, any);
+            } else if keys.start > of_panel.start {
                 let (factors, numbers) = (sums.factor.cast_const(), panel.results);
                 self.level.run(Scaling { factors, rows: count, numbers, width: self.width });
             }
@@ -369,10 +376,48 @@ impl<T: Weight> Forward<T> {
                     to: panel.results.add(first * self.width),
                     to_pitch: self.width,
                 };
-                if any {
-                    growth.run_with_any(rows, self.width);
+                if any && pass == Pass::Rounded {
+                    growth.run_with_any(rows, self.width, is_hidden);
+                } else if any {
+                    growth.run_with_any(rows, self.width, |weight| weight == T::ZERO);
                 } else {
                     self.growth.run(&growth, rows, self.width);
+                }
+            }
+        }
+    }
+
+    /// Makes sums what weights become probabilities by, times what these are multiplied by.
+    ///
+    /// # Safety
+    /// As for [`Forward::part`].
+    unsafe fn divide(&self, part: &Part<'_>, panel: &Panel<T>) {
+        let Panel { columns, sums, .. } = panel;
+        // SAFETY: the panel has a sum and a factor for each column.
+        unsafe {
+            let scale = self.factors.of_probabilities(part.tensors);
+            for column in 0..*columns {
+                let sum = sums.sum.add(column).read();
+                sums.factor.add(column).write(if sum == T::ZERO { scale } else { scale / sum });
+            }
+        }
+    }
+
+    /// Rounds probabilities to the type of the values. With `any`, those of scores that do not count stay -0, and no other is.
+    ///
+    /// # Safety
+    /// They are there.
+    unsafe fn round(&self, probabilities: *mut T, len: usize, any: bool) {
+        let Some(run) = &self.factors.rounding else { return };
+        // SAFETY: the caller promises the numbers.
+        unsafe {
+            if !any {
+                return run.round(probabilities, len);
+            }
+            for probability in std::slice::from_raw_parts_mut(probabilities, len) {
+                if !is_hidden(*probability) {
+                    run.round(probability, 1);
+                    *probability = *probability + T::ZERO;
                 }
             }
         }
@@ -382,21 +427,45 @@ impl<T: Weight> Forward<T> {
     ///
     /// # Safety
     /// As for [`Forward::part`].
-    unsafe fn finish(&self, part: &Part<'_>, panel: &Panel<T>) -> bool {
+    unsafe fn finish(&self, part: &Part<'_>, panel: &Panel<T>, areas: &Areas<T>) -> bool {
         let Panel { queries, results, sums, .. } = panel;
-        let count = queries.len();
+        let (count, tensors) = (queries.len(), part.tensors);
         // SAFETY: the tensors have a row for every query.
         unsafe {
             let known = |numbers: *mut T| std::slice::from_raw_parts_mut(numbers, count);
             let (max, sum, factor) = (known(sums.max), known(sums.sum), known(sums.factor));
-            for (factor, sum) in factor.iter_mut().zip(sum.iter()) {
-                // Where no key counts, the results are zeros.
-                *factor = if *sum == T::ZERO { T::ONE } else { T::ONE / *sum };
+            let of_sums = self.factors.of_sums(tensors, &part.sequence, part.head);
+            let [of_probabilities, of_results] = self.factors.asks_for_largest();
+            let [probability, result] = &mut *areas.largest;
+            if self.factors.rounding.is_some() {
+                factor.fill(of_sums);
+            } else {
+                let scale = self.factors.of_probabilities(tensors) * of_sums;
+                for (factor, sum) in factor.iter_mut().zip(sum.iter()) {
+                    // Where no key counts, the results are zeros.
+                    *factor = if *sum == T::ZERO { scale } else { scale / *sum };
+                }
+            }
+            if of_probabilities {
+                // The largest score of a row has a weight of 1.
+                let sums = sum.iter().filter(|sum| **sum != T::ZERO);
+                *probability = sums.fold(*probability, |most, sum| larger(T::ONE / *sum, most));
             }
             let (factors, numbers, width) = (factor.as_ptr(), *results, self.width);
             let scaling = Scaling { factors, rows: count, numbers, width };
             let is_finite = self.level.run(CheckedScaling(scaling));
-            let with = (self.level, part.tensors);
+            if of_results {
+                let len = self.shape.value_depth;
+                for row in 0..count {
+                    let of_row = self.level.run_vectors(Largest { numbers: numbers.add(row * width), len });
+                    *result = larger(of_row, *result);
+                }
+            }
+            if let Some(scale) = self.factors.of_results(tensors) {
+                let (factors, width) = (&raw const scale, count * width);
+                self.level.run(Scaling { factors, rows: 1, numbers, width });
+            }
+            let with = (self.level, tensors);
             self.o.write(with, self.at(part, queries.start), count, results.cast_const(), width);
             let [stats, maxima, all] = &self.kept;
             if let Some(rows) = stats {
@@ -447,15 +516,30 @@ impl<T: Weight> Forward<T> {
     }
 }
 
-/// A number in memory.
-///
-/// # Safety
-/// It is readable.
-unsafe fn read<T: Functions>(run: &Run<T>, from: *const u8) -> T {
-    let mut number = T::ZERO;
-    // SAFETY: passed on.
-    unsafe { (run.load)(from, 1, &raw mut number, 1) };
-    number
+/// The largest magnitude of some numbers, NaN if there is one.
+struct Largest<T> {
+    numbers: *const T,
+    len: usize,
+}
+
+impl<T: FastReal> VectorWork<T> for Largest<T> {
+    type Output = T;
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Number = T>>(self) -> T {
+        // SAFETY: made of numbers that are there, and run at the vector's level.
+        unsafe { along::<V, LargestMagnitude>(self.numbers, self.len) }
+    }
+}
+
+/// The larger of two, NaN where the first is.
+fn larger<T: Functions>(a: T, b: T) -> T {
+    if a.is_nan() || a > b { a } else { b }
+}
+
+/// Whether a probability is -0, which those of scores are that do not count.
+fn is_hidden<T: Functions>(probability: T) -> bool {
+    probability == T::ZERO && T::ONE / probability < T::ZERO
 }
 
 impl<T: Weight> Kernel for Forward<T> {
@@ -471,6 +555,11 @@ impl<T: Weight> Kernel for Forward<T> {
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
         let Shape { batch, heads, .. } = self.shape;
         let (all, scratch) = (Tensors(tensors), Shared([scratch]));
+        let largest = |lane: usize| self.areas(scratch.get(0), lane).largest;
+        for lane in 0..self.lanes.count() {
+            // SAFETY: every lane has its areas.
+            unsafe { largest(lane).write([T::ZERO; 2]) };
+        }
         self.lanes.deal(batch * heads * self.parts, |lane, number| {
             let areas = self.areas(scratch.get(0), lane);
             // The last queries see the most keys where not all see all: what takes longest comes first.
@@ -481,11 +570,19 @@ impl<T: Weight> Kernel for Forward<T> {
                 let sequence = self.lengths.sequence(tensors, head / heads);
                 let panels = part(self.panels, self.parts, number);
                 let part = Part { tensors, sequence, head: head % heads, panels };
+                let before = areas.largest.read();
                 if !self.part(&part, &areas, false) {
+                    areas.largest.write(before);
                     self.part(&part, &areas, true);
                 }
                 self.pad(&part, &areas);
             }
         });
+        // SAFETY: all lanes are done, and the tensors are those of the operation.
+        unsafe {
+            let all = (0..self.lanes.count()).map(|lane| largest(lane).read());
+            let largest = all.fold([T::ZERO; 2], |most, of_lane| [0, 1].map(|i| larger(of_lane[i], most[i])));
+            self.factors.write_largest(tensors, largest);
+        }
     }
 }

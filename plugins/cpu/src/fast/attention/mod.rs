@@ -3,10 +3,12 @@
 //! For each block of keys the scores of a panel of queries are a product of matrices ([`forward`]), with a row for each key and a
 //! column for each query: so keys are read where they are, and maxima and sums are taken without combining the lanes of a
 //! vector. What is added to the scores or hides them comes next ([`scores`]); then their exponentials against the largest so far, by
-//! which what was summed before is scaled ([`softmax`]), and a second product adds the values with these weights ([`tile`]). The
+//! which what was summed before is scaled ([`softmax`]), and a second product adds the values with these weights ([`tile`]). Where
+//! weights are to be rounded to eight bits ([`factors`]), all blocks of keys come twice, first for the sums of their weights. The
 //! gradients make the same scores again ([`backward`]).
 
 mod backward;
+mod factors;
 mod forward;
 mod products;
 mod rows;
@@ -55,17 +57,12 @@ pub(super) fn plan_gradients(
 
 /// Refuses what the reference alone computes.
 fn refuse(attention: &Attention) -> Result<(), Refusal> {
-    let factors = &attention.factors;
-    let of_heads = [&factors.descale_q, &factors.descale_k, &factors.descale_v];
-    let of_all = [&factors.descale_s, &factors.scale_s, &factors.scale_o];
     let asked = [
         (attention.options.dropout.is_some(), "dropout"),
         (attention.block_mask.is_some(), "block_mask"),
         (attention.rng_dump.is_some(), "rng_dump"),
-        (attention.amax_s.is_some(), "amax_s"),
-        (attention.amax_o.is_some(), "amax_o"),
-        (of_heads.into_iter().any(Option::is_some), "descale_q, descale_k or descale_v"),
-        (of_all.into_iter().any(Option::is_some), "descale_s, scale_s or scale_o"),
+        // The largest score of a row may be that of the sink, which is no probability.
+        (attention.amax_s.is_some() && attention.sink.is_some(), "amax_s beside sink_token"),
     ];
     if let Some((_, name)) = asked.iter().find(|(asked, _)| *asked) {
         return Err(format!("{name}: given, expected none"));

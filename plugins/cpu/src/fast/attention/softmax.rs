@@ -110,6 +110,25 @@ pub(super) struct Softmax<T> {
 /// `LANES` columns at a time.
 struct Columns<T, const LANES: usize, const FUSED: bool>(Softmax<T>);
 
+/// The same where sums and factors are known.
+struct Known<T, const LANES: usize, const FUSED: bool>(Softmax<T>);
+
+/// Runs the work on columns that suits vectors of so many lanes.
+macro_rules! at_level {
+    ($level:expr, $lanes:expr, $work:ident, $softmax:expr) => {
+        // SAFETY: passed on.
+        unsafe {
+            match ($level == Level::Portable, $lanes) {
+                (true, 4) => $level.run($work::<T, 4, false>($softmax)),
+                (true, _) => $level.run($work::<T, 2, false>($softmax)),
+                (false, 16) => $level.run($work::<T, 16, true>($softmax)),
+                (false, 8) => $level.run($work::<T, 8, true>($softmax)),
+                (false, _) => $level.run($work::<T, 4, true>($softmax)),
+            }
+        }
+    };
+}
+
 impl<T: Weight> Softmax<T> {
     /// Makes the scores weights.
     ///
@@ -117,14 +136,30 @@ impl<T: Weight> Softmax<T> {
     /// The level is one that the processor has, all but the portable one have fused instructions; the scores, whose columns are
     /// a multiple of the level's vectors, and the sums are there.
     pub(super) unsafe fn run(self, level: Level, lanes: usize) {
-        // SAFETY: passed on.
-        unsafe {
-            match (level == Level::Portable, lanes) {
-                (true, 4) => level.run(Columns::<T, 4, false>(self)),
-                (true, _) => level.run(Columns::<T, 2, false>(self)),
-                (false, 16) => level.run(Columns::<T, 16, true>(self)),
-                (false, 8) => level.run(Columns::<T, 8, true>(self)),
-                (false, _) => level.run(Columns::<T, 4, true>(self)),
+        at_level!(level, lanes, Columns, self);
+    }
+
+    /// Makes the scores weights against the largest of all, times the factor of their column.
+    ///
+    /// # Safety
+    /// As for [`Softmax::run`].
+    pub(super) unsafe fn known(self, level: Level, lanes: usize) {
+        at_level!(level, lanes, Known, self);
+    }
+
+    /// The same where infinities or NaN are among the scores or values: -0 stands for scores that do not count.
+    ///
+    /// # Safety
+    /// As for [`Softmax::run_with_any`].
+    pub(super) unsafe fn known_with_any(self) {
+        let Self { scores, pitch, keys, columns, sums } = self;
+        for (key, column) in (0..keys).flat_map(|key| (0..columns).map(move |column| (key, column))) {
+            // SAFETY: the caller promises the scores and sums.
+            unsafe {
+                let score = scores.add(key * pitch + column);
+                let (max, factor) = (sums.max.add(column).read(), sums.factor.add(column).read());
+                let weight = (score.read() - base(max)).weight::<false>() * factor;
+                score.write(if score.read() == -(T::ONE / T::ZERO) { -T::ZERO } else { weight });
             }
         }
     }
@@ -217,6 +252,30 @@ impl<T: Weight, const LANES: usize, const FUSED: bool> Work for Columns<T, LANES
                 of(sums.max).write_unaligned(max);
                 of(sums.sum).write_unaligned(all);
                 of(sums.factor).write_unaligned(factors);
+            }
+        }
+    }
+}
+
+impl<T: Weight, const LANES: usize, const FUSED: bool> Work for Known<T, LANES, FUSED> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Softmax { scores, pitch, keys, columns, sums } = self.0;
+        for first in (0..columns).step_by(LANES) {
+            // SAFETY: the scores and the sums are there.
+            unsafe {
+                let of = |numbers: *mut T| numbers.add(first).cast::<[T; LANES]>().read_unaligned();
+                let (bases, factors) = (of(sums.max).map(base), of(sums.factor));
+                for key in 0..keys {
+                    let row = scores.add(key * pitch + first).cast::<[T; LANES]>();
+                    let mut weights = row.read_unaligned();
+                    for ((weight, base), factor) in weights.iter_mut().zip(bases).zip(factors) {
+                        *weight = (*weight - base).weight::<FUSED>() * factor;
+                    }
+                    row.write_unaligned(weights);
+                }
             }
         }
     }

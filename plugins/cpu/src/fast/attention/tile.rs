@@ -26,18 +26,18 @@ pub(super) struct Growth<T> {
 }
 
 impl<T: Real> Growth<T> {
-    /// Adds to `rows` rows of `width` numbers where infinities or NaN are among those of the right factor: a term that is 0 on the
-    /// left has no part, whatever it is on the right.
+    /// Adds to `rows` rows of `width` numbers where infinities or NaN are among those of the right factor: a term that is `nothing` on
+    /// the left has no part, whatever it is on the right.
     ///
     /// # Safety
     /// What the fields name is there.
-    pub(super) unsafe fn run_with_any(&self, rows: usize, width: usize) {
+    pub(super) unsafe fn run_with_any(&self, rows: usize, width: usize, nothing: impl Fn(T) -> bool) {
         for l in 0..self.depth {
             for r in 0..rows {
                 // SAFETY: as the caller promises.
                 unsafe {
                     let factor = self.a.add(l * self.a_pitch + r).read();
-                    if factor != T::ZERO {
+                    if !nothing(factor) {
                         let to = std::slice::from_raw_parts_mut(self.to.add(r * self.to_pitch), width);
                         let b = self.b.add(l * self.b_pitch);
                         for (j, to) in to.iter_mut().enumerate() {

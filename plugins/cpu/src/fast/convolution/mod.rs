@@ -3,6 +3,7 @@
 mod ahead;
 mod between;
 mod channels;
+mod converted;
 mod ending;
 mod filter;
 mod geometry;
@@ -24,6 +25,7 @@ use std::collections::HashMap;
 use self::between::Between;
 use self::channels::filter::FilterChannels;
 use self::channels::product::Channels;
+use self::converted::Converted;
 use self::filter::Filter;
 use self::geometry::{Strides, Windows};
 use self::operands::{Operands, Part, Place, Weights};
@@ -72,6 +74,9 @@ pub(super) fn plan(
     if let Some(product) = whole {
         let after = after.map(|after| After { output: &product.c, ..after });
         return matmul::plan(&product, compute, level, settings, after);
+    }
+    if let Some(converted) = Converted::plan(convolution, compute, level, settings, after)? {
+        return Ok(Box::new(converted));
     }
     let c = convolution;
     let terms = c.in_channels as f64 * c.window[..c.spatial].iter().map(|side| *side as f64).product::<f64>();

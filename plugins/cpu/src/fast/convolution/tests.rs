@@ -1,5 +1,6 @@
 mod algorithms;
 mod bytes;
+mod converted;
 mod ending;
 mod places;
 mod small;

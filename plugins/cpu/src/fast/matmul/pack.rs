@@ -7,7 +7,7 @@ use hipdnn_plugin_sdk::graph::DataType;
 
 use super::super::convert::{block, narrow, transpose, widen};
 use super::super::level::{Level, VectorWork};
-use super::super::real::{E4m3, E4m3Fnuz, E5m2, E5m2Fnuz, FastReal, Stored, with_stored};
+use super::super::real::{FastReal, Stored, with_float, with_stored};
 use super::super::vector::Vector;
 use crate::element::Real;
 use crate::kernel::Refusal;
@@ -52,14 +52,10 @@ pub(in crate::fast) fn copies_of<T: FastReal>(
     argument: &str,
     data_type: DataType,
 ) -> Result<(Pack<T>, Store<T>), Refusal> {
-    Ok(with_stored!(data_type, S => (pack::<S, T>, store::<S, T>), other => match other {
+    Ok(with_float!(data_type, S => (pack::<S, T>, store::<S, T>), other => match other {
         DataType::Int8 => (pack::<i8, T>, store::<i8, T>),
         DataType::Uint8 => (pack::<u8, T>, store::<u8, T>),
         DataType::Int32 => (pack::<i32, T>, store::<i32, T>),
-        DataType::Fp8E4m3 => (pack::<E4m3, T>, store::<E4m3, T>),
-        DataType::Fp8E5m2 => (pack::<E5m2, T>, store::<E5m2, T>),
-        DataType::Fp8E4m3Fnuz => (pack::<E4m3Fnuz, T>, store::<E4m3Fnuz, T>),
-        DataType::Fp8E5m2Fnuz => (pack::<E5m2Fnuz, T>, store::<E5m2Fnuz, T>),
         other => return Err(format!(
             "{argument}: data type is {}, expected float, double, half, bfloat16, int32, int8, uint8 or a float of 8 bits",
             other.name()

@@ -241,7 +241,7 @@ impl<T: Functions> Program<T> {
                         for end in ends {
                             let mut total = totals[end.number];
                             if let Some(run) = &end.rounded {
-                                round(run, &raw mut total, 1);
+                                run.round(&raw mut total, 1);
                             }
                             places.ones[end.to] = total;
                         }
@@ -268,7 +268,7 @@ impl<T: Functions> Program<T> {
                         }
                         mode.run(rows, to, len);
                         if let Some(run) = rounded {
-                            round(run, to, len);
+                            run.round(to, len);
                         }
                     }
                     Item::One { mode, operands, to, rounded } => {
@@ -280,33 +280,13 @@ impl<T: Functions> Program<T> {
                         }
                         mode.run(numbers, &raw mut result, 1);
                         if let Some(run) = rounded {
-                            round(run, &raw mut result, 1);
+                            run.round(&raw mut result, 1);
                         }
                         places.ones[*to] = result;
                     }
                 }
             }
         }
-    }
-}
-
-/// Makes numbers what they are when they have been stored.
-///
-/// # Safety
-/// The numbers are readable and writable.
-unsafe fn round<T: Functions>(run: &Run<T>, numbers: *mut T, len: usize) {
-    const TOGETHER: usize = 128;
-    // What is stored is no larger than the numbers.
-    let mut stored = [T::ZERO; TOGETHER];
-    let mut at = 0;
-    while at < len {
-        let part = TOGETHER.min(len - at);
-        // SAFETY: the caller promises the numbers; there is room for a part.
-        unsafe {
-            (run.store)(numbers.add(at), stored.as_mut_ptr().cast(), 1, part);
-            (run.load)(stored.as_ptr().cast(), 1, numbers.add(at), part);
-        }
-        at += part;
     }
 }
 

@@ -7,7 +7,6 @@ use hipdnn_plugin_problem::problem::attention::AttentionGradients;
 use hipdnn_plugin_problem::problem::attention::shape::Shape;
 
 use super::super::Memory;
-use super::memory;
 use super::scores::{BoundScores, Scores};
 use super::sequences::{Bound, Lengths, Rows, Sequence};
 use crate::kernel::{Kernel, Refusal};
@@ -46,7 +45,7 @@ impl Backward {
                 dims[4 - layout.rank() + axis] = *dim;
                 strides[4 - layout.rank() + axis] = *stride;
             }
-            memory("dbias", dbias).map(|memory| Bias { memory, dims, strides })
+            Memory::of("dbias", dbias).map(|memory| Bias { memory, dims, strides })
         });
         // Room for a query or a value.
         let scratch = shape.depth.max(shape.value_depth).checked_mul(size_of::<f64>());

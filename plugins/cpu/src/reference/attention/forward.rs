@@ -7,8 +7,8 @@ use hipdnn_plugin_problem::problem::attention::shape::Shape;
 use super::super::{Channels, Memory, Single};
 use super::scores::{BoundScores, Heads, Scores};
 use super::sequences::{Bound, Lengths, Rows, Sequence};
-use super::{factor, is_eight_bits, memory, single};
-use crate::element::Element;
+use super::{factor, single};
+use crate::element::{Element, is_float_of_eight_bits};
 use crate::kernel::{Kernel, Refusal};
 
 pub(super) struct Forward {
@@ -47,7 +47,7 @@ impl Forward {
         let scratch = shape.keys.checked_add(shape.value_depth);
         let scratch = scratch.and_then(|count| count.checked_mul(size_of::<f64>()));
         let value_type = attention.v.operand.data_type;
-        let rounds = factors.scale_s.is_some() && is_eight_bits(value_type);
+        let rounds = factors.scale_s.is_some() && is_float_of_eight_bits(value_type);
         let dump = attention.rng_dump.as_ref().filter(|_| {
             // Without a generator there is nothing to dump, which was refused.
             matches!(attention.options.dropout, Some(Dropout::Random { .. }))
@@ -69,7 +69,7 @@ impl Forward {
                 .map(|dump| {
                     let mut strides = [0; 4];
                     strides.copy_from_slice(dump.layout.strides());
-                    memory("rng_dump", dump).map(|memory| (memory, strides))
+                    Memory::of("rng_dump", dump).map(|memory| (memory, strides))
                 })
                 .transpose()?,
             amax_s: single("amax_s", attention.amax_s.as_ref())?,

@@ -19,12 +19,9 @@ pub(super) use self::sequences::integer;
 pub(crate) use self::sequences::{Lengths, Sequence};
 
 use hipdnn_plugin_problem::problem::attention::{Attention, AttentionGradients};
-use hipdnn_plugin_sdk::graph::DataType;
 
-use super::{Memory, Single};
-use crate::element::Element;
+use super::Single;
 use crate::kernel::{Kernel, Refusal};
-use crate::problem::Operand;
 use crate::problem::batchnorm::Scalar;
 
 pub(super) fn plan(attention: &Attention) -> Result<Box<dyn Kernel>, Refusal> {
@@ -33,21 +30,6 @@ pub(super) fn plan(attention: &Attention) -> Result<Box<dyn Kernel>, Refusal> {
 
 pub(super) fn plan_gradients(gradients: &AttentionGradients) -> Result<Box<dyn Kernel>, Refusal> {
     Ok(Box::new(backward::Backward::new(gradients)?))
-}
-
-/// Whether elements have eight bits, and so a range that wants factors.
-fn is_eight_bits(data_type: DataType) -> bool {
-    use DataType::{Fp8E4m3, Fp8E4m3Fnuz, Fp8E5m2, Fp8E5m2Fnuz};
-    matches!(data_type, Fp8E4m3 | Fp8E5m2 | Fp8E4m3Fnuz | Fp8E5m2Fnuz)
-}
-
-fn memory(argument: &str, operand: &Operand) -> Result<Memory<f64>, Refusal> {
-    let element = if is_eight_bits(operand.data_type) {
-        Element::of(operand.data_type).map_err(|refusal| format!("{argument}: {refusal}"))?
-    } else {
-        super::float_element(argument, operand.data_type)?
-    };
-    Ok(Memory { slot: operand.slot, element })
 }
 
 fn single(argument: &str, scalar: Option<&Scalar>) -> Result<Option<Single<f64>>, Refusal> {

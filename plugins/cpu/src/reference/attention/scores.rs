@@ -26,7 +26,7 @@ impl Over {
             let element = Element::of(DataType::Boolean).map_err(|refusal| format!("{name}: {refusal}"))?;
             Memory { slot: spread.operand.slot, element }
         } else {
-            super::memory(name, &spread.operand)?
+            Memory::of(name, &spread.operand)?
         };
         Ok(Self { memory, strides: spread.strides, is_boolean })
     }
@@ -50,7 +50,7 @@ pub(super) struct Heads {
 impl Heads {
     pub(super) fn of(name: &str, factor: Option<&HeadFactor>) -> Result<Option<Self>, Refusal> {
         let Some(factor) = factor else { return Ok(None) };
-        let memory = super::memory(name, &factor.operand)?;
+        let memory = Memory::of(name, &factor.operand)?;
         Ok(Some(Self { memory, heads: factor.heads, strides: factor.strides }))
     }
 

@@ -105,7 +105,7 @@ impl Rows {
     pub(super) fn of(name: &'static str, sequences: &Sequences) -> Result<Self, Refusal> {
         Ok(Self {
             name,
-            memory: super::memory(name, &sequences.operand)?,
+            memory: Memory::of(name, &sequences.operand)?,
             strides: sequences.strides(),
             dims: sequences.dims(),
             extent: sequences.operand.layout.extent(),

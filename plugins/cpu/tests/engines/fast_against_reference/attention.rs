@@ -7,7 +7,7 @@ use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::graph::operation::Sdpa;
 
-use super::super::common::{Case, Random};
+use super::super::common::{Case, EIGHT_BITS, Random};
 use super::super::reference_attention::{Sizes, filled, gradients_of};
 use super::{FAST, REFERENCE, both, compare, compute, fill, roundoff, tensor, types};
 
@@ -60,6 +60,24 @@ fn problem(random: &mut Random, case: &mut Case, longest: i64) -> (Sizes, Sdpa, 
     (sizes, sdpa, scale)
 }
 
+/// Adds the factors of tensors with eight bits.
+fn add_factors(random: &mut Random, case: &mut Case, sizes: &Sizes, sdpa: &mut Sdpa) {
+    let mut factor = |case: &mut Case, dims: &[i64], low: f64, high: f64| {
+        random.chance(50).then(|| {
+            let count = dims.iter().product();
+            let numbers: Vec<f64> = (0..count).map(|_| random.real(low, high)).collect();
+            filled(case, DataType::Float, dims, &numbers)
+        })
+    };
+    let (one, batch) = ([1; 4], sizes.batch);
+    sdpa.descale_q = factor(case, &one, 0.5, 1.0);
+    sdpa.descale_k = factor(case, &[batch, sizes.key_heads, 1, 1], 0.5, 1.0);
+    sdpa.descale_v = factor(case, &[1, sizes.value_heads, 1, 1], 0.5, 1.0);
+    sdpa.scale_s = factor(case, &one, 1.0, 400.0);
+    sdpa.descale_s = factor(case, &one, 1.0 / 400.0, 1.0 / 300.0);
+    sdpa.scale_o = factor(case, &one, 0.5, 2.0);
+}
+
 fn attention(seed: u64, longest: i64) {
     let random = &mut Random(seed);
     let mut case = Case::new();
@@ -67,18 +85,32 @@ fn attention(seed: u64, longest: i64) {
     if random.chance(50) {
         sdpa.stats = Some(case.tensor(DataType::Float, &sizes.rows()));
     }
-    if random.chance(10) {
-        // What the reference computes in both engines.
+    let of_values = case.graph.tensor(sdpa.v).unwrap().data_type;
+    let has_eight_bits = EIGHT_BITS.contains(&of_values);
+    if has_eight_bits || random.chance(10) {
+        add_factors(random, &mut case, &sizes, &mut sdpa);
         sdpa.amax_o = Some(case.tensor(DataType::Float, &[1]));
+        sdpa.amax_s = Some(case.tensor(DataType::Float, &[1]));
     }
-    let (o, stats) = (sdpa.o, sdpa.stats);
+    let of = |uid: Option<i64>| uid.map_or(1.0, |uid| case.values(uid)[0]);
+    let (scale_s, descale_s) = (of(sdpa.scale_s), of(sdpa.descale_s));
+    let last = scale_s * descale_s * of(sdpa.scale_o);
+    let (o, stats, amax) = (sdpa.o, sdpa.stats, [sdpa.amax_s, sdpa.amax_o]);
+    let rounds = has_eight_bits && sdpa.scale_s.is_some();
     case.node(sdpa);
     let (fast, reference) = both(&case);
     let (eps, _) = roundoff(compute(&case));
     let (depth, keys) = (sizes.depth as f64, sizes.keys as f64);
     // The mask is one term more.
     let of_score = (depth + 4.0) * eps * (depth * f64::from(scale).abs() + 1.0);
-    compare(seed, "o", &fast, &reference, o, |_| 4.0 * of_score + 2.0 * (keys + 8.0) * eps);
+    // A probability that is rounded to the type of the values may become a neighbour of what it is in the reference.
+    let (unit, smallest) = roundoff(of_values);
+    let of_roundings = if rounds { 2.0 * unit + keys * smallest / scale_s } else { 0.0 };
+    let of_result = (4.0 * of_score + 2.0 * (keys + 8.0) * eps + of_roundings) * last.max(1.0);
+    compare(seed, "o", &fast, &reference, o, |_| of_result);
+    for amax in amax.into_iter().flatten() {
+        compare(seed, "amax", &fast, &reference, amax, |_| of_result);
+    }
     if let Some(stats) = stats {
         compare(seed, "stats", &fast, &reference, stats, |_| 4.0 * of_score + (keys + 16.0) * eps);
     }

@@ -6,7 +6,7 @@ use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise};
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
 
-use super::super::common::{Case, Random};
+use super::super::common::{Case, EIGHT_BITS, Random};
 use super::{FAST, REFERENCE, both, compare, compute, fill, roundoff, tensor, types};
 
 /// The dims of a, b and c, with up to about a million products.
@@ -90,12 +90,10 @@ fn products() {
 
 #[test]
 fn products_of_floats_of_eight_bits() {
-    const CODES: [DataType; 4] =
-        [DataType::Fp8E4m3, DataType::Fp8E5m2, DataType::Fp8E4m3Fnuz, DataType::Fp8E5m2Fnuz];
     check(22_000..22_100, |random, case| {
         case.graph.compute_type = random.one_of(&[DataType::Float, DataType::Float, DataType::Double]);
-        let of_result = random.one_of(&CODES);
-        [random.one_of(&CODES), random.one_of(&CODES), random.one_of(&[DataType::Float, of_result])]
+        let of_result = random.one_of(&EIGHT_BITS);
+        [random.one_of(&EIGHT_BITS), random.one_of(&EIGHT_BITS), random.one_of(&[DataType::Float, of_result])]
     });
 }
 

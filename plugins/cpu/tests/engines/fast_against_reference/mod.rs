@@ -24,7 +24,7 @@ mod resample;
 use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::DataType;
 
-use super::common::{Case, Random, fill, tensor};
+use super::common::{Case, EIGHT_BITS, Random, fill, tensor};
 
 /// The places of the engines among the plugin's.
 const FAST: usize = 0;
@@ -81,14 +81,19 @@ fn both(case: &Case) -> (Case, Case) {
 
 /// The types of a problem: mostly one storage type, now and then a mixture.
 fn types<const N: usize>(random: &mut Random, case: &mut Case) -> [DataType; N] {
-    let one = random.one_of(&FLOATS);
+    let floats = if random.chance(15) { &EIGHT_BITS } else { &FLOATS };
+    let one = random.one_of(floats);
+    let is_compute_type = FLOATS.contains(&one);
     case.graph.compute_type = if one == DataType::Double || random.chance(10) {
         DataType::Double
     } else {
-        random.one_of(&[DataType::Float, one])
+        random.one_of(&[DataType::Float, if is_compute_type { one } else { DataType::Float }])
     };
     let mixed = random.chance(15);
-    std::array::from_fn(|_| if mixed { random.one_of(&FLOATS) } else { one })
+    std::array::from_fn(|_| {
+        let others = if random.chance(50) { floats } else { &FLOATS };
+        if mixed { random.one_of(others) } else { one }
+    })
 }
 
 /// The type that the graph's compute type stands for.

@@ -4,21 +4,19 @@ use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::graph::operation::Sdpa;
 
-use super::super::common::{Case, Random};
+use super::super::common::{Case, EIGHT_BITS, Random};
 use super::{assert_close, filled};
-
-const TYPES: [DataType; 4] =
-    [DataType::Fp8E4m3, DataType::Fp8E5m2, DataType::Fp8E4m3Fnuz, DataType::Fp8E5m2Fnuz];
 
 /// The same as of the numbers that the elements are, times their factors.
 #[test]
 fn elements_are_read_as_their_numbers() {
     let mut random = Random(31);
-    for data_type in TYPES {
+    for data_type in EIGHT_BITS {
         for engine in 0..2 {
             let dims: [&[i64]; 3] = [&[2, 4, 3, 5], &[2, 2, 6, 5], &[2, 2, 6, 4]];
             let factors = [2.0, 0.5, 4.0];
             let mut case = Case::new();
+            case.graph.compute_type = DataType::Double;
             let small = dims.map(|dims| {
                 let values: Vec<f64> = (0..dims.iter().product()).map(|_| random.real(-2.0, 2.0)).collect();
                 filled(&mut case, data_type, dims, &values)
@@ -45,19 +43,43 @@ fn elements_are_read_as_their_numbers() {
     }
 }
 
+/// Where the type of the values is another one, probabilities are scaled and not rounded.
+#[test]
+fn probabilities_of_wider_values_are_not_rounded() {
+    for engine in 0..2 {
+        let mut case = Case::new();
+        let q = filled(&mut case, DataType::Fp8E4m3, &[1, 1, 1, 1], &[0.0]);
+        let k = filled(&mut case, DataType::Fp8E4m3, &[1, 1, 3, 1], &[1.0, 2.0, 3.0]);
+        let v = filled(&mut case, DataType::Double, &[1, 1, 3, 1], &[3.0, 5.0, 4.0]);
+        let [o, amax_s, amax_o] = [(); 3].map(|()| case.tensor(DataType::Double, &[1, 1, 1, 1]));
+        let mut node = Sdpa::new(q, k, v, o);
+        (node.amax_s, node.amax_o) = (Some(amax_s), Some(amax_o));
+        let mut one = |factor| Some(filled(&mut case, DataType::Float, &[1, 1, 1, 1], &[factor]));
+        (node.scale_s, node.descale_s, node.scale_o) = (one(1.125), one(4.0), one(0.5));
+        case.graph.compute_type = DataType::Double;
+        case.node(node);
+        case.run(planner(engine));
+        assert_close(&case.values(o), &[9.0], 1e-12);
+        assert_close(&case.values(amax_s), &[1.0 / 3.0], 1e-12);
+        assert_close(&case.values(amax_o), &[18.0], 1e-12);
+    }
+}
+
 /// Two keys as near weigh 0.5 each; times 1.125 that is 0.5625, which 3 bits of mantissa hold and 2 do not.
 #[test]
 fn scaled_probabilities_are_rounded_to_the_type_of_v() {
-    for (data_type, rounded) in TYPES.into_iter().zip([0.5625, 0.5, 0.5625, 0.5]) {
-        let mut case = Case::new();
-        let q = filled(&mut case, data_type, &[1, 1, 1, 1], &[0.0]);
-        let k = filled(&mut case, data_type, &[1, 1, 2, 1], &[1.0, 2.0]);
-        let v = filled(&mut case, data_type, &[1, 1, 2, 1], &[3.0, 5.0]);
-        let o = case.tensor(DataType::Double, &[1, 1, 1, 1]);
-        let mut node = Sdpa::new(q, k, v, o);
-        node.scale_s = Some(filled(&mut case, DataType::Float, &[1, 1, 1, 1], &[1.125]));
-        case.node(node);
-        case.run(planner(1));
-        assert_eq!(case.values(o), [rounded * 8.0], "{}", data_type.name());
+    for (data_type, rounded) in EIGHT_BITS.into_iter().zip([0.5625, 0.5, 0.5625, 0.5]) {
+        for engine in 0..2 {
+            let mut case = Case::new();
+            let q = filled(&mut case, data_type, &[1, 1, 1, 1], &[0.0]);
+            let k = filled(&mut case, data_type, &[1, 1, 2, 1], &[1.0, 2.0]);
+            let v = filled(&mut case, data_type, &[1, 1, 2, 1], &[3.0, 5.0]);
+            let o = case.tensor(DataType::Double, &[1, 1, 1, 1]);
+            let mut node = Sdpa::new(q, k, v, o);
+            node.scale_s = Some(filled(&mut case, DataType::Float, &[1, 1, 1, 1], &[1.125]));
+            case.node(node);
+            case.run(planner(engine));
+            assert_eq!(case.values(o), [rounded * 8.0], "{}", data_type.name());
+        }
     }
 }
