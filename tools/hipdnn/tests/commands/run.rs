@@ -1,6 +1,6 @@
 //! `hipdnn run`
 
-use crate::{Scratch, example, hipdnn, refuse, succeed, with_useless_engine, without_times};
+use crate::{Scratch, example, hipdnn, refuse, root, succeed, with_useless_engine, without_times};
 
 /// A file with an array of one number.
 fn npy(path: &str, dims: &[usize], value: f32) {
@@ -34,9 +34,9 @@ fn a_run_is_summed_up() {
 
 #[test]
 fn every_engine_passes_the_check_on_every_example() {
-    for name in ["attention", "batchnorm", "conv_bias_relu", "layernorm", "matmul", "residual_block"] {
+    let folder = std::fs::read_dir(root().join("examples_graphs")).unwrap();
+    for graph in folder.map(|entry| entry.unwrap().path().to_str().unwrap().to_owned()) {
         for seed in ["0", "1"] {
-            let graph = example(name);
             let arguments = ["run", &graph, "--engine", "CPU_ENGINE", "--check", "--seed", seed];
             if hipdnn(&["explain", &graph]).status == 0 {
                 let out = succeed(&arguments);
