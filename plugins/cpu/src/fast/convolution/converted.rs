@@ -17,6 +17,10 @@ use crate::problem::Operand;
 use crate::problem::convolution::{Convolution, Direction};
 use crate::problem::pointwise::Broadcast;
 
+/// The tensors of a convolution. The convolution of copies finds these behind all tensors that a kernel may have: what follows it may
+/// read one of them, too, as it is.
+const MOST_COPIES: usize = 3;
+
 /// A convolution of copies.
 pub(super) struct Converted {
     convolution: Box<dyn Kernel>,
@@ -28,7 +32,8 @@ pub(super) struct Converted {
 
 /// Weights that stay the same.
 struct Constant {
-    slot: usize,
+    /// The place of the tensor among those that are copied.
+    place: usize,
     /// Their copy.
     copy: Kept<u8>,
     /// The convolution that may rely on it. It is run with this copy alone: others lie where those of the last execution did.
@@ -66,7 +71,8 @@ impl Converted {
             if !is_float_of_eight_bits(operand.data_type) {
                 continue;
             }
-            let (tensor, copy) = (*operand, packed(operand, compute)?);
+            let (tensor, mut copy) = (*operand, packed(operand, compute)?);
+            copy.slot = MAX_TENSORS + copies.len();
             let is_result = operand.slot == result;
             if is_result && after.is_some() {
                 // What follows reads the result as the numbers that its elements are.
@@ -89,13 +95,12 @@ impl Converted {
         let plan = |constant_weights| {
             super::plan(&converted, compute, level, Settings { constant_weights, ..settings }, after)
         };
-        let weights = copies.iter().find(|copied| copied.slot == convolution.w.slot && !copied.is_result);
+        let is_weights = |copied: &Copied| copied.slot == convolution.w.slot && !copied.is_result;
+        let weights = copies.iter().position(is_weights);
         let constant = match weights {
-            Some(copied) if settings.constant_weights => Some(Constant {
-                slot: copied.slot,
-                copy: Kept::new(copied.size, true),
-                convolution: plan(true)?,
-            }),
+            Some(place) if settings.constant_weights => {
+                Some(Constant { place, copy: Kept::new(copies[place].size, true), convolution: plan(true)? })
+            }
             _ => None,
         };
         // Where the weights are not copied, they are where the caller has them.
@@ -157,35 +162,36 @@ impl Kernel for Converted {
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
-        let mut pointers = [std::ptr::null_mut(); MAX_TENSORS];
-        let pointers = &mut pointers[..tensors.len()];
-        pointers.copy_from_slice(tensors);
+        let mut pointers = [std::ptr::null_mut(); MAX_TENSORS + MOST_COPIES];
+        pointers[..tensors.len()].copy_from_slice(tensors);
         let mut convolution = &self.convolution;
         // SAFETY: the caller promises the tensors, the memory has room for the copies, and what is behind them is the convolution's
         // own. Its tensors are those that it was planned for.
         unsafe {
-            for copied in &self.copies {
+            for (place, copied) in self.copies.iter().enumerate() {
                 let (tensor, copy) = (tensors[copied.slot], scratch.add(copied.offset));
-                pointers[copied.slot] = copy;
+                pointers[MAX_TENSORS + place] = copy;
                 match &self.constant {
                     _ if copied.is_result => {}
-                    Some(constant) if constant.slot == copied.slot => {
+                    Some(constant) if constant.place == place => {
                         let fill = |to| {
                             copied.run(tensor, to);
                             true
                         };
                         let (kept, _) = constant.copy.get(tensor, copy, fill);
                         if !std::ptr::eq(kept, copy) {
-                            pointers[copied.slot] = kept.cast_mut();
+                            pointers[MAX_TENSORS + place] = kept.cast_mut();
                             convolution = &constant.convolution;
                         }
                     }
                     _ => copied.run(tensor, copy),
                 }
             }
-            convolution.run(pointers, scratch.add(self.size));
-            for copied in self.copies.iter().filter(|copied| copied.is_result) {
-                copied.run(tensors[copied.slot], pointers[copied.slot]);
+            convolution.run(&pointers, scratch.add(self.size));
+            for (copied, copy) in self.copies.iter().zip(&pointers[MAX_TENSORS..]) {
+                if copied.is_result {
+                    copied.run(tensors[copied.slot], *copy);
+                }
             }
         }
     }

@@ -1,9 +1,11 @@
 //! Convolutions of floats of 8 bits.
 
 use super::super::super::level::Level;
-use super::super::super::testing::{Array, EIGHT_BITS, Random};
+use super::super::super::testing::{Array, EIGHT_BITS, Random, run_together};
+use super::super::Direction;
 use super::{Case, DIRECTIONS, Outline};
-use hipdnn_plugin_sdk::graph::DataType;
+use hipdnn_plugin_sdk::graph::operation::Pointwise;
+use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
 
 /// Makes one to three of the tensors floats of 8 bits.
 fn convert(random: &mut Random, case: &mut Case) {
@@ -19,6 +21,12 @@ fn convert(random: &mut Random, case: &mut Case) {
     }
 }
 
+fn check(case: &Case) {
+    for direction in DIRECTIONS {
+        case.check(direction, Level::available());
+    }
+}
+
 /// Sums that pass the largest number of some formats, in any layout, with gaps too.
 #[test]
 fn any_shape_and_layout() {
@@ -26,9 +34,7 @@ fn any_shape_and_layout() {
     for _ in 0..80 {
         let mut case = Case::random(&mut random);
         convert(&mut random, &mut case);
-        for direction in DIRECTIONS {
-            case.check(direction, Level::available());
-        }
+        check(&case);
     }
 }
 
@@ -51,9 +57,7 @@ fn many_channels() {
         if round % 3 == 2 {
             case.spoil(&mut random, round / 3 % 3);
         }
-        for direction in DIRECTIONS {
-            case.check(direction, Level::available());
-        }
+        check(&case);
     }
 }
 
@@ -73,8 +77,36 @@ fn depthwise() {
         };
         let mut case = Case::of(&mut random, &outline);
         convert(&mut random, &mut case);
-        for direction in DIRECTIONS {
-            case.check(direction, Level::available());
+        check(&case);
+    }
+}
+
+/// What follows reads the input, which lies where it was and is of its own type.
+#[test]
+fn the_input_is_added_to_the_output() {
+    let mut random = Random::new(84);
+    for of in EIGHT_BITS {
+        let outline =
+            Outline { spatial: 2, batch: 2, groups: 1, channels: 9, rows: 9, most: 11, window: Some((3, 1)) };
+        let mut case = Case::of(&mut random, &outline);
+        (case.pre, case.post) = (vec![1, 1], vec![1, 1]);
+        let dims = case.x.tensor.dims.clone();
+        let packed = [dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1];
+        let array = |uid, data_type| Array::new(uid, data_type, &dims, &packed);
+        case.x = array(1, of).filled(|| random.whole());
+        case.w = Array::new(2, of, &[9, 9, 3, 3], &[81, 9, 3, 1]).filled(|| random.whole());
+        (case.y, case.compute) = (array(3, DataType::Float), DataType::Float);
+        let sums = case.expected(Direction::Forward);
+        let operations =
+            [case.operation(Direction::Forward), Pointwise::new(PointwiseMode::Add, 3, Some(1), 4).into()];
+        let mut between = case.y.tensor.clone();
+        between.is_virtual = true;
+        for level in Level::available() {
+            let mut arrays = [case.x.clone(), case.w.clone(), array(4, DataType::Float)];
+            run_together(&operations, DataType::Float, *level, &mut arrays, &[between.clone()]);
+            for ((got, sum), x) in arrays[2].numbers().iter().zip(&sums).zip(case.x.numbers()) {
+                assert!((got - (sum + x)).abs() < 1e-2, "{of:?}, {level:?}: {got}, expected {}", sum + x);
+            }
         }
     }
 }
