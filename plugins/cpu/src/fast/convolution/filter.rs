@@ -230,25 +230,45 @@ impl<T: FastReal> Filter<T> {
         let width = self.kernel.pairs;
         *tile = [T::ZERO; MOST_SUMS];
         self.geometry.runs(block, 0, self.geometry.columns(block), |run| {
-            for i in 0..run.len {
-                let at = [run.at[0], run.at[1], run.at[2] + i];
-                for p in 0..width.min(self.pairs() - from) {
-                    let (channel, tap) = ((from + p) / taps.len(), (from + p) % taps.len());
-                    if !self.geometry.meets(at, tap) {
-                        continue;
-                    }
-                    let column = run.column + i;
-                    for r in 0..self.kernel.rows {
-                        // SAFETY: the caller promises filled memory, also in the rows up to a whole tile.
-                        let (a, b) = unsafe {
-                            let b = planes.add(channel * self.geometry.channel() + taps[tap] + column);
-                            (gradients.add((above + r) * self.row + column).read(), b.read())
-                        };
-                        tile[r * width + p] = tile[r * width + p] + a * b;
-                    }
+            for p in 0..width.min(self.pairs() - from) {
+                let (channel, tap) = ((from + p) / taps.len(), (from + p) % taps.len());
+                let meets = |i: &usize| self.geometry.meets([run.at[0], run.at[1], run.at[2] + i], tap);
+                // Those of a line that meet the image follow each other.
+                let Some(first) = (0..run.len).find(meets) else { continue };
+                let len = (first..run.len).take_while(meets).count();
+                let column = run.column + first;
+                for r in 0..self.kernel.rows {
+                    // SAFETY: the caller promises filled memory, also in the rows up to a whole tile.
+                    let sum = unsafe {
+                        let b = planes.add(channel * self.geometry.channel() + taps[tap] + column);
+                        dot(gradients.add((above + r) * self.row + column), b, len)
+                    };
+                    tile[r * width + p] = tile[r * width + p] + sum;
                 }
             }
         });
+    }
+}
+
+/// A scalar product of so many numbers.
+///
+/// # Safety
+/// They are readable.
+unsafe fn dot<T: FastReal>(a: *const T, b: *const T, len: usize) -> T {
+    // Several sums, so that the compiler makes vectors of them.
+    let mut sums = [T::ZERO; 8];
+    let mut at = 0;
+    // SAFETY: the caller promises the numbers.
+    unsafe {
+        while at + sums.len() <= len {
+            let [a, b] = [a, b].map(|numbers| numbers.add(at).cast::<[T; 8]>().read_unaligned());
+            for (sum, (a, b)) in sums.iter_mut().zip(a.into_iter().zip(b)) {
+                *sum = *sum + a * b;
+            }
+            at += sums.len();
+        }
+        let sum = sums.into_iter().fold(T::ZERO, |sum, number| sum + number);
+        (at..len).fold(sum, |sum, at| sum + a.add(at).read_unaligned() * b.add(at).read_unaligned())
     }
 }
 

@@ -45,15 +45,50 @@ pub(super) struct Product<'a, T> {
 }
 
 impl<T: FastReal> Product<'_, T> {
-    /// The weight of a row for a channel and a tap; a packed panel has `rows` rows.
+    /// Computes a column of the tile again, without the taps of its window that do not meet the input: zeros stand for what they would
+    /// meet, which weights that are not finite do not leave zero. A packed panel has `height` rows.
     ///
     /// # Safety
-    /// There is such a weight.
-    pub(super) unsafe fn weight(&self, rows: usize, row: usize, channel: usize, tap: usize) -> T {
-        let number = channel * self.taps.len() + tap;
-        let place = self.apart.map_or(number * rows + row, |apart| row * apart + number);
-        // SAFETY: the caller promises it.
-        unsafe { self.a.add(place).read_unaligned() }
+    /// The tile has the rows and the column, and the window has taps, each with as many channels.
+    pub(super) unsafe fn column_again(
+        &self,
+        (rows, height): (usize, usize),
+        column: usize,
+        window: usize,
+        meets: impl Fn(usize) -> bool,
+    ) {
+        let mut sums = [T::ZERO; MOST_ROWS];
+        // A window of several taps may be so many channels of one tap here.
+        let (taps, terms) = (self.taps.len(), self.channels * self.taps.len() / window);
+        let apart = self.pitch * (window / taps);
+        for tap in (0..window).filter(|tap| meets(*tap)) {
+            let first = self.taps[tap % taps] + tap / taps * self.pitch + column;
+            for term in 0..terms {
+                let number = tap + term * window;
+                // SAFETY: the caller promises weights and numbers; panels have memory for all of their rows.
+                unsafe {
+                    let b = self.b.add(first + term * apart).read_unaligned();
+                    if self.apart.is_none() && height == MOST_ROWS {
+                        let weights = self.a.add(number * height).cast::<[T; MOST_ROWS]>().read_unaligned();
+                        for (sum, weight) in sums.iter_mut().zip(weights) {
+                            *sum = *sum + weight * b;
+                        }
+                        continue;
+                    }
+                    for (row, sum) in sums.iter_mut().enumerate().take(rows) {
+                        let place = self.apart.map_or(number * height + row, |apart| row * apart + number);
+                        *sum = *sum + self.a.add(place).read_unaligned() * b;
+                    }
+                }
+            }
+        }
+        for (row, sum) in sums.into_iter().enumerate().take(rows) {
+            // SAFETY: the caller promises the tile, and what is added.
+            unsafe {
+                let sum = self.ended(sum, row, column);
+                self.tile.add(row * self.row + column).write_unaligned(sum);
+            }
+        }
     }
 
     /// What becomes of a sum.
@@ -73,6 +108,9 @@ impl<T: FastReal> Product<'_, T> {
         if self.positive { positive(sum) } else { sum }
     }
 }
+
+/// Rows of a tile at most.
+const MOST_ROWS: usize = 8;
 
 /// One size of the tile of a product; the number is that of the rows that there are.
 type RunProduct<T> = unsafe fn(&mut Product<'_, T>, usize);

@@ -11,6 +11,9 @@ use super::super::geometry::Block;
 use super::Places;
 use super::scheme::Sum;
 
+/// Channels whose sums are made side by side.
+const TOGETHER: usize = 16;
+
 /// # Safety
 /// As [`Places::multiply`], with the weights of a panel and its sums, of outputs of the block.
 pub(super) unsafe fn correct<T: FastReal + Sum>(
@@ -46,7 +49,7 @@ pub(super) unsafe fn correct_pairs(
 }
 
 impl<T: FastReal + Sum> Places<T> {
-    /// What is NaN among some of a block's outputs is computed again without the padding.
+    /// What is NaN among those of some of a block's outputs that meet the padding is computed again without it.
     ///
     /// # Safety
     /// As [`Places::multiply`], with the weights of a panel and its sums.
@@ -71,25 +74,36 @@ impl<T: FastReal + Sum> Places<T> {
             let w = pixel % length;
             let place = n * image + d * depth + h * row + w * column;
             let at = [block.origin[0] + d, block.origin[1] + h, block.origin[2] + w];
-            for channel in 0..width {
+            if (0..self.taps.len()).all(|tap| self.geometry.meets(at, tap)) {
+                continue;
+            }
+            for first in (0..width).step_by(TOGETHER) {
+                let count = (width - first).min(TOGETHER);
                 // SAFETY: the caller promises the sums, the weights and the columns.
                 unsafe {
-                    let to = sums.add(pixel * width + channel);
-                    let number = to.read();
-                    if number.partial_cmp(&number).is_some() {
+                    let to = sums.add(pixel * width + first);
+                    let is_nan = |number: T| number.partial_cmp(&number).is_none();
+                    if !(0..count).any(|channel| is_nan(to.add(channel).read())) {
                         continue;
                     }
-                    let mut sum = <T as Sum>::ZERO;
-                    for c in 0..self.words {
-                        for (tap, distance) in self.taps.iter().enumerate() {
-                            if self.geometry.meets(at, tap) {
-                                let weight = weights.add((c * self.taps.len() + tap) * width + channel);
-                                let number = columns.add(c * self.pitch + distance + place);
-                                sum = sum + product(weight.read_unaligned(), number.read_unaligned());
+                    let mut again = [<T as Sum>::ZERO; TOGETHER];
+                    for (tap, distance) in self.taps.iter().enumerate() {
+                        if !self.geometry.meets(at, tap) {
+                            continue;
+                        }
+                        for c in 0..self.words {
+                            let weights = weights.add((c * self.taps.len() + tap) * width + first);
+                            let number = columns.add(c * self.pitch + distance + place).read_unaligned();
+                            for (channel, sum) in again.iter_mut().enumerate().take(count) {
+                                *sum = *sum + product(weights.add(channel).read_unaligned(), number);
                             }
                         }
                     }
-                    to.write(sum);
+                    for (channel, sum) in again.into_iter().enumerate().take(count) {
+                        if is_nan(to.add(channel).read()) {
+                            to.add(channel).write(sum);
+                        }
+                    }
                 }
             }
         }

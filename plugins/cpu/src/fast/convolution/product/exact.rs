@@ -1,4 +1,4 @@
-//! Tiles with NaN, computed again without the zeros that stand for the padding.
+//! Tiles with NaN, whose columns beside the padding are computed again without the zeros that stand for it.
 
 use super::super::super::real::{FastReal, all_finite};
 use super::super::geometry::Block;
@@ -45,7 +45,7 @@ pub(in super::super) unsafe fn are_finite<T: FastReal>(
 }
 
 impl<T: FastReal> Products<T> {
-    /// The same tile, but without the products with padding, which is not zero times infinity.
+    /// The columns of a tile that meet the padding, but without the products with it, which are not zero times infinity.
     ///
     /// # Safety
     /// As [`ProductKernel::run`](super::super::tile::ProductKernel::run).
@@ -57,31 +57,17 @@ impl<T: FastReal> Products<T> {
         (from, end): (usize, usize),
         rows: usize,
     ) {
+        let taps = &planned.part.taps;
         self.geometry.runs(block, from, end, |run| {
             for i in 0..run.len {
-                let column = run.column - from + i;
                 let at = [run.at[0], run.at[1], run.at[2] + i];
-                for row in 0..rows {
-                    let mut sum = T::ZERO;
-                    for (tap, offset) in product.taps.iter().enumerate() {
-                        if !self.geometry.meets(at, planned.part.taps[tap].0) {
-                            continue;
-                        }
-                        for channel in 0..product.channels {
-                            // SAFETY: the caller promises weights and planes.
-                            let (a, b) = unsafe {
-                                let b = product.b.add(offset + channel * product.pitch + column);
-                                (product.weight(self.kernel.rows, row, channel, tap), b.read())
-                            };
-                            sum = sum + a * b;
-                        }
-                    }
-                    // SAFETY: the caller promises the tile, and what is added.
-                    unsafe {
-                        let sum = product.ended(sum, row, column);
-                        product.tile.add(row * product.row + column).write(sum);
-                    }
+                let meets = |tap: usize| self.geometry.meets(at, taps[tap].0);
+                if (0..taps.len()).all(meets) {
+                    continue;
                 }
+                let rows = (rows, self.kernel.rows);
+                // SAFETY: the caller promises weights, planes and the tile.
+                unsafe { product.column_again(rows, run.column - from + i, taps.len(), meets) };
             }
         });
     }

@@ -1,4 +1,4 @@
-//! Tiles with NaN, computed again without the zeros that stand for the padding.
+//! Tiles with NaN, whose columns beside the padding are computed again without the zeros that stand for it.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use super::super::tile::Product;
 use super::Tiled;
 
 impl<T: FastReal> Tiled<T> {
-    /// A tile again, but without the products with padding, which is not zero times infinity.
+    /// The columns of a tile that meet the padding, but without the products with it, which are not zero times infinity.
     ///
     /// # Safety
     /// As [`ProductKernel::run`](super::super::tile::ProductKernel::run).
@@ -25,23 +25,11 @@ impl<T: FastReal> Tiled<T> {
         };
         self.runs(columns, |run| {
             for (column, at) in (run.column..run.column + run.len).zip(run.at..) {
-                for row in 0..rows {
-                    let mut sum = T::ZERO;
-                    for term in 0..self.depth {
-                        if meets([run.line, at], &self.taps[term % self.taps.len()]) {
-                            // SAFETY: the caller promises weights and columns.
-                            let (a, b) = unsafe {
-                                let a = product.weight(self.kernel.rows, row, term, 0);
-                                (a, product.b.add(term * product.pitch + column).read())
-                            };
-                            sum = sum + a * b;
-                        }
-                    }
-                    // SAFETY: the caller promises the tile, and what is added.
-                    unsafe {
-                        let sum = product.ended(sum, row, column);
-                        product.tile.add(row * product.row + column).write_unaligned(sum);
-                    }
+                let meets = |tap: usize| meets([run.line, at], &self.taps[tap]);
+                if !(0..self.taps.len()).all(meets) {
+                    let rows = (rows, self.kernel.rows);
+                    // SAFETY: the caller promises weights, columns and the tile.
+                    unsafe { product.column_again(rows, column, self.taps.len(), meets) };
                 }
             }
         });

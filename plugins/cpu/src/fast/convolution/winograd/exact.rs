@@ -61,7 +61,10 @@ impl<T: FastReal> Winograd<T> {
                             !self.planes.is_padded()
                                 || (0..*channels).all(|c| (0..9).all(|e| is_finite(weight(c, e))))
                         });
-                        let sums = if are_zeros {
+                        let [d, h, w] = [run.at[0], run.at[1], run.at[2] + i];
+                        let tile = [d, h, w * self.tile.apart()];
+                        let meets = |element: usize| self.planes.meets(tile, element);
+                        let sums = if are_zeros || (0..self.tile.side.pow(2)).all(meets) {
                             let all = outputs.get_or_insert_with(|| {
                                 let first = run.column + begin * self.tile.apart();
                                 // SAFETY: there are whole vectors of planes behind each line.
@@ -69,8 +72,6 @@ impl<T: FastReal> Winograd<T> {
                             });
                             all.map(|numbers| numbers[i - begin])
                         } else {
-                            let [d, h, w] = [run.at[0], run.at[1], run.at[2] + i];
-                            let tile = [d, h, w * self.tile.apart()];
                             // SAFETY: the caller promises the planes.
                             unsafe {
                                 self.inside(
@@ -123,16 +124,26 @@ impl<T: FastReal> Winograd<T> {
         weight: impl Fn(usize, usize) -> T,
     ) -> [T; MOST_OUTPUTS] {
         let mut outputs = [T::ZERO; MOST_OUTPUTS];
-        for (output, sum) in outputs.iter_mut().enumerate().take(self.tile.outputs.pow(2)) {
-            for element in 0..9 {
+        // For each element of the window the outputs for which it meets the input, and where.
+        let mut met_by = [[(0, 0); MOST_OUTPUTS]; 9];
+        let mut counts = [0; 9];
+        for (element, (met_by, count)) in met_by.iter_mut().zip(&mut counts).enumerate() {
+            for output in 0..self.tile.outputs.pow(2) {
                 let [row, column] = met(self.tile, output, element);
-                if !self.planes.meets(at, row * self.tile.side + column) {
-                    continue;
+                if self.planes.meets(at, row * self.tile.side + column) {
+                    met_by[*count] = (output, self.rows[row] + column);
+                    *count += 1;
                 }
-                for channel in 0..self.operands.channels {
-                    let place = channel * self.planes.channel() + self.rows[row] + column;
+            }
+        }
+        for channel in 0..self.operands.channels {
+            let planes = planes.wrapping_add(channel * self.planes.channel());
+            for (element, (met_by, count)) in met_by.iter().zip(counts).enumerate() {
+                let weight = weight(channel, element);
+                for (output, place) in &met_by[..count] {
                     // SAFETY: the caller promises the planes.
-                    *sum = *sum + weight(channel, element) * unsafe { planes.add(place).read() };
+                    let number = unsafe { planes.add(*place).read() };
+                    outputs[*output] = outputs[*output] + weight * number;
                 }
             }
         }
