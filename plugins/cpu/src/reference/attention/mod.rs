@@ -39,7 +39,7 @@ fn single(argument: &str, scalar: Option<&Scalar>) -> Result<Option<Single<f64>>
 /// A factor, 1 where there is none.
 ///
 /// # Safety
-/// As for [`Memory::bind`].
+/// As for [`Memory::bind`](super::Memory::bind).
 unsafe fn factor(single: Option<&Single<f64>>, tensors: &[*mut u8]) -> f64 {
     // SAFETY: passed on.
     single.map_or(1.0, |single| unsafe { single.get(tensors) })
