@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::super::join::{LargestMagnitude, along};
+use super::super::join::{Join, LargestMagnitude, along};
 use super::super::lanes::{Lanes, Threads};
 use super::super::level::{Level, VectorWork};
 use super::super::matmul::products::{fused, part};
@@ -449,7 +449,8 @@ impl<T: Weight> Forward<T> {
             if of_probabilities {
                 // The largest score of a row has a weight of 1.
                 let sums = sum.iter().filter(|sum| **sum != T::ZERO);
-                *probability = sums.fold(*probability, |most, sum| larger(T::ONE / *sum, most));
+                *probability =
+                    sums.fold(*probability, |most, sum| LargestMagnitude::merge(T::ONE / *sum, most));
             }
             let (factors, numbers, width) = (factor.as_ptr(), *results, self.width);
             let scaling = Scaling { factors, rows: count, numbers, width };
@@ -458,7 +459,7 @@ impl<T: Weight> Forward<T> {
                 let len = self.shape.value_depth;
                 for row in 0..count {
                     let of_row = self.level.run_vectors(Largest { numbers: numbers.add(row * width), len });
-                    *result = larger(of_row, *result);
+                    *result = LargestMagnitude::merge(of_row, *result);
                 }
             }
             if let Some(scale) = self.factors.of_results(tensors) {
@@ -532,11 +533,6 @@ impl<T: FastReal> VectorWork<T> for Largest<T> {
     }
 }
 
-/// The larger of two, NaN where the first is.
-fn larger<T: Functions>(a: T, b: T) -> T {
-    if a.is_nan() || a > b { a } else { b }
-}
-
 /// Whether a probability is -0, which those of scores are that do not count.
 fn is_hidden<T: Functions>(probability: T) -> bool {
     probability == T::ZERO && T::ONE / probability < T::ZERO
@@ -581,7 +577,8 @@ impl<T: Weight> Kernel for Forward<T> {
         // SAFETY: all lanes are done, and the tensors are those of the operation.
         unsafe {
             let all = (0..self.lanes.count()).map(|lane| largest(lane).read());
-            let largest = all.fold([T::ZERO; 2], |most, of_lane| [0, 1].map(|i| larger(of_lane[i], most[i])));
+            let merge = |most: [T; 2], of: [T; 2]| [0, 1].map(|i| LargestMagnitude::merge(of[i], most[i]));
+            let largest = all.fold([T::ZERO; 2], merge);
             self.factors.write_largest(tensors, largest);
         }
     }

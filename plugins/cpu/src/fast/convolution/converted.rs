@@ -5,6 +5,7 @@
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, Tensor};
 
 use super::super::kept::Kept;
+use super::super::lanes::Threads;
 use super::super::level::Level;
 use super::super::pointwise::{After, Chain, Value, plan_chain};
 use super::super::scratch::Scratch;
@@ -85,7 +86,7 @@ impl Converted {
                 offset: scratch.area::<u8>(size, 1),
                 size,
                 is_result,
-                kernel: plan_copy(ends, compute, level, settings)?,
+                kernel: plan_copy(ends, compute, level, settings.threads)?,
             });
             *operand = copy;
         }
@@ -133,14 +134,14 @@ fn plan_copy(
     [from, to]: [Operand; 2],
     compute: Compute,
     level: Level,
-    settings: Settings,
+    threads: Threads,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let mut strides = [0; MAX_RANK];
     strides[..from.layout.rank()].copy_from_slice(from.layout.strides());
     let mut chain = Chain::default();
     let value: Value = chain.input(&Broadcast { operand: Operand { slot: 0, ..from }, strides });
     chain.push_mode(PointwiseMode::Identity, vec![value], to.data_type);
-    plan_chain(&chain, &Operand { slot: 1, ..to }, compute, level, settings.threads)
+    plan_chain(&chain, &Operand { slot: 1, ..to }, compute, level, threads)
 }
 
 impl Copied {

@@ -45,8 +45,8 @@ pub(super) struct Product<'a, T> {
 }
 
 impl<T: FastReal> Product<'_, T> {
-    /// Computes a column of the tile again, without the taps of its window that do not meet the input: zeros stand for what they would
-    /// meet, which weights that are not finite do not leave zero. A packed panel has `height` rows.
+    /// Computes a column of the tile again, unless all taps of its window meet the input, without those that do not: zeros stand for what
+    /// they would meet, which weights that are not finite do not leave zero. A packed panel has `height` rows.
     ///
     /// # Safety
     /// The tile has the rows and the column, and the window has taps, each with as many channels.
@@ -57,6 +57,9 @@ impl<T: FastReal> Product<'_, T> {
         window: usize,
         meets: impl Fn(usize) -> bool,
     ) {
+        if (0..window).all(&meets) {
+            return;
+        }
         let mut sums = [T::ZERO; MOST_ROWS];
         // A window of several taps may be so many channels of one tap here.
         let (taps, terms) = (self.taps.len(), self.channels * self.taps.len() / window);

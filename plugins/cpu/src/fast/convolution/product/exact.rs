@@ -62,9 +62,6 @@ impl<T: FastReal> Products<T> {
             for i in 0..run.len {
                 let at = [run.at[0], run.at[1], run.at[2] + i];
                 let meets = |tap: usize| self.geometry.meets(at, taps[tap].0);
-                if (0..taps.len()).all(meets) {
-                    continue;
-                }
                 let rows = (rows, self.kernel.rows);
                 // SAFETY: the caller promises weights, planes and the tile.
                 unsafe { product.column_again(rows, run.column - from + i, taps.len(), meets) };

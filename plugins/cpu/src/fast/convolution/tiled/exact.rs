@@ -26,11 +26,9 @@ impl<T: FastReal> Tiled<T> {
         self.runs(columns, |run| {
             for (column, at) in (run.column..run.column + run.len).zip(run.at..) {
                 let meets = |tap: usize| meets([run.line, at], &self.taps[tap]);
-                if !(0..self.taps.len()).all(meets) {
-                    let rows = (rows, self.kernel.rows);
-                    // SAFETY: the caller promises weights, columns and the tile.
-                    unsafe { product.column_again(rows, column, self.taps.len(), meets) };
-                }
+                let rows = (rows, self.kernel.rows);
+                // SAFETY: the caller promises weights, columns and the tile.
+                unsafe { product.column_again(rows, column, self.taps.len(), meets) };
             }
         });
     }
