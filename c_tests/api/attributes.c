@@ -182,8 +182,16 @@ static void test_get(const kind* k, hipdnnBackendDescriptor_t finalized, const a
         CHECK_OK(get(finalized, a, 0, &count, bytes));
         CHECK_EQ(count, total);
         count = 4711;
-        CHECK_OK(get(finalized, a, 5, &count, NULL));
-        CHECK_EQ(count, total);
+        if (a->shape == ONE) {
+            CHECK_OK(get(finalized, a, 5, &count, NULL));
+            CHECK_EQ(count, total);
+        } else {
+            CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "arrayOfElements", get(finalized, a, 1, &count, NULL));
+            CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "arrayOfElements", get(finalized, a, 5, &count, NULL));
+            CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "arrayOfElements",
+                        get(finalized, a, INT64_MAX, NULL, NULL));
+            CHECK_EQ(count, 4711);
+        }
     }
     CHECK(is_untouched(bytes, sizeof bytes));
 

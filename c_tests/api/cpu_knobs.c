@@ -136,14 +136,87 @@ static void check_constant_weights(void)
     drop(convolution);
 }
 
-static void expect_refused(const char* id, int64_t value, const char* part)
+/* The plan of a configuration with these settings, which is finalized and needs as much workspace as one without. */
+static hipdnnBackendDescriptor_t plan_of_choices(int64_t count, const hipdnnBackendDescriptor_t* choices)
 {
-    hipdnnBackendDescriptor_t config = open_config(graph);
+    int64_t sizes[2] = {-1, -2};
+    hipdnnBackendDescriptor_t plan = make(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    for (int i = 0; i < 2; i++) {
+        hipdnnBackendDescriptor_t config = open_config(graph);
+        if (i == 1) {
+            put(config, HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, HIPDNN_TYPE_BACKEND_DESCRIPTOR, count, choices);
+        }
+        CHECK_OK(hipdnnBackendFinalize(config));
+        CHECK_OK(hipdnnBackendGetAttribute(config, HIPDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, HIPDNN_TYPE_INT64, 1, NULL,
+                                           &sizes[i]));
+        if (i == 1) {
+            put_descriptor(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+        }
+        drop(config);
+    }
+    CHECK_EQ(sizes[0], sizes[1]);
+    return plan;
+}
+
+/* The engine refuses settings when the plan is made. */
+static void expect_refused(int64_t count, const hipdnnBackendDescriptor_t* choices, const char* part)
+{
+    hipdnnBackendDescriptor_t plan = plan_of_choices(count, choices);
+    CHECK_FAILS(HIPDNN_STATUS_PLUGIN_ERROR, part, hipdnnBackendFinalize(plan));
+    drop(plan);
+}
+
+static void expect_value_refused(const char* id, int64_t value, const char* part)
+{
     hipdnnBackendDescriptor_t choice = make_choice(id, value);
-    put(config, HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &choice);
+    expect_refused(1, &choice, part);
     drop(choice);
-    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, part, hipdnnBackendFinalize(config));
-    drop(config);
+}
+
+/* A value of another type, and a knob that is set twice */
+static void check_other_refusals(void)
+{
+    const double half = 0.5;
+    hipdnnBackendDescriptor_t choice = make(HIPDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    put(choice, HIPDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, HIPDNN_TYPE_CHAR, 7, "threads");
+    put(choice, HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, HIPDNN_TYPE_DOUBLE, 1, &half);
+    REQUIRE_OK(hipdnnBackendFinalize(choice));
+    expect_refused(1, &choice, "knob \"threads\" is 0.5, which is a double precision number, expected an integer");
+    drop(choice);
+    hipdnnBackendDescriptor_t choices[] = {make_choice("threads", 1), make_choice("threads", 2)};
+    expect_refused(2, choices, "engine CPU_ENGINE: knob \"threads\" is set twice, expected once");
+    drop(choices[0]);
+    drop(choices[1]);
+}
+
+static int warnings;
+
+static void receive(hipdnnUserLogCallbackHandle_t user, hipdnnSeverity_t severity, const char* message)
+{
+    const char* const text = "engine CPU_ENGINE: knob \"speed\" is set to 1, expected one of \"threads\", "
+                             "\"deterministic\", \"constant_weights\", \"convolution\"; ignored";
+    (void)user;
+    warnings += severity == HIPDNN_SEV_WARN && strstr(message, text) != NULL;
+}
+
+/* A knob that the engine does not have is ignored, with a warning when the plan is made. */
+static void check_unknown_knob(void)
+{
+    hipdnnBackendDescriptor_t choices[] = {make_choice("speed", 1), make_choice("deterministic", 0)};
+    CHECK_OK(hipdnnBackendSetGlobalLogLevel_ext(HIPDNN_SEV_WARN));
+    CHECK_OK(hipdnnSetUserLogCallback_ext(receive, HIPDNN_SEV_WARN, HIPDNN_LOG_CALLBACK_SYNC, &warnings));
+    hipdnnBackendDescriptor_t plan = plan_of_choices(2, choices);
+    CHECK_EQ(warnings, 0);
+    CHECK_OK(hipdnnBackendFinalize(plan));
+    CHECK_EQ(warnings, 1);
+    drop(plan);
+    CHECK_OK(hipdnnSetUserLogCallback_ext(receive, HIPDNN_SEV_OFF, HIPDNN_LOG_CALLBACK_SYNC, &warnings));
+    /* What is known beside it is judged all the same. */
+    drop(choices[1]);
+    choices[1] = make_choice("threads", -1);
+    expect_refused(2, choices, "knob \"threads\" is -1, expected");
+    drop(choices[0]);
+    drop(choices[1]);
 }
 
 int main(void)
@@ -183,12 +256,13 @@ int main(void)
     CHECK(differs);
 
     check_constant_weights();
-    expect_refused("threads", 257, "engine CPU_ENGINE: knob \"threads\" is 257, expected an integer from 0 to 256");
-    expect_refused("threads", -1, "knob \"threads\" is -1, expected");
-    expect_refused("deterministic", 2, "knob \"deterministic\" is 2, expected an integer from 0 to 1");
-    expect_refused("constant_weights", 2, "knob \"constant_weights\" is 2, expected an integer from 0 to 1");
-    expect_refused("convolution", 7, "knob \"convolution\" is 7, expected an integer from 0 to 6");
-    expect_refused("speed", 1, "knob \"speed\" is set to 1, expected one of \"threads\", \"deterministic\", \"constant_weights\", \"convolution\"");
+    expect_value_refused("threads", 257, "engine CPU_ENGINE: knob \"threads\" is 257, expected an integer from 0 to 256");
+    expect_value_refused("threads", -1, "knob \"threads\" is -1, expected");
+    expect_value_refused("deterministic", 2, "knob \"deterministic\" is 2, expected an integer from 0 to 1");
+    expect_value_refused("constant_weights", 2, "knob \"constant_weights\" is 2, expected an integer from 0 to 1");
+    expect_value_refused("convolution", 7, "knob \"convolution\" is 7, expected an integer from 0 to 6");
+    check_other_refusals();
+    check_unknown_knob();
     drop(graph);
     CHECK_OK(hipdnnDestroy(handle));
     return check_result();

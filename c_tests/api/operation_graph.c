@@ -92,6 +92,22 @@ static void test_ops_append(void)
     drop(relu);
 }
 
+/* What is not set reads as none of it, which nobody could tell without the number. */
+static void test_type_that_is_not_set(void)
+{
+    hipdnnBackendDescriptor_t graph = make(HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    hipdnnDataType_t type = HIPDNN_DATA_HALF;
+    int64_t count = 4711;
+    CHECK_OK(hipdnnBackendGetAttribute(graph, HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT, HIPDNN_TYPE_DATA_TYPE, 1,
+                                       &count, &type));
+    CHECK_EQ(count, 0);
+    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "elementCount",
+                hipdnnBackendGetAttribute(graph, HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT, HIPDNN_TYPE_DATA_TYPE,
+                                          1, NULL, &type));
+    CHECK(type == HIPDNN_DATA_HALF);
+    drop(graph);
+}
+
 static void test_properties(void)
 {
     hipdnnBackendDescriptor_t graph = open_graph(handle);
@@ -158,6 +174,7 @@ int main(void)
     handle = make_handle();
     test_requirements();
     test_ops_append();
+    test_type_that_is_not_set();
     test_properties();
     test_handle_is_gone();
     CHECK_OK(hipdnnDestroy(handle));

@@ -106,6 +106,8 @@ static void test_values(void)
                                            got));
         CHECK_EQ(count, types[i].size);
         CHECK(memcmp(got, values[i], (size_t)types[i].size) == 0);
+        CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "arrayOfElements",
+                    hipdnnBackendGetAttribute(tensor, HIPDNN_ATTR_TENSOR_VALUE_EXT, HIPDNN_TYPE_CHAR, 1, &count, NULL));
         drop(tensor);
     }
     check_about("%s", "");
@@ -124,6 +126,15 @@ static void test_values(void)
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "VALUE",
                 hipdnnBackendGetAttribute(tensor, HIPDNN_ATTR_TENSOR_VALUE_EXT, HIPDNN_TYPE_CHAR, 1, &count, &byte));
     CHECK(byte == 0xa5 && count == 4711);
+
+    /* An array for the bytes of a value, and a number where there may be none of a tensor */
+    hipdnnBackendDescriptor_t offsets = tensor;
+    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "elementCount",
+                hipdnnBackendGetAttribute(tensor, HIPDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                          NULL, &offsets));
+    CHECK_OK(hipdnnBackendGetAttribute(tensor, HIPDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                       &count, &offsets));
+    CHECK(count == 0 && offsets == tensor);
     drop(tensor);
 }
 

@@ -115,6 +115,19 @@ static void test_get(void)
     }
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "requestedElementCount",
                 get(pack, WORKSPACE, HIPDNN_TYPE_VOID_PTR, 2, &count, &workspace));
+    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "arrayOfElements", get(pack, IDS, HIPDNN_TYPE_INT64, 3, &count, NULL));
+    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "arrayOfElements",
+                get(pack, POINTERS, HIPDNN_TYPE_VOID_PTR, 3, &count, NULL));
+    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "arrayOfElements",
+                get(pack, WORKSPACE, HIPDNN_TYPE_VOID_PTR, 1, &count, NULL));
+    /* The pointers are never read without the number of them; ids are. */
+    got_pointers[0] = memory + 1;
+    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "elementCount",
+                get(pack, POINTERS, HIPDNN_TYPE_VOID_PTR, 3, NULL, got_pointers));
+    CHECK(got_pointers[0] == memory + 1);
+    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "elementCount", get(pack, POINTERS, HIPDNN_TYPE_VOID_PTR, 0, NULL, NULL));
+    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "elementCount", get(pack, IDS, HIPDNN_TYPE_INT64, 0, NULL, NULL));
+    CHECK_OK(get(pack, IDS, HIPDNN_TYPE_INT64, 3, NULL, got_ids));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "attributeType", get(pack, IDS, HIPDNN_TYPE_VOID_PTR, 3, &count, got_ids));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "attributeType",
                 get(pack, POINTERS, HIPDNN_TYPE_INT64, 3, &count, got_pointers));
@@ -123,6 +136,18 @@ static void test_get(void)
     CHECK_FAILS(HIPDNN_STATUS_NOT_SUPPORTED, "attributeName",
                 get(pack, HIPDNN_ATTR_VARIANT_PACK_INTERMEDIATES, HIPDNN_TYPE_INT64, 1, &count, got_ids));
     CHECK_EQ(count, 4711);
+
+    /* Nothing requested: their number, with an array or without */
+    void* const arrays[] = {NULL, got_pointers};
+    for (int i = 0; i < 2; i++) {
+        count = 4711;
+        CHECK_OK(get(pack, IDS, HIPDNN_TYPE_INT64, 0, &count, arrays[i]));
+        CHECK_EQ(count, 3);
+        count = 4711;
+        CHECK_OK(get(pack, POINTERS, HIPDNN_TYPE_VOID_PTR, 0, &count, arrays[i]));
+        CHECK_EQ(count, 3);
+    }
+    CHECK(got_pointers[0] == memory + 1);
     drop(pack);
 }
 
@@ -190,6 +215,8 @@ static void test_overrides(void)
             int64_t got[8] = {0};
             int64_t count = 4711;
             CHECK_OK(get(pack, override_names[k], HIPDNN_TYPE_INT64, 0, &count, NULL));
+            CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "arrayOfElements",
+                        get(pack, override_names[k], HIPDNN_TYPE_INT64, 1, &count, NULL));
             CHECK_EQ(count, o->counts[k]);
             CHECK_OK(get(pack, override_names[k], HIPDNN_TYPE_INT64, 8, &count, got));
             CHECK_EQ(count, o->counts[k]);

@@ -80,7 +80,7 @@ static const variant VARIANTS[] = {
     TURNED_DOWN("api_version_unparsable", "\"one\""),
     TURNED_DOWN("api_version_null", "API version"),
     TURNED_DOWN("api_version_fails", STATUS_3),
-    TURNED_DOWN("api_2", "2.0.0"),
+    TURNED_DOWN("api_2", "2.0.0 does not match expected engine API major version 1"),
     RUNS("callback_fails", "STUB_ENGINE"),
 
     TURNED_DOWN("no_engines", "No engines found in the plugin"),
@@ -91,12 +91,12 @@ static const variant VARIANTS[] = {
     TURNED_DOWN("count_huge", "4294967295"),
     TURNED_DOWN("duplicate_ids", "Duplicate engine IDs found"),
     RUNS("clash", "STUB_ENGINE"),
-    IDLE("engine_name_wrong", "plugin Stub: Engine WRONG_ENGINE has ID "),
+    IDLE("engine_name_wrong", "plugin Stub: the plugin reports engine name 'WRONG_ENGINE' for engine 0x3679FC9FC0E0979C"),
     RUNS("engine_name_null", "0x"),
     RUNS("engine_name_empty", "0x"),
     IDLE("engine_name_fails", "plugin Stub: Failed to get the name of engine "),
     RUNS("engine_name_declined", "0x"),
-    IDLE("id_not_the_hash", "plugin Stub has no engine that could be admitted\n  plugin Stub: Engine STUB_ENGINE has ID "),
+    IDLE("id_not_the_hash", "plugin Stub has no engine that could be admitted\n  plugin Stub: the plugin reports engine name 'STUB_ENGINE' for engine 0x3679FC9FC0E0979D"),
 
     IDLE("create_fails", "plugin Stub is left out of this handle: Failed to create engine plugin handle. " STATUS_3),
     IDLE("create_silent", "plugin Stub is left out of this handle: Failed to create engine plugin handle: the plugin gave a null one"),

@@ -62,6 +62,8 @@ static void test_clash_is_told(void)
     /* libclash.so comes before libgood.so, so it is the second that loses its engine. Callers look for these words. */
     CHECK_CONTAINS(text, "Engine ID ");
     CHECK_CONTAINS(text, " already exists");
+    CHECK_CONTAINS(text, "declares engine 0x3679FC9FC0E0979C, which plugin 'Clash'");
+    CHECK_CONTAINS(text, " already provides");
     CHECK_CONTAINS(text, "libgood.so]");
     CHECK_EQ(count_loaded(handle), 2);
     CHECK_OK(hipdnnDestroy(handle));

@@ -321,12 +321,13 @@ impl Outgoing {
         if self.requested < 0 {
             return Err(self.wrong_count("a number of elements that is not negative"));
         }
-        if self.array.is_null() || self.requested == 0 {
-            self.require_count()?;
-            self.write_count(size as i64);
-            return Ok(true);
+        if self.requested > 0 {
+            self.require_array()?;
+            return Ok(false);
         }
-        Ok(false)
+        self.require_count()?;
+        self.write_count(size as i64);
+        Ok(true)
     }
 
     /// As many values as there are, or as the caller has room for.
@@ -362,9 +363,15 @@ impl Outgoing {
         self.descriptors(total, make)
     }
 
-    /// One value.
+    /// One value. Without an array, any caller asks for the number of elements.
     pub fn one<T: Element>(&self, expected: Type, value: T) -> Result<()> {
-        self.many(expected, &[value])
+        self.or_size_query().many(expected, &[value])
+    }
+
+    /// The same call, but asking for the number of elements where there is no array.
+    fn or_size_query(&self) -> Self {
+        let requested = if self.array.is_null() { self.requested.min(0) } else { self.requested };
+        Self { requested, ..*self }
     }
 
     /// One value, or none where it was never set.
@@ -378,6 +385,10 @@ impl Outgoing {
     /// Zero elements; the caller's array stays as it is.
     pub fn none(&self, expected: Type) -> Result<()> {
         self.require_type(expected)?;
+        // Without the number, whoever reads one of these could not tell that there is none.
+        if matches!(expected, Type::HIPDNN_TYPE_BACKEND_DESCRIPTOR | Type::HIPDNN_TYPE_DATA_TYPE) {
+            self.require_count()?;
+        }
         self.write_count(0);
         Ok(())
     }
@@ -409,9 +420,9 @@ impl Outgoing {
     }
 
     /// One new descriptor, or none.
-    pub fn optional_descriptor(&self, make: Option<impl Fn() -> Descriptor>) -> Result<()> {
+    pub fn optional_descriptor(&self, make: Option<impl Fn() -> Option<Descriptor>>) -> Result<()> {
         match make {
-            Some(make) => self.descriptors(1, |_| Some(make())),
+            Some(make) => self.or_size_query().descriptors(1, |_| make()),
             None => self.none(Type::HIPDNN_TYPE_BACKEND_DESCRIPTOR),
         }
     }

@@ -39,15 +39,17 @@ struct Chosen {
 }
 
 impl Chosen {
-    /// The configuration of an engine with these settings, once they are found to be settings of its knobs.
-    fn bytes(&self, engine: &FrozenEngine) -> Result<Box<[u8]>> {
+    /// The configuration of an engine with these settings. Whether its knobs can be set like this is the plugin's to say.
+    fn bytes(&self, engine_id: i64) -> Result<Box<[u8]>> {
         let settings = self.descriptors.iter().map(Arc::as_ref).chain(&self.serialized);
         let knobs: Vec<KnobSetting> = settings.cloned().collect();
-        if let Err(fault) = wire::check_settings(engine.knobs(), &knobs) {
-            let name = engine.session.engine(engine.engine)?.display_name();
-            return Err(Error::bad_param(format!("engine {name}: {fault}")));
+        if knobs.len() > MAX_KNOB_CHOICES {
+            return Err(Error::bad_param(format!(
+                "{} knobs of the engine configuration are set, expected at most {MAX_KNOB_CHOICES}",
+                knobs.len()
+            )));
         }
-        Ok(wire::write_engine_config(&EngineConfig { engine_id: engine.id, knobs }).into())
+        Ok(wire::write_engine_config(&EngineConfig { engine_id, knobs }).into())
     }
 }
 
@@ -129,7 +131,7 @@ impl Draft for ConfigDraft {
             || Error::bad_param("HIPDNN_ATTR_ENGINECFG_ENGINE of the engine configuration is not set");
         let chosen = self.chosen.as_deref();
         let (engine, (workspace_size, bytes)) = take_checked(&mut self.engine, missing, |engine| {
-            let bytes = chosen.map(|chosen| chosen.bytes(engine)).transpose()?;
+            let bytes = chosen.map(|chosen| chosen.bytes(engine.id)).transpose()?;
             Ok((expected_workspace_size(engine, bytes.as_deref())?, bytes))
         })?;
         Ok(Arc::new(FrozenConfig { engine, workspace_size, bytes }))

@@ -219,10 +219,8 @@ fn get(parts: &Parts, outgoing: &Outgoing) -> Result<()> {
     match outgoing.name() {
         OPS => {
             let total = parts.operations.len();
-            if outgoing.requested() > 0 && (outgoing.requested() as usize) < total {
-                return Err(outgoing.wrong_count(&format!("0 or at least {total}")));
-            }
-            outgoing.descriptors(total, |i| parts.operations.get(i).cloned().map(Descriptor::of_operation))
+            outgoing
+                .all_descriptors(total, |i| parts.operations.get(i).cloned().map(Descriptor::of_operation))
         }
         COMPUTE_TYPE => outgoing.optional(Type::HIPDNN_TYPE_DATA_TYPE, header.compute_type.c()),
         INTERMEDIATE_TYPE => outgoing.optional(Type::HIPDNN_TYPE_DATA_TYPE, header.intermediate_type.c()),

@@ -184,8 +184,7 @@ fn write(frozen: &FrozenOperation, field: &Field, value: &Value, outgoing: &Outg
         Some(Descriptor::of_tensor(Arc::clone(tensor)))
     };
     match value {
-        Value::Uid(None) => outgoing.none(Type::HIPDNN_TYPE_BACKEND_DESCRIPTOR),
-        Value::Uid(Some(uid)) => outgoing.descriptors(1, |_| of_uid(*uid)),
+        Value::Uid(uid) => outgoing.optional_descriptor(uid.map(|uid| move || of_uid(uid))),
         Value::Uids(uids) => outgoing.descriptors(uids.len(), |i| of_uid(*uids.get(i)?)),
         Value::Ints(values) => outgoing.many(Type::HIPDNN_TYPE_INT64, values),
         Value::Int32s(values) => outgoing.many(Type::HIPDNN_TYPE_INT32, values),

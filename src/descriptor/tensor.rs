@@ -136,7 +136,10 @@ impl Draft for TensorDraft {
             }
             BYTE_ALIGNMENT => outgoing.one(Type::HIPDNN_TYPE_INT64, tensor.alignment),
             RAGGED_OFFSET => outgoing.optional_descriptor(
-                frozen.ragged_offset.as_ref().map(|offsets| || Descriptor::of_tensor(Arc::clone(offsets))),
+                frozen
+                    .ragged_offset
+                    .as_ref()
+                    .map(|offsets| || Some(Descriptor::of_tensor(Arc::clone(offsets)))),
             ),
             RAGGED_OFFSET_MULTIPLIER => {
                 outgoing.one(Type::HIPDNN_TYPE_INT64, tensor.ragged_offset_multiplier)

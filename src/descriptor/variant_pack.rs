@@ -170,6 +170,9 @@ impl Draft for Pack {
                 outgoing.many(Type::HIPDNN_TYPE_INT64, &ids)
             }
             DATA_POINTERS => {
+                outgoing.require_type(Type::HIPDNN_TYPE_VOID_PTR)?;
+                // In both generations.
+                outgoing.require_count()?;
                 let pointers: Vec<usize> = self.buffers().iter().map(|buffer| buffer.ptr.addr()).collect();
                 outgoing.many(Type::HIPDNN_TYPE_VOID_PTR, &pointers)
             }

@@ -55,3 +55,6 @@ pub enum hipdnnOperationType_ext_t {
     /// Gradient of the grouped matrix product by its weights.
     HIPDNN_OPERATION_TYPE_MOE_GROUPED_MATMUL_BWD_EXT = 23,
 }
+
+/// The same type: an earlier name.
+pub type hipdnnOperationType_t = hipdnnOperationType_ext_t;

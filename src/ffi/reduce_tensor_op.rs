@@ -25,3 +25,6 @@ pub enum hipdnnReduceTensorOp_t {
     /// Product of the elements that are not zero.
     HIPDNN_REDUCE_TENSOR_MUL_NO_ZEROS = 9,
 }
+
+/// The same type: an earlier name.
+pub type hipdnnReductionMode_t = hipdnnReduceTensorOp_t;

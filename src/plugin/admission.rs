@@ -157,7 +157,9 @@ fn parse_api_version(text: &str) -> Result<ApiVersion, String> {
         // Major 0 is what plugins said before the interface was settled; they speak its first version.
         Some(version) if version.major == 0 => Ok(ApiVersion::new(1, 0, 0)),
         Some(version) if version.major == 1 => Ok(version),
-        Some(version) => Err(format!("Plugin API version {version} is not supported, expected major 1")),
+        Some(version) => {
+            Err(format!("Plugin API version {version} does not match expected engine API major version 1"))
+        }
         None => Err(format!("Plugin API version {text:?} cannot be read, expected MAJOR.MINOR.PATCH")),
     }
 }
@@ -203,7 +205,8 @@ pub(super) fn first_duplicate(ids: &[i64]) -> Option<i64> {
     })
 }
 
-/// Sorts a plugin's engines into those that are offered and the reasons why others are not.
+/// Sorts a plugin's engines into those that are offered and the reasons why others are not. Programs look for words of these
+/// reasons, with the id: docs/abi.md lists them.
 fn admit(api: &Api, ids: &[i64], owner: impl Fn(i64) -> Option<String>) -> (Vec<Engine>, Vec<String>) {
     let mut engines = Vec::new();
     let mut dropped = Vec::new();
@@ -212,7 +215,9 @@ fn admit(api: &Api, ids: &[i64], owner: impl Fn(i64) -> Option<String>) -> (Vec<
             Err(reason) => dropped.push(reason),
             Ok(_) if owner(id).is_some() => {
                 let other = owner(id).unwrap_or_default();
-                dropped.push(format!("Engine ID {id} already exists in the list, from {other}"));
+                dropped.push(format!(
+                    "Engine ID {id} already exists in the list: the plugin declares engine 0x{id:016X}, which plugin {other} already provides"
+                ));
             }
             Ok(name) => {
                 let plain_config = write_engine_config(&EngineConfig { engine_id: id, knobs: Vec::new() });
@@ -239,7 +244,9 @@ fn engine_name(api: &Api, id: i64) -> Result<Option<String>, String> {
     }
     let expected = engine_id(&name);
     if expected != id {
-        return Err(format!("Engine {name} has ID {id}, expected the hash of its name, {expected}"));
+        return Err(format!(
+            "the plugin reports engine name '{name}' for engine 0x{id:016X}, expected the hash of its name, 0x{expected:016X}"
+        ));
     }
     Ok(Some(name))
 }

@@ -240,7 +240,7 @@ fn load_files(files: BTreeSet<PathBuf>) -> (Vec<Plugin>, Vec<String>) {
     for path in files {
         let owner = |id: i64| {
             let plugin = plugins.iter().find(|plugin| plugin.engines.iter().any(|engine| engine.id == id));
-            plugin.map(|plugin| plugin.path.display().to_string())
+            plugin.map(|plugin| format!("'{}' from {}", plugin.name, plugin.path.display()))
         };
         match Plugin::load(&path, owner) {
             Err(reason) => {

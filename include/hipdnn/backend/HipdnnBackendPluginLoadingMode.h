@@ -18,6 +18,8 @@ typedef enum
 {
     /// The paths are searched besides the default ones.
     HIPDNN_PLUGIN_LOADING_ADDITIVE = 0,
+    /// The same as HIPDNN_PLUGIN_LOADING_ADDITIVE.
+    HIPDNN_DEFAULT_PLUGIN_LOADING_MODE = HIPDNN_PLUGIN_LOADING_ADDITIVE,
     /// The paths are searched instead of all others.
     HIPDNN_PLUGIN_LOADING_ABSOLUTE = 1,
 } hipdnnPluginLoadingMode_ext_t;

@@ -18,6 +18,8 @@ typedef enum
 {
     /// At the end of the process, or when engine paths are set.
     HIPDNN_PLUGIN_UNLOAD_LAZY = 0,
+    /// The same as HIPDNN_PLUGIN_UNLOAD_LAZY.
+    HIPDNN_DEFAULT_PLUGIN_UNLOADING_MODE = HIPDNN_PLUGIN_UNLOAD_LAZY,
     /// With the last handle.
     HIPDNN_PLUGIN_UNLOAD_EAGER = 1,
 } hipdnnPluginUnloadingMode_ext_t;

@@ -18,8 +18,12 @@ typedef enum
 {
     /// The filter is flipped in every spatial dimension, as in mathematics.
     HIPDNN_CONVOLUTION = 0,
+    /// The same as HIPDNN_CONVOLUTION.
+    HIPDNN_CONVOLUTION_MODE_CONVOLUTION = HIPDNN_CONVOLUTION,
     /// The filter is taken as it lies, as is usual for neural networks.
     HIPDNN_CROSS_CORRELATION = 1,
+    /// The same as HIPDNN_CROSS_CORRELATION.
+    HIPDNN_CONVOLUTION_MODE_CROSS_CORRELATION = HIPDNN_CROSS_CORRELATION,
 } hipdnnConvolutionMode_t;
 
 #ifdef __cplusplus

@@ -12,7 +12,7 @@ use crate::ffi::{
 };
 use crate::graph::Graph;
 use crate::log;
-use crate::wire::{self, EngineConfig, Knob};
+use crate::wire::{self, Knob, KnobSetting};
 
 pub(super) type Handle<P> = Owned<<P as EnginePlugin>::Handle, { u64::from_be_bytes(*b"hipdnn-h") }>;
 pub(super) type Plan<P> = Owned<<P as EnginePlugin>::Plan, { u64::from_be_bytes(*b"hipdnn-p") }>;
@@ -184,7 +184,7 @@ pub unsafe fn destroy_engine_details<P: EnginePlugin>(
     })
 }
 
-/// `hipdnnEnginePluginGetWorkspaceSize`.
+/// `hipdnnEnginePluginGetWorkspaceSize`. Settings of knobs that `create_execution_context` refuses count as not made.
 ///
 /// # Safety
 /// As [`get_applicable_engine_ids`]; `engine_config` is null or points to readable bytes, `workspace_size` is null or valid
@@ -202,8 +202,10 @@ pub unsafe fn get_workspace_size<P: EnginePlugin>(
             return Err(null("workspace_size"));
         }
         // SAFETY: as promised by the caller.
-        let (engine, graph, config) = unsafe { chosen::<P>(handle, engine_config, op_graph) }?;
-        let size = P::workspace_size(handle, engine, &graph, &config.knobs)?;
+        let (engine, graph, settings) = unsafe { chosen::<P>(handle, engine_config, op_graph) }?;
+        // A refusal is for the plan to give. Hosts ask for the size before, to finalize a configuration.
+        let knobs = if settings.refusal.is_none() { settings.known.as_slice() } else { &[] };
+        let size = P::workspace_size(handle, engine, &graph, knobs)?;
         // SAFETY: it is not null, and the caller promises the rest.
         unsafe { write(workspace_size, size) };
         Ok(())
@@ -211,6 +213,7 @@ pub unsafe fn get_workspace_size<P: EnginePlugin>(
 }
 
 /// `hipdnnEnginePluginCreateExecutionContext`: a plan, to be given to `hipdnnEnginePluginDestroyExecutionContext` once.
+/// Settings of knobs that the engine does not have are ignored, with a warning.
 ///
 /// # Safety
 /// As [`get_workspace_size`]; `execution_context` is null or valid for a write.
@@ -227,8 +230,12 @@ pub unsafe fn create_execution_context<P: EnginePlugin>(
             return Err(null("execution_context"));
         }
         // SAFETY: as promised by the caller.
-        let (engine, graph, config) = unsafe { chosen::<P>(handle, engine_config, op_graph) }?;
-        let plan = Plan::<P>::give(P::plan(handle, engine, &graph, &config.knobs)?);
+        let (engine, graph, settings) = unsafe { chosen::<P>(handle, engine_config, op_graph) }?;
+        settings.ignored.iter().for_each(log::warn);
+        if let Some(refusal) = settings.refusal {
+            return Err(refusal);
+        }
+        let plan = Plan::<P>::give(P::plan(handle, engine, &graph, &settings.known)?);
         // SAFETY: it is not null, and the caller promises the rest.
         unsafe { write(execution_context, plan) };
         Ok(())
@@ -389,8 +396,7 @@ unsafe fn graph(op_graph: *const hipdnnPluginConstData_t) -> Result<Graph> {
     wire::read(bytes).map_err(|error| PluginError::invalid_value(format!("op_graph: {error}")))
 }
 
-/// A configuration whose settings are those of published knobs, the place of its engine, and a graph that this engine
-/// accepts.
+/// The place of a configuration's engine, a graph that this engine accepts, and how the engine's knobs are set.
 ///
 /// # Safety
 /// As [`bytes`], for both.
@@ -398,7 +404,7 @@ unsafe fn chosen<P: EnginePlugin>(
     handle: &P::Handle,
     engine_config: *const hipdnnPluginConstData_t,
     op_graph: *const hipdnnPluginConstData_t,
-) -> Result<(usize, Graph, EngineConfig)> {
+) -> Result<(usize, Graph, Settings)> {
     // SAFETY: as promised by the caller.
     let bytes = unsafe { bytes("engine_config", engine_config) }?;
     let config = wire::read_engine_config(bytes)
@@ -407,11 +413,32 @@ unsafe fn chosen<P: EnginePlugin>(
     let graph = unsafe { graph(op_graph) }?;
     let engine = engine::<P>(config.engine_id)?;
     P::supports(handle, engine, &graph)?;
-    if !config.knobs.is_empty() {
-        let knobs = P::details(handle, engine, &graph)?.knobs;
-        wire::check_settings(&knobs, &config.knobs).map_err(|error| PluginError::invalid_value(error.0))?;
+    let mut settings = Settings { known: config.knobs, ignored: Vec::new(), refusal: None };
+    if !settings.known.is_empty() {
+        let name = P::ENGINES.get(engine).copied().unwrap_or_default();
+        settings.judge(name, &P::details(handle, engine, &graph)?.knobs);
     }
-    Ok((engine, graph, config))
+    Ok((engine, graph, settings))
+}
+
+/// How knobs are set.
+struct Settings {
+    /// The settings of knobs that the engine has.
+    known: Vec<KnobSetting>,
+    /// A warning for each other.
+    ignored: Vec<String>,
+    /// Why the engine cannot be set like this.
+    refusal: Option<PluginError>,
+}
+
+impl Settings {
+    fn judge(&mut self, engine: &str, knobs: &[Knob]) {
+        let unknown = wire::take_unknown(knobs, &mut self.known);
+        self.ignored = unknown.iter().map(|unknown| format!("engine {engine}: {unknown}; ignored")).collect();
+        self.refusal = wire::check_settings(knobs, &self.known)
+            .map_err(|error| PluginError::invalid_value(format!("engine {engine}: {error}")))
+            .err();
+    }
 }
 
 pub(super) fn engine<P: EnginePlugin>(id: i64) -> Result<usize> {

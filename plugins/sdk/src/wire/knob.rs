@@ -1,9 +1,12 @@
 //! Knobs: what an engine lets its user choose, and the check of what was chosen.
 
-use std::collections::HashSet;
 use std::fmt;
 
 use crate::graph::GraphError;
+
+mod settings;
+
+pub use settings::{check_settings, int_setting, setting, take_unknown};
 
 /// The most bytes of a knob's id.
 const MAX_ID: usize = 4096;
@@ -451,64 +454,6 @@ pub(super) fn check_text_length(length: usize) -> Result<(), GraphError> {
         return Ok(());
     }
     Err(GraphError(format!("a text of {length} bytes, expected at most {MAX_TEXT}")))
-}
-
-/// Fails when two settings are of one knob, or there are too many.
-fn check_different(settings: &[KnobSetting]) -> Result<(), GraphError> {
-    if settings.len() > MAX_KNOB_CHOICES {
-        return Err(GraphError(format!(
-            "{} knobs are set, expected at most {MAX_KNOB_CHOICES}",
-            settings.len()
-        )));
-    }
-    let mut seen = HashSet::with_capacity(settings.len());
-    match settings.iter().find(|setting| !seen.insert(setting.knob_id.as_str())) {
-        Some(twice) => {
-            Err(GraphError(format!("knob {} is set twice, expected once", Quoted(&twice.knob_id))))
-        }
-        None => Ok(()),
-    }
-}
-
-/// Fails when a setting is of no knob among these, is not within the knob's limits, or is there twice.
-///
-/// # Errors
-/// The knob, its value, and what was expected.
-pub fn check_settings(knobs: &[Knob], settings: &[KnobSetting]) -> Result<(), GraphError> {
-    check_different(settings)?;
-    settings.iter().try_for_each(|setting| match knobs.iter().find(|knob| knob.knob_id == setting.knob_id) {
-        Some(knob) => knob.check(&setting.value),
-        None => Err(unknown_knob(setting, knobs)),
-    })
-}
-
-/// That there is no knob like the one that is set among these.
-fn unknown_knob(setting: &KnobSetting, knobs: &[Knob]) -> GraphError {
-    let mut known: Vec<String> =
-        knobs.iter().take(SHOWN).map(|knob| Quoted(&knob.knob_id).to_string()).collect();
-    if knobs.len() > SHOWN {
-        known.push("...".to_owned());
-    }
-    let expected = match known.len() {
-        0 => "none, as the engine has no knobs".to_owned(),
-        1 => known.concat(),
-        _ => format!("one of {}", known.join(", ")),
-    };
-    let id = Quoted(&setting.knob_id);
-    GraphError(format!("knob {id} is set to {}, expected {expected}", setting.value))
-}
-
-/// What a knob is set to, if it is set.
-pub fn setting<'a>(settings: &'a [KnobSetting], id: &str) -> Option<&'a KnobValue> {
-    settings.iter().find(|setting| setting.knob_id == id).map(|setting| &setting.value)
-}
-
-/// What a knob is set to, if it is set to an integer.
-pub fn int_setting(settings: &[KnobSetting], id: &str) -> Option<i64> {
-    match setting(settings, id) {
-        Some(KnobValue::Int(value)) => Some(*value),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub use graph_reader::read;
 pub use graph_writer::{write, write_parts};
 pub use knob::{
     Knob, KnobConstraint, KnobLimits, KnobSetting, KnobValue, MAX_KNOB_CHOICES, check_knob_id,
-    check_settings, int_setting, setting, verify_knob,
+    check_settings, int_setting, setting, take_unknown, verify_knob,
 };
 pub use saved::{
     Container, Origin, SAVED_PLAN_VERSION, SavedPlan, is_container, read_container, read_plan,

@@ -89,16 +89,56 @@ fn workspace_and_context_with_wrong_arguments() {
         both(handle.0, &data(&unknown), &graph_data, BAD_PARAM, "Probe has no engine with id");
         let declined = graph("none");
         both(handle.0, &config_data, &data(&declined), NOT_APPLICABLE, "engine 0 declines");
-        let negative = config("FIRST_ENGINE", Some(-1));
-        let reason = "knob \"workspace\" is -1, expected an integer from 0 to 4096";
-        both(handle.0, &data(&negative), &graph_data, INVALID_VALUE, reason);
-        let other = config("SECOND_ENGINE", Some(1));
-        let reason = "knob \"workspace\" is set to 1, expected none, as the engine has no knobs";
-        both(handle.0, &data(&other), &graph_data, INVALID_VALUE, reason);
         let panics = graph("panic in plan");
         both(handle.0, &config_data, &data(&panics), INTERNAL_ERROR, "a panic without a text");
     }
     assert_eq!((size, context), (11, null_mut()));
+}
+
+#[test]
+fn settings_of_knobs_are_refused_with_the_plan_and_not_before() {
+    let handle = Handle::new();
+    let graph = graph("");
+    let setting = |value: KnobValue| KnobSetting { knob_id: "workspace".into(), value };
+    for (knobs, fault) in [
+        (vec![setting(4097.into())], "knob \"workspace\" is 4097, expected an integer from 0 to 4096"),
+        (
+            vec![setting(1.5.into())],
+            "knob \"workspace\" is 1.5, which is a double precision number, expected",
+        ),
+        (vec![setting(1.into()), setting(1.into())], "knob \"workspace\" is set twice, expected once"),
+    ] {
+        let engine_id = hipdnn_plugin_sdk::engine_id("FIRST_ENGINE");
+        let config = wire::write_engine_config(&EngineConfig { engine_id, knobs });
+        let (mut size, mut context) = (11, null_mut());
+        // SAFETY: the arguments are valid.
+        unsafe {
+            let (config, graph) = (data(&config), data(&graph));
+            assert_eq!(
+                hipdnnEnginePluginGetWorkspaceSize(handle.0, &config, &graph, &mut size),
+                OK,
+                "{fault}"
+            );
+            assert_eq!(
+                hipdnnEnginePluginCreateExecutionContext(handle.0, &config, &graph, &mut context),
+                INVALID_VALUE
+            );
+        }
+        // As if the knob were left alone.
+        assert_eq!((size, context), (256, null_mut()));
+        assert!(text().starts_with(&format!("engine FIRST_ENGINE: {fault}")), "{}", text());
+    }
+}
+
+#[test]
+fn a_knob_that_the_engine_does_not_have_is_ignored() {
+    let handle = Handle::new();
+    let context = Context::new(&handle, "", &config("SECOND_ENGINE", Some(-1)));
+    let mut size = 0;
+    // SAFETY: the arguments are valid.
+    let status =
+        unsafe { hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext(handle.0, context.1, &mut size) };
+    assert_eq!((status, size), (OK, 256));
 }
 
 #[test]

@@ -64,6 +64,9 @@ fn lines_obey_the_level_and_refusals_reach_the_host_at_any() {
         assert_eq!(lines(), expected[3 - heard..]);
         ask();
         assert_eq!(lines(), [refused()]);
+        drop(crate::execution::Context::new(&handle, "", &config("SECOND_ENGINE", Some(1))));
+        let ignored = "Probe: engine SECOND_ENGINE: knob \"workspace\" is set to 1, expected none, as the engine has no knobs; ignored";
+        assert_eq!(lines(), [(HIPDNN_SEV_WARN, ignored.to_owned())][..usize::from(heard >= 2)]);
     }
     for level in [-1, 5, i32::MAX] {
         // SAFETY: any number is fine.

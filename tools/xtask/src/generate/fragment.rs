@@ -107,16 +107,19 @@ pub fn add_alias(text: &mut String, alias: &Alias) -> Result<(), Failure> {
 
 /// Adds a further name below every enumerator that starts with `from`: the same name with `to` in its place.
 pub fn add_prefix_aliases(text: &mut String, from: &str, to: &str) -> Result<(), Failure> {
-    let names: Vec<String> = text
-        .lines()
-        .filter_map(|line| line.trim_start().split_once(" = "))
-        .filter(|(name, _)| name.starts_with(from))
-        .map(|(name, _)| name.to_owned())
-        .collect();
-    for name in names {
-        insert_alias(text, &name.replacen(from, to, 1), &name)?;
-    }
-    Ok(())
+    add_renamed(text, |name| name.strip_prefix(from).map(|rest| format!("{to}{rest}")))
+}
+
+/// Adds a further name below every enumerator that ends with `suffix`: the same name without it.
+pub fn add_aliases_without(text: &mut String, suffix: &str) -> Result<(), Failure> {
+    add_renamed(text, |name| name.strip_suffix(suffix).map(str::to_owned))
+}
+
+fn add_renamed(text: &mut String, rename: impl Fn(&str) -> Option<String>) -> Result<(), Failure> {
+    let enumerators = text.lines().filter_map(|line| line.trim_start().split_once(" = "));
+    let names: Vec<(String, String)> =
+        enumerators.filter_map(|(name, _)| Some((rename(name)?, name.to_owned()))).collect();
+    names.into_iter().try_for_each(|(name, of)| insert_alias(text, &name, &of))
 }
 
 fn insert_alias(text: &mut String, name: &str, of: &str) -> Result<(), Failure> {
@@ -154,6 +157,16 @@ mod tests {
         add_prefix_aliases(&mut text, "A_", "A_MODE_").unwrap();
         assert!(text.contains("A_MODE_ONE = A_ONE,") && text.contains("A_MODE_TWO = A_TWO,"), "{text}");
         assert!(!text.contains("MODE_MODE"), "{text}");
+    }
+
+    #[test]
+    fn a_suffix_is_left_out_where_it_is() {
+        let mut text = "    A_ONE_EXT = 1,\n    A_TWO = 2,\n".to_owned();
+        add_aliases_without(&mut text, "_EXT").unwrap();
+        assert_eq!(
+            text,
+            "    A_ONE_EXT = 1,\n    /// The same as A_ONE_EXT.\n    A_ONE = A_ONE_EXT,\n    A_TWO = 2,\n"
+        );
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Which public header comes from which file of `src/ffi`, and what it needs besides the types in that file.
 
+use crate::generate::aliases;
+
 /// A second name for an enumerator: an earlier or later spelling that callers use.
 pub struct Alias {
     /// The further name.
@@ -31,6 +33,8 @@ pub struct Header {
     pub aliases: &'static [Alias],
     /// Replace prefix by prefix to get a further name of every enumerator.
     pub prefix_alias: Option<(&'static str, &'static str)>,
+    /// A suffix without which every enumerator that has it gets a further name.
+    pub suffix_alias: Option<&'static str>,
 }
 
 const PLAIN: Header = Header {
@@ -44,6 +48,7 @@ const PLAIN: Header = Header {
     repeatable: &[],
     aliases: &[],
     prefix_alias: None,
+    suffix_alias: None,
 };
 
 /// The headers of types. `hipdnn_backend.h` itself is put together from `src/c_api`.
@@ -58,35 +63,14 @@ pub const HEADERS: &[Header] = &[
         file: "HipdnnBackendAttributeName.h",
         source: "attribute_name.rs",
         items: &["hipdnnBackendAttributeName_t"],
-        aliases: &[
-            Alias {
-                name: "HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_UNIQUE_IDS",
-                of: "HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_UNIQUE_IDS_EXT",
-            },
-            Alias {
-                name: "HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_SHAPES",
-                of: "HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_SHAPES_EXT",
-            },
-            Alias {
-                name: "HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_STRIDES",
-                of: "HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_STRIDES_EXT",
-            },
-            Alias {
-                name: "HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_LENGTHS",
-                of: "HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_LENGTHS_EXT",
-            },
-            Alias {
-                name: "HIPDNN_ATTR_ENGINE_SM_COUNT_TARGET",
-                of: "HIPDNN_ATTR_ENGINE_CU_COUNT_TARGET_EXT",
-            },
-            Alias { name: "HIPDNN_ATTR_TENSOR_CONSTANT_VALUE", of: "HIPDNN_ATTR_TENSOR_VALUE_EXT" },
-        ],
+        aliases: aliases::ATTRIBUTES,
         ..PLAIN
     },
     Header {
         file: "HipdnnBackendAttributeType.h",
         source: "attribute_type.rs",
         items: &["hipdnnBackendAttributeType_t"],
+        aliases: aliases::ATTRIBUTE_TYPES,
         ..PLAIN
     },
     Header {
@@ -111,7 +95,7 @@ pub const HEADERS: &[Header] = &[
         file: "HipdnnBackendDescriptorType.h",
         source: "descriptor_type.rs",
         items: &["hipdnnBackendDescriptorType_t"],
-        aliases: &[Alias { name: "HIPDNN_INVALID_TYPE", of: "HIPDNN_INVALID_TYPE_EXT" }],
+        aliases: aliases::DESCRIPTOR_TYPES,
         ..PLAIN
     },
     Header {
@@ -132,18 +116,21 @@ pub const HEADERS: &[Header] = &[
         file: "HipdnnBackendPluginLoadingMode.h",
         source: "plugin_loading_mode.rs",
         items: &["hipdnnPluginLoadingMode_ext_t"],
+        aliases: aliases::LOADING_MODES,
         ..PLAIN
     },
     Header {
         file: "HipdnnBackendPluginUnloadingMode.h",
         source: "plugin_unloading_mode.rs",
         items: &["hipdnnPluginUnloadingMode_ext_t"],
+        aliases: aliases::UNLOADING_MODES,
         ..PLAIN
     },
     Header {
         file: "HipdnnConvolutionMode.h",
         source: "convolution_mode.rs",
         items: &["hipdnnConvolutionMode_t"],
+        prefix_alias: Some(("HIPDNN_", "HIPDNN_CONVOLUTION_MODE_")),
         ..PLAIN
     },
     Header { file: "HipdnnDataType.h", source: "data_type.rs", items: &["hipdnnDataType_t"], ..PLAIN },
@@ -168,7 +155,8 @@ pub const HEADERS: &[Header] = &[
     Header {
         file: "HipdnnOperationType.h",
         source: "operation_type.rs",
-        items: &["hipdnnOperationType_ext_t"],
+        items: &["hipdnnOperationType_ext_t", "hipdnnOperationType_t"],
+        suffix_alias: Some("_EXT"),
         ..PLAIN
     },
     Header {
@@ -187,7 +175,8 @@ pub const HEADERS: &[Header] = &[
     Header {
         file: "HipdnnReduceTensorOp.h",
         source: "reduce_tensor_op.rs",
-        items: &["hipdnnReduceTensorOp_t"],
+        items: &["hipdnnReduceTensorOp_t", "hipdnnReductionMode_t"],
+        prefix_alias: Some(("HIPDNN_REDUCE_TENSOR_", "HIPDNN_REDUCTION_")),
         ..PLAIN
     },
     Header {

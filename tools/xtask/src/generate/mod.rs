@@ -1,5 +1,6 @@
 //! The committed files that are made from other files: the public C headers.
 
+mod aliases;
 mod diff;
 mod fragment;
 mod headers;
@@ -79,6 +80,9 @@ fn types_header(workspace: &Workspace, header: &Header) -> Result<String, Failur
     }
     if let Some((from, to)) = header.prefix_alias {
         fragment::add_prefix_aliases(&mut body, from, to)?;
+    }
+    if let Some(suffix) = header.suffix_alias {
+        fragment::add_aliases_without(&mut body, suffix)?;
     }
     let mut body = body.trim().to_owned();
     if let Some(guard) = header.shared_guard {

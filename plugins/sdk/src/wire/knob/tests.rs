@@ -99,3 +99,15 @@ fn settings_are_checked_against_all_knobs() {
     let many: Vec<_> = (0..=MAX_KNOB_CHOICES).map(|i| setting_of(&i.to_string(), 1)).collect();
     assert!(refused(check_settings(&knobs, &many)).contains("1025 knobs are set"));
 }
+
+#[test]
+fn settings_of_other_knobs_are_taken_out() {
+    let knobs = [Knob::flag("a", "", false)];
+    let mut settings = vec![setting_of("c", 1), setting_of("a", 7), setting_of("c", 0.5), setting_of("a", 0)];
+    let faults: Vec<String> = take_unknown(&knobs, &mut settings).into_iter().map(|fault| fault.0).collect();
+    assert_eq!(
+        faults,
+        ["knob \"c\" is set to 1, expected \"a\"", "knob \"c\" is set to 0.5, expected \"a\""]
+    );
+    assert_eq!(settings, [setting_of("a", 7), setting_of("a", 0)]);
+}

@@ -1,0 +1,74 @@
+//! What knobs are set to, and the check of that against the knobs there are.
+
+use std::collections::HashSet;
+
+use crate::graph::GraphError;
+use crate::wire::knob::{Knob, KnobSetting, KnobValue, MAX_KNOB_CHOICES, Quoted, SHOWN};
+
+/// Fails when two settings are of one knob, or there are too many.
+fn check_different(settings: &[KnobSetting]) -> Result<(), GraphError> {
+    if settings.len() > MAX_KNOB_CHOICES {
+        return Err(GraphError(format!(
+            "{} knobs are set, expected at most {MAX_KNOB_CHOICES}",
+            settings.len()
+        )));
+    }
+    let mut seen = HashSet::with_capacity(settings.len());
+    match settings.iter().find(|setting| !seen.insert(setting.knob_id.as_str())) {
+        Some(twice) => {
+            Err(GraphError(format!("knob {} is set twice, expected once", Quoted(&twice.knob_id))))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Fails when a setting is of no knob among these, is not within the knob's limits, or is there twice.
+///
+/// # Errors
+/// The knob, its value, and what was expected.
+pub fn check_settings(knobs: &[Knob], settings: &[KnobSetting]) -> Result<(), GraphError> {
+    check_different(settings)?;
+    settings.iter().try_for_each(|setting| match knob_of(setting, knobs) {
+        Some(knob) => knob.check(&setting.value),
+        None => Err(unknown_knob(setting, knobs)),
+    })
+}
+
+/// Takes out the settings of knobs that are not among these, and answers for each what is wrong with it.
+pub fn take_unknown(knobs: &[Knob], settings: &mut Vec<KnobSetting>) -> Vec<GraphError> {
+    let unknown = settings.extract_if(.., |setting| knob_of(setting, knobs).is_none());
+    unknown.map(|setting| unknown_knob(&setting, knobs)).collect()
+}
+
+fn knob_of<'a>(setting: &KnobSetting, knobs: &'a [Knob]) -> Option<&'a Knob> {
+    knobs.iter().find(|knob| knob.knob_id == setting.knob_id)
+}
+
+/// That there is no knob like the one that is set among these.
+fn unknown_knob(setting: &KnobSetting, knobs: &[Knob]) -> GraphError {
+    let mut known: Vec<String> =
+        knobs.iter().take(SHOWN).map(|knob| Quoted(&knob.knob_id).to_string()).collect();
+    if knobs.len() > SHOWN {
+        known.push("...".to_owned());
+    }
+    let expected = match known.len() {
+        0 => "none, as the engine has no knobs".to_owned(),
+        1 => known.concat(),
+        _ => format!("one of {}", known.join(", ")),
+    };
+    let id = Quoted(&setting.knob_id);
+    GraphError(format!("knob {id} is set to {}, expected {expected}", setting.value))
+}
+
+/// What a knob is set to, if it is set.
+pub fn setting<'a>(settings: &'a [KnobSetting], id: &str) -> Option<&'a KnobValue> {
+    settings.iter().find(|setting| setting.knob_id == id).map(|setting| &setting.value)
+}
+
+/// What a knob is set to, if it is set to an integer.
+pub fn int_setting(settings: &[KnobSetting], id: &str) -> Option<i64> {
+    match setting(settings, id) {
+        Some(KnobValue::Int(value)) => Some(*value),
+        _ => None,
+    }
+}
