@@ -5,8 +5,8 @@
  * refusing one, with the log off and on, with callbacks of the user's. The loader's lock is held while the destructor waits for
  * the threads, so whatever a line needs of the loader, or of a thread that waits for it, is a hang; an alarm ends that.
  *
- * An argument says how often each case runs in place of some times. `exit` and the numbers of a case before it make the process
- * one that ends with the plugin loaded.
+ * An argument says how often each case runs in place of some times, and another how many of the kinds of logs. `exit` and the
+ * numbers of a case before it make the process one that ends with the plugin loaded.
  */
 #include "host.h"
 
@@ -337,10 +337,10 @@ static void set_hook(void (*function)(const char*))
 }
 
 /* From its constructor and destructor, which run on the thread that loads and unloads. */
-static void test_calls_of_the_plugin(int runs)
+static void test_calls_of_the_plugin(int runs, int logs)
 {
     set_hook(hook);
-    for (int i = 0; i < LOGS; i++) {
+    for (int i = 0; i < logs; i++) {
         for (way which = EAGER; which < EXIT; which++) {
             run_case(which, (log_mode)i, 1, runs);
         }
@@ -389,9 +389,10 @@ int main(int count, char** words)
     }
     says_what_it_does = count > 1;
     const int runs = count > 1 ? atoi(words[1]) : FEW;
+    const int logs = count > 2 ? atoi(words[2]) : (int)LOGS;
     const int exits = count > 1 ? runs : FEW_EXITS;
     for (int threads = 1; threads <= MOST_THREADS; threads *= MOST_THREADS) {
-        for (int i = 0; i < LOGS; i++) {
+        for (int i = 0; i < logs; i++) {
             for (way which = EAGER; which < EXIT; which++) {
                 run_case(which, (log_mode)i, threads, runs);
             }
@@ -401,7 +402,7 @@ int main(int count, char** words)
             }
         }
     }
-    test_calls_of_the_plugin(runs);
+    test_calls_of_the_plugin(runs, logs);
     test_calls_of_its_threads();
     return check_result();
 }

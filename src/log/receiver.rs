@@ -18,7 +18,7 @@ use crate::call;
 use crate::ffi::{hipdnnLogCallbackMode_t as CallMode, hipdnnSeverity_t as Severity};
 use crate::lock::{Condvar, Mutex, MutexGuard};
 use crate::status::{Error, Result};
-use crate::thread_word::ThreadWord;
+use crate::thread_word::{Set, ThreadWord};
 
 /// A callback as C passes it.
 pub type Callback = unsafe extern "C" fn(*mut c_void, c_int, *const c_char);
@@ -140,6 +140,10 @@ pub fn set(key: Key, level: Severity, mode: CallMode) -> Result<()> {
     let level = level as c_int;
     prepare_for_forks();
     let mut state = STATE.lock();
+    if level != OFF && mode == CallMode::HIPDNN_LOG_CALLBACK_ASYNC {
+        // Here and not with the first line, whose thread a plugin may be waiting for. If it cannot be started, a line tries again.
+        start_worker(&mut state);
+    }
     let present = state.receivers.as_deref().unwrap_or_default();
     let known = present.iter().find(|receiver| receiver.key == key).cloned();
     if level == OFF {
@@ -217,16 +221,26 @@ fn own_process() -> libc::pid_t {
     unsafe { libc::getpid() }
 }
 
-fn queue(receiver: Arc<Receiver>, severity: c_int, text: CString) {
+/// Starts the library's thread, if this process has none, and says whether it has one now.
+fn start_worker(state: &mut State) -> bool {
     static AT_EXIT: Once = Once::new();
+    if state.worker == Some(own_process()) {
+        return true;
+    }
+    if !thread::start(c"hipdnn log", work) {
+        return false;
+    }
+    // SAFETY: the function may run at any time until the process has ended.
+    AT_EXIT.call_once(|| _ = unsafe { libc::atexit(at_exit) });
+    state.worker = Some(own_process());
+    true
+}
+
+fn queue(receiver: Arc<Receiver>, severity: c_int, text: CString) {
     let mut state = STATE.lock();
-    if state.worker != Some(own_process()) {
-        if !thread::start(c"hipdnn log", work) {
-            return;
-        }
-        // SAFETY: the function may run at any time until the process has ended.
-        AT_EXIT.call_once(|| _ = unsafe { libc::atexit(at_exit) });
-        state.worker = Some(own_process());
+    // It is there, but in a forked child.
+    if !start_worker(&mut state) {
+        return;
     }
     while state.lines.len() >= CAPACITY {
         let taken = state.taken;
@@ -292,7 +306,7 @@ extern "C" fn at_exit() {
 }
 
 /// The state while the process forks: kept by the thread that forks, so that the child finds it whole and not locked.
-struct Held(UnsafeCell<Option<MutexGuard<'static, State>>>);
+struct Held(UnsafeCell<Option<(MutexGuard<'static, State>, Set<'static>)>>);
 
 // SAFETY: only the thread that has the lock, whose guard this is, looks at it.
 unsafe impl Sync for Held {}
@@ -302,8 +316,10 @@ static HELD: Held = Held(UnsafeCell::new(None));
 fn prepare_for_forks() {
     extern "C" fn before() {
         let state = STATE.lock();
+        // What other handlers log on this thread, while it has the lock, is given to nobody.
+        let silent = IN_CALLBACK.set(1);
         // SAFETY: this thread has the lock.
-        unsafe { *HELD.0.get() = Some(state) };
+        unsafe { *HELD.0.get() = Some((state, silent)) };
     }
     extern "C" fn in_parent() {
         // SAFETY: this thread has the lock, since before it forked.
@@ -311,7 +327,8 @@ fn prepare_for_forks() {
     }
     extern "C" fn in_child() {
         // SAFETY: as above; there is no other thread.
-        let Some(mut state) = (unsafe { (*HELD.0.get()).take() }) else { return };
+        let Some((mut state, silent)) = (unsafe { (*HELD.0.get()).take() }) else { return };
+        drop(silent);
         // What the parent's thread has not delivered, it delivers itself.
         state.lines.clear();
         state.busy = false;
