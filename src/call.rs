@@ -11,6 +11,7 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
+use hipdnn_plugin_sdk::dynlib::loaded;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginStatus_t as PluginStatus;
 
 /// What [`call`] returns where the plugin threw. A plugin may return it too, so [`has_thrown`] tells.
@@ -184,33 +185,21 @@ type End = unsafe extern "C" fn();
 
 /// The functions with which the C++ runtime that threw an exception catches it. It counts the exceptions in flight, so
 /// those are better than only to delete it. There may be several such runtimes in the process: the exception's own is where
-/// its cleanup function is.
-unsafe fn runtime(exception: &Exception) -> Option<(Begin, End)> {
+/// its cleanup function is. The loader is not asked: it may be waiting for this thread.
+fn runtime(exception: &Exception) -> Option<(Begin, End)> {
     // The class is the vendor's four letters, then the language; the last byte tells a copy from the original.
     if exception.class.to_be_bytes().get(4..7) != Some(b"C++") {
         return None;
     }
-    let cleanup = exception.cleanup? as *const c_void;
-    // SAFETY: all zeros are a value of the struct, which the call fills in.
-    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: any address may be asked for; the names are read while the library that has them is loaded.
-    unsafe {
-        if libc::dladdr(cleanup, &raw mut info) == 0 || info.dli_fname.is_null() {
-            return None;
-        }
-        let library = libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-        if library.is_null() {
-            return None;
-        }
-        let begin = libc::dlsym(library, c"__cxa_begin_catch".as_ptr());
-        let end = libc::dlsym(library, c"__cxa_end_catch".as_ptr());
-        // The plugin that threw keeps it loaded.
-        libc::dlclose(library);
-        Some((
-            std::mem::transmute::<*mut c_void, Option<Begin>>(begin)?,
-            std::mem::transmute::<*mut c_void, Option<End>>(end)?,
-        ))
-    }
+    let cleanup = exception.cleanup? as usize;
+    let (begin, end) = loaded::find(|object| {
+        let names = [c"__cxa_begin_catch", c"__cxa_end_catch"];
+        object.contains(cleanup).then(|| names.map(|name| object.function(name))).map(|[a, b]| a.zip(b))
+    })??;
+    // SAFETY: these are the functions of that name, and the runtime stays as long as there are exceptions of its own.
+    Some(unsafe {
+        (std::mem::transmute::<*const (), Begin>(begin), std::mem::transmute::<*const (), End>(end))
+    })
 }
 
 /// Calls `function` with the five words and returns its status, or [`THREW`].

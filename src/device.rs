@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 use hipdnn_plugin_sdk::hash::Fnv1a;
 use hipdnn_plugin_sdk::hip::Hip;
 use hipdnn_plugin_sdk::wire::{DeviceProperties, write_device_properties};
-use parking_lot::Mutex;
 
+use crate::lock::Mutex;
 use crate::log;
 
 /// A device, in every form that is asked for.

@@ -1,25 +1,32 @@
 //! The log: where lines go, which of them, and what plugins say.
 //!
 //! `HIPDNN_LOG_LEVEL` and `HIPDNN_LOG_FILE` are read once, at the first call. With the log off a call pays one relaxed load.
+//!
+//! A line may come from a thread that a plugin's destructor waits for, while the system's loader holds its lock: see
+//! [`lock`](crate::lock). So nothing between a line and the file uses a thread-local, a lock that is held for longer than it
+//! takes to change a word, or anything that the loader has to bring.
 
 pub mod receiver;
 
-use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int};
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::os::fd::{IntoRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
 use crate::ffi::hipdnnSeverity_t as Severity;
+use crate::thread_word::ThreadWord;
 
 const OFF: c_int = Severity::HIPDNN_SEV_OFF as c_int;
 const UNREAD: c_int = -1;
 
 static LEVEL: AtomicI32 = AtomicI32::new(UNREAD);
-static SINK: OnceLock<env_logger::Logger> = OnceLock::new();
+static SINK: OnceLock<Sink> = OnceLock::new();
 
 /// The lowest severity that is written, OFF for none.
 #[inline]
@@ -63,27 +70,48 @@ fn is_on_once_read(severity: Severity) -> bool {
     severity as c_int >= level()
 }
 
-fn sink() -> &'static env_logger::Logger {
+/// Where lines go, for the rest of the process.
+struct Sink {
+    /// Never closed: threads of plugins log until the process is gone.
+    file: RawFd,
+    /// Read once: reading it anew takes a lock for as long as files are looked through.
+    zone: TimeZone,
+}
+
+fn sink() -> &'static Sink {
     SINK.get_or_init(|| {
-        let mut builder = env_logger::Builder::new();
-        builder.filter_level(log::LevelFilter::Trace).format(|to, record| writeln!(to, "{}", record.args()));
-        if let Some(path) = std::env::var_os("HIPDNN_LOG_FILE").filter(|path| !path.is_empty()) {
-            match open(Path::new(&path)) {
-                Ok(file) => {
-                    builder.target(env_logger::Target::Pipe(Box::new(file)));
-                }
-                // Said once, here: the log itself goes on, to stderr.
-                Err(error) => {
-                    let _ = writeln!(
-                        std::io::stderr(),
-                        "hipDNN: HIPDNN_LOG_FILE {} cannot be written: {error}; logging to stderr",
-                        Path::new(&path).display()
-                    );
-                }
+        let path = std::env::var_os("HIPDNN_LOG_FILE").filter(|path| !path.is_empty());
+        let opened = path.map(|path| {
+            open(Path::new(&path)).map_err(|error| {
+                let path = Path::new(&path).display();
+                format!("hipDNN: HIPDNN_LOG_FILE {path} cannot be written: {error}; logging to stderr\n")
+            })
+        });
+        let file = match opened {
+            None => libc::STDERR_FILENO,
+            Some(Ok(file)) => file.into_raw_fd(),
+            // Said once, here: the log itself goes on, to stderr.
+            Some(Err(reason)) => {
+                write_bytes(libc::STDERR_FILENO, reason.as_bytes());
+                libc::STDERR_FILENO
             }
-        }
-        builder.build()
+        };
+        Sink { file, zone: TimeZone::system() }
     })
+}
+
+/// Writes bytes at once, so that lines of several threads do not mix. What cannot be written is lost.
+fn write_bytes(file: RawFd, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        // SAFETY: the bytes are there to be read. A file that the program has closed is an error like any other.
+        let written = unsafe { libc::write(file, bytes.as_ptr().cast(), bytes.len()) };
+        match usize::try_from(written) {
+            Ok(0) => return,
+            Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+            Err(_) if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
 }
 
 fn open(path: &Path) -> std::io::Result<std::fs::File> {
@@ -95,8 +123,7 @@ fn open(path: &Path) -> std::io::Result<std::fs::File> {
 
 /// Writes a line, and gives it to the callbacks that users have set.
 fn write(severity: c_int, line: &str) {
-    use log::Log;
-    sink().log(&log::Record::builder().level(log::Level::Info).args(format_args!("{line}")).build());
+    write_bytes(sink().file, [line, "\n"].concat().as_bytes());
     receiver::deliver(severity, line);
 }
 
@@ -107,7 +134,7 @@ fn write_own(severity: Severity, text: &str) {
         Severity::HIPDNN_SEV_ERROR => "error",
         _ => "critical",
     };
-    let now = jiff::Zoned::now();
+    let now = Timestamp::now().to_zoned(sink().zone.clone());
     // SAFETY: the call has no arguments and cannot fail.
     let thread = unsafe { libc::gettid() };
     write(
@@ -152,13 +179,12 @@ severities! {
 ///
 /// The line is written as it is. Severities outside the enumeration count as INFO, OFF is dropped.
 pub fn component_line(severity: c_int, text: &str) {
-    // A thread that is ending has nothing to capture with any more.
-    let _ = CAPTURED.try_with(|captured| {
-        if let Some(captured) = captured.borrow_mut().as_mut() {
-            captured.push_str(text);
-            captured.push('\n');
-        }
-    });
+    let captured: *mut String = std::ptr::with_exposed_provenance_mut(CAPTURED.get().unwrap_or(0));
+    // SAFETY: the word is null or the address of a text that `capture` has for itself, on this thread, and lends to this alone.
+    if let Some(captured) = unsafe { captured.as_mut() } {
+        captured.push_str(text);
+        captured.push('\n');
+    }
     let severity = if (0..=OFF).contains(&severity) { severity } else { 0 };
     let level = level();
     if severity != OFF && level != OFF && severity >= level {
@@ -180,17 +206,11 @@ pub unsafe extern "C" fn plugin_callback(severity: c_int, message: *const c_char
     let _ = catch_unwind(|| component_line(severity, &text));
 }
 
-thread_local! {
-    /// What components say on this thread, while somebody wants to know.
-    static CAPTURED: RefCell<Option<String>> = const { RefCell::new(None) };
-}
+/// Where what components say on this thread is kept, while somebody wants to know: the address of a text, or 0.
+static CAPTURED: ThreadWord = ThreadWord::new();
 
 /// Runs `f` and appends to `said` every line that components log on this thread meanwhile, whatever the level.
 pub fn capture<R>(said: &mut String, f: impl FnOnce() -> R) -> R {
-    let outer = CAPTURED.try_with(|captured| captured.replace(Some(std::mem::take(said))));
-    let result = f();
-    if let Ok(outer) = outer {
-        *said = CAPTURED.try_with(|captured| captured.replace(outer)).ok().flatten().unwrap_or_default();
-    }
-    result
+    let _set = CAPTURED.set((&raw mut *said).expose_provenance());
+    f()
 }

@@ -19,8 +19,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 
-use parking_lot::Mutex;
-
+use crate::lock::Mutex;
 use crate::status::{Error, Result};
 
 #[cfg(not(target_pointer_width = "64"))]

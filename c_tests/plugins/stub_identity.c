@@ -154,11 +154,20 @@ void hipdnnPluginGetLastErrorString(const char **error_str)
 #define CALLBACK_STATUS OK
 #endif
 static hipdnnCallback_t callback;
+
+/* THREAD: the plugin has threads that log, see stub_thread.cpp. */
+#ifdef THREAD
+void stub_log_to(hipdnnCallback_t function);
+#endif
+
 #ifndef NO_SET_LOGGING_CALLBACK
 hipdnnPluginStatus_t hipdnnPluginSetLoggingCallback(hipdnnCallback_t function)
 {
     record("SetLoggingCallback callback=%s", function == NULL ? "none" : "some");
     callback = function;
+#ifdef THREAD
+    stub_log_to(function);
+#endif
     return answer(CALLBACK_STATUS, __func__);
 }
 #endif

@@ -30,10 +30,11 @@ pub fn guard(
 
 #[cold]
 fn fail(name: &'static str, error: &Error) -> raw::hipdnnStatus_t {
-    last_error::set(&error.message);
     log::error(|| {
         format!("Error occurred in [{name}] status:{} message:{}", error.status.name(), error.message)
     });
+    // After the line: what a callback that it was given to calls has errors of its own.
+    last_error::set(&error.message);
     error.status.raw()
 }
 

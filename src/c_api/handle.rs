@@ -11,7 +11,8 @@ use crate::handle as handles;
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` is null;
-///     HIPDNN_STATUS_NOT_SUPPORTED when called while a plugin is being loaded;
+///     HIPDNN_STATUS_NOT_SUPPORTED when a plugin is being loaded or unloaded by this thread, or by another while this one
+///     is in a callback of the log or waits too long;
 ///     HIPDNN_STATUS_INTERNAL_ERROR when the library's own folder cannot be determined.
 ///
 /// May be called from any thread.

@@ -5,7 +5,6 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use hipdnn_plugin_sdk::wire::{self, Knob};
-use parking_lot::Mutex;
 
 use super::attribute::{Incoming, Outgoing, unknown};
 use super::engine_details::EngineDetails;
@@ -15,6 +14,7 @@ use crate::ffi::{
     hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type, hipdnnBackendFlatbufferData_t,
 };
 use crate::graph::FrozenGraph;
+use crate::lock::Mutex;
 use crate::log;
 use crate::plugin::{EngineRef, Session, ask};
 use crate::status::{Error, Result};

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::attribute::{Incoming, Outgoing};
+use crate::log::receiver;
 use crate::object::thread_number;
 use crate::status::{Error, Result};
 
@@ -117,7 +118,8 @@ impl<D: Draft> Lifecycle<D> {
     /// The draft, for this thread alone; none when it is frozen. Waits for another thread that is at it.
     ///
     /// # Errors
-    /// NOT_SUPPORTED when this thread is finalizing it, and is now in a plugin that calls back.
+    /// NOT_SUPPORTED when this thread is finalizing it, and is now in a plugin that calls back; and to a callback of the log while
+    /// a plugin is asked, which may be waiting for that line's thread.
     #[inline]
     fn draft(&self) -> Result<Option<Exclusive<'_, D>>> {
         match self.state.compare_exchange(OPEN, BUSY, Ordering::Acquire, Ordering::Acquire) {
@@ -130,13 +132,14 @@ impl<D: Draft> Lifecycle<D> {
     /// Two threads at one open descriptor are a mistake of the caller's; the second waits, however long a plugin takes.
     #[cold]
     fn wait_for_draft(&self) -> Result<Option<Exclusive<'_, D>>> {
-        if self.finalizing.load(Ordering::Relaxed) == thread_number() {
-            return Err(Error::not_supported(format!(
-                "the {} is being finalized, and a plugin that this calls cannot use it",
-                self.name
-            )));
-        }
         loop {
+            let finalizing = self.finalizing.load(Ordering::Relaxed);
+            if finalizing != 0 && (finalizing == thread_number() || receiver::in_callback()) {
+                return Err(Error::not_supported(format!(
+                    "the {} is being finalized, and a plugin that this calls cannot use it",
+                    self.name
+                )));
+            }
             std::thread::sleep(Duration::from_micros(20));
             match self.state.compare_exchange(OPEN, BUSY, Ordering::Acquire, Ordering::Acquire) {
                 Ok(_) => return Ok(Some(Exclusive { lifecycle: self, after: OPEN })),

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use hipdnn_plugin_sdk::graph::ApiVersion;
 use hipdnn_plugin_sdk::wire::TensorSummary;
-use parking_lot::Mutex;
 
 use super::attribute::{Incoming, Outgoing, unknown};
 use super::engine_config::FrozenConfig;
 use super::overrides::Overrides;
 use super::{Descriptor, Draft, Pack, take_checked};
 use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
+use crate::lock::Mutex;
 use crate::plugin::{Context, EngineRef, Owner, PluginSet, Session, check, context};
 use crate::status::{Error, Result};
 

@@ -8,11 +8,11 @@ use std::time::Instant;
 
 use hipdnn_plugin_sdk::ffi::hipStream_t;
 use hipdnn_plugin_sdk::hip::{Hip, HipError, hipEvent_t};
-use parking_lot::Mutex;
 
 use super::attribute::{Incoming, Outgoing, unknown};
 use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
 use crate::handle as handles;
+use crate::lock::Mutex;
 use crate::status::{Error, Result};
 
 const KIND: &str = "profiling control";

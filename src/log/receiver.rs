@@ -4,18 +4,21 @@
 //! the order of the lines. What a callback's own calls log is written to the log but given to no callback, so a callback may
 //! call any function.
 
-use std::cell::Cell;
+use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::ffi::{CString, c_char, c_int, c_void};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use hipdnn_plugin_sdk::thread;
 
 use crate::call;
 use crate::ffi::{hipdnnLogCallbackMode_t as CallMode, hipdnnSeverity_t as Severity};
+use crate::lock::{Condvar, Mutex, MutexGuard};
 use crate::status::{Error, Result};
+use crate::thread_word::{Set, ThreadWord};
 
 /// A callback as C passes it.
 pub type Callback = unsafe extern "C" fn(*mut c_void, c_int, *const c_char);
@@ -52,31 +55,42 @@ struct Receiver {
     /// The lowest severity that it is given.
     level: AtomicI32,
     asynchronous: AtomicBool,
-    calls: Mutex<Calls>,
-    /// Told when a call ends.
-    ended: Condvar,
+    /// How many calls are running, and whether none may begin any more; both are written with [`STATE`] held.
+    running: AtomicUsize,
+    removed: AtomicBool,
 }
 
-#[derive(Default)]
-struct Calls {
-    running: usize,
-    removed: bool,
+/// All that is known of callbacks and of lines on their way. Held for moments only, never during a call.
+struct State {
+    /// Everybody who is set, in the order of setting. Replaced as a whole, so that a line is given to whom it found.
+    receivers: Option<Arc<[Arc<Receiver>]>>,
+    lines: VecDeque<Line>,
+    /// The process whose thread takes lines out: a forked child has none.
+    worker: Option<libc::pid_t>,
+    /// How many lines were taken out.
+    taken: u64,
+    /// Whether the worker is in a call.
+    busy: bool,
 }
 
-/// Everybody who is set, in the order of setting. Replaced as a whole, so that a line is given to whom it found.
-static RECEIVERS: Mutex<Option<Arc<[Arc<Receiver>]>>> = Mutex::new(None);
+static STATE: Mutex<State> =
+    Mutex::new(State { receivers: None, lines: VecDeque::new(), worker: None, taken: 0, busy: false });
+/// Told when a line comes.
+static FILLED: Condvar = Condvar::new();
+/// Told when a line was taken out or delivered.
+static EMPTIED: Condvar = Condvar::new();
+/// Told when a call ends.
+static ENDED: Condvar = Condvar::new();
 
 /// Whether there may be a receiver: what a line pays where there is none.
 static ANY: AtomicBool = AtomicBool::new(false);
 
-thread_local! {
-    /// Whether this thread is in a callback.
-    static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
-}
+/// The receiver whose callback this thread is in, as an address.
+static IN_CALLBACK: ThreadWord = ThreadWord::new();
 
-/// A thread whose storage is gone is ending: its lines go to the log alone.
-fn in_callback() -> bool {
-    IN_CALLBACK.try_with(Cell::get).unwrap_or(true)
+/// Whether this thread is in a callback. It must not wait for other threads then: they may be waiting for what logged the line.
+pub fn in_callback() -> bool {
+    IN_CALLBACK.get().is_some_and(|receiver| receiver != 0)
 }
 
 impl Receiver {
@@ -87,31 +101,33 @@ impl Receiver {
     /// Calls the callback, unless it was removed.
     fn call(&self, severity: c_int, line: &CString) {
         {
-            let mut calls = self.calls.lock();
-            if calls.removed {
+            let _state = STATE.lock();
+            if self.removed.load(Ordering::Relaxed) {
                 return;
             }
-            calls.running += 1;
+            self.running.fetch_add(1, Ordering::Relaxed);
         }
-        let _ = IN_CALLBACK.try_with(|inside| inside.set(true));
+        let inside = IN_CALLBACK.set(ptr::from_ref(self).addr());
         let words = [self.key.user, severity as usize, line.as_ptr().expose_provenance()];
         // SAFETY: whoever set the callback vouches for it and its pointer; the text lives during the call. What it returns is
         // not looked at, and an exception that it throws ends in the frame around it.
         let status = unsafe { call::call(self.key.callback as *const (), words) };
         // An exception is forgotten here, so that nobody takes it for theirs.
         call::has_thrown(status);
-        let _ = IN_CALLBACK.try_with(|inside| inside.set(false));
-        self.calls.lock().running -= 1;
-        self.ended.notify_all();
+        drop(inside);
+        let state = STATE.lock();
+        self.running.fetch_sub(1, Ordering::Relaxed);
+        drop(state);
+        ENDED.notify_all();
     }
 
     /// Sees to it that no further call begins, and waits for those that run. A thread that is in a callback does not wait: it
     /// could be waiting for itself.
     fn remove(&self) {
-        let mut calls = self.calls.lock();
-        calls.removed = true;
-        if !in_callback() {
-            self.ended.wait_while(&mut calls, |calls| calls.running > 0);
+        let mut state = STATE.lock();
+        self.removed.store(true, Ordering::Relaxed);
+        while !in_callback() && self.running.load(Ordering::Relaxed) > 0 {
+            state = ENDED.wait(state);
         }
     }
 }
@@ -122,8 +138,13 @@ impl Receiver {
 /// BAD_PARAM for the removal of what is not set.
 pub fn set(key: Key, level: Severity, mode: CallMode) -> Result<()> {
     let level = level as c_int;
-    let mut receivers = RECEIVERS.lock();
-    let present = receivers.as_deref().unwrap_or_default();
+    prepare_for_forks();
+    let mut state = STATE.lock();
+    if level != OFF && mode == CallMode::HIPDNN_LOG_CALLBACK_ASYNC {
+        // Here and not with the first line, whose thread a plugin may be waiting for. If it cannot be started, a line tries again.
+        start_worker(&mut state);
+    }
+    let present = state.receivers.as_deref().unwrap_or_default();
     let known = present.iter().find(|receiver| receiver.key == key).cloned();
     if level == OFF {
         let known = known.ok_or_else(|| {
@@ -131,9 +152,8 @@ pub fn set(key: Key, level: Severity, mode: CallMode) -> Result<()> {
         })?;
         let rest: Arc<[_]> = present.iter().filter(|receiver| receiver.key != key).cloned().collect();
         ANY.store(!rest.is_empty(), Ordering::Relaxed);
-        *receivers = Some(rest);
-        // Outside the lock: a call that runs may set callbacks.
-        drop(receivers);
+        state.receivers = Some(rest);
+        drop(state);
         forget_lines(&known);
         known.remove();
         return Ok(());
@@ -149,10 +169,10 @@ pub fn set(key: Key, level: Severity, mode: CallMode) -> Result<()> {
                 key,
                 level: AtomicI32::new(level),
                 asynchronous: AtomicBool::new(asynchronous),
-                calls: Mutex::default(),
-                ended: Condvar::new(),
+                running: AtomicUsize::new(0),
+                removed: AtomicBool::new(false),
             });
-            *receivers = Some(present.iter().cloned().chain([new]).collect());
+            state.receivers = Some(present.iter().cloned().chain([new]).collect());
             ANY.store(true, Ordering::Relaxed);
         }
     }
@@ -169,10 +189,11 @@ pub fn deliver(severity: c_int, line: &str) {
 
 #[cold]
 fn deliver_to_all(severity: c_int, line: &str) {
-    if in_callback() {
+    // Where the system could not say, a callback might be given its own lines without end.
+    if IN_CALLBACK.get() != Some(0) {
         return;
     }
-    let Some(receivers) = RECEIVERS.lock().clone() else { return };
+    let Some(receivers) = STATE.lock().receivers.clone() else { return };
     if !receivers.iter().any(|receiver| receiver.wants(severity)) {
         return;
     }
@@ -195,97 +216,131 @@ struct Line {
     text: CString,
 }
 
-struct Queue {
-    lines: VecDeque<Line>,
-    /// The process whose thread takes lines out: a forked child has none.
-    worker: Option<libc::pid_t>,
-    /// How many lines were taken out.
-    taken: u64,
-    /// Whether the worker is in a call.
-    busy: bool,
-}
-
-static QUEUE: Mutex<Queue> =
-    Mutex::new(Queue { lines: VecDeque::new(), worker: None, taken: 0, busy: false });
-/// Told when a line comes.
-static FILLED: Condvar = Condvar::new();
-/// Told when a line was taken out or delivered.
-static EMPTIED: Condvar = Condvar::new();
-
 fn own_process() -> libc::pid_t {
     // SAFETY: the call has no arguments and cannot fail.
     unsafe { libc::getpid() }
 }
 
+/// Starts the library's thread, if this process has none, and says whether it has one now.
+fn start_worker(state: &mut State) -> bool {
+    static AT_EXIT: Once = Once::new();
+    if state.worker == Some(own_process()) {
+        return true;
+    }
+    if !thread::start(c"hipdnn log", work) {
+        return false;
+    }
+    // SAFETY: the function may run at any time until the process has ended.
+    AT_EXIT.call_once(|| _ = unsafe { libc::atexit(at_exit) });
+    state.worker = Some(own_process());
+    true
+}
+
 fn queue(receiver: Arc<Receiver>, severity: c_int, text: CString) {
-    let mut queue = QUEUE.lock();
-    if queue.worker != Some(own_process()) {
-        // What a parent's thread has not delivered, it delivers itself.
-        queue.lines.clear();
-        queue.busy = false;
-        if std::thread::Builder::new().name("hipdnn log".to_owned()).spawn(work).is_err() {
-            return;
-        }
-        if queue.worker.is_none() {
-            // SAFETY: the function may run at any time until the process has ended.
-            unsafe { libc::atexit(at_exit) };
-        }
-        queue.worker = Some(own_process());
+    let mut state = STATE.lock();
+    // It is there, but in a forked child.
+    if !start_worker(&mut state) {
+        return;
     }
-    while queue.lines.len() >= CAPACITY {
-        let taken = queue.taken;
-        if EMPTIED.wait_for(&mut queue, STUCK).timed_out() && queue.taken == taken {
+    while state.lines.len() >= CAPACITY {
+        let taken = state.taken;
+        let stuck;
+        (state, stuck) = EMPTIED
+            .wait_while_for(state, STUCK, |state| state.taken == taken && state.lines.len() >= CAPACITY);
+        if stuck {
             return;
         }
     }
-    queue.lines.push_back(Line { receiver, severity, text });
-    drop(queue);
+    state.lines.push_back(Line { receiver, severity, text });
+    drop(state);
     FILLED.notify_one();
 }
 
 /// What the library's thread does.
 fn work() {
-    let mut queue = QUEUE.lock();
+    let mut state = STATE.lock();
     loop {
-        match queue.lines.pop_front() {
+        match state.lines.pop_front() {
             Some(Line { receiver, severity, text }) => {
-                queue.taken += 1;
-                queue.busy = true;
-                drop(queue);
+                state.taken += 1;
+                state.busy = true;
+                drop(state);
                 EMPTIED.notify_all();
                 receiver.call(severity, &text);
                 drop(receiver);
-                queue = QUEUE.lock();
-                queue.busy = false;
-                if queue.lines.is_empty() {
+                state = STATE.lock();
+                state.busy = false;
+                if state.lines.is_empty() {
                     EMPTIED.notify_all();
                 }
             }
-            None => FILLED.wait(&mut queue),
+            None => state = FILLED.wait(state),
         }
     }
 }
 
 /// Drops the lines that wait for a receiver.
 fn forget_lines(receiver: &Arc<Receiver>) {
-    let mut queue = QUEUE.lock();
-    if queue.lines.is_empty() {
+    let mut state = STATE.lock();
+    if state.lines.is_empty() {
         return;
     }
-    queue.lines.retain(|line| !Arc::ptr_eq(&line.receiver, receiver));
-    drop(queue);
+    state.lines.retain(|line| !Arc::ptr_eq(&line.receiver, receiver));
+    drop(state);
     EMPTIED.notify_all();
 }
 
-/// Lets the thread deliver what waits when the process ends in the ordinary way.
+/// Lets the thread deliver what waits when the process ends in the ordinary way; not what threads log meanwhile, without end.
 extern "C" fn at_exit() {
     if in_callback() {
         return;
     }
-    let mut queue = QUEUE.lock();
-    if queue.worker == Some(own_process()) {
-        EMPTIED.wait_while_for(&mut queue, |queue| queue.busy || !queue.lines.is_empty(), LAST_LINES);
+    let state = STATE.lock();
+    if state.worker == Some(own_process()) {
+        let last = state.taken + state.lines.len() as u64;
+        let _state = EMPTIED.wait_while_for(state, LAST_LINES, |state| match state.taken {
+            taken if taken < last => state.busy || !state.lines.is_empty(),
+            taken => taken == last && state.busy,
+        });
     }
+}
+
+/// The state while the process forks: kept by the thread that forks, so that the child finds it whole and not locked.
+struct Held(UnsafeCell<Option<(MutexGuard<'static, State>, Set<'static>)>>);
+
+// SAFETY: only the thread that has the lock, whose guard this is, looks at it.
+unsafe impl Sync for Held {}
+
+static HELD: Held = Held(UnsafeCell::new(None));
+
+fn prepare_for_forks() {
+    extern "C" fn before() {
+        let state = STATE.lock();
+        // What other handlers log on this thread, while it has the lock, is given to nobody.
+        let silent = IN_CALLBACK.set(1);
+        // SAFETY: this thread has the lock.
+        unsafe { *HELD.0.get() = Some((state, silent)) };
+    }
+    extern "C" fn in_parent() {
+        // SAFETY: this thread has the lock, since before it forked.
+        drop(unsafe { (*HELD.0.get()).take() });
+    }
+    extern "C" fn in_child() {
+        // SAFETY: as above; there is no other thread.
+        let Some((mut state, silent)) = (unsafe { (*HELD.0.get()).take() }) else { return };
+        drop(silent);
+        // What the parent's thread has not delivered, it delivers itself.
+        state.lines.clear();
+        state.busy = false;
+        for receiver in state.receivers.as_deref().unwrap_or_default() {
+            // The calls of other threads are over; this one may be in one.
+            let own = IN_CALLBACK.get() == Some(Arc::as_ptr(receiver).addr());
+            receiver.running.store(usize::from(own), Ordering::Relaxed);
+        }
+    }
+    static ONCE: Once = Once::new();
+    // SAFETY: the functions may be called at every fork: this library stays. Without memory for them forks go on as before.
+    ONCE.call_once(|| _ = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) });
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The heuristic plugins as one handle has them, and how they are asked.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
@@ -125,34 +125,35 @@ impl Drop for Choice<'_> {
 }
 
 thread_local! {
-    /// The policies that this thread is asking: one may call this library, which then does not ask it again.
-    static ASKING: RefCell<Vec<i64>> = const { RefCell::new(Vec::new()) };
+    /// The policies that this thread is asking, the last one first: one may call this library, which then does not ask it again.
+    /// Without a destructor, see [`lock`](crate::lock).
+    static ASKING: Cell<*const Asking> = const { Cell::new(ptr::null()) };
 }
 
-/// While it lives, this thread is asking a policy.
-struct Asking;
+/// A policy that a thread is asking, until it is dropped.
+struct Asking {
+    policy: i64,
+    outer: *const Asking,
+}
 
 impl Asking {
-    fn start(policy: i64) -> Result<Self, String> {
-        let started = ASKING.try_with(|asking| {
-            let mut asking = asking.borrow_mut();
-            let is_new = !asking.contains(&policy);
-            if is_new {
-                asking.push(policy);
+    /// Whether this thread is asking a policy now.
+    fn is_asked(policy: i64) -> bool {
+        let mut at: *const Self = ASKING.get();
+        // SAFETY: each is a local of a call of `ask` on this thread, and leaves the list before that returns.
+        while let Some(asking) = unsafe { at.as_ref() } {
+            if asking.policy == policy {
+                return true;
             }
-            is_new
-        });
-        match started {
-            Ok(true) => Ok(Self),
-            Ok(false) => Err("it is being asked on this thread already, and called back".to_owned()),
-            Err(_) => Err("the thread is ending".to_owned()),
+            at = asking.outer;
         }
+        false
     }
 }
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        let _ = ASKING.try_with(|asking| asking.borrow_mut().pop());
+        ASKING.set(self.outer);
     }
 }
 
@@ -163,7 +164,11 @@ fn ask(
     graph: &FrozenGraph,
     engines: &[i64],
 ) -> Result<Option<Vec<i64>>, String> {
-    let _asking = Asking::start(policy)?;
+    if Asking::is_asked(policy) {
+        return Err("it is being asked on this thread already, and called back".to_owned());
+    }
+    let asking = Asking { policy, outer: ASKING.get() };
+    ASKING.set(&raw const asking);
     let bytes = graph.bytes(Layout::G2).map_err(|error| error.message.to_string())?;
     let mut descriptor = ptr::null_mut();
     // SAFETY: the handle is the plugin's own; the function writes one pointer.

@@ -1,12 +1,15 @@
 //! A plugin's library. It is opened by [`dynlib`], which is the one place that opens shared libraries.
 
+use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 
 use hipdnn_plugin_sdk::dynlib;
 
+use super::gate;
+
 /// An open shared library.
 pub struct Library {
-    library: dynlib::Library,
+    library: ManuallyDrop<dynlib::Library>,
     path: PathBuf,
 }
 
@@ -17,7 +20,7 @@ impl Library {
     /// The loader's own words.
     pub fn open(path: &Path) -> Result<Self, String> {
         match dynlib::Library::open(path) {
-            Ok(library) => Ok(Self { library, path: path.to_owned() }),
+            Ok(library) => Ok(Self { library: ManuallyDrop::new(library), path: path.to_owned() }),
             Err(error) => Err(format!("Failed to load library: {} (Error: {error})", path.display())),
         }
     }
@@ -48,5 +51,12 @@ impl Library {
     pub unsafe fn function<F: Copy>(&self, name: &str) -> Option<F> {
         // SAFETY: the caller names the type.
         unsafe { self.library.function(name) }
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        // SAFETY: nobody uses it after this.
+        gate::close(unsafe { ManuallyDrop::take(&mut self.library) });
     }
 }

@@ -7,6 +7,7 @@ mod admission;
 mod api;
 pub mod ask;
 pub mod context;
+mod gate;
 mod heuristic;
 mod heuristic_handles;
 mod library;

@@ -1,6 +1,5 @@
 //! The plugins of the process: which paths were set, and what is loaded.
 
-use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -8,15 +7,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
+use hipdnn_plugin_sdk::hip::Hip;
 
+use super::gate;
 use super::paths::{self, Mode, Search};
 use super::{HeuristicPlugin, Plugin, PluginSet, Session};
+use crate::lock::Mutex;
 use crate::selection::Settings;
 use crate::status::{Error, Result};
 use crate::{last_error, log};
 
 /// Where one kind of plugins is looked for besides the default.
+#[derive(Clone)]
 struct Paths {
     added: BTreeSet<PathBuf>,
     mode: Mode,
@@ -29,12 +31,15 @@ impl Paths {
 struct Registry {
     engines: Paths,
     heuristics: Paths,
+    /// How often paths were set.
+    settings: u64,
     /// Kept after the last handle is gone, so that the next one finds the plugins loaded.
     loaded: Option<Arc<PluginSet>>,
 }
 
+/// Held for moments only, never while foreign code runs: plugins' threads call this library, too.
 static REGISTRY: Mutex<Registry> =
-    Mutex::new(Registry { engines: Paths::NONE, heuristics: Paths::NONE, loaded: None });
+    Mutex::new(Registry { engines: Paths::NONE, heuristics: Paths::NONE, settings: 0, loaded: None });
 
 /// The kinds of plugins, each with paths of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,45 +53,57 @@ pub enum Kind {
 /// Whether plugins go with the last handle.
 static EAGER: AtomicBool = AtomicBool::new(false);
 
-thread_local! {
-    /// Whether this thread is loading plugins: their initializers may call anything, also this library.
-    static LOADING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// The registry, unless this thread is loading plugins and so has it already.
-fn registry(what: &'static str) -> Result<MutexGuard<'static, Registry>> {
-    if let Some(registry) = REGISTRY.try_lock() {
-        return Ok(registry);
-    }
-    if LOADING.get() {
-        return Err(Error::not_supported(format!("{what} cannot be called while a plugin is being loaded")));
-    }
-    Ok(REGISTRY.lock())
-}
-
 /// Opens a session with the plugins of the process, loading them where that has not happened.
+///
+/// # Errors
+/// NOT_SUPPORTED where they are not loaded, and this thread cannot wait for the one that loads or unloads plugins.
 pub fn open_session() -> Result<Arc<Session>> {
-    let mut registry = registry("hipdnnCreate")?;
-    let set = match &registry.loaded {
-        Some(set) => Arc::clone(set),
-        None => {
-            let set = Arc::new(load(&registry)?);
-            registry.loaded = Some(Arc::clone(&set));
-            set
-        }
-    };
-    drop(registry);
-    Ok(Session::open(set))
+    Ok(Session::open(match loaded() {
+        Some(set) => set,
+        None => load_once()?,
+    }))
 }
 
-/// Tells the plugins that are loaded the level of the log.
-pub fn tell_log_level() {
-    // While this thread loads plugins those are told by that.
-    let set = registry("the log level").ok().and_then(|registry| registry.loaded.clone());
-    if let Some(set) = set {
-        set.plugins.iter().for_each(Plugin::tell_log_level);
-        set.heuristics.iter().for_each(HeuristicPlugin::tell_log_level);
+fn loaded() -> Option<Arc<PluginSet>> {
+    REGISTRY.lock().loaded.clone()
+}
+
+fn load_once() -> Result<Arc<PluginSet>> {
+    let opening = gate::open("hipdnnCreate")?;
+    // Another thread may have loaded them meanwhile.
+    if let Some(set) = loaded() {
+        return Ok(set);
     }
+    let (engines, heuristics, settings) = {
+        let registry = REGISTRY.lock();
+        (registry.engines.clone(), registry.heuristics.clone(), registry.settings)
+    };
+    let level = log::level();
+    let set = Arc::new(load(&engines, &heuristics)?);
+    {
+        let mut registry = REGISTRY.lock();
+        // Paths that were set meanwhile are for the next handle.
+        if registry.settings == settings {
+            registry.loaded = Some(Arc::clone(&set));
+        }
+    }
+    if log::level() != level {
+        tell(&set);
+    }
+    drop(opening);
+    Ok(set)
+}
+
+/// Tells the plugins that are loaded the level of the log. While some are being loaded, that does.
+pub fn tell_log_level() {
+    if let Some(set) = loaded() {
+        tell(&set);
+    }
+}
+
+fn tell(set: &PluginSet) {
+    set.plugins.iter().for_each(Plugin::tell_log_level);
+    set.heuristics.iter().for_each(HeuristicPlugin::tell_log_level);
 }
 
 /// When plugins that no handle uses are unloaded: with the last handle, if true. Unloads them now if it is true and no
@@ -100,7 +117,7 @@ pub fn set_eager_unloading(eager: bool, handles: usize) {
 #[inline]
 pub fn unload_if_eager(handles: usize) {
     if EAGER.load(Ordering::Relaxed) && handles == 0 {
-        let unloaded = REGISTRY.try_lock().and_then(|mut registry| registry.loaded.take());
+        let unloaded = REGISTRY.lock().loaded.take();
         // Outside the lock: unloading runs foreign code.
         drop(unloaded);
     }
@@ -122,7 +139,12 @@ pub fn set_paths(kind: Kind, paths: Vec<PathBuf>, mode: Mode, handles: usize) ->
         Kind::Heuristics => "hipdnnSetHeuristicPluginPaths_ext",
     };
     let unloaded = {
-        let mut registry = registry(function)?;
+        if gate::is_opening() {
+            return Err(Error::not_supported(format!(
+                "{function} cannot be called while a plugin is being loaded"
+            )));
+        }
+        let mut registry = REGISTRY.lock();
         if handles > 0 {
             return Err(Error::not_supported(format!(
                 "{function} cannot be called with an active handle, {handles} are alive"
@@ -137,6 +159,7 @@ pub fn set_paths(kind: Kind, paths: Vec<PathBuf>, mode: Mode, handles: usize) ->
         }
         own.added.extend(paths);
         own.mode = mode;
+        registry.settings += 1;
         registry.loaded.take()
     };
     // Outside the lock: unloading runs foreign code.
@@ -144,19 +167,18 @@ pub fn set_paths(kind: Kind, paths: Vec<PathBuf>, mode: Mode, handles: usize) ->
     Ok(())
 }
 
-fn load(registry: &Registry) -> Result<PluginSet> {
-    // Before anything is logged: a user's callback may call anything, too.
-    let _loading = Loading::start();
+fn load(engines: &Paths, heuristics: &Paths) -> Result<PluginSet> {
     let library = own_path()?;
     let folder = library.parent().unwrap_or(Path::new("/"));
-    let (engines, places) =
-        find(&library, Path::new(paths::ENGINES_FOLDER), "HIPDNN_PLUGIN_DIR", &registry.engines);
+    let (engines, places) = find(&library, Path::new(paths::ENGINES_FOLDER), "HIPDNN_PLUGIN_DIR", engines);
     // Nobody needs heuristic plugins: where there is no folder of them, that is nothing to warn of.
     let default = Path::new(paths::HEURISTICS_FOLDER);
     let default = if folder.join(default).is_dir() { default } else { Path::new("") };
-    let (heuristics, _) = find(&library, default, "HIPDNN_HEURISTIC_PLUGIN_DIR", &registry.heuristics);
+    let (heuristics, _) = find(&library, default, "HIPDNN_HEURISTIC_PLUGIN_DIR", heuristics);
     let (plugins, refused) = load_files(engines);
     let heuristics = load_heuristics(heuristics);
+    // If plugins have brought HIP, its functions are found here, where the loader may be asked.
+    Hip::loaded();
     Ok(PluginSet { plugins, refused, places, heuristics, settings: Settings::from_environment() })
 }
 
@@ -180,26 +202,10 @@ fn find(library: &Path, default: &Path, variable: &str, own: &Paths) -> (BTreeSe
     (files, paths::places(&search).map(|path| folder.join(path)).collect())
 }
 
-/// While it lives, this thread is loading plugins.
-struct Loading;
-
-impl Loading {
-    fn start() -> Self {
-        LOADING.set(true);
-        Self
-    }
-}
-
-impl Drop for Loading {
-    fn drop(&mut self) {
-        LOADING.set(false);
-    }
-}
-
-fn tell(path: &Path, reason: &str) {
+fn complain(path: &Path, reason: &str) {
     let message = format!("Error loading plugin from [{}]: {reason}", path.display());
+    log::error(|| message.clone());
     last_error::set(&message);
-    log::error(|| message);
 }
 
 /// The heuristic plugins among some files.
@@ -216,7 +222,7 @@ fn load_heuristics(files: BTreeSet<PathBuf>) -> Vec<HeuristicPlugin> {
             }
         });
         match loaded {
-            Err(reason) => tell(&path, &reason),
+            Err(reason) => complain(&path, &reason),
             Ok(plugin) => {
                 log::info(|| {
                     format!(
@@ -244,12 +250,12 @@ fn load_files(files: BTreeSet<PathBuf>) -> (Vec<Plugin>, Vec<String>) {
         };
         match Plugin::load(&path, owner) {
             Err(reason) => {
-                tell(&path, &reason);
+                complain(&path, &reason);
                 refused.push(format!("{}: {reason}", path.display()));
             }
             Ok(plugin) => {
                 for reason in &plugin.dropped {
-                    tell(&path, reason);
+                    complain(&path, reason);
                 }
                 log::info(|| {
                     format!("loaded plugin {} {} from {}", plugin.name, plugin.version, path.display())

@@ -14,12 +14,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use hipdnn_plugin_sdk::graph::Graph;
-use parking_lot::Mutex;
 use serde_json::{Value as Json, json};
 
 use super::content_hash::content_hash;
 use super::file;
 use crate::device::Device;
+use crate::lock::Mutex;
 
 /// The version of the format, which files of another version do not have. It is that of the first release with such files and
 /// changes only with the format, or with what makes a graph's number.

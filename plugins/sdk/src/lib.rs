@@ -30,6 +30,7 @@ pub mod log;
 pub mod overrides;
 pub mod payload;
 pub mod prototypes;
+pub mod thread;
 pub mod wire;
 
 pub use engine_plugin::{EnginePlugin, PluginError, Refusal, buffer, engine_id};

@@ -4,6 +4,7 @@
 //! [`library`] builds one when it is asked for and answers where it lies. What each one does is said in
 //! `c_tests/plugins/variants.txt` and, by its macros, in the source.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,6 +25,8 @@ const HEURISTIC_FILES: &[&str] = &["stub_heuristic.c", "stub_identity.c", "stub_
 const HEURISTIC: &str = "HEURISTIC";
 /// What variants that throw have besides, in C++.
 const THROWING_FILE: &str = "stub_throw.cpp";
+/// What variants with threads have besides, in C++.
+const THREAD_FILE: &str = "stub_thread.cpp";
 
 /// A library made of `stub_plugin.c` and the files beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,8 +68,8 @@ fn parse(text: &str) -> Vec<Variant> {
 /// Builds the library with this name, unless it was built since its sources changed, and answers where it lies.
 ///
 /// # Errors
-/// When there is no such variant or a compiler fails: that for C (`CC`, or else `cc`), or for variants that throw also that
-/// for C++ (`CXX`, or else `c++`).
+/// When there is no such variant or a compiler fails: that for C (`CC`, or else `cc`), or for variants that throw or
+/// have threads also that for C++ (`CXX`, or else `c++`).
 pub fn library(name: &str) -> Result<PathBuf, String> {
     let (files, defines, optimize) = if name == NULL {
         (NULL_FILES, Vec::new(), "-O2")
@@ -82,7 +85,7 @@ pub fn library(name: &str) -> Result<PathBuf, String> {
     let target = folder.join(format!("lib{name}.so"));
     let headers = root().join("include/hipdnn/plugin");
     let mut inputs = files.clone();
-    inputs.extend(["stub.h", THROWING_FILE, "variants.txt"].map(|file| sources().join(file)));
+    inputs.extend(["stub.h", THROWING_FILE, THREAD_FILE, "variants.txt"].map(|file| sources().join(file)));
     inputs.push(root().join("tools/stub-plugins/src/lib.rs"));
     inputs.push(root().join("c_tests/flatbuffer_writer.h"));
     inputs.push(headers.join("hipdnn_plugin_sdk/EnginePluginApi.h"));
@@ -95,26 +98,33 @@ pub fn library(name: &str) -> Result<PathBuf, String> {
     static BUILDS: AtomicU32 = AtomicU32::new(0);
     let build = BUILDS.fetch_add(1, Ordering::Relaxed);
     let unfinished = folder.join(format!("{name}.{}.{build}", process::id()));
-    let throws = defines.iter().any(|define| define.starts_with("THROWS="));
-    let throwing = folder.join(format!("{name}.{}.{build}.o", process::id()));
-    if throws {
+    let cxx = [
+        (THROWING_FILE, defines.iter().any(|define| define.starts_with("THROWS="))),
+        (THREAD_FILE, defines.iter().any(|define| define == "THREAD")),
+    ];
+    let cxx: Vec<&str> = cxx.into_iter().filter_map(|(file, is_needed)| is_needed.then_some(file)).collect();
+    // Nothing of HIP is called, and its headers would take most of the time.
+    let includes = [OsStr::new("-DHIPDNN_BACKEND_NO_HIP_HEADERS"), OsStr::new("-I"), headers.as_os_str()];
+    let mut objects = Vec::new();
+    for file in &cxx {
+        let object = folder.join(format!("{name}.{}.{build}.{file}.o", process::id()));
         let mut compiler = Command::new(env::var_os("CXX").unwrap_or_else(|| "c++".into()));
         compiler.args(["-std=c++17", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fPIC", "-c"]);
-        run(compiler.arg(sources().join(THROWING_FILE)).arg("-o").arg(&throwing))?;
+        compiler.arg("-fvisibility=hidden").args(includes);
+        run(compiler.arg(sources().join(file)).arg("-o").arg(&object))?;
+        objects.push(object);
     }
     let mut compiler = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()));
     compiler.args(["-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fPIC", "-shared"]);
-    compiler.args(["-fvisibility=hidden", optimize, "-I"]).arg(&headers);
-    // Nothing of HIP is called, and its headers would take most of the time.
-    compiler.arg("-DHIPDNN_BACKEND_NO_HIP_HEADERS");
+    compiler.args(["-fvisibility=hidden", optimize]).args(includes);
     compiler.args(defines.iter().map(|define| format!("-D{define}")));
     compiler.args(&files).arg("-o").arg(&unfinished);
-    if throws {
-        compiler.arg("-fexceptions").arg(&throwing).arg("-lstdc++");
+    if !objects.is_empty() {
+        compiler.arg("-fexceptions").args(&objects).args(["-lstdc++", "-pthread", "-ldl"]);
     }
     run(&mut compiler)?;
-    if throws {
-        fs::remove_file(&throwing).map_err(|error| format!("{}: {error}", throwing.display()))?;
+    for object in objects {
+        fs::remove_file(&object).map_err(|error| format!("{}: {error}", object.display()))?;
     }
     fs::rename(&unfinished, &target).map_err(|error| format!("{}: {error}", target.display()))?;
     Ok(target)

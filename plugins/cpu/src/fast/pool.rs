@@ -7,11 +7,13 @@
 mod place;
 
 use std::cell::UnsafeCell;
+use std::ffi::CString;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+
+use hipdnn_plugin_sdk::thread;
 
 use self::place::Places;
 
@@ -126,9 +128,8 @@ impl Pool {
         let _starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
         let there = self.threads.load(Ordering::Relaxed);
         for index in there..threads {
-            let started =
-                thread::Builder::new().name(format!("hipdnn-cpu-{index}")).spawn(move || self.serve());
-            if started.is_err() {
+            let name = CString::new(format!("hipdnn-cpu-{index}")).unwrap_or_default();
+            if !thread::start(&name, move || self.serve()) {
                 // The callers do what missing threads would have done.
                 break;
             }
@@ -297,6 +298,8 @@ fn look(is_there: impl Fn() -> bool) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
 
     fn counts(lanes: usize) -> Vec<AtomicUsize> {

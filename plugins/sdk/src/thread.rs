@@ -1,0 +1,48 @@
+//! Threads that last as long as the process.
+
+use std::ffi::{CStr, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+
+/// Starts a thread with a name of at most 15 bytes, and says whether that was possible. A panic ends it.
+///
+/// Unlike the standard library's, starting it and being started need nothing of the system's loader, which holds its lock while a
+/// library's initializer or destructor runs: such a function may wait for this thread, or for the one that starts it.
+pub fn start(name: &CStr, work: impl FnOnce() + Send + 'static) -> bool {
+    type Work = Box<dyn FnOnce() + Send>;
+    extern "C" fn run(work: *mut c_void) -> *mut c_void {
+        // SAFETY: it was made of a box below, for this thread alone.
+        let work = unsafe { Box::from_raw(work.cast::<Work>()) };
+        // There is nobody to tell.
+        let _ = catch_unwind(AssertUnwindSafe(work));
+        ptr::null_mut()
+    }
+    let work: *mut Work = Box::into_raw(Box::new(Box::new(work)));
+    let mut thread = 0;
+    // SAFETY: the function takes what it is given; without attributes the defaults are used.
+    let status = unsafe { libc::pthread_create(&raw mut thread, ptr::null(), run, work.cast()) };
+    if status != 0 {
+        // SAFETY: there is no thread that could have taken it.
+        drop(unsafe { Box::from_raw(work) });
+        return false;
+    }
+    // SAFETY: the thread may have ended, but is known by its number until it is detached here.
+    unsafe {
+        libc::pthread_setname_np(thread, name.as_ptr());
+        libc::pthread_detach(thread);
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_work_is_done_and_a_panic_harms_nobody() {
+        let (to, from) = std::sync::mpsc::channel();
+        assert!(start(c"panics", || panic!("meant for the test")));
+        assert!(start(c"works", move || to.send(7).unwrap()));
+        assert_eq!(from.recv(), Ok(7));
+    }
+}

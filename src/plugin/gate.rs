@@ -1,0 +1,114 @@
+//! One thread at a time opens or closes libraries, and which of them waits for whom.
+//!
+//! The loader runs a library's initializers and destructors under its own lock, and these may wait for threads that call this
+//! library. Such a thread must get an answer, and not wait for the loader: so nobody opens a library while one is being closed, and
+//! who would have to wait is told no, at once or after a while. Closing never waits: what cannot be closed now is closed by
+//! the thread that is at it.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use hipdnn_plugin_sdk::dynlib::Library;
+
+use crate::lock::{Condvar, Mutex};
+use crate::log::receiver;
+use crate::object::thread_number;
+use crate::status::{Error, Result};
+
+/// How long a thread waits for a library to be closed. It may be one that a destructor waits for.
+const CLOSING: Duration = Duration::from_secs(5);
+
+/// How long a thread waits for plugins to be opened, which may take long. It may be one that an initializer waits for.
+const OPENING: Duration = Duration::from_secs(60);
+
+struct State {
+    /// The thread that opens or closes libraries, 0 for none.
+    owner: usize,
+    is_closing: bool,
+    /// How often the owner changed, or went on to close another library.
+    steps: u64,
+    /// What is to be closed.
+    unused: VecDeque<Library>,
+}
+
+static STATE: Mutex<State> =
+    Mutex::new(State { owner: 0, is_closing: false, steps: 0, unused: VecDeque::new() });
+/// Told of each step.
+static CHANGED: Condvar = Condvar::new();
+
+/// The right to open libraries, given back when this is dropped.
+pub struct Opening(());
+
+/// Waits for the right to open libraries, for what `function` does.
+///
+/// # Errors
+/// NOT_SUPPORTED where this thread has it, or where waiting might be for ever: in a callback of the log, and after a while.
+pub fn open(function: &'static str) -> Result<Opening> {
+    let own = thread_number();
+    let mut state = STATE.lock();
+    while state.owner != 0 {
+        let (is_closing, steps) = (state.is_closing, state.steps);
+        let refusal = || {
+            let what = if is_closing { "unloaded" } else { "loaded" };
+            Err(Error::not_supported(format!("{function} cannot be called while a plugin is being {what}")))
+        };
+        if state.owner == own || receiver::in_callback() {
+            return refusal();
+        }
+        let patience = if is_closing { CLOSING } else { OPENING };
+        let waited_in_vain;
+        (state, waited_in_vain) =
+            CHANGED.wait_while_for(state, patience, |state| state.owner != 0 && state.steps == steps);
+        if waited_in_vain {
+            return refusal();
+        }
+    }
+    state.owner = own;
+    state.steps += 1;
+    Ok(Opening(()))
+}
+
+/// Whether this thread is opening plugins.
+pub fn is_opening() -> bool {
+    let state = STATE.lock();
+    state.owner == thread_number() && !state.is_closing
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        close_unused();
+    }
+}
+
+/// Closes a library that nobody uses any more: now, or when the thread that is at libraries is done. In a callback of the log,
+/// which may run on a thread of that very library, it is left to the next who opens or closes one.
+pub fn close(library: Library) {
+    let mut state = STATE.lock();
+    state.unused.push_back(library);
+    if state.owner != 0 || receiver::in_callback() {
+        return;
+    }
+    state.owner = thread_number();
+    drop(state);
+    close_unused();
+}
+
+/// Closes what is to be closed, as the owner, which this thread then is no more.
+fn close_unused() {
+    loop {
+        let mut state = STATE.lock();
+        let next = if receiver::in_callback() { None } else { state.unused.pop_front() };
+        state.is_closing = next.is_some();
+        state.steps += 1;
+        if next.is_none() {
+            state.owner = 0;
+        }
+        drop(state);
+        CHANGED.notify_all();
+        // Runs foreign code.
+        match next {
+            Some(library) => drop(library),
+            None => return,
+        }
+    }
+}
