@@ -32,6 +32,6 @@ pub mod payload;
 pub mod prototypes;
 pub mod wire;
 
-pub use engine_plugin::{EnginePlugin, PluginError, Refusal, buffer, engine_id};
+pub use engine_plugin::{EnginePlugin, PluginError, Refusal, bound, buffer, engine_id};
 pub use heuristic_plugin::HeuristicPlugin;
 pub use overrides::{Override, Overrides};
