@@ -363,12 +363,48 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
+    use hipdnn_plugin_sdk::graph::operation::BatchnormInference;
+    use hipdnn_plugin_sdk::graph::{DataType, Node, Tensor};
+
     use super::*;
 
     /// What was found for one step that ends with node `last`.
     fn found(last: u32, nodes: u32, bytes: &[u8]) -> Vec<u8> {
         let numbers = [last, nodes, bytes.len() as u32];
         numbers.iter().flat_map(|number| number.to_le_bytes()).chain(bytes.iter().copied()).collect()
+    }
+
+    #[test]
+    fn parameters_in_half_are_refused_with_a_reason() {
+        let half = |uid, dims: [i64; 4]| {
+            Tensor::new(
+                uid,
+                DataType::Half,
+                &dims,
+                &[dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1],
+            )
+        };
+        let image = |uid| half(uid, [2, 3, 4, 5]);
+        let parameters = (2..=5).map(|uid| half(uid, [1, 3, 1, 1]));
+        let operation = BatchnormInference { x: 1, mean: 2, inv_variance: 3, scale: 4, bias: 5, y: 6 }.into();
+        let mut graph = Graph {
+            tensors: std::iter::once(image(1)).chain(parameters).chain([image(6)]).collect(),
+            nodes: vec![Node { name: "it".to_owned(), compute_type: DataType::Float, operation }],
+            ..Graph::default()
+        };
+        // Nobody marked the result.
+        graph.tensors[5].is_virtual = true;
+        let refusal = check(&graph).unwrap_err().to_string();
+        assert!(
+            refusal.contains("node 0 \"it\"") && refusal.contains("data type is half, expected float"),
+            "{refusal}"
+        );
+        graph.tensors[1..5].iter_mut().for_each(|tensor| tensor.data_type = DataType::Float);
+        assert_eq!(check(&graph), Ok(false));
+        // The result as wide as frontends make what is virtual: no number that was rounded too early is written to it.
+        graph.tensors[5].data_type = DataType::Float;
+        let refusal = check(&graph).unwrap_err().to_string();
+        assert!(refusal.contains("data type is float, expected half"), "{refusal}");
     }
 
     #[test]

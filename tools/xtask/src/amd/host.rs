@@ -41,7 +41,8 @@ pub fn without_device(userland: &Userland) -> impl Iterator<Item = Check<'_>> {
         let refuse = move || {
             let words = host(VALGRIND, plugin, &[]);
             let mut command = userland.command_with_proc();
-            let out = run_within(command.args(words).args(["convolution=0", "pointwise=0", "unmarked=0"]), LIMIT)?;
+            let out =
+                run_within(command.args(words).args(["convolution=0", "pointwise=0", "unmarked=0"]), LIMIT)?;
             Ok(plugin_host::reason(&out))
         };
         (format!("{plugin} without a device, under valgrind"), Box::new(refuse))
