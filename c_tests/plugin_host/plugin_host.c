@@ -6,7 +6,8 @@
  *
  *   plugin_host [--device] FILE GRAPH=COUNT...
  *
- * loads the plugin in FILE and, for each GRAPH ("convolution" or "pointwise"), expects COUNT of its engines to compute it.
+ * loads the plugin in FILE and, for each GRAPH ("convolution", "pointwise", or "unmarked", whose result is virtual and bound),
+ * expects COUNT of its engines to compute it.
  * Each of these describes itself, makes a plan, executes it, and executes it again after the plan was saved and loaded; the
  * result is compared with plain loops. Where no engine is expected, a reason must come to the log. With --device the tensors
  * are in the memory of the HIP device and the work goes to a stream.
@@ -188,8 +189,8 @@ static void finish(graph* g)
     g->bytes.ptr = fb_finish(fb, fb_end(fb), &g->bytes.size);
 }
 
-/* relu(a + b), with the sum as a virtual tensor */
-static void make_pointwise(graph* g)
+/* relu(a + b), with the sum as a virtual tensor; the result may be one, too, which is bound all the same */
+static void make_pointwise(graph* g, bool unmarked)
 {
     const tensor* a = add_tensor(g, 2, 3, 4, 5);
     const tensor* b = add_tensor(g, 2, 3, 4, 5);
@@ -197,6 +198,7 @@ static void make_pointwise(graph* g)
     tensor* y = add_tensor(g, 2, 3, 4, 5);
     sum->is_virtual = true;
     y->is_output = true;
+    y->is_virtual = unmarked;
     for (size_t i = 0; i < elements(y); i++) {
         y->values[i] = fmaxf(a->values[i] + b->values[i], 0.0f);
     }
@@ -230,7 +232,8 @@ static void make_convolution(graph* g)
 
 /* Execution */
 
-static void execute(handle handle, context context, const graph* g)
+/* With a workspace as large as the plan asks for, or with a null pointer. */
+static void execute_in(handle handle, context context, const graph* g, bool with_workspace)
 {
     device_buffer buffers[MOST_TENSORS];
     uint32_t count = 0;
@@ -240,7 +243,7 @@ static void execute(handle handle, context context, const graph* g)
     }
     for (int i = 0; i < g->tensor_count; i++) {
         const tensor* t = &g->tensors[i];
-        if (!t->is_virtual) {
+        if (!t->is_virtual || t->is_output) {
             const size_t size = elements(t) * sizeof(float);
             buffers[count].uid = t->uid;
             buffers[count].ptr = memory_new(size);
@@ -250,7 +253,7 @@ static void execute(handle handle, context context, const graph* g)
             count++;
         }
     }
-    void* const workspace = workspace_size > 0 ? memory_new(workspace_size) : NULL;
+    void* const workspace = with_workspace && workspace_size > 0 ? memory_new(workspace_size) : NULL;
     if (CALL(plugin.ExecuteOpGraph(handle, context, workspace, buffers, count))) {
         memory_wait();
         for (uint32_t i = 0; i < count; i++) {
@@ -279,6 +282,13 @@ static void execute(handle handle, context context, const graph* g)
     if (workspace != NULL) {
         memory_free(workspace);
     }
+}
+
+static void execute(handle handle, context context, const graph* g)
+{
+    execute_in(handle, context, g, true);
+    execute_in(handle, context, g, false);
+    execute_in(handle, context, g, false);
 }
 
 /* A plan that goes through bytes, where the plugin can do that. */
@@ -351,9 +361,11 @@ static void run_graph(handle handle, const char* name, long expected)
     if (strcmp(name, "convolution") == 0) {
         make_convolution(&g);
     } else if (strcmp(name, "pointwise") == 0) {
-        make_pointwise(&g);
+        make_pointwise(&g, false);
+    } else if (strcmp(name, "unmarked") == 0) {
+        make_pointwise(&g, true);
     } else {
-        check(false, "a graph is convolution or pointwise");
+        check(false, "a graph is convolution, pointwise or unmarked");
         return;
     }
     int64_t engines[MOST_ENGINES];

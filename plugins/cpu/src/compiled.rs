@@ -1,6 +1,6 @@
 //! A plan as the engines hand it out: with what it takes to save it, and to run it with other shapes.
 
-use std::mem::MaybeUninit;
+use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
@@ -9,11 +9,16 @@ use hipdnn_plugin_sdk::payload::Payload;
 use hipdnn_plugin_sdk::wire::{self, EngineConfig, Layout};
 use hipdnn_plugin_sdk::{Overrides, PluginError, Refusal};
 
+use crate::memory;
 use crate::plan::Plan;
 use crate::plugin::Planner;
 
 /// How many plans for other shapes are kept, those that were used last.
 const KEPT: usize = 8;
+
+/// Up to so many bytes callers are not asked for a workspace: the plan has them itself. That is no more than other parts of
+/// a plan take, and 1000 plans at once have 64 MB. What is larger is better shared by plans that run one after the other.
+const SMALL: usize = 64 << 10;
 
 /// The form of saved plans.
 const PAYLOAD: Payload = Payload { mark: *b"HCPU", version: 1, owner: "the CPU engines" };
@@ -62,11 +67,39 @@ impl Compiled {
         &self.plan
     }
 
-    /// Runs the graph with other shapes. The first time with these shapes a plan is made for them, which is kept for the
-    /// next times. Where they need more workspace than those of the graph, that is allocated for the time of the call.
+    /// Bytes of workspace that callers are asked for: none where the plan has them itself.
+    pub fn workspace_size(&self) -> usize {
+        match self.plan.workspace_size() {
+            0..=SMALL => 0,
+            size => size,
+        }
+    }
+
+    /// The caller's workspace, if one of this size was asked for.
+    fn if_asked(&self, workspace: *mut u8, size: usize) -> *mut u8 {
+        if size > 0 && size <= self.workspace_size() { workspace } else { null_mut() }
+    }
+
+    /// Runs the graph. Nothing is read or written where tensors or the workspace lie in memory of a device.
     ///
     /// # Safety
-    /// As for [`Plan::execute`]; the extents are those of the overrides, the workspace is that of the graph's own shapes.
+    /// As for [`Plan::execute`]; the workspace is null, or valid for [`Compiled::workspace_size`] bytes.
+    pub unsafe fn execute(
+        &self,
+        buffers: &[hipdnnPluginDeviceBuffer_t],
+        workspace: *mut u8,
+    ) -> Result<(), PluginError> {
+        let workspace = self.if_asked(workspace, self.plan.workspace_size());
+        memory::check(self.plan.bindable(), buffers, workspace.cast())?;
+        // SAFETY: the caller promises the buffers, and the workspace if one was asked for.
+        Ok(unsafe { self.plan.execute(buffers, workspace) }?)
+    }
+
+    /// Runs the graph with other shapes. The first time with these shapes a plan is made for them, which is kept for the
+    /// next times. Where they need more workspace than was asked for, the new plan has it itself.
+    ///
+    /// # Safety
+    /// As for [`Compiled::execute`]; the extents are those of the overrides.
     pub unsafe fn execute_with(
         &self,
         buffers: &[hipdnnPluginDeviceBuffer_t],
@@ -74,20 +107,10 @@ impl Compiled {
         overrides: Overrides<'_>,
     ) -> Result<(), PluginError> {
         let plan = self.plan_for(overrides)?;
-        let size = plan.workspace_size();
-        let mut larger: Vec<MaybeUninit<u8>> = Vec::new();
-        let workspace = if size > self.plan.workspace_size() {
-            larger.try_reserve_exact(size).map_err(|_| {
-                PluginError::alloc_failed(format!("there is no memory for {size} bytes of workspace"))
-            })?;
-            // A tensor with elements of less than a byte is read before it is written.
-            larger.resize(size, MaybeUninit::new(0));
-            larger.as_mut_ptr().cast()
-        } else {
-            workspace
-        };
-        // SAFETY: the caller promises the buffers, and a workspace unless one was made that is large enough.
-        unsafe { plan.execute(buffers, workspace) }.map_err(|error| PluginError::invalid_value(error.0))
+        let workspace = self.if_asked(workspace, plan.workspace_size());
+        memory::check(plan.bindable(), buffers, workspace.cast())?;
+        // SAFETY: the caller promises the buffers, and the workspace if as much was asked for.
+        Ok(unsafe { plan.execute(buffers, workspace) }?)
     }
 
     /// The plan for other shapes.

@@ -8,6 +8,7 @@ pub mod element;
 pub mod fast;
 pub mod kernel;
 pub mod memory;
+pub mod own_memory;
 pub mod plan;
 pub mod plugin;
 pub mod reference;

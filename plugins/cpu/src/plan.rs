@@ -5,12 +5,14 @@ use std::collections::hash_map::Entry;
 
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Tensor, TensorValue};
+use hipdnn_plugin_sdk::{PluginError, bound};
 
 use crate::element::Element;
 use crate::kernel::{Kernel, Refusal};
-use crate::prepare::{in_node, prepare};
+use crate::own_memory::OwnMemory;
+use crate::prepare::{in_node, mark_outputs, prepare};
 use crate::problem::pointers;
-use crate::workspace::place_in_steps;
+use crate::workspace::{Place, place_in_steps};
 
 /// A part of a graph that one kernel computes.
 pub struct Part {
@@ -41,16 +43,20 @@ pub const MAX_TENSORS: usize = 32;
 /// Alignment in bytes of what lies in the workspace.
 const ALIGNMENT: usize = 64;
 
-/// A graph with every decision made. Threads may run the same plan at the same time, each with its own workspace.
+/// A graph with every decision made. Threads may run the same plan at the same time, each with its own workspace or with none.
 pub struct Plan {
     steps: Vec<Step>,
-    /// The uids that a caller has to bind, in the order in which the nodes first use them.
+    /// The uids that a caller has to bind, in the order in which the nodes first use them, and then those that it may bind.
     bound: Vec<i64>,
+    /// How many of them have to be bound.
+    required: usize,
     /// The values that the graph carries, each in the first bytes of its word.
     constants: Box<[u64]>,
     /// Bytes of virtual tensors, then of scratch, from an aligned address.
     scratch_offset: usize,
     workspace: usize,
+    /// For executions without a workspace.
+    own: OwnMemory,
 }
 
 struct Step {
@@ -67,22 +73,43 @@ enum Slot {
     Bound { uid: i64, place: usize },
     /// In the workspace, at this offset in bytes.
     Workspace(usize),
+    /// An output that nobody marked as one: where the caller binds it, else in the workspace at this offset.
+    Unmarked { uid: i64, offset: usize },
     /// In `Plan::constants`.
     Constant(usize),
 }
 
-/// Why a plan did not run, or not to its end: lengths, offsets or indices in memory that are out of range stop it before the
-/// node that reads them.
+/// Why a plan did not run, or not to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExecuteError(pub String);
+pub enum ExecuteError {
+    /// Something that the caller passed. Lengths, offsets or indices in memory that are out of range stop a plan before the
+    /// node that reads them.
+    Invalid(String),
+    /// There is no memory for so many bytes of workspace.
+    NoMemory(usize),
+}
 
 impl std::fmt::Display for ExecuteError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+        match self {
+            Self::Invalid(text) => f.write_str(text),
+            Self::NoMemory(size) => {
+                write!(f, "workspace is null, and there is no memory for {size} bytes in its place")
+            }
+        }
     }
 }
 
 impl std::error::Error for ExecuteError {}
+
+impl From<ExecuteError> for PluginError {
+    fn from(error: ExecuteError) -> Self {
+        match error {
+            ExecuteError::Invalid(text) => Self::invalid_value(text),
+            ExecuteError::NoMemory(_) => Self::alloc_failed(error.to_string()),
+        }
+    }
+}
 
 impl Plan {
     /// Prepares the graph and plans each node with `choose`. The refusal names the node and what is wrong with it.
@@ -102,20 +129,28 @@ impl Plan {
         graph: &Graph,
         divide: impl FnOnce(&Graph) -> Result<Vec<Part>, Refusal>,
     ) -> Result<Self, Refusal> {
-        let graph = prepare(graph)?;
+        let mut graph = prepare(graph)?;
+        let unmarked = mark_outputs(&mut graph);
         let parts = divide(&graph)?;
-        let virtuals = place_in_steps(&graph, parts.iter().map(|part| part.tensors.as_slice()), ALIGNMENT)?;
+        let tensors_of = parts.iter().map(|part| part.tensors.as_slice());
+        let virtuals = place_in_steps(&graph, &unmarked, tensors_of, ALIGNMENT)?;
         let tensors: HashMap<i64, &Tensor> =
             graph.tensors.iter().map(|tensor| (tensor.uid, tensor)).collect();
-        // Of each tensor met so far, and of all virtual ones.
+        let slot = |place: &Place| match unmarked.contains(&place.uid) {
+            true => Slot::Unmarked { uid: place.uid, offset: place.offset },
+            false => Slot::Workspace(place.offset),
+        };
+        // Of each tensor met so far, and of all that have a place.
         let mut known: HashMap<i64, Slot> =
-            virtuals.places.iter().map(|place| (place.uid, Slot::Workspace(place.offset))).collect();
+            virtuals.places.iter().map(|place| (place.uid, slot(place))).collect();
         let mut plan = Self {
             steps: Vec::with_capacity(parts.len()),
             bound: Vec::new(),
+            required: 0,
             constants: Box::default(),
             scratch_offset: 0,
             workspace: 0,
+            own: OwnMemory::default(),
         };
         let mut constants = Vec::new();
         let mut scratch = 0;
@@ -153,6 +188,8 @@ impl Plan {
             }
             plan.steps.push(Step { node: part.node, kernel: part.kernel, slots: slots.into_boxed_slice() });
         }
+        plan.required = plan.bound.len();
+        plan.bound.extend(virtuals.places.iter().map(|place| place.uid).filter(|uid| unmarked.contains(uid)));
         plan.constants = constants.into_boxed_slice();
         plan.scratch_offset = virtuals.size;
         plan.workspace = virtuals
@@ -167,10 +204,15 @@ impl Plan {
 
     /// The uids that [`Plan::execute`] has to be given, in the order in which the graph uses them first.
     pub fn bound(&self) -> &[i64] {
+        self.bound.get(..self.required).unwrap_or_default()
+    }
+
+    /// The same, and behind them the virtual tensors that no node reads, which are written where they are bound.
+    pub fn bindable(&self) -> &[i64] {
         &self.bound
     }
 
-    /// Bytes of workspace that [`Plan::execute`] needs, at any address.
+    /// Bytes of workspace that [`Plan::execute`] works in, at any address.
     pub fn workspace_size(&self) -> usize {
         match self.workspace {
             0 => 0,
@@ -179,14 +221,15 @@ impl Plan {
         }
     }
 
-    /// Runs the graph and returns when all results are written. Allocates nothing and takes no lock, unless it fails.
+    /// Runs the graph and returns when all results are written. Takes no lock and allocates nothing, unless it fails or, with a null
+    /// workspace, more executions run at a time than ever before: then the plan's own memory serves, which is kept.
     ///
     /// `buffers` bind tensors by uid in any order; other uids are ignored, and of two bindings of one uid it is not said which
-    /// counts. The error names the uid that is not bound, bound to null, or says that the workspace is null.
+    /// counts. The error names the uid that is not bound or bound to null.
     ///
     /// # Safety
     /// Every bound tensor's memory is valid for the tensor's extent in bytes and, where the graph writes it, for writes, and
-    /// `workspace` for [`Plan::workspace_size`] bytes, until the call returns. Memory that is written overlaps no other
+    /// `workspace` null or valid for [`Plan::workspace_size`] bytes, until the call returns. Memory that is written overlaps no other
     /// tensor of the graph, but for running statistics of a batch normalization, whose new values may go where the old ones
     /// are. No other thread writes what is read or touches what is written.
     pub unsafe fn execute(
@@ -195,12 +238,17 @@ impl Plan {
         workspace: *mut u8,
     ) -> Result<(), ExecuteError> {
         // All is checked before the first step, so that a failure leaves every tensor as it was.
-        for (place, uid) in self.bound.iter().enumerate() {
+        for (place, uid) in self.bound().iter().enumerate() {
             find(buffers, *uid, place)?;
         }
-        if workspace.is_null() && self.workspace > 0 {
-            return Err(ExecuteError(format!("workspace is null, expected {} bytes", self.workspace_size())));
-        }
+        let own;
+        let workspace = if workspace.is_null() && self.workspace > 0 {
+            let size = self.workspace_size();
+            own = self.own.take(size).ok_or(ExecuteError::NoMemory(size))?;
+            own.memory()
+        } else {
+            workspace
+        };
         let aligned = workspace.wrapping_add(workspace.addr().wrapping_neg() % ALIGNMENT);
         let scratch = aligned.wrapping_add(self.scratch_offset);
         let mut pointers = [std::ptr::null_mut(); MAX_TENSORS];
@@ -209,6 +257,9 @@ impl Plan {
                 *pointer = match *slot {
                     Slot::Bound { uid, place } => find(buffers, uid, place)?,
                     Slot::Workspace(offset) => aligned.wrapping_add(offset),
+                    Slot::Unmarked { uid, offset } => {
+                        bound(buffers, uid).map_or(aligned.wrapping_add(offset), <*mut _>::cast)
+                    }
                     // Only read through this pointer: a tensor with a value is never an output.
                     Slot::Constant(place) => self.constants.as_ptr().wrapping_add(place).cast_mut().cast(),
                 };
@@ -219,7 +270,7 @@ impl Plan {
             unsafe {
                 step.kernel
                     .check(tensors)
-                    .map_err(|refusal| ExecuteError(format!("node {}: {refusal}", step.node)))?;
+                    .map_err(|refusal| ExecuteError::Invalid(format!("node {}: {refusal}", step.node)))?;
                 step.kernel.run(tensors, scratch);
             }
         }
@@ -234,13 +285,13 @@ fn find(buffers: &[hipdnnPluginDeviceBuffer_t], uid: i64, place: usize) -> Resul
         .filter(|buffer| buffer.uid == uid)
         .or_else(|| buffers.iter().find(|buffer| buffer.uid == uid))
         .ok_or_else(|| {
-            ExecuteError(format!(
+            ExecuteError::Invalid(format!(
                 "tensor {uid} is bound by none of the {} buffers, expected a pointer",
                 buffers.len()
             ))
         })?;
     if buffer.ptr.is_null() {
-        return Err(ExecuteError(format!(
+        return Err(ExecuteError::Invalid(format!(
             "tensor {uid} is bound to null, expected a pointer to its first element"
         )));
     }

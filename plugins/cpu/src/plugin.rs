@@ -171,7 +171,7 @@ impl EnginePlugin for CpuPlugin {
     }
 
     fn plan_workspace_size(plan: &Compiled) -> usize {
-        plan.plan().workspace_size()
+        plan.workspace_size()
     }
 
     unsafe fn execute(
@@ -180,10 +180,8 @@ impl EnginePlugin for CpuPlugin {
         workspace: *mut c_void,
         buffers: &[hipdnnPluginDeviceBuffer_t],
     ) -> Result<(), PluginError> {
-        memory::check(plan.plan().bound(), buffers, workspace)?;
         // SAFETY: the host passes what the caller promised of the buffers and the workspace.
-        unsafe { plan.plan().execute(buffers, workspace.cast()) }
-            .map_err(|error| PluginError::invalid_value(error.0))
+        unsafe { plan.execute(buffers, workspace.cast()) }
     }
 
     unsafe fn execute_with_overrides(
@@ -193,7 +191,6 @@ impl EnginePlugin for CpuPlugin {
         buffers: &[hipdnnPluginDeviceBuffer_t],
         overrides: Overrides<'_>,
     ) -> Result<(), PluginError> {
-        memory::check(plan.plan().bound(), buffers, workspace)?;
         // SAFETY: as above.
         unsafe { plan.execute_with(buffers, workspace.cast(), overrides) }
     }

@@ -3,14 +3,15 @@
 use std::collections::HashMap;
 use std::ffi::c_void;
 
-use hipdnn_plugin_problem::prepare::{in_node, prepare};
+use hipdnn_plugin_problem::prepare::{in_node, mark_outputs, prepare};
 use hipdnn_plugin_problem::workspace::place_in_steps;
 use hipdnn_plugin_sdk::ffi::{HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::{Graph, Operation};
+use hipdnn_plugin_sdk::hip::plan_memory::PlanMemory;
 use hipdnn_plugin_sdk::hip::workspace::{ALIGNMENT, Workspace, same_device};
 use hipdnn_plugin_sdk::payload::Payload;
 use hipdnn_plugin_sdk::wire::{self, EngineConfig, Layout};
-use hipdnn_plugin_sdk::{PluginError, Refusal, buffer};
+use hipdnn_plugin_sdk::{PluginError, Refusal, bound, buffer};
 
 use crate::algorithm::{AlgorithmName, AlgorithmRun};
 use crate::chain::{Chain, Part, Tensors, explain, longest, readers};
@@ -67,7 +68,7 @@ pub struct Plan {
     steps: Vec<Placed>,
     /// HIP's number of the device that the algorithms are for.
     device: i32,
-    workspace: Workspace,
+    memory: PlanMemory,
 }
 
 struct Placed {
@@ -83,6 +84,8 @@ enum Slot {
     Bound(i64),
     /// In the workspace, at this offset in bytes.
     Workspace(usize),
+    /// An output that nobody marked as one: where the caller binds it, else in the workspace at this offset.
+    Unmarked(i64, usize),
 }
 
 /// What was decided for a chain.
@@ -168,7 +171,8 @@ struct Made {
 /// # Errors
 /// The first node that does not, and why.
 pub fn check(graph: &Graph) -> Result<(), Refusal> {
-    let graph = prepare(graph)?;
+    let mut graph = prepare(graph)?;
+    mark_outputs(&mut graph);
     match parts(&graph, Ok) {
         Ok(_) => Ok(()),
         Err(error) => Err(Refusal::new(error.message().to_owned())),
@@ -283,11 +287,12 @@ impl Plan {
         options: &Options,
         saved: &Saved,
     ) -> Result<Self, PluginError> {
-        let graph = prepare(original).map_err(Refusal::new)?;
+        let mut graph = prepare(original).map_err(Refusal::new)?;
+        let unmarked = mark_outputs(&mut graph);
         let made = steps(ready, &graph, options, saved)?;
         let touched: Vec<Vec<i64>> = made.iter().map(|made| made.part.tensors.all().collect()).collect();
-        let virtuals =
-            place_in_steps(&graph, touched.iter().map(Vec::as_slice), ALIGNMENT).map_err(Refusal::new)?;
+        let virtuals = place_in_steps(&graph, &unmarked, touched.iter().map(Vec::as_slice), ALIGNMENT)
+            .map_err(Refusal::new)?;
         let offsets: HashMap<i64, usize> =
             virtuals.places.iter().map(|place| (place.uid, place.offset)).collect();
         let mut steps = Vec::with_capacity(made.len());
@@ -295,14 +300,26 @@ impl Plan {
         for Made { part, run, choice } in made {
             scratch = scratch.max(run.workspace_size());
             let slots = part.tensors.try_map(|uid| {
-                Ok::<_, PluginError>(
-                    offsets.get(&uid).map_or(Slot::Bound(uid), |offset| Slot::Workspace(*offset)),
-                )
+                Ok::<_, PluginError>(match offsets.get(&uid) {
+                    Some(offset) if unmarked.contains(&uid) => Slot::Unmarked(uid, *offset),
+                    Some(offset) => Slot::Workspace(*offset),
+                    None => Slot::Bound(uid),
+                })
             })?;
             steps.push(Placed { run, choice, slots });
         }
         let workspace = Workspace::new(virtuals.size, scratch)?;
-        Ok(Self { graph: original.clone(), config, steps, device: ready.device, workspace })
+        let memory = PlanMemory::new(ready.runtime.hip, ready.device, workspace);
+        Ok(Self { graph: original.clone(), config, steps, device: ready.device, memory })
+    }
+
+    /// Makes the memory that a plan has itself, for a plan that will be executed.
+    ///
+    /// # Errors
+    /// HIP's.
+    pub fn with_memory(self) -> Result<Self, PluginError> {
+        self.memory.make_first()?;
+        Ok(self)
     }
 
     /// The plan as bytes: the configuration, what was decided, and the graph.
@@ -321,9 +338,9 @@ impl Plan {
         ])
     }
 
-    /// Bytes of device memory that [`Plan::execute`] needs, at any address.
+    /// Bytes of device memory that callers of [`Plan::execute`] are asked for, at any address.
     pub fn workspace_size(&self) -> usize {
-        self.workspace.size()
+        self.memory.workspace_size()
     }
 
     /// Puts the work of the graph on the stream of `ready`. Returns when the libraries have taken it, not when it is done.
@@ -332,8 +349,8 @@ impl Plan {
     /// When the handle is another device's, a buffer is missing or a library fails.
     ///
     /// # Safety
-    /// The buffers are device memory, valid for their tensors until the work is done, and `workspace` for
-    /// [`Plan::workspace_size`] bytes.
+    /// The buffers are device memory, valid for their tensors until the work is done, and `workspace` is null or valid for
+    /// [`Plan::workspace_size`] bytes as long.
     pub unsafe fn execute(
         &self,
         ready: &mut Ready<'_>,
@@ -341,17 +358,22 @@ impl Plan {
         workspace: *mut c_void,
     ) -> Result<(), PluginError> {
         same_device(self.device, ready.device)?;
-        let [virtuals, scratch] = self.workspace.places(workspace)?;
-        for Placed { run, slots, .. } in &self.steps {
-            let tensors = slots.try_map(|slot| match slot {
-                Slot::Bound(uid) => buffer(buffers, uid),
-                Slot::Workspace(offset) => Ok(virtuals.wrapping_byte_add(offset)),
-            })?;
-            // SAFETY: the caller vouches for the bound tensors and for a workspace that, once aligned, has room for the virtual
-            // tensors and for what the largest run needs.
-            unsafe { run.run(ready, &tensors, scratch) }?;
-        }
-        Ok(())
+        let stream = ready.stream;
+        self.memory.run(workspace, stream, |[virtuals, scratch]| {
+            for Placed { run, slots, .. } in &self.steps {
+                let tensors = slots.try_map(|slot| match slot {
+                    Slot::Bound(uid) => buffer(buffers, uid),
+                    Slot::Workspace(offset) => Ok(virtuals.wrapping_byte_add(offset)),
+                    Slot::Unmarked(uid, offset) => {
+                        Ok(bound(buffers, uid).unwrap_or(virtuals.wrapping_byte_add(offset)))
+                    }
+                })?;
+                // SAFETY: the caller vouches for the bound tensors and for a workspace that, once aligned, has room for the virtual
+                // tensors and for what the largest run needs.
+                unsafe { run.run(ready, &tensors, scratch) }?;
+            }
+            Ok(())
+        })
     }
 }
 

@@ -56,7 +56,16 @@ impl EnginePlugin for HipblasLtPlugin {
     }
 
     fn plan(handle: &Handle, _: usize, graph: &Graph, knobs: &[KnobSetting]) -> Result<Plan, PluginError> {
-        plan(handle, graph, knobs, &Saved::default())
+        plan(handle, graph, knobs, &Saved::default())?.with_memory()
+    }
+
+    fn workspace_size(
+        handle: &Handle,
+        _: usize,
+        graph: &Graph,
+        knobs: &[KnobSetting],
+    ) -> Result<usize, PluginError> {
+        plan(handle, graph, knobs, &Saved::default()).map(|plan| plan.workspace_size())
     }
 
     fn plan_workspace_size(plan: &Plan) -> usize {
@@ -81,7 +90,7 @@ impl EnginePlugin for HipblasLtPlugin {
         let (graph, config, saved) = Saved::read(bytes)?;
         Self::engine_of_saved_plan(config.engine_id)?;
         check_settings(&knobs(), &config.knobs)?;
-        plan(handle, &graph, &config.knobs, &saved)
+        plan(handle, &graph, &config.knobs, &saved)?.with_memory()
     }
 }
 

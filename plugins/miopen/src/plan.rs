@@ -4,14 +4,15 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_void;
 
-use hipdnn_plugin_problem::prepare::{in_node, prepare};
-use hipdnn_plugin_problem::workspace::place_in_steps;
+use hipdnn_plugin_problem::prepare::{in_node, mark_outputs, prepare};
+use hipdnn_plugin_problem::workspace::{Place, place_in_steps};
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::Graph;
+use hipdnn_plugin_sdk::hip::plan_memory::PlanMemory;
 use hipdnn_plugin_sdk::hip::workspace::{ALIGNMENT, Workspace, same_device};
 use hipdnn_plugin_sdk::payload::Payload;
 use hipdnn_plugin_sdk::wire::{self, EngineConfig, Layout};
-use hipdnn_plugin_sdk::{PluginError, Refusal, buffer};
+use hipdnn_plugin_sdk::{PluginError, Refusal, bound, buffer};
 
 use crate::handle::Ready;
 use crate::intermediate::narrow;
@@ -33,7 +34,7 @@ pub struct Plan {
     steps: Vec<Placed>,
     /// HIP's number of the device that the solutions are for.
     device: i32,
-    workspace: Workspace,
+    memory: PlanMemory,
 }
 
 struct Placed {
@@ -50,6 +51,8 @@ enum Slot {
     Bound(i64),
     /// In the workspace, at this offset in bytes.
     Workspace(usize),
+    /// An output that nobody marked as one: where the caller binds it, else in the workspace at this offset.
+    Unmarked(i64, usize),
     /// The step knows its value from the graph, or it exists only inside the step.
     Value,
 }
@@ -60,7 +63,7 @@ enum Slot {
 /// # Errors
 /// The first node that is not, and why.
 pub fn check(graph: &Graph) -> Result<bool, Refusal> {
-    let (graph, narrowed) = narrowed(graph)?;
+    let Prepared { graph, narrowed, .. } = prepared(graph)?;
     let together: HashSet<usize> = softmaxes(&graph)?.into_iter().flat_map(|softmax| softmax.nodes).collect();
     for (place, node) in graph.nodes.iter().enumerate().filter(|(place, _)| !together.contains(place)) {
         check_count(node.operation.tensors().len())
@@ -70,11 +73,20 @@ pub fn check(graph: &Graph) -> Result<bool, Refusal> {
     Ok(!narrowed.is_empty())
 }
 
-/// A prepared graph with the types that its steps compute, and the virtual tensors that have another type than the graph says.
-fn narrowed(graph: &Graph) -> Result<(Graph, Vec<i64>), String> {
+/// A prepared graph with the types that its steps compute.
+struct Prepared {
+    graph: Graph,
+    /// The virtual tensors that have another type than the graph says.
+    narrowed: Vec<i64>,
+    /// The outputs that nobody marked.
+    unmarked: HashSet<i64>,
+}
+
+fn prepared(graph: &Graph) -> Result<Prepared, String> {
     let mut graph = prepare(graph)?;
+    let unmarked = mark_outputs(&mut graph);
     let narrowed = narrow(&mut graph);
-    Ok((graph, narrowed))
+    Ok(Prepared { graph, narrowed, unmarked })
 }
 
 /// The softmaxes of a graph. The refusal names the node.
@@ -233,14 +245,14 @@ impl Plan {
         options: &Options,
         saved: &Saved,
     ) -> Result<Self, PluginError> {
-        let (graph, narrowed) = narrowed(original).map_err(Refusal::new)?;
+        let Prepared { graph, narrowed, unmarked } = prepared(original).map_err(Refusal::new)?;
         let made = steps(ready, &graph, options, saved)?;
         let touched: Vec<Vec<i64>> = made
             .iter()
             .map(|made| made.uids.iter().copied().filter(|uid| !made.inside.contains(uid)).collect())
             .collect();
-        let virtuals =
-            place_in_steps(&graph, touched.iter().map(Vec::as_slice), ALIGNMENT).map_err(Refusal::new)?;
+        let virtuals = place_in_steps(&graph, &unmarked, touched.iter().map(Vec::as_slice), ALIGNMENT)
+            .map_err(Refusal::new)?;
         if let Some(place) = virtuals.places.iter().find(|place| narrowed.contains(&place.uid)) {
             let data_type = graph.tensor(place.uid).map_or("another", |tensor| tensor.data_type.name());
             return Err(PluginError::not_applicable(format!(
@@ -248,8 +260,12 @@ impl Plan {
                 place.uid
             )));
         }
+        let slot = |place: &Place| match unmarked.contains(&place.uid) {
+            true => Slot::Unmarked(place.uid, place.offset),
+            false => Slot::Workspace(place.offset),
+        };
         let mut slot_of: HashMap<i64, Slot> =
-            virtuals.places.iter().map(|place| (place.uid, Slot::Workspace(place.offset))).collect();
+            virtuals.places.iter().map(|place| (place.uid, slot(place))).collect();
         let mut steps = Vec::with_capacity(made.len());
         let mut scratch = 0;
         for Made { step, nodes, uids, inside } in made {
@@ -266,7 +282,17 @@ impl Plan {
             steps.push(Placed { step, nodes, slots });
         }
         let workspace = Workspace::new(virtuals.size, scratch)?;
-        Ok(Self { graph: original.clone(), config, steps, device: ready.device, workspace })
+        let memory = PlanMemory::new(ready.runtime.hip, ready.device, workspace);
+        Ok(Self { graph: original.clone(), config, steps, device: ready.device, memory })
+    }
+
+    /// Makes the memory that a plan has itself, for a plan that will be executed.
+    ///
+    /// # Errors
+    /// HIP's.
+    pub fn with_memory(self) -> Result<Self, PluginError> {
+        self.memory.make_first()?;
+        Ok(self)
     }
 
     /// The plan as bytes: the configuration, what the steps found out, and the graph.
@@ -292,9 +318,9 @@ impl Plan {
         ])
     }
 
-    /// Bytes of device memory that [`Plan::execute`] needs, at any address.
+    /// Bytes of device memory that callers of [`Plan::execute`] are asked for, at any address.
     pub fn workspace_size(&self) -> usize {
-        self.workspace.size()
+        self.memory.workspace_size()
     }
 
     /// Puts the work of the graph on the stream of `ready`. Returns when MIOpen has taken it, not when it is done.
@@ -304,7 +330,7 @@ impl Plan {
     ///
     /// # Safety
     /// The buffers are device memory (host memory where a tensor is passed by value at execution), valid for their tensors
-    /// until the work is done, and `workspace` for [`Plan::workspace_size`] bytes.
+    /// until the work is done, and `workspace` is null or valid for [`Plan::workspace_size`] bytes as long.
     pub unsafe fn execute(
         &self,
         ready: &Ready<'_>,
@@ -312,33 +338,73 @@ impl Plan {
         workspace: *mut c_void,
     ) -> Result<(), PluginError> {
         same_device(self.device, ready.device)?;
-        let [virtuals, scratch] = self.workspace.places(workspace)?;
-        let mut pointers = [std::ptr::null_mut(); MAX_TENSORS];
-        for Placed { step, slots, .. } in &self.steps {
-            for (pointer, slot) in pointers.iter_mut().zip(slots) {
-                *pointer = match *slot {
-                    Slot::Bound(uid) => buffer(buffers, uid)?,
-                    Slot::Workspace(offset) => virtuals.wrapping_byte_add(offset),
-                    Slot::Value => std::ptr::null_mut(),
-                };
+        self.memory.run(workspace, ready.stream, |[virtuals, scratch]| {
+            let mut pointers = [std::ptr::null_mut(); MAX_TENSORS];
+            for Placed { step, slots, .. } in &self.steps {
+                for (pointer, slot) in pointers.iter_mut().zip(slots) {
+                    *pointer = match *slot {
+                        Slot::Bound(uid) => buffer(buffers, uid)?,
+                        Slot::Workspace(offset) => virtuals.wrapping_byte_add(offset),
+                        Slot::Unmarked(uid, offset) => {
+                            bound(buffers, uid).unwrap_or(virtuals.wrapping_byte_add(offset))
+                        }
+                        Slot::Value => std::ptr::null_mut(),
+                    };
+                }
+                let tensors = Tensors(pointers.get(..slots.len()).unwrap_or_default());
+                // SAFETY: the tensors are in the operation's order; the caller vouches for the bound ones and for a workspace that,
+                // once aligned, has room for the virtual tensors and for what the largest step needs.
+                unsafe { step.run(ready, &tensors, scratch) }?;
             }
-            let tensors = Tensors(pointers.get(..slots.len()).unwrap_or_default());
-            // SAFETY: the tensors are in the operation's order; the caller vouches for the bound ones and for a workspace that,
-            // once aligned, has room for the virtual tensors and for what the largest step needs.
-            unsafe { step.run(ready, &tensors, scratch) }?;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use hipdnn_plugin_sdk::graph::operation::BatchnormInference;
+    use hipdnn_plugin_sdk::graph::{DataType, Node, Tensor};
+
     use super::*;
 
     /// What was found for one step that ends with node `last`.
     fn found(last: u32, nodes: u32, bytes: &[u8]) -> Vec<u8> {
         let numbers = [last, nodes, bytes.len() as u32];
         numbers.iter().flat_map(|number| number.to_le_bytes()).chain(bytes.iter().copied()).collect()
+    }
+
+    #[test]
+    fn parameters_in_half_are_refused_with_a_reason() {
+        let half = |uid, dims: [i64; 4]| {
+            Tensor::new(
+                uid,
+                DataType::Half,
+                &dims,
+                &[dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1],
+            )
+        };
+        let image = |uid| half(uid, [2, 3, 4, 5]);
+        let parameters = (2..=5).map(|uid| half(uid, [1, 3, 1, 1]));
+        let operation = BatchnormInference { x: 1, mean: 2, inv_variance: 3, scale: 4, bias: 5, y: 6 }.into();
+        let mut graph = Graph {
+            tensors: std::iter::once(image(1)).chain(parameters).chain([image(6)]).collect(),
+            nodes: vec![Node { name: "it".to_owned(), compute_type: DataType::Float, operation }],
+            ..Graph::default()
+        };
+        // Nobody marked the result.
+        graph.tensors[5].is_virtual = true;
+        let refusal = check(&graph).unwrap_err().to_string();
+        assert!(
+            refusal.contains("node 0 \"it\"") && refusal.contains("data type is half, expected float"),
+            "{refusal}"
+        );
+        graph.tensors[1..5].iter_mut().for_each(|tensor| tensor.data_type = DataType::Float);
+        assert_eq!(check(&graph), Ok(false));
+        // The result as wide as frontends make what is virtual: no number that was rounded too early is written to it.
+        graph.tensors[5].data_type = DataType::Float;
+        let refusal = check(&graph).unwrap_err().to_string();
+        assert!(refusal.contains("data type is float, expected half"), "{refusal}");
     }
 
     #[test]

@@ -65,7 +65,16 @@ impl EnginePlugin for MiopenPlugin {
         graph: &Graph,
         knobs: &[KnobSetting],
     ) -> Result<Plan, PluginError> {
-        make(handle, engine, graph, knobs, &Saved::default())
+        make(handle, engine, graph, knobs, &Saved::default())?.with_memory()
+    }
+
+    fn workspace_size(
+        handle: &Handle,
+        engine: usize,
+        graph: &Graph,
+        knobs: &[KnobSetting],
+    ) -> Result<usize, PluginError> {
+        make(handle, engine, graph, knobs, &Saved::default()).map(|plan| plan.workspace_size())
     }
 
     fn plan_workspace_size(plan: &Plan) -> usize {
@@ -90,7 +99,7 @@ impl EnginePlugin for MiopenPlugin {
         let (graph, config, saved) = Saved::read(bytes)?;
         let engine = Self::engine_of_saved_plan(config.engine_id)?;
         check_settings(&knobs(), &config.knobs)?;
-        make(handle, engine, &graph, &config.knobs, &saved)
+        make(handle, engine, &graph, &config.knobs, &saved)?.with_memory()
     }
 }
 

@@ -59,6 +59,22 @@ pub fn prepare(graph: &Graph) -> Result<Graph, Refusal> {
     Ok(graph)
 }
 
+/// Makes outputs of the virtual tensors of a prepared graph that a node writes and none reads, and answers which these are.
+///
+/// Programs that leave a result virtual, as frontends do with what nobody marked, bind it all the same. Whether an execution
+/// does is known only then: a tensor answered here has a buffer or has not, and no step may swallow it.
+pub fn mark_outputs(graph: &mut Graph) -> HashSet<i64> {
+    let read: HashSet<i64> = graph.nodes.iter().flat_map(|node| node.operation.inputs()).collect();
+    let mut unmarked = HashSet::new();
+    for tensor in &mut graph.tensors {
+        if tensor.is_virtual && !read.contains(&tensor.uid) {
+            tensor.is_virtual = false;
+            unmarked.insert(tensor.uid);
+        }
+    }
+    unmarked
+}
+
 /// Says of which node a refusal is.
 pub fn in_node(place: usize, node: &Node, refusal: Refusal) -> Refusal {
     format!("node {place} \"{}\" ({}): {refusal}", node.name, node.operation.spec().name)

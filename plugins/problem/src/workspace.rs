@@ -1,6 +1,6 @@
 //! Where tensors that exist only while a graph runs lie in the workspace.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use hipdnn_plugin_sdk::graph::{Graph, Tensor};
 
@@ -35,18 +35,23 @@ pub struct Places {
 /// are multiples of `alignment`, a power of two.
 pub fn place_virtuals(graph: &Graph, alignment: usize) -> Result<Places, Refusal> {
     let tensors: Vec<Vec<i64>> = graph.nodes.iter().map(|node| node.operation.tensors()).collect();
-    place_in_steps(graph, tensors.iter().map(Vec::as_slice), alignment)
+    place_in_steps(graph, &HashSet::new(), tensors.iter().map(Vec::as_slice), alignment)
 }
 
 /// The same where the graph is computed in other steps than its nodes, of which each touches these tensors. A virtual
-/// tensor that no step touches gets no place.
+/// tensor that no step touches gets no place. Tensors of `unmarked` get one too, for executions that do not bind them.
 pub fn place_in_steps<'a>(
     graph: &Graph,
+    unmarked: &HashSet<i64>,
     steps: impl Iterator<Item = &'a [i64]>,
     alignment: usize,
 ) -> Result<Places, Refusal> {
-    let virtuals: HashMap<i64, &Tensor> =
-        graph.tensors.iter().filter(|tensor| tensor.is_virtual).map(|tensor| (tensor.uid, tensor)).collect();
+    let virtuals: HashMap<i64, &Tensor> = graph
+        .tensors
+        .iter()
+        .filter(|tensor| tensor.is_virtual || unmarked.contains(&tensor.uid))
+        .map(|tensor| (tensor.uid, tensor))
+        .collect();
     let mut places: Vec<Place> = Vec::new();
     let mut place_of: HashMap<i64, usize> = HashMap::new();
     for (step, uids) in steps.enumerate() {

@@ -6,10 +6,11 @@ use std::ffi::{c_int, c_void};
 use half::{bf16, f16};
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::{DataType, Graph};
+use hipdnn_plugin_sdk::hip::plan_memory::PlanMemory;
 use hipdnn_plugin_sdk::hip::workspace::{Workspace, same_device};
 use hipdnn_plugin_sdk::payload::Payload;
 use hipdnn_plugin_sdk::wire::{self, EngineConfig, Layout};
-use hipdnn_plugin_sdk::{PluginError, Refusal, buffer, log};
+use hipdnn_plugin_sdk::{PluginError, Refusal, bound, buffer, log};
 
 use crate::cache::Cache;
 use crate::handle::{Device, Entered};
@@ -35,7 +36,7 @@ pub struct Plan {
     code: Vec<u8>,
     /// HIP's number of the device that has the kernels.
     device: c_int,
-    workspace: Workspace,
+    memory: PlanMemory,
     /// Behind the functions of the steps; last, so that it is dropped last.
     _module: Option<Module>,
 }
@@ -55,6 +56,9 @@ enum Slot {
     Bound(i64, usize),
     /// The address of this offset in bytes from the beginning of the workspace.
     Workspace(usize),
+    /// An output that nobody marked as one: the address of the caller's memory, a multiple of the first number, where it is bound,
+    /// else of the other number's offset in the workspace.
+    Unmarked(i64, usize, usize),
     /// The number in the caller's host memory.
     Number(i64, DataType),
 }
@@ -149,6 +153,9 @@ impl Plan {
             }
             let arguments = kernel.arguments.iter().map(|argument| match *argument {
                 Argument::Memory { uid, alignment } => match places.get(&uid) {
+                    Some(offset) if program.unmarked.contains(&uid) => {
+                        Slot::Unmarked(uid, alignment, *offset)
+                    }
                     Some(offset) => Slot::Workspace(*offset),
                     None => Slot::Bound(uid, alignment),
                 },
@@ -161,13 +168,15 @@ impl Plan {
                 block: kernel.block,
             });
         }
+        let memory = PlanMemory::new(device.runtime.hip, device.number, workspace(&program)?);
+        memory.make_first()?;
         Ok(Self {
             graph: original.clone(),
             config,
             steps,
             code,
             device: device.number,
-            workspace: workspace(&program)?,
+            memory,
             _module: module,
         })
     }
@@ -184,9 +193,9 @@ impl Plan {
         ])
     }
 
-    /// Bytes of device memory that [`Plan::execute`] needs, at any address.
+    /// Bytes of device memory that callers of [`Plan::execute`] are asked for, at any address.
     pub fn workspace_size(&self) -> usize {
-        self.workspace.size()
+        self.memory.workspace_size()
     }
 
     /// Puts the work of the graph on the stream of `entered`. Returns when HIP has taken it, not when it is done.
@@ -196,7 +205,7 @@ impl Plan {
     ///
     /// # Safety
     /// The buffers are device memory (host memory where a tensor is passed by value at execution), valid for their tensors
-    /// until the work is done, and `workspace` for [`Plan::workspace_size`] bytes.
+    /// until the work is done, and `workspace` is null or valid for [`Plan::workspace_size`] bytes as long.
     pub unsafe fn execute(
         &self,
         entered: &Entered<'_>,
@@ -204,44 +213,65 @@ impl Plan {
         workspace: *mut c_void,
     ) -> Result<(), PluginError> {
         same_device(self.device, entered.device.number)?;
-        let [virtuals, _] = self.workspace.places(workspace)?;
+        self.memory.run(workspace, entered.stream, |[virtuals, _]| {
+            // SAFETY: as promised by the caller.
+            self.steps.iter().try_for_each(|step| unsafe { step.run(entered, buffers, virtuals) })
+        })
+    }
+}
+
+impl Step {
+    /// Puts the kernel on the stream, with the virtual tensors from this address on.
+    ///
+    /// # Safety
+    /// As for [`Plan::execute`].
+    unsafe fn run(
+        &self,
+        entered: &Entered<'_>,
+        buffers: &[hipdnnPluginDeviceBuffer_t],
+        virtuals: *mut c_void,
+    ) -> Result<(), PluginError> {
         let mut words = [0_u64; MAX_TENSORS];
         let mut parameters = [std::ptr::null_mut(); MAX_TENSORS];
-        for step in &self.steps {
-            for ((word, parameter), slot) in words.iter_mut().zip(&mut parameters).zip(&step.arguments) {
-                *word = match *slot {
-                    Slot::Bound(uid, alignment) => {
-                        let pointer = buffer(buffers, uid)?;
-                        if !pointer.addr().is_multiple_of(alignment) {
-                            return Err(PluginError::bad_param(format!(
-                                "the buffer of tensor {uid} is at {pointer:?}, expected a multiple of {alignment}"
-                            )));
-                        }
-                        pointer.expose_provenance() as u64
-                    }
-                    Slot::Workspace(offset) => virtuals.wrapping_byte_add(offset).expose_provenance() as u64,
-                    Slot::Number(uid, data_type) => {
-                        let pointer = buffer(buffers, uid)?;
-                        // SAFETY: the caller vouches for the host memory of what is passed by value.
-                        unsafe { number(pointer, data_type) }.to_bits()
-                    }
-                };
-                *parameter = std::ptr::from_mut(word).cast();
-            }
-            // SAFETY: the module is alive with the plan, and the arguments are those that the kernel was written with, each of
-            // eight bytes; the caller vouches for the memory.
-            unsafe {
-                entered.device.runtime.launch(
-                    step.function,
-                    step.grid,
-                    step.block,
-                    entered.stream,
-                    &mut parameters,
-                )
-            }?;
+        let place = |offset: usize| virtuals.wrapping_byte_add(offset).expose_provenance() as u64;
+        for ((word, parameter), slot) in words.iter_mut().zip(&mut parameters).zip(&self.arguments) {
+            *word = match *slot {
+                Slot::Bound(uid, alignment) => aligned(uid, buffer(buffers, uid)?, alignment)?,
+                Slot::Workspace(offset) => place(offset),
+                Slot::Unmarked(uid, alignment, offset) => match bound(buffers, uid) {
+                    Some(pointer) => aligned(uid, pointer, alignment)?,
+                    None => place(offset),
+                },
+                Slot::Number(uid, data_type) => {
+                    let pointer = buffer(buffers, uid)?;
+                    // SAFETY: the caller vouches for the host memory of what is passed by value.
+                    unsafe { number(pointer, data_type) }.to_bits()
+                }
+            };
+            *parameter = std::ptr::from_mut(word).cast();
         }
-        Ok(())
+        // SAFETY: the module is alive with the plan, and the arguments are those that the kernel was written with, each of
+        // eight bytes; the caller vouches for the memory.
+        unsafe {
+            entered.device.runtime.launch(
+                self.function,
+                self.grid,
+                self.block,
+                entered.stream,
+                &mut parameters,
+            )
+        }
     }
+}
+
+/// The address of a tensor's memory as an argument of a kernel.
+fn aligned(uid: i64, pointer: *mut c_void, alignment: usize) -> Result<u64, PluginError> {
+    if !pointer.addr().is_multiple_of(alignment) {
+        return Err(PluginError::bad_param(format!(
+            "the buffer of tensor {uid} is at {pointer:?}, expected a multiple of {alignment}"
+        )));
+    }
+    Ok(pointer.expose_provenance() as u64)
 }
 
 /// An element in host memory.

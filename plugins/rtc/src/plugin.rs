@@ -62,7 +62,7 @@ impl EnginePlugin for RtcPlugin {
     }
 
     fn workspace_size(_: &Handle, _: usize, graph: &Graph, _: &[KnobSetting]) -> Result<usize, PluginError> {
-        Ok(plan::workspace(&generate(graph).map_err(Refusal::new)?)?.size())
+        Ok(plan::workspace(&generate(graph).map_err(Refusal::new)?)?.asked())
     }
 
     fn plan_workspace_size(plan: &Plan) -> usize {

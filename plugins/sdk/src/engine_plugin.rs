@@ -122,8 +122,8 @@ pub trait EnginePlugin: Sized + 'static {
     /// When a buffer is missing or the work could not be started. Work on a stream may fail later, unseen.
     ///
     /// # Safety
-    /// Each buffer that is not null is valid for the extent of its tensor until the work is done, and `workspace` for
-    /// [`EnginePlugin::plan_workspace_size`] bytes; it may be null where that is 0.
+    /// Each buffer that is not null is valid for the extent of its tensor until the work is done. `workspace` is null, also where
+    /// a caller never asked how large it has to be, or valid for [`EnginePlugin::plan_workspace_size`] bytes.
     unsafe fn execute(
         handle: &Self::Handle,
         plan: &Self::Plan,
@@ -203,6 +203,11 @@ pub fn buffer(buffers: &[hipdnnPluginDeviceBuffer_t], uid: i64) -> Result<*mut c
             buffers.len()
         ))),
     }
+}
+
+/// The memory of a tensor that need not have any: none where it is missing or null.
+pub fn bound(buffers: &[hipdnnPluginDeviceBuffer_t], uid: i64) -> Option<*mut c_void> {
+    buffers.iter().find(|buffer| buffer.uid == uid && !buffer.ptr.is_null()).map(|buffer| buffer.ptr)
 }
 
 /// The id of an engine: the 64-bit FNV-1a hash of its name.

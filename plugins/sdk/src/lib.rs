@@ -33,6 +33,6 @@ pub mod prototypes;
 pub mod thread;
 pub mod wire;
 
-pub use engine_plugin::{EnginePlugin, PluginError, Refusal, buffer, engine_id};
+pub use engine_plugin::{EnginePlugin, PluginError, Refusal, bound, buffer, engine_id};
 pub use heuristic_plugin::HeuristicPlugin;
 pub use overrides::{Override, Overrides};

@@ -16,6 +16,8 @@ use crate::cases;
 use crate::gate::{self, Fail};
 use crate::is_wanted;
 
+pub use failing::DOES_NOT_APPLY;
+
 /// A case that calls are counted of, by its name.
 fn case(engine: &str, name: &str) -> Result<Case, Failure> {
     let found = cases::all().into_iter().find(|(of, case)| *of == engine && case.name == name);

@@ -11,7 +11,9 @@ use hipdnn_plugin_sdk::hip::Hip;
 
 use crate::Failure;
 use crate::backend::Backend;
+use crate::calls::DOES_NOT_APPLY;
 use crate::case::{Case, Order};
+use crate::cases;
 
 /// The engines that compute on the processor.
 const ON_THE_PROCESSOR: [&str; 2] = ["CPU_ENGINE", "CPU_REFERENCE_ENGINE"];
@@ -20,9 +22,10 @@ const ON_THE_PROCESSOR: [&str; 2] = ["CPU_ENGINE", "CPU_REFERENCE_ENGINE"];
 pub type Check = (&'static str, fn(&Backend, &'static Hip) -> Result<(), Failure>);
 
 /// All checks.
-pub const CHECKS: [Check; 3] = [
+pub const CHECKS: [Check; 4] = [
     ("CPU engines: device memory is refused", device_memory),
     ("CPU engines: memory of the host that HIP knows", host_memory),
+    ("batchnorm with half parameters: computed, or refused by every engine of the device", half_parameters),
     ("default order: engines of the device before those of the processor", order),
 ];
 
@@ -69,6 +72,25 @@ fn device_memory(backend: &Backend, hip: &'static Hip) -> Result<(), Failure> {
         };
         if !refusal.contains("the buffer of tensor 1 is device memory") {
             return Err(Failure(format!("{engine}: {refusal}")));
+        }
+    }
+    Ok(())
+}
+
+/// Never a wrong number: what an engine takes is right, and what it does not take it refuses before anything runs.
+fn half_parameters(backend: &Backend, hip: &'static Hip) -> Result<(), Failure> {
+    for case in cases::half_parameters() {
+        for engine in backend.engines(&case.graph)? {
+            if ON_THE_PROCESSOR.contains(&engine.as_str()) {
+                continue;
+            }
+            let named = |failure| Failure(format!("{engine}: {}: {failure}", case.name));
+            let plan = backend.plan(&engine, &case.graph, &[]).map_err(named)?;
+            case.run_plan(backend, hip, &plan).map_err(named)?;
+        }
+        match backend.plan("MIOPEN_ENGINE", &case.graph, &[]) {
+            Err(Failure(words)) if words.contains(DOES_NOT_APPLY) => {}
+            other => return Err(Failure(format!("{}: {:?}", case.name, other.map(drop)))),
         }
     }
     Ok(())

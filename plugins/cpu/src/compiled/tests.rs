@@ -34,7 +34,7 @@ fn check(compiled: &Compiled, uids: &[i64], dims: &[i64], strides: &[i64]) -> Re
     let pointer = |pointer: *mut f32| pointer.cast::<c_void>();
     let buffers = [(1, pointer(x.as_mut_ptr())), (4, pointer(&raw mut two)), (3, pointer(y.as_mut_ptr()))]
         .map(|(uid, ptr)| hipdnnPluginDeviceBuffer_t { uid, ptr });
-    let mut workspace = vec![0_u8; compiled.plan().workspace_size()];
+    let mut workspace = vec![0_u8; compiled.workspace_size()];
     let lengths = vec![dims.len() as u32; uids.len()];
     let (all_dims, all_strides) = (vec![dims.as_ptr(); uids.len()], vec![strides.as_ptr(); uids.len()]);
     // SAFETY: every array has as many elements as there are uids, every tensor its extent, and the workspace is as large

@@ -52,6 +52,74 @@ fn dead_tensors_give_their_memory_back() {
 }
 
 #[test]
+fn without_a_workspace_the_plan_has_one() {
+    let plan = Plan::new(&chain(), plan_node).unwrap();
+    for round in 0..3 {
+        let mut x: Vec<f32> = (0..100).map(|i| (i * round) as f32).collect();
+        let mut y = vec![f32::NAN; 100];
+        let buffers = [buffer(1, &mut x), buffer(5, &mut y)];
+        // SAFETY: the tensors have 100 elements.
+        unsafe { plan.execute(&buffers, std::ptr::null_mut()) }.unwrap();
+        assert_eq!(x, y);
+    }
+    let mut large = chain();
+    large.tensors.iter_mut().for_each(|tensor| tensor.dims = vec![1 << 58]);
+    let plan = Plan::new(&large, plan_node).unwrap();
+    let (mut x, mut y) = ([0.0], [0.0]);
+    // SAFETY: nothing is read or written without a workspace, of which there is none this large.
+    let error = unsafe { plan.execute(&[buffer(1, &mut x), buffer(5, &mut y)], std::ptr::null_mut()) };
+    let error = error.unwrap_err();
+    assert_eq!(error, ExecuteError::NoMemory(plan.workspace_size()));
+    assert!(error.to_string().contains(&format!("{} bytes", plan.workspace_size())), "{error}");
+}
+
+/// 2 = -(1), which nobody marked as an output, 3 = |1|, and 5 = 4 - 1 with 4 = max(1, 0), which is read.
+fn unmarked() -> Graph {
+    Graph {
+        tensors: tensors(&[(1, 100), (2, 100), (3, 100), (4, 100), (5, 100)], &[2, 4, 5]),
+        nodes: vec![
+            pointwise(PointwiseMode::Neg, 1, None, 2),
+            pointwise(PointwiseMode::Abs, 1, None, 3),
+            pointwise(PointwiseMode::ReluFwd, 1, None, 4),
+            pointwise(PointwiseMode::Sub, 4, Some(1), 5),
+        ],
+        ..Graph::default()
+    }
+}
+
+/// Runs [`unmarked`] with these of its tensors bound, and checks the others' memory.
+fn check_unmarked(plan: &Plan, bound: &[i64]) {
+    let mut x: Vec<f32> = (-50..50).map(|i| i as f32).collect();
+    let mut memory = [(); 4].map(|()| vec![7.0_f32; 100]);
+    let null = |uid| hipdnnPluginDeviceBuffer_t { uid, ptr: std::ptr::null_mut() };
+    let mut buffers: Vec<_> = (2..).zip(&mut memory).map(|(uid, values)| buffer(uid, values)).collect();
+    // Half of what is not bound is there, and null.
+    buffers.retain(|buffer| bound.contains(&buffer.uid));
+    buffers.extend([2, 4].into_iter().filter(|uid| !bound.contains(uid)).map(null));
+    buffers.push(buffer(1, &mut x));
+    // SAFETY: every tensor has 100 elements.
+    unsafe { plan.execute(&buffers, std::ptr::null_mut()) }.unwrap();
+    let functions: [fn(f32) -> f32; 4] = [|x| -x, f32::abs, |_| 7.0, |x| x.max(0.0) - x];
+    for (uid, (values, of)) in (2..).zip(memory.iter().zip(functions)) {
+        let expected: Vec<f32> = x.iter().map(|x| if bound.contains(&uid) { of(*x) } else { 7.0 }).collect();
+        assert_eq!(*values, expected, "tensor {uid} of {bound:?}");
+    }
+}
+
+#[test]
+fn virtual_tensors_that_nobody_reads_are_written_where_they_are_bound() {
+    for engine in 0..2 {
+        let plan = crate::plugin::planner(engine).plan(&unmarked()).unwrap();
+        assert_eq!(plan.bound(), [1, 3]);
+        assert_eq!(plan.bindable().len(), 4);
+        // The 4 is read and stays virtual, whatever is bound to it.
+        for bound in [&[3][..], &[2, 3], &[3, 5], &[2, 3, 4, 5], &[3]] {
+            check_unmarked(&plan, bound);
+        }
+    }
+}
+
+#[test]
 fn places_of_live_tensors_do_not_overlap() {
     // Each node reads two virtual tensors of different lives, of sizes that leave gaps of all kinds.
     let lengths: Vec<(i64, i64)> = (0..40).map(|uid| (uid, 1)).collect();
@@ -152,17 +220,15 @@ fn a_long_graph_is_planned_at_once() {
 fn what_is_not_bound_is_named() {
     let plan = Plan::new(&chain(), plan_node).unwrap();
     let (mut x, mut y) = (vec![1.0; 100], vec![7.0; 100]);
-    let mut workspace = vec![0_u8; plan.workspace_size()];
     let null = hipdnnPluginDeviceBuffer_t { uid: 5, ptr: std::ptr::null_mut() };
-    for (buffers, workspace, parts) in [
-        (vec![buffer(1, &mut x)], workspace.as_mut_ptr(), ["tensor 5", "none of the 1"]),
-        (vec![buffer(5, &mut y)], workspace.as_mut_ptr(), ["tensor 1", "none of the 1"]),
-        (vec![], workspace.as_mut_ptr(), ["tensor 1", "none of the 0"]),
-        (vec![buffer(1, &mut x), null], workspace.as_mut_ptr(), ["tensor 5", "null"]),
-        (vec![buffer(1, &mut x), buffer(5, &mut y)], std::ptr::null_mut(), ["workspace is null", "959"]),
+    for (buffers, parts) in [
+        (vec![buffer(1, &mut x)], ["tensor 5", "none of the 1"]),
+        (vec![buffer(5, &mut y)], ["tensor 1", "none of the 1"]),
+        (vec![], ["tensor 1", "none of the 0"]),
+        (vec![buffer(1, &mut x), null], ["tensor 5", "null"]),
     ] {
         // SAFETY: what is bound is valid.
-        let error = unsafe { plan.execute(&buffers, workspace) }.unwrap_err().to_string();
+        let error = unsafe { plan.execute(&buffers, std::ptr::null_mut()) }.unwrap_err().to_string();
         assert!(parts.iter().all(|part| error.contains(part)), "{error}");
         assert_eq!(y, [7.0; 100]);
     }
@@ -200,9 +266,10 @@ fn plans_are_shared_between_threads() {
                     let mut x = vec![(thread * 1000 + round) as f32; 100];
                     let mut y = vec![0.0; 100];
                     let mut workspace = vec![0_u8; plan.workspace_size()];
+                    let own = if round % 2 == 0 { std::ptr::null_mut() } else { workspace.as_mut_ptr() };
                     let buffers = [buffer(1, &mut x), buffer(5, &mut y)];
-                    // SAFETY: every thread has its own tensors and workspace.
-                    unsafe { plan.execute(&buffers, workspace.as_mut_ptr()) }.unwrap();
+                    // SAFETY: every thread has its own tensors, and its own workspace or none.
+                    unsafe { plan.execute(&buffers, own) }.unwrap();
                     assert_eq!(x, y);
                 }
             });

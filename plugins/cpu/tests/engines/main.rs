@@ -27,3 +27,4 @@ mod reference_pointwise;
 mod reference_reduction;
 mod reference_resample;
 mod whole_graphs;
+mod without_workspace;

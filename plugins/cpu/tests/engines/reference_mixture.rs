@@ -66,7 +66,7 @@ impl Setup {
         let buffers = self.case.buffers();
         // SAFETY: every tensor has memory for its extent, and no workspace is needed.
         let error = unsafe { plan.execute(&buffers, std::ptr::null_mut()) }.unwrap_err();
-        assert_eq!(error.0, format!("node 0: {message}"));
+        assert_eq!(error.to_string(), format!("node 0: {message}"));
     }
 
     #[track_caller]

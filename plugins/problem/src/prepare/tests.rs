@@ -45,6 +45,25 @@ fn assert_refused(graph: &Graph, parts: &[&str]) {
 }
 
 #[test]
+fn virtual_tensors_that_no_node_reads_are_outputs() {
+    let mut graph = chain();
+    graph.tensors[2].is_virtual = true;
+    // The 4 is an output by name.
+    graph.tensors.push(tensor(4, &[4]));
+    graph.nodes.push(node(Pointwise::new(PointwiseMode::Neg, 2, None, 4)));
+    let mut prepared = prepare(&graph).unwrap();
+    assert_eq!(mark_outputs(&mut prepared), HashSet::from([3]));
+    let virtuals: Vec<bool> = prepared.tensors.iter().map(|tensor| tensor.is_virtual).collect();
+    assert_eq!(virtuals, [false, true, false, false]);
+    // It keeps the type that a virtual tensor has.
+    graph.tensors.iter_mut().for_each(|tensor| tensor.data_type = DataType::Unset);
+    (graph.io_type, graph.intermediate_type) = (DataType::Half, DataType::Double);
+    let prepared = prepare(&graph).unwrap();
+    assert_eq!(prepared.tensors[2].data_type, DataType::Double);
+    assert_eq!(mark_outputs(&mut prepare(&chain()).unwrap()), HashSet::new());
+}
+
+#[test]
 fn types_are_filled_from_the_graph() {
     let mut graph = chain();
     graph.io_type = DataType::Half;

@@ -15,7 +15,7 @@ pub mod window;
 use std::collections::{HashMap, HashSet};
 
 use hipdnn_plugin_problem::layout::{Layout, storage_size};
-use hipdnn_plugin_problem::prepare::{in_node, prepare};
+use hipdnn_plugin_problem::prepare::{in_node, mark_outputs, prepare};
 use hipdnn_plugin_problem::workspace::{Place, Places, arrange};
 use hipdnn_plugin_sdk::graph::Graph;
 
@@ -36,8 +36,10 @@ pub const PRELUDE: &str = include_str!("prelude.h");
 pub struct Program {
     /// The kernels, in their order.
     pub kernels: Vec<Kernel>,
-    /// The virtual tensors that one kernel leaves for another. Each kernel is one step.
+    /// The virtual tensors that one kernel leaves for another, and the outputs that nobody marked. Each kernel is one step.
     pub places: Places,
+    /// The latter, which lie where the caller binds them.
+    pub unmarked: HashSet<i64>,
 }
 
 impl Program {
@@ -54,6 +56,7 @@ impl Program {
 /// The first node that is not computed, and why.
 pub fn generate(graph: &Graph) -> Result<Program, Refusal> {
     let mut graph = prepare(graph)?;
+    let unmarked = mark_outputs(&mut graph);
     let mut nodes = Vec::with_capacity(graph.nodes.len());
     for (place, node) in graph.nodes.clone().iter().enumerate() {
         let spelled = spelled_out(&mut graph, node).map_err(|refusal| in_node(place, node, refusal))?;
@@ -90,11 +93,12 @@ pub fn generate(graph: &Graph) -> Result<Program, Refusal> {
     for (number, group) in groups.iter_mut().enumerate() {
         group.stores.retain(|store| !virtuals.contains(&store.uid) || readers.contains_key(&store.uid));
         for store in &group.stores {
-            if let (true, Some(last)) = (virtuals.contains(&store.uid), readers.get(&store.uid))
+            if (virtuals.contains(&store.uid) || unmarked.contains(&store.uid))
                 && let Some(tensor) = graph.tensor(store.uid)
             {
+                let last = readers.get(&store.uid).copied().unwrap_or(number);
                 let size = storage_size(tensor.data_type, Layout::of(tensor)?.extent())?;
-                places.push(Place { uid: store.uid, first: number, last: *last, size, offset: 0 });
+                places.push(Place { uid: store.uid, first: number, last, size, offset: 0 });
             }
         }
         // What nobody reads and nobody asked for need not be computed.
@@ -102,7 +106,7 @@ pub fn generate(graph: &Graph) -> Result<Program, Refusal> {
             kernels.push(kernel::write(group, format!("kernel_{}", kernels.len()))?);
         }
     }
-    Ok(Program { kernels, places: arrange(places, ALIGNMENT)? })
+    Ok(Program { kernels, places: arrange(places, ALIGNMENT)?, unmarked })
 }
 
 #[cfg(test)]

@@ -110,10 +110,13 @@ fn what_one_kernel_leaves_for_another_has_a_place_in_the_workspace() {
 }
 
 #[test]
-fn what_nobody_asks_for_is_not_computed() {
-    let graph = graph(&[WHOLE, BETWEEN], vec![pointwise(PointwiseMode::Exp, 1, None, 2)]);
-    let program = generate(&graph).unwrap();
-    assert!(program.kernels.is_empty() && program.places.places.is_empty());
+fn what_nobody_reads_is_an_output_with_a_place_in_the_workspace() {
+    // The 2 is read by this kernel alone, the 3 by nobody.
+    let nodes = vec![pointwise(PointwiseMode::Exp, 1, None, 2), pointwise(PointwiseMode::Neg, 2, None, 3)];
+    let program = generate(&graph(&[WHOLE, BETWEEN, BETWEEN], nodes)).unwrap();
+    assert_eq!((program.kernels.len(), memory(&program, 0)), (1, vec![1, 3]));
+    assert_eq!(program.unmarked, [3].into());
+    assert_eq!(program.places.places.iter().map(|place| place.uid).collect::<Vec<_>>(), [3]);
 }
 
 #[test]

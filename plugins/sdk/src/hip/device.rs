@@ -66,21 +66,20 @@ impl Drop for EnteredDevice<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod testing {
     use std::cell::Cell;
     use std::ffi::c_char;
     use std::mem::transmute;
 
     use super::super::{HIP_SUCCESS, hipError_t};
     use super::*;
-    use crate::PluginError;
     use crate::dynlib::Library;
 
-    const DEVICES: c_int = 3;
+    pub(super) const DEVICES: c_int = 3;
     const INVALID_DEVICE: hipError_t = 101;
 
     thread_local! {
-        static DEVICE: Cell<c_int> = const { Cell::new(0) };
+        pub(super) static DEVICE: Cell<c_int> = const { Cell::new(0) };
     }
 
     unsafe extern "C" fn get_device(device: *mut c_int) -> hipError_t {
@@ -107,7 +106,7 @@ mod tests {
 
     /// HIP with several devices, which no machine of the tests has; of its functions those about the thread's device.
     #[expect(clippy::missing_transmute_annotations, reason = "the type is that of the field")]
-    fn several_devices() -> Hip {
+    pub fn several_devices() -> Hip {
         type Nothing = unsafe extern "C" fn() -> hipError_t;
         /// A function that is not called.
         macro_rules! unused {
@@ -134,11 +133,22 @@ mod tests {
             hipEventSynchronize: unused!(),
             hipEventElapsedTime: unused!(),
             hipEventDestroy: unused!(),
+            hipStreamWaitEvent: unused!(),
+            hipEventCreateWithFlags: None,
+            hipStreamIsCapturing: None,
+            hipThreadExchangeStreamCaptureMode: None,
             hipGetDevicePropertiesR0600: None,
             hipGetDeviceProperties: None,
             library: Library::open("libc.so.6").unwrap(),
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{DEVICE, DEVICES, several_devices};
+    use super::*;
+    use crate::PluginError;
 
     #[test]
     fn the_thread_has_its_device_back_afterwards() {

@@ -7,6 +7,7 @@
 
 mod device;
 mod loaded;
+pub mod plan_memory;
 #[cfg(feature = "hip-sys")]
 mod signatures;
 pub mod workspace;
@@ -112,8 +113,16 @@ function_table! {
             fn hipEventElapsedTime(milliseconds: *mut f32, from: hipEvent_t, to: hipEvent_t) -> hipError_t;
             /// Ends an event.
             fn hipEventDestroy(event: hipEvent_t) -> hipError_t;
+            /// Has the later work of a stream wait for an event.
+            fn hipStreamWaitEvent(stream: hipStream_t, event: hipEvent_t, flags: c_uint) -> hipError_t;
         }
         optional {
+            /// Makes an event, for instance one that takes no time.
+            fn hipEventCreateWithFlags(event: *mut hipEvent_t, flags: c_uint) -> hipError_t;
+            /// Whether the work of a stream becomes part of a graph.
+            fn hipStreamIsCapturing(stream: hipStream_t, status: *mut c_int) -> hipError_t;
+            /// Sets what this thread may do while a stream is captured, and answers what it was.
+            fn hipThreadExchangeStreamCaptureMode(mode: *mut c_int) -> hipError_t;
             /// The properties of a device, in the struct of HIP 6 and 7.
             fn hipGetDevicePropertiesR0600(properties: *mut c_void, device: c_int) -> hipError_t;
             /// The properties of a device; in HIP 5 its only struct.
@@ -351,7 +360,7 @@ mod tests {
     fn another_library_lacks_every_function_of_hip() {
         let message = Hip::load_from(&["libm.so.6"]).unwrap_err().to_string();
         assert!(message.contains("libm.so.6 (it lacks hipGetErrorString, hipGetLastError, "), "{message}");
-        assert!(message.ends_with("hipEventDestroy)"), "{message}");
+        assert!(message.ends_with("hipStreamWaitEvent)"), "{message}");
     }
 
     #[test]

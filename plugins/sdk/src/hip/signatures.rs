@@ -22,6 +22,8 @@ impl Same<hiprt::hipMemcpyKind> for c_int {}
 impl Same<hiprt::hipStream_t> for *mut c_void {}
 impl Same<hiprt::hipEvent_t> for *mut c_void {}
 impl Same<*mut hiprt::hipEvent_t> for *mut *mut c_void {}
+impl Same<*mut hiprt::hipStreamCaptureStatus> for *mut c_int {}
+impl Same<*mut hiprt::hipStreamCaptureMode> for *mut c_int {}
 impl Same<*mut hiprt::hipDeviceProp_t> for *mut c_void {}
 impl Same<*mut hiprt::hipPointerAttribute_t> for *mut hipPointerAttribute_t {}
 
@@ -91,8 +93,12 @@ compare! {
         same_1 hipEventSynchronize;
         same_3 hipEventElapsedTime;
         same_1 hipEventDestroy;
+        same_3 hipStreamWaitEvent;
     }
     optional {
+        same_2 hipEventCreateWithFlags = hipEventCreateWithFlags;
+        same_2 hipStreamIsCapturing = hipStreamIsCapturing;
+        same_1 hipThreadExchangeStreamCaptureMode = hipThreadExchangeStreamCaptureMode;
         // HIP 6 gave the function another name with the other struct; the binding is that of HIP 5.
         same_2 hipGetDevicePropertiesR0600 = hipGetDeviceProperties;
         same_2 hipGetDeviceProperties = hipGetDeviceProperties;

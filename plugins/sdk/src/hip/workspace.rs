@@ -7,6 +7,10 @@ use crate::{PluginError, Refusal};
 /// Alignment in bytes of what lies in a workspace, that of device allocations.
 pub const ALIGNMENT: usize = 256;
 
+/// Up to so many bytes callers are not asked for a workspace: the plan has them itself. It is what rounding up and a few rows of
+/// numbers take; 1000 plans at once have 64 MB.
+const SMALL: usize = 64 << 10;
+
 /// What a plan has in device memory of its own: virtual tensors from an aligned address, and behind them what the largest step needs
 /// for itself. The caller's memory may begin anywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,25 +32,21 @@ impl Workspace {
         Ok(Self { virtuals, size })
     }
 
-    /// Bytes that the caller provides, at any address.
+    /// Bytes that an execution works in, at any address.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Where the virtual tensors are, and what is left for a step, in the caller's memory.
-    ///
-    /// # Errors
-    /// When there is no memory, and some is needed.
+    /// Bytes that callers are asked for: none where the plan has them itself.
+    pub fn asked(&self) -> usize {
+        if self.size <= SMALL { 0 } else { self.size }
+    }
+
+    /// Where the virtual tensors are, and what is left for a step, in memory of that size.
     #[inline]
-    pub fn places(&self, memory: *mut c_void) -> Result<[*mut c_void; 2], PluginError> {
-        if memory.is_null() && self.size > 0 {
-            return Err(PluginError::bad_param(format!(
-                "workspace is null, expected {} bytes of device memory",
-                self.size
-            )));
-        }
+    pub fn places(&self, memory: *mut c_void) -> [*mut c_void; 2] {
         let aligned = memory.wrapping_byte_add(memory.addr().wrapping_neg() % ALIGNMENT);
-        Ok([aligned, aligned.wrapping_byte_add(self.virtuals)])
+        [aligned, aligned.wrapping_byte_add(self.virtuals)]
     }
 }
 
@@ -75,18 +75,26 @@ mod tests {
         let workspace = Workspace::new(512, 100).unwrap();
         assert_eq!(workspace.size(), 512 + 100 + 255);
         for (address, aligned) in [(0x1000, 0x1000), (0x1001, 0x1100), (0x10ff, 0x1100)] {
-            let [virtuals, step] = workspace.places(ptr::without_provenance_mut(address)).unwrap();
+            let [virtuals, step] = workspace.places(ptr::without_provenance_mut(address));
             assert_eq!((virtuals.addr(), step.addr()), (aligned, aligned + 512));
             assert!(step.addr() + 100 <= address + workspace.size());
         }
     }
 
     #[test]
-    fn memory_may_be_missing_where_none_is_needed() {
-        let nothing = Workspace::new(0, 0).unwrap();
-        assert_eq!((nothing.size(), nothing.places(ptr::null_mut()).unwrap()), (0, [ptr::null_mut(); 2]));
-        let error = Workspace::new(0, 1).unwrap().places(ptr::null_mut()).unwrap_err();
-        assert_eq!(error.message(), "workspace is null, expected 256 bytes of device memory");
+    fn only_what_is_not_small_is_asked_for() {
+        let asked = |virtuals, step| {
+            let workspace = Workspace::new(virtuals, step).unwrap();
+            (workspace.size(), workspace.asked())
+        };
+        assert_eq!(asked(0, 0), (0, 0));
+        assert_eq!(asked(0, 64), (319, 0));
+        assert_eq!(asked(SMALL - 255, 0), (SMALL, 0));
+        assert_eq!(asked(SMALL - 255, 1), (SMALL + 1, SMALL + 1));
+    }
+
+    #[test]
+    fn sizes_beyond_the_address_space_are_refused() {
         for [virtuals, step] in [[usize::MAX, 1], [1, usize::MAX], [usize::MAX - 254, 0]] {
             let refusal = Workspace::new(virtuals, step).unwrap_err().to_string();
             assert!(refusal.contains("larger than the address space"), "{refusal}");

@@ -35,6 +35,8 @@ const TYPES_WITHOUT_BFLOAT16: [DataType; 2] = [DataType::Float, DataType::Half];
 /// The layouts of images.
 const ORDERS: [Order; 2] = [Order::ChannelsFirst, Order::ChannelsLast];
 
+pub use batchnorm::half_parameters;
+
 /// Every case with the engine that runs it.
 pub fn all() -> Vec<(&'static str, Case)> {
     let mut cases = Vec::new();

@@ -8,10 +8,10 @@ use crate::steps::Check;
 use crate::userland::Userland;
 
 /// Each plugin, with how many of its engines compute each of the host's graphs on a device.
-const PLUGINS: &[(&str, [&str; 2])] = &[
-    ("libhipdnn_miopen_plugin.so", ["convolution=2", "pointwise=2"]),
-    ("libhipdnn_rtc_plugin.so", ["convolution=1", "pointwise=1"]),
-    ("libhipdnn_hipblaslt_plugin.so", ["convolution=0", "pointwise=0"]),
+const PLUGINS: &[(&str, [&str; 3])] = &[
+    ("libhipdnn_miopen_plugin.so", ["convolution=2", "pointwise=2", "unmarked=2"]),
+    ("libhipdnn_rtc_plugin.so", ["convolution=1", "pointwise=1", "unmarked=1"]),
+    ("libhipdnn_hipblaslt_plugin.so", ["convolution=0", "pointwise=0", "unmarked=0"]),
 ];
 
 /// The words that start the host in the userland with a plugin.
@@ -41,7 +41,8 @@ pub fn without_device(userland: &Userland) -> impl Iterator<Item = Check<'_>> {
         let refuse = move || {
             let words = host(VALGRIND, plugin, &[]);
             let mut command = userland.command_with_proc();
-            let out = run_within(command.args(words).args(["convolution=0", "pointwise=0"]), LIMIT)?;
+            let out =
+                run_within(command.args(words).args(["convolution=0", "pointwise=0", "unmarked=0"]), LIMIT)?;
             Ok(plugin_host::reason(&out))
         };
         (format!("{plugin} without a device, under valgrind"), Box::new(refuse))

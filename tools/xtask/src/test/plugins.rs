@@ -36,7 +36,7 @@ pub fn run(context: &Context, steps: &mut Steps) {
 
 /// Runs the host, behind these words, with a plugin of which so many engines compute each graph.
 fn load(before: &[&str], host: &Path, plugin: &Path, expected: &str) -> Result<String, Failure> {
-    let graphs = ["convolution", "pointwise"].map(|graph| format!("{graph}={expected}"));
+    let graphs = ["convolution", "pointwise", "unmarked"].map(|graph| format!("{graph}={expected}"));
     let paths = [host.as_os_str(), plugin.as_os_str()];
     let mut words = before.iter().map(OsStr::new).chain(paths).chain(graphs.iter().map(OsStr::new));
     let program = words.next().unwrap_or_default();

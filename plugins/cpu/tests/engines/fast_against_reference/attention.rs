@@ -176,5 +176,5 @@ fn a_length_out_of_range_is_an_error() {
     case.node(sdpa);
     let plan = planner(FAST).plan(&case.graph).unwrap();
     let error = case.try_execute(&plan).unwrap_err();
-    assert!(error.0.contains("seq_len_kv[0] is 4, expected 0 to 3"), "{error}");
+    assert!(error.to_string().contains("seq_len_kv[0] is 4, expected 0 to 3"), "{error}");
 }

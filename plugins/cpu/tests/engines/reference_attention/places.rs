@@ -255,7 +255,7 @@ fn failure(case: &mut Case) -> String {
     let mut workspace = vec![0_u8; plan.workspace_size()];
     let buffers = case.buffers();
     // SAFETY: every tensor has memory for its extent.
-    unsafe { plan.execute(&buffers, workspace.as_mut_ptr()) }.unwrap_err().0
+    unsafe { plan.execute(&buffers, workspace.as_mut_ptr()) }.unwrap_err().to_string()
 }
 
 #[test]

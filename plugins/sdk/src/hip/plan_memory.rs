@@ -1,0 +1,264 @@
+//! Device memory of a plan's own, for executions that bring no workspace.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::workspace::Workspace;
+use super::{HIP_SUCCESS, Hip, HipError, hipEvent_t};
+use crate::PluginError;
+use crate::ffi::hipStream_t;
+
+/// Above so many bytes an execution has to bring the workspace: that is memory which programs share between plans.
+const LARGE: usize = 64 << 20;
+
+/// How many buffers a plan has before executions on other streams wait for each other, on the device. Buffers that threads are
+/// using at the same moment come on top.
+const MOST: usize = 8;
+
+/// `hipEventDisableTiming`
+const WITHOUT_TIMES: u32 = 2;
+
+/// `hipStreamCaptureModeRelaxed`
+const RELAXED: c_int = 2;
+
+/// The workspace of a plan, and memory in its place.
+///
+/// An execution has a buffer for itself while it queues its work. Then an event is recorded behind the work, which the next
+/// execution has its stream wait for before it uses the buffer: on the same stream, which it prefers, that costs nothing, and on
+/// any other it keeps the work of the two apart. A buffer that went into a captured graph is never used again, for the graph may
+/// run at any time.
+#[derive(Debug)]
+pub struct PlanMemory {
+    hip: &'static Hip,
+    device: c_int,
+    workspace: Workspace,
+    buffers: Mutex<Buffers>,
+}
+
+#[derive(Debug, Default)]
+struct Buffers {
+    /// Those that no execution has.
+    free: Vec<Buffer>,
+    /// How many there are, with those that executions have.
+    made: usize,
+    /// Those that are kept until the plan ends.
+    retired: Vec<Buffer>,
+}
+
+#[derive(Debug)]
+struct Buffer {
+    memory: *mut c_void,
+    event: hipEvent_t,
+    /// The stream of the execution that had it last; none before the first.
+    last: Option<hipStream_t>,
+}
+
+// SAFETY: memory, events and streams of HIP are names that any thread may use.
+unsafe impl Send for Buffer {}
+
+/// A buffer for one execution. It is retired when this is dropped before it was given back.
+struct Taken<'a> {
+    owner: &'a PlanMemory,
+    buffer: Option<Buffer>,
+    is_captured: bool,
+}
+
+impl PlanMemory {
+    /// For a plan that was made on this device. Nothing is allocated yet.
+    pub fn new(hip: &'static Hip, device: c_int, workspace: Workspace) -> Self {
+        Self { hip, device, workspace, buffers: Mutex::default() }
+    }
+
+    /// Makes the first buffer where callers are not asked for a workspace, so that executions on one stream allocate nothing.
+    ///
+    /// # Errors
+    /// HIP's.
+    pub fn make_first(&self) -> Result<(), PluginError> {
+        if self.workspace.size() > 0 && self.workspace.asked() == 0 {
+            let first = self.make()?;
+            let mut buffers = self.lock();
+            buffers.free.push(first);
+        }
+        Ok(())
+    }
+
+    /// Bytes of workspace that callers are asked for.
+    pub fn workspace_size(&self) -> usize {
+        self.workspace.asked()
+    }
+
+    /// Queues work on a stream of the plan's device, which the thread has entered. `work` gets the places of the virtual tensors
+    /// and of what a step needs: in the caller's workspace if one was asked for and is given, else in memory of the plan's.
+    ///
+    /// # Errors
+    /// Those of `work` and of HIP, and that the workspace is null and too large to be the plan's.
+    #[inline]
+    pub fn run(
+        &self,
+        workspace: *mut c_void,
+        stream: hipStream_t,
+        work: impl FnOnce([*mut c_void; 2]) -> Result<(), PluginError>,
+    ) -> Result<(), PluginError> {
+        let size = self.workspace.size();
+        if size == 0 {
+            return work([null_mut(); 2]);
+        }
+        if self.workspace.asked() > 0 && !workspace.is_null() {
+            return work(self.workspace.places(workspace));
+        }
+        if size > LARGE {
+            return Err(PluginError::bad_param(format!(
+                "workspace is null, expected {size} bytes of device memory: as many as \
+                 HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE says, set as HIPDNN_ATTR_VARIANT_PACK_WORKSPACE"
+            )));
+        }
+        let taken = self.take(stream)?;
+        let done = work(self.workspace.places(taken.memory()));
+        // What was queued before a failure uses the buffer as well.
+        let given = taken.give_back(stream);
+        done.and(given)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Buffers> {
+        // The lists are whole at any time.
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A buffer that nobody else has, and that work on this stream may use.
+    fn take(&self, stream: hipStream_t) -> Result<Taken<'_>, PluginError> {
+        let is_captured = self.is_capturing(stream);
+        let free = {
+            let mut buffers = self.lock();
+            let place = buffers.place(stream, is_captured);
+            place.map(|place| buffers.free.swap_remove(place))
+        };
+        let buffer = match free {
+            Some(buffer) => buffer,
+            None if is_captured => self.in_capture(|| self.make())?,
+            None => self.make()?,
+        };
+        let (last, event) = (buffer.last, buffer.event);
+        let taken = Taken { owner: self, buffer: Some(buffer), is_captured };
+        if last.is_some() {
+            // SAFETY: the event is the buffer's, and the caller vouches for the stream.
+            let answer = unsafe { (self.hip.hipStreamWaitEvent)(stream, event, 0) };
+            self.hip.check("hipStreamWaitEvent", answer)?;
+        }
+        Ok(taken)
+    }
+
+    fn make(&self) -> Result<Buffer, PluginError> {
+        let hip = self.hip;
+        let size = self.workspace.size();
+        let mut buffer = Buffer { memory: null_mut(), event: null_mut(), last: None };
+        // SAFETY: the outputs are valid, and what was made is freed where the rest cannot be had.
+        let made = unsafe {
+            hip.check("hipMalloc", (hip.hipMalloc)(&mut buffer.memory, size)).and_then(|()| {
+                match hip.hipEventCreateWithFlags {
+                    Some(create) => {
+                        hip.check("hipEventCreateWithFlags", create(&mut buffer.event, WITHOUT_TIMES))
+                    }
+                    None => hip.check("hipEventCreate", (hip.hipEventCreate)(&mut buffer.event)),
+                }
+                .inspect_err(|_| {
+                    (hip.hipFree)(buffer.memory);
+                })
+            })
+        };
+        made.map_err(|HipError { message, .. }| {
+            PluginError::alloc_failed(format!("{size} bytes of device memory for a workspace: {message}"))
+        })?;
+        self.lock().made += 1;
+        Ok(buffer)
+    }
+
+    /// Whether work on the stream becomes part of a graph.
+    fn is_capturing(&self, stream: hipStream_t) -> bool {
+        let Some(is_capturing) = self.hip.hipStreamIsCapturing else { return false };
+        let mut status = 0;
+        // SAFETY: the output is valid, and the caller vouches for the stream.
+        let answer = unsafe { is_capturing(stream, &mut status) };
+        // The default stream has no answer while another stream is captured: then it is not.
+        self.hip.check("hipStreamIsCapturing", answer).is_ok() && status != 0
+    }
+
+    /// Has HIP let this thread allocate although a stream is being captured.
+    fn in_capture<T>(&self, work: impl FnOnce() -> T) -> T {
+        let exchange = |mode: &mut c_int| match self.hip.hipThreadExchangeStreamCaptureMode {
+            // SAFETY: the mode is valid, and becomes the one before.
+            Some(exchange) => (unsafe { exchange(mode) }) == HIP_SUCCESS,
+            None => false,
+        };
+        let mut mode = RELAXED;
+        let is_relaxed = exchange(&mut mode);
+        let done = work();
+        if is_relaxed {
+            exchange(&mut mode);
+        }
+        done
+    }
+}
+
+impl Buffers {
+    /// The place of a free buffer for work on this stream, if one is to be used.
+    fn place(&self, stream: hipStream_t, is_captured: bool) -> Option<usize> {
+        let of = |last| self.free.iter().position(|buffer| buffer.last == last);
+        if is_captured {
+            return of(None);
+        }
+        let any = || (self.made >= MOST && !self.free.is_empty()).then_some(0);
+        of(Some(stream)).or_else(|| of(None)).or_else(any)
+    }
+}
+
+impl Taken<'_> {
+    fn memory(&self) -> *mut c_void {
+        self.buffer.as_ref().map_or(null_mut(), |buffer| buffer.memory)
+    }
+
+    /// After the work was queued.
+    fn give_back(mut self, stream: hipStream_t) -> Result<(), PluginError> {
+        let hip = self.owner.hip;
+        if let (Some(buffer), false) = (&mut self.buffer, self.is_captured) {
+            // SAFETY: the event is the buffer's, and the caller vouches for the stream.
+            hip.check("hipEventRecord", unsafe { (hip.hipEventRecord)(buffer.event, stream) })?;
+            buffer.last = Some(stream);
+            if let Some(buffer) = self.buffer.take() {
+                self.owner.lock().free.push(buffer);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if let Some(buffer) = self.buffer.take() {
+            let mut buffers = self.owner.lock();
+            buffers.made -= 1;
+            buffers.retired.push(buffer);
+        }
+    }
+}
+
+impl Drop for PlanMemory {
+    fn drop(&mut self) {
+        let buffers = self.buffers.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if buffers.free.is_empty() && buffers.retired.is_empty() {
+            return;
+        }
+        // hipFree waits for the work of the device. A failure leaves nothing to do.
+        let _entered = self.hip.enter(self.device);
+        for buffer in buffers.free.drain(..).chain(buffers.retired.drain(..)) {
+            // SAFETY: both are the buffer's own, and no execution has it.
+            unsafe {
+                (self.hip.hipEventDestroy)(buffer.event);
+                (self.hip.hipFree)(buffer.memory);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
