@@ -16,8 +16,8 @@ impl Hip {
             return hip.as_ref();
         }
         // The very library that is loaded: another version beside it would see another world.
-        let name = Self::LIBRARIES.iter().find(|name| is_loaded(name))?;
-        HIP.get_or_init(|| Self::load_from(&[name]).ok()).as_ref()
+        let library = Self::LIBRARIES.iter().find(|library| is_loaded(library.file))?;
+        HIP.get_or_init(|| Self::load_from(&[*library]).ok()).as_ref()
     }
 }
 
