@@ -1,4 +1,4 @@
-//! Gives the library its SONAME, keeps it in memory, and sets the version it reports.
+//! Gives the library its SONAME, keeps it in memory and its functions together, and sets the version it reports.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,6 +11,9 @@ fn main() {
     // A program may close the library while threads live that have used it, and plugins keep pointers to its functions: once
     // loaded it stays, as its tables do.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+
+    // What the library calls of its own is its own, also where another library of the process has functions of the same names.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic");
 
     let version = std::env::var("CARGO_PKG_VERSION").unwrap_or_default();
     let commit = commit().unwrap_or_else(|| "unknown".to_owned());

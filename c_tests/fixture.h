@@ -128,7 +128,11 @@ static inline void put_convolution(hipdnnBackendDescriptor_t operation, int64_t 
     put_float_type(operation, HIPDNN_ATTR_CONVOLUTION_COMP_TYPE);
 }
 
-enum { UID_X = 1, UID_W = 2, UID_BETWEEN = 3, UID_Y = 4 };
+/* A test may number its tensors from elsewhere. */
+#ifndef UID_FIRST
+#define UID_FIRST 1
+#endif
+enum { UID_X = UID_FIRST, UID_W, UID_BETWEEN, UID_Y };
 enum { SIDE = 4, CHANNELS = 2, X_COUNT = CHANNELS * SIDE * SIDE, W_COUNT = CHANNELS * CHANNELS * 9 };
 
 /* The two operations of relu(convolution(x, w)), open. */

@@ -10,6 +10,11 @@
 #include "check.h"
 #include "flatbuffer_writer.h"
 
+/* As in fixture.h */
+#ifndef UID_FIRST
+#define UID_FIRST 1
+#endif
+
 typedef struct {
     bool newer;          /* the layout of 2026 */
     int operation;       /* number of the kind of operation; 5 is a convolution forward */
@@ -22,7 +27,7 @@ typedef struct {
 
 static inline graph_shape plain_graph(bool newer)
 {
-    graph_shape shape = {newer, 5, true, 4, 1, true, 2};
+    graph_shape shape = {newer, 5, true, UID_FIRST + 3, 1, true, 2};
     return shape;
 }
 
@@ -42,7 +47,7 @@ static inline uint32_t fb_tensor(flatbuffer* fb, int64_t uid, const int64_t dims
     return fb_end(fb);
 }
 
-/* The convolution of fixture.h: tensors 1 and 2 to 4. */
+/* The convolution of fixture.h: its tensors x and w to y. */
 static inline const unsigned char* write_graph(flatbuffer* fb, const graph_shape* shape, size_t* size)
 {
     enum { MOST_NODES = 100000 };
@@ -52,12 +57,13 @@ static inline const unsigned char* write_graph(flatbuffer* fb, const graph_shape
     static uint32_t nodes[MOST_NODES];
     REQUIRE(shape->copies_of_node <= MOST_NODES);
     fb->used = 0;
-    const uint32_t tensors[] = {fb_tensor(fb, 1, x_dims), fb_tensor(fb, 4, x_dims), fb_tensor(fb, 2, w_dims)};
+    const uint32_t tensors[] = {fb_tensor(fb, UID_FIRST, x_dims), fb_tensor(fb, UID_FIRST + 3, x_dims),
+                                fb_tensor(fb, UID_FIRST + 1, w_dims)};
     const uint32_t tensor_list = fb_offsets(fb, shape->with_w ? 3 : 2, tensors);
     const uint32_t vector = fb_longs(fb, (uint32_t)shape->padding_count, ones);
     fb_begin(fb);
-    fb_long(fb, 0, 1);
-    fb_long(fb, 1, 2);
+    fb_long(fb, 0, UID_FIRST);
+    fb_long(fb, 1, UID_FIRST + 1);
     fb_long(fb, 2, shape->y_uid);
     for (int i = 3; i <= 6; i++) {
         fb_reference(fb, i, vector);

@@ -6,6 +6,7 @@
 //! The nodes of a graph become [`step`]s, which a [`plan`] runs in order on the stream of a [`handle`].
 
 pub mod handle;
+pub mod inside;
 pub mod intermediate;
 pub mod knob;
 pub mod miopen;

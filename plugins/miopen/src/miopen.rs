@@ -205,7 +205,7 @@ pub struct miopenTensorArgument_t {
 function_table! {
     /// The functions of MIOpen.
     #[expect(non_snake_case, reason = "the names of MIOpen")]
-    pub struct Miopen: "MIOpen", ["libMIOpen.so.1"] {
+    pub struct Miopen: "MIOpen", ["libMIOpen_private.so.1" + "_impl", "libMIOpen.so.1"] {
         required {
             /// The text of a status, which lives for ever.
             fn miopenGetErrorString(error: miopenStatus_t) -> *const c_char;

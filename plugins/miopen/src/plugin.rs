@@ -9,6 +9,7 @@ use hipdnn_plugin_sdk::wire::{EngineConfig, EngineDetails, KnobSetting, check_se
 use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, engine_id};
 
 use crate::handle::{Handle, Runtime};
+use crate::inside::Inside;
 use crate::knob::{Options, knobs};
 use crate::plan::{Plan, Saved, check};
 
@@ -46,6 +47,7 @@ impl EnginePlugin for MiopenPlugin {
     }
 
     fn supports(handle: &Handle, engine: usize, graph: &Graph) -> Result<(), Refusal> {
+        let _inside = Inside::enter()?;
         Runtime::get()?;
         if check(graph)? {
             // The solutions that are found here need not be looked for again.
@@ -65,6 +67,7 @@ impl EnginePlugin for MiopenPlugin {
         graph: &Graph,
         knobs: &[KnobSetting],
     ) -> Result<Plan, PluginError> {
+        let _inside = Inside::enter()?;
         make(handle, engine, graph, knobs, &Saved::default())?.with_memory()
     }
 
@@ -74,6 +77,7 @@ impl EnginePlugin for MiopenPlugin {
         graph: &Graph,
         knobs: &[KnobSetting],
     ) -> Result<usize, PluginError> {
+        let _inside = Inside::enter()?;
         make(handle, engine, graph, knobs, &Saved::default()).map(|plan| plan.workspace_size())
     }
 
@@ -87,6 +91,7 @@ impl EnginePlugin for MiopenPlugin {
         workspace: *mut c_void,
         buffers: &[hipdnnPluginDeviceBuffer_t],
     ) -> Result<(), PluginError> {
+        let _inside = Inside::enter()?;
         // SAFETY: the host passes what the caller promised of the buffers and the workspace.
         unsafe { plan.execute(&handle.ready()?, buffers, workspace) }
     }
@@ -96,6 +101,7 @@ impl EnginePlugin for MiopenPlugin {
     }
 
     fn deserialize(handle: &Handle, bytes: &[u8]) -> Result<Plan, PluginError> {
+        let _inside = Inside::enter()?;
         let (graph, config, saved) = Saved::read(bytes)?;
         let engine = Self::engine_of_saved_plan(config.engine_id)?;
         check_settings(&knobs(), &config.knobs)?;

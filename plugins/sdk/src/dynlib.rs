@@ -37,11 +37,28 @@ impl From<Error> for crate::PluginError {
     }
 }
 
+/// A library that may be there, and what its functions are called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate<'a> {
+    /// The library, by its path or, where that has no slash, for the loader's search.
+    pub file: &'a str,
+    /// What the names of its functions have behind those that are asked for.
+    pub suffix: &'static str,
+}
+
+impl<'a> From<&'a str> for Candidate<'a> {
+    fn from(file: &'a str) -> Self {
+        Self { file, suffix: "" }
+    }
+}
+
 /// An open library. What was found in it must not be used after it is dropped.
 #[derive(Debug)]
 pub struct Library {
     library: unix::Library,
     name: String,
+    /// What is behind each name that is looked for.
+    suffix: &'static str,
 }
 
 impl Library {
@@ -56,7 +73,7 @@ impl Library {
         let opened = unsafe { unix::Library::open(Some(name), unix::RTLD_NOW | unix::RTLD_LOCAL) };
         let name = name.to_string_lossy().into_owned();
         match opened {
-            Ok(library) => Ok(Self { library, name }),
+            Ok(library) => Ok(Self { library, name, suffix: "" }),
             // The error itself says only that it failed; its source has the loader's words.
             Err(error) => {
                 let source = std::error::Error::source(&error);
@@ -73,13 +90,23 @@ impl Library {
     /// Whether the library has something of this name.
     pub fn has(&self, name: &str) -> bool {
         // SAFETY: the address is not used.
-        unsafe { self.library.get::<*const ()>(name) }.is_ok()
+        unsafe { self.find::<*const ()>(name) }.is_some()
+    }
+
+    /// What the library has under this name, with its suffix.
+    ///
+    /// # Safety
+    /// `T` is the type of what is there.
+    unsafe fn find<T: Copy>(&self, name: &str) -> Option<T> {
+        let name = format!("{name}{}", self.suffix);
+        // SAFETY: the caller names the type.
+        unsafe { self.library.get::<T>(&name) }.ok().map(|symbol| *symbol)
     }
 
     /// The file that the function of this name is in, by the path that the loader found.
     pub fn file_of(&self, function: &str) -> Option<PathBuf> {
         // SAFETY: what is at the address is not touched.
-        let address: *const c_void = unsafe { *self.library.get::<*const c_void>(function).ok()? };
+        let address = unsafe { self.find::<*const c_void>(function)? };
         let nothing = std::ptr::null();
         let mut found = libc::Dl_info {
             dli_fname: nothing,
@@ -103,7 +130,7 @@ impl Library {
     pub unsafe fn function<F: Copy>(&self, name: &str) -> Option<F> {
         const { assert!(size_of::<F>() == size_of::<fn()>(), "F is a function pointer") };
         // SAFETY: the caller names the type.
-        unsafe { self.library.get::<F>(name) }.ok().map(|symbol| *symbol)
+        unsafe { self.find(name) }
     }
 }
 
@@ -124,18 +151,22 @@ pub struct Signature {
 ///
 /// # Errors
 /// What is wrong with each of them.
-pub fn first<T>(
+pub fn first<'a, T>(
     what: &str,
-    names: &[&str],
+    candidates: &[impl Copy + Into<Candidate<'a>>],
     fill: impl Fn(Library) -> Result<T, Vec<&'static str>>,
 ) -> Result<T, Error> {
-    let mut reasons = Vec::with_capacity(names.len());
-    for name in names {
-        match Library::open(name) {
-            Err(Error(reason)) => reasons.push(format!("{name} ({reason})")),
-            Ok(library) => match fill(library) {
+    let mut reasons = Vec::with_capacity(candidates.len());
+    for candidate in candidates {
+        let Candidate { file, suffix } = (*candidate).into();
+        match Library::open(file) {
+            Err(Error(reason)) => reasons.push(format!("{file} ({reason})")),
+            Ok(library) => match fill(Library { suffix, ..library }) {
                 Ok(table) => return Ok(table),
-                Err(missing) => reasons.push(format!("{name} (it lacks {})", missing.join(", "))),
+                Err(missing) => {
+                    let missing: Vec<_> = missing.iter().map(|name| format!("{name}{suffix}")).collect();
+                    reasons.push(format!("{file} (it lacks {})", missing.join(", ")));
+                }
             },
         }
     }
@@ -204,12 +235,13 @@ impl Drop for Object {
 ///
 /// `TABLE::get()` fills it once for the process, from the first of the libraries that has all required functions, and keeps
 /// the answer, whichever it is. Names that are not in snake case need an `#[expect(non_snake_case)]` on the struct. `TABLE::load_from(names)` does so anew with other libraries. An error says of each library
-/// why it was not taken: the loader's words, or all required functions that it lacks.
+/// why it was not taken: the loader's words, or all required functions that it lacks. `"libx_private.so" + "_impl"` is a library
+/// whose functions have that behind their names.
 #[macro_export]
 macro_rules! function_table {
     (
         $(#[$meta:meta])*
-        $vis:vis struct $table:ident: $what:literal, [$($name:literal),+ $(,)?] {
+        $vis:vis struct $table:ident: $what:literal, [$($file:literal $(+ $suffix:literal)?),+ $(,)?] {
             required { $($(#[$rmeta:meta])* fn $required:ident($($rarg:ident: $rtype:ty),* $(,)?) $(-> $rret:ty)?;)* }
             optional { $($(#[$ometa:meta])* fn $optional:ident($($oarg:ident: $otype:ty),* $(,)?) $(-> $oret:ty)?;)* }
         }
@@ -225,7 +257,8 @@ macro_rules! function_table {
 
         impl $table {
             /// The libraries that are tried, in this order.
-            $vis const LIBRARIES: &'static [&'static str] = &[$($name),+];
+            $vis const LIBRARIES: &'static [$crate::dynlib::Candidate<'static>] =
+                &[$($crate::dynlib::Candidate { file: $file, suffix: concat!("", $($suffix)?) }),+];
 
             /// The signature of each function, for comparing them with the library's own header.
             $vis const SIGNATURES: &'static [$crate::dynlib::Signature] = &[
@@ -257,8 +290,10 @@ macro_rules! function_table {
             ///
             /// # Errors
             /// When none of them has.
-            $vis fn load_from(names: &[&str]) -> ::std::result::Result<Self, $crate::dynlib::Error> {
-                $crate::dynlib::first($what, names, |library| {
+            $vis fn load_from<'a>(
+                candidates: &[impl Copy + ::std::convert::Into<$crate::dynlib::Candidate<'a>>],
+            ) -> ::std::result::Result<Self, $crate::dynlib::Error> {
+                $crate::dynlib::first($what, candidates, |library| {
                     let missing: ::std::vec::Vec<_> = Self::SIGNATURES
                         .iter()
                         .filter(|signature| signature.required && !library.has(signature.name))
@@ -317,6 +352,17 @@ mod tests {
     }
 
     function_table! {
+        /// A function by a name with more behind it, of a library that has it and of one that has not.
+        struct Suffixed: "single precision", ["libc.so.6" + "f", "libm.so.6" + "f"] {
+            required {
+                /// In this library `cosf`.
+                fn cos(x: f32) -> f32;
+            }
+            optional {}
+        }
+    }
+
+    function_table! {
         /// Functions that do not exist.
         #[expect(dead_code, reason = "they cannot be called")]
         struct Missing: "what is missing", ["libno_such_library.so.1", "libm.so.6"] {
@@ -345,6 +391,18 @@ mod tests {
         let fmax = Mathematics::SIGNATURES.iter().find(|signature| signature.name == "fmax").unwrap();
         assert_eq!((fmax.arguments, fmax.result), (["f64", "f64"].as_slice(), "f64"));
         assert_eq!(Mathematics::SIGNATURES.last().unwrap().result, "");
+    }
+
+    #[test]
+    fn a_library_may_have_its_functions_under_longer_names() {
+        let table = Suffixed::get().unwrap();
+        assert_eq!(table.library().name(), "libm.so.6");
+        assert!(table.library().file_of("cos").unwrap().ends_with("libm.so.6"));
+        // SAFETY: the signature is that of the C standard's cosf.
+        assert_eq!(unsafe { (table.cos)(0.0) }, 1.0);
+        let message = Suffixed::load_from(&Suffixed::LIBRARIES[..1]).unwrap_err().to_string();
+        assert!(message.ends_with("libc.so.6 (it lacks cosf)"), "{message}");
+        assert!(Suffixed::load_from(&["libm.so.6"]).is_ok());
     }
 
     #[test]

@@ -16,6 +16,9 @@ pub const LIBRARY: &str = "libhipdnn_backend.so";
 /// The command line tool: its package, its program, and its file.
 pub const TOOL: &str = "hipdnn";
 
+/// The programs of that package: the tool, and the one that lists engines as AMD's does.
+pub const PROGRAMS: [&str; 2] = [TOOL, "hipdnn_list_engines"];
+
 /// A plugin of this workspace.
 pub struct Plugin {
     /// Its package.
@@ -46,13 +49,16 @@ pub const PLUGINS: &[Plugin] = &[
     },
 ];
 
-/// Builds the library, its plugins and the tool for release. cargo's words go to the terminal, or are kept until it fails.
+/// Builds the library, its plugins and the programs for release. cargo's words go to the terminal, or are kept until it fails.
 pub fn build(workspace: &Workspace, quiet: bool) -> Result<(), Failure> {
     let mut cargo = workspace.cargo(["build", "--release", "--locked", "--lib", "-p", "hipdnn-backend"]);
     for plugin in PLUGINS {
         cargo.args(["-p", plugin.package]);
     }
-    cargo.args(["-p", TOOL, "--bin", TOOL]);
+    cargo.args(["-p", TOOL]);
+    for program in PROGRAMS {
+        cargo.args(["--bin", program]);
+    }
     if quiet { run(&mut cargo).map(|_| ()) } else { show(&mut cargo) }
 }
 
@@ -68,7 +74,9 @@ pub fn install(workspace: &Workspace, prefix: &Path, libdir: &str) -> Result<(),
     for plugin in PLUGINS {
         copy(&built.join(plugin.file), &lib.join(ENGINES).join(plugin.file))?;
     }
-    copy(&built.join(TOOL), &prefix.join("bin").join(TOOL))?;
+    for program in PROGRAMS {
+        copy(&built.join(program), &prefix.join("bin").join(program))?;
+    }
     for file in files(&workspace.path("include"))? {
         copy(&workspace.path("include").join(&file), &prefix.join("include").join(&file))?;
     }

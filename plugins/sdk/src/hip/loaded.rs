@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::sync::OnceLock;
 
 use super::Hip;
+use crate::dynlib::Candidate;
 use crate::dynlib::loaded::is_loaded;
 
 impl Hip {
@@ -18,8 +19,8 @@ impl Hip {
             return hip.as_ref();
         }
         // The very library that is loaded: another version beside it would see another world.
-        let is_there = |name: &&&str| CString::new(**name).is_ok_and(|name| is_loaded(&name));
-        let name = Self::LIBRARIES.iter().find(is_there)?;
-        HIP.get_or_init(|| Self::load_from(&[name]).ok()).as_ref()
+        let is_there = |library: &&Candidate<'_>| CString::new(library.file).is_ok_and(|name| is_loaded(&name));
+        let library = Self::LIBRARIES.iter().find(is_there)?;
+        HIP.get_or_init(|| Self::load_from(&[*library]).ok()).as_ref()
     }
 }

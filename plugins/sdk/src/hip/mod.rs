@@ -348,8 +348,8 @@ mod tests {
             }
             Err(error) => {
                 let message = error.to_string();
-                for name in Hip::LIBRARIES {
-                    assert!(message.contains(name), "{message}");
+                for library in Hip::LIBRARIES {
+                    assert!(message.contains(library.file), "{message}");
                 }
                 assert!(message.starts_with("no library for the HIP runtime was found"), "{message}");
             }

@@ -96,6 +96,10 @@ constants! {
         HIPDNN_LOG_CALLBACK_SYNC = 0,
     }
 
+    hipdnnPluginLoadingMode_ext_t {
+        HIPDNN_PLUGIN_LOADING_ABSOLUTE = 1,
+    }
+
     hipdnnSerializedContentFlags_t {
         HIPDNN_SERIALIZED_CONTENT_GRAPH = 1,
         HIPDNN_SERIALIZED_CONTENT_EXECUTION_PLAN = 2,

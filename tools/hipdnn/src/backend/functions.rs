@@ -118,6 +118,7 @@ functions! {
     ) -> Status;
     fn hipdnnBackendSetGlobalLogLevel_ext(level: c_int) -> Status;
     fn hipdnnBackendGetGlobalLogLevel_ext(level: *mut c_int) -> Status;
+    fn hipdnnSetEnginePluginPaths_ext(count: usize, paths: *const *const c_char, mode: c_int) -> Status;
     fn hipdnnGetEngineCount_ext(handle: RawHandle, count: *mut usize) -> Status;
     fn hipdnnGetEngineInfo_ext(
         handle: RawHandle,

@@ -14,8 +14,9 @@ mod plan;
 mod search;
 mod serialized;
 
-use std::ffi::{CStr, c_char};
-use std::path::Path;
+use std::ffi::{CStr, CString, c_char};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 pub use descriptor::Descriptor;
 pub use engine::{Engine, EngineConfig};
@@ -57,6 +58,21 @@ impl Backend {
             (!text.is_null()).then(|| CStr::from_ptr(text))
         };
         text.map(|text| text.to_string_lossy().into_owned())
+    }
+
+    /// Loads engine plugins from these files and folders, and from nowhere else.
+    pub fn set_engine_plugin_paths(&self, paths: &[PathBuf]) -> Result<()> {
+        let texts = paths.iter().map(|path| {
+            CString::new(path.as_os_str().as_bytes())
+                .map_err(|_| Failure::input(format!("{}: a path has no NUL", path.display())))
+        });
+        let texts = texts.collect::<Result<Vec<_>>>()?;
+        let pointers: Vec<_> = texts.iter().map(|text| text.as_ptr()).collect();
+        let set = self.functions.hipdnnSetEnginePluginPaths_ext()?;
+        // SAFETY: the array has the number of texts that is given, each of which ends with a NUL.
+        let status =
+            unsafe { set(pointers.len(), pointers.as_ptr(), constants::HIPDNN_PLUGIN_LOADING_ABSOLUTE) };
+        self.check("setting the paths of engine plugins", status)
     }
 
     /// Makes a failure of a status that is not success, with the library's own text.

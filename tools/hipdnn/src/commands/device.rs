@@ -29,7 +29,7 @@ function_table! {
 function_table! {
     /// The version of MIOpen.
     #[expect(non_snake_case, reason = "the names of MIOpen")]
-    struct Miopen: "MIOpen", ["libMIOpen.so.1"] {
+    struct Miopen: "MIOpen", ["libMIOpen_private.so.1" + "_impl", "libMIOpen.so.1"] {
         required {
             fn miopenGetVersion(major: *mut usize, minor: *mut usize, patch: *mut usize) -> c_int;
         }

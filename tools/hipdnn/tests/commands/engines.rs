@@ -1,5 +1,7 @@
 //! `hipdnn engines` and `hipdnn policies`
 
+use std::process::Command;
+
 use crate::{Answer, has, library, prefix, program, refuse, succeed};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -66,4 +68,43 @@ fn an_installed_tree_has_all_its_engines_with_no_setting() {
         "MIOPEN_ENGINE_DETERMINISTIC",
     ];
     assert_eq!(names, expected);
+}
+
+/// The program for scripts, where it is installed: it takes no other library than the one beside it.
+fn list_engines(arguments: &[&str]) -> Option<Answer> {
+    let mut command = Command::new(prefix()?.join("bin/hipdnn_list_engines"));
+    // Neither plugins nor a library of anybody else's.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HIPDNN_")) {
+        command.env_remove(name);
+    }
+    command.env_remove("LD_LIBRARY_PATH");
+    Some(command.args(arguments).output().unwrap().into())
+}
+
+/// What TheRock's test of an installation looks for, with the folder named and without.
+#[test]
+fn engines_are_listed_as_amds_program_does() {
+    let Some(prefix) = prefix() else { return };
+    let folder = prefix.join("lib/hipdnn_plugins/engines");
+    let named = list_engines(&["--plugin-dir", folder.to_str().unwrap()]).unwrap();
+    let found = list_engines(&[]).unwrap();
+    assert_eq!((named.status, named.err.as_str()), (0, ""));
+    assert_eq!((found.status, found.err.as_str()), (0, ""));
+    assert_eq!(named.out, found.out);
+    assert!(named.out.starts_with("Loaded engines:\n"), "{}", named.out);
+    for engine in [
+        format!(
+            "  CPU_ENGINE (0xFA9419AAF1757EF8)\n    Plugin:  CPU\n    Version: {VERSION}\n    Type:    engine\n"
+        ),
+        "  MIOPEN_ENGINE (0x15B46865C717A122)\n".to_owned(),
+        "  MIOPEN_ENGINE_DETERMINISTIC (0xA258541A6DAA1DE3)\n".to_owned(),
+    ] {
+        assert!(named.out.contains(&engine), "{}", named.out);
+    }
+    // Another folder has no engines, and that is no failure.
+    let other = list_engines(&["--plugin-dir", prefix.join("include").to_str().unwrap()]).unwrap();
+    assert_eq!((other.status, other.out.as_str()), (0, "No engines found.\n"));
+    let wrong = list_engines(&["--json"]).unwrap();
+    assert_eq!((wrong.status, wrong.out.as_str()), (1, ""));
+    assert!(wrong.err.ends_with("hipdnn_list_engines: unknown argument --json\n"), "{}", wrong.err);
 }

@@ -1,6 +1,7 @@
 //! C and C++ programs against the staged library: each in its own process, with a limit; exit status 0 is a pass.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -9,11 +10,18 @@ use crate::Failure;
 use crate::c_program::{Language, Program};
 use crate::process::{command, run_within};
 use crate::steps::Steps;
+use crate::tools::{self, VALGRIND};
 
 /// Folders of programs, one source file each.
 const FOLDERS: &[&str] = &["c_tests", "c_tests/api", "c_tests/host"];
 
 const LIMIT: Duration = Duration::from_secs(120);
+
+/// The program that is run under valgrind, too.
+const AT_EXIT: &str = "c_tests/host/exit_alive.c";
+
+/// On a busy machine.
+const LIMIT_OF_VALGRIND: Duration = Duration::from_secs(600);
 
 pub fn run(context: &Context, steps: &mut Steps) {
     let sources = match sources(context) {
@@ -33,6 +41,18 @@ pub fn run(context: &Context, steps: &mut Steps) {
         })
         .collect();
     run_all(steps, &checks);
+    steps.run(&format!("{AT_EXIT} under valgrind"), || match tools::require(&[&VALGRIND]) {
+        Ok(()) => under_valgrind(context),
+        Err(missing) => Ok(format!("left out: {missing}")),
+    });
+}
+
+/// The program whose children end with everything alive. What they leave is no leak; what they touch has to be there.
+fn under_valgrind(context: &Context) -> Result<String, Failure> {
+    let folder = folder(context, &context.workspace.path(AT_EXIT));
+    let mut test = command("valgrind", ["-q", "--trace-children=yes", "--error-exitcode=99"]);
+    prepare(test.arg(folder.join("program")).arg("once"), &folder)?;
+    run_within(&mut test, LIMIT_OF_VALGRIND).map(|_| String::new())
 }
 
 /// Builds every plugin that C tests may load. They lie in one folder.
@@ -74,20 +94,29 @@ fn sources(context: &Context) -> Result<Vec<PathBuf>, Failure> {
     if sources.is_empty() { Err(Failure::new("no C test was found")) } else { Ok(sources) }
 }
 
-fn compile_and_run(context: &Context, source: &PathBuf) -> Result<String, Failure> {
+/// Where a program and what it writes lie.
+fn folder(context: &Context, source: &Path) -> PathBuf {
+    context.workspace.scratch("c").join(context.workspace.relative(source).replace(['/', '.'], "_"))
+}
+
+fn compile_and_run(context: &Context, source: &Path) -> Result<String, Failure> {
     let language = Language::of(source)?;
-    let name = context.workspace.relative(source).replace(['/', '.'], "_");
-    let folder = context.workspace.scratch("c").join(&name);
+    let folder = folder(context, source);
     crate::install::remove(&folder)?;
     std::fs::create_dir_all(&folder)?;
     let program = folder.join("program");
     Program { language, source, optimize: false, strict: true, libraries: &["-lm"] }
         .build(context.stage, &program)?;
     let mut test = command(&program, [""; 0]);
-    without_settings(&mut test);
-    // A folder of its own to write in, and where the plugins are that it may load.
+    prepare(&mut test, &folder)?;
+    run_within(&mut test, LIMIT).map(|_| language.name().to_owned())
+}
+
+/// Gives a program a folder of its own to write in, and says where the plugins are that it may load.
+fn prepare(test: &mut Command, folder: &Path) -> Result<(), Failure> {
+    without_settings(test);
     let plugins = stub_plugins::library(stub_plugins::NULL).map_err(Failure::new)?;
     let plugins = plugins.parent().unwrap_or(Path::new("."));
-    test.current_dir(&folder).env("HIPDNN_TEST_PLUGINS", plugins);
-    run_within(&mut test, LIMIT).map(|_| language.name().to_owned())
+    test.current_dir(folder).env("HIPDNN_TEST_PLUGINS", plugins);
+    Ok(())
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::Context;
 use super::install::{configure, run_consumer};
 use crate::Failure;
-use crate::install::{TOOL, files, install, remove};
+use crate::install::{PROGRAMS, files, install, remove};
 use crate::process::{command, run as run_program};
 use crate::steps::Steps;
 
@@ -87,7 +87,8 @@ fn components(build: &Path, scratch: &Path) -> Result<String, Failure> {
     let runtime = installed("Runtime")?;
     let development = installed("Development")?;
     let binary = |file: &std::path::PathBuf| {
-        file.extension().is_some_and(|e| e == "so") || *file == Path::new("bin").join(TOOL)
+        file.extension().is_some_and(|e| e == "so")
+            || PROGRAMS.iter().any(|program| *file == Path::new("bin").join(program))
     };
     if runtime.is_empty()
         || !runtime.iter().all(binary)

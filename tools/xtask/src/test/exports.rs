@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::Context;
 use crate::Failure;
-use crate::install::{ENGINES, LIBRARY, PLUGINS, TOOL};
+use crate::install::{ENGINES, LIBRARY, PLUGINS, PROGRAMS};
 use crate::process::{command, run as run_program};
 use crate::steps::Steps;
 
@@ -21,11 +21,19 @@ pub fn run(context: &Context, steps: &mut Steps) {
         declared(&context.stage.join("include/hipdnn/backend/hipdnn_backend.h"), &list("exports.txt"))
     });
     steps.run(&format!("SONAME of {LIBRARY}"), || soname(&library));
+    steps.run(&format!("functions of {LIBRARY} are bound to it"), || bound(&library, &list("exports.txt")));
     steps.run(&format!("libraries that {LIBRARY} needs"), || needed(&library));
-    steps.run(&format!("libraries that {TOOL} needs"), || needed(&context.stage.join("bin").join(TOOL)));
+    for program in PROGRAMS {
+        steps.run(&format!("libraries that {program} needs"), || {
+            needed(&context.stage.join("bin").join(program))
+        });
+    }
     for plugin in PLUGINS {
         let path = context.stage.join("lib").join(ENGINES).join(plugin.file);
         steps.run(&format!("symbols of {}", plugin.file), || symbols(&path, &list(plugin.exports)));
+        steps.run(&format!("functions of {} are bound to it", plugin.file), || {
+            bound(&path, &list(plugin.exports))
+        });
         steps.run(&format!("libraries that {} needs", plugin.file), || needed(&path));
     }
 }
@@ -97,6 +105,22 @@ fn soname(library: &Path) -> Result<String, Failure> {
         Ok(LIBRARY.to_owned())
     } else {
         Err(Failure::new(format!("the SONAME is {names:?}, [\"{LIBRARY}\"] was expected")))
+    }
+}
+
+/// No function of the library's own is looked for when it is loaded: the loader might find one of the same name in another
+/// library, and take that.
+fn bound(library: &Path, list: &Path) -> Result<String, Failure> {
+    if !dynamic(library)?.contains("SYMBOLIC") {
+        return Err(Failure::new("DT_SYMBOLIC is missing; the library was not linked with -Bsymbolic"));
+    }
+    let relocations = run_program(command("readelf", ["-r", "-W"]).arg(library).env("LC_ALL", "C"))?;
+    let listed = read(list)?;
+    let own = names(&listed, on_list);
+    match relocations.split_whitespace().find(|word| own.contains(word.split('@').next().unwrap_or_default()))
+    {
+        Some(name) => Err(Failure::new(format!("{name} is looked for when the library is loaded"))),
+        None => Ok(String::new()),
     }
 }
 

@@ -1,5 +1,6 @@
 //! `cargo xtask test`: everything that shows the project works, in groups that can be run alone.
 
+mod beside;
 mod c;
 mod client;
 mod cmake;
@@ -113,6 +114,13 @@ const GROUPS: &[Group] = &[
         tools: &[&CC, &CXX, &CMAKE, &MAKE, &PKG_CONFIG],
         staged: true,
         run: install::run,
+    },
+    Group {
+        name: "beside",
+        about: "AMD's other packages, a MIOpen that forwards, another hipdnn: stand-ins of each",
+        tools: &[&CC, &CXX, &CMAKE, &MAKE],
+        staged: true,
+        run: beside::run,
     },
     Group {
         name: "cmake",

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+
+/* A stand-in for the HIP runtime: one device, whose memory is the processor's and whose work is done at once. It is there for
+ * engines that ask for a device and leave the computing to another library. */
+#define _POSIX_C_SOURCE 200809L
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, DEVICE_MEMORY = 2 };
+
+typedef struct {
+    int kind;
+    int device;
+    void* device_pointer;
+    void* host_pointer;
+    int is_managed;
+    unsigned flags;
+} attributes;
+
+const char* hipGetErrorString(int error);
+const char* hipGetErrorString(int error)
+{
+    return error == SUCCESS ? "no error" : "an error of the stand-in";
+}
+
+#define HIP(name, ...) \
+    int name(__VA_ARGS__); \
+    int name(__VA_ARGS__)
+
+HIP(hipGetLastError, void)
+{
+    return SUCCESS;
+}
+
+HIP(hipGetDeviceCount, int* count)
+{
+    *count = 1;
+    return SUCCESS;
+}
+
+HIP(hipGetDevice, int* device)
+{
+    *device = 0;
+    return SUCCESS;
+}
+
+HIP(hipSetDevice, int device)
+{
+    return device == 0 ? SUCCESS : INVALID_DEVICE;
+}
+
+HIP(hipDeviceSynchronize, void)
+{
+    return SUCCESS;
+}
+
+HIP(hipStreamSynchronize, void* stream)
+{
+    (void)stream;
+    return SUCCESS;
+}
+
+HIP(hipMalloc, void** pointer, size_t size)
+{
+    *pointer = malloc(size > 0 ? size : 1);
+    return *pointer != NULL ? SUCCESS : OUT_OF_MEMORY;
+}
+
+HIP(hipFree, void* pointer)
+{
+    free(pointer);
+    return SUCCESS;
+}
+
+HIP(hipMemcpy, void* to, const void* from, size_t size, int kind)
+{
+    (void)kind;
+    memmove(to, from, size);
+    return SUCCESS;
+}
+
+HIP(hipMemcpyAsync, void* to, const void* from, size_t size, int kind, void* stream)
+{
+    (void)stream;
+    return hipMemcpy(to, from, size, kind);
+}
+
+HIP(hipPointerGetAttributes, attributes* found, const void* pointer)
+{
+    memset(found, 0, sizeof *found);
+    found->kind = DEVICE_MEMORY;
+    memcpy(&found->device_pointer, &pointer, sizeof pointer);
+    return SUCCESS;
+}
+
+HIP(hipEventCreate, void** event)
+{
+    static int any;
+    *event = &any;
+    return SUCCESS;
+}
+
+HIP(hipEventRecord, void* event, void* stream)
+{
+    (void)stream;
+    return event != NULL ? SUCCESS : INVALID_VALUE;
+}
+
+HIP(hipEventSynchronize, void* event)
+{
+    return event != NULL ? SUCCESS : INVALID_VALUE;
+}
+
+HIP(hipEventElapsedTime, float* milliseconds, void* from, void* to)
+{
+    *milliseconds = 0.0f;
+    return from != NULL && to != NULL ? SUCCESS : INVALID_VALUE;
+}
+
+HIP(hipEventDestroy, void* event)
+{
+    return event != NULL ? SUCCESS : INVALID_VALUE;
+}
+
+/* What is read of hipDeviceProp_tR0600 is the name of the architecture. */
+HIP(hipGetDevicePropertiesR0600, void* properties, int device)
+{
+    enum { SIZE = 1472, NAME = 1160 };
+    memset(properties, 0, SIZE);
+    strcpy((char*)properties + NAME, "standin");
+    return device == 0 ? SUCCESS : INVALID_DEVICE;
+}

@@ -1,0 +1,120 @@
+//! What may stand beside this library in a prefix or a process: AMD's other packages of hipDNN, a MIOpen that forwards to
+//! hipDNN, another library called hipdnn.
+
+mod packages;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{Context, without_settings};
+use crate::Failure;
+use crate::c_program::{Language, STRICT};
+use crate::install::{ENGINES, LIBRARY};
+use crate::process::{command, run as run_program, run_within};
+use crate::steps::Steps;
+
+const LIMIT: Duration = Duration::from_secs(90);
+
+pub fn run(context: &Context, steps: &mut Steps) {
+    packages::run(context, steps);
+    let scratch = context.workspace.scratch("beside");
+    for (taken, others) in [("libMIOpen.so.1", &[][..]), ("libMIOpen_private.so.1", &["libMIOpen.so.1"])] {
+        let name = match others {
+            [] => "a MIOpen that forwards to hipDNN",
+            _ => "a MIOpen that forwards to hipDNN, and the one behind it",
+        };
+        steps.run(name, || forwarding(context, &scratch.join(taken), taken, others));
+    }
+    two_libraries(context, &scratch.join("two"), steps);
+}
+
+/// A C source of this group's.
+fn source(context: &Context, name: &str) -> PathBuf {
+    context.workspace.path("c_tests/beside").join(name)
+}
+
+/// Compiles a program or a library of the group against the staged tree.
+fn compile(context: &Context, name: &str, arguments: &[&str], target: &Path) -> Result<(), Failure> {
+    if let Some(folder) = target.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let mut compiler = Language::C.compiler();
+    compiler.args(STRICT).args(["-g", "-D_POSIX_C_SOURCE=200809L"]);
+    compiler.arg("-I").arg(context.stage.join("include/hipdnn/backend"));
+    compiler.arg(source(context, name)).arg("-o").arg(target);
+    run_program(compiler.arg("-L").arg(context.stage.join("lib")).args(arguments)).map(|_| ())
+}
+
+/// The staged engines for MIOpen, with stand-ins for HIP and MIOpen: the one that is to be taken, and those beside it.
+fn forwarding(context: &Context, folder: &Path, taken: &str, others: &[&str]) -> Result<String, Failure> {
+    crate::install::remove(folder)?;
+    let shared = ["-shared", "-fPIC", "-lhipdnn_backend"];
+    compile(context, "standin_hip.c", &shared, &folder.join("libamdhip64.so.7"))?;
+    for library in others.iter().chain([&taken]) {
+        let kind = if library.contains("_private") { "-DPRIVATE" } else { "-DPUBLIC" };
+        let soname = format!("-Wl,-soname,{library}");
+        let arguments = [&shared[..], &[kind, &soname]].concat();
+        compile(context, "standin_miopen.c", &arguments, &folder.join(library))?;
+    }
+    let program = folder.join("forwarding");
+    compile(context, "forwarding.c", &["-lhipdnn_backend", "-lpthread", "-ldl"], &program)?;
+    let mut test = command(&program, [taken]);
+    without_settings(&mut test);
+    let lib = context.stage.join("lib");
+    test.env(
+        "LD_LIBRARY_PATH",
+        std::env::join_paths([folder, &lib]).map_err(|e| Failure::new(e.to_string()))?,
+    );
+    test.env("HIPDNN_PLUGIN_DIR", lib.join(ENGINES).join("libhipdnn_miopen_plugin.so"));
+    run_within(&mut test, LIMIT).map(|out| out.trim().to_owned())
+}
+
+/// Ours and another library called hipdnn in one process: how the program is linked, what is loaded before it, and the words
+/// that it is told.
+fn two_libraries(context: &Context, folder: &Path, steps: &mut Steps) {
+    let ours = context.stage.join("lib").join(LIBRARY);
+    let other = folder.join("libother_hipdnn.so");
+    let built = steps.run("another library called hipdnn", || {
+        crate::install::remove(folder)?;
+        let arguments = ["-shared", "-fPIC", "-Wl,-soname,libother_hipdnn.so"];
+        compile(context, "standin_hipdnn.c", &arguments, &other)?;
+        let (lib, folder_words) = (context.stage.join("lib"), folder.display().to_string());
+        let rpath = format!("-Wl,-rpath,{},-rpath,{folder_words},--no-as-needed", lib.display());
+        let search = format!("-L{folder_words}");
+        for (name, libraries) in [
+            ("linked-with-none", &[][..]),
+            ("linked-with-ours", &["-lhipdnn_backend"]),
+            ("linked-with-ours-first", &["-lhipdnn_backend", "-lother_hipdnn"]),
+            ("linked-with-other-first", &["-lother_hipdnn", "-lhipdnn_backend"]),
+        ] {
+            let arguments = [&[search.as_str(), &rpath], libraries, &["-ldl"]].concat();
+            compile(context, "two_libraries.c", &arguments, &folder.join(name))?;
+        }
+        Ok(String::new())
+    });
+    if !built {
+        return;
+    }
+    for (program, preload, words) in [
+        ("linked-with-none", false, &["other-is-whole"][..]),
+        ("linked-with-none", false, &["other-is-whole", "ours-first"]),
+        ("linked-with-none", false, &["other-is-whole", "global"]),
+        ("linked-with-none", false, &["ours-first", "global"]),
+        ("linked-with-none", true, &["other-is-whole"]),
+        ("linked-with-ours", false, &[]),
+        ("linked-with-ours", true, &["other-is-whole"]),
+        ("linked-with-ours-first", false, &[]),
+        ("linked-with-other-first", false, &["other-is-whole"]),
+    ] {
+        let before = if preload { ", the other preloaded" } else { "" };
+        steps.run(&format!("{program}{before}: {}", words.join(" ")), || {
+            let mut test = command(folder.join(program), [""; 0]);
+            without_settings(&mut test);
+            if preload {
+                test.env("LD_PRELOAD", &other);
+            }
+            test.arg(&ours).arg(&other).args(words);
+            run_within(&mut test, LIMIT).map(|_| String::new())
+        });
+    }
+}
