@@ -57,6 +57,54 @@ static void test_alignment(void)
     drop(pack);
 }
 
+/* A scalar that comes from the host at execution has no alignment to keep: it is mostly a variable on a stack. */
+static void test_scalar_of_the_host(void)
+{
+    enum { FACTOR = 50, COUNT_OF_X = CHANNELS * SIDE * SIDE };
+    const int64_t one[] = {1};
+    const bool yes = true;
+    const hipdnnPointwiseMode_t mode = HIPDNN_POINTWISE_MUL;
+    hipdnnBackendDescriptor_t x = make_tensor(UID_X, 1, CHANNELS, SIDE, SIDE, false);
+    hipdnnBackendDescriptor_t factor = open_tensor(FACTOR, 1, one, false);
+    put(factor, HIPDNN_ATTR_TENSOR_IS_RUNTIME_PASS_BY_VALUE_EXT, HIPDNN_TYPE_BOOLEAN, 1, &yes);
+    REQUIRE_OK(hipdnnBackendFinalize(factor));
+    hipdnnBackendDescriptor_t y = make_tensor(UID_Y, 1, CHANNELS, SIDE, SIDE, false);
+    hipdnnBackendDescriptor_t product = make(HIPDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    put_descriptor(product, HIPDNN_ATTR_OPERATION_POINTWISE_IN_0_EXT, x);
+    put_descriptor(product, HIPDNN_ATTR_OPERATION_POINTWISE_IN_1_EXT, factor);
+    put_descriptor(product, HIPDNN_ATTR_OPERATION_POINTWISE_OUT_0_EXT, y);
+    put(product, HIPDNN_ATTR_POINTWISE_MODE, HIPDNN_TYPE_POINTWISE_MODE, 1, &mode);
+    put_float_type(product, HIPDNN_ATTR_POINTWISE_MATH_PREC);
+    REQUIRE_OK(hipdnnBackendFinalize(product));
+    hipdnnBackendDescriptor_t scaled = make(HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    put_descriptor(scaled, HIPDNN_ATTR_OPERATIONGRAPH_OPS, product);
+    put(scaled, HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &handle);
+    REQUIRE_OK(hipdnnBackendFinalize(scaled));
+    hipdnnBackendDescriptor_t scaled_plan = make_plan(scaled);
+
+    _Alignas(16) char host[sizeof(float) + 1];
+    const float two = 2;
+    memcpy(host + 1, &two, sizeof two);
+    const int64_t uids[] = {UID_X, FACTOR, UID_Y};
+    void* pointers[] = {data.x, host + 1, data.y};
+    hipdnnBackendDescriptor_t pack = make(HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    put(pack, HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS, HIPDNN_TYPE_VOID_PTR, 3, pointers);
+    put(pack, HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, HIPDNN_TYPE_INT64, 3, uids);
+    put(pack, HIPDNN_ATTR_VARIANT_PACK_WORKSPACE, HIPDNN_TYPE_VOID_PTR, 1, &data.workspace);
+    REQUIRE_OK(hipdnnBackendFinalize(pack));
+    CHECK_OK(hipdnnBackendExecute(handle, scaled_plan, pack));
+    for (int i = 0; i < COUNT_OF_X; i++) {
+        CHECK(data.y[i] == 2 * data.x[i]);
+    }
+    drop(pack);
+    drop(scaled_plan);
+    drop(scaled);
+    drop(product);
+    drop(y);
+    drop(factor);
+    drop(x);
+}
+
 /* Pointers that are missing, null or for tensors that the graph does not have must not bring the process down. */
 static void test_incomplete_packs(void)
 {
@@ -132,6 +180,7 @@ int main(void)
     test_result();
     test_bad_arguments();
     test_alignment();
+    test_scalar_of_the_host();
     test_incomplete_packs();
     test_survivors();
     drop(plan);

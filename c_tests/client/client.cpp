@@ -7,9 +7,10 @@
  *   client runs WAY [DIRECTORY [secure]]   it is found this way, and all flows run
  *   client lacks FUNCTION DIRECTORY        it has all functions but one, and what needs that one ends with VERSION_MISMATCH
  *   client older DIRECTORY                 it has the functions of November 2025 only, and the flow of that time runs
+ *   client flow NAME DIRECTORY [FOLDER]    one of the flows of frontends of today, and where it keeps what it saves
  *   client refuses WAY [DIRECTORY [secure]]  it is found this way, is of another major version, and every call ends so
  */
-#include "flows.hpp"
+#include "frontend.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -163,9 +164,30 @@ int run_older(const Library &library)
     return 0;
 }
 
+int run_flow(const Library &library, const std::string &name, const std::string &folder)
+{
+    check_way(library, "directory");
+    const std::map<std::string, std::function<void()>> flows = {
+        {"tuning", [&] { run_tuning(library); }},
+        {"other_shapes", [&] { run_other_shapes(library); }},
+        {"values", [&] { run_values(library); }},
+        {"ragged", [&] { run_ragged(library); }},
+        {"saving", [&] { run_saving(library, folder); }},
+        {"loading", [&] { run_loading(library, folder); }},
+        {"logs", [&] { run_logs(library); }},
+        {"choices", [&] { run_choices(library); }},
+        {"habits", [&] { run_habits(library); }},
+        {"provider", [&] { run_provider(library); }},
+    };
+    const auto found = flows.find(name);
+    require(found != flows.end(), "no flow is named " + name);
+    found->second();
+    return 0;
+}
+
 int follow(int count, char **arguments)
 {
-    require(count >= 3, "usage: client names|runs|lacks|older|refuses WHAT [DIRECTORY [secure]]");
+    require(count >= 3, "usage: client names|runs|lacks|older|flow|refuses WHAT [DIRECTORY [secure|FOLDER]]");
     const std::string word = arguments[1];
     if (word == "names")
     {
@@ -179,6 +201,12 @@ int follow(int count, char **arguments)
         return run_older(Library(search));
     }
     search.directory = count > 3 ? arguments[3] : "";
+    if (word == "flow")
+    {
+        /* Programs of today keep the library as long as they live. */
+        static const Library *const kept = new Library(search);
+        return run_flow(*kept, arguments[2], count > 4 ? arguments[4] : "");
+    }
     search.secure = search.secure || (count > 4 && arguments[4] == std::string("secure"));
     const Library library(search);
     if (word == "lacks")

@@ -79,15 +79,21 @@ private:
 
 #define CLIENT_CHECK(session, function, ...) (session).check((session).library.function(__VA_ARGS__), #function)
 
+/* Whether a handle is the first, with which the engines' plugin comes, or one more. */
+enum class Handle { First, Further };
+
 /* A library, told where the engines are, and a handle. */
 class Session
 {
 public:
-    explicit Session(const Library &from) : library(from)
+    explicit Session(const Library &from, Handle which = Handle::First) : library(from)
     {
         const char *plugin = std::getenv("HIPDNN_TEST_PLUGIN");
         require(plugin != nullptr, "HIPDNN_TEST_PLUGIN is not set");
-        CLIENT_CHECK(*this, hipdnnSetEnginePluginPaths_ext, 1, &plugin, HIPDNN_PLUGIN_LOADING_ABSOLUTE);
+        if (which == Handle::First)
+        {
+            CLIENT_CHECK(*this, hipdnnSetEnginePluginPaths_ext, 1, &plugin, HIPDNN_PLUGIN_LOADING_ABSOLUTE);
+        }
         CLIENT_CHECK(*this, hipdnnCreate, &_handle);
     }
 

@@ -144,6 +144,13 @@ public:
 
     Way way() const { return _way; }
 
+    /* A function besides those of the frontends, null where it is not there. */
+    template <typename Function>
+    Function find(const char *name) const
+    {
+        return _handle == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(_handle, name));
+    }
+
     /* Why the last call on this thread failed; nothing where the function for that is not there. */
     std::string last_error() const
     {

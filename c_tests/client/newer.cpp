@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* The seven flows of a frontend of 2026. */
-#include "flows.hpp"
+#include "engines.hpp"
 
 namespace client {
 
@@ -23,12 +23,6 @@ Descriptor make_tensor(const Session &session, int64_t uid, const std::vector<in
         .set_flag(HIPDNN_ATTR_TENSOR_IS_VIRTUAL, is_virtual)
         .finalize();
     return tensor;
-}
-
-void bind_and_finalize(const Session &session, Descriptor &graph)
-{
-    hipdnnHandle_t handle = session.handle();
-    graph.set(HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &handle).finalize();
 }
 
 /* Whether the tensor between the two operations is the caller's. Only the shapes of such tensors can be replaced. */
@@ -80,37 +74,11 @@ Descriptor make_graph(const Session &session, Between between_is, const std::vec
     return graph;
 }
 
-/* The id of the engine of a configuration. */
-int64_t engine_of(const Descriptor &config)
-{
-    return config.descriptor(HIPDNN_ATTR_ENGINECFG_ENGINE).number(HIPDNN_ATTR_ENGINE_GLOBAL_INDEX);
-}
-
-/* What a frontend may tell the heuristic. */
-struct Choice
-{
-    std::vector<int64_t> policies = {};
-    bool finds_first = false;
-};
-
 /* 2. The engines for a graph, best first, each as a finalized configuration. The engine that the graph prefers is moved to
  * the front by the frontend. */
 std::vector<Descriptor> choose(const Session &session, const Descriptor &graph, const Choice &choice = {})
 {
-    const hipdnnBackendHeurMode_t mode = HIPDNN_HEUR_MODE_FALLBACK;
-    Descriptor heuristic(session, HIPDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-    heuristic.set(HIPDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
-        .set(HIPDNN_ATTR_ENGINEHEUR_MODE, HIPDNN_TYPE_HEUR_MODE, 1, &mode);
-    if (!choice.policies.empty())
-    {
-        heuristic.set_numbers(HIPDNN_ATTR_ENGINEHEUR_POLICY_ORDER_EXT, choice.policies);
-    }
-    if (choice.finds_first)
-    {
-        heuristic.set_flag(HIPDNN_ATTR_ENGINEHEUR_FIND_FIRST_EXT, true);
-    }
-    heuristic.finalize();
-    auto configs = heuristic.filled(HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    auto configs = offered(session, graph, choice);
     for (auto &config : configs)
     {
         config.finalize();
@@ -131,25 +99,6 @@ std::vector<Descriptor> choose(const Session &session, const Descriptor &graph, 
         }
     }
     return ordered;
-}
-
-std::vector<int64_t> engines_of(const std::vector<Descriptor> &configs)
-{
-    std::vector<int64_t> engines;
-    for (const auto &config : configs)
-    {
-        engines.push_back(engine_of(config));
-    }
-    return engines;
-}
-
-std::string name_of(const Session &session, int64_t engine)
-{
-    size_t length = 0;
-    CLIENT_CHECK(session, hipdnnGetEngineNameById_ext, session.handle(), engine, nullptr, &length);
-    std::string name(length, '\0');
-    CLIENT_CHECK(session, hipdnnGetEngineNameById_ext, session.handle(), engine, name.data(), &length);
-    return name.substr(0, name.find('\0'));
 }
 
 /* 3. What an engine says of itself, and the workspace that it would need. Gives the names of its knobs. */
@@ -266,18 +215,6 @@ void autotune(const Session &session, const Descriptor &graph, const std::vector
         require(outcome == HIPDNN_AUTOTUNE_CACHE_WRITE_WRITTEN, "the ranking was not written");
         require(engines_of(choose(session, graph)) == ranking, "the engines are not in the order of the ranking");
     }
-}
-
-/* Bytes that a function of the library gives, asked for twice. */
-template <typename Element, typename Function, typename... Arguments>
-std::vector<Element> bytes(const Session &session, const Function &function, const char *call, Arguments... arguments)
-{
-    size_t size = 0;
-    session.check(function(arguments..., 0, &size, nullptr), call);
-    std::vector<Element> all(size);
-    session.check(function(arguments..., size, &size, all.data()), call);
-    require(size == all.size(), std::string(call) + ": another size than was said before");
-    return all;
 }
 
 /* A graph that was read back has the operations that were saved. */

@@ -93,6 +93,14 @@ fn fill_types(graph: &mut Graph, has_uid_0: bool) {
                 None => graph.io_type,
             };
         }
+        // On the wire one byte is a float of 8 bits, whatever the tensor's type makes of it.
+        tensor.value = match (tensor.value, tensor.data_type) {
+            (Some(TensorValue::Float8(byte)), DataType::Int8) => {
+                Some(TensorValue::Int32(byte.cast_signed().into()))
+            }
+            (Some(TensorValue::Float8(byte)), DataType::Uint8) => Some(TensorValue::Int32(byte.into())),
+            (value, _) => value,
+        };
     }
     for node in &mut graph.nodes {
         if node.compute_type == DataType::Unset {

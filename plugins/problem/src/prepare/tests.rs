@@ -158,6 +158,19 @@ fn tensors_that_make_no_sense_are_refused() {
 }
 
 #[test]
+fn a_byte_is_what_the_type_of_its_tensor_says() {
+    let prepared = |data_type: DataType| {
+        let mut graph = chain();
+        graph.tensors[0] = Tensor::new(1, data_type, &[1], &[1]);
+        graph.tensors[0].value = Some(TensorValue::Float8(0xf9));
+        prepare(&graph).map(|graph| graph.tensors[0].value)
+    };
+    assert_eq!(prepared(DataType::Int8), Ok(Some(TensorValue::Int32(-7))));
+    assert_eq!(prepared(DataType::Uint8), Ok(Some(TensorValue::Int32(249))));
+    assert!(prepared(DataType::Fp8E5m2).is_err());
+}
+
+#[test]
 fn pointwise_shapes_are_checked() {
     let of = |operation: Pointwise| {
         let tensors = vec![tensor(1, &[2, 3]), tensor(2, &[3]), tensor(3, &[2, 3]), tensor(4, &[2])];

@@ -36,7 +36,8 @@ pub struct Summary {
 pub struct TensorSummary {
     /// The tensor's uid.
     pub uid: i64,
-    /// Bytes that the address of its first element is a multiple of; 1 in the older layout, which promises nothing.
+    /// Bytes that the address of its first element is a multiple of; 1 in the older layout, which promises nothing, and for a
+    /// scalar that comes from the host at execution.
     pub alignment: i64,
     /// Whether it has no memory of the caller's.
     pub is_virtual: bool,
@@ -142,6 +143,8 @@ fn tensor(bytes: &[u8], at: usize, summary: &mut Summary, extent: &mut Extent) -
     table.scalar::<i64>(field::RAGGED_OFFSET_MULTIPLIER)?;
     let alignment = match summary.layout {
         Layout::G1 => 1,
+        // A scalar of the host's, mostly a variable on a stack.
+        Layout::G2 if by_value => 1,
         Layout::G2 => stated.unwrap_or(Tensor::DEFAULT_ALIGNMENT),
     };
     summary.fits_g1 &= data_type <= LAST_G1_DATA_TYPE

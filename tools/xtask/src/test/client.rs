@@ -1,5 +1,5 @@
 //! The client that finds the library at run time: every place that it may lie in, each function missing once, another
-//! version. The program is `c_tests/client`; it is not linked with the library.
+//! version, and the flows of frontends of today. The program is `c_tests/client`; it is not linked with the library.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -34,6 +34,40 @@ const RUNTIME: &str = "libruntime.so";
 /// Versions of other libraries, as the compiler is told them.
 const OTHER_VERSIONS: &[&str] = &["\"1.0.0\"", "\"10.4.0\"", "\"new\"", "\"\"", "\"0\"", "0"];
 
+/// The source files of the client.
+const SOURCES: &[&str] = &[
+    "client.cpp",
+    "newer.cpp",
+    "older.cpp",
+    "tuning.cpp",
+    "other_shapes.cpp",
+    "values.cpp",
+    "ragged.cpp",
+    "saving.cpp",
+    "logs.cpp",
+    "choices.cpp",
+    "habits.cpp",
+    "provider.cpp",
+];
+
+/// The flows of frontends of today, and what they are.
+const FLOWS: &[(&str, &str)] = &[
+    ("tuning", "autotuning: knobs swept, plans by number, a ranking"),
+    ("other_shapes", "plans with other shapes"),
+    ("values", "scalars by value, at execution and in the graph"),
+    ("ragged", "attention with ragged offsets"),
+    ("saving", "graphs and plans are saved"),
+    ("loading", "and loaded by another process"),
+    ("logs", "callbacks for the log, sync and async"),
+    ("choices", "engines chosen by notes, names, workspaces and knobs"),
+    ("habits", "what PyTorch does"),
+    ("provider", "what an execution provider for ONNX Runtime does"),
+];
+
+/// Warnings about memory and undefined behaviour of the client, which end it.
+const SANITIZERS: &[&str] =
+    &["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
+
 pub fn run_all(context: &Context, steps: &mut Steps) {
     let folder = context.workspace.scratch("client");
     let mut rig = Rig { stage: context.stage, folder, program: PathBuf::new() };
@@ -44,6 +78,10 @@ pub fn run_all(context: &Context, steps: &mut Steps) {
     if !built {
         return;
     }
+    for (flow, what) in FLOWS {
+        steps.run(&format!("client: {what}"), || rig.flow(&rig.program, flow));
+    }
+    steps.run("client: the same flows, with sanitizers", || rig.sanitized(context));
     steps.run("all flows, with the library in every place", || rig.places());
     steps.run("all flows, with more rights than the user", || rig.secure());
     steps.run("libraries without one function", || rig.without_one());
@@ -62,12 +100,7 @@ fn build(context: &Context, folder: &Path) -> Result<PathBuf, Failure> {
     let bin = folder.join("bin");
     fs::create_dir_all(&bin)?;
     let program = bin.join("client");
-    let mut compiler = Language::Cxx.compiler();
-    compiler.args(STRICT).arg("-g").arg("-I").arg(context.stage.join("include/hipdnn/backend"));
-    for source in ["client.cpp", "newer.cpp", "older.cpp"] {
-        compiler.arg(context.workspace.path("c_tests/client").join(source));
-    }
-    run(compiler.arg("-o").arg(&program).arg("-ldl"))?;
+    compile(context, &program, &[])?;
     let runtime = folder.join("runtime");
     fs::create_dir_all(&runtime)?;
     let mut compiler = Language::C.compiler();
@@ -84,7 +117,64 @@ fn build(context: &Context, folder: &Path) -> Result<PathBuf, Failure> {
     Ok(program)
 }
 
+/// Compiles the client, its files side by side.
+fn compile(context: &Context, program: &Path, options: &[&str]) -> Result<(), Failure> {
+    let mut compilers = Vec::new();
+    let mut objects = Vec::new();
+    for source in SOURCES {
+        let object = program.with_extension(format!("{source}.o"));
+        let mut compiler = Language::Cxx.compiler();
+        compiler
+            .args(STRICT)
+            .args(options)
+            .arg("-g")
+            .arg("-I")
+            .arg(context.stage.join("include/hipdnn/backend"));
+        compiler.arg("-c").arg(context.workspace.path("c_tests/client").join(source)).arg("-o").arg(&object);
+        compilers.push(compiler);
+        objects.push(object);
+    }
+    let outcomes = std::thread::scope(|scope| {
+        let threads: Vec<_> = compilers.iter_mut().map(|compiler| scope.spawn(|| run(compiler))).collect();
+        threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
+    });
+    for outcome in outcomes {
+        outcome.map_err(|_| Failure::new("a compiler's thread panicked"))??;
+    }
+    let mut linker = Language::Cxx.compiler();
+    run(linker.args(options).args(objects).arg("-o").arg(program).args(["-ldl", "-lpthread"]))?;
+    Ok(())
+}
+
 impl Rig<'_> {
+    /// A flow of today, in a process of its own.
+    fn flow(&self, program: &Path, name: &str) -> Result<String, Failure> {
+        let saved = self.folder.join("saved");
+        fs::create_dir_all(&saved)?;
+        let words = ["flow", name, &text(&self.stage.join("lib"))?, &text(&saved)?];
+        let mut client = self.client(program, &words)?;
+        // One of them logs every call.
+        client.env("HIPDNN_LOG_FILE", saved.join("log"));
+        run_within(&mut client, LIMIT)?;
+        Ok(String::new())
+    }
+
+    /// All flows of today with checks of memory and of undefined behaviour in the client, where the compiler has them.
+    fn sanitized(&self, context: &Context) -> Result<String, Failure> {
+        let mut compiler = Language::Cxx.compiler();
+        let library = run(compiler.arg("-print-file-name=libasan.so"))?;
+        // A compiler that does not have the file answers with its bare name.
+        if !Path::new(library.trim()).is_absolute() {
+            return Ok("left out: the compiler has no libasan".to_owned());
+        }
+        let program = self.program.with_file_name("sanitized");
+        compile(context, &program, SANITIZERS)?;
+        for (flow, _) in FLOWS {
+            self.flow(&program, flow)?;
+        }
+        Ok(format!("{} flows", FLOWS.len()))
+    }
+
     /// The client, with nothing set but the engines' plugin and a folder of its own for rankings.
     fn client(&self, program: &Path, words: &[&str]) -> Result<Command, Failure> {
         let mut client = command(program, words);
