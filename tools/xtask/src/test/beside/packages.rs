@@ -89,8 +89,8 @@ fn find_together(context: &Context, prefix: &Path, build: &Path) -> Result<Strin
     let last: Vec<&str> = AMDS.iter().copied().chain([OURS]).collect();
     let first: Vec<&str> = [OURS].into_iter().chain(AMDS.iter().copied()).collect();
     let backwards: Vec<&str> = last.iter().rev().copied().collect();
-    let middle: Vec<&str> =
-        AMDS[..2].iter().copied().chain([OURS]).chain(AMDS[2..].iter().copied()).collect();
+    let (before, behind) = AMDS.split_at(2);
+    let middle: Vec<&str> = [before, &[OURS], behind].concat();
     for (name, order) in
         [("last", last), ("first", first.clone()), ("backwards", backwards), ("middle", middle)]
     {
