@@ -332,7 +332,8 @@ pub fn allocated(calls: &[Call]) -> usize {
 }
 
 /// What keeps executions apart that use a plan's own memory.
-pub const KEEPS_APART: [&str; 3] = ["hipStreamIsCapturing", "hipStreamWaitEvent", "hipEventRecord"];
+pub const KEEPS_APART: [&str; 4] =
+    ["hipStreamIsCapturing", "hipStreamWaitEvent", "hipEventRecord", "hipEventQuery"];
 
 /// `HIPBLASLT_MATMUL_DESC_BIAS_POINTER`
 const BIAS_POINTER: u32 = 3;

@@ -132,6 +132,7 @@ pub(super) mod testing {
             hipEventRecord: unused!(),
             hipEventSynchronize: unused!(),
             hipEventElapsedTime: unused!(),
+            hipEventQuery: unused!(),
             hipEventDestroy: unused!(),
             hipStreamWaitEvent: unused!(),
             hipEventCreateWithFlags: None,

@@ -111,6 +111,8 @@ function_table! {
             fn hipEventSynchronize(event: hipEvent_t) -> hipError_t;
             /// The milliseconds between two events.
             fn hipEventElapsedTime(milliseconds: *mut f32, from: hipEvent_t, to: hipEvent_t) -> hipError_t;
+            /// Whether an event has happened; an error where it has not.
+            fn hipEventQuery(event: hipEvent_t) -> hipError_t;
             /// Ends an event.
             fn hipEventDestroy(event: hipEvent_t) -> hipError_t;
             /// Has the later work of a stream wait for an event.

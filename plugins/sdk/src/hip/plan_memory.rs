@@ -25,9 +25,9 @@ const RELAXED: c_int = 2;
 /// The workspace of a plan, and memory in its place.
 ///
 /// An execution has a buffer for itself while it queues its work. Then an event is recorded behind the work, which the next
-/// execution has its stream wait for before it uses the buffer: on the same stream, which it prefers, that costs nothing, and on
-/// any other it keeps the work of the two apart. A buffer that went into a captured graph is never used again, for the graph may
-/// run at any time.
+/// execution has its stream wait for before it uses the buffer: on the same stream, which it prefers, or behind work that is
+/// done, that costs nothing, and else it keeps the work of the two apart. A buffer that went into a captured graph is never used
+/// again, for the graph may run at any time.
 #[derive(Debug)]
 pub struct PlanMemory {
     hip: &'static Hip,
@@ -130,7 +130,7 @@ impl PlanMemory {
         let is_captured = self.is_capturing(stream);
         let free = {
             let mut buffers = self.lock();
-            let place = buffers.place(stream, is_captured);
+            let place = buffers.place(stream, is_captured, |event| self.has_happened(event));
             place.map(|place| buffers.free.swap_remove(place))
         };
         let buffer = match free {
@@ -146,6 +146,12 @@ impl PlanMemory {
             self.hip.check("hipStreamWaitEvent", answer)?;
         }
         Ok(taken)
+    }
+
+    fn has_happened(&self, event: hipEvent_t) -> bool {
+        // SAFETY: the event is that of a buffer.
+        let answer = unsafe { (self.hip.hipEventQuery)(event) };
+        self.hip.check("hipEventQuery", answer).is_ok()
     }
 
     fn make(&self) -> Result<Buffer, PluginError> {
@@ -202,13 +208,19 @@ impl PlanMemory {
 
 impl Buffers {
     /// The place of a free buffer for work on this stream, if one is to be used.
-    fn place(&self, stream: hipStream_t, is_captured: bool) -> Option<usize> {
+    fn place(
+        &self,
+        stream: hipStream_t,
+        is_captured: bool,
+        has_happened: impl Fn(hipEvent_t) -> bool,
+    ) -> Option<usize> {
         let of = |last| self.free.iter().position(|buffer| buffer.last == last);
         if is_captured {
             return of(None);
         }
         let any = || (self.made >= MOST && !self.free.is_empty()).then_some(0);
-        of(Some(stream)).or_else(|| of(None)).or_else(any)
+        let done = || self.free.iter().position(|buffer| has_happened(buffer.event));
+        of(Some(stream)).or_else(|| of(None)).or_else(done).or_else(any)
     }
 }
 

@@ -92,6 +92,7 @@ compare! {
         same_2 hipEventRecord;
         same_1 hipEventSynchronize;
         same_3 hipEventElapsedTime;
+        same_1 hipEventQuery;
         same_1 hipEventDestroy;
         same_3 hipStreamWaitEvent;
     }

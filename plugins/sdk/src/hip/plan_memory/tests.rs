@@ -11,6 +11,8 @@ thread_local! {
     static CALLS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
     static NEXT: Cell<usize> = const { Cell::new(0x1000) };
     static CAPTURING: Cell<bool> = const { Cell::new(false) };
+    /// Whether the device has done all work.
+    static DONE: Cell<bool> = const { Cell::new(false) };
     /// The function that fails.
     static FAILING: Cell<&'static str> = const { Cell::new("") };
 }
@@ -58,6 +60,11 @@ unsafe extern "C" fn record(event: hipEvent_t, stream: hipStream_t) -> hipError_
     answer("record", event, stream)
 }
 
+unsafe extern "C" fn query(_: hipEvent_t) -> hipError_t {
+    // hipErrorNotReady
+    if DONE.get() { HIP_SUCCESS } else { 600 }
+}
+
 unsafe extern "C" fn wait(stream: hipStream_t, event: hipEvent_t, _: c_uint) -> hipError_t {
     answer("wait", event, stream)
 }
@@ -81,6 +88,7 @@ fn memory(size: usize) -> PlanMemory {
         hipEventCreateWithFlags: Some(create),
         hipEventDestroy: destroy,
         hipEventRecord: record,
+        hipEventQuery: query,
         hipStreamWaitEvent: wait,
         hipStreamIsCapturing: Some(is_capturing),
         hipThreadExchangeStreamCaptureMode: Some(exchange),
@@ -89,6 +97,7 @@ fn memory(size: usize) -> PlanMemory {
     NEXT.set(0x1000);
     FAILING.set("");
     CAPTURING.set(false);
+    DONE.set(false);
     CALLS.take();
     PlanMemory::new(Box::leak(Box::new(hip)), 0, Workspace::new(0, size).unwrap())
 }
@@ -125,6 +134,16 @@ fn small_workspaces_are_the_plans() {
     assert_eq!(run(&memory, 5), ["wait 2000 on 5", "work 1000", "record 2000 on 5"]);
     drop(memory);
     assert_eq!(CALLS.take(), ["destroy 2000", "free 1000"]);
+}
+
+#[test]
+fn a_buffer_whose_work_is_done_serves_another_stream() {
+    let memory = memory(64);
+    assert_eq!(run(&memory, 1).len(), 4);
+    DONE.set(true);
+    assert_eq!(run(&memory, 2), ["wait 2000 on 2", "work 1000", "record 2000 on 2"]);
+    DONE.set(false);
+    assert_eq!(run(&memory, 1), ["malloc 3000", "create 4000", "work 3000", "record 4000 on 1"]);
 }
 
 #[test]
