@@ -22,6 +22,8 @@ const STUB_FILES: &[&str] =
 /// What heuristic plugins are made of: the variants with this macro.
 const HEURISTIC_FILES: &[&str] = &["stub_heuristic.c", "stub_identity.c", "stub_log.c"];
 const HEURISTIC: &str = "HEURISTIC";
+/// The word for variants that `strip` takes the symbols from.
+const STRIPPED: &str = "STRIPPED";
 /// What variants that throw have besides, in C++.
 const THROWING_FILE: &str = "stub_throw.cpp";
 
@@ -66,7 +68,7 @@ fn parse(text: &str) -> Vec<Variant> {
 ///
 /// # Errors
 /// When there is no such variant or a compiler fails: that for C (`CC`, or else `cc`), or for variants that throw also that
-/// for C++ (`CXX`, or else `c++`).
+/// for C++ (`CXX`, or else `c++`); or `strip`, for those that it is run on.
 pub fn library(name: &str) -> Result<PathBuf, String> {
     let (files, defines, optimize) = if name == NULL {
         (NULL_FILES, Vec::new(), "-O2")
@@ -113,6 +115,9 @@ pub fn library(name: &str) -> Result<PathBuf, String> {
         compiler.arg("-fexceptions").arg(&throwing).arg("-lstdc++");
     }
     run(&mut compiler)?;
+    if defines.iter().any(|define| define == STRIPPED) {
+        run(Command::new("strip").arg(&unfinished))?;
+    }
     if throws {
         fs::remove_file(&throwing).map_err(|error| format!("{}: {error}", throwing.display()))?;
     }
