@@ -12,6 +12,11 @@
 
 static _Thread_local const char *error_text = "";
 
+/* NAMES_IN_FILE: a text that is in the library and that nothing uses, as the names of C++ types are. */
+#ifdef NAMES_IN_FILE
+__attribute__((used)) static const char names_in_file[] = NAMES_IN_FILE;
+#endif
+
 /* CALLS_BACK: each function first calls that of the test's whose address is in HIPDNN_STUB_HOOK, with its own name. */
 #ifdef CALLS_BACK
 static void call_back(const char *function)

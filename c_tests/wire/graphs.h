@@ -10,6 +10,11 @@
 #include <memory>
 #include <vector>
 
+/* Plugins are compiled with code of other namespaces than the schema's own. */
+#ifdef NAMESPACE
+namespace hipdnn = NAMESPACE;
+#endif
+
 inline std::unique_ptr<hipdnn::TensorAttributesT> tensor(int64_t uid, const char *name, hipdnn::DataType type,
                                                          std::vector<int64_t> dims, std::vector<int64_t> strides)
 {

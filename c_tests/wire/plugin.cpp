@@ -1,13 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * An engine plugin that reads graphs with the FlatBuffers library itself and applies only to the one graph that it expects,
- * to the last field. Compiled twice: with G1 it is a plugin of November 2025, which reads the older layout.
+ * An engine plugin that reads graphs with the FlatBuffers library itself and applies only to the graphs that it expects, to the
+ * last field. NAMESPACE is that of the code which was generated from the schema, ENGINE the engine's name. With G1 it is a
+ * plugin of November 2025, which reads the older layout. VERSIONED, NAMED, SAVES: it has functions that are optional in 2026.
  */
 
-#include "graphs.h"
+#include "nodes.h"
 
 #include <hipdnn_plugin_sdk/EnginePluginApi.h>
+
+/* WRAPPED: it reads graphs through a class with virtual functions in AMD's namespace, as AMD's headers have them. The type's
+ * name is then in the file, also when that is stripped. */
+#ifdef WRAPPED
+namespace NAMESPACE
+{
+class IGraph
+{
+public:
+    virtual ~IGraph() = default;
+    virtual const char *difference() const = 0;
+};
+}
+#endif
 
 #ifdef G1
 using Graph = hipdnn::GraphG1;
@@ -15,7 +30,18 @@ using Graph = hipdnn::GraphG1;
 using Graph = hipdnn::Graph;
 #endif
 
-static const int64_t ENGINE_ID = sizeof(Graph::NativeTableType);
+/* The 64-bit FNV-1a hash of the name. */
+static constexpr int64_t hash_of(const char *text)
+{
+    uint64_t hash = 0xcbf29ce484222325;
+    for (; *text != '\0'; text++)
+    {
+        hash = (hash ^ static_cast<unsigned char>(*text)) * 0x100000001b3;
+    }
+    return static_cast<int64_t>(hash);
+}
+
+static const int64_t ENGINE_ID = hash_of(ENGINE);
 static hipdnnCallback_t callback;
 static char state;
 static flatbuffers::FlatBufferBuilder details;
@@ -29,8 +55,8 @@ static hipdnnPluginStatus_t refuse(const char *reason)
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-/* Whether the bytes are well formed and the expected graph. */
-static const char *difference(const hipdnnPluginConstData_t *data)
+/* Whether the bytes are well formed and an expected graph: the fused one, or that of the kind at the end of its name. */
+static const char *compare(const hipdnnPluginConstData_t *data)
 {
     const auto *bytes = static_cast<const uint8_t *>(data->ptr);
     flatbuffers::Verifier verifier(bytes, data->size);
@@ -40,8 +66,16 @@ static const char *difference(const hipdnnPluginConstData_t *data)
     }
     Graph::NativeTableType graph;
     flatbuffers::GetRoot<Graph>(bytes)->UnPackTo(&graph);
+    const auto last_word = graph.name.find_last_of(' ') + 1;
+    const int kind = last_word == 0 ? 0 : std::stoi(graph.name.substr(last_word));
+    if (kind != 0)
+    {
+        sort_tensors(graph);
+    }
 #ifdef G1
-    return graph == fused_g1() ? nullptr : "the graph of November 2025 is not the expected one";
+    auto expected = kind == 0 ? fused_g1() : graph_of_g1(kind);
+    expected.name = kind == 0 ? expected.name : graph.name;
+    return graph == expected ? nullptr : "the graph of November 2025 is not the expected one";
 #else
     /* The backend gives a graph built from descriptors an id, and the version that it needs. */
     graph.id.reset();
@@ -51,9 +85,46 @@ static const char *difference(const hipdnnPluginConstData_t *data)
         return "the graph is stamped with another version than 1.0.0";
     }
     graph.min_required_engine_api_version.reset();
-    return graph == fused_g2() ? nullptr : "the graph of 2026 is not the expected one";
+    auto expected = kind == 0 ? fused_g2() : graph_of_g2(kind);
+    expected.name = kind == 0 ? expected.name : graph.name;
+    return graph == expected ? nullptr : "the graph of 2026 is not the expected one";
 #endif
 }
+
+#ifdef WRAPPED
+class Wrapper : public NAMESPACE::IGraph
+{
+public:
+    explicit Wrapper(const hipdnnPluginConstData_t *data)
+        : _data(data)
+    {
+    }
+
+    const char *difference() const override
+    {
+        return compare(_data);
+    }
+
+private:
+    const hipdnnPluginConstData_t *_data;
+};
+
+/* Not inlined: as with AMD's, what takes a graph knows only its interface. */
+__attribute__((noipa)) static const char *difference_of(const NAMESPACE::IGraph &graph)
+{
+    return graph.difference();
+}
+
+static const char *difference(const hipdnnPluginConstData_t *data)
+{
+    return difference_of(Wrapper(data));
+}
+#else
+static const char *difference(const hipdnnPluginConstData_t *data)
+{
+    return compare(data);
+}
+#endif
 
 extern "C" {
 
@@ -69,7 +140,7 @@ hipdnnPluginStatus_t hipdnnPluginGetVersion(const char **version)
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-#ifndef G1
+#ifdef VERSIONED
 hipdnnPluginStatus_t hipdnnPluginGetApiVersion(const char **version)
 {
     *version = "1.0.0";
@@ -103,6 +174,14 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetAllEngineIds(int64_t *ids, uint32_t ro
     *count = 1;
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
+
+#ifdef NAMED
+hipdnnPluginStatus_t hipdnnEnginePluginGetEngineName(int64_t, const char **name)
+{
+    *name = ENGINE;
+    return HIPDNN_PLUGIN_STATUS_SUCCESS;
+}
+#endif
 
 hipdnnPluginStatus_t hipdnnEnginePluginCreate(hipdnnEnginePluginHandle_t *handle)
 {
@@ -212,6 +291,7 @@ hipdnnPluginStatus_t hipdnnEnginePluginExecuteOpGraph(hipdnnEnginePluginHandle_t
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
+#ifdef SAVES
 /* What a context is saved as: bytes of every value, so that nothing is lost on the way. */
 static const std::vector<uint8_t> &payload()
 {
@@ -245,4 +325,5 @@ hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContextFromSerialized(
     *context = reinterpret_cast<hipdnnEnginePluginExecutionContext_t>(&state);
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
+#endif
 }

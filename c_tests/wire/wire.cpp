@@ -7,8 +7,7 @@
  * Arguments: the plugin that reads the layout of 2026, the one that reads that of November 2025.
  */
 
-#include "../check.h"
-#include "graphs.h"
+#include "backend.h"
 #include "others_generated.h"
 
 #include <HipdnnBackendFlatbufferData.h>
@@ -16,32 +15,6 @@
 
 #include <fstream>
 #include <iterator>
-
-static hipdnnBackendDescriptor_t make(hipdnnBackendDescriptorType_t type)
-{
-    hipdnnBackendDescriptor_t descriptor = nullptr;
-    REQUIRE_OK(hipdnnBackendCreateDescriptor(type, &descriptor));
-    return descriptor;
-}
-
-template <typename T>
-static void set(hipdnnBackendDescriptor_t descriptor, hipdnnBackendAttributeName_t name,
-                hipdnnBackendAttributeType_t type, const std::vector<T> &values)
-{
-    REQUIRE_OK(hipdnnBackendSetAttribute(descriptor, name, type, static_cast<int64_t>(values.size()), values.data()));
-}
-
-static void set_text(hipdnnBackendDescriptor_t descriptor, hipdnnBackendAttributeName_t name, const std::string &text)
-{
-    REQUIRE_OK(hipdnnBackendSetAttribute(descriptor, name, HIPDNN_TYPE_CHAR, static_cast<int64_t>(text.size()),
-                                         text.data()));
-}
-
-static hipdnnBackendDescriptor_t finish(hipdnnBackendDescriptor_t descriptor)
-{
-    REQUIRE_OK(hipdnnBackendFinalize(descriptor));
-    return descriptor;
-}
 
 template <typename Table>
 static const Table *verified(const hipdnnBackendFlatbufferData_t &data)
@@ -144,16 +117,6 @@ static int64_t engines(hipdnnBackendDescriptor_t graph, hipdnnHandle_t handle)
     CHECK_OK(hipdnnBackendDestroyDescriptor(heuristic));
     CHECK_OK(hipdnnBackendDestroyDescriptor(graph));
     return count;
-}
-
-template <typename Table>
-static hipdnnBackendDescriptor_t from_bytes(const typename Table::NativeTableType &graph)
-{
-    flatbuffers::FlatBufferBuilder builder;
-    builder.Finish(Table::Pack(builder, &graph));
-    hipdnnBackendDescriptor_t descriptor = nullptr;
-    REQUIRE_OK(hipdnnBackendCreateAndDeserializeGraph_ext(&descriptor, builder.GetBufferPointer(), builder.GetSize()));
-    return descriptor;
 }
 
 static hipdnnBackendDescriptor_t make_tensor(const hipdnn::TensorAttributesT &tensor)

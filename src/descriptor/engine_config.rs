@@ -84,7 +84,7 @@ fn expected_workspace_size(engine: &FrozenEngine, chosen: Option<&[u8]>) -> Resu
     let plugin = session.plugin(engine.engine.plugin)?;
     let handle = session.plugin_handle(engine.engine.plugin)?;
     let config = bytes(engine, chosen)?;
-    let graph = engine.graph.bytes(plugin.layout)?;
+    let graph = engine.graph.bytes(plugin.generation.layout)?;
     let graph = ConstData { ptr: graph.as_ptr().cast(), size: graph.len() };
     let data = ConstData { ptr: config.as_ptr().cast(), size: config.len() };
     let mut size = 0;

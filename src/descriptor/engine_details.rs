@@ -101,7 +101,7 @@ fn fetch(
 ) -> Result<(i64, Option<Arc<EngineDetails>>)> {
     let plugin = session.plugin(engine.plugin)?;
     let handle = session.plugin_handle(engine.plugin)?;
-    let bytes = graph.bytes(plugin.layout)?;
+    let bytes = graph.bytes(plugin.generation.layout)?;
     let graph = ConstData { ptr: bytes.as_ptr().cast(), size: bytes.len() };
     let mut data = ConstData { ptr: ptr::null(), size: 0 };
     // SAFETY: the handle is the plugin's own and the bytes outlive the call, which writes one struct.

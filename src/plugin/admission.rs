@@ -9,10 +9,10 @@ use hipdnn_plugin_sdk::ffi::{
     HIPDNN_PLUGIN_TYPE_UNSPECIFIED, hipdnnPluginStatus_t,
 };
 use hipdnn_plugin_sdk::graph::ApiVersion;
-use hipdnn_plugin_sdk::wire::{EngineConfig, Layout, write_engine_config};
+use hipdnn_plugin_sdk::wire::{EngineConfig, write_engine_config};
 
 use super::api::{Api, foreign_text};
-use super::{Library, engine_id};
+use super::{Generation, Library, Setting, engine_id};
 
 /// More engines than any plugin has: a larger count is a plugin's mistake and not an amount of memory to ask for.
 const MAX_ENGINES: u32 = 65_536;
@@ -50,7 +50,7 @@ pub struct Plugin {
     /// The version of the plugin interface that it speaks; 1.0.0 where it does not say.
     pub api_version: ApiVersion,
     /// The generation of graph bytes that it reads.
-    pub layout: Layout,
+    pub generation: Generation,
     /// Its engines, in its own order.
     pub engines: Vec<Engine>,
     /// Why others of its engines are not offered.
@@ -64,11 +64,16 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Opens a file and puts it through admission. `owner` tells whether an earlier plugin has an engine id.
+    /// Opens a file and puts it through admission. `setting` is what the user says of its generation, `owner` tells whether
+    /// an earlier plugin has an engine id.
     ///
     /// # Errors
     /// Why the file is not an engine plugin, to be shown behind its path.
-    pub fn load(path: &Path, owner: impl Fn(i64) -> Option<String>) -> Result<Self, String> {
+    pub fn load(
+        path: &Path,
+        setting: &Setting,
+        owner: impl Fn(i64) -> Option<String>,
+    ) -> Result<Self, String> {
         let library = Library::open_plugin(path)?;
         let api = Api::find(&library)?;
         let mut kind = HIPDNN_PLUGIN_TYPE_UNSPECIFIED;
@@ -95,10 +100,10 @@ impl Plugin {
             let api_version = status.map(|status| text(&api, "get plugin API version", status, given));
             (name, version, api_version)
         };
-        let (api_version, layout) = match api_version {
-            None => (ApiVersion::new(1, 0, 0), Layout::G1),
-            Some(text) => (parse_api_version(&text?)?, Layout::G2),
-        };
+        // A plugin of either generation may lack the function; it then speaks the interface's first version.
+        let api_version = api_version
+            .map_or(Ok(ApiVersion::new(1, 0, 0)), |text| text.and_then(|text| parse_api_version(&text)))?;
+        let generation = Generation::of(path, setting, |name| library.has(name));
         // SAFETY: the callback lives as long as this library. A plugin that refuses it only stays silent.
         let status = unsafe { api.set_logging_callback(Some(crate::log::plugin_callback)) };
         if let Some(status) = status.filter(|status| *status != HIPDNN_PLUGIN_STATUS_SUCCESS) {
@@ -113,7 +118,7 @@ impl Plugin {
             name,
             version,
             api_version,
-            layout,
+            generation,
             engines,
             dropped,
             path,

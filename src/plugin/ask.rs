@@ -78,7 +78,10 @@ fn ask(
             "the graph lets shapes be overridden, the plugin has no hipdnnEnginePluginExecuteOpGraphWithOverrides",
         ));
     }
-    let bytes = graph.bytes(plugin.layout)?;
+    let generation = &plugin.generation;
+    let bytes = graph
+        .bytes(generation.layout)
+        .map_err(|error| Error::not_supported(format!("{} ({generation})", error.message)))?;
     let data = ConstData { ptr: bytes.as_ptr().cast(), size: bytes.len() };
     let mut ids: SmallVec<[i64; 16]> = SmallVec::from_elem(0, plugin.declared.len());
     let room = plugin.declared.len() as u32;

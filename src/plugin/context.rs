@@ -82,7 +82,7 @@ pub fn compile(
     config: &[u8],
 ) -> Result<(Raw, i64)> {
     let (plugin, handle) = opened(session, engine)?;
-    let graph = const_data(graph.bytes(plugin.layout)?);
+    let graph = const_data(graph.bytes(plugin.generation.layout)?);
     let config = const_data(config);
     let mut context = ptr::null_mut();
     // SAFETY: the handle is the plugin's own and the bytes outlive the call, which writes one pointer.

@@ -44,6 +44,11 @@ impl Library {
         &self.path
     }
 
+    /// Whether the library has a function of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.library.has(name)
+    }
+
     /// The function of this name, if the library has it.
     ///
     /// # Safety

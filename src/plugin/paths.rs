@@ -90,7 +90,7 @@ fn decorate(path: &Path) -> PathBuf {
 }
 
 /// The path with links and dots resolved as far as it exists.
-fn canonical(path: &Path) -> PathBuf {
+pub(super) fn canonical(path: &Path) -> PathBuf {
     if let Ok(canonical) = path.canonicalize() {
         return canonical;
     }

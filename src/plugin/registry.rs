@@ -11,7 +11,7 @@ use hipdnn_plugin_sdk::hip::Hip;
 
 use super::gate;
 use super::paths::{self, Mode, Search};
-use super::{HeuristicPlugin, Plugin, PluginSet, Session};
+use super::{HeuristicPlugin, Plugin, PluginSet, Session, Setting};
 use crate::lock::Mutex;
 use crate::selection::Settings;
 use crate::status::{Error, Result};
@@ -175,7 +175,7 @@ fn load(engines: &Paths, heuristics: &Paths) -> Result<PluginSet> {
     let default = Path::new(paths::HEURISTICS_FOLDER);
     let default = if folder.join(default).is_dir() { default } else { Path::new("") };
     let (heuristics, _) = find(&library, default, "HIPDNN_HEURISTIC_PLUGIN_DIR", heuristics);
-    let (plugins, refused) = load_files(engines);
+    let (plugins, refused) = load_files(engines, &Setting::from_environment(folder));
     let heuristics = load_heuristics(heuristics);
     // If plugins have brought HIP, its functions are found here, where the loader may be asked.
     Hip::loaded();
@@ -239,8 +239,8 @@ fn load_heuristics(files: BTreeSet<PathBuf>) -> Vec<HeuristicPlugin> {
     plugins
 }
 
-/// The plugins among some files, and what is wrong with the others.
-fn load_files(files: BTreeSet<PathBuf>) -> (Vec<Plugin>, Vec<String>) {
+/// The plugins among some files, and what is wrong with the others. `setting` is what the user says of their generations.
+fn load_files(files: BTreeSet<PathBuf>, setting: &Setting) -> (Vec<Plugin>, Vec<String>) {
     let mut plugins: Vec<Plugin> = Vec::new();
     let mut refused = Vec::new();
     for path in files {
@@ -248,7 +248,7 @@ fn load_files(files: BTreeSet<PathBuf>) -> (Vec<Plugin>, Vec<String>) {
             let plugin = plugins.iter().find(|plugin| plugin.engines.iter().any(|engine| engine.id == id));
             plugin.map(|plugin| format!("'{}' from {}", plugin.name, plugin.path.display()))
         };
-        match Plugin::load(&path, owner) {
+        match Plugin::load(&path, setting, owner) {
             Err(reason) => {
                 complain(&path, &reason);
                 refused.push(format!("{}: {reason}", path.display()));
@@ -257,8 +257,10 @@ fn load_files(files: BTreeSet<PathBuf>) -> (Vec<Plugin>, Vec<String>) {
                 for reason in &plugin.dropped {
                     complain(&path, reason);
                 }
+                // The command line tool reads this line.
                 log::info(|| {
-                    format!("loaded plugin {} {} from {}", plugin.name, plugin.version, path.display())
+                    let (name, version, generation) = (&plugin.name, &plugin.version, &plugin.generation);
+                    format!("loaded plugin {name} {version} from {}, {generation}", path.display())
                 });
                 plugins.push(plugin);
             }

@@ -23,6 +23,8 @@ const STUB_FILES: &[&str] =
 /// What heuristic plugins are made of: the variants with this macro.
 const HEURISTIC_FILES: &[&str] = &["stub_heuristic.c", "stub_identity.c", "stub_log.c"];
 const HEURISTIC: &str = "HEURISTIC";
+/// The word for variants that `strip` takes the symbols from.
+const STRIPPED: &str = "STRIPPED";
 /// What variants that throw have besides, in C++.
 const THROWING_FILE: &str = "stub_throw.cpp";
 /// What variants with threads have besides, in C++.
@@ -69,7 +71,7 @@ fn parse(text: &str) -> Vec<Variant> {
 ///
 /// # Errors
 /// When there is no such variant or a compiler fails: that for C (`CC`, or else `cc`), or for variants that throw or
-/// have threads also that for C++ (`CXX`, or else `c++`).
+/// have threads also that for C++ (`CXX`, or else `c++`); or `strip`, for those that it is run on.
 pub fn library(name: &str) -> Result<PathBuf, String> {
     let (files, defines, optimize) = if name == NULL {
         (NULL_FILES, Vec::new(), "-O2")
@@ -123,6 +125,9 @@ pub fn library(name: &str) -> Result<PathBuf, String> {
         compiler.arg("-fexceptions").args(&objects).args(["-lstdc++", "-pthread", "-ldl"]);
     }
     run(&mut compiler)?;
+    if defines.iter().any(|define| define == STRIPPED) {
+        run(Command::new("strip").arg(&unfinished))?;
+    }
     for object in objects {
         fs::remove_file(&object).map_err(|error| format!("{}: {error}", object.display()))?;
     }

@@ -56,6 +56,17 @@ fn every_variant_lacks_what_it_is_to_lack() {
 }
 
 #[test]
+fn stripped_variants_have_only_the_symbols_of_the_interface() {
+    let names_internals = |name: &str| {
+        let bytes = std::fs::read(stub_plugins::library(name).unwrap()).unwrap();
+        let internal = b"serial_of_handle";
+        bytes.windows(internal.len()).any(|window| window == internal)
+    };
+    assert!(names_internals("newer_named"));
+    assert!(!names_internals("newer_named_stripped"));
+}
+
+#[test]
 fn the_null_plugin_is_complete() {
     let path = stub_plugins::library(stub_plugins::NULL).unwrap();
     // SAFETY: the plugin does nothing when it is loaded.

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::{Answer, has, library, prefix, program, refuse, succeed};
+use crate::{Answer, cpu_plugin, has, library, prefix, program, refuse, succeed};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -13,7 +13,11 @@ fn engines_are_listed() {
 NAME                  ID                  PLUGIN  VERSION  TYPE
 CPU_ENGINE            0xfa9419aaf1757ef8  CPU     {VERSION}    engine
 CPU_REFERENCE_ENGINE  0xf05911d5fac01f5a  CPU     {VERSION}    engine
-"
+
+PLUGIN  GENERATION  BECAUSE                               FILE
+CPU     2026        it exports hipdnnPluginGetApiVersion  {}
+",
+        std::fs::canonicalize(cpu_plugin()).unwrap().display()
     );
     assert_eq!(succeed(&["engines"]), wanted);
 }
@@ -27,6 +31,36 @@ fn engines_are_listed_as_json() {
     let names: Vec<_> = answer["engines"].as_array().unwrap().iter().map(|engine| &engine["name"]).collect();
     assert_eq!(names, ["CPU_ENGINE", "CPU_REFERENCE_ENGINE"]);
     assert_eq!(answer["engines"][0]["id"].as_i64(), Some(0xfa94_19aa_f175_7ef8_u64.cast_signed()));
+}
+
+/// What is said of the only plugin, with a setting.
+fn plugin(setting: &str) -> serde_json::Value {
+    let mut program = program();
+    let answer: Answer =
+        program.args(["engines", "--json"]).env("HIPDNN_PLUGIN_GENERATION", setting).output().unwrap().into();
+    assert_eq!((answer.status, answer.err.as_str()), (0, ""), "{}", answer.out);
+    let answer: serde_json::Value = serde_json::from_str(&answer.out).unwrap();
+    assert_eq!(answer["plugins"].as_array().unwrap().len(), 1, "{answer}");
+    answer["plugins"][0].clone()
+}
+
+#[test]
+fn the_generation_of_a_plugin_is_listed_with_its_reason() {
+    let file = std::fs::canonicalize(cpu_plugin()).unwrap();
+    let found = serde_json::json!({
+        "name": "CPU",
+        "version": VERSION,
+        "file": file.to_str().unwrap(),
+        "generation": "2026",
+        "reason": "it exports hipdnnPluginGetApiVersion",
+    });
+    assert_eq!(plugin(""), found);
+    assert_eq!(plugin("libother.so=2025"), found);
+    for setting in ["2025", "2026,libhipdnn_cpu_plugin.so=2025", &format!("{}=2025", file.display())] {
+        let told = plugin(setting);
+        assert_eq!(told["generation"], "2025", "{setting}");
+        assert_eq!(told["reason"], "HIPDNN_PLUGIN_GENERATION says so", "{setting}");
+    }
 }
 
 #[test]
@@ -57,8 +91,7 @@ fn an_installed_tree_has_all_its_engines_with_no_setting() {
         return;
     }
     let answer: Answer = program().env_remove("HIPDNN_PLUGIN_DIR").arg("engines").output().unwrap().into();
-    let names: Vec<_> =
-        answer.out.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    let names: Vec<_> = answer.out.lines().skip(1).map_while(|line| line.split_whitespace().next()).collect();
     let expected = [
         "CPU_ENGINE",
         "CPU_REFERENCE_ENGINE",

@@ -1,0 +1,402 @@
+//! Which generation of graph bytes a plugin reads, and how that is known.
+//!
+//! The interface has no answer to that: `hipdnnPluginGetApiVersion` is new in 2026, but plugins of 2026 need not have it.
+//! So the first of these decides: what the user says, what the library exports, which C++ namespaces its file names. What
+//! nothing is known of is a plugin of 2025.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hipdnn_plugin_sdk::wire::Layout;
+
+use super::paths;
+use crate::ffi::hipdnnSeverity_t as Severity;
+use crate::log;
+
+/// The user's setting.
+const VARIABLE: &str = "HIPDNN_PLUGIN_GENERATION";
+
+/// What an engine plugin of 2025 never exports.
+const NEWER_EXPORTS: [&str; 8] = [
+    "hipdnnPluginGetApiVersion",
+    "hipdnnPluginSetLogLevel",
+    "hipdnnEnginePluginGetEngineName",
+    "hipdnnEnginePluginExecuteOpGraphWithOverrides",
+    "hipdnnEnginePluginSerializeExecutionContextWithEngineId",
+    "hipdnnEnginePluginSerializeExecutionContext",
+    "hipdnnEnginePluginDestroySerializedExecutionContext",
+    "hipdnnEnginePluginCreateExecutionContextFromSerialized",
+];
+
+/// The generation of a plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Generation {
+    /// The bytes that the plugin is given.
+    pub layout: Layout,
+    /// How that is known.
+    pub reason: String,
+}
+
+impl fmt::Display for Generation {
+    /// The year and the reason, as the command line tool reads them from the log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let year = match self.layout {
+            Layout::G1 => 2025,
+            Layout::G2 => 2026,
+        };
+        write!(f, "generation {year}: {}", self.reason)
+    }
+}
+
+impl Generation {
+    /// Decides on an open library from `path`. `has` tells whether it exports a function.
+    pub fn of(path: &Path, setting: &Setting, has: impl Fn(&str) -> bool) -> Self {
+        decide(setting.of(path), has, || Names::read(File::open(path)?))
+    }
+}
+
+/// The decision. The file, which may be large, is read only where the rest says nothing.
+fn decide(
+    setting: Option<Layout>,
+    has: impl Fn(&str) -> bool,
+    names: impl FnOnce() -> io::Result<Names>,
+) -> Generation {
+    let because = |layout, reason: String| Generation { layout, reason };
+    if let Some(layout) = setting {
+        return because(layout, format!("{VARIABLE} says so"));
+    }
+    if let Some(name) = NEWER_EXPORTS.into_iter().find(|name| has(name)) {
+        return because(Layout::G2, format!("it exports {name}"));
+    }
+    match names().map(|names| names.strongest()) {
+        Ok(Some(namespace)) => {
+            because(namespace.layout, format!("its file names the C++ namespace {}", namespace.name))
+        }
+        Ok(None) => because(
+            Layout::G1,
+            format!("presumed, as neither exports nor names in its file tell; {VARIABLE} can"),
+        ),
+        Err(error) => {
+            because(Layout::G1, format!("presumed, as its file cannot be read: {error}; {VARIABLE} can tell"))
+        }
+    }
+}
+
+/// A C++ namespace of AMD's SDK. Only what is a namespace counts: folders of headers, which debug information names, have
+/// names of 2026 here also for plugins that are written for 2025.
+#[derive(Debug, PartialEq, Eq)]
+struct Namespace {
+    name: &'static str,
+    /// How it begins in the name of a symbol or a type, and in a text.
+    forms: [&'static str; 2],
+    layout: Layout,
+}
+
+/// The strongest first. A plugin of 2026 may mention the schema of 2025, but not the other way round. The namespace of the
+/// helpers for plugins was once used with either schema.
+const NAMESPACES: [Namespace; 4] = [
+    Namespace {
+        name: "hipdnn_flatbuffers_sdk",
+        forms: ["22hipdnn_flatbuffers_sdk", "hipdnn_flatbuffers_sdk::"],
+        layout: Layout::G2,
+    },
+    Namespace {
+        name: "hipdnn_data_sdk",
+        forms: ["15hipdnn_data_sdk", "hipdnn_data_sdk::"],
+        layout: Layout::G2,
+    },
+    Namespace {
+        name: "hipdnn_sdk::data_objects",
+        forms: ["10hipdnn_sdk12data_objects", "hipdnn_sdk::data_objects"],
+        layout: Layout::G1,
+    },
+    Namespace {
+        name: "hipdnn_plugin_sdk",
+        forms: ["17hipdnn_plugin_sdk", "hipdnn_plugin_sdk::"],
+        layout: Layout::G2,
+    },
+];
+
+/// So many of them, at the beginning, are worth more than any other that may follow in the file.
+const NEWER_SCHEMAS: usize = 2;
+
+/// How much of a file is looked at at a time, and how much of that again with what follows: a name may lie across.
+const CHUNK: usize = 1 << 16;
+const OVERLAP: usize = 32;
+
+/// What all namespaces have in common, to find them in one pass.
+const COMMON: &[u8] = b"hipdnn_";
+
+/// Which of [`NAMESPACES`] a file names.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Names([bool; NAMESPACES.len()]);
+
+impl Names {
+    /// Reads a file up to its end, or to the first name that settles the matter. It is not mapped into memory: one that is
+    /// cut meanwhile would end the process.
+    fn read(mut file: impl Read) -> io::Result<Self> {
+        let mut names = Self::default();
+        let mut buffer = vec![0; OVERLAP + CHUNK];
+        let mut kept = 0;
+        loop {
+            let count = match file.read(buffer.get_mut(kept..).unwrap_or_default()) {
+                Ok(0) => return Ok(names),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            let filled = kept + count;
+            names.look_at(buffer.get(..filled).unwrap_or_default());
+            if names.0.iter().take(NEWER_SCHEMAS).any(|found| *found) {
+                return Ok(names);
+            }
+            kept = filled.min(OVERLAP);
+            buffer.copy_within(filled - kept..filled, 0);
+        }
+    }
+
+    fn look_at(&mut self, bytes: &[u8]) {
+        let starts = bytes.windows(COMMON.len()).enumerate().filter(|(_, window)| *window == COMMON);
+        for (start, _) in starts {
+            for (found, namespace) in self.0.iter_mut().zip(&NAMESPACES) {
+                *found |= namespace.forms.iter().any(|form| {
+                    // What a form has before the common part is looked for before it.
+                    let before = form.find('h').unwrap_or(0);
+                    let at = start.checked_sub(before).and_then(|from| bytes.get(from..));
+                    at.is_some_and(|rest| rest.starts_with(form.as_bytes()))
+                });
+            }
+        }
+    }
+
+    fn strongest(&self) -> Option<&'static Namespace> {
+        NAMESPACES.iter().zip(self.0).find_map(|(namespace, found)| found.then_some(namespace))
+    }
+}
+
+/// `HIPDNN_PLUGIN_GENERATION`: what the user says of all plugins, and of single files.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Setting {
+    all: Option<Layout>,
+    /// File names, or whole paths.
+    files: Vec<(PathBuf, Layout)>,
+}
+
+impl Setting {
+    /// Reads the environment, and complains of what makes no sense there, once for the process. Relative paths start at
+    /// `folder`.
+    pub fn from_environment(folder: &Path) -> Self {
+        static HAS_COMPLAINED: AtomicBool = AtomicBool::new(false);
+        let (setting, ignored) = Self::read(&std::env::var_os(VARIABLE).unwrap_or_default(), folder);
+        if !ignored.is_empty()
+            && log::is_on(Severity::HIPDNN_SEV_WARN)
+            && !HAS_COMPLAINED.swap(true, Ordering::Relaxed)
+        {
+            log::warn(|| {
+                format!(
+                    "{VARIABLE}: ignored {}; expected 2025, 2026, FILE=2025 or FILE=2026, with commas between",
+                    ignored.join(", ")
+                )
+            });
+        }
+        setting
+    }
+
+    /// The setting in a value, and the entries in it that make no sense.
+    fn read(value: &OsStr, folder: &Path) -> (Self, Vec<String>) {
+        let mut setting = Self::default();
+        let mut ignored = Vec::new();
+        let entries = value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        for entry in entries.filter(|entry| !entry.is_empty()) {
+            // From the end: a path may have the sign in it.
+            let mut parts = entry.rsplitn(2, |byte| *byte == b'=').map(<[u8]>::trim_ascii);
+            let (year, file) = (parts.next().unwrap_or_default(), parts.next());
+            let layout = match year {
+                b"2025" => Some(Layout::G1),
+                b"2026" => Some(Layout::G2),
+                _ => None,
+            };
+            match (file, layout) {
+                (None, Some(_)) => setting.all = layout,
+                (Some(file), Some(layout)) if !file.is_empty() => {
+                    let file = Path::new(OsStr::from_bytes(file));
+                    let is_name = file.file_name() == Some(file.as_os_str());
+                    let file = if is_name { file.to_owned() } else { paths::canonical(&folder.join(file)) };
+                    setting.files.push((file, layout));
+                }
+                _ => ignored.push(format!("{:?}", String::from_utf8_lossy(entry))),
+            }
+        }
+        (setting, ignored)
+    }
+
+    /// What it says of a file. One entry for a file is worth more than one for all, a later one more than those before.
+    fn of(&self, file: &Path) -> Option<Layout> {
+        let own = self.files.iter().rfind(|(entry, _)| {
+            entry == file || file.file_name().is_some_and(|name| name == entry.as_os_str())
+        });
+        own.map(|(_, layout)| *layout).or(self.all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOTHING: fn(&str) -> bool = |_| false;
+
+    fn unread() -> io::Result<Names> {
+        panic!("the file was read though the matter was settled")
+    }
+
+    fn names(text: &[u8]) -> Names {
+        Names::read(text).unwrap()
+    }
+
+    /// Gives its bytes in pieces of one size, and an interruption between them.
+    struct Pieces<'a>(&'a [u8], usize, bool);
+
+    impl Read for Pieces<'_> {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            self.2 = !self.2;
+            if self.2 {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            let count = self.1.min(self.0.len()).min(to.len());
+            to[..count].copy_from_slice(&self.0[..count]);
+            self.0 = &self.0[count..];
+            Ok(count)
+        }
+    }
+
+    #[test]
+    fn the_setting_is_worth_more_than_what_is_exported() {
+        for layout in [Layout::G1, Layout::G2] {
+            let decided = decide(Some(layout), |_| true, unread);
+            assert_eq!(decided.layout, layout);
+            assert_eq!(decided.reason, "HIPDNN_PLUGIN_GENERATION says so");
+        }
+    }
+
+    #[test]
+    fn any_function_of_2026_settles_it_before_the_file_is_read() {
+        for name in NEWER_EXPORTS {
+            let decided = decide(None, |asked| asked == name, unread);
+            assert_eq!(decided.to_string(), format!("generation 2026: it exports {name}"));
+        }
+    }
+
+    #[test]
+    fn namespaces_in_the_file_decide_the_newer_schema_first() {
+        let older = b"_ZN10hipdnn_sdk12data_objects5GraphE".as_slice();
+        for (text, layout, name) in [
+            (b"\0N22hipdnn_flatbuffers_sdk12data_objects\0".as_slice(), Layout::G2, "hipdnn_flatbuffers_sdk"),
+            (b"T = hipdnn_flatbuffers_sdk::data_objects::Knob;", Layout::G2, "hipdnn_flatbuffers_sdk"),
+            (b"15hipdnn_data_sdk", Layout::G2, "hipdnn_data_sdk"),
+            (b"hipdnn_data_sdk::", Layout::G2, "hipdnn_data_sdk"),
+            (b"N17hipdnn_plugin_sdk21HipdnnPluginExceptionE", Layout::G2, "hipdnn_plugin_sdk"),
+            (older, Layout::G1, "hipdnn_sdk::data_objects"),
+            (b"hipdnn_sdk::data_objects::Graph", Layout::G1, "hipdnn_sdk::data_objects"),
+            // Helpers with the older schema.
+            (b"17hipdnn_plugin_sdk 10hipdnn_sdk12data_objects", Layout::G1, "hipdnn_sdk::data_objects"),
+            // One of 2026 that also knows the older schema.
+            (b"hipdnn_sdk::data_objects hipdnn_data_sdk::data_objects", Layout::G2, "hipdnn_data_sdk"),
+        ] {
+            let decided = decide(None, NOTHING, || Ok(names(text)));
+            assert_eq!(decided.layout, layout, "{}", text.escape_ascii());
+            assert_eq!(decided.reason, format!("its file names the C++ namespace {name}"));
+        }
+    }
+
+    #[test]
+    fn what_only_looks_alike_is_no_namespace() {
+        for text in [
+            b"".as_slice(),
+            b"hipdnn_data_sdk",
+            b"/opt/rocm/include/hipdnn_data_sdk/logging/CallbackTypes.h",
+            b"/src/hipdnn_sdk/data_objects/graph_generated.h",
+            b"hipdnn_sdk::utilities",
+            b"10hipdnn_sdk9utilities",
+            b"5hipdnn_data_sdk",
+            b"hipdnn_",
+        ] {
+            assert_eq!(names(text), Names::default(), "{}", text.escape_ascii());
+        }
+        let decided = decide(None, NOTHING, || Ok(Names::default()));
+        assert_eq!(decided.layout, Layout::G1);
+        assert!(decided.reason.contains("HIPDNN_PLUGIN_GENERATION can"), "{}", decided.reason);
+    }
+
+    #[test]
+    fn a_name_across_pieces_is_found() {
+        for namespace in &NAMESPACES {
+            for form in namespace.forms {
+                assert!(form.len() <= OVERLAP);
+                // Around the end of the first chunk, of which the overlap is not a part, and of the second.
+                for start in (CHUNK - 40..CHUNK + OVERLAP + 8).chain(2 * CHUNK - 40..2 * CHUNK + OVERLAP + 8)
+                {
+                    let mut text = vec![b'h'; start];
+                    text.extend_from_slice(form.as_bytes());
+                    assert_eq!(names(&text).strongest(), Some(namespace), "{form} at {start}");
+                }
+                for piece in [1, 2, 3, 7, 31, 33] {
+                    let text = [b"hipdnn hipdnn_ ".as_slice(), form.as_bytes(), b" hipdnn"].concat();
+                    let read = Names::read(Pieces(&text, piece, false)).unwrap();
+                    assert_eq!(read.strongest(), Some(namespace), "{form} in pieces of {piece}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_of_2025_and_the_reason_says_so() {
+        let decided = Generation::of(Path::new("/nowhere/libz.so"), &Setting::default(), NOTHING);
+        assert_eq!(decided.layout, Layout::G1);
+        assert!(decided.reason.contains("cannot be read: No such file"), "{}", decided.reason);
+    }
+
+    fn setting(value: &[u8]) -> (Setting, Vec<String>) {
+        Setting::read(OsStr::from_bytes(value), Path::new("/dev"))
+    }
+
+    #[test]
+    fn the_setting_names_generations_for_all_and_for_single_files() {
+        let of = |value: &str, file: &str| {
+            let (setting, ignored) = setting(value.as_bytes());
+            assert_eq!(ignored, Vec::<String>::new(), "{value}");
+            setting.of(Path::new(file))
+        };
+        let file = "/nowhere/p/liba.so";
+        assert_eq!(of("", file), None);
+        assert_eq!(of(" , ", file), None);
+        assert_eq!(of("2025", file), Some(Layout::G1));
+        assert_eq!(of(" 2026 ", file), Some(Layout::G2));
+        assert_eq!(of("2025,2026", file), Some(Layout::G2));
+        for entry in ["liba.so", "/nowhere/p/liba.so", " liba.so "] {
+            assert_eq!(of(&format!("{entry}=2026"), file), Some(Layout::G2), "{entry}");
+            assert_eq!(of(&format!("{entry} = 2026,2025"), file), Some(Layout::G2), "{entry}");
+            assert_eq!(of(&format!("{entry}=2026,{entry}=2025"), file), Some(Layout::G1), "{entry}");
+        }
+        for other in ["a.so", "/p/liba.so", "liba", "p/liba.so", "libb.so"] {
+            assert_eq!(of(&format!("{other}=2026"), file), None, "{other}");
+        }
+        assert_eq!(of("./null=2026", "/dev/null"), Some(Layout::G2));
+        assert_eq!(of("/dev/../dev/null=2026", "/dev/null"), Some(Layout::G2));
+        assert_eq!(of("./full=2026", "/dev/null"), None);
+        assert_eq!(of("/nowhere/a=b/liba.so=2026", "/nowhere/a=b/liba.so"), Some(Layout::G2));
+    }
+
+    #[test]
+    fn what_makes_no_sense_in_the_setting_is_ignored_and_named() {
+        let (kept, ignored) = setting(b"2024,liba.so=2026,newest,=2025,libb.so=,libc.so=26,\xff=1,2025");
+        let expected = Setting { all: Some(Layout::G1), files: vec![("liba.so".into(), Layout::G2)] };
+        assert_eq!(kept, expected);
+        let named = ["2024", "newest", "=2025", "libb.so=", "libc.so=26", "\u{fffd}=1"];
+        assert_eq!(ignored, named.map(|entry| format!("{entry:?}")));
+    }
+}
