@@ -184,8 +184,9 @@ void run_scale_of_attention(const Session &session)
     }
 }
 
-void run_batchnorm(const Session &session, const Tensor &epsilon_tensor, float epsilon)
+void run_batchnorm(const Session &session, const Tensor &epsilon_tensor)
 {
+    alignas(16) float epsilon = 0.25F;
     const Dims dims = {2, 3, 2, 2};
     const Dims channels = {1, 3, 1, 1};
     auto x = numbers(elements(dims), 6), scale = numbers(3, 7), bias = numbers(3, 8), mean = numbers(3, 9);
@@ -235,9 +236,9 @@ void run_values(const Library &library)
     }
     run_scale_of_attention(session);
     const Tensor epsilon(EPSILON, {1, 1, 1, 1});
-    run_batchnorm(session, epsilon.by_value(), 0.25F);
-    run_batchnorm(session, epsilon.constant(0.25F), 0.25F);
-    run_batchnorm(session, epsilon, 0.25F);
+    run_batchnorm(session, epsilon.by_value());
+    run_batchnorm(session, epsilon.constant(0.25F));
+    run_batchnorm(session, epsilon);
 }
 
 } // namespace client

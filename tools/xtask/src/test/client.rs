@@ -57,7 +57,7 @@ const FLOWS: &[(&str, &str)] = &[
     ("values", "scalars by value, at execution and in the graph"),
     ("ragged", "attention with ragged offsets"),
     ("saving", "graphs and plans are saved"),
-    ("loading", "and loaded by another process"),
+    ("loading", "what was saved, loaded by another process"),
     ("logs", "callbacks for the log, sync and async"),
     ("choices", "engines chosen by notes, names, workspaces and knobs"),
     ("habits", "what PyTorch does"),
@@ -79,9 +79,9 @@ pub fn run_all(context: &Context, steps: &mut Steps) {
         return;
     }
     for (flow, what) in FLOWS {
-        steps.run(&format!("client: {what}"), || rig.flow(&rig.program, flow));
+        steps.run(what, || rig.flow(&rig.program, flow));
     }
-    steps.run("client: the same flows, with sanitizers", || rig.sanitized(context));
+    steps.run("these flows with sanitizers", || rig.sanitized(context));
     steps.run("all flows, with the library in every place", || rig.places());
     steps.run("all flows, with more rights than the user", || rig.secure());
     steps.run("libraries without one function", || rig.without_one());
