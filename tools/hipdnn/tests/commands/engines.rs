@@ -15,7 +15,7 @@ CPU_ENGINE            0xfa9419aaf1757ef8  CPU     {VERSION}    engine
 CPU_REFERENCE_ENGINE  0xf05911d5fac01f5a  CPU     {VERSION}    engine
 
 PLUGIN  GENERATION  BECAUSE                               FILE
-CPU     2026        it exports hipdnnPluginGetApiVersion  {}
+CPU           2026  it exports hipdnnPluginGetApiVersion  {}
 ",
         std::fs::canonicalize(cpu_plugin()).unwrap().display()
     );
