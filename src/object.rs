@@ -129,8 +129,7 @@ impl<T: Send + Sync> Table<T> {
             return Err(self.dead(handle));
         }
         if is_in_use(handle) {
-            GRAVEYARD.lock().push((handle, Box::new(move || self.empty(handle))));
-            GRAVEYARD_HAS_SOME.store(true, Ordering::SeqCst);
+            self.leave_to_users(handle);
         } else {
             self.empty(handle);
         }
@@ -139,6 +138,14 @@ impl<T: Send + Sync> Table<T> {
             bury();
         }
         Ok(())
+    }
+
+    /// Has an object dropped when its last use ends. Out of line, as is what else takes a lock, so that the common path stays short.
+    #[cold]
+    #[inline(never)]
+    fn leave_to_users(&'static self, handle: usize) {
+        GRAVEYARD.lock().push((handle, Box::new(move || self.empty(handle))));
+        GRAVEYARD_HAS_SOME.store(true, Ordering::SeqCst);
     }
 
     /// Drops the object of a handle that was cleared and that nobody uses, and gives its slot back.
@@ -201,6 +208,8 @@ impl<T: Send + Sync> Table<T> {
     }
 
     /// Moves a batch of free slots into `store`, neighbours so that a thread keeps to memory of its own.
+    #[cold]
+    #[inline(never)]
     fn refill(&self, store: &mut Vec<u32>) {
         let mut free = self.free().lock();
         if free.indices.is_empty() {
@@ -231,10 +240,17 @@ impl<T: Send + Sync> Table<T> {
         }
     }
 
+    /// Gives half of what a thread keeps to all.
+    #[cold]
+    #[inline(never)]
+    fn give_batch(&self, store: &mut Vec<u32>) {
+        self.free().lock().indices.extend(store.drain(BATCH..));
+    }
+
     fn store_slot(&self, record: &Record, index: u32) {
         let mut store = record.store(self.store);
         if store.len() >= 2 * BATCH {
-            self.free().lock().indices.extend(store.drain(BATCH..));
+            self.give_batch(&mut store);
         }
         store.push(index);
     }
