@@ -50,6 +50,7 @@ static const variant VARIANTS[] = {
     RUNS("api_1_9", "STUB_ENGINE"),
     RUNS("api_0", "STUB_ENGINE"),
     RUNS("calls_back", "STUB_ENGINE"),
+    RUNS("threaded", "STUB_ENGINE"),
 
     /* What they are given is tested by generations.c. */
     RUNS("newer_version", "0x"),
@@ -116,6 +117,9 @@ static const variant VARIANTS[] = {
     TURNED_DOWN("count_shrinks", "Number of engines returned does not match expected count"),
     TURNED_DOWN("count_huge", "4294967295"),
     TURNED_DOWN("duplicate_ids", "Duplicate engine IDs found"),
+    TURNED_DOWN("threaded_api_2", "2.0.0 does not match expected engine API major version 1"),
+    TURNED_DOWN("threaded_twice", "Duplicate engine IDs found"),
+    TURNED_DOWN("threaded_no_engines", "No engines found in the plugin"),
     RUNS("clash", "STUB_ENGINE"),
     IDLE("engine_name_wrong", "plugin Stub: the plugin reports engine name 'WRONG_ENGINE' for engine 0x3679FC9FC0E0979C"),
     RUNS("engine_name_null", "0x"),

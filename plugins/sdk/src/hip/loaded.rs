@@ -19,7 +19,8 @@ impl Hip {
             return hip.as_ref();
         }
         // The very library that is loaded: another version beside it would see another world.
-        let is_there = |library: &&Candidate<'_>| CString::new(library.file).is_ok_and(|name| is_loaded(&name));
+        let is_there =
+            |library: &&Candidate<'_>| CString::new(library.file).is_ok_and(|name| is_loaded(&name));
         let library = Self::LIBRARIES.iter().find(is_there)?;
         HIP.get_or_init(|| Self::load_from(&[*library]).ok()).as_ref()
     }
