@@ -9,7 +9,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use hipdnn_cpu_plugin::fast::plan_node;
+use hipdnn_cpu_plugin::fusion::node::plan_node;
 use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::operation::{

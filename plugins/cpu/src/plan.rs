@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Tensor, TensorValue};
 
-use crate::element::Element;
+use crate::dtype::element::Element;
 use crate::kernel::{Kernel, Refusal};
 use crate::prepare::{in_node, prepare};
 use crate::problem::pointers;

@@ -9,9 +9,10 @@ use hipdnn_plugin_sdk::wire::{self, EngineConfig, EngineDetails, Knob, KnobSetti
 use hipdnn_plugin_sdk::{EnginePlugin, Overrides, PluginError, Refusal, engine_id};
 
 use crate::compiled::Compiled;
-use crate::fast::{Algorithm, Settings, Threads};
 use crate::plan::Plan;
-use crate::{fast, memory, reference};
+use crate::settings::{Algorithm, Settings};
+use crate::threading::partition::Threads;
+use crate::{memory, reference};
 
 /// The engines of this library.
 ///
@@ -79,7 +80,9 @@ impl Planner {
     /// Plans a graph.
     pub fn plan(self, graph: &Graph) -> Result<Plan, crate::kernel::Refusal> {
         match self {
-            Self::Fast(settings) => Plan::in_parts(graph, |graph| fast::parts(graph, settings)),
+            Self::Fast(settings) => {
+                Plan::in_parts(graph, |graph| crate::fusion::graph::parts(graph, settings))
+            }
             Self::Reference => Plan::new(graph, reference::plan_node),
         }
     }

@@ -5,11 +5,11 @@
     reason = "axes run below the number of spatial dimensions, at most MAX_SPATIAL"
 )]
 
-use super::{Memory, View};
-use crate::element::Real;
+use crate::dtype::element::Real;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{MAX_RANK, Walk};
 use crate::problem::convolution::{Convolution, Direction, MAX_SPATIAL};
+use crate::reference::{Memory, View};
 
 struct Plain<R> {
     problem: Convolution,
@@ -18,7 +18,7 @@ struct Plain<R> {
     y: Memory<R>,
 }
 
-pub(super) fn plan<R: Real>(problem: Convolution) -> Result<Box<dyn Kernel>, Refusal> {
+pub(crate) fn plan<R: Real>(problem: Convolution) -> Result<Box<dyn Kernel>, Refusal> {
     let [x, w, y] = match problem.direction {
         Direction::Forward => ["x", "w", "y"],
         Direction::BackwardData => ["dx", "w", "dy"],

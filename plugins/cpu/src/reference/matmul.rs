@@ -2,11 +2,11 @@
 
 #![expect(clippy::indexing_slicing, reason = "axes run below the rank of the operands, at most MAX_RANK")]
 
-use super::{Memory, View};
-use crate::element::Real;
+use crate::dtype::element::Real;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{MAX_RANK, Walk};
 use crate::problem::matmul::Matmul;
+use crate::reference::{Memory, View};
 
 struct Plain<R> {
     problem: Matmul,
@@ -15,7 +15,7 @@ struct Plain<R> {
     c: Memory<R>,
 }
 
-pub(super) fn plan<R: Real>(problem: Matmul) -> Result<Box<dyn Kernel>, Refusal> {
+pub(crate) fn plan<R: Real>(problem: Matmul) -> Result<Box<dyn Kernel>, Refusal> {
     Ok(Box::new(Plain::<R> {
         a: Memory::of_numbers("a", &problem.a)?,
         b: Memory::of_numbers("b", &problem.b)?,

@@ -16,7 +16,7 @@ pub use pointwise::{Function, Numbers, function};
 
 use hipdnn_plugin_sdk::graph::{Graph, Node};
 
-use crate::element::{Compute, Element, Real, is_float_of_eight_bits};
+use crate::dtype::element::{Compute, Element, Real, is_float_of_eight_bits};
 use crate::kernel::{Kernel, Refusal};
 use crate::problem;
 use crate::problem::attention::{Attention, AttentionGradients};

@@ -2,12 +2,12 @@
 
 use hipdnn_plugin_sdk::graph::PointwiseMode;
 
-use super::{Memory, View};
-use crate::element::{Element, Real};
+use crate::dtype::element::{Element, Real};
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{Layout, MAX_RANK, Walk};
 use crate::problem::Operand;
 use crate::problem::pointwise::{Activation, Pointwise};
+use crate::reference::{Memory, View};
 
 /// The numbers of the activations in the compute type.
 #[derive(Clone, Copy, Debug)]
@@ -194,7 +194,7 @@ fn memory<R: Real>(argument: &str, operand: &Operand) -> Result<Memory<R>, Refus
     Ok(Memory { slot: operand.slot, element })
 }
 
-pub(super) fn plan<R: Real>(problem: Pointwise) -> Result<Box<dyn Kernel>, Refusal> {
+pub(crate) fn plan<R: Real>(problem: Pointwise) -> Result<Box<dyn Kernel>, Refusal> {
     let layout = problem.output.layout;
     let Some(function) = function::<R>(problem.mode) else {
         return Ok(Box::new(Index { layout, axis: problem.axis, output: memory("out_0", &problem.output)? }));

@@ -4,11 +4,11 @@
 
 use hipdnn_plugin_sdk::graph::ReductionMode;
 
-use super::Memory;
-use crate::element::Real;
+use crate::dtype::element::Real;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{MAX_RANK, Walk};
 use crate::problem::reduction::Reduction;
+use crate::reference::Memory;
 
 struct Plain<R> {
     problem: Reduction,
@@ -18,7 +18,7 @@ struct Plain<R> {
     window: [usize; MAX_RANK],
 }
 
-pub(super) fn plan<R: Real>(problem: Reduction) -> Result<Box<dyn Kernel>, Refusal> {
+pub(crate) fn plan<R: Real>(problem: Reduction) -> Result<Box<dyn Kernel>, Refusal> {
     let mut window = [1; MAX_RANK];
     for (axis, dim) in problem.x.layout.dims().iter().enumerate() {
         if problem.reduced[axis] {

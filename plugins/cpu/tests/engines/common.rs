@@ -1,6 +1,6 @@
 //! Graphs with memory, for tests: builds them, fills them, runs them and reads the results.
 
-use hipdnn_cpu_plugin::element::{Element, Real};
+use hipdnn_cpu_plugin::dtype::element::{Element, Real};
 use hipdnn_cpu_plugin::plan::{ExecuteError, Plan};
 use hipdnn_cpu_plugin::plugin::Planner;
 use hipdnn_plugin_problem::layout::{Layout, Walk, element_bits, storage_size};

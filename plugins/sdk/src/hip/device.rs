@@ -71,10 +71,10 @@ mod tests {
     use std::ffi::c_char;
     use std::mem::transmute;
 
-    use super::super::{HIP_SUCCESS, hipError_t};
     use super::*;
     use crate::PluginError;
     use crate::dynlib::Library;
+    use crate::hip::{HIP_SUCCESS, hipError_t};
 
     const DEVICES: c_int = 3;
     const INVALID_DEVICE: hipError_t = 101;

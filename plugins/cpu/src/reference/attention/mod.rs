@@ -14,21 +14,21 @@ mod philox;
 mod scores;
 mod sequences;
 
-pub(crate) use self::scores::slope;
-pub(super) use self::sequences::integer;
-pub(crate) use self::sequences::{Lengths, Sequence};
+pub(crate) use crate::reference::attention::scores::slope;
+pub(crate) use crate::reference::attention::sequences::integer;
+pub(crate) use crate::reference::attention::sequences::{Lengths, Sequence};
 
 use hipdnn_plugin_problem::problem::attention::{Attention, AttentionGradients};
 
-use super::Single;
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::batchnorm::Scalar;
+use crate::reference::Single;
 
-pub(super) fn plan(attention: &Attention) -> Result<Box<dyn Kernel>, Refusal> {
+pub(crate) fn plan(attention: &Attention) -> Result<Box<dyn Kernel>, Refusal> {
     Ok(Box::new(forward::Forward::new(attention)?))
 }
 
-pub(super) fn plan_gradients(gradients: &AttentionGradients) -> Result<Box<dyn Kernel>, Refusal> {
+pub(crate) fn plan_gradients(gradients: &AttentionGradients) -> Result<Box<dyn Kernel>, Refusal> {
     Ok(Box::new(backward::Backward::new(gradients)?))
 }
 
@@ -39,7 +39,7 @@ fn single(argument: &str, scalar: Option<&Scalar>) -> Result<Option<Single<f64>>
 /// A factor, 1 where there is none.
 ///
 /// # Safety
-/// As for [`Memory::bind`](super::Memory::bind).
+/// As for [`Memory::bind`](crate::reference::Memory::bind).
 unsafe fn factor(single: Option<&Single<f64>>, tensors: &[*mut u8]) -> f64 {
     // SAFETY: passed on.
     single.map_or(1.0, |single| unsafe { single.get(tensors) })

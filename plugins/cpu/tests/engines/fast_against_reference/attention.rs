@@ -7,9 +7,9 @@ use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::graph::operation::Sdpa;
 
-use super::super::common::{Case, EIGHT_BITS, Random};
-use super::super::reference_attention::{Sizes, filled, gradients_of};
 use super::{FAST, REFERENCE, both, compare, compute, fill, roundoff, tensor, types};
+use crate::common::{Case, EIGHT_BITS, Random};
+use crate::reference_attention::{Sizes, filled, gradients_of};
 
 fn sizes(random: &mut Random, longest: i64) -> Sizes {
     let heads = random.one_of(&[1, 2, 4, 6]);

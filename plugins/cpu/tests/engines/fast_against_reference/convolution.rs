@@ -6,8 +6,8 @@ use hipdnn_plugin_sdk::graph::operation::{
 };
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode};
 
-use super::super::common::{Case, Random};
 use super::{REFERENCE, both, compare, compute, fill, roundoff, tensor, types};
+use crate::common::{Case, Random};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Direction {

@@ -7,8 +7,8 @@ use hipdnn_plugin_sdk::graph::operation::{
 };
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, NormFwdPhase, PointwiseMode, ReductionMode, TensorValue};
 
-use super::super::common::{Case, Random, channels_last, packed};
 use super::{FAST, REFERENCE, both, compare};
+use crate::common::{Case, Random, channels_last, packed};
 
 fn pointwise(operation: PointwiseMode, inputs: &[i64], out_0: i64) -> Pointwise {
     Pointwise {

@@ -14,9 +14,9 @@ use hipdnn_plugin_sdk::graph::{
     ReductionMode, ResampleMode,
 };
 
-use super::super::common::{Case, Random, fill, tensor};
-use super::super::reference_attention::gradients_of;
 use super::{FAST, FLOATS, REFERENCE, roundoff};
+use crate::common::{Case, Random, fill, tensor};
+use crate::reference_attention::gradients_of;
 
 /// A graph whose tensors are of one type.
 struct Problem {

@@ -4,8 +4,8 @@ use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::graph::operation::Sdpa;
 
-use super::super::common::{Case, EIGHT_BITS, Random};
 use super::{assert_close, filled};
+use crate::common::{Case, EIGHT_BITS, Random};
 
 /// The same as of the numbers that the elements are, times their factors.
 #[test]

@@ -5,8 +5,8 @@ use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::operation::Sdpa;
 use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment, TensorValue};
 
-use super::super::common::{Case, Random, strides};
 use super::{SMALL, Sizes, assert_close, filled, random_case};
+use crate::common::{Case, Random, strides};
 
 const HIDDEN: f64 = f64::NEG_INFINITY;
 

@@ -5,8 +5,8 @@ use hipdnn_cpu_plugin::plugin::planner;
 use hipdnn_plugin_sdk::graph::operation::Sdpa;
 use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment};
 
-use super::super::common::{Case, Memory, Random, strides};
 use super::{SMALL, Sizes, assert_close, filled, gradients_of, random_case};
+use crate::common::{Case, Memory, Random, strides};
 
 const LENGTHS: [[f64; 2]; 2] = [[2.0, 3.0], [4.0, 1.0]];
 

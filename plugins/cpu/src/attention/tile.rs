@@ -1,0 +1,182 @@
+//! Products whose left factor has its rows side by side: tiles of results that grow by weights times values.
+
+use crate::dtype::element::Real;
+use crate::matmul::kernel::part;
+use crate::simd::isa::{Level, Work};
+use crate::simd::real::FastReal;
+use crate::simd::vector::Vector;
+
+/// `to[r][j] = to[r][j] + Σ a[l][r] · b[l][j]` over the depth.
+#[derive(Clone, Copy)]
+pub(crate) struct Growth<T> {
+    /// The first term of the first row.
+    pub(crate) a: *const T,
+    /// Distance of terms; those of all rows lie side by side.
+    pub(crate) a_pitch: usize,
+    /// The first row of the right factor, whose columns lie side by side.
+    pub(crate) b: *const T,
+    /// Distance of its rows.
+    pub(crate) b_pitch: usize,
+    /// Terms of each sum.
+    pub(crate) depth: usize,
+    /// The sums.
+    pub(crate) to: *mut T,
+    /// Distance of their rows.
+    pub(crate) to_pitch: usize,
+}
+
+impl<T: Real> Growth<T> {
+    /// Adds to `rows` rows of `width` numbers where infinities or NaN are among those of the right factor: a term that is `nothing` on
+    /// the left has no part, whatever it is on the right.
+    ///
+    /// # Safety
+    /// What the fields name is there.
+    pub(crate) unsafe fn run_with_any(&self, rows: usize, width: usize, nothing: impl Fn(T) -> bool) {
+        for l in 0..self.depth {
+            for r in 0..rows {
+                // SAFETY: as the caller promises.
+                unsafe {
+                    let factor = self.a.add(l * self.a_pitch + r).read();
+                    if !nothing(factor) {
+                        let to = std::slice::from_raw_parts_mut(self.to.add(r * self.to_pitch), width);
+                        let b = self.b.add(l * self.b_pitch);
+                        for (j, to) in to.iter_mut().enumerate() {
+                            *to = *to + factor * b.add(j).read_unaligned();
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+type Run<T> = unsafe fn(&Growth<T>);
+
+/// Vectors in a tile's row at most.
+const MOST_VECTORS: usize = 4;
+
+/// The tiles of a level.
+pub(crate) struct GrowthKernel<T: 'static> {
+    /// Rows of the largest tile.
+    pub(crate) rows: usize,
+    /// Vectors in its rows.
+    vectors: usize,
+    /// Numbers in a vector.
+    lanes: usize,
+    /// By rows and vectors, each less one.
+    run: &'static [[Run<T>; MOST_VECTORS]],
+}
+
+/// The tiles of one vector.
+struct Tiles<V>(V);
+
+impl<V: Vector> Tiles<V> {
+    /// For processors with 16 registers.
+    #[cfg(not(target_arch = "aarch64"))]
+    const FOUR: [[Run<V::Number>; MOST_VECTORS]; 4] =
+        [Self::of_rows::<1>(), Self::of_rows::<2>(), Self::of_rows::<3>(), Self::of_rows::<4>()];
+
+    /// For processors with 32 registers.
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    const SIX: [[Run<V::Number>; MOST_VECTORS]; 6] = [
+        Self::of_rows::<1>(),
+        Self::of_rows::<2>(),
+        Self::of_rows::<3>(),
+        Self::of_rows::<4>(),
+        Self::of_rows::<5>(),
+        Self::of_rows::<6>(),
+    ];
+
+    const fn of_rows<const ROWS: usize>() -> [Run<V::Number>; MOST_VECTORS] {
+        [grow::<V, ROWS, 1>, grow::<V, ROWS, 2>, grow::<V, ROWS, 3>, grow::<V, ROWS, 4>]
+    }
+}
+
+impl<T: FastReal> GrowthKernel<T> {
+    /// The tiles of a level.
+    pub(crate) fn of(level: Level) -> Self {
+        match level {
+            #[cfg(not(target_arch = "aarch64"))]
+            Level::Portable => {
+                Self { rows: 4, vectors: 2, lanes: T::Portable::LANES, run: &Tiles::<T::Portable>::FOUR }
+            }
+            #[cfg(target_arch = "aarch64")]
+            Level::Portable => {
+                Self { rows: 6, vectors: 4, lanes: T::Portable::LANES, run: &Tiles::<T::Portable>::SIX }
+            }
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => Self { rows: 4, vectors: 3, lanes: T::Avx2::LANES, run: &Tiles::<T::Avx2>::FOUR },
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => {
+                Self { rows: 6, vectors: 4, lanes: T::Avx512::LANES, run: &Tiles::<T::Avx512>::SIX }
+            }
+        }
+    }
+
+    /// Computes `rows` rows, at most those of the largest tile, of `width` numbers, a multiple of the lanes.
+    ///
+    /// # Safety
+    /// The kernel's level is one that the processor has, and what [`Growth`] names is there.
+    #[inline(always)]
+    pub(crate) unsafe fn run(&self, growth: &Growth<T>, rows: usize, width: usize) {
+        let all = width / self.lanes;
+        let parts = all.div_ceil(self.vectors);
+        for number in 0..parts {
+            let vectors = part(all, parts, number);
+            let skipped = vectors.start * self.lanes;
+            // SAFETY: the caller promises whole rows.
+            unsafe {
+                let part = Growth { b: growth.b.add(skipped), to: growth.to.add(skipped), ..*growth };
+                self.run[rows - 1][vectors.len() - 1](&part);
+            }
+        }
+    }
+}
+
+struct Growing<'a, V: Vector, const ROWS: usize, const VECTORS: usize>(&'a Growth<V::Number>);
+
+impl<V: Vector, const ROWS: usize, const VECTORS: usize> Work for Growing<'_, V, ROWS, VECTORS> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Growth { mut a, a_pitch, mut b, b_pitch, depth, to, to_pitch } = *self.0;
+        // SAFETY: `grow` is called with memory as `GrowthKernel::run` describes it, at the vector's level.
+        unsafe {
+            let mut sums = [[V::zero(); VECTORS]; ROWS];
+            for (r, row) in sums.iter_mut().enumerate() {
+                for (v, sum) in row.iter_mut().enumerate() {
+                    *sum = V::load(to.add(r * to_pitch + v * V::LANES));
+                }
+            }
+            for _ in 0..depth {
+                let mut columns = [V::zero(); VECTORS];
+                for (v, column) in columns.iter_mut().enumerate() {
+                    *column = V::load(b.add(v * V::LANES));
+                }
+                for (r, row) in sums.iter_mut().enumerate() {
+                    let factor = V::splat(a.add(r).read());
+                    for (sum, column) in row.iter_mut().zip(columns) {
+                        *sum = factor.mul_add(column, *sum);
+                    }
+                }
+                a = a.wrapping_add(a_pitch);
+                b = b.wrapping_add(b_pitch);
+            }
+            for (r, row) in sums.iter().enumerate() {
+                for (v, sum) in row.iter().enumerate() {
+                    sum.store(to.add(r * to_pitch + v * V::LANES));
+                }
+            }
+        }
+    }
+}
+
+/// Computes one size of tile.
+///
+/// # Safety
+/// As [`GrowthKernel::run`].
+unsafe fn grow<V: Vector, const ROWS: usize, const VECTORS: usize>(growth: &Growth<V::Number>) {
+    // SAFETY: the caller promises that the processor has the vector's level.
+    unsafe { V::at_level(Growing::<V, ROWS, VECTORS>(growth)) };
+}

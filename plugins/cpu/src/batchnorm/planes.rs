@@ -1,0 +1,361 @@
+//! Inference where the elements of a channel lie side by side, in the order of memory.
+//!
+//! Images are read and written from their beginning to their end, whatever channels these are of: planes may be of a few dozen
+//! elements, and those of one channel far apart. An element of another tensor is added, and RELU computed, while the numbers are in
+//! registers; any other chain follows on blocks of the result that are still in a near cache.
+
+use std::ops::Range;
+
+use crate::batchnorm::Ending;
+use crate::batchnorm::channel::{Moments, Parameters};
+use crate::kernel::{Kernel, Refusal};
+use crate::layout::MAX_RANK;
+use crate::pointwise::{After, NEAR};
+use crate::problem::batchnorm::Inference;
+use crate::simd::isa::{Level, VectorWork};
+use crate::simd::real::{FastReal, is_number};
+use crate::simd::stream::{before_aligned, is_worth, settle};
+use crate::simd::vector::{Lanewise, Vector};
+use crate::tensor::loop_nest::Nest;
+use crate::tensor::scratch::{Scratch, Shared, Tensors};
+use crate::threading::partition::{Lanes, Threads};
+
+/// An inference, plane by plane.
+pub(crate) struct Planes<T> {
+    level: Level,
+    lanes: Lanes,
+    channels: usize,
+    parameters: Parameters<T>,
+    /// The loops over x, y, what is added and, with a step of 1 from channel to channel, the channel's number.
+    nest: Nest<4>,
+    /// Where x and y are among the pointers.
+    slots: [usize; 2],
+    /// Whether the result goes past the caches.
+    streamed: bool,
+    ending: Ending,
+}
+
+/// Mean, factor and summand of a channel.
+pub(crate) type Numbers<N> = [N; 3];
+
+/// The loops of an inference, and of a tensor that is added.
+fn nest(problem: &Inference, added: &[usize]) -> Nest<4> {
+    let (x, y) = (&problem.x.layout, &problem.y.layout);
+    let mut numbered = [0; MAX_RANK];
+    numbered[1] = 1;
+    Nest::new(y.dims(), [x.strides(), y.strides(), &added[..y.rank()], &numbered[..y.rank()]], 1)
+}
+
+/// Whether planes lie in memory as they are needed.
+fn are_near(nest: &Nest<4>) -> bool {
+    nest.apart == [1, 1, 1, 0]
+}
+
+/// Whether an inference can be computed plane by plane.
+pub(crate) fn covers<T: FastReal>(problem: &Inference) -> bool {
+    is_number::<T>(problem.x.data_type)
+        && is_number::<T>(problem.y.data_type)
+        && problem.y.layout.rank() > 1
+        && are_near(&nest(problem, problem.y.layout.strides()))
+}
+
+impl<T: FastReal> Planes<T> {
+    /// Plans an inference that is [covered](covers), with what follows it.
+    pub(crate) fn plan(
+        problem: &Inference,
+        parameters: Parameters<T>,
+        level: Level,
+        threads: Threads,
+        after: Option<After<'_>>,
+    ) -> Result<Self, Refusal> {
+        let (x, y) = (&problem.x, &problem.y);
+        let mut loops = nest(problem, y.layout.strides());
+        let mut ending = Ending::default();
+        if let Some(after) = after {
+            let near = after.chain.sum_and_relu(y.data_type).and_then(|(added, positive)| {
+                if let Some(added) = added {
+                    let nest = nest(problem, &added.strides);
+                    loops = are_near(&nest).then_some(nest)?;
+                }
+                Some(Ending { added: added.map(|added| added.slot), positive, tail: None })
+            });
+            ending = match near {
+                Some(ending) => ending,
+                None => Ending { tail: Some(after.tail()?), ..Ending::default() },
+            };
+        }
+        let elements = loops.runs() * loops.len;
+        let tensors = 2 + usize::from(ending.added.is_some());
+        let streamed = ending.tail.is_none() && is_worth::<T>(tensors * elements, loops.len);
+        let after = ending.tail.as_ref().map_or(0.0, |tail| tail.time());
+        let time = (0.1 + after) * elements as f64 + 5.0 * loops.runs() as f64;
+        Ok(Self {
+            level,
+            lanes: threads.lanes(time, elements),
+            channels: y.layout.dims().get(1).copied().unwrap_or(1),
+            parameters,
+            nest: loops,
+            slots: [x.slot, y.slot],
+            streamed,
+            ending,
+        })
+    }
+}
+
+impl<T: FastReal> Kernel for Planes<T> {
+    fn scratch_size(&self) -> usize {
+        Scratch::size_of(|scratch| scratch.area::<Numbers<T>>(self.channels, 1))
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let numbers = scratch.cast::<Numbers<T>>();
+        for channel in 0..self.channels {
+            // SAFETY: the caller promises tensors and scratch memory, which has room for the numbers of each channel.
+            unsafe {
+                let by = self.parameters.forward(tensors, channel, &Moments::default(), 1.0);
+                numbers.add(channel).write(by);
+            }
+        }
+        let (shared, numbers) = (Tensors(tensors), Shared([scratch]));
+        let elements = self.nest.runs() * self.nest.len;
+        self.lanes.run(|lane| {
+            let elements = self.lanes.share(lane, elements);
+            let numbers = numbers.get(0).cast::<Numbers<T>>();
+            // SAFETY: the level is the processor's; the caller promises the tensors, of which each lane has its own elements.
+            unsafe { self.level.run_vectors(Work { by: self, tensors: shared.all(), elements, numbers }) };
+        });
+    }
+}
+
+/// Some elements, in the order in which those of y lie in memory.
+struct Work<'a, T> {
+    by: &'a Planes<T>,
+    tensors: &'a [*mut u8],
+    elements: Range<usize>,
+    numbers: *const Numbers<T>,
+}
+
+impl<T: FastReal> VectorWork<T> for Work<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Number = T>>(self) {
+        let ending = &self.by.ending;
+        // SAFETY: the caller promises instructions, tensors and numbers.
+        unsafe {
+            match (&ending.tail, ending.added, ending.positive) {
+                (Some(tail), ..) => {
+                    for from in self.elements.clone().step_by(NEAR) {
+                        let block = from..self.elements.end.min(from + NEAR);
+                        self.planes::<V, false, false>(block.clone());
+                        tail.finish_run(self.tensors, block);
+                    }
+                }
+                (None, None, false) => self.planes::<V, false, false>(self.elements.clone()),
+                (None, None, true) => self.planes::<V, false, true>(self.elements.clone()),
+                (None, Some(_), false) => self.planes::<V, true, false>(self.elements.clone()),
+                (None, Some(_), true) => self.planes::<V, true, true>(self.elements.clone()),
+            }
+        }
+    }
+}
+
+/// A part of a plane.
+pub(crate) struct Part<V: Vector> {
+    pub(crate) x: *const V::Number,
+    pub(crate) added: *const V::Number,
+    pub(crate) y: *mut V::Number,
+    pub(crate) numbers: Numbers<V>,
+}
+
+impl<T: FastReal> Work<'_, T> {
+    /// Computes some elements.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions; tensors and numbers are those of a run, which has the elements.
+    #[inline(always)]
+    unsafe fn planes<V: Vector<Number = T>, const ADDED: bool, const POSITIVE: bool>(
+        &self,
+        elements: Range<usize>,
+    ) {
+        let Planes { nest, slots, streamed, ending, .. } = self.by;
+        let [x, y] = slots.map(|slot| self.tensors[slot].cast::<T>());
+        let added = ending.added.map_or(x, |slot| self.tensors[slot].cast());
+        let mut at = elements.start;
+        let mut place = nest.place(at / nest.len);
+        let mut first = at % nest.len;
+        while at < elements.end {
+            let len = (nest.len - first).min(elements.end - at);
+            let [x_at, y_at, added_at, channel] = place.offsets;
+            // SAFETY: the caller promises elements and numbers.
+            unsafe {
+                let [mean, factor, summand] = self.numbers.add(channel).read();
+                let part = Part {
+                    x: x.add(x_at + first),
+                    added: added.wrapping_add(added_at + first),
+                    y: y.add(y_at + first),
+                    numbers: [V::splat(mean), V::splat(factor), V::splat(summand)],
+                };
+                if *streamed {
+                    part.stream::<ADDED, POSITIVE>(len);
+                } else {
+                    part.compute::<ADDED, POSITIVE>(len);
+                }
+            }
+            (at, first) = (at + len, 0);
+            nest.advance(&mut place);
+        }
+        if *streamed {
+            settle();
+        }
+    }
+}
+
+impl<V: Vector> Part<V> {
+    /// Computes y = (x - mean) · factor + summand, with what is added, and 0 in place of what is negative. y may be x.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions; `len` numbers are readable, and of y writable.
+    #[inline(always)]
+    pub(crate) unsafe fn compute<const ADDED: bool, const POSITIVE: bool>(&self, len: usize) {
+        // SAFETY: the caller promises instructions and numbers.
+        unsafe {
+            if len < V::LANES {
+                self.few::<ADDED, POSITIVE>(0, len);
+                return;
+            }
+            // The last numbers first, while x is still there if y lies in its place.
+            let last = len - V::LANES;
+            let end = self.vector::<ADDED, POSITIVE>(last);
+            let mut at = 0;
+            while at < last {
+                self.vector::<ADDED, POSITIVE>(at).store(self.y.add(at));
+                at += V::LANES;
+            }
+            end.store(self.y.add(last));
+        }
+    }
+
+    /// The same past the caches.
+    ///
+    /// # Safety
+    /// As [`Part::compute`].
+    #[inline(always)]
+    unsafe fn stream<const ADDED: bool, const POSITIVE: bool>(&self, len: usize) {
+        // SAFETY: the caller promises instructions and numbers.
+        unsafe {
+            let first = before_aligned::<V>(self.y);
+            let Some(mut at) = first.filter(|first| *first < len) else {
+                self.compute::<ADDED, POSITIVE>(len);
+                return;
+            };
+            self.few::<ADDED, POSITIVE>(0, at);
+            while at + V::LANES <= len {
+                self.vector::<ADDED, POSITIVE>(at).stream(self.y.add(at));
+                at += V::LANES;
+            }
+            self.few::<ADDED, POSITIVE>(at, len - at);
+        }
+    }
+
+    /// Computes fewer numbers than a vector has, from an index on.
+    ///
+    /// # Safety
+    /// As [`Part::compute`], for these numbers.
+    #[inline(always)]
+    unsafe fn few<const ADDED: bool, const POSITIVE: bool>(&self, at: usize, len: usize) {
+        // SAFETY: the caller promises instructions and numbers.
+        unsafe {
+            let lanes = V::lanes(0, len);
+            let added = if ADDED { V::load_lanes(self.added.add(at), lanes) } else { V::zero() };
+            let y = self.of::<ADDED, POSITIVE>(V::load_lanes(self.x.add(at), lanes), added);
+            y.store_lanes(self.y.add(at), lanes);
+        }
+    }
+
+    /// The results from an index on.
+    ///
+    /// # Safety
+    /// As [`Part::compute`], for the numbers of a vector.
+    #[inline(always)]
+    unsafe fn vector<const ADDED: bool, const POSITIVE: bool>(&self, at: usize) -> V {
+        // SAFETY: the caller promises instructions and numbers.
+        unsafe {
+            let added = if ADDED { V::load(self.added.add(at)) } else { V::zero() };
+            self.of::<ADDED, POSITIVE>(V::load(self.x.add(at)), added)
+        }
+    }
+
+    /// The results of these numbers.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions.
+    #[inline(always)]
+    unsafe fn of<const ADDED: bool, const POSITIVE: bool>(&self, x: V, added: V) -> V {
+        let [mean, factor, summand] = self.numbers;
+        // SAFETY: the caller promises the instructions.
+        unsafe {
+            let mut y = x.lanewise(Lanewise::Sub, mean).mul_add(factor, summand);
+            if ADDED {
+                y = y.lanewise(Lanewise::Add, added);
+            }
+            if POSITIVE { y.lanewise(Lanewise::Positive, y) } else { y }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Random;
+
+    /// Computes a part both ways.
+    struct Both<'a, T> {
+        x: &'a [T],
+        added: &'a [T],
+        stored: *mut T,
+        streamed: *mut T,
+    }
+
+    impl<T: FastReal> VectorWork<T> for Both<'_, T> {
+        type Output = ();
+
+        #[inline(always)]
+        unsafe fn run<V: Vector<Number = T>>(self) {
+            let Self { x, added, stored, streamed } = self;
+            // SAFETY: the level is the processor's; the slices are as long as what is written.
+            unsafe {
+                let numbers = [0.5, 1.25, -0.25].map(T::from_f64);
+                let numbers = [V::splat(numbers[0]), V::splat(numbers[1]), V::splat(numbers[2])];
+                let part = |y| Part { x: x.as_ptr(), added: added.as_ptr(), y, numbers };
+                part(stored).compute::<true, true>(x.len());
+                part(streamed).stream::<true, true>(x.len());
+            }
+        }
+    }
+
+    fn streamed_is_stored<T: FastReal + PartialEq + std::fmt::Debug>() {
+        let mut random = Random::new(12);
+        for level in Level::available() {
+            for len in (0..70).chain([127, 128, 300]) {
+                for first in 0..17 {
+                    let numbers: Vec<T> = (0..2 * len).map(|_| T::from_f64(random.real())).collect();
+                    let (x, added) = numbers.split_at(len);
+                    let mut results = [0, 1].map(|_| vec![T::ONE; first + len + 1]);
+                    let [stored, streamed] = results.each_mut().map(|all| all[first..].as_mut_ptr());
+                    // SAFETY: the processor has the level; there is room for all numbers.
+                    unsafe { level.run_vectors(Both { x, added, stored, streamed }) };
+                    assert_eq!(results[0], results[1], "{len} numbers from {first} on at {level:?}");
+                    assert!(results[0][..first].iter().all(|number| *number == T::ONE));
+                    assert_eq!(results[0][first + len], T::ONE);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_streamed_is_what_is_stored() {
+        streamed_is_stored::<f32>();
+        streamed_is_stored::<f64>();
+    }
+}

@@ -1,0 +1,7 @@
+//! Direct convolution with vectors of output channels.
+
+pub(crate) mod correct;
+pub(crate) mod kernel;
+pub(crate) mod scheme;
+pub(crate) mod store;
+pub(crate) mod tile;

@@ -1,0 +1,219 @@
+//! What the input and the filters become before tiles read them, and the tiles: numbers of the compute type, or pairs of channels of
+//! 16 bits.
+
+use std::ops::Range;
+
+use crate::conv::cost::Cost;
+use crate::conv::direct::correct::correct;
+use crate::conv::direct::kernel::Places;
+use crate::conv::direct::store::Write;
+use crate::conv::direct::tile::TileKernel;
+use crate::conv::epilogue::Ending;
+use crate::conv::geometry::Block;
+use crate::conv::operands::{Fill, Operands, fill_of};
+use crate::gemm::pack::{Pack, copies_of};
+use crate::kernel::Refusal;
+use crate::pointwise::After;
+use crate::simd::isa::Level;
+use crate::simd::real;
+use crate::simd::real::{FastReal, Run, is_number};
+
+/// What sums are made in.
+pub(crate) trait Sum: Copy + Send + Sync + 'static {
+    const ZERO: Self;
+    /// The sum of both.
+    fn plus(self, other: Self) -> Self;
+    /// What RELU makes of it.
+    fn positive(self) -> Self;
+}
+
+macro_rules! float_sum {
+    ($float:ty) => {
+        impl Sum for $float {
+            const ZERO: Self = 0.0;
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                self + other
+            }
+            #[inline(always)]
+            fn positive(self) -> Self {
+                real::positive(self)
+            }
+        }
+    };
+}
+
+float_sum!(f32);
+float_sum!(f64);
+
+impl Sum for i32 {
+    const ZERO: Self = 0;
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+    #[inline(always)]
+    fn positive(self) -> Self {
+        self.max(0)
+    }
+}
+
+/// Computes what is NaN because of the padding again: of some outputs of a block, the weights of a panel, the columns and the sums.
+pub(crate) type Correct<T> = unsafe fn(&Places<T>, (&Block, Range<usize>), *const T, *const T, *mut T);
+
+/// How a convolution is computed.
+pub(crate) struct Scheme<T: 'static> {
+    pub(crate) kernel: TileKernel<T>,
+    /// Channels of the input in what a tile multiplies.
+    pub(crate) terms: usize,
+    /// Whether the input is as the tiles read it.
+    pub(crate) is_readable: bool,
+    pub(crate) fill: Fill<T>,
+    pub(crate) input_size: usize,
+    pub(crate) pack: Pack<T>,
+    pub(crate) weights_size: usize,
+    /// Writes sums as elements of another type.
+    pub(crate) write: Option<Write<T>>,
+    pub(crate) output_size: usize,
+    pub(crate) correct: Option<Correct<T>>,
+    /// What is computed of the sums before they are written; none where there is nothing or something else.
+    pub(crate) ending: Option<Ending>,
+    /// Nanoseconds that a term takes, and a number that is copied.
+    pub(crate) cost: Cost,
+}
+
+impl<T: FastReal + Sum> Scheme<T> {
+    /// Numbers of the compute type.
+    pub(crate) fn numbers(
+        operands: &Operands,
+        level: Level,
+        spatial: usize,
+        after: Option<After>,
+    ) -> Result<Self, Refusal> {
+        let (fill, input_size) = fill_of::<T>(operands.input.data_type)?;
+        let output = Run::<T>::of_number(operands.output.data_type)?;
+        let write: Write<T> = output.store;
+        Ok(Self {
+            kernel: TileKernel::of(level),
+            terms: 1,
+            is_readable: is_number::<T>(operands.input.data_type),
+            fill,
+            input_size,
+            pack: copies_of("w", operands.weights.data_type)?.0,
+            weights_size: Run::<T>::of_number(operands.weights.data_type)?.size,
+            write: (!output.same).then_some(write),
+            output_size: output.size,
+            correct: Some(correct::<T>),
+            ending: after.as_ref().and_then(|after| Ending::of::<T>(after, spatial)),
+            cost: Cost::of::<T>(level),
+        })
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod pairs {
+    use half::bf16;
+    use hipdnn_plugin_sdk::graph::DataType;
+
+    use super::*;
+    use crate::conv::direct::correct::correct_pairs;
+    use crate::conv::direct::tile::MOST_PIXELS;
+    use crate::conv::geometry::{Geometry, Strides};
+    use crate::gemm::pairs::{Bfloat16Pairs, Factor, WholePairs, packs};
+    use crate::simd::real::{Stored, with_stored};
+
+    /// Terms up to which sums of products of bytes stay below 2³¹.
+    const MOST_TERMS: usize = 1 << 15;
+
+    /// # Safety
+    /// As [`Geometry::fill_pairs`].
+    unsafe fn fill<S: Factor, T>(
+        geometry: &Geometry,
+        block: &Block,
+        from: *const u8,
+        strides: &Strides,
+        channels: usize,
+        planes: *mut T,
+    ) {
+        // SAFETY: the caller promises what is needed; words are written whatever their type is called.
+        unsafe { geometry.fill_pairs::<S>(block, from, strides, channels, planes.cast()) };
+    }
+
+    /// # Safety
+    /// As [`Write`].
+    unsafe fn write<S: Stored>(from: *const i32, to: *mut u8, apart: usize, len: usize) {
+        for i in 0..len {
+            // SAFETY: the caller promises both.
+            unsafe {
+                let number = f64::from(from.add(i).read());
+                to.cast::<S>().add(i * apart).write_unaligned(S::nearest(number));
+            }
+        }
+    }
+
+    impl Scheme<f32> {
+        /// Pairs of `bfloat16`; none where input or filters are something else.
+        pub(crate) fn bfloat16(
+            operands: &Operands,
+            level: Level,
+            spatial: usize,
+            after: Option<After>,
+        ) -> Option<Result<Self, Refusal>> {
+            if [operands.input.data_type, operands.weights.data_type] != [DataType::Bfloat16; 2] {
+                return None;
+            }
+            let made = Self::numbers(operands, level, spatial, after).map(|numbers| Self {
+                kernel: TileKernel::with::<Bfloat16Pairs, MOST_PIXELS>(),
+                terms: 2,
+                is_readable: false,
+                fill: fill::<bf16, f32>,
+                pack: packs::<bf16, f32>().1,
+                correct: Some(correct_pairs),
+                cost: Cost { fused: numbers.cost.fused / 2.0, ..numbers.cost },
+                ..numbers
+            });
+            Some(made)
+        }
+    }
+
+    impl Scheme<i32> {
+        /// Pairs of bytes; none where input or filters are something else, or sums are too large.
+        pub(crate) fn bytes(operands: &Operands, level: Level) -> Option<Result<Self, Refusal>> {
+            let of = |data_type| -> Option<(Fill<i32>, Pack<i32>)> {
+                match data_type {
+                    DataType::Int8 => Some((fill::<i8, i32>, packs::<i8, i32>().1)),
+                    DataType::Uint8 => Some((fill::<u8, i32>, packs::<u8, i32>().1)),
+                    _ => None,
+                }
+            };
+            let (fill, _) = of(operands.input.data_type)?;
+            let (_, pack) = of(operands.weights.data_type)?;
+            if operands.channels * operands.windows.taps.len() > MOST_TERMS {
+                return None;
+            }
+            let data_type = operands.output.data_type;
+            let write: (Option<Write<i32>>, usize) = with_stored!(data_type,
+            S => (Some(write::<S> as Write<i32>), size_of::<S>()), other => match other {
+                DataType::Int8 => (Some(write::<i8>), size_of::<i8>()),
+                DataType::Uint8 => (Some(write::<u8>), size_of::<u8>()),
+                DataType::Int32 => (None, size_of::<i32>()),
+                _ => return None,
+            });
+            let cost = Cost::of::<f32>(level);
+            Some(Ok(Self {
+                kernel: TileKernel::with::<WholePairs, MOST_PIXELS>(),
+                terms: 2,
+                is_readable: false,
+                fill,
+                input_size: 1,
+                pack,
+                weights_size: 1,
+                write: write.0,
+                output_size: write.1,
+                correct: None,
+                ending: None,
+                cost: Cost { fused: cost.fused / 2.0, ..cost },
+            }))
+        }
+    }
+}

@@ -1,0 +1,512 @@
+//! The forward convolution, and the gradient of the input, with output channels along the vectors.
+
+use hipdnn_plugin_sdk::graph::DataType;
+
+use crate::conv::cost::Cost;
+use crate::conv::direct_small::outputs::{are_inside, classes, in_plane, tiles, whole_plane};
+use crate::conv::direct_small::planes::Planes;
+use crate::conv::direct_small::tile::{MOST_ROWS, Sums, SumsKernel};
+use crate::conv::direct_small::{copied, panels};
+use crate::conv::epilogue::Finish;
+use crate::conv::geometry::Block;
+use crate::conv::implicit_gemm::kernel::Products;
+use crate::conv::operands::{Operands, Part};
+use crate::gemm::pack::{Copy, Pack, Store, Sums as Stored, copies_of};
+use crate::kernel::{Kernel, Refusal};
+use crate::pointwise::After;
+use crate::settings::{Algorithm, Settings};
+use crate::simd::isa::Level;
+use crate::simd::real::{FastReal, all_finite, is_number};
+use crate::tensor::prepacked::Kept;
+use crate::tensor::scratch::{Scratch, Shared, Tensors};
+use crate::threading::partition::{Dealt, Lanes};
+
+/// Outputs that a block has at least, if there are as many images.
+const LEAST_COLUMNS: usize = 64;
+
+/// Rows that are transposed have multiples of so many numbers.
+const MOST_LANES: usize = 16;
+
+/// One of the products with every decision made.
+struct Planned {
+    pub(crate) part: Part,
+    classes: Vec<Class>,
+    /// Outputs of an image.
+    of_image: usize,
+    /// Rows of its weights.
+    rows: usize,
+    /// Numbers before its first panel in the packed weights.
+    packed: usize,
+}
+
+/// Outputs that are sums of the same taps.
+struct Class {
+    /// Where those of a block's images begin in the planes, image by image.
+    outputs: Vec<usize>,
+    /// The rows of a block's sums in which they are.
+    sums: Vec<usize>,
+    /// How many there are in an image.
+    of_image: usize,
+    /// How far the numbers that a sum is made of are from there, channel by channel, and the rows of weights that they are
+    /// multiplied with.
+    terms: Vec<usize>,
+    factors: Vec<usize>,
+}
+
+/// The products of a convolution.
+pub(crate) struct Channels<T: 'static> {
+    operands: Operands,
+    level: Level,
+    parts: Vec<Planned>,
+    planes: Planes<T>,
+    kernel: SumsKernel<T>,
+    /// Pieces in a panel of output channels, and panels.
+    pieces: usize,
+    panels: usize,
+    /// Images in a block.
+    images: usize,
+    lanes: Lanes,
+    pack: Pack<T>,
+    input_size: usize,
+    weight_size: usize,
+    store: Store<T>,
+    store_size: usize,
+    transpose: Pack<T>,
+    /// Whether outputs are the numbers that are computed with.
+    direct: bool,
+    /// Numbers of packed weights.
+    weights: usize,
+    /// Rows of the sums of a block.
+    columns: usize,
+    /// Outputs of an image, where the sums of all products lie in the order of the outputs and are stored at once.
+    whole: Option<usize>,
+    finish: Option<Finish>,
+    /// What computes where zeros stand for the padding and weights are not finite.
+    exact: Option<Products<T>>,
+    kept: Kept<T>,
+}
+
+/// Offsets in the scratch memory.
+struct Areas {
+    weights: usize,
+    planes: usize,
+    tile: usize,
+    rows: usize,
+}
+
+impl<T: FastReal> Channels<T> {
+    /// Nanoseconds that they are guessed to take on one thread.
+    pub(crate) fn time(operands: &Operands, level: Level, constant_weights: bool) -> f64 {
+        let (kernel, cost) = (SumsKernel::<T>::of(level), Cost::of::<T>(level));
+        let Operands { windows, parts, channels, rows, groups, .. } = operands;
+        let outputs: f64 = parts.iter().map(|part| part.size.iter().product::<usize>() as f64).sum();
+        let terms: f64 = parts
+            .iter()
+            .map(|part| part.size.iter().product::<usize>() as f64 * (part.taps.len() * channels) as f64)
+            .sum();
+        let (pieces, panels) = panels(*rows, &kernel);
+        let width = (pieces * panels * kernel.piece) as f64;
+        let (images, groups) = (windows.batch as f64, *groups as f64);
+        let taps: usize = parts.iter().map(|part| part.taps.len()).sum();
+        let packed = if constant_weights { 0.0 } else { (taps * channels) as f64 * width };
+        let input = (channels * windows.input.iter().product::<usize>()) as f64;
+        groups
+            * (images * terms * width * cost.fused
+                + images * input * copied(&cost, windows.input[2])
+                + images * outputs * width * 2.0 * copied(&cost, windows.output[2])
+                + packed * cost.copy)
+    }
+
+    /// Plans them, with more to compute of the sums or not. `exact` computes the same.
+    pub(crate) fn plan(
+        operands: Operands,
+        level: Level,
+        settings: Settings,
+        spatial: usize,
+        after: Option<After>,
+        exact: Products<T>,
+    ) -> Result<Self, Refusal> {
+        let kernel = SumsKernel::<T>::of(level);
+        let work = Self::time(&operands, level, settings.constant_weights);
+        let Operands { windows, parts, groups, channels, rows, input, weights, output, .. } = &operands;
+        let size = |part: &Part| part.size.iter().product::<usize>();
+        let largest = parts.iter().map(size).max().unwrap_or(1).max(1);
+        let wanted = settings.threads.parts(work, usize::MAX).count();
+        let least = LEAST_COLUMNS.div_ceil(largest).min(windows.batch.div_ceil(if wanted > 1 {
+            3 * wanted
+        } else {
+            1
+        }));
+        // Twice as many where taps outside of the images can be left out then.
+        let tiles = |images: usize| {
+            let of_part = |part| tiles(&classes(windows, part, images, kernel.rows), images, kernel.rows);
+            parts.iter().map(of_part).sum::<usize>()
+        };
+        let is_worth = 2 * least * 2 * wanted <= windows.batch && tiles(2 * least) * 20 < tiles(least) * 39;
+        let images = if is_worth { 2 * least } else { least };
+        let of_parts: Vec<_> = parts.iter().map(|part| classes(windows, part, images, kernel.rows)).collect();
+        // Images are then read where they are, and what is not finite meets no padding.
+        let inside = parts.iter().zip(&of_parts).all(|(part, classes)| are_inside(windows, part, classes));
+        let planes = Planes::plan(windows, *input, *channels, (images, windows.output), inside)?;
+        let (pieces, panels) = panels(*rows, &kernel);
+        let width = pieces * kernel.piece;
+        let whole = (parts.len() > 1).then(|| whole_plane(parts, &output.strides)).flatten();
+        let mut packed = 0;
+        let planned = parts.iter().zip(of_parts).map(|(part, classes)| {
+            let (count, first) = (part.taps.len(), packed);
+            packed += groups * panels * count * channels * width;
+            let outputs = planes.outputs(images, part.size, windows.step);
+            let in_plane: Vec<usize> = in_plane(part, &output.strides).collect();
+            let of_image = in_plane.len();
+            let class = |(taps, members): (Vec<usize>, Vec<usize>)| {
+                let all = || (0..images).flat_map(|image| members.iter().map(move |member| (image, *member)));
+                let row = |(image, member): (usize, usize)| match whole {
+                    None => image * of_image + member,
+                    Some(all) => image * all + in_plane[member],
+                };
+                let pairs = || (0..*channels).flat_map(|channel| taps.iter().map(move |tap| (channel, *tap)));
+                let term =
+                    |(channel, tap): (usize, usize)| planes.term(channel, windows.taps[part.taps[tap].0]);
+                Class {
+                    outputs: all().map(|(image, member)| outputs[image * of_image + member]).collect(),
+                    sums: all().map(row).collect(),
+                    of_image: members.len(),
+                    terms: pairs().map(term).collect(),
+                    factors: pairs().map(|(channel, tap)| channel * count + tap).collect(),
+                }
+            };
+            let classes = classes.into_iter().map(class).collect();
+            Planned { part: part.clone(), classes, of_image, rows: count * channels, packed: first }
+        });
+        let parts: Vec<Planned> = planned.collect();
+        let bytes = |data_type: DataType| data_type.size().unwrap_or(1);
+        let (pack, _) = copies_of("w", weights.data_type)?;
+        let (_, store) = copies_of("y", output.data_type)?;
+        let number = if size_of::<T>() == 4 { DataType::Float } else { DataType::Double };
+        Ok(Self {
+            level,
+            kernel,
+            pieces,
+            panels,
+            images,
+            lanes: settings.threads.lanes(work, windows.batch.div_ceil(images) * groups),
+            pack,
+            input_size: bytes(input.data_type),
+            weight_size: bytes(weights.data_type),
+            store,
+            store_size: bytes(output.data_type),
+            transpose: copies_of("sums", number)?.0,
+            direct: is_number::<T>(output.data_type),
+            weights: packed,
+            columns: images * whole.unwrap_or(largest),
+            whole,
+            finish: match &after {
+                Some(after) => Some(Finish { tail: after.tail()?, spatial }),
+                None => None,
+            },
+            exact: planes.are_padded().then_some(exact),
+            kept: Kept::new(packed, settings.constant_weights),
+            planes,
+            parts,
+            operands,
+        })
+    }
+
+    /// Numbers in a row of a panel.
+    fn width(&self) -> usize {
+        self.pieces * self.kernel.piece
+    }
+
+    fn layout(&self, scratch: &mut Scratch) -> Areas {
+        let lanes = self.lanes.count();
+        Areas {
+            weights: scratch.area::<T>(self.weights, 1),
+            planes: scratch.area::<T>(self.planes.numbers(), lanes),
+            tile: scratch.area::<T>(self.columns * self.width(), lanes),
+            rows: scratch.area::<T>(self.columns.next_multiple_of(LEAST_COLUMNS) * self.width(), lanes),
+        }
+    }
+
+    /// Packs all weights: for each panel and term a row of numbers, zeros for channels beyond the last. Tells whether they are
+    /// finite, if that matters.
+    ///
+    /// # Safety
+    /// `from` is the first weight, `to` is writable for all panels.
+    unsafe fn pack(&self, from: *const u8, to: *mut T) -> bool {
+        let Operands { groups, channels, rows, weights, .. } = &self.operands;
+        let width = self.width();
+        for planned in &self.parts {
+            let taps = &planned.part.taps;
+            let in_order = taps.iter().enumerate().all(|(number, (_, distance))| number == *distance)
+                && weights.channel == taps.len();
+            for number in 0..groups * self.panels {
+                let (group, panel) = (number / self.panels, number % self.panels);
+                let first = (panel * width).min(*rows);
+                let columns = (rows - first).min(width);
+                // SAFETY: the tensor has the weights, and there is a row for each of its terms.
+                unsafe {
+                    let to = to.add(planned.packed + number * planned.rows * width);
+                    let first = from.add((group * weights.group + first * weights.row) * self.weight_size);
+                    let matrix = |from: *const u8, rows: usize, row: usize, pitch: usize| Copy {
+                        from,
+                        rows,
+                        row,
+                        columns,
+                        column: weights.row,
+                        width,
+                        pitch,
+                    };
+                    if in_order {
+                        (self.pack)(self.level, &matrix(first, planned.rows, 1, width), to);
+                        continue;
+                    }
+                    for (tap, (_, distance)) in taps.iter().enumerate() {
+                        let from = first.add(distance * self.weight_size);
+                        let copy = matrix(from, *channels, weights.channel, taps.len() * width);
+                        (self.pack)(self.level, &copy, to.add(tap * width));
+                    }
+                }
+            }
+        }
+        // SAFETY: all are written.
+        self.exact.is_none() || unsafe { all_finite(to, self.weights) }
+    }
+}
+
+/// One lane's memory.
+struct Lane<T> {
+    tile: *mut T,
+    rows: *mut T,
+}
+
+/// Outputs of an image of which some channels are stored.
+struct Image {
+    number: usize,
+    size: [usize; 3],
+    /// Whether they follow each other.
+    flat: bool,
+}
+
+impl<T: FastReal> Channels<T> {
+    /// Computes all products for a block of images.
+    ///
+    /// # Safety
+    /// `weights` are all the packed ones, `planes` have the block's images, and the lane's memory and the tensors are as planned.
+    unsafe fn multiply(
+        &self,
+        (group, block): (usize, &Block),
+        weights: *const T,
+        planes: *const T,
+        lane: &Lane<T>,
+        tensors: &[*mut u8],
+    ) {
+        let Operands { rows, output, .. } = &self.operands;
+        let width = self.width();
+        let store = |panel: usize, first: usize, of_image: usize, size: [usize; 3], flat: bool| {
+            let row = (panel * width).min(*rows);
+            let channels = (rows - row).min(width);
+            let channel = (group * rows + row) * output.strides.channel + first;
+            for image in 0..block.images {
+                // SAFETY: the sums of the panel are there, and the tensor has the outputs.
+                unsafe {
+                    let to = tensors[output.slot].add(channel * self.store_size);
+                    let from = lane.tile.add(image * of_image * width);
+                    let image = Image { number: block.image + image, size, flat };
+                    self.store(&image, channels, from, lane.rows, to);
+                }
+            }
+        };
+        if let Some(outputs) = self.whole {
+            for panel in 0..self.panels {
+                for planned in &self.parts {
+                    // SAFETY: as the caller promises.
+                    unsafe { self.sum(planned, (group, panel), block.images, weights, planes, lane.tile) };
+                }
+                store(panel, 0, outputs, [1, 1, outputs], true);
+            }
+            return;
+        }
+        for planned in self.parts.iter().filter(|planned| planned.of_image > 0) {
+            let size = planned.part.size;
+            let flat = output.strides.are_flat(size);
+            for panel in 0..self.panels {
+                // SAFETY: as the caller promises.
+                unsafe { self.sum(planned, (group, panel), block.images, weights, planes, lane.tile) };
+                store(panel, planned.part.first, planned.of_image, size, flat);
+            }
+        }
+    }
+
+    /// The sums of a panel of one product.
+    ///
+    /// # Safety
+    /// As [`Channels::multiply`], and `tile` has room for the sums.
+    unsafe fn sum(
+        &self,
+        planned: &Planned,
+        (group, panel): (usize, usize),
+        images: usize,
+        weights: *const T,
+        planes: *const T,
+        tile: *mut T,
+    ) {
+        let width = self.width();
+        for class in &planned.classes {
+            let Class { terms, factors, .. } = class;
+            let outputs = images * class.of_image;
+            for from in (0..outputs).step_by(self.kernel.rows) {
+                // Rows beyond the last are computed like it.
+                let (mut rows, mut places) = ([0; MOST_ROWS], [0; MOST_ROWS]);
+                for (i, (row, place)) in rows.iter_mut().zip(&mut places).enumerate() {
+                    let number = (from + i).min(outputs - 1);
+                    (*row, *place) = (class.outputs[number], class.sums[number] * width);
+                }
+                // SAFETY: the panel's weights are packed, and the tile has room for all outputs.
+                unsafe {
+                    let packed = planned.packed + (group * self.panels + panel) * planned.rows * width;
+                    let sums = Sums {
+                        rows: &rows,
+                        terms,
+                        from: planes,
+                        right: weights.add(packed),
+                        factors,
+                        tile,
+                        places: &places,
+                        add: false,
+                    };
+                    self.kernel.run(&sums, (self.kernel.rows, self.pieces));
+                }
+            }
+        }
+    }
+
+    /// Stores an image's outputs of some channels, given each output's channels side by side.
+    ///
+    /// # Safety
+    /// `from` has the outputs, `rows` has room for them, `to` is the first channel's first element.
+    unsafe fn store(&self, image: &Image, channels: usize, from: *const T, rows: *mut T, to: *mut u8) {
+        let strides = &self.operands.output.strides;
+        let Image { number: image, size, flat } = *image;
+        let (width, count) = (self.width(), size.iter().product::<usize>());
+        // Outputs that follow each other are one row.
+        let [depth, height, _] = size;
+        let lines = if flat { 1 } else { depth * height };
+        let line = count / lines;
+        let apart = if flat { 1 } else { strides.spatial[2] };
+        let place = |number: usize| strides.offset(image, [number / height, number % height, 0]);
+        // SAFETY: the caller promises the numbers, and the tensor has the outputs.
+        unsafe {
+            let to = |line: usize| to.add(place(line) * self.store_size);
+            if strides.channel == 1 {
+                for number in 0..lines {
+                    let from = from.add(number * line * width);
+                    let sums =
+                        Stored { from, pitch: width, rows: line, columns: channels, row: apart, column: 1 };
+                    (self.store)(self.level, &sums, to(number));
+                }
+                return;
+            }
+            // Vectors of channels, and of outputs where they do not go to their place at once.
+            let direct = self.direct && flat && channels >= self.kernel.lanes;
+            let (row, pitch) = match direct {
+                true => (count, strides.channel),
+                false => (count.next_multiple_of(MOST_LANES), count.next_multiple_of(MOST_LANES)),
+            };
+            let copy = Copy {
+                from: from.cast(),
+                rows: if direct { channels } else { width },
+                row: 1,
+                columns: count,
+                column: width,
+                width: row,
+                pitch,
+            };
+            (self.transpose)(self.level, &copy, if direct { to(0).cast() } else { rows });
+            for number in 0..if direct { 0 } else { lines } {
+                let from = rows.add(number * line);
+                let (row, column) = (strides.channel, apart);
+                let sums = Stored { from, pitch, rows: channels, columns: line, row, column };
+                (self.store)(self.level, &sums, to(number));
+            }
+        }
+    }
+}
+
+impl<T: FastReal> Kernel for Channels<T> {
+    fn scratch_size(&self) -> usize {
+        Scratch::size_of(|scratch| self.layout(scratch))
+            .max(self.exact.as_ref().map_or(0, Kernel::scratch_size))
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let Operands { windows, groups, channels, rows, input, weights, .. } = &self.operands;
+        let areas = self.layout(&mut Scratch::default());
+        let source = tensors[weights.slot];
+        // SAFETY: the tensor covers its weights, and the scratch memory has room for all panels, as the kept one has.
+        let (packed, finite) = unsafe {
+            self.kept.get(source, scratch.add(areas.weights).cast::<T>(), |to| self.pack(source, to))
+        };
+        if let Some(exact) = self.exact.as_ref().filter(|_| !finite) {
+            // SAFETY: as the caller promises; there is scratch memory for either.
+            unsafe { exact.run(tensors, scratch) };
+            return;
+        }
+        let shared = Tensors(tensors);
+        let base = Shared([packed.cast_mut().cast(), scratch]);
+        let (planes_size, tile_size) = (self.planes.numbers(), self.columns * self.width());
+        let rows_size = self.columns.next_multiple_of(LEAST_COLUMNS) * self.width();
+        let blocks = windows.batch.div_ceil(self.images);
+        let area = |offset: usize, lane: usize, numbers: usize| {
+            // SAFETY: the scratch memory has an area for each lane.
+            unsafe { base.get(1).add(offset).cast::<T>().add(lane * Scratch::padded::<T>(numbers)) }
+        };
+        self.lanes.deal_carrying(groups * blocks, |Dealt { lane, part: number, .. }, cleared: &mut bool| {
+            let planes = area(areas.planes, lane, planes_size);
+            if !std::mem::replace(cleared, true) {
+                // Images are copied into planes whose zeros stay.
+                // SAFETY: the planes are this lane's.
+                unsafe { planes.write_bytes(0, planes_size) };
+            }
+            let (group, image) = (number / blocks, number % blocks * self.images);
+            let images = self.images.min(windows.batch - image);
+            let block = Block { image, images, origin: [0; 3], size: windows.output };
+            let own =
+                Lane { tile: area(areas.tile, lane, tile_size), rows: area(areas.rows, lane, rows_size) };
+            // SAFETY: the tensors cover the group and the images; no two blocks and groups write the same outputs.
+            unsafe {
+                let from =
+                    shared.all()[input.slot].add(group * channels * input.strides.channel * self.input_size);
+                let planes = self.planes.fill(from, *channels, &block, planes);
+                let weights = base.get(0).cast::<T>().cast_const();
+                self.multiply((group, &block), weights, planes, &own, shared.all());
+                if let Some(finish) = &self.finish {
+                    finish.run(shared.all(), &block, group * rows..(group + 1) * rows);
+                }
+            }
+        });
+    }
+}
+
+/// Bytes of a panel of weights, which stay in the second cache while all outputs are computed with it.
+const RESIDENT: usize = 256 << 10;
+/// Outputs below which weights are not worth being packed in each execution.
+const WORTH_PACKING: usize = 128;
+
+/// Whether this form is for such products: rows of outputs are shorter than a vector and are not all one row, and there are
+/// enough output channels to fill one.
+pub(crate) fn suits<T: FastReal>(operands: &Operands, level: Level, settings: Settings) -> bool {
+    let kernel = SumsKernel::<T>::of(level);
+    let Operands { windows, parts, rows, channels, .. } = operands;
+    let taps = parts.iter().map(|part| part.taps.len()).max().unwrap_or(0);
+    let outputs = windows.batch * windows.output.iter().product::<usize>();
+    let (pieces, _) = panels(*rows, &kernel);
+    let panel = taps * channels * pieces * kernel.piece * size_of::<T>();
+    settings.convolution == Algorithm::Automatic
+        && operands.between.is_none()
+        && windows.output[2] < kernel.lanes
+        && (taps > 1 || windows.step != [1; 3])
+        && rows * 2 > kernel.lanes
+        // A product alone has another form that is faster from there on.
+        && (panel < RESIDENT || (panel == RESIDENT && parts.len() > 1))
+        && (settings.constant_weights || outputs >= WORTH_PACKING)
+}

@@ -1,0 +1,563 @@
+//! How a convolution becomes a matrix product without being unrolled.
+//!
+//! The input is copied into planes: rows of numbers in which a tap of the window is nothing but a distance. Output element
+//! `o` and a tap at `q` meet at position `o + q`, so all outputs of an image, one after another, meet the tap in one
+//! unbroken run, and the product reads the plane where it lies. Rows are a little longer than the output's, for the zeros
+//! of the padding; what the product yields in these columns is dropped. With a stride there is a plane for each remainder
+//! of the division by it. Where that wastes too much (a window nearly as large as its image), each tap gets a plane of its
+//! own with exactly the outputs' columns, which is the common unrolled form.
+
+use std::collections::HashMap;
+
+use crate::conv::prefetch::Input;
+use crate::gemm::pairs::{Factor, word};
+use crate::simd::real::{FastReal, Stored, load_run, store_run};
+
+/// What is to be met: output element `o` and tap `t` meet input element `o * step + taps[t]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Windows {
+    /// Number of images.
+    pub(crate) batch: usize,
+    /// Spatial dimensions of the output; leading ones are 1.
+    pub(crate) output: [usize; 3],
+    /// Spatial dimensions of the input.
+    pub(crate) input: [usize; 3],
+    /// Step of the window.
+    pub(crate) step: [usize; 3],
+    /// Place of each tap.
+    pub(crate) taps: Vec<[isize; 3]>,
+}
+
+/// Where elements of a tensor lie, in elements.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Strides {
+    /// From one image to the next.
+    pub(crate) batch: usize,
+    /// From one channel to the next.
+    pub(crate) channel: usize,
+    /// Along the spatial dimensions.
+    pub(crate) spatial: [usize; 3],
+}
+
+impl Strides {
+    /// Whether images of this size have no gaps, the last dimension fastest.
+    pub(crate) fn are_flat(&self, size: [usize; 3]) -> bool {
+        (0..3).all(|i| size[i] == 1 || self.spatial[i] == size[i + 1..].iter().product::<usize>())
+    }
+
+    /// Distance of an element of channel 0.
+    pub(crate) fn offset(&self, image: usize, at: [usize; 3]) -> usize {
+        image * self.batch + at[0] * self.spatial[0] + at[1] * self.spatial[1] + at[2] * self.spatial[2]
+    }
+}
+
+/// A part of the output: some images, and a box of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    /// The first image.
+    pub(crate) image: usize,
+    /// Number of images.
+    pub(crate) images: usize,
+    /// The first output element of the box.
+    pub(crate) origin: [usize; 3],
+    /// The size of the box.
+    pub(crate) size: [usize; 3],
+}
+
+impl Block {
+    /// Outputs, or tiles of outputs.
+    pub(crate) fn outputs(&self) -> usize {
+        self.images * self.size.iter().product::<usize>()
+    }
+}
+
+/// A run of outputs that lie side by side in the columns and along the last spatial dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Columns {
+    /// The first column.
+    pub(crate) column: usize,
+    /// Number of columns.
+    pub(crate) len: usize,
+    /// The image.
+    pub(crate) image: usize,
+    /// The output element of the first column.
+    pub(crate) at: [usize; 3],
+}
+
+/// The planes and columns of a block, planned for all blocks at once.
+#[derive(Clone, Debug)]
+pub(crate) struct Geometry {
+    windows: Windows,
+    /// Input element of position 0 of each plane when a block begins at output 0.
+    starts: Vec<[isize; 3]>,
+    /// Distance of each tap from the beginning of a channel's planes.
+    tap_offsets: Vec<usize>,
+    /// Images in a block and the size of its box, at most.
+    block: (usize, [usize; 3]),
+    /// Positions that a box is wider than its outputs.
+    span: [usize; 3],
+    /// The smallest tap, in steps.
+    first: [isize; 3],
+    /// Distance of neighbours in the columns: along the three dimensions and from image to image.
+    pitch: [usize; 4],
+    /// Numbers in one plane.
+    plane: usize,
+    /// Whether some output meets a tap outside of the input.
+    padded: bool,
+}
+
+/// `ceil(a / b)` for positive b.
+fn div_ceil(a: isize, b: isize) -> isize {
+    -(-a).div_euclid(b)
+}
+
+impl Geometry {
+    /// Plans the planes for blocks of at most `images` images and boxes of at most `size`; columns are computed `round` at
+    /// a time. `unrolled` gives each tap its own plane.
+    pub(crate) fn new(
+        windows: &Windows,
+        unrolled: bool,
+        images: usize,
+        size: [usize; 3],
+        round: usize,
+    ) -> Self {
+        let step = windows.step.map(|s| s as isize);
+        let mut starts: Vec<[isize; 3]> = Vec::new();
+        let mut known = HashMap::new();
+        let mut tap_planes = Vec::with_capacity(windows.taps.len());
+        let mut steps = Vec::with_capacity(windows.taps.len());
+        // Steps are counted from element 0, or from the first tap where a box is less wide then.
+        let from = [0, 1, 2].map(|i| {
+            let taps = || windows.taps.iter().map(|tap| tap[i]);
+            let (low, high) = (taps().min().unwrap_or(0), taps().max().unwrap_or(0));
+            let wider = high.div_euclid(step[i]) - low.div_euclid(step[i]) > (high - low) / step[i];
+            if wider { low } else { 0 }
+        });
+        for tap in &windows.taps {
+            let mut start = *tap;
+            let mut q = [0; 3];
+            if !unrolled {
+                for i in 0..3 {
+                    q[i] = (tap[i] - from[i]).div_euclid(step[i]);
+                    start[i] = (tap[i] - from[i]).rem_euclid(step[i]) + from[i];
+                }
+            }
+            let next = starts.len();
+            let plane = if unrolled { next } else { *known.entry(start).or_insert(next) };
+            if plane == next {
+                starts.push(start);
+            }
+            tap_planes.push(plane);
+            steps.push(q);
+        }
+        let mut first = [0; 3];
+        let mut span = [0; 3];
+        let mut row = [0; 3];
+        for i in 0..3 {
+            let low = steps.iter().map(|q| q[i]).min().unwrap_or(0);
+            let high = steps.iter().map(|q| q[i]).max().unwrap_or(0);
+            first[i] = low;
+            span[i] = (high - low) as usize;
+            // Zeros at the end of one row can be those at the beginning of the next.
+            let mut shared = 0;
+            if size[i] == windows.output[i] {
+                let before = (-low).max(0);
+                let end = windows.output[i] as isize + high;
+                let ends = starts.iter().map(|s| div_ceil(windows.input[i] as isize - s[i], step[i]));
+                let after = ends.map(|e| (end - e).max(0)).min().unwrap_or(0);
+                shared = before.min(after) as usize;
+            }
+            row[i] = (size[i] + span[i] - shared.min(span[i])).max(size[i]);
+        }
+        let pitch = [row[1] * row[2], row[2], 1, row[0] * row[1] * row[2]];
+        let offset =
+            |q: &[isize; 3]| -> usize { (0..3).map(|i| (q[i] - first[i]) as usize * pitch[i]).sum() };
+        let reach = |images: usize, size: [usize; 3]| {
+            (images - 1) * pitch[3] + (0..3).map(|i| (size[i] - 1) * pitch[i]).sum::<usize>() + 1
+        };
+        let columns = reach(images, size).next_multiple_of(round);
+        let farthest = steps.iter().map(offset).max().unwrap_or(0);
+        let filled = reach(images, [0, 1, 2].map(|i| size[i] + span[i]));
+        let plane = (farthest + columns).max(filled);
+        let tap_offsets = steps.iter().zip(&tap_planes).map(|(q, p)| p * plane + offset(q)).collect();
+        let padded = windows.taps.iter().any(|tap| {
+            (0..3).any(|i| {
+                tap[i] < 0 || (windows.output[i] as isize - 1) * step[i] + tap[i] >= windows.input[i] as isize
+            })
+        });
+        Self {
+            windows: windows.clone(),
+            starts,
+            tap_offsets,
+            block: (images, size),
+            span,
+            first,
+            pitch,
+            plane,
+            padded,
+        }
+    }
+
+    /// Whether some output meets a tap outside of the input, where zeros stand for what is not there.
+    pub(crate) fn is_padded(&self) -> bool {
+        self.padded
+    }
+
+    /// Numbers in the planes of one channel.
+    pub(crate) fn channel(&self) -> usize {
+        self.plane * self.starts.len()
+    }
+
+    /// Distance of each tap from the beginning of a channel's planes.
+    pub(crate) fn taps(&self) -> &[usize] {
+        &self.tap_offsets
+    }
+
+    /// Distance of neighbours in the columns: along the three dimensions and from image to image.
+    pub(crate) fn pitch(&self) -> [usize; 4] {
+        self.pitch
+    }
+
+    /// The taps, from the first to behind the last, that outputs of a line may meet inside of the input, where all others are
+    /// outside.
+    pub(crate) fn met(&self, depth: usize, row: usize) -> (usize, usize) {
+        let inside = |tap: &[isize; 3]| {
+            [(0, depth), (1, row)].into_iter().all(|(i, output)| {
+                let at = (output * self.windows.step[i]) as isize + tap[i];
+                (0..self.windows.input[i] as isize).contains(&at)
+            })
+        };
+        let taps = &self.windows.taps;
+        let first = taps.iter().position(inside).unwrap_or(0);
+        (first, taps.iter().rposition(inside).map_or(first, |last| last + 1))
+    }
+
+    /// Whether the outputs of each block follow each other in an image.
+    pub(crate) fn is_flat(&self) -> bool {
+        let (images, size) = self.block;
+        let [_, rows, columns] = self.windows.output;
+        let line = size[0] == 1 && size[1] == 1;
+        images == 1 && (size[2] == columns || line) && (size[1] == rows || size[0] == 1)
+    }
+
+    /// Columns of the largest block.
+    pub(crate) fn largest(&self) -> usize {
+        let (images, size) = self.block;
+        self.columns(&Block { image: 0, images, origin: [0; 3], size })
+    }
+
+    /// Number of blocks.
+    pub(crate) fn blocks(&self) -> usize {
+        self.counts().iter().product()
+    }
+
+    fn counts(&self) -> [usize; 4] {
+        let (images, size) = self.block;
+        let boxes = [0, 1, 2].map(|i| self.windows.output[i].div_ceil(size[i]));
+        [self.windows.batch.div_ceil(images), boxes[0], boxes[1], boxes[2]]
+    }
+
+    /// The block with this number.
+    pub(crate) fn block(&self, number: usize) -> Block {
+        let (images, size) = self.block;
+        let counts = self.counts();
+        let mut rest = number;
+        let mut origin = [0; 3];
+        for i in (0..3).rev() {
+            origin[i] = rest % counts[i + 1] * size[i];
+            rest /= counts[i + 1];
+        }
+        let image = rest * images;
+        Block {
+            image,
+            images: images.min(self.windows.batch - image),
+            origin,
+            size: [0, 1, 2].map(|i| size[i].min(self.windows.output[i] - origin[i])),
+        }
+    }
+
+    /// Columns of a block, up to its last output.
+    pub(crate) fn columns(&self, block: &Block) -> usize {
+        (block.images - 1) * self.pitch[3]
+            + (0..3).map(|i| (block.size[i] - 1) * self.pitch[i]).sum::<usize>()
+            + 1
+    }
+
+    /// Calls `each` with the runs of outputs among the columns from `from` to `to`.
+    #[inline(always)]
+    pub(crate) fn runs(&self, block: &Block, from: usize, to: usize, mut each: impl FnMut(Columns)) {
+        let [depth, row, _, image] = self.pitch;
+        let mut column = from;
+        let mut n = from / image;
+        let mut rest = from % image;
+        let mut at = [0; 3];
+        at[0] = rest / depth;
+        rest %= depth;
+        at[1] = rest / row;
+        at[2] = rest % row;
+        while column < to && n < block.images {
+            if at[0] < block.size[0] && at[1] < block.size[1] && at[2] < block.size[2] {
+                each(Columns {
+                    column,
+                    len: (block.size[2] - at[2]).min(to - column),
+                    image: block.image + n,
+                    at: [0, 1, 2].map(|i| block.origin[i] + at[i]),
+                });
+            }
+            column += row - at[2];
+            at[2] = 0;
+            at[1] += 1;
+            if at[1] * row >= depth {
+                at[1] = 0;
+                at[0] += 1;
+                if at[0] * depth >= image {
+                    at[0] = 0;
+                    n += 1;
+                }
+            }
+        }
+    }
+
+    /// The input that a block is computed from, with these strides; none where channels lie within each other.
+    pub(crate) fn input(&self, block: &Block, strides: &Strides) -> Option<Input> {
+        let Windows { input, step, taps, .. } = &self.windows;
+        let ends = [0, 1, 2].map(|i| {
+            let places = taps.iter().map(|tap| tap[i]);
+            let (low, high) = (places.clone().min().unwrap_or(0), places.max().unwrap_or(0));
+            let inside = |at: isize| at.clamp(0, input[i] as isize - 1) as usize;
+            let first = (block.origin[i] * step[i]) as isize;
+            let last = ((block.origin[i] + block.size[i] - 1) * step[i]) as isize;
+            (inside(first + low), inside(last + high), high - low)
+        });
+        // Rows between those that are met.
+        let apart = step[1] as isize > ends[1].2 + 1 && block.size[1] > 1;
+        let rows = if apart { (block.size[1], step[1] * strides.spatial[1]) } else { (1, 0) };
+        let reach = |i: usize| (ends[i].1 - ends[i].0) * strides.spatial[i];
+        let down = if apart { ends[1].2 as usize * strides.spatial[1] } else { reach(1) };
+        let len = 1 + reach(0) + down + reach(2);
+        let first = strides.offset(block.image, ends.map(|(low, _, _)| low));
+        let images = (block.images, strides.batch);
+        (strides.channel >= len).then_some(Input { first, images, rows, len })
+    }
+
+    /// Whether an output meets a tap inside of the input.
+    pub(crate) fn meets(&self, output: [usize; 3], tap: usize) -> bool {
+        (0..3).all(|i| {
+            let at = (output[i] * self.windows.step[i]) as isize + self.windows.taps[tap][i];
+            (0..self.windows.input[i] as isize).contains(&at)
+        })
+    }
+
+    /// Copies a block's input, `channels` channels from `from`, into planes: first the planes of one channel, then those
+    /// of the next.
+    ///
+    /// # Safety
+    /// `from` is the first element of the first channel of a tensor with these strides and the input's dimensions;
+    /// `planes` is writable for `channels * self.channel()` numbers.
+    pub(crate) unsafe fn fill<S: Stored, T: FastReal>(
+        &self,
+        block: &Block,
+        from: *const u8,
+        strides: &Strides,
+        channels: usize,
+        planes: *mut T,
+    ) {
+        let from = from.cast::<S>();
+        // SAFETY: the caller promises this much; the runs are inside the tensor and inside the planes.
+        unsafe {
+            planes.write_bytes(0, channels * self.channel());
+            self.input_runs(block, strides, |source, target, apart, len| {
+                let (from, to) = (from.add(source), planes.add(target));
+                copy_runs(from, (apart, strides.channel), to, self.channel(), (len, channels));
+            });
+        }
+    }
+
+    /// The same with pairs of channels as words, the first in the lower half; a zero stands for a channel beyond the last.
+    ///
+    /// # Safety
+    /// As [`Geometry::fill`], with half as many planes as there are channels, rounded up.
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(dead_code, reason = "other processors have no instructions for pairs")
+    )]
+    pub(crate) unsafe fn fill_pairs<S: Factor>(
+        &self,
+        block: &Block,
+        from: *const u8,
+        strides: &Strides,
+        channels: usize,
+        planes: *mut u32,
+    ) {
+        let from = from.cast::<S>();
+        // SAFETY: the caller promises this much; the runs are inside the tensor and inside the planes.
+        unsafe {
+            planes.write_bytes(0, channels.div_ceil(2) * self.channel());
+            self.input_runs(block, strides, |source, target, apart, len| {
+                for pair in 0..channels.div_ceil(2) {
+                    let first = from.add(source + 2 * pair * strides.channel);
+                    let to = planes.add(target + pair * self.channel());
+                    if 2 * pair + 1 < channels {
+                        for i in 0..len {
+                            let at = first.add(i * apart);
+                            let both = (at.read_unaligned(), at.add(strides.channel).read_unaligned());
+                            to.add(i).write(word(both.0.bits(), both.1.bits()));
+                        }
+                    } else {
+                        for i in 0..len {
+                            to.add(i).write(word(first.add(i * apart).read_unaligned().bits(), 0));
+                        }
+                    }
+                }
+            });
+        }
+    }
+
+    /// Calls `each` with the runs of a block's input along the last spatial dimension: the distance of the first element in channel
+    /// 0, its place in the planes of a channel, the distance of neighbours in the tensor, and how many there are.
+    #[inline(always)]
+    fn input_runs(&self, block: &Block, strides: &Strides, mut each: impl FnMut(usize, usize, usize, usize)) {
+        let step = self.windows.step;
+        for (number, start) in self.starts.iter().enumerate() {
+            let mut low = [0; 3];
+            let mut high = [0; 3];
+            for i in 0..3 {
+                // Positions of the box whose input element exists.
+                let base = block.origin[i] as isize + self.first[i];
+                let size = (block.size[i] + self.span[i]) as isize;
+                let begin = div_ceil(-start[i], step[i] as isize) - base;
+                let end = div_ceil(self.windows.input[i] as isize - start[i], step[i] as isize) - base;
+                low[i] = begin.clamp(0, size) as usize;
+                high[i] = end.clamp(low[i] as isize, size) as usize;
+            }
+            if (0..3).any(|i| low[i] == high[i]) {
+                continue;
+            }
+            let input = |i: usize, position: usize| {
+                ((block.origin[i] as isize + self.first[i] + position as isize) * step[i] as isize + start[i])
+                    as usize
+            };
+            let len = high[2] - low[2];
+            let apart = strides.spatial[2] * step[2];
+            for n in 0..block.images {
+                for d in low[0]..high[0] {
+                    for h in low[1]..high[1] {
+                        let at = [input(0, d), input(1, h), input(2, low[2])];
+                        let source = strides.offset(block.image + n, at);
+                        let target = number * self.plane
+                            + n * self.pitch[3]
+                            + d * self.pitch[0]
+                            + h * self.pitch[1]
+                            + low[2];
+                        each(source, target, apart, len);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Copies a block of the output's shape, `channels` channels from `from`, into rows of `row` numbers that are in the
+    /// order of the columns, with zeros between the runs of outputs.
+    ///
+    /// # Safety
+    /// `from` is the first element of the first channel of a tensor with these strides and the output's dimensions;
+    /// `rows` is writable for `channels * row` numbers, and `row` is at least the block's columns.
+    pub(crate) unsafe fn spread<S: Stored, T: FastReal>(
+        &self,
+        block: &Block,
+        from: *const u8,
+        strides: &Strides,
+        channels: usize,
+        rows: *mut T,
+        row: usize,
+    ) {
+        let from = from.cast::<S>();
+        // SAFETY: the caller promises this much.
+        unsafe { rows.write_bytes(0, channels * row) };
+        self.runs(block, 0, self.columns(block), |run| {
+            let source = strides.offset(run.image, run.at);
+            // SAFETY: the elements are inside the tensor, the numbers inside the row.
+            unsafe {
+                let from = from.add(source);
+                let to = rows.add(run.column);
+                copy_runs(from, (strides.spatial[2], strides.channel), to, row, (run.len, channels));
+            }
+        });
+    }
+}
+
+/// Runs shorter than this are copied channel by channel.
+const SHORT: usize = 4;
+
+/// Reads a run of `len` elements of each of some channels, given the distances of elements and of channels, into runs that
+/// are `pitch` numbers apart.
+///
+/// # Safety
+/// The elements are readable, and the runs are writable.
+#[inline(always)]
+unsafe fn copy_runs<S: Stored, T: FastReal>(
+    from: *const S,
+    (apart, channel): (usize, usize),
+    to: *mut T,
+    pitch: usize,
+    (len, channels): (usize, usize),
+) {
+    // SAFETY: the caller promises all runs.
+    unsafe {
+        if len < SHORT {
+            for i in 0..len {
+                for c in 0..channels {
+                    to.add(i + c * pitch).write(from.add(i * apart + c * channel).read_unaligned().number());
+                }
+            }
+        } else {
+            for c in 0..channels {
+                load_run::<S, T>(from.add(c * channel).cast(), apart, to.add(c * pitch), len);
+            }
+        }
+    }
+}
+
+/// Writes rows of a tile to the output: `rows` channels of the runs of outputs among the columns from `from` to `to`.
+///
+/// # Safety
+/// `tile` holds `rows` rows of `row` numbers, the first column being `from`; `to_channel` is the first element of the first
+/// row's channel of a tensor with these strides and the output's dimensions.
+#[expect(clippy::too_many_arguments, reason = "two places, each with its shape")]
+#[inline(always)]
+pub(crate) unsafe fn store_tile<S: Stored, T: FastReal>(
+    geometry: &Geometry,
+    block: &Block,
+    (from, to): (usize, usize),
+    tile: *const T,
+    row: usize,
+    rows: usize,
+    to_channel: *mut u8,
+    strides: &Strides,
+) {
+    let to_channel = to_channel.cast::<S>();
+    geometry.runs(block, from, to, |run| {
+        let target = strides.offset(run.image, run.at);
+        let column = run.column - from;
+        // SAFETY: the elements are inside the tensor, the numbers inside the tile.
+        unsafe {
+            if strides.channel == 1 {
+                for i in 0..run.len {
+                    let at = to_channel.add(target + i * strides.spatial[2]);
+                    for r in 0..rows {
+                        at.add(r).write_unaligned(S::nearest(tile.add(r * row + column + i).read()));
+                    }
+                }
+            } else {
+                for r in 0..rows {
+                    store_run::<S, T>(
+                        tile.add(r * row + column),
+                        to_channel.add(target + r * strides.channel).cast(),
+                        strides.spatial[2],
+                        run.len,
+                    );
+                }
+            }
+        }
+    });
+}

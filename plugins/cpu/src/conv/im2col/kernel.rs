@@ -1,0 +1,593 @@
+//! A convolution as a product of matrices whose right factor is made tile by tile: what the outputs of a tile meet, for each channel and
+//! tap of the window one row of a few vectors.
+//!
+//! All outputs of all images are one row of columns, so that a tile goes on in the next line or image and hardly any number is
+//! computed in vain. What a tile reads lies in a row, wherever it lies in the images, and while some tiles are multiplied, the input
+//! of the next ones is asked for.
+
+use std::ops::Range;
+
+use crate::conv::cost::Cost;
+use crate::conv::epilogue::Ending;
+use crate::conv::im2col::copy::Copy;
+use crate::conv::im2col::prefetch::Next;
+use crate::conv::implicit_gemm::exact::{are_finite, has_nan};
+use crate::conv::implicit_gemm::tile::{Product, ProductKernel};
+use crate::conv::operands::{Operands, Pack, are_columns, pack_of, rows_apart};
+use crate::conv::prefetch::{Ahead, bytes, pays};
+use crate::kernel::{Kernel, Refusal};
+use crate::pointwise::After;
+use crate::settings::Settings;
+use crate::simd::isa::Level;
+use crate::simd::real::{FastReal, all_finite, is_number};
+use crate::tensor::prepacked::Kept;
+use crate::tensor::scratch::{Scratch, Shared, Tensors};
+use crate::threading::partition::{Dealt, Lanes};
+
+/// Bytes of a block: the copied tiles and the input of the next ones. They stay in a processor's second cache, which has 2 MB where vectors
+/// are multiplied as wholes.
+const BLOCK: usize = 1536 << 10;
+/// The same where the product of the first panel copies the tiles, the input is larger than the output, and all weights are near whatever the
+/// block: the sooner a block ends, the more of the input comes while others are multiplied.
+const SMALL_BLOCK: usize = 768 << 10;
+/// Bytes of weights up to which these are near.
+const FEW_WEIGHTS: usize = 512 << 10;
+/// Tiles of a block at most.
+const MOST_TILES: usize = 16;
+/// Bytes of images and results from which on more is asked for. Tests have small images.
+const FAR: usize = if cfg!(test) { 2 << 10 } else { 1 << 20 };
+/// Terms that are multiplied before more is asked for, and lines that are then: each time costs about as much as one term.
+const INTERVAL: usize = 16;
+const TOGETHER: usize = 4;
+/// Blocks or pieces of their rows for each lane, about, so that lanes of different speed end at the same time.
+const PER_LANE: usize = 4;
+/// What it takes to read the weights of a panel for a block, in panels multiplied with a tile: where all weights stay in the second cache, and
+/// where they come from farther away.
+const READ: [f64; 2] = [0.125, 0.5];
+/// Bytes of weights from which on they do not stay there.
+const MOST_WEIGHTS: usize = 1 << 20;
+/// What it takes to begin with a block or a piece of it, in the same.
+const UNIT: f64 = 1.0;
+/// What it takes to copy a tile, in panels of rows multiplied with it: where columns follow each other in memory, so that the first panel
+/// does it, and where not.
+const COPY: [f64; 2] = [0.25, 2.0];
+/// The part of the columns, as a divisor, that may be computed in vain.
+const MOST_IN_VAIN: usize = 3;
+/// The same from which on vectors of channels are faster, where columns follow each other in memory, and where not.
+const WASTE: [usize; 2] = [20, 5];
+/// Terms of a sum below which these are not.
+const LEAST_TERMS: usize = 512;
+/// Channels on both sides up to which columns that follow each other in memory are better read there, if they are near.
+const SMALL: usize = 64;
+/// Terms of a sum above which a tile is too large for any cache.
+const MOST_DEPTH: usize = 1 << 16;
+/// Rows below which a tile is multiplied too seldom for its copy.
+const LEAST_ROWS: usize = 64;
+
+/// The product with every decision made.
+pub(crate) struct Tiled<T: 'static> {
+    pub(crate) operands: Operands,
+    pub(crate) level: Level,
+    pub(crate) kernel: ProductKernel<T>,
+    /// Lines of an image and their elements, of the input and of the output; one line where a window is one element.
+    pub(crate) input: [usize; 2],
+    pub(crate) output: [usize; 2],
+    pub(crate) step: [usize; 2],
+    /// The place of each tap, in lines and in elements of a line.
+    pub(crate) taps: Vec<[isize; 2]>,
+    /// The least and the greatest of these.
+    pub(crate) reach: [(isize, isize); 2],
+    is_padded: bool,
+    /// Whether the columns of an image follow each other in memory.
+    is_flat: bool,
+    /// Whether it is known of packed weights if they are finite. That takes longer than looking at few results, unless they are kept.
+    knows_weights: bool,
+    /// Terms of a sum.
+    pub(crate) depth: usize,
+    /// Tiles of all images, and of a block.
+    tiles: usize,
+    block: usize,
+    /// Panels of rows in a group, and in how many pieces they are dealt out.
+    panels: usize,
+    pieces: usize,
+    lanes: Lanes,
+    pack_lanes: Lanes,
+    pack: Pack<T>,
+    pub(crate) ending: Ending,
+    /// Distance of the rows of weights that are read where they are; others are packed.
+    weights_apart: Option<usize>,
+    /// Whether memory is asked for before it is needed.
+    asks: bool,
+    /// Packed weights that stay the same.
+    kept: Kept<T>,
+    areas: Areas,
+}
+
+/// Numbers in the parts of the scratch memory: all packed weights, and for each lane a block's tiles, a tile of results, and one of what is
+/// added to them.
+struct Areas {
+    weights: usize,
+    columns: usize,
+    tile: usize,
+}
+
+/// A tile's place among the outputs.
+#[derive(Clone, Debug, PartialEq)]
+struct Spot {
+    /// Its columns, counted from the first one of the first image, and the vectors that they fill.
+    columns: Range<usize>,
+    vectors: usize,
+    /// The image, and the first output there, of a tile of whole vectors in one image.
+    alone: Option<(usize, usize)>,
+}
+
+impl Spot {
+    const NONE: Self = Self { columns: 0..0, vectors: 0, alone: None };
+}
+
+/// Outputs of a tile that follow each other in a line of an image.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Run {
+    /// The first one's column in the tile.
+    pub(crate) column: usize,
+    pub(crate) len: usize,
+    pub(crate) image: usize,
+    /// The first one's line and its place there.
+    pub(crate) line: usize,
+    pub(crate) at: usize,
+}
+
+/// Whether the form is one for this convolution: of two dimensions, with elements as they are computed, one product alone, and not too many
+/// terms.
+fn has_form<T: FastReal>(operands: &Operands) -> bool {
+    let Operands { windows, input, output, .. } = operands;
+    let Some(part) = operands.whole() else { return false };
+    part.first == 0
+        && [windows.input[0], windows.output[0]] == [1; 2]
+        && windows.taps.iter().all(|tap| tap[0] == 0)
+        && (input.strides.spatial[2] == 1 || windows.input[2] == 1)
+        && output.strides.are_flat(windows.output)
+        && is_number::<T>(input.data_type)
+        && is_number::<T>(output.data_type)
+        && operands.channels.saturating_mul(part.taps.len()) <= MOST_DEPTH
+}
+
+/// The columns of all images, and how many more whole vectors have.
+fn columns(operands: &Operands, lanes: usize) -> [usize; 2] {
+    let columns = operands.windows.batch * operands.windows.output.iter().product::<usize>();
+    [columns, columns.next_multiple_of(lanes) - columns]
+}
+
+/// Whether this form is likely to be the fastest one on processors with whole vectors of 512 bits.
+pub(crate) fn suits<T: FastReal>(operands: &Operands, level: Level) -> bool {
+    let kernel = ProductKernel::<T>::of(level);
+    let [columns, in_vain] = columns(operands, kernel.lanes);
+    let is_small =
+        are_columns::<T>(operands) && operands.rows.max(operands.channels) <= SMALL && !pays(operands);
+    level.has_whole_vectors()
+        && operands.rows >= LEAST_ROWS
+        && !is_small
+        && columns >= kernel.columns()
+        && in_vain <= columns / MOST_IN_VAIN
+}
+
+/// Whether so many columns are computed in vain that vectors of channels are faster, which compute none: they read filters more often, and
+/// have to transpose sums, which takes long where these have few terms.
+pub(crate) fn wastes<T: FastReal>(operands: &Operands, level: Level) -> bool {
+    let [columns, in_vain] = columns(operands, ProductKernel::<T>::of(level).lanes);
+    let divisor = WASTE[usize::from(!are_columns::<T>(operands))];
+    suits::<T>(operands, level)
+        && in_vain * divisor > columns
+        && operands.channels * operands.windows.taps.len() >= LEAST_TERMS
+}
+
+/// Bytes of a block at most, given those of a group's weights, and rows and channels of a group where the product of the first panel copies
+/// it.
+fn largest(weight_bytes: usize, flat: Option<[usize; 2]>) -> usize {
+    let is_small = flat.is_some_and(|[rows, channels]| rows < channels) && weight_bytes <= FEW_WEIGHTS;
+    if is_small { SMALL_BLOCK } else { BLOCK }
+}
+
+impl<T: FastReal> Tiled<T> {
+    /// Plans it, with more to compute of the sums or not; none where there is no such form.
+    pub(crate) fn plan(
+        operands: &Operands,
+        level: Level,
+        settings: Settings,
+        spatial: usize,
+        after: Option<&After>,
+    ) -> Result<Option<Self>, Refusal> {
+        if !has_form::<T>(operands) {
+            return Ok(None);
+        }
+        let ending = match after {
+            None => Ending::default(),
+            Some(after) => match Ending::of::<T>(after, spatial) {
+                Some(ending) => ending,
+                None => return Ok(None),
+            },
+        };
+        let windows = &operands.windows;
+        if ending.residual.is_some_and(|(_, strides)| !strides.are_flat(windows.output)) {
+            return Ok(None);
+        }
+        let kernel = ProductKernel::<T>::of(level);
+        let threads = settings.threads;
+        let is_flat = are_columns::<T>(operands);
+        let lines = |[_, lines, len]: [usize; 3]| if is_flat { [1, lines * len] } else { [lines, len] };
+        let (input, output) = (lines(windows.input), lines(windows.output));
+        let step = [windows.step[1], windows.step[2]];
+        let taps: Vec<_> = windows.taps.iter().map(|tap| [tap[1], tap[2]]).collect();
+        let reach = [0, 1].map(|i| {
+            let places = || taps.iter().map(|tap| tap[i]);
+            (places().min().unwrap_or(0), places().max().unwrap_or(0))
+        });
+        let is_padded = (0..2).any(|i| {
+            reach[i].0 < 0 || ((output[i] - 1) * step[i]) as isize + reach[i].1 >= input[i] as isize
+        });
+        let depth = operands.channels * taps.len();
+        let columns = windows.batch * output[0] * output[1];
+        let tiles = columns.div_ceil(kernel.lanes).div_ceil(kernel.vectors);
+        let panels = operands.rows.div_ceil(kernel.rows);
+        let cost = Cost::of::<T>(level);
+        let all_weights = operands.groups * panels * kernel.rows * depth;
+        let copied = depth * columns * operands.groups;
+        let time = all_weights as f64 * columns as f64 * cost.fused + copied as f64 * cost.copy;
+        let window = 1 + reach[0].0.abs_diff(reach[0].1);
+        let read = operands.channels * step[0].min(window) * step[1];
+        let of_tile = (depth + read) * kernel.columns() * size_of::<T>();
+        let weight_bytes = all_weights / operands.groups * size_of::<T>();
+        let flat = is_flat.then_some([operands.rows, operands.channels]);
+        let most = (largest(weight_bytes, flat) / of_tile).clamp(1, MOST_TILES);
+        let costs = [COPY[usize::from(!is_flat)], READ[usize::from(weight_bytes > MOST_WEIGHTS)]];
+        let wanted = threads.lanes(time, usize::MAX).count();
+        let (block, pieces) = division([tiles, panels, operands.groups], most, wanted, costs);
+        let units = operands.groups * tiles.div_ceil(block) * pieces;
+        let weights_apart = rows_apart::<T>(operands).filter(|_| !settings.constant_weights);
+        let weights = if weights_apart.is_some() { 0 } else { all_weights };
+        Ok(Some(Self {
+            asks: bytes(operands) >= FAR as f64,
+            operands: operands.clone(),
+            level,
+            input,
+            output,
+            step,
+            taps,
+            reach,
+            is_padded,
+            is_flat,
+            knows_weights: is_padded && settings.constant_weights,
+            depth,
+            tiles,
+            block,
+            panels,
+            pieces,
+            lanes: threads.lanes(time, units),
+            pack_lanes: threads.lanes(weights as f64 * cost.copy * 2.0, operands.groups * panels),
+            pack: pack_of::<T>(operands.weights.data_type)?,
+            ending,
+            weights_apart,
+            kept: Kept::new(weights, settings.constant_weights),
+            areas: Areas {
+                weights,
+                columns: block * depth * kernel.columns(),
+                tile: kernel.rows * kernel.columns(),
+            },
+            kernel,
+        }))
+    }
+
+    /// The scratch memory, laid out: packed weights, and for each lane copied tiles, a tile of results and one that is added.
+    fn layout(&self, scratch: &mut Scratch) -> [usize; 3] {
+        let lanes = self.lanes.count();
+        [
+            scratch.area::<T>(self.areas.weights, 1),
+            scratch.area::<T>(self.areas.columns, lanes),
+            scratch.area::<T>(self.areas.tile, 2 * lanes),
+        ]
+    }
+
+    /// The columns of a tile, from the first of the first image on.
+    pub(crate) fn columns(&self, tile: usize) -> Range<usize> {
+        let columns = self.operands.windows.batch * self.output[0] * self.output[1];
+        let vectors = columns.div_ceil(self.kernel.lanes);
+        let at = |tile: usize| columns.min(vectors * tile / self.tiles * self.kernel.lanes);
+        at(tile)..at(tile + 1)
+    }
+
+    /// Where a tile is.
+    fn spot(&self, tile: usize) -> Spot {
+        let columns = self.columns(tile);
+        let of_image = self.output[0] * self.output[1];
+        let (image, place) = (columns.start / of_image, columns.start % of_image);
+        let is_alone = place + columns.len() <= of_image && columns.len().is_multiple_of(self.kernel.lanes);
+        Spot {
+            vectors: columns.len().div_ceil(self.kernel.lanes),
+            alone: is_alone.then_some((image, place)),
+            columns,
+        }
+    }
+
+    /// Calls `each` with the runs of a tile.
+    #[inline(always)]
+    pub(crate) fn runs(&self, columns: &Range<usize>, mut each: impl FnMut(Run)) {
+        let [lines, len] = self.output;
+        pieces(columns, len, |column, len, line, at| {
+            each(Run { column, len, image: line / lines, line: line % lines, at });
+        });
+    }
+
+    /// Calls `each` with the parts of some columns that lie in one image: the first column, how many there are, the image, and the first
+    /// output.
+    pub(crate) fn images(&self, columns: &Range<usize>, each: impl FnMut(usize, usize, usize, usize)) {
+        pieces(columns, self.output[0] * self.output[1], each);
+    }
+
+    /// Packs all weights.
+    ///
+    /// # Safety
+    /// `from` is the first weight, `to` is writable for all panels.
+    unsafe fn pack_all(&self, from: *const u8, to: *mut T) {
+        let shared = Shared([from.cast_mut(), to.cast()]);
+        let height = self.kernel.rows;
+        self.pack_lanes.deal(self.operands.groups * self.panels, |_, number| {
+            let place = (number / self.panels, number % self.panels);
+            // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is packed by one lane.
+            unsafe {
+                let to = shared.get(1).cast::<T>().add(number * self.depth * height);
+                (self.pack)(&self.operands, &self.operands.parts[0].taps, height, place, shared.get(0), to);
+            }
+        });
+    }
+
+    /// Computes the rows of some panels of the tiles of a block.
+    ///
+    /// # Safety
+    /// `weights` are the group's, and known to be finite or not, `copied` the copied tiles, or with `copies` room for those that lie alone in an
+    /// image, `buffers` two tiles that are writable, and the
+    /// tensors cover the group.
+    unsafe fn multiply(
+        &self,
+        tensors: &[*mut u8],
+        (group, spots, copies): (usize, &[Spot], bool),
+        panels: Range<usize>,
+        (weights, copied, is_finite): (*const T, *mut T, bool),
+        buffers: [*mut T; 2],
+        mut next: Next,
+    ) {
+        let Operands { rows, input, .. } = &self.operands;
+        let height = self.kernel.rows;
+        for panel in panels.clone() {
+            let row = panel * height;
+            let present = (rows - row).min(height);
+            for (number, Spot { columns, vectors, alone }) in spots.iter().enumerate() {
+                // SAFETY: the caller promises weights, tiles and tensors.
+                unsafe {
+                    let bias = self.ending.bias.map(|(slot, apart)| {
+                        (tensors[slot].cast::<T>().add((group * rows + row) * apart).cast_const(), apart)
+                    });
+                    let channels = (group * rows + row, present);
+                    let (to, pitch) = self.target(tensors, *alone, channels, buffers[0]);
+                    let residual = self.added(tensors, (columns, *alone), channels, buffers[1]);
+                    let copied = copied.add(number * self.depth * self.kernel.columns());
+                    let width = vectors * self.kernel.lanes;
+                    let place = alone.filter(|_| copies && panel == panels.start);
+                    let (b, pitch_of_b, keep) = match place {
+                        Some((image, place)) => {
+                            let from = self.operands.input_of(tensors, group, size_of::<T>()).cast::<T>();
+                            (
+                                from.add(image * input.strides.batch + place).cast_const(),
+                                input.strides.channel,
+                                copied,
+                            )
+                        }
+                        None => (copied.cast_const(), width, std::ptr::null_mut()),
+                    };
+                    let mut product = Product {
+                        taps: &[0],
+                        channels: self.depth,
+                        pitch: pitch_of_b,
+                        a: weights.add(match self.weights_apart {
+                            Some(apart) => row * apart,
+                            None => panel * self.depth * height,
+                        }),
+                        apart: self.weights_apart,
+                        b,
+                        tile: to,
+                        row: pitch,
+                        bias: bias.map_or(std::ptr::null(), |(bias, _)| bias),
+                        bias_apart: bias.map_or(0, |(_, apart)| apart),
+                        residual: residual.0,
+                        residual_row: residual.1,
+                        positive: self.ending.positive,
+                        ahead: Ahead::of(next.take(), self.depth, [INTERVAL, TOGETHER]),
+                        is_far: self.asks && to != buffers[0],
+                        asks_rows: true,
+                        keep,
+                    };
+                    if self.asks && to == buffers[0] {
+                        self.ask(tensors, columns, channels);
+                    }
+                    self.kernel.run(&mut product, present, *vectors);
+                    // Zeros stand for the padding, and weights that are not finite would not leave them zero: NaN shows them.
+                    if self.is_padded
+                        && !is_finite
+                        && has_nan(to, (present, pitch), columns.len())
+                        && !are_finite(&product, present, height)
+                    {
+                        self.multiply_exactly(&product, columns, present);
+                    }
+                    if to == buffers[0] {
+                        self.store(tensors, columns, channels, to);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Calls `each` with the pieces of some columns where `size` of them at a time belong together: the first one, counted from the first of all,
+/// how many there are, the number of what they belong to, and the place of the first one there.
+#[inline(always)]
+fn pieces(columns: &Range<usize>, size: usize, mut each: impl FnMut(usize, usize, usize, usize)) {
+    let mut at = columns.start;
+    while at < columns.end {
+        let place = at % size;
+        let len = (size - place).min(columns.end - at);
+        each(at - columns.start, len, at / size, place);
+        at += len;
+    }
+}
+
+/// In how many tiles blocks are computed, of all tiles, and in how many pieces their panels of rows, of so many in each group. A lane gets
+/// pieces that follow each other and copies a block once for all of its own. Times, as those to copy a tile and to read a panel's weights,
+/// are in panels multiplied with a tile.
+fn division(
+    [tiles, panels, groups]: [usize; 3],
+    most: usize,
+    lanes: usize,
+    costs: [f64; 2],
+) -> (usize, usize) {
+    if lanes < 2 {
+        return (most.min(tiles), 1);
+    }
+    let [copy, read] = costs;
+    let least = tiles.div_ceil(most);
+    let time = |(block, pieces): (usize, usize)| {
+        let of_lane = (tiles.div_ceil(block) * groups * pieces).div_ceil(lanes);
+        let piece = (block as f64 + read) * panels as f64 / pieces as f64;
+        let copied = (of_lane.div_ceil(pieces) * block) as f64 * copy;
+        // A lane that is disturbed is waited for.
+        of_lane as f64 * (piece + UNIT) + copied + piece / PER_LANE as f64
+    };
+    let blocks = least..=tiles.min(least + PER_LANE * lanes);
+    let pieces = || (0..).map(|n| 1 << n).take_while(|n| *n <= panels.min(PER_LANE * lanes));
+    let all = blocks.flat_map(|blocks| pieces().map(move |pieces| (tiles.div_ceil(blocks), pieces)));
+    all.min_by(|a, b| time(*a).total_cmp(&time(*b))).unwrap_or((1, 1))
+}
+
+impl<T: FastReal> Kernel for Tiled<T> {
+    fn scratch_size(&self) -> usize {
+        Scratch::size_of(|scratch| self.layout(scratch))
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let Operands { weights, .. } = &self.operands;
+        let [packed, columns, buffers] = self.layout(&mut Scratch::default());
+        let source = tensors[weights.slot];
+        let (all_weights, is_finite) = match self.weights_apart {
+            Some(_) => (source.cast_const().cast(), false),
+            // SAFETY: the tensor covers its weights, and the scratch memory has room for all panels, as the kept one has.
+            None => unsafe {
+                self.kept.get(source, scratch.add(packed).cast::<T>(), |to| {
+                    self.pack_all(source, to);
+                    self.knows_weights && all_finite(to, self.areas.weights)
+                })
+            },
+        };
+        let base = Shared([all_weights.cast_mut().cast(), scratch]);
+        let shared = Tensors(tensors);
+        let blocks = self.tiles.div_ceil(self.block);
+        let units = self.operands.groups * blocks * self.pieces;
+        let tiles_of = |block: usize| block * self.block..self.tiles.min((block + 1) * self.block);
+        self.lanes.deal_carrying(units, |dealt, copied: &mut Option<usize>| {
+            let Dealt { lane, part: number, end } = dealt;
+            let (block, piece) = (number / self.pieces, number % self.pieces);
+            let (group, tiles) = (block / blocks, tiles_of(block % blocks));
+            let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
+            let next = Some(block + 1).filter(|next| self.asks && next * self.pieces < end);
+            let next = next.map(|next| (next / blocks, tiles_of(next % blocks)));
+            let mut spots = [const { Spot::NONE }; MOST_TILES];
+            for (spot, tile) in spots.iter_mut().zip(tiles.clone()) {
+                *spot = self.spot(tile);
+            }
+            let spots = &spots[..tiles.len()];
+            let products = [panels.start, self.panels].map(|panels| panels * tiles.len());
+            let next = Next::new(self, shared.all(), next, products);
+            // SAFETY: the tensors cover the group, the scratch memory has tiles and buffers for each lane; no two units write the same
+            // outputs.
+            unsafe {
+                let own = |area: usize, numbers: usize, number: usize| {
+                    base.get(1).add(area).cast::<T>().add(number * Scratch::padded::<T>(numbers))
+                };
+                let columns = own(columns, self.areas.columns, lane);
+                let buffers = [0, 1].map(|number| own(buffers, self.areas.tile, 2 * lane + number));
+                let is_new = *copied != Some(block);
+                // Tiles that lie in memory as they are multiplied are copied by the product of the first panel, which has to be whole.
+                let is_whole = (panels.start + 1) * self.kernel.rows <= self.operands.rows;
+                let copies = is_new && self.is_flat && is_whole;
+                if is_new {
+                    let from = self.operands.input_of(shared.all(), group, size_of::<T>()).cast();
+                    for (number, Spot { columns: outputs, alone, .. }) in spots.iter().enumerate() {
+                        if !(copies && alone.is_some()) {
+                            let to = columns.add(number * self.depth * self.kernel.columns());
+                            self.level.run_vectors(Copy { tiled: self, columns: outputs, from, to });
+                        }
+                    }
+                    *copied = Some(block);
+                }
+                let first = match self.weights_apart {
+                    Some(_) => group * weights.group,
+                    None => group * self.panels * self.depth * self.kernel.rows,
+                };
+                let weights = base.get(0).cast::<T>().cast_const().add(first);
+                self.multiply(
+                    shared.all(),
+                    (group, spots, copies),
+                    panels,
+                    (weights, columns, is_finite),
+                    buffers,
+                    next,
+                );
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_small_where_the_input_is_what_there_is_most_of() {
+        for ([rows, channels], is_small) in [
+            ([64, 256], true),
+            ([256, 512], true),
+            ([256, 64], false),
+            ([256, 256], false),
+            ([512, 1024], false),
+        ] {
+            let weights = rows * channels * size_of::<f32>();
+            assert_eq!(largest(weights, Some([rows, channels])) < BLOCK, is_small, "{rows} {channels}");
+            assert_eq!(largest(weights, None), BLOCK, "{rows} {channels}");
+        }
+    }
+
+    #[test]
+    fn blocks_are_neither_more_than_there_is_nor_larger_than_what_is_near() {
+        for tiles in [1, 2, 5, 17, 66, 1045] {
+            for panels in [1, 4, 8, 64, 256] {
+                for most in [1, 3, 16] {
+                    for lanes in [1, 2, 5, 64] {
+                        let (block, pieces) = division([tiles, panels, 1], most, lanes, [1.0, 0.125]);
+                        assert!(
+                            (1..=most.min(tiles)).contains(&block),
+                            "{tiles} {panels} {most} {lanes}: {block}"
+                        );
+                        assert!((1..=panels).contains(&pieces), "{tiles} {panels} {most} {lanes}: {pieces}");
+                    }
+                }
+            }
+        }
+        // By tiles where there are many, else by rows, too, so that no lane waits.
+        let (block, pieces) = division([1045, 64, 1], 16, 2, [1.0, 0.125]);
+        assert!(block > 8 && pieces < 8, "{block} {pieces}");
+        for tiles in [1, 2, 3] {
+            let (block, pieces) = division([tiles, 64, 1], 16, 2, [1.0, 0.125]);
+            assert!(tiles.div_ceil(block) * pieces >= 4, "{tiles}: {block} {pieces}");
+        }
+        // Larger blocks where weights come from far away.
+        let of = |read: f64| division([17, 64, 1], 16, 2, [1.0, read]).0;
+        assert!(of(2.0) > of(0.0), "{} {}", of(0.0), of(2.0));
+    }
+}

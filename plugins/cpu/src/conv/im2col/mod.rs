@@ -1,0 +1,7 @@
+//! GEMM whose right operand is copied from the input tile by tile (im2col).
+
+pub(crate) mod copy;
+pub(crate) mod exact;
+pub(crate) mod kernel;
+pub(crate) mod prefetch;
+pub(crate) mod store;

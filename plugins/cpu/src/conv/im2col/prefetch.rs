@@ -1,0 +1,115 @@
+//! The input of the next tiles, which is asked for while others are multiplied.
+
+use std::ops::Range;
+
+use crate::conv::im2col::kernel::Tiled;
+use crate::conv::prefetch::Lines;
+use crate::simd::real::FastReal;
+use crate::tensor::scratch::LINE;
+
+/// Images whose input is asked for at most.
+const MOST_IMAGES: usize = 8;
+
+/// What is asked for, tile by tile of the product: what is read of an image, of some channels each.
+///
+/// All lines of a channel follow each other: where they lie side by side, the processor itself goes on with the next ones, which it does
+/// not where other channels come between.
+pub(crate) struct Next {
+    /// What is read of each image, of all channels, and how many images there are.
+    images: [Lines; MOST_IMAGES],
+    count: usize,
+    /// Channels that are asked for together, and parts of an image for each tile.
+    together: usize,
+    each: usize,
+    /// What comes next: an image, and the first of its channels.
+    image: usize,
+    channel: usize,
+}
+
+impl Next {
+    /// The input of some tiles of a group, or nothing, for those of so many tiles of the product that come after the first ones.
+    pub(crate) fn new<T: FastReal>(
+        tiled: &Tiled<T>,
+        tensors: &[*mut u8],
+        next: Option<(usize, Range<usize>)>,
+        [done, products]: [usize; 2],
+    ) -> Self {
+        let channels = tiled.operands.channels;
+        let images = [Lines::NONE; MOST_IMAGES];
+        let mut all = Self { images, count: 0, together: channels, each: 1, image: 0, channel: 0 };
+        if let Some((group, tiles)) = next {
+            let from = tiled.operands.input_of(tensors, group, size_of::<T>());
+            let columns = tiled.columns(tiles.start).start..tiled.columns(tiles.end - 1).end;
+            all.count = tiled.reads(&columns, from, &mut all.images);
+        }
+        if let Some(parts) = products.checked_div(all.count) {
+            all.together = channels.div_ceil(parts.max(1));
+            all.each = all.count.div_ceil(products);
+            let taken = done * all.each;
+            (all.image, all.channel) = (taken % all.count, taken / all.count * all.together);
+        }
+        all
+    }
+
+    /// What the next tile of the product asks for.
+    #[inline(always)]
+    pub(crate) fn take(&mut self) -> [Lines; 3] {
+        let mut taken = [Lines::NONE; 3];
+        for lines in taken.iter_mut().take(self.each) {
+            let all = self.images[self.image];
+            if self.channel >= all.channels {
+                break;
+            }
+            let first = all.first.wrapping_add(self.channel * all.pitch);
+            *lines = Lines { first, channels: self.together.min(all.channels - self.channel), ..all };
+            self.image += 1;
+            if self.image == self.count {
+                (self.image, self.channel) = (0, self.channel + self.together);
+            }
+        }
+        taken
+    }
+}
+
+impl<T: FastReal> Tiled<T> {
+    /// What some columns meet of a group whose first element this is, image by image as far as there is room, and of how many images.
+    fn reads(&self, columns: &Range<usize>, from: *const u8, images: &mut [Lines]) -> usize {
+        let strides = self.operands.input.strides;
+        let len = self.output[1];
+        let size = size_of::<T>();
+        let reach = |axis: usize, first: usize, last: usize| {
+            let (low, high) = self.reach[axis];
+            let inside = |at: isize| at.clamp(0, self.input[axis] as isize - 1) as usize;
+            let at = |output: usize| (output * self.step[axis]) as isize;
+            (inside(at(first) + low), inside(at(last) + high))
+        };
+        let window = self.reach[0].1 - self.reach[0].0 + 1;
+        let mut count = 0;
+        self.images(columns, |_, outputs, image, first| {
+            let Some(to) = images.get_mut(count) else { return };
+            count += 1;
+            let last = first + outputs - 1;
+            let (left, right) =
+                if first / len == last / len { (first % len, last % len) } else { (0, len - 1) };
+            let (left, right) = reach(1, left, right);
+            let (top, bottom) = reach(0, first / len, last / len);
+            let pitch = strides.spatial[1];
+            // Lines that nothing meets may lie between the others.
+            let (runs, height) = if self.step[0] as isize > window {
+                (1 + (bottom - top) / self.step[0], 0)
+            } else {
+                (1, bottom - top)
+            };
+            let place = from.wrapping_add((image * strides.batch + top * pitch + left) * size);
+            let before = place.addr() % LINE;
+            *to = Lines {
+                first: place.wrapping_sub(before),
+                together: (before + (height * pitch + right - left + 1) * size).div_ceil(LINE),
+                runs: (runs, self.step[0] * pitch * size),
+                channels: self.operands.channels,
+                pitch: strides.channel * size,
+            };
+        });
+        count
+    }
+}

@@ -1,0 +1,140 @@
+//! Where a tile's results go, and where what is added to them comes from: the output itself, or a buffer where a tile goes on in
+//! another image or ends within a vector.
+
+use std::ops::Range;
+
+use crate::conv::geometry::Strides;
+use crate::conv::im2col::kernel::Tiled;
+use crate::conv::operands::Operands;
+use crate::gemm::pack::prefetch;
+use crate::simd::isa::VectorWork;
+use crate::simd::real::FastReal;
+use crate::simd::vector::Vector;
+use crate::tensor::scratch::LINE;
+
+/// Rows of a few numbers that are copied.
+struct Rows<T> {
+    from: *const T,
+    to: *mut T,
+    /// Distances of rows.
+    apart: usize,
+    pitch: usize,
+    rows: usize,
+    len: usize,
+}
+
+impl<T: FastReal> VectorWork<T> for Rows<T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Number = T>>(self) {
+        let whole = self.len / V::LANES * V::LANES;
+        // SAFETY: the caller promises the processor, and rows that are readable and writable.
+        unsafe {
+            let rest = V::lanes(0, self.len - whole);
+            for row in 0..self.rows {
+                let (from, to) = (self.from.add(row * self.apart), self.to.add(row * self.pitch));
+                for at in (0..whole).step_by(V::LANES) {
+                    V::load(from.add(at)).store(to.add(at));
+                }
+                if whole < self.len {
+                    V::load_lanes(from.add(whole), rest).store_lanes(to.add(whole), rest);
+                }
+            }
+        }
+    }
+}
+
+impl<T: FastReal> Tiled<T> {
+    /// Where so many rows of results go, of channels from one on, and their distance, given the image and first output of a tile that can be
+    /// written there.
+    ///
+    /// # Safety
+    /// The output has them.
+    pub(crate) unsafe fn target(
+        &self,
+        tensors: &[*mut u8],
+        alone: Option<(usize, usize)>,
+        (channel, rows): (usize, usize),
+        buffer: *mut T,
+    ) -> (*mut T, usize) {
+        let Operands { output, .. } = &self.operands;
+        let Strides { batch, channel: pitch, .. } = output.strides;
+        match alone.filter(|_| self.kernel.is_height(rows)) {
+            // SAFETY: the caller promises the place.
+            Some((image, place)) => unsafe {
+                (tensors[output.slot].cast::<T>().add(image * batch + channel * pitch + place), pitch)
+            },
+            None => (buffer, self.kernel.columns()),
+        }
+    }
+
+    /// Rows that are added to a tile's results, of channels from one on, and their distance; null for none.
+    ///
+    /// # Safety
+    /// The tensors cover the tile, and `buffer` is writable for one.
+    pub(crate) unsafe fn added(
+        &self,
+        tensors: &[*mut u8],
+        (columns, alone): (&Range<usize>, Option<(usize, usize)>),
+        (channel, rows): (usize, usize),
+        buffer: *mut T,
+    ) -> (*const T, usize) {
+        let Some((slot, strides)) = &self.ending.residual else { return (std::ptr::null(), 0) };
+        let from = tensors[*slot].cast::<T>().cast_const();
+        // SAFETY: the caller promises the elements and the buffer.
+        unsafe {
+            if let Some((image, place)) = alone {
+                let place = image * strides.batch + channel * strides.channel + place;
+                return (from.add(place), strides.channel);
+            }
+            let pitch = self.kernel.columns();
+            self.images(columns, |column, len, image, place| {
+                let from = from.add(image * strides.batch + channel * strides.channel + place);
+                let to = buffer.add(column);
+                self.level.run_vectors(Rows { from, to, apart: strides.channel, pitch, rows, len });
+            });
+            (buffer, pitch)
+        }
+    }
+
+    /// Copies so many rows of a tile's results to the output, the first to this channel.
+    ///
+    /// # Safety
+    /// The tensors cover the tile, and `buffer` has it.
+    pub(crate) unsafe fn store(
+        &self,
+        tensors: &[*mut u8],
+        columns: &Range<usize>,
+        (channel, rows): (usize, usize),
+        buffer: *const T,
+    ) {
+        let Operands { output, .. } = &self.operands;
+        let Strides { batch, channel: pitch, .. } = output.strides;
+        let to = tensors[output.slot].cast::<T>();
+        self.images(columns, |column, len, image, place| {
+            // SAFETY: the caller promises the elements and the buffer.
+            unsafe {
+                let to = to.add(image * batch + channel * pitch + place);
+                let from = buffer.add(column);
+                self.level.run_vectors(Rows { from, to, apart: self.kernel.columns(), pitch, rows, len });
+            }
+        });
+    }
+
+    /// Asks for the lines of the output that so many rows of a tile go to, from a channel on.
+    pub(crate) fn ask(&self, tensors: &[*mut u8], columns: &Range<usize>, (channel, rows): (usize, usize)) {
+        let Operands { output, .. } = &self.operands;
+        let Strides { batch, channel: apart, .. } = output.strides;
+        let to = tensors[output.slot].cast::<T>();
+        self.images(columns, |_, len, image, place| {
+            for row in channel..channel + rows {
+                let to = to.wrapping_add(image * batch + row * apart + place);
+                for at in (0..len).step_by(LINE / size_of::<T>()) {
+                    prefetch(to.wrapping_add(at));
+                }
+                prefetch(to.wrapping_add(len - 1));
+            }
+        });
+    }
+}

@@ -1,0 +1,197 @@
+//! Tiles whose numbers are not finite, computed again by the sums that define them: such a number is in outputs that do not meet it.
+
+use crate::conv::geometry::Block;
+use crate::conv::operands::Operands;
+use crate::conv::winograd::kernel::{Lane, Winograd};
+use crate::conv::winograd::product::MOST_COLUMNS;
+use crate::conv::winograd::transform::{MOST_OUTPUTS, MOST_SIDE, Tile, elements, with_sides};
+use crate::simd::isa::VectorWork;
+use crate::simd::real::{FastReal, positive};
+use crate::simd::vector::Vector;
+use crate::tensor::combine::MOST_LANES;
+
+/// Row and column, in a tile, of an element of the window of one of its outputs.
+#[inline(always)]
+fn met(tile: Tile, output: usize, element: usize) -> [usize; 2] {
+    let at = [output / tile.outputs, output % tile.outputs];
+    [at[0] * tile.step + element / 3, at[1] * tile.step + element % 3]
+}
+
+fn is_finite<T: FastReal>(number: T) -> bool {
+    number.abs() <= T::LARGEST
+}
+
+impl<T: FastReal> Winograd<T> {
+    /// Computes what is not finite in a panel's outputs again. It depends on the numbers of a tile alone, not on those
+    /// that are computed with it.
+    ///
+    /// # Safety
+    /// As [`Winograd::multiply`], with the first of the weights, and the panel's sums of so many vectors.
+    pub(crate) unsafe fn correct(
+        &self,
+        (block, range, vectors): (&Block, (usize, usize), usize),
+        (group, row, present): (usize, usize, usize),
+        source: *const u8,
+        (lane, sums): (Lane<T>, *const T),
+        bias: impl Fn(usize) -> Option<T>,
+    ) {
+        let Operands { channels, weights, .. } = &self.operands;
+        let (width, lanes, side) = (self.kernel.columns(), self.kernel.lanes, self.tile.outputs);
+        let mut lines = [T::ZERO; MOST_OUTPUTS * MOST_COLUMNS];
+        for r in 0..present {
+            // SAFETY: the caller promises the sums; no tile of the product has more columns.
+            unsafe { self.ended(sums.add(r * width), 1, vectors, (None, false), lines.as_mut_ptr()) };
+            let first = group * weights.group + (row + r) * weights.row;
+            // SAFETY: the caller promises the weights.
+            let weight = |channel: usize, element: usize| unsafe {
+                (self.weight)(source, first + channel * weights.channel + self.window[element])
+            };
+            // Zeros stand for the padding, and weights that are not finite would not leave them zero.
+            let mut are_zeros = None;
+            self.lines(block, range, |place, run| {
+                for begin in (0..run.len).step_by(lanes) {
+                    let mut outputs = None;
+                    for i in begin..run.len.min(begin + lanes) {
+                        let at =
+                            |output: usize| output / side * side * width + side * (place + i) + output % side;
+                        if (0..side * side).all(|output| is_finite(lines[at(output)])) {
+                            continue;
+                        }
+                        let are_zeros = *are_zeros.get_or_insert_with(|| {
+                            !self.planes.is_padded()
+                                || (0..*channels).all(|c| (0..9).all(|e| is_finite(weight(c, e))))
+                        });
+                        let [d, h, w] = [run.at[0], run.at[1], run.at[2] + i];
+                        let tile = [d, h, w * self.tile.apart()];
+                        let meets = |element: usize| self.planes.meets(tile, element);
+                        let sums = if are_zeros || (0..self.tile.side.pow(2)).all(meets) {
+                            let all = outputs.get_or_insert_with(|| {
+                                let first = run.column + begin * self.tile.apart();
+                                // SAFETY: there are whole vectors of planes behind each line.
+                                unsafe { self.exact(lane.planes.add(first), &weight) }
+                            });
+                            all.map(|numbers| numbers[i - begin])
+                        } else {
+                            // SAFETY: the caller promises the planes.
+                            unsafe {
+                                self.inside(
+                                    lane.planes.add(run.column + i * self.tile.apart()),
+                                    tile,
+                                    &weight,
+                                )
+                            }
+                        };
+                        for (output, sum) in sums.into_iter().enumerate().take(side * side) {
+                            let sum = bias(r).map_or(sum, |bias| sum + bias);
+                            let to = r * side * side * width + at(output);
+                            let number = if self.ending.positive { positive(sum) } else { sum };
+                            // SAFETY: the lane has room for the outputs of a panel.
+                            unsafe { lane.outputs.add(to).write(number) };
+                        }
+                    }
+                }
+            });
+        }
+    }
+
+    /// The outputs of a vector of tiles, given the planes of the first.
+    ///
+    /// # Safety
+    /// There are whole vectors of planes.
+    unsafe fn exact(
+        &self,
+        planes: *const T,
+        weight: impl Fn(usize, usize) -> T,
+    ) -> [[T; MOST_LANES]; MOST_OUTPUTS] {
+        let (rows, channels, pitch) = (self.rows, self.operands.channels, self.planes.channel());
+        // SAFETY: the caller promises the planes.
+        unsafe {
+            with_sides!(self.tile, SIDE, OUTPUTS => {
+                let work = Exact::<_, _, SIDE, OUTPUTS> { planes, rows, channels, pitch, weight };
+                self.level.run_vectors(work)
+            })
+        }
+    }
+
+    /// The outputs of a tile, of elements inside of the input alone, given its planes and its place in them.
+    ///
+    /// # Safety
+    /// The planes have the tile.
+    unsafe fn inside(
+        &self,
+        planes: *const T,
+        at: [usize; 3],
+        weight: impl Fn(usize, usize) -> T,
+    ) -> [T; MOST_OUTPUTS] {
+        let mut outputs = [T::ZERO; MOST_OUTPUTS];
+        // For each element of the window the outputs for which it meets the input, and where.
+        let mut met_by = [[(0, 0); MOST_OUTPUTS]; 9];
+        let mut counts = [0; 9];
+        for (element, (met_by, count)) in met_by.iter_mut().zip(&mut counts).enumerate() {
+            for output in 0..self.tile.outputs.pow(2) {
+                let [row, column] = met(self.tile, output, element);
+                if self.planes.meets(at, row * self.tile.side + column) {
+                    met_by[*count] = (output, self.rows[row] + column);
+                    *count += 1;
+                }
+            }
+        }
+        for channel in 0..self.operands.channels {
+            let planes = planes.wrapping_add(channel * self.planes.channel());
+            for (element, (met_by, count)) in met_by.iter().zip(counts).enumerate() {
+                let weight = weight(channel, element);
+                for (output, place) in &met_by[..count] {
+                    // SAFETY: the caller promises the planes.
+                    let number = unsafe { planes.add(*place).read() };
+                    outputs[*output] = outputs[*output] + weight * number;
+                }
+            }
+        }
+        outputs
+    }
+}
+
+/// The outputs of a vector of tiles.
+struct Exact<T, W, const SIDE: usize, const OUTPUTS: usize> {
+    planes: *const T,
+    /// Distance of each row of a tile.
+    rows: [usize; MOST_SIDE],
+    channels: usize,
+    /// Distance of channels in the planes.
+    pitch: usize,
+    /// The weight of a channel and an element of the window.
+    weight: W,
+}
+
+impl<T: FastReal, W: Fn(usize, usize) -> T, const SIDE: usize, const OUTPUTS: usize> VectorWork<T>
+    for Exact<T, W, SIDE, OUTPUTS>
+{
+    type Output = [[T; MOST_LANES]; MOST_OUTPUTS];
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Number = T>>(self) -> Self::Output {
+        // SAFETY: the caller promises the planes and the instructions; no vector has more lanes.
+        unsafe {
+            let tile = Tile { side: SIDE, outputs: OUTPUTS, step: (SIDE - 3) / (OUTPUTS - 1) };
+            let mut sums = [V::zero(); MOST_OUTPUTS];
+            for channel in 0..self.channels {
+                let mut rows = [[V::zero(); SIDE]; SIDE];
+                for (row, numbers) in rows.iter_mut().enumerate() {
+                    *numbers = elements(self.planes.add(channel * self.pitch + self.rows[row]));
+                }
+                for element in 0..9 {
+                    let weight = V::splat((self.weight)(channel, element));
+                    for (output, sum) in sums.iter_mut().enumerate().take(OUTPUTS * OUTPUTS) {
+                        let [row, column] = met(tile, output, element);
+                        *sum = weight.mul_add(rows[row][column], *sum);
+                    }
+                }
+            }
+            let mut outputs = [[T::ZERO; MOST_LANES]; MOST_OUTPUTS];
+            for (sum, numbers) in sums.into_iter().zip(&mut outputs) {
+                sum.store(numbers.as_mut_ptr());
+            }
+            outputs
+        }
+    }
+}

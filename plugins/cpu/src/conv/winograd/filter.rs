@@ -1,0 +1,64 @@
+//! The windows, transformed panel by panel.
+
+use crate::conv::operands::Operands;
+use crate::conv::winograd::kernel::Winograd;
+use crate::conv::winograd::transform::{Filters, with_sides};
+use crate::simd::real::{FastReal, Stored};
+
+/// Rows of a panel, at most.
+const MOST_ROWS: usize = 8;
+/// Channels whose windows are transformed at once.
+const CHANNELS: usize = 32;
+
+/// Transforms the windows of a panel of rows, zeros for those beyond the last.
+///
+/// # Safety
+/// `from` is the first weight, `to` is writable for a panel, and so are those of the other places.
+pub(crate) unsafe fn pack<S: Stored, T: FastReal>(
+    winograd: &Winograd<T>,
+    (group, panel): (usize, usize),
+    from: *const u8,
+    to: *mut T,
+) {
+    let Operands { channels, rows, weights, .. } = &winograd.operands;
+    let height = winograd.kernel.rows;
+    let first = panel * height;
+    // Element by element; what is beyond the last row stays zero.
+    let mut elements = [[T::ZERO; CHANNELS * MOST_ROWS]; 9];
+    for begin in (0..*channels).step_by(CHANNELS) {
+        let count = (channels - begin).min(CHANNELS);
+        for row in 0..(rows - first).min(height) {
+            let place = group * weights.group + (first + row) * weights.row + begin * weights.channel;
+            for channel in 0..count {
+                for (numbers, distance) in elements.iter_mut().zip(winograd.window) {
+                    // SAFETY: the caller promises the weights.
+                    numbers[channel * height + row] = unsafe {
+                        from.cast::<S>()
+                            .add(place + channel * weights.channel + distance)
+                            .read_unaligned()
+                            .number()
+                    };
+                }
+            }
+        }
+        let (from, apart, len) = (elements.as_ptr().cast(), CHANNELS * MOST_ROWS, count * height);
+        let to_apart = winograd.panels * winograd.panel();
+        // SAFETY: the caller promises the panel; there are as many elements.
+        unsafe {
+            let to = to.add(begin * height);
+            with_sides!(winograd.tile, SIDE, _OUTPUTS => {
+                let work = Filters::<T, SIDE> { from, apart, len, to, to_apart };
+                winograd.level.run_vectors(work);
+            });
+        }
+    }
+}
+
+/// One weight.
+///
+/// # Safety
+/// There is an element with this number.
+pub(crate) unsafe fn weight<S: Stored, T: FastReal>(from: *const u8, number: usize) -> T {
+    // SAFETY: the caller promises it.
+    unsafe { from.cast::<S>().add(number).read_unaligned().number() }
+}

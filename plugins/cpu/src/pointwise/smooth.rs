@@ -1,0 +1,259 @@
+//! Functions of one or two operands that stay in registers: activations, their gradients, roots and reciprocals.
+
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
+
+use hipdnn_plugin_sdk::graph::PointwiseMode;
+
+use crate::pointwise::functions::{
+    Functions, error_function, exponential, exponential_less_1, hyperbolic_tangent, logarithm,
+    logarithm_of_1_more, normal_function,
+};
+use crate::pointwise::gelu::gelu;
+use crate::problem::pointwise::Activation;
+use crate::reference::{Numbers, function};
+use crate::simd::vector::{Lanewise, Vector};
+use crate::tensor::combine::MOST_LANES;
+
+/// Which function, and the mode that it is.
+macro_rules! smooth {
+    ($($mode:ident),*) => {
+        /// Which function. Of a gradient the first operand is that of the result, the second is what the function is of.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Smooth {
+            $(
+                #[doc = concat!("As the mode ", stringify!($mode), ".")]
+                $mode,
+            )*
+        }
+
+        impl Smooth {
+            /// The function that a mode is; none where it is no such function.
+            pub(crate) fn of(mode: PointwiseMode, activation: &Activation) -> Option<Self> {
+                let plain = activation.lower_clip == 0.0
+                    && activation.lower_clip_slope == 0.0
+                    && activation.upper_clip.is_none();
+                match mode {
+                    PointwiseMode::ReluBwd if !plain => None,
+                    $(PointwiseMode::$mode => Some(Self::$mode),)*
+                    _ => None,
+                }
+            }
+
+            /// The mode.
+            pub(crate) fn mode(self) -> PointwiseMode {
+                match self {
+                    $(Self::$mode => PointwiseMode::$mode,)*
+                }
+            }
+        }
+    };
+}
+
+smooth!(
+    Erf,
+    Exp,
+    Log,
+    Rsqrt,
+    Reciprocal,
+    AddSquare,
+    ReluBwd,
+    SigmoidFwd,
+    SigmoidBwd,
+    TanhFwd,
+    TanhBwd,
+    GeluFwd,
+    GeluBwd,
+    GeluApproxTanhFwd,
+    GeluApproxTanhBwd,
+    SwishFwd,
+    SwishBwd,
+    EluFwd,
+    EluBwd,
+    SoftplusFwd,
+    SoftplusBwd
+);
+
+/// Calls with the function as the constant `$s`, so that the choice is made once and not for each number.
+macro_rules! with_constant {
+    ($smooth:expr, $s:ident => $call:expr) => {
+        with_constant!($smooth, $s => $call,
+            Erf Exp Log Rsqrt Reciprocal AddSquare ReluBwd SigmoidFwd SigmoidBwd TanhFwd TanhBwd GeluFwd GeluBwd
+            GeluApproxTanhFwd GeluApproxTanhBwd SwishFwd SwishBwd EluFwd EluBwd SoftplusFwd SoftplusBwd)
+    };
+    ($smooth:expr, $s:ident => $call:expr, $($mode:ident)+) => {
+        match $smooth {
+            $($crate::pointwise::smooth::Smooth::$mode => {
+                const $s: $crate::pointwise::smooth::Smooth =
+                    $crate::pointwise::smooth::Smooth::$mode;
+                $call
+            })+
+        }
+    };
+}
+pub(crate) use with_constant;
+
+impl Smooth {
+    /// The number that the function has of its own.
+    pub(crate) fn number(self, activation: &Activation) -> f32 {
+        match self {
+            Self::SwishFwd | Self::SwishBwd => activation.swish_beta,
+            Self::EluFwd | Self::EluBwd => activation.elu_alpha,
+            Self::SoftplusFwd | Self::SoftplusBwd => activation.softplus_beta,
+            _ => 0.0,
+        }
+    }
+}
+
+/// The reference's function of each lane.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+pub(crate) unsafe fn exactly<V: Vector>(smooth: Smooth, x: V, y: V, number: V::Number) -> V
+where
+    V::Number: Functions,
+{
+    let mut lanes = [[number; MOST_LANES]; 2];
+    // SAFETY: the caller promises the instructions; no vector has more lanes.
+    unsafe {
+        x.store(lanes[0].as_mut_ptr());
+        y.store(lanes[1].as_mut_ptr());
+    }
+    let [mut results, others] = lanes;
+    one_by_one(smooth.mode(), &mut results[..V::LANES], &others, number);
+    // SAFETY: as above.
+    unsafe { V::load(results.as_ptr()) }
+}
+
+#[inline(never)]
+fn one_by_one<T: Functions>(mode: PointwiseMode, results: &mut [T], others: &[T], number: T) {
+    let numbers = Numbers {
+        lower_clip: T::ZERO,
+        upper_clip: None,
+        lower_clip_slope: T::ZERO,
+        swish_beta: number,
+        elu_alpha: number,
+        softplus_beta: number,
+    };
+    let Some(function) = function::<T>(mode) else { return };
+    for (result, other) in results.iter_mut().zip(others) {
+        *result = function([*result, *other, T::ZERO], &numbers);
+    }
+}
+
+/// √(2/π).
+const GELU_FACTOR: f32 = (FRAC_2_SQRT_PI * FRAC_1_SQRT_2) as f32;
+/// The factor of x³ in the approximation of GELU by tanh.
+const GELU_CUBIC: f32 = 0.044_715;
+/// 1/√(2π).
+const DENSITY: f32 = (0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2) as f32;
+
+/// The function in single precision.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+pub(crate) unsafe fn in_single<V: Vector<Number = f32>>(smooth: Smooth, x: V, y: V, number: f32) -> V {
+    use Lanewise::{Abs, Add, Div, Mul, Neg, NotAbove, NotBelow, Root, Sub};
+    // SAFETY: the caller promises the instructions.
+    unsafe {
+        let (zero, half, one) = (V::zero(), V::splat(0.5), V::splat(1.0));
+        match smooth {
+            Smooth::Erf => error_function(x),
+            Smooth::Exp => exponential(x),
+            Smooth::Log => logarithm(x),
+            Smooth::Rsqrt => one.lanewise(Div, x.lanewise(Root, x)),
+            Smooth::Reciprocal => one.lanewise(Div, x),
+            Smooth::AddSquare => y.mul_add(y, x),
+            // A NaN counts as above 0.
+            Smooth::ReluBwd => one.lanewise(NotAbove, y).where_above_0(x, zero),
+            Smooth::SigmoidFwd => sigmoid(x),
+            Smooth::SigmoidBwd => {
+                let s = sigmoid(y);
+                x.lanewise(Mul, s).lanewise(Mul, one.lanewise(Sub, s))
+            }
+            Smooth::TanhFwd => hyperbolic_tangent(x),
+            Smooth::TanhBwd => {
+                let t = hyperbolic_tangent(y);
+                x.lanewise(Mul, one.lanewise(Sub, t.lanewise(Mul, t)))
+            }
+            Smooth::GeluFwd if V::LOOKS_UP => gelu(x),
+            Smooth::GeluFwd => {
+                let half = x.lanewise(Mul, half);
+                half.mul_add(normal_function(x), half)
+            }
+            Smooth::GeluBwd => {
+                let below = half.mul_add(normal_function(y), half);
+                let squares = y.lanewise(Mul, half).lanewise(Mul, y);
+                let density = exponential(squares.lanewise(Neg, squares)).lanewise(Mul, V::splat(DENSITY));
+                x.lanewise(Mul, y.mul_add(density, below))
+            }
+            Smooth::GeluApproxTanhFwd => {
+                let half = x.lanewise(Mul, half);
+                half.mul_add(hyperbolic_tangent(gelu_argument(x)), half)
+            }
+            Smooth::GeluApproxTanhBwd => {
+                let t = hyperbolic_tangent(gelu_argument(y));
+                let square = y.lanewise(Mul, V::splat(3.0 * GELU_CUBIC)).lanewise(Mul, y);
+                let slope = V::splat(GELU_FACTOR).lanewise(Mul, one.lanewise(Add, square));
+                let rest = one.lanewise(Sub, t.lanewise(Mul, t));
+                let second = half.lanewise(Mul, y).lanewise(Mul, rest);
+                x.lanewise(Mul, second.mul_add(slope, half.mul_add(t, half)))
+            }
+            Smooth::SwishFwd => {
+                let z = x.lanewise(Mul, V::splat(-number));
+                x.lanewise(Div, one.lanewise(Add, exponential(z)))
+            }
+            Smooth::SwishBwd => {
+                let z = y.lanewise(Mul, V::splat(number));
+                let s = sigmoid(z);
+                let second = z.lanewise(Mul, s).lanewise(Mul, one.lanewise(Sub, s));
+                x.lanewise(Mul, s.lanewise(Add, second))
+            }
+            Smooth::EluFwd => {
+                let below = V::splat(number).lanewise(Mul, exponential_less_1(x));
+                x.where_above_0(x, below)
+            }
+            Smooth::EluBwd => {
+                let below = x.lanewise(Mul, V::splat(number)).lanewise(Mul, exponential(y));
+                y.where_above_0(x, below)
+            }
+            Smooth::SoftplusFwd => {
+                // ln(1 + eᶻ) = max(z, 0) + ln(1 + e^-|z|), which does not overflow.
+                let z = x.lanewise(Mul, V::splat(number));
+                let size = z.lanewise(Abs, z);
+                let rest = logarithm_of_1_more(exponential(size.lanewise(Neg, size)));
+                let positive = zero.lanewise(NotBelow, z);
+                positive.lanewise(Add, rest).lanewise(Div, V::splat(number))
+            }
+            Smooth::SoftplusBwd => x.lanewise(Mul, sigmoid(y.lanewise(Mul, V::splat(number)))),
+        }
+    }
+}
+
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+unsafe fn sigmoid<V: Vector<Number = f32>>(x: V) -> V {
+    // SAFETY: the caller promises the instructions.
+    unsafe {
+        let one = V::splat(1.0);
+        one.lanewise(Lanewise::Div, exponential(x.lanewise(Lanewise::Neg, x)).lanewise(Lanewise::Add, one))
+    }
+}
+
+/// What tanh is of in the approximation of GELU.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+unsafe fn gelu_argument<V: Vector<Number = f32>>(x: V) -> V {
+    // SAFETY: the caller promises the instructions.
+    unsafe {
+        let cube = x
+            .lanewise(Lanewise::Mul, V::splat(GELU_CUBIC))
+            .lanewise(Lanewise::Mul, x)
+            .lanewise(Lanewise::Mul, x);
+        V::splat(GELU_FACTOR).lanewise(Lanewise::Mul, x.lanewise(Lanewise::Add, cube))
+    }
+}

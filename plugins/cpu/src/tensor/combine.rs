@@ -1,0 +1,278 @@
+//! How elements become one.
+
+use hipdnn_plugin_sdk::graph::ReductionMode;
+
+use crate::dtype::element::Real;
+use crate::simd::real::FastReal;
+use crate::simd::vector::{Lanewise, Vector};
+
+/// One of the ways. `total` is what there is of the elements before.
+pub(crate) trait Join {
+    /// What no element at all would give.
+    fn start<T: FastReal>() -> T;
+
+    /// A total of this element and those before.
+    fn number<T: FastReal>(total: T, element: T) -> T;
+
+    /// The total of two totals.
+    fn merge<T: FastReal>(one: T, other: T) -> T;
+
+    /// [`Join::number`], lane by lane.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions.
+    unsafe fn vector<V: Vector>(total: V, elements: V) -> V;
+
+    /// [`Join::merge`], lane by lane.
+    ///
+    /// # Safety
+    /// As [`Join::vector`].
+    unsafe fn merge_vector<V: Vector>(one: V, other: V) -> V;
+}
+
+macro_rules! join {
+    ($name:ident, $what:literal, $start:ident, |$x:ident: $t:ident| $number:expr, |$v:ident| $vector:expr, $merge:ident, $by:ident) => {
+        #[doc = $what]
+        pub(crate) struct $name;
+
+        impl Join for $name {
+            #[inline(always)]
+            fn start<T: FastReal>() -> T {
+                $start()
+            }
+            #[inline(always)]
+            fn number<$t: FastReal>(total: $t, $x: $t) -> $t {
+                $merge(total, $number)
+            }
+            #[inline(always)]
+            fn merge<T: FastReal>(one: T, other: T) -> T {
+                $merge(one, other)
+            }
+            #[inline(always)]
+            unsafe fn vector<V: Vector>(total: V, $v: V) -> V {
+                // SAFETY: the caller promises the instructions.
+                unsafe { total.lanewise(Lanewise::$by, $vector) }
+            }
+            #[inline(always)]
+            unsafe fn merge_vector<V: Vector>(one: V, other: V) -> V {
+                // SAFETY: as above.
+                unsafe { one.lanewise(Lanewise::$by, other) }
+            }
+        }
+    };
+}
+
+join!(Sum, "Σ x.", zero, |x: T| x, |v| v, add, Add);
+join!(Magnitudes, "Σ |x|.", zero, |x: T| x.abs(), |v| v.lanewise(Lanewise::Abs, v), add, Add);
+join!(Squares, "Σ x².", zero, |x: T| x * x, |v| v.lanewise(Lanewise::Mul, v), add, Add);
+join!(Product, "Π x.", one, |x: T| x, |v| v, multiply, Mul);
+join!(
+    ProductOfOthers,
+    "Π x over all x that are not 0.",
+    one,
+    |x: T| if x == T::ZERO { T::ONE } else { x },
+    |v| without_zeros(v),
+    multiply,
+    Mul
+);
+join!(Largest, "The largest x, NaN if there is one.", lowest, |x: T| x, |v| v, larger, Max);
+join!(Smallest, "The smallest x, NaN if there is one.", highest, |x: T| x, |v| v, smaller, Min);
+join!(
+    LargestMagnitude,
+    "The largest |x|, NaN if there is one.",
+    zero,
+    |x: T| x.abs(),
+    |v| v.lanewise(Lanewise::Abs, v),
+    larger,
+    Max
+);
+
+#[inline(always)]
+fn zero<T: FastReal>() -> T {
+    T::ZERO
+}
+
+#[inline(always)]
+fn one<T: FastReal>() -> T {
+    T::ONE
+}
+
+#[inline(always)]
+fn lowest<T: FastReal>() -> T {
+    -T::ONE / T::ZERO
+}
+
+#[inline(always)]
+fn highest<T: FastReal>() -> T {
+    T::ONE / T::ZERO
+}
+
+#[inline(always)]
+fn add<T: FastReal>(x: T, y: T) -> T {
+    x + y
+}
+
+#[inline(always)]
+fn multiply<T: FastReal>(x: T, y: T) -> T {
+    x * y
+}
+
+#[inline(always)]
+#[expect(clippy::eq_op, reason = "only NaN differs from itself")]
+fn larger<T: FastReal>(x: T, y: T) -> T {
+    if (x >= y) | (x != x) { x } else { y }
+}
+
+#[inline(always)]
+#[expect(clippy::eq_op, reason = "only NaN differs from itself")]
+fn smaller<T: FastReal>(x: T, y: T) -> T {
+    if (x <= y) | (x != x) { x } else { y }
+}
+
+/// The most lanes of a vector.
+pub(crate) const MOST_LANES: usize = 16;
+
+/// 1 in place of each 0.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+unsafe fn without_zeros<V: Vector>(v: V) -> V {
+    let mut numbers = [V::Number::ONE; MOST_LANES];
+    // SAFETY: the caller promises the instructions; there is room for the lanes of any vector.
+    unsafe {
+        v.store(numbers.as_mut_ptr());
+        for number in &mut numbers {
+            *number = if *number == V::Number::ZERO { V::Number::ONE } else { *number };
+        }
+        V::load(numbers.as_ptr())
+    }
+}
+
+/// The total of `len` numbers.
+///
+/// # Safety
+/// The processor has the vector's instructions, and the numbers are readable.
+#[inline(always)]
+pub(crate) unsafe fn along<V: Vector, J: Join>(x: *const V::Number, len: usize) -> V::Number {
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        let mut total = J::start::<V::Number>();
+        let mut at = 0;
+        if len >= V::LANES {
+            // Several totals next to each other, so that one step does not wait for the one before.
+            let mut totals = [V::splat(total); 4];
+            while at + 4 * V::LANES <= len {
+                for (i, total) in totals.iter_mut().enumerate() {
+                    *total = J::vector(*total, V::load(x.add(at + i * V::LANES)));
+                }
+                at += 4 * V::LANES;
+            }
+            while at + V::LANES <= len {
+                totals[0] = J::vector(totals[0], V::load(x.add(at)));
+                at += V::LANES;
+            }
+            let [a, b, c, d] = totals;
+            let all = J::merge_vector(J::merge_vector(a, b), J::merge_vector(c, d));
+            total = of_lanes::<V, J>(all);
+        }
+        while at < len {
+            total = J::number(total, x.add(at).read_unaligned());
+            at += 1;
+        }
+        total
+    }
+}
+
+/// The total of a vector's lanes.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+pub(crate) unsafe fn of_lanes<V: Vector, J: Join>(mut all: V) -> V::Number {
+    let mut lanes = [V::Number::ZERO; MOST_LANES];
+    let mut apart = V::LANES / 2;
+    // SAFETY: the caller promises the instructions; no vector has more lanes.
+    unsafe {
+        while apart > 0 {
+            all = J::merge_vector(all, all.swapped(apart));
+            apart /= 2;
+        }
+        all.store(lanes.as_mut_ptr());
+    }
+    lanes[0]
+}
+
+/// Adds a row of elements to the totals of their columns.
+///
+/// # Safety
+/// As [`along`], and the totals are writable.
+#[inline(always)]
+pub(crate) unsafe fn across<V: Vector, J: Join>(x: *const V::Number, totals: *mut V::Number, len: usize) {
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        let mut at = 0;
+        while at + V::LANES <= len {
+            J::vector(V::load(totals.add(at)), V::load(x.add(at))).store(totals.add(at));
+            at += V::LANES;
+        }
+        while at < len {
+            let total = totals.add(at);
+            total.write(J::number(total.read(), x.add(at).read_unaligned()));
+            at += 1;
+        }
+    }
+}
+
+/// What a reduction makes of the total of `count` elements.
+pub(crate) fn finished<T: FastReal>(mode: ReductionMode, total: T, count: usize) -> T {
+    match mode {
+        ReductionMode::Avg => total / T::from_f64(count as f64),
+        ReductionMode::Norm2 => total.sqrt(),
+        _ => total,
+    }
+}
+
+/// Calls a function with the way of joining elements as its first type argument.
+macro_rules! with_join {
+    ($mode:expr, $j:ident => $call:expr) => {{
+        use hipdnn_plugin_sdk::graph::ReductionMode as Mode;
+
+        use $crate::tensor::combine as join;
+        match $mode {
+            Mode::NotSet | Mode::Add | Mode::Avg => {
+                type $j = join::Sum;
+                $call
+            }
+            Mode::Norm1 => {
+                type $j = join::Magnitudes;
+                $call
+            }
+            Mode::Norm2 => {
+                type $j = join::Squares;
+                $call
+            }
+            Mode::Mul => {
+                type $j = join::Product;
+                $call
+            }
+            Mode::MulNoZeros => {
+                type $j = join::ProductOfOthers;
+                $call
+            }
+            Mode::Max => {
+                type $j = join::Largest;
+                $call
+            }
+            Mode::Min => {
+                type $j = join::Smallest;
+                $call
+            }
+            Mode::Amax => {
+                type $j = join::LargestMagnitude;
+                $call
+            }
+        }
+    }};
+}
+pub(crate) use with_join;
