@@ -38,15 +38,15 @@ const CONVOLUTION: &str = "convolution";
 /// What the numbers of the knob mean.
 const ALGORITHMS: [Algorithm; 7] = [
     Algorithm::Automatic,
-    Algorithm::Implicit,
+    Algorithm::ImplicitGemm,
     Algorithm::Unrolled,
-    Algorithm::Channels,
+    Algorithm::Direct,
     Algorithm::Winograd,
-    Algorithm::WinogradFour,
-    Algorithm::Tiled,
+    Algorithm::Winograd4,
+    Algorithm::Im2col,
 ];
 /// The most threads that can be asked for.
-const MOST_THREADS: i64 = 256;
+const MAX_THREADS: i64 = 256;
 
 /// An engine with its knobs set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ fn fast_knobs() -> Vec<Knob> {
              HIPDNN_CPU_THREADS says, or else one for each processor.",
             0,
             0,
-            MOST_THREADS,
+            MAX_THREADS,
         ),
         Knob::flag(
             DETERMINISTIC,

@@ -20,25 +20,25 @@ pub struct Settings {
 /// How a convolution becomes a product of matrices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
-    /// The form that is guessed to take the least time; [`Algorithm::Winograd`] and [`Algorithm::WinogradFour`] in single precision alone.
+    /// The form that is guessed to take the least time; [`Algorithm::Winograd`] and [`Algorithm::Winograd4`] in single precision alone.
     #[default]
     Automatic,
     /// The input is read where it is, or in a copy in which a tap of the window is a distance.
-    Implicit,
+    ImplicitGemm,
     /// The input is copied once for each tap.
     Unrolled,
     /// Vectors are of output channels instead of outputs, where there is such a form: of a convolution, and of a data gradient with
     /// step 1.
-    Channels,
+    Direct,
     /// Winograd's algorithm F(2 × 2, 3 × 3) for windows of 3 × 3 with step 1, forward and in data gradients, and forward with step 2:
     /// fewer multiplications, and results that are farther from the exact ones. For all else as [`Algorithm::Automatic`].
     Winograd,
     /// Winograd's algorithm F(4 × 4, 3 × 3) for windows of 3 × 3 with step 1, forward and in data gradients: fewer multiplications still,
     /// and results that are farther still from the exact ones. For all else as [`Algorithm::Automatic`].
-    WinogradFour,
+    Winograd4,
     /// The input is copied tile by tile, as it is multiplied, where there is such a form: for numbers of the type that is computed in, of
     /// up to two spatial dimensions, forward and in data gradients with step 1.
-    Tiled,
+    Im2col,
 }
 
 impl From<Threads> for Settings {

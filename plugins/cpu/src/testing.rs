@@ -10,7 +10,7 @@ use crate::fusion::node::plan_node_at;
 use crate::kernel::{Kernel, Refusal};
 use crate::plan::Plan;
 use crate::settings::Settings;
-use crate::simd::isa::{Level, VectorWork};
+use crate::simd::isa::{Isa, VectorTask};
 use crate::simd::vector::Vector;
 
 /// Numbers that look random and are the same in every run.
@@ -82,17 +82,17 @@ pub(crate) trait Function: Copy {
     ///
     /// # Safety
     /// The processor has the vector's instructions.
-    unsafe fn of<V: Vector<Number = f32>>(self, x: V) -> V;
+    unsafe fn of<V: Vector<Scalar = f32>>(self, x: V) -> V;
 }
 
 /// A function of each of some numbers.
 struct Each<'a, F>(F, &'a mut [f32]);
 
-impl<F: Function> VectorWork<f32> for Each<'_, F> {
+impl<F: Function> VectorTask<f32> for Each<'_, F> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Number = f32>>(self) {
+    unsafe fn run<V: Vector<Scalar = f32>>(self) {
         for chunk in self.1.chunks_mut(V::LANES) {
             let mut numbers = [0.0; 16];
             numbers[..chunk.len()].copy_from_slice(chunk);
@@ -104,10 +104,10 @@ impl<F: Function> VectorWork<f32> for Each<'_, F> {
 }
 
 /// A function of each of some numbers, at a level that the processor has.
-pub(crate) fn each(level: Level, function: impl Function, x: &[f32]) -> Vec<f32> {
+pub(crate) fn each(isa: Isa, function: impl Function, x: &[f32]) -> Vec<f32> {
     let mut y = x.to_vec();
     // SAFETY: only levels that the processor has are tested.
-    unsafe { level.run_vectors(Each(function, &mut y)) };
+    unsafe { isa.run_vectors(Each(function, &mut y)) };
     y
 }
 
@@ -248,11 +248,11 @@ impl Array {
 pub(crate) fn run(
     operation: Operation,
     compute_type: DataType,
-    level: Level,
+    isa: Isa,
     arrays: &mut [Array],
 ) -> Result<(), Refusal> {
     run_planned(operation, compute_type, arrays, |graph, node| {
-        plan_node_at(graph, node, level, Settings::default())
+        plan_node_at(graph, node, isa, Settings::default())
     })
 }
 
@@ -287,18 +287,18 @@ pub(crate) fn run_planned(
 pub(crate) fn run_together(
     operations: &[Operation],
     compute_type: DataType,
-    level: Level,
+    isa: Isa,
     arrays: &mut [Array],
     between: &[Tensor],
 ) {
-    run_together_for(operations, compute_type, (level, Settings::default()), arrays, between);
+    run_together_for(operations, compute_type, (isa, Settings::default()), arrays, between);
 }
 
 /// The same with settings.
 pub(crate) fn run_together_for(
     operations: &[Operation],
     compute_type: DataType,
-    (level, settings): (Level, Settings),
+    (isa, settings): (Isa, Settings),
     arrays: &mut [Array],
     between: &[Tensor],
 ) {
@@ -310,7 +310,7 @@ pub(crate) fn run_together_for(
         nodes: operations.iter().map(node).collect(),
         ..Graph::default()
     };
-    let plan = Plan::in_parts(&graph, |graph| parts_at(graph, level, settings)).unwrap();
+    let plan = Plan::in_parts(&graph, |graph| parts_at(graph, isa, settings)).unwrap();
     let buffers: Vec<hipdnnPluginDeviceBuffer_t> = arrays
         .iter_mut()
         .map(|array| hipdnnPluginDeviceBuffer_t { uid: array.tensor.uid, ptr: array.first().cast() })

@@ -6,13 +6,13 @@
 
 use std::ops::Range;
 
-use crate::attention::forward::{KEYS, MOST_DEPTH, WEIGHT};
-use crate::attention::gemm::Products;
+use crate::attention::forward::{KEYS, MAX_DEPTH, WEIGHT};
+use crate::attention::gemm::PanelGemm;
 use crate::attention::rows::{At, Matrix, Rows};
-use crate::attention::scales::Factor;
-use crate::attention::scores::{BlockOfScores, MOST_COLUMNS, Scores, Seen};
+use crate::attention::scales::ScaleSource;
+use crate::attention::scores::{MAX_COLUMNS, ScoreBlock, Scores, VisibleKeys};
 use crate::attention::softmax::{CheckedScaling, LEAST, Scaling};
-use crate::attention::tile::{Growth, GrowthKernel};
+use crate::attention::tile::{TransposedTile, TransposedTileKernel};
 use crate::gemm::tile::{Tile, TileKernel};
 use crate::kernel::{Kernel, Refusal};
 use crate::matmul::kernel::{fused, part};
@@ -20,18 +20,18 @@ use crate::pointwise::functions::Functions;
 use crate::problem::attention::AttentionGradients;
 use crate::problem::attention::shape::{Sequences, Shape, Start};
 use crate::reference::{Lengths, Sequence};
-use crate::simd::isa::{Level, Work};
+use crate::simd::isa::{Isa, IsaTask};
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
-use crate::threading::partition::{Lanes, Threads};
+use crate::threading::partition::{Threads, Workers};
 
 /// Gradients of an attention with every decision made.
 pub(crate) struct Backward<T: 'static> {
     shape: Shape,
     lengths: Lengths,
-    level: Level,
+    isa: Isa,
     tiles: TileKernel<T>,
-    growth: GrowthKernel<T>,
-    factor: Factor<T>,
+    growth: TransposedTileKernel<T>,
+    factor: ScaleSource<T>,
     scores: Scores<T>,
     q: Rows<T>,
     k: Rows<T>,
@@ -46,17 +46,17 @@ pub(crate) struct Backward<T: 'static> {
     panels: usize,
     /// Numbers of a query or key, and of a value, with what fills the last vector.
     widths: [usize; 2],
-    lanes: Lanes,
+    workers: Workers,
 }
 
 /// Keys above which the reference computes: each lane has room for the gradients of all.
-const MOST_KEYS: usize = 1 << 20;
+const MAX_KEYS: usize = 1 << 20;
 
 /// How many areas a lane has.
 const AREAS: usize = 13;
 
 /// A lane's memory.
-struct Areas<T> {
+struct ScratchLayout<T> {
     /// The queries and the gradients of results, as rows and as columns, and the results.
     q: *mut T,
     q_columns: *mut T,
@@ -89,23 +89,19 @@ struct Head<'a> {
 }
 
 impl<T: Functions> Backward<T> {
-    pub(crate) fn plan(
-        gradients: &AttentionGradients,
-        level: Level,
-        threads: Threads,
-    ) -> Result<Self, Refusal> {
+    pub(crate) fn plan(gradients: &AttentionGradients, isa: Isa, threads: Threads) -> Result<Self, Refusal> {
         let shape = gradients.shape;
         refuse(gradients)?;
         let rows = |name, sequences: &Sequences| Rows::<T>::of(name, sequences);
-        let tiles = TileKernel::<T>::of(level);
-        let vectors = tiles.vectors.min(MOST_COLUMNS / tiles.lanes);
+        let tiles = TileKernel::<T>::of(isa);
+        let vectors = tiles.vectors.min(MAX_COLUMNS / tiles.lanes);
         let scores = shape.scores().iter().map(|dim| *dim as f64).product::<f64>();
         let terms = (3 * shape.depth + 2 * shape.value_depth) as f64;
-        let work = scores * (terms * fused::<T>(level) + 2.0 * WEIGHT);
+        let work = scores * (terms * fused::<T>(isa) + 2.0 * WEIGHT);
         Ok(Self {
             lengths: Lengths { shape, lengths: gradients.options.lengths },
-            growth: GrowthKernel::of(level),
-            factor: Factor::of(&gradients.options.scale)?,
+            growth: TransposedTileKernel::of(isa),
+            factor: ScaleSource::of(&gradients.options.scale)?,
             scores: Scores::of(&gradients.options, &shape)?,
             q: rows("q", &gradients.q)?,
             k: rows("k", &gradients.k)?,
@@ -118,8 +114,8 @@ impl<T: Functions> Backward<T> {
             dv: rows("dv", &gradients.dv)?,
             panels: shape.queries.div_ceil(tiles.lanes).div_ceil(vectors),
             widths: [shape.depth, shape.value_depth].map(|depth| depth.next_multiple_of(tiles.lanes)),
-            lanes: threads.lanes(work, shape.batch * shape.key_heads),
-            level,
+            workers: threads.workers(work, shape.batch * shape.key_heads),
+            isa,
             tiles,
             shape,
         })
@@ -151,15 +147,15 @@ impl<T: Functions> Backward<T> {
             columns * width,
             keys * (width + value_width),
         ];
-        (sizes.map(|size| (scratch.area::<T>(size, self.lanes.count()), size)), scratch.size())
+        (sizes.map(|size| (scratch.area::<T>(size, self.workers.count()), size)), scratch.size())
     }
 
-    fn areas(&self, scratch: *mut u8, lane: usize) -> Areas<T> {
+    fn areas(&self, scratch: *mut u8, worker: usize) -> ScratchLayout<T> {
         let [q, q_columns, d_o, d_o_columns, o, k, v, scores, slopes, added, known, dq, of_keys] =
             self.layout().0.map(|(offset, size)| {
-                scratch.wrapping_add(offset).cast::<T>().wrapping_add(lane * Scratch::padded::<T>(size))
+                scratch.wrapping_add(offset).cast::<T>().wrapping_add(worker * Scratch::padded::<T>(size))
             });
-        Areas { q, q_columns, d_o, d_o_columns, o, k, v, scores, slopes, added, known, dq, of_keys }
+        ScratchLayout { q, q_columns, d_o, d_o_columns, o, k, v, scores, slopes, added, known, dq, of_keys }
     }
 
     fn at(&self, of: &Head<'_>, head: usize, row: usize) -> At {
@@ -170,10 +166,10 @@ impl<T: Functions> Backward<T> {
     ///
     /// # Safety
     /// The tensors and the lengths are those of the operation, the areas those of a lane.
-    unsafe fn head(&self, of: &Head<'_>, areas: &Areas<T>) -> bool {
+    unsafe fn head(&self, of: &Head<'_>, areas: &ScratchLayout<T>) -> bool {
         let Shape { keys, .. } = self.shape;
         let [width, value_width] = self.widths;
-        let with = (self.level, of.tensors);
+        let with = (self.isa, of.tensors);
         // SAFETY: the areas have room for all keys, and the tensors a row for each.
         unsafe {
             let (dk, dv) = (areas.of_keys, areas.of_keys.add(keys * width));
@@ -189,7 +185,7 @@ impl<T: Functions> Backward<T> {
                 [(self.factor.get(of.tensors), dk, width, &self.dk), (T::ONE, dv, value_width, &self.dv)]
             {
                 let scaling = Scaling { factors: &raw const factor, rows: 1, numbers, width: keys * width };
-                is_finite &= self.level.run(CheckedScaling(scaling));
+                is_finite &= self.isa.run(CheckedScaling(scaling));
                 rows.write(with, at, keys, numbers.cast_const(), width);
             }
             is_finite
@@ -200,13 +196,13 @@ impl<T: Functions> Backward<T> {
     ///
     /// # Safety
     /// As for [`Backward::head`].
-    unsafe fn panel(&self, of: &Head<'_>, head: usize, number: usize, areas: &Areas<T>) -> bool {
+    unsafe fn panel(&self, of: &Head<'_>, head: usize, number: usize, areas: &ScratchLayout<T>) -> bool {
         let (lanes, [width, value_width]) = (self.tiles.lanes, self.widths);
         let vectors = part(self.shape.queries.div_ceil(lanes), self.panels, number);
         let all = vectors.start * lanes..(vectors.end * lanes).min(self.shape.queries);
         let queries = all.start.min(of.sequence.queries)..all.end.min(of.sequence.queries);
         let (columns, count) = (vectors.len() * lanes, queries.len());
-        let (with, at) = ((self.level, of.tensors), self.at(of, head, all.start));
+        let (with, at) = ((self.isa, of.tensors), self.at(of, head, all.start));
         // SAFETY: the areas have room for a panel, and the tensors a row for each query.
         unsafe {
             areas.dq.write_bytes(0, columns * width);
@@ -216,7 +212,7 @@ impl<T: Functions> Backward<T> {
                 self.q.copy_turned(with, at, count, areas.q_columns, (columns, columns));
                 let (factors, numbers) = (&raw const factor, areas.q_columns);
                 let width = columns * self.shape.depth;
-                self.level.run(Scaling { factors, rows: 1, numbers, width });
+                self.isa.run(Scaling { factors, rows: 1, numbers, width });
                 self.d_o.copy(with, at, count, areas.d_o, value_width);
                 self.d_o.copy_turned(with, at, count, areas.d_o_columns, (columns, columns));
                 self.o.copy(with, at, count, areas.o, value_width);
@@ -227,7 +223,7 @@ impl<T: Functions> Backward<T> {
                 for (row, delta) in deltas.iter_mut().take(count).enumerate() {
                     let (a, b) = (areas.d_o.add(row * value_width), areas.o.add(row * value_width));
                     let (a, b) = (a.cast_const(), b.cast_const());
-                    *delta = self.level.run(Dot { a, b, len: value_width });
+                    *delta = self.isa.run(Dot { a, b, len: value_width });
                 }
                 let seen = self.scores.seen(&of.sequence, queries.clone());
                 let of_all = seen.by(0..count);
@@ -239,7 +235,7 @@ impl<T: Functions> Backward<T> {
             }
             let (factors, numbers) = (&raw const factor, areas.dq);
             let scaling = Scaling { factors, rows: 1, numbers, width: count * width };
-            let is_finite = self.level.run(CheckedScaling(scaling));
+            let is_finite = self.isa.run(CheckedScaling(scaling));
             self.dq.write(with, at, all.len(), areas.dq.cast_const(), width);
             is_finite
         }
@@ -249,13 +245,13 @@ impl<T: Functions> Backward<T> {
     ///
     /// # Safety
     /// As for [`Backward::head`]; the keys are of the sequence.
-    unsafe fn keys(&self, of: &Head<'_>, panel: &Panel<'_>, keys: Range<usize>, areas: &Areas<T>) {
+    unsafe fn keys(&self, of: &Head<'_>, panel: &Panel<'_>, keys: Range<usize>, areas: &ScratchLayout<T>) {
         let Panel { head, queries, columns, seen } = panel;
-        let (columns, count, with) = (*columns, queries.len(), (self.level, of.tensors));
+        let (columns, count, with) = (*columns, queries.len(), (self.isa, of.tensors));
         let (Shape { keys: all_keys, depth, value_depth, .. }, [width, value_width]) =
             (self.shape, self.widths);
         let at = self.at(of, *head, keys.start);
-        let Areas { scores, slopes, .. } = *areas;
+        let ScratchLayout { scores, slopes, .. } = *areas;
         // SAFETY: the areas have room for a block, and the tensors a row for each key.
         unsafe {
             let k = match self.k.is_plain(self.tiles.lanes) {
@@ -266,10 +262,10 @@ impl<T: Functions> Backward<T> {
                 true => self.v.in_place(of.tensors, at),
                 false => self.v.copy(with, at, keys.len(), areas.v, value_width),
             };
-            let (level, tiles) = (self.level, self.tiles);
+            let (isa, tiles) = (self.isa, self.tiles);
             let right = areas.q_columns.cast_const();
-            Products { level, tiles, seen, columns, depth, right }.of(&keys, k, scores);
-            let block = BlockOfScores {
+            PanelGemm { isa, tiles, seen, columns, depth, right }.of(&keys, k, scores);
+            let block = ScoreBlock {
                 scores,
                 pitch: columns,
                 columns,
@@ -277,12 +273,12 @@ impl<T: Functions> Backward<T> {
                 keys: keys.clone(),
                 added: areas.added,
             };
-            self.scores.apply(level, of.tensors, &of.sequence, *head, seen, &block);
+            self.scores.apply(isa, of.tensors, &of.sequence, *head, seen, &block);
             let right = areas.d_o_columns.cast_const();
-            Products { level, tiles, seen, columns, depth: value_depth, right }.of(&keys, v, slopes);
+            PanelGemm { isa, tiles, seen, columns, depth: value_depth, right }.of(&keys, v, slopes);
             let least = if of.any { T::from_f64(LEAST) } else { T::ZERO };
             let (stats, deltas) = (areas.known.cast_const(), areas.known.add(columns).cast_const());
-            level.run(Slopes { scores, slopes, columns, rows: keys.len(), stats, deltas, least });
+            isa.run(Slopes { scores, slopes, columns, rows: keys.len(), stats, deltas, least });
             let dk = areas.of_keys.add(keys.start * width);
             let dv = areas.of_keys.add(all_keys * width + keys.start * value_width);
             let (q, d_o) = (areas.q.cast_const(), areas.d_o.cast_const());
@@ -292,7 +288,7 @@ impl<T: Functions> Backward<T> {
             self.add(of.any, rows, count, a(scores), Matrix { first: d_o, pitch: value_width }, dv);
             for first in (0..count).step_by(self.growth.rows) {
                 let rows = (count - first).min(self.growth.rows);
-                let growth = Growth {
+                let growth = TransposedTile {
                     a: slopes.add(first).cast_const(),
                     a_pitch: columns,
                     b: k.first,
@@ -328,8 +324,15 @@ impl<T: Functions> Backward<T> {
                         // Terms of one row lie side by side.
                         let a = a.skip(row).first;
                         let (a_pitch, b_pitch) = (1, b.pitch);
-                        let growth =
-                            Growth { a, a_pitch, b: b.first, b_pitch, depth: terms, to, to_pitch: width };
+                        let growth = TransposedTile {
+                            a,
+                            a_pitch,
+                            b: b.first,
+                            b_pitch,
+                            depth: terms,
+                            to,
+                            to_pitch: width,
+                        };
                         growth.run_with_any(1, width, |factor| factor == T::ZERO);
                     }
                     continue;
@@ -362,12 +365,12 @@ impl<T: Functions> Backward<T> {
 fn refuse(gradients: &AttentionGradients) -> Result<(), Refusal> {
     let Shape { keys, depth, value_depth, key_heads, value_heads, .. } = gradients.shape;
     for (name, depth) in [("q", depth), ("v", value_depth)] {
-        if depth > MOST_DEPTH {
-            return Err(format!("{name}: has rows of {depth} numbers, expected at most {MOST_DEPTH}"));
+        if depth > MAX_DEPTH {
+            return Err(format!("{name}: has rows of {depth} numbers, expected at most {MAX_DEPTH}"));
         }
     }
-    if keys > MOST_KEYS {
-        return Err(format!("k: has {keys} keys, expected at most {MOST_KEYS}"));
+    if keys > MAX_KEYS {
+        return Err(format!("k: has {keys} keys, expected at most {MAX_KEYS}"));
     }
     if key_heads != value_heads {
         return Err(format!("v: has {value_heads} heads, expected {key_heads} as k has"));
@@ -403,7 +406,7 @@ struct Panel<'a> {
     head: usize,
     queries: Range<usize>,
     columns: usize,
-    seen: &'a Seen,
+    seen: &'a VisibleKeys,
 }
 
 /// Σ a · b.
@@ -413,7 +416,7 @@ struct Dot<T> {
     len: usize,
 }
 
-impl<T: Functions> Work for Dot<T> {
+impl<T: Functions> IsaTask for Dot<T> {
     type Output = T;
 
     #[inline(always)]
@@ -441,7 +444,7 @@ struct Slopes<T> {
     least: T,
 }
 
-impl<T: Functions> Work for Slopes<T> {
+impl<T: Functions> IsaTask for Slopes<T> {
     type Output = ();
 
     #[inline(always)]
@@ -483,8 +486,8 @@ impl<T: Functions> Kernel for Backward<T> {
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
         let Shape { batch, heads, key_heads, .. } = self.shape;
         let (all, scratch, group) = (Tensors(tensors), Shared([scratch]), heads / key_heads);
-        self.lanes.deal(batch * key_heads, |lane, number| {
-            let areas = self.areas(scratch.get(0), lane);
+        self.workers.for_each_part(batch * key_heads, |worker, number| {
+            let areas = self.areas(scratch.get(0), worker);
             let (place, head) = (number / key_heads, number % key_heads);
             let tensors = all.all();
             // SAFETY: the tensors are those of the operation; no two heads have a key or a query in common, and every lane has its

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use crate::attention::gemm::Products;
+use crate::attention::gemm::PanelGemm;
 use crate::attention::rows::{At, Matrix, Rows};
-use crate::attention::scales::{Factor, Factors, read};
-use crate::attention::scores::{BlockOfScores, MOST_COLUMNS, Scores, Seen};
+use crate::attention::scales::{ScaleSource, Scales, read};
+use crate::attention::scores::{MAX_COLUMNS, ScoreBlock, Scores, VisibleKeys};
 use crate::attention::softmax::{CheckedScaling, Scaling, Softmax, Sums, Weight};
-use crate::attention::tile::{Growth, GrowthKernel};
+use crate::attention::tile::{TransposedTile, TransposedTileKernel};
 use crate::gemm::tile::TileKernel;
 use crate::kernel::{Kernel, Refusal};
 use crate::matmul::kernel::{fused, part};
@@ -15,12 +15,12 @@ use crate::pointwise::functions::Functions;
 use crate::problem::attention::Attention;
 use crate::problem::attention::shape::{Sequences, Shape};
 use crate::reference::{Lengths, Sequence};
-use crate::simd::isa::{Level, VectorWork};
-use crate::simd::real::{FastReal, Run};
+use crate::simd::isa::{Isa, VectorTask};
+use crate::simd::real::{Float, RowConverter};
 use crate::simd::vector::Vector;
-use crate::tensor::combine::{Join, LargestMagnitude, along};
+use crate::tensor::combine::{Combine, LargestMagnitude, fold_row};
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
-use crate::threading::partition::{Lanes, Threads};
+use crate::threading::partition::{Threads, Workers};
 
 /// Keys of a block: the scores of a panel stay in the first cache, with 64 numbers to a key. A multiple of the rows of every level's
 /// tiles.
@@ -30,7 +30,7 @@ const PANELS: usize = 5;
 /// As many parts are worth copying keys more often.
 const PARTS: usize = 8;
 /// Numbers of a query, key or value above which the reference computes.
-pub(crate) const MOST_DEPTH: usize = 2048;
+pub(crate) const MAX_DEPTH: usize = 2048;
 /// Nanoseconds that the weight of a score takes, about.
 pub(crate) const WEIGHT: f64 = 0.2;
 
@@ -38,14 +38,14 @@ pub(crate) const WEIGHT: f64 = 0.2;
 pub(crate) struct Forward<T: 'static> {
     shape: Shape,
     lengths: Lengths,
-    level: Level,
+    isa: Isa,
     tiles: TileKernel<T>,
-    growth: GrowthKernel<T>,
-    factor: Factor<T>,
-    factors: Factors<T>,
+    growth: TransposedTileKernel<T>,
+    factor: ScaleSource<T>,
+    factors: Scales<T>,
     scores: Scores<T>,
     /// One more score of each head: its slot, run and distance.
-    sink: Option<(usize, Run<T>, usize)>,
+    sink: Option<(usize, RowConverter<T>, usize)>,
     q: Rows<T>,
     k: Rows<T>,
     v: Rows<T>,
@@ -59,11 +59,11 @@ pub(crate) struct Forward<T: 'static> {
     parts: usize,
     /// Numbers of a value, and of a result, with what fills the last vector.
     width: usize,
-    lanes: Lanes,
+    workers: Workers,
 }
 
 /// A lane's memory.
-struct Areas<T> {
+struct ScratchLayout<T> {
     q: *mut T,
     k: *mut T,
     v: *mut T,
@@ -81,7 +81,7 @@ struct Panel<T> {
     queries: Range<usize>,
     /// With what fills the last vector.
     columns: usize,
-    seen: Seen,
+    seen: VisibleKeys,
     /// The queries as columns.
     q: *mut T,
     results: *mut T,
@@ -108,25 +108,25 @@ struct Part<'a> {
 }
 
 impl<T: Weight> Forward<T> {
-    pub(crate) fn plan(attention: &Attention, level: Level, threads: Threads) -> Result<Self, Refusal> {
+    pub(crate) fn plan(attention: &Attention, isa: Isa, threads: Threads) -> Result<Self, Refusal> {
         let shape = attention.shape;
         for (name, depth) in [("q", shape.depth), ("v", shape.value_depth)] {
-            if depth > MOST_DEPTH {
-                return Err(format!("{name}: has rows of {depth} numbers, expected at most {MOST_DEPTH}"));
+            if depth > MAX_DEPTH {
+                return Err(format!("{name}: has rows of {depth} numbers, expected at most {MAX_DEPTH}"));
             }
         }
         let sink = attention.sink.as_ref().map(|sink| {
-            let run = Run::of(sink.data_type).map_err(|refusal| format!("sink_token: {refusal}"));
+            let run = RowConverter::of(sink.data_type).map_err(|refusal| format!("sink_token: {refusal}"));
             run.map(|run| (sink.slot, run, sink.stride))
         });
         let kept = |name, sequences: &Option<Sequences>| {
             sequences.as_ref().map(|sequences| Rows::<T>::of(name, sequences)).transpose()
         };
-        let (tiles, growth) = (TileKernel::<T>::of(level), GrowthKernel::<T>::of(level));
+        let (tiles, growth) = (TileKernel::<T>::of(isa), TransposedTileKernel::<T>::of(isa));
         let (k, v) = (Rows::<T>::of("k", &attention.k)?, Rows::<T>::of("v", &attention.v)?);
         let in_place = [k.is_plain(1), v.is_plain(tiles.lanes)];
         let heads = shape.batch * shape.heads;
-        let vectors = tiles.vectors.min(MOST_COLUMNS / tiles.lanes);
+        let vectors = tiles.vectors.min(MAX_COLUMNS / tiles.lanes);
         let panels = shape.queries.div_ceil(tiles.lanes).div_ceil(vectors);
         let mut together = if in_place == [true; 2] { 1 } else { PANELS };
         while together > 1 && heads * panels.div_ceil(together) < PARTS {
@@ -134,11 +134,11 @@ impl<T: Weight> Forward<T> {
         }
         let parts = panels.div_ceil(together);
         let scores = shape.scores().iter().map(|dim| *dim as f64).product::<f64>();
-        let work = scores * ((shape.depth + shape.value_depth) as f64 * fused::<T>(level) + WEIGHT);
+        let work = scores * ((shape.depth + shape.value_depth) as f64 * fused::<T>(isa) + WEIGHT);
         Ok(Self {
             lengths: Lengths { shape, lengths: attention.options.lengths },
-            factor: Factor::of(&attention.options.scale)?,
-            factors: Factors::of(attention)?,
+            factor: ScaleSource::of(&attention.options.scale)?,
+            factors: Scales::of(attention)?,
             scores: Scores::of(&attention.options, &shape)?,
             sink: sink.transpose()?,
             q: Rows::of("q", &attention.q)?,
@@ -154,8 +154,8 @@ impl<T: Weight> Forward<T> {
             panels,
             parts,
             width: shape.value_depth.next_multiple_of(tiles.lanes),
-            lanes: threads.lanes(work, heads * parts),
-            level,
+            workers: threads.workers(work, heads * parts),
+            isa,
             tiles,
             growth,
             shape,
@@ -185,20 +185,20 @@ impl<T: Weight> Forward<T> {
             together * columns * 3,
             2,
         ];
-        (sizes.map(|size| (scratch.area::<T>(size, self.lanes.count()), size)), scratch.size())
+        (sizes.map(|size| (scratch.area::<T>(size, self.workers.count()), size)), scratch.size())
     }
 
-    fn areas(&self, scratch: *mut u8, lane: usize) -> Areas<T> {
+    fn areas(&self, scratch: *mut u8, worker: usize) -> ScratchLayout<T> {
         let [q, k, v, scores, added, results, sums, largest] = self.layout().0.map(|(offset, size)| {
-            scratch.wrapping_add(offset).cast::<T>().wrapping_add(lane * Scratch::padded::<T>(size))
+            scratch.wrapping_add(offset).cast::<T>().wrapping_add(worker * Scratch::padded::<T>(size))
         });
         let all = self.panels.div_ceil(self.parts) * self.columns();
         let sums = Sums { max: sums, sum: sums.wrapping_add(all), factor: sums.wrapping_add(2 * all) };
-        Areas { q, k, v, scores, added, results, sums, largest: largest.cast() }
+        ScratchLayout { q, k, v, scores, added, results, sums, largest: largest.cast() }
     }
 
     /// One of a part's panels, as far as its queries are in the sequence.
-    fn panel(&self, part_: &Part<'_>, number: usize, areas: &Areas<T>) -> Panel<T> {
+    fn panel(&self, part_: &Part<'_>, number: usize, areas: &ScratchLayout<T>) -> Panel<T> {
         let lanes = self.tiles.lanes;
         let vectors = part(self.shape.queries.div_ceil(lanes), self.panels, number);
         let of = |query: usize| query.min(part_.sequence.queries);
@@ -224,7 +224,7 @@ impl<T: Weight> Forward<T> {
     ///
     /// # Safety
     /// The tensors and the lengths are those of the operation, the areas those of a lane.
-    unsafe fn part(&self, part: &Part<'_>, areas: &Areas<T>, any: bool) -> bool {
+    unsafe fn part(&self, part: &Part<'_>, areas: &ScratchLayout<T>, any: bool) -> bool {
         let Part { tensors, panels, .. } = part;
         let panels: [Option<Panel<T>>; PANELS] = std::array::from_fn(|number| {
             let number = panels.start + number;
@@ -246,7 +246,7 @@ impl<T: Weight> Forward<T> {
                 for first in (begin..end).step_by(KEYS) {
                     let keys = first..(first + KEYS).min(end);
                     let at = self.at(part, first);
-                    let with = (self.level, *tensors);
+                    let with = (self.isa, *tensors);
                     let k = match self.in_place[0] {
                         true => self.k.in_place(tensors, at),
                         false => self.k.copy(with, at, keys.len(), areas.k, self.shape.depth),
@@ -288,10 +288,10 @@ impl<T: Weight> Forward<T> {
         // SAFETY: the panel has room.
         unsafe {
             let width = (panel.columns, panel.columns);
-            self.q.copy_turned((self.level, tensors), at, count, panel.q, width);
+            self.q.copy_turned((self.isa, tensors), at, count, panel.q, width);
             let factor = self.factor.get(tensors) * self.factors.of_scores(tensors, &part.sequence, *head);
             let (factors, width) = (&raw const factor, self.shape.depth * panel.columns);
-            self.level.run(Scaling { factors, rows: 1, numbers: panel.q, width });
+            self.isa.run(Scaling { factors, rows: 1, numbers: panel.q, width });
             let sink = self.sink.as_ref().map(|(slot, run, stride)| {
                 let at = tensors[*slot].add(head * stride * run.size);
                 read(run, at)
@@ -317,7 +317,7 @@ impl<T: Weight> Forward<T> {
         panel: &Panel<T>,
         keys: &Range<usize>,
         (k, v): (Matrix<T>, Matrix<T>),
-        areas: &Areas<T>,
+        areas: &ScratchLayout<T>,
         (pass, any): (Pass, bool),
     ) {
         let Panel { queries, columns, seen, sums, .. } = panel;
@@ -328,10 +328,10 @@ impl<T: Weight> Forward<T> {
         let keys = keys_seen;
         // SAFETY: passed on, and the areas have room for a block.
         unsafe {
-            let (level, tiles, right) = (self.level, self.tiles, panel.q.cast_const());
-            let products = Products { level, tiles, seen, columns, depth: self.shape.depth, right };
+            let (isa, tiles, right) = (self.isa, self.tiles, panel.q.cast_const());
+            let products = PanelGemm { isa, tiles, seen, columns, depth: self.shape.depth, right };
             products.of(&keys, k, areas.scores);
-            let block = BlockOfScores {
+            let block = ScoreBlock {
                 scores: areas.scores,
                 pitch: columns,
                 columns,
@@ -340,14 +340,14 @@ impl<T: Weight> Forward<T> {
                 added: areas.added,
             };
             let Part { tensors, sequence, head, .. } = part_;
-            self.scores.apply(self.level, tensors, sequence, *head, seen, &block);
+            self.scores.apply(self.isa, tensors, sequence, *head, seen, &block);
             let softmax =
                 Softmax { scores: areas.scores, pitch: columns, keys: keys.len(), columns, sums: *sums };
             match (pass, any) {
                 (Pass::Rounded, true) => softmax.known_with_any(),
-                (Pass::Rounded, false) => softmax.known(self.level, lanes),
+                (Pass::Rounded, false) => softmax.known(self.isa, lanes),
                 (_, true) => softmax.run_with_any(),
-                (_, false) => softmax.run(self.level, lanes),
+                (_, false) => softmax.run(self.isa, lanes),
             }
             if pass == Pass::Sums {
                 return;
@@ -356,7 +356,7 @@ impl<T: Weight> Forward<T> {
                 self.round(areas.scores, keys.len() * columns, any);
             } else if keys.start > of_panel.start {
                 let (factors, numbers) = (sums.factor.cast_const(), panel.results);
-                self.level.run(Scaling { factors, rows: count, numbers, width: self.width });
+                self.isa.run(Scaling { factors, rows: count, numbers, width: self.width });
             }
             for first in (0..count).step_by(self.growth.rows) {
                 let rows = (count - first).min(self.growth.rows);
@@ -367,7 +367,7 @@ impl<T: Weight> Forward<T> {
                 }
                 let skipped = seen.start - keys.start;
                 let v = v.skip(skipped);
-                let growth = Growth {
+                let growth = TransposedTile {
                     a: areas.scores.add(skipped * columns + first).cast_const(),
                     a_pitch: columns,
                     b: v.first,
@@ -427,7 +427,7 @@ impl<T: Weight> Forward<T> {
     ///
     /// # Safety
     /// As for [`Forward::part`].
-    unsafe fn finish(&self, part: &Part<'_>, panel: &Panel<T>, areas: &Areas<T>) -> bool {
+    unsafe fn finish(&self, part: &Part<'_>, panel: &Panel<T>, areas: &ScratchLayout<T>) -> bool {
         let Panel { queries, results, sums, .. } = panel;
         let (count, tensors) = (queries.len(), part.tensors);
         // SAFETY: the tensors have a row for every query.
@@ -454,19 +454,19 @@ impl<T: Weight> Forward<T> {
             }
             let (factors, numbers, width) = (factor.as_ptr(), *results, self.width);
             let scaling = Scaling { factors, rows: count, numbers, width };
-            let is_finite = self.level.run(CheckedScaling(scaling));
+            let is_finite = self.isa.run(CheckedScaling(scaling));
             if of_results {
                 let len = self.shape.value_depth;
                 for row in 0..count {
-                    let of_row = self.level.run_vectors(Largest { numbers: numbers.add(row * width), len });
+                    let of_row = self.isa.run_vectors(Largest { numbers: numbers.add(row * width), len });
                     *result = LargestMagnitude::merge(of_row, *result);
                 }
             }
             if let Some(scale) = self.factors.of_results(tensors) {
                 let (factors, width) = (&raw const scale, count * width);
-                self.level.run(Scaling { factors, rows: 1, numbers, width });
+                self.isa.run(Scaling { factors, rows: 1, numbers, width });
             }
-            let with = (self.level, tensors);
+            let with = (self.isa, tensors);
             self.o.write(with, self.at(part, queries.start), count, results.cast_const(), width);
             let [stats, maxima, all] = &self.kept;
             if let Some(rows) = stats {
@@ -488,7 +488,7 @@ impl<T: Weight> Forward<T> {
     ///
     /// # Safety
     /// As for [`Forward::part`].
-    unsafe fn pad(&self, part_: &Part<'_>, areas: &Areas<T>) {
+    unsafe fn pad(&self, part_: &Part<'_>, areas: &ScratchLayout<T>) {
         let (lanes, shape) = (self.tiles.lanes, &self.shape);
         let all = shape.queries.div_ceil(lanes);
         let [begin, end] = [
@@ -499,7 +499,7 @@ impl<T: Weight> Forward<T> {
         if queries.is_empty() {
             return;
         }
-        let (count, with) = (queries.len(), (self.level, part_.tensors));
+        let (count, with) = (queries.len(), (self.isa, part_.tensors));
         let at = self.at(part_, queries.start);
         // SAFETY: the tensors have a row for every query, and the areas for every query of a part.
         unsafe {
@@ -523,13 +523,13 @@ struct Largest<T> {
     len: usize,
 }
 
-impl<T: FastReal> VectorWork<T> for Largest<T> {
+impl<T: Float> VectorTask<T> for Largest<T> {
     type Output = T;
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Number = T>>(self) -> T {
+    unsafe fn run<V: Vector<Scalar = T>>(self) -> T {
         // SAFETY: made of numbers that are there, and run at the vector's level.
-        unsafe { along::<V, LargestMagnitude>(self.numbers, self.len) }
+        unsafe { fold_row::<V, LargestMagnitude>(self.numbers, self.len) }
     }
 }
 
@@ -551,13 +551,13 @@ impl<T: Weight> Kernel for Forward<T> {
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
         let Shape { batch, heads, .. } = self.shape;
         let (all, scratch) = (Tensors(tensors), Shared([scratch]));
-        let largest = |lane: usize| self.areas(scratch.get(0), lane).largest;
-        for lane in 0..self.lanes.count() {
+        let largest = |worker: usize| self.areas(scratch.get(0), worker).largest;
+        for worker in 0..self.workers.count() {
             // SAFETY: every lane has its areas.
-            unsafe { largest(lane).write([T::ZERO; 2]) };
+            unsafe { largest(worker).write([T::ZERO; 2]) };
         }
-        self.lanes.deal(batch * heads * self.parts, |lane, number| {
-            let areas = self.areas(scratch.get(0), lane);
+        self.workers.for_each_part(batch * heads * self.parts, |worker, number| {
+            let areas = self.areas(scratch.get(0), worker);
             // The last queries see the most keys where not all see all: what takes longest comes first.
             let (head, number) = (number / self.parts, self.parts - 1 - number % self.parts);
             let tensors = all.all();
@@ -576,7 +576,7 @@ impl<T: Weight> Kernel for Forward<T> {
         });
         // SAFETY: all lanes are done, and the tensors are those of the operation.
         unsafe {
-            let all = (0..self.lanes.count()).map(|lane| largest(lane).read());
+            let all = (0..self.workers.count()).map(|worker| largest(worker).read());
             let merge = |most: [T; 2], of: [T; 2]| [0, 1].map(|i| LargestMagnitude::merge(of[i], most[i]));
             let largest = all.fold([T::ZERO; 2], merge);
             self.factors.write_largest(tensors, largest);

@@ -3,16 +3,16 @@
 use std::ops::Range;
 
 use crate::attention::rows::Matrix;
-use crate::attention::scores::{Hiding, Seen};
+use crate::attention::scores::{MaskColumns, VisibleKeys};
 use crate::gemm::tile::{Tile, TileKernel};
-use crate::simd::isa::Level;
-use crate::simd::real::FastReal;
+use crate::simd::isa::Isa;
+use crate::simd::real::Float;
 
 /// The columns of a panel, and who sees what.
-pub(crate) struct Products<'a, T: 'static> {
-    pub(crate) level: Level,
+pub(crate) struct PanelGemm<'a, T: 'static> {
+    pub(crate) isa: Isa,
     pub(crate) tiles: TileKernel<T>,
-    pub(crate) seen: &'a Seen,
+    pub(crate) seen: &'a VisibleKeys,
     /// Columns, a multiple of the level's vectors, which is also the distance of rows of the factor and the products.
     pub(crate) columns: usize,
     /// Terms of each product.
@@ -21,13 +21,13 @@ pub(crate) struct Products<'a, T: 'static> {
     pub(crate) right: *const T,
 }
 
-impl<T: FastReal> Products<'_, T> {
+impl<T: Float> PanelGemm<'_, T> {
     /// Multiplies the rows of keys with the columns, as far as queries see keys of the same tile; -∞ stands for the other products.
     ///
     /// # Safety
     /// The level is one that the processor has, and the factors and the products are there.
     pub(crate) unsafe fn of(&self, keys: &Range<usize>, rows: Matrix<T>, to: *mut T) {
-        let Self { level, tiles, seen, columns, depth, right } = self;
+        let Self { isa, tiles, seen, columns, depth, right } = self;
         let TileKernel { rows: most_rows, lanes, .. } = *tiles;
         let vectors = columns / lanes;
         for first in (0..keys.len()).step_by(most_rows) {
@@ -46,7 +46,7 @@ impl<T: FastReal> Products<'_, T> {
                 let to = to.add(first * columns);
                 if end - begin < vectors {
                     for hidden in [0..begin * lanes, end * lanes..*columns] {
-                        level.run(Hiding { scores: to, pitch: *columns, rows: count, hidden });
+                        isa.run(MaskColumns { scores: to, pitch: *columns, rows: count, hidden });
                     }
                 }
                 if begin < end {

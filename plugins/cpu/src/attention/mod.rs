@@ -30,20 +30,20 @@ use crate::dtype::element::Compute;
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::attention::shape::Start;
 use crate::problem::attention::{Attention, AttentionGradients};
-use crate::simd::isa::Level;
+use crate::simd::isa::Isa;
 use crate::threading::partition::Threads;
 
 /// Plans an attention for a level of the processor.
 pub(crate) fn plan(
     attention: &Attention,
     compute: Compute,
-    level: Level,
+    isa: Isa,
     threads: Threads,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     refuse(attention)?;
     Ok(match compute {
-        Compute::Single => Box::new(Forward::<f32>::plan(attention, level, threads)?),
-        Compute::Double => Box::new(Forward::<f64>::plan(attention, level, threads)?),
+        Compute::Single => Box::new(Forward::<f32>::plan(attention, isa, threads)?),
+        Compute::Double => Box::new(Forward::<f64>::plan(attention, isa, threads)?),
     })
 }
 
@@ -51,12 +51,12 @@ pub(crate) fn plan(
 pub(crate) fn plan_gradients(
     gradients: &AttentionGradients,
     compute: Compute,
-    level: Level,
+    isa: Isa,
     threads: Threads,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     Ok(match compute {
-        Compute::Single => Box::new(Backward::<f32>::plan(gradients, level, threads)?),
-        Compute::Double => Box::new(Backward::<f64>::plan(gradients, level, threads)?),
+        Compute::Single => Box::new(Backward::<f32>::plan(gradients, isa, threads)?),
+        Compute::Double => Box::new(Backward::<f64>::plan(gradients, isa, threads)?),
     })
 }
 

@@ -4,19 +4,19 @@ use std::any::TypeId;
 
 use hipdnn_plugin_sdk::graph::DataType;
 
-use crate::gemm::pack::{Copy, Pack, Store, Sums, copies_of};
+use crate::gemm::pack::{Accumulators, Pack, PackSource, Store, packing_of};
 use crate::kernel::Refusal;
 use crate::pointwise::functions::Functions;
 use crate::problem::Operand;
 use crate::problem::attention::shape::Sequences;
-use crate::simd::isa::Level;
-use crate::simd::real::Run;
+use crate::simd::isa::Isa;
+use crate::simd::real::RowConverter;
 
 /// Rows of a tensor.
 pub(crate) struct Rows<T> {
     slot: usize,
     /// Reads and writes numbers.
-    pub(crate) run: Run<T>,
+    pub(crate) run: RowConverter<T>,
     pack: Pack<T>,
     store: Store<T>,
     heads: usize,
@@ -59,8 +59,8 @@ impl<T> Matrix<T> {
 impl<T: Functions> Rows<T> {
     pub(crate) fn of(name: &str, sequences: &Sequences) -> Result<Self, Refusal> {
         let Operand { slot, data_type, .. } = sequences.operand;
-        let run = Run::of(data_type).map_err(|refusal| format!("{name}: {refusal}"))?;
-        let (pack, store) = copies_of(name, data_type)?;
+        let run = RowConverter::of(data_type).map_err(|refusal| format!("{name}: {refusal}"))?;
+        let (pack, store) = packing_of(name, data_type)?;
         let (dims, strides) = (sequences.dims(), sequences.strides());
         let same = match data_type {
             DataType::Float => TypeId::of::<T>() == TypeId::of::<f32>(),
@@ -101,13 +101,13 @@ impl<T: Functions> Rows<T> {
     /// The level is one that the processor has, the rows are in the tensor, and there is room for the copies.
     pub(crate) unsafe fn copy(
         &self,
-        (level, tensors): (Level, &[*mut u8]),
+        (isa, tensors): (Isa, &[*mut u8]),
         at: At,
         count: usize,
         to: *mut T,
         width: usize,
     ) -> Matrix<T> {
-        let copy = Copy {
+        let copy = PackSource {
             // SAFETY: passed on.
             from: unsafe { self.row(tensors, at) },
             rows: count,
@@ -118,7 +118,7 @@ impl<T: Functions> Rows<T> {
             pitch: width,
         };
         // SAFETY: passed on.
-        unsafe { (self.pack)(level, &copy, to) };
+        unsafe { (self.pack)(isa, &copy, to) };
         Matrix { first: to.cast_const(), pitch: width }
     }
 
@@ -129,13 +129,13 @@ impl<T: Functions> Rows<T> {
     /// As for [`Rows::copy`].
     pub(crate) unsafe fn copy_turned(
         &self,
-        (level, tensors): (Level, &[*mut u8]),
+        (isa, tensors): (Isa, &[*mut u8]),
         at: At,
         count: usize,
         to: *mut T,
         (width, pitch): (usize, usize),
     ) {
-        let copy = Copy {
+        let copy = PackSource {
             // SAFETY: passed on.
             from: unsafe { self.row(tensors, at) },
             rows: self.depth,
@@ -146,7 +146,7 @@ impl<T: Functions> Rows<T> {
             pitch,
         };
         // SAFETY: passed on.
-        unsafe { (self.pack)(level, &copy, to) };
+        unsafe { (self.pack)(isa, &copy, to) };
     }
 
     /// Writes rows, of which `from` has `pitch` numbers each.
@@ -155,13 +155,13 @@ impl<T: Functions> Rows<T> {
     /// The level is one that the processor has, and the rows are in the tensor and in `from`.
     pub(crate) unsafe fn write(
         &self,
-        (level, tensors): (Level, &[*mut u8]),
+        (isa, tensors): (Isa, &[*mut u8]),
         at: At,
         count: usize,
         from: *const T,
         pitch: usize,
     ) {
-        let sums = Sums {
+        let sums = Accumulators {
             from,
             pitch,
             rows: count,
@@ -170,6 +170,6 @@ impl<T: Functions> Rows<T> {
             column: self.strides[3],
         };
         // SAFETY: passed on.
-        unsafe { (self.store)(level, &sums, self.row(tensors, at)) };
+        unsafe { (self.store)(isa, &sums, self.row(tensors, at)) };
     }
 }

@@ -7,15 +7,15 @@ use crate::problem::attention::Attention;
 use crate::problem::attention::options::{HeadFactor, Scale};
 use crate::problem::batchnorm::Scalar;
 use crate::reference::Sequence;
-use crate::simd::real::Run;
+use crate::simd::real::RowConverter;
 
 /// A number that is there when the plan is made, or when it runs.
-pub(crate) enum Factor<T> {
+pub(crate) enum ScaleSource<T> {
     Value(T),
-    Tensor(usize, Run<T>),
+    Tensor(usize, RowConverter<T>),
 }
 
-impl<T: Functions> Factor<T> {
+impl<T: Functions> ScaleSource<T> {
     pub(crate) fn of(scale: &Scale) -> Result<Self, Refusal> {
         match scale {
             Scale::Value(value) => Ok(Self::Value(T::from_f64(f64::from(*value)))),
@@ -26,7 +26,8 @@ impl<T: Functions> Factor<T> {
     /// The only number of a tensor, 1 where there is none.
     fn of_tensor(name: &str, scalar: Option<&Scalar>) -> Result<Self, Refusal> {
         let Some(scalar) = scalar else { return Ok(Self::Value(T::ONE)) };
-        let run = Run::of_number(scalar.data_type).map_err(|refusal| format!("{name}: {refusal}"))?;
+        let run =
+            RowConverter::of_number(scalar.data_type).map_err(|refusal| format!("{name}: {refusal}"))?;
         Ok(Self::Tensor(scalar.slot, run))
     }
 
@@ -45,7 +46,7 @@ impl<T: Functions> Factor<T> {
 ///
 /// # Safety
 /// It is readable.
-pub(crate) unsafe fn read<T: Functions>(run: &Run<T>, from: *const u8) -> T {
+pub(crate) unsafe fn read<T: Functions>(run: &RowConverter<T>, from: *const u8) -> T {
     let mut number = T::ZERO;
     // SAFETY: passed on.
     unsafe { (run.load)(from, 1, &raw mut number, 1) };
@@ -53,18 +54,19 @@ pub(crate) unsafe fn read<T: Functions>(run: &Run<T>, from: *const u8) -> T {
 }
 
 /// A factor of some heads.
-struct OfHeads<T> {
+struct PerHead<T> {
     slot: usize,
-    run: Run<T>,
+    run: RowConverter<T>,
     /// Heads of the queries that have it in common, and its distances from one sequence and from one head to the next.
     sharing: usize,
     strides: [usize; 2],
 }
 
-impl<T: Functions> OfHeads<T> {
+impl<T: Functions> PerHead<T> {
     fn of(name: &str, factor: Option<&HeadFactor>, heads: usize) -> Result<Option<Self>, Refusal> {
         let Some(factor) = factor else { return Ok(None) };
-        let run = Run::of(factor.operand.data_type).map_err(|refusal| format!("{name}: {refusal}"))?;
+        let run =
+            RowConverter::of(factor.operand.data_type).map_err(|refusal| format!("{name}: {refusal}"))?;
         let (sharing, strides) = (heads / factor.heads, factor.strides);
         Ok(Some(Self { slot: factor.operand.slot, run, sharing, strides }))
     }
@@ -79,40 +81,40 @@ impl<T: Functions> OfHeads<T> {
 }
 
 /// The factors of an attention.
-pub(crate) struct Factors<T> {
+pub(crate) struct Scales<T> {
     /// Of queries, keys and values.
-    heads: [Option<OfHeads<T>>; 3],
-    descale_s: Factor<T>,
-    scale_s: Factor<T>,
+    heads: [Option<PerHead<T>>; 3],
+    descale_s: ScaleSource<T>,
+    scale_s: ScaleSource<T>,
     /// What results are multiplied by last, unless it is 1.
-    scale_o: Option<Factor<T>>,
+    scale_o: Option<ScaleSource<T>>,
     /// Where the largest probability and the largest result before that go.
-    largest: [Option<(usize, Run<T>)>; 2],
+    largest: [Option<(usize, RowConverter<T>)>; 2],
     /// Rounds probabilities to the type of the values.
-    pub(crate) rounding: Option<Run<T>>,
+    pub(crate) rounding: Option<RowConverter<T>>,
 }
 
-impl<T: Functions> Factors<T> {
+impl<T: Functions> Scales<T> {
     pub(crate) fn of(attention: &Attention) -> Result<Self, Refusal> {
         let (factors, heads) = (&attention.factors, attention.shape.heads);
         let values = attention.v.operand.data_type;
         let rounds = factors.scale_s.is_some() && is_float_of_eight_bits(values);
         let largest = |name, scalar: &Option<Scalar>| {
-            let run = |scalar: &Scalar| Ok((scalar.slot, Run::of_number(scalar.data_type)?));
+            let run = |scalar: &Scalar| Ok((scalar.slot, RowConverter::of_number(scalar.data_type)?));
             scalar.as_ref().map(run).transpose().map_err(|refusal: Refusal| format!("{name}: {refusal}"))
         };
         let scale_o = factors.scale_o.as_ref();
         Ok(Self {
             heads: [
-                OfHeads::of("descale_q", factors.descale_q.as_ref(), heads)?,
-                OfHeads::of("descale_k", factors.descale_k.as_ref(), heads)?,
-                OfHeads::of("descale_v", factors.descale_v.as_ref(), heads)?,
+                PerHead::of("descale_q", factors.descale_q.as_ref(), heads)?,
+                PerHead::of("descale_k", factors.descale_k.as_ref(), heads)?,
+                PerHead::of("descale_v", factors.descale_v.as_ref(), heads)?,
             ],
-            descale_s: Factor::of_tensor("descale_s", factors.descale_s.as_ref())?,
-            scale_s: Factor::of_tensor("scale_s", factors.scale_s.as_ref())?,
-            scale_o: scale_o.map(|scalar| Factor::of_tensor("scale_o", Some(scalar))).transpose()?,
+            descale_s: ScaleSource::of_tensor("descale_s", factors.descale_s.as_ref())?,
+            scale_s: ScaleSource::of_tensor("scale_s", factors.scale_s.as_ref())?,
+            scale_o: scale_o.map(|scalar| ScaleSource::of_tensor("scale_o", Some(scalar))).transpose()?,
             largest: [largest("amax_s", &attention.amax_s)?, largest("amax_o", &attention.amax_o)?],
-            rounding: if rounds { Some(Run::of(values)?) } else { None },
+            rounding: if rounds { Some(RowConverter::of(values)?) } else { None },
         })
     }
 
@@ -143,7 +145,7 @@ impl<T: Functions> Factors<T> {
     /// What sums of values of a head are multiplied by.
     ///
     /// # Safety
-    /// As for [`Factors::of_scores`].
+    /// As for [`Scales::of_scores`].
     pub(crate) unsafe fn of_sums(&self, tensors: &[*mut u8], sequence: &Sequence, head: usize) -> T {
         let [_, _, v] = &self.heads;
         // SAFETY: passed on.
@@ -162,7 +164,7 @@ impl<T: Functions> Factors<T> {
     /// Writes the largest numbers, as far as they are asked for.
     ///
     /// # Safety
-    /// As for [`Factors::of_probabilities`].
+    /// As for [`Scales::of_probabilities`].
     pub(crate) unsafe fn write_largest(&self, tensors: &[*mut u8], largest: [T; 2]) {
         for (to, largest) in self.largest.iter().zip(&largest) {
             if let Some((slot, run)) = to {
@@ -176,9 +178,9 @@ impl<T: Functions> Factors<T> {
 /// A factor of a head, 1 where there is none.
 ///
 /// # Safety
-/// As for [`Factors::of_scores`].
+/// As for [`Scales::of_scores`].
 unsafe fn at<T: Functions>(
-    factor: &Option<OfHeads<T>>,
+    factor: &Option<PerHead<T>>,
     tensors: &[*mut u8],
     sequence: &Sequence,
     head: usize,

@@ -6,18 +6,18 @@ use std::ops::Range;
 
 use hipdnn_plugin_sdk::graph::DataType;
 
-use crate::gemm::pack::{Copy, Pack, copies_of};
+use crate::gemm::pack::{Pack, PackSource, packing_of};
 use crate::kernel::Refusal;
 use crate::problem::attention::options::{Band, Options};
 use crate::problem::attention::shape::Shape;
 use crate::reference::{Sequence, slope};
-use crate::simd::isa::{Level, Work};
-use crate::simd::real::{FastReal, Run};
+use crate::simd::isa::{Isa, IsaTask};
+use crate::simd::real::{Float, RowConverter};
 
 /// A tensor that is spread over the scores.
 struct Mask<T> {
     slot: usize,
-    run: Run<T>,
+    run: RowConverter<T>,
     pack: Pack<T>,
     strides: [usize; 4],
     is_boolean: bool,
@@ -32,15 +32,15 @@ pub(crate) struct Scores<T> {
 }
 
 /// Queries of a head at most that are computed together.
-pub(crate) const MOST_COLUMNS: usize = 48;
+pub(crate) const MAX_COLUMNS: usize = 48;
 
 /// The keys that each query of a panel sees.
-pub(crate) struct Seen {
-    keys: [(usize, usize); MOST_COLUMNS],
+pub(crate) struct VisibleKeys {
+    keys: [(usize, usize); MAX_COLUMNS],
     count: usize,
 }
 
-impl Seen {
+impl VisibleKeys {
     /// The keys that any of these queries sees, which are numbered from the panel's first; none if there are no such queries.
     pub(crate) fn by(&self, queries: Range<usize>) -> Range<usize> {
         let end = queries.end.min(self.count);
@@ -60,7 +60,7 @@ impl Seen {
 }
 
 /// A block of scores.
-pub(crate) struct BlockOfScores<T> {
+pub(crate) struct ScoreBlock<T> {
     /// The first score.
     pub(crate) scores: *mut T,
     /// Distance of rows.
@@ -75,15 +75,15 @@ pub(crate) struct BlockOfScores<T> {
     pub(crate) added: *mut T,
 }
 
-impl<T: FastReal> Scores<T> {
+impl<T: Float> Scores<T> {
     pub(crate) fn of(options: &Options, shape: &Shape) -> Result<Self, Refusal> {
         let mask = options.mask.as_ref().map(|mask| -> Result<Mask<T>, Refusal> {
             let is_boolean = mask.operand.data_type == DataType::Boolean;
             // Any byte but 0 is true.
             let stored = if is_boolean { DataType::Uint8 } else { mask.operand.data_type };
-            let run = if is_boolean { Run::of_number(stored) } else { Run::of(stored) };
+            let run = if is_boolean { RowConverter::of_number(stored) } else { RowConverter::of(stored) };
             let run = run.map_err(|refusal| format!("attn_mask: {refusal}"))?;
-            let (pack, _) = copies_of("attn_mask", stored)?;
+            let (pack, _) = packing_of("attn_mask", stored)?;
             Ok(Mask { slot: mask.operand.slot, run, pack, strides: mask.strides, is_boolean })
         });
         let slopes = if options.alibi {
@@ -99,9 +99,9 @@ impl<T: FastReal> Scores<T> {
         self.mask.is_some()
     }
 
-    /// The keys that some queries see, at most [`MOST_COLUMNS`] of them.
-    pub(crate) fn seen(&self, sequence: &Sequence, queries: Range<usize>) -> Seen {
-        let mut seen = Seen { keys: [(0, sequence.keys); MOST_COLUMNS], count: queries.len() };
+    /// The keys that some queries see, at most [`MAX_COLUMNS`] of them.
+    pub(crate) fn seen(&self, sequence: &Sequence, queries: Range<usize>) -> VisibleKeys {
+        let mut seen = VisibleKeys { keys: [(0, sequence.keys); MAX_COLUMNS], count: queries.len() };
         if self.band.left.is_some() || self.band.right.is_some() {
             for (query, (begin, end)) in queries.zip(&mut seen.keys) {
                 let keys = self.band.keys(sequence.queries, sequence.keys, query);
@@ -118,14 +118,14 @@ impl<T: FastReal> Scores<T> {
     /// and the block is there.
     pub(crate) unsafe fn apply(
         &self,
-        level: Level,
+        isa: Isa,
         tensors: &[*mut u8],
         sequence: &Sequence,
         head: usize,
-        seen: &Seen,
-        block: &BlockOfScores<T>,
+        seen: &VisibleKeys,
+        block: &ScoreBlock<T>,
     ) {
-        let BlockOfScores { scores, pitch, columns, queries, keys, added } = block;
+        let ScoreBlock { scores, pitch, columns, queries, keys, added } = block;
         let (scores, pitch, columns, added) = (*scores, *pitch, *columns, *added);
         // SAFETY: the queries and keys are those of the sequence, for which the mask has elements, and the block has room.
         unsafe {
@@ -135,7 +135,7 @@ impl<T: FastReal> Scores<T> {
                 let from = tensors[mask.slot].add(at * mask.run.size);
                 let each = mask.strides[2] != 0;
                 if each {
-                    let copy = Copy {
+                    let copy = PackSource {
                         from,
                         rows: keys.len(),
                         row: mask.strides[3],
@@ -144,17 +144,17 @@ impl<T: FastReal> Scores<T> {
                         width: columns,
                         pitch,
                     };
-                    (mask.pack)(level, &copy, added);
+                    (mask.pack)(isa, &copy, added);
                 } else {
                     (mask.run.load)(from, mask.strides[3], added, keys.len());
                 }
                 let (rows, is_boolean) = (keys.len(), mask.is_boolean);
-                level.run(Adding { scores, added, pitch, rows, columns, each, is_boolean });
+                isa.run(AddBias { scores, added, pitch, rows, columns, each, is_boolean });
             }
             if let Some(slope) = self.slopes.get(head) {
                 let diagonal = self.band.diagonal(sequence.queries, sequence.keys, queries.start);
                 let ahead = T::from_f64((diagonal - keys.start as i128) as f64);
-                level.run(Falling { scores, pitch, rows: keys.len(), columns, slope: *slope, ahead });
+                isa.run(AddSlope { scores, pitch, rows: keys.len(), columns, slope: *slope, ahead });
             }
             if seen.hides(keys) {
                 // The queries that see a key: neither end falls from a key to the next.
@@ -168,8 +168,8 @@ impl<T: FastReal> Scores<T> {
                     }
                     if first > 0 || last < seen.count {
                         let scores = scores.add(row * pitch);
-                        level.run(Hiding { scores, pitch, rows: 1, hidden: 0..first });
-                        level.run(Hiding { scores, pitch, rows: 1, hidden: last.max(first)..seen.count });
+                        isa.run(MaskColumns { scores, pitch, rows: 1, hidden: 0..first });
+                        isa.run(MaskColumns { scores, pitch, rows: 1, hidden: last.max(first)..seen.count });
                     }
                 }
             }
@@ -178,7 +178,7 @@ impl<T: FastReal> Scores<T> {
 }
 
 /// Makes columns -∞.
-pub(crate) struct Hiding<T> {
+pub(crate) struct MaskColumns<T> {
     /// The first score.
     pub(crate) scores: *mut T,
     /// Distance of rows.
@@ -189,7 +189,7 @@ pub(crate) struct Hiding<T> {
     pub(crate) hidden: Range<usize>,
 }
 
-impl<T: FastReal> Work for Hiding<T> {
+impl<T: Float> IsaTask for MaskColumns<T> {
     type Output = ();
 
     #[inline(always)]
@@ -204,7 +204,7 @@ impl<T: FastReal> Work for Hiding<T> {
 }
 
 /// Adds a mask.
-struct Adding<T> {
+struct AddBias<T> {
     scores: *mut T,
     added: *const T,
     pitch: usize,
@@ -215,7 +215,7 @@ struct Adding<T> {
     is_boolean: bool,
 }
 
-impl<T: FastReal> Work for Adding<T> {
+impl<T: Float> IsaTask for AddBias<T> {
     type Output = ();
 
     #[inline(always)]
@@ -253,7 +253,7 @@ impl<T: FastReal> Work for Adding<T> {
 }
 
 /// Lets scores fall with the distance from the diagonal.
-struct Falling<T> {
+struct AddSlope<T> {
     scores: *mut T,
     pitch: usize,
     rows: usize,
@@ -263,7 +263,7 @@ struct Falling<T> {
     ahead: T,
 }
 
-impl<T: FastReal> Work for Falling<T> {
+impl<T: Float> IsaTask for AddSlope<T> {
     type Output = ();
 
     #[inline(always)]

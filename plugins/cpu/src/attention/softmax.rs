@@ -4,7 +4,7 @@
 
 use crate::dtype::element::Real;
 use crate::pointwise::functions::Functions;
-use crate::simd::isa::{Level, Work};
+use crate::simd::isa::{Isa, IsaTask};
 
 /// Numbers whose exponentials are weights.
 pub(crate) trait Weight: Functions {
@@ -111,19 +111,19 @@ pub(crate) struct Softmax<T> {
 struct Columns<T, const LANES: usize, const FUSED: bool>(Softmax<T>);
 
 /// The same where sums and factors are known.
-struct Known<T, const LANES: usize, const FUSED: bool>(Softmax<T>);
+struct RoundedColumns<T, const LANES: usize, const FUSED: bool>(Softmax<T>);
 
 /// Runs the work on columns that suits vectors of so many lanes.
-macro_rules! at_level {
-    ($level:expr, $lanes:expr, $work:ident, $softmax:expr) => {
+macro_rules! dispatch {
+    ($isa:expr, $lanes:expr, $work:ident, $softmax:expr) => {
         // SAFETY: passed on.
         unsafe {
-            match ($level == Level::Portable, $lanes) {
-                (true, 4) => $level.run($work::<T, 4, false>($softmax)),
-                (true, _) => $level.run($work::<T, 2, false>($softmax)),
-                (false, 16) => $level.run($work::<T, 16, true>($softmax)),
-                (false, 8) => $level.run($work::<T, 8, true>($softmax)),
-                (false, _) => $level.run($work::<T, 4, true>($softmax)),
+            match ($isa == Isa::Portable, $lanes) {
+                (true, 4) => $isa.run($work::<T, 4, false>($softmax)),
+                (true, _) => $isa.run($work::<T, 2, false>($softmax)),
+                (false, 16) => $isa.run($work::<T, 16, true>($softmax)),
+                (false, 8) => $isa.run($work::<T, 8, true>($softmax)),
+                (false, _) => $isa.run($work::<T, 4, true>($softmax)),
             }
         }
     };
@@ -135,16 +135,16 @@ impl<T: Weight> Softmax<T> {
     /// # Safety
     /// The level is one that the processor has, all but the portable one have fused instructions; the scores, whose columns are
     /// a multiple of the level's vectors, and the sums are there.
-    pub(crate) unsafe fn run(self, level: Level, lanes: usize) {
-        at_level!(level, lanes, Columns, self);
+    pub(crate) unsafe fn run(self, isa: Isa, lanes: usize) {
+        dispatch!(isa, lanes, Columns, self);
     }
 
     /// Makes the scores weights against the largest of all, times the factor of their column.
     ///
     /// # Safety
     /// As for [`Softmax::run`].
-    pub(crate) unsafe fn known(self, level: Level, lanes: usize) {
-        at_level!(level, lanes, Known, self);
+    pub(crate) unsafe fn known(self, isa: Isa, lanes: usize) {
+        dispatch!(isa, lanes, RoundedColumns, self);
     }
 
     /// The same where infinities or NaN are among the scores or values: -0 stands for scores that do not count.
@@ -203,7 +203,7 @@ impl<T: Weight> Softmax<T> {
     }
 }
 
-impl<T: Weight, const LANES: usize, const FUSED: bool> Work for Columns<T, LANES, FUSED> {
+impl<T: Weight, const LANES: usize, const FUSED: bool> IsaTask for Columns<T, LANES, FUSED> {
     type Output = ();
 
     #[inline(always)]
@@ -257,7 +257,7 @@ impl<T: Weight, const LANES: usize, const FUSED: bool> Work for Columns<T, LANES
     }
 }
 
-impl<T: Weight, const LANES: usize, const FUSED: bool> Work for Known<T, LANES, FUSED> {
+impl<T: Weight, const LANES: usize, const FUSED: bool> IsaTask for RoundedColumns<T, LANES, FUSED> {
     type Output = ();
 
     #[inline(always)]
@@ -306,7 +306,7 @@ impl<T: Functions> Scaling<T> {
     }
 }
 
-impl<T: Functions> Work for Scaling<T> {
+impl<T: Functions> IsaTask for Scaling<T> {
     type Output = ();
 
     #[inline(always)]
@@ -327,7 +327,7 @@ impl<T: Functions> Work for Scaling<T> {
 /// The same; says whether all results are finite.
 pub(crate) struct CheckedScaling<T>(pub(crate) Scaling<T>);
 
-impl<T: Functions> Work for CheckedScaling<T> {
+impl<T: Functions> IsaTask for CheckedScaling<T> {
     type Output = bool;
 
     #[inline(always)]

@@ -4,7 +4,7 @@ use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment, Graph, Node, Operati
 use crate::attention::softmax::Weight;
 use crate::fusion::node::plan_node_at;
 use crate::kernel::Refusal;
-use crate::simd::isa::Level;
+use crate::simd::isa::Isa;
 use crate::testing;
 use crate::testing::{Array, EIGHT_BITS, Random, order, run, run_planned, strides};
 use crate::threading::partition::Threads;
@@ -226,10 +226,10 @@ impl Case {
         // A probability that is almost between two elements may become either, which moves a mean of values by at most as much.
         let rounds = has_factors && self.operation.scale_s.is_some();
         let step = if rounds { unit_of(self.arrays[2].tensor.data_type) } else { 0.0 };
-        for level in Level::available() {
+        for isa in Isa::available() {
             let mut moved = 0;
             let mut arrays = self.arrays.clone();
-            run(self.operation.clone().into(), self.compute_type, *level, &mut arrays).unwrap();
+            run(self.operation.clone().into(), self.compute_type, *isa, &mut arrays).unwrap();
             for (got, expected) in
                 arrays.iter().zip(&expected).filter(|(a, _)| RESULTS.contains(&a.tensor.uid))
             {
@@ -241,14 +241,14 @@ impl Case {
                     moved += usize::from(is_moved);
                     assert!(
                         near || (is_moved && rounds) || testing::same(a, b),
-                        "{what}, {level:?}, tensor {uid} at {index:?}: {a} is not {b}\n{:#?}",
+                        "{what}, {isa:?}, tensor {uid} at {index:?}: {a} is not {b}\n{:#?}",
                         self.operation
                     );
                 }
             }
             // All results of a query move together.
             let (all, width) = (self.arrays[3].indices().len(), self.arrays[3].tensor.dims[3]);
-            assert!(moved <= 2 * width as usize + all / 100, "{what}, {level:?}: {moved} moved");
+            assert!(moved <= 2 * width as usize + all / 100, "{what}, {isa:?}: {moved} moved");
         }
     }
 }
@@ -324,7 +324,7 @@ fn threads_do_not_show() {
             let threads = Threads { most, deterministic: false };
             let mut arrays = case.arrays.clone();
             run_planned(case.operation.clone().into(), case.compute_type, &mut arrays, |graph, node| {
-                plan_node_at(graph, node, Level::best(), threads)
+                plan_node_at(graph, node, Isa::detect(), threads)
             })
             .unwrap();
             let results = arrays.iter().filter(|array| RESULTS.contains(&array.tensor.uid));
@@ -346,7 +346,7 @@ fn refusal(change: impl FnOnce(&mut Sdpa, &mut Vec<Array>)) -> Refusal {
     let graph = Graph { tensors: arrays.iter().map(|a| a.tensor.clone()).collect(), ..Graph::default() };
     let operation: Operation = operation.into();
     let node = Node { name: String::new(), compute_type: DataType::Float, operation };
-    plan_node_at(&graph, &node, Level::best(), Threads::default()).err().unwrap()
+    plan_node_at(&graph, &node, Isa::detect(), Threads::default()).err().unwrap()
 }
 
 #[test]
@@ -434,9 +434,9 @@ fn compare_gradients(seed: u64, longest: usize, change: impl FnOnce(&mut Random,
     let reference = crate::reference::plan_node;
     run_planned(operation.clone(), case.compute_type, &mut expected, reference).unwrap();
     let unit: f64 = if case.compute_type == DataType::Double { 1e-12 } else { 4e-4 };
-    for level in Level::available() {
+    for isa in Isa::available() {
         let mut arrays = case.arrays.clone();
-        run(operation.clone(), case.compute_type, *level, &mut arrays).unwrap();
+        run(operation.clone(), case.compute_type, *isa, &mut arrays).unwrap();
         for (got, expected) in arrays.iter().zip(&expected).filter(|(a, _)| a.tensor.uid > 20) {
             let (type_, uid) = (got.tensor.data_type, got.tensor.uid);
             let of_type = unit_of(type_);
@@ -444,7 +444,7 @@ fn compare_gradients(seed: u64, longest: usize, change: impl FnOnce(&mut Random,
                 let near = (a - b).abs() <= (unit + of_type) * b.abs().max(1.0);
                 assert!(
                     near || testing::same(a, b),
-                    "seed {seed}, {level:?}, tensor {uid} at {index:?}: {a} is not {b}\n{operation:#?}"
+                    "seed {seed}, {isa:?}, tensor {uid} at {index:?}: {a} is not {b}\n{operation:#?}"
                 );
             }
         }
@@ -484,7 +484,7 @@ fn threads_do_not_show_in_gradients() {
             let threads = Threads { most, deterministic: false };
             let mut arrays = case.arrays.clone();
             run_planned(operation.clone(), case.compute_type, &mut arrays, |graph, node| {
-                plan_node_at(graph, node, Level::best(), threads)
+                plan_node_at(graph, node, Isa::detect(), threads)
             })
             .unwrap();
             let results = arrays.iter().filter(|array| array.tensor.uid > 20);

@@ -2,13 +2,13 @@
 
 use crate::dtype::element::Real;
 use crate::matmul::kernel::part;
-use crate::simd::isa::{Level, Work};
-use crate::simd::real::FastReal;
+use crate::simd::isa::{Isa, IsaTask};
+use crate::simd::real::Float;
 use crate::simd::vector::Vector;
 
 /// `to[r][j] = to[r][j] + Σ a[l][r] · b[l][j]` over the depth.
 #[derive(Clone, Copy)]
-pub(crate) struct Growth<T> {
+pub(crate) struct TransposedTile<T> {
     /// The first term of the first row.
     pub(crate) a: *const T,
     /// Distance of terms; those of all rows lie side by side.
@@ -25,7 +25,7 @@ pub(crate) struct Growth<T> {
     pub(crate) to_pitch: usize,
 }
 
-impl<T: Real> Growth<T> {
+impl<T: Real> TransposedTile<T> {
     /// Adds to `rows` rows of `width` numbers where infinities or NaN are among those of the right factor: a term that is `nothing` on
     /// the left has no part, whatever it is on the right.
     ///
@@ -50,13 +50,13 @@ impl<T: Real> Growth<T> {
     }
 }
 
-type Run<T> = unsafe fn(&Growth<T>);
+type RunTile<T> = unsafe fn(&TransposedTile<T>);
 
 /// Vectors in a tile's row at most.
-const MOST_VECTORS: usize = 4;
+const MAX_VECTORS: usize = 4;
 
 /// The tiles of a level.
-pub(crate) struct GrowthKernel<T: 'static> {
+pub(crate) struct TransposedTileKernel<T: 'static> {
     /// Rows of the largest tile.
     pub(crate) rows: usize,
     /// Vectors in its rows.
@@ -64,7 +64,7 @@ pub(crate) struct GrowthKernel<T: 'static> {
     /// Numbers in a vector.
     lanes: usize,
     /// By rows and vectors, each less one.
-    run: &'static [[Run<T>; MOST_VECTORS]],
+    run: &'static [[RunTile<T>; MAX_VECTORS]],
 }
 
 /// The tiles of one vector.
@@ -73,12 +73,12 @@ struct Tiles<V>(V);
 impl<V: Vector> Tiles<V> {
     /// For processors with 16 registers.
     #[cfg(not(target_arch = "aarch64"))]
-    const FOUR: [[Run<V::Number>; MOST_VECTORS]; 4] =
+    const FOUR: [[RunTile<V::Scalar>; MAX_VECTORS]; 4] =
         [Self::of_rows::<1>(), Self::of_rows::<2>(), Self::of_rows::<3>(), Self::of_rows::<4>()];
 
     /// For processors with 32 registers.
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    const SIX: [[Run<V::Number>; MOST_VECTORS]; 6] = [
+    const SIX: [[RunTile<V::Scalar>; MAX_VECTORS]; 6] = [
         Self::of_rows::<1>(),
         Self::of_rows::<2>(),
         Self::of_rows::<3>(),
@@ -87,27 +87,27 @@ impl<V: Vector> Tiles<V> {
         Self::of_rows::<6>(),
     ];
 
-    const fn of_rows<const ROWS: usize>() -> [Run<V::Number>; MOST_VECTORS] {
+    const fn of_rows<const ROWS: usize>() -> [RunTile<V::Scalar>; MAX_VECTORS] {
         [grow::<V, ROWS, 1>, grow::<V, ROWS, 2>, grow::<V, ROWS, 3>, grow::<V, ROWS, 4>]
     }
 }
 
-impl<T: FastReal> GrowthKernel<T> {
+impl<T: Float> TransposedTileKernel<T> {
     /// The tiles of a level.
-    pub(crate) fn of(level: Level) -> Self {
-        match level {
+    pub(crate) fn of(isa: Isa) -> Self {
+        match isa {
             #[cfg(not(target_arch = "aarch64"))]
-            Level::Portable => {
+            Isa::Portable => {
                 Self { rows: 4, vectors: 2, lanes: T::Portable::LANES, run: &Tiles::<T::Portable>::FOUR }
             }
             #[cfg(target_arch = "aarch64")]
-            Level::Portable => {
+            Isa::Portable => {
                 Self { rows: 6, vectors: 4, lanes: T::Portable::LANES, run: &Tiles::<T::Portable>::SIX }
             }
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => Self { rows: 4, vectors: 3, lanes: T::Avx2::LANES, run: &Tiles::<T::Avx2>::FOUR },
+            Isa::Avx2 => Self { rows: 4, vectors: 3, lanes: T::Avx2::LANES, run: &Tiles::<T::Avx2>::FOUR },
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => {
+            Isa::Avx512 => {
                 Self { rows: 6, vectors: 4, lanes: T::Avx512::LANES, run: &Tiles::<T::Avx512>::SIX }
             }
         }
@@ -116,9 +116,9 @@ impl<T: FastReal> GrowthKernel<T> {
     /// Computes `rows` rows, at most those of the largest tile, of `width` numbers, a multiple of the lanes.
     ///
     /// # Safety
-    /// The kernel's level is one that the processor has, and what [`Growth`] names is there.
+    /// The kernel's level is one that the processor has, and what [`TransposedTile`] names is there.
     #[inline(always)]
-    pub(crate) unsafe fn run(&self, growth: &Growth<T>, rows: usize, width: usize) {
+    pub(crate) unsafe fn run(&self, growth: &TransposedTile<T>, rows: usize, width: usize) {
         let all = width / self.lanes;
         let parts = all.div_ceil(self.vectors);
         for number in 0..parts {
@@ -126,22 +126,26 @@ impl<T: FastReal> GrowthKernel<T> {
             let skipped = vectors.start * self.lanes;
             // SAFETY: the caller promises whole rows.
             unsafe {
-                let part = Growth { b: growth.b.add(skipped), to: growth.to.add(skipped), ..*growth };
+                let part = TransposedTile { b: growth.b.add(skipped), to: growth.to.add(skipped), ..*growth };
                 self.run[rows - 1][vectors.len() - 1](&part);
             }
         }
     }
 }
 
-struct Growing<'a, V: Vector, const ROWS: usize, const VECTORS: usize>(&'a Growth<V::Number>);
+struct TransposedTileTask<'a, V: Vector, const ROWS: usize, const VECTORS: usize>(
+    &'a TransposedTile<V::Scalar>,
+);
 
-impl<V: Vector, const ROWS: usize, const VECTORS: usize> Work for Growing<'_, V, ROWS, VECTORS> {
+impl<V: Vector, const ROWS: usize, const VECTORS: usize> IsaTask
+    for TransposedTileTask<'_, V, ROWS, VECTORS>
+{
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        let Growth { mut a, a_pitch, mut b, b_pitch, depth, to, to_pitch } = *self.0;
-        // SAFETY: `grow` is called with memory as `GrowthKernel::run` describes it, at the vector's level.
+        let TransposedTile { mut a, a_pitch, mut b, b_pitch, depth, to, to_pitch } = *self.0;
+        // SAFETY: `grow` is called with memory as `TransposedTileKernel::run` describes it, at the vector's level.
         unsafe {
             let mut sums = [[V::zero(); VECTORS]; ROWS];
             for (r, row) in sums.iter_mut().enumerate() {
@@ -175,8 +179,8 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize> Work for Growing<'_, V,
 /// Computes one size of tile.
 ///
 /// # Safety
-/// As [`GrowthKernel::run`].
-unsafe fn grow<V: Vector, const ROWS: usize, const VECTORS: usize>(growth: &Growth<V::Number>) {
+/// As [`TransposedTileKernel::run`].
+unsafe fn grow<V: Vector, const ROWS: usize, const VECTORS: usize>(growth: &TransposedTile<V::Scalar>) {
     // SAFETY: the caller promises that the processor has the vector's level.
-    unsafe { V::at_level(Growing::<V, ROWS, VECTORS>(growth)) };
+    unsafe { V::dispatch(TransposedTileTask::<V, ROWS, VECTORS>(growth)) };
 }

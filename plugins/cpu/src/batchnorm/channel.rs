@@ -7,7 +7,7 @@ use crate::dtype::element::Element;
 use crate::kernel::Refusal;
 use crate::problem::batchnorm::{Batchnorm, Parameter, Scalar, Spread};
 use crate::reference::float_element;
-use crate::simd::real::{FastReal, Run};
+use crate::simd::real::{Float, RowConverter};
 
 /// Numbers in a buffer for what cannot be read in place.
 pub(crate) const BUFFER: usize = 512;
@@ -20,15 +20,15 @@ const BACKWARD_EPSILON: f64 = 1e-5;
 /// A tensor with the elements of all channels.
 pub(crate) struct Memory<T> {
     pub(crate) slot: usize,
-    pub(crate) run: Run<T>,
+    pub(crate) run: RowConverter<T>,
     /// Whether its elements are the numbers themselves, side by side.
     pub(crate) direct: bool,
 }
 
-impl<T: FastReal> Memory<T> {
+impl<T: Float> Memory<T> {
     /// The memory of a tensor by its slot and type, whose neighbouring elements are so far apart.
     pub(crate) fn of((slot, data_type): (usize, DataType), apart: usize) -> Result<Self, Refusal> {
-        let run = Run::of(data_type)?;
+        let run = RowConverter::of(data_type)?;
         Ok(Self { slot, direct: run.same && apart == 1, run })
     }
 
@@ -99,7 +99,7 @@ pub(crate) struct Channels<T> {
     stride: usize,
 }
 
-impl<T: FastReal> Channels<T> {
+impl<T: Float> Channels<T> {
     fn of(parameter: &Parameter) -> Result<Self, Refusal> {
         Ok(Self {
             slot: parameter.slot,
@@ -214,7 +214,7 @@ struct Running<T> {
     momentum: Option<Channels<T>>,
 }
 
-impl<T: FastReal> Parameters<T> {
+impl<T: Float> Parameters<T> {
     pub(crate) fn of(batchnorm: &Batchnorm) -> Result<Self, Refusal> {
         let optional = |parameter: &Option<Parameter>| parameter.as_ref().map(Channels::of).transpose();
         Ok(match batchnorm {
@@ -351,7 +351,7 @@ impl<T: FastReal> Parameters<T> {
     }
 }
 
-impl<T: FastReal> Training<T> {
+impl<T: Float> Training<T> {
     /// See [`Parameters::forward`].
     ///
     /// # Safety
@@ -378,7 +378,7 @@ impl<T: FastReal> Training<T> {
     }
 }
 
-impl<T: FastReal> Running<T> {
+impl<T: Float> Running<T> {
     /// Reads both old values before it writes a new one, so old and new may share their memory.
     ///
     /// # Safety

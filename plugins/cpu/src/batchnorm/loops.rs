@@ -16,7 +16,7 @@ pub(crate) const NEAR: f64 = 4.0;
 /// Sums of numbers that may come in several pieces.
 pub(crate) struct Totals<V: Vector, const N: usize> {
     vectors: [[V; N]; SUMS],
-    rest: [V::Number; N],
+    rest: [V::Scalar; N],
     /// How many numbers were added.
     count: usize,
     /// What was added before these.
@@ -32,7 +32,7 @@ impl<V: Vector, const N: usize> Totals<V, N> {
     pub(crate) unsafe fn new() -> Self {
         // SAFETY: the caller promises the instructions.
         let zero = unsafe { V::zero() };
-        Self { vectors: [[zero; N]; SUMS], rest: [V::Number::ZERO; N], count: 0, sums: [0.0; N] }
+        Self { vectors: [[zero; N]; SUMS], rest: [V::Scalar::ZERO; N], count: 0, sums: [0.0; N] }
     }
 
     /// Adds the values of all indices below `len`: `vector` adds those of a vector's lanes from an index on to a sum.
@@ -44,7 +44,7 @@ impl<V: Vector, const N: usize> Totals<V, N> {
         &mut self,
         len: usize,
         vector: impl Fn(usize, [V; N]) -> [V; N],
-        number: impl Fn(usize, [V::Number; N]) -> [V::Number; N],
+        number: impl Fn(usize, [V::Scalar; N]) -> [V::Scalar; N],
     ) {
         let mut at = 0;
         while at + SUMS * V::LANES <= len {
@@ -72,7 +72,7 @@ impl<V: Vector, const N: usize> Totals<V, N> {
     /// # Safety
     /// The processor has the vector's instructions.
     #[inline(always)]
-    unsafe fn joined(&self) -> [V::Number; N] {
+    unsafe fn joined(&self) -> [V::Scalar; N] {
         // SAFETY: the caller promises the instructions.
         let mut result = unsafe { of_lanes(self.vectors) };
         for (result, rest) in result.iter_mut().zip(self.rest) {
@@ -114,9 +114,9 @@ impl<V: Vector, const N: usize> Totals<V, N> {
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
-pub(crate) unsafe fn of_lanes<V: Vector, const N: usize>(vectors: [[V; N]; SUMS]) -> [V::Number; N] {
+pub(crate) unsafe fn of_lanes<V: Vector, const N: usize>(vectors: [[V; N]; SUMS]) -> [V::Scalar; N] {
     let [a, b, c, d] = vectors;
-    let mut sums = [V::Number::ZERO; N];
+    let mut sums = [V::Scalar::ZERO; N];
     for (i, sum) in sums.iter_mut().enumerate() {
         // SAFETY: the caller promises the instructions.
         *sum = unsafe {
@@ -135,8 +135,8 @@ pub(crate) unsafe fn of_lanes<V: Vector, const N: usize>(vectors: [[V; N]; SUMS]
 pub(crate) unsafe fn total<V: Vector, const N: usize>(
     len: usize,
     vector: impl Fn(usize, [V; N]) -> [V; N],
-    number: impl Fn(usize, [V::Number; N]) -> [V::Number; N],
-) -> [V::Number; N] {
+    number: impl Fn(usize, [V::Scalar; N]) -> [V::Scalar; N],
+) -> [V::Scalar; N] {
     // SAFETY: the caller promises the instructions.
     unsafe {
         let mut totals = Totals::<V, N>::new();
@@ -150,7 +150,7 @@ pub(crate) unsafe fn total<V: Vector, const N: usize>(
 /// # Safety
 /// The processor has the vector's instructions, and `len` numbers are readable.
 #[inline(always)]
-pub(crate) unsafe fn sum<V: Vector>(totals: &mut Totals<V, 1>, x: *const V::Number, len: usize) {
+pub(crate) unsafe fn sum<V: Vector>(totals: &mut Totals<V, 1>, x: *const V::Scalar, len: usize) {
     // SAFETY: the caller promises instructions and numbers.
     unsafe {
         totals.add(
@@ -166,7 +166,7 @@ pub(crate) unsafe fn sum<V: Vector>(totals: &mut Totals<V, 1>, x: *const V::Numb
 /// # Safety
 /// As [`sum`], and there is a number.
 #[inline(always)]
-pub(crate) unsafe fn first_mean<V: Vector>(x: *const V::Number, len: usize) -> V::Number {
+pub(crate) unsafe fn first_mean<V: Vector>(x: *const V::Scalar, len: usize) -> V::Scalar {
     // SAFETY: the caller promises instructions and numbers.
     unsafe {
         let first = x.read_unaligned();
@@ -174,7 +174,7 @@ pub(crate) unsafe fn first_mean<V: Vector>(x: *const V::Number, len: usize) -> V
             return first;
         }
         let apart = V::load(x).lanewise(Lanewise::Sub, V::splat(first));
-        first + apart.sum() / V::Number::from_f64(V::LANES as f64)
+        first + apart.sum() / V::Scalar::from_f64(V::LANES as f64)
     }
 }
 
@@ -185,8 +185,8 @@ pub(crate) unsafe fn first_mean<V: Vector>(x: *const V::Number, len: usize) -> V
 #[inline(always)]
 pub(crate) unsafe fn deviations<V: Vector>(
     totals: &mut Totals<V, 2>,
-    x: *const V::Number,
-    mean: V::Number,
+    x: *const V::Scalar,
+    mean: V::Scalar,
     len: usize,
 ) {
     // SAFETY: the caller promises instructions and numbers.
@@ -214,9 +214,9 @@ pub(crate) unsafe fn deviations<V: Vector>(
 #[inline(always)]
 pub(crate) unsafe fn gradient_sums<V: Vector>(
     totals: &mut Totals<V, 2>,
-    dy: *const V::Number,
-    x: *const V::Number,
-    mean: V::Number,
+    dy: *const V::Scalar,
+    x: *const V::Scalar,
+    mean: V::Scalar,
     len: usize,
 ) {
     // SAFETY: the caller promises instructions and numbers.
@@ -252,15 +252,15 @@ pub(crate) struct Gradient<T> {
 /// As [`sum`] for both, and `dx` is writable for `len` numbers.
 #[inline(always)]
 pub(crate) unsafe fn gradient<V: Vector>(
-    dy: *const V::Number,
-    x: *const V::Number,
-    by: &Gradient<V::Number>,
-    dx: *mut V::Number,
+    dy: *const V::Scalar,
+    x: *const V::Scalar,
+    by: &Gradient<V::Scalar>,
+    dx: *mut V::Scalar,
     len: usize,
 ) {
     // SAFETY: the caller promises instructions and numbers.
     unsafe {
-        let one = V::splat(V::Number::ONE);
+        let one = V::splat(V::Scalar::ONE);
         let zero = V::zero();
         let [minus, factor] = [V::splat(-by.mean), V::splat(by.factor)];
         let [bias, slope] = [V::splat(-by.bias), V::splat(-by.slope)];
@@ -302,10 +302,10 @@ unsafe fn each<V: Vector>(len: usize, mut vector: impl FnMut(usize), mut number:
 /// # Safety
 /// The processor has the vector's instructions; `len` numbers of x are readable, and of `sums` writable.
 #[inline(always)]
-pub(crate) unsafe fn add_row<V: Vector>(x: *const V::Number, sums: *mut V::Number, len: usize) {
+pub(crate) unsafe fn add_row<V: Vector>(x: *const V::Scalar, sums: *mut V::Scalar, len: usize) {
     // SAFETY: the caller promises instructions and numbers.
     unsafe {
-        let one = V::splat(V::Number::ONE);
+        let one = V::splat(V::Scalar::ONE);
         each::<V>(
             len,
             |i| V::load(x.add(i)).mul_add(one, V::load(sums.add(i))).store(sums.add(i)),
@@ -320,15 +320,15 @@ pub(crate) unsafe fn add_row<V: Vector>(x: *const V::Number, sums: *mut V::Numbe
 /// As [`add_row`], for all.
 #[inline(always)]
 pub(crate) unsafe fn add_deviations<V: Vector>(
-    x: *const V::Number,
-    means: *const V::Number,
-    [sums, squares]: [*mut V::Number; 2],
+    x: *const V::Scalar,
+    means: *const V::Scalar,
+    [sums, squares]: [*mut V::Scalar; 2],
     len: usize,
 ) {
     // SAFETY: the caller promises instructions and numbers.
     unsafe {
-        let one = V::splat(V::Number::ONE);
-        let minus = V::splat(-V::Number::ONE);
+        let one = V::splat(V::Scalar::ONE);
+        let minus = V::splat(-V::Scalar::ONE);
         each::<V>(
             len,
             |i| {
@@ -351,16 +351,16 @@ pub(crate) unsafe fn add_deviations<V: Vector>(
 /// As [`add_row`], for all.
 #[inline(always)]
 pub(crate) unsafe fn add_gradients<V: Vector>(
-    dy: *const V::Number,
-    x: *const V::Number,
-    means: *const V::Number,
-    [sums, products]: [*mut V::Number; 2],
+    dy: *const V::Scalar,
+    x: *const V::Scalar,
+    means: *const V::Scalar,
+    [sums, products]: [*mut V::Scalar; 2],
     len: usize,
 ) {
     // SAFETY: the caller promises instructions and numbers.
     unsafe {
-        let one = V::splat(V::Number::ONE);
-        let minus = V::splat(-V::Number::ONE);
+        let one = V::splat(V::Scalar::ONE);
+        let minus = V::splat(-V::Scalar::ONE);
         each::<V>(
             len,
             |i| {
@@ -385,14 +385,14 @@ pub(crate) unsafe fn add_gradients<V: Vector>(
 /// As [`add_row`], and `y` is writable.
 #[inline(always)]
 pub(crate) unsafe fn scale_row<V: Vector>(
-    x: *const V::Number,
-    [means, factors, summands]: [*const V::Number; 3],
-    y: *mut V::Number,
+    x: *const V::Scalar,
+    [means, factors, summands]: [*const V::Scalar; 3],
+    y: *mut V::Scalar,
     len: usize,
 ) {
     // SAFETY: the caller promises instructions and numbers.
     unsafe {
-        let minus = V::splat(-V::Number::ONE);
+        let minus = V::splat(-V::Scalar::ONE);
         each::<V>(
             len,
             |i| {
@@ -413,15 +413,15 @@ pub(crate) unsafe fn scale_row<V: Vector>(
 /// As [`add_row`], and `dx` is writable.
 #[inline(always)]
 pub(crate) unsafe fn gradient_row<V: Vector>(
-    dy: *const V::Number,
-    x: *const V::Number,
-    [means, factors, biases, slopes]: [*const V::Number; 4],
-    dx: *mut V::Number,
+    dy: *const V::Scalar,
+    x: *const V::Scalar,
+    [means, factors, biases, slopes]: [*const V::Scalar; 4],
+    dx: *mut V::Scalar,
     len: usize,
 ) {
     // SAFETY: the caller promises instructions and numbers.
     unsafe {
-        let minus = V::splat(-V::Number::ONE);
+        let minus = V::splat(-V::Scalar::ONE);
         let zero = V::zero();
         each::<V>(
             len,

@@ -30,27 +30,27 @@ use hipdnn_plugin_sdk::graph::{Graph, Node};
 use crate::batchnorm::channel::{Memory, Parameters, Role};
 use crate::dtype::element::Compute;
 use crate::kernel::{Kernel, Refusal};
-use crate::pointwise::After;
-use crate::pointwise::elements::Tail;
+use crate::pointwise::Epilogue;
+use crate::pointwise::elements::BlockEpilogue;
 use crate::problem::Operand;
 use crate::problem::batchnorm::{Backward, Batchnorm};
-use crate::simd::isa::Level;
-use crate::simd::real::{FastReal, is_number};
-use crate::tensor::loop_nest::Nest;
+use crate::simd::isa::Isa;
+use crate::simd::real::{Float, is_number};
+use crate::tensor::loop_nest::LoopNest;
 use crate::threading::partition::Threads;
 
 /// Plans a batch normalization for a level of the processor, with what follows it.
 pub(crate) fn plan(
     batchnorm: &Batchnorm,
     compute: Compute,
-    level: Level,
+    isa: Isa,
     threads: Threads,
-    after: Option<After<'_>>,
+    after: Option<Epilogue<'_>>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     if after.is_some() && matches!(batchnorm, Batchnorm::Backward(_)) {
         return Err("a gradient, which nothing is computed with".to_owned());
     }
-    plan_with(batchnorm, compute, level, threads, after, None)
+    plan_with(batchnorm, compute, isa, threads, after, None)
 }
 
 /// Plans the gradients of a batch normalization with a RELU behind it: dy is that of the RELU's result, and passes where the number
@@ -59,14 +59,14 @@ pub(crate) fn plan_gated(
     batchnorm: &Backward,
     gate: &Operand,
     compute: Compute,
-    level: Level,
+    isa: Isa,
     threads: Threads,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     if gate.data_type != batchnorm.dy.data_type || gate.layout != batchnorm.dy.layout {
         return Err("a RELU whose input lies in another order than its gradient".to_owned());
     }
-    let gate = Gate { slot: gate.slot };
-    plan_with(&Batchnorm::Backward(*batchnorm), compute, level, threads, None, Some(gate))
+    let gate = ReluInput { slot: gate.slot };
+    plan_with(&Batchnorm::Backward(*batchnorm), compute, isa, threads, None, Some(gate))
 }
 
 /// Whether a node is an inference that goes through memory plane by plane.
@@ -82,29 +82,29 @@ pub(crate) fn has_planes(graph: &Graph, node: &Node) -> bool {
 fn plan_with(
     batchnorm: &Batchnorm,
     compute: Compute,
-    level: Level,
+    isa: Isa,
     threads: Threads,
-    after: Option<After<'_>>,
-    gate: Option<Gate>,
+    after: Option<Epilogue<'_>>,
+    gate: Option<ReluInput>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     match compute {
-        Compute::Single => plan_in::<f32>(batchnorm, level, threads, after, gate),
-        Compute::Double => plan_in::<f64>(batchnorm, level, threads, after, gate),
+        Compute::Single => plan_in::<f32>(batchnorm, isa, threads, after, gate),
+        Compute::Double => plan_in::<f64>(batchnorm, isa, threads, after, gate),
     }
 }
 
-fn plan_in<T: FastReal>(
+fn plan_in<T: Float>(
     batchnorm: &Batchnorm,
-    level: Level,
+    isa: Isa,
     threads: Threads,
-    after: Option<After<'_>>,
-    gate: Option<Gate>,
+    after: Option<Epilogue<'_>>,
+    gate: Option<ReluInput>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let parameters = Parameters::<T>::of(batchnorm)?;
     if let Batchnorm::Inference(problem) = batchnorm
         && planes::covers::<T>(problem)
     {
-        return Ok(Box::new(planes::Planes::plan(problem, parameters, level, threads, after)?));
+        return Ok(Box::new(planes::Planes::plan(problem, parameters, isa, threads, after)?));
     }
     // Three operands in each form, so that there is one kernel: x stands for dy where there is none and nothing is added.
     let operands = match batchnorm {
@@ -118,7 +118,7 @@ fn plan_in<T: FastReal>(
         let all = [first, operands[1].layout.strides(), operands[2].layout.strides()];
         let strides = all.map(without_channel);
         let step = all.map(|strides| strides.get(1).copied().unwrap_or(0));
-        (Nest::new(&dims, strides.each_ref().map(Vec::as_slice), 1), step)
+        (LoopNest::new(&dims, strides.each_ref().map(Vec::as_slice), 1), step)
     };
     let (mut nest, mut step) = walk(operands[0].layout.strides());
     let by_rows = channels > 1 && step == [1; 3] && nest.apart != [1; 3];
@@ -126,18 +126,18 @@ fn plan_in<T: FastReal>(
         return Err("rows of another order than those of x".to_owned());
     }
     let mut first = (operands[0].slot, operands[0].data_type);
-    let mut ending = Ending::default();
+    let mut ending = PlaneEpilogue::default();
     if let Some(after) = after {
         let sum_and_relu = after
             .chain
             .sum_and_relu(operands[2].data_type)
             .filter(|_| !by_rows && has_numbers::<T>(&operands));
-        if let Some((added, positive)) = sum_and_relu {
+        if let Some((added, relu)) = sum_and_relu {
             if let Some(added) = added {
                 first = (added.slot, added.data_type);
                 (nest, step) = walk(&added.strides[..operands[1].layout.rank()]);
             }
-            ending = Ending { added: added.map(|added| added.slot), positive, tail: None };
+            ending = PlaneEpilogue { added: added.map(|added| added.slot), relu, tail: None };
         } else {
             ending.tail = Some(after.tail()?);
         }
@@ -149,7 +149,7 @@ fn plan_in<T: FastReal>(
         Memory::<T>::of((operands[2].slot, operands[2].data_type), apart[2])?,
     ];
     let shape = Shape {
-        level,
+        isa,
         threads,
         channels,
         step,
@@ -167,14 +167,14 @@ fn plan_in<T: FastReal>(
         return Err("channels that are not runs of numbers".to_owned());
     }
     Ok(if by_rows {
-        Box::new(rows::Rows::plan(shape, parameters))
+        Box::new(rows::ChannelsLast::plan(shape, parameters))
     } else {
-        Box::new(planar::Planar::plan(shape, parameters))
+        Box::new(planar::ChannelsFirst::plan(shape, parameters))
     })
 }
 
 /// Whether the tensors hold the numbers that are computed with.
-fn has_numbers<T: FastReal>(operands: &[Operand]) -> bool {
+fn has_numbers<T: Float>(operands: &[Operand]) -> bool {
     operands.iter().all(|operand| is_number::<T>(operand.data_type))
 }
 
@@ -194,25 +194,25 @@ fn same_rows(x: &Operand, y: &Operand) -> bool {
 
 /// The input of a RELU, with dy's strides.
 #[derive(Clone, Copy)]
-pub(crate) struct Gate {
+pub(crate) struct ReluInput {
     /// Where it is among the pointers.
     slot: usize,
 }
 
 /// What follows the result of an element.
 #[derive(Default)]
-struct Ending {
+struct PlaneEpilogue {
     /// Where the tensor is that is added.
     added: Option<usize>,
     /// Whether what is negative becomes zero then.
-    positive: bool,
+    relu: bool,
     /// Anything else.
-    tail: Option<Box<dyn Tail>>,
+    tail: Option<Box<dyn BlockEpilogue>>,
 }
 
 /// The operands dy or what is added, x, and the result, and how to walk over them.
 pub(crate) struct Shape<T> {
-    level: Level,
+    isa: Isa,
     threads: Threads,
     channels: usize,
     /// Elements from one channel to the next.
@@ -223,13 +223,13 @@ pub(crate) struct Shape<T> {
     elements: f64,
     memory: [Memory<T>; 3],
     /// The loops over one channel's elements.
-    nest: Nest<3>,
+    nest: LoopNest<3>,
     /// The dimensions of the result.
     dims: Vec<usize>,
-    ending: Ending,
+    ending: PlaneEpilogue,
 }
 
-impl<T: FastReal> Shape<T> {
+impl<T: Float> Shape<T> {
     /// How many numbers can be worked on at once.
     fn chunk(&self) -> usize {
         if self.memory.iter().all(|memory| memory.direct) { usize::MAX } else { channel::BUFFER }

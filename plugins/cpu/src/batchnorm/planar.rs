@@ -5,51 +5,51 @@ use crate::batchnorm::planes::Part;
 use crate::batchnorm::{Shape, loops};
 use crate::kernel::Kernel;
 use crate::layout::MAX_RANK;
-use crate::simd::isa::VectorWork;
-use crate::simd::real::FastReal;
+use crate::simd::isa::VectorTask;
+use crate::simd::real::Float;
 use crate::simd::vector::Vector;
 use crate::tensor::loop_nest::Chunks;
 use crate::tensor::scratch::Tensors;
-use crate::threading::partition::Lanes;
+use crate::threading::partition::Workers;
 
 /// A batch normalization whose channels are computed one by one.
-pub(crate) struct Planar<T> {
+pub(crate) struct ChannelsFirst<T> {
     shape: Shape<T>,
     parameters: Parameters<T>,
-    lanes: Lanes,
+    workers: Workers,
 }
 
-impl<T: FastReal> Planar<T> {
+impl<T: Float> ChannelsFirst<T> {
     pub(crate) fn plan(shape: Shape<T>, parameters: Parameters<T>) -> Self {
-        let lanes = shape.threads.lanes(shape.work(parameters.role()), shape.channels);
-        Self { shape, parameters, lanes }
+        let workers = shape.threads.workers(shape.work(parameters.role()), shape.channels);
+        Self { shape, parameters, workers }
     }
 }
 
-impl<T: FastReal> Kernel for Planar<T> {
+impl<T: Float> Kernel for ChannelsFirst<T> {
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
         let shared = Tensors(tensors);
-        self.lanes.run(|lane| {
-            let channels = self.lanes.share(lane, self.shape.channels);
+        self.workers.run(|worker| {
+            let channels = self.workers.share(worker, self.shape.channels);
             // SAFETY: the level is the processor's; the caller promises the tensors.
-            unsafe { self.shape.level.run_vectors(Work { planar: self, tensors: shared.all(), channels }) };
+            unsafe { self.shape.isa.run_vectors(Task { planar: self, tensors: shared.all(), channels }) };
         });
     }
 }
 
 /// Some channels.
-struct Work<'a, T> {
-    planar: &'a Planar<T>,
+struct Task<'a, T> {
+    planar: &'a ChannelsFirst<T>,
     tensors: &'a [*mut u8],
     channels: std::ops::Range<usize>,
 }
 
-impl<T: FastReal> VectorWork<T> for Work<'_, T> {
+impl<T: Float> VectorTask<T> for Task<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Number = T>>(self) {
-        let Planar { shape, parameters, .. } = self.planar;
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
+        let ChannelsFirst { shape, parameters, .. } = self.planar;
         let mut buffers = [[T::ZERO; BUFFER]; 3];
         for channel in self.channels.clone() {
             // SAFETY: the caller promises instructions and tensors; the channel is this thread's.
@@ -64,7 +64,7 @@ impl<T: FastReal> VectorWork<T> for Work<'_, T> {
                     continue;
                 }
                 let by = parameters.forward(self.tensors, channel, &moments, shape.elements);
-                match (shape.ending.added.is_some(), shape.ending.positive) {
+                match (shape.ending.added.is_some(), shape.ending.relu) {
                     (false, false) => self.scale::<V, false, false>(channel, by, &mut buffers),
                     (false, true) => self.scale::<V, false, true>(channel, by, &mut buffers),
                     (true, false) => self.scale::<V, true, false>(channel, by, &mut buffers),
@@ -81,7 +81,7 @@ impl<T: FastReal> VectorWork<T> for Work<'_, T> {
     }
 }
 
-impl<T: FastReal> Work<'_, T> {
+impl<T: Float> Task<'_, T> {
     fn base(&self, channel: usize) -> [usize; 3] {
         self.planar.shape.step.map(|step| step * channel)
     }
@@ -92,7 +92,7 @@ impl<T: FastReal> Work<'_, T> {
     /// # Safety
     /// The processor has the vector's instructions; the tensors are those of a run.
     #[inline(always)]
-    unsafe fn moments<V: Vector<Number = T>>(&self, channel: usize, buffer: &mut [T; BUFFER]) -> Moments {
+    unsafe fn moments<V: Vector<Scalar = T>>(&self, channel: usize, buffer: &mut [T; BUFFER]) -> Moments {
         let shape = &self.planar.shape;
         let (base, chunk, n) = (self.base(channel), shape.chunk().min(BUFFER), shape.elements);
         let (x, apart) = (&shape.memory[1], shape.apart[1]);
@@ -123,9 +123,9 @@ impl<T: FastReal> Work<'_, T> {
     /// The sums of a channel, of differences from a number.
     ///
     /// # Safety
-    /// As [`Work::moments`].
+    /// As [`Task::moments`].
     #[inline(always)]
-    unsafe fn moments_about<V: Vector<Number = T>>(
+    unsafe fn moments_about<V: Vector<Scalar = T>>(
         &self,
         channel: usize,
         about: T,
@@ -151,9 +151,9 @@ impl<T: FastReal> Work<'_, T> {
     /// Computes the result of a channel, with what is added, and 0 in place of what is negative.
     ///
     /// # Safety
-    /// As [`Work::moments`].
+    /// As [`Task::moments`].
     #[inline(always)]
-    unsafe fn scale<V: Vector<Number = T>, const ADDED: bool, const POSITIVE: bool>(
+    unsafe fn scale<V: Vector<Scalar = T>, const ADDED: bool, const POSITIVE: bool>(
         &self,
         channel: usize,
         by: [T; 3],
@@ -184,15 +184,15 @@ impl<T: FastReal> Work<'_, T> {
     /// Computes the gradients of a channel.
     ///
     /// # Safety
-    /// As [`Work::moments`].
+    /// As [`Task::moments`].
     #[inline(always)]
-    unsafe fn gradient<V: Vector<Number = T>>(
+    unsafe fn gradient<V: Vector<Scalar = T>>(
         &self,
         channel: usize,
         moments: &Moments,
         buffers: &mut [[T; BUFFER]; 3],
     ) {
-        let Planar { shape, parameters, .. } = self.planar;
+        let ChannelsFirst { shape, parameters, .. } = self.planar;
         let [dy, x, dx] = &shape.memory;
         let [dy_at, x_at, dx_at] = [dy.slot, x.slot, dx.slot].map(|slot| self.tensors[slot]);
         let [dy_apart, x_apart, dx_apart] = shape.apart;

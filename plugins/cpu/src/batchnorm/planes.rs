@@ -6,82 +6,82 @@
 
 use std::ops::Range;
 
-use crate::batchnorm::Ending;
+use crate::batchnorm::PlaneEpilogue;
 use crate::batchnorm::channel::{Moments, Parameters};
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::MAX_RANK;
-use crate::pointwise::{After, NEAR};
+use crate::pointwise::{Epilogue, NEAR};
 use crate::problem::batchnorm::Inference;
-use crate::simd::isa::{Level, VectorWork};
-use crate::simd::real::{FastReal, is_number};
+use crate::simd::isa::{Isa, VectorTask};
+use crate::simd::real::{Float, is_number};
 use crate::simd::stream::{before_aligned, is_worth, settle};
 use crate::simd::vector::{Lanewise, Vector};
-use crate::tensor::loop_nest::Nest;
+use crate::tensor::loop_nest::LoopNest;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
-use crate::threading::partition::{Lanes, Threads};
+use crate::threading::partition::{Threads, Workers};
 
 /// An inference, plane by plane.
 pub(crate) struct Planes<T> {
-    level: Level,
-    lanes: Lanes,
+    isa: Isa,
+    workers: Workers,
     channels: usize,
     parameters: Parameters<T>,
     /// The loops over x, y, what is added and, with a step of 1 from channel to channel, the channel's number.
-    nest: Nest<4>,
+    nest: LoopNest<4>,
     /// Where x and y are among the pointers.
     slots: [usize; 2],
     /// Whether the result goes past the caches.
     streamed: bool,
-    ending: Ending,
+    ending: PlaneEpilogue,
 }
 
 /// Mean, factor and summand of a channel.
-pub(crate) type Numbers<N> = [N; 3];
+pub(crate) type Affine<N> = [N; 3];
 
 /// The loops of an inference, and of a tensor that is added.
-fn nest(problem: &Inference, added: &[usize]) -> Nest<4> {
+fn nest(problem: &Inference, added: &[usize]) -> LoopNest<4> {
     let (x, y) = (&problem.x.layout, &problem.y.layout);
     let mut numbered = [0; MAX_RANK];
     numbered[1] = 1;
-    Nest::new(y.dims(), [x.strides(), y.strides(), &added[..y.rank()], &numbered[..y.rank()]], 1)
+    LoopNest::new(y.dims(), [x.strides(), y.strides(), &added[..y.rank()], &numbered[..y.rank()]], 1)
 }
 
 /// Whether planes lie in memory as they are needed.
-fn are_near(nest: &Nest<4>) -> bool {
+fn are_near(nest: &LoopNest<4>) -> bool {
     nest.apart == [1, 1, 1, 0]
 }
 
 /// Whether an inference can be computed plane by plane.
-pub(crate) fn covers<T: FastReal>(problem: &Inference) -> bool {
+pub(crate) fn covers<T: Float>(problem: &Inference) -> bool {
     is_number::<T>(problem.x.data_type)
         && is_number::<T>(problem.y.data_type)
         && problem.y.layout.rank() > 1
         && are_near(&nest(problem, problem.y.layout.strides()))
 }
 
-impl<T: FastReal> Planes<T> {
+impl<T: Float> Planes<T> {
     /// Plans an inference that is [covered](covers), with what follows it.
     pub(crate) fn plan(
         problem: &Inference,
         parameters: Parameters<T>,
-        level: Level,
+        isa: Isa,
         threads: Threads,
-        after: Option<After<'_>>,
+        after: Option<Epilogue<'_>>,
     ) -> Result<Self, Refusal> {
         let (x, y) = (&problem.x, &problem.y);
         let mut loops = nest(problem, y.layout.strides());
-        let mut ending = Ending::default();
+        let mut ending = PlaneEpilogue::default();
         if let Some(after) = after {
-            let near = after.chain.sum_and_relu(y.data_type).and_then(|(added, positive)| {
+            let near = after.chain.sum_and_relu(y.data_type).and_then(|(added, relu)| {
                 if let Some(added) = added {
                     let nest = nest(problem, &added.strides);
                     loops = are_near(&nest).then_some(nest)?;
                 }
-                Some(Ending { added: added.map(|added| added.slot), positive, tail: None })
+                Some(PlaneEpilogue { added: added.map(|added| added.slot), relu, tail: None })
             });
             ending = match near {
                 Some(ending) => ending,
-                None => Ending { tail: Some(after.tail()?), ..Ending::default() },
+                None => PlaneEpilogue { tail: Some(after.tail()?), ..PlaneEpilogue::default() },
             };
         }
         let elements = loops.runs() * loops.len;
@@ -90,8 +90,8 @@ impl<T: FastReal> Planes<T> {
         let after = ending.tail.as_ref().map_or(0.0, |tail| tail.time());
         let time = (0.1 + after) * elements as f64 + 5.0 * loops.runs() as f64;
         Ok(Self {
-            level,
-            lanes: threads.lanes(time, elements),
+            isa,
+            workers: threads.workers(time, elements),
             channels: y.layout.dims().get(1).copied().unwrap_or(1),
             parameters,
             nest: loops,
@@ -102,13 +102,13 @@ impl<T: FastReal> Planes<T> {
     }
 }
 
-impl<T: FastReal> Kernel for Planes<T> {
+impl<T: Float> Kernel for Planes<T> {
     fn scratch_size(&self) -> usize {
-        Scratch::size_of(|scratch| scratch.area::<Numbers<T>>(self.channels, 1))
+        Scratch::size_of(|scratch| scratch.area::<Affine<T>>(self.channels, 1))
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
-        let numbers = scratch.cast::<Numbers<T>>();
+        let numbers = scratch.cast::<Affine<T>>();
         for channel in 0..self.channels {
             // SAFETY: the caller promises tensors and scratch memory, which has room for the numbers of each channel.
             unsafe {
@@ -118,32 +118,32 @@ impl<T: FastReal> Kernel for Planes<T> {
         }
         let (shared, numbers) = (Tensors(tensors), Shared([scratch]));
         let elements = self.nest.runs() * self.nest.len;
-        self.lanes.run(|lane| {
-            let elements = self.lanes.share(lane, elements);
-            let numbers = numbers.get(0).cast::<Numbers<T>>();
+        self.workers.run(|worker| {
+            let elements = self.workers.share(worker, elements);
+            let numbers = numbers.get(0).cast::<Affine<T>>();
             // SAFETY: the level is the processor's; the caller promises the tensors, of which each lane has its own elements.
-            unsafe { self.level.run_vectors(Work { by: self, tensors: shared.all(), elements, numbers }) };
+            unsafe { self.isa.run_vectors(Task { by: self, tensors: shared.all(), elements, numbers }) };
         });
     }
 }
 
 /// Some elements, in the order in which those of y lie in memory.
-struct Work<'a, T> {
+struct Task<'a, T> {
     by: &'a Planes<T>,
     tensors: &'a [*mut u8],
     elements: Range<usize>,
-    numbers: *const Numbers<T>,
+    numbers: *const Affine<T>,
 }
 
-impl<T: FastReal> VectorWork<T> for Work<'_, T> {
+impl<T: Float> VectorTask<T> for Task<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Number = T>>(self) {
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
         let ending = &self.by.ending;
         // SAFETY: the caller promises instructions, tensors and numbers.
         unsafe {
-            match (&ending.tail, ending.added, ending.positive) {
+            match (&ending.tail, ending.added, ending.relu) {
                 (Some(tail), ..) => {
                     for from in self.elements.clone().step_by(NEAR) {
                         let block = from..self.elements.end.min(from + NEAR);
@@ -162,19 +162,19 @@ impl<T: FastReal> VectorWork<T> for Work<'_, T> {
 
 /// A part of a plane.
 pub(crate) struct Part<V: Vector> {
-    pub(crate) x: *const V::Number,
-    pub(crate) added: *const V::Number,
-    pub(crate) y: *mut V::Number,
-    pub(crate) numbers: Numbers<V>,
+    pub(crate) x: *const V::Scalar,
+    pub(crate) added: *const V::Scalar,
+    pub(crate) y: *mut V::Scalar,
+    pub(crate) numbers: Affine<V>,
 }
 
-impl<T: FastReal> Work<'_, T> {
+impl<T: Float> Task<'_, T> {
     /// Computes some elements.
     ///
     /// # Safety
     /// The processor has the vector's instructions; tensors and numbers are those of a run, which has the elements.
     #[inline(always)]
-    unsafe fn planes<V: Vector<Number = T>, const ADDED: bool, const POSITIVE: bool>(
+    unsafe fn planes<V: Vector<Scalar = T>, const ADDED: bool, const RELU: bool>(
         &self,
         elements: Range<usize>,
     ) {
@@ -197,9 +197,9 @@ impl<T: FastReal> Work<'_, T> {
                     numbers: [V::splat(mean), V::splat(factor), V::splat(summand)],
                 };
                 if *streamed {
-                    part.stream::<ADDED, POSITIVE>(len);
+                    part.stream::<ADDED, RELU>(len);
                 } else {
-                    part.compute::<ADDED, POSITIVE>(len);
+                    part.compute::<ADDED, RELU>(len);
                 }
             }
             (at, first) = (at + len, 0);
@@ -217,19 +217,19 @@ impl<V: Vector> Part<V> {
     /// # Safety
     /// The processor has the vector's instructions; `len` numbers are readable, and of y writable.
     #[inline(always)]
-    pub(crate) unsafe fn compute<const ADDED: bool, const POSITIVE: bool>(&self, len: usize) {
+    pub(crate) unsafe fn compute<const ADDED: bool, const RELU: bool>(&self, len: usize) {
         // SAFETY: the caller promises instructions and numbers.
         unsafe {
             if len < V::LANES {
-                self.few::<ADDED, POSITIVE>(0, len);
+                self.few::<ADDED, RELU>(0, len);
                 return;
             }
             // The last numbers first, while x is still there if y lies in its place.
             let last = len - V::LANES;
-            let end = self.vector::<ADDED, POSITIVE>(last);
+            let end = self.vector::<ADDED, RELU>(last);
             let mut at = 0;
             while at < last {
-                self.vector::<ADDED, POSITIVE>(at).store(self.y.add(at));
+                self.vector::<ADDED, RELU>(at).store(self.y.add(at));
                 at += V::LANES;
             }
             end.store(self.y.add(last));
@@ -241,20 +241,20 @@ impl<V: Vector> Part<V> {
     /// # Safety
     /// As [`Part::compute`].
     #[inline(always)]
-    unsafe fn stream<const ADDED: bool, const POSITIVE: bool>(&self, len: usize) {
+    unsafe fn stream<const ADDED: bool, const RELU: bool>(&self, len: usize) {
         // SAFETY: the caller promises instructions and numbers.
         unsafe {
             let first = before_aligned::<V>(self.y);
             let Some(mut at) = first.filter(|first| *first < len) else {
-                self.compute::<ADDED, POSITIVE>(len);
+                self.compute::<ADDED, RELU>(len);
                 return;
             };
-            self.few::<ADDED, POSITIVE>(0, at);
+            self.few::<ADDED, RELU>(0, at);
             while at + V::LANES <= len {
-                self.vector::<ADDED, POSITIVE>(at).stream(self.y.add(at));
+                self.vector::<ADDED, RELU>(at).stream(self.y.add(at));
                 at += V::LANES;
             }
-            self.few::<ADDED, POSITIVE>(at, len - at);
+            self.few::<ADDED, RELU>(at, len - at);
         }
     }
 
@@ -263,12 +263,12 @@ impl<V: Vector> Part<V> {
     /// # Safety
     /// As [`Part::compute`], for these numbers.
     #[inline(always)]
-    unsafe fn few<const ADDED: bool, const POSITIVE: bool>(&self, at: usize, len: usize) {
+    unsafe fn few<const ADDED: bool, const RELU: bool>(&self, at: usize, len: usize) {
         // SAFETY: the caller promises instructions and numbers.
         unsafe {
             let lanes = V::lanes(0, len);
             let added = if ADDED { V::load_lanes(self.added.add(at), lanes) } else { V::zero() };
-            let y = self.of::<ADDED, POSITIVE>(V::load_lanes(self.x.add(at), lanes), added);
+            let y = self.of::<ADDED, RELU>(V::load_lanes(self.x.add(at), lanes), added);
             y.store_lanes(self.y.add(at), lanes);
         }
     }
@@ -278,11 +278,11 @@ impl<V: Vector> Part<V> {
     /// # Safety
     /// As [`Part::compute`], for the numbers of a vector.
     #[inline(always)]
-    unsafe fn vector<const ADDED: bool, const POSITIVE: bool>(&self, at: usize) -> V {
+    unsafe fn vector<const ADDED: bool, const RELU: bool>(&self, at: usize) -> V {
         // SAFETY: the caller promises instructions and numbers.
         unsafe {
             let added = if ADDED { V::load(self.added.add(at)) } else { V::zero() };
-            self.of::<ADDED, POSITIVE>(V::load(self.x.add(at)), added)
+            self.of::<ADDED, RELU>(V::load(self.x.add(at)), added)
         }
     }
 
@@ -291,7 +291,7 @@ impl<V: Vector> Part<V> {
     /// # Safety
     /// The processor has the vector's instructions.
     #[inline(always)]
-    unsafe fn of<const ADDED: bool, const POSITIVE: bool>(&self, x: V, added: V) -> V {
+    unsafe fn of<const ADDED: bool, const RELU: bool>(&self, x: V, added: V) -> V {
         let [mean, factor, summand] = self.numbers;
         // SAFETY: the caller promises the instructions.
         unsafe {
@@ -299,7 +299,7 @@ impl<V: Vector> Part<V> {
             if ADDED {
                 y = y.lanewise(Lanewise::Add, added);
             }
-            if POSITIVE { y.lanewise(Lanewise::Positive, y) } else { y }
+            if RELU { y.lanewise(Lanewise::Relu, y) } else { y }
         }
     }
 }
@@ -317,11 +317,11 @@ mod tests {
         streamed: *mut T,
     }
 
-    impl<T: FastReal> VectorWork<T> for Both<'_, T> {
+    impl<T: Float> VectorTask<T> for Both<'_, T> {
         type Output = ();
 
         #[inline(always)]
-        unsafe fn run<V: Vector<Number = T>>(self) {
+        unsafe fn run<V: Vector<Scalar = T>>(self) {
             let Self { x, added, stored, streamed } = self;
             // SAFETY: the level is the processor's; the slices are as long as what is written.
             unsafe {
@@ -334,9 +334,9 @@ mod tests {
         }
     }
 
-    fn streamed_is_stored<T: FastReal + PartialEq + std::fmt::Debug>() {
+    fn streamed_is_stored<T: Float + PartialEq + std::fmt::Debug>() {
         let mut random = Random::new(12);
-        for level in Level::available() {
+        for isa in Isa::available() {
             for len in (0..70).chain([127, 128, 300]) {
                 for first in 0..17 {
                     let numbers: Vec<T> = (0..2 * len).map(|_| T::from_f64(random.real())).collect();
@@ -344,8 +344,8 @@ mod tests {
                     let mut results = [0, 1].map(|_| vec![T::ONE; first + len + 1]);
                     let [stored, streamed] = results.each_mut().map(|all| all[first..].as_mut_ptr());
                     // SAFETY: the processor has the level; there is room for all numbers.
-                    unsafe { level.run_vectors(Both { x, added, stored, streamed }) };
-                    assert_eq!(results[0], results[1], "{len} numbers from {first} on at {level:?}");
+                    unsafe { isa.run_vectors(Both { x, added, stored, streamed }) };
+                    assert_eq!(results[0], results[1], "{len} numbers from {first} on at {isa:?}");
                     assert!(results[0][..first].iter().all(|number| *number == T::ONE));
                     assert_eq!(results[0][first + len], T::ONE);
                 }

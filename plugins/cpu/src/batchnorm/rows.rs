@@ -4,22 +4,22 @@ use crate::batchnorm::channel::{BUFFER, Moments, Parameters, Role};
 use crate::batchnorm::{Shape, loops};
 use crate::kernel::Kernel;
 use crate::pointwise::NEAR;
-use crate::simd::isa::VectorWork;
-use crate::simd::real::FastReal;
+use crate::simd::isa::VectorTask;
+use crate::simd::real::Float;
 use crate::simd::vector::Vector;
 use crate::tensor::loop_nest::Elements;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
-use crate::threading::partition::Lanes;
+use crate::threading::partition::Workers;
 
 /// Rows whose sums are in the compute type, before they are added to those in double precision.
 const EXACT_ROWS: usize = 256;
 
 /// A batch normalization whose rows are computed one by one.
-pub(crate) struct Rows<T> {
+pub(crate) struct ChannelsLast<T> {
     shape: Shape<T>,
     parameters: Parameters<T>,
     rows: usize,
-    lanes: Lanes,
+    workers: Workers,
 }
 
 /// What a pass over the rows does.
@@ -38,23 +38,23 @@ enum Pass {
 }
 
 /// The scratch memory of a run.
-struct Areas<T> {
+struct ScratchLayout<T> {
     /// For each lane two sums a channel, those of one kind side by side.
     totals: *mut f64,
     /// Four numbers a channel, likewise: the mean first, the others as the last pass needs them.
     numbers: *mut T,
 }
 
-impl<T: FastReal> Rows<T> {
+impl<T: Float> ChannelsLast<T> {
     pub(crate) fn plan(shape: Shape<T>, parameters: Parameters<T>) -> Self {
         let rows = shape.nest.runs() * shape.nest.len;
-        let lanes = shape.threads.parts(shape.work(parameters.role()), rows.div_ceil(8));
-        Self { shape, parameters, rows, lanes }
+        let workers = shape.threads.workers_for_reduction(shape.work(parameters.role()), rows.div_ceil(8));
+        Self { shape, parameters, rows, workers }
     }
 
     fn layout(&self, scratch: &mut Scratch) -> (usize, usize) {
         (
-            scratch.area::<f64>(2 * self.shape.channels, self.lanes.count()),
+            scratch.area::<f64>(2 * self.shape.channels, self.workers.count()),
             scratch.area::<T>(4 * self.shape.channels, 1),
         )
     }
@@ -65,25 +65,25 @@ impl<T: FastReal> Rows<T> {
     /// As [`Kernel::run`].
     unsafe fn pass(&self, pass: Pass, tensors: &[*mut u8], scratch: *mut u8) {
         let shared = (Tensors(tensors), Shared([scratch]));
-        self.lanes.run(|lane| {
-            let rows = self.lanes.share(lane, self.rows);
+        self.workers.run(|worker| {
+            let rows = self.workers.share(worker, self.rows);
             // SAFETY: the level is the processor's; each lane has its own rows and its own sums.
             unsafe {
-                let areas = self.areas(shared.1.get(0), lane);
-                self.shape.level.run_vectors(Work { by: self, pass, tensors: shared.0.all(), rows, areas });
+                let areas = self.areas(shared.1.get(0), worker);
+                self.shape.isa.run_vectors(Task { by: self, pass, tensors: shared.0.all(), rows, areas });
             }
         });
     }
 
     /// # Safety
     /// `scratch` is the scratch memory, `lane` one of the lanes.
-    unsafe fn areas(&self, scratch: *mut u8, lane: usize) -> Areas<T> {
+    unsafe fn areas(&self, scratch: *mut u8, worker: usize) -> ScratchLayout<T> {
         let (totals, numbers) = self.layout(&mut Scratch::default());
-        let lane = lane * Scratch::padded::<f64>(2 * self.shape.channels);
+        let worker = worker * Scratch::padded::<f64>(2 * self.shape.channels);
         // SAFETY: the offsets are inside the scratch memory.
         unsafe {
-            Areas {
-                totals: scratch.add(totals).cast::<f64>().add(lane),
+            ScratchLayout {
+                totals: scratch.add(totals).cast::<f64>().add(worker),
                 numbers: scratch.add(numbers).cast(),
             }
         }
@@ -95,11 +95,12 @@ impl<T: FastReal> Rows<T> {
     /// The pass has written them.
     unsafe fn sums(&self, scratch: *mut u8, channel: usize) -> [f64; 2] {
         let mut sums = [0.0; 2];
-        for lane in 0..self.lanes.count() {
+        for worker in 0..self.workers.count() {
             for (i, sum) in sums.iter_mut().enumerate() {
                 // SAFETY: the caller promises the sums.
-                *sum +=
-                    unsafe { self.areas(scratch, lane).totals.add(i * self.shape.channels + channel).read() };
+                *sum += unsafe {
+                    self.areas(scratch, worker).totals.add(i * self.shape.channels + channel).read()
+                };
             }
         }
         sums
@@ -122,7 +123,7 @@ impl<T: FastReal> Rows<T> {
     }
 }
 
-impl<T: FastReal> Kernel for Rows<T> {
+impl<T: Float> Kernel for ChannelsLast<T> {
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }
@@ -185,19 +186,19 @@ impl<T: FastReal> Kernel for Rows<T> {
 }
 
 /// Some rows.
-struct Work<'a, T> {
-    by: &'a Rows<T>,
+struct Task<'a, T> {
+    by: &'a ChannelsLast<T>,
     pass: Pass,
     tensors: &'a [*mut u8],
     rows: std::ops::Range<usize>,
-    areas: Areas<T>,
+    areas: ScratchLayout<T>,
 }
 
-impl<T: FastReal> VectorWork<T> for Work<'_, T> {
+impl<T: Float> VectorTask<T> for Task<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Number = T>>(self) {
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
         let channels = self.by.shape.channels;
         let blocks = (0..channels).step_by(BUFFER).map(|first| (first, (channels - first).min(BUFFER)));
         // SAFETY: the caller promises the instructions, tensors and areas.
@@ -227,13 +228,13 @@ impl<T: FastReal> VectorWork<T> for Work<'_, T> {
     }
 }
 
-impl<T: FastReal> Work<'_, T> {
+impl<T: Float> Task<'_, T> {
     /// Adds up some channels over the rows.
     ///
     /// # Safety
     /// The processor has the vector's instructions; tensors and areas are those of a run.
     #[inline(always)]
-    unsafe fn add<V: Vector<Number = T>>(&self, first: usize, len: usize) {
+    unsafe fn add<V: Vector<Scalar = T>>(&self, first: usize, len: usize) {
         let shape = &self.by.shape;
         let [dy, x, _] = &shape.memory;
         let [dy_at, x_at] = [dy.slot, x.slot].map(|slot| self.tensors[slot]);
@@ -279,9 +280,9 @@ impl<T: FastReal> Work<'_, T> {
     /// Computes the result of some channels in some rows.
     ///
     /// # Safety
-    /// As [`Work::add`], and the numbers of all channels are written.
+    /// As [`Task::add`], and the numbers of all channels are written.
     #[inline(always)]
-    unsafe fn compute<V: Vector<Number = T>>(&self, first: usize, len: usize, rows: std::ops::Range<usize>) {
+    unsafe fn compute<V: Vector<Scalar = T>>(&self, first: usize, len: usize, rows: std::ops::Range<usize>) {
         let shape = &self.by.shape;
         let [dy, x, result] = &shape.memory;
         let [dy_at, x_at, result_at] = [dy.slot, x.slot, result.slot].map(|slot| self.tensors[slot]);

@@ -6,14 +6,14 @@
 use crate::batchnorm::channel::{Moments, Parameters, Role};
 use crate::batchnorm::loops::{SUMS, first_mean, of_lanes};
 use crate::batchnorm::planes::Part;
-use crate::batchnorm::{Gate, Shape};
+use crate::batchnorm::{ReluInput, Shape};
 use crate::gemm::pack::prefetch;
 use crate::kernel::Kernel;
-use crate::simd::isa::VectorWork;
-use crate::simd::real::FastReal;
+use crate::simd::isa::VectorTask;
+use crate::simd::real::Float;
 use crate::simd::vector::{Lanewise, Vector};
-use crate::tensor::scratch::{LINE, Tensors};
-use crate::threading::partition::Lanes;
+use crate::tensor::scratch::{CACHE_LINE, Tensors};
+use crate::threading::partition::Workers;
 
 /// Numbers that are added up in each lane of a vector, before their sum is added to others in double precision.
 const EXACT: usize = 32;
@@ -28,15 +28,15 @@ const AHEAD: usize = 1024;
 pub(crate) struct Runs<T> {
     shape: Shape<T>,
     parameters: Parameters<T>,
-    lanes: Lanes,
+    workers: Workers,
     /// How many runs a channel has, and their distances.
     runs: usize,
     apart: [usize; 3],
-    gate: Option<Gate>,
+    gate: Option<ReluInput>,
 }
 
 /// Whether channels are runs that this is for.
-pub(crate) fn covers<T: FastReal>(shape: &Shape<T>, role: Role, gate: Option<Gate>) -> bool {
+pub(crate) fn covers<T: Float>(shape: &Shape<T>, role: Role, gate: Option<ReluInput>) -> bool {
     role != Role::Inference
         && shape.memory.iter().all(|memory| memory.direct)
         && shape.ending.tail.is_none()
@@ -44,28 +44,28 @@ pub(crate) fn covers<T: FastReal>(shape: &Shape<T>, role: Role, gate: Option<Gat
         && (shape.nest.len <= LONGEST || gate.is_some())
 }
 
-impl<T: FastReal> Runs<T> {
+impl<T: Float> Runs<T> {
     /// Plans runs that are covered.
-    pub(crate) fn plan(shape: Shape<T>, parameters: Parameters<T>, gate: Option<Gate>) -> Self {
+    pub(crate) fn plan(shape: Shape<T>, parameters: Parameters<T>, gate: Option<ReluInput>) -> Self {
         let (runs, apart) = shape.nest.single().unwrap_or((1, [0; 3]));
-        let lanes = shape.threads.lanes(shape.work(parameters.role()), shape.channels);
-        Self { shape, parameters, lanes, runs, apart, gate }
+        let workers = shape.threads.workers(shape.work(parameters.role()), shape.channels);
+        Self { shape, parameters, workers, runs, apart, gate }
     }
 }
 
-impl<T: FastReal> Kernel for Runs<T> {
+impl<T: Float> Kernel for Runs<T> {
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
         let shared = Tensors(tensors);
-        self.lanes.run(|lane| {
-            let channels = self.lanes.share(lane, self.shape.channels);
+        self.workers.run(|worker| {
+            let channels = self.workers.share(worker, self.shape.channels);
             // SAFETY: the level is the processor's; the caller promises the tensors.
-            unsafe { self.shape.level.run_vectors(Work { by: self, tensors: shared.all(), channels }) };
+            unsafe { self.shape.isa.run_vectors(Task { by: self, tensors: shared.all(), channels }) };
         });
     }
 }
 
 /// Some channels.
-struct Work<'a, T> {
+struct Task<'a, T> {
     by: &'a Runs<T>,
     tensors: &'a [*mut u8],
     channels: std::ops::Range<usize>,
@@ -83,11 +83,11 @@ struct Channel<T> {
     y: *mut T,
 }
 
-impl<T: FastReal> VectorWork<T> for Work<'_, T> {
+impl<T: Float> VectorTask<T> for Task<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Number = T>>(self) {
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
         let Runs { shape, parameters, gate, .. } = self.by;
         for channel in self.channels.clone() {
             // SAFETY: the caller promises instructions and tensors; the channel is this thread's.
@@ -100,7 +100,7 @@ impl<T: FastReal> VectorWork<T> for Work<'_, T> {
                     (Role::Backward { .. }, Some(_)) => self.gradient::<V, true>(channel, at, &moments),
                     _ => {
                         let by = parameters.forward(self.tensors, channel, &moments, shape.elements);
-                        match (shape.ending.added.is_some(), shape.ending.positive) {
+                        match (shape.ending.added.is_some(), shape.ending.relu) {
                             (false, false) => self.scale::<V, false, false>(at, by),
                             (false, true) => self.scale::<V, false, true>(at, by),
                             (true, false) => self.scale::<V, true, false>(at, by),
@@ -113,7 +113,7 @@ impl<T: FastReal> VectorWork<T> for Work<'_, T> {
     }
 }
 
-impl<T: FastReal> Work<'_, T> {
+impl<T: Float> Task<'_, T> {
     /// # Safety
     /// The tensors are those of a run, and have the channel.
     unsafe fn channel(&self, channel: usize) -> Channel<T> {
@@ -136,7 +136,7 @@ impl<T: FastReal> Work<'_, T> {
     /// # Safety
     /// The processor has the vector's instructions, and `of` can be called with the places of all elements.
     #[inline(always)]
-    unsafe fn sums<V: Vector<Number = T>, const N: usize>(
+    unsafe fn sums<V: Vector<Scalar = T>, const N: usize>(
         &self,
         ahead: impl Fn([usize; 2]),
         of: impl Fn([usize; 2], Option<V::Lanes>, [V; N]) -> [V; N],
@@ -148,7 +148,7 @@ impl<T: FastReal> Work<'_, T> {
         let together = (most / len).max(1);
         let ask = |run: usize, from: usize, to: usize| {
             let [dy, x] = place(run + AHEAD / len, 0);
-            (from..to).step_by(LINE / size_of::<T>()).for_each(|at| ahead([dy + at, x + at]));
+            (from..to).step_by(CACHE_LINE / size_of::<T>()).for_each(|at| ahead([dy + at, x + at]));
         };
         for first in (0..*runs).step_by(together) {
             let end = (first + together).min(*runs);
@@ -209,7 +209,7 @@ impl<T: FastReal> Work<'_, T> {
     /// # Safety
     /// The processor has the vector's instructions, and the channel its numbers.
     #[inline(always)]
-    unsafe fn moments<V: Vector<Number = T>>(&self, at: Channel<T>) -> Moments {
+    unsafe fn moments<V: Vector<Scalar = T>>(&self, at: Channel<T>) -> Moments {
         let n = self.by.shape.elements;
         // SAFETY: the caller promises instructions and numbers.
         unsafe {
@@ -229,9 +229,9 @@ impl<T: FastReal> Work<'_, T> {
     /// The sums of a channel, of differences from a number.
     ///
     /// # Safety
-    /// As [`Work::moments`].
+    /// As [`Task::moments`].
     #[inline(always)]
-    unsafe fn moments_about<V: Vector<Number = T>>(&self, at: Channel<T>, about: T) -> Moments {
+    unsafe fn moments_about<V: Vector<Scalar = T>>(&self, at: Channel<T>, about: T) -> Moments {
         // SAFETY: the caller promises instructions and numbers; a buffer has a vector's.
         unsafe {
             let means = V::splat(about);
@@ -240,7 +240,7 @@ impl<T: FastReal> Work<'_, T> {
                 // Lanes without a number differ from nothing.
                 let mut apart = read::<V>(at.x.add(place), lanes).lanewise(Lanewise::Sub, means);
                 if let Some(lanes) = lanes {
-                    let mut numbers = [T::ZERO; crate::tensor::combine::MOST_LANES];
+                    let mut numbers = [T::ZERO; crate::tensor::combine::MAX_LANES];
                     apart.store(numbers.as_mut_ptr());
                     apart = V::load_lanes(numbers.as_ptr(), lanes);
                 }
@@ -253,9 +253,9 @@ impl<T: FastReal> Work<'_, T> {
     /// Computes the result of a channel, with what is added, and 0 in place of what is negative.
     ///
     /// # Safety
-    /// As [`Work::moments`].
+    /// As [`Task::moments`].
     #[inline(always)]
-    unsafe fn scale<V: Vector<Number = T>, const ADDED: bool, const POSITIVE: bool>(
+    unsafe fn scale<V: Vector<Scalar = T>, const ADDED: bool, const POSITIVE: bool>(
         &self,
         at: Channel<T>,
         by: [T; 3],
@@ -275,9 +275,9 @@ impl<T: FastReal> Work<'_, T> {
     /// Computes the gradients of a channel.
     ///
     /// # Safety
-    /// As [`Work::moments`].
+    /// As [`Task::moments`].
     #[inline(always)]
-    unsafe fn gradient<V: Vector<Number = T>, const GATED: bool>(
+    unsafe fn gradient<V: Vector<Scalar = T>, const GATED: bool>(
         &self,
         channel: usize,
         at: Channel<T>,
@@ -324,13 +324,13 @@ impl<T: FastReal> Work<'_, T> {
     }
 }
 
-impl<T: FastReal> Channel<T> {
+impl<T: Float> Channel<T> {
     /// dy from a place on, with the gradient of the RELU before it: zeros where its result is not above 0.
     ///
     /// # Safety
     /// The processor has the vector's instructions, and there are such numbers.
     #[inline(always)]
-    unsafe fn passed<V: Vector<Number = T>, const GATED: bool>(
+    unsafe fn passed<V: Vector<Scalar = T>, const GATED: bool>(
         &self,
         at: usize,
         lanes: Option<V::Lanes>,
@@ -353,7 +353,7 @@ impl<T: FastReal> Channel<T> {
 /// # Safety
 /// The processor has the vector's instructions, and the numbers are readable.
 #[inline(always)]
-unsafe fn read<V: Vector>(from: *const V::Number, lanes: Option<V::Lanes>) -> V {
+unsafe fn read<V: Vector>(from: *const V::Scalar, lanes: Option<V::Lanes>) -> V {
     // SAFETY: the caller promises instructions and numbers.
     unsafe {
         match lanes {

@@ -3,7 +3,7 @@ use hipdnn_plugin_sdk::graph::operation::{
 };
 use hipdnn_plugin_sdk::graph::{DataType, Operation, PointwiseMode, Tensor};
 
-use crate::simd::isa::Level;
+use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, order, run, run_together, strides};
 
 const DIMS: [&[i64]; 11] = [
@@ -69,10 +69,10 @@ impl Case {
         let steps = strides(&parameter, &order(dims.len(), 0), 0);
         let own = if data_type == DataType::Double { DataType::Double } else { DataType::Float };
         for uid in [SCALE, BIAS, MEAN, VARIANCE, FIRST, SECOND, NEXT_MEAN, NEXT_VARIANCE] {
-            let positive = uid == VARIANCE;
+            let relu = uid == VARIANCE;
             arrays.push(
                 Array::new(uid, own, &parameter, &steps)
-                    .filled(|| if positive { random.real().abs() + 0.5 } else { random.real() }),
+                    .filled(|| if relu { random.real().abs() + 0.5 } else { random.real() }),
             );
         }
         arrays.push(Array::new(EPSILON, own, &[1], &[1]).filled(|| 0.125));
@@ -115,21 +115,21 @@ impl Case {
     }
 
     /// Runs the operation and compares what it has written.
-    fn check(&self, operation: Operation, level: Level, expected: &[(i64, Vec<f64>)]) {
+    fn check(&self, operation: Operation, isa: Isa, expected: &[(i64, Vec<f64>)]) {
         let mut arrays = self.arrays.clone();
         let what = operation.spec().name;
-        run(operation, self.compute, level, &mut arrays).unwrap();
-        self.compare(what, level, &arrays, expected);
+        run(operation, self.compute, isa, &mut arrays).unwrap();
+        self.compare(what, isa, &arrays, expected);
     }
 
-    fn compare(&self, what: &str, level: Level, arrays: &[Array], expected: &[(i64, Vec<f64>)]) {
+    fn compare(&self, what: &str, isa: Isa, arrays: &[Array], expected: &[(i64, Vec<f64>)]) {
         for (uid, expected) in expected {
             let array = arrays.iter().find(|array| array.tensor.uid == *uid).unwrap();
             let largest = expected.iter().fold(1.0_f64, |largest, number| largest.max(number.abs()));
             for (i, (got, expected)) in array.numbers().into_iter().zip(expected).enumerate() {
                 assert!(
                     (got - expected).abs() <= self.tolerance * largest,
-                    "{what} at {level:?}: tensor {uid} element {i} is {got}, expected {expected}\n{:?} {:?}",
+                    "{what} at {isa:?}: tensor {uid} element {i} is {got}, expected {expected}\n{:?} {:?}",
                     self.dims,
                     self.array(X).tensor.strides,
                 );
@@ -143,7 +143,7 @@ impl Case {
         (0..self.elements()).map(|i| scale[of(i)] * (x[i] - mean[of(i)]) * inv[of(i)] + bias[of(i)]).collect()
     }
 
-    fn inference(&self, level: Level) {
+    fn inference(&self, isa: Isa) {
         let (mean, variance) = (self.parameter(MEAN), self.parameter(VARIANCE));
         let operation = BatchnormInference {
             x: X,
@@ -153,7 +153,7 @@ impl Case {
             bias: BIAS,
             y: RESULT,
         };
-        self.check(operation.into(), level, &[(RESULT, self.normalized(&mean, &variance))]);
+        self.check(operation.into(), isa, &[(RESULT, self.normalized(&mean, &variance))]);
         let inv: Vec<f64> = variance.iter().map(|v| 1.0 / (v + 0.125).sqrt()).collect();
         let operation = BatchnormInferenceVariance {
             x: X,
@@ -164,10 +164,10 @@ impl Case {
             y: RESULT,
             epsilon: EPSILON,
         };
-        self.check(operation.into(), level, &[(RESULT, self.normalized(&mean, &inv))]);
+        self.check(operation.into(), isa, &[(RESULT, self.normalized(&mean, &inv))]);
     }
 
-    fn training(&self, level: Level) {
+    fn training(&self, isa: Isa) {
         let (mean, variance) = self.statistics();
         let inv: Vec<f64> = variance.iter().map(|v| 1.0 / (v + 0.125).sqrt()).collect();
         let n = self.count();
@@ -189,7 +189,7 @@ impl Case {
         };
         self.check(
             operation.into(),
-            level,
+            isa,
             &[
                 (RESULT, self.normalized(&rounded, &inv)),
                 (NEXT_MEAN, blend(self.parameter(MEAN), mean.clone())),
@@ -237,13 +237,13 @@ impl Case {
         .into()
     }
 
-    fn backward(&self, level: Level, saved: bool) {
+    fn backward(&self, isa: Isa, saved: bool) {
         let expected = self.gradients(&self.array(DY).numbers(), saved);
-        self.check(Self::backward_of(DY, saved), level, &expected);
+        self.check(Self::backward_of(DY, saved), isa, &expected);
     }
 
     /// The gradients with a RELU behind the batch normalization, as one graph.
-    fn backward_of_relu(&self, level: Level, saved: bool, input: &Array) {
+    fn backward_of_relu(&self, isa: Isa, saved: bool, input: &Array) {
         const INPUT: i64 = 20;
         const BETWEEN: i64 = 21;
         let mut arrays = self.arrays.clone();
@@ -254,18 +254,18 @@ impl Case {
             Pointwise::new(PointwiseMode::ReluBwd, DY, Some(INPUT), BETWEEN).into(),
             Self::backward_of(BETWEEN, saved),
         ];
-        run_together(&operations, self.compute, level, &mut arrays, &[between]);
+        run_together(&operations, self.compute, isa, &mut arrays, &[between]);
         let passes = input.numbers();
         let dy = self.array(DY).numbers();
         let dy: Vec<f64> = dy.iter().zip(passes).map(|(dy, x)| if x <= 0.0 { 0.0 } else { *dy }).collect();
-        self.compare("RELU and batch normalization", level, &arrays, &self.gradients(&dy, saved));
+        self.compare("RELU and batch normalization", isa, &arrays, &self.gradients(&dy, saved));
     }
 
-    fn all(&self, level: Level) {
-        self.inference(level);
-        self.training(level);
-        self.backward(level, true);
-        self.backward(level, false);
+    fn all(&self, isa: Isa) {
+        self.inference(isa);
+        self.training(isa);
+        self.backward(isa, true);
+        self.backward(isa, false);
     }
 }
 
@@ -277,8 +277,8 @@ fn every_form_in_every_order() {
             for data_type in [DataType::Float, DataType::Double, DataType::Half, DataType::Bfloat16] {
                 for gap in [0, 3] {
                     let case = Case::new(&mut random, dims, which, data_type, gap);
-                    for level in Level::available() {
-                        case.all(*level);
+                    for isa in Isa::available() {
+                        case.all(*isa);
                     }
                 }
             }
@@ -297,9 +297,9 @@ fn a_relu_behind_has_its_gradient_in_every_order() {
                 // Zeros lie on the edge.
                 let number = || (random.real() * 4.0).round().clamp(-1.0, 1.0);
                 let input = Array::new(X, data_type, dims, &steps).filled(number);
-                for level in Level::available() {
+                for isa in Isa::available() {
                     for saved in [true, false] {
-                        case.backward_of_relu(*level, saved, &input);
+                        case.backward_of_relu(*isa, saved, &input);
                     }
                 }
             }
@@ -313,9 +313,9 @@ fn work_for_several_lanes() {
     for which in 0..2 {
         for dims in [[9, 24, 40, 41], [400, 24, 5, 6]] {
             let case = Case::new(&mut random, &dims, which, DataType::Float, 0);
-            case.all(Level::best());
+            case.all(Isa::detect());
             let input = case.array(X).clone();
-            case.backward_of_relu(Level::best(), true, &input);
+            case.backward_of_relu(Isa::detect(), true, &input);
         }
     }
 }
@@ -329,8 +329,8 @@ fn a_large_mean_does_not_swallow_the_variance() {
         for index in x.indices() {
             x.set(&index, 4096.0 + x.get(&index));
         }
-        for level in Level::available() {
-            case.training(*level);
+        for isa in Isa::available() {
+            case.training(*isa);
         }
     }
 }
@@ -345,8 +345,8 @@ fn the_first_numbers_may_be_far_from_the_mean() {
             x.set(&index, 4096.0 + x.get(&index));
         }
     }
-    for level in Level::available() {
-        case.training(*level);
+    for isa in Isa::available() {
+        case.training(*isa);
     }
 }
 
@@ -386,7 +386,7 @@ impl Case {
     }
 
     /// Runs a form with what follows, of which `other` is the second operand.
-    fn followed(&self, level: Level, form: Form, (modes, function): Follower, other: &Array) {
+    fn followed(&self, isa: Isa, form: Form, (modes, function): Follower, other: &Array) {
         const OTHER: i64 = 20;
         const BETWEEN: i64 = 21;
         let mut arrays = self.arrays.clone();
@@ -417,7 +417,7 @@ impl Case {
             let second = (mode.operands() == 2).then_some(OTHER);
             operations.push(Pointwise::new(*mode, last, second, to).into());
         }
-        run_together(&operations, self.compute, level, &mut arrays, &between);
+        run_together(&operations, self.compute, isa, &mut arrays, &between);
         let (mean, inv) = self.moments(form);
         let normal = self.normalized(&mean, &inv);
         let others = other.numbers();
@@ -428,7 +428,7 @@ impl Case {
             let expected = function(normal[i], other);
             assert!(
                 (got - expected).abs() <= 4.0 * self.tolerance * largest,
-                "{form:?}, {modes:?} at {level:?}: element {i} is {got}, expected {expected}\n{:?} {:?}",
+                "{form:?}, {modes:?} at {isa:?}: element {i} is {got}, expected {expected}\n{:?} {:?}",
                 self.dims,
                 self.array(X).tensor.strides,
             );
@@ -452,11 +452,11 @@ fn what_follows_a_result() {
                 let of_channels: Vec<i64> =
                     dims.iter().enumerate().map(|(axis, dim)| if axis == 1 { *dim } else { 1 }).collect();
                 let others = [other(&mut random, dims), other(&mut random, &of_channels)];
-                for level in Level::available() {
+                for isa in Isa::available() {
                     for follower in FOLLOWERS {
                         for other in &others {
                             for form in [Form::Inference, Form::InferenceVariance, Form::Training] {
-                                case.followed(*level, form, follower, other);
+                                case.followed(*isa, form, follower, other);
                             }
                         }
                     }

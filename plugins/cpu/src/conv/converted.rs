@@ -9,19 +9,19 @@ use crate::kernel::{Kernel, Refusal};
 use crate::layout::{Layout, MAX_RANK, storage_size};
 use crate::plan::MAX_TENSORS;
 use crate::pointwise::chain::{Chain, Value};
-use crate::pointwise::{After, plan_chain};
+use crate::pointwise::{Epilogue, plan_chain};
 use crate::problem::Operand;
 use crate::problem::convolution::{Convolution, Direction};
 use crate::problem::pointwise::Broadcast;
 use crate::settings::Settings;
-use crate::simd::isa::Level;
-use crate::tensor::prepacked::Kept;
+use crate::simd::isa::Isa;
+use crate::tensor::prepacked::Prepacked;
 use crate::tensor::scratch::Scratch;
 use crate::threading::partition::Threads;
 
 /// The tensors of a convolution. The convolution of copies finds these behind all tensors that a kernel may have: what follows it may
 /// read one of them, too, as it is.
-const MOST_COPIES: usize = 3;
+const MAX_COPIES: usize = 3;
 
 /// A convolution of copies.
 pub(crate) struct Converted {
@@ -37,7 +37,7 @@ struct Constant {
     /// The place of the tensor among those that are copied.
     place: usize,
     /// Their copy.
-    copy: Kept<u8>,
+    copy: Prepacked<u8>,
     /// The convolution that may rely on it. It is run with this copy alone: others lie where those of the last execution did.
     convolution: Box<dyn Kernel>,
 }
@@ -58,9 +58,9 @@ impl Converted {
     pub(crate) fn plan(
         convolution: &Convolution,
         compute: Compute,
-        level: Level,
+        isa: Isa,
         settings: Settings,
-        after: Option<After>,
+        after: Option<Epilogue>,
     ) -> Result<Option<Self>, Refusal> {
         let mut converted = *convolution;
         let result = match convolution.direction {
@@ -87,7 +87,7 @@ impl Converted {
                 offset: scratch.area::<u8>(size, 1),
                 size,
                 is_result,
-                kernel: plan_copy(ends, compute, level, settings.threads)?,
+                kernel: plan_copy(ends, compute, isa, settings.threads)?,
             });
             *operand = copy;
         }
@@ -95,14 +95,16 @@ impl Converted {
             return Ok(None);
         }
         let plan = |constant_weights| {
-            crate::conv::plan(&converted, compute, level, Settings { constant_weights, ..settings }, after)
+            crate::conv::plan(&converted, compute, isa, Settings { constant_weights, ..settings }, after)
         };
         let is_weights = |copied: &Copied| copied.slot == convolution.w.slot && !copied.is_result;
         let weights = copies.iter().position(is_weights);
         let constant = match weights {
-            Some(place) if settings.constant_weights => {
-                Some(Constant { place, copy: Kept::new(copies[place].size, true), convolution: plan(true)? })
-            }
+            Some(place) if settings.constant_weights => Some(Constant {
+                place,
+                copy: Prepacked::new(copies[place].size, true),
+                convolution: plan(true)?,
+            }),
             _ => None,
         };
         // Where the weights are not copied, they are where the caller has them.
@@ -134,7 +136,7 @@ fn packed(operand: &Operand, compute: Compute) -> Result<Operand, Refusal> {
 fn plan_copy(
     [from, to]: [Operand; 2],
     compute: Compute,
-    level: Level,
+    isa: Isa,
     threads: Threads,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let mut strides = [0; MAX_RANK];
@@ -142,7 +144,7 @@ fn plan_copy(
     let mut chain = Chain::default();
     let value: Value = chain.input(&Broadcast { operand: Operand { slot: 0, ..from }, strides });
     chain.push_mode(PointwiseMode::Identity, vec![value], to.data_type);
-    plan_chain(&chain, &Operand { slot: 1, ..to }, compute, level, threads)
+    plan_chain(&chain, &Operand { slot: 1, ..to }, compute, isa, threads)
 }
 
 impl Copied {
@@ -164,7 +166,7 @@ impl Kernel for Converted {
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
-        let mut pointers = [std::ptr::null_mut(); MAX_TENSORS + MOST_COPIES];
+        let mut pointers = [std::ptr::null_mut(); MAX_TENSORS + MAX_COPIES];
         pointers[..tensors.len()].copy_from_slice(tensors);
         let mut convolution = &self.convolution;
         // SAFETY: the caller promises the tensors, the memory has room for the copies, and what is behind them is the convolution's

@@ -3,8 +3,8 @@
 use crate::conv::geometry::{Geometry, Windows};
 use crate::kernel::Refusal;
 use crate::settings::Algorithm;
-use crate::simd::isa::Level;
-use crate::simd::real::FastReal;
+use crate::simd::isa::Isa;
+use crate::simd::real::Float;
 use crate::threading::partition::Threads;
 
 /// Numbers of a block's planes that stay in a processor's second cache.
@@ -23,13 +23,13 @@ pub(crate) struct Cost {
 
 impl Cost {
     /// A rough guess for a level.
-    pub(crate) fn of<T: FastReal>(level: Level) -> Self {
-        let per_nanosecond = match level {
-            Level::Portable => 6.0,
+    pub(crate) fn of<T: Float>(isa: Isa) -> Self {
+        let per_nanosecond = match isa {
+            Isa::Portable => 6.0,
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => 18.0,
+            Isa::Avx2 => 18.0,
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => 50.0,
+            Isa::Avx512 => 50.0,
         };
         Self { fused: size_of::<T>() as f64 / 4.0 / per_nanosecond, copy: 0.4 }
     }
@@ -65,13 +65,13 @@ impl Shape<'_> {
             (geometry, time)
         };
         let best = match self.algorithm {
-            Algorithm::Implicit => form(false),
+            Algorithm::ImplicitGemm => form(false),
             Algorithm::Unrolled => form(true),
             Algorithm::Automatic
-            | Algorithm::Channels
+            | Algorithm::Direct
             | Algorithm::Winograd
-            | Algorithm::WinogradFour
-            | Algorithm::Tiled => {
+            | Algorithm::Winograd4
+            | Algorithm::Im2col => {
                 let (shared, unrolled) = (form(false), form(true));
                 if unrolled.1 < shared.1 { unrolled } else { shared }
             }
@@ -113,8 +113,8 @@ impl Shape<'_> {
             best = geometry(1, size);
         }
         // Enough blocks for the lanes, which a small product does not need.
-        let lanes = self.threads.parts(self.time(&best, cost), usize::MAX).count();
-        let wanted = if lanes > 1 { 3 * lanes } else { 1 };
+        let workers = self.threads.workers_for_reduction(self.time(&best, cost), usize::MAX).count();
+        let wanted = if workers > 1 { 3 * workers } else { 1 };
         if size == windows.output && !self.in_place {
             let mut images = 1;
             while images < windows.batch && windows.batch.div_ceil(2 * images) * self.groups >= wanted {

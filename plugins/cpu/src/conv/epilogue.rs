@@ -3,38 +3,38 @@
 use hipdnn_plugin_sdk::graph::PointwiseMode;
 
 use crate::conv::geometry::{Block, Strides};
-use crate::pointwise::After;
+use crate::pointwise::Epilogue;
 use crate::pointwise::chain::{Operation, Value};
-use crate::pointwise::elements::Tail;
-use crate::simd::real::{FastReal, is_number};
+use crate::pointwise::elements::BlockEpilogue;
+use crate::simd::real::{Float, is_number};
 
 /// A number for each channel is added, then an element of another tensor, and then what is negative becomes zero; each of
 /// these or none. It is what stands behind most convolutions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Ending {
+pub(crate) struct ChannelEpilogue {
     /// Where the numbers for the channels are: their place among the pointers, and their distance.
     pub(crate) bias: Option<(usize, usize)>,
     /// Where the other tensor is, and its strides.
     pub(crate) residual: Option<(usize, Strides)>,
     /// Whether what is negative becomes zero.
-    pub(crate) positive: bool,
+    pub(crate) relu: bool,
 }
 
-impl Ending {
+impl ChannelEpilogue {
     /// The ending that a chain is; none where it is another, or where something is stored in another type than it is
     /// computed in.
-    pub(crate) fn of<T: FastReal>(after: &After, spatial: usize) -> Option<Self> {
+    pub(crate) fn of<T: Float>(after: &Epilogue, spatial: usize) -> Option<Self> {
         let rank = 2 + spatial;
         let mut ending = Self::default();
         // The convolution's result, and what has become of it.
         let mut last = Value::Input(0);
         for (number, step) in after.chain.steps.iter().enumerate() {
             let Operation::Pointwise(mode, _) = &step.operation else { return None };
-            if step.one || !is_number::<T>(step.stored) || ending.positive {
+            if step.one || !is_number::<T>(step.stored) || ending.relu {
                 return None;
             }
             match (mode, step.operands.as_slice()) {
-                (_, [value]) if *value == last && step.is_relu() => ending.positive = true,
+                (_, [value]) if *value == last && step.is_relu() => ending.relu = true,
                 (PointwiseMode::Add, [first, second]) if (*first == last) != (*second == last) => {
                     let Value::Input(other) = *(if *first == last { second } else { first }) else {
                         return None;
@@ -64,18 +64,18 @@ impl Ending {
     }
 }
 
-/// What is computed of each block of the output where no [`Ending`] does.
-pub(crate) struct Finish {
-    pub(crate) tail: Box<dyn Tail>,
+/// What is computed of each block of the output where no [`ChannelEpilogue`] does.
+pub(crate) struct TileEpilogue {
+    pub(crate) tail: Box<dyn BlockEpilogue>,
     /// Spatial dimensions of the tensors.
     pub(crate) spatial: usize,
 }
 
-impl Finish {
+impl TileEpilogue {
     /// Computes it for a range of channels of a block.
     ///
     /// # Safety
-    /// As [`Tail::finish`].
+    /// As [`BlockEpilogue::finish`].
     pub(crate) unsafe fn run(&self, tensors: &[*mut u8], block: &Block, channels: std::ops::Range<usize>) {
         let [mut origin, mut size] = [[0; 5]; 2];
         (origin[0], size[0]) = (block.image, block.images);

@@ -10,8 +10,8 @@
 use std::collections::HashMap;
 
 use crate::conv::prefetch::Input;
-use crate::gemm::pairs::{Factor, word};
-use crate::simd::real::{FastReal, Stored, load_run, store_run};
+use crate::gemm::pairs::{PairElement, word};
+use crate::simd::real::{Float, Stored, load_run, store_run};
 
 /// What is to be met: output element `o` and tap `t` meet input element `o * step + taps[t]`.
 #[derive(Clone, Debug)]
@@ -354,7 +354,7 @@ impl Geometry {
     /// # Safety
     /// `from` is the first element of the first channel of a tensor with these strides and the input's dimensions;
     /// `planes` is writable for `channels * self.channel()` numbers.
-    pub(crate) unsafe fn fill<S: Stored, T: FastReal>(
+    pub(crate) unsafe fn fill<S: Stored, T: Float>(
         &self,
         block: &Block,
         from: *const u8,
@@ -381,7 +381,7 @@ impl Geometry {
         not(target_arch = "x86_64"),
         expect(dead_code, reason = "other processors have no instructions for pairs")
     )]
-    pub(crate) unsafe fn fill_pairs<S: Factor>(
+    pub(crate) unsafe fn fill_pairs<S: PairElement>(
         &self,
         block: &Block,
         from: *const u8,
@@ -462,7 +462,7 @@ impl Geometry {
     /// # Safety
     /// `from` is the first element of the first channel of a tensor with these strides and the output's dimensions;
     /// `rows` is writable for `channels * row` numbers, and `row` is at least the block's columns.
-    pub(crate) unsafe fn spread<S: Stored, T: FastReal>(
+    pub(crate) unsafe fn spread<S: Stored, T: Float>(
         &self,
         block: &Block,
         from: *const u8,
@@ -495,7 +495,7 @@ const SHORT: usize = 4;
 /// # Safety
 /// The elements are readable, and the runs are writable.
 #[inline(always)]
-unsafe fn copy_runs<S: Stored, T: FastReal>(
+unsafe fn copy_runs<S: Stored, T: Float>(
     from: *const S,
     (apart, channel): (usize, usize),
     to: *mut T,
@@ -525,7 +525,7 @@ unsafe fn copy_runs<S: Stored, T: FastReal>(
 /// row's channel of a tensor with these strides and the output's dimensions.
 #[expect(clippy::too_many_arguments, reason = "two places, each with its shape")]
 #[inline(always)]
-pub(crate) unsafe fn store_tile<S: Stored, T: FastReal>(
+pub(crate) unsafe fn store_tile<S: Stored, T: Float>(
     geometry: &Geometry,
     block: &Block,
     (from, to): (usize, usize),

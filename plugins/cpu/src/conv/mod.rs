@@ -26,35 +26,35 @@ pub(crate) mod tests;
 use std::any::TypeId;
 use std::collections::HashMap;
 
-use crate::conv::backward_weights::channels::FilterChannels;
-use crate::conv::backward_weights::rows::Filter;
+use crate::conv::backward_weights::channels::BackwardWeightsByChannel;
+use crate::conv::backward_weights::rows::BackwardWeights;
 use crate::conv::converted::Converted;
-use crate::conv::direct::kernel::Places;
-use crate::conv::direct::scheme::{Scheme, Sum};
-use crate::conv::direct_small::kernel::Channels;
+use crate::conv::direct::kernel::Direct;
+use crate::conv::direct::scheme::{Accumulator, Scheme};
+use crate::conv::direct_small::kernel::DirectSmall;
 use crate::conv::geometry::{Strides, Windows};
-use crate::conv::im2col::kernel::Tiled;
-use crate::conv::implicit_gemm::kernel::Products;
-use crate::conv::operands::{Operands, Part, Place, Weights};
-use crate::conv::strided_backward_data::Between;
+use crate::conv::im2col::kernel::Im2col;
+use crate::conv::implicit_gemm::kernel::ImplicitGemm;
+use crate::conv::operands::{OperandView, Operands, SubProblem, Weights};
+use crate::conv::strided_backward_data::StridedBackwardData;
 use crate::conv::winograd::kernel::Winograd;
 use crate::dtype::element::Compute;
 use crate::gemm::pairs::Pairs;
 use crate::kernel::{Kernel, Refusal};
 use crate::matmul;
-use crate::pointwise::After;
+use crate::pointwise::Epilogue;
 use crate::problem::Operand;
 use crate::problem::convolution::{Convolution, Direction};
 use crate::settings::{Algorithm, Settings};
-use crate::simd::isa::Level;
-use crate::simd::real::{FastReal, Run};
+use crate::simd::isa::Isa;
+use crate::simd::real::{Float, RowConverter};
 
 /// Spatial dimensions that the kernels know.
 const SPATIAL: usize = 3;
 /// Taps of a window above which the reference computes.
-const MOST_TAPS: usize = 1 << 14;
+const MAX_TAPS: usize = 1 << 14;
 /// Positions of a padded image, and channels, above which the reference computes: sums and products of fewer do not overflow.
-const MOST_POSITIONS: f64 = (1_u64 << 31) as f64;
+const MAX_POSITIONS: f64 = (1_u64 << 31) as f64;
 
 /// Channels of the output from which on products of `bfloat16` are added up in pairs: half of a tile's.
 #[cfg(target_arch = "x86_64")]
@@ -65,36 +65,36 @@ const LEAST_IMAGES: usize = 16;
 pub(crate) fn plan(
     convolution: &Convolution,
     compute: Compute,
-    level: Level,
+    isa: Isa,
     settings: Settings,
-    after: Option<After>,
+    after: Option<Epilogue>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     if convolution.direction != Direction::Forward {
         for operand in [&convolution.x, &convolution.w, &convolution.y] {
-            Run::<f64>::of(operand.data_type)?;
+            RowConverter::<f64>::of(operand.data_type)?;
         }
     }
     let whole = as_matmul::product(convolution).filter(|_| settings.convolution == Algorithm::Automatic);
     if let Some(product) = whole {
-        let after = after.map(|after| After { output: &product.c, ..after });
-        return matmul::plan(&product, compute, level, settings, after);
+        let after = after.map(|after| Epilogue { output: &product.c, ..after });
+        return matmul::plan(&product, compute, isa, settings, after);
     }
-    if let Some(converted) = Converted::plan(convolution, compute, level, settings, after)? {
+    if let Some(converted) = Converted::plan(convolution, compute, isa, settings, after)? {
         return Ok(Box::new(converted));
     }
     let c = convolution;
     let terms = c.in_channels as f64 * c.window[..c.spatial].iter().map(|side| *side as f64).product::<f64>();
     match matmul::exact([c.x.data_type, c.w.data_type], terms, compute) {
-        Compute::Single => plan_in::<f32>(convolution, level, settings, after),
-        Compute::Double => plan_in::<f64>(convolution, level, settings, after),
+        Compute::Single => plan_in::<f32>(convolution, isa, settings, after),
+        Compute::Double => plan_in::<f64>(convolution, isa, settings, after),
     }
 }
 
-fn plan_in<T: FastReal + Sum>(
+fn plan_in<T: Float + Accumulator>(
     c: &Convolution,
-    level: Level,
+    isa: Isa,
     settings: Settings,
-    after: Option<After>,
+    after: Option<Epilogue>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     if c.spatial > SPATIAL {
         return Err(format!("convolution has {} spatial dimensions, expected at most {SPATIAL}", c.spatial));
@@ -108,46 +108,46 @@ fn plan_in<T: FastReal + Sum>(
         Direction::BackwardData => problem.backward_data()?,
         Direction::BackwardFilter => {
             let operands = problem.backward_filter();
-            return Ok(if backward_weights::channels::suits::<T>(&operands, level, settings) {
-                Box::new(FilterChannels::<T>::plan(operands, level, settings)?)
+            return Ok(if backward_weights::channels::suits::<T>(&operands, isa, settings) {
+                Box::new(BackwardWeightsByChannel::<T>::plan(operands, isa, settings)?)
             } else {
-                Box::new(Filter::<T>::plan(operands, level, settings)?)
+                Box::new(BackwardWeights::<T>::plan(operands, isa, settings)?)
             });
         }
     };
     let spatial = c.spatial;
     let wanted = match settings.convolution {
         Algorithm::Winograd => Some(2),
-        Algorithm::WinogradFour => Some(4),
+        Algorithm::Winograd4 => Some(4),
         _ => None,
     };
     let settings = if let Some(outputs) = wanted {
-        if let Some(winograd) = Winograd::<T>::plan(&operands, outputs, level, settings, spatial, after)? {
+        if let Some(winograd) = Winograd::<T>::plan(&operands, outputs, isa, settings, spatial, after)? {
             return Ok(Box::new(winograd));
         }
         Settings { convolution: Algorithm::Automatic, ..settings }
     } else {
         settings
     };
-    if settings.convolution == Algorithm::Tiled
-        && let Some(tiled) = Tiled::<T>::plan(&operands, level, settings, spatial, after.as_ref())?
+    if settings.convolution == Algorithm::Im2col
+        && let Some(tiled) = Im2col::<T>::plan(&operands, isa, settings, spatial, after.as_ref())?
     {
         return Ok(Box::new(tiled));
     }
-    let is_wanted = settings.convolution == Algorithm::Channels;
+    let is_wanted = settings.convolution == Algorithm::Direct;
     let has_form = is_wanted || settings.convolution == Algorithm::Automatic;
-    let products = Products::<T>::plan(operands.clone(), level, settings, spatial, after)?;
+    let products = ImplicitGemm::<T>::plan(operands.clone(), isa, settings, spatial, after)?;
     if !has_form {
         return Ok(Box::new(products));
     }
-    let pairs = Pairs::of(level);
+    let pairs = Pairs::of(isa);
     let best = if is_wanted { f64::INFINITY } else { products.time };
     let is_single = TypeId::of::<T>() == TypeId::of::<f32>();
     #[cfg(target_arch = "x86_64")]
     {
-        let bytes = if pairs.whole { Scheme::bytes(&operands, level) } else { None };
+        let bytes = if pairs.whole { Scheme::bytes(&operands, isa) } else { None };
         if let Some(scheme) = bytes
-            && let Some(channels) = Places::plan(operands.clone(), scheme?, level, settings, spatial, after)?
+            && let Some(channels) = Direct::plan(operands.clone(), scheme?, isa, settings, spatial, after)?
             && channels.time < best
         {
             return Ok(Box::new(channels));
@@ -155,12 +155,12 @@ fn plan_in<T: FastReal + Sum>(
         // Sums in another order are other results, so this does not depend on times, which the number of threads shows in.
         let has_rows = is_wanted || operands.rows >= LEAST_ROWS;
         let bfloat16 = if is_single && has_rows && pairs.bfloat16 {
-            Scheme::bfloat16(&operands, level, spatial, after)
+            Scheme::bfloat16(&operands, isa, spatial, after)
         } else {
             None
         };
         if let Some(scheme) = bfloat16
-            && let Some(channels) = Places::plan(operands.clone(), scheme?, level, settings, spatial, after)?
+            && let Some(channels) = Direct::plan(operands.clone(), scheme?, isa, settings, spatial, after)?
         {
             return Ok(Box::new(channels));
         }
@@ -168,35 +168,35 @@ fn plan_in<T: FastReal + Sum>(
     #[cfg(not(target_arch = "x86_64"))]
     let _ = pairs;
     // Filters have to be packed for it, which would take longer than what it saves.
-    if !is_wanted && settings.constant_weights && im2col::kernel::wastes::<T>(&operands, level) {
-        let scheme = Scheme::<T>::numbers(&operands, level, spatial, after)?;
-        let places = Places::<T>::plan(operands.clone(), scheme, level, settings, spatial, after)?;
-        if let Some(places) = places.filter(Places::are_two) {
+    if !is_wanted && settings.constant_weights && im2col::kernel::wastes::<T>(&operands, isa) {
+        let scheme = Scheme::<T>::numbers(&operands, isa, spatial, after)?;
+        let places = Direct::<T>::plan(operands.clone(), scheme, isa, settings, spatial, after)?;
+        if let Some(places) = places.filter(Direct::are_two) {
             return Ok(Box::new(places));
         }
     }
     // Double precision is asked for by those who want exact results. With steps, transforming takes too long beside fast products.
     if !is_wanted
         && is_single
-        && !(level.has_whole_vectors() && operands.windows.step[1] > 1)
-        && let Some(outputs) = winograd::choice::fastest(&operands, level, settings.constant_weights)
-        && let Some(winograd) = Winograd::<T>::plan(&operands, outputs, level, settings, spatial, after)?
+        && !(isa.has_whole_vectors() && operands.windows.step[1] > 1)
+        && let Some(outputs) = winograd::choice::fastest(&operands, isa, settings.constant_weights)
+        && let Some(winograd) = Winograd::<T>::plan(&operands, outputs, isa, settings, spatial, after)?
     {
         return Ok(Box::new(winograd));
     }
     if !is_wanted
-        && im2col::kernel::suits::<T>(&operands, level)
-        && let Some(tiled) = Tiled::<T>::plan(&operands, level, settings, spatial, after.as_ref())?
+        && im2col::kernel::suits::<T>(&operands, isa)
+        && let Some(tiled) = Im2col::<T>::plan(&operands, isa, settings, spatial, after.as_ref())?
     {
         return Ok(Box::new(tiled));
     }
-    let is_float = Run::<T>::of(operands.input.data_type).is_ok();
+    let is_float = RowConverter::<T>::of(operands.input.data_type).is_ok();
     let is_small = is_float && (operands.parts.len() > 1 || operands.windows.batch >= LEAST_IMAGES);
-    if is_small && direct_small::kernel::suits::<T>(&operands, level, settings) {
-        return Ok(Box::new(Channels::<T>::plan(operands, level, settings, spatial, after, products)?));
+    if is_small && direct_small::kernel::suits::<T>(&operands, isa, settings) {
+        return Ok(Box::new(DirectSmall::<T>::plan(operands, isa, settings, spatial, after, products)?));
     }
-    let scheme = Scheme::<T>::numbers(&operands, level, spatial, after)?;
-    Ok(match Places::<T>::plan(operands, scheme, level, settings, spatial, after)? {
+    let scheme = Scheme::<T>::numbers(&operands, isa, spatial, after)?;
+    Ok(match Direct::<T>::plan(operands, scheme, isa, settings, spatial, after)? {
         Some(channels) if channels.time < best => Box::new(channels),
         _ => Box::new(products),
     })
@@ -235,19 +235,19 @@ impl<'a> Problem<'a> {
                     + (window[i] as f64 * dilation[i] as f64 + padding[i] as f64)
             })
             .product();
-        if positions > MOST_POSITIONS {
+        if positions > MAX_POSITIONS {
             return Err(format!("a padded image has {positions} positions, expected at most 2^31"));
         }
         let numbers = [c.batch, c.groups, c.in_channels, c.out_channels].map(|n| n as f64);
-        if numbers.into_iter().product::<f64>() > MOST_POSITIONS {
+        if numbers.into_iter().product::<f64>() > MAX_POSITIONS {
             return Err(format!(
                 "batch {}, groups {} and channels {} and {} multiply to more than 2^31",
                 c.batch, c.groups, c.in_channels, c.out_channels
             ));
         }
         let count: usize = window.iter().product();
-        if count > MOST_TAPS {
-            return Err(format!("the window has {count} elements, expected at most {MOST_TAPS}"));
+        if count > MAX_TAPS {
+            return Err(format!("the window has {count} elements, expected at most {MAX_TAPS}"));
         }
         let mut taps = Vec::with_capacity(count);
         for d in 0..window[0] {
@@ -263,9 +263,9 @@ impl<'a> Problem<'a> {
         Ok(Self { convolution: c, input, output, stride, taps })
     }
 
-    fn place(&self, operand: &Operand) -> Place {
+    fn place(&self, operand: &Operand) -> OperandView {
         let strides = operand.layout.strides();
-        Place {
+        OperandView {
             slot: operand.slot,
             data_type: operand.data_type,
             strides: Strides {
@@ -304,7 +304,7 @@ impl<'a> Problem<'a> {
     fn forward(&self) -> Operands {
         let c = self.convolution;
         let (windows, taps) = self.windows();
-        let part = Part { taps: taps.into_iter().enumerate().collect(), first: 0, size: self.output };
+        let part = SubProblem { taps: taps.into_iter().enumerate().collect(), first: 0, size: self.output };
         Operands {
             windows,
             parts: vec![part],
@@ -339,9 +339,9 @@ impl<'a> Problem<'a> {
         let c = self.convolution;
         let remainders = [0, 1, 2].map(|i| self.stride[i].min(self.input[i]));
         let count = remainders.iter().product::<usize>();
-        if count > MOST_TAPS {
+        if count > MAX_TAPS {
             return Err(format!(
-                "strides {:?}, expected at most {MOST_TAPS} remainders",
+                "strides {:?}, expected at most {MAX_TAPS} remainders",
                 &c.stride[..c.spatial]
             ));
         }
@@ -353,7 +353,7 @@ impl<'a> Problem<'a> {
                 number / remainders[2] % remainders[1],
                 number % remainders[2],
             ];
-            parts.push(Part {
+            parts.push(SubProblem {
                 taps: Vec::new(),
                 first: (0..3).map(|i| remainder[i] * output.strides.spatial[i]).sum(),
                 size: [0, 1, 2].map(|i| (self.input[i] - remainder[i]).div_ceil(self.stride[i])),
@@ -380,7 +380,10 @@ impl<'a> Problem<'a> {
         let has_rows = output.strides.spatial[2] == 1 && remainders[0] == 1;
         let between = (alone && has_rows && !parts[0].taps.is_empty()).then(|| {
             parts.truncate(1);
-            Between { step: [self.stride[1], self.stride[2]], size: [self.input[1], self.input[2]] }
+            StridedBackwardData {
+                step: [self.stride[1], self.stride[2]],
+                size: [self.input[1], self.input[2]],
+            }
         });
         for i in 0..3 {
             output.strides.spatial[i] *= self.stride[i];

@@ -3,13 +3,13 @@
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::conv::geometry::{Block, Geometry, Strides, Windows, store_tile};
-use crate::conv::strided_backward_data::Between;
+use crate::conv::strided_backward_data::StridedBackwardData;
 use crate::kernel::Refusal;
-use crate::simd::real::{FastReal, Stored, is_number, not_a_float, with_stored};
+use crate::simd::real::{Float, Stored, is_number, not_a_float, with_stored};
 
 /// One operand in memory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct OperandView {
     /// Its place among the kernel's pointers.
     pub(crate) slot: usize,
     /// The type of its elements.
@@ -33,7 +33,7 @@ pub(crate) struct Weights {
 
 impl Weights {
     /// Whether those of a row, given the distances of a window's elements, are numbers side by side in the order of the sums.
-    pub(crate) fn are_rows<T: FastReal>(&self, taps: impl ExactSizeIterator<Item = usize>) -> bool {
+    pub(crate) fn are_rows<T: Float>(&self, taps: impl ExactSizeIterator<Item = usize>) -> bool {
         is_number::<T>(self.data_type)
             && self.channel == taps.len()
             && taps.enumerate().all(|(number, distance)| number == distance)
@@ -42,7 +42,7 @@ impl Weights {
 
 /// One of the products.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Part {
+pub(crate) struct SubProblem {
     /// Its taps: their number among those of the windows, and their distance in the weights.
     pub(crate) taps: Vec<(usize, usize)>,
     /// Elements of the output before its first.
@@ -55,22 +55,22 @@ pub(crate) struct Part {
 #[derive(Clone, Debug)]
 pub(crate) struct Operands {
     pub(crate) windows: Windows,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<SubProblem>,
     pub(crate) groups: usize,
     /// Channels of the input in a group, which are summed over.
     pub(crate) channels: usize,
     /// Channels of the output in a group.
     pub(crate) rows: usize,
-    pub(crate) input: Place,
+    pub(crate) input: OperandView,
     pub(crate) weights: Weights,
-    pub(crate) output: Place,
+    pub(crate) output: OperandView,
     /// What lies between the output's elements that are computed, where the only product does not yield all of them.
-    pub(crate) between: Option<Between>,
+    pub(crate) between: Option<StridedBackwardData>,
 }
 
 impl Operands {
     /// The only product, where it yields all outputs, one after the other, and all taps are its own in their order.
-    pub(crate) fn whole(&self) -> Option<&Part> {
+    pub(crate) fn whole(&self) -> Option<&SubProblem> {
         let Self { windows, parts, between, .. } = self;
         let [part] = parts.as_slice() else { return None };
         let in_order = part.taps.iter().enumerate().all(|(number, (tap, _))| number == *tap);
@@ -93,7 +93,7 @@ pub(crate) type Store<T> =
 
 /// Whether the columns of the product are the input's elements as they lie in memory: a window of one element, at every
 /// element of the input.
-pub(crate) fn are_columns<T: FastReal>(operands: &Operands) -> bool {
+pub(crate) fn are_columns<T: Float>(operands: &Operands) -> bool {
     let Operands { windows, parts, input, .. } = operands;
     is_number::<T>(input.data_type)
         && windows.taps == [[0; 3]]
@@ -104,7 +104,7 @@ pub(crate) fn are_columns<T: FastReal>(operands: &Operands) -> bool {
 }
 
 /// The distance of rows of weights that can be read where they are: the numbers of each lie in the order of the sums.
-pub(crate) fn rows_apart<T: FastReal>(operands: &Operands) -> Option<usize> {
+pub(crate) fn rows_apart<T: Float>(operands: &Operands) -> Option<usize> {
     let [part] = operands.parts.as_slice() else { return None };
     let taps = part.taps.iter().map(|(_, distance)| *distance);
     operands.weights.are_rows::<T>(taps).then_some(operands.weights.row)
@@ -114,7 +114,7 @@ pub(crate) fn rows_apart<T: FastReal>(operands: &Operands) -> Option<usize> {
 ///
 /// # Safety
 /// As there.
-pub(crate) unsafe fn fill<S: Stored, T: FastReal>(
+pub(crate) unsafe fn fill<S: Stored, T: Float>(
     geometry: &Geometry,
     block: &Block,
     from: *const u8,
@@ -131,7 +131,7 @@ pub(crate) unsafe fn fill<S: Stored, T: FastReal>(
 /// # Safety
 /// As there.
 #[expect(clippy::too_many_arguments, reason = "as in store_tile")]
-pub(crate) unsafe fn store<S: Stored, T: FastReal>(
+pub(crate) unsafe fn store<S: Stored, T: Float>(
     geometry: &Geometry,
     block: &Block,
     columns: (usize, usize),
@@ -152,7 +152,7 @@ pub(crate) type Pack<T> = unsafe fn(&Operands, &[(usize, usize)], usize, (usize,
 ///
 /// # Safety
 /// `from` is the first weight, `to` is writable for a panel.
-unsafe fn pack<S: Stored, T: FastReal>(
+unsafe fn pack<S: Stored, T: Float>(
     operands: &Operands,
     taps: &[(usize, usize)],
     height: usize,
@@ -183,7 +183,7 @@ unsafe fn pack<S: Stored, T: FastReal>(
 }
 
 /// What packs weights of a data type.
-pub(crate) fn pack_of<T: FastReal>(data_type: DataType) -> Result<Pack<T>, Refusal> {
+pub(crate) fn pack_of<T: Float>(data_type: DataType) -> Result<Pack<T>, Refusal> {
     Ok(with_stored!(data_type, S => pack::<S, T>, other => match other {
         DataType::Int8 => pack::<i8, T>,
         DataType::Uint8 => pack::<u8, T>,
@@ -197,7 +197,7 @@ fn is_other(argument: &str, data_type: DataType, also: &str) -> Refusal {
 }
 
 /// Fills planes with elements of a data type, and the size of one.
-pub(crate) fn fill_of<T: FastReal>(data_type: DataType) -> Result<(Fill<T>, usize), Refusal> {
+pub(crate) fn fill_of<T: Float>(data_type: DataType) -> Result<(Fill<T>, usize), Refusal> {
     Ok(with_stored!(data_type, S => (fill::<S, T>, size_of::<S>()), other => match other {
         DataType::Int8 => (fill::<i8, T>, size_of::<i8>()),
         DataType::Uint8 => (fill::<u8, T>, size_of::<u8>()),
@@ -206,7 +206,7 @@ pub(crate) fn fill_of<T: FastReal>(data_type: DataType) -> Result<(Fill<T>, usiz
 }
 
 /// Stores tiles as elements of a data type, and the size of one.
-pub(crate) fn store_of<T: FastReal>(data_type: DataType) -> Result<(Store<T>, usize), Refusal> {
+pub(crate) fn store_of<T: Float>(data_type: DataType) -> Result<(Store<T>, usize), Refusal> {
     Ok(with_stored!(data_type, S => (store::<S, T>, size_of::<S>()), other => match other {
         DataType::Int8 => (store::<i8, T>, size_of::<i8>()),
         DataType::Uint8 => (store::<u8, T>, size_of::<u8>()),

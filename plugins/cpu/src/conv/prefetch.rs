@@ -4,9 +4,9 @@
 //! does not see by itself where they go on.
 
 use crate::conv::geometry::{Block, Geometry, Strides};
-use crate::conv::operands::{Operands, Place};
+use crate::conv::operands::{OperandView, Operands};
 use crate::gemm::pack::prefetch;
-use crate::tensor::scratch::LINE;
+use crate::tensor::scratch::CACHE_LINE;
 
 /// Bytes of an image and its result from which on they are not expected to be near. Asking for what is near takes up to 2 % of the time.
 /// Tests have small images.
@@ -20,7 +20,7 @@ pub(crate) fn pays(operands: &Operands) -> bool {
 /// Bytes of the input and the output of a convolution.
 pub(crate) fn bytes(operands: &Operands) -> f64 {
     let Operands { windows, groups, channels, rows, input, output, .. } = operands;
-    let bytes = |place: &Place, channels: usize, size: [usize; 3]| {
+    let bytes = |place: &OperandView, channels: usize, size: [usize; 3]| {
         let size = size.iter().map(|side| *side as f64).product::<f64>() * (groups * channels) as f64;
         size * place.data_type.size().unwrap_or(1) as f64 * windows.batch as f64
     };
@@ -41,7 +41,7 @@ pub(crate) struct Input {
 
 /// What tiles ask for while they multiply, some lines of the cache each.
 #[derive(Clone, Copy)]
-pub(crate) struct Next {
+pub(crate) struct BlockPrefetch {
     /// The first line of the first channel.
     first: *const u8,
     /// Runs of lines in a channel, as [`Input`] has them, with distances in bytes.
@@ -54,7 +54,7 @@ pub(crate) struct Next {
 
 /// Lines of the cache in each of some channels.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Lines {
+pub(crate) struct CacheLines {
     pub(crate) first: *const u8,
     /// Lines side by side, and such runs in a channel with their distance in bytes.
     pub(crate) together: usize,
@@ -64,7 +64,7 @@ pub(crate) struct Lines {
     pub(crate) pitch: usize,
 }
 
-impl Lines {
+impl CacheLines {
     pub(crate) const NONE: Self = Self::single(std::ptr::null(), 0, 0);
 
     /// One line in each channel.
@@ -81,9 +81,9 @@ impl Lines {
 /// What one tile asks for. Only some lines can be on their way at a time, and what a tile itself has to wait for is among them, so
 /// that they are asked for one by one while it multiplies.
 #[derive(Clone, Copy)]
-pub(crate) struct Ahead {
-    now: Lines,
-    then: [Lines; 2],
+pub(crate) struct TilePrefetch {
+    now: CacheLines,
+    then: [CacheLines; 2],
     /// What was asked for of the present channel: whole runs, and lines of the next one.
     at: (usize, usize),
     /// Channels that are multiplied from one time to the next, and the lines that are asked for each time.
@@ -91,15 +91,20 @@ pub(crate) struct Ahead {
     at_once: usize,
 }
 
-impl Ahead {
+impl TilePrefetch {
     /// Nothing.
-    pub(crate) const NONE: Self =
-        Self { now: Lines::NONE, then: [Lines::NONE; 2], at: (0, 0), every: usize::MAX, at_once: 0 };
+    pub(crate) const NONE: Self = Self {
+        now: CacheLines::NONE,
+        then: [CacheLines::NONE; 2],
+        at: (0, 0),
+        every: usize::MAX,
+        at_once: 0,
+    };
 
     /// These lines, one after the other, at intervals of at least so many of the channels that are multiplied, and at least so many lines
     /// each time. Those of no channel come last.
-    pub(crate) fn of(all: [Lines; 3], channels: usize, [least, together]: [usize; 2]) -> Self {
-        let lines: usize = all.iter().map(Lines::count).sum();
+    pub(crate) fn of(all: [CacheLines; 3], channels: usize, [least, together]: [usize; 2]) -> Self {
+        let lines: usize = all.iter().map(CacheLines::count).sum();
         if lines == 0 || channels == 0 {
             return Self::NONE;
         }
@@ -120,17 +125,17 @@ impl Ahead {
         let mut left = self.at_once;
         while left > 0 {
             if self.now.channels == 0 {
-                (self.now, self.then) = (self.then[0], [self.then[1], Lines::NONE]);
+                (self.now, self.then) = (self.then[0], [self.then[1], CacheLines::NONE]);
                 if self.now.channels == 0 {
                     break;
                 }
             }
             let (run, line) = self.at;
-            let mut first = self.now.first.wrapping_add(run * self.now.runs.1 + line * LINE);
+            let mut first = self.now.first.wrapping_add(run * self.now.runs.1 + line * CACHE_LINE);
             let count = left.min(self.now.together - line);
             for _ in 0..count {
                 prefetch(first);
-                first = first.wrapping_add(LINE);
+                first = first.wrapping_add(CACHE_LINE);
             }
             left -= count;
             self.at.1 += count;
@@ -146,7 +151,7 @@ impl Ahead {
     }
 }
 
-impl Next {
+impl BlockPrefetch {
     /// The input of a block, given the first element of the tensor, or of a group of its channels, and the size of one; none where
     /// the elements of a channel do not lie together.
     pub(crate) fn of(
@@ -162,7 +167,7 @@ impl Next {
             images: (input.images.0, input.images.1 * size),
             rows: (input.rows.0, input.rows.1 * size),
             // Wherever in its line the first element is.
-            lines: 1 + (input.len * size).div_ceil(LINE),
+            lines: 1 + (input.len * size).div_ceil(CACHE_LINE),
             channels: (channels, strides.channel * size),
         })
     }
@@ -186,26 +191,30 @@ impl Next {
     }
 
     /// What the tile with this number asks for while it multiplies the channels, where there are so many tiles.
-    pub(crate) fn ahead(&self, tile: usize, tiles: usize) -> Ahead {
-        Ahead::of([self.share(tile, tiles), Lines::NONE, Lines::NONE], self.channels.0, [1; 2])
+    pub(crate) fn ahead(&self, tile: usize, tiles: usize) -> TilePrefetch {
+        TilePrefetch::of(
+            [self.share(tile, tiles), CacheLines::NONE, CacheLines::NONE],
+            self.channels.0,
+            [1; 2],
+        )
     }
 
     /// The lines that the tile with this number asks for, where there are so many tiles.
-    pub(crate) fn share(&self, tile: usize, tiles: usize) -> Lines {
+    pub(crate) fn share(&self, tile: usize, tiles: usize) -> CacheLines {
         let (channels, pitch) = self.channels;
         let of_image = self.rows.0 * self.lines;
         let places = self.images.0 * of_image;
         let parts = (tiles / places).clamp(1, channels.max(1));
         let (place, part) = (tile % places, tile / places);
         if part >= parts {
-            return Lines::NONE;
+            return CacheLines::NONE;
         }
         let range = channels * part / parts..channels * (part + 1) / parts;
         let (image, rest) = (place / of_image, place % of_image);
         let (row, line) = (rest / self.lines, rest % self.lines);
-        let distance = image * self.images.1 + row * self.rows.1 + line * LINE + range.start * pitch;
+        let distance = image * self.images.1 + row * self.rows.1 + line * CACHE_LINE + range.start * pitch;
         let first = self.first.wrapping_add(distance);
-        Lines::single(first, range.len(), pitch)
+        CacheLines::single(first, range.len(), pitch)
     }
 }
 
@@ -232,12 +241,12 @@ mod tests {
                 let strides = Strides { batch: 5 * size * size, channel: size * size, spatial: [0, size, 1] };
                 for block in (0..geometry.blocks()).map(|number| geometry.block(number)) {
                     let from = (std::ptr::without_provenance(4096 - 4), 4);
-                    let next = Next::of(&geometry, &block, &strides, 5, from).unwrap();
+                    let next = BlockPrefetch::of(&geometry, &block, &strides, 5, from).unwrap();
                     let mut asked = HashSet::new();
                     for mut ahead in (0..1000).map(|tile| next.ahead(tile, 1000)) {
                         let lines = (0..ahead.now.channels).map(|channel| channel * ahead.now.pitch);
                         let first = ahead.now.first;
-                        asked.extend(lines.map(|distance| first.wrapping_add(distance).addr() / LINE));
+                        asked.extend(lines.map(|distance| first.wrapping_add(distance).addr() / CACHE_LINE));
                         (0..5).for_each(|_| ahead.ask());
                         assert_eq!(ahead.now.channels, 0);
                     }
@@ -252,8 +261,9 @@ mod tests {
                         if at.iter().all(|at| (0..size as isize).contains(at)) {
                             let [h, w] = at.map(|at| at as usize);
                             let element = strides.offset(block.image + n, [0, h, w]);
-                            wanted
-                                .extend((0..5).map(|c| (4096 - 4 + 4 * (element + c * size * size)) / LINE));
+                            wanted.extend(
+                                (0..5).map(|c| (4096 - 4 + 4 * (element + c * size * size)) / CACHE_LINE),
+                            );
                         }
                     }
                     assert!(wanted.is_subset(&asked), "{window} {step} {size} {block:?}");
@@ -266,11 +276,11 @@ mod tests {
     #[test]
     fn lines_are_asked_for_at_intervals_one_after_the_other() {
         let lines = |number: usize, channels: usize| {
-            Lines::single(std::ptr::without_provenance(number * 4096), channels, 64)
+            CacheLines::single(std::ptr::without_provenance(number * 4096), channels, 64)
         };
         let all = [lines(1, 2), lines(3, 3), lines(4, 1)];
         for (channels, every, at_once) in [(20, 3, 1), (6, 1, 1), (4, 1, 2), (1, 1, 6)] {
-            let mut ahead = Ahead::of(all, channels, [1; 2]);
+            let mut ahead = TilePrefetch::of(all, channels, [1; 2]);
             assert_eq!((ahead.every, ahead.at_once), (every, at_once), "{channels}");
             let (mut left, mut states) = (channels, Vec::new());
             while left > 0 {
@@ -285,15 +295,15 @@ mod tests {
                 assert_eq!(states[..4], first);
             }
         }
-        assert_eq!(Ahead::of([Lines::NONE; 3], 10, [1; 2]).until(10), 10);
-        assert_eq!(Ahead::of(all, 0, [1; 2]).at_once, 0);
+        assert_eq!(TilePrefetch::of([CacheLines::NONE; 3], 10, [1; 2]).until(10), 10);
+        assert_eq!(TilePrefetch::of(all, 0, [1; 2]).at_once, 0);
     }
 
     #[test]
     fn all_lines_of_a_channel_are_asked_for_before_the_next_one() {
         let first = std::ptr::without_provenance(4096);
-        let lines = Lines { first, together: 2, runs: (3, 256), channels: 2, pitch: 8192 };
-        let mut ahead = Ahead::of([lines, Lines::NONE, Lines::NONE], 32, [16, 1]);
+        let lines = CacheLines { first, together: 2, runs: (3, 256), channels: 2, pitch: 8192 };
+        let mut ahead = TilePrefetch::of([lines, CacheLines::NONE, CacheLines::NONE], 32, [16, 1]);
         assert_eq!((ahead.every, ahead.at_once), (16, 6));
         ahead.ask();
         assert_eq!((ahead.now.first.addr(), ahead.now.channels, ahead.at), (4096 + 8192, 1, (0, 0)));
@@ -309,6 +319,8 @@ mod tests {
         let windows = windows(3, 1, 8);
         let geometry = Geometry::new(&windows, false, 1, windows.output, 1);
         let strides = Strides { batch: 512, channel: 1, spatial: [0, 64, 8] };
-        assert!(Next::of(&geometry, &geometry.block(0), &strides, 8, (std::ptr::null(), 4)).is_none());
+        assert!(
+            BlockPrefetch::of(&geometry, &geometry.block(0), &strides, 8, (std::ptr::null(), 4)).is_none()
+        );
     }
 }

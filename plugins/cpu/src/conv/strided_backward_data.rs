@@ -5,28 +5,38 @@ use hipdnn_plugin_sdk::graph::DataType;
 use crate::conv::geometry::{Block, Geometry, Strides};
 use crate::gemm::pack::prefetch;
 use crate::kernel::Refusal;
-use crate::simd::real::{FastReal, Stored, not_a_float, store_run, with_stored};
-use crate::tensor::scratch::LINE;
+use crate::simd::real::{Float, Stored, not_a_float, store_run, with_stored};
+use crate::tensor::scratch::CACHE_LINE;
 
 /// Numbers that are written together.
 const TOGETHER: usize = 8;
 
 /// What lies between the elements that a product yields.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Between {
+pub(crate) struct StridedBackwardData {
     /// Rows and columns from one element to the next.
     pub(crate) step: [usize; 2],
     /// Rows and columns of the image, whose first ones are yielded and whose columns lie side by side.
     pub(crate) size: [usize; 2],
 }
 
-/// See [`Between::store`].
-pub(crate) type Spread<T> =
-    unsafe fn(&Between, &Geometry, &Block, (usize, usize), (*const T, usize), usize, *mut u8, &Strides);
+/// See [`StridedBackwardData::store`].
+pub(crate) type Spread<T> = unsafe fn(
+    &StridedBackwardData,
+    &Geometry,
+    &Block,
+    (usize, usize),
+    (*const T, usize),
+    usize,
+    *mut u8,
+    &Strides,
+);
 
 /// Stores tiles as elements of a data type with zeros between them.
-pub(crate) fn spread_of<T: FastReal>(data_type: DataType) -> Result<Spread<T>, Refusal> {
-    Ok(with_stored!(data_type, S => Between::store::<S, T>, other => return Err(not_a_float(other))))
+pub(crate) fn spread_of<T: Float>(data_type: DataType) -> Result<Spread<T>, Refusal> {
+    Ok(
+        with_stored!(data_type, S => StridedBackwardData::store::<S, T>, other => return Err(not_a_float(other))),
+    )
 }
 
 /// A run of elements that are yielded, and what lies between them.
@@ -42,7 +52,7 @@ struct Area {
     row: usize,
 }
 
-impl Between {
+impl StridedBackwardData {
     /// Calls `each` with the runs of elements among the columns from `from` to `to`, whose distances are these.
     #[inline(always)]
     fn areas(
@@ -66,7 +76,7 @@ impl Between {
         });
     }
 
-    /// Asks for the memory that [`Between::store`] writes.
+    /// Asks for the memory that [`StridedBackwardData::store`] writes.
     pub(crate) fn ask(
         &self,
         geometry: &Geometry,
@@ -81,7 +91,7 @@ impl Between {
                 for row in 0..area.rows {
                     let place = area.first + channel * strides.channel + row * area.row;
                     let first = to_channel.wrapping_add(place * size);
-                    for byte in (0..area.columns * size).step_by(LINE) {
+                    for byte in (0..area.columns * size).step_by(CACHE_LINE) {
                         prefetch(first.wrapping_add(byte));
                     }
                 }
@@ -96,7 +106,7 @@ impl Between {
     /// The tile has `rows` rows of the given distance, the first column being `from`; `to_channel` is the first element of the first
     /// row's channel of a tensor with these strides, from one element that is yielded to the next, and this size.
     #[expect(clippy::too_many_arguments, reason = "two places, each with its shape")]
-    unsafe fn store<S: Stored, T: FastReal>(
+    unsafe fn store<S: Stored, T: Float>(
         &self,
         geometry: &Geometry,
         block: &Block,
@@ -131,13 +141,7 @@ impl Between {
 /// # Safety
 /// The numbers are readable, the elements writable, and the last number is one of these.
 #[inline(always)]
-unsafe fn spread<S: Stored, T: FastReal>(
-    from: *const T,
-    len: usize,
-    to: *mut S,
-    columns: usize,
-    step: usize,
-) {
+unsafe fn spread<S: Stored, T: Float>(from: *const T, len: usize, to: *mut S, columns: usize, step: usize) {
     let zero = S::nearest(T::ZERO);
     let mut i = 0;
     // SAFETY: the caller promises both.

@@ -9,12 +9,12 @@ use std::ops::Range;
 use crate::depthwise::Shape;
 use crate::depthwise::sums::{Pixels, Rows, TOGETHER};
 use crate::kernel::Kernel;
-use crate::simd::isa::{Level, VectorWork};
-use crate::simd::real::FastReal;
+use crate::simd::isa::{Isa, VectorTask};
+use crate::simd::real::Float;
 use crate::simd::vector::Vector;
 use crate::tensor::image::Image;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
-use crate::threading::partition::{Lanes, Threads};
+use crate::threading::partition::{Threads, Workers};
 
 /// Rows of the output's gradient in a part, where the channels of an element lie side by side; copies are made of so many.
 const COPIED: usize = 8;
@@ -22,9 +22,9 @@ const COPIED: usize = 8;
 const PARTS: usize = 16;
 
 /// The gradient with every decision made.
-pub(crate) struct Filter<T> {
+pub(crate) struct BackwardWeights<T> {
     shape: Shape,
-    level: Level,
+    isa: Isa,
     x: Image<T>,
     w: Image<T>,
     y: Image<T>,
@@ -34,20 +34,20 @@ pub(crate) struct Filter<T> {
     last: bool,
     /// Channels of a part.
     channels: usize,
-    lanes: Lanes,
+    workers: Workers,
 }
 
 /// Offsets in bytes of areas of the scratch memory: one of each for each lane.
 #[derive(Clone, Copy)]
-struct Areas {
+struct ScratchLayout {
     sums: usize,
     input: usize,
     gradient: usize,
 }
 
-impl<T: FastReal> Filter<T> {
+impl<T: Float> BackwardWeights<T> {
     /// Plans it; the images are x, w and y.
-    pub(crate) fn plan(shape: Shape, [x, w, y]: [Image<T>; 3], level: Level, threads: Threads) -> Self {
+    pub(crate) fn plan(shape: Shape, [x, w, y]: [Image<T>; 3], isa: Isa, threads: Threads) -> Self {
         let last =
             shape.multiplier == 1 && shape.channels >= TOGETHER && x.strides[1] == 1 && y.strides[1] == 1;
         let plane = (shape.output[0] * shape.output[1]) as f64;
@@ -63,9 +63,9 @@ impl<T: FastReal> Filter<T> {
             channels = shape.channels.div_ceil(PARTS.div_ceil(bands)).next_multiple_of(TOGETHER);
         }
         let parts = bands * shape.channels.div_ceil(channels);
-        let lanes = threads.parts(work, parts);
+        let workers = threads.workers_for_reduction(work, parts);
         let offsets = shape.offsets(&w);
-        Self { shape, level, x, w, y, offsets, last, channels, lanes }
+        Self { shape, isa, x, w, y, offsets, last, channels, workers }
     }
 
     /// The rows of an image that meet some rows of the output's gradient, at most.
@@ -74,9 +74,9 @@ impl<T: FastReal> Filter<T> {
         ((COPIED - 1) * stride[0] + (window[0] - 1) * dilation[0] + 1).min(input[0])
     }
 
-    fn layout(&self, scratch: &mut Scratch) -> Areas {
+    fn layout(&self, scratch: &mut Scratch) -> ScratchLayout {
         let Shape { input, output, .. } = self.shape;
-        let lanes = self.lanes.count();
+        let workers = self.workers.count();
         let (of_input, of_gradient) = if self.last {
             let copied = |image: &Image<T>, rows: usize, columns: usize| {
                 if image.run.same { 0 } else { rows * columns * self.channels }
@@ -88,10 +88,10 @@ impl<T: FastReal> Filter<T> {
             };
             (copied(&self.x, input), copied(&self.y, output))
         };
-        Areas {
-            sums: scratch.area::<T>(self.numbers(), lanes),
-            input: scratch.area::<T>(of_input, lanes),
-            gradient: scratch.area::<T>(of_gradient, lanes),
+        ScratchLayout {
+            sums: scratch.area::<T>(self.numbers(), workers),
+            input: scratch.area::<T>(of_input, workers),
+            gradient: scratch.area::<T>(of_gradient, workers),
         }
     }
 
@@ -119,8 +119,8 @@ impl<T: FastReal> Filter<T> {
                 // SAFETY: the caller promises the tensors and the sums.
                 unsafe {
                     let mut total = T::ZERO;
-                    for lane in 0..self.lanes.count() {
-                        total = total + sums.add(lane * apart).cast::<T>().add(place).read();
+                    for worker in 0..self.workers.count() {
+                        total = total + sums.add(worker * apart).cast::<T>().add(place).read();
                     }
                     let to = self.w.at(tensors[self.w.slot], [channel, 0, 0, 0]).add(self.offsets[tap]);
                     (self.w.run.store)(&raw const total, to, 1, 1);
@@ -146,8 +146,8 @@ impl<T: FastReal> Filter<T> {
 }
 
 /// What a lane adds up.
-struct Work<'a, T> {
-    by: &'a Filter<T>,
+struct Task<'a, T> {
+    by: &'a BackwardWeights<T>,
     tensors: &'a [*mut u8],
     sums: *mut T,
     input: *mut T,
@@ -155,11 +155,11 @@ struct Work<'a, T> {
     parts: Range<usize>,
 }
 
-impl<T: FastReal> VectorWork<T> for Work<'_, T> {
+impl<T: Float> VectorTask<T> for Task<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Number = T>>(self) {
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
         // SAFETY: the caller promises the tensors and the memory.
         unsafe {
             for i in 0..self.by.numbers() {
@@ -174,11 +174,11 @@ impl<T: FastReal> VectorWork<T> for Work<'_, T> {
     }
 }
 
-impl<T: FastReal> Work<'_, T> {
+impl<T: Float> Task<'_, T> {
     /// Channel by channel, of one image after the other.
     #[inline(always)]
-    unsafe fn rows<V: Vector<Number = T>>(&self) {
-        let Filter { shape, x, y, .. } = self.by;
+    unsafe fn rows<V: Vector<Scalar = T>>(&self) {
+        let BackwardWeights { shape, x, y, .. } = self.by;
         for part in self.parts.clone() {
             let (channel, image) = (part / shape.batch, part % shape.batch);
             // SAFETY: the tensors have the planes, and there is room for copies of them.
@@ -201,8 +201,8 @@ impl<T: FastReal> Work<'_, T> {
 
     /// Some channels together, of some rows.
     #[inline(always)]
-    unsafe fn pixels<V: Vector<Number = T>>(&self) {
-        let Filter { shape, x, y, .. } = self.by;
+    unsafe fn pixels<V: Vector<Scalar = T>>(&self) {
+        let BackwardWeights { shape, x, y, .. } = self.by;
         let bands = self.by.bands();
         for part in self.parts.clone() {
             let (piece, rest) = (part / (shape.batch * bands), part % (shape.batch * bands));
@@ -259,7 +259,7 @@ impl<T: FastReal> Work<'_, T> {
     }
 }
 
-impl<T: FastReal> Kernel for Filter<T> {
+impl<T: Float> Kernel for BackwardWeights<T> {
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }
@@ -267,27 +267,27 @@ impl<T: FastReal> Kernel for Filter<T> {
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
         let areas = self.layout(&mut Scratch::default());
         let end = self.scratch_size();
-        let lanes = self.lanes.count();
+        let workers = self.workers.count();
         let [sums, input, gradient] =
             [(areas.sums, areas.input), (areas.input, areas.gradient), (areas.gradient, end)]
-                .map(|(begin, end)| (begin, (end - begin) / lanes));
+                .map(|(begin, end)| (begin, (end - begin) / workers));
         let parts = self.shape.batch * self.bands() * self.shape.channels.div_ceil(self.channels);
         let (shared, memory) = (Tensors(tensors), Shared([scratch]));
-        self.lanes.run(|lane| {
+        self.workers.run(|worker| {
             let area =
-                |(begin, apart): (usize, usize)| memory.get(0).wrapping_add(begin + lane * apart).cast();
-            let work = Work {
+                |(begin, apart): (usize, usize)| memory.get(0).wrapping_add(begin + worker * apart).cast();
+            let work = Task {
                 by: self,
                 tensors: shared.all(),
                 sums: area(sums),
                 input: area(input),
                 gradient: area(gradient),
-                parts: self.lanes.share(lane, parts),
+                parts: self.workers.share(worker, parts),
             };
             // SAFETY: the level is available; the caller promises tensors and scratch memory, of which each lane has its own.
-            unsafe { self.level.run_vectors::<T, _>(work) };
+            unsafe { self.isa.run_vectors::<T, _>(work) };
         });
-        // SAFETY: all lanes have written their sums.
+        // SAFETY: all workers have written their sums.
         unsafe { self.finish(tensors, scratch.add(sums.0), sums.1) };
     }
 }

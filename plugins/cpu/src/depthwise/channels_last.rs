@@ -4,18 +4,18 @@
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::depthwise::Shape;
-use crate::depthwise::epilogue::Ending;
+use crate::depthwise::epilogue::AffineEpilogue;
 use crate::depthwise::pixels::{Band, TOGETHER};
 use crate::depthwise::rows::Form;
-use crate::gemm::pack::{Copy, Pack, copies_of};
+use crate::gemm::pack::{Pack, PackSource, packing_of};
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::Operand;
-use crate::simd::isa::{Level, VectorWork};
-use crate::simd::real::{FastReal, all_finite};
+use crate::simd::isa::{Isa, VectorTask};
+use crate::simd::real::{Float, all_finite};
 use crate::simd::vector::Vector;
 use crate::tensor::image::Image;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
-use crate::threading::partition::{Lanes, Threads};
+use crate::threading::partition::{Threads, Workers};
 
 /// Numbers of the output that are computed before what follows is done with them, and of which copies are made.
 const NEAR: usize = 8 << 10;
@@ -26,12 +26,12 @@ const CHANNELS: usize = 64;
 /// Channels of planes are copied in blocks of this.
 const BLOCK: usize = 16;
 /// Numbers of an image and its result up to which planes are copied: a block of them stays in the second cache.
-const MOST_NUMBERS: usize = 8 << 10;
+const MAX_NUMBERS: usize = 8 << 10;
 
 /// A convolution with every decision made.
-pub(crate) struct Last<T> {
+pub(crate) struct ChannelsLast<T> {
     shape: Shape,
-    level: Level,
+    isa: Isa,
     form: Form,
     x: Image<T>,
     w: Image<T>,
@@ -39,27 +39,27 @@ pub(crate) struct Last<T> {
     /// The distances in bytes of the elements of a channel's window.
     offsets: Vec<usize>,
     padded: bool,
-    ending: Option<Ending<T>>,
-    turn: Option<Turn<T>>,
+    ending: Option<AffineEpilogue<T>>,
+    turn: Option<Transposition<T>>,
     /// Channels and rows of the output that are computed by one lane, one after the other.
     channels: usize,
     rows: usize,
-    lanes: Lanes,
+    workers: Workers,
 }
 
 /// How planes of numbers become elements with their channels side by side, and these become planes.
-pub(crate) struct Turn<T> {
+pub(crate) struct Transposition<T> {
     load: Pack<T>,
     store: Pack<T>,
 }
 
-impl<T: FastReal> Turn<T> {
+impl<T: Float> Transposition<T> {
     /// Where planes are worth it: x is the image that is read.
     pub(crate) fn of(
         shape: &Shape,
         x: &Operand,
         images: &[Image<T>; 3],
-        level: Level,
+        isa: Isa,
     ) -> Result<Option<Self>, Refusal> {
         let [from, _, to] = images;
         let is_plane = |image: &Image<T>, size: [usize; 2]| {
@@ -68,12 +68,12 @@ impl<T: FastReal> Turn<T> {
         let is_form = !matches!(Form::of(shape), Form::Any | Form::Apart | Form::ThreeApart);
         // Lanes that are chosen by masks cost little.
         #[cfg(target_arch = "x86_64")]
-        let is_form = is_form && !(level == Level::Avx512 && from.has_rows() && to.has_rows());
-        let is_small = shape.output[1] >= TOGETHER && shape.output[1] <= most_columns::<T>(level);
+        let is_form = is_form && !(isa == Isa::Avx512 && from.has_rows() && to.has_rows());
+        let is_small = shape.output[1] >= TOGETHER && shape.output[1] <= most_columns::<T>(isa);
         let numbers = shape.input[0] * shape.input[1] + shape.output[0] * shape.output[1];
         let suits = is_form
             && is_small
-            && numbers <= MOST_NUMBERS
+            && numbers <= MAX_NUMBERS
             && shape.multiplier == 1
             && shape.channels >= BLOCK
             && is_plane(from, shape.input)
@@ -82,25 +82,25 @@ impl<T: FastReal> Turn<T> {
             return Ok(None);
         }
         let number = if size_of::<T>() == 4 { DataType::Float } else { DataType::Double };
-        Ok(Some(Self { load: copies_of("x", x.data_type)?.0, store: copies_of("y", number)?.0 }))
+        Ok(Some(Self { load: packing_of("x", x.data_type)?.0, store: packing_of("y", number)?.0 }))
     }
 }
 
 /// Columns of the output up to which planes are copied: half a vector.
-fn most_columns<T: FastReal>(level: Level) -> usize {
-    let lanes = match level {
-        Level::Portable => T::Portable::LANES,
+fn most_columns<T: Float>(isa: Isa) -> usize {
+    let lanes = match isa {
+        Isa::Portable => T::Portable::LANES,
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => T::Avx2::LANES,
+        Isa::Avx2 => T::Avx2::LANES,
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => T::Avx512::LANES,
+        Isa::Avx512 => T::Avx512::LANES,
     };
     lanes / 2
 }
 
 /// Offsets in bytes of a lane's areas of the scratch memory.
 #[derive(Clone, Copy)]
-struct Areas {
+struct ScratchLayout {
     taps: usize,
     zeros: usize,
     input: usize,
@@ -108,7 +108,7 @@ struct Areas {
     planes: usize,
 }
 
-impl<T: FastReal> Last<T> {
+impl<T: Float> ChannelsLast<T> {
     /// Whether the images are such.
     pub(crate) fn covers(shape: &Shape, x: &Image<T>, y: &Image<T>) -> bool {
         shape.multiplier == 1 && shape.channels >= 4 && x.strides[1] == 1 && y.strides[1] == 1
@@ -118,10 +118,10 @@ impl<T: FastReal> Last<T> {
     pub(crate) fn plan(
         shape: Shape,
         [x, w, y]: [Image<T>; 3],
-        level: Level,
+        isa: Isa,
         threads: Threads,
-        ending: Option<Ending<T>>,
-        turn: Option<Turn<T>>,
+        ending: Option<AffineEpilogue<T>>,
+        turn: Option<Transposition<T>>,
     ) -> Self {
         let form = Form::of(&shape);
         let copied = |image: &Image<T>| if image.run.same && turn.is_none() { 0.1 } else { 0.2 };
@@ -129,7 +129,7 @@ impl<T: FastReal> Last<T> {
         let [input, output] = [shape.input, shape.output].map(|size| (size[0] * size[1]) as f64);
         let images = (shape.batch * shape.channels) as f64;
         let work = images * (output * each * size_of::<T>() as f64 / 4.0 + input * copied(&x));
-        let wanted = threads.lanes(work, usize::MAX).count();
+        let wanted = threads.workers(work, usize::MAX).count();
         let wanted = if wanted > 1 { PARTS * wanted } else { 1 };
         let (offsets, padded) = (shape.offsets(&w), shape.is_padded());
         if turn.is_some() {
@@ -138,11 +138,11 @@ impl<T: FastReal> Last<T> {
             let near = (NEAR / numbers).clamp(BLOCK, CHANNELS);
             let channels = shape.channels.div_ceil(wanted.div_ceil(shape.batch)).min(near);
             let channels = channels.next_multiple_of(BLOCK);
-            let lanes = threads.lanes(work, shape.batch * shape.channels.div_ceil(channels));
+            let workers = threads.workers(work, shape.batch * shape.channels.div_ceil(channels));
             let rows = shape.output[0];
             return Self {
                 shape,
-                level,
+                isa,
                 form,
                 x,
                 w,
@@ -153,7 +153,7 @@ impl<T: FastReal> Last<T> {
                 turn,
                 channels,
                 rows,
-                lanes,
+                workers,
             };
         }
         // Rows of all channels as long as there are enough of them, since these are one piece of memory.
@@ -167,12 +167,12 @@ impl<T: FastReal> Last<T> {
             rows = rows.min((NEAR / (shape.output[1] * channels)).max(1));
         }
         let bands = shape.batch * shape.output[0].div_ceil(rows);
-        let lanes = threads.lanes(work, bands * shape.channels.div_ceil(channels));
-        Self { shape, level, form, x, w, y, offsets, padded, ending, turn, channels, rows, lanes }
+        let workers = threads.workers(work, bands * shape.channels.div_ceil(channels));
+        Self { shape, isa, form, x, w, y, offsets, padded, ending, turn, channels, rows, workers }
     }
 
     /// The areas of a lane, laid out from the beginning of its memory.
-    fn layout(&self, scratch: &mut Scratch) -> Areas {
+    fn layout(&self, scratch: &mut Scratch) -> ScratchLayout {
         let [stride, dilation] = [self.shape.stride[0], self.shape.dilation[0]];
         let reach = (self.rows - 1) * stride + (self.shape.window[0] - 1) * dilation + 1;
         let lines = reach.min(self.shape.input[0]);
@@ -181,7 +181,7 @@ impl<T: FastReal> Last<T> {
         };
         let between = self.turn.is_some() && !self.y.run.same;
         let planes = if between { self.rows * self.shape.output[1] * self.channels } else { 0 };
-        Areas {
+        ScratchLayout {
             taps: scratch.area::<T>((self.shape.taps() + 2) * self.channels, 1),
             zeros: scratch.area::<T>(self.channels, 1),
             input: scratch.area::<T>(copied(&self.x, lines, self.shape.input[1]), 1),
@@ -219,8 +219,8 @@ impl<T: FastReal> Last<T> {
 }
 
 /// Some channels and rows of one image.
-struct Part<'a, T> {
-    kernel: &'a Last<T>,
+struct Task<'a, T> {
+    kernel: &'a ChannelsLast<T>,
     tensors: &'a [*mut u8],
     scratch: *mut u8,
     image: usize,
@@ -228,12 +228,12 @@ struct Part<'a, T> {
     rows: std::ops::Range<usize>,
 }
 
-impl<T: FastReal> VectorWork<T> for Part<'_, T> {
+impl<T: Float> VectorTask<T> for Task<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Number = T>>(self) {
-        let Last { shape, x, w, y, ending, .. } = self.kernel;
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
+        let ChannelsLast { shape, x, w, y, ending, .. } = self.kernel;
         let areas = self.kernel.layout(&mut Scratch::default());
         let near = ending.as_ref().and_then(|ending| ending.near.as_ref());
         let mut far = ending.is_some() && near.is_none();
@@ -274,7 +274,7 @@ impl<T: FastReal> VectorWork<T> for Part<'_, T> {
             let mut input_strides = [x.strides[2], x.strides[3]];
             if let Some(turn) = turn {
                 let to = self.scratch.add(areas.input).cast::<T>();
-                let copy = Copy {
+                let copy = PackSource {
                     from: input.add(lines.start * x.strides[2] * x.run.size),
                     rows: lines.len() * width,
                     row: 1,
@@ -283,7 +283,7 @@ impl<T: FastReal> VectorWork<T> for Part<'_, T> {
                     width: count,
                     pitch: count,
                 };
-                (turn.load)(self.kernel.level, &copy, to);
+                (turn.load)(self.kernel.isa, &copy, to);
                 input_strides = [width * count, count];
                 input = to.wrapping_sub(lines.start * width * count).cast();
             } else if !x.run.same {
@@ -328,7 +328,7 @@ impl<T: FastReal> VectorWork<T> for Part<'_, T> {
                 let elements = self.rows.len() * columns;
                 let planes = self.scratch.add(areas.planes).cast::<T>();
                 let (to, pitch) = if y.run.same { (place.cast(), y.strides[1]) } else { (planes, elements) };
-                let copy = Copy {
+                let copy = PackSource {
                     from: copy.cast_const().cast(),
                     rows: present,
                     row: 1,
@@ -337,7 +337,7 @@ impl<T: FastReal> VectorWork<T> for Part<'_, T> {
                     width: elements,
                     pitch,
                 };
-                (turn.store)(self.kernel.level, &copy, to);
+                (turn.store)(self.kernel.isa, &copy, to);
                 if !y.run.same {
                     for channel in 0..present {
                         let to = place.add(channel * y.strides[1] * y.run.size);
@@ -359,30 +359,30 @@ impl<T: FastReal> VectorWork<T> for Part<'_, T> {
     }
 }
 
-impl<T: FastReal> Kernel for Last<T> {
+impl<T: Float> Kernel for ChannelsLast<T> {
     fn scratch_size(&self) -> usize {
-        self.room() * self.lanes.count()
+        self.room() * self.workers.count()
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
         let (shared, memory, room) = (Tensors(tensors), Shared([scratch]), self.room());
         let pieces = self.shape.channels.div_ceil(self.channels);
         let bands = self.shape.output[0].div_ceil(self.rows);
-        self.lanes.deal(self.shape.batch * bands * pieces, |lane, number| {
+        self.workers.for_each_part(self.shape.batch * bands * pieces, |worker, number| {
             let (rest, piece) = (number / pieces, number % pieces);
             let (image, band) = (rest / bands, rest % bands);
-            let part = Part {
+            let part = Task {
                 kernel: self,
                 tensors: shared.all(),
                 // SAFETY: the scratch memory has room for each lane.
-                scratch: unsafe { memory.get(0).add(lane * room) },
+                scratch: unsafe { memory.get(0).add(worker * room) },
                 image,
                 channels: piece * self.channels..self.shape.channels.min((piece + 1) * self.channels),
                 rows: band * self.rows..self.shape.output[0].min((band + 1) * self.rows),
             };
             // SAFETY: the level is available; the caller promises tensors and scratch memory, and no two parts write the same
             // elements.
-            unsafe { self.level.run_vectors::<T, _>(part) };
+            unsafe { self.isa.run_vectors::<T, _>(part) };
         });
     }
 }

@@ -6,42 +6,42 @@ use hipdnn_plugin_sdk::graph::PointwiseMode;
 
 use crate::depthwise::Shape;
 use crate::kernel::Refusal;
-use crate::pointwise::After;
+use crate::pointwise::Epilogue;
 use crate::pointwise::chain::{Chain, Input, Operation, Step, Value};
-use crate::pointwise::elements::Tail;
+use crate::pointwise::elements::BlockEpilogue;
 use crate::problem::Operand;
-use crate::simd::real::{FastReal, Run};
+use crate::simd::real::{Float, RowConverter};
 
 /// What follows the sums.
-pub(crate) struct Ending<T> {
+pub(crate) struct AffineEpilogue<T> {
     /// The form in registers; none where there is none.
-    pub(crate) near: Option<Near<T>>,
+    pub(crate) near: Option<Affine<T>>,
     /// All of it, on a block of results that are written.
-    tail: Box<dyn Tail>,
+    tail: Box<dyn BlockEpilogue>,
 }
 
 /// `sum * factor + summand`, between bounds.
-pub(crate) struct Near<T> {
-    links: Vec<Link<T>>,
+pub(crate) struct Affine<T> {
+    links: Vec<ChannelOperation<T>>,
     /// The bounds.
     pub(crate) bounds: Option<(T, T)>,
 }
 
 /// An operation with a number of the channel.
-struct Link<T> {
+struct ChannelOperation<T> {
     mode: PointwiseMode,
     /// Whether the result so far is the first operand.
     first: bool,
     slot: usize,
-    run: Run<T>,
+    run: RowConverter<T>,
     /// From one channel to the next.
     stride: usize,
 }
 
-impl<T: FastReal> Ending<T> {
+impl<T: Float> AffineEpilogue<T> {
     /// Plans what follows.
-    pub(crate) fn of(after: After<'_>) -> Result<Self, Refusal> {
-        let near = Near::of(after.chain, after.output);
+    pub(crate) fn of(after: Epilogue<'_>) -> Result<Self, Refusal> {
+        let near = Affine::of(after.chain, after.output);
         Ok(Self { near, tail: after.tail()? })
     }
 
@@ -68,15 +68,15 @@ impl<T: FastReal> Ending<T> {
     }
 }
 
-impl<T: FastReal> Near<T> {
+impl<T: Float> Affine<T> {
     fn of(chain: &Chain, output: &Operand) -> Option<Self> {
         // Results between are rounded to the type that they would be stored in.
-        if !Run::<T>::of(output.data_type).ok()?.same {
+        if !RowConverter::<T>::of(output.data_type).ok()?.same {
             return None;
         }
         let mut near = Self { links: Vec::new(), bounds: None };
         for (number, step) in chain.steps.iter().enumerate() {
-            let stored = Run::<T>::of_number(step.stored).ok()?;
+            let stored = RowConverter::<T>::of_number(step.stored).ok()?;
             if step.one || near.bounds.is_some() || !(stored.same || stored.wider) {
                 return None;
             }
@@ -109,8 +109,14 @@ impl<T: FastReal> Near<T> {
         if other.replaced || !of_channel {
             return None;
         }
-        let run = Run::of_number(other.data_type).ok()?;
-        self.links.push(Link { mode: *mode, first, slot: other.slot, run, stride: other.strides[1] });
+        let run = RowConverter::of_number(other.data_type).ok()?;
+        self.links.push(ChannelOperation {
+            mode: *mode,
+            first,
+            slot: other.slot,
+            run,
+            stride: other.strides[1],
+        });
         Some(())
     }
 

@@ -1,10 +1,10 @@
 //! Images with gaps between their rows and columns, which gradients have of convolutions with steps.
 
 use crate::depthwise::rows::Band;
-use crate::depthwise::{MOST_SIDE, Shape, number};
-use crate::simd::real::FastReal;
+use crate::depthwise::{MAX_SIDE, Shape, number};
+use crate::simd::real::Float;
 use crate::simd::vector::Vector;
-use crate::tensor::image::{MOST_LANES, inside};
+use crate::tensor::image::{MAX_LANES, inside};
 
 /// Numbers that are in a row of the output, the columns that meet the same elements of a window side by side; 0 without gaps.
 pub(crate) fn room(shape: &Shape) -> usize {
@@ -18,19 +18,19 @@ pub(crate) fn room(shape: &Shape) -> usize {
 
 /// Room for every column that meets the same elements of a window, in whole vectors.
 fn run_of(columns: usize, apart: usize) -> usize {
-    columns.div_ceil(apart).next_multiple_of(MOST_LANES)
+    columns.div_ceil(apart).next_multiple_of(MAX_LANES)
 }
 
-impl<T: FastReal> Band<T> {
+impl<T: Float> Band<T> {
     /// An image with gaps, row by row: of the columns that meet the same elements of the window one vector after the other.
     #[inline(always)]
-    pub(crate) unsafe fn with_gaps<V: Vector<Number = T>, const EXACT: bool>(&self) {
+    pub(crate) unsafe fn with_gaps<V: Vector<Scalar = T>, const EXACT: bool>(&self) {
         let [height, width] = self.size;
         let run = run_of(self.columns, self.apart[1]);
         // SAFETY: as the caller promises; rows and lanes outside of the image are not read. There is room for each of the columns.
         unsafe {
             for row in self.rows.clone() {
-                let mut lines = [(self.input, self.taps); MOST_SIDE];
+                let mut lines = [(self.input, self.taps); MAX_SIDE];
                 let mut met = 0;
                 for i in 0..self.window[0] {
                     let place = (row * self.stride[0] + i * self.dilation[0]) as isize - self.padding[0];
@@ -41,7 +41,7 @@ impl<T: FastReal> Band<T> {
                     }
                 }
                 for phase in 0..self.apart[1].min(self.columns) {
-                    let mut elements = [(0, 0); MOST_SIDE];
+                    let mut elements = [(0, 0); MAX_SIDE];
                     let mut count = 0;
                     for j in 0..self.window[1] {
                         let place = (phase + j * self.dilation[1]) as isize - self.padding[1];
@@ -65,7 +65,7 @@ impl<T: FastReal> Band<T> {
                                 }
                                 let lanes = inside::<V>(first, 1, width);
                                 let tap = if EXACT {
-                                    let taps = [tap; MOST_LANES];
+                                    let taps = [tap; MAX_LANES];
                                     V::load_lanes(taps.as_ptr(), lanes)
                                 } else {
                                     V::splat(tap)
@@ -109,7 +109,7 @@ impl<T: FastReal> Band<T> {
 
     /// The form [`Form::ThreeApart`](crate::depthwise::rows::Form): two rows of the output at a time, and a vector of even and one of odd columns.
     #[inline(always)]
-    pub(crate) unsafe fn pairs<V: Vector<Number = T>>(&self) {
+    pub(crate) unsafe fn pairs<V: Vector<Scalar = T>>(&self) {
         // SAFETY: as the caller promises.
         unsafe {
             if V::Half::LANES < V::LANES && self.columns <= 2 * V::Half::LANES {
@@ -121,7 +121,7 @@ impl<T: FastReal> Band<T> {
     }
 
     #[inline(always)]
-    unsafe fn pairs_of<V: Vector<Number = T>>(&self) {
+    unsafe fn pairs_of<V: Vector<Scalar = T>>(&self) {
         let width = self.size[1];
         // What windows of row 0 and column 0 meet.
         let [top, left] = self.padding.map(|n| (1 - n) / 2);
@@ -170,7 +170,7 @@ impl<T: FastReal> Band<T> {
 
     /// Numbers of a line from a place on, and from the next one on; zeros where there is no line. `from` is the place in line 0.
     #[inline(always)]
-    unsafe fn neighbours<V: Vector<Number = T>>(
+    unsafe fn neighbours<V: Vector<Scalar = T>>(
         &self,
         from: *const T,
         line: isize,

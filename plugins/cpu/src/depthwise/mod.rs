@@ -21,27 +21,27 @@ pub(crate) mod tiles;
 #[cfg(test)]
 mod tests;
 
-use crate::depthwise::backward_weights::Filter;
-use crate::depthwise::channels_last::{Last, Turn};
-use crate::depthwise::epilogue::Ending;
-use crate::depthwise::planar::Planar;
+use crate::depthwise::backward_weights::BackwardWeights;
+use crate::depthwise::channels_last::{ChannelsLast, Transposition};
+use crate::depthwise::epilogue::AffineEpilogue;
+use crate::depthwise::planar::ChannelsFirst;
 use crate::dtype::element::Compute;
 use crate::kernel::{Kernel, Refusal};
-use crate::pointwise::After;
+use crate::pointwise::Epilogue;
 use crate::problem::convolution::{Convolution, Direction};
-use crate::simd::isa::Level;
-use crate::simd::real::{FastReal, Run};
+use crate::simd::isa::Isa;
+use crate::simd::real::{Float, RowConverter};
 use crate::tensor::image::{Image, two};
 use crate::threading::partition::Threads;
 
 /// Spatial dimensions that the kernels know.
 const SPATIAL: usize = 2;
 /// Elements of a window above which the general kernel computes.
-const MOST_TAPS: usize = 1 << 10;
+const MAX_TAPS: usize = 1 << 10;
 /// Filters for a channel above which the general kernel computes their gradients.
-const MOST_MULTIPLIER: usize = 4;
+const MAX_MULTIPLIER: usize = 4;
 /// Elements along a side of a window above which the general kernel computes gradients of the image with steps.
-const MOST_SIDE: usize = 32;
+const MAX_SIDE: usize = 32;
 /// Numbers along a side of the padded image above which the general kernel computes, so that no place in it overflows.
 const LONGEST: usize = 1 << 28;
 
@@ -55,15 +55,15 @@ pub(crate) fn covers(c: &Convolution) -> bool {
             // The same with rows and columns of the window in the opposite order.
             Direction::BackwardData => {
                 let in_steps = |i: usize| c.stride[i] > 1;
-                let fits = (0..c.spatial).all(|i| c.window[i] <= MOST_SIDE);
+                let fits = (0..c.spatial).all(|i| c.window[i] <= MAX_SIDE);
                 c.out_channels == 1 && (fits || !(0..c.spatial).any(in_steps))
             }
             // With many, the matrix product reads the image fewer times.
-            Direction::BackwardFilter => c.out_channels <= MOST_MULTIPLIER,
+            Direction::BackwardFilter => c.out_channels <= MAX_MULTIPLIER,
         }
         && (c.groups > 1 || c.out_channels == 1)
-        && [&c.x, &c.w, &c.y].iter().all(|operand| Run::<f64>::of(operand.data_type).is_ok())
-        && c.window[..c.spatial].iter().product::<usize>() <= MOST_TAPS
+        && [&c.x, &c.w, &c.y].iter().all(|operand| RowConverter::<f64>::of(operand.data_type).is_ok())
+        && c.window[..c.spatial].iter().product::<usize>() <= MAX_TAPS
         && (0..c.spatial).all(|i| {
             // Each is small, and so is every place of a window.
             sizes.iter().all(|size| size[i] < LONGEST)
@@ -76,21 +76,21 @@ pub(crate) fn covers(c: &Convolution) -> bool {
 pub(crate) fn plan(
     convolution: &Convolution,
     compute: Compute,
-    level: Level,
+    isa: Isa,
     threads: Threads,
-    after: Option<After<'_>>,
+    after: Option<Epilogue<'_>>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     match compute {
-        Compute::Single => plan_in::<f32>(convolution, level, threads, after),
-        Compute::Double => plan_in::<f64>(convolution, level, threads, after),
+        Compute::Single => plan_in::<f32>(convolution, isa, threads, after),
+        Compute::Double => plan_in::<f64>(convolution, isa, threads, after),
     }
 }
 
-fn plan_in<T: FastReal>(
+fn plan_in<T: Float>(
     c: &Convolution,
-    level: Level,
+    isa: Isa,
     threads: Threads,
-    after: Option<After<'_>>,
+    after: Option<Epilogue<'_>>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let backward = c.direction == Direction::BackwardData;
     let shape = if backward { Shape::of(c).turned() } else { Shape::of(c) };
@@ -99,16 +99,16 @@ fn plan_in<T: FastReal>(
     let images = [x?, w?, y?];
     if c.direction == Direction::BackwardFilter {
         return match after {
-            None => Ok(Box::new(Filter::plan(shape, images, level, threads))),
+            None => Ok(Box::new(BackwardWeights::plan(shape, images, isa, threads))),
             Some(_) => Err("what follows is not done with gradients of filters".to_owned()),
         };
     }
-    let ending = after.map(Ending::of).transpose()?;
-    let turn = Turn::of(&shape, from, &images, level)?;
-    Ok(if turn.is_some() || Last::covers(&shape, &images[0], &images[2]) {
-        Box::new(Last::plan(shape, images, level, threads, ending, turn))
+    let ending = after.map(AffineEpilogue::of).transpose()?;
+    let turn = Transposition::of(&shape, from, &images, isa)?;
+    Ok(if turn.is_some() || ChannelsLast::covers(&shape, &images[0], &images[2]) {
+        Box::new(ChannelsLast::plan(shape, images, isa, threads, ending, turn))
     } else {
-        Box::new(Planar::plan(shape, images, level, threads, ending))
+        Box::new(ChannelsFirst::plan(shape, images, isa, threads, ending))
     })
 }
 

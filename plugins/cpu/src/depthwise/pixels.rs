@@ -5,8 +5,8 @@
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
 use crate::depthwise::rows::Form;
-use crate::depthwise::{MOST_SIDE, number};
-use crate::simd::real::FastReal;
+use crate::depthwise::{MAX_SIDE, number};
+use crate::simd::real::Float;
 use crate::simd::vector::Vector;
 
 /// Elements of a row of the output that are computed together: they share elements of the input, and the weights.
@@ -46,14 +46,14 @@ pub(crate) struct Band<T> {
     pub(crate) bounds: Option<(T, T)>,
 }
 
-impl<T: FastReal> Band<T> {
+impl<T: Float> Band<T> {
     /// Computes the rows.
     ///
     /// # Safety
     /// The processor has the vector's instructions; the rows of the output are writable, the taps, zeros and the elements of the
     /// input that windows meet are readable. The form is that of the convolution.
     #[inline(always)]
-    pub(crate) unsafe fn run<V: Vector<Number = T>>(&self, form: Form) {
+    pub(crate) unsafe fn run<V: Vector<Scalar = T>>(&self, form: Form) {
         // SAFETY: the caller promises all of it.
         unsafe {
             if matches!(form, Form::Apart | Form::ThreeApart) {
@@ -85,7 +85,7 @@ impl<T: FastReal> Band<T> {
 
     /// Windows of `K` by `K` neighbours, `S` apart.
     #[inline(always)]
-    unsafe fn tiles<V: Vector<Number = T>, const K: usize, const S: usize>(&self) {
+    unsafe fn tiles<V: Vector<Scalar = T>, const K: usize, const S: usize>(&self) {
         for row in self.rows.clone() {
             let mut column = 0;
             while column < self.columns {
@@ -117,7 +117,7 @@ impl<T: FastReal> Band<T> {
 
     /// Some elements of a row in one vector of channels.
     #[inline(always)]
-    unsafe fn tile<V: Vector<Number = T>, const K: usize, const S: usize>(
+    unsafe fn tile<V: Vector<Scalar = T>, const K: usize, const S: usize>(
         &self,
         elements: &[[*const T; COLUMNS]; K],
         channel: usize,
@@ -157,7 +157,7 @@ impl<T: FastReal> Band<T> {
 
     /// What is done with a sum.
     #[inline(always)]
-    unsafe fn finished<V: Vector<Number = T>>(&self, sum: V, factor: V, summand: V) -> V {
+    unsafe fn finished<V: Vector<Scalar = T>>(&self, sum: V, factor: V, summand: V) -> V {
         // SAFETY: the caller promises the instructions.
         unsafe {
             let sum = sum.mul_add(factor, summand);
@@ -173,7 +173,7 @@ impl<T: FastReal> Band<T> {
     /// # Safety
     /// As [`Band::run`].
     #[inline(always)]
-    pub(crate) unsafe fn any<V: Vector<Number = T>>(&self) {
+    pub(crate) unsafe fn any<V: Vector<Scalar = T>>(&self) {
         if self.apart != [1, 1] {
             // SAFETY: as the caller promises.
             return unsafe { self.with_gaps::<V>() };
@@ -192,10 +192,10 @@ impl<T: FastReal> Band<T> {
 
     /// An image with gaps, element by element of the output.
     #[inline(always)]
-    unsafe fn with_gaps<V: Vector<Number = T>>(&self) {
+    unsafe fn with_gaps<V: Vector<Scalar = T>>(&self) {
         let [height, width] = self.size;
-        let mut lines = [(self.input, self.taps); MOST_SIDE];
-        let mut elements = [(0, 0); MOST_SIDE];
+        let mut lines = [(self.input, self.taps); MAX_SIDE];
+        let mut elements = [(0, 0); MAX_SIDE];
         let values = self.taps.wrapping_add(self.window[0] * self.window[1] * self.channels);
         // SAFETY: as the caller promises; lanes beyond the last channel are not touched.
         unsafe {
@@ -241,7 +241,7 @@ impl<T: FastReal> Band<T> {
     }
 
     #[inline(always)]
-    unsafe fn vector<V: Vector<Number = T>>(&self, row: usize, column: usize, channel: usize) {
+    unsafe fn vector<V: Vector<Scalar = T>>(&self, row: usize, column: usize, channel: usize) {
         let (height, width) = (self.size[0] as isize, self.size[1] as isize);
         // SAFETY: as the caller promises.
         unsafe {

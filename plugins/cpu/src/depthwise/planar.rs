@@ -1,16 +1,16 @@
 //! Channel by channel, where the elements of a row lie side by side; of other layouts and types a channel is copied first.
 
 use crate::depthwise::Shape;
-use crate::depthwise::epilogue::Ending;
+use crate::depthwise::epilogue::AffineEpilogue;
 use crate::depthwise::gaps::room;
 use crate::depthwise::rows::{Band, Form};
 use crate::kernel::Kernel;
-use crate::simd::isa::{Level, VectorWork};
-use crate::simd::real::{FastReal, all_finite};
+use crate::simd::isa::{Isa, VectorTask};
+use crate::simd::real::{Float, all_finite};
 use crate::simd::vector::Vector;
 use crate::tensor::image::Image;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
-use crate::threading::partition::{Lanes, Threads};
+use crate::threading::partition::{Threads, Workers};
 
 /// Numbers of the output that are computed before what follows is done with them.
 const NEAR: usize = 8 << 10;
@@ -25,9 +25,9 @@ const NEAR_NUMBERS: usize = 4 << 10;
 const BEGIN: f64 = 10.0;
 
 /// A convolution with every decision made.
-pub(crate) struct Planar<T> {
+pub(crate) struct ChannelsFirst<T> {
     shape: Shape,
-    level: Level,
+    isa: Isa,
     form: Form,
     x: Image<T>,
     w: Image<T>,
@@ -39,31 +39,31 @@ pub(crate) struct Planar<T> {
     in_order: bool,
     are_dense: bool,
     padded: bool,
-    ending: Option<Ending<T>>,
+    ending: Option<AffineEpilogue<T>>,
     /// Channels and rows of the output that are computed by one lane, one after the other, and channels that are computed together.
     channels: usize,
     rows: usize,
     together: usize,
-    lanes: Lanes,
+    workers: Workers,
 }
 
 /// Offsets in bytes of a lane's areas of the scratch memory.
 #[derive(Clone, Copy)]
-struct Areas {
+struct ScratchLayout {
     taps: usize,
     input: usize,
     output: usize,
     columns: usize,
 }
 
-impl<T: FastReal> Planar<T> {
+impl<T: Float> ChannelsFirst<T> {
     /// Plans it; the images are x, w and y.
     pub(crate) fn plan(
         shape: Shape,
         [x, w, y]: [Image<T>; 3],
-        level: Level,
+        isa: Isa,
         threads: Threads,
-        ending: Option<Ending<T>>,
+        ending: Option<AffineEpilogue<T>>,
     ) -> Self {
         let plane = shape.output[0] * shape.output[1];
         let form = Form::of(&shape);
@@ -77,7 +77,7 @@ impl<T: FastReal> Planar<T> {
         let input = (shape.input[0] * shape.input[1]) as f64 * copied(&x);
         let planes = shape.batch * shape.channels;
         let work = planes as f64 * (plane as f64 * each * size_of::<T>() as f64 / 4.0 + input + BEGIN);
-        let wanted = threads.lanes(work, usize::MAX).count();
+        let wanted = threads.workers(work, usize::MAX).count();
         let wanted = if wanted > 1 { PARTS * wanted } else { 1 };
         // What follows and is not done in registers is done with what is still in the first cache.
         let near = ending.as_ref().is_some_and(|ending| ending.near.is_none());
@@ -100,13 +100,13 @@ impl<T: FastReal> Planar<T> {
         let is_full = |tap: usize| offsets.contains(&(tap * w.run.size));
         let are_dense =
             has_form && w.run.same && w.strides[0] == offsets.len() && (0..offsets.len()).all(is_full);
-        let lanes = threads.lanes(work, parts);
+        let workers = threads.workers(work, parts);
         let are_rows = are_dense && x.has_rows() && y.has_rows() && shape.multiplier == 1;
         let images = shape.input[0] * shape.input[1] + plane;
         let together = if are_rows { (NEAR_NUMBERS / images).clamp(1, TOGETHER) } else { 1 };
         Self {
             shape,
-            level,
+            isa,
             form,
             x,
             w,
@@ -119,19 +119,19 @@ impl<T: FastReal> Planar<T> {
             channels,
             rows,
             together,
-            lanes,
+            workers,
         }
     }
 
     /// The areas of a lane, laid out from the beginning of its memory.
-    fn layout(&self, scratch: &mut Scratch) -> Areas {
+    fn layout(&self, scratch: &mut Scratch) -> ScratchLayout {
         let [stride, dilation] = [self.shape.stride[0], self.shape.dilation[0]];
         let reach = (self.rows - 1) * stride + (self.shape.window[0] - 1) * dilation + 1;
         let most = reach.min(self.shape.input[0]);
         let copied = |image: &Image<T>, rows: usize, columns: usize| {
             if image.has_rows() { 0 } else { rows * columns }
         };
-        Areas {
+        ScratchLayout {
             taps: scratch.area::<T>(self.shape.taps() * self.together, 1),
             input: scratch.area::<T>(copied(&self.x, most, self.shape.input[1]), 1),
             output: scratch.area::<T>(copied(&self.y, self.rows, self.shape.output[1]), 1),
@@ -146,8 +146,8 @@ impl<T: FastReal> Planar<T> {
 }
 
 /// Some channels and rows of one image.
-struct Part<'a, T> {
-    kernel: &'a Planar<T>,
+struct Task<'a, T> {
+    kernel: &'a ChannelsFirst<T>,
     tensors: &'a [*mut u8],
     scratch: *mut u8,
     image: usize,
@@ -155,12 +155,12 @@ struct Part<'a, T> {
     rows: std::ops::Range<usize>,
 }
 
-impl<T: FastReal> VectorWork<T> for Part<'_, T> {
+impl<T: Float> VectorTask<T> for Task<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Number = T>>(self) {
-        let Planar { shape, x, w, y, ending, .. } = self.kernel;
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
+        let ChannelsFirst { shape, x, w, y, ending, .. } = self.kernel;
         let areas = self.kernel.layout(&mut Scratch::default());
         let near = ending.as_ref().and_then(|ending| ending.near.as_ref());
         let far = ending.is_some() && near.is_none();
@@ -248,7 +248,7 @@ impl<T: FastReal> VectorWork<T> for Part<'_, T> {
     }
 }
 
-impl<T: FastReal> Planar<T> {
+impl<T: Float> ChannelsFirst<T> {
     /// The windows of some channels, row by row, in the order in which they meet the image: where they are if they lie so.
     ///
     /// # Safety
@@ -283,30 +283,30 @@ impl<T: FastReal> Planar<T> {
     }
 }
 
-impl<T: FastReal> Kernel for Planar<T> {
+impl<T: Float> Kernel for ChannelsFirst<T> {
     fn scratch_size(&self) -> usize {
-        self.room() * self.lanes.count()
+        self.room() * self.workers.count()
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
         let (shared, memory, room) = (Tensors(tensors), Shared([scratch]), self.room());
         let groups = self.shape.channels.div_ceil(self.channels);
         let bands = self.shape.output[0].div_ceil(self.rows);
-        self.lanes.deal(self.shape.batch * groups * bands, |lane, number| {
+        self.workers.for_each_part(self.shape.batch * groups * bands, |worker, number| {
             let (rest, band) = (number / bands, number % bands);
             let (image, group) = (rest / groups, rest % groups);
-            let part = Part {
+            let part = Task {
                 kernel: self,
                 tensors: shared.all(),
                 // SAFETY: the scratch memory has room for each lane.
-                scratch: unsafe { memory.get(0).add(lane * room) },
+                scratch: unsafe { memory.get(0).add(worker * room) },
                 image,
                 channels: group * self.channels..self.shape.channels.min((group + 1) * self.channels),
                 rows: band * self.rows..self.shape.output[0].min((band + 1) * self.rows),
             };
             // SAFETY: the level is available; the caller promises tensors and scratch memory, and no two parts write the same
             // elements.
-            unsafe { self.level.run_vectors::<T, _>(part) };
+            unsafe { self.isa.run_vectors::<T, _>(part) };
         });
     }
 }

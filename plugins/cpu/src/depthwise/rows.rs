@@ -7,9 +7,9 @@
 
 use crate::depthwise::Shape;
 use crate::depthwise::tiles::{ROWS_OF_FIVE, ROWS_OF_THREE};
-use crate::simd::real::FastReal;
+use crate::simd::real::Float;
 use crate::simd::vector::Vector;
-use crate::tensor::image::{MOST_LANES, apart, inside};
+use crate::tensor::image::{MAX_LANES, apart, inside};
 
 /// Some rows of the output of some channels, and what they are made of.
 #[derive(Clone)]
@@ -86,7 +86,7 @@ impl Form {
     }
 }
 
-impl<T: FastReal> Band<T> {
+impl<T: Float> Band<T> {
     /// Computes the rows.
     ///
     /// # Safety
@@ -94,7 +94,7 @@ impl<T: FastReal> Band<T> {
     /// their windows meet are readable. The form is that of the convolution; there is one channel where it is none of windows of 3 by 3 or 5
     /// by 5.
     #[inline(always)]
-    pub(crate) unsafe fn run<V: Vector<Number = T>>(&self, form: Form) {
+    pub(crate) unsafe fn run<V: Vector<Scalar = T>>(&self, form: Form) {
         // SAFETY: the caller promises all of it.
         unsafe {
             if form == Form::Apart {
@@ -116,7 +116,7 @@ impl<T: FastReal> Band<T> {
     /// # Safety
     /// As [`Band::run`], of one channel.
     #[inline(always)]
-    pub(crate) unsafe fn run_exactly<V: Vector<Number = T>>(&self) {
+    pub(crate) unsafe fn run_exactly<V: Vector<Scalar = T>>(&self) {
         // SAFETY: the caller promises all of it.
         unsafe {
             if self.apart == [1, 1] {
@@ -143,7 +143,7 @@ impl<T: FastReal> Band<T> {
 
     /// What is done with sums of a channel.
     #[inline(always)]
-    pub(crate) unsafe fn finish<V: Vector<Number = T>, const N: usize>(
+    pub(crate) unsafe fn finish<V: Vector<Scalar = T>, const N: usize>(
         &self,
         sums: &mut [V; N],
         channel: usize,
@@ -166,7 +166,7 @@ impl<T: FastReal> Band<T> {
 
     /// Any window, vector by vector. `EXACT` multiplies nothing with the zeros that stand for what is outside.
     #[inline(always)]
-    pub(crate) unsafe fn any<V: Vector<Number = T>, const EXACT: bool>(&self) {
+    pub(crate) unsafe fn any<V: Vector<Scalar = T>, const EXACT: bool>(&self) {
         for row in self.rows.clone() {
             let mut column = 0;
             while column < self.columns {
@@ -178,7 +178,7 @@ impl<T: FastReal> Band<T> {
     }
 
     #[inline(always)]
-    unsafe fn vector<V: Vector<Number = T>, const EXACT: bool>(&self, row: usize, column: usize) {
+    unsafe fn vector<V: Vector<Scalar = T>, const EXACT: bool>(&self, row: usize, column: usize) {
         let height = self.size[0] as isize;
         let step = self.stride[1];
         // SAFETY: as the caller promises; rows and lanes outside of the image are not read.
@@ -195,7 +195,7 @@ impl<T: FastReal> Band<T> {
                     let tap = self.taps.add(i * self.window[1] + j).read_unaligned();
                     let value = apart::<V>(line, first, step, self.size[1]);
                     let tap = if EXACT {
-                        let taps = [tap; MOST_LANES];
+                        let taps = [tap; MAX_LANES];
                         V::load_lanes(taps.as_ptr(), inside::<V>(first, step, self.size[1]))
                     } else {
                         V::splat(tap)

@@ -5,7 +5,7 @@
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
 use crate::depthwise::Shape;
-use crate::simd::real::FastReal;
+use crate::simd::real::Float;
 use crate::simd::vector::Vector;
 use crate::tensor::image::{apart, inside};
 
@@ -27,13 +27,13 @@ pub(crate) struct Rows<'a, T> {
     pub(crate) sums: *mut T,
 }
 
-impl<T: FastReal> Rows<'_, T> {
+impl<T: Float> Rows<'_, T> {
     /// Adds all products to the sums.
     ///
     /// # Safety
     /// The processor has the vector's instructions; both planes are readable, the sums writable.
     #[inline(always)]
-    pub(crate) unsafe fn run<V: Vector<Number = T>>(&self) {
+    pub(crate) unsafe fn run<V: Vector<Scalar = T>>(&self) {
         let Shape { window, stride, dilation, .. } = *self.shape;
         // SAFETY: the caller promises all of it.
         unsafe {
@@ -54,7 +54,7 @@ impl<T: FastReal> Rows<'_, T> {
     /// `R` rows of `K` elements of the window, from this one on. The step along a row is `S`, or any where that is 0; where it is
     /// not, the elements are neighbours.
     #[inline(always)]
-    unsafe fn block<V: Vector<Number = T>, const R: usize, const K: usize, const S: usize>(
+    unsafe fn block<V: Vector<Scalar = T>, const R: usize, const K: usize, const S: usize>(
         &self,
         [i0, j0]: [usize; 2],
     ) {
@@ -142,7 +142,7 @@ impl<T: FastReal> Rows<'_, T> {
 
 /// Numbers `S` apart, from each of `K` neighbours on.
 #[inline(always)]
-unsafe fn neighbours<V: Vector, const K: usize, const S: usize>(from: *const V::Number) -> [V; K] {
+unsafe fn neighbours<V: Vector, const K: usize, const S: usize>(from: *const V::Scalar) -> [V; K] {
     // SAFETY: the caller promises the instructions and the numbers.
     unsafe {
         let mut values = [V::zero(); K];
@@ -175,7 +175,7 @@ pub(crate) struct Pixels<'a, T> {
     pub(crate) gradient_strides: [usize; 2],
 }
 
-impl<T: FastReal> Pixels<'_, T> {
+impl<T: Float> Pixels<'_, T> {
     /// Adds the products of a row of the output's gradient, in a vector of channels from `channel` on, to the sums: for each
     /// element of the window [`TOGETHER`] of them, of which this vector's are the first.
     ///
@@ -183,7 +183,7 @@ impl<T: FastReal> Pixels<'_, T> {
     /// The processor has the vector's instructions; the row and those of the image that windows meet are readable and have the
     /// channels, the sums are writable.
     #[inline(always)]
-    pub(crate) unsafe fn row<V: Vector<Number = T>>(&self, row: usize, channel: usize, sums: *mut T) {
+    pub(crate) unsafe fn row<V: Vector<Scalar = T>>(&self, row: usize, channel: usize, sums: *mut T) {
         let window = self.shape.window;
         // SAFETY: as the caller promises.
         unsafe {
@@ -200,7 +200,7 @@ impl<T: FastReal> Pixels<'_, T> {
     }
 
     #[inline(always)]
-    unsafe fn block<V: Vector<Number = T>, const R: usize, const K: usize>(
+    unsafe fn block<V: Vector<Scalar = T>, const R: usize, const K: usize>(
         &self,
         row: usize,
         channel: usize,

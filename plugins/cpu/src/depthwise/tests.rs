@@ -2,7 +2,7 @@ use hipdnn_plugin_sdk::graph::ConvMode;
 
 use crate::conv::tests::{Case, Outline, plain};
 use crate::problem::convolution::Direction;
-use crate::simd::isa::Level;
+use crate::simd::isa::Isa;
 use crate::testing::Random;
 
 const DIRECTIONS: [Direction; 3] = [Direction::Forward, Direction::BackwardData, Direction::BackwardFilter];
@@ -43,7 +43,7 @@ fn small_images() {
             case.spoil(&mut random, round / 4 % 3);
         }
         for direction in DIRECTIONS {
-            case.check(direction, Level::available());
+            case.check(direction, Isa::available());
         }
     }
 }
@@ -55,7 +55,7 @@ fn equals_plain_sums() {
     for _ in 0..250 {
         let case = depthwise(&mut random);
         for direction in DIRECTIONS {
-            case.check(direction, Level::available());
+            case.check(direction, Isa::available());
         }
     }
 }
@@ -67,7 +67,7 @@ fn what_is_not_finite_stays_where_it_belongs() {
         let mut case = depthwise(&mut random);
         case.spoil(&mut random, round % 3);
         for direction in DIRECTIONS {
-            case.check(direction, Level::available());
+            case.check(direction, Isa::available());
         }
     }
 }
@@ -86,7 +86,7 @@ fn work_for_several_lanes() {
         plain([1, 8, 112, 111], [8, 1, 3, 3], 2, 1, correlation),
     ] {
         for direction in DIRECTIONS {
-            case.check(direction, &[Level::best()]);
+            case.check(direction, &[Isa::detect()]);
         }
     }
 }

@@ -5,7 +5,7 @@
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
 use crate::depthwise::rows::Band;
-use crate::simd::real::FastReal;
+use crate::simd::real::Float;
 use crate::simd::vector::Vector;
 use crate::tensor::image::inside;
 
@@ -37,7 +37,7 @@ const fn columns_of<V: Vector, const K: usize, const S: usize>() -> usize {
 /// The numbers of a line of the input that the first tile's window and those behind it meet with each of its columns.
 #[inline(always)]
 unsafe fn met<V: Vector, const K: usize, const S: usize, const EDGE: bool>(
-    from: *const V::Number,
+    from: *const V::Scalar,
     lanes: &[V::Lanes; SIDE],
 ) -> [V; K] {
     // SAFETY: the caller promises the instructions and the numbers.
@@ -64,11 +64,11 @@ unsafe fn met<V: Vector, const K: usize, const S: usize, const EDGE: bool>(
     }
 }
 
-impl<T: FastReal> Band<T> {
+impl<T: Float> Band<T> {
     /// Windows of `K` by `K` neighbours, `S` apart, in tiles of `R` rows and one vector of columns, or half of one where that has all
     /// that are left.
     #[inline(always)]
-    pub(crate) unsafe fn strips<V: Vector<Number = T>, const K: usize, const S: usize, const R: usize>(
+    pub(crate) unsafe fn strips<V: Vector<Scalar = T>, const K: usize, const S: usize, const R: usize>(
         &self,
     ) {
         // What is read of a line for a vector with so few lanes has no window.
@@ -116,7 +116,7 @@ impl<T: FastReal> Band<T> {
 
     /// The lanes of the vectors that are read for a tile, whose first place in a line this is, that lie inside.
     #[inline(always)]
-    unsafe fn read<V: Vector<Number = T>, const S: usize>(&self, first: isize) -> [V::Lanes; SIDE] {
+    unsafe fn read<V: Vector<Scalar = T>, const S: usize>(&self, first: isize) -> [V::Lanes; SIDE] {
         // SAFETY: the caller promises the instructions.
         unsafe {
             let mut lanes = [V::lanes(0, 0); SIDE];
@@ -130,7 +130,7 @@ impl<T: FastReal> Band<T> {
 
     /// Images of one tile's columns: what is known of a row of tiles is known for all channels.
     #[inline(always)]
-    unsafe fn narrow<V: Vector<Number = T>, const K: usize, const S: usize, const R: usize>(&self) {
+    unsafe fn narrow<V: Vector<Scalar = T>, const K: usize, const S: usize, const R: usize>(&self) {
         // SAFETY: as the caller promises.
         unsafe {
             let read = self.read::<V, S>(-self.padding[1]);
@@ -151,7 +151,7 @@ impl<T: FastReal> Band<T> {
         channel: usize,
         columns: std::ops::Range<usize>,
     ) where
-        V: Vector<Number = T>,
+        V: Vector<Scalar = T>,
     {
         let width = self.size[1] as isize;
         let reach = (V::LANES * S + if S == 1 { K - 1 } else { 0 }) as isize;
@@ -190,7 +190,7 @@ impl<T: FastReal> Band<T> {
 
     /// The window of a channel, each of its numbers in all lanes.
     #[inline(always)]
-    pub(crate) unsafe fn window_of<V: Vector<Number = T>, const K: usize>(
+    pub(crate) unsafe fn window_of<V: Vector<Scalar = T>, const K: usize>(
         &self,
         channel: usize,
     ) -> [[V; K]; K] {
@@ -216,7 +216,7 @@ impl<T: FastReal> Band<T> {
         read: &[V::Lanes; SIDE],
         written: V::Lanes,
     ) where
-        V: Vector<Number = T>,
+        V: Vector<Scalar = T>,
     {
         let first = (column * S) as isize - self.padding[1];
         let place = lines.top * self.input_row as isize + first;

@@ -156,7 +156,7 @@ macro_rules! float {
             $real,
             u8,
             |s| {
-                static NUMBERS: small_float::Numbers = $format.numbers();
+                static NUMBERS: small_float::DecodeTable = $format.numbers();
                 $real::from(NUMBERS.of(s))
             },
             |r| $format.encode(r.to_f64())

@@ -81,14 +81,14 @@ impl Format {
 
     /// The numbers of all codes of 8 bits, which single precision holds.
     #[expect(clippy::indexing_slicing, reason = "the index is below the length")]
-    pub(crate) const fn numbers(self) -> Numbers {
+    pub(crate) const fn numbers(self) -> DecodeTable {
         let mut numbers = [0.0; 256];
         let mut code = 0;
         while code < numbers.len() {
             numbers[code] = self.decode_single(code as u8);
             code += 1;
         }
-        Numbers(numbers)
+        DecodeTable(numbers)
     }
 
     /// [`Format::decode`] in single precision, which holds all of them, without branches: the compiler makes vectors of it.
@@ -169,9 +169,9 @@ impl Format {
 }
 
 /// The numbers that the codes of a format stand for.
-pub(crate) struct Numbers([f32; 256]);
+pub(crate) struct DecodeTable([f32; 256]);
 
-impl Numbers {
+impl DecodeTable {
     /// The number of a code.
     #[inline(always)]
     #[expect(clippy::indexing_slicing, reason = "there is one for every code")]

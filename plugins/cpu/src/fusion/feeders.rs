@@ -55,7 +55,7 @@ mod tests {
     use super::*;
     use crate::fusion::graph::parts_at;
     use crate::settings::Settings;
-    use crate::simd::isa::Level;
+    use crate::simd::isa::Isa;
     use crate::testing::{Array, Random, order, run_together, strides};
 
     const DIMS: [i64; 4] = [2, 3, 5, 7];
@@ -94,7 +94,7 @@ mod tests {
         tensors.extend(between());
         tensors.extend(more);
         let graph = Graph { tensors, nodes: operations.into_iter().map(node).collect(), ..Graph::default() };
-        parts_at(&graph, Level::best(), Settings::default()).unwrap().len()
+        parts_at(&graph, Isa::detect(), Settings::default()).unwrap().len()
     }
 
     #[test]
@@ -102,11 +102,11 @@ mod tests {
         assert_eq!(parts_of(operations(), Vec::new()), 1);
         let mut random = Random::new(14);
         let mut arrays = [A, B, C, RESULT].map(|uid| array(uid).filled(|| random.whole())).to_vec();
-        for level in Level::available() {
-            run_together(&operations(), DataType::Float, *level, &mut arrays, &between());
+        for isa in Isa::available() {
+            run_together(&operations(), DataType::Float, *isa, &mut arrays, &between());
             let [a, b, c, result] = [0, 1, 2, 3].map(|i| arrays[i].numbers());
             for (i, got) in result.into_iter().enumerate() {
-                assert_eq!(got, a[i] * b[i] - (c[i] * c[i] + b[i]), "element {i} at {level:?}");
+                assert_eq!(got, a[i] * b[i] - (c[i] * c[i] + b[i]), "element {i} at {isa:?}");
             }
         }
     }

@@ -15,11 +15,11 @@ use crate::fusion::node::plan_node_at;
 use crate::fusion::uses::Uses;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::MAX_RANK;
-use crate::norm::Around;
+use crate::norm::Surroundings;
 use crate::plan::Part;
-use crate::pointwise::chain::{Chain, Input, MOST_INPUTS, MOST_STEPS, Value};
+use crate::pointwise::chain::{Chain, Input, MAX_INPUTS, MAX_STEPS, Value};
 use crate::pointwise::program::can_compute;
-use crate::pointwise::{After, plan_chain, plan_rows};
+use crate::pointwise::{Epilogue, plan_chain, plan_rows};
 use crate::problem::batchnorm::{Batchnorm, Parameter, Spread};
 use crate::problem::convolution::Convolution;
 use crate::problem::matmul::Matmul;
@@ -29,7 +29,7 @@ use crate::problem::reduction::Reduction;
 use crate::problem::{Operand, pointers};
 use crate::reference;
 use crate::settings::Settings;
-use crate::simd::isa::Level;
+use crate::simd::isa::Isa;
 use crate::{batchnorm, conv, depthwise, matmul, norm};
 
 /// Divides a graph into parts that can run in the order of the list.
@@ -37,14 +37,10 @@ use crate::{batchnorm, conv, depthwise, matmul, norm};
 /// # Errors
 /// When a node can be planned by no engine.
 pub fn parts(graph: &Graph, settings: Settings) -> Result<Vec<Part>, Refusal> {
-    parts_at(graph, Level::best(), settings)
+    parts_at(graph, Isa::detect(), settings)
 }
 
-pub(crate) fn parts_at(
-    graph: &Graph,
-    level: Level,
-    settings: impl Into<Settings>,
-) -> Result<Vec<Part>, Refusal> {
+pub(crate) fn parts_at(graph: &Graph, isa: Isa, settings: impl Into<Settings>) -> Result<Vec<Part>, Refusal> {
     let settings = settings.into();
     let uses = Uses::of(graph);
     let mut parts = Vec::with_capacity(graph.nodes.len());
@@ -54,7 +50,7 @@ pub(crate) fn parts_at(
             continue;
         }
         if let Some((members, part)) =
-            crate::fusion::relu_backward::part(graph, &uses, place, level, settings.threads)
+            crate::fusion::relu_backward::part(graph, &uses, place, isa, settings.threads)
         {
             members.into_iter().for_each(|member| taken[member] = true);
             parts.push(part);
@@ -68,14 +64,14 @@ pub(crate) fn parts_at(
             fusion = begun(true).filter(|own| own.reach() >= reach).or(fusion);
         }
         let fused = fusion.and_then(|fusion| {
-            fusion.normalized(&taken, level, settings).or_else(|| fusion.part(level, settings))
+            fusion.normalized(&taken, isa, settings).or_else(|| fusion.part(isa, settings))
         });
         if let Some((members, part)) = fused {
             members.into_iter().for_each(|member| taken[member] = true);
             parts.push(part);
         } else {
             parts.push(Part::of_node(graph, place, node, |graph, node| {
-                plan_node_at(graph, node, level, settings).or_else(|_| reference::plan_node(graph, node))
+                plan_node_at(graph, node, isa, settings).or_else(|_| reference::plan_node(graph, node))
             })?);
         }
     }
@@ -104,13 +100,13 @@ pub(crate) struct Fusion<'a> {
     /// What the members have computed, by uid.
     pub(crate) values: HashMap<i64, Value>,
     /// How much of it can be a part, and how much where reductions cannot.
-    pub(crate) whole: Option<Whole>,
-    pub(crate) without_rows: Option<Whole>,
+    pub(crate) whole: Option<Candidate>,
+    pub(crate) without_rows: Option<Candidate>,
 }
 
 /// A state of a fusion in which only the last member's result is needed outside.
 #[derive(Clone, Copy)]
-pub(crate) struct Whole {
+pub(crate) struct Candidate {
     pub(crate) members: usize,
     pub(crate) steps: usize,
     pub(crate) inputs: usize,
@@ -263,7 +259,7 @@ impl<'a> Fusion<'a> {
                 added = self.add(place, node).is_some();
             }
             if added {
-                self.note_whole();
+                self.note_candidate();
             }
         }
     }
@@ -277,7 +273,7 @@ impl<'a> Fusion<'a> {
         let (steps, inputs, reads) = (self.chain.steps.len(), self.chain.inputs.len(), self.reads.len());
         let reduced = self.reduced.clone();
         let value = self.append(node);
-        if value.is_none() || self.chain.inputs.len() > MOST_INPUTS || self.chain.steps.len() > MOST_STEPS {
+        if value.is_none() || self.chain.inputs.len() > MAX_INPUTS || self.chain.steps.len() > MAX_STEPS {
             self.chain.steps.truncate(steps);
             self.chain.inputs.truncate(inputs);
             self.reads.truncate(reads);
@@ -386,7 +382,7 @@ impl<'a> Fusion<'a> {
     }
 
     /// Remembers the fusion as it is, if nobody but its members reads what they compute, the last result excepted.
-    fn note_whole(&mut self) {
+    fn note_candidate(&mut self) {
         let [inner @ .., _] = self.members.as_slice() else { return };
         let Some(last) = self.last_result() else { return };
         let swallowed = inner.iter().all(|member| {
@@ -408,7 +404,7 @@ impl<'a> Fusion<'a> {
             own.and_then(data_type) == data_type(last)
         });
         if swallowed && fits {
-            self.whole = Some(Whole {
+            self.whole = Some(Candidate {
                 members: self.members.len(),
                 steps: self.chain.steps.len(),
                 inputs: self.chain.inputs.len(),
@@ -421,14 +417,14 @@ impl<'a> Fusion<'a> {
     }
 
     /// The part of several nodes; none where they are not worth one, or have no kernel.
-    fn part(self, level: Level, settings: Settings) -> Option<(Vec<usize>, Part)> {
+    fn part(self, isa: Isa, settings: Settings) -> Option<(Vec<usize>, Part)> {
         let Self { whole, without_rows, .. } = self;
-        let part = whole.and_then(|whole| self.clone().part_of(whole, level, settings));
-        part.or_else(|| self.part_of(without_rows?, level, settings))
+        let part = whole.and_then(|whole| self.clone().part_of(whole, isa, settings));
+        part.or_else(|| self.part_of(without_rows?, isa, settings))
     }
 
     /// Forgets what comes behind a state.
-    pub(crate) fn end_with(&mut self, whole: Whole) {
+    pub(crate) fn end_with(&mut self, whole: Candidate) {
         self.members.truncate(whole.members);
         self.chain.steps.truncate(whole.steps);
         self.chain.inputs.truncate(whole.inputs);
@@ -445,12 +441,12 @@ impl<'a> Fusion<'a> {
     }
 
     /// The chain behind its producer, whose result the last one replaces.
-    pub(crate) fn behind<'b>(&'b mut self, output: &'b Operand, level: Level) -> Option<After<'b>> {
+    pub(crate) fn behind<'b>(&'b mut self, output: &'b Operand, isa: Isa) -> Option<Epilogue<'b>> {
         *self.chain.inputs.first_mut()? = Input::replaced(output);
-        Some(After { chain: &self.chain, output, compute: self.compute, level })
+        Some(Epilogue { chain: &self.chain, output, compute: self.compute, isa })
     }
 
-    fn part_of(mut self, whole: Whole, level: Level, settings: Settings) -> Option<(Vec<usize>, Part)> {
+    fn part_of(mut self, whole: Candidate, isa: Isa, settings: Settings) -> Option<(Vec<usize>, Part)> {
         self.end_with(whole);
         let place = *self.members.last()?;
         let (mut tensors, operation) = match self.producer.and_then(|place| self.graph.nodes.get(place)) {
@@ -466,13 +462,13 @@ impl<'a> Fusion<'a> {
         let kernel = match operation {
             None if self.chain.reduces() => {
                 let dims: Vec<usize> = self.dims.iter().map(|dim| *dim as usize).collect();
-                plan_rows(&self.chain, &dims, &self.reduced?, &output, self.compute, level, settings.threads)
+                plan_rows(&self.chain, &dims, &self.reduced?, &output, self.compute, isa, settings.threads)
                     .ok()?
             }
-            None => plan_chain(&self.chain, &output, self.compute, level, settings.threads).ok()?,
+            None => plan_chain(&self.chain, &output, self.compute, isa, settings.threads).ok()?,
             Some(operation) => {
                 let graph = self.graph;
-                plan_producer(graph, &operation, settings, self.behind(&output, level)?).ok()?
+                plan_producer(graph, &operation, settings, self.behind(&output, isa)?).ok()?
             }
         };
         Some((self.members, Part { node: place, tensors, kernel }))
@@ -484,26 +480,26 @@ fn plan_producer(
     graph: &Graph,
     operation: &Operation,
     settings: Settings,
-    after: After,
+    after: Epilogue,
 ) -> Result<Box<dyn Kernel>, Refusal> {
-    let After { compute, level, .. } = after;
+    let Epilogue { compute, isa, .. } = after;
     if let Some(convolution) = Convolution::of(graph, operation) {
         let convolution = convolution?;
         if depthwise::covers(&convolution) {
-            return depthwise::plan(&convolution, compute, level, settings.threads, Some(after));
+            return depthwise::plan(&convolution, compute, isa, settings.threads, Some(after));
         }
         let settings = settings.of(graph, operation);
-        return conv::plan(&convolution, compute, level, settings, Some(after));
+        return conv::plan(&convolution, compute, isa, settings, Some(after));
     }
     if let Some(matmul) = Matmul::of(graph, operation) {
-        return matmul::plan(&matmul?, compute, level, settings.of(graph, operation), Some(after));
+        return matmul::plan(&matmul?, compute, isa, settings.of(graph, operation), Some(after));
     }
     if let Some(batchnorm) = Batchnorm::of(graph, operation) {
-        return batchnorm::plan(&batchnorm?, compute, level, settings.threads, Some(after));
+        return batchnorm::plan(&batchnorm?, compute, isa, settings.threads, Some(after));
     }
     if let Some(normalization) = Normalization::of(graph, operation) {
-        let around = Around { before: None, after: Some(after.tail()?) };
-        return norm::plan(&normalization?, compute, level, settings.threads, around);
+        let around = Surroundings { before: None, after: Some(after.tail()?) };
+        return norm::plan(&normalization?, compute, isa, settings.threads, around);
     }
     Err(format!("operation is {}, which nothing is computed with", operation.spec().name))
 }

@@ -16,23 +16,23 @@ use crate::problem::pointwise::Pointwise;
 use crate::problem::reduction::Reduction;
 use crate::problem::resample::Resample;
 use crate::settings::Settings;
-use crate::simd::isa::Level;
+use crate::simd::isa::Isa;
 use crate::threading::partition::Threads;
 
 /// Plans one node of a graph whose types are resolved. A refusal says why the reference is to compute the node.
 pub fn plan_node(graph: &Graph, node: &Node) -> Result<Box<dyn Kernel>, Refusal> {
-    plan_node_at(graph, node, Level::best(), Settings::default())
+    plan_node_at(graph, node, Isa::detect(), Settings::default())
 }
 
 /// Plans one node for these threads.
 pub fn plan_node_for(graph: &Graph, node: &Node, threads: Threads) -> Result<Box<dyn Kernel>, Refusal> {
-    plan_node_at(graph, node, Level::best(), threads)
+    plan_node_at(graph, node, Isa::detect(), threads)
 }
 
 pub(crate) fn plan_node_at(
     graph: &Graph,
     node: &Node,
-    level: Level,
+    isa: Isa,
     settings: impl Into<Settings>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let settings = settings.into();
@@ -41,33 +41,39 @@ pub(crate) fn plan_node_at(
     if let Some(convolution) = Convolution::of(graph, &node.operation) {
         let convolution = convolution?;
         if crate::depthwise::covers(&convolution) {
-            return crate::depthwise::plan(&convolution, compute, level, threads, None);
+            return crate::depthwise::plan(&convolution, compute, isa, threads, None);
         }
-        return crate::conv::plan(&convolution, compute, level, settings.of(graph, &node.operation), None);
+        return crate::conv::plan(&convolution, compute, isa, settings.of(graph, &node.operation), None);
     }
     if let Some(matmul) = Matmul::of(graph, &node.operation) {
-        return crate::matmul::plan(&matmul?, compute, level, settings.of(graph, &node.operation), None);
+        return crate::matmul::plan(&matmul?, compute, isa, settings.of(graph, &node.operation), None);
     }
     if let Some(attention) = Attention::of(graph, &node.operation) {
-        return crate::attention::plan(&attention?, compute, level, threads);
+        return crate::attention::plan(&attention?, compute, isa, threads);
     }
     if let Some(gradients) = AttentionGradients::of(graph, &node.operation) {
-        return crate::attention::plan_gradients(&gradients?, compute, level, threads);
+        return crate::attention::plan_gradients(&gradients?, compute, isa, threads);
     }
     if let Some(batchnorm) = Batchnorm::of(graph, &node.operation) {
-        return crate::batchnorm::plan(&batchnorm?, compute, level, threads, None);
+        return crate::batchnorm::plan(&batchnorm?, compute, isa, threads, None);
     }
     if let Some(pointwise) = Pointwise::of(graph, &node.operation) {
-        return crate::pointwise::plan(&pointwise?, compute, level, threads);
+        return crate::pointwise::plan(&pointwise?, compute, isa, threads);
     }
     if let Some(normalization) = Normalization::of(graph, &node.operation) {
-        return crate::norm::plan(&normalization?, compute, level, threads, crate::norm::Around::default());
+        return crate::norm::plan(
+            &normalization?,
+            compute,
+            isa,
+            threads,
+            crate::norm::Surroundings::default(),
+        );
     }
     if let Some(reduction) = Reduction::of(graph, &node.operation) {
-        return crate::reduction::plan(&reduction?, compute, level, threads);
+        return crate::reduction::plan(&reduction?, compute, isa, threads);
     }
     if let Some(resample) = Resample::of(graph, &node.operation) {
-        return crate::pooling::plan(&resample?, compute, level, threads);
+        return crate::pooling::plan(&resample?, compute, isa, threads);
     }
     Err(format!("operation is {}, which has no fast kernel", node.operation.spec().name))
 }

@@ -5,15 +5,15 @@
 use hipdnn_plugin_sdk::graph::Operation;
 
 use crate::dtype::element::Compute;
-use crate::fusion::graph::{Fusion, Whole, result, with_result};
+use crate::fusion::graph::{Candidate, Fusion, result, with_result};
 use crate::norm;
-use crate::norm::Around;
+use crate::norm::Surroundings;
 use crate::plan::Part;
-use crate::pointwise::plan_tail;
+use crate::pointwise::plan_epilogue;
 use crate::problem::normalization::Normalization;
 use crate::problem::pointers;
 use crate::settings::Settings;
-use crate::simd::isa::Level;
+use crate::simd::isa::Isa;
 
 /// What a normalization is of.
 fn normalized(operation: &Operation) -> Option<i64> {
@@ -40,7 +40,7 @@ impl Fusion<'_> {
     pub(crate) fn normalized(
         &self,
         taken: &[bool],
-        level: Level,
+        isa: Isa,
         settings: Settings,
     ) -> Option<(Vec<usize>, Part)> {
         let Self { graph, uses, .. } = *self;
@@ -66,15 +66,15 @@ impl Fusion<'_> {
             Some((after, whole.result))
         });
         let with_after = after
-            .and_then(|(after, result)| before.clone().around(place, Some(after), result, level, settings));
-        with_after.or_else(|| before.around(place, None, result(&node.operation)?, level, settings))
+            .and_then(|(after, result)| before.clone().around(place, Some(after), result, isa, settings));
+        with_after.or_else(|| before.around(place, None, result(&node.operation)?, isa, settings))
     }
 
     /// The state with one member, if that is all there is.
-    fn of_one(&self) -> Option<Whole> {
+    fn of_one(&self) -> Option<Candidate> {
         let one = self.members.len() == 1 && !self.chain.reduces();
         let result = self.last_result().filter(|_| one)?;
-        Some(Whole { members: 1, steps: self.chain.steps.len(), inputs: self.chain.inputs.len(), result })
+        Some(Candidate { members: 1, steps: self.chain.steps.len(), inputs: self.chain.inputs.len(), result })
     }
 
     /// The part of this chain, the normalization behind it, and what may follow; `result` is the last tensor.
@@ -83,7 +83,7 @@ impl Fusion<'_> {
         place: usize,
         after: Option<Self>,
         result: i64,
-        level: Level,
+        isa: Isa,
         settings: Settings,
     ) -> Option<(Vec<usize>, Part)> {
         let node = self.graph.nodes.get(place)?;
@@ -97,17 +97,19 @@ impl Fusion<'_> {
         self.seat(&mut tensors)?;
         let slot = tensors.iter().position(|uid| *uid == result)?;
         let output = self.uses.operand(result, slot)?;
-        let mut around =
-            Around { before: Some(plan_tail(&self.chain, &output, self.compute, level).ok()?), after: None };
+        let mut around = Surroundings {
+            before: Some(plan_epilogue(&self.chain, &output, self.compute, isa).ok()?),
+            after: None,
+        };
         let mut members = self.members;
         members.push(place);
         if let Some(mut after) = after {
             after.seat(&mut tensors)?;
-            around.after = Some(after.behind(&output, level)?.tail().ok()?);
+            around.after = Some(after.behind(&output, isa)?.tail().ok()?);
             members.extend(after.members.into_iter().filter(|member| *member != place));
         }
         let normalization = Normalization::of(self.graph, &operation)?.ok()?;
-        let kernel = norm::plan(&normalization, self.compute, level, settings.threads, around).ok()?;
+        let kernel = norm::plan(&normalization, self.compute, isa, settings.threads, around).ok()?;
         let node = *members.last()?;
         Some((members, Part { node, tensors, kernel }))
     }

@@ -10,7 +10,7 @@ use crate::plan::Part;
 use crate::problem::batchnorm::Batchnorm;
 use crate::problem::pointers;
 use crate::problem::pointwise::{Activation, Pointwise};
-use crate::simd::isa::Level;
+use crate::simd::isa::Isa;
 use crate::threading::partition::Threads;
 
 /// The part of a gradient of a RELU and of the gradient of a batch normalization that alone reads it; none where the node is
@@ -19,7 +19,7 @@ pub(crate) fn part(
     graph: &Graph,
     uses: &Uses<'_>,
     place: usize,
-    level: Level,
+    isa: Isa,
     threads: Threads,
 ) -> Option<([usize; 2], Part)> {
     let node = graph.nodes.get(place)?;
@@ -55,7 +55,7 @@ pub(crate) fn part(
     let mut tensors = pointers(graph, &together);
     let gate = operation.in_1?;
     let slot = place_of(&mut tensors, gate);
-    let kernel = plan_gated(&batchnorm, &uses.operand(gate, slot)?, compute, level, threads).ok()?;
+    let kernel = plan_gated(&batchnorm, &uses.operand(gate, slot)?, compute, isa, threads).ok()?;
     Some(([place, *reader], Part { node: *reader, tensors, kernel }))
 }
 
@@ -104,7 +104,7 @@ mod tests {
     }
 
     fn parts_of(graph: &Graph) -> usize {
-        parts_at(graph, Level::best(), Settings::default()).unwrap().len()
+        parts_at(graph, Isa::detect(), Settings::default()).unwrap().len()
     }
 
     fn relu(graph: &mut Graph) -> &mut PointwiseOperation {

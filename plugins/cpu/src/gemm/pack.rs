@@ -8,12 +8,12 @@ use hipdnn_plugin_sdk::graph::DataType;
 use crate::dtype::element::Real;
 use crate::kernel::Refusal;
 use crate::simd::convert::{block, narrow, transpose, widen};
-use crate::simd::isa::{Level, VectorWork};
-use crate::simd::real::{FastReal, Stored, with_float, with_stored};
+use crate::simd::isa::{Isa, VectorTask};
+use crate::simd::real::{Float, Stored, with_float, with_stored};
 use crate::simd::vector::Vector;
 
 /// A matrix to copy.
-pub(crate) struct Copy {
+pub(crate) struct PackSource {
     /// Its first element.
     pub(crate) from: *const u8,
     /// Its rows and their distance in elements.
@@ -29,7 +29,7 @@ pub(crate) struct Copy {
 }
 
 /// Sums to store.
-pub(crate) struct Sums<T> {
+pub(crate) struct Accumulators<T> {
     /// The first one.
     pub(crate) from: *const T,
     /// Distance of their rows.
@@ -42,13 +42,13 @@ pub(crate) struct Sums<T> {
 }
 
 /// Copies a matrix whose elements are of one data type.
-pub(crate) type Pack<T> = unsafe fn(Level, &Copy, *mut T);
+pub(crate) type Pack<T> = unsafe fn(Isa, &PackSource, *mut T);
 
 /// Stores sums as elements of one data type.
-pub(crate) type Store<T> = unsafe fn(Level, &Sums<T>, *mut u8);
+pub(crate) type Store<T> = unsafe fn(Isa, &Accumulators<T>, *mut u8);
 
 /// The functions that copy from and store to a data type.
-pub(crate) fn copies_of<T: FastReal>(
+pub(crate) fn packing_of<T: Float>(
     argument: &str,
     data_type: DataType,
 ) -> Result<(Pack<T>, Store<T>), Refusal> {
@@ -65,20 +65,20 @@ pub(crate) fn copies_of<T: FastReal>(
 
 /// # Safety
 /// The level is one that the processor has, the matrix is readable, and rows of `width` numbers `pitch` apart are writable.
-unsafe fn pack<S: Stored, T: FastReal>(level: Level, copy: &Copy, to: *mut T) {
+unsafe fn pack<S: Stored, T: Float>(isa: Isa, copy: &PackSource, to: *mut T) {
     // SAFETY: the caller promises the level.
-    unsafe { level.run_vectors(Packing::<S, T> { copy, from: copy.from.cast(), to }) };
+    unsafe { isa.run_vectors(Packing::<S, T> { copy, from: copy.from.cast(), to }) };
 }
 
 /// # Safety
 /// The level is one that the processor has, the sums are readable, and the elements are writable.
-unsafe fn store<S: Stored, T: FastReal>(level: Level, sums: &Sums<T>, to: *mut u8) {
+unsafe fn store<S: Stored, T: Float>(isa: Isa, sums: &Accumulators<T>, to: *mut u8) {
     // SAFETY: the caller promises the level.
-    unsafe { level.run_vectors(Storing::<S, T> { sums, to: to.cast() }) };
+    unsafe { isa.run_vectors(Storing::<S, T> { sums, to: to.cast() }) };
 }
 
 struct Packing<'a, S, T> {
-    copy: &'a Copy,
+    copy: &'a PackSource,
     from: *const S,
     to: *mut T,
 }
@@ -87,27 +87,27 @@ struct Packing<'a, S, T> {
 const STREAMS: usize = 16;
 
 /// Rows ahead of the one that is copied that are asked for: rows are often a page apart, which no processor foresees.
-pub(crate) const AHEAD: usize = 16;
+pub(crate) const PREFETCH_ROWS: usize = 16;
 
-impl<S: Stored, T: FastReal> VectorWork<T> for Packing<'_, S, T> {
+impl<S: Stored, T: Float> VectorTask<T> for Packing<'_, S, T> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Number = T>>(self) {
-        let Self { copy: Copy { rows, row, columns, column, width, pitch, .. }, from, to } = self;
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
+        let Self { copy: PackSource { rows, row, columns, column, width, pitch, .. }, from, to } = self;
         let (rows, row, columns, column, width, pitch) = (*rows, *row, *columns, *column, *width, *pitch);
         // SAFETY: `pack` is called with a readable matrix and room for the copy.
         unsafe {
             if column == 1 {
                 for i in 0..rows {
                     let (from, to) = (from.add(i * row), to.add(i * pitch));
-                    let ahead = from.wrapping_add(AHEAD * row);
+                    let ahead = from.wrapping_add(PREFETCH_ROWS * row);
                     let bytes = columns * size_of::<S>();
                     (0..bytes).step_by(64).for_each(|byte| prefetch(ahead.wrapping_byte_add(byte)));
                     copy_row::<S, V>(from, to, columns);
                 }
             } else {
-                let side = block::<S, V::Number>(V::LEVEL);
+                let side = block::<S, V::Scalar>(V::ISA);
                 for first in (0..columns).step_by(STREAMS) {
                     // The last block ends with the last column, and so may have some of the block before.
                     let is_short = side > 0 && !(width - first).min(STREAMS).is_multiple_of(side);
@@ -150,9 +150,9 @@ unsafe fn copy_columns<S: Stored, V: Vector>(
     (from, column): (*const S, usize),
     columns: usize,
     rows: usize,
-    (to, pitch, room): (*mut V::Number, usize, usize),
+    (to, pitch, room): (*mut V::Scalar, usize, usize),
 ) -> usize {
-    let side = block::<S, V::Number>(V::LEVEL);
+    let side = block::<S, V::Scalar>(V::ISA);
     if side == 0 || !room.is_multiple_of(side) {
         return 0;
     }
@@ -166,7 +166,7 @@ unsafe fn copy_columns<S: Stored, V: Vector>(
             // SAFETY: the block has `side` rows, and as many columns in the copy.
             unsafe {
                 let from = from.add(j * column + i);
-                transpose(V::LEVEL, (from, column), (columns - j).min(side), (to.add(i * pitch + j), pitch));
+                transpose(V::ISA, (from, column), (columns - j).min(side), (to.add(i * pitch + j), pitch));
             }
         }
     }
@@ -178,24 +178,24 @@ unsafe fn copy_columns<S: Stored, V: Vector>(
 /// # Safety
 /// They are readable, `to` is writable, and the processor has the vector's instructions.
 #[inline(always)]
-unsafe fn copy_row<S: Stored, V: Vector>(from: *const S, to: *mut V::Number, len: usize) {
+unsafe fn copy_row<S: Stored, V: Vector>(from: *const S, to: *mut V::Scalar, len: usize) {
     // SAFETY: as the caller promises.
     unsafe {
         let mut j = 0;
-        if TypeId::of::<S>() == TypeId::of::<V::Number>() {
+        if TypeId::of::<S>() == TypeId::of::<V::Scalar>() {
             while j + V::LANES <= len {
                 V::load(from.add(j).cast()).store(to.add(j));
                 j += V::LANES;
             }
         } else {
-            j = widen(V::LEVEL, from, to, len);
+            j = widen(V::ISA, from, to, len);
             while j + STREAMS <= len {
                 let elements = from.add(j).cast::<[S; STREAMS]>().read_unaligned();
-                let mut numbers = [V::Number::ZERO; STREAMS];
+                let mut numbers = [V::Scalar::ZERO; STREAMS];
                 for (number, element) in numbers.iter_mut().zip(elements) {
                     *number = element.number();
                 }
-                to.add(j).cast::<[V::Number; STREAMS]>().write_unaligned(numbers);
+                to.add(j).cast::<[V::Scalar; STREAMS]>().write_unaligned(numbers);
                 j += STREAMS;
             }
         }
@@ -207,16 +207,16 @@ unsafe fn copy_row<S: Stored, V: Vector>(from: *const S, to: *mut V::Number, len
 }
 
 struct Storing<'a, S, T> {
-    sums: &'a Sums<T>,
+    sums: &'a Accumulators<T>,
     to: *mut S,
 }
 
-impl<S: Stored, T: FastReal> VectorWork<T> for Storing<'_, S, T> {
+impl<S: Stored, T: Float> VectorTask<T> for Storing<'_, S, T> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Number = T>>(self) {
-        let Self { sums: Sums { from, pitch, rows, columns, row, column }, to } = self;
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
+        let Self { sums: Accumulators { from, pitch, rows, columns, row, column }, to } = self;
         for i in 0..*rows {
             // SAFETY: `store` is called with readable sums and writable elements.
             unsafe {
@@ -229,7 +229,7 @@ impl<S: Stored, T: FastReal> VectorWork<T> for Storing<'_, S, T> {
                             j += V::LANES;
                         }
                     } else {
-                        j = narrow(V::LEVEL, from, to, *columns);
+                        j = narrow(V::ISA, from, to, *columns);
                     }
                 }
                 while j < *columns {
@@ -264,8 +264,8 @@ pub(crate) fn store_whole(data_type: DataType) -> Result<Store<i32>, Refusal> {
     not(target_arch = "x86_64"),
     expect(dead_code, reason = "other processors have no instructions for pairs")
 )]
-unsafe fn whole<S: Stored>(_level: Level, sums: &Sums<i32>, to: *mut u8) {
-    let Sums { from, pitch, rows, columns, row, column } = sums;
+unsafe fn whole<S: Stored>(_level: Isa, sums: &Accumulators<i32>, to: *mut u8) {
+    let Accumulators { from, pitch, rows, columns, row, column } = sums;
     for i in 0..*rows {
         // SAFETY: the caller promises readable sums and writable elements.
         unsafe {

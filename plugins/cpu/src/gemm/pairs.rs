@@ -9,9 +9,9 @@
 
 use half::bf16;
 
-use crate::gemm::pack::{AHEAD, Copy, Pack, prefetch};
+use crate::gemm::pack::{PREFETCH_ROWS, Pack, PackSource, prefetch};
 use crate::simd::convert;
-use crate::simd::isa::{Level, Work};
+use crate::simd::isa::{Isa, IsaTask};
 
 /// Which instructions for pairs there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,28 +24,28 @@ pub(crate) struct Pairs {
 
 impl Pairs {
     /// What this processor has beside a level.
-    pub(crate) fn of(level: Level) -> Self {
+    pub(crate) fn of(isa: Isa) -> Self {
         #[cfg(target_arch = "x86_64")]
-        if level == Level::Avx512 {
+        if isa == Isa::Avx512 {
             return Self {
                 bfloat16: is_x86_feature_detected!("avx512bf16"),
                 whole: is_x86_feature_detected!("avx512vnni"),
             };
         }
-        let _ = level;
+        let _ = isa;
         Self::default()
     }
 }
 
 /// An element that half of a word is made of.
-pub(crate) trait Factor: std::marker::Copy + Send + Sync + 'static {
+pub(crate) trait PairElement: std::marker::Copy + Send + Sync + 'static {
     /// Whether the bits are the element's.
     const IS_WHOLE: bool;
     /// The half of a word.
     fn bits(self) -> u16;
 }
 
-impl Factor for bf16 {
+impl PairElement for bf16 {
     const IS_WHOLE: bool = true;
     #[inline(always)]
     fn bits(self) -> u16 {
@@ -53,7 +53,7 @@ impl Factor for bf16 {
     }
 }
 
-impl Factor for i8 {
+impl PairElement for i8 {
     const IS_WHOLE: bool = false;
     #[inline(always)]
     fn bits(self) -> u16 {
@@ -61,7 +61,7 @@ impl Factor for i8 {
     }
 }
 
-impl Factor for u8 {
+impl PairElement for u8 {
     const IS_WHOLE: bool = false;
     #[inline(always)]
     fn bits(self) -> u16 {
@@ -76,36 +76,36 @@ pub(crate) fn word(first: u16, second: u16) -> u32 {
 
 /// The functions that copy the left factor, whose columns are terms, and the right one, whose rows are. Words are written whatever
 /// the type of the sums is called.
-pub(crate) fn packs<S: Factor, T: 'static>() -> (Pack<T>, Pack<T>) {
+pub(crate) fn packs<S: PairElement, T: 'static>() -> (Pack<T>, Pack<T>) {
     (pack_left::<S, T>, pack_right::<S, T>)
 }
 
 /// # Safety
 /// As [`Pack`], with the pitch in words.
-unsafe fn pack_left<S: Factor, T>(level: Level, copy: &Copy, to: *mut T) {
+unsafe fn pack_left<S: PairElement, T>(isa: Isa, copy: &PackSource, to: *mut T) {
     // SAFETY: the caller promises the level.
-    unsafe { level.run(Left::<S> { copy, from: copy.from.cast(), to: to.cast() }) };
+    unsafe { isa.run(Left::<S> { copy, from: copy.from.cast(), to: to.cast() }) };
 }
 
 /// # Safety
 /// As [`Pack`], with half as many rows in the copy.
-unsafe fn pack_right<S: Factor, T>(level: Level, copy: &Copy, to: *mut T) {
+unsafe fn pack_right<S: PairElement, T>(isa: Isa, copy: &PackSource, to: *mut T) {
     // SAFETY: the caller promises the level.
-    unsafe { level.run(Right::<S> { level, copy, from: copy.from.cast(), to: to.cast() }) };
+    unsafe { isa.run(Right::<S> { isa, copy, from: copy.from.cast(), to: to.cast() }) };
 }
 
 struct Left<'a, S> {
-    copy: &'a Copy,
+    copy: &'a PackSource,
     from: *const S,
     to: *mut u32,
 }
 
-impl<S: Factor> Work for Left<'_, S> {
+impl<S: PairElement> IsaTask for Left<'_, S> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        let Self { copy: Copy { rows, row, columns, column, pitch, .. }, from, to } = self;
+        let Self { copy: PackSource { rows, row, columns, column, pitch, .. }, from, to } = self;
         for i in 0..*rows {
             // SAFETY: `pack_left` is called with a readable matrix and room for the copy.
             unsafe {
@@ -128,8 +128,8 @@ impl<S: Factor> Work for Left<'_, S> {
 }
 
 struct Right<'a, S> {
-    level: Level,
-    copy: &'a Copy,
+    isa: Isa,
+    copy: &'a PackSource,
     from: *const S,
     to: *mut u32,
 }
@@ -137,20 +137,20 @@ struct Right<'a, S> {
 /// Columns that are read side by side where a row's elements do not lie so.
 const STREAMS: usize = 16;
 
-impl<S: Factor> Work for Right<'_, S> {
+impl<S: PairElement> IsaTask for Right<'_, S> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        let Self { level, copy, from, to } = self;
-        let Copy { rows, row, columns, column, width, pitch, .. } = *copy;
+        let Self { isa, copy, from, to } = self;
+        let PackSource { rows, row, columns, column, width, pitch, .. } = *copy;
         let pairs = rows / 2;
         // SAFETY: `pack_right` is called with a readable matrix and room for the copy.
         unsafe {
             if column == 1 {
                 for l in 0..pairs {
                     let (first, second) = (from.add(2 * l * row), from.add((2 * l + 1) * row));
-                    for row in [first, second].map(|of| of.wrapping_add(AHEAD * row)) {
+                    for row in [first, second].map(|of| of.wrapping_add(PREFETCH_ROWS * row)) {
                         let bytes = columns * size_of::<S>();
                         (0..bytes).step_by(64).for_each(|byte| prefetch(row.wrapping_byte_add(byte)));
                     }
@@ -167,14 +167,14 @@ impl<S: Factor> Work for Right<'_, S> {
                     // Pairs lie side by side already: the copy is a transposition of words.
                     if S::IS_WHOLE && row == 1 && column.is_multiple_of(2) {
                         let from = from.add(first * column).cast::<f32>();
-                        let side = convert::block::<f32, f32>(level);
+                        let side = convert::block::<f32, f32>(isa);
                         if side > 0 && (width - first).min(STREAMS).is_multiple_of(side) {
                             done = pairs - pairs % side;
                             for l in (0..done).step_by(side) {
                                 for j in (0..present).step_by(side) {
                                     let block = (from.add(j * (column / 2) + l), column / 2);
                                     let to = to.add(l * pitch + first + j).cast::<f32>();
-                                    convert::transpose(level, block, (present - j).min(side), (to, pitch));
+                                    convert::transpose(isa, block, (present - j).min(side), (to, pitch));
                                 }
                             }
                         }
@@ -204,22 +204,22 @@ impl<S: Factor> Work for Right<'_, S> {
 }
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use self::x86::{Bfloat16Pairs, WholePairs};
+pub(crate) use self::x86::{Bfloat16Pairs, IntegerPairs};
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;
 
     use crate::gemm::tile::Register;
-    use crate::simd::isa::Work;
+    use crate::simd::isa::IsaTask;
 
     #[target_feature(enable = "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-    fn run_bfloat16<W: Work>(work: W) -> W::Output {
+    fn run_bfloat16<W: IsaTask>(work: W) -> W::Output {
         work.run()
     }
 
     #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-    fn run_whole<W: Work>(work: W) -> W::Output {
+    fn run_whole<W: IsaTask>(work: W) -> W::Output {
         work.run()
     }
 
@@ -273,7 +273,7 @@ mod x86 {
         }
 
         #[inline(always)]
-        unsafe fn run<W: Work>(work: W) -> W::Output {
+        unsafe fn run<W: IsaTask>(work: W) -> W::Output {
             // SAFETY: as the caller promises.
             unsafe { run_bfloat16(work) }
         }
@@ -281,10 +281,10 @@ mod x86 {
 
     /// Whole sums of 32 bits, or pairs of 16 bits.
     #[derive(Clone, Copy)]
-    pub(crate) struct WholePairs(__m512i);
+    pub(crate) struct IntegerPairs(__m512i);
 
     // SAFETY: what the functions need is what `run` compiles for.
-    unsafe impl Register for WholePairs {
+    unsafe impl Register for IntegerPairs {
         type Word = i32;
         const LANES: usize = 16;
 
@@ -325,7 +325,7 @@ mod x86 {
         }
 
         #[inline(always)]
-        unsafe fn run<W: Work>(work: W) -> W::Output {
+        unsafe fn run<W: IsaTask>(work: W) -> W::Output {
             // SAFETY: as the caller promises.
             unsafe { run_whole(work) }
         }

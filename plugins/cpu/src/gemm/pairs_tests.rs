@@ -1,5 +1,5 @@
 use crate::gemm::pairs::Pairs;
-use crate::simd::isa::Level;
+use crate::simd::isa::Isa;
 use hipdnn_plugin_sdk::graph::{DataType, operation};
 
 use crate::dtype::element::Compute;
@@ -16,7 +16,7 @@ fn product(arrays: &[Array; 3], pairs: Pairs) -> Vec<f64> {
         &mut arrays,
         |graph, node| {
             let matmul = Matmul::of(graph, &node.operation).unwrap()?;
-            plan_with(&matmul, Compute::Single, Level::best(), pairs, Settings::default(), None)
+            plan_with(&matmul, Compute::Single, Isa::detect(), pairs, Settings::default(), None)
         },
     )
     .unwrap();
@@ -70,7 +70,7 @@ fn whole_sums_are_those_of_single_terms() {
             }
         }
         let [single, pairs] =
-            [Pairs::default(), Pairs::of(Level::best())].map(|pairs| product(&arrays, pairs));
+            [Pairs::default(), Pairs::of(Isa::detect())].map(|pairs| product(&arrays, pairs));
         for (at, (single, pairs)) in single.iter().zip(&pairs).enumerate() {
             assert!(
                 same(*single, *pairs),
@@ -94,7 +94,7 @@ fn the_largest_sums_of_bytes() {
         };
         let c = Array::new(3, DataType::Int32, &[2, 3], &[3, 1]);
         let arrays = [array(1, a, [2, k]), array(2, b, [k, 3]), c];
-        assert_eq!(product(&arrays, Pairs::of(Level::best())), [expected; 6]);
+        assert_eq!(product(&arrays, Pairs::of(Isa::detect())), [expected; 6]);
     }
 }
 
@@ -104,7 +104,7 @@ fn sums_of_bfloat16_stay_within_the_bound_of_another_order() {
         let random = &mut Random::new(seed + 7000);
         let types = [DataType::Bfloat16, DataType::Bfloat16, DataType::Double];
         let mut arrays = case(random, types, Random::real);
-        let got = product(&arrays, Pairs::of(Level::best()));
+        let got = product(&arrays, Pairs::of(Isa::detect()));
         let [expected, magnitudes] = [false, true].map(|magnitudes| {
             for array in &mut arrays[..2] {
                 array.tensor.data_type = DataType::Bfloat16;
@@ -143,7 +143,7 @@ fn product_in_double(arrays: &[Array; 3]) -> Vec<f64> {
         &mut arrays,
         |graph, node| {
             let matmul = Matmul::of(graph, &node.operation).unwrap()?;
-            plan_with(&matmul, Compute::Double, Level::best(), Pairs::default(), Settings::default(), None)
+            plan_with(&matmul, Compute::Double, Isa::detect(), Pairs::default(), Settings::default(), None)
         },
     )
     .unwrap();
@@ -157,6 +157,6 @@ fn numbers_too_small_for_the_instructions_are_zero() {
     let array = |uid, number: f64| Array::new(uid, DataType::Bfloat16, &[1, 1], &[1, 1]).filled(|| number);
     let arrays = [array(1, small), array(2, 2.0_f64.powi(100)), array(3, 0.0)];
     assert_eq!(product(&arrays, Pairs::default()), [2.0_f64.powi(-30)]);
-    let pairs = Pairs::of(Level::best());
+    let pairs = Pairs::of(Isa::detect());
     assert_eq!(product(&arrays, pairs), [if pairs.bfloat16 { 0.0 } else { 2.0_f64.powi(-30) }]);
 }

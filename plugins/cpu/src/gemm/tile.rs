@@ -1,8 +1,8 @@
 //! The inner loop of the products: a tile of the result, which stays in registers.
 
-use crate::gemm::pack::{AHEAD, prefetch};
-use crate::simd::isa::{Level, Work};
-use crate::simd::real::FastReal;
+use crate::gemm::pack::{PREFETCH_ROWS, prefetch};
+use crate::simd::isa::{Isa, IsaTask};
+use crate::simd::real::Float;
 use crate::simd::vector::{Lanewise, Vector};
 
 /// What a tile is computed from: `to[r][j] = from[r][j] + Σ a[r][l] · b[l][j] + add[j]` over the depth.
@@ -83,12 +83,12 @@ pub(crate) unsafe trait Register: Copy {
     ///
     /// # Safety
     /// As [`Register::zero`].
-    unsafe fn run<W: Work>(work: W) -> W::Output;
+    unsafe fn run<W: IsaTask>(work: W) -> W::Output;
 }
 
 // SAFETY: a vector's functions need no instructions but those of its level.
 unsafe impl<V: Vector> Register for V {
-    type Word = V::Number;
+    type Word = V::Scalar;
     const LANES: usize = V::LANES;
 
     #[inline(always)]
@@ -98,19 +98,19 @@ unsafe impl<V: Vector> Register for V {
     }
 
     #[inline(always)]
-    unsafe fn splat(word: V::Number) -> Self {
+    unsafe fn splat(word: V::Scalar) -> Self {
         // SAFETY: as the caller promises.
         unsafe { V::splat(word) }
     }
 
     #[inline(always)]
-    unsafe fn load(from: *const V::Number) -> Self {
+    unsafe fn load(from: *const V::Scalar) -> Self {
         // SAFETY: as the caller promises.
         unsafe { V::load(from) }
     }
 
     #[inline(always)]
-    unsafe fn store(self, to: *mut V::Number) {
+    unsafe fn store(self, to: *mut V::Scalar) {
         // SAFETY: as the caller promises.
         unsafe { Vector::store(self, to) }
     }
@@ -128,9 +128,9 @@ unsafe impl<V: Vector> Register for V {
     }
 
     #[inline(always)]
-    unsafe fn run<W: Work>(work: W) -> W::Output {
+    unsafe fn run<W: IsaTask>(work: W) -> W::Output {
         // SAFETY: as the caller promises.
-        unsafe { V::at_level(work) }
+        unsafe { V::dispatch(work) }
     }
 }
 
@@ -139,7 +139,7 @@ type RunTile<T> = unsafe fn(&Tile<T>);
 type RunLine<T> = unsafe fn(&Tile<T>, usize);
 
 /// Vectors in a tile's row at most.
-const MOST_VECTORS: usize = 3;
+const MAX_VECTORS: usize = 3;
 
 /// The tiles of a level.
 pub(crate) struct TileKernel<T: 'static> {
@@ -152,7 +152,7 @@ pub(crate) struct TileKernel<T: 'static> {
     /// Vectors in a row of the wide tile.
     pub(crate) wide: usize,
     /// By rows and vectors, each less one.
-    run: &'static [[RunTile<T>; MOST_VECTORS]],
+    run: &'static [[RunTile<T>; MAX_VECTORS]],
     run_wide: RunTile<T>,
     run_line: RunLine<T>,
 }
@@ -162,7 +162,7 @@ pub(crate) struct TileKernel<T: 'static> {
 pub(crate) const WIDE_ROWS: usize = 2;
 
 /// Vectors of the longest line, a tile of one row. Its sums stay in the first cache.
-pub(crate) const MOST_LINE: usize = 256;
+pub(crate) const MAX_LINE: usize = 256;
 
 /// Terms that are added to a line's sums together: as many rows of the right factor are read at once, each from its beginning to
 /// its end.
@@ -182,12 +182,12 @@ struct Tiles<V>(V);
 impl<V: Register> Tiles<V> {
     /// For processors with 16 registers.
     #[cfg(not(target_arch = "aarch64"))]
-    const FOUR: [[RunTile<V::Word>; MOST_VECTORS]; 4] =
+    const FOUR: [[RunTile<V::Word>; MAX_VECTORS]; 4] =
         [Self::of_rows::<1>(), Self::of_rows::<2>(), Self::of_rows::<3>(), Self::of_rows::<4>()];
 
     /// For processors with 32 registers.
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    const EIGHT: [[RunTile<V::Word>; MOST_VECTORS]; 8] = [
+    const EIGHT: [[RunTile<V::Word>; MAX_VECTORS]; 8] = [
         Self::of_rows::<1>(),
         Self::of_rows::<2>(),
         Self::of_rows::<3>(),
@@ -198,28 +198,28 @@ impl<V: Register> Tiles<V> {
         Self::of_rows::<8>(),
     ];
 
-    const fn of_rows<const ROWS: usize>() -> [RunTile<V::Word>; MOST_VECTORS] {
+    const fn of_rows<const ROWS: usize>() -> [RunTile<V::Word>; MAX_VECTORS] {
         [tile::<V, ROWS, 1>, tile::<V, ROWS, 2>, tile::<V, ROWS, 3>]
     }
 }
 
-impl<T: FastReal> TileKernel<T> {
+impl<T: Float> TileKernel<T> {
     /// The tiles of a level.
-    pub(crate) fn of(level: Level) -> Self {
-        match level {
+    pub(crate) fn of(isa: Isa) -> Self {
+        match isa {
             #[cfg(not(target_arch = "aarch64"))]
-            Level::Portable => Self::of_four::<T::Portable>(2),
+            Isa::Portable => Self::of_four::<T::Portable>(2),
             #[cfg(target_arch = "aarch64")]
-            Level::Portable => Self::of_eight::<T::Portable>(),
+            Isa::Portable => Self::of_eight::<T::Portable>(),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => Self::of_four::<T::Avx2>(3),
+            Isa::Avx2 => Self::of_four::<T::Avx2>(3),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => Self::of_eight::<T::Avx512>(),
+            Isa::Avx512 => Self::of_eight::<T::Avx512>(),
         }
     }
 
     #[cfg(not(target_arch = "aarch64"))]
-    fn of_four<V: Vector<Number = T>>(vectors: usize) -> Self {
+    fn of_four<V: Vector<Scalar = T>>(vectors: usize) -> Self {
         let (run, run_wide, run_line) =
             (&Tiles::<V>::FOUR, tile::<V, WIDE_ROWS, 4> as RunTile<T>, line::<V> as RunLine<T>);
         Self { rows: 4, vectors, lanes: <V as Register>::LANES, wide: 4, run, run_wide, run_line }
@@ -241,7 +241,7 @@ impl<T: 'static> TileKernel<T> {
     }
 
     /// Computes a tile of `rows` rows and `vectors` vectors, each at least 1 and at most those of the largest tile, or of as
-    /// many as the wide tile has; or of one row and up to [`MOST_LINE`] vectors, where nothing is kept.
+    /// many as the wide tile has; or of one row and up to [`MAX_LINE`] vectors, where nothing is kept.
     ///
     /// # Safety
     /// The kernel's level is one that the processor has. `depth` numbers of each row of `a` and whole vectors of each row
@@ -250,7 +250,7 @@ impl<T: 'static> TileKernel<T> {
     pub(crate) unsafe fn run(&self, tile: &Tile<T>, rows: usize, vectors: usize) {
         // SAFETY: the caller promises what the kernel needs.
         unsafe {
-            if vectors <= MOST_VECTORS {
+            if vectors <= MAX_VECTORS {
                 self.run[rows - 1][vectors - 1](tile);
             } else if rows == 1 {
                 (self.run_line)(tile, vectors);
@@ -262,9 +262,9 @@ impl<T: 'static> TileKernel<T> {
 }
 
 /// One size of tile.
-struct TileWork<'a, V: Register, const ROWS: usize, const VECTORS: usize>(&'a Tile<V::Word>);
+struct TileTask<'a, V: Register, const ROWS: usize, const VECTORS: usize>(&'a Tile<V::Word>);
 
-impl<V: Register, const ROWS: usize, const VECTORS: usize> Work for TileWork<'_, V, ROWS, VECTORS> {
+impl<V: Register, const ROWS: usize, const VECTORS: usize> IsaTask for TileTask<'_, V, ROWS, VECTORS> {
     type Output = ();
 
     #[inline(always)]
@@ -330,10 +330,10 @@ impl<V: Register, const ROWS: usize, const VECTORS: usize> Work for TileWork<'_,
     }
 }
 
-/// Asks for the row of vectors that is [`AHEAD`] rows behind this one, whether it is there or not.
+/// Asks for the row of vectors that is [`PREFETCH_ROWS`] rows behind this one, whether it is there or not.
 #[inline(always)]
 pub(crate) fn ask<V: Register, const VECTORS: usize>(row: *const V::Word, pitch: usize) {
-    let row = row.wrapping_add(AHEAD * pitch);
+    let row = row.wrapping_add(PREFETCH_ROWS * pitch);
     for v in 0..VECTORS {
         prefetch(row.wrapping_add(v * V::LANES));
     }
@@ -378,9 +378,9 @@ unsafe fn multiply<V: Register, const ROWS: usize, const VECTORS: usize>(
 }
 
 /// One row of any number of vectors, whose sums are in memory.
-struct LineWork<'a, V: Register>(&'a Tile<V::Word>, usize);
+struct LineTask<'a, V: Register>(&'a Tile<V::Word>, usize);
 
-impl<V: Register> Work for LineWork<'_, V> {
+impl<V: Register> IsaTask for LineTask<'_, V> {
     type Output = ();
 
     #[inline(always)]
@@ -443,7 +443,7 @@ unsafe fn terms<V: Register, const TERMS: usize>(
 /// As [`TileKernel::run`].
 unsafe fn line<V: Register>(tile: &Tile<V::Word>, vectors: usize) {
     // SAFETY: the caller promises that the processor has the register's instructions.
-    unsafe { V::run(LineWork::<V>(tile, vectors)) };
+    unsafe { V::run(LineTask::<V>(tile, vectors)) };
 }
 
 /// Computes one size of tile.
@@ -452,5 +452,5 @@ unsafe fn line<V: Register>(tile: &Tile<V::Word>, vectors: usize) {
 /// As [`TileKernel::run`].
 unsafe fn tile<V: Register, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Word>) {
     // SAFETY: the caller promises that the processor has the register's instructions.
-    unsafe { V::run(TileWork::<V, ROWS, VECTORS>(tile)) };
+    unsafe { V::run(TileTask::<V, ROWS, VECTORS>(tile)) };
 }

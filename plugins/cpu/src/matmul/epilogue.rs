@@ -5,36 +5,36 @@ use hipdnn_plugin_sdk::graph::Tensor;
 use crate::kernel::Refusal;
 use crate::layout::Layout;
 use crate::matmul::problem::Problem;
-use crate::matmul::scheme::Word;
-use crate::pointwise::After;
+use crate::matmul::scheme::Accumulator;
+use crate::pointwise::Epilogue;
 use crate::pointwise::chain::{Chain, Input};
-use crate::pointwise::elements::Tail;
+use crate::pointwise::elements::BlockEpilogue;
 use crate::problem::Operand;
 
 /// A chain behind a product, divided by where it is computed.
 #[derive(Default)]
-pub(crate) struct Finish {
+pub(crate) struct TileEpilogue {
     /// Among the kernel's pointers a row that is added to each row of the product while it is in registers.
     pub(crate) row: Option<usize>,
     /// What is computed of a tile's numbers, which lie side by side in its only tensor.
-    pub(crate) near: Option<Box<dyn Tail>>,
+    pub(crate) near: Option<Box<dyn BlockEpilogue>>,
     /// What is computed of blocks of the product where they are.
-    pub(crate) tail: Option<Box<dyn Tail>>,
+    pub(crate) tail: Option<Box<dyn BlockEpilogue>>,
 }
 
-impl Finish {
+impl TileEpilogue {
     /// All of a chain where the product is.
     #[cfg_attr(
         not(target_arch = "x86_64"),
         expect(dead_code, reason = "other processors have no instructions for pairs")
     )]
-    pub(crate) fn behind(after: Option<After>) -> Result<Self, Refusal> {
+    pub(crate) fn behind(after: Option<Epilogue>) -> Result<Self, Refusal> {
         Ok(Self { tail: after.map(|after| after.tail()).transpose()?, ..Self::default() })
     }
 
     /// Divides a chain; a tile has at most `most` numbers.
-    pub(crate) fn plan<T: Word>(
-        after: Option<After>,
+    pub(crate) fn plan<T: Accumulator>(
+        after: Option<Epilogue>,
         problem: &Problem,
         most: usize,
     ) -> Result<Self, Refusal> {
@@ -52,7 +52,7 @@ impl Finish {
                 rest
             }
         };
-        let after = After { chain, ..after };
+        let after = Epilogue { chain, ..after };
         match chain.inputs.as_slice() {
             _ if chain.steps.is_empty() => {}
             [_] if T::is_in(&problem.c) => finish.near = Some(near::<T>(after, most)?),
@@ -63,11 +63,11 @@ impl Finish {
 }
 
 /// Plans a chain of nothing but the results for up to `most` of them side by side.
-fn near<T: Word>(after: After, most: usize) -> Result<Box<dyn Tail>, Refusal> {
+fn near<T: Accumulator>(after: Epilogue, most: usize) -> Result<Box<dyn BlockEpilogue>, Refusal> {
     let most = i64::try_from(most).map_err(|_| format!("a tile has {most} numbers"))?;
     let data_type = T::TYPE;
     let layout = Layout::of(&Tensor::new(0, data_type, &[most], &[1]))?;
     let output = Operand { slot: 0, data_type, layout };
     let chain = Chain { inputs: vec![Input::replaced(&output)], steps: after.chain.steps.clone() };
-    After { chain: &chain, output: &output, ..after }.tail()
+    Epilogue { chain: &chain, output: &output, ..after }.tail()
 }

@@ -2,19 +2,19 @@
 
 use std::ops::Range;
 
-use crate::gemm::pack::{Copy, Sums};
-use crate::gemm::tile::{MOST_LINE, Tile, TileKernel, WIDE_ROWS};
+use crate::gemm::pack::{Accumulators, PackSource};
+use crate::gemm::tile::{MAX_LINE, Tile, TileKernel, WIDE_ROWS};
 use crate::kernel::{Kernel, Refusal};
 use crate::matmul::problem::Problem;
-use crate::matmul::scheme::{Scheme, Word};
+use crate::matmul::scheme::{Accumulator, Scheme};
 use crate::settings::Settings;
-use crate::simd::isa::Level;
-use crate::tensor::prepacked::Kept;
+use crate::simd::isa::Isa;
+use crate::tensor::prepacked::Prepacked;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
-use crate::threading::partition::Lanes;
+use crate::threading::partition::Workers;
 
 /// Terms of a sum that are added in one go: a panel of them stays in a processor's second cache.
-const MOST_DEPTH: usize = 1536;
+const MAX_DEPTH: usize = 1536;
 /// What sums of more terms are divided into.
 const DEPTH: usize = 1024;
 /// Rows that are computed with a panel before the next panel is copied.
@@ -25,16 +25,16 @@ const FEW_ROWS: usize = 256;
 /// Numbers of the left factor that are copied at a time.
 const COPIED: usize = 2 << 20;
 /// Terms of a sum up to which the left factor is copied.
-const MOST_COPIED: usize = 1 << 24;
+const MAX_COPIED: usize = 1 << 24;
 /// Rows of the left factor that are copied as one part of the work.
 const COPIED_ROWS: usize = 32;
 /// Distances of rows in bytes at which the rows of a tile share few places of the first cache.
 const CROWDED: usize = 1024;
 
 /// Products of matrices with every decision made.
-pub(crate) struct Products<T: 'static> {
+pub(crate) struct Gemm<T: 'static> {
     problem: Problem,
-    level: Level,
+    isa: Isa,
     scheme: Scheme<T>,
     /// What a tile multiplies for each sum.
     words: usize,
@@ -51,15 +51,15 @@ pub(crate) struct Products<T: 'static> {
     group: usize,
     /// Distance of the copied rows.
     pitch: usize,
-    lanes: Lanes,
-    pack_lanes: Lanes,
+    workers: Workers,
+    pack_workers: Workers,
     /// The panels of a right factor that stays the same, one after the other.
-    kept: Kept<T>,
-    areas: Areas,
+    kept: Prepacked<T>,
+    areas: ScratchLayout,
 }
 
 /// Numbers in the parts of the scratch memory.
-struct Areas {
+struct ScratchLayout {
     a: usize,
     b: usize,
     sums: usize,
@@ -74,13 +74,13 @@ pub(crate) fn part(total: usize, parts: usize, number: usize) -> Range<usize> {
 }
 
 /// Nanoseconds of a multiplication and addition, roughly.
-pub(crate) fn fused<T>(level: Level) -> f64 {
-    let per_nanosecond = match level {
-        Level::Portable => 6.0,
+pub(crate) fn fused<T>(isa: Isa) -> f64 {
+    let per_nanosecond = match isa {
+        Isa::Portable => 6.0,
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => 18.0,
+        Isa::Avx2 => 18.0,
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => 50.0,
+        Isa::Avx512 => 50.0,
     };
     size_of::<T>() as f64 / 4.0 / per_nanosecond
 }
@@ -90,10 +90,10 @@ pub(crate) fn fused<T>(level: Level) -> f64 {
 const COPY: f64 = 0.3;
 const READ: f64 = 0.05;
 
-impl<T: Word> Products<T> {
+impl<T: Accumulator> Gemm<T> {
     pub(crate) fn plan(
         problem: Problem,
-        level: Level,
+        isa: Isa,
         settings: Settings,
         scheme: Scheme<T>,
     ) -> Result<Self, Refusal> {
@@ -101,28 +101,28 @@ impl<T: Word> Products<T> {
         let (m, n, k, matrices) = (*m, *n, *k, *matrices);
         let Scheme { kernel, terms, finish, .. } = &scheme;
         let threads = settings.threads;
-        if !scheme.a_readable && k > MOST_COPIED {
-            return Err(format!("k is {k}, expected at most {MOST_COPIED} where a factor has to be copied"));
+        if !scheme.a_readable && k > MAX_COPIED {
+            return Err(format!("k is {k}, expected at most {MAX_COPIED} where a factor has to be copied"));
         }
         let words = k.div_ceil(*terms);
         let work = [m, n, k, matrices].iter().map(|number| *number as f64).product::<f64>() * scheme.time;
         // Enough parts for the lanes, where there are few columns.
         let wanted =
-            threads.lanes(work, usize::MAX).count().div_ceil(matrices * n.div_ceil(kernel.columns()));
+            threads.workers(work, usize::MAX).count().div_ceil(matrices * n.div_ceil(kernel.columns()));
         let keeps = settings.constant_weights && problem.has_one_right_factor();
-        let most_rows = if keeps && level.has_whole_vectors() { FEW_ROWS } else { ROWS };
+        let most_rows = if keeps && isa.has_whole_vectors() { FEW_ROWS } else { ROWS };
         let row_blocks = m.div_ceil(most_rows).max(wanted.min(m / kernel.rows));
         let block = m.div_ceil(row_blocks);
-        let depth_blocks = if words <= MOST_DEPTH { 1 } else { words.div_ceil(DEPTH) };
+        let depth_blocks = if words <= MAX_DEPTH { 1 } else { words.div_ceil(DEPTH) };
         let b_in_place = scheme.b_readable && m <= kernel.rows;
         let copies = (b.size * n * k) as f64 * (matrices * row_blocks) as f64;
         let copies = copies * if b_in_place { READ } else { COPY };
         let (wide, wide_vectors) = match m {
             1 if scheme.b_readable && n / kernel.lanes > kernel.vectors => {
                 let vectors = n / kernel.lanes;
-                let wanted = threads.lanes(work + copies, vectors * matrices).count().div_ceil(matrices);
+                let wanted = threads.workers(work + copies, vectors * matrices).count().div_ceil(matrices);
                 (
-                    vectors.div_ceil(MOST_LINE).next_multiple_of(wanted).min(vectors / (kernel.vectors + 1)),
+                    vectors.div_ceil(MAX_LINE).next_multiple_of(wanted).min(vectors / (kernel.vectors + 1)),
                     vectors,
                 )
             }
@@ -148,10 +148,10 @@ impl<T: Word> Products<T> {
         } else {
             kernel.columns()
         };
-        let lanes = threads.lanes(work + copies, group.saturating_mul(panels));
+        let workers = threads.workers(work + copies, group.saturating_mul(panels));
         let pack_parts = group * block.div_ceil(COPIED_ROWS);
-        let pack_lanes = threads.lanes(copied as f64 * COPY, pack_parts);
-        let areas = Areas {
+        let pack_workers = threads.workers(copied as f64 * COPY, pack_parts);
+        let areas = ScratchLayout {
             a: copied,
             b: words.div_ceil(depth_blocks) * kernel.columns(),
             sums: (kernel.columns() * if depth_blocks > 1 { block } else { kernel.rows })
@@ -160,7 +160,7 @@ impl<T: Word> Products<T> {
         };
         let kept = words.saturating_mul(n.next_multiple_of(kernel.lanes));
         Ok(Self {
-            level,
+            isa,
             words,
             b_in_place,
             row_blocks,
@@ -170,9 +170,9 @@ impl<T: Word> Products<T> {
             depth_blocks,
             group,
             pitch,
-            lanes,
-            pack_lanes,
-            kept: Kept::in_large_pages(kept, keeps),
+            workers,
+            pack_workers,
+            kept: Prepacked::in_large_pages(kept, keeps),
             scheme,
             areas,
             problem,
@@ -181,12 +181,12 @@ impl<T: Word> Products<T> {
 
     /// The scratch memory: copied rows, and for each lane a panel, sums, and part of the row that is added.
     fn layout(&self, scratch: &mut Scratch) -> [usize; 4] {
-        let lanes = self.lanes.count();
+        let workers = self.workers.count();
         [
             scratch.area::<T>(self.areas.a, 1),
-            scratch.area::<T>(self.areas.b, lanes),
-            scratch.area::<T>(self.areas.sums, lanes),
-            scratch.area::<T>(self.areas.row, lanes),
+            scratch.area::<T>(self.areas.b, workers),
+            scratch.area::<T>(self.areas.sums, workers),
+            scratch.area::<T>(self.areas.row, workers),
         ]
     }
 
@@ -216,7 +216,7 @@ impl<T: Word> Products<T> {
         let [offset, ..] = self.problem.offsets(block / self.row_blocks);
         // SAFETY: the rows are inside the factor.
         unsafe {
-            let copy = Copy {
+            let copy = PackSource {
                 from: a.add((offset + (rows.start + first) * factor.row) * factor.size),
                 rows: last - first,
                 row: factor.row,
@@ -225,7 +225,7 @@ impl<T: Word> Products<T> {
                 width: *k,
                 pitch: self.pitch,
             };
-            (self.scheme.pack_a)(self.level, &copy, to.add(first * self.pitch));
+            (self.scheme.pack_a)(self.isa, &copy, to.add(first * self.pitch));
         }
     }
 
@@ -245,7 +245,7 @@ impl<T: Word> Products<T> {
         let first = vectors.start * lanes;
         // SAFETY: the terms and columns are inside the factor.
         unsafe {
-            let copy = Copy {
+            let copy = PackSource {
                 from: b.add((terms.start * right.row + first * right.column) * right.size),
                 rows: terms.len(),
                 row: right.row,
@@ -254,12 +254,12 @@ impl<T: Word> Products<T> {
                 width: vectors.len() * lanes,
                 pitch: vectors.len() * lanes,
             };
-            (self.scheme.pack_b)(self.level, &copy, to);
+            (self.scheme.pack_b)(self.isa, &copy, to);
         }
     }
 
     /// The place of some words of a panel among those that are kept.
-    fn kept_place(&self, vectors: &Range<usize>, words: &Range<usize>) -> usize {
+    fn prepacked_place(&self, vectors: &Range<usize>, words: &Range<usize>) -> usize {
         (vectors.start * self.words + words.start * vectors.len()) * self.scheme.kernel.lanes
     }
 
@@ -267,17 +267,17 @@ impl<T: Word> Products<T> {
     ///
     /// # Safety
     /// `b` is the factor's first element.
-    unsafe fn kept_panels(&self, b: *mut u8) -> *const T {
+    unsafe fn prepacked_panels(&self, b: *mut u8) -> *const T {
         let b = Shared([b]);
         let (panels, _) = self.kept.get(b.get(0), std::ptr::null_mut(), |to| {
             if !to.is_null() {
                 let to = Shared([to.cast::<u8>()]);
-                self.lanes.deal(self.panels * self.depth_blocks, |_, number| {
+                self.workers.for_each_part(self.panels * self.depth_blocks, |_, number| {
                     let vectors = self.vectors(number / self.depth_blocks);
                     let words = part(self.words, self.depth_blocks, number % self.depth_blocks);
                     // SAFETY: there is room for all panels, and each is copied by one lane.
                     unsafe {
-                        let to = to.get(0).cast::<T>().add(self.kept_place(&vectors, &words));
+                        let to = to.get(0).cast::<T>().add(self.prepacked_place(&vectors, &words));
                         self.copy_panel(&vectors, &words, b.get(0), to);
                     }
                 });
@@ -339,7 +339,7 @@ impl<T: Word> Products<T> {
                     .add((terms.start * right.row + columns.start * right.column) * right.size)
                     .cast::<T>();
                 let (b, b_pitch) = if is_kept {
-                    (all_panels.cast::<T>().add(self.kept_place(&vectors, &words)).cast_const(), width)
+                    (all_panels.cast::<T>().add(self.prepacked_place(&vectors, &words)).cast_const(), width)
                 } else if in_place {
                     (from.cast_const(), right.row)
                 } else {
@@ -362,7 +362,7 @@ impl<T: Word> Products<T> {
                         b: if copies { from.cast_const() } else { b },
                         b_pitch: if copies { right.row } else { b_pitch },
                         // Where vectors are multiplied in halves, there is time enough to wait for the second cache.
-                        ahead: self.level.has_whole_vectors(),
+                        ahead: self.isa.has_whole_vectors(),
                         keep: if copies { panel } else { std::ptr::null_mut() },
                         depth: words.len(),
                         from: if first { std::ptr::null() } else { kept.cast_const() },
@@ -376,7 +376,7 @@ impl<T: Word> Products<T> {
                         near.finish(&[kept.cast()], &[0], &[rows.len() * width]);
                     }
                     if last && !straight {
-                        let sums = Sums {
+                        let sums = Accumulators {
                             from: kept.cast_const(),
                             pitch: width,
                             rows: rows.len(),
@@ -384,7 +384,7 @@ impl<T: Word> Products<T> {
                             row: result.row,
                             column: result.column,
                         };
-                        (self.scheme.store)(self.level, &sums, c);
+                        (self.scheme.store)(self.isa, &sums, c);
                     }
                 }
             }
@@ -392,7 +392,7 @@ impl<T: Word> Products<T> {
     }
 }
 
-impl<T: Word> Kernel for Products<T> {
+impl<T: Accumulator> Kernel for Gemm<T> {
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }
@@ -402,7 +402,7 @@ impl<T: Word> Kernel for Products<T> {
         let layout = self.layout(&mut Scratch::default());
         let row = self.scheme.finish.row.map_or(std::ptr::null_mut(), |slot| tensors[slot]);
         // SAFETY: the tensor is the right factor.
-        let panels = unsafe { self.kept_panels(tensors[b.slot]) }.cast_mut().cast();
+        let panels = unsafe { self.prepacked_panels(tensors[b.slot]) }.cast_mut().cast();
         let base = Shared([tensors[a.slot], tensors[b.slot], tensors[c.slot], scratch, row, panels]);
         let all = Tensors(tensors);
         let blocks = matrices * self.row_blocks;
@@ -412,7 +412,7 @@ impl<T: Word> Kernel for Products<T> {
         for start in (0..blocks).step_by(self.group) {
             let group = self.group.min(blocks - start);
             if !self.scheme.a_readable {
-                self.pack_lanes.deal(group * parts, |_, number| {
+                self.pack_workers.for_each_part(group * parts, |_, number| {
                     // SAFETY: the scratch memory has room for a group of blocks; every part is copied by one lane.
                     unsafe {
                         let to = base.get(3).add(layout[0]).cast::<T>().add(number / parts * copied);
@@ -420,11 +420,11 @@ impl<T: Word> Kernel for Products<T> {
                     }
                 });
             }
-            self.lanes.deal(group * self.panels, |lane, number| {
+            self.workers.for_each_part(group * self.panels, |worker, number| {
                 let (block, panel) = (number / self.panels, number % self.panels);
                 let own = |area: usize, size: usize| {
                     let area = base.get(3).wrapping_add(area).cast::<T>();
-                    area.wrapping_add(lane * Scratch::padded::<T>(size))
+                    area.wrapping_add(worker * Scratch::padded::<T>(size))
                 };
                 let areas = [
                     own(layout[1], self.areas.b),

@@ -22,48 +22,48 @@ use hipdnn_plugin_sdk::graph::DataType;
 use crate::dtype::element::Compute;
 use crate::gemm::pairs::Pairs;
 use crate::kernel::{Kernel, Refusal};
-use crate::matmul::kernel::Products;
+use crate::matmul::kernel::Gemm;
 use crate::matmul::problem::Problem;
 use crate::matmul::scheme::Scheme;
-use crate::pointwise::After;
+use crate::pointwise::Epilogue;
 use crate::problem::matmul::Matmul;
 use crate::settings::Settings;
-use crate::simd::isa::Level;
+use crate::simd::isa::Isa;
 
 /// Whole numbers of up to this magnitude are floats.
-const MOST_EXACT: f64 = (1_u32 << f32::MANTISSA_DIGITS) as f64;
+const MAX_EXACT: f64 = (1_u32 << f32::MANTISSA_DIGITS) as f64;
 
 /// Plans a product for a level of the processor, with more to compute of its result or not.
 pub(crate) fn plan(
     matmul: &Matmul,
     compute: Compute,
-    level: Level,
+    isa: Isa,
     settings: Settings,
-    after: Option<After>,
+    after: Option<Epilogue>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
-    plan_with(matmul, compute, level, Pairs::of(level), settings, after)
+    plan_with(matmul, compute, isa, Pairs::of(isa), settings, after)
 }
 
 /// The same with these instructions for pairs, which the processor has.
 pub(crate) fn plan_with(
     matmul: &Matmul,
     compute: Compute,
-    level: Level,
+    isa: Isa,
     pairs: Pairs,
     settings: Settings,
-    after: Option<After>,
+    after: Option<Epilogue>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let problem = Problem::of(matmul);
     #[cfg(target_arch = "x86_64")]
     {
-        let bytes = if pairs.whole { Scheme::bytes(&problem, level, after) } else { None };
+        let bytes = if pairs.whole { Scheme::bytes(&problem, isa, after) } else { None };
         if let Some(scheme) = bytes {
-            return Ok(Box::new(Products::plan(problem, level, settings, scheme?)?));
+            return Ok(Box::new(Gemm::plan(problem, isa, settings, scheme?)?));
         }
         let is_single = compute == Compute::Single && pairs.bfloat16;
-        let bfloat16 = if is_single { Scheme::bfloat16(&problem, level, after) } else { None };
+        let bfloat16 = if is_single { Scheme::bfloat16(&problem, isa, after) } else { None };
         if let Some(scheme) = bfloat16 {
-            return Ok(Box::new(Products::plan(problem, level, settings, scheme?)?));
+            return Ok(Box::new(Gemm::plan(problem, isa, settings, scheme?)?));
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
@@ -71,12 +71,12 @@ pub(crate) fn plan_with(
     let compute = exact([problem.a.data_type, problem.b.data_type], problem.k as f64, compute);
     Ok(match compute {
         Compute::Single => {
-            let scheme = Scheme::<f32>::numbers(&problem, level, after)?;
-            Box::new(Products::plan(problem, level, settings, scheme)?)
+            let scheme = Scheme::<f32>::numbers(&problem, isa, after)?;
+            Box::new(Gemm::plan(problem, isa, settings, scheme)?)
         }
         Compute::Double => {
-            let scheme = Scheme::<f64>::numbers(&problem, level, after)?;
-            Box::new(Products::plan(problem, level, settings, scheme)?)
+            let scheme = Scheme::<f64>::numbers(&problem, isa, after)?;
+            Box::new(Gemm::plan(problem, isa, settings, scheme)?)
         }
     })
 }
@@ -90,5 +90,5 @@ pub(crate) fn exact(factors: [DataType; 2], terms: f64, compute: Compute) -> Com
     };
     let [a, b] = factors.map(largest);
     let sum = a.zip(b).map(|(a, b)| a * b * terms);
-    if sum.is_some_and(|sum| sum > MOST_EXACT) { Compute::Double } else { compute }
+    if sum.is_some_and(|sum| sum > MAX_EXACT) { Compute::Double } else { compute }
 }

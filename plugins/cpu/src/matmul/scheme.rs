@@ -3,18 +3,18 @@
 
 use hipdnn_plugin_sdk::graph::DataType;
 
-use crate::gemm::pack::{Pack, Store, copies_of};
-use crate::gemm::tile::{MOST_LINE, TileKernel, WIDE_ROWS};
+use crate::gemm::pack::{Pack, Store, packing_of};
+use crate::gemm::tile::{MAX_LINE, TileKernel, WIDE_ROWS};
 use crate::kernel::Refusal;
-use crate::matmul::epilogue::Finish;
+use crate::matmul::epilogue::TileEpilogue;
 use crate::matmul::kernel::fused;
 use crate::matmul::problem::{Matrices, Problem};
-use crate::pointwise::After;
-use crate::simd::isa::Level;
-use crate::simd::real::FastReal;
+use crate::pointwise::Epilogue;
+use crate::simd::isa::Isa;
+use crate::simd::real::Float;
 
 /// What sums are made in.
-pub(crate) trait Word: Copy + Send + Sync + 'static {
+pub(crate) trait Accumulator: Copy + Send + Sync + 'static {
     /// Its data type.
     const TYPE: DataType;
 
@@ -24,15 +24,15 @@ pub(crate) trait Word: Copy + Send + Sync + 'static {
     }
 }
 
-impl Word for f32 {
+impl Accumulator for f32 {
     const TYPE: DataType = DataType::Float;
 }
 
-impl Word for f64 {
+impl Accumulator for f64 {
     const TYPE: DataType = DataType::Double;
 }
 
-impl Word for i32 {
+impl Accumulator for i32 {
     const TYPE: DataType = DataType::Int32;
 }
 
@@ -49,29 +49,29 @@ pub(crate) struct Scheme<T: 'static> {
     pub(crate) store: Store<T>,
     /// Nanoseconds that a term takes, roughly.
     pub(crate) time: f64,
-    pub(crate) finish: Finish,
+    pub(crate) finish: TileEpilogue,
 }
 
 /// Numbers in a tile at most.
 fn most<T: 'static>(kernel: &TileKernel<T>) -> usize {
-    (kernel.rows * kernel.columns()).max(kernel.lanes * (WIDE_ROWS * kernel.wide).max(MOST_LINE))
+    (kernel.rows * kernel.columns()).max(kernel.lanes * (WIDE_ROWS * kernel.wide).max(MAX_LINE))
 }
 
-impl<T: FastReal + Word> Scheme<T> {
+impl<T: Float + Accumulator> Scheme<T> {
     /// Numbers of the compute type.
-    pub(crate) fn numbers(problem: &Problem, level: Level, after: Option<After>) -> Result<Self, Refusal> {
+    pub(crate) fn numbers(problem: &Problem, isa: Isa, after: Option<Epilogue>) -> Result<Self, Refusal> {
         let Problem { a, b, c, n, k, .. } = problem;
-        let kernel = TileKernel::<T>::of(level);
+        let kernel = TileKernel::<T>::of(isa);
         Ok(Self {
             kernel,
             terms: 1,
             a_readable: T::is_in(a) && (a.column == 1 || *k == 1),
             b_readable: T::is_in(b) && (b.column == 1 || *n == 1),
-            pack_a: copies_of("a", a.data_type)?.0,
-            pack_b: copies_of("b", b.data_type)?.0,
-            store: copies_of("c", c.data_type)?.1,
-            time: fused::<T>(level),
-            finish: Finish::plan::<T>(after, problem, most(&kernel))?,
+            pack_a: packing_of("a", a.data_type)?.0,
+            pack_b: packing_of("b", b.data_type)?.0,
+            store: packing_of("c", c.data_type)?.1,
+            time: fused::<T>(isa),
+            finish: TileEpilogue::plan::<T>(after, problem, most(&kernel))?,
         })
     }
 }
@@ -82,17 +82,17 @@ mod pairs {
 
     use super::*;
     use crate::gemm::pack::store_whole;
-    use crate::gemm::pairs::{Bfloat16Pairs, WholePairs, packs};
+    use crate::gemm::pairs::{Bfloat16Pairs, IntegerPairs, packs};
 
     /// Terms up to which sums of products of bytes stay below 2³¹.
-    const MOST_TERMS: usize = 1 << 15;
+    const MAX_TERMS: usize = 1 << 15;
 
     impl Scheme<f32> {
         /// Pairs of `bfloat16`; none where the factors are not such.
         pub(crate) fn bfloat16(
             problem: &Problem,
-            level: Level,
-            after: Option<After>,
+            isa: Isa,
+            after: Option<Epilogue>,
         ) -> Option<Result<Self, Refusal>> {
             let Problem { a, b, c, m, k, .. } = problem;
             if [a, b].iter().any(|factor| factor.data_type != DataType::Bfloat16) {
@@ -102,7 +102,7 @@ mod pairs {
             let (pack_a, pack_b) = packs::<bf16, f32>();
             // Rows, and matrices, begin with whole words.
             let is_even = k.is_multiple_of(2) && (*m == 1 || a.row.is_multiple_of(2));
-            let made = copies_of("c", c.data_type).and_then(|(_, store)| {
+            let made = packing_of("c", c.data_type).and_then(|(_, store)| {
                 Ok(Self {
                     kernel,
                     terms: 2,
@@ -111,8 +111,8 @@ mod pairs {
                     pack_a,
                     pack_b,
                     store,
-                    time: fused::<f32>(level) / 2.0,
-                    finish: Finish::plan::<f32>(after, problem, most(&kernel))?,
+                    time: fused::<f32>(isa) / 2.0,
+                    finish: TileEpilogue::plan::<f32>(after, problem, most(&kernel))?,
                 })
             });
             Some(made)
@@ -123,8 +123,8 @@ mod pairs {
         /// Pairs of bytes; none where the factors are not such, or their sums are too large.
         pub(crate) fn bytes(
             problem: &Problem,
-            level: Level,
-            after: Option<After>,
+            isa: Isa,
+            after: Option<Epilogue>,
         ) -> Option<Result<Self, Refusal>> {
             let Problem { a, b, c, k, .. } = problem;
             let packs = |data_type| match data_type {
@@ -134,20 +134,20 @@ mod pairs {
             };
             let (pack_a, _) = packs(a.data_type)?;
             let (_, pack_b) = packs(b.data_type)?;
-            if *k > MOST_TERMS {
+            if *k > MAX_TERMS {
                 return None;
             }
             let made = store_whole(c.data_type).and_then(|store| {
                 Ok(Self {
-                    kernel: TileKernel::of_eight::<WholePairs>(),
+                    kernel: TileKernel::of_eight::<IntegerPairs>(),
                     terms: 2,
                     a_readable: false,
                     b_readable: false,
                     pack_a,
                     pack_b,
                     store,
-                    time: fused::<f32>(level) / 2.0,
-                    finish: Finish::behind(after)?,
+                    time: fused::<f32>(isa) / 2.0,
+                    finish: TileEpilogue::behind(after)?,
                 })
             });
             Some(made)

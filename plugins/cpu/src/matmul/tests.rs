@@ -3,7 +3,7 @@ use hipdnn_plugin_sdk::graph::{DataType, Operation, PointwiseMode, Tensor};
 
 use crate::gemm::tile::{Tile, TileKernel};
 use crate::settings::Settings;
-use crate::simd::isa::Level;
+use crate::simd::isa::Isa;
 use crate::testing::{Array, EIGHT_BITS, Random, run, run_together, run_together_for, same, strides};
 
 const TYPES: [DataType; 4] = [DataType::Float, DataType::Double, DataType::Half, DataType::Bfloat16];
@@ -67,13 +67,13 @@ fn expected([a, b, c]: &[Array; 3]) -> Vec<f64> {
 
 fn check(case: &str, compute: DataType, arrays: &[Array; 3]) {
     let expected = expected(arrays);
-    for level in Level::available() {
+    for isa in Isa::available() {
         let mut arrays = arrays.clone();
-        run(product(), compute, *level, &mut arrays).unwrap();
+        run(product(), compute, *isa, &mut arrays).unwrap();
         for (at, (got, expected)) in arrays[2].numbers().iter().zip(&expected).enumerate() {
             assert!(
                 same(*got, *expected),
-                "{case} at {level:?}: element {at} is {got}, expected {expected}\n{:#?}",
+                "{case} at {isa:?}: element {at} is {got}, expected {expected}\n{:#?}",
                 arrays.each_ref().map(|array| &array.tensor)
             );
         }
@@ -160,10 +160,10 @@ fn many_rows_and_weights_that_stay_the_same() {
         };
         let mut arrays = [array(1, [m, k]), array(2, [k, n]), array(3, [m, n])];
         let expected = expected(&arrays);
-        for level in Level::available() {
+        for isa in Isa::available() {
             let settings = Settings { constant_weights: true, ..Settings::default() };
-            run_together_for(&[product()], DataType::Float, (*level, settings), &mut arrays, &[]);
-            assert!(arrays[2].numbers() == expected, "{m} × {n} × {k} at {level:?}");
+            run_together_for(&[product()], DataType::Float, (*isa, settings), &mut arrays, &[]);
+            assert!(arrays[2].numbers() == expected, "{m} × {n} × {k} at {isa:?}");
         }
     }
 }
@@ -172,8 +172,8 @@ fn many_rows_and_weights_that_stay_the_same() {
 #[test]
 fn tiles_that_ask_ahead() {
     const DEPTH: usize = 20;
-    for level in Level::available() {
-        let kernel = TileKernel::<f32>::of(*level);
+    for isa in Isa::available() {
+        let kernel = TileKernel::<f32>::of(*isa);
         let random = &mut Random::new(5000);
         let mut numbers = |count: usize| -> Vec<f32> { (0..count).map(|_| random.real() as f32).collect() };
         let (a, b) = (numbers(kernel.rows * DEPTH), numbers(DEPTH * kernel.columns()));
@@ -200,7 +200,7 @@ fn tiles_that_ask_ahead() {
                     unsafe { kernel.run(&tile, rows, vectors) };
                     sums
                 });
-                assert!(sums[0] == sums[1], "{rows} rows of {vectors} vectors at {level:?}");
+                assert!(sums[0] == sums[1], "{rows} rows of {vectors} vectors at {isa:?}");
             }
         }
     }
@@ -320,14 +320,14 @@ fn what_follows_a_product() {
                 if with_product { then.max(*product) } else { then }
             })
             .collect();
-        for level in Level::available() {
+        for isa in Isa::available() {
             let [a, b, c] = arrays.clone();
             let mut arrays = [a, b, c, row.clone(), whole.clone()];
-            run_together(&operations, compute, *level, &mut arrays, &between);
+            run_together(&operations, compute, *isa, &mut arrays, &between);
             for (at, (got, expected)) in arrays[2].numbers().iter().zip(&expected).enumerate() {
                 assert!(
                     same(*got, *expected),
-                    "seed {seed} at {level:?}: element {at} is {got}, expected {expected}\n{operations:#?}"
+                    "seed {seed} at {isa:?}: element {at} is {got}, expected {expected}\n{operations:#?}"
                 );
             }
         }

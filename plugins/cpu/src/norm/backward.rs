@@ -8,19 +8,19 @@ use crate::norm::statistics::{EXACT, statistics};
 use crate::norm::{Each, leading_strides, per_element};
 use crate::problem::normalization as problem;
 use crate::problem::normalization::{Spread, Statistics};
-use crate::simd::isa::{Level, VectorWork};
-use crate::simd::real::{FastReal, Stored};
+use crate::simd::isa::{Isa, VectorTask};
+use crate::simd::real::{Float, Stored};
 use crate::simd::vector::Vector;
-use crate::tensor::loop_nest::{Elements, Nest};
+use crate::tensor::loop_nest::{Elements, LoopNest};
 use crate::tensor::row::Row;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
-use crate::threading::partition::{Lanes, Threads};
+use crate::threading::partition::{Threads, Workers};
 
 /// Rows whose sums for the gradients of the parameters are in the compute type, before they are added to those in double precision.
 const EXACT_ROWS: usize = 256;
 
 /// The most numbers that all lanes together have a sum for.
-const MOST_SUMS: usize = 4 << 20;
+const MAX_SUMS: usize = 4 << 20;
 
 /// Where the statistics come from.
 enum Source<T> {
@@ -30,13 +30,13 @@ enum Source<T> {
 
 /// A normalization's gradients.
 pub(crate) struct Backward<T> {
-    level: Level,
-    lanes: Lanes,
+    isa: Isa,
+    workers: Workers,
     /// Numbers in a row.
     len: usize,
     centered: bool,
     /// The places of the rows in dy, x, dx, mean and inverse.
-    rows: Nest<5>,
+    rows: LoopNest<5>,
     dy: Row<T>,
     x: Row<T>,
     dx: Row<T>,
@@ -47,7 +47,7 @@ pub(crate) struct Backward<T> {
 }
 
 /// Offsets in the scratch memory.
-struct Areas {
+struct ScratchLayout {
     /// Scale, where it is not read in place.
     scale: usize,
     /// For each lane the sums of the gradients of scale and bias, in double precision.
@@ -59,8 +59,8 @@ struct Areas {
     dy: usize,
 }
 
-impl<T: FastReal + Stored> Backward<T> {
-    pub(crate) fn plan(p: &problem::Backward, level: Level, threads: Threads) -> Result<Self, Refusal> {
+impl<T: Float + Stored> Backward<T> {
+    pub(crate) fn plan(p: &problem::Backward, isa: Isa, threads: Threads) -> Result<Self, Refusal> {
         let (dims, leading) = (p.x.layout.dims(), p.leading);
         let xs = p.x.layout.strides();
         let inner = &dims[leading..];
@@ -76,7 +76,7 @@ impl<T: FastReal + Stored> Backward<T> {
             Statistics::Saved { mean, inverse } => (mean.as_ref(), Some(inverse)),
             Statistics::Computed(_) => (None, None),
         };
-        let rows = Nest::new(
+        let rows = LoopNest::new(
             &dims[..leading],
             [
                 &p.dy.layout.strides()[..leading],
@@ -91,10 +91,10 @@ impl<T: FastReal + Stored> Backward<T> {
         let direct = dy.direct && x.direct && dx.direct;
         let work = 6.0 * per_element(direct) * len as f64 * count as f64;
         // Each lane has sums of its own, which the others' are added to: not worth it for a few rows.
-        let parts = count.div_ceil(8).min(MOST_SUMS / len.max(1)).max(1);
+        let parts = count.div_ceil(8).min(MAX_SUMS / len.max(1)).max(1);
         Ok(Self {
-            level,
-            lanes: threads.parts(work, parts),
+            isa,
+            workers: threads.workers_for_reduction(work, parts),
             len,
             centered: p.centered,
             rows,
@@ -115,15 +115,15 @@ impl<T: FastReal + Stored> Backward<T> {
         })
     }
 
-    fn layout(&self, scratch: &mut Scratch) -> Areas {
-        let lanes = self.lanes.count();
+    fn layout(&self, scratch: &mut Scratch) -> ScratchLayout {
+        let workers = self.workers.count();
         let needed = |direct: bool| if direct { 0 } else { self.len };
-        Areas {
+        ScratchLayout {
             scale: scratch.area::<T>(needed(self.scale.direct), 1),
-            totals: scratch.area::<f64>(2 * self.len, lanes),
-            sums: scratch.area::<T>(2 * self.len, lanes),
-            x: scratch.area::<T>(needed(self.x.direct && self.dx.direct), lanes),
-            dy: scratch.area::<T>(needed(self.dy.direct), lanes),
+            totals: scratch.area::<f64>(2 * self.len, workers),
+            sums: scratch.area::<T>(2 * self.len, workers),
+            x: scratch.area::<T>(needed(self.x.direct && self.dx.direct), workers),
+            dy: scratch.area::<T>(needed(self.dy.direct), workers),
         }
     }
 
@@ -146,8 +146,8 @@ impl<T: FastReal + Stored> Backward<T> {
             let to = row.target(tensors, 0, buffer);
             for i in 0..self.len {
                 let mut total = 0.0;
-                for lane in 0..self.lanes.count() {
-                    total += totals.add(lane * apart + which * self.len + i).read();
+                for worker in 0..self.workers.count() {
+                    total += totals.add(worker * apart + which * self.len + i).read();
                 }
                 to.add(i).write_unaligned(T::from_f64(total));
             }
@@ -156,7 +156,7 @@ impl<T: FastReal + Stored> Backward<T> {
     }
 }
 
-impl<T: FastReal + Stored> Kernel for Backward<T> {
+impl<T: Float + Stored> Kernel for Backward<T> {
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }
@@ -169,15 +169,15 @@ impl<T: FastReal + Stored> Kernel for Backward<T> {
         unsafe {
             let scale = self.scale.numbers(tensors, 0, scratch.wrapping_add(areas.scale).cast());
             let shared = (Tensors(tensors), Shared([scratch, scale.cast_mut().cast()]));
-            self.lanes.run(|lane| {
-                let area = |at: usize, bytes: usize| shared.1.get(0).wrapping_add(at + lane * bytes);
+            self.workers.run(|worker| {
+                let area = |at: usize, bytes: usize| shared.1.get(0).wrapping_add(at + worker * bytes);
                 let row = Scratch::padded::<T>(len) * size_of::<T>();
                 let totals = area(areas.totals, Scratch::padded::<f64>(2 * len) * size_of::<f64>());
                 let sums = area(areas.sums, Scratch::padded::<T>(2 * len) * size_of::<T>());
-                self.level.run_vectors(Work {
+                self.isa.run_vectors(Task {
                     by: self,
                     tensors: shared.0.all(),
-                    rows: self.lanes.share(lane, self.rows.runs() * self.rows.len),
+                    rows: self.workers.share(worker, self.rows.runs() * self.rows.len),
                     scale: shared.1.get(1).cast::<T>(),
                     totals: totals.cast(),
                     sums: sums.cast(),
@@ -195,7 +195,7 @@ impl<T: FastReal + Stored> Kernel for Backward<T> {
 }
 
 /// Some rows.
-struct Work<'a, T> {
+struct Task<'a, T> {
     by: &'a Backward<T>,
     tensors: &'a [*mut u8],
     rows: std::ops::Range<usize>,
@@ -206,11 +206,11 @@ struct Work<'a, T> {
     dy: *mut T,
 }
 
-impl<T: FastReal + Stored> VectorWork<T> for Work<'_, T> {
+impl<T: Float + Stored> VectorTask<T> for Task<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Number = T>>(self) {
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
         let len = self.by.len;
         // SAFETY: the caller promises the instructions; there are two totals and two sums for each number of a row.
         unsafe {
@@ -234,13 +234,13 @@ impl<T: FastReal + Stored> VectorWork<T> for Work<'_, T> {
     }
 }
 
-impl<T: FastReal + Stored> Work<'_, T> {
+impl<T: Float + Stored> Task<'_, T> {
     /// Writes dx of some rows, and adds what they contribute to the sums.
     ///
     /// # Safety
     /// The processor has the vector's instructions; tensors, sums and buffers are those of a run.
     #[inline(always)]
-    unsafe fn rows<V: Vector<Number = T>>(&self, rows: std::ops::Range<usize>) {
+    unsafe fn rows<V: Vector<Scalar = T>>(&self, rows: std::ops::Range<usize>) {
         let Backward { len, centered, .. } = *self.by;
         let n = len as f64;
         let mut rows = Elements::new(&self.by.rows, rows);

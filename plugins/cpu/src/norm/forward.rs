@@ -8,18 +8,18 @@ use crate::kernel::{Kernel, Refusal};
 use crate::norm::loops;
 use crate::norm::loops::Normalized;
 use crate::norm::statistics::{EXACT, statistics};
-use crate::norm::{Around, Each, leading_strides, per_element};
+use crate::norm::{Each, Surroundings, leading_strides, per_element};
 use crate::pointwise::NEAR;
 use crate::problem::normalization as problem;
 use crate::problem::normalization::Spread;
 use crate::simd::convert::same;
-use crate::simd::isa::{Level, VectorWork};
-use crate::simd::real::{FastReal, Stored};
+use crate::simd::isa::{Isa, VectorTask};
+use crate::simd::real::{Float, Stored};
 use crate::simd::vector::Vector;
-use crate::tensor::loop_nest::{Elements, Nest};
+use crate::tensor::loop_nest::{Elements, LoopNest};
 use crate::tensor::row::Row;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
-use crate::threading::partition::{Lanes, Threads};
+use crate::threading::partition::{Threads, Workers};
 
 /// Rows that are computed together.
 const TOGETHER: usize = 4;
@@ -38,13 +38,13 @@ enum Access {
 
 /// A normalization forward.
 pub(crate) struct Forward<T> {
-    level: Level,
-    lanes: Lanes,
+    isa: Isa,
+    workers: Workers,
     /// Numbers in a row.
     len: usize,
     centered: bool,
     /// The places of the rows in x, y, mean and inverse.
-    rows: Nest<4>,
+    rows: LoopNest<4>,
     x: Row<T>,
     y: Row<T>,
     scale: Row<T>,
@@ -56,7 +56,7 @@ pub(crate) struct Forward<T> {
     access: Access,
     /// Rows of a lane that are computed together.
     together: usize,
-    around: Around,
+    around: Surroundings,
 }
 
 /// Whether each row lies on its own in memory, before or behind every other.
@@ -66,12 +66,12 @@ fn are_apart(dims: &[usize], strides: &[usize], leading: usize) -> bool {
     used(leading..dims.len()).all(|stride| stride < nearest)
 }
 
-impl<T: FastReal + Stored> Forward<T> {
+impl<T: Float + Stored> Forward<T> {
     pub(crate) fn plan(
         p: &problem::Forward,
-        level: Level,
+        isa: Isa,
         threads: Threads,
-        around: Around,
+        around: Surroundings,
     ) -> Result<Self, Refusal> {
         let (dims, leading) = (p.x.layout.dims(), p.leading);
         let (xs, ys) = (p.x.layout.strides(), p.y.layout.strides());
@@ -85,7 +85,7 @@ impl<T: FastReal + Stored> Forward<T> {
         if is_around && !are_apart(dims, ys, leading) {
             return Err("rows that do not lie one behind the other".to_owned());
         }
-        let rows = Nest::new(
+        let rows = LoopNest::new(
             &dims[..leading],
             [
                 &xs[..leading],
@@ -98,7 +98,7 @@ impl<T: FastReal + Stored> Forward<T> {
         );
         let (len, count) = (inner.iter().product::<usize>(), rows.runs() * rows.len);
         // Only where processors convert vectors of them is it worth while to do that twice for x.
-        let are_runs = x.is_run() && y.is_run() && level != Level::Portable && len <= EXACT;
+        let are_runs = x.is_run() && y.is_run() && isa != Isa::Portable && len <= EXACT;
         let access = match (p.x.data_type, p.y.data_type) {
             _ if x.direct && y.direct => Access::InPlace,
             (DataType::Half, DataType::Half) if are_runs && same::<T, f32>() => Access::Half,
@@ -109,8 +109,8 @@ impl<T: FastReal + Stored> Forward<T> {
         let others: f64 = [&around.before, &around.after].into_iter().flatten().map(|tail| tail.time()).sum();
         let work = (own + others) * len as f64 * count as f64;
         Ok(Self {
-            level,
-            lanes: threads.lanes(work, count),
+            isa,
+            workers: threads.workers(work, count),
             len,
             centered: p.centered,
             rows,
@@ -145,12 +145,12 @@ impl<T: FastReal + Stored> Forward<T> {
         [
             scratch.area::<T>(needed(self.scale.direct), 1),
             scratch.area::<T>(needed(bias), 1),
-            scratch.area::<T>(self.buffer(), self.lanes.count()),
+            scratch.area::<T>(self.buffer(), self.workers.count()),
         ]
     }
 }
 
-impl<T: FastReal + Stored> Kernel for Forward<T> {
+impl<T: Float + Stored> Kernel for Forward<T> {
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }
@@ -174,17 +174,17 @@ impl<T: FastReal + Stored> Kernel for Forward<T> {
                     scratch.wrapping_add(rows_at),
                 ]),
             );
-            self.lanes.run(|lane| {
+            self.workers.run(|worker| {
                 let [scale, bias, buffers] = [0, 1, 2].map(|i| shared.1.get(i).cast::<T>());
                 let padded = Scratch::padded::<T>(self.buffer());
-                self.level.run_vectors(Work {
+                self.isa.run_vectors(Task {
                     by: self,
                     tensors: shared.0.all(),
-                    rows: self.lanes.share(lane, self.rows.runs() * self.rows.len),
+                    rows: self.workers.share(worker, self.rows.runs() * self.rows.len),
                     epsilon,
                     scale,
                     bias: self.bias.is_some().then_some(bias.cast_const()),
-                    buffer: buffers.wrapping_add(lane * padded),
+                    buffer: buffers.wrapping_add(worker * padded),
                 });
             });
         }
@@ -192,7 +192,7 @@ impl<T: FastReal + Stored> Kernel for Forward<T> {
 }
 
 /// Some rows.
-struct Work<'a, T> {
+struct Task<'a, T> {
     by: &'a Forward<T>,
     tensors: &'a [*mut u8],
     rows: std::ops::Range<usize>,
@@ -202,30 +202,30 @@ struct Work<'a, T> {
     buffer: *mut T,
 }
 
-impl<T: FastReal + Stored> VectorWork<T> for Work<'_, T> {
+impl<T: Float + Stored> VectorTask<T> for Task<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Number = T>>(self) {
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
         // SAFETY: passed on; the plan says of which type the elements are.
         unsafe {
             match self.by.access {
                 // Never planned for others, which need no code for it.
-                Access::Half if V::LEVEL != Level::Portable && same::<T, f32>() => self.all::<f16, V>(),
-                Access::Bfloat16 if V::LEVEL != Level::Portable && same::<T, f32>() => self.all::<bf16, V>(),
+                Access::Half if V::ISA != Isa::Portable && same::<T, f32>() => self.all::<f16, V>(),
+                Access::Bfloat16 if V::ISA != Isa::Portable && same::<T, f32>() => self.all::<bf16, V>(),
                 _ => self.all::<T, V>(),
             }
         }
     }
 }
 
-impl<T: FastReal + Stored> Work<'_, T> {
+impl<T: Float + Stored> Task<'_, T> {
     /// Computes all rows, which are of this type, or copied.
     ///
     /// # Safety
-    /// As [`VectorWork::run`].
+    /// As [`VectorTask::run`].
     #[inline(always)]
-    unsafe fn all<S: Stored, V: Vector<Number = T>>(&self) {
+    unsafe fn all<S: Stored, V: Vector<Scalar = T>>(&self) {
         let Forward { len, together, ref around, .. } = *self.by;
         let mut rows = Elements::new(&self.by.rows, self.rows.clone());
         // Rows that are there, those that are computed, and those of which what follows is.
@@ -261,9 +261,9 @@ impl<T: FastReal + Stored> Work<'_, T> {
     /// Computes the next rows.
     ///
     /// # Safety
-    /// As [`Work::all`].
+    /// As [`Task::all`].
     #[inline(always)]
-    unsafe fn some<S: Stored, V: Vector<Number = T>, const ROWS: usize>(&self, rows: &mut Elements<'_, 4>) {
+    unsafe fn some<S: Stored, V: Vector<Scalar = T>, const ROWS: usize>(&self, rows: &mut Elements<'_, 4>) {
         let Forward { len, centered, ref x, ref y, ref mean, ref inverse, access, .. } = *self.by;
         let nowhere = self.buffer.cast::<S>();
         let none = Normalized { x: nowhere.cast_const(), mean: T::ZERO, inverse: T::ZERO, y: nowhere };

@@ -20,9 +20,9 @@ pub(crate) struct Normalized<S, T> {
 /// The processor has the vector's instructions; `len` elements of the operands are readable, and of `y` writable. `y` may be `x`.
 #[inline(always)]
 pub(crate) unsafe fn normalize<S: Stored, V: Vector, const ROWS: usize>(
-    rows: &[Normalized<S, V::Number>; ROWS],
-    scale: *const V::Number,
-    bias: Option<*const V::Number>,
+    rows: &[Normalized<S, V::Scalar>; ROWS],
+    scale: *const V::Scalar,
+    bias: Option<*const V::Scalar>,
     len: usize,
 ) {
     // SAFETY: the caller promises instructions and numbers.
@@ -40,9 +40,9 @@ pub(crate) unsafe fn normalize<S: Stored, V: Vector, const ROWS: usize>(
 /// As there.
 #[inline(always)]
 unsafe fn scaled<S: Stored, V: Vector, const ROWS: usize, const BIAS: bool>(
-    rows: &[Normalized<S, V::Number>; ROWS],
-    scale: *const V::Number,
-    bias: *const V::Number,
+    rows: &[Normalized<S, V::Scalar>; ROWS],
+    scale: *const V::Scalar,
+    bias: *const V::Scalar,
     len: usize,
 ) {
     // SAFETY: the caller promises instructions and numbers.
@@ -70,7 +70,7 @@ unsafe fn scaled<S: Stored, V: Vector, const ROWS: usize, const BIAS: bool>(
         while at < len {
             let factor = scale.add(at).read_unaligned();
             for row in rows {
-                let x: V::Number = row.x.add(at).read_unaligned().number();
+                let x: V::Scalar = row.x.add(at).read_unaligned().number();
                 let normal = (x - row.mean) * row.inverse * factor;
                 let y = if BIAS { normal + bias.add(at).read_unaligned() } else { normal };
                 row.y.add(at).write_unaligned(S::nearest(y));
@@ -86,10 +86,10 @@ unsafe fn scaled<S: Stored, V: Vector, const ROWS: usize, const BIAS: bool>(
 /// As [`normalize`], for all that is read.
 #[inline(always)]
 pub(crate) unsafe fn gradient_sums<V: Vector>(
-    [dy, scale, x]: [*const V::Number; 3],
-    mean: V::Number,
+    [dy, scale, x]: [*const V::Scalar; 3],
+    mean: V::Scalar,
     len: usize,
-) -> [V::Number; 2] {
+) -> [V::Scalar; 2] {
     // SAFETY: the caller promises instructions and numbers.
     unsafe {
         let means = V::splat(mean);
@@ -123,10 +123,10 @@ pub(crate) struct Gradient<T> {
 /// As [`normalize`]; `dx` and the two sums are writable, and `dx` may be `x`.
 #[inline(always)]
 pub(crate) unsafe fn gradient<V: Vector>(
-    [dy, scale, x]: [*const V::Number; 3],
-    by: &Gradient<V::Number>,
-    dx: *mut V::Number,
-    [dscale, dbias]: [*mut V::Number; 2],
+    [dy, scale, x]: [*const V::Scalar; 3],
+    by: &Gradient<V::Scalar>,
+    dx: *mut V::Scalar,
+    [dscale, dbias]: [*mut V::Scalar; 2],
     len: usize,
 ) {
     // SAFETY: the caller promises instructions and numbers.

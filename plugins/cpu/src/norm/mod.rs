@@ -21,20 +21,20 @@ mod tests;
 
 use crate::dtype::element::{Compute, Element};
 use crate::kernel::{Kernel, Refusal};
-use crate::pointwise::elements::Tail;
+use crate::pointwise::elements::BlockEpilogue;
 use crate::problem::normalization::{Normalization, Spread};
 use crate::reference::float_element;
-use crate::simd::isa::Level;
-use crate::simd::real::{FastReal, Stored};
+use crate::simd::isa::Isa;
+use crate::simd::real::{Float, Stored};
 use crate::threading::partition::Threads;
 
 /// Operations on each element that are computed with a normalization, of some rows at a time.
 #[derive(Default)]
-pub(crate) struct Around {
+pub(crate) struct Surroundings {
     /// What makes the rows: writes them where the result goes, from where they are read.
-    pub(crate) before: Option<Box<dyn Tail>>,
+    pub(crate) before: Option<Box<dyn BlockEpilogue>>,
     /// What is computed of the result.
-    pub(crate) after: Option<Box<dyn Tail>>,
+    pub(crate) after: Option<Box<dyn BlockEpilogue>>,
 }
 
 /// Plans a normalization for a level of the processor, with what is around it; its `x` and `y` are one tensor where something is
@@ -42,30 +42,30 @@ pub(crate) struct Around {
 pub(crate) fn plan(
     normalization: &Normalization,
     compute: Compute,
-    level: Level,
+    isa: Isa,
     threads: Threads,
-    around: Around,
+    around: Surroundings,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     match compute {
-        Compute::Single => plan_in::<f32>(normalization, level, threads, around),
-        Compute::Double => plan_in::<f64>(normalization, level, threads, around),
+        Compute::Single => plan_in::<f32>(normalization, isa, threads, around),
+        Compute::Double => plan_in::<f64>(normalization, isa, threads, around),
     }
 }
 
-fn plan_in<T: FastReal + Stored>(
+fn plan_in<T: Float + Stored>(
     normalization: &Normalization,
-    level: Level,
+    isa: Isa,
     threads: Threads,
-    around: Around,
+    around: Surroundings,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     Ok(match normalization {
         Normalization::Forward(problem) => {
-            Box::new(forward::Forward::<T>::plan(problem, level, threads, around)?)
+            Box::new(forward::Forward::<T>::plan(problem, isa, threads, around)?)
         }
         Normalization::Backward(_) if around.before.is_some() || around.after.is_some() => {
             return Err("a gradient, which nothing is computed with".to_owned());
         }
-        Normalization::Backward(problem) => Box::new(backward::Backward::<T>::plan(problem, level, threads)?),
+        Normalization::Backward(problem) => Box::new(backward::Backward::<T>::plan(problem, isa, threads)?),
     })
 }
 
@@ -75,7 +75,7 @@ struct Each<T> {
     element: Element<T>,
 }
 
-impl<T: FastReal> Each<T> {
+impl<T: Float> Each<T> {
     fn of(spread: &Spread) -> Result<Self, Refusal> {
         Ok(Self { slot: spread.slot, element: float_element("statistics", spread.data_type)? })
     }

@@ -5,7 +5,7 @@ use crate::dtype::element::Real;
 use crate::simd::convert;
 use crate::simd::real::Stored;
 use crate::simd::vector::{Lanewise, Vector};
-use crate::tensor::combine::MOST_LANES;
+use crate::tensor::combine::MAX_LANES;
 
 /// Numbers whose sum is in the compute type, before it is added to others in double precision.
 pub(crate) const EXACT: usize = 4096;
@@ -24,9 +24,9 @@ pub(crate) unsafe fn statistics<S: Stored, V: Vector, const ROWS: usize>(
     len: usize,
     centered: bool,
     epsilon: f64,
-    buffer: *mut V::Number,
+    buffer: *mut V::Scalar,
 ) -> [(f64, f64); ROWS] {
-    let (mut about, mut found) = ([V::Number::ZERO; ROWS], [(0.0, 0.0); ROWS]);
+    let (mut about, mut found) = ([V::Scalar::ZERO; ROWS], [(0.0, 0.0); ROWS]);
     // SAFETY: the caller promises the numbers, and the buffer where they are elements.
     unsafe {
         if centered {
@@ -47,7 +47,7 @@ pub(crate) unsafe fn statistics<S: Stored, V: Vector, const ROWS: usize>(
             if is_far || !(mean.is_finite() && variance.is_finite()) {
                 let x = numbers::<S, V>(rows[i], len, buffer);
                 if is_far {
-                    (*mean, *variance) = moments::<V>(x, len, V::Number::from_f64(*mean), true);
+                    (*mean, *variance) = moments::<V>(x, len, V::Scalar::from_f64(*mean), true);
                 }
                 if !(mean.is_finite() && variance.is_finite()) {
                     (*mean, *variance) = in_double(x, len, centered);
@@ -66,8 +66,8 @@ pub(crate) unsafe fn statistics<S: Stored, V: Vector, const ROWS: usize>(
 /// # Safety
 /// As [`statistics`].
 #[inline(always)]
-unsafe fn beginning<S: Stored, V: Vector>(x: *const S, len: usize) -> V::Number {
-    let mut first = [V::Number::ZERO; MOST_LANES];
+unsafe fn beginning<S: Stored, V: Vector>(x: *const S, len: usize) -> V::Scalar {
+    let mut first = [V::Scalar::ZERO; MAX_LANES];
     // SAFETY: the caller promises instructions and elements; no vector has more lanes than there are numbers.
     unsafe {
         if len < V::LANES {
@@ -84,8 +84,8 @@ unsafe fn beginning<S: Stored, V: Vector>(x: *const S, len: usize) -> V::Number 
 /// # Safety
 /// As [`statistics`].
 #[inline(always)]
-unsafe fn numbers<S: Stored, V: Vector>(x: *const S, len: usize, buffer: *mut V::Number) -> *const V::Number {
-    if convert::same::<S, V::Number>() {
+unsafe fn numbers<S: Stored, V: Vector>(x: *const S, len: usize, buffer: *mut V::Scalar) -> *const V::Scalar {
+    if convert::same::<S, V::Scalar>() {
         return x.cast();
     }
     // SAFETY: the caller promises instructions, elements and the buffer.
@@ -111,14 +111,14 @@ unsafe fn numbers<S: Stored, V: Vector>(x: *const S, len: usize, buffer: *mut V:
 unsafe fn moments_of_some<S: Stored, V: Vector, const ROWS: usize>(
     rows: &[*const S; ROWS],
     len: usize,
-    about: &[V::Number; ROWS],
+    about: &[V::Scalar; ROWS],
     centered: bool,
 ) -> [(f64, f64); ROWS] {
     let mut found = [(0.0, 0.0); ROWS];
     // SAFETY: the caller promises instructions and numbers.
     unsafe {
         let (mut means, mut sums, mut squares) = ([V::zero(); ROWS], [V::zero(); ROWS], [V::zero(); ROWS]);
-        let mut rest = [[V::Number::ZERO; 2]; ROWS];
+        let mut rest = [[V::Scalar::ZERO; 2]; ROWS];
         for (mean, about) in means.iter_mut().zip(about) {
             *mean = V::splat(*about);
         }
@@ -133,7 +133,7 @@ unsafe fn moments_of_some<S: Stored, V: Vector, const ROWS: usize>(
         }
         while at < len {
             for i in 0..ROWS {
-                let apart = rows[i].add(at).read_unaligned().number::<V::Number>() - about[i];
+                let apart = rows[i].add(at).read_unaligned().number::<V::Scalar>() - about[i];
                 rest[i] = [rest[i][0] + apart, apart * apart + rest[i][1]];
             }
             at += 1;
@@ -156,9 +156,9 @@ unsafe fn moments_of_some<S: Stored, V: Vector, const ROWS: usize>(
 /// As [`statistics`].
 #[inline(always)]
 unsafe fn moments<V: Vector>(
-    x: *const V::Number,
+    x: *const V::Scalar,
     len: usize,
-    about: V::Number,
+    about: V::Scalar,
     centered: bool,
 ) -> (f64, f64) {
     let n = len as f64;

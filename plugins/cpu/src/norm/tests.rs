@@ -3,7 +3,7 @@ use hipdnn_plugin_sdk::graph::{DataType, NormFwdPhase, Operation};
 
 use crate::fusion::node::plan_node_at;
 use crate::reference;
-use crate::simd::isa::Level;
+use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, order, run, run_planned, same, strides};
 use crate::threading::partition::Threads;
 
@@ -146,7 +146,7 @@ impl Case {
     }
 
     /// Compares all tensors after a run with what the reference makes of them.
-    fn check(&self, operation: &Operation, level: Level) {
+    fn check(&self, operation: &Operation, isa: Isa) {
         let tolerance = match self.data_type {
             DataType::Double => 1e-12,
             DataType::Half => 2e-3,
@@ -156,7 +156,7 @@ impl Case {
         let mut expected = self.clone();
         run_planned(operation.clone(), self.compute(), &mut expected.arrays, reference::plan_node).unwrap();
         let mut got = self.clone();
-        run(operation.clone(), self.compute(), level, &mut got.arrays).unwrap();
+        run(operation.clone(), self.compute(), isa, &mut got.arrays).unwrap();
         for (got, expected) in got.arrays.iter().zip(&expected.arrays) {
             let uid = got.tensor.uid;
             let (got, expected) = (got.numbers(), expected.numbers());
@@ -165,7 +165,7 @@ impl Case {
             for (i, (got, expected)) in got.into_iter().zip(expected).enumerate() {
                 assert!(
                     same(got, expected) || (got - expected).abs() <= tolerance * largest,
-                    "{} at {level:?}: tensor {uid} element {i} is {got}, expected {expected}\n{:?} {} {:?}",
+                    "{} at {isa:?}: tensor {uid} element {i} is {got}, expected {expected}\n{:?} {} {:?}",
                     operation.spec().name,
                     self.dims,
                     self.count,
@@ -175,10 +175,10 @@ impl Case {
         }
     }
 
-    fn all(&self, level: Level) {
+    fn all(&self, isa: Isa) {
         for flag in [false, true] {
-            self.check(&self.forward(flag), level);
-            self.check(&self.backward(flag), level);
+            self.check(&self.forward(flag), isa);
+            self.check(&self.backward(flag), isa);
         }
     }
 }
@@ -195,8 +195,8 @@ fn every_form_in_every_order() {
                 for data_type in [DataType::Float, DataType::Double, DataType::Half, DataType::Bfloat16] {
                     for gap in [0, 2] {
                         let case = Case::new(&mut random, (dims, count), centered, which, data_type, gap);
-                        for level in Level::available() {
-                            case.all(*level);
+                        for isa in Isa::available() {
+                            case.all(*isa);
                         }
                     }
                 }
@@ -210,7 +210,7 @@ fn work_for_several_lanes() {
     let mut random = Random::new(22);
     for centered in [true, false] {
         let case = Case::new(&mut random, (&[700, 517], 1), centered, 0, DataType::Float, 0);
-        case.all(Level::best());
+        case.all(Isa::detect());
     }
 }
 
@@ -224,8 +224,8 @@ fn numbers_that_are_not_finite_or_not_small() {
             for place in [0, 13, 69] {
                 case.array(X).set(&[1, place], special);
             }
-            for level in Level::available() {
-                case.check(&case.forward(true), *level);
+            for isa in Isa::available() {
+                case.check(&case.forward(true), *isa);
             }
         }
     }
@@ -239,8 +239,8 @@ fn a_large_mean_does_not_swallow_the_variance() {
         let x = case.array(X);
         x.set(&index, 4096.0 + x.get(&index));
     }
-    for level in Level::available() {
-        case.check(&case.forward(true), *level);
+    for isa in Isa::available() {
+        case.check(&case.forward(true), *isa);
     }
 }
 
@@ -254,8 +254,8 @@ fn rows_may_begin_far_from_their_mean() {
             x.set(&index, 1000.0 + x.get(&index));
         }
     }
-    for level in Level::available() {
-        case.check(&case.forward(true), *level);
+    for isa in Isa::available() {
+        case.check(&case.forward(true), *isa);
     }
 }
 
@@ -268,7 +268,7 @@ fn results_are_the_same_bits_for_any_number_of_threads() {
             let results = [1, 2, 3, 5].map(|most| {
                 let mut arrays = case.arrays.clone();
                 run_planned(operation.clone(), DataType::Float, &mut arrays, |graph, node| {
-                    plan_node_at(graph, node, Level::best(), Threads { most, deterministic: true })
+                    plan_node_at(graph, node, Isa::detect(), Threads { most, deterministic: true })
                 })
                 .unwrap();
                 arrays.iter().map(Array::numbers).collect::<Vec<_>>()
@@ -288,7 +288,7 @@ fn a_row_does_not_depend_on_the_rows_beside_it() {
             case.array(X).set(&[2, column], 1000.0);
         }
         case.array(X).set(&[5, 1], f64::INFINITY);
-        for level in Level::available() {
+        for isa in Isa::available() {
             let row_of = |first: usize, rows: usize| {
                 let mut part = case.clone();
                 for uid in [X, RESULT, MEAN, INVERSE] {
@@ -300,7 +300,7 @@ fn a_row_does_not_depend_on_the_rows_beside_it() {
                     }
                     *part.array(uid) = some;
                 }
-                run(part.forward(true), part.compute(), *level, &mut part.arrays).unwrap();
+                run(part.forward(true), part.compute(), *isa, &mut part.arrays).unwrap();
                 [RESULT, MEAN, INVERSE].map(|uid| part.array(uid).clone())
             };
             let all = row_of(0, 11);
@@ -308,7 +308,7 @@ fn a_row_does_not_depend_on_the_rows_beside_it() {
                 for (alone, all) in row_of(row, 1).iter().zip(&all) {
                     for index in alone.indices() {
                         let (alone, beside) = (alone.get(&index), all.get(&[row, index[1]]));
-                        assert!(same(alone, beside), "row {row} at {level:?}: {alone} alone, else {beside}");
+                        assert!(same(alone, beside), "row {row} at {isa:?}: {alone} alone, else {beside}");
                     }
                 }
             }

@@ -7,9 +7,9 @@ use crate::problem::Operand;
 use crate::problem::pointwise::{Activation, Broadcast, Pointwise};
 
 /// The most inputs of a chain.
-pub(crate) const MOST_INPUTS: usize = 11;
+pub(crate) const MAX_INPUTS: usize = 11;
 /// The most operations of a chain.
-pub(crate) const MOST_STEPS: usize = 32;
+pub(crate) const MAX_STEPS: usize = 32;
 
 /// What an operation of a chain reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

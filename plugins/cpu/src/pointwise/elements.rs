@@ -6,12 +6,12 @@ use crate::pointwise::functions::Functions;
 use crate::pointwise::line::Applied;
 use crate::pointwise::program::{Places, Program, REGISTERS};
 use crate::problem::Operand;
-use crate::simd::isa::Level;
-use crate::simd::real::Run;
+use crate::simd::isa::Isa;
+use crate::simd::real::RowConverter;
 use crate::simd::stream::{is_worth, settle};
-use crate::tensor::loop_nest::{Axes, Nest};
+use crate::tensor::loop_nest::{Axes, LoopNest};
 use crate::tensor::scratch::Tensors;
-use crate::threading::partition::{Lanes, Threads};
+use crate::threading::partition::{Threads, Workers};
 
 /// Bytes of a buffer: few enough that all of them stay in the first cache.
 const BYTES: usize = 2048;
@@ -52,7 +52,7 @@ enum Access {
 /// A tensor of the chain.
 struct Memory<T> {
     slot: usize,
-    run: Run<T>,
+    run: RowConverter<T>,
     /// Whether the result goes to the same memory.
     replaced: bool,
     /// Whether the program takes one number of it for all of the inner loop.
@@ -61,7 +61,7 @@ struct Memory<T> {
 
 impl<T: Functions> Memory<T> {
     fn of(input: &Input) -> Result<Self, Refusal> {
-        let run = Run::of_number(input.data_type)?;
+        let run = RowConverter::of_number(input.data_type)?;
         Ok(Self { slot: input.slot, run, replaced: input.replaced, one: false })
     }
 
@@ -80,14 +80,14 @@ pub(crate) struct Elements<T, const N: usize> {
     program: Program<T>,
     /// The dimensions, and the strides of the inputs and, last, of the result along them.
     axes: Axes<N>,
-    nest: Nest<N>,
+    nest: LoopNest<N>,
     inputs: Vec<Memory<T>>,
     output: Memory<T>,
     /// Whether the result goes past the caches.
     streamed: bool,
     /// Nanoseconds that one thread takes for an element, about.
     time: f64,
-    lanes: Lanes,
+    workers: Workers,
 }
 
 /// Whether an input is read by nothing but operations in registers that have another operand, so that one number of it is enough
@@ -104,9 +104,9 @@ impl<T: Functions, const N: usize> Elements<T, N> {
     pub(crate) fn plan(
         chain: &Chain,
         output: &Operand,
-        level: Level,
+        isa: Isa,
         threads: Threads,
-        is_tail: bool,
+        is_epilogue: bool,
     ) -> Result<Self, Refusal> {
         let count = chain.inputs.len();
         if count >= N {
@@ -124,16 +124,20 @@ impl<T: Functions, const N: usize> Elements<T, N> {
         let repeats = |input: usize| nest.apart[input] == 0;
         // The inner loop of a box may be another.
         let is_one =
-            |input: usize| !is_tail && repeats(input) && is_for_registers::<T>(chain, input, repeats);
-        let program = Program::plan(chain, level, is_one)?;
+            |input: usize| !is_epilogue && repeats(input) && is_for_registers::<T>(chain, input, repeats);
+        let program = Program::plan(chain, isa, is_one)?;
         let mut inputs = chain.inputs.iter().map(Memory::of).collect::<Result<Vec<_>, _>>()?;
         for (number, input) in inputs.iter_mut().enumerate() {
             input.one = is_one(number);
             // What is done in registers reads a number before it writes the result there.
             input.replaced &= !program.is_line();
         }
-        let output =
-            Memory { slot: output.slot, run: Run::of_number(output.data_type)?, replaced: false, one: false };
+        let output = Memory {
+            slot: output.slot,
+            run: RowConverter::of_number(output.data_type)?,
+            replaced: false,
+            one: false,
+        };
         let count_of = |access| {
             let inputs =
                 inputs.iter().zip(nest.apart).filter(|(input, apart)| input.access(*apart) == access);
@@ -141,13 +145,13 @@ impl<T: Functions, const N: usize> Elements<T, N> {
         };
         let (copies, in_place) = (count_of(Access::Copied), count_of(Access::InPlace));
         let elements = nest.runs() * nest.len;
-        let streamed = !is_tail
+        let streamed = !is_epilogue
             && program.is_line()
             && in_place + count_of(Access::One) == inputs.len() + 1
             && is_worth::<T>(in_place * elements, nest.len);
         let time = program.time + copies as f64;
-        let lanes = threads.lanes(elements as f64 * time, elements.div_ceil(Buffer::len::<T>()));
-        Ok(Self { program, axes, nest, inputs, output, streamed, time, lanes })
+        let workers = threads.workers(elements as f64 * time, elements.div_ceil(Buffer::len::<T>()));
+        Ok(Self { program, axes, nest, inputs, output, streamed, time, workers })
     }
 
     /// Computes some elements of a nest, counted in the order of its loops; `base` is added to its offsets.
@@ -157,7 +161,7 @@ impl<T: Functions, const N: usize> Elements<T, N> {
     unsafe fn part(
         &self,
         tensors: &[*mut u8],
-        nest: &Nest<N>,
+        nest: &LoopNest<N>,
         base: [usize; N],
         elements: std::ops::Range<usize>,
     ) {
@@ -257,15 +261,15 @@ impl<T: Functions, const N: usize> Kernel for Elements<T, N> {
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
         let shared = Tensors(tensors);
         let elements = self.nest.runs() * self.nest.len;
-        self.lanes.run(|lane| {
+        self.workers.run(|worker| {
             // SAFETY: the caller promises the tensors; each lane computes elements of its own.
-            unsafe { self.part(shared.all(), &self.nest, [0; N], self.lanes.share(lane, elements)) };
+            unsafe { self.part(shared.all(), &self.nest, [0; N], self.workers.share(worker, elements)) };
         });
     }
 }
 
 /// What is computed of each block of a kernel's results while they are near.
-pub(crate) trait Tail: Send + Sync {
+pub(crate) trait BlockEpilogue: Send + Sync {
     /// Computes a box of the result, of which the kernel has written its own results there. Runs on the calling thread.
     ///
     /// # Safety
@@ -275,14 +279,14 @@ pub(crate) trait Tail: Send + Sync {
     /// The same of some elements, counted in the order in which those of the result lie in memory.
     ///
     /// # Safety
-    /// As [`Tail::finish`], for the elements.
+    /// As [`BlockEpilogue::finish`], for the elements.
     unsafe fn finish_run(&self, tensors: &[*mut u8], elements: std::ops::Range<usize>);
 
     /// Nanoseconds that it takes for an element, about.
     fn time(&self) -> f64;
 }
 
-impl<T: Functions, const N: usize> Tail for Elements<T, N> {
+impl<T: Functions, const N: usize> BlockEpilogue for Elements<T, N> {
     unsafe fn finish(&self, tensors: &[*mut u8], origin: &[usize], size: &[usize]) {
         let (nest, base) = self.axes.nest_of_box(origin, size);
         let elements = nest.runs() * nest.len;

@@ -6,15 +6,15 @@
 
 use crate::pointwise::smooth::{Smooth, exactly, in_single, with_constant};
 use crate::pointwise::softmax::Softmax;
-use crate::simd::isa::Level;
-use crate::simd::real::FastReal;
-use crate::simd::vector::{Lanewise, Plain, Vector, WHOLE};
+use crate::simd::isa::Isa;
+use crate::simd::real::Float;
+use crate::simd::vector::{Lanewise, PortableVector, Vector, WHOLE};
 
 /// Computes rows at a level that the processor has.
-pub(crate) type RowFunction<T> = unsafe fn(Level, Softmax<T>);
+pub(crate) type RowFunction<T> = unsafe fn(Isa, Softmax<T>);
 
 /// Numbers with functions.
-pub(crate) trait Functions: FastReal {
+pub(crate) trait Functions: Float {
     /// Nanoseconds that a function takes for one number, about.
     const TIME: f64;
 
@@ -31,7 +31,7 @@ pub(crate) trait Functions: FastReal {
     ///
     /// # Safety
     /// The processor has the vector's instructions; the operands and the results are there.
-    unsafe fn smooth<V: Vector<Number = Self>>(all: &All<Self>);
+    unsafe fn smooth<V: Vector<Scalar = Self>>(all: &All<Self>);
 }
 
 /// Vectors of operands, and where the function of them goes.
@@ -54,7 +54,7 @@ impl<T> All<T> {
     /// # Safety
     /// As [`Functions::smooth`]; the number is below the count.
     #[inline(always)]
-    unsafe fn operands<V: Vector<Number = T>>(&self, number: usize) -> [V; 2] {
+    unsafe fn operands<V: Vector<Scalar = T>>(&self, number: usize) -> [V; 2] {
         // SAFETY: the caller promises the operands.
         self.from.map(|(from, apart)| unsafe { V::load(from.add(number * apart)) })
     }
@@ -77,7 +77,7 @@ impl Functions for f64 {
     }
 
     #[inline(always)]
-    unsafe fn smooth<V: Vector<Number = Self>>(all: &All<Self>) {
+    unsafe fn smooth<V: Vector<Scalar = Self>>(all: &All<Self>) {
         for i in 0..all.count {
             // SAFETY: the caller promises instructions and numbers.
             unsafe {
@@ -91,13 +91,13 @@ impl Functions for f64 {
 impl Functions for f32 {
     const TIME: f64 = 0.4;
     // SAFETY: whoever calls it promises level and numbers.
-    const SOFTMAX: Option<RowFunction<Self>> = Some(|level, rows| unsafe { level.run_vectors(rows) });
+    const SOFTMAX: Option<RowFunction<Self>> = Some(|isa, rows| unsafe { isa.run_vectors(rows) });
 
     #[inline(always)]
     fn exponential(self) -> Self {
         let (one, mut result) = (self, 0.0);
         // SAFETY: a plain vector needs no instructions of its own; both numbers are there.
-        unsafe { exponential(Plain::<Self, 1>::load(&raw const one)).store(&raw mut result) };
+        unsafe { exponential(PortableVector::<Self, 1>::load(&raw const one)).store(&raw mut result) };
         result
     }
 
@@ -107,7 +107,7 @@ impl Functions for f32 {
     }
 
     #[inline(always)]
-    unsafe fn smooth<V: Vector<Number = Self>>(all: &All<Self>) {
+    unsafe fn smooth<V: Vector<Scalar = Self>>(all: &All<Self>) {
         // SAFETY: the caller promises instructions and numbers.
         unsafe {
             with_constant!(all.smooth, S => {
@@ -125,7 +125,7 @@ impl Functions for f32 {
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
-unsafe fn polynomial<V: Vector<Number = f32>, const N: usize>(x: V, coefficients: [f32; N]) -> V {
+unsafe fn polynomial<V: Vector<Scalar = f32>, const N: usize>(x: V, coefficients: [f32; N]) -> V {
     // SAFETY: the caller promises the instructions.
     unsafe {
         let mut sum = V::splat(coefficients[0]);
@@ -141,7 +141,7 @@ unsafe fn polynomial<V: Vector<Number = f32>, const N: usize>(x: V, coefficients
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
-unsafe fn within<V: Vector>(x: V, low: V::Number, high: V::Number) -> V {
+unsafe fn within<V: Vector>(x: V, low: V::Scalar, high: V::Scalar) -> V {
     // SAFETY: the caller promises the instructions.
     unsafe { x.lanewise(Lanewise::NotBelow, V::splat(low)).lanewise(Lanewise::NotAbove, V::splat(high)) }
 }
@@ -154,7 +154,7 @@ pub(crate) const LN_2: [f32; 2] = [355.0 / 512.0, -2.121_944_4e-4];
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
-pub(crate) unsafe fn exponential<V: Vector<Number = f32>>(x: V) -> V {
+pub(crate) unsafe fn exponential<V: Vector<Scalar = f32>>(x: V) -> V {
     /// Beyond this, the result is infinite.
     const HIGHEST: f32 = 89.0;
     // SAFETY: the caller promises the instructions.
@@ -166,7 +166,7 @@ pub(crate) unsafe fn exponential<V: Vector<Number = f32>>(x: V) -> V {
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
-pub(crate) unsafe fn exponential_of_negative<V: Vector<Number = f32>>(x: V) -> V {
+pub(crate) unsafe fn exponential_of_negative<V: Vector<Scalar = f32>>(x: V) -> V {
     /// Below this, the result is 0.
     const LOWEST: f32 = -104.0;
     // SAFETY: the caller promises the instructions.
@@ -187,7 +187,7 @@ pub(crate) unsafe fn exponential_of_negative<V: Vector<Number = f32>>(x: V) -> V
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
-pub(crate) unsafe fn exponential_less_1<V: Vector<Number = f32>>(x: V) -> V {
+pub(crate) unsafe fn exponential_less_1<V: Vector<Scalar = f32>>(x: V) -> V {
     // SAFETY: the caller promises the instructions.
     unsafe {
         let half = hyperbolic_tangent(x.lanewise(Lanewise::Mul, V::splat(0.5)));
@@ -201,7 +201,7 @@ pub(crate) unsafe fn exponential_less_1<V: Vector<Number = f32>>(x: V) -> V {
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
-pub(crate) unsafe fn logarithm_of_1_more<V: Vector<Number = f32>>(x: V) -> V {
+pub(crate) unsafe fn logarithm_of_1_more<V: Vector<Scalar = f32>>(x: V) -> V {
     // SAFETY: the caller promises the instructions.
     unsafe {
         // ln(1 + x) = 2 artanh(x / (2 + x)).
@@ -218,7 +218,7 @@ pub(crate) unsafe fn logarithm_of_1_more<V: Vector<Number = f32>>(x: V) -> V {
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
-pub(crate) unsafe fn logarithm<V: Vector<Number = f32>>(x: V) -> V {
+pub(crate) unsafe fn logarithm<V: Vector<Scalar = f32>>(x: V) -> V {
     // SAFETY: the caller promises the instructions.
     unsafe {
         let (part, power) = x.parted();
@@ -256,7 +256,7 @@ pub(crate) unsafe fn logarithm<V: Vector<Number = f32>>(x: V) -> V {
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
-unsafe fn quotient<V: Vector<Number = f32>, const P: usize, const Q: usize>(
+unsafe fn quotient<V: Vector<Scalar = f32>, const P: usize, const Q: usize>(
     x: V,
     one: f32,
     above: [f32; P],
@@ -276,7 +276,7 @@ unsafe fn quotient<V: Vector<Number = f32>, const P: usize, const Q: usize>(
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
-pub(crate) unsafe fn hyperbolic_tangent<V: Vector<Number = f32>>(x: V) -> V {
+pub(crate) unsafe fn hyperbolic_tangent<V: Vector<Scalar = f32>>(x: V) -> V {
     // SAFETY: the caller promises the instructions.
     unsafe {
         quotient(
@@ -293,7 +293,7 @@ pub(crate) unsafe fn hyperbolic_tangent<V: Vector<Number = f32>>(x: V) -> V {
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
-pub(crate) unsafe fn error_function<V: Vector<Number = f32>>(x: V) -> V {
+pub(crate) unsafe fn error_function<V: Vector<Scalar = f32>>(x: V) -> V {
     // SAFETY: the caller promises the instructions.
     unsafe {
         quotient(
@@ -317,7 +317,7 @@ pub(crate) unsafe fn error_function<V: Vector<Number = f32>>(x: V) -> V {
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
-pub(crate) unsafe fn normal_function<V: Vector<Number = f32>>(x: V) -> V {
+pub(crate) unsafe fn normal_function<V: Vector<Scalar = f32>>(x: V) -> V {
     // SAFETY: the caller promises the instructions.
     unsafe {
         quotient(
@@ -348,7 +348,7 @@ mod tests {
 
     impl Function for Tested {
         #[inline(always)]
-        unsafe fn of<V: Vector<Number = f32>>(self, x: V) -> V {
+        unsafe fn of<V: Vector<Scalar = f32>>(self, x: V) -> V {
             // SAFETY: the caller promises the instructions.
             unsafe {
                 match self {
@@ -377,15 +377,15 @@ mod tests {
     fn check(tested: Tested, from: f32, to: f32, most: f64, exact: impl Fn(f64) -> f64) {
         const STEPS: usize = 400_000;
         let x: Vec<f32> = (0..=STEPS).map(|step| from + (to - from) * (step as f32 / STEPS as f32)).collect();
-        for level in Level::available() {
+        for isa in Isa::available() {
             let mut worst = (0.0, 0.0);
-            for (x, y) in x.iter().zip(each(*level, tested, &x)) {
+            for (x, y) in x.iter().zip(each(*isa, tested, &x)) {
                 let far = units(y, exact(f64::from(*x)));
                 if far > worst.0 {
                     worst = (far, *x);
                 }
             }
-            assert!(worst.0 <= most, "{tested:?} of {} is off by {} units at {level:?}", worst.1, worst.0);
+            assert!(worst.0 <= most, "{tested:?} of {} is off by {} units at {isa:?}", worst.1, worst.0);
         }
     }
 
@@ -414,7 +414,7 @@ mod tests {
         use Tested::*;
         // Every exponent, some mantissas.
         let x: Vec<f32> = (0..0x7f80_0000_u32).step_by(0x3_1415).map(f32::from_bits).collect();
-        for level in Level::available() {
+        for isa in Isa::available() {
             for (tested, exact) in [
                 (HyperbolicTangent, f64::tanh as fn(f64) -> f64),
                 (ErrorFunction, libm::erf),
@@ -422,9 +422,9 @@ mod tests {
                 (Exponential, f64::exp),
                 (Logarithm, f64::ln),
             ] {
-                for (x, y) in x.iter().zip(each(*level, tested, &x)) {
+                for (x, y) in x.iter().zip(each(*isa, tested, &x)) {
                     let far = units(y, exact(f64::from(*x)));
-                    assert!(far <= 8.0, "{tested:?} of {x} is off by {far} units at {level:?}");
+                    assert!(far <= 8.0, "{tested:?} of {x} is off by {far} units at {isa:?}");
                 }
             }
         }
@@ -434,8 +434,8 @@ mod tests {
     fn what_is_special_stays_special() {
         use Tested::*;
         let infinity = f32::INFINITY;
-        for level in Level::available() {
-            let one = |tested, x| each(*level, tested, &[x])[0];
+        for isa in Isa::available() {
+            let one = |tested, x| each(*isa, tested, &[x])[0];
             assert_eq!(one(Exponential, infinity), infinity);
             assert_eq!(one(Exponential, -infinity), 0.0);
             assert_eq!(one(Exponential, f32::MAX), infinity);

@@ -126,7 +126,7 @@ const COEFFICIENTS: [[f32; 16]; 6] = [
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
-pub(crate) unsafe fn gelu<V: Vector<Number = f32>>(x: V) -> V {
+pub(crate) unsafe fn gelu<V: Vector<Scalar = f32>>(x: V) -> V {
     // SAFETY: the caller promises the instructions.
     unsafe {
         let half = V::splat(0.5);
@@ -136,20 +136,20 @@ pub(crate) unsafe fn gelu<V: Vector<Number = f32>>(x: V) -> V {
         let number = part.lanewise(Lanewise::Sub, V::splat(WHOLE));
         let rest = number.mul_add(V::splat(-STEP), near);
         let [first, others @ ..] = &COEFFICIENTS;
-        let mut sum = part.looked_up(first);
+        let mut sum = part.look_up(first);
         for coefficients in others {
-            sum = sum.mul_add(rest, part.looked_up(coefficients));
+            sum = sum.mul_add(rest, part.look_up(coefficients));
         }
         // Half of each is exact, and of minus infinity there is no sum.
-        let positive = x.mul_add(half, size.lanewise(Lanewise::Mul, half));
-        positive.lanewise(Lanewise::Sub, sum)
+        let relu = x.mul_add(half, size.lanewise(Lanewise::Mul, half));
+        relu.lanewise(Lanewise::Sub, sum)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simd::isa::Level;
+    use crate::simd::isa::Isa;
     use crate::testing::{Function, each};
 
     #[derive(Clone, Copy)]
@@ -157,7 +157,7 @@ mod tests {
 
     impl Function for Gelu {
         #[inline(always)]
-        unsafe fn of<V: Vector<Number = f32>>(self, x: V) -> V {
+        unsafe fn of<V: Vector<Scalar = f32>>(self, x: V) -> V {
             // SAFETY: the caller promises the instructions.
             unsafe { gelu(x) }
         }
@@ -169,23 +169,23 @@ mod tests {
         // Every exponent, some mantissas, both signs.
         let all = (0..0x7f80_0000_u32).step_by(0x3_1415).map(f32::from_bits);
         let x: Vec<f32> = dense.chain(all.clone()).chain(all.map(|x| -x)).collect();
-        for level in Level::available() {
-            for (x, y) in x.iter().zip(each(*level, Gelu, &x)) {
+        for isa in Isa::available() {
+            for (x, y) in x.iter().zip(each(*isa, Gelu, &x)) {
                 let (x, y) = (f64::from(*x), f64::from(y));
                 let exact = x * 0.5 * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2);
                 // Of the result, of h, which is taken for 0 where the table ends, and of numbers with fewer bits.
                 let h = if x < -5.0 { 2.0_f64.powi(-24) } else { x.abs().min(0.2) * 2.0_f64.powi(-25) };
                 let bound = exact.abs() * 2.0_f64.powi(-22) + h + 2.0_f64.powi(-148);
-                assert!((y - exact).abs() <= bound, "{y} of {x} at {level:?}, expected {exact}");
+                assert!((y - exact).abs() <= bound, "{y} of {x} at {isa:?}, expected {exact}");
             }
         }
     }
 
     #[test]
     fn what_is_special_stays_special() {
-        for level in Level::available() {
+        for isa in Isa::available() {
             let y = each(
-                *level,
+                *isa,
                 Gelu,
                 &[f32::INFINITY, f32::MAX, f32::MIN, 0.0, -0.0, f32::NAN, f32::NEG_INFINITY],
             );

@@ -13,20 +13,20 @@ use crate::pointwise::chain::{Operation, Step};
 use crate::pointwise::functions::{All, Functions};
 use crate::pointwise::smooth::Smooth;
 use crate::simd::convert;
-use crate::simd::isa::{Level, VectorWork, Work};
-use crate::simd::real::{Run, Sixteen, Stored};
+use crate::simd::isa::{Isa, IsaTask, VectorTask};
+use crate::simd::real::{Float16, RowConverter, Stored};
 use crate::simd::stream::before_aligned;
 use crate::simd::vector::{Lanewise, Vector};
-use crate::tensor::combine::{Join, MOST_LANES, finished, of_lanes, with_join};
+use crate::tensor::combine::{Combine, MAX_LANES, finalized, fold_lanes, with_combine};
 
 /// Vectors that go through the operations together: enough that each of the operations has something to wait for.
 const TOGETHER: usize = 8;
 
 /// The most reductions of a line.
-pub(crate) const MOST_TOTALS: usize = 2;
+pub(crate) const MAX_TOTALS: usize = 2;
 
 /// Places that a line reads and writes, at most.
-pub(crate) const MOST_PLACES: usize = 24;
+pub(crate) const MAX_PLACES: usize = 24;
 
 /// An operation in registers.
 #[derive(Clone, Copy, Debug)]
@@ -52,8 +52,8 @@ impl<T: Functions> Applied<T> {
             M::Abs => Lanewise::Abs,
             M::Neg => Lanewise::Neg,
             M::Identity => Lanewise::Identity,
-            M::ReluFwd if step.is_relu() => Lanewise::Positive,
-            M::Sqrt => Lanewise::Root,
+            M::ReluFwd if step.is_relu() => Lanewise::Relu,
+            M::Sqrt => Lanewise::Sqrt,
             _ => {
                 let smooth = Smooth::of(*mode, activation).filter(|smooth| T::in_registers(*smooth))?;
                 return Some(Self::Smooth(smooth, T::from_f64(f64::from(smooth.number(activation)))));
@@ -96,11 +96,11 @@ pub(crate) enum Link<T> {
     /// Does an operation.
     Apply(Applied<T>, Side, Other),
     /// Rounds as if the numbers were stored and read again.
-    Round(Run<T>),
+    Round(RowConverter<T>),
     /// Writes the numbers to a place.
     Store(usize),
     /// Adds the numbers to a total.
-    Join(ReductionMode, usize),
+    Combine(ReductionMode, usize),
 }
 
 /// Steps over all numbers of a row.
@@ -112,7 +112,7 @@ pub(crate) struct Line<T> {
 #[derive(Clone, Copy)]
 pub(crate) struct Memory<'a, T> {
     /// Numbers side by side, by place.
-    pub(crate) rows: &'a [*mut T; MOST_PLACES],
+    pub(crate) rows: &'a [*mut T; MAX_PLACES],
     /// Single numbers.
     pub(crate) ones: *const T,
     /// The place that is written past the caches, until [`crate::simd::stream::settle`].
@@ -125,13 +125,13 @@ impl<T: Functions> Line<T> {
     /// # Safety
     /// The level is one that the processor has. The places that are read are readable and those that are written are writable
     /// for `len` numbers, without alignment; two places may be the same, but not overlap otherwise.
-    pub(crate) unsafe fn run(&self, level: Level, memory: &Memory<'_, T>, len: usize) -> [T; MOST_TOTALS] {
+    pub(crate) unsafe fn run(&self, isa: Isa, memory: &Memory<'_, T>, len: usize) -> [T; MAX_TOTALS] {
         // SAFETY: the caller promises the level.
-        unsafe { level.run_vectors::<T, _>(LineWork { links: &self.links, memory, len }) }
+        unsafe { isa.run_vectors::<T, _>(LineTask { links: &self.links, memory, len }) }
     }
 }
 
-struct LineWork<'a, T> {
+struct LineTask<'a, T> {
     links: &'a [Link<T>],
     memory: &'a Memory<'a, T>,
     len: usize,
@@ -142,24 +142,24 @@ const SUMS: usize = 4;
 
 /// What the reductions of a line have so far.
 struct Totals<V: Vector> {
-    vectors: [[V; SUMS]; MOST_TOTALS],
+    vectors: [[V; SUMS]; MAX_TOTALS],
     /// Of the numbers that fill no vector.
-    rest: [V::Number; MOST_TOTALS],
+    rest: [V::Scalar; MAX_TOTALS],
 }
 
-impl<T: Functions> VectorWork<T> for LineWork<'_, T> {
-    type Output = [T; MOST_TOTALS];
+impl<T: Functions> VectorTask<T> for LineTask<'_, T> {
+    type Output = [T; MAX_TOTALS];
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Number = T>>(self) -> [T; MOST_TOTALS] {
+    unsafe fn run<V: Vector<Scalar = T>>(self) -> [T; MAX_TOTALS] {
         let Self { links, memory, len } = self;
         // SAFETY: the caller promises the instructions and the numbers.
         unsafe {
             let zero = V::zero();
-            let mut totals = Totals { vectors: [[zero; SUMS]; MOST_TOTALS], rest: [T::ZERO; MOST_TOTALS] };
+            let mut totals = Totals { vectors: [[zero; SUMS]; MAX_TOTALS], rest: [T::ZERO; MAX_TOTALS] };
             for link in links {
-                if let Link::Join(mode, total) = *link {
-                    totals.rest[total] = with_join!(mode, J => J::start::<T>());
+                if let Link::Combine(mode, total) = *link {
+                    totals.rest[total] = with_combine!(mode, J => J::start::<T>());
                     totals.vectors[total] = [V::splat(totals.rest[total]); SUMS];
                 }
             }
@@ -183,7 +183,7 @@ impl<T: Functions> VectorWork<T> for LineWork<'_, T> {
                 // Nothing but a function: it reads and writes the rows itself.
                 let (from, to, count) = (memory.rows[*from].cast_const(), memory.rows[*to], len / V::LANES);
                 let all = All { smooth: *smooth, number: *number, from: [(from, V::LANES); 2], to, count };
-                V::at_level(FunctionWork::<'_, T, V>(&all, PhantomData));
+                V::dispatch(FunctionTask::<'_, T, V>(&all, PhantomData));
                 at = count * V::LANES;
             }
             while at + TOGETHER * V::LANES <= len {
@@ -193,12 +193,12 @@ impl<T: Functions> VectorWork<T> for LineWork<'_, T> {
             if at < len {
                 rest::<T, V>(links, memory, at..len, &mut totals);
             }
-            let mut results = [T::ZERO; MOST_TOTALS];
+            let mut results = [T::ZERO; MAX_TOTALS];
             for link in links {
-                if let Link::Join(mode, total) = *link {
+                if let Link::Combine(mode, total) = *link {
                     let sum =
-                        with_join!(mode, J => joined::<V, J>(&totals.vectors[total], totals.rest[total]));
-                    results[total] = finished(mode, sum, len);
+                        with_combine!(mode, J => joined::<V, J>(&totals.vectors[total], totals.rest[total]));
+                    results[total] = finalized(mode, sum, len);
                 }
             }
             results
@@ -211,12 +211,12 @@ impl<T: Functions> VectorWork<T> for LineWork<'_, T> {
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
-unsafe fn joined<V: Vector, J: Join>(vectors: &[V; SUMS], rest: V::Number) -> V::Number {
+unsafe fn joined<V: Vector, J: Combine>(vectors: &[V; SUMS], rest: V::Scalar) -> V::Scalar {
     // SAFETY: the caller promises the instructions.
     unsafe {
         let [a, b, c, d] = *vectors;
         let all = J::merge_vector(J::merge_vector(a, b), J::merge_vector(c, d));
-        J::merge(of_lanes::<V, J>(all), rest)
+        J::merge(fold_lanes::<V, J>(all), rest)
     }
 }
 
@@ -225,7 +225,7 @@ unsafe fn joined<V: Vector, J: Join>(vectors: &[V; SUMS], rest: V::Number) -> V:
 /// # Safety
 /// As [`Line::run`], for the numbers in the range.
 #[inline(always)]
-unsafe fn rest<T: Functions, V: Vector<Number = T>>(
+unsafe fn rest<T: Functions, V: Vector<Scalar = T>>(
     links: &[Link<T>],
     memory: &Memory<'_, T>,
     range: std::ops::Range<usize>,
@@ -250,7 +250,7 @@ unsafe fn rest<T: Functions, V: Vector<Number = T>>(
 /// # Safety
 /// The processor has the vector's instructions, and the numbers are readable.
 #[inline(always)]
-unsafe fn read<V: Vector>(from: *const V::Number, part: Option<V::Lanes>) -> V {
+unsafe fn read<V: Vector>(from: *const V::Scalar, part: Option<V::Lanes>) -> V {
     // SAFETY: the caller promises instructions and numbers.
     unsafe {
         match part {
@@ -265,7 +265,7 @@ unsafe fn read<V: Vector>(from: *const V::Number, part: Option<V::Lanes>) -> V {
 /// # Safety
 /// As [`Line::run`], for the vectors from `at` on.
 #[inline(always)]
-unsafe fn block<T: Functions, V: Vector<Number = T>, const K: usize>(
+unsafe fn block<T: Functions, V: Vector<Scalar = T>, const K: usize>(
     links: &[Link<T>],
     memory: &Memory<'_, T>,
     at: usize,
@@ -312,7 +312,7 @@ unsafe fn block<T: Functions, V: Vector<Number = T>, const K: usize>(
                             }
                         };
                     }
-                    all!(Add, Sub, Mul, Div, Max, Min, Abs, Neg, Positive, Root, NotBelow, NotAbove, Scale);
+                    all!(Add, Sub, Mul, Div, Max, Min, Abs, Neg, Relu, Sqrt, NotBelow, NotAbove, Scale);
                 }
                 Link::Apply(Applied::Smooth(smooth, number), side, other) => {
                     vectors =
@@ -334,20 +334,20 @@ unsafe fn block<T: Functions, V: Vector<Number = T>, const K: usize>(
                         }
                     }
                 }
-                Link::Join(mode, total) if lanes == V::LANES => {
+                Link::Combine(mode, total) if lanes == V::LANES => {
                     let mut sums = totals.vectors[total];
-                    with_join!(mode, J => {
+                    with_combine!(mode, J => {
                         for (i, vector) in vectors.iter().enumerate() {
                             sums[i % SUMS] = J::vector(sums[i % SUMS], *vector);
                         }
                     });
                     totals.vectors[total] = sums;
                 }
-                Link::Join(mode, total) => {
-                    let mut numbers = [T::ZERO; MOST_LANES];
+                Link::Combine(mode, total) => {
+                    let mut numbers = [T::ZERO; MAX_LANES];
                     vectors[0].store(numbers.as_mut_ptr());
                     let rest = &mut totals.rest[total];
-                    with_join!(mode, J => {
+                    with_combine!(mode, J => {
                         for number in &numbers[..lanes] {
                             *rest = J::number(*rest, *number);
                         }
@@ -363,7 +363,7 @@ unsafe fn block<T: Functions, V: Vector<Number = T>, const K: usize>(
 /// # Safety
 /// As [`block`].
 #[inline(always)]
-unsafe fn functions<T: Functions, V: Vector<Number = T>, const K: usize>(
+unsafe fn functions<T: Functions, V: Vector<Scalar = T>, const K: usize>(
     vectors: [V; K],
     (smooth, number): (Smooth, T),
     (side, other): (Side, Other),
@@ -371,7 +371,7 @@ unsafe fn functions<T: Functions, V: Vector<Number = T>, const K: usize>(
     (at, part): (usize, Option<V::Lanes>),
 ) -> [V; K] {
     let mut near = vectors;
-    let mut spread = [T::ZERO; MOST_LANES];
+    let mut spread = [T::ZERO; MAX_LANES];
     // SAFETY: the caller promises the instructions and the numbers.
     unsafe {
         let to = near.as_mut_ptr().cast::<T>();
@@ -389,20 +389,20 @@ unsafe fn functions<T: Functions, V: Vector<Number = T>, const K: usize>(
                 }
             }
             Other::One(one) => {
-                spread = [memory.ones.add(one).read(); MOST_LANES];
+                spread = [memory.ones.add(one).read(); MAX_LANES];
                 (spread.as_ptr(), 0)
             }
         };
         let from = if side == Side::Second { [others, own] } else { [own, others] };
-        V::at_level(FunctionWork::<'_, T, V>(&All { smooth, number, from, to, count: K }, PhantomData));
+        V::dispatch(FunctionTask::<'_, T, V>(&All { smooth, number, from, to, count: K }, PhantomData));
     }
     near
 }
 
 /// The function of some vectors, which is compiled apart from the loops that use it.
-struct FunctionWork<'a, T, V>(&'a All<T>, PhantomData<V>);
+struct FunctionTask<'a, T, V>(&'a All<T>, PhantomData<V>);
 
-impl<T: Functions, V: Vector<Number = T>> Work for FunctionWork<'_, T, V> {
+impl<T: Functions, V: Vector<Scalar = T>> IsaTask for FunctionTask<'_, T, V> {
     type Output = ();
 
     #[inline(always)]
@@ -417,16 +417,16 @@ impl<T: Functions, V: Vector<Number = T>> Work for FunctionWork<'_, T, V> {
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
-unsafe fn rounded<T: Functions, V: Vector<Number = T>, const K: usize>(
+unsafe fn rounded<T: Functions, V: Vector<Scalar = T>, const K: usize>(
     vectors: [V; K],
-    run: Run<T>,
+    run: RowConverter<T>,
 ) -> [V; K] {
     // SAFETY: passed on.
     unsafe {
-        if V::LEVEL != Level::Portable && convert::same::<T, f32>() {
-            match run.sixteen {
-                Some(Sixteen::Half) => return as_stored::<f16, V, K>(vectors),
-                Some(Sixteen::Bfloat16) => return as_stored::<bf16, V, K>(vectors),
+        if V::ISA != Isa::Portable && convert::same::<T, f32>() {
+            match run.float16 {
+                Some(Float16::Half) => return as_stored::<f16, V, K>(vectors),
+                Some(Float16::Bfloat16) => return as_stored::<bf16, V, K>(vectors),
                 None => {}
             }
         }
@@ -440,7 +440,7 @@ unsafe fn rounded<T: Functions, V: Vector<Number = T>, const K: usize>(
 /// As [`rounded`].
 #[inline(always)]
 unsafe fn as_stored<S: Stored, V: Vector, const K: usize>(mut vectors: [V; K]) -> [V; K] {
-    let mut stored = [S::nearest(V::Number::ZERO); MOST_LANES];
+    let mut stored = [S::nearest(V::Scalar::ZERO); MAX_LANES];
     for vector in &mut vectors {
         // SAFETY: the caller promises the instructions; no vector has more lanes than there are elements.
         unsafe {
@@ -456,13 +456,13 @@ unsafe fn as_stored<S: Stored, V: Vector, const K: usize>(mut vectors: [V; K]) -
 /// # Safety
 /// As [`rounded`].
 #[inline(always)]
-unsafe fn one_by_one<T: Functions, V: Vector<Number = T>, const K: usize>(
+unsafe fn one_by_one<T: Functions, V: Vector<Scalar = T>, const K: usize>(
     mut vectors: [V; K],
-    run: Run<T>,
+    run: RowConverter<T>,
 ) -> [V; K] {
-    let mut numbers = [T::ZERO; MOST_LANES * TOGETHER];
+    let mut numbers = [T::ZERO; MAX_LANES * TOGETHER];
     // What is stored is no larger than the numbers.
-    let mut stored = [T::ZERO; MOST_LANES * TOGETHER];
+    let mut stored = [T::ZERO; MAX_LANES * TOGETHER];
     // SAFETY: the caller promises the instructions; there is room for all vectors.
     unsafe {
         for (i, vector) in vectors.iter().enumerate() {
@@ -493,9 +493,9 @@ mod tests {
 
     impl Function for Rounded {
         #[inline(always)]
-        unsafe fn of<V: Vector<Number = f32>>(self, x: V) -> V {
+        unsafe fn of<V: Vector<Scalar = f32>>(self, x: V) -> V {
             // SAFETY: the caller promises the instructions.
-            unsafe { rounded::<f32, V, 1>([x], Run::of(self.0).unwrap())[0] }
+            unsafe { rounded::<f32, V, 1>([x], RowConverter::of(self.0).unwrap())[0] }
         }
     }
 
@@ -508,39 +508,32 @@ mod tests {
             (DataType::Float, |x| x),
             (DataType::Double, |x| x),
         ];
-        for (level, (data_type, of)) in
-            Level::available().iter().flat_map(|level| expected.map(|of| (level, of)))
-        {
-            for (x, got) in numbers.iter().zip(each(*level, Rounded(data_type), &numbers)) {
+        for (isa, (data_type, of)) in Isa::available().iter().flat_map(|isa| expected.map(|of| (isa, of))) {
+            for (x, got) in numbers.iter().zip(each(*isa, Rounded(data_type), &numbers)) {
                 let expected = of(*x);
                 let same = expected.to_bits() == got.to_bits() || (expected.is_nan() && got.is_nan());
-                assert!(same, "{x:e} is {got:e} as {data_type:?} at {level:?}, expected {expected:e}");
+                assert!(same, "{x:e} is {got:e} as {data_type:?} at {isa:?}, expected {expected:e}");
             }
         }
     }
 
     /// Runs x · y + 2 with the result from element `first` on, and yields all that is written.
-    fn run(
-        level: Level,
-        [x, y]: [&[f32]; 2],
-        first: usize,
-        is_streamed: bool,
-    ) -> (Vec<f32>, [f32; MOST_TOTALS]) {
+    fn run(isa: Isa, [x, y]: [&[f32]; 2], first: usize, is_streamed: bool) -> (Vec<f32>, [f32; MAX_TOTALS]) {
         const TO: usize = 2;
         let links = vec![
             Link::Load(0),
             Link::Apply(Applied::Lanewise(Lanewise::Mul), Side::First, Other::Row(1)),
             Link::Apply(Applied::Lanewise(Lanewise::Add), Side::First, Other::One(0)),
-            Link::Join(ReductionMode::Max, 0),
+            Link::Combine(ReductionMode::Max, 0),
             Link::Store(TO),
         ];
         let mut to = vec![-1.0; first + x.len() + 1];
-        let mut rows = [std::ptr::null_mut(); MOST_PLACES];
+        let mut rows = [std::ptr::null_mut(); MAX_PLACES];
         rows[..3].copy_from_slice(&[x.as_ptr().cast_mut(), y.as_ptr().cast_mut(), to[first..].as_mut_ptr()]);
         let two = 2.0;
         let memory = Memory { rows: &rows, ones: &raw const two, streamed: is_streamed.then_some(TO) };
         // SAFETY: the processor has the level; inputs and the result are as long as is said.
-        let totals = unsafe { Line { links }.run(level, &memory, x.len()) };
+        let totals = unsafe { Line { links }.run(isa, &memory, x.len()) };
         settle();
         (to, totals)
     }
@@ -548,14 +541,14 @@ mod tests {
     #[test]
     fn what_is_streamed_is_what_is_stored() {
         let mut random = Random::new(31);
-        for level in Level::available() {
+        for isa in Isa::available() {
             for len in (1..40).chain([127, 128, 129, 300, 1000]) {
                 for first in 0..17 {
                     let numbers: Vec<f32> = (0..2 * len).map(|_| random.real() as f32).collect();
                     let (x, y) = numbers.split_at(len);
-                    let stored = run(*level, [x, y], first, false);
-                    let streamed = run(*level, [x, y], first, true);
-                    assert_eq!(stored, streamed, "{len} numbers from {first} on at {level:?}");
+                    let stored = run(*isa, [x, y], first, false);
+                    let streamed = run(*isa, [x, y], first, true);
+                    assert_eq!(stored, streamed, "{len} numbers from {first} on at {isa:?}");
                     assert!(stored.0[..first].iter().all(|number| *number == -1.0));
                     assert_eq!(stored.0[first + len], -1.0);
                     let last = x[len - 1] * y[len - 1] + 2.0;

@@ -8,7 +8,7 @@ use hipdnn_plugin_sdk::graph::PointwiseMode;
 
 use crate::pointwise::functions::Functions;
 use crate::reference::{Function, Numbers, function};
-use crate::simd::isa::{Level, Work};
+use crate::simd::isa::{Isa, IsaTask};
 
 /// Computes `len` numbers from as many of each operand. Operands that the mode does not read point to anything readable.
 pub(crate) type Loop<T> = unsafe fn(&Mode<T>, [*const T; 3], *mut T, usize);
@@ -25,9 +25,9 @@ pub(crate) struct Mode<T> {
 
 impl<T: Functions> Mode<T> {
     /// The mode at a level; none for those that no function of the operands is.
-    pub(crate) fn of(mode: PointwiseMode, numbers: Numbers<T>, level: Level) -> Option<Self> {
+    pub(crate) fn of(mode: PointwiseMode, numbers: Numbers<T>, isa: Isa) -> Option<Self> {
         let function = function::<T>(mode)?;
-        let (run, time) = if let Some(run) = simple_loop(mode, level) {
+        let (run, time) = if let Some(run) = simple_loop(mode, isa) {
             (run, 0.3)
         } else {
             (by_function::<T> as Loop<T>, 8.0)
@@ -68,7 +68,7 @@ trait Simple<T> {
 }
 
 /// The loop of one simple mode.
-struct SimpleWork<'a, T, S> {
+struct SimpleTask<'a, T, S> {
     mode: &'a Mode<T>,
     operands: [*const T; 3],
     out: *mut T,
@@ -76,7 +76,7 @@ struct SimpleWork<'a, T, S> {
     simple: std::marker::PhantomData<S>,
 }
 
-impl<T: Functions, S: Simple<T>> Work for SimpleWork<'_, T, S> {
+impl<T: Functions, S: Simple<T>> IsaTask for SimpleTask<'_, T, S> {
     type Output = ();
 
     #[inline(always)]
@@ -97,37 +97,37 @@ impl<T: Functions, S: Simple<T>> Work for SimpleWork<'_, T, S> {
 ///
 /// # Safety
 /// As [`Mode::run`].
-unsafe fn simple<T: Functions, S: Simple<T>, const LEVEL: usize>(
+unsafe fn simple<T: Functions, S: Simple<T>, const ISA: usize>(
     mode: &Mode<T>,
     operands: [*const T; 3],
     out: *mut T,
     len: usize,
 ) {
-    let level = match LEVEL {
+    let isa = match ISA {
         #[cfg(target_arch = "x86_64")]
-        1 => Level::Avx2,
+        1 => Isa::Avx2,
         #[cfg(target_arch = "x86_64")]
-        2 => Level::Avx512,
-        _ => Level::Portable,
+        2 => Isa::Avx512,
+        _ => Isa::Portable,
     };
-    let work = SimpleWork { mode, operands, out, len, simple: std::marker::PhantomData::<S> };
+    let work = SimpleTask { mode, operands, out, len, simple: std::marker::PhantomData::<S> };
     // SAFETY: the caller promises the level.
-    unsafe { level.run(work) };
+    unsafe { isa.run(work) };
 }
 
-fn at_level<T: Functions, S: Simple<T>>(level: Level) -> Loop<T> {
-    match level {
-        Level::Portable => simple::<T, S, 0>,
+fn dispatch<T: Functions, S: Simple<T>>(isa: Isa) -> Loop<T> {
+    match isa {
+        Isa::Portable => simple::<T, S, 0>,
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => simple::<T, S, 1>,
+        Isa::Avx2 => simple::<T, S, 1>,
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => simple::<T, S, 2>,
+        Isa::Avx512 => simple::<T, S, 2>,
     }
 }
 
 /// Declares a mode's function and yields its loop at a level.
 macro_rules! declared {
-    ($level:ident, |$mode:ident, $x:ident, $y:ident, $z:ident| $result:expr) => {{
+    ($isa:ident, |$mode:ident, $x:ident, $y:ident, $z:ident| $result:expr) => {{
         struct This;
         impl<T: Functions> Simple<T> for This {
             #[inline(always)]
@@ -135,15 +135,15 @@ macro_rules! declared {
                 $result
             }
         }
-        at_level::<T, This>($level)
+        dispatch::<T, This>($isa)
     }};
 }
 
 /// The loop of a simple mode; none for the others.
-fn simple_loop<T: Functions>(mode: PointwiseMode, level: Level) -> Option<Loop<T>> {
+fn simple_loop<T: Functions>(mode: PointwiseMode, isa: Isa) -> Option<Loop<T>> {
     use PointwiseMode as M;
     macro_rules! simple {
-        ($($function:tt)*) => { declared!(level, $($function)*) };
+        ($($function:tt)*) => { declared!(isa, $($function)*) };
     }
     Some(match mode {
         M::Abs => simple!(|_m, x, _y, _z| x.abs()),

@@ -7,27 +7,27 @@ use hipdnn_plugin_sdk::graph::{PointwiseMode, ReductionMode};
 
 use crate::dtype::element::Compute;
 use crate::kernel::Refusal;
-use crate::pointwise::chain::{Chain, MOST_INPUTS, MOST_STEPS, Operation, Step as Spec, Value};
+use crate::pointwise::chain::{Chain, MAX_INPUTS, MAX_STEPS, Operation, Step as Spec, Value};
 use crate::pointwise::functions::{Functions, RowFunction};
-use crate::pointwise::line::{Applied, Line, Link, MOST_PLACES, MOST_TOTALS, Memory, Other, Side};
+use crate::pointwise::line::{Applied, Line, Link, MAX_PLACES, MAX_TOTALS, Memory, Other, Side};
 use crate::pointwise::mode::Mode;
 use crate::pointwise::softmax::Softmax;
 use crate::reference::Numbers;
-use crate::simd::isa::Level;
-use crate::simd::real::Run;
+use crate::simd::isa::Isa;
+use crate::simd::real::RowConverter;
 
 /// Results of a chain that are stored at the same time, at most.
 pub(crate) const REGISTERS: usize = 8;
 /// Rows for numbers that an operation without a form in registers needs repeated.
 pub(crate) const SPREADS: usize = 3;
 /// Single numbers: results, and inputs behind them.
-pub(crate) const ONES: usize = MOST_STEPS + MOST_INPUTS;
+pub(crate) const ONES: usize = MAX_STEPS + MAX_INPUTS;
 
 /// The places of rows: inputs, registers, numbers that are repeated, and the result.
-const FIRST_REGISTER: usize = MOST_INPUTS;
+const FIRST_REGISTER: usize = MAX_INPUTS;
 const FIRST_SPREAD: usize = FIRST_REGISTER + REGISTERS;
 const OUT: usize = FIRST_SPREAD + SPREADS;
-const _: () = assert!(OUT < MOST_PLACES);
+const _: () = assert!(OUT < MAX_PLACES);
 
 /// Something that is done on its own.
 enum Item<T> {
@@ -36,9 +36,9 @@ enum Item<T> {
     /// Softmax of a row, and the place of its result.
     Softmax { run: RowFunction<T>, from: usize, to: usize },
     /// An operation on rows that has no form in registers, and the place of its result.
-    Mode { mode: Mode<T>, operands: Vec<Other>, to: usize, rounded: Option<Run<T>> },
+    Mode { mode: Mode<T>, operands: Vec<Other>, to: usize, rounded: Option<RowConverter<T>> },
     /// An operation on single numbers, and the place of its result.
-    One { mode: Mode<T>, operands: Vec<usize>, to: usize, rounded: Option<Run<T>> },
+    One { mode: Mode<T>, operands: Vec<usize>, to: usize, rounded: Option<RowConverter<T>> },
 }
 
 /// A total of a line.
@@ -47,12 +47,12 @@ struct Total<T> {
     number: usize,
     /// The place of the result.
     to: usize,
-    rounded: Option<Run<T>>,
+    rounded: Option<RowConverter<T>>,
 }
 
 /// A chain with its loops.
 pub(crate) struct Program<T> {
-    pub(crate) level: Level,
+    pub(crate) isa: Isa,
     items: Vec<Item<T>>,
     /// Registers that are used.
     pub(crate) registers: usize,
@@ -64,7 +64,7 @@ pub(crate) struct Program<T> {
 
 /// Where the rows and single numbers of a run are.
 pub(crate) struct Places<T> {
-    rows: [*mut T; MOST_PLACES],
+    rows: [*mut T; MAX_PLACES],
     pub(crate) ones: [T; ONES],
     /// Whether the result goes past the caches.
     pub(crate) streamed: bool,
@@ -73,7 +73,7 @@ pub(crate) struct Places<T> {
 impl<T: Functions> Places<T> {
     /// Places that are all nowhere.
     pub(crate) fn nowhere() -> Self {
-        Self { rows: [std::ptr::null_mut(); MOST_PLACES], ones: [T::ZERO; ONES], streamed: false }
+        Self { rows: [std::ptr::null_mut(); MAX_PLACES], ones: [T::ZERO; ONES], streamed: false }
     }
 
     /// The place of an input.
@@ -83,7 +83,7 @@ impl<T: Functions> Places<T> {
 
     /// The place of an input that is one number.
     pub(crate) fn one(&mut self, input: usize) -> &mut T {
-        &mut self.ones[MOST_STEPS + input]
+        &mut self.ones[MAX_STEPS + input]
     }
 
     /// The place of a register.
@@ -106,15 +106,15 @@ impl<T: Functions> Program<T> {
     /// Plans a chain for a level, where `input_is_one` says which inputs are one number for a row.
     pub(crate) fn plan(
         chain: &Chain,
-        level: Level,
+        isa: Isa,
         input_is_one: impl Fn(usize) -> bool,
     ) -> Result<Self, Refusal> {
         let count = chain.steps.len();
-        if !(1..=MOST_STEPS).contains(&count) {
-            return Err(format!("a chain of {count} operations, expected 1 to {MOST_STEPS}"));
+        if !(1..=MAX_STEPS).contains(&count) {
+            return Err(format!("a chain of {count} operations, expected 1 to {MAX_STEPS}"));
         }
-        if chain.inputs.len() > MOST_INPUTS {
-            return Err(format!("a chain of {} inputs, expected at most {MOST_INPUTS}", chain.inputs.len()));
+        if chain.inputs.len() > MAX_INPUTS {
+            return Err(format!("a chain of {} inputs, expected at most {MAX_INPUTS}", chain.inputs.len()));
         }
         let is_one = |value: &Value| match *value {
             Value::Input(input) => input_is_one(input),
@@ -127,7 +127,7 @@ impl<T: Functions> Program<T> {
                 number += SOFTMAX;
                 schedule.add_softmax(number - 1, value, run);
             } else {
-                schedule.add(number, spec, level, &is_one)?;
+                schedule.add(number, spec, isa, &is_one)?;
                 number += 1;
             }
         }
@@ -141,13 +141,14 @@ impl<T: Functions> Program<T> {
             Value::Step(step) => FIRST_REGISTER + places[step],
         };
         let one = |value: &Value| match *value {
-            Value::Input(input) => MOST_STEPS + input,
+            Value::Input(input) => MAX_STEPS + input,
             Value::Step(step) => step,
         };
         let other =
             |value: &Value| if is_one(value) { Other::One(one(value)) } else { Other::Row(place(value)) };
-        let rounded = |step: usize| -> Result<Option<Run<T>>, Refusal> {
-            let run = (step + 1 < count).then(|| Run::of_number(chain.steps[step].stored)).transpose()?;
+        let rounded = |step: usize| -> Result<Option<RowConverter<T>>, Refusal> {
+            let run =
+                (step + 1 < count).then(|| RowConverter::of_number(chain.steps[step].stored)).transpose()?;
             Ok(run.filter(|run| !run.same && !run.wider))
         };
         let mut items = Vec::with_capacity(schedule.items.len());
@@ -165,8 +166,8 @@ impl<T: Functions> Program<T> {
                                     links.push(Link::Store(place(&Value::Step(step))));
                                 }
                             }
-                            LinkDraft::Join(step, mode) => {
-                                links.push(Link::Join(mode, totals.len()));
+                            LinkDraft::Combine(step, mode) => {
+                                links.push(Link::Combine(mode, totals.len()));
                                 totals.push(Total {
                                     number: totals.len(),
                                     to: step,
@@ -197,7 +198,7 @@ impl<T: Functions> Program<T> {
         let used = (0..count).filter(|step| schedule.stored[*step]).map(|step| places[step] + 1).max();
         let last_is_one = chain.steps[count - 1].one;
         Ok(Self {
-            level,
+            isa,
             items,
             registers: used.unwrap_or(0),
             one: last_is_one.then_some(count - 1),
@@ -237,7 +238,7 @@ impl<T: Functions> Program<T> {
                     Item::Line(line, ends) => {
                         let streamed = places.streamed.then_some(OUT);
                         let memory = Memory { rows: &places.rows, ones: places.ones.as_ptr(), streamed };
-                        let totals: [T; MOST_TOTALS] = line.run(self.level, &memory, len);
+                        let totals: [T; MAX_TOTALS] = line.run(self.isa, &memory, len);
                         for end in ends {
                             let mut total = totals[end.number];
                             if let Some(run) = &end.rounded {
@@ -248,7 +249,7 @@ impl<T: Functions> Program<T> {
                     }
                     Item::Softmax { run, from, to } => {
                         let (x, y) = (places.rows[*from].cast_const(), places.rows[*to]);
-                        run(self.level, Softmax { x, y, len, rows: 1, apart: [0; 2] });
+                        run(self.isa, Softmax { x, y, len, rows: 1, apart: [0; 2] });
                     }
                     Item::Mode { mode, operands, to, rounded } => {
                         let to = places.rows[*to];
@@ -309,7 +310,8 @@ fn softmax<T: Functions>(chain: &Chain, first: usize, is_one: &impl Fn(&Value) -
         && power.operands == [of(1)]
         && sum.operands == [of(2)]
         && quotient.operands == [of(2), of(3)];
-    let exact = |step: &Spec| Run::<T>::of_number(step.stored).is_ok_and(|run| run.same || run.wider);
+    let exact =
+        |step: &Spec| RowConverter::<T>::of_number(step.stored).is_ok_and(|run| run.same || run.wider);
     let inner = first..first + SOFTMAX - 1;
     let is_inner = |value: &Value| matches!(value, Value::Step(step) if inner.contains(step));
     let mut others = chain.steps.iter().skip(first + SOFTMAX).flat_map(|step| &step.operands);
@@ -318,12 +320,12 @@ fn softmax<T: Functions>(chain: &Chain, first: usize, is_one: &impl Fn(&Value) -
 }
 
 /// A register for each result that is stored, other than the last.
-fn places(chain: &Chain, stored: &[bool; MOST_STEPS]) -> Result<[usize; MOST_STEPS], Refusal> {
+fn places(chain: &Chain, stored: &[bool; MAX_STEPS]) -> Result<[usize; MAX_STEPS], Refusal> {
     let last_read = |result: usize| {
         let reads = |step: &Spec| step.operands.contains(&Value::Step(result));
         chain.steps.iter().rposition(reads).unwrap_or(result)
     };
-    let mut places = [0; MOST_STEPS];
+    let mut places = [0; MAX_STEPS];
     let mut owners: [Option<usize>; REGISTERS] = [None; REGISTERS];
     for step in (0..chain.steps.len()).filter(|step| stored[*step]) {
         // A result is not written over what the same step reads.
@@ -340,7 +342,7 @@ enum LinkDraft<T> {
     Load(Value),
     /// The number of the step, and its operand that is not near.
     Apply(usize, Applied<T>, Side, Value),
-    Join(usize, ReductionMode),
+    Combine(usize, ReductionMode),
 }
 
 /// An [`Item`], likewise.
@@ -361,7 +363,7 @@ struct Schedule<T> {
     /// The reductions of the line.
     totals: Vec<usize>,
     /// Which results are read from memory.
-    stored: [bool; MOST_STEPS],
+    stored: [bool; MAX_STEPS],
     time: f64,
 }
 
@@ -372,7 +374,7 @@ impl<T> Default for Schedule<T> {
             line: Vec::new(),
             near: None,
             totals: Vec::new(),
-            stored: [false; MOST_STEPS],
+            stored: [false; MAX_STEPS],
             time: 0.0,
         }
     }
@@ -384,7 +386,7 @@ impl<T: Functions> Schedule<T> {
         &mut self,
         number: usize,
         spec: &Spec,
-        level: Level,
+        isa: Isa,
         is_one: &impl Fn(&Value) -> bool,
     ) -> Result<(), Refusal> {
         let waits = |value: &Value| matches!(value, Value::Step(step) if self.totals.contains(step));
@@ -396,11 +398,11 @@ impl<T: Functions> Schedule<T> {
                 let Some(value) = spec.operands.first().filter(|value| !is_one(value)) else {
                     return Err("a reduction of what is one number".to_owned());
                 };
-                if self.totals.len() == MOST_TOTALS {
+                if self.totals.len() == MAX_TOTALS {
                     self.close();
                 }
                 self.load(*value);
-                self.line.push(LinkDraft::Join(number, *mode));
+                self.line.push(LinkDraft::Combine(number, *mode));
                 self.totals.push(number);
                 self.time += 0.1;
             }
@@ -415,7 +417,7 @@ impl<T: Functions> Schedule<T> {
                     self.apply(number, spec, applied, &rows);
                     return Ok(());
                 }
-                let mode = Mode::of(*mode, Numbers::of(activation), level)
+                let mode = Mode::of(*mode, Numbers::of(activation), isa)
                     .ok_or_else(|| format!("{} is no function of its operands", mode.name()))?;
                 if spec.one {
                     // Nothing that the line computes is needed for it, so it comes before the line.
@@ -489,7 +491,7 @@ impl<T: Functions> Schedule<T> {
 /// Whether results of a type can be computed in a chain.
 pub(crate) fn can_compute(compute: Compute, stored: hipdnn_plugin_sdk::graph::DataType) -> bool {
     match compute {
-        Compute::Single => Run::<f32>::of_number(stored).is_ok(),
-        Compute::Double => Run::<f64>::of_number(stored).is_ok(),
+        Compute::Single => RowConverter::<f32>::of_number(stored).is_ok(),
+        Compute::Double => RowConverter::<f64>::of_number(stored).is_ok(),
     }
 }

@@ -10,19 +10,19 @@ use crate::pointwise::functions::{Functions, RowFunction};
 use crate::pointwise::program::{Places, Program, SPREADS};
 use crate::pointwise::softmax::Softmax;
 use crate::problem::Operand;
-use crate::simd::isa::Level;
-use crate::simd::real::Run;
-use crate::tensor::loop_nest::Nest;
+use crate::simd::isa::Isa;
+use crate::simd::real::RowConverter;
+use crate::tensor::loop_nest::LoopNest;
 use crate::tensor::row::Row;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
-use crate::threading::partition::{Lanes, Threads};
+use crate::threading::partition::{Threads, Workers};
 
 /// The longest row, whose results still stay in the second cache.
 const LONGEST: usize = 1 << 15;
 /// Rows of a softmax that are converted together.
 const TOGETHER: usize = 4;
 /// Inputs and results.
-const TENSORS: usize = crate::pointwise::chain::MOST_INPUTS + 1;
+const TENSORS: usize = crate::pointwise::chain::MAX_INPUTS + 1;
 // Buffers are for an input, the repeated numbers and the result at least.
 const _: () = assert!(TOGETHER <= SPREADS + 2);
 
@@ -31,7 +31,7 @@ enum Access<T> {
     /// Elements of its own for the elements of the row.
     Row(Box<Row<T>>),
     /// One element for all of the row.
-    One(usize, Run<T>),
+    One(usize, RowConverter<T>),
 }
 
 /// A chain with reductions, every decision made.
@@ -40,12 +40,12 @@ pub(crate) struct Rows<T> {
     inputs: Vec<Access<T>>,
     output: Access<T>,
     /// The loops over rows, by input and, last, the result.
-    nest: Nest<TENSORS>,
+    nest: LoopNest<TENSORS>,
     /// Elements of a row.
     len: usize,
     /// The input and the function, where the softmax of rows is all there is to do and the elements of each lie side by side.
     softmax: Option<(usize, RowFunction<T>)>,
-    lanes: Lanes,
+    workers: Workers,
 }
 
 impl<T: Functions> Rows<T> {
@@ -55,7 +55,7 @@ impl<T: Functions> Rows<T> {
         dims: &[usize],
         reduced: &[bool],
         output: &Operand,
-        level: Level,
+        isa: Isa,
         threads: Threads,
     ) -> Result<Self, Refusal> {
         let count = chain.inputs.len();
@@ -74,7 +74,7 @@ impl<T: Functions> Rows<T> {
             let strides = chain.inputs.get(input).map(|input| input.strides).unwrap_or_default();
             (0..dims.len()).all(|axis| !reduced[axis] || dims[axis] == 1 || strides[axis] == 0)
         };
-        let program = Program::<T>::plan(chain, level, input_is_one)?;
+        let program = Program::<T>::plan(chain, isa, input_is_one)?;
         let one = program.one.is_some();
         let mut end = [0; MAX_RANK];
         end[..output.layout.rank()].copy_from_slice(output.layout.strides());
@@ -83,12 +83,12 @@ impl<T: Functions> Rows<T> {
         let by = pick(&by[..dims.len()], true);
         let access = |slot, data_type, strides: &[usize], one: bool| -> Result<Access<T>, Refusal> {
             let within = pick(&strides[..dims.len()], true);
-            let along = pick(dims, true);
-            let shared = within.iter().zip(&along).all(|(stride, dim)| *stride == 0 || *dim == 1);
+            let fold_row = pick(dims, true);
+            let shared = within.iter().zip(&fold_row).all(|(stride, dim)| *stride == 0 || *dim == 1);
             if one || shared {
-                return Ok(Access::One(slot, Run::of_number(data_type)?));
+                return Ok(Access::One(slot, RowConverter::of_number(data_type)?));
             }
-            Ok(Access::Row(Box::new(Row::of(slot, data_type, &along, &by, &within)?)))
+            Ok(Access::Row(Box::new(Row::of(slot, data_type, &fold_row, &by, &within)?)))
         };
         let inputs =
             chain.inputs.iter().map(|input| access(input.slot, input.data_type, &input.strides, false));
@@ -99,14 +99,14 @@ impl<T: Functions> Rows<T> {
         }
         strides[TENSORS - 1] = pick(&end[..dims.len()], false);
         let outer = pick(dims, false);
-        let nest = Nest::new(&outer, std::array::from_fn(|i| strides[i].as_slice()), TENSORS - 1);
+        let nest = LoopNest::new(&outer, std::array::from_fn(|i| strides[i].as_slice()), TENSORS - 1);
         let rows = nest.runs() * nest.len;
-        let lanes = threads.lanes(rows as f64 * (len as f64 * program.time + 50.0), rows);
+        let workers = threads.workers(rows as f64 * (len as f64 * program.time + 50.0), rows);
         let output = access(output.slot, output.data_type, &end, one)?;
         let is_run = |access: &Access<T>| matches!(access, Access::Row(row) if row.is_run());
         let softmax =
             program.softmax().filter(|(input, _)| is_run(&output) && inputs.get(*input).is_some_and(is_run));
-        Ok(Self { program, inputs, output, nest, len, softmax, lanes })
+        Ok(Self { program, inputs, output, nest, len, softmax, workers })
     }
 
     /// Numbers of a buffer for a row.
@@ -155,7 +155,7 @@ impl<T: Functions> Rows<T> {
                 if to.direct {
                     y = (to.first(tensors, offset(TENSORS - 1, 0)).cast(), nest.apart[TENSORS - 1]);
                 }
-                run(self.program.level, Softmax { x: x.0, y: y.0, len, rows: count, apart: [x.1, y.1] });
+                run(self.program.isa, Softmax { x: x.0, y: y.0, len, rows: count, apart: [x.1, y.1] });
                 match (to.direct, nest.apart[TENSORS - 1]) {
                     (true, _) => {}
                     (false, apart) if apart == len => {
@@ -224,16 +224,17 @@ impl<T: Functions> Rows<T> {
 
 impl<T: Functions> Kernel for Rows<T> {
     fn scratch_size(&self) -> usize {
-        Scratch::size_of(|scratch| scratch.area::<T>(self.room(), self.lanes.count()))
+        Scratch::size_of(|scratch| scratch.area::<T>(self.room(), self.workers.count()))
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
         let (shared, buffers) = (Tensors(tensors), Shared([scratch]));
         let rows = self.nest.runs() * self.nest.len;
-        self.lanes.run(|lane| {
-            let rows = self.lanes.share(lane, rows);
+        self.workers.run(|worker| {
+            let rows = self.workers.share(worker, rows);
             // SAFETY: the scratch memory has buffers for each lane.
-            let buffers = unsafe { buffers.get(0).cast::<T>().add(lane * Scratch::padded::<T>(self.room())) };
+            let buffers =
+                unsafe { buffers.get(0).cast::<T>().add(worker * Scratch::padded::<T>(self.room())) };
             if let Some(softmax) = self.softmax {
                 // SAFETY: the caller promises the tensors; each lane computes rows of its own.
                 unsafe { self.softmax(shared.all(), softmax, rows, buffers) };

@@ -12,7 +12,7 @@ use crate::pointwise::gelu::gelu;
 use crate::problem::pointwise::Activation;
 use crate::reference::{Numbers, function};
 use crate::simd::vector::{Lanewise, Vector};
-use crate::tensor::combine::MOST_LANES;
+use crate::tensor::combine::MAX_LANES;
 
 /// Which function, and the mode that it is.
 macro_rules! smooth {
@@ -109,11 +109,11 @@ impl Smooth {
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
-pub(crate) unsafe fn exactly<V: Vector>(smooth: Smooth, x: V, y: V, number: V::Number) -> V
+pub(crate) unsafe fn exactly<V: Vector>(smooth: Smooth, x: V, y: V, number: V::Scalar) -> V
 where
-    V::Number: Functions,
+    V::Scalar: Functions,
 {
-    let mut lanes = [[number; MOST_LANES]; 2];
+    let mut lanes = [[number; MAX_LANES]; 2];
     // SAFETY: the caller promises the instructions; no vector has more lanes.
     unsafe {
         x.store(lanes[0].as_mut_ptr());
@@ -153,8 +153,8 @@ const DENSITY: f32 = (0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2) as f32;
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
-pub(crate) unsafe fn in_single<V: Vector<Number = f32>>(smooth: Smooth, x: V, y: V, number: f32) -> V {
-    use Lanewise::{Abs, Add, Div, Mul, Neg, NotAbove, NotBelow, Root, Sub};
+pub(crate) unsafe fn in_single<V: Vector<Scalar = f32>>(smooth: Smooth, x: V, y: V, number: f32) -> V {
+    use Lanewise::{Abs, Add, Div, Mul, Neg, NotAbove, NotBelow, Sqrt, Sub};
     // SAFETY: the caller promises the instructions.
     unsafe {
         let (zero, half, one) = (V::zero(), V::splat(0.5), V::splat(1.0));
@@ -162,7 +162,7 @@ pub(crate) unsafe fn in_single<V: Vector<Number = f32>>(smooth: Smooth, x: V, y:
             Smooth::Erf => error_function(x),
             Smooth::Exp => exponential(x),
             Smooth::Log => logarithm(x),
-            Smooth::Rsqrt => one.lanewise(Div, x.lanewise(Root, x)),
+            Smooth::Rsqrt => one.lanewise(Div, x.lanewise(Sqrt, x)),
             Smooth::Reciprocal => one.lanewise(Div, x),
             Smooth::AddSquare => y.mul_add(y, x),
             // A NaN counts as above 0.
@@ -223,8 +223,8 @@ pub(crate) unsafe fn in_single<V: Vector<Number = f32>>(smooth: Smooth, x: V, y:
                 let z = x.lanewise(Mul, V::splat(number));
                 let size = z.lanewise(Abs, z);
                 let rest = logarithm_of_1_more(exponential(size.lanewise(Neg, size)));
-                let positive = zero.lanewise(NotBelow, z);
-                positive.lanewise(Add, rest).lanewise(Div, V::splat(number))
+                let relu = zero.lanewise(NotBelow, z);
+                relu.lanewise(Add, rest).lanewise(Div, V::splat(number))
             }
             Smooth::SoftplusBwd => x.lanewise(Mul, sigmoid(y.lanewise(Mul, V::splat(number)))),
         }
@@ -234,7 +234,7 @@ pub(crate) unsafe fn in_single<V: Vector<Number = f32>>(smooth: Smooth, x: V, y:
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
-unsafe fn sigmoid<V: Vector<Number = f32>>(x: V) -> V {
+unsafe fn sigmoid<V: Vector<Scalar = f32>>(x: V) -> V {
     // SAFETY: the caller promises the instructions.
     unsafe {
         let one = V::splat(1.0);
@@ -247,7 +247,7 @@ unsafe fn sigmoid<V: Vector<Number = f32>>(x: V) -> V {
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
-unsafe fn gelu_argument<V: Vector<Number = f32>>(x: V) -> V {
+unsafe fn gelu_argument<V: Vector<Scalar = f32>>(x: V) -> V {
     // SAFETY: the caller promises the instructions.
     unsafe {
         let cube = x

@@ -5,9 +5,9 @@
 //! pass goes over some short rows before the next one begins.
 
 use crate::pointwise::functions::LN_2;
-use crate::simd::isa::{Level, VectorWork};
+use crate::simd::isa::{Isa, VectorTask};
 use crate::simd::vector::{Lanewise, Vector, WHOLE};
-use crate::tensor::combine::{Largest, MOST_LANES, Sum, of_lanes};
+use crate::tensor::combine::{Largest, MAX_LANES, Sum, fold_lanes};
 
 /// Vectors of a row that are computed together.
 const TOGETHER: usize = 4;
@@ -24,7 +24,7 @@ const SHORT: usize = 1024;
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
-unsafe fn weight<V: Vector<Number = f32>>(x: V) -> V {
+unsafe fn weight<V: Vector<Scalar = f32>>(x: V) -> V {
     /// Below this, the result is 0.
     const LOWEST: f32 = -104.0;
     const COEFFICIENTS: [f32; 5] = [0.041_898_02, 0.166_676_37, 0.499_991_48, 0.999_999_7, 1.0];
@@ -34,7 +34,7 @@ unsafe fn weight<V: Vector<Number = f32>>(x: V) -> V {
         let x = x.lanewise(Lanewise::NotBelow, V::splat(LOWEST));
         let shifted = x.mul_add(V::splat(std::f32::consts::LOG2_E), V::splat(WHOLE));
         let whole = shifted.lanewise(Lanewise::Sub, V::splat(WHOLE));
-        let rest = if V::LEVEL == Level::Portable {
+        let rest = if V::ISA == Isa::Portable {
             // A product that is rounded is too far off.
             whole.mul_add(V::splat(-LN_2[1]), whole.mul_add(V::splat(-LN_2[0]), x))
         } else {
@@ -59,11 +59,11 @@ pub(crate) struct Softmax<T> {
     pub(crate) apart: [usize; 2],
 }
 
-impl VectorWork<f32> for Softmax<f32> {
+impl VectorTask<f32> for Softmax<f32> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Number = f32>>(self) {
+    unsafe fn run<V: Vector<Scalar = f32>>(self) {
         let mut row = 0;
         // SAFETY: the caller promises the instructions, and all rows.
         unsafe {
@@ -87,12 +87,12 @@ impl Softmax<f32> {
     /// # Safety
     /// The processor has the vector's instructions, and the rows from number `first` on are there.
     #[inline(always)]
-    unsafe fn some<V: Vector<Number = f32>, const R: usize>(&self, first: usize) {
+    unsafe fn some<V: Vector<Scalar = f32>, const R: usize>(&self, first: usize) {
         let len = self.len;
         let whole = len - len % V::LANES;
         let many = whole - whole % (TOGETHER * V::LANES);
         // What fills no vector: minus infinity behind it is never the largest, and adds 0 to the sum.
-        let mut last = [[f32::NEG_INFINITY; MOST_LANES]; R];
+        let mut last = [[f32::NEG_INFINITY; MAX_LANES]; R];
         // SAFETY: the caller promises the instructions, and `len` numbers of x and y in each row.
         unsafe {
             let mut most = [V::zero(); R];
@@ -120,7 +120,7 @@ impl Softmax<f32> {
                     .lanewise(Lanewise::NotBelow, c.lanewise(Lanewise::NotBelow, d));
             }
             for most in &mut most {
-                *most = V::splat(of_lanes::<V, Largest>(*most));
+                *most = V::splat(fold_lanes::<V, Largest>(*most));
             }
             let mut factors = [V::zero(); R];
             for (row, factor) in factors.iter_mut().enumerate() {
@@ -150,7 +150,7 @@ impl Softmax<f32> {
                 *factor = a.lanewise(Lanewise::Add, b).lanewise(Lanewise::Add, c.lanewise(Lanewise::Add, d));
             }
             for factor in &mut factors {
-                *factor = V::splat(1.0 / of_lanes::<V, Sum>(*factor));
+                *factor = V::splat(1.0 / fold_lanes::<V, Sum>(*factor));
             }
             for (row, factor) in factors.into_iter().enumerate() {
                 let y = self.y(first + row);
@@ -185,7 +185,7 @@ mod tests {
 
     impl Function for Weight {
         #[inline(always)]
-        unsafe fn of<V: Vector<Number = f32>>(self, x: V) -> V {
+        unsafe fn of<V: Vector<Scalar = f32>>(self, x: V) -> V {
             // SAFETY: the caller promises the instructions.
             unsafe { weight(x) }
         }
@@ -194,14 +194,14 @@ mod tests {
     #[test]
     fn weights_are_exponentials() {
         let x: Vec<f32> = (0..1_600_000).map(|step| -1e-4 * step as f32).collect();
-        for level in Level::available() {
-            let y = each(*level, Weight, &x);
+        for isa in Isa::available() {
+            let y = each(*isa, Weight, &x);
             assert_eq!(y[0], 1.0);
             for (x, y) in x.iter().zip(&y) {
                 let exact = f64::from(*x).exp();
                 let units = if *x > -10.0 { 3.0 } else { 8.0 };
                 let bound = exact * units * 2.0_f64.powi(-24) + 1.5e-45;
-                assert!((f64::from(*y) - exact).abs() <= bound, "{y} of {x} at {level:?}, expected {exact}");
+                assert!((f64::from(*y) - exact).abs() <= bound, "{y} of {x} at {isa:?}, expected {exact}");
             }
         }
     }

@@ -6,8 +6,8 @@ use crate::pointwise::chain::{Chain, Input, Value};
 use crate::pointwise::{plan_chain, plan_rows};
 use crate::problem::pointwise::Activation;
 use crate::reference::{Numbers, function};
-use crate::simd::isa::Level;
-use crate::simd::real::Run;
+use crate::simd::isa::Isa;
+use crate::simd::real::RowConverter;
 use crate::testing::{Array, Random, order, run, same, strides};
 use crate::threading::partition::Threads;
 
@@ -45,7 +45,7 @@ fn numbers<T: Real>(operation: &Pointwise) -> Numbers<T> {
 
 /// A mode in double precision, where the loops must give what the reference's function gives, over operands that are dense,
 /// spread over [1, C, 1, ...], over the last dimension, or of any other shape.
-fn check(mode: PointwiseMode, dims: &[i64], random: &mut Random, level: Level) {
+fn check(mode: PointwiseMode, dims: &[i64], random: &mut Random, isa: Isa) {
     let mut arrays = Vec::new();
     let output = strides(dims, &order(dims.len(), random.within(0, 2)), random.of(&[0, 0, 2]));
     for uid in 1..=mode.operands() as i64 {
@@ -73,7 +73,7 @@ fn check(mode: PointwiseMode, dims: &[i64], random: &mut Random, level: Level) {
     arrays.push(Array::new(9, data_type, dims, &output));
     let operation = operation(mode, inputs.len(), random);
     let numbers = numbers::<f64>(&operation);
-    run(operation.into(), DataType::Double, level, &mut arrays).unwrap();
+    run(operation.into(), DataType::Double, isa, &mut arrays).unwrap();
     let function = function::<f64>(mode).unwrap();
     let result = arrays.last().unwrap();
     for index in result.indices() {
@@ -91,7 +91,7 @@ fn check(mode: PointwiseMode, dims: &[i64], random: &mut Random, level: Level) {
         let got = result.get(&index);
         assert!(
             same(got, expected),
-            "{mode:?} of {operands:?} at {level:?} is {got}, expected {expected}, with {numbers:?} as {data_type:?}"
+            "{mode:?} of {operands:?} at {isa:?} is {got}, expected {expected}, with {numbers:?} as {data_type:?}"
         );
     }
 }
@@ -103,11 +103,11 @@ fn every_mode_gives_what_its_function_gives() {
         if function::<f64>(*mode).is_none() {
             continue;
         }
-        for level in Level::available() {
+        for isa in Isa::available() {
             for _ in 0..12 {
                 let rank = random.within(2, 4);
                 let dims: Vec<i64> = (0..rank).map(|_| random.of(&[1, 2, 3, 7, 20])).collect();
-                check(*mode, &dims, &mut random, *level);
+                check(*mode, &dims, &mut random, *isa);
             }
         }
     }
@@ -118,7 +118,7 @@ fn single_precision_is_close_to_the_functions() {
     let mut random = Random::new(11);
     for mode in PointwiseMode::ALL {
         let Some(function) = function::<f32>(*mode) else { continue };
-        for level in Level::available() {
+        for isa in Isa::available() {
             let len = 1000;
             let mut arrays: Vec<Array> = (1..=mode.operands() as i64)
                 .map(|uid| {
@@ -133,7 +133,7 @@ fn single_precision_is_close_to_the_functions() {
             arrays.push(Array::new(9, DataType::Float, &[len], &[1]));
             let operation = operation(*mode, inputs.len(), &mut random);
             let numbers = numbers::<f32>(&operation);
-            run(operation.into(), DataType::Float, *level, &mut arrays).unwrap();
+            run(operation.into(), DataType::Float, *isa, &mut arrays).unwrap();
             for (i, got) in arrays.last().unwrap().numbers().into_iter().enumerate() {
                 let mut operands = [0.0; 3];
                 for (operand, input) in operands.iter_mut().zip(&inputs) {
@@ -144,7 +144,7 @@ fn single_precision_is_close_to_the_functions() {
                 let near = (got - expected).abs() <= 1e-6 * f64::from(size) * (1.0 + expected.abs());
                 assert!(
                     near || same(got, expected),
-                    "{mode:?} of {operands:?} at {level:?} is {got}, expected {expected}, with {numbers:?}"
+                    "{mode:?} of {operands:?} at {isa:?} is {got}, expected {expected}, with {numbers:?}"
                 );
             }
         }
@@ -156,7 +156,7 @@ fn work_for_several_lanes() {
     let mut random = Random::new(6);
     for mode in [PointwiseMode::Add, PointwiseMode::ReluBwd, PointwiseMode::TanhFwd] {
         for dims in [[3, 5, 70, 90], [1, 1, 300, 400], [40, 60, 8, 8]] {
-            check(mode, &dims, &mut random, Level::best());
+            check(mode, &dims, &mut random, Isa::detect());
         }
     }
 }
@@ -166,7 +166,7 @@ fn the_index_is_the_references() {
     let mut random = Random::new(7);
     let operation = Pointwise { axis: Some(0), ..operation(PointwiseMode::GenIndex, 1, &mut random) };
     let mut arrays = [1, 9].map(|uid| Array::new(uid, DataType::Float, &[4], &[1]));
-    let refusal = run(operation.into(), DataType::Float, Level::best(), &mut arrays).unwrap_err();
+    let refusal = run(operation.into(), DataType::Float, Isa::detect(), &mut arrays).unwrap_err();
     assert!(refusal.contains("gen_index"));
 }
 
@@ -189,7 +189,7 @@ const OF_CHAINS: [PointwiseMode; 14] = [
 ];
 
 /// A chain over `len` numbers in double precision gives, bit for bit, what its functions give one by one.
-fn check_chain(random: &mut Random, level: Level, len: usize) {
+fn check_chain(random: &mut Random, isa: Isa, len: usize) {
     let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0];
     let mut inputs: Vec<Vec<f64>> = (0..random.within(1, 5))
         .map(|_| (0..len).map(|i| if i % 7 == 3 { random.of(&special) } else { random.real() }).collect())
@@ -241,7 +241,7 @@ fn check_chain(random: &mut Random, level: Level, len: usize) {
     let layout = crate::layout::Layout::of(&tensor).unwrap();
     let slot = if replaced { 0 } else { inputs.len() };
     let output = crate::problem::Operand { slot, data_type: DataType::Double, layout };
-    let kernel = plan_chain(&chain, &output, Compute::Double, level, Threads::default());
+    let kernel = plan_chain(&chain, &output, Compute::Double, isa, Threads::default());
     let kernel = match kernel {
         Ok(kernel) => kernel,
         Err(refusal) => {
@@ -256,20 +256,17 @@ fn check_chain(random: &mut Random, level: Level, len: usize) {
     unsafe { kernel.run(&pointers, std::ptr::null_mut()) };
     let result = if replaced { &inputs[0] } else { &out };
     for (i, (got, expected)) in result.iter().zip(&expected[steps - 1]).enumerate() {
-        assert!(
-            same(*got, *expected),
-            "{got} at {i} of {len}, expected {expected}, at {level:?}: {chain:#?}"
-        );
+        assert!(same(*got, *expected), "{got} at {i} of {len}, expected {expected}, at {isa:?}: {chain:#?}");
     }
 }
 
 #[test]
 fn chains_give_what_their_operations_give() {
     let mut random = Random::new(21);
-    for level in Level::available() {
+    for isa in Isa::available() {
         for _ in 0..400 {
             let len = random.of(&[1, 5, 16, 63, 64, 200, 256, 257, 1000]);
-            check_chain(&mut random, *level, len);
+            check_chain(&mut random, *isa, len);
         }
     }
 }
@@ -306,7 +303,7 @@ fn rows_are_reduced_at_every_level() {
         ReductionMode::Norm2,
         ReductionMode::MulNoZeros,
     ];
-    for (level, mode) in Level::available().iter().flat_map(|level| modes.map(|mode| (*level, mode))) {
+    for (isa, mode) in Isa::available().iter().flat_map(|isa| modes.map(|mode| (*isa, mode))) {
         for _ in 0..20 {
             let (rows, len) = (random.within(1, 4), random.of(&[2, 3, 7, 31, 32, 33, 64, 65, 200]));
             let special = random.within(0, 3) == 0;
@@ -340,7 +337,7 @@ fn rows_are_reduced_at_every_level() {
                 &[false, true],
                 &output,
                 Compute::Double,
-                level,
+                isa,
                 Threads::default(),
             )
             .unwrap();
@@ -354,10 +351,7 @@ fn rows_are_reduced_at_every_level() {
                 let one = reduced(mode, x);
                 for (x, got) in x.iter().zip(out) {
                     let near = (got - (one - x)).abs() <= 1e-12 * one.abs();
-                    assert!(
-                        near || same(*got, one - x),
-                        "{mode:?} at {level:?}: {got}, expected {one} - {x}"
-                    );
+                    assert!(near || same(*got, one - x), "{mode:?} at {isa:?}: {got}, expected {one} - {x}");
                 }
             }
         }
@@ -367,7 +361,7 @@ fn rows_are_reduced_at_every_level() {
 #[test]
 fn softmax_is_that_of_its_operations_at_every_level() {
     let mut random = Random::new(41);
-    for level in Level::available() {
+    for isa in Isa::available() {
         for len in (2..70).chain([127, 128, 129, 200, 512, 1000]) {
             // Some rows are computed together, others alone; they need not lie one behind the other.
             let (rows, pitch) = (random.within(3, 9), len + random.of(&[0, 0, 3]));
@@ -380,7 +374,7 @@ fn softmax_is_that_of_its_operations_at_every_level() {
             // Rows that are converted are computed together, too.
             let stored = [(); 2]
                 .map(|()| random.of(&[DataType::Float, DataType::Float, DataType::Half, DataType::Bfloat16]));
-            let [from, to] = stored.map(|data_type| Run::<f32>::of(data_type).unwrap());
+            let [from, to] = stored.map(|data_type| RowConverter::<f32>::of(data_type).unwrap());
             let mut bytes = vec![0_u8; from.size * x.len()];
             // SAFETY: there are as many elements as numbers.
             unsafe {
@@ -410,7 +404,7 @@ fn softmax_is_that_of_its_operations_at_every_level() {
             let (dims, reduced) = ([rows, len], [false, true]);
             let single = Compute::Single;
             let kernel =
-                plan_rows(&chain, &dims, &reduced, &output, single, *level, Threads::default()).unwrap();
+                plan_rows(&chain, &dims, &reduced, &output, single, *isa, Threads::default()).unwrap();
             let mut written = vec![7_u8; to.size * rows * len];
             let mut scratch = vec![0_u64; kernel.scratch_size() / 8 + 8];
             let aligned = scratch.as_ptr().align_offset(64);
@@ -444,7 +438,7 @@ fn softmax_is_that_of_its_operations_at_every_level() {
                         } else {
                             (got - expected).abs() <= 1e-6 + unit * expected
                         },
-                        "{got} in row {row} of {len} at {level:?}, expected {expected}"
+                        "{got} in row {row} of {len} at {isa:?}, expected {expected}"
                     );
                 }
             }

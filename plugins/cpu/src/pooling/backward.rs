@@ -3,43 +3,43 @@
 use std::ops::Range;
 
 use crate::kernel::Kernel;
-use crate::pooling::{PARTS, Pool, Span};
-use crate::simd::isa::VectorWork;
-use crate::simd::real::FastReal;
+use crate::pooling::{PARTS, PoolPlan, Span};
+use crate::simd::isa::VectorTask;
+use crate::simd::real::Float;
 use crate::simd::vector::Vector;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
-use crate::threading::partition::{Lanes, Threads};
+use crate::threading::partition::{Threads, Workers};
 
 /// Channels are divided at multiples of this where they lie side by side, a few cache lines.
 const CHANNELS: usize = 64;
 
 /// A gradient with every decision made.
-pub(crate) struct Gradient<T> {
-    pool: Pool<T>,
+pub(crate) struct Backward<T> {
+    pool: PoolPlan<T>,
     /// Whether the channels of an element lie side by side.
     last: bool,
     /// Columns of dy whose windows lie inside of dx.
     inner: Range<usize>,
     /// Channels that are computed by one lane, one after the other.
     channels: usize,
-    lanes: Lanes,
+    workers: Workers,
 }
 
 /// Offsets in bytes of a lane's areas of the scratch memory.
-struct Areas {
+struct ScratchLayout {
     plane: usize,
     row: usize,
 }
 
-impl<T: FastReal> Gradient<T> {
+impl<T: Float> Backward<T> {
     /// Plans it.
-    pub(crate) fn plan(pool: Pool<T>, threads: Threads) -> Self {
+    pub(crate) fn plan(pool: PoolPlan<T>, threads: Threads) -> Self {
         let shape = pool.shape;
         let x = &pool.x;
         // Places count elements without gaps.
         let last = pool.is_last() && x.strides[2] == shape.input[1] * x.strides[3];
         let work = pool.work();
-        let wanted = threads.lanes(work, usize::MAX).count();
+        let wanted = threads.workers(work, usize::MAX).count();
         let wanted = if wanted > 1 { PARTS * wanted } else { 1 };
         let channels = if last {
             let pieces = wanted.div_ceil(shape.batch).min(shape.channels.div_ceil(CHANNELS));
@@ -47,8 +47,8 @@ impl<T: FastReal> Gradient<T> {
         } else {
             (shape.batch * shape.channels / wanted).clamp(1, shape.channels)
         };
-        let lanes = threads.lanes(work, shape.batch * shape.channels.div_ceil(channels));
-        Self { inner: shape.inner(), pool, last, channels, lanes }
+        let workers = threads.workers(work, shape.batch * shape.channels.div_ceil(channels));
+        Self { inner: shape.inner(), pool, last, channels, workers }
     }
 
     /// Whether a plane of dx is computed where it lies.
@@ -56,10 +56,10 @@ impl<T: FastReal> Gradient<T> {
         self.pool.x.has_rows() && self.pool.x.strides[2] == self.pool.shape.input[1]
     }
 
-    fn layout(&self, scratch: &mut Scratch) -> Areas {
-        let Pool { shape, .. } = &self.pool;
+    fn layout(&self, scratch: &mut Scratch) -> ScratchLayout {
+        let PoolPlan { shape, .. } = &self.pool;
         let copied = !self.last && !self.is_direct();
-        Areas {
+        ScratchLayout {
             plane: scratch.area::<T>(if copied { shape.input[0] * shape.input[1] } else { 0 }, 1),
             row: scratch.area::<T>(if self.last { self.channels } else { shape.output[1] }, 1),
         }
@@ -72,19 +72,19 @@ impl<T: FastReal> Gradient<T> {
 }
 
 /// Some channels of one image.
-struct Part<'a, T> {
-    kernel: &'a Gradient<T>,
+struct Task<'a, T> {
+    kernel: &'a Backward<T>,
     tensors: &'a [*mut u8],
     scratch: *mut u8,
     image: usize,
     channels: Range<usize>,
 }
 
-impl<T: FastReal> VectorWork<T> for Part<'_, T> {
+impl<T: Float> VectorTask<T> for Task<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Number = T>>(self) {
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
         // SAFETY: the caller promises the tensors and the scratch memory.
         unsafe {
             if self.kernel.last {
@@ -96,14 +96,14 @@ impl<T: FastReal> VectorWork<T> for Part<'_, T> {
     }
 }
 
-impl<T: FastReal> Part<'_, T> {
+impl<T: Float> Task<'_, T> {
     /// Plane by plane.
     ///
     /// # Safety
     /// The tensors are those of the kernel, the scratch memory has its areas.
     #[inline(always)]
     unsafe fn planes(&self) {
-        let Pool { shape, x, y, index, .. } = &self.kernel.pool;
+        let PoolPlan { shape, x, y, index, .. } = &self.kernel.pool;
         let areas = self.kernel.layout(&mut Scratch::default());
         let [height, width] = shape.input;
         let columns = shape.output[1];
@@ -186,10 +186,10 @@ impl<T: FastReal> Part<'_, T> {
     /// Where the channels of an element lie side by side.
     ///
     /// # Safety
-    /// As [`Part::planes`].
+    /// As [`Task::planes`].
     #[inline(always)]
     unsafe fn side_by_side(&self) {
-        let Pool { shape, x, y, index, .. } = &self.kernel.pool;
+        let PoolPlan { shape, x, y, index, .. } = &self.kernel.pool;
         let areas = self.kernel.layout(&mut Scratch::default());
         let [height, width] = shape.input;
         let (first, count) = (self.channels.start, self.channels.len());
@@ -240,33 +240,33 @@ impl<T: FastReal> Part<'_, T> {
 /// # Safety
 /// It is valid.
 #[inline(always)]
-unsafe fn add<T: FastReal>(to: *mut T, number: T) {
+unsafe fn add<T: Float>(to: *mut T, number: T) {
     // SAFETY: the caller promises the number.
     unsafe { to.write_unaligned(to.read_unaligned() + number) };
 }
 
-impl<T: FastReal> Kernel for Gradient<T> {
+impl<T: Float> Kernel for Backward<T> {
     fn scratch_size(&self) -> usize {
-        self.room() * self.lanes.count()
+        self.room() * self.workers.count()
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
         let (shared, memory, room) = (Tensors(tensors), Shared([scratch]), self.room());
         let shape = &self.pool.shape;
         let groups = shape.channels.div_ceil(self.channels);
-        self.lanes.deal(shape.batch * groups, |lane, number| {
+        self.workers.for_each_part(shape.batch * groups, |worker, number| {
             let (image, group) = (number / groups, number % groups);
-            let part = Part {
+            let part = Task {
                 kernel: self,
                 tensors: shared.all(),
                 // SAFETY: the scratch memory has room for each lane.
-                scratch: unsafe { memory.get(0).add(lane * room) },
+                scratch: unsafe { memory.get(0).add(worker * room) },
                 image,
                 channels: group * self.channels..shape.channels.min((group + 1) * self.channels),
             };
             // SAFETY: the level is available; the caller promises tensors and scratch memory, and no two parts write the same
             // elements.
-            unsafe { self.pool.level.run_vectors::<T, _>(part) };
+            unsafe { self.pool.isa.run_vectors::<T, _>(part) };
         });
     }
 }

@@ -3,48 +3,48 @@
 use std::ops::Range;
 
 use crate::kernel::Kernel;
-use crate::pooling::{PARTS, Pool, Span, Zero};
-use crate::simd::isa::VectorWork;
-use crate::simd::real::FastReal;
+use crate::pooling::{PARTS, PoolPlan, Span, Zero};
+use crate::simd::isa::VectorTask;
+use crate::simd::real::Float;
 use crate::simd::vector::{Lanewise, Vector};
-use crate::tensor::image::MOST_LANES;
+use crate::tensor::image::MAX_LANES;
 use crate::tensor::scratch::Tensors;
-use crate::threading::partition::{Lanes, Threads};
+use crate::threading::partition::{Threads, Workers};
 
 /// A pooling with every decision made.
-pub(crate) struct Last<T> {
-    pool: Pool<T>,
-    lanes: Lanes,
+pub(crate) struct ChannelsLast<T> {
+    pool: PoolPlan<T>,
+    workers: Workers,
     /// Rows of y that are computed by one lane, one after the other.
     rows: usize,
 }
 
-impl<T: FastReal> Last<T> {
+impl<T: Float> ChannelsLast<T> {
     /// Plans it.
-    pub(crate) fn plan(pool: Pool<T>, threads: Threads) -> Self {
+    pub(crate) fn plan(pool: PoolPlan<T>, threads: Threads) -> Self {
         let work = pool.work();
-        let wanted = threads.lanes(work, usize::MAX).count();
+        let wanted = threads.workers(work, usize::MAX).count();
         let wanted = if wanted > 1 { PARTS * wanted } else { 1 };
         let rows = pool.shape.output[0].div_ceil(wanted.div_ceil(pool.shape.batch));
-        let lanes = threads.lanes(work, pool.shape.batch * pool.shape.output[0].div_ceil(rows));
-        Self { pool, lanes, rows }
+        let workers = threads.workers(work, pool.shape.batch * pool.shape.output[0].div_ceil(rows));
+        Self { pool, workers, rows }
     }
 }
 
 /// Some rows of one image.
-struct Part<'a, T> {
-    kernel: &'a Last<T>,
+struct Task<'a, T> {
+    kernel: &'a ChannelsLast<T>,
     tensors: &'a [*mut u8],
     image: usize,
     rows: Range<usize>,
 }
 
-impl<T: FastReal> VectorWork<T> for Part<'_, T> {
+impl<T: Float> VectorTask<T> for Task<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Number = T>>(self) {
-        let Pool { shape, x, y, index, .. } = &self.kernel.pool;
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
+        let PoolPlan { shape, x, y, index, .. } = &self.kernel.pool;
         // SAFETY: the caller promises the tensors, which have all of the elements.
         unsafe {
             let input = x.at(self.tensors[x.slot], [self.image, 0, 0, 0]).cast_const().cast::<T>();
@@ -64,7 +64,7 @@ impl<T: FastReal> VectorWork<T> for Part<'_, T> {
                         let number = if shape.is_maximum() {
                             let (number, places) = self.kernel.largest::<V>(from, rows, columns, lanes);
                             if let Some((index, apart)) = index {
-                                let mut numbers = [T::ZERO; MOST_LANES];
+                                let mut numbers = [T::ZERO; MAX_LANES];
                                 places.store(numbers.as_mut_ptr());
                                 for (i, number) in numbers[..count].iter().enumerate() {
                                     index.add((channel + i) * apart).write_unaligned(number.to_f64() as i32);
@@ -83,17 +83,17 @@ impl<T: FastReal> VectorWork<T> for Part<'_, T> {
     }
 }
 
-impl<T: FastReal> Last<T> {
+impl<T: Float> ChannelsLast<T> {
     /// The largest numbers of a window in some channels, and their places.
     #[inline(always)]
-    unsafe fn largest<V: Vector<Number = T>>(
+    unsafe fn largest<V: Vector<Scalar = T>>(
         &self,
         from: *const T,
         rows: Span,
         columns: Span,
         lanes: V::Lanes,
     ) -> (V, V) {
-        let Pool { shape, x, index, .. } = &self.pool;
+        let PoolPlan { shape, x, index, .. } = &self.pool;
         let zero = shape.zero(&rows, &columns);
         let empty = rows.len == 0 || columns.len == 0;
         // SAFETY: the positions of spans lie inside of x.
@@ -122,7 +122,7 @@ impl<T: FastReal> Last<T> {
                     }
                 }
                 let now = (zero == Zero::AfterRow && line == rows.first)
-                    || (zero == Zero::Last && line + 1 == rows.first + rows.len);
+                    || (zero == Zero::ChannelsLast && line + 1 == rows.first + rows.len);
                 if now {
                     places = V::zero().where_larger(best, none, places);
                     best = best.lanewise(Lanewise::Max, V::zero());
@@ -134,14 +134,14 @@ impl<T: FastReal> Last<T> {
 
     /// The means of a window in some channels.
     #[inline(always)]
-    unsafe fn mean<V: Vector<Number = T>>(
+    unsafe fn mean<V: Vector<Scalar = T>>(
         &self,
         from: *const T,
         rows: Span,
         columns: Span,
         lanes: V::Lanes,
     ) -> V {
-        let Pool { shape, x, .. } = &self.pool;
+        let PoolPlan { shape, x, .. } = &self.pool;
         // SAFETY: the positions of spans lie inside of x.
         unsafe {
             let mut sums = V::zero();
@@ -157,17 +157,17 @@ impl<T: FastReal> Last<T> {
     }
 }
 
-impl<T: FastReal> Kernel for Last<T> {
+impl<T: Float> Kernel for ChannelsLast<T> {
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
         let shared = Tensors(tensors);
         let shape = &self.pool.shape;
         let bands = shape.output[0].div_ceil(self.rows);
-        self.lanes.deal(shape.batch * bands, |_, number| {
+        self.workers.for_each_part(shape.batch * bands, |_, number| {
             let (image, band) = (number / bands, number % bands);
             let rows = band * self.rows..shape.output[0].min((band + 1) * self.rows);
-            let part = Part { kernel: self, tensors: shared.all(), image, rows };
+            let part = Task { kernel: self, tensors: shared.all(), image, rows };
             // SAFETY: the level is available; the caller promises the tensors, and no two parts write the same elements.
-            unsafe { self.pool.level.run_vectors::<T, _>(part) };
+            unsafe { self.pool.isa.run_vectors::<T, _>(part) };
         });
     }
 }

@@ -14,12 +14,12 @@ mod tests;
 
 use crate::dtype::element::Compute;
 use crate::kernel::{Kernel, Refusal};
-use crate::pooling::backward::Gradient;
-use crate::pooling::channels_last::Last;
-use crate::pooling::planar::Planar;
+use crate::pooling::backward::Backward;
+use crate::pooling::channels_last::ChannelsLast;
+use crate::pooling::planar::ChannelsFirst;
 use crate::problem::resample::{Pooling, Resample};
-use crate::simd::isa::Level;
-use crate::simd::real::FastReal;
+use crate::simd::isa::Isa;
+use crate::simd::real::Float;
 use crate::tensor::image::{Image, two};
 use crate::threading::partition::Threads;
 
@@ -32,19 +32,19 @@ const PARTS: usize = 6;
 pub(crate) fn plan(
     problem: &Resample,
     compute: Compute,
-    level: Level,
+    isa: Isa,
     threads: Threads,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     match compute {
-        Compute::Single => plan_in::<f32>(problem, level, threads, 1 << 24),
-        Compute::Double => plan_in::<f64>(problem, level, threads, 1 << 31),
+        Compute::Single => plan_in::<f32>(problem, isa, threads, 1 << 24),
+        Compute::Double => plan_in::<f64>(problem, isa, threads, 1 << 31),
     }
 }
 
 /// `most` is how many elements of a plane can be told apart by a number.
-fn plan_in<T: FastReal>(
+fn plan_in<T: Float>(
     problem: &Resample,
-    level: Level,
+    isa: Isa,
     threads: Threads,
     most: usize,
 ) -> Result<Box<dyn Kernel>, Refusal> {
@@ -62,13 +62,13 @@ fn plan_in<T: FastReal>(
         let [rows, columns] = two(problem.spatial, 0, &strides[2..]);
         Index { slot: index.slot, strides: [strides[0], strides[1], rows, columns] }
     });
-    let pool = Pool { shape, level, x, y, index };
+    let pool = PoolPlan { shape, isa, x, y, index };
     Ok(if problem.backward {
-        Box::new(Gradient::plan(pool, threads))
+        Box::new(Backward::plan(pool, threads))
     } else if pool.is_last() {
-        Box::new(Last::plan(pool, threads))
+        Box::new(ChannelsLast::plan(pool, threads))
     } else {
-        Box::new(Planar::plan(pool, threads))
+        Box::new(ChannelsFirst::plan(pool, threads))
     })
 }
 
@@ -95,9 +95,9 @@ impl Index {
 }
 
 /// What both directions and all layouts have.
-pub(crate) struct Pool<T> {
+pub(crate) struct PoolPlan<T> {
     shape: Shape,
-    level: Level,
+    isa: Isa,
     /// x or its gradient.
     x: Image<T>,
     /// y or its gradient.
@@ -105,7 +105,7 @@ pub(crate) struct Pool<T> {
     index: Option<Index>,
 }
 
-impl<T: FastReal> Pool<T> {
+impl<T: Float> PoolPlan<T> {
     /// Whether both images are numbers with the channels of an element side by side.
     fn is_last(&self) -> bool {
         let last = |image: &Image<T>| image.run.same && image.strides[1] == 1;
@@ -152,7 +152,7 @@ enum Zero {
     First,
     /// After the first row that is inside.
     AfterRow,
-    Last,
+    ChannelsLast,
 }
 
 impl Shape {
@@ -201,7 +201,7 @@ impl Shape {
         } else if columns.after {
             Zero::AfterRow
         } else if rows.after {
-            Zero::Last
+            Zero::ChannelsLast
         } else {
             Zero::Never
         }
@@ -209,7 +209,7 @@ impl Shape {
 
     /// What a sum is divided by.
     #[inline(always)]
-    fn divisor<T: FastReal>(&self, rows: &Span, columns: &Span) -> T {
+    fn divisor<T: Float>(&self, rows: &Span, columns: &Span) -> T {
         T::from_f64(match self.pooling {
             Pooling::MeanInside => (rows.len * columns.len).max(1) as f64,
             // The window may be larger than any tensor.

@@ -3,51 +3,51 @@
 use std::ops::Range;
 
 use crate::kernel::Kernel;
-use crate::pooling::{PARTS, Pool, Span, Zero};
-use crate::simd::isa::VectorWork;
-use crate::simd::real::FastReal;
+use crate::pooling::{PARTS, PoolPlan, Span, Zero};
+use crate::simd::isa::VectorTask;
+use crate::simd::real::Float;
 use crate::simd::vector::{Lanewise, Vector};
-use crate::tensor::image::{MOST_LANES, apart};
+use crate::tensor::image::{MAX_LANES, apart};
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
-use crate::threading::partition::{Lanes, Threads};
+use crate::threading::partition::{Threads, Workers};
 
 /// A pooling with every decision made.
-pub(crate) struct Planar<T> {
-    pool: Pool<T>,
+pub(crate) struct ChannelsFirst<T> {
+    pool: PoolPlan<T>,
     /// Columns whose windows lie inside of x.
     inner: Range<usize>,
     /// Channels and rows of y that are computed by one lane, one after the other.
     channels: usize,
     rows: usize,
-    lanes: Lanes,
+    workers: Workers,
 }
 
 /// Offsets in bytes of a lane's areas of the scratch memory.
-struct Areas {
+struct ScratchLayout {
     input: usize,
     output: usize,
 }
 
-impl<T: FastReal> Planar<T> {
+impl<T: Float> ChannelsFirst<T> {
     /// Plans it.
-    pub(crate) fn plan(pool: Pool<T>, threads: Threads) -> Self {
+    pub(crate) fn plan(pool: PoolPlan<T>, threads: Threads) -> Self {
         let shape = pool.shape;
         let work = pool.work();
-        let wanted = threads.lanes(work, usize::MAX).count();
+        let wanted = threads.workers(work, usize::MAX).count();
         let wanted = if wanted > 1 { PARTS * wanted } else { 1 };
         let planes = shape.batch * shape.channels;
         let rows = shape.output[0].div_ceil(wanted.div_ceil(planes));
         let channels = if rows == shape.output[0] { (planes / wanted).clamp(1, shape.channels) } else { 1 };
         let parts = shape.batch * shape.channels.div_ceil(channels) * shape.output[0].div_ceil(rows);
-        let lanes = threads.lanes(work, parts);
-        Self { inner: shape.inner(), pool, channels, rows, lanes }
+        let workers = threads.workers(work, parts);
+        Self { inner: shape.inner(), pool, channels, rows, workers }
     }
 
-    fn layout(&self, scratch: &mut Scratch) -> Areas {
-        let Pool { shape, x, y, .. } = &self.pool;
+    fn layout(&self, scratch: &mut Scratch) -> ScratchLayout {
+        let PoolPlan { shape, x, y, .. } = &self.pool;
         let lines = ((self.rows - 1) * shape.stride[0]).saturating_add(shape.window[0]).min(shape.input[0]);
         let copied = |direct: bool, rows: usize, columns: usize| if direct { 0 } else { rows * columns };
-        Areas {
+        ScratchLayout {
             input: scratch.area::<T>(copied(x.has_rows(), lines, shape.input[1]), 1),
             output: scratch.area::<T>(copied(y.has_rows(), 1, shape.output[1]), 1),
         }
@@ -60,8 +60,8 @@ impl<T: FastReal> Planar<T> {
 }
 
 /// Some channels and rows of one image.
-struct Part<'a, T> {
-    kernel: &'a Planar<T>,
+struct Task<'a, T> {
+    kernel: &'a ChannelsFirst<T>,
     tensors: &'a [*mut u8],
     scratch: *mut u8,
     image: usize,
@@ -76,12 +76,12 @@ struct Plane<T> {
     row: usize,
 }
 
-impl<T: FastReal> VectorWork<T> for Part<'_, T> {
+impl<T: Float> VectorTask<T> for Task<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Number = T>>(self) {
-        let Pool { shape, x, y, index, .. } = &self.kernel.pool;
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
+        let PoolPlan { shape, x, y, index, .. } = &self.kernel.pool;
         let areas = self.kernel.layout(&mut Scratch::default());
         let inner = self.kernel.inner.clone();
         let (top, bottom) = (shape.span(0, self.rows.start), shape.span(0, self.rows.end - 1));
@@ -122,7 +122,7 @@ impl<T: FastReal> VectorWork<T> for Part<'_, T> {
                             None => self.kernel.mean::<V>(plane, span, column),
                             Some((index, apart)) => {
                                 let (number, places) = self.kernel.largest_at::<V>(plane, span, column);
-                                let mut numbers = [T::ZERO; MOST_LANES];
+                                let mut numbers = [T::ZERO; MAX_LANES];
                                 places.store(numbers.as_mut_ptr());
                                 for (i, number) in numbers[..count].iter().enumerate() {
                                     index.add((column + i) * apart).write_unaligned(number.to_f64() as i32);
@@ -142,13 +142,13 @@ impl<T: FastReal> VectorWork<T> for Part<'_, T> {
     }
 }
 
-impl<T: FastReal> Planar<T> {
+impl<T: Float> ChannelsFirst<T> {
     /// One element of y, and the place of the largest element of its window.
     ///
     /// # Safety
     /// The processor has the vector's instructions; the plane has the window's rows.
     #[inline(always)]
-    unsafe fn element<V: Vector<Number = T>>(&self, plane: Plane<T>, rows: Span, column: usize) -> (T, i32) {
+    unsafe fn element<V: Vector<Scalar = T>>(&self, plane: Plane<T>, rows: Span, column: usize) -> (T, i32) {
         let shape = &self.pool.shape;
         let columns = shape.span(1, column);
         // SAFETY: the positions of spans lie inside of the plane.
@@ -186,14 +186,14 @@ impl<T: FastReal> Planar<T> {
                     best = (T::ZERO, -1);
                 }
             }
-            let ends = (zero == Zero::Last && T::ZERO > best.0) || (zero != Zero::Never && empty);
+            let ends = (zero == Zero::ChannelsLast && T::ZERO > best.0) || (zero != Zero::Never && empty);
             if ends { (T::ZERO, -1) } else { best }
         }
     }
 
     /// The largest numbers of windows that lie inside of the columns.
     #[inline(always)]
-    unsafe fn largest<V: Vector<Number = T>>(&self, plane: Plane<T>, rows: Span, column: usize) -> V {
+    unsafe fn largest<V: Vector<Scalar = T>>(&self, plane: Plane<T>, rows: Span, column: usize) -> V {
         let shape = &self.pool.shape;
         let first = column * shape.stride[1] - shape.padding[1];
         // SAFETY: the caller promises rows and columns.
@@ -214,10 +214,10 @@ impl<T: FastReal> Planar<T> {
 
     /// The same and their places.
     #[inline(always)]
-    unsafe fn largest_at<V: Vector<Number = T>>(&self, plane: Plane<T>, rows: Span, column: usize) -> (V, V) {
+    unsafe fn largest_at<V: Vector<Scalar = T>>(&self, plane: Plane<T>, rows: Span, column: usize) -> (V, V) {
         let shape = &self.pool.shape;
         let first = column * shape.stride[1] - shape.padding[1];
-        let mut steps = [T::ZERO; MOST_LANES];
+        let mut steps = [T::ZERO; MAX_LANES];
         for (i, step) in steps[..V::LANES].iter_mut().enumerate() {
             *step = T::from_f64((i * shape.stride[1]) as f64);
         }
@@ -227,7 +227,7 @@ impl<T: FastReal> Planar<T> {
             let zero = shape.zero(&rows, &Span { first, len: 1, before: false, after: false });
             let mut best = V::splat(T::from_f64(f64::NEG_INFINITY));
             let mut places = V::splat(-T::ONE);
-            if zero == Zero::First || (zero == Zero::Last && rows.len == 0) {
+            if zero == Zero::First || (zero == Zero::ChannelsLast && rows.len == 0) {
                 best = V::zero();
             }
             let mut begun = zero == Zero::First;
@@ -246,7 +246,7 @@ impl<T: FastReal> Planar<T> {
                     }
                 }
             }
-            if zero == Zero::Last {
+            if zero == Zero::ChannelsLast {
                 places = V::zero().where_larger(best, V::splat(-T::ONE), places);
                 best = best.lanewise(Lanewise::Max, V::zero());
             }
@@ -256,7 +256,7 @@ impl<T: FastReal> Planar<T> {
 
     /// The means of windows that lie inside of the columns.
     #[inline(always)]
-    unsafe fn mean<V: Vector<Number = T>>(&self, plane: Plane<T>, rows: Span, column: usize) -> V {
+    unsafe fn mean<V: Vector<Scalar = T>>(&self, plane: Plane<T>, rows: Span, column: usize) -> V {
         let shape = &self.pool.shape;
         let first = column * shape.stride[1] - shape.padding[1];
         let columns = Span { first, len: shape.window[1], before: false, after: false };
@@ -275,9 +275,9 @@ impl<T: FastReal> Planar<T> {
     }
 }
 
-impl<T: FastReal> Kernel for Planar<T> {
+impl<T: Float> Kernel for ChannelsFirst<T> {
     fn scratch_size(&self) -> usize {
-        self.room() * self.lanes.count()
+        self.room() * self.workers.count()
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
@@ -285,21 +285,21 @@ impl<T: FastReal> Kernel for Planar<T> {
         let shape = &self.pool.shape;
         let groups = shape.channels.div_ceil(self.channels);
         let bands = shape.output[0].div_ceil(self.rows);
-        self.lanes.deal(shape.batch * groups * bands, |lane, number| {
+        self.workers.for_each_part(shape.batch * groups * bands, |worker, number| {
             let (rest, band) = (number / bands, number % bands);
             let (image, group) = (rest / groups, rest % groups);
-            let part = Part {
+            let part = Task {
                 kernel: self,
                 tensors: shared.all(),
                 // SAFETY: the scratch memory has room for each lane.
-                scratch: unsafe { memory.get(0).add(lane * room) },
+                scratch: unsafe { memory.get(0).add(worker * room) },
                 image,
                 channels: group * self.channels..shape.channels.min((group + 1) * self.channels),
                 rows: band * self.rows..shape.output[0].min((band + 1) * self.rows),
             };
             // SAFETY: the level is available; the caller promises tensors and scratch memory, and no two parts write the same
             // elements.
-            unsafe { self.pool.level.run_vectors::<T, _>(part) };
+            unsafe { self.pool.isa.run_vectors::<T, _>(part) };
         });
     }
 }

@@ -2,7 +2,7 @@ use hipdnn_plugin_sdk::graph::operation::{ResampleBackward, ResampleForward};
 use hipdnn_plugin_sdk::graph::{DataType, Operation, PaddingMode, ResampleMode};
 
 use crate::reference;
-use crate::simd::isa::Level;
+use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, order, run, run_planned, same, strides};
 
 const X: i64 = 1;
@@ -102,9 +102,9 @@ impl Case {
     fn check(&self, operation: &Operation, compute: DataType, arrays: &[Array], results: &[i64]) {
         let mut expected = arrays.to_vec();
         run_planned(operation.clone(), compute, &mut expected, reference::plan_node).unwrap();
-        for level in Level::available() {
+        for isa in Isa::available() {
             let mut got = arrays.to_vec();
-            run(operation.clone(), compute, *level, &mut got).unwrap();
+            run(operation.clone(), compute, *isa, &mut got).unwrap();
             for (got, expected) in got.iter().zip(&expected).filter(|(a, _)| results.contains(&a.tensor.uid))
             {
                 for (at, (a, b)) in got.numbers().into_iter().zip(expected.numbers()).enumerate() {
@@ -114,7 +114,7 @@ impl Case {
                             <= 1e-6 * (1.0 + b.abs()) + (got.rounded(b * 1.01) - b).abs().min(b.abs() / 64.0);
                     assert!(
                         same(a, b) || near,
-                        "{level:?} {compute:?}: element {at} of {:?} is {a}, expected {b}\n{self:?}\n{:?}",
+                        "{isa:?} {compute:?}: element {at} of {:?} is {a}, expected {b}\n{self:?}\n{:?}",
                         got.tensor,
                         arrays.iter().map(|array| &array.tensor).collect::<Vec<_>>()
                     );

@@ -1,19 +1,19 @@
 //! Many results at once: their elements lie side by side.
 
-use crate::reduction::{BUFFER, Work};
-use crate::simd::real::FastReal;
+use crate::reduction::{BUFFER, Task};
+use crate::simd::real::Float;
 use crate::simd::vector::Vector;
-use crate::tensor::combine::{Join, across};
+use crate::tensor::combine::{Combine, fold_columns};
 use crate::tensor::loop_nest::Elements;
 
 /// Rows whose totals are in their own type, before they are joined with others in double precision.
 const EXACT_ROWS: usize = 256;
 
-impl<T: FastReal, R: FastReal> Work<'_, T, R> {
+impl<T: Float, R: Float> Task<'_, T, R> {
     /// # Safety
     /// The processor has the vector's instructions; tensors and scratch memory are those of a run.
     #[inline(always)]
-    pub(crate) unsafe fn columns<V: Vector<Number = T>, J: Join>(&self) {
+    pub(crate) unsafe fn columns<V: Vector<Scalar = T>, J: Combine>(&self) {
         let shape = self.shape;
         let (kept, size) = (&shape.kept, shape.run.size);
         let (x, y) = (self.tensors[shape.x_slot], self.tensors[shape.y_slot]);
@@ -44,7 +44,7 @@ impl<T: FastReal, R: FastReal> Work<'_, T, R> {
                             (shape.run.load)(from, kept.apart[0], buffer.as_mut_ptr(), len);
                             buffer.as_ptr()
                         };
-                        across::<V, J>(numbers, sums.as_mut_ptr(), len);
+                        fold_columns::<V, J>(numbers, sums.as_mut_ptr(), len);
                     }
                 }
                 for (total, sum) in totals[..len].iter_mut().zip(&sums) {

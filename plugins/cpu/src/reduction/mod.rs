@@ -23,19 +23,19 @@ use hipdnn_plugin_sdk::graph::{DataType, ReductionMode};
 use crate::dtype::element::{Compute, Element};
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::reduction::Reduction;
-use crate::simd::isa::{Level, VectorWork};
-use crate::simd::real::{FastReal, Run};
+use crate::simd::isa::{Isa, VectorTask};
+use crate::simd::real::{Float, RowConverter};
 use crate::simd::vector::Vector;
-use crate::tensor::combine::{Join, finished, with_join};
-use crate::tensor::loop_nest::{Elements, Nest};
+use crate::tensor::combine::{Combine, finalized, with_combine};
+use crate::tensor::loop_nest::{Elements, LoopNest};
 use crate::tensor::scratch::{Shared, Tensors};
-use crate::threading::partition::{Lanes, Threads};
+use crate::threading::partition::{Threads, Workers};
 
 /// Numbers in a buffer for what cannot be read in place, and columns whose totals are computed at once.
 const BUFFER: usize = 1024;
 
 /// The most parts that the elements of one result are divided into.
-const MOST_PARTS: usize = 16;
+const MAX_PARTS: usize = 16;
 
 /// Elements that are worth a part.
 const PART: usize = 1 << 15;
@@ -44,7 +44,7 @@ const PART: usize = 1 << 15;
 pub(crate) fn plan(
     reduction: &Reduction,
     compute: Compute,
-    level: Level,
+    isa: Isa,
     threads: Threads,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     use ReductionMode::{Mul, MulNoZeros, Norm2};
@@ -56,22 +56,22 @@ pub(crate) fn plan(
         Compute::Single if wide && matches!(x, DataType::Double | DataType::Int32) => {
             Err(format!("in: data type is {}, which single precision does not hold", x.name()))
         }
-        Compute::Single if wide => plan_in::<f64, f32>(reduction, level, threads),
-        Compute::Single => plan_in::<f32, f32>(reduction, level, threads),
-        Compute::Double => plan_in::<f64, f64>(reduction, level, threads),
+        Compute::Single if wide => plan_in::<f64, f32>(reduction, isa, threads),
+        Compute::Single => plan_in::<f32, f32>(reduction, isa, threads),
+        Compute::Double => plan_in::<f64, f64>(reduction, isa, threads),
     }
 }
 
 /// Plans a reduction with totals of type `T` and results of the compute type `R`.
-fn plan_in<T: FastReal, R: FastReal>(
+fn plan_in<T: Float, R: Float>(
     reduction: &Reduction,
-    level: Level,
+    isa: Isa,
     threads: Threads,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let (x, y) = (&reduction.x, &reduction.y);
-    let run = Run::<T>::of_number(x.data_type)?;
+    let run = RowConverter::<T>::of_number(x.data_type)?;
     // Elements of less than a byte could not be written by several threads.
-    Run::<R>::of_number(y.data_type)?;
+    RowConverter::<R>::of_number(y.data_type)?;
     let (dims, strides) = (x.layout.dims(), x.layout.strides());
     // A dimension of the other kind counts as one of 1.
     let nest_over = |reduced: bool| {
@@ -81,7 +81,7 @@ fn plan_in<T: FastReal, R: FastReal>(
                 own[axis] = *dim;
             }
         }
-        Nest::new(&own[..dims.len()], [strides, y.layout.strides()], 0)
+        LoopNest::new(&own[..dims.len()], [strides, y.layout.strides()], 0)
     };
     let (kept, reduced) = (nest_over(false), nest_over(true));
     let nearest = (0..dims.len()).filter(|axis| dims[*axis] > 1).min_by_key(|axis| strides[*axis]);
@@ -92,13 +92,13 @@ fn plan_in<T: FastReal, R: FastReal>(
     let direct = run.same && inner == 1;
     let elements = outputs as f64 * reduction.count as f64;
     let parts = (outputs.saturating_mul(reduction.count) / PART)
-        .min(MOST_PARTS.div_ceil(tasks))
+        .min(MAX_PARTS.div_ceil(tasks))
         .min(reduction.count)
         .max(1);
     let work = elements * if direct { 0.15 } else { 1.0 } + tasks as f64 * 10.0;
     let shape = Shape {
-        level,
-        lanes: threads.lanes(work, tasks * parts),
+        isa,
+        workers: threads.workers(work, tasks * parts),
         mode: reduction.mode,
         count: reduction.count,
         x_slot: x.slot,
@@ -118,13 +118,13 @@ fn plan_in<T: FastReal, R: FastReal>(
 
 /// A reduction with every decision made.
 struct Shape<T, R> {
-    level: Level,
-    lanes: Lanes,
+    isa: Isa,
+    workers: Workers,
     mode: ReductionMode,
     /// How many elements become one.
     count: usize,
     x_slot: usize,
-    run: Run<T>,
+    run: RowConverter<T>,
     /// Whether the elements that become one lie nearest to each other.
     by_rows: bool,
     /// Whether the innermost elements are read in place.
@@ -132,9 +132,9 @@ struct Shape<T, R> {
     y_slot: usize,
     y_element: Element<R>,
     /// The loops over the results, in x and y.
-    kept: Nest<2>,
+    kept: LoopNest<2>,
     /// The loops over the elements of one result, in x.
-    reduced: Nest<2>,
+    reduced: LoopNest<2>,
     outputs: usize,
     /// Pieces of work for each part.
     tasks: usize,
@@ -142,7 +142,7 @@ struct Shape<T, R> {
     parts: usize,
 }
 
-impl<T: FastReal, R: FastReal> Kernel for Shape<T, R> {
+impl<T: Float, R: Float> Kernel for Shape<T, R> {
     /// Bytes for the totals of the parts.
     fn scratch_size(&self) -> usize {
         if self.parts == 1 { 0 } else { self.parts * self.outputs * size_of::<f64>() }
@@ -150,44 +150,44 @@ impl<T: FastReal, R: FastReal> Kernel for Shape<T, R> {
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
         let shared = (Tensors(tensors), Shared([scratch]));
-        self.lanes.run(|lane| {
-            let tasks = self.lanes.share(lane, self.tasks * self.parts);
+        self.workers.run(|worker| {
+            let tasks = self.workers.share(worker, self.tasks * self.parts);
             let scratch = shared.1.get(0).cast();
             // SAFETY: the level is the processor's; the caller promises tensors and scratch memory, and each lane has its own tasks.
-            unsafe { self.level.run_vectors(Work { shape: self, tensors: shared.0.all(), scratch, tasks }) };
+            unsafe { self.isa.run_vectors(Task { shape: self, tensors: shared.0.all(), scratch, tasks }) };
         });
         // SAFETY: the lanes have written all totals.
         unsafe {
-            with_join!(self.mode, J => self.finish::<J>(tensors[self.y_slot], scratch.cast()));
+            with_combine!(self.mode, J => self.finish::<J>(tensors[self.y_slot], scratch.cast()));
         }
     }
 }
 
 /// Some results or blocks of columns, or parts of them.
-struct Work<'a, T, R> {
+struct Task<'a, T, R> {
     shape: &'a Shape<T, R>,
     tensors: &'a [*mut u8],
     scratch: *mut f64,
     tasks: std::ops::Range<usize>,
 }
 
-impl<T: FastReal, R: FastReal> VectorWork<T> for Work<'_, T, R> {
+impl<T: Float, R: Float> VectorTask<T> for Task<'_, T, R> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Number = T>>(self) {
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
         // SAFETY: the caller promises the instructions.
         unsafe {
             if self.shape.by_rows {
-                with_join!(self.shape.mode, J => self.rows::<V, J>());
+                with_combine!(self.shape.mode, J => self.rows::<V, J>());
             } else {
-                with_join!(self.shape.mode, J => self.columns::<V, J>());
+                with_combine!(self.shape.mode, J => self.columns::<V, J>());
             }
         }
     }
 }
 
-impl<T: FastReal, R: FastReal> Shape<T, R> {
+impl<T: Float, R: Float> Shape<T, R> {
     /// The elements of one result that belong to a part.
     fn part(&self, part: usize) -> std::ops::Range<usize> {
         self.count * part / self.parts..self.count * (part + 1) / self.parts
@@ -209,7 +209,7 @@ impl<T: FastReal, R: FastReal> Shape<T, R> {
         // SAFETY: the caller promises the memory.
         unsafe {
             if self.parts == 1 {
-                self.y_element.store(y, y_at, R::from_f64(finished(self.mode, total, self.count)));
+                self.y_element.store(y, y_at, R::from_f64(finalized(self.mode, total, self.count)));
             } else {
                 scratch.add(part * self.outputs + output).write(total);
             }
@@ -220,7 +220,7 @@ impl<T: FastReal, R: FastReal> Shape<T, R> {
     ///
     /// # Safety
     /// As [`Shape::put`]; all totals are there.
-    unsafe fn finish<J: Join>(&self, y: *mut u8, scratch: *const f64) {
+    unsafe fn finish<J: Combine>(&self, y: *mut u8, scratch: *const f64) {
         if self.parts == 1 {
             return;
         }
@@ -233,7 +233,7 @@ impl<T: FastReal, R: FastReal> Shape<T, R> {
                 total = J::merge(total, unsafe { scratch.add(part * self.outputs + output).read() });
             }
             // SAFETY: the place is one of y's.
-            unsafe { self.y_element.store(y, y_at, R::from_f64(finished(self.mode, total, self.count))) };
+            unsafe { self.y_element.store(y, y_at, R::from_f64(finalized(self.mode, total, self.count))) };
             output += 1;
         }
     }

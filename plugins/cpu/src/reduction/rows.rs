@@ -1,19 +1,19 @@
 //! Result by result: the elements that become one lie nearest to each other.
 
-use crate::reduction::{BUFFER, Work};
-use crate::simd::real::FastReal;
+use crate::reduction::{BUFFER, Task};
+use crate::simd::real::Float;
 use crate::simd::vector::Vector;
-use crate::tensor::combine::{Join, along};
+use crate::tensor::combine::{Combine, fold_row};
 use crate::tensor::loop_nest::Elements;
 
 /// Numbers whose total is in the type of the totals, before it is joined with others in double precision.
 const EXACT: usize = 4096;
 
-impl<T: FastReal, R: FastReal> Work<'_, T, R> {
+impl<T: Float, R: Float> Task<'_, T, R> {
     /// # Safety
     /// The processor has the vector's instructions; tensors and scratch memory are those of a run.
     #[inline(always)]
-    pub(crate) unsafe fn rows<V: Vector<Number = T>, J: Join>(&self) {
+    pub(crate) unsafe fn rows<V: Vector<Scalar = T>, J: Combine>(&self) {
         let parts = self.shape.parts;
         // SAFETY: passed on; tasks are numbered result by result.
         unsafe {
@@ -30,9 +30,13 @@ impl<T: FastReal, R: FastReal> Work<'_, T, R> {
     /// Computes a part of some results.
     ///
     /// # Safety
-    /// As [`Work::rows`].
+    /// As [`Task::rows`].
     #[inline(always)]
-    unsafe fn outputs<V: Vector<Number = T>, J: Join>(&self, outputs: std::ops::Range<usize>, part: usize) {
+    unsafe fn outputs<V: Vector<Scalar = T>, J: Combine>(
+        &self,
+        outputs: std::ops::Range<usize>,
+        part: usize,
+    ) {
         let shape = self.shape;
         let (x, y) = (self.tensors[shape.x_slot], self.tensors[shape.y_slot]);
         let (nest, size) = (&shape.reduced, shape.run.size);
@@ -57,7 +61,7 @@ impl<T: FastReal, R: FastReal> Work<'_, T, R> {
                         (shape.run.load)(from, nest.apart[0], buffer.as_mut_ptr(), len);
                         buffer.as_ptr()
                     };
-                    total = J::merge(total, along::<V, J>(numbers, len).to_f64());
+                    total = J::merge(total, fold_row::<V, J>(numbers, len).to_f64());
                 }
                 left -= len;
                 done += len;

@@ -138,8 +138,8 @@ pub fn function<R: Real>(mode: PointwiseMode) -> Option<Function<R>> {
         M::SoftplusFwd => |[x, ..], n| {
             // ln(1 + eᶻ) = max(z, 0) + ln(1 + e^-|z|), which does not overflow.
             let z = n.softplus_beta * x;
-            let positive = if z > R::ZERO { z } else { R::ZERO };
-            (positive + (-z.abs()).exp().ln_1p()) / n.softplus_beta
+            let relu = if z > R::ZERO { z } else { R::ZERO };
+            (relu + (-z.abs()).exp().ln_1p()) / n.softplus_beta
         },
         M::SoftplusBwd => |[dy, x, _], n| dy * sigmoid(n.softplus_beta * x),
     })
@@ -173,7 +173,7 @@ fn gelu_argument<R: Real>(x: R) -> R {
 }
 
 /// The result and the strides of up to three operands over its dims.
-struct Plain<R> {
+struct PortableVector<R> {
     function: Function<R>,
     numbers: Numbers<R>,
     layout: Layout,
@@ -207,7 +207,7 @@ pub(crate) fn plan<R: Real>(problem: Pointwise) -> Result<Box<dyn Kernel>, Refus
         *stride = input.strides;
     }
     let numbers = Numbers::of(&problem.activation);
-    Ok(Box::new(Plain {
+    Ok(Box::new(PortableVector {
         function,
         numbers,
         layout,
@@ -217,7 +217,7 @@ pub(crate) fn plan<R: Real>(problem: Pointwise) -> Result<Box<dyn Kernel>, Refus
     }))
 }
 
-impl<R: Real> Kernel for Plain<R> {
+impl<R: Real> Kernel for PortableVector<R> {
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
         // SAFETY: the caller keeps the kernel contract; the walk is over the result's dims, and the operands' strides over
         // them stay inside the operands.

@@ -10,7 +10,7 @@ use crate::layout::{MAX_RANK, Walk};
 use crate::problem::reduction::Reduction;
 use crate::reference::Memory;
 
-struct Plain<R> {
+struct PortableVector<R> {
     problem: Reduction,
     x: Memory<R>,
     y: Memory<R>,
@@ -25,7 +25,7 @@ pub(crate) fn plan<R: Real>(problem: Reduction) -> Result<Box<dyn Kernel>, Refus
             window[axis] = *dim;
         }
     }
-    Ok(Box::new(Plain::<R> {
+    Ok(Box::new(PortableVector::<R> {
         x: Memory::of_numbers("in", &problem.x)?,
         y: Memory::of_numbers("out", &problem.y)?,
         window,
@@ -33,7 +33,7 @@ pub(crate) fn plan<R: Real>(problem: Reduction) -> Result<Box<dyn Kernel>, Refus
     }))
 }
 
-impl<R: Real> Kernel for Plain<R> {
+impl<R: Real> Kernel for PortableVector<R> {
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
         // SAFETY: the caller keeps the kernel contract.
         let (x, y) = unsafe { (self.x.bind(tensors), self.y.bind(tensors)) };

@@ -1,7 +1,7 @@
 //! Conversions and transpositions with the registers of a level.
 //!
 //! Each function does what the level has instructions for and says how much that was; the caller does the rest, number by
-//! number. All are `#[inline(always)]` and fast only below [`Level::run`]. There are no closures around instructions: a closure that
+//! number. All are `#[inline(always)]` and fast only below [`Isa::run`]. There are no closures around instructions: a closure that
 //! is not inlined is compiled without the level's.
 
 use std::any::TypeId;
@@ -10,10 +10,10 @@ use std::any::TypeId;
 use half::{bf16, f16};
 
 use crate::dtype::element::Real;
-use crate::simd::isa::Level;
-use crate::simd::real::{FastReal, Stored};
+use crate::simd::isa::Isa;
+use crate::simd::real::{Float, Stored};
 use crate::simd::vector::Vector;
-use crate::tensor::combine::MOST_LANES;
+use crate::tensor::combine::MAX_LANES;
 
 /// Whether two types are the same.
 pub(crate) fn same<A: 'static, B: 'static>() -> bool {
@@ -28,11 +28,11 @@ pub(crate) fn same<A: 'static, B: 'static>() -> bool {
 pub(crate) unsafe fn load<S: Stored, V: Vector>(from: *const S) -> V {
     // SAFETY: as the caller promises; no vector has more lanes than there are numbers.
     unsafe {
-        if same::<S, V::Number>() {
+        if same::<S, V::Scalar>() {
             return V::load(from.cast());
         }
-        let mut numbers = [V::Number::ZERO; MOST_LANES];
-        if widen(V::LEVEL, from, numbers.as_mut_ptr(), V::LANES) < V::LANES {
+        let mut numbers = [V::Scalar::ZERO; MAX_LANES];
+        if widen(V::ISA, from, numbers.as_mut_ptr(), V::LANES) < V::LANES {
             for (i, number) in numbers.iter_mut().enumerate().take(V::LANES) {
                 *number = from.add(i).read_unaligned().number();
             }
@@ -49,12 +49,12 @@ pub(crate) unsafe fn load<S: Stored, V: Vector>(from: *const S) -> V {
 pub(crate) unsafe fn store<S: Stored, V: Vector>(vector: V, to: *mut S) {
     // SAFETY: as the caller promises; no vector has more lanes than there are numbers.
     unsafe {
-        if same::<S, V::Number>() {
+        if same::<S, V::Scalar>() {
             return vector.store(to.cast());
         }
-        let mut numbers = [V::Number::ZERO; MOST_LANES];
+        let mut numbers = [V::Scalar::ZERO; MAX_LANES];
         vector.store(numbers.as_mut_ptr());
-        if narrow(V::LEVEL, numbers.as_ptr(), to, V::LANES) < V::LANES {
+        if narrow(V::ISA, numbers.as_ptr(), to, V::LANES) < V::LANES {
             for (i, number) in numbers.iter().enumerate().take(V::LANES) {
                 to.add(i).write_unaligned(S::nearest(*number));
             }
@@ -67,24 +67,19 @@ pub(crate) unsafe fn store<S: Stored, V: Vector>(vector: V, to: *mut S) {
 /// # Safety
 /// The processor has the level, `len` elements are readable and as many numbers writable.
 #[inline(always)]
-pub(crate) unsafe fn widen<S: Stored, T: FastReal>(
-    level: Level,
-    from: *const S,
-    to: *mut T,
-    len: usize,
-) -> usize {
+pub(crate) unsafe fn widen<S: Stored, T: Float>(isa: Isa, from: *const S, to: *mut T, len: usize) -> usize {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: as the caller promises.
     unsafe {
         if same::<T, f32>() {
-            match level {
-                Level::Avx512 if x86::reads::<S>() => return x86::widen_512(from, to.cast(), len),
-                Level::Avx2 if x86::reads::<S>() => return x86::widen_256(from, to.cast(), len),
+            match isa {
+                Isa::Avx512 if x86::reads::<S>() => return x86::widen_512(from, to.cast(), len),
+                Isa::Avx2 if x86::reads::<S>() => return x86::widen_256(from, to.cast(), len),
                 _ => {}
             }
         }
     }
-    let _ = level;
+    let _ = isa;
     if !S::IN_LINE || !same::<T, f32>() {
         return 0;
     }
@@ -100,31 +95,26 @@ pub(crate) unsafe fn widen<S: Stored, T: FastReal>(
 /// # Safety
 /// The processor has the level, `len` numbers are readable and as many elements writable.
 #[inline(always)]
-pub(crate) unsafe fn narrow<S: Stored, T: FastReal>(
-    level: Level,
-    from: *const T,
-    to: *mut S,
-    len: usize,
-) -> usize {
+pub(crate) unsafe fn narrow<S: Stored, T: Float>(isa: Isa, from: *const T, to: *mut S, len: usize) -> usize {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: as the caller promises.
     unsafe {
         if same::<T, f32>() && same::<S, f16>() {
-            match level {
-                Level::Avx512 => return x86::halve_512(from.cast(), to.cast(), len),
-                Level::Avx2 => return x86::halve_256(from.cast(), to.cast(), len),
-                Level::Portable => {}
+            match isa {
+                Isa::Avx512 => return x86::halve_512(from.cast(), to.cast(), len),
+                Isa::Avx2 => return x86::halve_256(from.cast(), to.cast(), len),
+                Isa::Portable => {}
             }
         }
         if same::<T, f32>() && same::<S, bf16>() {
-            return match level {
-                Level::Avx512 => x86::truncate_512(from.cast(), to.cast(), len),
-                Level::Avx2 => x86::truncate_256(from.cast(), to.cast(), len),
-                Level::Portable => x86::truncate(from.cast(), to.cast(), len),
+            return match isa {
+                Isa::Avx512 => x86::truncate_512(from.cast(), to.cast(), len),
+                Isa::Avx2 => x86::truncate_256(from.cast(), to.cast(), len),
+                Isa::Portable => x86::truncate(from.cast(), to.cast(), len),
             };
         }
     }
-    let _ = level;
+    let _ = isa;
     if !S::IN_LINE || !same::<T, f32>() {
         return 0;
     }
@@ -137,16 +127,16 @@ pub(crate) unsafe fn narrow<S: Stored, T: FastReal>(
 
 /// Numbers in a row and in a column of the blocks that [`transpose`] copies at a level; 0 where it copies none.
 #[inline(always)]
-pub(crate) fn block<S: 'static, T: 'static>(level: Level) -> usize {
+pub(crate) fn block<S: 'static, T: 'static>(isa: Isa) -> usize {
     #[cfg(target_arch = "x86_64")]
     if same::<T, f32>() && x86::reads::<S>() {
-        return match level {
-            Level::Avx512 => 16,
-            Level::Avx2 => 8,
-            Level::Portable => 0,
+        return match isa {
+            Isa::Avx512 => 16,
+            Isa::Avx2 => 8,
+            Isa::Portable => 0,
         };
     }
-    let _ = (level, TypeId::of::<(S, T)>());
+    let _ = (isa, TypeId::of::<(S, T)>());
     0
 }
 
@@ -157,7 +147,7 @@ pub(crate) fn block<S: 'static, T: 'static>(level: Level) -> usize {
 /// The processor has the level, the block's columns are readable and whole rows are writable.
 #[inline(always)]
 pub(crate) unsafe fn transpose<S: 'static, T: 'static>(
-    level: Level,
+    isa: Isa,
     (from, column): (*const S, usize),
     columns: usize,
     (to, pitch): (*mut T, usize),
@@ -165,13 +155,13 @@ pub(crate) unsafe fn transpose<S: 'static, T: 'static>(
     #[cfg(target_arch = "x86_64")]
     // SAFETY: as the caller promises.
     unsafe {
-        match level {
-            Level::Avx512 => x86::transpose_512(from, column, columns, to.cast(), pitch),
-            Level::Avx2 => x86::transpose_256(from, column, columns, to.cast(), pitch),
-            Level::Portable => {}
+        match isa {
+            Isa::Avx512 => x86::transpose_512(from, column, columns, to.cast(), pitch),
+            Isa::Avx2 => x86::transpose_256(from, column, columns, to.cast(), pitch),
+            Isa::Portable => {}
         }
     }
-    let _ = (level, from, column, columns, to, pitch);
+    let _ = (isa, from, column, columns, to, pitch);
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -439,8 +429,8 @@ mod tests {
 
     impl<S: Stored> Function for Again<S> {
         #[inline(always)]
-        unsafe fn of<V: Vector<Number = f32>>(self, x: V) -> V {
-            let mut stored = [S::nearest(0.0_f32); MOST_LANES];
+        unsafe fn of<V: Vector<Scalar = f32>>(self, x: V) -> V {
+            let mut stored = [S::nearest(0.0_f32); MAX_LANES];
             // SAFETY: the caller promises the instructions, and no vector has more lanes.
             unsafe {
                 store(x, stored.as_mut_ptr());
@@ -455,14 +445,14 @@ mod tests {
             [0, 1, 0xFFF, 0x1000, 0x1001, 0x2FFF, 0x3000, 0x3001, 0x7FFF, 0x8000, 0x8001, 0x1_7FFF, 0x1_8000];
         let bits = (0..1 << 9).flat_map(|upper| ends.map(|lower| (upper << 23) | lower));
         let numbers: Vec<f32> = bits.map(f32::from_bits).collect();
-        for level in Level::available() {
-            let got = each(*level, Again::<S>(std::marker::PhantomData), &numbers);
+        for isa in Isa::available() {
+            let got = each(*isa, Again::<S>(std::marker::PhantomData), &numbers);
             for (number, got) in numbers.iter().zip(got) {
                 let expected: f32 = S::nearest(*number).number();
                 let are_nan = expected.is_nan() && got.is_nan();
                 assert!(
                     are_nan || expected.to_bits() == got.to_bits(),
-                    "{number:e} is {got:e} at {level:?}, expected {expected:e}"
+                    "{number:e} is {got:e} at {isa:?}, expected {expected:e}"
                 );
             }
         }

@@ -3,9 +3,9 @@
 
 use std::arch::x86_64::*;
 
-use crate::simd::isa::Level;
-use crate::simd::isa::{Work, run_avx512};
-use crate::simd::partial::Pieces;
+use crate::simd::isa::Isa;
+use crate::simd::isa::{IsaTask, run_avx512};
+use crate::simd::partial::PartialVector;
 use crate::simd::vector::{F32x8, F64x4, Lanewise, Vector};
 
 macro_rules! half {
@@ -16,11 +16,11 @@ macro_rules! half {
 
         // SAFETY: the level has the instructions of the one below.
         unsafe impl Vector for $name {
-            const LEVEL: Level = Level::Avx512;
+            const ISA: Isa = Isa::Avx512;
             const LANES: usize = $vector::LANES;
 
             #[inline(always)]
-            unsafe fn at_level<W: Work>(work: W) -> W::Output {
+            unsafe fn dispatch<W: IsaTask>(work: W) -> W::Output {
                 // SAFETY: the caller promises the instructions.
                 unsafe { run_avx512(work) }
             }
@@ -81,8 +81,8 @@ macro_rules! half {
         }
 
         // SAFETY: what the functions need is named in the trait's contract.
-        unsafe impl Pieces for $name {
-            type Number = $number;
+        unsafe impl PartialVector for $name {
+            type Scalar = $number;
             type Half = Self;
             type Lanes = __mmask8;
 

@@ -2,12 +2,12 @@
 
 use std::sync::OnceLock;
 
-use crate::simd::real::FastReal;
+use crate::simd::real::Float;
 use crate::simd::vector::Vector;
 
 /// A set of instructions that kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Level {
+pub(crate) enum Isa {
     /// What every processor of the target has.
     Portable,
     /// 256-bit vectors with fused multiply and add.
@@ -20,7 +20,7 @@ pub(crate) enum Level {
 
 /// A computation that is compiled once for each level. `run` must be `#[inline(always)]`, as must be what it calls, so
 /// that the code takes on the instructions of the caller.
-pub(crate) trait Work {
+pub(crate) trait IsaTask {
     /// What the computation yields.
     type Output;
 
@@ -28,12 +28,12 @@ pub(crate) trait Work {
     fn run(self) -> Self::Output;
 }
 
-impl Level {
+impl Isa {
     /// The best level of this processor.
-    pub(crate) fn best() -> Self {
+    pub(crate) fn detect() -> Self {
         // Conversions of short runs ask for it each time.
-        static BEST: OnceLock<Level> = OnceLock::new();
-        *BEST.get_or_init(|| Self::available().last().copied().unwrap_or(Self::Portable))
+        static DETECTED: OnceLock<Isa> = OnceLock::new();
+        *DETECTED.get_or_init(|| Self::available().last().copied().unwrap_or(Self::Portable))
     }
 
     /// All levels that this processor can run, the best last.
@@ -72,9 +72,9 @@ impl Level {
     /// Runs the work compiled for this level.
     ///
     /// # Safety
-    /// The level is one of [`Level::available`].
+    /// The level is one of [`Isa::available`].
     #[inline]
-    pub(crate) unsafe fn run<W: Work>(self, work: W) -> W::Output {
+    pub(crate) unsafe fn run<W: IsaTask>(self, work: W) -> W::Output {
         match self {
             Self::Portable => run_portable(work),
             // SAFETY: the caller promises that the processor has the instructions.
@@ -99,24 +99,24 @@ fn is_zen_4() -> bool {
 }
 
 /// Does work with what every processor of the target has.
-pub(crate) fn run_portable<W: Work>(work: W) -> W::Output {
+pub(crate) fn run_portable<W: IsaTask>(work: W) -> W::Output {
     work.run()
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(crate) fn run_avx2<W: Work>(work: W) -> W::Output {
+pub(crate) fn run_avx2<W: IsaTask>(work: W) -> W::Output {
     work.run()
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-pub(crate) fn run_avx512<W: Work>(work: W) -> W::Output {
+pub(crate) fn run_avx512<W: IsaTask>(work: W) -> W::Output {
     work.run()
 }
 
-/// A [`Work`] that is written with the vectors of its level.
-pub(crate) trait VectorWork<T> {
+/// A [`IsaTask`] that is written with the vectors of its level.
+pub(crate) trait VectorTask<T> {
     /// What the computation yields.
     type Output;
 
@@ -124,39 +124,39 @@ pub(crate) trait VectorWork<T> {
     ///
     /// # Safety
     /// The processor has the vector's instructions.
-    unsafe fn run<V: Vector<Number = T>>(self) -> Self::Output;
+    unsafe fn run<V: Vector<Scalar = T>>(self) -> Self::Output;
 }
 
 /// A computation with one vector.
 struct With<V, W>(W, std::marker::PhantomData<V>);
 
-impl<V: Vector, W: VectorWork<V::Number>> Work for With<V, W> {
+impl<V: Vector, W: VectorTask<V::Scalar>> IsaTask for With<V, W> {
     type Output = W::Output;
 
     #[inline(always)]
     fn run(self) -> W::Output {
-        // SAFETY: `Level::run_vectors` runs the work at the vector's level.
+        // SAFETY: `Isa::run_vectors` runs the work at the vector's level.
         unsafe { self.0.run::<V>() }
     }
 }
 
-impl Level {
+impl Isa {
     /// Runs the work with the vectors of this level.
     ///
     /// # Safety
-    /// The level is one of [`Level::available`].
+    /// The level is one of [`Isa::available`].
     #[inline]
-    pub(crate) unsafe fn run_vectors<T: FastReal, W: VectorWork<T>>(self, work: W) -> W::Output {
+    pub(crate) unsafe fn run_vectors<T: Float, W: VectorTask<T>>(self, work: W) -> W::Output {
         use std::marker::PhantomData;
-        // Not `Level::run`, of which each vector would get the code of every level.
+        // Not `Isa::run`, of which each vector would get the code of every level.
         // SAFETY: the caller promises that the processor has the level.
         unsafe {
             match self {
-                Self::Portable => T::Portable::at_level(With::<T::Portable, W>(work, PhantomData)),
+                Self::Portable => T::Portable::dispatch(With::<T::Portable, W>(work, PhantomData)),
                 #[cfg(target_arch = "x86_64")]
-                Self::Avx2 => T::Avx2::at_level(With::<T::Avx2, W>(work, PhantomData)),
+                Self::Avx2 => T::Avx2::dispatch(With::<T::Avx2, W>(work, PhantomData)),
                 #[cfg(target_arch = "x86_64")]
-                Self::Avx512 => T::Avx512::at_level(With::<T::Avx512, W>(work, PhantomData)),
+                Self::Avx512 => T::Avx512::dispatch(With::<T::Avx512, W>(work, PhantomData)),
             }
         }
     }

@@ -1,17 +1,17 @@
 //! Parts of a register, and registers of every other number.
 
-use crate::simd::real::FastReal;
-use crate::simd::vector::{Plain, Vector};
+use crate::simd::real::Float;
+use crate::simd::vector::{PortableVector, Vector};
 
 /// What a kernel of images does with a register besides arithmetic: rows end where no register does.
 ///
 /// # Safety
 /// As [`Vector`].
-pub(crate) unsafe trait Pieces: Copy {
+pub(crate) unsafe trait PartialVector: Copy {
     /// One number.
-    type Number: FastReal;
+    type Scalar: Float;
     /// A register of half as many numbers, or the same where there is none.
-    type Half: Vector<Number = Self::Number>;
+    type Half: Vector<Scalar = Self::Scalar>;
     /// Some lanes side by side.
     type Lanes: Copy;
 
@@ -25,13 +25,13 @@ pub(crate) unsafe trait Pieces: Copy {
     ///
     /// # Safety
     /// The processor has the vector's instructions, and the numbers of the lanes are readable.
-    unsafe fn load_lanes(from: *const Self::Number, lanes: Self::Lanes) -> Self;
+    unsafe fn load_lanes(from: *const Self::Scalar, lanes: Self::Lanes) -> Self;
 
     /// Writes these lanes' numbers and nothing else.
     ///
     /// # Safety
     /// The processor has the vector's instructions, and the numbers of the lanes are writable.
-    unsafe fn store_lanes(self, to: *mut Self::Number, lanes: Self::Lanes);
+    unsafe fn store_lanes(self, to: *mut Self::Scalar, lanes: Self::Lanes);
 
     /// The numbers at even and at odd places of this vector and the next together.
     ///
@@ -65,8 +65,8 @@ pub(crate) unsafe trait Pieces: Copy {
 }
 
 // SAFETY: needs no instruction that the target does not have.
-unsafe impl<T: FastReal, const N: usize> Pieces for Plain<T, N> {
-    type Number = T;
+unsafe impl<T: Float, const N: usize> PartialVector for PortableVector<T, N> {
+    type Scalar = T;
     type Half = Self;
     type Lanes = (usize, usize);
 
@@ -155,7 +155,7 @@ unsafe impl<T: FastReal, const N: usize> Pieces for Plain<T, N> {
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::Pieces;
+    use super::PartialVector;
     use crate::simd::halves::{Half32x8, Half64x4};
     use crate::simd::vector::{F32x8, F32x16, F64x4, F64x8};
 
@@ -170,8 +170,8 @@ mod x86 {
             $min:ident, $max:ident,
             |$x:ident, $than:ident, $yes:ident, $no:ident| $larger:expr) => {
             // SAFETY: what the functions need is named in the trait's contract.
-            unsafe impl Pieces for $name {
-                type Number = $number;
+            unsafe impl PartialVector for $name {
+                type Scalar = $number;
                 type Half = $half;
                 type Lanes = $lanes;
 
@@ -366,15 +366,15 @@ mod x86 {
 mod neon {
     use std::arch::aarch64::*;
 
-    use super::{Pieces, Vector};
+    use super::{PartialVector, Vector};
     use crate::simd::vector::{F32x4, F64x2};
 
     macro_rules! pieces {
         ($name:ident, $number:ty, $unzip:ident, $unzip_odd:ident, $zip:ident, $zip_high:ident, $ext:ident, $min:ident, $max:ident,
             |$x:ident, $than:ident| $larger:expr, $select:ident) => {
             // SAFETY: every processor of the target has the instructions.
-            unsafe impl Pieces for $name {
-                type Number = $number;
+            unsafe impl PartialVector for $name {
+                type Scalar = $number;
                 type Half = Self;
                 type Lanes = (usize, usize);
 
@@ -473,15 +473,15 @@ mod neon {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simd::isa::{Level, VectorWork};
+    use crate::simd::isa::{Isa, VectorTask};
 
     struct Check;
 
-    impl<T: FastReal> VectorWork<T> for Check {
+    impl<T: Float> VectorTask<T> for Check {
         type Output = ();
 
         #[inline(always)]
-        unsafe fn run<V: Vector<Number = T>>(self) {
+        unsafe fn run<V: Vector<Scalar = T>>(self) {
             // SAFETY: run at the vector's level.
             unsafe {
                 Self::of::<T, V>();
@@ -492,7 +492,7 @@ mod tests {
 
     impl Check {
         #[inline(always)]
-        unsafe fn of<T: FastReal, V: Vector<Number = T>>() {
+        unsafe fn of<T: Float, V: Vector<Scalar = T>>() {
             let n = V::LANES;
             let number = |i: usize| T::from_f64(i as f64);
             let from: Vec<T> = (0..4 * n).map(number).collect();
@@ -555,11 +555,11 @@ mod tests {
 
     #[test]
     fn parts_of_vectors_are_those_named() {
-        for level in Level::available() {
+        for isa in Isa::available() {
             // SAFETY: the level is available.
             unsafe {
-                level.run_vectors::<f32, _>(Check);
-                level.run_vectors::<f64, _>(Check);
+                isa.run_vectors::<f32, _>(Check);
+                isa.run_vectors::<f64, _>(Check);
             }
         }
     }

@@ -9,9 +9,9 @@ use crate::dtype::element::Real;
 use crate::dtype::small_float;
 use crate::kernel::Refusal;
 use crate::simd::convert;
-use crate::simd::isa::{Level, Work};
+use crate::simd::isa::{Isa, IsaTask};
 #[cfg(not(target_arch = "aarch64"))]
-use crate::simd::vector::Plain;
+use crate::simd::vector::PortableVector;
 use crate::simd::vector::Vector;
 #[cfg(target_arch = "aarch64")]
 use crate::simd::vector::{F32x4, F64x2};
@@ -19,15 +19,15 @@ use crate::simd::vector::{F32x4, F64x2};
 use crate::simd::vector::{F32x8, F32x16, F64x4, F64x8};
 
 /// A [`Real`] that fast kernels compute in.
-pub(crate) trait FastReal: Real {
-    /// The vector of [`crate::simd::isa::Level::Portable`].
-    type Portable: Vector<Number = Self>;
-    /// The vector of [`crate::simd::isa::Level::Avx2`].
+pub(crate) trait Float: Real {
+    /// The vector of [`crate::simd::isa::Isa::Portable`].
+    type Portable: Vector<Scalar = Self>;
+    /// The vector of [`crate::simd::isa::Isa::Avx2`].
     #[cfg(target_arch = "x86_64")]
-    type Avx2: Vector<Number = Self>;
-    /// The vector of [`crate::simd::isa::Level::Avx512`].
+    type Avx2: Vector<Scalar = Self>;
+    /// The vector of [`crate::simd::isa::Isa::Avx512`].
     #[cfg(target_arch = "x86_64")]
-    type Avx512: Vector<Number = Self>;
+    type Avx512: Vector<Scalar = Self>;
 
     /// `self * factor + summand`, rounded once where the target can do that in one instruction.
     fn fused(self, factor: Self, summand: Self) -> Self;
@@ -57,14 +57,14 @@ pub(crate) trait FastReal: Real {
 
 /// What RELU makes of a number: 0 unless it is above, the largest one of infinity, and NaN of NaN.
 #[inline(always)]
-pub(crate) fn positive<T: Real>(number: T) -> T {
+pub(crate) fn relu<T: Real>(number: T) -> T {
     let bounded = if number >= T::LARGEST { T::LARGEST } else { number };
     if number <= T::ZERO { T::ZERO } else { bounded }
 }
 
 macro_rules! fast_real {
     ($real:ident, $portable:ty, $avx2:ty, $avx512:ty, $from_half:ident, $to_half:ident, $whole:expr, $bias:literal) => {
-        impl FastReal for $real {
+        impl Float for $real {
             type Portable = $portable;
             #[cfg(target_arch = "x86_64")]
             type Avx2 = $avx2;
@@ -144,9 +144,9 @@ macro_rules! fast_real {
 }
 
 #[cfg(not(target_arch = "aarch64"))]
-fast_real!(f32, Plain<f32, 4>, F32x8, F32x16, to_f32, from_f32, 12_582_912.0, 127_u32);
+fast_real!(f32, PortableVector<f32, 4>, F32x8, F32x16, to_f32, from_f32, 12_582_912.0, 127_u32);
 #[cfg(not(target_arch = "aarch64"))]
-fast_real!(f64, Plain<f64, 2>, F64x4, F64x8, to_f64, from_f64, 6_755_399_441_055_744.0, 1023_u64);
+fast_real!(f64, PortableVector<f64, 2>, F64x4, F64x8, to_f64, from_f64, 6_755_399_441_055_744.0, 1023_u64);
 // Every processor of this target has NEON.
 #[cfg(target_arch = "aarch64")]
 fast_real!(f32, F32x4, F32x8, F32x16, to_f32, from_f32, 12_582_912.0, 127_u32);
@@ -156,16 +156,16 @@ fast_real!(f64, F64x2, F64x4, F64x8, to_f64, from_f64, 6_755_399_441_055_744.0, 
 /// An element as a tensor stores it.
 pub(crate) trait Stored: Copy + Send + Sync + 'static {
     /// The number.
-    fn number<T: FastReal>(self) -> T;
+    fn number<T: Float>(self) -> T;
     /// The element nearest to a number.
-    fn nearest<T: FastReal>(number: T) -> Self;
+    fn nearest<T: Float>(number: T) -> Self;
 
     /// Whether loops over [`Stored::in_line`] and [`Stored::nearest`] of single precision become vectors.
     const IN_LINE: bool = false;
 
     /// The number, where many are read one after the other.
     #[inline(always)]
-    fn in_line<T: FastReal>(self) -> T {
+    fn in_line<T: Float>(self) -> T {
         self.number()
     }
 }
@@ -174,11 +174,11 @@ macro_rules! stored {
     ($stored:ident, $from:ident, $into:ident) => {
         impl Stored for $stored {
             #[inline(always)]
-            fn number<T: FastReal>(self) -> T {
+            fn number<T: Float>(self) -> T {
                 T::$from(self)
             }
             #[inline(always)]
-            fn nearest<T: FastReal>(number: T) -> Self {
+            fn nearest<T: Float>(number: T) -> Self {
                 number.$into()
             }
         }
@@ -194,11 +194,11 @@ macro_rules! stored_integer {
     ($stored:ident) => {
         impl Stored for $stored {
             #[inline(always)]
-            fn number<T: FastReal>(self) -> T {
+            fn number<T: Float>(self) -> T {
                 T::from_f64(f64::from(self))
             }
             #[inline(always)]
-            fn nearest<T: FastReal>(number: T) -> Self {
+            fn nearest<T: Float>(number: T) -> Self {
                 number.to_f64() as $stored
             }
         }
@@ -217,20 +217,20 @@ macro_rules! stored_code {
 
         impl Stored for $stored {
             #[inline(always)]
-            fn number<T: FastReal>(self) -> T {
-                static NUMBERS: small_float::Numbers = small_float::$format.numbers();
+            fn number<T: Float>(self) -> T {
+                static NUMBERS: small_float::DecodeTable = small_float::$format.numbers();
                 T::from_single(NUMBERS.of(self.0))
             }
 
             const IN_LINE: bool = true;
 
             #[inline(always)]
-            fn in_line<T: FastReal>(self) -> T {
+            fn in_line<T: Float>(self) -> T {
                 T::from_single(small_float::$format.decode_single(self.0))
             }
 
             #[inline(always)]
-            fn nearest<T: FastReal>(number: T) -> Self {
+            fn nearest<T: Float>(number: T) -> Self {
                 // In double precision a number may be rounded to single precision first, and then again.
                 if TypeId::of::<T>() == TypeId::of::<f32>() {
                     Self(small_float::$format.encode_single(number.into_single()))
@@ -249,15 +249,15 @@ stored_code!(E5m2Fnuz, E5M2_FNUZ);
 
 /// A byte that is read as 0 or 1, and written as 1 where the number is not zero.
 #[derive(Clone, Copy)]
-pub(crate) struct Truth(u8);
+pub(crate) struct Boolean(u8);
 
-impl Stored for Truth {
+impl Stored for Boolean {
     #[inline(always)]
-    fn number<T: FastReal>(self) -> T {
+    fn number<T: Float>(self) -> T {
         if self.0 == 0 { T::ZERO } else { T::ONE }
     }
     #[inline(always)]
-    fn nearest<T: FastReal>(number: T) -> Self {
+    fn nearest<T: Float>(number: T) -> Self {
         Self(u8::from(number != T::ZERO))
     }
 }
@@ -317,7 +317,7 @@ pub(crate) use with_float;
 
 /// Floats of 16 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sixteen {
+pub(crate) enum Float16 {
     /// `half`.
     Half,
     /// `bfloat16`.
@@ -325,7 +325,7 @@ pub(crate) enum Sixteen {
 }
 
 /// Reads and writes runs of elements of one data type.
-pub(crate) struct Run<T> {
+pub(crate) struct RowConverter<T> {
     /// Bytes of an element.
     pub(crate) size: usize,
     /// Whether an element is a number of this type.
@@ -333,27 +333,27 @@ pub(crate) struct Run<T> {
     /// Whether an element holds every number of this type.
     pub(crate) wider: bool,
     /// Which floats of 16 bits the elements are, if they are.
-    pub(crate) sixteen: Option<Sixteen>,
+    pub(crate) float16: Option<Float16>,
     /// Reads `len` elements that are `stride` elements apart.
     pub(crate) load: unsafe fn(from: *const u8, stride: usize, to: *mut T, len: usize),
     /// Writes `len` elements that are `stride` elements apart.
     pub(crate) store: unsafe fn(from: *const T, to: *mut u8, stride: usize, len: usize),
 }
 
-impl<T> Clone for Run<T> {
+impl<T> Clone for RowConverter<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for Run<T> {}
+impl<T> Copy for RowConverter<T> {}
 
 /// Whether elements of a data type are the numbers that are computed with.
-pub(crate) fn is_number<T: FastReal>(data_type: DataType) -> bool {
-    Run::<T>::of(data_type).is_ok_and(|run| run.same)
+pub(crate) fn is_number<T: Float>(data_type: DataType) -> bool {
+    RowConverter::<T>::of(data_type).is_ok_and(|run| run.same)
 }
 
-impl<T: FastReal> Run<T> {
+impl<T: Float> RowConverter<T> {
     /// The runs of a data type whose elements are floats.
     pub(crate) fn of(data_type: DataType) -> Result<Self, Refusal> {
         with_float!(data_type, S => Ok(Self::stored::<S>()), other => Err(not_a_float(other)))
@@ -365,7 +365,7 @@ impl<T: FastReal> Run<T> {
             DataType::Int8 => Ok(Self::stored::<i8>()),
             DataType::Uint8 => Ok(Self::stored::<u8>()),
             DataType::Int32 => Ok(Self::stored::<i32>()),
-            DataType::Boolean => Ok(Self::stored::<Truth>()),
+            DataType::Boolean => Ok(Self::stored::<Boolean>()),
             other => Self::of(other),
         }
     }
@@ -390,9 +390,9 @@ impl<T: FastReal> Run<T> {
     }
 
     fn stored<S: Stored>() -> Self {
-        let sixteens = [(TypeId::of::<f16>(), Sixteen::Half), (TypeId::of::<bf16>(), Sixteen::Bfloat16)];
+        let sixteens = [(TypeId::of::<f16>(), Float16::Half), (TypeId::of::<bf16>(), Float16::Bfloat16)];
         Self {
-            sixteen: sixteens.into_iter().find(|(id, _)| *id == TypeId::of::<S>()).map(|(_, of)| of),
+            float16: sixteens.into_iter().find(|(id, _)| *id == TypeId::of::<S>()).map(|(_, of)| of),
             size: size_of::<S>(),
             same: TypeId::of::<S>() == TypeId::of::<T>(),
             wider: TypeId::of::<S>() == TypeId::of::<f64>(),
@@ -418,12 +418,7 @@ const COPIED: usize = 12;
 /// # Safety
 /// The elements are readable and `to` is writable for `len` numbers, elsewhere.
 #[inline(always)]
-pub(crate) unsafe fn load_run<S: Stored, T: FastReal>(
-    from: *const u8,
-    stride: usize,
-    to: *mut T,
-    len: usize,
-) {
+pub(crate) unsafe fn load_run<S: Stored, T: Float>(from: *const u8, stride: usize, to: *mut T, len: usize) {
     let from = from.cast::<S>();
     let mut i = 0;
     // SAFETY: the caller promises both runs, which do not lie in each other.
@@ -434,7 +429,7 @@ pub(crate) unsafe fn load_run<S: Stored, T: FastReal>(
             return;
         }
         if stride == 1 && has_vectors::<S, T>() {
-            i = Level::best().run(Widen(from, to, len));
+            i = Isa::detect().run(Widen(from, to, len));
         }
         if stride == 1 {
             while i + TOGETHER <= len {
@@ -459,18 +454,13 @@ pub(crate) unsafe fn load_run<S: Stored, T: FastReal>(
 /// # Safety
 /// The elements are writable and `from` is readable for `len` numbers.
 #[inline(always)]
-pub(crate) unsafe fn store_run<S: Stored, T: FastReal>(
-    from: *const T,
-    to: *mut u8,
-    stride: usize,
-    len: usize,
-) {
+pub(crate) unsafe fn store_run<S: Stored, T: Float>(from: *const T, to: *mut u8, stride: usize, len: usize) {
     let to = to.cast::<S>();
     let mut i = 0;
     // SAFETY: the caller promises both runs.
     unsafe {
         if stride == 1 && has_vectors::<S, T>() {
-            i = Level::best().run(Narrow(from, to, len));
+            i = Isa::detect().run(Narrow(from, to, len));
         }
         if stride == 1 {
             while i + TOGETHER <= len {
@@ -492,35 +482,35 @@ pub(crate) unsafe fn store_run<S: Stored, T: FastReal>(
 
 /// Whether [`convert`] has instructions of this processor for the elements and numbers.
 #[inline(always)]
-fn has_vectors<S: Stored, T: FastReal>() -> bool {
+fn has_vectors<S: Stored, T: Float>() -> bool {
     (S::IN_LINE || TypeId::of::<S>() == TypeId::of::<f16>() || TypeId::of::<S>() == TypeId::of::<bf16>())
         && TypeId::of::<T>() == TypeId::of::<f32>()
-        && Level::best() != Level::Portable
+        && Isa::detect() != Isa::Portable
 }
 
 /// Elements that become numbers at the processor's level; yields how many are done.
 struct Widen<S, T>(*const S, *mut T, usize);
 
-impl<S: Stored, T: FastReal> Work for Widen<S, T> {
+impl<S: Stored, T: Float> IsaTask for Widen<S, T> {
     type Output = usize;
 
     #[inline(always)]
     fn run(self) -> usize {
         // SAFETY: made where both runs are valid, and run at the processor's level.
-        unsafe { convert::widen(Level::best(), self.0, self.1, self.2) }
+        unsafe { convert::widen(Isa::detect(), self.0, self.1, self.2) }
     }
 }
 
 /// Numbers that become elements, likewise.
 struct Narrow<S, T>(*const T, *mut S, usize);
 
-impl<S: Stored, T: FastReal> Work for Narrow<S, T> {
+impl<S: Stored, T: Float> IsaTask for Narrow<S, T> {
     type Output = usize;
 
     #[inline(always)]
     fn run(self) -> usize {
         // SAFETY: as above.
-        unsafe { convert::narrow(Level::best(), self.0, self.1, self.2) }
+        unsafe { convert::narrow(Isa::detect(), self.0, self.1, self.2) }
     }
 }
 
@@ -528,7 +518,7 @@ impl<S: Stored, T: FastReal> Work for Narrow<S, T> {
 ///
 /// # Safety
 /// The numbers are readable.
-pub(crate) unsafe fn all_finite<T: FastReal>(numbers: *const T, len: usize) -> bool {
+pub(crate) unsafe fn all_finite<T: Float>(numbers: *const T, len: usize) -> bool {
     // A finite number times zero is zero, everything else is NaN. Several sums, so that they can be vectors.
     let mut sums = [T::ZERO; 32];
     let mut at = 0;

@@ -20,8 +20,8 @@ pub(crate) fn is_worth<T>(numbers: usize, run: usize) -> bool {
 /// How many numbers there are before the first place from `to` on that a vector can be [streamed](Vector::stream) to; none where
 /// there is no such place.
 #[inline(always)]
-pub(crate) fn before_aligned<V: Vector>(to: *const V::Number) -> Option<usize> {
-    let size = size_of::<V::Number>();
+pub(crate) fn before_aligned<V: Vector>(to: *const V::Scalar) -> Option<usize> {
+    let size = size_of::<V::Scalar>();
     let behind = to.addr() % (V::LANES * size);
     (behind % size == 0).then(|| (V::LANES - behind / size) % V::LANES)
 }

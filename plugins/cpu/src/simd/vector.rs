@@ -1,10 +1,10 @@
 //! Vectors of one register, as the matrix kernels see them.
 
 use crate::dtype::element::Real;
-use crate::simd::isa::{Level, Work, run_portable};
-use crate::simd::partial::Pieces;
-use crate::simd::real::{FastReal, positive};
-use crate::tensor::combine::MOST_LANES;
+use crate::simd::isa::{Isa, IsaTask, run_portable};
+use crate::simd::partial::PartialVector;
+use crate::simd::real::{Float, relu};
+use crate::tensor::combine::MAX_LANES;
 
 /// Added to a number of single precision, it leaves no room for a fraction, and the whole number is in the lowest bits.
 pub(crate) const WHOLE: f32 = 12_582_912.0;
@@ -13,10 +13,10 @@ pub(crate) const WHOLE: f32 = 12_582_912.0;
 ///
 /// # Safety
 /// An implementation's functions need no instructions but those of its level. They are `#[inline(always)]`, and fast only
-/// below [`Level::run`].
-pub(crate) unsafe trait Vector: Pieces {
+/// below [`Isa::run`].
+pub(crate) unsafe trait Vector: PartialVector {
     /// The level whose instructions the functions need.
-    const LEVEL: Level;
+    const ISA: Isa;
     /// How many numbers there are.
     const LANES: usize;
 
@@ -24,7 +24,7 @@ pub(crate) unsafe trait Vector: Pieces {
     ///
     /// # Safety
     /// The processor has the vector's instructions.
-    unsafe fn at_level<W: Work>(work: W) -> W::Output;
+    unsafe fn dispatch<W: IsaTask>(work: W) -> W::Output;
 
     /// All lanes 0.
     ///
@@ -36,26 +36,26 @@ pub(crate) unsafe trait Vector: Pieces {
     ///
     /// # Safety
     /// As [`Vector::zero`].
-    unsafe fn splat(number: Self::Number) -> Self;
+    unsafe fn splat(number: Self::Scalar) -> Self;
 
     /// Reads `LANES` numbers; no alignment is needed.
     ///
     /// # Safety
     /// As [`Vector::zero`], and `LANES` numbers are readable.
-    unsafe fn load(from: *const Self::Number) -> Self;
+    unsafe fn load(from: *const Self::Scalar) -> Self;
 
     /// Writes `LANES` numbers; no alignment is needed.
     ///
     /// # Safety
     /// As [`Vector::zero`], and `LANES` numbers are writable.
-    unsafe fn store(self, to: *mut Self::Number);
+    unsafe fn store(self, to: *mut Self::Scalar);
 
     /// Writes `LANES` numbers past the caches where the level can do that. [`crate::simd::stream::settle`] is to be called afterwards.
     ///
     /// # Safety
     /// As [`Vector::store`], and `to` is aligned to the size of the vector.
     #[inline(always)]
-    unsafe fn stream(self, to: *mut Self::Number) {
+    unsafe fn stream(self, to: *mut Self::Scalar) {
         // SAFETY: the caller promises the instructions and writable numbers.
         unsafe { self.store(to) };
     }
@@ -70,7 +70,7 @@ pub(crate) unsafe trait Vector: Pieces {
     ///
     /// # Safety
     /// As [`Vector::zero`].
-    unsafe fn sum(self) -> Self::Number;
+    unsafe fn sum(self) -> Self::Scalar;
 
     /// An operation on each lane of one or two vectors.
     ///
@@ -90,7 +90,7 @@ pub(crate) unsafe trait Vector: Pieces {
     /// As [`Vector::zero`].
     unsafe fn where_above_0(self, yes: Self, no: Self) -> Self;
 
-    /// Whether [`Vector::looked_up`] is about as fast as an addition.
+    /// Whether [`Vector::look_up`] is about as fast as an addition.
     const LOOKS_UP: bool = false;
 
     /// In each lane the number of the table with the index n, from 0 to 15, where this one's is [`WHOLE`] + n; any number of the table
@@ -99,8 +99,8 @@ pub(crate) unsafe trait Vector: Pieces {
     /// # Safety
     /// As [`Vector::zero`].
     #[inline(always)]
-    unsafe fn looked_up(self, table: &[Self::Number; 16]) -> Self {
-        let mut numbers = [Self::Number::ZERO; MOST_LANES];
+    unsafe fn look_up(self, table: &[Self::Scalar; 16]) -> Self {
+        let mut numbers = [Self::Scalar::ZERO; MAX_LANES];
         // SAFETY: the caller promises the instructions; no vector has more lanes.
         unsafe {
             self.store(numbers.as_mut_ptr());
@@ -118,7 +118,7 @@ pub(crate) unsafe trait Vector: Pieces {
     /// As [`Vector::zero`].
     #[inline(always)]
     unsafe fn parted(self) -> (Self, Self) {
-        let mut numbers = [[Self::Number::ZERO; MOST_LANES]; 2];
+        let mut numbers = [[Self::Scalar::ZERO; MAX_LANES]; 2];
         // SAFETY: the caller promises the instructions; no vector has more lanes.
         unsafe {
             self.store(numbers[0].as_mut_ptr());
@@ -151,11 +151,11 @@ pub(crate) enum Lanewise {
     /// -x.
     Neg,
     /// 0 where x ≤ 0, else x, or the largest number where x is infinite.
-    Positive,
+    Relu,
     /// x.
     Identity,
     /// The root of x.
-    Root,
+    Sqrt,
     /// y where x < y, else x, NaN included.
     NotBelow,
     /// y where x > y, else x, NaN included.
@@ -166,15 +166,15 @@ pub(crate) enum Lanewise {
 
 /// A vector of plain numbers; the compiler finds the registers. For single numbers, and targets without vectors below.
 #[derive(Clone, Copy)]
-pub(crate) struct Plain<T, const N: usize>(pub(crate) [T; N]);
+pub(crate) struct PortableVector<T, const N: usize>(pub(crate) [T; N]);
 
 // SAFETY: needs no instruction that the target does not have.
-unsafe impl<T: FastReal, const N: usize> Vector for Plain<T, N> {
-    const LEVEL: Level = Level::Portable;
+unsafe impl<T: Float, const N: usize> Vector for PortableVector<T, N> {
+    const ISA: Isa = Isa::Portable;
     const LANES: usize = N;
 
     #[inline(always)]
-    unsafe fn at_level<W: Work>(work: W) -> W::Output {
+    unsafe fn dispatch<W: IsaTask>(work: W) -> W::Output {
         run_portable(work)
     }
 
@@ -240,9 +240,9 @@ unsafe impl<T: FastReal, const N: usize> Vector for Plain<T, N> {
                 }
                 Lanewise::Abs => x.abs(),
                 Lanewise::Neg => -*x,
-                Lanewise::Positive => positive(*x),
+                Lanewise::Relu => relu(*x),
                 Lanewise::Identity => *x,
-                Lanewise::Root => x.sqrt(),
+                Lanewise::Sqrt => x.sqrt(),
                 Lanewise::NotBelow => {
                     if *x < y {
                         y
@@ -284,20 +284,20 @@ unsafe impl<T: FastReal, const N: usize> Vector for Plain<T, N> {
 
 /// Declares a vector by its intrinsics.
 macro_rules! vector {
-    ($name:ident, $level:ident, $run:ident, $register:ty, $number:ty, $lanes:literal, $zero:ident, $splat:ident, $load:ident, $store:ident, $fma:ident,
+    ($name:ident, $isa:ident, $run:ident, $register:ty, $number:ty, $lanes:literal, $zero:ident, $splat:ident, $load:ident, $store:ident, $fma:ident,
         |$v:ident| $sum:expr, |$operation:ident, $x:ident, $y:ident| $lanewise:expr,
         |$c:ident, $yes:ident, $no:ident| $where:expr, |$swap:ident, $apart:ident| $swapped:expr
-        $(, stream $stream:ident)? $(, look up |$at:ident, $table:ident| $looked_up:expr)? $(, |$whole:ident| $parted:expr)?) => {
+        $(, stream $stream:ident)? $(, look up |$at:ident, $table:ident| $look_up:expr)? $(, |$whole:ident| $parted:expr)?) => {
         #[derive(Clone, Copy)]
         pub(crate) struct $name(pub(crate) $register);
 
         // SAFETY: what the functions need is named in the trait's contract.
         unsafe impl Vector for $name {
-            const LEVEL: Level = Level::$level;
+            const ISA: Isa = Isa::$isa;
             const LANES: usize = $lanes;
 
             #[inline(always)]
-            unsafe fn at_level<W: Work>(work: W) -> W::Output {
+            unsafe fn dispatch<W: IsaTask>(work: W) -> W::Output {
                 // SAFETY: the caller promises the instructions.
                 unsafe { $run(work) }
             }
@@ -370,10 +370,10 @@ macro_rules! vector {
                 const LOOKS_UP: bool = true;
 
                 #[inline(always)]
-                unsafe fn looked_up(self, $table: &[$number; 16]) -> Self {
+                unsafe fn look_up(self, $table: &[$number; 16]) -> Self {
                     let $at = self.0;
                     // SAFETY: the caller promises the instructions; the table has a number for each lane.
-                    Self(unsafe { $looked_up })
+                    Self(unsafe { $look_up })
                 }
             )?
             $(
@@ -393,9 +393,9 @@ macro_rules! vector {
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::{Lanewise, Level, Vector, Work};
+    use super::{Isa, IsaTask, Lanewise, Vector};
     use crate::simd::isa::{run_avx2, run_avx512};
-    use crate::simd::real::FastReal;
+    use crate::simd::real::Float;
 
     /// Does to each number what a vector has no instruction for.
     macro_rules! one_by_one {
@@ -438,13 +438,13 @@ mod x86 {
             }
             Lanewise::Abs => _mm512_abs_ps(x),
             Lanewise::Neg => _mm512_xor_ps(x, _mm512_set1_ps(-0.0)),
-            Lanewise::Positive => {
+            Lanewise::Relu => {
                 // The second operand where one is NaN.
                 let bounded = _mm512_min_ps(_mm512_set1_ps(f32::MAX), x);
                 _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_NLE_UQ>(x, _mm512_setzero_ps()), bounded)
             }
             Lanewise::Identity => x,
-            Lanewise::Root => _mm512_sqrt_ps(x),
+            Lanewise::Sqrt => _mm512_sqrt_ps(x),
             // The second operand where one is NaN.
             Lanewise::NotBelow => _mm512_max_ps(y, x),
             Lanewise::NotAbove => _mm512_min_ps(y, x),
@@ -492,13 +492,13 @@ mod x86 {
             }
             Lanewise::Abs => _mm512_abs_pd(x),
             Lanewise::Neg => _mm512_xor_pd(x, _mm512_set1_pd(-0.0)),
-            Lanewise::Positive => {
+            Lanewise::Relu => {
                 // The second operand where one is NaN.
                 let bounded = _mm512_min_pd(_mm512_set1_pd(f64::MAX), x);
                 _mm512_maskz_mov_pd(_mm512_cmp_pd_mask::<_CMP_NLE_UQ>(x, _mm512_setzero_pd()), bounded)
             }
             Lanewise::Identity => x,
-            Lanewise::Root => _mm512_sqrt_pd(x),
+            Lanewise::Sqrt => _mm512_sqrt_pd(x),
             // The second operand where one is NaN.
             Lanewise::NotBelow => _mm512_max_pd(y, x),
             Lanewise::NotAbove => _mm512_min_pd(y, x),
@@ -546,13 +546,13 @@ mod x86 {
             }
             Lanewise::Abs => _mm256_andnot_ps(_mm256_set1_ps(-0.0), x),
             Lanewise::Neg => _mm256_xor_ps(x, _mm256_set1_ps(-0.0)),
-            Lanewise::Positive => {
+            Lanewise::Relu => {
                 // The second operand where one is NaN.
                 let bounded = _mm256_min_ps(_mm256_set1_ps(f32::MAX), x);
                 _mm256_and_ps(_mm256_cmp_ps::<_CMP_NLE_UQ>(x, _mm256_setzero_ps()), bounded)
             }
             Lanewise::Identity => x,
-            Lanewise::Root => _mm256_sqrt_ps(x),
+            Lanewise::Sqrt => _mm256_sqrt_ps(x),
             // The second operand where one is NaN.
             Lanewise::NotBelow => _mm256_max_ps(y, x),
             Lanewise::NotAbove => _mm256_min_ps(y, x),
@@ -619,13 +619,13 @@ mod x86 {
             }
             Lanewise::Abs => _mm256_andnot_pd(_mm256_set1_pd(-0.0), x),
             Lanewise::Neg => _mm256_xor_pd(x, _mm256_set1_pd(-0.0)),
-            Lanewise::Positive => {
+            Lanewise::Relu => {
                 // The second operand where one is NaN.
                 let bounded = _mm256_min_pd(_mm256_set1_pd(f64::MAX), x);
                 _mm256_and_pd(_mm256_cmp_pd::<_CMP_NLE_UQ>(x, _mm256_setzero_pd()), bounded)
             }
             Lanewise::Identity => x,
-            Lanewise::Root => _mm256_sqrt_pd(x),
+            Lanewise::Sqrt => _mm256_sqrt_pd(x),
             // The second operand where one is NaN.
             Lanewise::NotBelow => _mm256_max_pd(y, x),
             Lanewise::NotAbove => _mm256_min_pd(y, x),
@@ -647,7 +647,7 @@ pub(crate) use x86::{F32x8, F32x16, F64x4, F64x8};
 mod neon {
     use std::arch::aarch64::*;
 
-    use super::{Lanewise, Level, Vector, Work, run_portable};
+    use super::{Isa, IsaTask, Lanewise, Vector, run_portable};
 
     vector!(
         F32x4,
@@ -671,13 +671,13 @@ mod neon {
             Lanewise::Min => vbslq_f32(vornq_u32(vcleq_f32(x, y), vceqq_f32(x, x)), x, y),
             Lanewise::Abs => vabsq_f32(x),
             Lanewise::Neg => vnegq_f32(x),
-            Lanewise::Positive => {
+            Lanewise::Relu => {
                 let most = vdupq_n_f32(f32::MAX);
                 let bounded = vbslq_f32(vcgeq_f32(x, most), most, x);
                 vbslq_f32(vclezq_f32(x), vdupq_n_f32(0.0), bounded)
             }
             Lanewise::Identity => x,
-            Lanewise::Root => vsqrtq_f32(x),
+            Lanewise::Sqrt => vsqrtq_f32(x),
             Lanewise::NotBelow => vbslq_f32(vcltq_f32(x, y), y, x),
             Lanewise::NotAbove => vbslq_f32(vcgtq_f32(x, y), y, x),
             Lanewise::Scale => {
@@ -719,13 +719,13 @@ mod neon {
             Lanewise::Min => vbslq_f64(vornq_u64(vcleq_f64(x, y), vceqq_f64(x, x)), x, y),
             Lanewise::Abs => vabsq_f64(x),
             Lanewise::Neg => vnegq_f64(x),
-            Lanewise::Positive => {
+            Lanewise::Relu => {
                 let most = vdupq_n_f64(f64::MAX);
                 let bounded = vbslq_f64(vcgeq_f64(x, most), most, x);
                 vbslq_f64(vclezq_f64(x), vdupq_n_f64(0.0), bounded)
             }
             Lanewise::Identity => x,
-            Lanewise::Root => vsqrtq_f64(x),
+            Lanewise::Sqrt => vsqrtq_f64(x),
             Lanewise::NotBelow => vbslq_f64(vcltq_f64(x, y), y, x),
             Lanewise::NotAbove => vbslq_f64(vcgtq_f64(x, y), y, x),
             Lanewise::Scale => {
@@ -744,7 +744,7 @@ mod neon {
     );
 
     #[inline(always)]
-    unsafe fn run_neon<W: Work>(work: W) -> W::Output {
+    unsafe fn run_neon<W: IsaTask>(work: W) -> W::Output {
         // Every processor of the target has the instructions.
         run_portable(work)
     }

@@ -3,30 +3,30 @@
 use hipdnn_plugin_sdk::graph::ReductionMode;
 
 use crate::dtype::element::Real;
-use crate::simd::real::FastReal;
+use crate::simd::real::Float;
 use crate::simd::vector::{Lanewise, Vector};
 
 /// One of the ways. `total` is what there is of the elements before.
-pub(crate) trait Join {
+pub(crate) trait Combine {
     /// What no element at all would give.
-    fn start<T: FastReal>() -> T;
+    fn start<T: Float>() -> T;
 
     /// A total of this element and those before.
-    fn number<T: FastReal>(total: T, element: T) -> T;
+    fn number<T: Float>(total: T, element: T) -> T;
 
     /// The total of two totals.
-    fn merge<T: FastReal>(one: T, other: T) -> T;
+    fn merge<T: Float>(one: T, other: T) -> T;
 
-    /// [`Join::number`], lane by lane.
+    /// [`Combine::number`], lane by lane.
     ///
     /// # Safety
     /// The processor has the vector's instructions.
     unsafe fn vector<V: Vector>(total: V, elements: V) -> V;
 
-    /// [`Join::merge`], lane by lane.
+    /// [`Combine::merge`], lane by lane.
     ///
     /// # Safety
-    /// As [`Join::vector`].
+    /// As [`Combine::vector`].
     unsafe fn merge_vector<V: Vector>(one: V, other: V) -> V;
 }
 
@@ -35,17 +35,17 @@ macro_rules! join {
         #[doc = $what]
         pub(crate) struct $name;
 
-        impl Join for $name {
+        impl Combine for $name {
             #[inline(always)]
-            fn start<T: FastReal>() -> T {
+            fn start<T: Float>() -> T {
                 $start()
             }
             #[inline(always)]
-            fn number<$t: FastReal>(total: $t, $x: $t) -> $t {
+            fn number<$t: Float>(total: $t, $x: $t) -> $t {
                 $merge(total, $number)
             }
             #[inline(always)]
-            fn merge<T: FastReal>(one: T, other: T) -> T {
+            fn merge<T: Float>(one: T, other: T) -> T {
                 $merge(one, other)
             }
             #[inline(always)]
@@ -88,49 +88,49 @@ join!(
 );
 
 #[inline(always)]
-fn zero<T: FastReal>() -> T {
+fn zero<T: Float>() -> T {
     T::ZERO
 }
 
 #[inline(always)]
-fn one<T: FastReal>() -> T {
+fn one<T: Float>() -> T {
     T::ONE
 }
 
 #[inline(always)]
-fn lowest<T: FastReal>() -> T {
+fn lowest<T: Float>() -> T {
     -T::ONE / T::ZERO
 }
 
 #[inline(always)]
-fn highest<T: FastReal>() -> T {
+fn highest<T: Float>() -> T {
     T::ONE / T::ZERO
 }
 
 #[inline(always)]
-fn add<T: FastReal>(x: T, y: T) -> T {
+fn add<T: Float>(x: T, y: T) -> T {
     x + y
 }
 
 #[inline(always)]
-fn multiply<T: FastReal>(x: T, y: T) -> T {
+fn multiply<T: Float>(x: T, y: T) -> T {
     x * y
 }
 
 #[inline(always)]
 #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
-fn larger<T: FastReal>(x: T, y: T) -> T {
+fn larger<T: Float>(x: T, y: T) -> T {
     if (x >= y) | (x != x) { x } else { y }
 }
 
 #[inline(always)]
 #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
-fn smaller<T: FastReal>(x: T, y: T) -> T {
+fn smaller<T: Float>(x: T, y: T) -> T {
     if (x <= y) | (x != x) { x } else { y }
 }
 
 /// The most lanes of a vector.
-pub(crate) const MOST_LANES: usize = 16;
+pub(crate) const MAX_LANES: usize = 16;
 
 /// 1 in place of each 0.
 ///
@@ -138,12 +138,12 @@ pub(crate) const MOST_LANES: usize = 16;
 /// The processor has the vector's instructions.
 #[inline(always)]
 unsafe fn without_zeros<V: Vector>(v: V) -> V {
-    let mut numbers = [V::Number::ONE; MOST_LANES];
+    let mut numbers = [V::Scalar::ONE; MAX_LANES];
     // SAFETY: the caller promises the instructions; there is room for the lanes of any vector.
     unsafe {
         v.store(numbers.as_mut_ptr());
         for number in &mut numbers {
-            *number = if *number == V::Number::ZERO { V::Number::ONE } else { *number };
+            *number = if *number == V::Scalar::ZERO { V::Scalar::ONE } else { *number };
         }
         V::load(numbers.as_ptr())
     }
@@ -154,10 +154,10 @@ unsafe fn without_zeros<V: Vector>(v: V) -> V {
 /// # Safety
 /// The processor has the vector's instructions, and the numbers are readable.
 #[inline(always)]
-pub(crate) unsafe fn along<V: Vector, J: Join>(x: *const V::Number, len: usize) -> V::Number {
+pub(crate) unsafe fn fold_row<V: Vector, J: Combine>(x: *const V::Scalar, len: usize) -> V::Scalar {
     // SAFETY: the caller promises instructions and numbers.
     unsafe {
-        let mut total = J::start::<V::Number>();
+        let mut total = J::start::<V::Scalar>();
         let mut at = 0;
         if len >= V::LANES {
             // Several totals next to each other, so that one step does not wait for the one before.
@@ -174,7 +174,7 @@ pub(crate) unsafe fn along<V: Vector, J: Join>(x: *const V::Number, len: usize) 
             }
             let [a, b, c, d] = totals;
             let all = J::merge_vector(J::merge_vector(a, b), J::merge_vector(c, d));
-            total = of_lanes::<V, J>(all);
+            total = fold_lanes::<V, J>(all);
         }
         while at < len {
             total = J::number(total, x.add(at).read_unaligned());
@@ -189,8 +189,8 @@ pub(crate) unsafe fn along<V: Vector, J: Join>(x: *const V::Number, len: usize) 
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
-pub(crate) unsafe fn of_lanes<V: Vector, J: Join>(mut all: V) -> V::Number {
-    let mut lanes = [V::Number::ZERO; MOST_LANES];
+pub(crate) unsafe fn fold_lanes<V: Vector, J: Combine>(mut all: V) -> V::Scalar {
+    let mut lanes = [V::Scalar::ZERO; MAX_LANES];
     let mut apart = V::LANES / 2;
     // SAFETY: the caller promises the instructions; no vector has more lanes.
     unsafe {
@@ -206,9 +206,13 @@ pub(crate) unsafe fn of_lanes<V: Vector, J: Join>(mut all: V) -> V::Number {
 /// Adds a row of elements to the totals of their columns.
 ///
 /// # Safety
-/// As [`along`], and the totals are writable.
+/// As [`fold_row`], and the totals are writable.
 #[inline(always)]
-pub(crate) unsafe fn across<V: Vector, J: Join>(x: *const V::Number, totals: *mut V::Number, len: usize) {
+pub(crate) unsafe fn fold_columns<V: Vector, J: Combine>(
+    x: *const V::Scalar,
+    totals: *mut V::Scalar,
+    len: usize,
+) {
     // SAFETY: the caller promises instructions and numbers.
     unsafe {
         let mut at = 0;
@@ -225,7 +229,7 @@ pub(crate) unsafe fn across<V: Vector, J: Join>(x: *const V::Number, totals: *mu
 }
 
 /// What a reduction makes of the total of `count` elements.
-pub(crate) fn finished<T: FastReal>(mode: ReductionMode, total: T, count: usize) -> T {
+pub(crate) fn finalized<T: Float>(mode: ReductionMode, total: T, count: usize) -> T {
     match mode {
         ReductionMode::Avg => total / T::from_f64(count as f64),
         ReductionMode::Norm2 => total.sqrt(),
@@ -234,7 +238,7 @@ pub(crate) fn finished<T: FastReal>(mode: ReductionMode, total: T, count: usize)
 }
 
 /// Calls a function with the way of joining elements as its first type argument.
-macro_rules! with_join {
+macro_rules! with_combine {
     ($mode:expr, $j:ident => $call:expr) => {{
         use hipdnn_plugin_sdk::graph::ReductionMode as Mode;
 
@@ -275,4 +279,4 @@ macro_rules! with_join {
         }
     }};
 }
-pub(crate) use with_join;
+pub(crate) use with_combine;

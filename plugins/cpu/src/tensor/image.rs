@@ -5,11 +5,11 @@ use std::ops::Range;
 use crate::dtype::element::Real;
 use crate::kernel::Refusal;
 use crate::problem::Operand;
-use crate::simd::real::{FastReal, Run};
+use crate::simd::real::{Float, RowConverter};
 use crate::simd::vector::Vector;
 
 /// Numbers in the largest vector.
-pub(crate) const MOST_LANES: usize = 16;
+pub(crate) const MAX_LANES: usize = 16;
 
 /// The last dimensions of two, the first `fill` where there is but one.
 pub(crate) fn two<N: Copy>(spatial: usize, fill: N, values: &[N]) -> [N; 2] {
@@ -22,19 +22,19 @@ pub(crate) struct Image<T> {
     /// Its place among the kernel's pointers.
     pub(crate) slot: usize,
     /// How its elements are read and written.
-    pub(crate) run: Run<T>,
+    pub(crate) run: RowConverter<T>,
     /// Distance of images, channels, rows and columns, in elements.
     pub(crate) strides: [usize; 4],
 }
 
-impl<T: FastReal> Image<T> {
+impl<T: Float> Image<T> {
     /// The tensor of an operand with one or two spatial dimensions.
     pub(crate) fn of(operand: &Operand, spatial: usize) -> Result<Self, Refusal> {
         let strides = operand.layout.strides();
         let [rows, columns] = two(spatial, 0, &strides[2..]);
         Ok(Self {
             slot: operand.slot,
-            run: Run::of(operand.data_type)?,
+            run: RowConverter::of(operand.data_type)?,
             strides: [strides[0], strides[1], rows, columns],
         })
     }
@@ -116,7 +116,7 @@ pub(crate) unsafe fn inside<V: Vector>(first: isize, step: usize, len: usize) ->
 /// # Safety
 /// The processor has the vector's instructions; the row has `len` numbers.
 #[inline(always)]
-pub(crate) unsafe fn apart<V: Vector>(row: *const V::Number, first: isize, step: usize, len: usize) -> V {
+pub(crate) unsafe fn apart<V: Vector>(row: *const V::Scalar, first: isize, step: usize, len: usize) -> V {
     let from = row.wrapping_offset(first);
     // SAFETY: the caller promises the numbers; places outside of the row are not read.
     unsafe {
@@ -129,7 +129,7 @@ pub(crate) unsafe fn apart<V: Vector>(row: *const V::Number, first: isize, step:
                 near.unzip(far).0
             }
             _ => {
-                let mut numbers = [V::Number::ZERO; MOST_LANES];
+                let mut numbers = [V::Scalar::ZERO; MAX_LANES];
                 let mut at = first;
                 for number in &mut numbers[..V::LANES] {
                     if at >= 0 && at < len as isize {

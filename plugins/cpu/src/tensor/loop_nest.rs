@@ -22,12 +22,12 @@ impl<const N: usize> Axes<N> {
     }
 
     /// The loops over all of the shape.
-    pub(crate) fn nest(&self) -> Nest<N> {
+    pub(crate) fn nest(&self) -> LoopNest<N> {
         self.nest_of(|axis| self.axes[axis].1)
     }
 
     /// The loops over a box of the shape, and the offsets of its first element in each tensor.
-    pub(crate) fn nest_of_box(&self, origin: &[usize], size: &[usize]) -> (Nest<N>, [usize; N]) {
+    pub(crate) fn nest_of_box(&self, origin: &[usize], size: &[usize]) -> (LoopNest<N>, [usize; N]) {
         let mut base = [0; N];
         for (axis, _, strides) in &self.axes[..self.rank] {
             for (offset, stride) in base.iter_mut().zip(strides) {
@@ -39,9 +39,9 @@ impl<const N: usize> Axes<N> {
 
     /// The loops where the dimensions have these sizes. Dimensions that follow each other without a gap in every tensor
     /// become one.
-    fn nest_of(&self, size: impl Fn(usize) -> usize) -> Nest<N> {
+    fn nest_of(&self, size: impl Fn(usize) -> usize) -> LoopNest<N> {
         let mut nest =
-            Nest { rank: 0, dims: [1; MAX_RANK], strides: [[0; N]; MAX_RANK], len: 1, apart: [1; N] };
+            LoopNest { rank: 0, dims: [1; MAX_RANK], strides: [[0; N]; MAX_RANK], len: 1, apart: [1; N] };
         for (axis, (_, _, strides)) in self.axes[..self.rank].iter().enumerate() {
             let dim = size(axis);
             if dim == 1 {
@@ -70,7 +70,7 @@ impl<const N: usize> Axes<N> {
 
 /// The loops: dimensions that follow each other without a gap in every tensor are one.
 #[derive(Clone, Debug)]
-pub(crate) struct Nest<const N: usize> {
+pub(crate) struct LoopNest<const N: usize> {
     /// Number of loops besides the innermost.
     rank: usize,
     dims: [usize; MAX_RANK],
@@ -82,13 +82,13 @@ pub(crate) struct Nest<const N: usize> {
 }
 
 /// A place in a nest.
-pub(crate) struct Place<const N: usize> {
+pub(crate) struct Position<const N: usize> {
     index: [usize; MAX_RANK],
     /// Elements before the innermost loop's first, in each tensor.
     pub(crate) offsets: [usize; N],
 }
 
-impl<const N: usize> Nest<N> {
+impl<const N: usize> LoopNest<N> {
     /// The loops over `dims`, of which there are at most [`MAX_RANK`], in the order in which the elements of tensor `by`
     /// lie in memory.
     pub(crate) fn new(dims: &[usize], strides: [&[usize]; N], by: usize) -> Self {
@@ -110,8 +110,8 @@ impl<const N: usize> Nest<N> {
     }
 
     /// The place of one run of the innermost loop.
-    pub(crate) fn place(&self, run: usize) -> Place<N> {
-        let mut place = Place { index: [0; MAX_RANK], offsets: [0; N] };
+    pub(crate) fn place(&self, run: usize) -> Position<N> {
+        let mut place = Position { index: [0; MAX_RANK], offsets: [0; N] };
         let mut rest = run;
         for axis in (0..self.rank).rev() {
             place.index[axis] = rest % self.dims[axis];
@@ -125,7 +125,7 @@ impl<const N: usize> Nest<N> {
 
     /// Goes to the next run; after the last to the first.
     #[inline(always)]
-    pub(crate) fn advance(&self, place: &mut Place<N>) {
+    pub(crate) fn advance(&self, place: &mut Position<N>) {
         for axis in (0..self.rank).rev() {
             place.index[axis] += 1;
             if place.index[axis] < self.dims[axis] {
@@ -146,10 +146,10 @@ impl<const N: usize> Nest<N> {
 ///
 /// Kernels walk over these in a plain loop: what a closure does would be compiled without the instructions of its caller.
 pub(crate) struct Chunks<'a, const N: usize> {
-    nest: &'a Nest<N>,
+    nest: &'a LoopNest<N>,
     base: [usize; N],
     chunk: usize,
-    place: Place<N>,
+    place: Position<N>,
     /// Elements of the current run that are done.
     done: usize,
     /// Runs that are not done.
@@ -159,7 +159,7 @@ pub(crate) struct Chunks<'a, const N: usize> {
 impl<'a, const N: usize> Chunks<'a, N> {
     /// All runs, with `base` added to their offsets.
     #[inline(always)]
-    pub(crate) fn new(nest: &'a Nest<N>, base: [usize; N], chunk: usize) -> Self {
+    pub(crate) fn new(nest: &'a LoopNest<N>, base: [usize; N], chunk: usize) -> Self {
         Self { nest, base, chunk, place: nest.place(0), done: 0, left: nest.runs() }
     }
 
@@ -186,8 +186,8 @@ impl<'a, const N: usize> Chunks<'a, N> {
 
 /// The elements of a nest, one by one.
 pub(crate) struct Elements<'a, const N: usize> {
-    nest: &'a Nest<N>,
-    place: Place<N>,
+    nest: &'a LoopNest<N>,
+    place: Position<N>,
     at: usize,
     left: usize,
 }
@@ -195,7 +195,7 @@ pub(crate) struct Elements<'a, const N: usize> {
 impl<'a, const N: usize> Elements<'a, N> {
     /// The elements with these numbers, in the order of the loops.
     #[inline(always)]
-    pub(crate) fn new(nest: &'a Nest<N>, elements: std::ops::Range<usize>) -> Self {
+    pub(crate) fn new(nest: &'a LoopNest<N>, elements: std::ops::Range<usize>) -> Self {
         let (run, at) = (elements.start / nest.len, elements.start % nest.len);
         Self { nest, place: nest.place(run), at, left: elements.len() }
     }
@@ -226,13 +226,13 @@ mod tests {
 
     #[test]
     fn dense_dimensions_become_one() {
-        let nest = Nest::new(&[2, 3, 4, 5], [&[60, 20, 5, 1], &[60, 20, 5, 1]], 0);
+        let nest = LoopNest::new(&[2, 3, 4, 5], [&[60, 20, 5, 1], &[60, 20, 5, 1]], 0);
         assert_eq!((nest.runs(), nest.len, nest.apart), (1, 120, [1, 1]));
-        let nest = Nest::new(&[2, 3, 4, 5], [&[60, 1, 15, 3], &[60, 1, 15, 3]], 1);
+        let nest = LoopNest::new(&[2, 3, 4, 5], [&[60, 1, 15, 3], &[60, 1, 15, 3]], 1);
         assert_eq!((nest.runs(), nest.len, nest.apart), (1, 120, [1, 1]));
-        let nest = Nest::new(&[2, 3, 4, 5], [&[60, 20, 5, 1], &[0, 1, 0, 0]], 0);
+        let nest = LoopNest::new(&[2, 3, 4, 5], [&[60, 20, 5, 1], &[0, 1, 0, 0]], 0);
         assert_eq!((nest.runs(), nest.len, nest.apart), (6, 20, [1, 0]));
-        let nest = Nest::new(&[], [&[]], 0);
+        let nest = LoopNest::new(&[], [&[]], 0);
         assert_eq!((nest.runs(), nest.len), (1, 1));
     }
 
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn chunks_and_elements_cover_every_run() {
-        let nest = Nest::new(&[2, 5], [&[10, 1], &[5, 1]], 0);
+        let nest = LoopNest::new(&[2, 5], [&[10, 1], &[5, 1]], 0);
         let mut chunks = Chunks::new(&nest, [100, 0], 3);
         let mut seen = Vec::new();
         while let Some(([first, second], len)) = chunks.next() {
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn places_follow_each_other() {
-        let nest = Nest::new(&[2, 3, 4], [&[100, 20, 2], &[12, 1, 3]], 0);
+        let nest = LoopNest::new(&[2, 3, 4], [&[100, 20, 2], &[12, 1, 3]], 0);
         let mut place = nest.place(0);
         for run in 0..nest.runs() {
             assert_eq!(place.offsets, nest.place(run).offsets);

@@ -24,7 +24,7 @@ const FULL: u8 = 2;
 /// Nobody waits. While one execution fills the memory, others that run at the same time use their scratch memory, as does
 /// any execution whose weights lie elsewhere than those that the memory was filled from. Should an execution not come to the end of
 /// filling it, or the process be copied meanwhile, the memory is never used.
-pub(crate) struct Kept<T> {
+pub(crate) struct Prepacked<T> {
     /// Capacity for all numbers; none where nothing is kept.
     lines: Vec<MaybeUninit<Line>>,
     first: *mut T,
@@ -36,11 +36,11 @@ pub(crate) struct Kept<T> {
 
 // SAFETY: the memory is written by the one thread that has set the state to FILLING, and by those that it shares the work
 // with; it is read after the state was seen to be FULL, when nobody writes it any more.
-unsafe impl<T: Send> Send for Kept<T> {}
+unsafe impl<T: Send> Send for Prepacked<T> {}
 // SAFETY: as above.
-unsafe impl<T: Sync> Sync for Kept<T> {}
+unsafe impl<T: Sync> Sync for Prepacked<T> {}
 
-impl<T> Kept<T> {
+impl<T> Prepacked<T> {
     /// Memory for so many numbers if it is `wanted`. Without it, or where there is no such memory, every execution has to make
     /// them anew.
     pub(crate) fn new(numbers: usize, wanted: bool) -> Self {
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     /// Weights, and what a kernel makes of them.
-    fn doubled(kept: &Kept<u32>, weights: &mut [u32], fills: &AtomicUsize) -> (Vec<u32>, bool, bool) {
+    fn doubled(kept: &Prepacked<u32>, weights: &mut [u32], fills: &AtomicUsize) -> (Vec<u32>, bool, bool) {
         let mut scratch = vec![0; weights.len()];
         let (made, note) = kept.get(weights.as_mut_ptr().cast(), scratch.as_mut_ptr(), |to| {
             fills.fetch_add(1, Ordering::Relaxed);
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_first_execution_fills_it_for_all_later_ones() {
-        let (kept, fills) = (Kept::<u32>::new(3, true), AtomicUsize::new(0));
+        let (kept, fills) = (Prepacked::<u32>::new(3, true), AtomicUsize::new(0));
         assert_eq!(kept.first.align_offset(64), 0);
         let mut weights = [1, 7, 3];
         for _ in 0..3 {
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn weights_elsewhere_are_not_those_that_are_kept() {
-        let (kept, fills) = (Kept::new(2, true), AtomicUsize::new(0));
+        let (kept, fills) = (Prepacked::new(2, true), AtomicUsize::new(0));
         let (mut first, mut second) = ([1, 2], [3, 7]);
         for _ in 0..2 {
             assert_eq!(doubled(&kept, &mut first, &fills), (vec![2, 4], false, false));
@@ -157,19 +157,19 @@ mod tests {
 
     #[test]
     fn without_the_promise_nothing_is_kept() {
-        let (kept, fills) = (Kept::new(1, false), AtomicUsize::new(0));
+        let (kept, fills) = (Prepacked::new(1, false), AtomicUsize::new(0));
         let mut weights = [1];
         assert_eq!(doubled(&kept, &mut weights, &fills), (vec![2], false, true));
         weights[0] = 5;
         assert_eq!(doubled(&kept, &mut weights, &fills), (vec![10], false, true));
-        assert_eq!(Kept::<u32>::new(usize::MAX, true).lines.capacity(), 0);
+        assert_eq!(Prepacked::<u32>::new(usize::MAX, true).lines.capacity(), 0);
     }
 
     #[test]
     fn large_memory_begins_with_a_large_page() {
         const MANY: usize = LARGE_PAGE / size_of::<u32>() + 100;
         for (numbers, alignment) in [(3, 64), (MANY, LARGE_PAGE)] {
-            let (kept, fills) = (Kept::<u32>::in_large_pages(numbers, true), AtomicUsize::new(0));
+            let (kept, fills) = (Prepacked::<u32>::in_large_pages(numbers, true), AtomicUsize::new(0));
             assert_eq!(kept.first.addr() % alignment, 0);
             let end = kept.lines.as_ptr().addr() + kept.lines.capacity() * size_of::<Line>();
             assert!(kept.first.addr() + numbers * size_of::<u32>() <= end);
@@ -179,13 +179,13 @@ mod tests {
             }
             assert_eq!(fills.load(Ordering::Relaxed), 1);
         }
-        assert_eq!(Kept::<u32>::in_large_pages(MANY, false).lines.capacity(), 0);
-        assert_eq!(Kept::<u32>::in_large_pages(usize::MAX, true).lines.capacity(), 0);
+        assert_eq!(Prepacked::<u32>::in_large_pages(MANY, false).lines.capacity(), 0);
+        assert_eq!(Prepacked::<u32>::in_large_pages(usize::MAX, true).lines.capacity(), 0);
     }
 
     #[test]
     fn executions_at_the_same_time_do_not_wait_for_the_first() {
-        let (kept, fills) = (Kept::new(1, true), AtomicUsize::new(0));
+        let (kept, fills) = (Prepacked::new(1, true), AtomicUsize::new(0));
         let mut weights = [1_u32];
         let source = weights.as_mut_ptr().cast();
         let mut own = 0;
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(fills.load(Ordering::Relaxed), 1);
 
         for _ in 0..100 {
-            let (kept, start) = (Kept::new(4, true), Barrier::new(3));
+            let (kept, start) = (Prepacked::new(4, true), Barrier::new(3));
             let mut weights = [[1, 2, 3, 4]; 3];
             std::thread::scope(|scope| {
                 for weights in &mut weights {
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn memory_that_was_not_filled_to_its_end_is_not_used() {
-        let (kept, fills) = (Kept::new(1, true), AtomicUsize::new(0));
+        let (kept, fills) = (Prepacked::new(1, true), AtomicUsize::new(0));
         let mut weights = [1];
         let broken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             kept.get(weights.as_mut_ptr().cast(), std::ptr::null_mut(), |_| std::panic::panic_any(1))

@@ -1,21 +1,21 @@
 //! The elements of a row: in place where they lie side by side, else copied together.
 
 use crate::kernel::Refusal;
-use crate::simd::real::{FastReal, Run};
-use crate::tensor::loop_nest::{Chunks, Nest};
+use crate::simd::real::{Float, RowConverter};
+use crate::tensor::loop_nest::{Chunks, LoopNest};
 use hipdnn_plugin_sdk::graph::DataType;
 
 /// A tensor whose elements are taken row by row, all tensors of a kernel in the same order.
 pub(crate) struct Row<T> {
     slot: usize,
-    run: Run<T>,
+    run: RowConverter<T>,
     /// The loops over a row, by the tensor that gives the order and by this one.
-    nest: Nest<2>,
+    nest: LoopNest<2>,
     /// Whether the elements of a row are numbers of the compute type, side by side.
     pub(crate) direct: bool,
 }
 
-impl<T: FastReal> Row<T> {
+impl<T: Float> Row<T> {
     /// The rows of a tensor of floats over `dims`, of which there are at most `MAX_RANK`, in the order in which `by` has them in
     /// memory.
     pub(crate) fn of(
@@ -25,8 +25,8 @@ impl<T: FastReal> Row<T> {
         by: &[usize],
         strides: &[usize],
     ) -> Result<Self, Refusal> {
-        let nest = Nest::new(dims, [by, strides], 0);
-        let run = Run::of(data_type)?;
+        let nest = LoopNest::new(dims, [by, strides], 0);
+        let run = RowConverter::of(data_type)?;
         let mut row = Self { slot, run, nest, direct: false };
         row.direct = run.same && row.is_run();
         Ok(row)

@@ -1,7 +1,7 @@
 //! How a kernel divides its scratch memory.
 
 /// Bytes of a cache line: areas begin at multiples of it, so that lanes do not write each other's lines.
-pub(crate) const LINE: usize = 64;
+pub(crate) const CACHE_LINE: usize = 64;
 
 /// Gives out areas one after another.
 #[derive(Debug, Default)]
@@ -10,7 +10,7 @@ pub(crate) struct Scratch(usize);
 impl Scratch {
     /// Numbers in an area of at least `numbers` that ends at a cache line's end.
     pub(crate) fn padded<T>(numbers: usize) -> usize {
-        numbers.next_multiple_of(LINE / size_of::<T>())
+        numbers.next_multiple_of(CACHE_LINE / size_of::<T>())
     }
 
     /// The offset in bytes of an area of `count` times [`Scratch::padded`] numbers.

@@ -13,24 +13,24 @@ const MOST: usize = 8;
 
 /// Where the threads of a pool run.
 #[derive(Default)]
-pub(crate) struct Places {
+pub(crate) struct Processors {
     /// The kernel's numbers of the threads, and how many there are.
     threads: [AtomicI32; MOST],
     count: AtomicUsize,
-    home: OnceLock<Home>,
+    home: OnceLock<Allowed>,
     /// One more than the processor that the threads are kept off; 0 where there is none.
     left: AtomicI32,
 }
 
 /// What the threads may use.
-struct Home {
+struct Allowed {
     /// Their process: a forked child has none of them.
     process: libc::pid_t,
     /// The processors.
     allowed: libc::cpu_set_t,
 }
 
-impl Home {
+impl Allowed {
     /// That of the calling thread.
     fn here() -> Option<Self> {
         // SAFETY: a set is a number for each processor, of which 0 is valid, and the call writes at most its size.
@@ -47,10 +47,10 @@ fn own_process() -> libc::pid_t {
     unsafe { libc::getpid() }
 }
 
-impl Places {
+impl Processors {
     /// Takes note of the calling thread, which is one of the pool's.
     pub(crate) fn join(&self) {
-        let Some(home) = Home::here() else { return };
+        let Some(home) = Allowed::here() else { return };
         self.home.get_or_init(|| home);
         // SAFETY: the call has no arguments and cannot fail.
         let own = unsafe { libc::syscall(libc::SYS_gettid) };
@@ -102,14 +102,14 @@ mod tests {
 
     #[test]
     fn a_thread_is_kept_off_the_callers_processor_where_there_is_another() {
-        let places = Places::default();
+        let places = Processors::default();
         let (joined, moved) = (Barrier::new(2), Barrier::new(2));
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 places.join();
                 joined.wait();
                 moved.wait();
-                Home::here().unwrap().allowed
+                Allowed::here().unwrap().allowed
             });
             joined.wait();
             // The caller may be moved at any time, so what counts is where it was then.
@@ -134,12 +134,12 @@ mod tests {
 
     #[test]
     fn more_threads_than_processors_are_left_alone() {
-        let places = Places::default();
+        let places = Processors::default();
         places.join();
-        let before = Home::here().unwrap().allowed;
+        let before = Allowed::here().unwrap().allowed;
         places.count.store(MOST + 1, Ordering::Release);
         places.leave_to_caller();
-        let after = Home::here().unwrap().allowed;
+        let after = Allowed::here().unwrap().allowed;
         // SAFETY: the function takes any sets.
         assert!(unsafe { libc::CPU_EQUAL(&before, &after) });
     }

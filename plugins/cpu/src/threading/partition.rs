@@ -14,19 +14,19 @@ const THREADS_VARIABLE: &str = "HIPDNN_CPU_THREADS";
 
 /// Nanoseconds that a further lane costs the others: a thread that looks for work has it in about one microsecond, and one that
 /// sleeps takes several to be woken.
-const NANOSECONDS_OF_LANE: f64 = 2_500.0;
+const NANOSECONDS_OF_WORKER: f64 = 2_500.0;
 
 /// Nanoseconds of work from which on it is shared with a second thread that looks for work, and wakes none that sleeps.
 const NANOSECONDS_OF_SHORT: f64 = 3_000.0;
 
 /// With this many nanoseconds of work for each lane, what a lane costs does not count.
-const NANOSECONDS_PER_LANE: f64 = 25_000.0;
+const NANOSECONDS_PER_WORKER: f64 = 25_000.0;
 
 /// The most parts into which sums are divided whose results do not depend on the threads.
 const FIXED_PARTS: usize = 16;
 
 /// Runs of parts into which dealt work falls, of which each lane begins with one; more lanes share them.
-const MOST_RUNS: usize = 32;
+const MAX_RUNS: usize = 32;
 
 /// The threads besides the calling one; none until a plan needs some.
 static POOL: OnceLock<&'static Pool> = OnceLock::new();
@@ -60,41 +60,41 @@ impl Threads {
 
     /// Lanes for work that one thread does in this time and that falls into `parts`. Starts threads if they are needed, so
     /// this is for plans, not for runs.
-    pub(crate) fn lanes(self, nanoseconds: f64, parts: usize) -> Lanes {
+    pub(crate) fn workers(self, nanoseconds: f64, parts: usize) -> Workers {
         let least = if nanoseconds < NANOSECONDS_OF_SHORT { 1 } else { 2 };
         let worth = worth(nanoseconds);
-        let lanes = self.divided(worth.max(least).min(parts).min(self.count()));
-        Lanes { wakes: worth > 1, ..lanes }
+        let workers = self.divided(worth.max(least).min(parts).min(self.count()));
+        Workers { wakes: worth > 1, ..workers }
     }
 
     /// Lanes for work whose result depends on how many there are.
-    pub(crate) fn parts(self, nanoseconds: f64, parts: usize) -> Lanes {
+    pub(crate) fn workers_for_reduction(self, nanoseconds: f64, parts: usize) -> Workers {
         if self.deterministic {
             self.divided(worth(nanoseconds).min(parts).min(FIXED_PARTS))
         } else {
-            self.lanes(nanoseconds, parts)
+            self.workers(nanoseconds, parts)
         }
     }
 
-    fn divided(self, count: usize) -> Lanes {
+    fn divided(self, count: usize) -> Workers {
         let count = count.max(1);
         let threads = count.min(self.count());
         if threads > 1 {
             POOL.get_or_init(|| Pool::start(0)).grow(threads - 1);
         }
-        Lanes { count, threads, wakes: true }
+        Workers { count, threads, wakes: true }
     }
 }
 
 /// How many lanes pay for work of this length: so many that another one would cost as much as it saves, or as have enough to do
 /// each.
 fn worth(nanoseconds: f64) -> usize {
-    (nanoseconds / NANOSECONDS_OF_LANE).sqrt().max(nanoseconds / NANOSECONDS_PER_LANE) as usize
+    (nanoseconds / NANOSECONDS_OF_WORKER).sqrt().max(nanoseconds / NANOSECONDS_PER_WORKER) as usize
 }
 
 /// How many lanes work is spread over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lanes {
+pub(crate) struct Workers {
     count: usize,
     /// Threads that are at them at a time, at most as many.
     threads: usize,
@@ -102,7 +102,7 @@ pub(crate) struct Lanes {
     wakes: bool,
 }
 
-impl Lanes {
+impl Workers {
     /// The calling thread alone.
     #[cfg(test)]
     pub(crate) const ONE: Self = Self { count: 1, threads: 1, wakes: false };
@@ -128,48 +128,52 @@ impl Lanes {
     }
 
     /// Deals the numbers below `parts` out to the lanes: `work` gets the lane's number and the part's.
-    pub(crate) fn deal(self, parts: usize, work: impl Fn(usize, usize) + Sync) {
-        self.deal_carrying(parts, |dealt, (): &mut ()| work(dealt.lane, dealt.part));
+    pub(crate) fn for_each_part(self, parts: usize, work: impl Fn(usize, usize) + Sync) {
+        self.for_each_part_with_state(parts, |dealt, (): &mut ()| work(dealt.worker, dealt.part));
     }
 
     /// The same where each lane keeps something from one of its parts to the next.
     ///
     /// A lane gets parts that follow each other, the same ones whenever as many are dealt, so that what it reads and writes is still in its
     /// processor's caches from the last time, and from the step before. A lane that has done its own takes the last ones of others.
-    pub(crate) fn deal_carrying<C: Default>(self, parts: usize, work: impl Fn(Dealt, &mut C) + Sync) {
-        let runs = Self { count: self.count.min(MOST_RUNS), ..self };
-        let taken = [const { Run::new() }; MOST_RUNS];
-        self.run(|lane| {
+    pub(crate) fn for_each_part_with_state<C: Default>(
+        self,
+        parts: usize,
+        work: impl Fn(Assignment, &mut C) + Sync,
+    ) {
+        let runs = Self { count: self.count.min(MAX_RUNS), ..self };
+        let taken = [const { PartQueue::new() }; MAX_RUNS];
+        self.run(|worker| {
             let mut carried = C::default();
-            let own = lane * runs.count / self.count;
+            let own = worker * runs.count / self.count;
             for number in (own..runs.count).chain(0..own) {
                 let (run, parts) = (&taken[number], runs.share(number, parts));
-                let take = if number == own { Run::first } else { Run::last };
+                let take = if number == own { PartQueue::first } else { PartQueue::last };
                 while let Some(at) = take(run, parts.len()) {
                     let part = parts.start + at;
                     let end = if number == own { parts.end } else { part + 1 };
-                    work(Dealt { lane, part, end }, &mut carried);
+                    work(Assignment { worker, part, end }, &mut carried);
                 }
             }
         });
     }
 
     /// The numbers below `total` that belong to this lane when each lane gets one run of them.
-    pub(crate) fn share(self, lane: usize, total: usize) -> std::ops::Range<usize> {
-        total * lane / self.count..total * (lane + 1) / self.count
+    pub(crate) fn share(self, worker: usize, total: usize) -> std::ops::Range<usize> {
+        total * worker / self.count..total * (worker + 1) / self.count
     }
 }
 
 /// A part that a lane got.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Dealt {
-    pub(crate) lane: usize,
+pub(crate) struct Assignment {
+    pub(crate) worker: usize,
     pub(crate) part: usize,
     /// The end of the parts that follow it and that the lane is likely to get, too.
     pub(crate) end: usize,
 }
 
-impl Dealt {
+impl Assignment {
     /// The part that the lane is likely to get next.
     pub(crate) fn next(&self) -> Option<usize> {
         Some(self.part + 1).filter(|next| *next < self.end)
@@ -183,13 +187,13 @@ impl Dealt {
 
 /// How much of a run of parts is taken. It has a cache line of its own, which one lane keeps as long as no other one helps it.
 #[repr(align(64))]
-struct Run {
+struct PartQueue {
     all: AtomicUsize,
     from_front: AtomicUsize,
     from_back: AtomicUsize,
 }
 
-impl Run {
+impl PartQueue {
     /// One of which nothing is taken.
     const fn new() -> Self {
         Self { all: AtomicUsize::new(0), from_front: AtomicUsize::new(0), from_back: AtomicUsize::new(0) }
@@ -232,16 +236,16 @@ mod tests {
 
     #[test]
     fn small_work_stays_on_the_calling_thread() {
-        assert_eq!(Threads::default().lanes(2_900.0, 1000), Lanes::ONE);
-        assert_eq!(Threads::default().lanes(1e9, 1).count(), 1);
-        assert_eq!(threads(8, true).parts(9_900.0, 1000).count(), 1);
+        assert_eq!(Threads::default().workers(2_900.0, 1000), Workers::ONE);
+        assert_eq!(Threads::default().workers(1e9, 1).count(), 1);
+        assert_eq!(threads(8, true).workers_for_reduction(9_900.0, 1000).count(), 1);
     }
 
     #[test]
     fn short_work_wakes_nobody() {
-        assert_eq!(threads(8, false).lanes(9_900.0, 1000), Lanes { count: 2, threads: 2, wakes: false });
-        assert_eq!(threads(8, false).lanes(10_000.0, 1000), Lanes { count: 2, threads: 2, wakes: true });
-        assert_eq!(threads(1, false).lanes(9_900.0, 1000), Lanes::ONE);
+        assert_eq!(threads(8, false).workers(9_900.0, 1000), Workers { count: 2, threads: 2, wakes: false });
+        assert_eq!(threads(8, false).workers(10_000.0, 1000), Workers { count: 2, threads: 2, wakes: true });
+        assert_eq!(threads(1, false).workers(9_900.0, 1000), Workers::ONE);
     }
 
     #[test]
@@ -252,23 +256,29 @@ mod tests {
     #[test]
     fn lanes_are_as_many_as_threads_and_parts_that_must_not_show_them_are_not() {
         for most in 1..5 {
-            assert_eq!(threads(most, false).lanes(1e9, 1000).count(), most);
-            assert_eq!(threads(most, true).lanes(1e9, 1000).count(), most);
-            assert_eq!(threads(most, false).parts(1e9, 1000).count(), most);
-            assert_eq!(threads(most, true).parts(1e9, 1000).count(), FIXED_PARTS);
-            assert_eq!(threads(most, true).parts(1e9, 3).count(), 3);
-            assert_eq!(threads(most, true).parts(25.0 * NANOSECONDS_OF_LANE, 1000).count(), 5);
+            assert_eq!(threads(most, false).workers(1e9, 1000).count(), most);
+            assert_eq!(threads(most, true).workers(1e9, 1000).count(), most);
+            assert_eq!(threads(most, false).workers_for_reduction(1e9, 1000).count(), most);
+            assert_eq!(threads(most, true).workers_for_reduction(1e9, 1000).count(), FIXED_PARTS);
+            assert_eq!(threads(most, true).workers_for_reduction(1e9, 3).count(), 3);
+            assert_eq!(
+                threads(most, true).workers_for_reduction(25.0 * NANOSECONDS_OF_WORKER, 1000).count(),
+                5
+            );
         }
     }
 
     #[test]
     fn no_more_threads_are_at_work_than_may_be() {
         for most in 1..5 {
-            for lanes in [threads(most, false).lanes(1e9, 1000), threads(most, true).parts(1e9, 1000)] {
+            for workers in [
+                threads(most, false).workers(1e9, 1000),
+                threads(most, true).workers_for_reduction(1e9, 1000),
+            ] {
                 let (now, peak) = (AtomicUsize::new(0), AtomicUsize::new(0));
                 let caller = std::thread::current().id();
                 for _ in 0..20 {
-                    lanes.run(|_| {
+                    workers.run(|_| {
                         peak.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                         assert!(most > 1 || std::thread::current().id() == caller);
                         std::thread::yield_now();
@@ -282,19 +292,23 @@ mod tests {
 
     #[test]
     fn a_lane_begins_with_its_own_parts_and_goes_on_with_the_last_ones_of_others() {
-        let run = Run::new();
+        let run = PartQueue::new();
         let taken = [run.first(5), run.last(5), run.first(5), run.last(5), run.first(5)];
         assert_eq!(taken, [Some(0), Some(4), Some(1), Some(3), Some(2)]);
         assert_eq!([run.first(5), run.last(5)], [None; 2]);
-        let next_blocks = [4, 5, 8].map(|part| Dealt { lane: 0, part, end: 9 }.next_block(3));
+        let next_blocks = [4, 5, 8].map(|part| Assignment { worker: 0, part, end: 9 }.next_block(3));
         assert_eq!(next_blocks, [None, Some(2), None]);
-        for lanes in [Lanes::ONE, threads(2, false).lanes(1e9, 100), threads(1, true).parts(1e9, 100)] {
+        for workers in [
+            Workers::ONE,
+            threads(2, false).workers(1e9, 100),
+            threads(1, true).workers_for_reduction(1e9, 100),
+        ] {
             let dealt = std::sync::Mutex::new(Vec::new());
-            lanes.deal_carrying(100, |part, (): &mut ()| dealt.lock().unwrap().push(part));
+            workers.for_each_part_with_state(100, |part, (): &mut ()| dealt.lock().unwrap().push(part));
             let dealt = dealt.into_inner().unwrap();
-            for lane in 0..lanes.count() {
-                let own = lanes.share(lane, 100);
-                let parts: Vec<&Dealt> = dealt.iter().filter(|dealt| dealt.lane == lane).collect();
+            for worker in 0..workers.count() {
+                let own = workers.share(worker, 100);
+                let parts: Vec<&Assignment> = dealt.iter().filter(|dealt| dealt.worker == worker).collect();
                 let kept = parts.iter().take_while(|dealt| own.contains(&dealt.part)).count();
                 for (at, dealt) in parts.iter().enumerate() {
                     if at < kept {
@@ -311,15 +325,21 @@ mod tests {
     #[test]
     fn every_part_is_dealt_once() {
         // More lanes than there are runs of parts.
-        let many = Lanes { count: 3 * MOST_RUNS + 1, ..threads(2, false).lanes(1e9, 100) };
-        for lanes in [Lanes::ONE, threads(2, false).lanes(1e9, 7), threads(3, true).parts(1e9, 7), many] {
+        let many = Workers { count: 3 * MAX_RUNS + 1, ..threads(2, false).workers(1e9, 100) };
+        for workers in [
+            Workers::ONE,
+            threads(2, false).workers(1e9, 7),
+            threads(3, true).workers_for_reduction(1e9, 7),
+            many,
+        ] {
             let seen: Vec<AtomicUsize> = (0..100).map(|_| AtomicUsize::new(0)).collect();
-            lanes.deal(100, |lane, part| {
-                assert!(lane < lanes.count());
+            workers.for_each_part(100, |worker, part| {
+                assert!(worker < workers.count());
                 seen[part].fetch_add(1, Ordering::Relaxed);
             });
             assert!(seen.iter().all(|count| count.load(Ordering::Relaxed) == 1));
-            let shares: Vec<usize> = (0..lanes.count()).flat_map(|lane| lanes.share(lane, 100)).collect();
+            let shares: Vec<usize> =
+                (0..workers.count()).flat_map(|worker| workers.share(worker, 100)).collect();
             assert_eq!(shares, (0..100).collect::<Vec<_>>());
         }
     }

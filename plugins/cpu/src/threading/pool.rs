@@ -11,7 +11,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::threading::affinity::Places;
+use crate::threading::affinity::Processors;
 
 /// How long a thread that has nothing to do looks for more before it sleeps, and a caller for the end of what threads are at.
 /// Waking takes up to 50 µs in a virtual machine: a thread is there for the next step of a graph, and for the next of some small
@@ -26,23 +26,23 @@ pub(crate) struct Pool {
     /// Held while threads are started.
     starting: Mutex<()>,
     /// Whether a caller has the threads.
-    lent: Apart<AtomicBool>,
-    work: Apart<Work>,
+    lent: CacheLine<AtomicBool>,
+    work: CacheLine<Exchange>,
     /// Threads that sleep, and whether the caller does. Who goes to sleep says so with `sleep` held.
     asleep: AtomicUsize,
     is_awaited: AtomicBool,
     sleep: Mutex<()>,
     wake: Condvar,
     ended: Condvar,
-    places: Places,
+    places: Processors,
 }
 
 /// What lies in cache lines of its own, which are not taken away from who writes it by those who look at something else.
 #[repr(align(64))]
-struct Apart<T>(T);
+struct CacheLine<T>(T);
 
 /// What goes to and fro between a caller and its threads: one line.
-struct Work {
+struct Exchange {
     /// Which lanes nobody has taken: see [`Offer`].
     offer: AtomicU64,
     /// What the lanes do, written before they are offered and read by who has taken one.
@@ -53,7 +53,7 @@ struct Work {
 }
 
 // SAFETY: the job is written by the caller that has the threads while no lane is taken, and read by threads that have taken one.
-unsafe impl Sync for Work {}
+unsafe impl Sync for Exchange {}
 
 /// What the lanes do. The caller waits for all of them, so it outlives their use of it.
 #[derive(Clone, Copy)]
@@ -71,8 +71,8 @@ impl Offer {
     /// The most lanes that are offered at a time.
     const MOST: usize = u16::MAX as usize;
 
-    fn new(number: u32, next: usize, lanes: usize) -> Self {
-        Self(u64::from(number) << 32 | (next as u64) << 16 | lanes as u64)
+    fn new(number: u32, next: usize, workers: usize) -> Self {
+        Self(u64::from(number) << 32 | (next as u64) << 16 | workers as u64)
     }
 
     fn number(self) -> u32 {
@@ -83,12 +83,12 @@ impl Offer {
         (self.0 >> 16) as usize & Self::MOST
     }
 
-    fn lanes(self) -> usize {
+    fn workers(self) -> usize {
         self.0 as usize & Self::MOST
     }
 
     fn is_open(self) -> bool {
-        self.next() < self.lanes()
+        self.next() < self.workers()
     }
 }
 
@@ -98,8 +98,8 @@ impl Pool {
         let pool: &'static Self = Box::leak(Box::new(Self {
             threads: AtomicUsize::new(0),
             starting: Mutex::new(()),
-            lent: Apart(AtomicBool::new(false)),
-            work: Apart(Work {
+            lent: CacheLine(AtomicBool::new(false)),
+            work: CacheLine(Exchange {
                 offer: AtomicU64::new(0),
                 job: UnsafeCell::new(None),
                 done: AtomicUsize::new(0),
@@ -110,7 +110,7 @@ impl Pool {
             sleep: Mutex::new(()),
             wake: Condvar::new(),
             ended: Condvar::new(),
-            places: Places::default(),
+            places: Processors::default(),
         }));
         pool.grow(threads);
         pool
@@ -144,15 +144,15 @@ impl Pool {
         self.sleep.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls `work` once with each number below `lanes`, 0 on this thread, and returns when all calls have returned. Threads that sleep
+    /// Calls `work` once with each number below `workers`, 0 on this thread, and returns when all calls have returned. Threads that sleep
     /// are woken for it only if it is worth that. A panic of one of the calls goes on here.
-    pub(crate) fn run(&self, lanes: usize, wakes: bool, work: &(dyn Fn(usize) + Sync)) {
+    pub(crate) fn run(&self, workers: usize, wakes: bool, work: &(dyn Fn(usize) + Sync)) {
         let all_sleep = || self.asleep.load(Ordering::Relaxed) >= self.threads.load(Ordering::Relaxed);
-        if lanes < 2 || (!wakes && all_sleep()) || self.lent.0.swap(true, Ordering::Acquire) {
-            (0..lanes).for_each(work);
+        if workers < 2 || (!wakes && all_sleep()) || self.lent.0.swap(true, Ordering::Acquire) {
+            (0..workers).for_each(work);
             return;
         }
-        let (offered, shared) = (lanes.min(Offer::MOST), &self.work.0);
+        let (offered, shared) = (workers.min(Offer::MOST), &self.work.0);
         // SAFETY: only the lifetime changes, and this call does not return before all use of the pointer has ended.
         let job = Job(unsafe {
             std::mem::transmute::<*const (dyn Fn(usize) + Sync + '_), *const (dyn Fn(usize) + Sync + 'static)>(
@@ -176,10 +176,10 @@ impl Pool {
         let mut own = 0;
         let result = catch_unwind(AssertUnwindSafe(|| {
             work(0);
-            (offered..lanes).for_each(work);
-            while let Some(lane) = self.take() {
+            (offered..workers).for_each(work);
+            while let Some(worker) = self.take() {
                 own += 1;
-                work(lane);
+                work(worker);
             }
         }));
         // After a panic here, lanes that nobody has taken are left out.
@@ -202,7 +202,7 @@ impl Pool {
     fn take(&self) -> Option<usize> {
         let mut offer = self.offer();
         while offer.is_open() {
-            let taken = Offer::new(offer.number(), offer.next() + 1, offer.lanes());
+            let taken = Offer::new(offer.number(), offer.next() + 1, offer.workers());
             let word = &self.work.0.offer;
             match word.compare_exchange_weak(offer.0, taken.0, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return Some(offer.next()),
@@ -222,8 +222,8 @@ impl Pool {
     }
 
     /// Waits until threads of the pool have done so many lanes.
-    fn wait(&self, lanes: usize) {
-        let is_done = || self.work.0.done.load(Ordering::SeqCst) == lanes;
+    fn wait(&self, workers: usize) {
+        let is_done = || self.work.0.done.load(Ordering::SeqCst) == workers;
         if look(is_done) {
             return;
         }
@@ -242,7 +242,7 @@ impl Pool {
         loop {
             let is_there = |offer: Offer| offer.is_open() || offer.number() != seen;
             let found = look(|| is_there(self.offer()));
-            let Some(lane) = self.take() else {
+            let Some(worker) = self.take() else {
                 // The others were faster than waking, if there was work. More of the kind may come, so this thread looks for it before
                 // it sleeps: it would be late for every piece of short work if it did not.
                 if !found {
@@ -256,7 +256,7 @@ impl Pool {
             // SAFETY: the caller wrote it before it offered the lane, takes the lanes that are left, then waits until this one is done,
             // so the work is still there.
             let result =
-                unsafe { (*work.job.get()).map(|job| catch_unwind(AssertUnwindSafe(|| (*job.0)(lane)))) };
+                unsafe { (*work.job.get()).map(|job| catch_unwind(AssertUnwindSafe(|| (*job.0)(worker)))) };
             if matches!(result, Some(Err(_))) {
                 work.panicked.store(true, Ordering::Relaxed);
             }
@@ -297,8 +297,8 @@ fn look(is_there: impl Fn() -> bool) -> bool {
 mod tests {
     use super::*;
 
-    fn counts(lanes: usize) -> Vec<AtomicUsize> {
-        (0..lanes).map(|_| AtomicUsize::new(0)).collect()
+    fn counts(workers: usize) -> Vec<AtomicUsize> {
+        (0..workers).map(|_| AtomicUsize::new(0)).collect()
     }
 
     #[test]
@@ -306,12 +306,12 @@ mod tests {
         for threads in [1, 2, 5] {
             let pool = Pool::start(threads);
             for round in 0..2000 {
-                let lanes = 1 + round % 7;
-                let counts = counts(lanes);
-                pool.run(lanes, round % 3 > 0, &|lane| {
-                    counts[lane].fetch_add(1, Ordering::Relaxed);
+                let workers = 1 + round % 7;
+                let counts = counts(workers);
+                pool.run(workers, round % 3 > 0, &|worker| {
+                    counts[worker].fetch_add(1, Ordering::Relaxed);
                 });
-                assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1), "{lanes} lanes");
+                assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1), "{workers} lanes");
             }
         }
     }
@@ -334,7 +334,7 @@ mod tests {
         let pool = Pool::start(2);
         let caller = thread::current().id();
         for _ in 0..100 {
-            pool.run(3, true, &|lane| assert!(lane != 0 || thread::current().id() == caller));
+            pool.run(3, true, &|worker| assert!(worker != 0 || thread::current().id() == caller));
         }
     }
 
@@ -346,8 +346,8 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..500 {
                         let counts = counts(3);
-                        pool.run(3, true, &|lane| {
-                            counts[lane].fetch_add(1, Ordering::Relaxed);
+                        pool.run(3, true, &|worker| {
+                            counts[worker].fetch_add(1, Ordering::Relaxed);
                         });
                         assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1));
                     }
@@ -385,7 +385,7 @@ mod tests {
     #[test]
     fn an_offer_is_its_parts() {
         let offer = Offer::new(u32::MAX, 7, Offer::MOST);
-        assert_eq!((offer.number(), offer.next(), offer.lanes()), (u32::MAX, 7, Offer::MOST));
+        assert_eq!((offer.number(), offer.next(), offer.workers()), (u32::MAX, 7, Offer::MOST));
         assert!(offer.is_open() && !Offer::new(1, 3, 3).is_open() && !Offer(0).is_open());
     }
 
@@ -393,7 +393,8 @@ mod tests {
     fn a_panic_reaches_the_caller_and_the_pool_goes_on() {
         let pool = Pool::start(2);
         for bad in 0..3 {
-            let result = catch_unwind(AssertUnwindSafe(|| pool.run(3, true, &|lane| assert_ne!(lane, bad))));
+            let result =
+                catch_unwind(AssertUnwindSafe(|| pool.run(3, true, &|worker| assert_ne!(worker, bad))));
             assert!(result.is_err(), "lane {bad}");
         }
         let count = AtomicUsize::new(0);

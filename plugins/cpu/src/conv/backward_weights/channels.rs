@@ -9,31 +9,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hipdnn_plugin_sdk::graph::DataType;
 
-use crate::conv::backward_weights::division::{Division, MOST_SUMS, Share};
-use crate::conv::backward_weights::rows::{Filter, Operands};
+use crate::conv::backward_weights::partition::{MAX_SUMS, Partition, WorkerShare};
+use crate::conv::backward_weights::rows::{BackwardWeights, Operands};
 use crate::conv::cost::Cost;
 use crate::conv::direct_small::copied;
 use crate::conv::direct_small::outputs::{Met, met};
 use crate::conv::direct_small::planes::Planes;
-use crate::conv::direct_small::tile::{MOST_ROWS, Sums, SumsKernel};
+use crate::conv::direct_small::tile::{AccumulatorTile, AccumulatorTileKernel, MAX_ROWS};
 use crate::conv::geometry::{Block, Geometry};
-use crate::gemm::pack::{Copy, Pack, Store, Sums as Stored, copies_of};
+use crate::gemm::pack::{Accumulators as Stored, Pack, PackSource, Store, packing_of};
 use crate::kernel::{Kernel, Refusal};
 use crate::matmul::kernel::part;
 use crate::settings::{Algorithm, Settings};
-use crate::simd::isa::Level;
-use crate::simd::real::{FastReal, all_finite, is_number};
+use crate::simd::isa::Isa;
+use crate::simd::real::{Float, all_finite, is_number};
 use crate::tensor::scratch::{Scratch, Shared};
-use crate::threading::partition::Lanes;
+use crate::threading::partition::Workers;
 
 /// About so many outputs are summed together.
 const OUTPUTS: usize = 512;
 
 /// The gradient of a filter.
-pub(crate) struct FilterChannels<T: 'static> {
+pub(crate) struct BackwardWeightsByChannel<T: 'static> {
     operands: Operands,
-    level: Level,
-    kernel: SumsKernel<T>,
+    isa: Isa,
+    kernel: AccumulatorTileKernel<T>,
     planes: Planes<T>,
     /// The blocks of outputs that are summed together.
     blocks: Geometry,
@@ -45,8 +45,8 @@ pub(crate) struct FilterChannels<T: 'static> {
     met: Vec<[Met; 2]>,
     /// Whether tiles are of one tap each, so that no output is multiplied with what lies outside of the input.
     by_tap: bool,
-    division: Division,
-    lanes: Lanes,
+    division: Partition,
+    workers: Workers,
     pack: Pack<T>,
     input_size: usize,
     gradient_size: usize,
@@ -54,22 +54,22 @@ pub(crate) struct FilterChannels<T: 'static> {
     /// How sums become weights where these lie in the sums' order.
     transpose: Option<Pack<T>>,
     /// What computes where zeros stand for the padding and the output's gradient is not finite.
-    exact: Option<Filter<T>>,
+    exact: Option<BackwardWeights<T>>,
 }
 
 /// Offsets in the scratch memory.
-struct Areas {
+struct ScratchLayout {
     planes: usize,
     gradients: usize,
     sums: usize,
 }
 
 /// Numbers of the planes of a block at most, which elements of a window that are far apart could make large.
-const MOST_NUMBERS: f64 = (1_u64 << 24) as f64;
+const MAX_NUMBERS: f64 = (1_u64 << 24) as f64;
 
 /// Whether this form is for such a gradient: there are enough output channels to fill a vector, and windows are small.
-pub(crate) fn suits<T: FastReal>(operands: &Operands, level: Level, settings: Settings) -> bool {
-    let lanes = SumsKernel::<T>::of(level).lanes;
+pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa, settings: Settings) -> bool {
+    let lanes = AccumulatorTileKernel::<T>::of(isa).lanes;
     let Operands { windows, channels, rows, .. } = operands;
     let (images, size) = block(windows.batch, windows.output);
     let sides = [0, 1, 2].map(|i| {
@@ -79,7 +79,7 @@ pub(crate) fn suits<T: FastReal>(operands: &Operands, level: Level, settings: Se
     });
     settings.convolution == Algorithm::Automatic
         && rows * 2 > lanes
-        && sides.into_iter().product::<f64>() * (images * channels) as f64 <= MOST_NUMBERS
+        && sides.into_iter().product::<f64>() * (images * channels) as f64 <= MAX_NUMBERS
 }
 
 /// Images of a block and the size of its box, as few blocks as there can be, of nearly the same size. All lie side by side in the
@@ -102,10 +102,10 @@ fn block(batch: usize, outputs: [usize; 3]) -> (usize, [usize; 3]) {
     (1, size)
 }
 
-impl<T: FastReal> FilterChannels<T> {
-    pub(crate) fn plan(operands: Operands, level: Level, settings: Settings) -> Result<Self, Refusal> {
-        let kernel = SumsKernel::<T>::of(level);
-        let cost = Cost::of::<T>(level);
+impl<T: Float> BackwardWeightsByChannel<T> {
+    pub(crate) fn plan(operands: Operands, isa: Isa, settings: Settings) -> Result<Self, Refusal> {
+        let kernel = AccumulatorTileKernel::<T>::of(isa);
+        let cost = Cost::of::<T>(isa);
         let Operands { windows, groups, channels, rows, input, gradient, weights, taps } = &operands;
         let outputs = (windows.batch * windows.output.iter().product::<usize>()) as f64;
         let copies = (windows.batch * windows.input.iter().product::<usize>()) as f64;
@@ -135,12 +135,18 @@ impl<T: FastReal> FilterChannels<T> {
         let by_tap = !met.is_empty()
             && is_number::<T>(input.data_type)
             && time(true, pieces, *channels) < time(false, pieces, *channels);
-        let whole =
-            Division { rows: 1, channels: 1, lanes: 1, pieces, inputs: *channels, blocks: blocks.blocks() };
+        let whole = Partition {
+            rows: 1,
+            channels: 1,
+            by_blocks: 1,
+            pieces,
+            inputs: *channels,
+            blocks: blocks.blocks(),
+        };
         let sums = blocks.blocks().saturating_mul(rows * channels * taps.len());
-        let may_divide_blocks = *groups == 1 && blocks.blocks() > 1 && sums <= MOST_SUMS;
-        let (division, lanes) =
-            Division::best(whole, settings.threads, may_divide_blocks, |pieces, channels| {
+        let may_divide_blocks = *groups == 1 && blocks.blocks() > 1 && sums <= MAX_SUMS;
+        let (division, workers) =
+            Partition::best(whole, settings.threads, may_divide_blocks, |pieces, channels| {
                 time(by_tap, pieces, channels)
             });
         let (planes, outputs, met) = if by_tap {
@@ -151,12 +157,12 @@ impl<T: FastReal> FilterChannels<T> {
             let met = if planes.are_padded() { met } else { Vec::new() };
             (planes, outputs, met)
         };
-        let exact = planes.are_padded().then(|| Filter::plan(operands.clone(), level, settings));
+        let exact = planes.are_padded().then(|| BackwardWeights::plan(operands.clone(), isa, settings));
         let bytes = |data_type: DataType| data_type.size().unwrap_or(1);
         let are_rows = weights.are_rows::<T>(taps.iter().copied());
-        let transpose = are_rows.then(|| copies_of("sums", weights.data_type)).transpose()?;
+        let transpose = are_rows.then(|| packing_of("sums", weights.data_type)).transpose()?;
         Ok(Self {
-            level,
+            isa,
             kernel,
             numbers: (0..outputs.len()).collect(),
             met,
@@ -164,11 +170,11 @@ impl<T: FastReal> FilterChannels<T> {
             outputs,
             blocks,
             division,
-            lanes,
-            pack: copies_of("dy", gradient.data_type)?.0,
+            workers,
+            pack: packing_of("dy", gradient.data_type)?.0,
             input_size: bytes(input.data_type),
             gradient_size: bytes(gradient.data_type),
-            store: copies_of("dw", weights.data_type)?.1,
+            store: packing_of("dw", weights.data_type)?.1,
             transpose: transpose.map(|(pack, _)| pack),
             exact: exact.transpose()?,
             planes,
@@ -185,28 +191,28 @@ impl<T: FastReal> FilterChannels<T> {
 
     /// Rows of the sums of so many input channels, with those that a tile has beyond the last.
     fn rows(&self, channels: usize) -> usize {
-        channels * self.operands.taps.len() + MOST_ROWS
+        channels * self.operands.taps.len() + MAX_ROWS
     }
 
     /// Whether lanes have blocks of their own, each of which has sums of its own.
     fn has_block_lanes(&self) -> bool {
-        self.division.lanes > 1
+        self.division.by_blocks > 1
     }
 
-    fn layout(&self, scratch: &mut Scratch) -> Areas {
+    fn layout(&self, scratch: &mut Scratch) -> ScratchLayout {
         let [planes, gradients, sums] = self.sizes();
-        let lanes = self.lanes.count();
-        let areas = if self.has_block_lanes() { self.division.blocks } else { lanes };
-        Areas {
-            planes: scratch.area::<T>(planes, lanes),
-            gradients: scratch.area::<T>(gradients, lanes),
+        let workers = self.workers.count();
+        let areas = if self.has_block_lanes() { self.division.blocks } else { workers };
+        ScratchLayout {
+            planes: scratch.area::<T>(planes, workers),
+            gradients: scratch.area::<T>(gradients, workers),
             sums: scratch.area::<T>(sums, areas),
         }
     }
 
     /// Calls `each` with the pieces of every panel of a share, counted from the share's first, and the output channels that they
     /// have.
-    fn panels(&self, share: &Share, mut each: impl FnMut(Range<usize>, Range<usize>)) {
+    fn panels(&self, share: &WorkerShare, mut each: impl FnMut(Range<usize>, Range<usize>)) {
         let panels = share.pieces.len().div_ceil(self.kernel.most());
         for panel in 0..panels {
             let pieces = part(share.pieces.len(), panels, panel);
@@ -221,7 +227,7 @@ impl<T: FastReal> FilterChannels<T> {
     ///
     /// # Safety
     /// `from` is the group's first element, `to` has room for the rows.
-    unsafe fn transpose(&self, from: *const u8, block: &Block, share: &Share, to: *mut T) {
+    unsafe fn transpose(&self, from: *const u8, block: &Block, share: &WorkerShare, to: *mut T) {
         let Operands { windows, gradient, .. } = &self.operands;
         let strides = &gradient.strides;
         let [depth, height, length] = block.size;
@@ -238,7 +244,7 @@ impl<T: FastReal> FilterChannels<T> {
                 let place = strides.offset(block.image + n, [d + at / height, h + at % height, w]);
                 // SAFETY: the tensor has the outputs, and the copy a row for each.
                 unsafe {
-                    let copy = Copy {
+                    let copy = PackSource {
                         from: from.add((place + channels.start * strides.channel) * self.gradient_size),
                         rows: line,
                         row: if flat { 1 } else { strides.spatial[2] },
@@ -248,7 +254,7 @@ impl<T: FastReal> FilterChannels<T> {
                         pitch: width,
                     };
                     let first = pieces.start * self.kernel.piece * outputs;
-                    (self.pack)(self.level, &copy, to.add(first + number * line * width));
+                    (self.pack)(self.isa, &copy, to.add(first + number * line * width));
                 }
             }
         });
@@ -261,7 +267,7 @@ impl<T: FastReal> FilterChannels<T> {
     unsafe fn add(
         &self,
         (outputs, add): (usize, bool),
-        share: &Share,
+        share: &WorkerShare,
         planes: *const T,
         gradients: *const T,
         sums: *mut T,
@@ -292,7 +298,7 @@ impl<T: FastReal> FilterChannels<T> {
             });
             for numbers in tiles {
                 // Rows beyond the last are computed like it, and are none of the weights'.
-                let (mut places, mut to) = ([0; MOST_ROWS], [0; MOST_ROWS]);
+                let (mut places, mut to) = ([0; MAX_ROWS], [0; MAX_ROWS]);
                 for (i, (place, to)) in places.iter_mut().zip(&mut to).enumerate() {
                     let (channel, tap) = pair((numbers.start + i).min(numbers.end - 1));
                     *place = self.planes.term(channel, taps[tap]);
@@ -310,8 +316,16 @@ impl<T: FastReal> FilterChannels<T> {
                 unsafe {
                     let right = gradients.add(first * outputs);
                     let tile = sums.add(first * rows);
-                    let sums =
-                        Sums { rows: &places, terms, from: planes, right, factors, tile, places: &to, add };
+                    let sums = AccumulatorTile {
+                        rows: &places,
+                        terms,
+                        from: planes,
+                        right,
+                        factors,
+                        tile,
+                        places: &to,
+                        add,
+                    };
                     self.kernel.run(&sums, (height, pieces.len()));
                 }
             }
@@ -322,7 +336,7 @@ impl<T: FastReal> FilterChannels<T> {
     ///
     /// # Safety
     /// The sums are complete, `to` is the group's first weight.
-    unsafe fn store(&self, share: &Share, sums: *const T, to: *mut u8) {
+    unsafe fn store(&self, share: &WorkerShare, sums: *const T, to: *mut u8) {
         let Operands { weights, taps, .. } = &self.operands;
         let rows = self.rows(share.channels.len());
         let size = weights.data_type.size().unwrap_or(1);
@@ -335,7 +349,7 @@ impl<T: FastReal> FilterChannels<T> {
                 let sums = sums.add(pieces.start * self.kernel.piece * rows);
                 if let Some(transpose) = self.transpose {
                     let pairs = share.channels.len() * taps_count;
-                    let copy = Copy {
+                    let copy = PackSource {
                         from: sums.cast(),
                         rows: channels.len(),
                         row: 1,
@@ -344,7 +358,7 @@ impl<T: FastReal> FilterChannels<T> {
                         width: pairs,
                         pitch: weights.row,
                     };
-                    transpose(self.level, &copy, to.cast::<T>().add(first));
+                    transpose(self.isa, &copy, to.cast::<T>().add(first));
                     return;
                 }
                 for (tap, distance) in taps.iter().enumerate() {
@@ -356,14 +370,14 @@ impl<T: FastReal> FilterChannels<T> {
                         row: weights.channel,
                         column: weights.row,
                     };
-                    (self.store)(self.level, &sums, to.add((distance + first) * size));
+                    (self.store)(self.isa, &sums, to.add((distance + first) * size));
                 }
             }
         });
     }
 }
 
-impl<T: FastReal> Kernel for FilterChannels<T> {
+impl<T: Float> Kernel for BackwardWeightsByChannel<T> {
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
             .max(self.exact.as_ref().map_or(0, Kernel::scratch_size))
@@ -380,11 +394,11 @@ impl<T: FastReal> Kernel for FilterChannels<T> {
             // SAFETY: the scratch memory has an area for each lane, or for each block.
             unsafe { base.get(3).add(areas.sums).cast::<T>().add(number * Scratch::padded::<T>(sums_size)) }
         };
-        self.lanes.run(|lane| {
-            let share = self.division.share(lane);
+        self.workers.run(|worker| {
+            let share = self.division.share(worker);
             let area = |offset: usize, numbers: usize| {
                 // SAFETY: the scratch memory has an area for each lane.
-                unsafe { base.get(3).add(offset).cast::<T>().add(lane * Scratch::padded::<T>(numbers)) }
+                unsafe { base.get(3).add(offset).cast::<T>().add(worker * Scratch::padded::<T>(numbers)) }
             };
             let planes = area(areas.planes, planes_size);
             let gradients = area(areas.gradients, gradients_size);
@@ -407,19 +421,19 @@ impl<T: FastReal> Kernel for FilterChannels<T> {
                         }
                         let (add, sums) = match self.has_block_lanes() {
                             true => (false, sums_of(number)),
-                            false => (number > 0, sums_of(lane)),
+                            false => (number > 0, sums_of(worker)),
                         };
                         self.add((outputs, add), &share, filled, gradients, sums);
                     }
                     if !self.has_block_lanes() {
                         let to = base.get(2).add(group * weights.group * weight_size);
-                        self.store(&share, sums_of(lane), to);
+                        self.store(&share, sums_of(worker), to);
                     }
                 }
             }
         });
         if self.has_block_lanes() {
-            let share = Division { lanes: 1, ..self.division }.share(0);
+            let share = Partition { by_blocks: 1, ..self.division }.share(0);
             let (rows, pairs) = (self.rows(*channels), channels * self.operands.taps.len());
             self.panels(&share, |pieces, _| {
                 let (first, width) = (pieces.start * self.kernel.piece, pieces.len() * self.kernel.piece);
@@ -447,12 +461,12 @@ impl<T: FastReal> Kernel for FilterChannels<T> {
 mod tests {
     use super::*;
     use crate::conv::geometry::{Strides, Windows};
-    use crate::conv::operands::{Place, Weights};
+    use crate::conv::operands::{OperandView, Weights};
 
     #[test]
     fn elements_of_a_window_that_are_far_apart_are_left_to_the_other_form() {
         let data_type = DataType::Float;
-        let place = Place { slot: 0, data_type, strides: Strides::default() };
+        let place = OperandView { slot: 0, data_type, strides: Strides::default() };
         let of = |far: isize| Operands {
             windows: Windows {
                 batch: 1,
@@ -469,7 +483,7 @@ mod tests {
             weights: Weights { slot: 0, data_type, group: 0, row: 0, channel: 0 },
             taps: vec![0, 1],
         };
-        let suits = |far| suits::<f32>(&of(far), Level::best(), Settings::default());
+        let suits = |far| suits::<f32>(&of(far), Isa::detect(), Settings::default());
         assert!(suits(1000));
         assert!(!suits(1 << 20));
     }

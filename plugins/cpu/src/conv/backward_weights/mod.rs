@@ -1,5 +1,5 @@
 //! Backward weights: the gradient of the weights.
 
 pub(crate) mod channels;
-pub(crate) mod division;
+pub(crate) mod partition;
 pub(crate) mod rows;

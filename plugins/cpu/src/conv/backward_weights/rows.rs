@@ -6,22 +6,22 @@
 
 use crate::conv::cost::{BUFFER, Cost, Shape};
 use crate::conv::geometry::{Block, Geometry, Strides, Windows};
-use crate::conv::implicit_gemm::tile::{Dots, DotsKernel};
-use crate::conv::operands::{Fill, Place, Weights, fill};
+use crate::conv::implicit_gemm::tile::{DotTile, DotTileKernel};
+use crate::conv::operands::{Fill, OperandView, Weights, fill};
 use crate::kernel::{Kernel, Refusal};
 use crate::settings::Settings;
-use crate::simd::isa::Level;
-use crate::simd::real::{FastReal, Stored, all_finite, not_a_float, with_stored};
+use crate::simd::isa::Isa;
+use crate::simd::real::{Float, Stored, all_finite, not_a_float, with_stored};
 use crate::tensor::scratch::{Scratch, Shared};
-use crate::threading::partition::Lanes;
+use crate::threading::partition::Workers;
 
 /// Output channels below which a further lane shares a lane's images, because both copy them.
 const LEAST_ROWS: usize = 32;
 
 /// Pairs that one tile can have, at most.
-const MOST_PAIRS: usize = 8;
+const MAX_PAIRS: usize = 8;
 /// Numbers in the largest tile.
-const MOST_SUMS: usize = 32;
+const MAX_SUMS: usize = 32;
 
 /// What the gradient is made of.
 #[derive(Clone, Debug)]
@@ -32,26 +32,26 @@ pub(crate) struct Operands {
     pub(crate) channels: usize,
     /// Channels of the output in a group.
     pub(crate) rows: usize,
-    pub(crate) input: Place,
-    pub(crate) gradient: Place,
+    pub(crate) input: OperandView,
+    pub(crate) gradient: OperandView,
     pub(crate) weights: Weights,
     /// Distance of each tap in the weights.
     pub(crate) taps: Vec<usize>,
 }
 
 type Spread<T> = unsafe fn(&Geometry, &Block, *const u8, &Strides, usize, *mut T, usize);
-type Store<T> = unsafe fn(&Filter<T>, usize, *const T, *mut u8);
+type Store<T> = unsafe fn(&BackwardWeights<T>, usize, *const T, *mut u8);
 
 /// The gradient of the filter with every decision made.
-pub(crate) struct Filter<T> {
+pub(crate) struct BackwardWeights<T> {
     operands: Operands,
     geometry: Geometry,
-    kernel: DotsKernel<T>,
+    kernel: DotTileKernel<T>,
     /// Lanes by images, and by output channels of the same images.
-    image_lanes: usize,
-    row_lanes: usize,
-    lanes: Lanes,
-    store_lanes: Lanes,
+    image_workers: usize,
+    row_workers: usize,
+    workers: Workers,
+    store_workers: Workers,
     fill: Fill<T>,
     fill_size: usize,
     spread: Spread<T>,
@@ -62,17 +62,17 @@ pub(crate) struct Filter<T> {
 }
 
 /// Offsets in the scratch memory.
-struct Areas {
+struct ScratchLayout {
     planes: usize,
     gradients: usize,
     sums: usize,
 }
 
-impl<T: FastReal> Filter<T> {
-    pub(crate) fn plan(operands: Operands, level: Level, settings: Settings) -> Result<Self, Refusal> {
+impl<T: Float> BackwardWeights<T> {
+    pub(crate) fn plan(operands: Operands, isa: Isa, settings: Settings) -> Result<Self, Refusal> {
         let threads = settings.threads;
-        let kernel = DotsKernel::<T>::of(level);
-        if kernel.pairs > MOST_PAIRS || kernel.rows * kernel.pairs > MOST_SUMS {
+        let kernel = DotTileKernel::<T>::of(isa);
+        if kernel.pairs > MAX_PAIRS || kernel.rows * kernel.pairs > MAX_SUMS {
             return Err("the tile of scalar products is larger than expected".to_owned());
         }
         let shape = Shape {
@@ -87,20 +87,20 @@ impl<T: FastReal> Filter<T> {
             in_place: false,
             threads,
         };
-        let (geometry, work) = shape.best(&Cost::of::<T>(level), BUFFER)?;
+        let (geometry, work) = shape.best(&Cost::of::<T>(isa), BUFFER)?;
         let row = geometry.largest().next_multiple_of(kernel.lanes);
         let numbers = operands.rows as f64 * row as f64;
         if numbers > (1_u64 << 32) as f64 {
             return Err(format!("a block of the convolution has {numbers} numbers, expected at most 2^32"));
         }
         let blocks = geometry.blocks();
-        let wanted = threads.parts(work, usize::MAX).count();
-        let row_lanes = operands.rows.div_ceil(LEAST_ROWS).min(wanted);
-        let image_lanes = (wanted / row_lanes).min(blocks).max(1);
-        let lanes = threads.parts(work, row_lanes * image_lanes);
+        let wanted = threads.workers_for_reduction(work, usize::MAX).count();
+        let row_workers = operands.rows.div_ceil(LEAST_ROWS).min(wanted);
+        let image_workers = (wanted / row_workers).min(blocks).max(1);
+        let workers = threads.workers_for_reduction(work, row_workers * image_workers);
         let weights = operands.groups * operands.rows * operands.channels * operands.windows.taps.len();
-        let store_work = weights as f64 * (1 + image_lanes) as f64;
-        let store_lanes = threads.lanes(store_work, operands.groups * operands.rows);
+        let store_work = weights as f64 * (1 + image_workers) as f64;
+        let store_workers = threads.workers(store_work, operands.groups * operands.rows);
         let (fill, fill_size): (Fill<T>, _) = with_stored!(operands.input.data_type,
             S => (fill::<S, T>, size_of::<S>()), other => return Err(not_a_float(other)));
         let (spread, spread_size): (Spread<T>, _) = with_stored!(operands.gradient.data_type,
@@ -111,10 +111,10 @@ impl<T: FastReal> Filter<T> {
             operands,
             geometry,
             kernel,
-            image_lanes,
-            row_lanes,
-            lanes,
-            store_lanes,
+            image_workers,
+            row_workers,
+            workers,
+            store_workers,
             fill,
             fill_size,
             spread,
@@ -139,13 +139,13 @@ impl<T: FastReal> Filter<T> {
         self.operands.channels * self.operands.windows.taps.len()
     }
 
-    fn layout(&self, scratch: &mut Scratch) -> Areas {
+    fn layout(&self, scratch: &mut Scratch) -> ScratchLayout {
         let [planes, gradients, sums] = self.sizes();
-        let lanes = self.lanes.count();
-        Areas {
-            planes: scratch.area::<T>(planes, lanes),
-            gradients: scratch.area::<T>(gradients, lanes),
-            sums: scratch.area::<T>(sums, self.image_lanes),
+        let workers = self.workers.count();
+        ScratchLayout {
+            planes: scratch.area::<T>(planes, workers),
+            gradients: scratch.area::<T>(gradients, workers),
+            sums: scratch.area::<T>(sums, self.image_workers),
         }
     }
 
@@ -172,10 +172,10 @@ impl<T: FastReal> Filter<T> {
             all_finite(planes, self.operands.channels * self.geometry.channel())
                 && all_finite(gradients, rows.len() * self.row)
         };
-        let mut tile = [T::ZERO; MOST_SUMS];
+        let mut tile = [T::ZERO; MAX_SUMS];
         for from in (0..pairs).step_by(width) {
             // Channel by channel, so that the taps of a tile share what they read.
-            let mut places = [0; MOST_PAIRS];
+            let mut places = [0; MAX_PAIRS];
             let (mut channel, mut tap) = (from / taps.len(), from % taps.len());
             for (i, place) in places.iter_mut().enumerate() {
                 *place = channel * self.geometry.channel() + taps[tap];
@@ -194,7 +194,7 @@ impl<T: FastReal> Filter<T> {
                     if exact {
                         self.dots_exactly(block, (from, above), planes, gradients, &mut tile);
                     } else {
-                        self.kernel.run(&Dots {
+                        self.kernel.run(&DotTile {
                             columns,
                             a: gradients.add(above * self.row),
                             pitch: self.row,
@@ -217,18 +217,18 @@ impl<T: FastReal> Filter<T> {
     /// The same tile, but without the products with padding, which is not zero times infinity.
     ///
     /// # Safety
-    /// As [`Filter::add`].
+    /// As [`BackwardWeights::add`].
     unsafe fn dots_exactly(
         &self,
         block: &Block,
         (from, above): (usize, usize),
         planes: *const T,
         gradients: *const T,
-        tile: &mut [T; MOST_SUMS],
+        tile: &mut [T; MAX_SUMS],
     ) {
         let taps = self.geometry.taps();
         let width = self.kernel.pairs;
-        *tile = [T::ZERO; MOST_SUMS];
+        *tile = [T::ZERO; MAX_SUMS];
         self.geometry.runs(block, 0, self.geometry.columns(block), |run| {
             for p in 0..width.min(self.pairs() - from) {
                 let (channel, tap) = ((from + p) / taps.len(), (from + p) % taps.len());
@@ -254,7 +254,7 @@ impl<T: FastReal> Filter<T> {
 ///
 /// # Safety
 /// They are readable.
-unsafe fn dot<T: FastReal>(a: *const T, b: *const T, len: usize) -> T {
+unsafe fn dot<T: Float>(a: *const T, b: *const T, len: usize) -> T {
     // Several sums, so that the compiler makes vectors of them.
     let mut sums = [T::ZERO; 8];
     let mut at = 0;
@@ -272,7 +272,7 @@ unsafe fn dot<T: FastReal>(a: *const T, b: *const T, len: usize) -> T {
     }
 }
 
-impl<T: FastReal> Kernel for Filter<T> {
+impl<T: Float> Kernel for BackwardWeights<T> {
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }
@@ -285,12 +285,13 @@ impl<T: FastReal> Kernel for Filter<T> {
         let base = Shared([tensors[input.slot], tensors[gradient.slot], tensors[weights.slot], scratch]);
         let blocks = self.geometry.blocks();
         let height = self.kernel.rows;
-        self.lanes.run(|lane| {
-            let (image_lane, row_lane) = (lane / self.row_lanes, lane % self.row_lanes);
-            let blocks = blocks * image_lane / self.image_lanes..blocks * (image_lane + 1) / self.image_lanes;
+        self.workers.run(|worker| {
+            let (image_lane, row_lane) = (worker / self.row_workers, worker % self.row_workers);
+            let blocks =
+                blocks * image_lane / self.image_workers..blocks * (image_lane + 1) / self.image_workers;
             let tiles = rows.div_ceil(height);
-            let own = tiles * row_lane / self.row_lanes * height
-                ..(tiles * (row_lane + 1) / self.row_lanes * height).min(rows);
+            let own = tiles * row_lane / self.row_workers * height
+                ..(tiles * (row_lane + 1) / self.row_workers * height).min(rows);
             if own.is_empty() {
                 return;
             }
@@ -298,9 +299,9 @@ impl<T: FastReal> Kernel for Filter<T> {
             // no other lane adds to.
             unsafe {
                 let planes = base.get(3).add(areas.planes).cast::<T>();
-                let planes = planes.add(lane * Scratch::padded::<T>(planes_size));
+                let planes = planes.add(worker * Scratch::padded::<T>(planes_size));
                 let gradients = base.get(3).add(areas.gradients).cast::<T>();
-                let gradients = gradients.add(lane * Scratch::padded::<T>(gradients_size));
+                let gradients = gradients.add(worker * Scratch::padded::<T>(gradients_size));
                 let sums = base.get(3).add(areas.sums).cast::<T>();
                 let sums = sums.add(image_lane * Scratch::padded::<T>(sums_size));
                 for group in 0..groups {
@@ -329,8 +330,8 @@ impl<T: FastReal> Kernel for Filter<T> {
                 }
             }
         });
-        self.store_lanes.run(|lane| {
-            for row in self.store_lanes.share(lane, groups * rows) {
+        self.store_workers.run(|worker| {
+            for row in self.store_workers.share(worker, groups * rows) {
                 // SAFETY: every row of the sums is complete; each row is written by one lane.
                 unsafe { (self.store)(self, row, base.get(3).add(areas.sums).cast(), base.get(2)) };
             }
@@ -342,7 +343,7 @@ impl<T: FastReal> Kernel for Filter<T> {
 ///
 /// # Safety
 /// As there.
-unsafe fn spread<S: Stored, T: FastReal>(
+unsafe fn spread<S: Stored, T: Float>(
     geometry: &Geometry,
     block: &Block,
     from: *const u8,
@@ -359,7 +360,7 @@ unsafe fn spread<S: Stored, T: FastReal>(
 ///
 /// # Safety
 /// `sums` are complete, `to` is the first weight.
-unsafe fn store<S: Stored, T: FastReal>(filter: &Filter<T>, row: usize, sums: *const T, to: *mut u8) {
+unsafe fn store<S: Stored, T: Float>(filter: &BackwardWeights<T>, row: usize, sums: *const T, to: *mut u8) {
     let Operands { rows, weights, .. } = &filter.operands;
     let to = to.cast::<S>();
     let apart = Scratch::padded::<T>(filter.sizes()[2]);
@@ -370,8 +371,8 @@ unsafe fn store<S: Stored, T: FastReal>(filter: &Filter<T>, row: usize, sums: *c
             // SAFETY: the caller promises the sums and the tensor.
             unsafe {
                 let mut sum = sums.add(place).read();
-                for lane in 1..filter.image_lanes {
-                    sum = sum + sums.add(lane * apart + place).read();
+                for worker in 1..filter.image_workers {
+                    sum = sum + sums.add(worker * apart + place).read();
                 }
                 let offset = row / rows * weights.group
                     + row % rows * weights.row

@@ -5,19 +5,19 @@ use std::ops::Range;
 
 use half::bf16;
 
-use crate::conv::direct::kernel::Places;
-use crate::conv::direct::scheme::Sum;
+use crate::conv::direct::kernel::Direct;
+use crate::conv::direct::scheme::Accumulator;
 use crate::conv::geometry::Block;
-use crate::simd::isa::Work;
-use crate::simd::real::FastReal;
+use crate::simd::isa::IsaTask;
+use crate::simd::real::Float;
 
 /// Channels whose sums are made side by side.
 const TOGETHER: usize = 16;
 
 /// # Safety
-/// As [`Places::multiply`], with the weights of a panel and its sums, of outputs of the block.
-pub(crate) unsafe fn correct<T: FastReal + Sum>(
-    channels: &Places<T>,
+/// As [`Direct::multiply`], with the weights of a panel and its sums, of outputs of the block.
+pub(crate) unsafe fn correct<T: Float + Accumulator>(
+    channels: &Direct<T>,
     (block, pixels): (&Block, Range<usize>),
     weights: *const T,
     columns: *const T,
@@ -36,7 +36,7 @@ pub(crate) unsafe fn correct<T: FastReal + Sum>(
     expect(dead_code, reason = "other processors have no instructions for pairs")
 )]
 pub(crate) unsafe fn correct_pairs(
-    channels: &Places<f32>,
+    channels: &Direct<f32>,
     (block, pixels): (&Block, Range<usize>),
     weights: *const f32,
     columns: *const f32,
@@ -48,11 +48,11 @@ pub(crate) unsafe fn correct_pairs(
     unsafe { channels.correct((block, pixels), (weights, columns, sums), product) };
 }
 
-impl<T: FastReal + Sum> Places<T> {
+impl<T: Float + Accumulator> Direct<T> {
     /// What is NaN among those of some of a block's outputs that meet the padding is computed again without it.
     ///
     /// # Safety
-    /// As [`Places::multiply`], with the weights of a panel and its sums.
+    /// As [`Direct::multiply`], with the weights of a panel and its sums.
     unsafe fn correct(
         &self,
         (block, pixels): (&Block, Range<usize>),
@@ -62,7 +62,7 @@ impl<T: FastReal + Sum> Places<T> {
         let width = self.kernel.width;
         let (first, count) = (pixels.start * width, pixels.len() * width);
         // SAFETY: the caller promises the sums.
-        let has_nan = unsafe { self.level.run(HasNan(std::slice::from_raw_parts(sums.add(first), count))) };
+        let has_nan = unsafe { self.isa.run(HasNan(std::slice::from_raw_parts(sums.add(first), count))) };
         if !has_nan {
             return;
         }
@@ -86,7 +86,7 @@ impl<T: FastReal + Sum> Places<T> {
                     if !(0..count).any(|channel| is_nan(to.add(channel).read())) {
                         continue;
                     }
-                    let mut again = [<T as Sum>::ZERO; TOGETHER];
+                    let mut again = [<T as Accumulator>::ZERO; TOGETHER];
                     for (tap, distance) in self.taps.iter().enumerate() {
                         if !self.geometry.meets(at, tap) {
                             continue;
@@ -113,7 +113,7 @@ impl<T: FastReal + Sum> Places<T> {
 /// Whether some of the numbers are NaN.
 struct HasNan<'a, T>(&'a [T]);
 
-impl<T: FastReal> Work for HasNan<'_, T> {
+impl<T: Float> IsaTask for HasNan<'_, T> {
     type Output = bool;
 
     #[inline(always)]

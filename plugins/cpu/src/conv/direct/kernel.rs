@@ -8,38 +8,38 @@
 use std::ops::Range;
 
 use crate::conv::cost::BUFFER;
-use crate::conv::direct::scheme::{Correct, Scheme, Sum};
+use crate::conv::direct::scheme::{Accumulator, Correct, Scheme};
 use crate::conv::direct::store::{Panel, Write};
-use crate::conv::direct::tile::{MOST_PIXELS, Tile, TileKernel};
-use crate::conv::epilogue::{Ending, Finish};
+use crate::conv::direct::tile::{MAX_PIXELS, Tile, TileKernel};
+use crate::conv::epilogue::{ChannelEpilogue, TileEpilogue};
 use crate::conv::geometry::{Block, Geometry, Strides};
-use crate::conv::operands::{Fill, Operands, Part};
-use crate::conv::prefetch::{Ahead, Lines, Next, pays};
-use crate::gemm::pack::{Copy, Pack};
+use crate::conv::operands::{Fill, Operands, SubProblem};
+use crate::conv::prefetch::{BlockPrefetch, CacheLines, TilePrefetch, pays};
+use crate::gemm::pack::{Pack, PackSource};
 use crate::kernel::{Kernel, Refusal};
-use crate::pointwise::After;
+use crate::pointwise::Epilogue;
 use crate::settings::Settings;
-use crate::simd::isa::Level;
-use crate::tensor::prepacked::Kept;
+use crate::simd::isa::Isa;
+use crate::tensor::prepacked::Prepacked;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
-use crate::threading::partition::{Dealt, Lanes};
+use crate::threading::partition::{Assignment, Workers};
 
 /// Tiles in a block: their sums stay in a processor's second cache.
-const MOST_TILES: usize = 64;
+const MAX_TILES: usize = 64;
 /// Tiles whose sums become elements at once: outputs of whole vectors, of which 32 channels stay in the first cache.
 const TOGETHER: usize = 16;
 /// Tiles below which a block is not divided any further.
 const LEAST_TILES: usize = 4;
 /// Lines of an image up to which it is counted which taps each of them meets.
-const MOST_LINES: usize = 1 << 16;
+const MAX_LINES: usize = 1 << 16;
 /// Pieces for each lane, so that lanes of different speed end at about the same time.
 const PIECES_PER_LANE: usize = 4;
 
 /// The convolution with every decision made.
-pub(crate) struct Places<T: 'static> {
+pub(crate) struct Direct<T: 'static> {
     pub(crate) operands: Operands,
-    part: Part,
-    pub(crate) level: Level,
+    part: SubProblem,
+    pub(crate) isa: Isa,
     pub(crate) kernel: TileKernel<T>,
     /// The blocks, and the planes unless the input is read where it is.
     pub(crate) geometry: Geometry,
@@ -56,8 +56,8 @@ pub(crate) struct Places<T: 'static> {
     /// Panels of channels in a group, and in how many pieces they are dealt out.
     panels: usize,
     pieces: usize,
-    lanes: Lanes,
-    pack_lanes: Lanes,
+    workers: Workers,
+    pack_workers: Workers,
     fill: Fill<T>,
     input_size: usize,
     pack: Pack<T>,
@@ -65,20 +65,20 @@ pub(crate) struct Places<T: 'static> {
     pub(crate) write: Option<Write<T>>,
     pub(crate) output_size: usize,
     correct: Option<Correct<T>>,
-    pub(crate) ending: Ending,
-    finish: Option<Finish>,
+    pub(crate) ending: ChannelEpilogue,
+    finish: Option<TileEpilogue>,
     /// Numbers in a lane's planes and sums, and in the packed weights.
     planes: usize,
     sums: usize,
     weights: usize,
-    kept: Kept<T>,
+    kept: Prepacked<T>,
     /// Nanoseconds that one thread is guessed to take.
     pub(crate) time: f64,
 }
 
 /// What a lane has of its last piece of work.
 #[derive(Default)]
-struct Carried {
+struct WorkerState {
     /// The group and the block that are in its planes.
     filled: Option<(usize, usize)>,
 }
@@ -87,7 +87,7 @@ struct Carried {
 #[derive(Clone, core::marker::Copy)]
 struct At {
     /// Distance of each output from the block's first one.
-    pixels: [usize; MOST_PIXELS],
+    pixels: [usize; MAX_PIXELS],
     /// The distance of each from the next, where two tiles can be computed at once.
     step: Option<usize>,
     /// The taps that they meet.
@@ -109,22 +109,22 @@ struct Far {
 
 impl Far {
     /// The lines of the cache that an output is in, for some channels.
-    fn lines(&self, pixel: usize, channels: Range<usize>) -> Lines {
+    fn lines(&self, pixel: usize, channels: Range<usize>) -> CacheLines {
         let (image, pixel) = (pixel / self.of_image, pixel % self.of_image);
         let distance = image * self.image + pixel * self.size + channels.start * self.channel;
-        Lines::single(self.first.wrapping_add(distance), channels.len(), self.channel)
+        CacheLines::single(self.first.wrapping_add(distance), channels.len(), self.channel)
     }
 }
 
-impl<T: Sum> Places<T> {
+impl<T: Accumulator> Direct<T> {
     /// Plans it, with more to compute of the sums or not; none where there are several products.
     pub(crate) fn plan(
         operands: Operands,
         scheme: Scheme<T>,
-        level: Level,
+        isa: Isa,
         settings: Settings,
         spatial: usize,
-        after: Option<After>,
+        after: Option<Epilogue>,
     ) -> Result<Option<Self>, Refusal> {
         let Some(part) = operands.whole().cloned() else { return Ok(None) };
         let threads = settings.threads;
@@ -147,8 +147,8 @@ impl<T: Sum> Places<T> {
         // Sums are transposed on their way.
         let stored = if operands.output.strides.channel == 1 { cost.copy } else { 1.5 * cost.copy };
         let mut time = products * (depth * cost.fused + stored) + copied * cost.copy;
-        let wanted = threads.parts(time, usize::MAX).count();
-        let pack_lanes = threads.lanes(packed * cost.copy, operands.groups * panels);
+        let wanted = threads.workers_for_reduction(time, usize::MAX).count();
+        let pack_workers = threads.workers(packed * cost.copy, operands.groups * panels);
         if !settings.constant_weights {
             time += packed * cost.copy;
         }
@@ -158,7 +158,7 @@ impl<T: Sum> Places<T> {
         } else {
             1
         };
-        let lanes = threads.lanes(time, blocks * pieces);
+        let workers = threads.workers(time, blocks * pieces);
         let strides = operands.input.strides;
         let (taps, pitch, apart) = if in_place {
             let at = |tap: &[isize; 3]| (0..3).map(|i| tap[i] as usize * strides.spatial[i]).sum();
@@ -168,7 +168,7 @@ impl<T: Sum> Places<T> {
             (geometry.taps().to_vec(), geometry.channel(), geometry.pitch())
         };
         let finish = match (&after, &ending) {
-            (Some(after), None) => Some(Finish { tail: after.tail()?, spatial }),
+            (Some(after), None) => Some(TileEpilogue { tail: after.tail()?, spatial }),
             _ => None,
         };
         let planes = if in_place { 0 } else { words * geometry.channel() };
@@ -178,7 +178,7 @@ impl<T: Sum> Places<T> {
             asks: pays(&operands),
             operands,
             part,
-            level,
+            isa,
             kernel,
             geometry,
             in_place,
@@ -187,8 +187,8 @@ impl<T: Sum> Places<T> {
             apart,
             panels,
             pieces,
-            lanes,
-            pack_lanes,
+            workers,
+            pack_workers,
             words,
             terms,
             fill: scheme.fill,
@@ -203,7 +203,7 @@ impl<T: Sum> Places<T> {
             planes,
             sums,
             weights,
-            kept: Kept::new(weights, settings.constant_weights),
+            kept: Prepacked::new(weights, settings.constant_weights),
             time,
         }))
     }
@@ -217,11 +217,11 @@ impl<T: Sum> Places<T> {
 
     /// The scratch memory, laid out: packed weights, and for each lane planes and sums.
     fn layout(&self, scratch: &mut Scratch) -> (usize, usize, usize) {
-        let lanes = self.lanes.count();
+        let workers = self.workers.count();
         (
             scratch.area::<T>(self.weights, 1),
-            scratch.area::<T>(self.planes, lanes),
-            scratch.area::<T>(self.sums, lanes),
+            scratch.area::<T>(self.planes, workers),
+            scratch.area::<T>(self.sums, workers),
         )
     }
 
@@ -242,11 +242,11 @@ impl<T: Sum> Places<T> {
         let in_order = self.terms == 1
             && weights.channel == taps.len()
             && taps.iter().enumerate().all(|(number, (_, distance))| number == *distance);
-        self.pack_lanes.deal(groups * self.panels, |_, number| {
+        self.pack_workers.for_each_part(groups * self.panels, |_, number| {
             let (group, panel) = (number / self.panels, number % self.panels);
             let first = panel * width;
             let from = group * weights.group + first * weights.row;
-            let copy = |distance: usize, terms: usize, apart: usize, pitch: usize| Copy {
+            let copy = |distance: usize, terms: usize, apart: usize, pitch: usize| PackSource {
                 from: shared.get(0).wrapping_add((from + distance) * self.weights_size),
                 rows: terms,
                 row: apart,
@@ -259,11 +259,11 @@ impl<T: Sum> Places<T> {
             unsafe {
                 let to = shared.get(1).cast::<T>().add(number * self.panel());
                 if in_order {
-                    (self.pack)(self.level, &copy(0, channels * taps.len(), 1, width), to);
+                    (self.pack)(self.isa, &copy(0, channels * taps.len(), 1, width), to);
                 } else {
                     for (tap, (_, distance)) in taps.iter().enumerate() {
                         let copy = copy(*distance, *channels, weights.channel, taps.len() * width);
-                        (self.pack)(self.level, &copy, to.add(tap * width));
+                        (self.pack)(self.isa, &copy, to.add(tap * width));
                     }
                 }
             }
@@ -271,8 +271,8 @@ impl<T: Sum> Places<T> {
     }
 
     /// Where the outputs of a block's tiles are, and how many tiles there are.
-    fn tiles(&self, block: &Block) -> ([At; MOST_TILES], usize) {
-        let mut tiles = [At { pixels: [0; MOST_PIXELS], step: None, taps: (usize::MAX, 0) }; MOST_TILES];
+    fn tiles(&self, block: &Block) -> ([At; MAX_TILES], usize) {
+        let mut tiles = [At { pixels: [0; MAX_PIXELS], step: None, taps: (usize::MAX, 0) }; MAX_TILES];
         let size = block.size;
         let [depth, row, column, image] = self.apart;
         let mut pixel = 0;
@@ -338,12 +338,12 @@ impl<T: Sum> Places<T> {
         block: &Block,
         panels: Range<usize>,
         (weights, columns, sums): (*const T, *const T, *mut T),
-        next: Option<Next>,
+        next: Option<BlockPrefetch>,
     ) {
         let Operands { rows, output, .. } = &self.operands;
         let width = self.kernel.width;
         let (tiles, count) = self.tiles(block);
-        let finish = |finish: &Finish, channels: Range<usize>| {
+        let finish = |finish: &TileEpilogue, channels: Range<usize>| {
             let first = group * rows;
             // SAFETY: the caller promises the tensors.
             unsafe { finish.run(tensors, block, first + channels.start..first + channels.end) };
@@ -356,12 +356,12 @@ impl<T: Sum> Places<T> {
         let pixels = block.outputs();
         let ahead = |panel: usize, number: usize, tiles: usize| {
             let tile = ((panel - panels.start) * count + number) / tiles;
-            let (mut lines, mut found) = ([Lines::NONE; 3], 0);
-            let mut add = |more: Lines| {
+            let (mut lines, mut found) = ([CacheLines::NONE; 3], 0);
+            let mut add = |more: CacheLines| {
                 lines[found] = more;
                 found += usize::from(more.channels > 0);
             };
-            add(next.map_or(Lines::NONE, |next| next.share(tile, panels.len() * count / tiles)));
+            add(next.map_or(CacheLines::NONE, |next| next.share(tile, panels.len() * count / tiles)));
             // Two tiles have about a line of a channel, and each asks for it in half of the channels.
             let (panel, number) = match number + together / 2 {
                 number if number < count => (panel, number),
@@ -375,7 +375,7 @@ impl<T: Sum> Places<T> {
                     add(far.lines((number - number % 2) * self.kernel.pixels, channels.clone()));
                 }
             }
-            Ahead::of(lines, self.words, [1; 2])
+            TilePrefetch::of(lines, self.words, [1; 2])
         };
         for panel in panels.clone() {
             let first = panel * width;
@@ -404,7 +404,11 @@ impl<T: Sum> Places<T> {
                         channels: self.words,
                         pitch: self.pitch,
                         pixels: &at.pixels,
-                        ahead: if self.asks { ahead(panel, number, done - number) } else { Ahead::NONE },
+                        ahead: if self.asks {
+                            ahead(panel, number, done - number)
+                        } else {
+                            TilePrefetch::NONE
+                        },
                         to: sums.add(number * self.kernel.pixels * width),
                     };
                     match at.step.zip(behind) {
@@ -422,7 +426,7 @@ impl<T: Sum> Places<T> {
                         correct(self, (block, pixels.clone()), weights, columns, sums);
                     }
                     let first = group * rows + first;
-                    self.level.run(Panel { channels: self, tensors, block, pixels, first, present, sums });
+                    self.isa.run(Panel { channels: self, tensors, block, pixels, first, present, sums });
                 }
             }
             if let Some(tail) = self.finish.as_ref().filter(|_| by_panel) {
@@ -452,13 +456,13 @@ fn blocks(
     let is_near = |geometry: &Geometry| in_place || words.saturating_mul(geometry.channel()) <= BUFFER;
     let mut size = windows.output;
     let mut best = whole;
-    while tiles(1, size) > MOST_TILES || (!is_near(&best) && tiles(1, size) > 2 * LEAST_TILES) {
+    while tiles(1, size) > MAX_TILES || (!is_near(&best) && tiles(1, size) > 2 * LEAST_TILES) {
         let axis = (0..3).find(|axis| size[*axis] > 1)?;
         size[axis] = size[axis].div_ceil(2);
         best = Geometry::new(windows, false, 1, size, 1);
     }
     let mut images = 1;
-    while size == windows.output && images < windows.batch && tiles(2 * images, size) <= MOST_TILES {
+    while size == windows.output && images < windows.batch && tiles(2 * images, size) <= MAX_TILES {
         let larger = Geometry::new(windows, false, (2 * images).min(windows.batch), size, 1);
         if !is_near(&larger) {
             break;
@@ -473,7 +477,7 @@ fn blocks(
 /// Taps that an output is multiplied with, on average.
 fn mean_taps(output: [usize; 3], geometry: &Geometry, taps: usize) -> f64 {
     let lines = output[0] * output[1];
-    if !geometry.is_padded() || lines > MOST_LINES {
+    if !geometry.is_padded() || lines > MAX_LINES {
         return taps as f64;
     }
     let met = |line: usize| {
@@ -483,7 +487,7 @@ fn mean_taps(output: [usize; 3], geometry: &Geometry, taps: usize) -> f64 {
     (0..lines).map(met).sum::<f64>() / lines as f64
 }
 
-impl<T: Sum> Kernel for Places<T> {
+impl<T: Accumulator> Kernel for Direct<T> {
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }
@@ -503,37 +507,48 @@ impl<T: Sum> Kernel for Places<T> {
         };
         let base = Shared([packed.cast_mut().cast(), scratch]);
         let blocks = self.geometry.blocks();
-        self.lanes.deal_carrying(groups * self.pieces * blocks, |dealt, carried: &mut Carried| {
-            let Dealt { lane, part: number, .. } = dealt;
-            // Pieces of a block follow each other, so that a lane copies its input once.
-            let (piece, at) = (number % self.pieces, number / self.pieces);
-            let (group, block_number) = (at / blocks, at % blocks);
-            let next = dealt.next_block(self.pieces).filter(|_| self.asks);
-            let next = next.and_then(|next| {
-                Next::of_number(&self.geometry, &self.operands, shared.all(), self.input_size, next)
-            });
-            let block = self.geometry.block(block_number);
-            let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
-            // SAFETY: the tensors cover the group, the scratch memory has planes and sums for each lane; no two blocks, pieces
-            // and groups write the same outputs.
-            unsafe {
-                let planes =
-                    base.get(1).add(planes).cast::<T>().add(lane * Scratch::padded::<T>(self.planes));
-                let sums = base.get(1).add(sums).cast::<T>().add(lane * Scratch::padded::<T>(self.sums));
-                let from = self.operands.input_of(shared.all(), group, self.input_size);
-                let columns = if self.in_place {
-                    let origin = [0, 1, 2].map(|i| block.origin[i] * windows.step[i]);
-                    from.cast::<T>().add(input.strides.offset(block.image, origin)).cast_const()
-                } else {
-                    if carried.filled != Some((group, block_number)) {
-                        (self.fill)(&self.geometry, &block, from, &input.strides, *channels, planes);
-                        carried.filled = Some((group, block_number));
-                    }
-                    planes.cast_const()
-                };
-                let weights = base.get(0).cast::<T>().cast_const().add(group * self.panels * self.panel());
-                self.multiply(shared.all(), group, &block, panels, (weights, columns, sums), next);
-            }
-        });
+        self.workers.for_each_part_with_state(
+            groups * self.pieces * blocks,
+            |dealt, carried: &mut WorkerState| {
+                let Assignment { worker, part: number, .. } = dealt;
+                // Pieces of a block follow each other, so that a lane copies its input once.
+                let (piece, at) = (number % self.pieces, number / self.pieces);
+                let (group, block_number) = (at / blocks, at % blocks);
+                let next = dealt.next_block(self.pieces).filter(|_| self.asks);
+                let next = next.and_then(|next| {
+                    BlockPrefetch::of_number(
+                        &self.geometry,
+                        &self.operands,
+                        shared.all(),
+                        self.input_size,
+                        next,
+                    )
+                });
+                let block = self.geometry.block(block_number);
+                let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
+                // SAFETY: the tensors cover the group, the scratch memory has planes and sums for each lane; no two blocks, pieces
+                // and groups write the same outputs.
+                unsafe {
+                    let planes =
+                        base.get(1).add(planes).cast::<T>().add(worker * Scratch::padded::<T>(self.planes));
+                    let sums =
+                        base.get(1).add(sums).cast::<T>().add(worker * Scratch::padded::<T>(self.sums));
+                    let from = self.operands.input_of(shared.all(), group, self.input_size);
+                    let columns = if self.in_place {
+                        let origin = [0, 1, 2].map(|i| block.origin[i] * windows.step[i]);
+                        from.cast::<T>().add(input.strides.offset(block.image, origin)).cast_const()
+                    } else {
+                        if carried.filled != Some((group, block_number)) {
+                            (self.fill)(&self.geometry, &block, from, &input.strides, *channels, planes);
+                            carried.filled = Some((group, block_number));
+                        }
+                        planes.cast_const()
+                    };
+                    let weights =
+                        base.get(0).cast::<T>().cast_const().add(group * self.panels * self.panel());
+                    self.multiply(shared.all(), group, &block, panels, (weights, columns, sums), next);
+                }
+            },
+        );
     }
 }

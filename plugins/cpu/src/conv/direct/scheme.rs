@@ -5,39 +5,39 @@ use std::ops::Range;
 
 use crate::conv::cost::Cost;
 use crate::conv::direct::correct::correct;
-use crate::conv::direct::kernel::Places;
+use crate::conv::direct::kernel::Direct;
 use crate::conv::direct::store::Write;
 use crate::conv::direct::tile::TileKernel;
-use crate::conv::epilogue::Ending;
+use crate::conv::epilogue::ChannelEpilogue;
 use crate::conv::geometry::Block;
 use crate::conv::operands::{Fill, Operands, fill_of};
-use crate::gemm::pack::{Pack, copies_of};
+use crate::gemm::pack::{Pack, packing_of};
 use crate::kernel::Refusal;
-use crate::pointwise::After;
-use crate::simd::isa::Level;
+use crate::pointwise::Epilogue;
+use crate::simd::isa::Isa;
 use crate::simd::real;
-use crate::simd::real::{FastReal, Run, is_number};
+use crate::simd::real::{Float, RowConverter, is_number};
 
 /// What sums are made in.
-pub(crate) trait Sum: Copy + Send + Sync + 'static {
+pub(crate) trait Accumulator: Copy + Send + Sync + 'static {
     const ZERO: Self;
     /// The sum of both.
     fn plus(self, other: Self) -> Self;
     /// What RELU makes of it.
-    fn positive(self) -> Self;
+    fn relu(self) -> Self;
 }
 
 macro_rules! float_sum {
     ($float:ty) => {
-        impl Sum for $float {
+        impl Accumulator for $float {
             const ZERO: Self = 0.0;
             #[inline(always)]
             fn plus(self, other: Self) -> Self {
                 self + other
             }
             #[inline(always)]
-            fn positive(self) -> Self {
-                real::positive(self)
+            fn relu(self) -> Self {
+                real::relu(self)
             }
         }
     };
@@ -46,20 +46,20 @@ macro_rules! float_sum {
 float_sum!(f32);
 float_sum!(f64);
 
-impl Sum for i32 {
+impl Accumulator for i32 {
     const ZERO: Self = 0;
     #[inline(always)]
     fn plus(self, other: Self) -> Self {
         self.wrapping_add(other)
     }
     #[inline(always)]
-    fn positive(self) -> Self {
+    fn relu(self) -> Self {
         self.max(0)
     }
 }
 
 /// Computes what is NaN because of the padding again: of some outputs of a block, the weights of a panel, the columns and the sums.
-pub(crate) type Correct<T> = unsafe fn(&Places<T>, (&Block, Range<usize>), *const T, *const T, *mut T);
+pub(crate) type Correct<T> = unsafe fn(&Direct<T>, (&Block, Range<usize>), *const T, *const T, *mut T);
 
 /// How a convolution is computed.
 pub(crate) struct Scheme<T: 'static> {
@@ -77,35 +77,35 @@ pub(crate) struct Scheme<T: 'static> {
     pub(crate) output_size: usize,
     pub(crate) correct: Option<Correct<T>>,
     /// What is computed of the sums before they are written; none where there is nothing or something else.
-    pub(crate) ending: Option<Ending>,
+    pub(crate) ending: Option<ChannelEpilogue>,
     /// Nanoseconds that a term takes, and a number that is copied.
     pub(crate) cost: Cost,
 }
 
-impl<T: FastReal + Sum> Scheme<T> {
+impl<T: Float + Accumulator> Scheme<T> {
     /// Numbers of the compute type.
     pub(crate) fn numbers(
         operands: &Operands,
-        level: Level,
+        isa: Isa,
         spatial: usize,
-        after: Option<After>,
+        after: Option<Epilogue>,
     ) -> Result<Self, Refusal> {
         let (fill, input_size) = fill_of::<T>(operands.input.data_type)?;
-        let output = Run::<T>::of_number(operands.output.data_type)?;
+        let output = RowConverter::<T>::of_number(operands.output.data_type)?;
         let write: Write<T> = output.store;
         Ok(Self {
-            kernel: TileKernel::of(level),
+            kernel: TileKernel::of(isa),
             terms: 1,
             is_readable: is_number::<T>(operands.input.data_type),
             fill,
             input_size,
-            pack: copies_of("w", operands.weights.data_type)?.0,
-            weights_size: Run::<T>::of_number(operands.weights.data_type)?.size,
+            pack: packing_of("w", operands.weights.data_type)?.0,
+            weights_size: RowConverter::<T>::of_number(operands.weights.data_type)?.size,
             write: (!output.same).then_some(write),
             output_size: output.size,
             correct: Some(correct::<T>),
-            ending: after.as_ref().and_then(|after| Ending::of::<T>(after, spatial)),
-            cost: Cost::of::<T>(level),
+            ending: after.as_ref().and_then(|after| ChannelEpilogue::of::<T>(after, spatial)),
+            cost: Cost::of::<T>(isa),
         })
     }
 }
@@ -117,17 +117,17 @@ mod pairs {
 
     use super::*;
     use crate::conv::direct::correct::correct_pairs;
-    use crate::conv::direct::tile::MOST_PIXELS;
+    use crate::conv::direct::tile::MAX_PIXELS;
     use crate::conv::geometry::{Geometry, Strides};
-    use crate::gemm::pairs::{Bfloat16Pairs, Factor, WholePairs, packs};
+    use crate::gemm::pairs::{Bfloat16Pairs, IntegerPairs, PairElement, packs};
     use crate::simd::real::{Stored, with_stored};
 
     /// Terms up to which sums of products of bytes stay below 2³¹.
-    const MOST_TERMS: usize = 1 << 15;
+    const MAX_TERMS: usize = 1 << 15;
 
     /// # Safety
     /// As [`Geometry::fill_pairs`].
-    unsafe fn fill<S: Factor, T>(
+    unsafe fn fill<S: PairElement, T>(
         geometry: &Geometry,
         block: &Block,
         from: *const u8,
@@ -155,15 +155,15 @@ mod pairs {
         /// Pairs of `bfloat16`; none where input or filters are something else.
         pub(crate) fn bfloat16(
             operands: &Operands,
-            level: Level,
+            isa: Isa,
             spatial: usize,
-            after: Option<After>,
+            after: Option<Epilogue>,
         ) -> Option<Result<Self, Refusal>> {
             if [operands.input.data_type, operands.weights.data_type] != [DataType::Bfloat16; 2] {
                 return None;
             }
-            let made = Self::numbers(operands, level, spatial, after).map(|numbers| Self {
-                kernel: TileKernel::with::<Bfloat16Pairs, MOST_PIXELS>(),
+            let made = Self::numbers(operands, isa, spatial, after).map(|numbers| Self {
+                kernel: TileKernel::with::<Bfloat16Pairs, MAX_PIXELS>(),
                 terms: 2,
                 is_readable: false,
                 fill: fill::<bf16, f32>,
@@ -178,7 +178,7 @@ mod pairs {
 
     impl Scheme<i32> {
         /// Pairs of bytes; none where input or filters are something else, or sums are too large.
-        pub(crate) fn bytes(operands: &Operands, level: Level) -> Option<Result<Self, Refusal>> {
+        pub(crate) fn bytes(operands: &Operands, isa: Isa) -> Option<Result<Self, Refusal>> {
             let of = |data_type| -> Option<(Fill<i32>, Pack<i32>)> {
                 match data_type {
                     DataType::Int8 => Some((fill::<i8, i32>, packs::<i8, i32>().1)),
@@ -188,7 +188,7 @@ mod pairs {
             };
             let (fill, _) = of(operands.input.data_type)?;
             let (_, pack) = of(operands.weights.data_type)?;
-            if operands.channels * operands.windows.taps.len() > MOST_TERMS {
+            if operands.channels * operands.windows.taps.len() > MAX_TERMS {
                 return None;
             }
             let data_type = operands.output.data_type;
@@ -199,9 +199,9 @@ mod pairs {
                 DataType::Int32 => (None, size_of::<i32>()),
                 _ => return None,
             });
-            let cost = Cost::of::<f32>(level);
+            let cost = Cost::of::<f32>(isa);
             Some(Ok(Self {
-                kernel: TileKernel::with::<WholePairs, MOST_PIXELS>(),
+                kernel: TileKernel::with::<IntegerPairs, MAX_PIXELS>(),
                 terms: 2,
                 is_readable: false,
                 fill,

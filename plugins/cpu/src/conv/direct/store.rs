@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
-use crate::conv::direct::kernel::Places;
-use crate::conv::direct::scheme::Sum;
+use crate::conv::direct::kernel::Direct;
+use crate::conv::direct::scheme::Accumulator;
 use crate::conv::geometry::{Block, Strides};
 use crate::simd::convert;
-use crate::simd::isa::Work;
+use crate::simd::isa::IsaTask;
 
 /// Channels in the widest panel.
-const MOST_WIDTH: usize = 32;
+const MAX_WIDTH: usize = 32;
 
 /// Outputs and channels that are transposed at once.
 const SIDE: usize = 16;
@@ -19,7 +19,7 @@ pub(crate) type Write<T> = unsafe fn(from: *const T, to: *mut u8, apart: usize, 
 
 /// A panel's sums for a block.
 pub(crate) struct Panel<'a, T: 'static> {
-    pub(crate) channels: &'a Places<T>,
+    pub(crate) channels: &'a Direct<T>,
     pub(crate) tensors: &'a [*mut u8],
     pub(crate) block: &'a Block,
     /// Those of the block's outputs that are meant.
@@ -51,10 +51,10 @@ struct View<T> {
 
 /// What becomes of sums, and where they go. A copy of what is known elsewhere, so that it stays in registers whatever is written.
 #[derive(Clone, Copy)]
-struct Ended<T> {
-    bias: Option<[T; MOST_WIDTH]>,
+struct Finished<T> {
+    bias: Option<[T; MAX_WIDTH]>,
     residual: Option<View<T>>,
-    positive: bool,
+    relu: bool,
     /// Where numbers go, and how where elements are of another type.
     output: View<T>,
     other: Option<Write<T>>,
@@ -62,14 +62,14 @@ struct Ended<T> {
     size: usize,
 }
 
-impl<T: Sum> Work for Panel<'_, T> {
+impl<T: Accumulator> IsaTask for Panel<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        let Places { operands, ending, write, output_size, .. } = self.channels;
+        let Direct { operands, ending, write, output_size, .. } = self.channels;
         let bias = ending.bias.map(|(slot, apart)| {
-            let mut bias = [T::ZERO; MOST_WIDTH];
+            let mut bias = [T::ZERO; MAX_WIDTH];
             for (c, bias) in bias.iter_mut().enumerate().take(self.present) {
                 // SAFETY: there is a number for each channel of the output.
                 *bias =
@@ -94,10 +94,10 @@ impl<T: Sum> Work for Panel<'_, T> {
             }
             strides
         };
-        let ended = Ended {
+        let ended = Finished {
             bias,
             residual: ending.residual.map(|(slot, strides)| view(slot, joined(strides), size_of::<T>())),
-            positive: ending.positive,
+            relu: ending.relu,
             output: view(operands.output.slot, joined(operands.output.strides), *output_size),
             other: *write,
             size: *output_size,
@@ -134,7 +134,7 @@ impl<T> View<T> {
     }
 }
 
-impl<T: Sum> Ended<T> {
+impl<T: Accumulator> Finished<T> {
     /// What becomes of some sums: `bias` is added, and elements of another tensor that are `apart` elements from each other, and
     /// what is negative becomes zero, as far as they are wanted.
     ///
@@ -169,9 +169,9 @@ impl<T: Sum> Ended<T> {
                 *sum = sum.plus(other);
             }
         }
-        if self.positive {
+        if self.relu {
             for sum in sums {
-                *sum = sum.positive();
+                *sum = sum.relu();
             }
         }
     }
@@ -197,17 +197,17 @@ impl<T: Sum> Ended<T> {
     }
 }
 
-impl<T: Sum> Panel<'_, T> {
+impl<T: Accumulator> Panel<'_, T> {
     /// Writes a line whose channels lie side by side.
     #[inline(always)]
-    fn by_outputs(&self, line: &Line, ended: &Ended<T>) {
+    fn by_outputs(&self, line: &Line, ended: &Finished<T>) {
         let width = self.channels.kernel.width;
         let (present, size) = (self.present, ended.size);
         let sums = self.sums.wrapping_add(line.pixel * width);
         let to = ended.output.of(line, size);
         let apart = ended.output.strides.spatial[2] * size;
         let other = ended.residual.map(|view| (view.of(line, size_of::<T>()), view.strides));
-        let biases = ended.bias.unwrap_or([T::ZERO; MOST_WIDTH]);
+        let biases = ended.bias.unwrap_or([T::ZERO; MAX_WIDTH]);
         for i in line.range.0..line.range.1 {
             for from in (0..present).step_by(SIDE) {
                 let present = (present - from).min(SIDE);
@@ -235,17 +235,17 @@ impl<T: Sum> Panel<'_, T> {
 
     /// Writes a line, some outputs of each channel after the other.
     #[inline(always)]
-    fn by_channels(&self, line: &Line, ended: &Ended<T>) {
+    fn by_channels(&self, line: &Line, ended: &Finished<T>) {
         let width = self.channels.kernel.width;
-        let level = self.channels.level;
+        let isa = self.channels.isa;
         // Bits are only moved.
-        let side = if size_of::<T>() == size_of::<f32>() { convert::block::<f32, f32>(level) } else { 0 };
+        let side = if size_of::<T>() == size_of::<f32>() { convert::block::<f32, f32>(isa) } else { 0 };
         let (channels, size) = (self.present, ended.size);
         let sums = self.sums.wrapping_add(line.pixel * width);
         let to = ended.output.of(line, size);
         let (apart, row_apart) = (ended.output.strides.spatial[2], ended.output.strides.channel * size);
         let other = ended.residual.map(|view| (view.of(line, size_of::<T>()), view.strides));
-        let biases = ended.bias.unwrap_or([T::ZERO; MOST_WIDTH]);
+        let biases = ended.bias.unwrap_or([T::ZERO; MAX_WIDTH]);
         let mut block = [[T::ZERO; SIDE]; SIDE];
         for from in (0..channels).step_by(SIDE) {
             let rows = (channels - from).min(SIDE);
@@ -261,7 +261,7 @@ impl<T: Sum> Panel<'_, T> {
                                 let to = block.as_mut_ptr().cast::<T>().add(c * SIDE + p);
                                 let from = (sums.add(p * width + c), width);
                                 let (from, to) = ((from.0.cast::<f32>(), from.1), (to.cast::<f32>(), SIDE));
-                                convert::transpose(level, from, (present - p).min(side), to);
+                                convert::transpose(isa, from, (present - p).min(side), to);
                             }
                         }
                     } else {

@@ -1,14 +1,14 @@
 //! The inner loop: a tile of some outputs by some channels, which lie side by side in vectors.
 
 use crate::conv::implicit_gemm::tile::WEIGHTS_AHEAD;
-use crate::conv::prefetch::Ahead;
-use crate::gemm::pack::{AHEAD, prefetch};
+use crate::conv::prefetch::TilePrefetch;
+use crate::gemm::pack::{PREFETCH_ROWS, prefetch};
 use crate::gemm::tile::Register;
-use crate::simd::isa::{Level, Work};
-use crate::simd::real::FastReal;
+use crate::simd::isa::{Isa, IsaTask};
+use crate::simd::real::Float;
 
 /// Outputs of the largest tile.
-pub(crate) const MOST_PIXELS: usize = 7;
+pub(crate) const MAX_PIXELS: usize = 7;
 
 /// What a tile is computed from: `to[p][j] = Σ a[c][t][j] · b[taps[t] + c · pitch + pixels[p]]` over channels and taps.
 pub(crate) struct Tile<'a, T> {
@@ -25,9 +25,9 @@ pub(crate) struct Tile<'a, T> {
     /// Distance of channels in `b`.
     pub(crate) pitch: usize,
     /// Distance of each output in `b`.
-    pub(crate) pixels: &'a [usize; MOST_PIXELS],
+    pub(crate) pixels: &'a [usize; MAX_PIXELS],
     /// What is asked for meanwhile.
-    pub(crate) ahead: Ahead,
+    pub(crate) ahead: TilePrefetch,
     /// Where the sums go: [`TileKernel::pixels`] rows of as many numbers as there are channels.
     pub(crate) to: *mut T,
 }
@@ -37,7 +37,7 @@ type RunTile<T> = unsafe fn(&mut Tile<'_, T>);
 type RunTwo<T> = unsafe fn(&mut Tile<'_, T>, usize);
 
 /// Distances of neighbouring outputs for which there is a kernel for two tiles.
-const MOST_STEP: usize = 2;
+const MAX_STEP: usize = 2;
 
 /// The tile of a level.
 pub(crate) struct TileKernel<T> {
@@ -48,7 +48,7 @@ pub(crate) struct TileKernel<T> {
     run: RunTile<T>,
     /// Two tiles at once, by the distance of neighbouring outputs less one; for processors that multiply so fast that reading weights for
     /// one of them takes longer.
-    two: Option<[RunTwo<T>; MOST_STEP]>,
+    two: Option<[RunTwo<T>; MAX_STEP]>,
 }
 
 impl<T> Clone for TileKernel<T> {
@@ -59,21 +59,21 @@ impl<T> Clone for TileKernel<T> {
 
 impl<T> Copy for TileKernel<T> {}
 
-impl<T: FastReal> TileKernel<T> {
+impl<T: Float> TileKernel<T> {
     /// The kernel of a level. Two vectors of channels suffice to hide how long an addition takes, and fill up soon.
-    pub(crate) fn of(level: Level) -> Self {
-        match level {
+    pub(crate) fn of(isa: Isa) -> Self {
+        match isa {
             #[cfg(not(target_arch = "aarch64"))]
-            Level::Portable => Self::with::<T::Portable, 4>(),
+            Isa::Portable => Self::with::<T::Portable, 4>(),
             // 32 registers.
             #[cfg(target_arch = "aarch64")]
-            Level::Portable => Self::with::<T::Portable, 7>(),
+            Isa::Portable => Self::with::<T::Portable, 7>(),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => Self::with::<T::Avx2, 6>(),
+            Isa::Avx2 => Self::with::<T::Avx2, 6>(),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => {
+            Isa::Avx512 => {
                 let two = [two::<T::Avx512, 1> as RunTwo<T>, two::<T::Avx512, 2>];
-                Self { two: level.has_whole_vectors().then_some(two), ..Self::with::<T::Avx512, 7>() }
+                Self { two: isa.has_whole_vectors().then_some(two), ..Self::with::<T::Avx512, 7>() }
             }
         }
     }
@@ -86,10 +86,10 @@ impl<T> TileKernel<T> {
     }
 
     /// The distance of neighbouring outputs, as [`TileKernel::run_two`] takes it, where there is a kernel for two such tiles.
-    pub(crate) fn step(&self, pixels: &[usize; MOST_PIXELS]) -> Option<usize> {
+    pub(crate) fn step(&self, pixels: &[usize; MAX_PIXELS]) -> Option<usize> {
         let (step, first) = (pixels[1].wrapping_sub(pixels[0]), pixels[0]);
         let are_apart = || pixels.iter().enumerate().all(|(i, place)| *place == first + i * step);
-        (self.two.is_some() && (1..=MOST_STEP).contains(&step) && are_apart()).then_some(step)
+        (self.two.is_some() && (1..=MAX_STEP).contains(&step) && are_apart()).then_some(step)
     }
 
     /// Computes a tile.
@@ -121,9 +121,9 @@ impl<T> TileKernel<T> {
 const VECTORS: usize = 2;
 
 /// One size of the tile.
-struct TileWork<'a, 'b, R: Register, const PIXELS: usize>(&'a mut Tile<'b, R::Word>);
+struct TileTask<'a, 'b, R: Register, const PIXELS: usize>(&'a mut Tile<'b, R::Word>);
 
-impl<R: Register, const PIXELS: usize> Work for TileWork<'_, '_, R, PIXELS> {
+impl<R: Register, const PIXELS: usize> IsaTask for TileTask<'_, '_, R, PIXELS> {
     type Output = ();
 
     #[inline(always)]
@@ -170,9 +170,9 @@ impl<R: Register, const PIXELS: usize> Work for TileWork<'_, '_, R, PIXELS> {
 }
 
 /// Two tiles at once. With the outputs of each a fixed distance from each other, the places of all need two registers.
-struct TwoWork<'a, 'b, R: Register, const STEP: usize>(&'a mut Tile<'b, R::Word>, usize);
+struct TwoTask<'a, 'b, R: Register, const STEP: usize>(&'a mut Tile<'b, R::Word>, usize);
 
-impl<R: Register, const STEP: usize> Work for TwoWork<'_, '_, R, STEP> {
+impl<R: Register, const STEP: usize> IsaTask for TwoTask<'_, '_, R, STEP> {
     type Output = ();
 
     #[inline(always)]
@@ -182,7 +182,7 @@ impl<R: Register, const STEP: usize> Work for TwoWork<'_, '_, R, STEP> {
         b = b.wrapping_add(pixels[0]);
         // SAFETY: `two` is called with memory as `TileKernel::run_two` describes it, with the register's instructions.
         unsafe {
-            let mut sums = [[[R::zero(); VECTORS]; MOST_PIXELS]; 2];
+            let mut sums = [[[R::zero(); VECTORS]; MAX_PIXELS]; 2];
             let mut left = channels;
             while left > 0 {
                 let run = tile.ahead.until(left);
@@ -208,7 +208,7 @@ impl<R: Register, const STEP: usize> Work for TwoWork<'_, '_, R, STEP> {
             for (tile, sums) in sums.iter().enumerate() {
                 for (p, sums) in sums.iter().enumerate() {
                     for (v, sum) in sums.iter().enumerate() {
-                        sum.store(to.add(((tile * MOST_PIXELS + p) * VECTORS + v) * R::LANES));
+                        sum.store(to.add(((tile * MAX_PIXELS + p) * VECTORS + v) * R::LANES));
                     }
                 }
             }
@@ -226,7 +226,7 @@ unsafe fn two_products<R: Register, const STEP: usize>(
     b: *const R::Word,
     second: usize,
     pitch: usize,
-    sums: &mut [[[R; VECTORS]; MOST_PIXELS]; 2],
+    sums: &mut [[[R; VECTORS]; MAX_PIXELS]; 2],
 ) {
     // SAFETY: the caller promises weights and numbers.
     unsafe {
@@ -238,7 +238,7 @@ unsafe fn two_products<R: Register, const STEP: usize>(
         for (tile, sums) in sums.iter_mut().enumerate() {
             let from = b.wrapping_add(tile * second);
             // Each channel is often in a page of its own.
-            prefetch(from.wrapping_add(AHEAD * pitch));
+            prefetch(from.wrapping_add(PREFETCH_ROWS * pitch));
             for (p, sums) in sums.iter_mut().enumerate() {
                 let number = R::splat(from.add(p * STEP).read_unaligned());
                 for (sum, weights) in sums.iter_mut().zip(weights) {
@@ -255,7 +255,7 @@ unsafe fn two_products<R: Register, const STEP: usize>(
 /// As [`TileKernel::run_two`].
 unsafe fn two<R: Register, const STEP: usize>(tile: &mut Tile<'_, R::Word>, second: usize) {
     // SAFETY: the caller promises that the processor has the instructions.
-    unsafe { R::run(TwoWork::<R, STEP>(tile, second)) };
+    unsafe { R::run(TwoTask::<R, STEP>(tile, second)) };
 }
 
 /// Computes one size of tile.
@@ -264,5 +264,5 @@ unsafe fn two<R: Register, const STEP: usize>(tile: &mut Tile<'_, R::Word>, seco
 /// As [`TileKernel::run`].
 unsafe fn tile<R: Register, const PIXELS: usize>(tile: &mut Tile<'_, R::Word>) {
     // SAFETY: the caller promises that the processor has the instructions.
-    unsafe { R::run(TileWork::<R, PIXELS>(tile)) };
+    unsafe { R::run(TileTask::<R, PIXELS>(tile)) };
 }

@@ -5,31 +5,31 @@ use hipdnn_plugin_sdk::graph::DataType;
 use crate::conv::cost::Cost;
 use crate::conv::direct_small::outputs::{are_inside, classes, in_plane, tiles, whole_plane};
 use crate::conv::direct_small::planes::Planes;
-use crate::conv::direct_small::tile::{MOST_ROWS, Sums, SumsKernel};
+use crate::conv::direct_small::tile::{AccumulatorTile, AccumulatorTileKernel, MAX_ROWS};
 use crate::conv::direct_small::{copied, panels};
-use crate::conv::epilogue::Finish;
+use crate::conv::epilogue::TileEpilogue;
 use crate::conv::geometry::Block;
-use crate::conv::implicit_gemm::kernel::Products;
-use crate::conv::operands::{Operands, Part};
-use crate::gemm::pack::{Copy, Pack, Store, Sums as Stored, copies_of};
+use crate::conv::implicit_gemm::kernel::ImplicitGemm;
+use crate::conv::operands::{Operands, SubProblem};
+use crate::gemm::pack::{Accumulators as Stored, Pack, PackSource, Store, packing_of};
 use crate::kernel::{Kernel, Refusal};
-use crate::pointwise::After;
+use crate::pointwise::Epilogue;
 use crate::settings::{Algorithm, Settings};
-use crate::simd::isa::Level;
-use crate::simd::real::{FastReal, all_finite, is_number};
-use crate::tensor::prepacked::Kept;
+use crate::simd::isa::Isa;
+use crate::simd::real::{Float, all_finite, is_number};
+use crate::tensor::prepacked::Prepacked;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
-use crate::threading::partition::{Dealt, Lanes};
+use crate::threading::partition::{Assignment, Workers};
 
 /// Outputs that a block has at least, if there are as many images.
 const LEAST_COLUMNS: usize = 64;
 
 /// Rows that are transposed have multiples of so many numbers.
-const MOST_LANES: usize = 16;
+const MAX_LANES: usize = 16;
 
 /// One of the products with every decision made.
 struct Planned {
-    pub(crate) part: Part,
+    pub(crate) part: SubProblem,
     classes: Vec<Class>,
     /// Outputs of an image.
     of_image: usize,
@@ -54,18 +54,18 @@ struct Class {
 }
 
 /// The products of a convolution.
-pub(crate) struct Channels<T: 'static> {
+pub(crate) struct DirectSmall<T: 'static> {
     operands: Operands,
-    level: Level,
+    isa: Isa,
     parts: Vec<Planned>,
     planes: Planes<T>,
-    kernel: SumsKernel<T>,
+    kernel: AccumulatorTileKernel<T>,
     /// Pieces in a panel of output channels, and panels.
     pieces: usize,
     panels: usize,
     /// Images in a block.
     images: usize,
-    lanes: Lanes,
+    workers: Workers,
     pack: Pack<T>,
     input_size: usize,
     weight_size: usize,
@@ -80,24 +80,24 @@ pub(crate) struct Channels<T: 'static> {
     columns: usize,
     /// Outputs of an image, where the sums of all products lie in the order of the outputs and are stored at once.
     whole: Option<usize>,
-    finish: Option<Finish>,
+    finish: Option<TileEpilogue>,
     /// What computes where zeros stand for the padding and weights are not finite.
-    exact: Option<Products<T>>,
-    kept: Kept<T>,
+    exact: Option<ImplicitGemm<T>>,
+    kept: Prepacked<T>,
 }
 
 /// Offsets in the scratch memory.
-struct Areas {
+struct ScratchLayout {
     weights: usize,
     planes: usize,
     tile: usize,
     rows: usize,
 }
 
-impl<T: FastReal> Channels<T> {
+impl<T: Float> DirectSmall<T> {
     /// Nanoseconds that they are guessed to take on one thread.
-    pub(crate) fn time(operands: &Operands, level: Level, constant_weights: bool) -> f64 {
-        let (kernel, cost) = (SumsKernel::<T>::of(level), Cost::of::<T>(level));
+    pub(crate) fn time(operands: &Operands, isa: Isa, constant_weights: bool) -> f64 {
+        let (kernel, cost) = (AccumulatorTileKernel::<T>::of(isa), Cost::of::<T>(isa));
         let Operands { windows, parts, channels, rows, groups, .. } = operands;
         let outputs: f64 = parts.iter().map(|part| part.size.iter().product::<usize>() as f64).sum();
         let terms: f64 = parts
@@ -120,18 +120,18 @@ impl<T: FastReal> Channels<T> {
     /// Plans them, with more to compute of the sums or not. `exact` computes the same.
     pub(crate) fn plan(
         operands: Operands,
-        level: Level,
+        isa: Isa,
         settings: Settings,
         spatial: usize,
-        after: Option<After>,
-        exact: Products<T>,
+        after: Option<Epilogue>,
+        exact: ImplicitGemm<T>,
     ) -> Result<Self, Refusal> {
-        let kernel = SumsKernel::<T>::of(level);
-        let work = Self::time(&operands, level, settings.constant_weights);
+        let kernel = AccumulatorTileKernel::<T>::of(isa);
+        let work = Self::time(&operands, isa, settings.constant_weights);
         let Operands { windows, parts, groups, channels, rows, input, weights, output, .. } = &operands;
-        let size = |part: &Part| part.size.iter().product::<usize>();
+        let size = |part: &SubProblem| part.size.iter().product::<usize>();
         let largest = parts.iter().map(size).max().unwrap_or(1).max(1);
-        let wanted = settings.threads.parts(work, usize::MAX).count();
+        let wanted = settings.threads.workers_for_reduction(work, usize::MAX).count();
         let least = LEAST_COLUMNS.div_ceil(largest).min(windows.batch.div_ceil(if wanted > 1 {
             3 * wanted
         } else {
@@ -180,32 +180,32 @@ impl<T: FastReal> Channels<T> {
         });
         let parts: Vec<Planned> = planned.collect();
         let bytes = |data_type: DataType| data_type.size().unwrap_or(1);
-        let (pack, _) = copies_of("w", weights.data_type)?;
-        let (_, store) = copies_of("y", output.data_type)?;
+        let (pack, _) = packing_of("w", weights.data_type)?;
+        let (_, store) = packing_of("y", output.data_type)?;
         let number = if size_of::<T>() == 4 { DataType::Float } else { DataType::Double };
         Ok(Self {
-            level,
+            isa,
             kernel,
             pieces,
             panels,
             images,
-            lanes: settings.threads.lanes(work, windows.batch.div_ceil(images) * groups),
+            workers: settings.threads.workers(work, windows.batch.div_ceil(images) * groups),
             pack,
             input_size: bytes(input.data_type),
             weight_size: bytes(weights.data_type),
             store,
             store_size: bytes(output.data_type),
-            transpose: copies_of("sums", number)?.0,
+            transpose: packing_of("sums", number)?.0,
             direct: is_number::<T>(output.data_type),
             weights: packed,
             columns: images * whole.unwrap_or(largest),
             whole,
             finish: match &after {
-                Some(after) => Some(Finish { tail: after.tail()?, spatial }),
+                Some(after) => Some(TileEpilogue { tail: after.tail()?, spatial }),
                 None => None,
             },
             exact: planes.are_padded().then_some(exact),
-            kept: Kept::new(packed, settings.constant_weights),
+            kept: Prepacked::new(packed, settings.constant_weights),
             planes,
             parts,
             operands,
@@ -217,13 +217,13 @@ impl<T: FastReal> Channels<T> {
         self.pieces * self.kernel.piece
     }
 
-    fn layout(&self, scratch: &mut Scratch) -> Areas {
-        let lanes = self.lanes.count();
-        Areas {
+    fn layout(&self, scratch: &mut Scratch) -> ScratchLayout {
+        let workers = self.workers.count();
+        ScratchLayout {
             weights: scratch.area::<T>(self.weights, 1),
-            planes: scratch.area::<T>(self.planes.numbers(), lanes),
-            tile: scratch.area::<T>(self.columns * self.width(), lanes),
-            rows: scratch.area::<T>(self.columns.next_multiple_of(LEAST_COLUMNS) * self.width(), lanes),
+            planes: scratch.area::<T>(self.planes.numbers(), workers),
+            tile: scratch.area::<T>(self.columns * self.width(), workers),
+            rows: scratch.area::<T>(self.columns.next_multiple_of(LEAST_COLUMNS) * self.width(), workers),
         }
     }
 
@@ -247,7 +247,7 @@ impl<T: FastReal> Channels<T> {
                 unsafe {
                     let to = to.add(planned.packed + number * planned.rows * width);
                     let first = from.add((group * weights.group + first * weights.row) * self.weight_size);
-                    let matrix = |from: *const u8, rows: usize, row: usize, pitch: usize| Copy {
+                    let matrix = |from: *const u8, rows: usize, row: usize, pitch: usize| PackSource {
                         from,
                         rows,
                         row,
@@ -257,13 +257,13 @@ impl<T: FastReal> Channels<T> {
                         pitch,
                     };
                     if in_order {
-                        (self.pack)(self.level, &matrix(first, planned.rows, 1, width), to);
+                        (self.pack)(self.isa, &matrix(first, planned.rows, 1, width), to);
                         continue;
                     }
                     for (tap, (_, distance)) in taps.iter().enumerate() {
                         let from = first.add(distance * self.weight_size);
                         let copy = matrix(from, *channels, weights.channel, taps.len() * width);
-                        (self.pack)(self.level, &copy, to.add(tap * width));
+                        (self.pack)(self.isa, &copy, to.add(tap * width));
                     }
                 }
             }
@@ -274,7 +274,7 @@ impl<T: FastReal> Channels<T> {
 }
 
 /// One lane's memory.
-struct Lane<T> {
+struct WorkerMemory<T> {
     tile: *mut T,
     rows: *mut T,
 }
@@ -287,7 +287,7 @@ struct Image {
     flat: bool,
 }
 
-impl<T: FastReal> Channels<T> {
+impl<T: Float> DirectSmall<T> {
     /// Computes all products for a block of images.
     ///
     /// # Safety
@@ -297,7 +297,7 @@ impl<T: FastReal> Channels<T> {
         (group, block): (usize, &Block),
         weights: *const T,
         planes: *const T,
-        lane: &Lane<T>,
+        worker: &WorkerMemory<T>,
         tensors: &[*mut u8],
     ) {
         let Operands { rows, output, .. } = &self.operands;
@@ -310,9 +310,9 @@ impl<T: FastReal> Channels<T> {
                 // SAFETY: the sums of the panel are there, and the tensor has the outputs.
                 unsafe {
                     let to = tensors[output.slot].add(channel * self.store_size);
-                    let from = lane.tile.add(image * of_image * width);
+                    let from = worker.tile.add(image * of_image * width);
                     let image = Image { number: block.image + image, size, flat };
-                    self.store(&image, channels, from, lane.rows, to);
+                    self.store(&image, channels, from, worker.rows, to);
                 }
             }
         };
@@ -320,7 +320,7 @@ impl<T: FastReal> Channels<T> {
             for panel in 0..self.panels {
                 for planned in &self.parts {
                     // SAFETY: as the caller promises.
-                    unsafe { self.sum(planned, (group, panel), block.images, weights, planes, lane.tile) };
+                    unsafe { self.sum(planned, (group, panel), block.images, weights, planes, worker.tile) };
                 }
                 store(panel, 0, outputs, [1, 1, outputs], true);
             }
@@ -331,7 +331,7 @@ impl<T: FastReal> Channels<T> {
             let flat = output.strides.are_flat(size);
             for panel in 0..self.panels {
                 // SAFETY: as the caller promises.
-                unsafe { self.sum(planned, (group, panel), block.images, weights, planes, lane.tile) };
+                unsafe { self.sum(planned, (group, panel), block.images, weights, planes, worker.tile) };
                 store(panel, planned.part.first, planned.of_image, size, flat);
             }
         }
@@ -340,7 +340,7 @@ impl<T: FastReal> Channels<T> {
     /// The sums of a panel of one product.
     ///
     /// # Safety
-    /// As [`Channels::multiply`], and `tile` has room for the sums.
+    /// As [`DirectSmall::multiply`], and `tile` has room for the sums.
     unsafe fn sum(
         &self,
         planned: &Planned,
@@ -356,7 +356,7 @@ impl<T: FastReal> Channels<T> {
             let outputs = images * class.of_image;
             for from in (0..outputs).step_by(self.kernel.rows) {
                 // Rows beyond the last are computed like it.
-                let (mut rows, mut places) = ([0; MOST_ROWS], [0; MOST_ROWS]);
+                let (mut rows, mut places) = ([0; MAX_ROWS], [0; MAX_ROWS]);
                 for (i, (row, place)) in rows.iter_mut().zip(&mut places).enumerate() {
                     let number = (from + i).min(outputs - 1);
                     (*row, *place) = (class.outputs[number], class.sums[number] * width);
@@ -364,7 +364,7 @@ impl<T: FastReal> Channels<T> {
                 // SAFETY: the panel's weights are packed, and the tile has room for all outputs.
                 unsafe {
                     let packed = planned.packed + (group * self.panels + panel) * planned.rows * width;
-                    let sums = Sums {
+                    let sums = AccumulatorTile {
                         rows: &rows,
                         terms,
                         from: planes,
@@ -402,7 +402,7 @@ impl<T: FastReal> Channels<T> {
                     let from = from.add(number * line * width);
                     let sums =
                         Stored { from, pitch: width, rows: line, columns: channels, row: apart, column: 1 };
-                    (self.store)(self.level, &sums, to(number));
+                    (self.store)(self.isa, &sums, to(number));
                 }
                 return;
             }
@@ -410,9 +410,9 @@ impl<T: FastReal> Channels<T> {
             let direct = self.direct && flat && channels >= self.kernel.lanes;
             let (row, pitch) = match direct {
                 true => (count, strides.channel),
-                false => (count.next_multiple_of(MOST_LANES), count.next_multiple_of(MOST_LANES)),
+                false => (count.next_multiple_of(MAX_LANES), count.next_multiple_of(MAX_LANES)),
             };
-            let copy = Copy {
+            let copy = PackSource {
                 from: from.cast(),
                 rows: if direct { channels } else { width },
                 row: 1,
@@ -421,18 +421,18 @@ impl<T: FastReal> Channels<T> {
                 width: row,
                 pitch,
             };
-            (self.transpose)(self.level, &copy, if direct { to(0).cast() } else { rows });
+            (self.transpose)(self.isa, &copy, if direct { to(0).cast() } else { rows });
             for number in 0..if direct { 0 } else { lines } {
                 let from = rows.add(number * line);
                 let (row, column) = (strides.channel, apart);
                 let sums = Stored { from, pitch, rows: channels, columns: line, row, column };
-                (self.store)(self.level, &sums, to(number));
+                (self.store)(self.isa, &sums, to(number));
             }
         }
     }
 }
 
-impl<T: FastReal> Kernel for Channels<T> {
+impl<T: Float> Kernel for DirectSmall<T> {
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
             .max(self.exact.as_ref().map_or(0, Kernel::scratch_size))
@@ -456,34 +456,39 @@ impl<T: FastReal> Kernel for Channels<T> {
         let (planes_size, tile_size) = (self.planes.numbers(), self.columns * self.width());
         let rows_size = self.columns.next_multiple_of(LEAST_COLUMNS) * self.width();
         let blocks = windows.batch.div_ceil(self.images);
-        let area = |offset: usize, lane: usize, numbers: usize| {
+        let area = |offset: usize, worker: usize, numbers: usize| {
             // SAFETY: the scratch memory has an area for each lane.
-            unsafe { base.get(1).add(offset).cast::<T>().add(lane * Scratch::padded::<T>(numbers)) }
+            unsafe { base.get(1).add(offset).cast::<T>().add(worker * Scratch::padded::<T>(numbers)) }
         };
-        self.lanes.deal_carrying(groups * blocks, |Dealt { lane, part: number, .. }, cleared: &mut bool| {
-            let planes = area(areas.planes, lane, planes_size);
-            if !std::mem::replace(cleared, true) {
-                // Images are copied into planes whose zeros stay.
-                // SAFETY: the planes are this lane's.
-                unsafe { planes.write_bytes(0, planes_size) };
-            }
-            let (group, image) = (number / blocks, number % blocks * self.images);
-            let images = self.images.min(windows.batch - image);
-            let block = Block { image, images, origin: [0; 3], size: windows.output };
-            let own =
-                Lane { tile: area(areas.tile, lane, tile_size), rows: area(areas.rows, lane, rows_size) };
-            // SAFETY: the tensors cover the group and the images; no two blocks and groups write the same outputs.
-            unsafe {
-                let from =
-                    shared.all()[input.slot].add(group * channels * input.strides.channel * self.input_size);
-                let planes = self.planes.fill(from, *channels, &block, planes);
-                let weights = base.get(0).cast::<T>().cast_const();
-                self.multiply((group, &block), weights, planes, &own, shared.all());
-                if let Some(finish) = &self.finish {
-                    finish.run(shared.all(), &block, group * rows..(group + 1) * rows);
+        self.workers.for_each_part_with_state(
+            groups * blocks,
+            |Assignment { worker, part: number, .. }, cleared: &mut bool| {
+                let planes = area(areas.planes, worker, planes_size);
+                if !std::mem::replace(cleared, true) {
+                    // Images are copied into planes whose zeros stay.
+                    // SAFETY: the planes are this lane's.
+                    unsafe { planes.write_bytes(0, planes_size) };
                 }
-            }
-        });
+                let (group, image) = (number / blocks, number % blocks * self.images);
+                let images = self.images.min(windows.batch - image);
+                let block = Block { image, images, origin: [0; 3], size: windows.output };
+                let own = WorkerMemory {
+                    tile: area(areas.tile, worker, tile_size),
+                    rows: area(areas.rows, worker, rows_size),
+                };
+                // SAFETY: the tensors cover the group and the images; no two blocks and groups write the same outputs.
+                unsafe {
+                    let from = shared.all()[input.slot]
+                        .add(group * channels * input.strides.channel * self.input_size);
+                    let planes = self.planes.fill(from, *channels, &block, planes);
+                    let weights = base.get(0).cast::<T>().cast_const();
+                    self.multiply((group, &block), weights, planes, &own, shared.all());
+                    if let Some(finish) = &self.finish {
+                        finish.run(shared.all(), &block, group * rows..(group + 1) * rows);
+                    }
+                }
+            },
+        );
     }
 }
 
@@ -494,8 +499,8 @@ const WORTH_PACKING: usize = 128;
 
 /// Whether this form is for such products: rows of outputs are shorter than a vector and are not all one row, and there are
 /// enough output channels to fill one.
-pub(crate) fn suits<T: FastReal>(operands: &Operands, level: Level, settings: Settings) -> bool {
-    let kernel = SumsKernel::<T>::of(level);
+pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa, settings: Settings) -> bool {
+    let kernel = AccumulatorTileKernel::<T>::of(isa);
     let Operands { windows, parts, rows, channels, .. } = operands;
     let taps = parts.iter().map(|part| part.taps.len()).max().unwrap_or(0);
     let outputs = windows.batch * windows.output.iter().product::<usize>();

@@ -11,8 +11,8 @@ pub(crate) mod planes;
 pub(crate) mod tile;
 
 use crate::conv::cost::Cost;
-use crate::conv::direct_small::tile::SumsKernel;
-use crate::simd::real::FastReal;
+use crate::conv::direct_small::tile::AccumulatorTileKernel;
+use crate::simd::real::Float;
 
 /// Nanoseconds for a number that is copied in rows of `row`, each of which costs something, too.
 pub(crate) fn copied(cost: &Cost, row: usize) -> f64 {
@@ -20,7 +20,7 @@ pub(crate) fn copied(cost: &Cost, row: usize) -> f64 {
 }
 
 /// How so many channels are divided into panels: pieces in a panel, and panels.
-fn panels<T: FastReal>(channels: usize, kernel: &SumsKernel<T>) -> (usize, usize) {
+fn panels<T: Float>(channels: usize, kernel: &AccumulatorTileKernel<T>) -> (usize, usize) {
     let pieces = channels.div_ceil(kernel.piece);
     let panels = pieces.div_ceil(kernel.most());
     (pieces.div_ceil(panels), panels)

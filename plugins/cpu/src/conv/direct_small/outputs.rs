@@ -3,25 +3,30 @@
 use std::collections::BTreeMap;
 
 use crate::conv::geometry::{Geometry, Strides, Windows};
-use crate::conv::operands::Part;
+use crate::conv::operands::SubProblem;
 
 /// Outputs of an image from which on few of them are at its sides.
-const MOST_OUTPUTS: usize = 4096;
+const MAX_OUTPUTS: usize = 4096;
 
 /// Numbers of taps of a product.
 type Taps = Vec<usize>;
 /// Numbers of outputs of an image.
-type Numbers = Vec<usize>;
+type Indices = Vec<usize>;
 
 /// The outputs of an image by the taps that they meet inside of the input, with the numbers of these taps; all together where that is
 /// no less work.
-pub(crate) fn classes(windows: &Windows, part: &Part, images: usize, rows: usize) -> Vec<(Taps, Numbers)> {
+pub(crate) fn classes(
+    windows: &Windows,
+    part: &SubProblem,
+    images: usize,
+    rows: usize,
+) -> Vec<(Taps, Indices)> {
     let outputs = part.size.iter().product();
     let together = vec![((0..part.taps.len()).collect(), (0..outputs).collect())];
-    if outputs > MOST_OUTPUTS {
+    if outputs > MAX_OUTPUTS {
         return together;
     }
-    let mut classes: BTreeMap<Taps, Numbers> = BTreeMap::new();
+    let mut classes: BTreeMap<Taps, Indices> = BTreeMap::new();
     for number in 0..outputs {
         let taps = (0..part.taps.len()).filter(|tap| meets(windows, part, number, *tap)).collect();
         classes.entry(taps).or_default().push(number);
@@ -31,7 +36,7 @@ pub(crate) fn classes(windows: &Windows, part: &Part, images: usize, rows: usize
 }
 
 /// Whether an output of an image meets a tap of its product inside of the input.
-fn meets(windows: &Windows, part: &Part, number: usize, tap: usize) -> bool {
+fn meets(windows: &Windows, part: &SubProblem, number: usize, tap: usize) -> bool {
     let [_, height, length] = part.size;
     let at = [number / length / height, number / length % height, number % length];
     let tap = windows.taps[part.taps[tap].0];
@@ -42,20 +47,20 @@ fn meets(windows: &Windows, part: &Part, number: usize, tap: usize) -> bool {
 }
 
 /// Whether it is known that all outputs meet the taps of their class inside of the input.
-pub(crate) fn are_inside(windows: &Windows, part: &Part, classes: &[(Taps, Numbers)]) -> bool {
-    let few = part.size.iter().product::<usize>() <= MOST_OUTPUTS;
+pub(crate) fn are_inside(windows: &Windows, part: &SubProblem, classes: &[(Taps, Indices)]) -> bool {
+    let few = part.size.iter().product::<usize>() <= MAX_OUTPUTS;
     few && classes.iter().all(|(taps, outputs)| {
         outputs.iter().all(|number| taps.iter().all(|tap| meets(windows, part, *number, *tap)))
     })
 }
 
 /// How many products of a number and a row of weights the tiles of some images have for each channel.
-pub(crate) fn tiles(classes: &[(Taps, Numbers)], images: usize, rows: usize) -> usize {
+pub(crate) fn tiles(classes: &[(Taps, Indices)], images: usize, rows: usize) -> usize {
     classes.iter().map(|(taps, outputs)| (images * outputs.len()).div_ceil(rows) * taps.len()).sum()
 }
 
 /// The places of a product's outputs in the plane of a channel.
-pub(crate) fn in_plane(part: &Part, strides: &Strides) -> impl Iterator<Item = usize> + use<> {
+pub(crate) fn in_plane(part: &SubProblem, strides: &Strides) -> impl Iterator<Item = usize> + use<> {
     let (first, size, strides) = (part.first, part.size, *strides);
     let [_, height, length] = size;
     (0..size.iter().product()).map(move |number: usize| {
@@ -65,7 +70,7 @@ pub(crate) fn in_plane(part: &Part, strides: &Strides) -> impl Iterator<Item = u
 }
 
 /// How many outputs an image has, where those of all products together follow each other without a gap.
-pub(crate) fn whole_plane(parts: &[Part], strides: &Strides) -> Option<usize> {
+pub(crate) fn whole_plane(parts: &[SubProblem], strides: &Strides) -> Option<usize> {
     let all: usize = parts.iter().map(|part| part.size.iter().product::<usize>()).sum();
     let mut met = vec![false; all];
     for place in parts.iter().flat_map(|part| in_plane(part, strides)) {
@@ -86,7 +91,7 @@ pub(crate) struct Met {
 }
 
 /// Taps of a window above which it is not looked for outputs that do not meet them.
-const MOST_TAPS: usize = 49;
+const MAX_TAPS: usize = 49;
 
 /// The outputs that meet each tap inside of the input, and those that meet it or the next one, among all of a block of images; none
 /// where that is no less work.
@@ -94,7 +99,7 @@ pub(crate) fn met(blocks: &Geometry, outputs: &[usize]) -> Vec<[Met; 2]> {
     let whole = blocks.block(0);
     let [_, height, length] = whole.size;
     let (of_image, taps) = (whole.size.iter().product::<usize>(), blocks.taps().len());
-    if taps > MOST_TAPS {
+    if taps > MAX_TAPS {
         return Vec::new();
     }
     let meets = |output: usize, tap: usize| {
@@ -123,7 +128,7 @@ mod tests {
     use super::*;
 
     /// A window of 3 × 3 with padding 1 over square images.
-    fn windows(input: usize, step: usize) -> (Windows, Part) {
+    fn windows(input: usize, step: usize) -> (Windows, SubProblem) {
         let output = (input - 1) / step + 1;
         let places = |number: isize| [0, number / 3 - 1, number % 3 - 1];
         let windows = Windows {
@@ -133,7 +138,10 @@ mod tests {
             step: [1, step, step],
             taps: (0..9).map(places).collect(),
         };
-        (windows, Part { taps: (0..9).map(|tap| (tap, tap)).collect(), first: 0, size: [1, output, output] })
+        (
+            windows,
+            SubProblem { taps: (0..9).map(|tap| (tap, tap)).collect(), first: 0, size: [1, output, output] },
+        )
     }
 
     #[test]
@@ -168,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_plane_is_whole_where_its_outputs_have_no_gap() {
-        let part = |first: usize| Part { taps: Vec::new(), first, size: [1, 4, 4] };
+        let part = |first: usize| SubProblem { taps: Vec::new(), first, size: [1, 4, 4] };
         let parts = [part(0), part(1), part(8), part(9)];
         let strides = |line: usize| Strides { batch: 0, channel: 64, spatial: [0, line, 2] };
         assert_eq!(whole_plane(&parts, &strides(16)), Some(64));

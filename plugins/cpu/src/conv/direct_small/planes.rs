@@ -1,18 +1,18 @@
 //! Images with zeros around them.
 
 use crate::conv::geometry::{Block, Strides, Windows};
-use crate::conv::operands::Place;
+use crate::conv::operands::OperandView;
 use crate::kernel::Refusal;
-use crate::simd::real::{FastReal, Run, is_number};
+use crate::simd::real::{Float, RowConverter, is_number};
 
 /// Where some images' numbers are when they are multiplied: in the tensor itself, or in a copy that has all elements that the
 /// windows reach.
 pub(crate) struct Planes<T> {
     /// How the tensor's elements are read.
-    run: Run<T>,
+    run: RowConverter<T>,
     input: [usize; 3],
     step: [usize; 3],
-    place: Place,
+    place: OperandView,
     /// The first element that a window of the first block reaches, before those that there are or among them, and how many it reaches.
     low: [isize; 3],
     size: [usize; 3],
@@ -26,12 +26,12 @@ pub(crate) struct Planes<T> {
     parted: bool,
 }
 
-impl<T: FastReal> Planes<T> {
+impl<T: Float> Planes<T> {
     /// Plans them for a number of channels and for blocks of so many images and outputs of each at a time. `inside` says that no
     /// number is asked for that the tensor does not have, so that there is no need of zeros.
     pub(crate) fn plan(
         windows: &Windows,
-        place: Place,
+        place: OperandView,
         channels: usize,
         (images, outputs): (usize, [usize; 3]),
         inside: bool,
@@ -58,7 +58,7 @@ impl<T: FastReal> Planes<T> {
         } else {
             Strides { batch: plane * channels, channel: plane, spatial: [size[1] * size[2], size[2], 1] }
         };
-        let run = Run::of(place.data_type)?;
+        let run = RowConverter::of(place.data_type)?;
         let Windows { input, step, output, .. } = *windows;
         let parted = outputs != output;
         Ok(Self { run, input, step, place, low, size, strides, images, copied, padded, parted })

@@ -1,12 +1,12 @@
 //! A tile of sums: some outputs, or weights, of several channels. A piece is half a vector of channels, where there are such.
 
 use crate::gemm::pack::prefetch;
-use crate::simd::isa::{Level, Work};
-use crate::simd::real::FastReal;
+use crate::simd::isa::{Isa, IsaTask};
+use crate::simd::real::Float;
 use crate::simd::vector::{Lanewise, Vector};
 
 /// What a tile is computed from: `tile[places[r] + v] = Σ from[rows[r] + terms[j]] · right[factors[j]][v]`.
-pub(crate) struct Sums<'a, T> {
+pub(crate) struct AccumulatorTile<'a, T> {
     /// For each row of the tile the place of its first number.
     pub(crate) rows: &'a [usize],
     /// How far the number of each term is from that.
@@ -25,15 +25,15 @@ pub(crate) struct Sums<'a, T> {
     pub(crate) add: bool,
 }
 
-type Run<T> = unsafe fn(&Sums<'_, T>);
+type RunTile<T> = unsafe fn(&AccumulatorTile<'_, T>);
 
 /// Rows of the highest tile of any width.
 const ROWS: usize = 8;
 /// Rows of the highest tile: the elements of a window of 3 by 3.
-pub(crate) const MOST_ROWS: usize = 9;
+pub(crate) const MAX_ROWS: usize = 9;
 
 /// The tile at one level.
-pub(crate) struct SumsKernel<T: 'static> {
+pub(crate) struct AccumulatorTileKernel<T: 'static> {
     /// Its rows.
     pub(crate) rows: usize,
     /// Numbers in a vector.
@@ -41,27 +41,27 @@ pub(crate) struct SumsKernel<T: 'static> {
     /// Numbers in a piece: half a vector, or a vector where registers are few.
     pub(crate) piece: usize,
     /// By number of pieces in a row.
-    run: &'static [Run<T>],
-    /// The same of [`MOST_ROWS`] rows, of few pieces.
-    tall: &'static [Run<T>],
+    run: &'static [RunTile<T>],
+    /// The same of [`MAX_ROWS`] rows, of few pieces.
+    tall: &'static [RunTile<T>],
 }
 
-impl<T> Clone for SumsKernel<T> {
+impl<T> Clone for AccumulatorTileKernel<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for SumsKernel<T> {}
+impl<T> Copy for AccumulatorTileKernel<T> {}
 
 /// The tiles of one vector.
 struct Tiles<V, const ROWS: usize>(V);
 
 impl<V: Vector, const ROWS: usize> Tiles<V, ROWS> {
-    const WHOLE: [Run<V::Number>; 3] =
+    const WHOLE: [RunTile<V::Scalar>; 3] =
         [sums::<V, ROWS, 1, false>, sums::<V, ROWS, 2, false>, sums::<V, ROWS, 3, false>];
     #[cfg(target_arch = "x86_64")]
-    const HALVES: [Run<V::Number>; 6] = [
+    const HALVES: [RunTile<V::Scalar>; 6] = [
         sums::<V, ROWS, 0, true>,
         sums::<V, ROWS, 1, false>,
         sums::<V, ROWS, 1, true>,
@@ -70,45 +70,45 @@ impl<V: Vector, const ROWS: usize> Tiles<V, ROWS> {
         sums::<V, ROWS, 3, false>,
     ];
     #[cfg(target_arch = "x86_64")]
-    const NARROW: [Run<V::Number>; 3] =
+    const NARROW: [RunTile<V::Scalar>; 3] =
         [sums::<V, ROWS, 0, true>, sums::<V, ROWS, 1, false>, sums::<V, ROWS, 1, true>];
 }
 
-impl<T: FastReal> SumsKernel<T> {
+impl<T: Float> AccumulatorTileKernel<T> {
     /// The kernel of a level.
-    pub(crate) fn of(level: Level) -> Self {
-        match level {
+    pub(crate) fn of(isa: Isa) -> Self {
+        match isa {
             #[cfg(not(target_arch = "aarch64"))]
-            Level::Portable => Self::with::<T::Portable, 4>(),
+            Isa::Portable => Self::with::<T::Portable, 4>(),
             // 32 registers.
             #[cfg(target_arch = "aarch64")]
-            Level::Portable => Self::with::<T::Portable, 8>(),
+            Isa::Portable => Self::with::<T::Portable, 8>(),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => Self::with::<T::Avx2, 4>(),
+            Isa::Avx2 => Self::with::<T::Avx2, 4>(),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => Self::with_halves::<T::Avx512>(),
+            Isa::Avx512 => Self::with_halves::<T::Avx512>(),
         }
     }
 
-    fn with<V: Vector<Number = T>, const ROWS: usize>() -> Self {
+    fn with<V: Vector<Scalar = T>, const ROWS: usize>() -> Self {
         Self { rows: ROWS, lanes: V::LANES, piece: V::LANES, run: &Tiles::<V, ROWS>::WHOLE, tall: &[] }
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn with_halves<V: Vector<Number = T>>() -> Self {
+    fn with_halves<V: Vector<Scalar = T>>() -> Self {
         Self {
             rows: ROWS,
             lanes: V::LANES,
             piece: <V::Half as Vector>::LANES,
             run: &Tiles::<V, ROWS>::HALVES,
-            tall: &Tiles::<V, MOST_ROWS>::NARROW,
+            tall: &Tiles::<V, MAX_ROWS>::NARROW,
         }
     }
 
-    /// The rows of tiles of so many pieces for which the fewest tiles have so many rows together: [`SumsKernel::rows`] or one more.
+    /// The rows of tiles of so many pieces for which the fewest tiles have so many rows together: [`AccumulatorTileKernel::rows`] or one more.
     pub(crate) fn height(&self, rows: usize, pieces: usize) -> usize {
-        let is_tall = pieces <= self.tall.len() && rows.div_ceil(MOST_ROWS) < rows.div_ceil(self.rows);
-        if is_tall { MOST_ROWS } else { self.rows }
+        let is_tall = pieces <= self.tall.len() && rows.div_ceil(MAX_ROWS) < rows.div_ceil(self.rows);
+        if is_tall { MAX_ROWS } else { self.rows }
     }
 
     /// Pieces in the widest row.
@@ -116,12 +116,12 @@ impl<T: FastReal> SumsKernel<T> {
         self.run.len()
     }
 
-    /// Computes a tile of `height` rows, as [`SumsKernel::height`] says or [`SumsKernel::rows`], and `pieces` pieces.
+    /// Computes a tile of `height` rows, as [`AccumulatorTileKernel::height`] says or [`AccumulatorTileKernel::rows`], and `pieces` pieces.
     ///
     /// # Safety
     /// The kernel's level is one that the processor has. The numbers of every row and term, and a row of pieces for each
     /// term, are readable; the rows of `tile` are readable and writable.
-    pub(crate) unsafe fn run(&self, sums: &Sums<'_, T>, (height, pieces): (usize, usize)) {
+    pub(crate) unsafe fn run(&self, sums: &AccumulatorTile<'_, T>, (height, pieces): (usize, usize)) {
         assert!(sums.rows.len() >= height && sums.places.len() >= height);
         let run = if height == self.rows { self.run } else { self.tall };
         // SAFETY: the caller promises what the kernel needs.
@@ -130,20 +130,20 @@ impl<T: FastReal> SumsKernel<T> {
 }
 
 /// A tile whose rows are some vectors and, where `HALF` says so, half a one.
-struct SumsWork<'a, 'b, V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool>(
-    &'a Sums<'b, V::Number>,
+struct AccumulatorTileTask<'a, 'b, V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool>(
+    &'a AccumulatorTile<'b, V::Scalar>,
 );
 
-impl<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool> Work
-    for SumsWork<'_, '_, V, ROWS, VECTORS, HALF>
+impl<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool> IsaTask
+    for AccumulatorTileTask<'_, '_, V, ROWS, VECTORS, HALF>
 {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        let Sums { rows, terms, from, right, factors, tile, places: to, add } = *self.0;
+        let AccumulatorTile { rows, terms, from, right, factors, tile, places: to, add } = *self.0;
         let width = VECTORS * V::LANES + if HALF { <V::Half as Vector>::LANES } else { 0 };
-        // SAFETY: `sums` is called with memory as `SumsKernel::run` describes it, at the vector's level.
+        // SAFETY: `sums` is called with memory as `AccumulatorTileKernel::run` describes it, at the vector's level.
         unsafe {
             let mut places = [from; ROWS];
             for (place, row) in places.iter_mut().zip(rows) {
@@ -194,10 +194,10 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool> Work
 /// Computes one size of tile.
 ///
 /// # Safety
-/// As [`SumsKernel::run`].
+/// As [`AccumulatorTileKernel::run`].
 unsafe fn sums<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool>(
-    sums: &Sums<'_, V::Number>,
+    sums: &AccumulatorTile<'_, V::Scalar>,
 ) {
     // SAFETY: the caller promises that the processor has the vector's level.
-    unsafe { V::LEVEL.run(SumsWork::<V, ROWS, VECTORS, HALF>(sums)) };
+    unsafe { V::ISA.run(AccumulatorTileTask::<V, ROWS, VECTORS, HALF>(sums)) };
 }

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use crate::conv::im2col::kernel::Tiled;
-use crate::simd::isa::VectorWork;
-use crate::simd::real::FastReal;
+use crate::conv::im2col::kernel::Im2col;
+use crate::simd::isa::VectorTask;
+use crate::simd::real::Float;
 use crate::simd::vector::Vector;
 use crate::tensor::image::{apart, inside};
 
@@ -13,8 +13,8 @@ const CHANNELS: usize = 16;
 
 /// Copies what a tile's columns meet: for each channel and tap a row of whole vectors. Columns beyond the last one hold numbers of the
 /// input or zeros.
-pub(crate) struct Copy<'a, T: 'static> {
-    pub(crate) tiled: &'a Tiled<T>,
+pub(crate) struct Im2colTile<'a, T: 'static> {
+    pub(crate) tiled: &'a Im2col<T>,
     pub(crate) columns: &'a Range<usize>,
     /// The first element of the first image and channel.
     pub(crate) from: *const T,
@@ -38,11 +38,11 @@ struct Strip<T> {
     rest: usize,
 }
 
-impl<T: FastReal> VectorWork<T> for Copy<'_, T> {
+impl<T: Float> VectorTask<T> for Im2colTile<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Number = T>>(self) {
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
         let Self { tiled, columns, from, to } = self;
         let strides = tiled.operands.input.strides;
         let width = columns.len().next_multiple_of(V::LANES);
@@ -90,13 +90,13 @@ impl<T: FastReal> VectorWork<T> for Copy<'_, T> {
     }
 }
 
-impl<T: FastReal> Strip<T> {
+impl<T: Float> Strip<T> {
     /// Writes zeros.
     ///
     /// # Safety
     /// The processor has the vector's instructions, and the rows are writable.
     #[inline(always)]
-    unsafe fn clear<V: Vector<Number = T>>(&self) {
+    unsafe fn clear<V: Vector<Scalar = T>>(&self) {
         // SAFETY: the caller promises the rows.
         unsafe {
             let rest = V::lanes(0, self.rest);
@@ -115,7 +115,7 @@ impl<T: FastReal> Strip<T> {
     /// # Safety
     /// As [`Strip::clear`], and the lines are readable.
     #[inline(always)]
-    unsafe fn copy<V: Vector<Number = T>, const STEP: usize>(&self, tiled: &Tiled<T>) {
+    unsafe fn copy<V: Vector<Scalar = T>, const STEP: usize>(&self, tiled: &Im2col<T>) {
         let len = tiled.input[1];
         // SAFETY: the caller promises the rows and the lines.
         unsafe {
@@ -133,7 +133,7 @@ impl<T: FastReal> Strip<T> {
     /// # Safety
     /// As [`Strip::copy`].
     #[inline(always)]
-    unsafe fn copy_vectors<V: Vector<Number = T>, const STEP: usize, const VECTORS: usize>(
+    unsafe fn copy_vectors<V: Vector<Scalar = T>, const STEP: usize, const VECTORS: usize>(
         &self,
         len: usize,
     ) {
@@ -170,7 +170,7 @@ impl<T: FastReal> Strip<T> {
     /// # Safety
     /// The processor has the vector's instructions, the rows are writable, and `read` may read the lines.
     #[inline(always)]
-    unsafe fn copy_each<V: Vector<Number = T>, const VECTORS: usize>(
+    unsafe fn copy_each<V: Vector<Scalar = T>, const VECTORS: usize>(
         &self,
         mut from: *const T,
         read: impl Fn(*const T, usize) -> V,
@@ -194,7 +194,7 @@ impl<T: FastReal> Strip<T> {
     /// # Safety
     /// As [`Strip::copy`].
     #[inline(always)]
-    unsafe fn copy_apart<V: Vector<Number = T>>(&self, tiled: &Tiled<T>) {
+    unsafe fn copy_apart<V: Vector<Scalar = T>>(&self, tiled: &Im2col<T>) {
         let (step, len) = (tiled.step[1], tiled.input[1]);
         // SAFETY: the caller promises the rows and the lines.
         unsafe {

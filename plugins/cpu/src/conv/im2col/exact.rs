@@ -2,18 +2,18 @@
 
 use std::ops::Range;
 
-use crate::conv::im2col::kernel::Tiled;
-use crate::conv::implicit_gemm::tile::Product;
-use crate::simd::real::FastReal;
+use crate::conv::im2col::kernel::Im2col;
+use crate::conv::implicit_gemm::tile::GemmTile;
+use crate::simd::real::Float;
 
-impl<T: FastReal> Tiled<T> {
+impl<T: Float> Im2col<T> {
     /// The columns of a tile that meet the padding, but without the products with it, which are not zero times infinity.
     ///
     /// # Safety
-    /// As [`ProductKernel::run`](crate::conv::implicit_gemm::tile::ProductKernel::run).
+    /// As [`GemmTileKernel::run`](crate::conv::implicit_gemm::tile::ProductKernel::run).
     pub(crate) unsafe fn multiply_exactly(
         &self,
-        product: &Product<'_, T>,
+        product: &GemmTile<'_, T>,
         columns: &Range<usize>,
         rows: usize,
     ) {

@@ -8,21 +8,21 @@
 use std::ops::Range;
 
 use crate::conv::cost::Cost;
-use crate::conv::epilogue::Ending;
-use crate::conv::im2col::copy::Copy;
-use crate::conv::im2col::prefetch::Next;
+use crate::conv::epilogue::ChannelEpilogue;
+use crate::conv::im2col::copy::Im2colTile;
+use crate::conv::im2col::prefetch::InputPrefetch;
 use crate::conv::implicit_gemm::exact::{are_finite, has_nan};
-use crate::conv::implicit_gemm::tile::{Product, ProductKernel};
+use crate::conv::implicit_gemm::tile::{GemmTile, GemmTileKernel};
 use crate::conv::operands::{Operands, Pack, are_columns, pack_of, rows_apart};
-use crate::conv::prefetch::{Ahead, bytes, pays};
+use crate::conv::prefetch::{TilePrefetch, bytes, pays};
 use crate::kernel::{Kernel, Refusal};
-use crate::pointwise::After;
+use crate::pointwise::Epilogue;
 use crate::settings::Settings;
-use crate::simd::isa::Level;
-use crate::simd::real::{FastReal, all_finite, is_number};
-use crate::tensor::prepacked::Kept;
+use crate::simd::isa::Isa;
+use crate::simd::real::{Float, all_finite, is_number};
+use crate::tensor::prepacked::Prepacked;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
-use crate::threading::partition::{Dealt, Lanes};
+use crate::threading::partition::{Assignment, Workers};
 
 /// Bytes of a block: the copied tiles and the input of the next ones. They stay in a processor's second cache, which has 2 MB where vectors
 /// are multiplied as wholes.
@@ -33,7 +33,7 @@ const SMALL_BLOCK: usize = 768 << 10;
 /// Bytes of weights up to which these are near.
 const FEW_WEIGHTS: usize = 512 << 10;
 /// Tiles of a block at most.
-const MOST_TILES: usize = 16;
+const MAX_TILES: usize = 16;
 /// Bytes of images and results from which on more is asked for. Tests have small images.
 const FAR: usize = if cfg!(test) { 2 << 10 } else { 1 << 20 };
 /// Terms that are multiplied before more is asked for, and lines that are then: each time costs about as much as one term.
@@ -45,14 +45,14 @@ const PER_LANE: usize = 4;
 /// where they come from farther away.
 const READ: [f64; 2] = [0.125, 0.5];
 /// Bytes of weights from which on they do not stay there.
-const MOST_WEIGHTS: usize = 1 << 20;
+const MAX_WEIGHTS: usize = 1 << 20;
 /// What it takes to begin with a block or a piece of it, in the same.
 const UNIT: f64 = 1.0;
 /// What it takes to copy a tile, in panels of rows multiplied with it: where columns follow each other in memory, so that the first panel
 /// does it, and where not.
 const COPY: [f64; 2] = [0.25, 2.0];
 /// The part of the columns, as a divisor, that may be computed in vain.
-const MOST_IN_VAIN: usize = 3;
+const MAX_IN_VAIN: usize = 3;
 /// The same from which on vectors of channels are faster, where columns follow each other in memory, and where not.
 const WASTE: [usize; 2] = [20, 5];
 /// Terms of a sum below which these are not.
@@ -60,15 +60,15 @@ const LEAST_TERMS: usize = 512;
 /// Channels on both sides up to which columns that follow each other in memory are better read there, if they are near.
 const SMALL: usize = 64;
 /// Terms of a sum above which a tile is too large for any cache.
-const MOST_DEPTH: usize = 1 << 16;
+const MAX_DEPTH: usize = 1 << 16;
 /// Rows below which a tile is multiplied too seldom for its copy.
 const LEAST_ROWS: usize = 64;
 
 /// The product with every decision made.
-pub(crate) struct Tiled<T: 'static> {
+pub(crate) struct Im2col<T: 'static> {
     pub(crate) operands: Operands,
-    pub(crate) level: Level,
-    pub(crate) kernel: ProductKernel<T>,
+    pub(crate) isa: Isa,
+    pub(crate) kernel: GemmTileKernel<T>,
     /// Lines of an image and their elements, of the input and of the output; one line where a window is one element.
     pub(crate) input: [usize; 2],
     pub(crate) output: [usize; 2],
@@ -90,22 +90,22 @@ pub(crate) struct Tiled<T: 'static> {
     /// Panels of rows in a group, and in how many pieces they are dealt out.
     panels: usize,
     pieces: usize,
-    lanes: Lanes,
-    pack_lanes: Lanes,
+    workers: Workers,
+    pack_workers: Workers,
     pack: Pack<T>,
-    pub(crate) ending: Ending,
+    pub(crate) ending: ChannelEpilogue,
     /// Distance of the rows of weights that are read where they are; others are packed.
     weights_apart: Option<usize>,
     /// Whether memory is asked for before it is needed.
     asks: bool,
     /// Packed weights that stay the same.
-    kept: Kept<T>,
-    areas: Areas,
+    kept: Prepacked<T>,
+    areas: ScratchLayout,
 }
 
 /// Numbers in the parts of the scratch memory: all packed weights, and for each lane a block's tiles, a tile of results, and one of what is
 /// added to them.
-struct Areas {
+struct ScratchLayout {
     weights: usize,
     columns: usize,
     tile: usize,
@@ -127,7 +127,7 @@ impl Spot {
 
 /// Outputs of a tile that follow each other in a line of an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Run {
+pub(crate) struct LineRun {
     /// The first one's column in the tile.
     pub(crate) column: usize,
     pub(crate) len: usize,
@@ -139,7 +139,7 @@ pub(crate) struct Run {
 
 /// Whether the form is one for this convolution: of two dimensions, with elements as they are computed, one product alone, and not too many
 /// terms.
-fn has_form<T: FastReal>(operands: &Operands) -> bool {
+fn has_form<T: Float>(operands: &Operands) -> bool {
     let Operands { windows, input, output, .. } = operands;
     let Some(part) = operands.whole() else { return false };
     part.first == 0
@@ -149,7 +149,7 @@ fn has_form<T: FastReal>(operands: &Operands) -> bool {
         && output.strides.are_flat(windows.output)
         && is_number::<T>(input.data_type)
         && is_number::<T>(output.data_type)
-        && operands.channels.saturating_mul(part.taps.len()) <= MOST_DEPTH
+        && operands.channels.saturating_mul(part.taps.len()) <= MAX_DEPTH
 }
 
 /// The columns of all images, and how many more whole vectors have.
@@ -159,24 +159,24 @@ fn columns(operands: &Operands, lanes: usize) -> [usize; 2] {
 }
 
 /// Whether this form is likely to be the fastest one on processors with whole vectors of 512 bits.
-pub(crate) fn suits<T: FastReal>(operands: &Operands, level: Level) -> bool {
-    let kernel = ProductKernel::<T>::of(level);
+pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa) -> bool {
+    let kernel = GemmTileKernel::<T>::of(isa);
     let [columns, in_vain] = columns(operands, kernel.lanes);
     let is_small =
         are_columns::<T>(operands) && operands.rows.max(operands.channels) <= SMALL && !pays(operands);
-    level.has_whole_vectors()
+    isa.has_whole_vectors()
         && operands.rows >= LEAST_ROWS
         && !is_small
         && columns >= kernel.columns()
-        && in_vain <= columns / MOST_IN_VAIN
+        && in_vain <= columns / MAX_IN_VAIN
 }
 
 /// Whether so many columns are computed in vain that vectors of channels are faster, which compute none: they read filters more often, and
 /// have to transpose sums, which takes long where these have few terms.
-pub(crate) fn wastes<T: FastReal>(operands: &Operands, level: Level) -> bool {
-    let [columns, in_vain] = columns(operands, ProductKernel::<T>::of(level).lanes);
+pub(crate) fn wastes<T: Float>(operands: &Operands, isa: Isa) -> bool {
+    let [columns, in_vain] = columns(operands, GemmTileKernel::<T>::of(isa).lanes);
     let divisor = WASTE[usize::from(!are_columns::<T>(operands))];
-    suits::<T>(operands, level)
+    suits::<T>(operands, isa)
         && in_vain * divisor > columns
         && operands.channels * operands.windows.taps.len() >= LEAST_TERMS
 }
@@ -188,21 +188,21 @@ fn largest(weight_bytes: usize, flat: Option<[usize; 2]>) -> usize {
     if is_small { SMALL_BLOCK } else { BLOCK }
 }
 
-impl<T: FastReal> Tiled<T> {
+impl<T: Float> Im2col<T> {
     /// Plans it, with more to compute of the sums or not; none where there is no such form.
     pub(crate) fn plan(
         operands: &Operands,
-        level: Level,
+        isa: Isa,
         settings: Settings,
         spatial: usize,
-        after: Option<&After>,
+        after: Option<&Epilogue>,
     ) -> Result<Option<Self>, Refusal> {
         if !has_form::<T>(operands) {
             return Ok(None);
         }
         let ending = match after {
-            None => Ending::default(),
-            Some(after) => match Ending::of::<T>(after, spatial) {
+            None => ChannelEpilogue::default(),
+            Some(after) => match ChannelEpilogue::of::<T>(after, spatial) {
                 Some(ending) => ending,
                 None => return Ok(None),
             },
@@ -211,7 +211,7 @@ impl<T: FastReal> Tiled<T> {
         if ending.residual.is_some_and(|(_, strides)| !strides.are_flat(windows.output)) {
             return Ok(None);
         }
-        let kernel = ProductKernel::<T>::of(level);
+        let kernel = GemmTileKernel::<T>::of(isa);
         let threads = settings.threads;
         let is_flat = are_columns::<T>(operands);
         let lines = |[_, lines, len]: [usize; 3]| if is_flat { [1, lines * len] } else { [lines, len] };
@@ -229,7 +229,7 @@ impl<T: FastReal> Tiled<T> {
         let columns = windows.batch * output[0] * output[1];
         let tiles = columns.div_ceil(kernel.lanes).div_ceil(kernel.vectors);
         let panels = operands.rows.div_ceil(kernel.rows);
-        let cost = Cost::of::<T>(level);
+        let cost = Cost::of::<T>(isa);
         let all_weights = operands.groups * panels * kernel.rows * depth;
         let copied = depth * columns * operands.groups;
         let time = all_weights as f64 * columns as f64 * cost.fused + copied as f64 * cost.copy;
@@ -238,9 +238,9 @@ impl<T: FastReal> Tiled<T> {
         let of_tile = (depth + read) * kernel.columns() * size_of::<T>();
         let weight_bytes = all_weights / operands.groups * size_of::<T>();
         let flat = is_flat.then_some([operands.rows, operands.channels]);
-        let most = (largest(weight_bytes, flat) / of_tile).clamp(1, MOST_TILES);
-        let costs = [COPY[usize::from(!is_flat)], READ[usize::from(weight_bytes > MOST_WEIGHTS)]];
-        let wanted = threads.lanes(time, usize::MAX).count();
+        let most = (largest(weight_bytes, flat) / of_tile).clamp(1, MAX_TILES);
+        let costs = [COPY[usize::from(!is_flat)], READ[usize::from(weight_bytes > MAX_WEIGHTS)]];
+        let wanted = threads.workers(time, usize::MAX).count();
         let (block, pieces) = division([tiles, panels, operands.groups], most, wanted, costs);
         let units = operands.groups * tiles.div_ceil(block) * pieces;
         let weights_apart = rows_apart::<T>(operands).filter(|_| !settings.constant_weights);
@@ -248,7 +248,7 @@ impl<T: FastReal> Tiled<T> {
         Ok(Some(Self {
             asks: bytes(operands) >= FAR as f64,
             operands: operands.clone(),
-            level,
+            isa,
             input,
             output,
             step,
@@ -262,13 +262,13 @@ impl<T: FastReal> Tiled<T> {
             block,
             panels,
             pieces,
-            lanes: threads.lanes(time, units),
-            pack_lanes: threads.lanes(weights as f64 * cost.copy * 2.0, operands.groups * panels),
+            workers: threads.workers(time, units),
+            pack_workers: threads.workers(weights as f64 * cost.copy * 2.0, operands.groups * panels),
             pack: pack_of::<T>(operands.weights.data_type)?,
             ending,
             weights_apart,
-            kept: Kept::new(weights, settings.constant_weights),
-            areas: Areas {
+            kept: Prepacked::new(weights, settings.constant_weights),
+            areas: ScratchLayout {
                 weights,
                 columns: block * depth * kernel.columns(),
                 tile: kernel.rows * kernel.columns(),
@@ -279,11 +279,11 @@ impl<T: FastReal> Tiled<T> {
 
     /// The scratch memory, laid out: packed weights, and for each lane copied tiles, a tile of results and one that is added.
     fn layout(&self, scratch: &mut Scratch) -> [usize; 3] {
-        let lanes = self.lanes.count();
+        let workers = self.workers.count();
         [
             scratch.area::<T>(self.areas.weights, 1),
-            scratch.area::<T>(self.areas.columns, lanes),
-            scratch.area::<T>(self.areas.tile, 2 * lanes),
+            scratch.area::<T>(self.areas.columns, workers),
+            scratch.area::<T>(self.areas.tile, 2 * workers),
         ]
     }
 
@@ -310,10 +310,10 @@ impl<T: FastReal> Tiled<T> {
 
     /// Calls `each` with the runs of a tile.
     #[inline(always)]
-    pub(crate) fn runs(&self, columns: &Range<usize>, mut each: impl FnMut(Run)) {
+    pub(crate) fn runs(&self, columns: &Range<usize>, mut each: impl FnMut(LineRun)) {
         let [lines, len] = self.output;
         pieces(columns, len, |column, len, line, at| {
-            each(Run { column, len, image: line / lines, line: line % lines, at });
+            each(LineRun { column, len, image: line / lines, line: line % lines, at });
         });
     }
 
@@ -330,7 +330,7 @@ impl<T: FastReal> Tiled<T> {
     unsafe fn pack_all(&self, from: *const u8, to: *mut T) {
         let shared = Shared([from.cast_mut(), to.cast()]);
         let height = self.kernel.rows;
-        self.pack_lanes.deal(self.operands.groups * self.panels, |_, number| {
+        self.pack_workers.for_each_part(self.operands.groups * self.panels, |_, number| {
             let place = (number / self.panels, number % self.panels);
             // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is packed by one lane.
             unsafe {
@@ -353,7 +353,7 @@ impl<T: FastReal> Tiled<T> {
         panels: Range<usize>,
         (weights, copied, is_finite): (*const T, *mut T, bool),
         buffers: [*mut T; 2],
-        mut next: Next,
+        mut next: InputPrefetch,
     ) {
         let Operands { rows, input, .. } = &self.operands;
         let height = self.kernel.rows;
@@ -383,7 +383,7 @@ impl<T: FastReal> Tiled<T> {
                         }
                         None => (copied.cast_const(), width, std::ptr::null_mut()),
                     };
-                    let mut product = Product {
+                    let mut product = GemmTile {
                         taps: &[0],
                         channels: self.depth,
                         pitch: pitch_of_b,
@@ -399,8 +399,8 @@ impl<T: FastReal> Tiled<T> {
                         bias_apart: bias.map_or(0, |(_, apart)| apart),
                         residual: residual.0,
                         residual_row: residual.1,
-                        positive: self.ending.positive,
-                        ahead: Ahead::of(next.take(), self.depth, [INTERVAL, TOGETHER]),
+                        relu: self.ending.relu,
+                        ahead: TilePrefetch::of(next.take(), self.depth, [INTERVAL, TOGETHER]),
                         is_far: self.asks && to != buffers[0],
                         asks_rows: true,
                         keep,
@@ -466,7 +466,7 @@ fn division(
     all.min_by(|a, b| time(*a).total_cmp(&time(*b))).unwrap_or((1, 1))
 }
 
-impl<T: FastReal> Kernel for Tiled<T> {
+impl<T: Float> Kernel for Im2col<T> {
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }
@@ -490,28 +490,28 @@ impl<T: FastReal> Kernel for Tiled<T> {
         let blocks = self.tiles.div_ceil(self.block);
         let units = self.operands.groups * blocks * self.pieces;
         let tiles_of = |block: usize| block * self.block..self.tiles.min((block + 1) * self.block);
-        self.lanes.deal_carrying(units, |dealt, copied: &mut Option<usize>| {
-            let Dealt { lane, part: number, end } = dealt;
+        self.workers.for_each_part_with_state(units, |dealt, copied: &mut Option<usize>| {
+            let Assignment { worker, part: number, end } = dealt;
             let (block, piece) = (number / self.pieces, number % self.pieces);
             let (group, tiles) = (block / blocks, tiles_of(block % blocks));
             let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
             let next = Some(block + 1).filter(|next| self.asks && next * self.pieces < end);
             let next = next.map(|next| (next / blocks, tiles_of(next % blocks)));
-            let mut spots = [const { Spot::NONE }; MOST_TILES];
+            let mut spots = [const { Spot::NONE }; MAX_TILES];
             for (spot, tile) in spots.iter_mut().zip(tiles.clone()) {
                 *spot = self.spot(tile);
             }
             let spots = &spots[..tiles.len()];
             let products = [panels.start, self.panels].map(|panels| panels * tiles.len());
-            let next = Next::new(self, shared.all(), next, products);
+            let next = InputPrefetch::new(self, shared.all(), next, products);
             // SAFETY: the tensors cover the group, the scratch memory has tiles and buffers for each lane; no two units write the same
             // outputs.
             unsafe {
                 let own = |area: usize, numbers: usize, number: usize| {
                     base.get(1).add(area).cast::<T>().add(number * Scratch::padded::<T>(numbers))
                 };
-                let columns = own(columns, self.areas.columns, lane);
-                let buffers = [0, 1].map(|number| own(buffers, self.areas.tile, 2 * lane + number));
+                let columns = own(columns, self.areas.columns, worker);
+                let buffers = [0, 1].map(|number| own(buffers, self.areas.tile, 2 * worker + number));
                 let is_new = *copied != Some(block);
                 // Tiles that lie in memory as they are multiplied are copied by the product of the first panel, which has to be whole.
                 let is_whole = (panels.start + 1) * self.kernel.rows <= self.operands.rows;
@@ -521,7 +521,7 @@ impl<T: FastReal> Kernel for Tiled<T> {
                     for (number, Spot { columns: outputs, alone, .. }) in spots.iter().enumerate() {
                         if !(copies && alone.is_some()) {
                             let to = columns.add(number * self.depth * self.kernel.columns());
-                            self.level.run_vectors(Copy { tiled: self, columns: outputs, from, to });
+                            self.isa.run_vectors(Im2colTile { tiled: self, columns: outputs, from, to });
                         }
                     }
                     *copied = Some(block);

@@ -2,21 +2,21 @@
 
 use std::ops::Range;
 
-use crate::conv::im2col::kernel::Tiled;
-use crate::conv::prefetch::Lines;
-use crate::simd::real::FastReal;
-use crate::tensor::scratch::LINE;
+use crate::conv::im2col::kernel::Im2col;
+use crate::conv::prefetch::CacheLines;
+use crate::simd::real::Float;
+use crate::tensor::scratch::CACHE_LINE;
 
 /// Images whose input is asked for at most.
-const MOST_IMAGES: usize = 8;
+const MAX_IMAGES: usize = 8;
 
 /// What is asked for, tile by tile of the product: what is read of an image, of some channels each.
 ///
 /// All lines of a channel follow each other: where they lie side by side, the processor itself goes on with the next ones, which it does
 /// not where other channels come between.
-pub(crate) struct Next {
+pub(crate) struct InputPrefetch {
     /// What is read of each image, of all channels, and how many images there are.
-    images: [Lines; MOST_IMAGES],
+    images: [CacheLines; MAX_IMAGES],
     count: usize,
     /// Channels that are asked for together, and parts of an image for each tile.
     together: usize,
@@ -26,16 +26,16 @@ pub(crate) struct Next {
     channel: usize,
 }
 
-impl Next {
+impl InputPrefetch {
     /// The input of some tiles of a group, or nothing, for those of so many tiles of the product that come after the first ones.
-    pub(crate) fn new<T: FastReal>(
-        tiled: &Tiled<T>,
+    pub(crate) fn new<T: Float>(
+        tiled: &Im2col<T>,
         tensors: &[*mut u8],
         next: Option<(usize, Range<usize>)>,
         [done, products]: [usize; 2],
     ) -> Self {
         let channels = tiled.operands.channels;
-        let images = [Lines::NONE; MOST_IMAGES];
+        let images = [CacheLines::NONE; MAX_IMAGES];
         let mut all = Self { images, count: 0, together: channels, each: 1, image: 0, channel: 0 };
         if let Some((group, tiles)) = next {
             let from = tiled.operands.input_of(tensors, group, size_of::<T>());
@@ -53,15 +53,15 @@ impl Next {
 
     /// What the next tile of the product asks for.
     #[inline(always)]
-    pub(crate) fn take(&mut self) -> [Lines; 3] {
-        let mut taken = [Lines::NONE; 3];
+    pub(crate) fn take(&mut self) -> [CacheLines; 3] {
+        let mut taken = [CacheLines::NONE; 3];
         for lines in taken.iter_mut().take(self.each) {
             let all = self.images[self.image];
             if self.channel >= all.channels {
                 break;
             }
             let first = all.first.wrapping_add(self.channel * all.pitch);
-            *lines = Lines { first, channels: self.together.min(all.channels - self.channel), ..all };
+            *lines = CacheLines { first, channels: self.together.min(all.channels - self.channel), ..all };
             self.image += 1;
             if self.image == self.count {
                 (self.image, self.channel) = (0, self.channel + self.together);
@@ -71,9 +71,9 @@ impl Next {
     }
 }
 
-impl<T: FastReal> Tiled<T> {
+impl<T: Float> Im2col<T> {
     /// What some columns meet of a group whose first element this is, image by image as far as there is room, and of how many images.
-    fn reads(&self, columns: &Range<usize>, from: *const u8, images: &mut [Lines]) -> usize {
+    fn reads(&self, columns: &Range<usize>, from: *const u8, images: &mut [CacheLines]) -> usize {
         let strides = self.operands.input.strides;
         let len = self.output[1];
         let size = size_of::<T>();
@@ -101,10 +101,10 @@ impl<T: FastReal> Tiled<T> {
                 (1, bottom - top)
             };
             let place = from.wrapping_add((image * strides.batch + top * pitch + left) * size);
-            let before = place.addr() % LINE;
-            *to = Lines {
+            let before = place.addr() % CACHE_LINE;
+            *to = CacheLines {
                 first: place.wrapping_sub(before),
-                together: (before + (height * pitch + right - left + 1) * size).div_ceil(LINE),
+                together: (before + (height * pitch + right - left + 1) * size).div_ceil(CACHE_LINE),
                 runs: (runs, self.step[0] * pitch * size),
                 channels: self.operands.channels,
                 pitch: strides.channel * size,

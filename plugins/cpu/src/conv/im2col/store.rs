@@ -4,13 +4,13 @@
 use std::ops::Range;
 
 use crate::conv::geometry::Strides;
-use crate::conv::im2col::kernel::Tiled;
+use crate::conv::im2col::kernel::Im2col;
 use crate::conv::operands::Operands;
 use crate::gemm::pack::prefetch;
-use crate::simd::isa::VectorWork;
-use crate::simd::real::FastReal;
+use crate::simd::isa::VectorTask;
+use crate::simd::real::Float;
 use crate::simd::vector::Vector;
-use crate::tensor::scratch::LINE;
+use crate::tensor::scratch::CACHE_LINE;
 
 /// Rows of a few numbers that are copied.
 struct Rows<T> {
@@ -23,11 +23,11 @@ struct Rows<T> {
     len: usize,
 }
 
-impl<T: FastReal> VectorWork<T> for Rows<T> {
+impl<T: Float> VectorTask<T> for Rows<T> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Number = T>>(self) {
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
         let whole = self.len / V::LANES * V::LANES;
         // SAFETY: the caller promises the processor, and rows that are readable and writable.
         unsafe {
@@ -45,7 +45,7 @@ impl<T: FastReal> VectorWork<T> for Rows<T> {
     }
 }
 
-impl<T: FastReal> Tiled<T> {
+impl<T: Float> Im2col<T> {
     /// Where so many rows of results go, of channels from one on, and their distance, given the image and first output of a tile that can be
     /// written there.
     ///
@@ -92,7 +92,7 @@ impl<T: FastReal> Tiled<T> {
             self.images(columns, |column, len, image, place| {
                 let from = from.add(image * strides.batch + channel * strides.channel + place);
                 let to = buffer.add(column);
-                self.level.run_vectors(Rows { from, to, apart: strides.channel, pitch, rows, len });
+                self.isa.run_vectors(Rows { from, to, apart: strides.channel, pitch, rows, len });
             });
             (buffer, pitch)
         }
@@ -117,7 +117,7 @@ impl<T: FastReal> Tiled<T> {
             unsafe {
                 let to = to.add(image * batch + channel * pitch + place);
                 let from = buffer.add(column);
-                self.level.run_vectors(Rows { from, to, apart: self.kernel.columns(), pitch, rows, len });
+                self.isa.run_vectors(Rows { from, to, apart: self.kernel.columns(), pitch, rows, len });
             }
         });
     }
@@ -130,7 +130,7 @@ impl<T: FastReal> Tiled<T> {
         self.images(columns, |_, len, image, place| {
             for row in channel..channel + rows {
                 let to = to.wrapping_add(image * batch + row * apart + place);
-                for at in (0..len).step_by(LINE / size_of::<T>()) {
+                for at in (0..len).step_by(CACHE_LINE / size_of::<T>()) {
                     prefetch(to.wrapping_add(at));
                 }
                 prefetch(to.wrapping_add(len - 1));

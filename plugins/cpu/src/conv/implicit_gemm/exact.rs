@@ -1,15 +1,15 @@
 //! Tiles with NaN, whose columns beside the padding are computed again without the zeros that stand for it.
 
 use crate::conv::geometry::Block;
-use crate::conv::implicit_gemm::kernel::{Planned, Products};
-use crate::conv::implicit_gemm::tile::Product;
-use crate::simd::real::{FastReal, all_finite};
+use crate::conv::implicit_gemm::kernel::{ImplicitGemm, Planned};
+use crate::conv::implicit_gemm::tile::GemmTile;
+use crate::simd::real::{Float, all_finite};
 
 /// Whether a tile of so many rows and columns has NaN among its numbers.
 ///
 /// # Safety
 /// It has them, its rows `pitch` numbers apart.
-pub(crate) unsafe fn has_nan<T: FastReal>(
+pub(crate) unsafe fn has_nan<T: Float>(
     tile: *const T,
     (rows, pitch): (usize, usize),
     columns: usize,
@@ -29,7 +29,7 @@ pub(crate) unsafe fn has_nan<T: FastReal>(
 ///
 /// # Safety
 /// There are so many rows.
-pub(crate) unsafe fn are_finite<T: FastReal>(product: &Product<'_, T>, rows: usize, height: usize) -> bool {
+pub(crate) unsafe fn are_finite<T: Float>(product: &GemmTile<'_, T>, rows: usize, height: usize) -> bool {
     let row = product.channels * product.taps.len();
     // SAFETY: the caller promises the rows.
     unsafe {
@@ -40,15 +40,15 @@ pub(crate) unsafe fn are_finite<T: FastReal>(product: &Product<'_, T>, rows: usi
     }
 }
 
-impl<T: FastReal> Products<T> {
+impl<T: Float> ImplicitGemm<T> {
     /// The columns of a tile that meet the padding, but without the products with it, which are not zero times infinity.
     ///
     /// # Safety
-    /// As [`ProductKernel::run`](crate::conv::implicit_gemm::tile::ProductKernel::run).
+    /// As [`GemmTileKernel::run`](crate::conv::implicit_gemm::tile::ProductKernel::run).
     pub(crate) unsafe fn multiply_exactly(
         &self,
         planned: &Planned,
-        product: &Product<'_, T>,
+        product: &GemmTile<'_, T>,
         block: &Block,
         (from, end): (usize, usize),
         rows: usize,

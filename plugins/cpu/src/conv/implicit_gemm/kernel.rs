@@ -4,30 +4,30 @@
 //! input's indices by the stride: there the same taps meet every element. All of them read the same planes.
 
 use crate::conv::cost::{BUFFER, Cost, Shape};
-use crate::conv::epilogue::{Ending, Finish};
+use crate::conv::epilogue::{ChannelEpilogue, TileEpilogue};
 use crate::conv::geometry::{Block, Geometry, Strides};
 use crate::conv::implicit_gemm::exact::{are_finite, has_nan};
-use crate::conv::implicit_gemm::tile::{Product, ProductKernel};
+use crate::conv::implicit_gemm::tile::{GemmTile, GemmTileKernel};
 use crate::conv::operands::{
-    Fill, Operands, Pack, Part, Store, are_columns, fill_of, pack_of, rows_apart, store_of,
+    Fill, Operands, Pack, Store, SubProblem, are_columns, fill_of, pack_of, rows_apart, store_of,
 };
-use crate::conv::prefetch::{Ahead, Next, pays};
+use crate::conv::prefetch::{BlockPrefetch, TilePrefetch, pays};
 use crate::conv::strided_backward_data::{Spread, spread_of};
 use crate::kernel::{Kernel, Refusal};
-use crate::pointwise::After;
+use crate::pointwise::Epilogue;
 use crate::settings::{Algorithm, Settings};
-use crate::simd::isa::Level;
-use crate::simd::real::{FastReal, is_number};
-use crate::tensor::prepacked::Kept;
+use crate::simd::isa::Isa;
+use crate::simd::real::{Float, is_number};
+use crate::tensor::prepacked::Prepacked;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
-use crate::threading::partition::{Dealt, Lanes};
+use crate::threading::partition::{Assignment, Workers};
 
 /// Bytes of weights up to which they are walked through for each tile of columns instead of the other way round.
 const RESIDENT_WEIGHTS: usize = 512 << 10;
 
 /// One of the products with every decision made.
 pub(crate) struct Planned {
-    pub(crate) part: Part,
+    pub(crate) part: SubProblem,
     /// Distance of each tap in the planes.
     offsets: Vec<usize>,
     /// Numbers in a packed panel of rows.
@@ -37,16 +37,16 @@ pub(crate) struct Planned {
 }
 
 /// Products over the same planes.
-pub(crate) struct Products<T: 'static> {
+pub(crate) struct ImplicitGemm<T: 'static> {
     operands: Operands,
     parts: Vec<Planned>,
     pub(crate) geometry: Geometry,
-    pub(crate) kernel: ProductKernel<T>,
+    pub(crate) kernel: GemmTileKernel<T>,
     /// Panels of rows in a group, and in how many pieces they are dealt out.
     panels: usize,
     pieces: usize,
-    lanes: Lanes,
-    pack_lanes: Lanes,
+    workers: Workers,
+    pack_workers: Workers,
     fill: Fill<T>,
     fill_size: usize,
     pack: Pack<T>,
@@ -54,8 +54,8 @@ pub(crate) struct Products<T: 'static> {
     store_size: usize,
     /// What stores a tile with zeros between its elements, where these lie there.
     spread: Option<Spread<T>>,
-    ending: Ending,
-    finish: Option<Finish>,
+    ending: ChannelEpilogue,
+    finish: Option<TileEpilogue>,
     /// Whether the input is read where it is, which needs columns that follow each other, and whether the output is written
     /// the same way.
     in_place: bool,
@@ -64,22 +64,22 @@ pub(crate) struct Products<T: 'static> {
     asks: bool,
     /// Distance of the rows of weights that are read where they are; others are packed.
     weights_apart: Option<usize>,
-    scratch: Areas,
+    scratch: ScratchLayout,
     /// Packed weights that stay the same.
-    kept: Kept<T>,
+    kept: Prepacked<T>,
     /// Nanoseconds that one thread is guessed to take.
     pub(crate) time: f64,
 }
 
 /// Numbers in the parts of the scratch memory.
-struct Areas {
+struct ScratchLayout {
     weights: usize,
     planes: usize,
     tile: usize,
 }
 
 /// One lane's work on a block of a group: where everything is.
-struct Share<'a, T> {
+struct BlockTask<'a, T> {
     tensors: &'a [*mut u8],
     group: usize,
     block: Block,
@@ -90,20 +90,20 @@ struct Share<'a, T> {
     columns: *const T,
     tile: *mut T,
     /// The input of the lane's next block.
-    next: Option<Next>,
+    next: Option<BlockPrefetch>,
 }
 
-impl<T: FastReal> Products<T> {
+impl<T: Float> ImplicitGemm<T> {
     /// Plans them, with more to compute of the sums or not.
     pub(crate) fn plan(
         operands: Operands,
-        level: Level,
+        isa: Isa,
         settings: Settings,
         spatial: usize,
-        after: Option<After>,
+        after: Option<Epilogue>,
     ) -> Result<Self, Refusal> {
         let threads = settings.threads;
-        let kernel = ProductKernel::<T>::of(level);
+        let kernel = GemmTileKernel::<T>::of(isa);
         let mut shape = Shape {
             windows: &operands.windows,
             taps: operands.parts.iter().map(|part| part.taps.len()).sum(),
@@ -116,7 +116,7 @@ impl<T: FastReal> Products<T> {
             in_place: false,
             threads,
         };
-        let cost = Cost::of::<T>(level);
+        let cost = Cost::of::<T>(isa);
         let (mut geometry, mut work) = shape.best(&cost, BUFFER)?;
         let mut in_place = false;
         if are_columns::<T>(&operands) && settings.convolution != Algorithm::Unrolled {
@@ -135,22 +135,22 @@ impl<T: FastReal> Products<T> {
             && operands.between.is_none()
             && operands.output.strides.are_flat(operands.windows.output);
         let written_in_place = is_flat && is_number::<T>(operands.output.data_type);
-        let ending = after.as_ref().and_then(|after| Ending::of::<T>(after, spatial));
+        let ending = after.as_ref().and_then(|after| ChannelEpilogue::of::<T>(after, spatial));
         let ending = ending.filter(|ending| match &ending.residual {
             Some((_, strides)) => is_flat && strides.are_flat(operands.windows.output),
             None => true,
         });
         let finish = match (&after, &ending) {
-            (Some(after), None) => Some(Finish { tail: after.tail()?, spatial }),
+            (Some(after), None) => Some(TileEpilogue { tail: after.tail()?, spatial }),
             _ => None,
         };
         let panels = operands.rows.div_ceil(kernel.rows);
         let blocks = geometry.blocks() * operands.groups;
-        let wanted = threads.parts(work, usize::MAX).count();
+        let wanted = threads.workers_for_reduction(work, usize::MAX).count();
         // Pieces of the rows repeat the copy of the input, so there are only as many as the lanes need.
         let pieces =
             if wanted > 1 && blocks < 2 * wanted { (2 * wanted).div_ceil(blocks).min(panels) } else { 1 };
-        let lanes = threads.lanes(work, blocks * pieces);
+        let workers = threads.workers(work, blocks * pieces);
         let weights_apart = rows_apart::<T>(&operands).filter(|_| !settings.constant_weights);
         let mut weights = 0;
         let parts: Vec<Planned> = operands
@@ -168,14 +168,14 @@ impl<T: FastReal> Products<T> {
             weights = 0;
         }
         let packs = parts.len() * operands.groups * panels;
-        let pack_lanes = threads.lanes(weights as f64 * cost.copy * 2.0, packs);
+        let pack_workers = threads.workers(weights as f64 * cost.copy * 2.0, packs);
         let planes = if in_place { 0 } else { operands.channels * geometry.channel() };
         let (fill, fill_size) = fill_of::<T>(operands.input.data_type)?;
         let pack = pack_of::<T>(operands.weights.data_type)?;
         let (store, store_size) = store_of::<T>(operands.output.data_type)?;
         let spread = operands.between.map(|_| spread_of::<T>(operands.output.data_type)).transpose()?;
         let time = work + if settings.constant_weights { 0.0 } else { weights as f64 * cost.copy };
-        let scratch = Areas { weights, planes, tile: kernel.rows * kernel.columns() };
+        let scratch = ScratchLayout { weights, planes, tile: kernel.rows * kernel.columns() };
         Ok(Self {
             asks: pays(&operands),
             operands,
@@ -184,8 +184,8 @@ impl<T: FastReal> Products<T> {
             kernel,
             panels,
             pieces,
-            lanes,
-            pack_lanes,
+            workers,
+            pack_workers,
             fill,
             fill_size,
             pack,
@@ -197,7 +197,7 @@ impl<T: FastReal> Products<T> {
             in_place,
             written_in_place,
             weights_apart,
-            kept: Kept::new(scratch.weights, settings.constant_weights),
+            kept: Prepacked::new(scratch.weights, settings.constant_weights),
             scratch,
             time,
         })
@@ -205,11 +205,11 @@ impl<T: FastReal> Products<T> {
 
     /// The scratch memory, laid out from `base`: packed weights, and for each lane planes and a tile.
     fn layout(&self, scratch: &mut Scratch) -> (usize, usize, usize) {
-        let lanes = self.lanes.count();
+        let workers = self.workers.count();
         (
             scratch.area::<T>(self.scratch.weights, 1),
-            scratch.area::<T>(self.scratch.planes, lanes),
-            scratch.area::<T>(self.scratch.tile, lanes),
+            scratch.area::<T>(self.scratch.planes, workers),
+            scratch.area::<T>(self.scratch.tile, workers),
         )
     }
 
@@ -229,9 +229,9 @@ impl<T: FastReal> Products<T> {
     ///
     /// # Safety
     /// The share's places are what they are said to be, `tile` is writable for a tile.
-    unsafe fn multiply(&self, planned: &Planned, share: &Share<'_, T>) {
+    unsafe fn multiply(&self, planned: &Planned, share: &BlockTask<'_, T>) {
         let Operands { channels, rows, input, output, .. } = &self.operands;
-        let Share { tensors, group, ref panels, .. } = *share;
+        let BlockTask { tensors, group, ref panels, .. } = *share;
         // Some of the products have one output less along a dimension.
         let size = planned.part.size;
         let block = Block {
@@ -253,7 +253,7 @@ impl<T: FastReal> Products<T> {
         } else {
             (&planned.offsets, self.geometry.channel())
         };
-        let finish = |finish: &Finish, rows: std::ops::Range<usize>| {
+        let finish = |finish: &TileEpilogue, rows: std::ops::Range<usize>| {
             let first = group * self.operands.rows;
             // SAFETY: the caller promises the tensors.
             unsafe { finish.run(tensors, &block, first + rows.start..first + rows.end) };
@@ -291,7 +291,7 @@ impl<T: FastReal> Products<T> {
                 let residual = self.ending.residual.as_ref();
                 let residual = residual
                     .map(|(slot, strides)| (tensors[*slot].cast::<T>().add(at(strides)), strides.channel));
-                let mut product = Product {
+                let mut product = GemmTile {
                     taps: offsets,
                     channels: *channels,
                     pitch,
@@ -307,8 +307,10 @@ impl<T: FastReal> Products<T> {
                     bias_apart: bias.map_or(0, |(_, apart)| apart),
                     residual: residual.map_or(std::ptr::null(), |(residual, _)| residual),
                     residual_row: residual.map_or(0, |(_, apart)| apart),
-                    positive: self.ending.positive,
-                    ahead: share.next.map_or(Ahead::NONE, |next| next.ahead(number, panels.len() * tiles)),
+                    relu: self.ending.relu,
+                    ahead: share
+                        .next
+                        .map_or(TilePrefetch::NONE, |next| next.ahead(number, panels.len() * tiles)),
                     is_far: stored && self.asks,
                     asks_rows: false,
                     keep: std::ptr::null_mut(),
@@ -360,7 +362,7 @@ impl<T: FastReal> Products<T> {
     unsafe fn pack_all(&self, from: *const u8, to: *mut T) {
         let shared = Shared([from.cast_mut(), to.cast()]);
         let of_part = self.operands.groups * self.panels;
-        self.pack_lanes.deal(self.parts.len() * of_part, |_, number| {
+        self.pack_workers.for_each_part(self.parts.len() * of_part, |_, number| {
             let planned = &self.parts[number / of_part];
             let place = number % of_part;
             let (group, panel) = (place / self.panels, place % self.panels);
@@ -380,7 +382,7 @@ impl<T: FastReal> Products<T> {
     }
 }
 
-impl<T: FastReal> Kernel for Products<T> {
+impl<T: Float> Kernel for ImplicitGemm<T> {
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }
@@ -404,12 +406,12 @@ impl<T: FastReal> Kernel for Products<T> {
         };
         let base = Shared([packed.cast_mut().cast(), scratch]);
         let blocks = self.geometry.blocks();
-        self.lanes.deal_carrying(groups * self.pieces * blocks, |dealt, (): &mut ()| {
-            let Dealt { lane, part: number, .. } = dealt;
+        self.workers.for_each_part_with_state(groups * self.pieces * blocks, |dealt, (): &mut ()| {
+            let Assignment { worker, part: number, .. } = dealt;
             let block = self.geometry.block(number % blocks);
             let next = dealt.next().filter(|_| self.asks).and_then(|next| {
                 let next = next / blocks / self.pieces * blocks + next % blocks;
-                Next::of_number(&self.geometry, &self.operands, shared.all(), self.fill_size, next)
+                BlockPrefetch::of_number(&self.geometry, &self.operands, shared.all(), self.fill_size, next)
             });
             let piece = number / blocks % self.pieces;
             let group = number / blocks / self.pieces;
@@ -417,10 +419,13 @@ impl<T: FastReal> Kernel for Products<T> {
             // SAFETY: the tensors cover the group, the scratch memory has planes and a tile for each lane; no two blocks,
             // pieces and groups write the same outputs.
             unsafe {
-                let planes =
-                    base.get(1).add(planes).cast::<T>().add(lane * Scratch::padded::<T>(self.scratch.planes));
+                let planes = base
+                    .get(1)
+                    .add(planes)
+                    .cast::<T>()
+                    .add(worker * Scratch::padded::<T>(self.scratch.planes));
                 let tile =
-                    base.get(1).add(tiles).cast::<T>().add(lane * Scratch::padded::<T>(self.scratch.tile));
+                    base.get(1).add(tiles).cast::<T>().add(worker * Scratch::padded::<T>(self.scratch.tile));
                 let from = self.operands.input_of(shared.all(), group, self.fill_size);
                 let columns = if self.in_place {
                     from.cast::<T>().add(input.strides.offset(block.image, block.origin)).cast_const()
@@ -440,7 +445,7 @@ impl<T: FastReal> Kernel for Products<T> {
                     };
                     let weights = base.get(0).cast::<T>().cast_const().add(first);
                     let tensors = shared.all();
-                    let share = Share { tensors, group, block, panels, weights, columns, tile, next };
+                    let share = BlockTask { tensors, group, block, panels, weights, columns, tile, next };
                     self.multiply(planned, &share);
                 }
             }

@@ -1,22 +1,22 @@
 //! The two inner loops of convolution: a tile of a matrix product, and a tile of scalar products.
 
-use crate::conv::prefetch::Ahead;
+use crate::conv::prefetch::TilePrefetch;
 use crate::gemm::pack::prefetch;
 use crate::gemm::tile::{ask, load};
-use crate::simd::isa::{Level, Work};
-use crate::simd::real::{FastReal, positive};
+use crate::simd::isa::{Isa, IsaTask};
+use crate::simd::real::{Float, relu};
 use crate::simd::vector::{Lanewise, Vector};
 
 /// What a tile of a product is computed from: `tile[r][j] = Σ a[r][c][t] · b[taps[t] + c · pitch + j]` over channels and taps, and
 /// what is computed of it before it is written.
-pub(crate) struct Product<'a, T> {
+pub(crate) struct GemmTile<'a, T> {
     /// Distance of each tap in `b`.
     pub(crate) taps: &'a [usize],
     /// Number of channels.
     pub(crate) channels: usize,
     /// Distance of channels in `b`.
     pub(crate) pitch: usize,
-    /// For each channel and tap one number for each of [`ProductKernel::rows`] rows; or, with `apart`, the first row.
+    /// For each channel and tap one number for each of [`GemmTileKernel::rows`] rows; or, with `apart`, the first row.
     pub(crate) a: *const T,
     /// Distance of rows in `a` where the numbers of each row lie side by side.
     pub(crate) apart: Option<usize>,
@@ -33,18 +33,18 @@ pub(crate) struct Product<'a, T> {
     pub(crate) residual: *const T,
     pub(crate) residual_row: usize,
     /// Whether what is negative becomes zero, at last.
-    pub(crate) positive: bool,
+    pub(crate) relu: bool,
     /// What is asked for meanwhile, and whether that includes `tile` and the residual.
-    pub(crate) ahead: Ahead,
+    pub(crate) ahead: TilePrefetch,
     pub(crate) is_far: bool,
     /// Whether the rows of `b` follow each other, and are too many to be in the first cache: then those that come next are asked for.
     pub(crate) asks_rows: bool,
     /// Where the vectors of the rows of `b` are copied to, row after row; null for nowhere. Only of one tap, and by tiles of all
-    /// [`ProductKernel::rows`].
+    /// [`GemmTileKernel::rows`].
     pub(crate) keep: *mut T,
 }
 
-impl<T: FastReal> Product<'_, T> {
+impl<T: Float> GemmTile<'_, T> {
     /// Computes a column of the tile again, unless all taps of its window meet the input, without those that do not: zeros stand for what
     /// they would meet, which weights that are not finite do not leave zero. A packed panel has `height` rows.
     ///
@@ -60,7 +60,7 @@ impl<T: FastReal> Product<'_, T> {
         if (0..window).all(&meets) {
             return;
         }
-        let mut sums = [T::ZERO; MOST_ROWS];
+        let mut sums = [T::ZERO; MAX_ROWS];
         // A window of several taps may be so many channels of one tap here.
         let (taps, terms) = (self.taps.len(), self.channels * self.taps.len() / window);
         let apart = self.pitch * (window / taps);
@@ -71,8 +71,8 @@ impl<T: FastReal> Product<'_, T> {
                 // SAFETY: the caller promises weights and numbers; panels have memory for all of their rows.
                 unsafe {
                     let b = self.b.add(first + term * apart).read_unaligned();
-                    if self.apart.is_none() && height == MOST_ROWS {
-                        let weights = self.a.add(number * height).cast::<[T; MOST_ROWS]>().read_unaligned();
+                    if self.apart.is_none() && height == MAX_ROWS {
+                        let weights = self.a.add(number * height).cast::<[T; MAX_ROWS]>().read_unaligned();
                         for (sum, weight) in sums.iter_mut().zip(weights) {
                             *sum = *sum + weight * b;
                         }
@@ -108,25 +108,25 @@ impl<T: FastReal> Product<'_, T> {
                 sum = sum + self.residual.add(row * self.residual_row + column).read_unaligned();
             }
         }
-        if self.positive { positive(sum) } else { sum }
+        if self.relu { relu(sum) } else { sum }
     }
 }
 
 /// Rows of a tile at most.
-const MOST_ROWS: usize = 8;
+const MAX_ROWS: usize = 8;
 
 /// One size of the tile of a product; the number is that of the rows that there are.
-type RunProduct<T> = unsafe fn(&mut Product<'_, T>, usize);
+type RunGemmTile<T> = unsafe fn(&mut GemmTile<'_, T>, usize);
 
 /// How many numbers of `a` ahead are asked for with the rows of `b`: where they come from far away, the processor stops looking ahead at
 /// the end of each page.
 pub(crate) const WEIGHTS_AHEAD: usize = 512;
 
 /// Vectors in the rows of the widest tile.
-const MOST_VECTORS: usize = 3;
+const MAX_VECTORS: usize = 3;
 
 /// The tile of a product at one level.
-pub(crate) struct ProductKernel<T: 'static> {
+pub(crate) struct GemmTileKernel<T: 'static> {
     /// Rows in a panel of `a` and in the tile.
     pub(crate) rows: usize,
     /// Vectors in its rows, at most.
@@ -134,22 +134,22 @@ pub(crate) struct ProductKernel<T: 'static> {
     /// Numbers in a vector.
     pub(crate) lanes: usize,
     /// For packed rows and such that are apart, by number of rows, 1, 2, 4, 8, and number of vectors.
-    run: &'static [[[RunProduct<T>; MOST_VECTORS]; 4]; 2],
+    run: &'static [[[RunGemmTile<T>; MAX_VECTORS]; 4]; 2],
 }
 
-impl<T> Clone for ProductKernel<T> {
+impl<T> Clone for GemmTileKernel<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for ProductKernel<T> {}
+impl<T> Copy for GemmTileKernel<T> {}
 
 /// The tiles of one vector, for panels of some rows.
 struct Tiles<V, const PANEL: usize>(V);
 
 impl<V: Vector, const PANEL: usize> Tiles<V, PANEL> {
-    const ALL: [[[RunProduct<V::Number>; MOST_VECTORS]; 4]; 2] = [
+    const ALL: [[[RunGemmTile<V::Scalar>; MAX_VECTORS]; 4]; 2] = [
         [
             Self::of_rows::<1, false>(),
             Self::of_rows::<2, false>(),
@@ -164,7 +164,7 @@ impl<V: Vector, const PANEL: usize> Tiles<V, PANEL> {
         ],
     ];
 
-    const fn of_rows<const ROWS: usize, const APART: bool>() -> [RunProduct<V::Number>; MOST_VECTORS] {
+    const fn of_rows<const ROWS: usize, const APART: bool>() -> [RunGemmTile<V::Scalar>; MAX_VECTORS] {
         [
             product::<V, PANEL, ROWS, 1, APART>,
             product::<V, PANEL, ROWS, 2, APART>,
@@ -173,23 +173,23 @@ impl<V: Vector, const PANEL: usize> Tiles<V, PANEL> {
     }
 }
 
-impl<T: FastReal> ProductKernel<T> {
+impl<T: Float> GemmTileKernel<T> {
     /// The kernel of a level.
-    pub(crate) fn of(level: Level) -> Self {
-        match level {
+    pub(crate) fn of(isa: Isa) -> Self {
+        match isa {
             #[cfg(not(target_arch = "aarch64"))]
-            Level::Portable => Self::with::<T::Portable, 4>(2),
+            Isa::Portable => Self::with::<T::Portable, 4>(2),
             // 32 registers.
             #[cfg(target_arch = "aarch64")]
-            Level::Portable => Self::with::<T::Portable, 8>(3),
+            Isa::Portable => Self::with::<T::Portable, 8>(3),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => Self::with::<T::Avx2, 4>(3),
+            Isa::Avx2 => Self::with::<T::Avx2, 4>(3),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => Self::with::<T::Avx512, 8>(3),
+            Isa::Avx512 => Self::with::<T::Avx512, 8>(3),
         }
     }
 
-    fn with<V: Vector<Number = T>, const PANEL: usize>(vectors: usize) -> Self {
+    fn with<V: Vector<Scalar = T>, const PANEL: usize>(vectors: usize) -> Self {
         Self { rows: PANEL, vectors, lanes: V::LANES, run: &Tiles::<V, PANEL>::ALL }
     }
 
@@ -206,12 +206,12 @@ impl<T: FastReal> ProductKernel<T> {
     /// Computes the first `rows` rows and `vectors` vectors of a tile; what else the tile holds afterwards is not said.
     ///
     /// # Safety
-    /// The kernel's level is one that the processor has. Of `a`, [`ProductKernel::rows`] numbers are readable for each
+    /// The kernel's level is one that the processor has. Of `a`, [`GemmTileKernel::rows`] numbers are readable for each
     /// channel and tap, or `rows` rows; of `b`, whole vectors from each tap and channel; of the residual, `rows` rows of whole
-    /// vectors; and `rows` numbers of the bias. `tile` is writable for [`ProductKernel::rows`] rows, or `rows` if
-    /// [`ProductKernel::is_height`], of whole vectors; `keep` is for as many rows of whole vectors as there are channels.
+    /// vectors; and `rows` numbers of the bias. `tile` is writable for [`GemmTileKernel::rows`] rows, or `rows` if
+    /// [`GemmTileKernel::is_height`], of whole vectors; `keep` is for as many rows of whole vectors as there are channels.
     #[inline(always)]
-    pub(crate) unsafe fn run(&self, product: &mut Product<'_, T>, rows: usize, vectors: usize) {
+    pub(crate) unsafe fn run(&self, product: &mut GemmTile<'_, T>, rows: usize, vectors: usize) {
         let by_rows = &self.run[usize::from(product.apart.is_some())];
         let by_vectors = match rows {
             0..=1 => &by_rows[0],
@@ -225,7 +225,7 @@ impl<T: FastReal> ProductKernel<T> {
 }
 
 /// One size of the tile of a product.
-struct ProductWork<
+struct GemmTileTask<
     'a,
     'b,
     V: Vector,
@@ -233,10 +233,10 @@ struct ProductWork<
     const ROWS: usize,
     const VECTORS: usize,
     const APART: bool,
->(&'a mut Product<'b, V::Number>, usize);
+>(&'a mut GemmTile<'b, V::Scalar>, usize);
 
-impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, const APART: bool> Work
-    for ProductWork<'_, '_, V, PANEL, ROWS, VECTORS, APART>
+impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, const APART: bool> IsaTask
+    for GemmTileTask<'_, '_, V, PANEL, ROWS, VECTORS, APART>
 {
     type Output = ();
 
@@ -245,7 +245,7 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
         let Self(product, present) = self;
         // What is asked for stays where it is: a copy of what the caller has just written would wait until the results of the tile before
         // are in the cache.
-        let Product { taps, channels, pitch, a, mut b, mut keep, .. } = *product;
+        let GemmTile { taps, channels, pitch, a, mut b, mut keep, .. } = *product;
         if product.is_far {
             for row in 0..ROWS.min(present) {
                 let tile = product.tile.wrapping_add(row * product.row);
@@ -258,7 +258,7 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
                 }
             }
         }
-        // SAFETY: `product` is called with memory as `ProductKernel::run` describes it, at the vector's level.
+        // SAFETY: `product` is called with memory as `GemmTileKernel::run` describes it, at the vector's level.
         unsafe {
             let mut sums = [[V::zero(); VECTORS]; ROWS];
             // Rows that are apart, or the numbers of a packed panel's rows, which go on by whole panels.
@@ -340,10 +340,10 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
                     }
                 }
             }
-            if product.positive {
+            if product.relu {
                 for row in &mut sums {
                     for sum in row {
-                        *sum = sum.lanewise(Lanewise::Positive, *sum);
+                        *sum = sum.lanewise(Lanewise::Relu, *sum);
                     }
                 }
             }
@@ -362,8 +362,8 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
 /// The numbers are readable, and the processor has the vector's instructions.
 #[inline(always)]
 unsafe fn multiply<V: Vector, const ROWS: usize, const VECTORS: usize, const APART: bool>(
-    rows: &[*const V::Number; ROWS],
-    panel: *const V::Number,
+    rows: &[*const V::Scalar; ROWS],
+    panel: *const V::Scalar,
     at: usize,
     columns: [V; VECTORS],
     sums: &mut [[V; VECTORS]; ROWS],
@@ -383,7 +383,7 @@ unsafe fn multiply<V: Vector, const ROWS: usize, const VECTORS: usize, const APA
 /// Computes one size of tile.
 ///
 /// # Safety
-/// As [`ProductKernel::run`].
+/// As [`GemmTileKernel::run`].
 unsafe fn product<
     V: Vector,
     const PANEL: usize,
@@ -391,16 +391,16 @@ unsafe fn product<
     const VECTORS: usize,
     const APART: bool,
 >(
-    product: &mut Product<'_, V::Number>,
+    product: &mut GemmTile<'_, V::Scalar>,
     rows: usize,
 ) {
     // SAFETY: the caller promises that the processor has the vector's level.
-    unsafe { V::at_level(ProductWork::<V, PANEL, ROWS, VECTORS, APART>(product, rows)) };
+    unsafe { V::dispatch(GemmTileTask::<V, PANEL, ROWS, VECTORS, APART>(product, rows)) };
 }
 
 /// What a tile of scalar products is computed from: `tile[k][p] = Σ a[k · pitch + j] · b[pairs[p] + j]` over the columns.
-pub(crate) struct Dots<'a, T> {
-    /// Number of columns, a multiple of [`DotsKernel::lanes`].
+pub(crate) struct DotTile<'a, T> {
+    /// Number of columns, a multiple of [`DotTileKernel::lanes`].
     pub(crate) columns: usize,
     /// The first row of `a`.
     pub(crate) a: *const T,
@@ -408,47 +408,47 @@ pub(crate) struct Dots<'a, T> {
     pub(crate) pitch: usize,
     /// The planes.
     pub(crate) b: *const T,
-    /// Beginnings of the runs in `b`, one for each of [`DotsKernel::pairs`].
+    /// Beginnings of the runs in `b`, one for each of [`DotTileKernel::pairs`].
     pub(crate) pairs: &'a [usize],
-    /// Rows of [`DotsKernel::pairs`] numbers, as many as [`DotsKernel::rows`].
+    /// Rows of [`DotTileKernel::pairs`] numbers, as many as [`DotTileKernel::rows`].
     pub(crate) tile: *mut T,
 }
 
 /// The tile of scalar products at one level.
-pub(crate) struct DotsKernel<T> {
+pub(crate) struct DotTileKernel<T> {
     /// Rows of `a` and of the tile.
     pub(crate) rows: usize,
     /// Columns of the tile.
     pub(crate) pairs: usize,
     /// Numbers in a vector.
     pub(crate) lanes: usize,
-    run: unsafe fn(&Dots<'_, T>),
+    run: unsafe fn(&DotTile<'_, T>),
 }
 
-impl<T> Clone for DotsKernel<T> {
+impl<T> Clone for DotTileKernel<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for DotsKernel<T> {}
+impl<T> Copy for DotTileKernel<T> {}
 
-impl<T: FastReal> DotsKernel<T> {
+impl<T: Float> DotTileKernel<T> {
     /// The kernel of a level.
-    pub(crate) fn of(level: Level) -> Self {
-        match level {
+    pub(crate) fn of(isa: Isa) -> Self {
+        match isa {
             #[cfg(not(target_arch = "aarch64"))]
-            Level::Portable => Self::with::<T::Portable, 2, 4>(),
+            Isa::Portable => Self::with::<T::Portable, 2, 4>(),
             #[cfg(target_arch = "aarch64")]
-            Level::Portable => Self::with::<T::Portable, 4, 6>(),
+            Isa::Portable => Self::with::<T::Portable, 4, 6>(),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => Self::with::<T::Avx2, 2, 4>(),
+            Isa::Avx2 => Self::with::<T::Avx2, 2, 4>(),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => Self::with::<T::Avx512, 4, 6>(),
+            Isa::Avx512 => Self::with::<T::Avx512, 4, 6>(),
         }
     }
 
-    fn with<V: Vector<Number = T>, const ROWS: usize, const PAIRS: usize>() -> Self {
+    fn with<V: Vector<Scalar = T>, const ROWS: usize, const PAIRS: usize>() -> Self {
         Self { rows: ROWS, pairs: PAIRS, lanes: V::LANES, run: dots::<V, ROWS, PAIRS> }
     }
 
@@ -457,7 +457,7 @@ impl<T: FastReal> DotsKernel<T> {
     /// # Safety
     /// The kernel's level is one that the processor has. The rows of `a` and the runs of `b` are readable for `columns`
     /// numbers, `tile` is writable as a whole.
-    pub(crate) unsafe fn run(&self, dots: &Dots<'_, T>) {
+    pub(crate) unsafe fn run(&self, dots: &DotTile<'_, T>) {
         assert!(dots.pairs.len() >= self.pairs);
         // SAFETY: the caller promises what the kernel needs.
         unsafe { (self.run)(dots) };
@@ -465,15 +465,15 @@ impl<T: FastReal> DotsKernel<T> {
 }
 
 /// One size of the tile of scalar products.
-struct DotsWork<'a, 'b, V: Vector, const ROWS: usize, const PAIRS: usize>(&'a Dots<'b, V::Number>);
+struct DotTileTask<'a, 'b, V: Vector, const ROWS: usize, const PAIRS: usize>(&'a DotTile<'b, V::Scalar>);
 
-impl<V: Vector, const ROWS: usize, const PAIRS: usize> Work for DotsWork<'_, '_, V, ROWS, PAIRS> {
+impl<V: Vector, const ROWS: usize, const PAIRS: usize> IsaTask for DotTileTask<'_, '_, V, ROWS, PAIRS> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        let Dots { columns, a, pitch, b, pairs, tile } = *self.0;
-        // SAFETY: `dots` is called with memory as `DotsKernel::run` describes it, at the vector's level.
+        let DotTile { columns, a, pitch, b, pairs, tile } = *self.0;
+        // SAFETY: `dots` is called with memory as `DotTileKernel::run` describes it, at the vector's level.
         unsafe {
             let mut runs = [b; PAIRS];
             for (run, pair) in runs.iter_mut().zip(pairs) {
@@ -506,8 +506,8 @@ impl<V: Vector, const ROWS: usize, const PAIRS: usize> Work for DotsWork<'_, '_,
 /// Computes one size of tile.
 ///
 /// # Safety
-/// As [`DotsKernel::run`].
-unsafe fn dots<V: Vector, const ROWS: usize, const PAIRS: usize>(dots: &Dots<'_, V::Number>) {
+/// As [`DotTileKernel::run`].
+unsafe fn dots<V: Vector, const ROWS: usize, const PAIRS: usize>(dots: &DotTile<'_, V::Scalar>) {
     // SAFETY: the caller promises that the processor has the vector's level.
-    unsafe { V::at_level(DotsWork::<V, ROWS, PAIRS>(dots)) };
+    unsafe { V::dispatch(DotTileTask::<V, ROWS, PAIRS>(dots)) };
 }

@@ -1,16 +1,16 @@
 use hipdnn_plugin_sdk::graph::{ConvMode, Graph};
 
 use crate::conv::cost::{BUFFER, Cost, Shape};
-use crate::conv::direct::kernel::Places;
+use crate::conv::direct::kernel::Direct;
 use crate::conv::direct::scheme::Scheme;
 use crate::conv::geometry::Windows;
-use crate::conv::implicit_gemm::kernel::Products;
+use crate::conv::implicit_gemm::kernel::ImplicitGemm;
 use crate::conv::tests::{Case, DIRECTIONS, plain};
 use crate::conv::{Direction, Problem};
 use crate::fusion::node::plan_node_at;
 use crate::problem::convolution::Convolution;
 use crate::settings::{Algorithm, Settings};
-use crate::simd::isa::Level;
+use crate::simd::isa::Isa;
 use crate::testing::{Random, run_planned, same};
 use crate::threading::partition::Threads;
 
@@ -22,16 +22,16 @@ fn every_algorithm_computes_the_same() {
         for direction in DIRECTIONS {
             let expected = case.expected(direction);
             for convolution in [
-                Algorithm::Implicit,
+                Algorithm::ImplicitGemm,
                 Algorithm::Unrolled,
-                Algorithm::Channels,
+                Algorithm::Direct,
                 Algorithm::Winograd,
-                Algorithm::Tiled,
+                Algorithm::Im2col,
             ] {
                 let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];
                 let uid = case.result(direction).tensor.uid;
                 run_planned(case.operation(direction), case.compute, &mut arrays, |graph, node| {
-                    plan_node_at(graph, node, Level::best(), Settings { convolution, ..Settings::default() })
+                    plan_node_at(graph, node, Isa::detect(), Settings { convolution, ..Settings::default() })
                 })
                 .unwrap();
                 let array = arrays.iter().find(|array| array.tensor.uid == uid).unwrap();
@@ -65,35 +65,35 @@ fn algorithms_are_what_they_are_called() {
             in_place: false,
             threads: Threads { most: 1, deterministic: false },
         };
-        shape.best(&Cost::of::<f32>(Level::best()), BUFFER).unwrap().0.channel()
+        shape.best(&Cost::of::<f32>(Isa::detect()), BUFFER).unwrap().0.channel()
     };
     // One copy of the image with its padding, and one for each element of the window.
-    assert!(numbers(Algorithm::Implicit) < 2 * 22 * 22);
+    assert!(numbers(Algorithm::ImplicitGemm) < 2 * 22 * 22);
     assert!(numbers(Algorithm::Unrolled) >= 9 * 20 * 20);
 }
 
 /// Vectors of channels are chosen where images leave lanes empty or windows have steps.
 #[test]
 fn vectors_of_channels_are_chosen_where_they_pay() {
-    let is_chosen = |case: &Case, level: Level| {
+    let is_chosen = |case: &Case, isa: Isa| {
         let tensors = [&case.x, &case.w, &case.y].map(|array| array.tensor.clone()).to_vec();
         let graph = Graph { tensors, ..Graph::default() };
         let c = Convolution::of(&graph, &case.operation(Direction::Forward)).unwrap().unwrap();
         let operands = Problem::of(&c).unwrap().forward();
         let threads = Threads { most: 1, deterministic: false };
         let settings = Settings { threads, constant_weights: true, ..Settings::default() };
-        let products = Products::<f32>::plan(operands.clone(), level, settings, 2, None).unwrap();
-        let scheme = Scheme::<f32>::numbers(&operands, level, 2, None).unwrap();
-        let channels = Places::plan(operands, scheme, level, settings, 2, None).unwrap().unwrap();
+        let products = ImplicitGemm::<f32>::plan(operands.clone(), isa, settings, 2, None).unwrap();
+        let scheme = Scheme::<f32>::numbers(&operands, isa, 2, None).unwrap();
+        let channels = Direct::plan(operands, scheme, isa, settings, 2, None).unwrap().unwrap();
         channels.time < products.time
     };
     let correlation = ConvMode::CrossCorrelation;
     let small = plain([1, 512, 7, 7], [512, 512, 3, 3], 1, 1, correlation);
     let stepping = plain([1, 128, 28, 28], [128, 128, 1, 1], 2, 0, correlation);
     let large = plain([1, 16, 56, 56], [64, 16, 1, 1], 1, 0, correlation);
-    for level in Level::available() {
-        assert!(is_chosen(&small, *level), "{level:?}");
-        assert!(is_chosen(&stepping, *level), "{level:?}");
-        assert!(!is_chosen(&large, *level), "{level:?}");
+    for isa in Isa::available() {
+        assert!(is_chosen(&small, *isa), "{isa:?}");
+        assert!(is_chosen(&stepping, *isa), "{isa:?}");
+        assert!(!is_chosen(&large, *isa), "{isa:?}");
     }
 }

@@ -2,7 +2,7 @@ use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Tensor};
 
 use crate::conv::Direction;
 use crate::conv::tests::{Case, plain};
-use crate::simd::isa::Level;
+use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, run};
 
 /// Bytes, whose sums are exact in 32 bits, and more than a float holds.
@@ -23,7 +23,7 @@ fn products_of_bytes() {
             let number = || random.of(&[-128.0, -127.0, -3.0, 0.0, 5.0, 127.0, 200.0, 255.0]);
             *array = Array::new(uid, data_type, &dims, &strides).filled(number);
         }
-        case.check(Direction::Forward, Level::available());
+        case.check(Direction::Forward, Isa::available());
     }
 }
 
@@ -34,7 +34,7 @@ fn gradients_of_bytes_are_refused() {
     case.w = Array::new(uid, DataType::Int8, &dims, &strides);
     for direction in [Direction::BackwardData, Direction::BackwardFilter] {
         let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];
-        let refusal = run(case.operation(direction), DataType::Float, Level::best(), &mut arrays);
+        let refusal = run(case.operation(direction), DataType::Float, Isa::detect(), &mut arrays);
         assert!(refusal.unwrap_err().contains("int8"));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::conv::Direction;
 use crate::conv::tests::{Case, DIRECTIONS, Outline};
-use crate::simd::isa::Level;
+use crate::simd::isa::Isa;
 use crate::testing::{Array, EIGHT_BITS, Random, run_together};
 use hipdnn_plugin_sdk::graph::operation::Pointwise;
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
@@ -23,7 +23,7 @@ fn convert(random: &mut Random, case: &mut Case) {
 
 fn check(case: &Case) {
     for direction in DIRECTIONS {
-        case.check(direction, Level::available());
+        case.check(direction, Isa::available());
     }
 }
 
@@ -101,11 +101,11 @@ fn the_input_is_added_to_the_output() {
             [case.operation(Direction::Forward), Pointwise::new(PointwiseMode::Add, 3, Some(1), 4).into()];
         let mut between = case.y.tensor.clone();
         between.is_virtual = true;
-        for level in Level::available() {
+        for isa in Isa::available() {
             let mut arrays = [case.x.clone(), case.w.clone(), array(4, DataType::Float)];
-            run_together(&operations, DataType::Float, *level, &mut arrays, &[between.clone()]);
+            run_together(&operations, DataType::Float, *isa, &mut arrays, &[between.clone()]);
             for ((got, sum), x) in arrays[2].numbers().iter().zip(&sums).zip(case.x.numbers()) {
-                assert!((got - (sum + x)).abs() < 1e-2, "{of:?}, {level:?}: {got}, expected {}", sum + x);
+                assert!((got - (sum + x)).abs() < 1e-2, "{of:?}, {isa:?}: {got}, expected {}", sum + x);
             }
         }
     }

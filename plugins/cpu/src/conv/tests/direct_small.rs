@@ -5,7 +5,7 @@ use hipdnn_plugin_sdk::graph::{ConvMode, DataType};
 use crate::conv::Direction;
 use crate::conv::tests::{Case, DIRECTIONS, Outline, plain};
 use crate::fusion::node::plan_node_at;
-use crate::simd::isa::Level;
+use crate::simd::isa::Isa;
 use crate::testing::{Random, run_planned};
 use crate::threading::partition::Threads;
 
@@ -31,7 +31,7 @@ fn small_images_of_any_number_of_channels() {
             case.spoil(&mut random, round / 6 % 3);
         }
         for direction in DIRECTIONS {
-            case.check(direction, Level::available());
+            case.check(direction, Isa::available());
         }
     }
 }
@@ -41,7 +41,7 @@ fn filter_gradient(case: &Case, most: usize) -> Vec<u64> {
     let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];
     let threads = Threads { most, deterministic: false };
     run_planned(case.operation(Direction::BackwardFilter), DataType::Float, &mut arrays, |graph, node| {
-        plan_node_at(graph, node, Level::best(), threads)
+        plan_node_at(graph, node, Isa::detect(), threads)
     })
     .unwrap();
     arrays[1].numbers().into_iter().map(f64::to_bits).collect()
@@ -56,9 +56,9 @@ fn filters_do_not_show_the_number_of_threads() {
     {
         let mut case =
             plain([images, channels, 8, 8], [rows, channels, 3, 3], step, 1, ConvMode::CrossCorrelation);
-        case.check(Direction::BackwardFilter, Level::available());
+        case.check(Direction::BackwardFilter, Isa::available());
         case.spoil(&mut random, 2);
-        case.check(Direction::BackwardFilter, Level::available());
+        case.check(Direction::BackwardFilter, Isa::available());
         case.x = case.x.filled(|| random.real());
         case.y = case.y.filled(|| random.real());
         let one = filter_gradient(&case, 1);

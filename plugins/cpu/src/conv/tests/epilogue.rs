@@ -4,7 +4,7 @@ use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Operation, PointwiseMode, Ten
 use crate::conv::Direction;
 use crate::conv::tests::{Case, plain};
 use crate::settings::{Algorithm, Settings};
-use crate::simd::isa::Level;
+use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, order, run_together_for, same, strides};
 
 /// A number for each channel, another tensor and RELU behind a convolution, as far as they are there.
@@ -37,7 +37,7 @@ fn what_follows_a_convolution() {
         let bias = bias.filled(|| random.whole());
         let whole_strides = strides(&result.dims, &order(rank, random.of(&[0, 0, 1])), random.of(&[0, 0, 2]));
         let whole = Array::new(5, case.compute, &result.dims, &whole_strides).filled(|| random.whole());
-        let [has_bias, has_whole, positive] = [(); 3].map(|()| random.within(0, 2) > 0);
+        let [has_bias, has_whole, relu] = [(); 3].map(|()| random.within(0, 2) > 0);
 
         let like = |uid| Tensor { uid, data_type, is_virtual: true, ..result.clone() };
         let mut operations = vec![case.operation(Direction::Forward)];
@@ -49,7 +49,7 @@ fn what_follows_a_convolution() {
         if has_whole {
             steps.push((PointwiseMode::Add, Some(5)));
         }
-        if positive || steps.is_empty() {
+        if relu || steps.is_empty() {
             steps.push((PointwiseMode::ReluFwd, None));
         }
         for (mode, other) in steps {
@@ -73,11 +73,11 @@ fn what_follows_a_convolution() {
         let relu = operations.len() > 1 + usize::from(has_bias) + usize::from(has_whole);
         let y = Array::new(3, data_type, &result.dims, &result.strides);
         let forms = [
-            Algorithm::Channels,
-            Algorithm::Implicit,
+            Algorithm::Direct,
+            Algorithm::ImplicitGemm,
             Algorithm::Winograd,
-            Algorithm::WinogradFour,
-            Algorithm::Tiled,
+            Algorithm::Winograd4,
+            Algorithm::Im2col,
         ];
         let convolution = forms[seed as usize % forms.len()];
         let bound = case.bound(Direction::Forward, convolution);
@@ -102,15 +102,15 @@ fn what_follows_a_convolution() {
                 })
             })
             .collect();
-        for level in Level::available() {
+        for isa in Isa::available() {
             let mut arrays = [case.x.clone(), case.w.clone(), y.clone(), bias.clone(), whole.clone()];
             let settings = Settings { convolution, ..Settings::default() };
-            run_together_for(&operations, case.compute, (*level, settings), &mut arrays, &between);
+            run_together_for(&operations, case.compute, (*isa, settings), &mut arrays, &between);
             for (place, (got, expected)) in arrays[2].numbers().into_iter().zip(&expected).enumerate() {
                 let [least, most] = *expected;
                 assert!(
                     same(got, least) || (least..=most).contains(&got),
-                    "seed {seed} at {level:?}, element {place} is {got}, expected {expected:?}\n{:?}\n{:?}\n{:?}\n{operations:?}",
+                    "seed {seed} at {isa:?}, element {place} is {got}, expected {expected:?}\n{:?}\n{:?}\n{:?}\n{operations:?}",
                     case.x.tensor,
                     case.w.tensor,
                     y.tensor,

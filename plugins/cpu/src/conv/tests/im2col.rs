@@ -1,12 +1,12 @@
 use hipdnn_plugin_sdk::graph::DataType;
 
-use crate::conv::im2col::kernel::Tiled;
+use crate::conv::im2col::kernel::Im2col;
 use crate::conv::tests::{Case, Outline};
 use crate::conv::{Direction, Problem};
 use crate::fusion::node::plan_node_at;
 use crate::problem::convolution::Convolution;
 use crate::settings::{Algorithm, Settings};
-use crate::simd::isa::Level;
+use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, order, run_planned, strides};
 use crate::threading::partition::Threads;
 
@@ -40,14 +40,14 @@ fn tiles_go_on_in_lines_and_images_with_any_number_of_threads() {
         for most in [1, 2, 5] {
             for constant_weights in [false, true] {
                 let threads = Threads { most, deterministic: false };
-                let settings = Settings { threads, constant_weights, convolution: Algorithm::Tiled };
+                let settings = Settings { threads, constant_weights, convolution: Algorithm::Im2col };
                 let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];
                 run_planned(case.operation(Direction::Forward), case.compute, &mut arrays, |graph, node| {
                     let convolution = Convolution::of(graph, &node.operation).unwrap().unwrap();
                     let operands = Problem::of(&convolution).unwrap().forward();
-                    let plan = Tiled::<f32>::plan(&operands, Level::best(), settings, outline.spatial, None);
+                    let plan = Im2col::<f32>::plan(&operands, Isa::detect(), settings, outline.spatial, None);
                     assert!(plan.unwrap().is_some(), "{:?}", case.x.tensor);
-                    plan_node_at(graph, node, Level::best(), settings)
+                    plan_node_at(graph, node, Isa::detect(), settings)
                 })
                 .unwrap();
                 assert_eq!(arrays[2].numbers(), expected, "{:?} {:?} {most}", case.x.tensor, case.w.tensor);

@@ -15,7 +15,7 @@ use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Operation};
 use crate::conv::{Direction, three};
 use crate::fusion::node::plan_node_at;
 use crate::settings::{Algorithm, Settings};
-use crate::simd::isa::Level;
+use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, order, run, run_planned, same, strides};
 
 /// A convolution of random shape with its three tensors.
@@ -216,13 +216,13 @@ impl Case {
         }
     }
 
-    pub(crate) fn check(&self, direction: Direction, levels: &[Level]) {
+    pub(crate) fn check(&self, direction: Direction, levels: &[Isa]) {
         let expected = self.expected(direction);
-        for level in levels {
-            self.check_at(direction, *level, Algorithm::Automatic, &expected);
+        for isa in levels {
+            self.check_at(direction, *isa, Algorithm::Automatic, &expected);
             if direction != Direction::BackwardFilter {
-                self.check_at(direction, *level, Algorithm::Channels, &expected);
-                self.check_at(direction, *level, Algorithm::Tiled, &expected);
+                self.check_at(direction, *isa, Algorithm::Direct, &expected);
+                self.check_at(direction, *isa, Algorithm::Im2col, &expected);
             }
         }
     }
@@ -243,7 +243,7 @@ impl Case {
             && self.compute == DataType::Float
             && self.w.tensor.dims[2..] == [3, 3]
             && self.stride == [1, 1];
-        if convolution != Algorithm::WinogradFour && (convolution != Algorithm::Automatic || !may_be_chosen) {
+        if convolution != Algorithm::Winograd4 && (convolution != Algorithm::Automatic || !may_be_chosen) {
             return 0.0;
         }
         // Numbers are at most 3, in sums over the channels of either side.
@@ -252,12 +252,12 @@ impl Case {
         176.0 * (channels + 18.0) * eps * channels * 3.0 * 27.0
     }
 
-    fn check_at(&self, direction: Direction, level: Level, convolution: Algorithm, expected: &[f64]) {
+    fn check_at(&self, direction: Direction, isa: Isa, convolution: Algorithm, expected: &[f64]) {
         let mut arrays = [self.x.clone(), self.w.clone(), self.y.clone()];
         let uid = self.result(direction).tensor.uid;
         let settings = Settings { convolution, ..Settings::default() };
         run_planned(self.operation(direction), self.compute, &mut arrays, |graph, node| {
-            plan_node_at(graph, node, level, settings)
+            plan_node_at(graph, node, isa, settings)
         })
         .unwrap();
         let array = arrays.iter().find(|a| a.tensor.uid == uid).unwrap();
@@ -266,7 +266,7 @@ impl Case {
             let [least, most] = [-bound, bound].map(|bound| array.rounded(*expected + bound));
             assert!(
                 same(got, least) || (least..=most).contains(&got),
-                "{direction:?} at {level:?}, {convolution:?}, element {place} is {got}, expected {expected}\nx {:?}\nw {:?}\ny {:?}\npre {:?} post {:?} stride {:?} dilation {:?} {:?} compute {:?}",
+                "{direction:?} at {isa:?}, {convolution:?}, element {place} is {got}, expected {expected}\nx {:?}\nw {:?}\ny {:?}\npre {:?} post {:?} stride {:?} dilation {:?} {:?} compute {:?}",
                 self.x.tensor,
                 self.w.tensor,
                 self.y.tensor,
@@ -290,7 +290,7 @@ fn equals_plain_sums() {
     for _ in 0..120 {
         let case = Case::random(&mut random);
         for direction in DIRECTIONS {
-            case.check(direction, Level::available());
+            case.check(direction, Isa::available());
         }
     }
 }
@@ -302,7 +302,7 @@ fn what_is_not_finite_stays_where_it_belongs() {
         let mut case = Case::random(&mut random);
         case.spoil(&mut random, round % 3);
         for direction in DIRECTIONS {
-            case.check(direction, Level::available());
+            case.check(direction, Isa::available());
         }
     }
 }
@@ -326,7 +326,7 @@ fn zeros_between_elements() {
         if round % 4 == 0 {
             case.spoil(&mut random, 1 + round / 4 % 2);
         }
-        case.check(Direction::BackwardData, Level::available());
+        case.check(Direction::BackwardData, Isa::available());
     }
 }
 
@@ -339,15 +339,15 @@ fn zeros_between_elements_of_windows_with_gaps() {
         Array::new(2, DataType::Float, &dims, &strides(&dims, &order(4, 0), 0)).filled(|| random.whole());
     case.dilation = vec![2; 2];
     let expected = case.expected(Direction::BackwardData);
-    for level in Level::available() {
+    for isa in Isa::available() {
         for algorithm in [
             Algorithm::Automatic,
-            Algorithm::Implicit,
+            Algorithm::ImplicitGemm,
             Algorithm::Unrolled,
-            Algorithm::Channels,
+            Algorithm::Direct,
             Algorithm::Winograd,
         ] {
-            case.check_at(Direction::BackwardData, *level, algorithm, &expected);
+            case.check_at(Direction::BackwardData, *isa, algorithm, &expected);
         }
     }
 }
@@ -390,7 +390,7 @@ fn work_for_several_lanes() {
         plain([5, 64, 28, 15], [64, 64, 1, 1], 3, 0, correlation),
     ] {
         for direction in DIRECTIONS {
-            case.check(direction, &[Level::best()]);
+            case.check(direction, &[Isa::detect()]);
         }
     }
 }
@@ -414,7 +414,7 @@ fn filters_of_larger_images() {
         if round % 4 == 0 {
             case.spoil(&mut random, round / 4 % 3);
         }
-        case.check(Direction::BackwardFilter, Level::available());
+        case.check(Direction::BackwardFilter, Isa::available());
     }
 }
 
@@ -441,7 +441,7 @@ fn windows_of_one_element() {
             *array = Array::new(array.tensor.uid, DataType::Float, &dims, &strides).filled(|| random.whole());
         }
         for direction in DIRECTIONS {
-            case.check(direction, Level::available());
+            case.check(direction, Isa::available());
         }
     }
 }
@@ -450,7 +450,7 @@ fn windows_of_one_element() {
 fn windows_as_large_as_their_image() {
     let case = plain([5, 3, 8, 8], [10, 3, 8, 8], 1, 0, ConvMode::CrossCorrelation);
     for direction in DIRECTIONS {
-        case.check(direction, &[Level::best()]);
+        case.check(direction, &[Isa::detect()]);
     }
 }
 
@@ -466,7 +466,7 @@ fn what_is_too_large_is_refused() {
     }
     for direction in DIRECTIONS {
         let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];
-        let refusal = run(case.operation(direction), DataType::Float, Level::best(), &mut arrays);
+        let refusal = run(case.operation(direction), DataType::Float, Isa::detect(), &mut arrays);
         assert!(refusal.unwrap_err().contains("positions"));
     }
 }

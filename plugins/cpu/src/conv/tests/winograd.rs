@@ -4,7 +4,7 @@ use crate::conv::Direction;
 use crate::conv::tests::{Case, Outline, plain};
 use crate::fusion::node::plan_node_at;
 use crate::settings::{Algorithm, Settings};
-use crate::simd::isa::Level;
+use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, run_planned};
 use crate::threading::partition::Threads;
 
@@ -22,7 +22,7 @@ fn case(random: &mut Random, most: usize) -> Case {
     Case::of(random, &outline)
 }
 
-const FORMS: [Algorithm; 2] = [Algorithm::Winograd, Algorithm::WinogradFour];
+const FORMS: [Algorithm; 2] = [Algorithm::Winograd, Algorithm::Winograd4];
 
 /// Halves and quarters of small whole numbers are exact, so with tiles of 2 × 2 there is nothing to round.
 #[test]
@@ -35,8 +35,8 @@ fn whole_numbers_have_their_sums_and_what_is_not_finite_stays_where_it_belongs()
         }
         for direction in [Direction::Forward, Direction::BackwardData] {
             let expected = case.expected(direction);
-            for (level, form) in Level::available().iter().flat_map(|level| FORMS.map(|form| (level, form))) {
-                case.check_at(direction, *level, form, &expected);
+            for (isa, form) in Isa::available().iter().flat_map(|isa| FORMS.map(|form| (isa, form))) {
+                case.check_at(direction, *isa, form, &expected);
             }
         }
     }
@@ -50,8 +50,8 @@ fn results_are_as_near_as_they_are_said_to_be() {
     for round in 0..40 {
         let mut case = case(&mut random, 20);
         let (form, side, factor, roundings) =
-            [(Algorithm::Winograd, 1, 16.0, 11.0), (Algorithm::WinogradFour, 4, 176.0, 18.0)][round % 2];
-        if form == Algorithm::WinogradFour && case.stride[0] > 1 {
+            [(Algorithm::Winograd, 1, 16.0, 11.0), (Algorithm::Winograd4, 4, 176.0, 18.0)][round % 2];
+        if form == Algorithm::Winograd4 && case.stride[0] > 1 {
             continue;
         }
         case.compute = DataType::Float;
@@ -96,11 +96,11 @@ fn results_are_as_near_as_they_are_said_to_be() {
                 })
                 .sum()
         };
-        for level in Level::available() {
+        for isa in Isa::available() {
             let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];
             let settings = Settings { convolution: form, ..Settings::default() };
             run_planned(case.operation(Direction::Forward), case.compute, &mut arrays, |graph, node| {
-                plan_node_at(graph, node, *level, settings)
+                plan_node_at(graph, node, *isa, settings)
             })
             .unwrap();
             let channels = case.w.tensor.dims[1] as f64;
@@ -120,7 +120,7 @@ fn results_are_as_near_as_they_are_said_to_be() {
 fn bits(case: &Case, settings: Settings) -> Vec<u64> {
     let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];
     run_planned(case.operation(Direction::Forward), case.compute, &mut arrays, |graph, node| {
-        plan_node_at(graph, node, Level::best(), settings)
+        plan_node_at(graph, node, Isa::detect(), settings)
     })
     .unwrap();
     let number = |number: f64| if number.is_nan() { u64::MAX } else { number.to_bits() };
@@ -144,7 +144,7 @@ fn it_is_chosen_where_it_pays() {
     let settings = |convolution| Settings { convolution, constant_weights: true, ..Settings::default() };
     let chosen = |case: &Case| {
         let [chosen, two, four, implicit] =
-            [Algorithm::Automatic, Algorithm::Winograd, Algorithm::WinogradFour, Algorithm::Implicit]
+            [Algorithm::Automatic, Algorithm::Winograd, Algorithm::Winograd4, Algorithm::ImplicitGemm]
                 .map(|form| bits(case, settings(form)));
         assert!(two != implicit && four != implicit && two != four);
         [(two, 2), (four, 4)].into_iter().find(|(form, _)| *form == chosen).map(|(_, outputs)| outputs)
@@ -155,7 +155,7 @@ fn it_is_chosen_where_it_pays() {
     assert_eq!(chosen(&real([1, 64, 10, 10], [64, 64, 3, 3])), Some(2));
     assert_eq!(chosen(&real([8, 64, 6, 6], [64, 64, 3, 3])), Some(2));
     // Transformed filters that come from far away for few tiles.
-    let outputs = if Level::best().has_whole_vectors() { 2 } else { 4 };
+    let outputs = if Isa::detect().has_whole_vectors() { 2 } else { 4 };
     assert_eq!(chosen(&real([1, 256, 14, 14], [256, 256, 3, 3])), Some(outputs));
     // Few channels, few tiles, and numbers that are to be exact.
     assert_eq!(chosen(&real([1, 8, 20, 20], [16, 8, 3, 3])), None);

@@ -3,7 +3,7 @@
 use crate::conv::operands::Operands;
 use crate::conv::winograd::kernel::square;
 use crate::conv::winograd::transform::Tile;
-use crate::simd::isa::Level;
+use crate::simd::isa::Isa;
 
 /// Channels of input and output below which transforming takes too long whatever the estimate says.
 const LEAST_CHANNELS: usize = 16;
@@ -36,7 +36,7 @@ fn numbers(operands: &Operands, tile: Tile) -> f64 {
 }
 
 /// What a convolution costs with tiles of so many outputs along a side, in multiplications; none where there is no such form.
-fn cost(operands: &Operands, outputs: usize, level: Level, constant_weights: bool) -> Option<f64> {
+fn cost(operands: &Operands, outputs: usize, isa: Isa, constant_weights: bool) -> Option<f64> {
     let windows = &operands.windows;
     let tile = Tile::of(outputs, windows.step[1])?;
     let along = |side: usize| side.div_ceil(outputs) as f64;
@@ -46,7 +46,7 @@ fn cost(operands: &Operands, outputs: usize, level: Level, constant_weights: boo
     let (places, channels, rows) = (tile.places() as f64, operands.channels as f64, operands.rows as f64);
     let is_far = numbers(operands, tile) > NEAR;
     let products = PRODUCT[tile.step - 1][usize::from(is_far)] * (tiles / TOGETHER).ceil() * TOGETHER;
-    let read = TRANSFORMED[usize::from(constant_weights && is_far && level.has_whole_vectors())];
+    let read = TRANSFORMED[usize::from(constant_weights && is_far && isa.has_whole_vectors())];
     let transform = if constant_weights { 0.0 } else { FILTER[0] / 16.0 };
     let form = if outputs == 2 { tile.step - 1 } else { 2 };
     let transformed = (tiles * TILE[form] + lines * LINE[form]) * (channels + rows);
@@ -55,7 +55,7 @@ fn cost(operands: &Operands, outputs: usize, level: Level, constant_weights: boo
 
 /// The outputs along a side of a tile with which a convolution, or a data gradient, is guessed to be the fastest; none where other forms
 /// are. Results show it, so that it does not depend on the number of threads.
-pub(crate) fn fastest(operands: &Operands, level: Level, constant_weights: bool) -> Option<usize> {
+pub(crate) fn fastest(operands: &Operands, isa: Isa, constant_weights: bool) -> Option<usize> {
     if operands.channels.min(operands.rows) < LEAST_CHANNELS || square(operands).is_none() {
         return None;
     }
@@ -63,8 +63,7 @@ pub(crate) fn fastest(operands: &Operands, level: Level, constant_weights: bool)
     let outputs = windows.batch as f64 * windows.output.map(|side| side as f64).iter().product::<f64>();
     let pack = if constant_weights { 0.0 } else { FILTER[1] };
     let other = operands.channels as f64 * operands.rows as f64 * (9.0 * (outputs + NUMBER) + pack);
-    let costs =
-        [2, 4].map(|outputs| cost(operands, outputs, level, constant_weights).unwrap_or(f64::INFINITY));
+    let costs = [2, 4].map(|outputs| cost(operands, outputs, isa, constant_weights).unwrap_or(f64::INFINITY));
     let is_slow_at_first = constant_weights
         && costs[1] > LONG
         && Tile::of(4, 1).is_some_and(|tile| numbers(operands, tile) * FIRST > 2.0 * costs[1]);

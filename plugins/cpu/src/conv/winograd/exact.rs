@@ -2,13 +2,13 @@
 
 use crate::conv::geometry::Block;
 use crate::conv::operands::Operands;
-use crate::conv::winograd::kernel::{Lane, Winograd};
-use crate::conv::winograd::product::MOST_COLUMNS;
-use crate::conv::winograd::transform::{MOST_OUTPUTS, MOST_SIDE, Tile, elements, with_sides};
-use crate::simd::isa::VectorWork;
-use crate::simd::real::{FastReal, positive};
+use crate::conv::winograd::kernel::{Winograd, WorkerMemory};
+use crate::conv::winograd::product::MAX_COLUMNS;
+use crate::conv::winograd::transform::{MAX_OUTPUTS, MAX_SIDE, Tile, elements, with_sides};
+use crate::simd::isa::VectorTask;
+use crate::simd::real::{Float, relu};
 use crate::simd::vector::Vector;
-use crate::tensor::combine::MOST_LANES;
+use crate::tensor::combine::MAX_LANES;
 
 /// Row and column, in a tile, of an element of the window of one of its outputs.
 #[inline(always)]
@@ -17,11 +17,11 @@ fn met(tile: Tile, output: usize, element: usize) -> [usize; 2] {
     [at[0] * tile.step + element / 3, at[1] * tile.step + element % 3]
 }
 
-fn is_finite<T: FastReal>(number: T) -> bool {
+fn is_finite<T: Float>(number: T) -> bool {
     number.abs() <= T::LARGEST
 }
 
-impl<T: FastReal> Winograd<T> {
+impl<T: Float> Winograd<T> {
     /// Computes what is not finite in a panel's outputs again. It depends on the numbers of a tile alone, not on those
     /// that are computed with it.
     ///
@@ -32,12 +32,12 @@ impl<T: FastReal> Winograd<T> {
         (block, range, vectors): (&Block, (usize, usize), usize),
         (group, row, present): (usize, usize, usize),
         source: *const u8,
-        (lane, sums): (Lane<T>, *const T),
+        (lane, sums): (WorkerMemory<T>, *const T),
         bias: impl Fn(usize) -> Option<T>,
     ) {
         let Operands { channels, weights, .. } = &self.operands;
         let (width, lanes, side) = (self.kernel.columns(), self.kernel.lanes, self.tile.outputs);
-        let mut lines = [T::ZERO; MOST_OUTPUTS * MOST_COLUMNS];
+        let mut lines = [T::ZERO; MAX_OUTPUTS * MAX_COLUMNS];
         for r in 0..present {
             // SAFETY: the caller promises the sums; no tile of the product has more columns.
             unsafe { self.ended(sums.add(r * width), 1, vectors, (None, false), lines.as_mut_ptr()) };
@@ -84,7 +84,7 @@ impl<T: FastReal> Winograd<T> {
                         for (output, sum) in sums.into_iter().enumerate().take(side * side) {
                             let sum = bias(r).map_or(sum, |bias| sum + bias);
                             let to = r * side * side * width + at(output);
-                            let number = if self.ending.positive { positive(sum) } else { sum };
+                            let number = if self.ending.relu { relu(sum) } else { sum };
                             // SAFETY: the lane has room for the outputs of a panel.
                             unsafe { lane.outputs.add(to).write(number) };
                         }
@@ -102,13 +102,13 @@ impl<T: FastReal> Winograd<T> {
         &self,
         planes: *const T,
         weight: impl Fn(usize, usize) -> T,
-    ) -> [[T; MOST_LANES]; MOST_OUTPUTS] {
+    ) -> [[T; MAX_LANES]; MAX_OUTPUTS] {
         let (rows, channels, pitch) = (self.rows, self.operands.channels, self.planes.channel());
         // SAFETY: the caller promises the planes.
         unsafe {
             with_sides!(self.tile, SIDE, OUTPUTS => {
                 let work = Exact::<_, _, SIDE, OUTPUTS> { planes, rows, channels, pitch, weight };
-                self.level.run_vectors(work)
+                self.isa.run_vectors(work)
             })
         }
     }
@@ -122,10 +122,10 @@ impl<T: FastReal> Winograd<T> {
         planes: *const T,
         at: [usize; 3],
         weight: impl Fn(usize, usize) -> T,
-    ) -> [T; MOST_OUTPUTS] {
-        let mut outputs = [T::ZERO; MOST_OUTPUTS];
+    ) -> [T; MAX_OUTPUTS] {
+        let mut outputs = [T::ZERO; MAX_OUTPUTS];
         // For each element of the window the outputs for which it meets the input, and where.
-        let mut met_by = [[(0, 0); MOST_OUTPUTS]; 9];
+        let mut met_by = [[(0, 0); MAX_OUTPUTS]; 9];
         let mut counts = [0; 9];
         for (element, (met_by, count)) in met_by.iter_mut().zip(&mut counts).enumerate() {
             for output in 0..self.tile.outputs.pow(2) {
@@ -155,7 +155,7 @@ impl<T: FastReal> Winograd<T> {
 struct Exact<T, W, const SIDE: usize, const OUTPUTS: usize> {
     planes: *const T,
     /// Distance of each row of a tile.
-    rows: [usize; MOST_SIDE],
+    rows: [usize; MAX_SIDE],
     channels: usize,
     /// Distance of channels in the planes.
     pitch: usize,
@@ -163,17 +163,17 @@ struct Exact<T, W, const SIDE: usize, const OUTPUTS: usize> {
     weight: W,
 }
 
-impl<T: FastReal, W: Fn(usize, usize) -> T, const SIDE: usize, const OUTPUTS: usize> VectorWork<T>
+impl<T: Float, W: Fn(usize, usize) -> T, const SIDE: usize, const OUTPUTS: usize> VectorTask<T>
     for Exact<T, W, SIDE, OUTPUTS>
 {
-    type Output = [[T; MOST_LANES]; MOST_OUTPUTS];
+    type Output = [[T; MAX_LANES]; MAX_OUTPUTS];
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Number = T>>(self) -> Self::Output {
+    unsafe fn run<V: Vector<Scalar = T>>(self) -> Self::Output {
         // SAFETY: the caller promises the planes and the instructions; no vector has more lanes.
         unsafe {
             let tile = Tile { side: SIDE, outputs: OUTPUTS, step: (SIDE - 3) / (OUTPUTS - 1) };
-            let mut sums = [V::zero(); MOST_OUTPUTS];
+            let mut sums = [V::zero(); MAX_OUTPUTS];
             for channel in 0..self.channels {
                 let mut rows = [[V::zero(); SIDE]; SIDE];
                 for (row, numbers) in rows.iter_mut().enumerate() {
@@ -187,7 +187,7 @@ impl<T: FastReal, W: Fn(usize, usize) -> T, const SIDE: usize, const OUTPUTS: us
                     }
                 }
             }
-            let mut outputs = [[T::ZERO; MOST_LANES]; MOST_OUTPUTS];
+            let mut outputs = [[T::ZERO; MAX_LANES]; MAX_OUTPUTS];
             for (sum, numbers) in sums.into_iter().zip(&mut outputs) {
                 sum.store(numbers.as_mut_ptr());
             }

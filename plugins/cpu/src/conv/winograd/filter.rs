@@ -3,10 +3,10 @@
 use crate::conv::operands::Operands;
 use crate::conv::winograd::kernel::Winograd;
 use crate::conv::winograd::transform::{Filters, with_sides};
-use crate::simd::real::{FastReal, Stored};
+use crate::simd::real::{Float, Stored};
 
 /// Rows of a panel, at most.
-const MOST_ROWS: usize = 8;
+const MAX_ROWS: usize = 8;
 /// Channels whose windows are transformed at once.
 const CHANNELS: usize = 32;
 
@@ -14,7 +14,7 @@ const CHANNELS: usize = 32;
 ///
 /// # Safety
 /// `from` is the first weight, `to` is writable for a panel, and so are those of the other places.
-pub(crate) unsafe fn pack<S: Stored, T: FastReal>(
+pub(crate) unsafe fn pack<S: Stored, T: Float>(
     winograd: &Winograd<T>,
     (group, panel): (usize, usize),
     from: *const u8,
@@ -24,7 +24,7 @@ pub(crate) unsafe fn pack<S: Stored, T: FastReal>(
     let height = winograd.kernel.rows;
     let first = panel * height;
     // Element by element; what is beyond the last row stays zero.
-    let mut elements = [[T::ZERO; CHANNELS * MOST_ROWS]; 9];
+    let mut elements = [[T::ZERO; CHANNELS * MAX_ROWS]; 9];
     for begin in (0..*channels).step_by(CHANNELS) {
         let count = (channels - begin).min(CHANNELS);
         for row in 0..(rows - first).min(height) {
@@ -41,14 +41,14 @@ pub(crate) unsafe fn pack<S: Stored, T: FastReal>(
                 }
             }
         }
-        let (from, apart, len) = (elements.as_ptr().cast(), CHANNELS * MOST_ROWS, count * height);
+        let (from, apart, len) = (elements.as_ptr().cast(), CHANNELS * MAX_ROWS, count * height);
         let to_apart = winograd.panels * winograd.panel();
         // SAFETY: the caller promises the panel; there are as many elements.
         unsafe {
             let to = to.add(begin * height);
             with_sides!(winograd.tile, SIDE, _OUTPUTS => {
                 let work = Filters::<T, SIDE> { from, apart, len, to, to_apart };
-                winograd.level.run_vectors(work);
+                winograd.isa.run_vectors(work);
             });
         }
     }
@@ -58,7 +58,7 @@ pub(crate) unsafe fn pack<S: Stored, T: FastReal>(
 ///
 /// # Safety
 /// There is an element with this number.
-pub(crate) unsafe fn weight<S: Stored, T: FastReal>(from: *const u8, number: usize) -> T {
+pub(crate) unsafe fn weight<S: Stored, T: Float>(from: *const u8, number: usize) -> T {
     // SAFETY: the caller promises it.
     unsafe { from.cast::<S>().add(number).read_unaligned().number() }
 }

@@ -10,28 +10,28 @@
 //! zeros around, and taken apart when it is transformed.
 
 use crate::conv::cost::{BUFFER, Cost, Shape};
-use crate::conv::epilogue::{Ending, Finish};
+use crate::conv::epilogue::{ChannelEpilogue, TileEpilogue};
 use crate::conv::geometry::{Block, Columns, Geometry, Windows};
-use crate::conv::implicit_gemm::tile::ProductKernel;
+use crate::conv::implicit_gemm::tile::GemmTileKernel;
 use crate::conv::operands::{Fill, Operands, fill_of};
 use crate::conv::prefetch;
-use crate::conv::prefetch::Next;
+use crate::conv::prefetch::BlockPrefetch;
 use crate::conv::winograd::filter::{pack, weight};
 use crate::conv::winograd::product::write;
-use crate::conv::winograd::transform::{MOST_SIDE, Tile};
+use crate::conv::winograd::transform::{MAX_SIDE, Tile};
 use crate::kernel::{Kernel, Refusal};
-use crate::pointwise::After;
+use crate::pointwise::Epilogue;
 use crate::settings::{Algorithm, Settings};
-use crate::simd::isa::Level;
-use crate::simd::real::{FastReal, Run, not_a_float, with_stored};
-use crate::tensor::prepacked::Kept;
+use crate::simd::isa::Isa;
+use crate::simd::real::{Float, RowConverter, not_a_float, with_stored};
+use crate::tensor::prepacked::Prepacked;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
-use crate::threading::partition::{Dealt, Lanes, Threads};
+use crate::threading::partition::{Assignment, Threads, Workers};
 
 /// Tiles of columns that a block is to have, so that the transformed windows are not read for few outputs.
 const WANTED_TILES: usize = 2;
 /// How many times more numbers than for other forms planes may have for that.
-const MOST_BUFFERS: usize = 8;
+const MAX_BUFFERS: usize = 8;
 /// Numbers in the sums of some panels, which stay in a processor's second cache. The more panels, the less often the transformed
 /// input of a place comes from there.
 const SUMS: usize = 96 << 10;
@@ -43,8 +43,8 @@ type Weight<T> = unsafe fn(*const u8, usize) -> T;
 /// The convolution with every decision made.
 pub(crate) struct Winograd<T: 'static> {
     pub(crate) operands: Operands,
-    pub(crate) level: Level,
-    pub(crate) kernel: ProductKernel<T>,
+    pub(crate) isa: Isa,
+    pub(crate) kernel: GemmTileKernel<T>,
     /// Distance of each element of the window in the filter, row by row.
     pub(crate) window: [usize; 9],
     /// What a tile is.
@@ -54,7 +54,7 @@ pub(crate) struct Winograd<T: 'static> {
     /// Their planes, with a column for each element of the input in a row, and one row in so many as tiles are apart.
     pub(crate) planes: Geometry,
     /// Distance in the planes of each row of a tile.
-    pub(crate) rows: [usize; MOST_SIDE],
+    pub(crate) rows: [usize; MAX_SIDE],
     /// Whether memory is asked for before it is needed.
     asks: bool,
     /// Panels of rows in a group, and in how many pieces they are dealt out.
@@ -62,22 +62,22 @@ pub(crate) struct Winograd<T: 'static> {
     pieces: usize,
     /// Panels that are multiplied with the numbers of a place before those of the next.
     pub(crate) together: usize,
-    lanes: Lanes,
-    pack_lanes: Lanes,
+    workers: Workers,
+    pack_workers: Workers,
     fill: Fill<T>,
     fill_size: usize,
     pack: Pack<T>,
     pub(crate) weight: Weight<T>,
     pub(crate) write: Write<T>,
     pub(crate) write_size: usize,
-    pub(crate) ending: Ending,
-    pub(crate) finish: Option<Finish>,
-    kept: Kept<T>,
+    pub(crate) ending: ChannelEpilogue,
+    pub(crate) finish: Option<TileEpilogue>,
+    kept: Prepacked<T>,
 }
 
 /// One lane's memory: planes, their transformed numbers, sums of some panels, and the outputs of one.
 #[derive(Clone, Copy)]
-pub(crate) struct Lane<T> {
+pub(crate) struct WorkerMemory<T> {
     pub(crate) planes: *mut T,
     pub(crate) inputs: *mut T,
     pub(crate) sums: *mut T,
@@ -86,7 +86,7 @@ pub(crate) struct Lane<T> {
 
 /// What a lane has of its last piece of work.
 #[derive(Default)]
-struct Carried {
+struct WorkerState {
     /// The group and the block that are in its planes.
     filled: Option<(usize, usize)>,
     /// The first and the last column of the tiles of that block that are transformed.
@@ -142,20 +142,20 @@ fn halved(tiles: &Windows, geometry: &Geometry, lanes: usize) -> Option<Geometry
     (vectors(&smaller) * 8 <= vectors(geometry) * 9).then_some(smaller)
 }
 
-impl<T: FastReal> Winograd<T> {
+impl<T: Float> Winograd<T> {
     /// Plans it with tiles of so many outputs along a side, 2 or 4, with more to compute of the sums or not; none where it is not for
     /// such a convolution.
     pub(crate) fn plan(
         operands: &Operands,
         outputs: usize,
-        level: Level,
+        isa: Isa,
         settings: Settings,
         spatial: usize,
-        after: Option<After>,
+        after: Option<Epilogue>,
     ) -> Result<Option<Self>, Refusal> {
         // Whole numbers have sums that are exact elsewhere.
         let types = [operands.input.data_type, operands.weights.data_type, operands.output.data_type];
-        if types.into_iter().any(|data_type| Run::<T>::of(data_type).is_err()) {
+        if types.into_iter().any(|data_type| RowConverter::<T>::of(data_type).is_err()) {
             return Ok(None);
         }
         let Some((first, window)) = square(operands) else { return Ok(None) };
@@ -167,9 +167,9 @@ impl<T: FastReal> Winograd<T> {
             .collect();
         let tiles = [output[0], output[1].div_ceil(outputs), output[2].div_ceil(outputs)];
         let windows = Windows { batch, output: tiles, input, step: [1, apart, apart], taps };
-        let kernel = ProductKernel::<T>::of(level);
+        let kernel = GemmTileKernel::<T>::of(isa);
         let threads = settings.threads;
-        let cost = Cost::of::<T>(level);
+        let cost = Cost::of::<T>(isa);
         let panels = operands.rows.div_ceil(kernel.rows);
         let shape = Shape {
             windows: &windows,
@@ -179,19 +179,19 @@ impl<T: FastReal> Winograd<T> {
             rows: panels * kernel.rows,
             round: kernel.lanes,
             tile: kernel.columns(),
-            algorithm: Algorithm::Implicit,
+            algorithm: Algorithm::ImplicitGemm,
             in_place: false,
             // Blocks for the threads come below.
             threads: Threads { most: 1, ..threads },
         };
         let (mut geometry, mut time) = shape.best(&cost, BUFFER)?;
         let mut times = 2;
-        while geometry.block(0).outputs() < WANTED_TILES * kernel.columns() && times <= MOST_BUFFERS {
+        while geometry.block(0).outputs() < WANTED_TILES * kernel.columns() && times <= MAX_BUFFERS {
             (geometry, time) = shape.best(&cost, times * BUFFER)?;
             times *= 2;
         }
         // Where lanes share a block, each of them copies and transforms it.
-        let wanted = threads.parts(time, usize::MAX).count();
+        let wanted = threads.workers_for_reduction(time, usize::MAX).count();
         while geometry.blocks() * operands.groups < wanted {
             let Some(smaller) = halved(&windows, &geometry, kernel.lanes) else { break };
             geometry = smaller;
@@ -204,7 +204,7 @@ impl<T: FastReal> Winograd<T> {
         let first = geometry.block(0);
         let size = [first.size[0], first.size[1], first.size[2] * apart];
         let planes = Geometry::new(&elements, false, first.images, size, 1);
-        let mut rows = [0; MOST_SIDE];
+        let mut rows = [0; MAX_SIDE];
         for (row, tap) in rows.iter_mut().zip(planes.taps().iter().step_by(side)) {
             *row = *tap;
         }
@@ -214,10 +214,10 @@ impl<T: FastReal> Winograd<T> {
         // As many in each group, so that none has but a few.
         let most = (SUMS / (places * kernel.rows * kernel.columns())).max(1);
         let of_piece = panels.div_ceil(pieces).max(1);
-        let ending = after.as_ref().and_then(|after| Ending::of::<T>(after, spatial));
+        let ending = after.as_ref().and_then(|after| ChannelEpilogue::of::<T>(after, spatial));
         let ending = ending.filter(|ending| ending.residual.is_none());
         let finish = match (&after, &ending) {
-            (Some(after), None) => Some(Finish { tail: after.tail()?, spatial }),
+            (Some(after), None) => Some(TileEpilogue { tail: after.tail()?, spatial }),
             _ => None,
         };
         let (fill, fill_size) = fill_of::<T>(operands.input.data_type)?;
@@ -234,12 +234,12 @@ impl<T: FastReal> Winograd<T> {
         let weights = operands.groups * panels * kernel.rows * operands.channels * places;
         Ok(Some(Self {
             together: of_piece.div_ceil(of_piece.div_ceil(most)),
-            lanes: threads.lanes(time, blocks * pieces),
-            pack_lanes: threads.lanes(weights as f64 * cost.copy * 2.0, operands.groups * panels),
-            kept: Kept::new(weights, settings.constant_weights),
+            workers: threads.workers(time, blocks * pieces),
+            pack_workers: threads.workers(weights as f64 * cost.copy * 2.0, operands.groups * panels),
+            kept: Prepacked::new(weights, settings.constant_weights),
             asks: prefetch::pays(operands),
             operands: operands.clone(),
-            level,
+            isa,
             kernel,
             window,
             tile,
@@ -280,7 +280,7 @@ impl<T: FastReal> Winograd<T> {
         self.tile.apart() * self.kernel.lanes + self.tile.side
     }
 
-    /// The sizes of the parts of a lane's memory, in the order of [`Lane`].
+    /// The sizes of the parts of a lane's memory, in the order of [`WorkerMemory`].
     fn sizes(&self) -> [usize; 4] {
         let channels = self.operands.channels;
         let tile = self.kernel.rows * self.kernel.columns();
@@ -294,9 +294,9 @@ impl<T: FastReal> Winograd<T> {
 
     /// The scratch memory, laid out: transformed windows, and the parts of each lane.
     fn layout(&self, scratch: &mut Scratch) -> (usize, [usize; 4]) {
-        let lanes = self.lanes.count();
+        let workers = self.workers.count();
         let weights = self.operands.groups * self.tile.places() * self.panels * self.panel();
-        (scratch.area::<T>(weights, 1), self.sizes().map(|size| scratch.area::<T>(size, lanes)))
+        (scratch.area::<T>(weights, 1), self.sizes().map(|size| scratch.area::<T>(size, workers)))
     }
 
     /// Calls `each` with the lines of a block's tiles from `from` to `to`, counted without gaps, and the place of each line's first one.
@@ -334,7 +334,7 @@ impl<T: FastReal> Winograd<T> {
     }
 }
 
-impl<T: FastReal> Kernel for Winograd<T> {
+impl<T: Float> Kernel for Winograd<T> {
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }
@@ -347,7 +347,7 @@ impl<T: FastReal> Kernel for Winograd<T> {
         // SAFETY: the scratch memory has room for all panels, as the kept one has.
         let (packed, _) = self.kept.get(source, unsafe { scratch.add(packed).cast::<T>() }, |to| {
             let shared = Shared([source, to.cast()]);
-            self.pack_lanes.deal(groups * self.panels, |_, number| {
+            self.pack_workers.for_each_part(groups * self.panels, |_, number| {
                 // SAFETY: the tensor covers its weights; a panel is packed by one lane.
                 unsafe {
                     let (group, panel) = (number / self.panels, number % self.panels);
@@ -360,43 +360,51 @@ impl<T: FastReal> Kernel for Winograd<T> {
         let base = Shared([packed.cast_mut().cast(), scratch]);
         let blocks = self.geometry.blocks();
         let sizes = self.sizes();
-        self.lanes.deal_carrying(groups * self.pieces * blocks, |dealt, carried: &mut Carried| {
-            let Dealt { lane, part: number, .. } = dealt;
-            // Pieces of a block follow each other, so that a lane copies its input once.
-            let (piece, at) = (number % self.pieces, number / self.pieces);
-            let (group, block_number) = (at / blocks, at % blocks);
-            let block = self.geometry.block(block_number);
-            let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
-            let next = dealt.next_block(self.pieces).filter(|_| self.asks);
-            let next = next.and_then(|next| {
-                let from = self.operands.input_of(shared.all(), next / blocks, self.fill_size).cast_const();
-                let block = self.elements(&self.geometry.block(next % blocks));
-                Next::of(&self.planes, &block, &input.strides, *channels, (from, self.fill_size))
-            });
-            // SAFETY: the tensors cover the group, and the scratch memory has all parts for each lane; no two blocks, pieces and
-            // groups write the same outputs.
-            unsafe {
-                let area = |number: usize| {
-                    base.get(1).add(areas[number]).cast::<T>().add(lane * Scratch::padded::<T>(sizes[number]))
-                };
-                let lane = Lane { planes: area(0), inputs: area(1), sums: area(2), outputs: area(3) };
-                if carried.filled != Some((group, block_number)) {
-                    (self.fill)(
-                        &self.planes,
-                        &self.elements(&block),
-                        self.operands.input_of(shared.all(), group, self.fill_size),
-                        &input.strides,
-                        *channels,
-                        lane.planes,
-                    );
-                    lane.planes.add(channels * self.planes.channel()).write_bytes(0, self.beyond());
-                    *carried = Carried { filled: Some((group, block_number)), transformed: None };
+        self.workers.for_each_part_with_state(
+            groups * self.pieces * blocks,
+            |dealt, carried: &mut WorkerState| {
+                let Assignment { worker, part: number, .. } = dealt;
+                // Pieces of a block follow each other, so that a lane copies its input once.
+                let (piece, at) = (number % self.pieces, number / self.pieces);
+                let (group, block_number) = (at / blocks, at % blocks);
+                let block = self.geometry.block(block_number);
+                let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
+                let next = dealt.next_block(self.pieces).filter(|_| self.asks);
+                let next = next.and_then(|next| {
+                    let from =
+                        self.operands.input_of(shared.all(), next / blocks, self.fill_size).cast_const();
+                    let block = self.elements(&self.geometry.block(next % blocks));
+                    BlockPrefetch::of(&self.planes, &block, &input.strides, *channels, (from, self.fill_size))
+                });
+                // SAFETY: the tensors cover the group, and the scratch memory has all parts for each lane; no two blocks, pieces and
+                // groups write the same outputs.
+                unsafe {
+                    let area = |number: usize| {
+                        base.get(1)
+                            .add(areas[number])
+                            .cast::<T>()
+                            .add(worker * Scratch::padded::<T>(sizes[number]))
+                    };
+                    let worker =
+                        WorkerMemory { planes: area(0), inputs: area(1), sums: area(2), outputs: area(3) };
+                    if carried.filled != Some((group, block_number)) {
+                        (self.fill)(
+                            &self.planes,
+                            &self.elements(&block),
+                            self.operands.input_of(shared.all(), group, self.fill_size),
+                            &input.strides,
+                            *channels,
+                            worker.planes,
+                        );
+                        worker.planes.add(channels * self.planes.channel()).write_bytes(0, self.beyond());
+                        *carried = WorkerState { filled: Some((group, block_number)), transformed: None };
+                    }
+                    let packed = base.get(0).cast::<T>().cast_const();
+                    let packed = packed.add(group * self.tile.places() * self.panels * self.panel());
+                    let transformed = &mut carried.transformed;
+                    self.multiply(shared.all(), (group, &block), panels, packed, (worker, transformed), next);
                 }
-                let packed = base.get(0).cast::<T>().cast_const();
-                let packed = packed.add(group * self.tile.places() * self.panels * self.panel());
-                let transformed = &mut carried.transformed;
-                self.multiply(shared.all(), (group, &block), panels, packed, (lane, transformed), next);
-            }
-        });
+            },
+        );
     }
 }

@@ -1,29 +1,29 @@
 //! Tiles, transformed, multiplied and transformed back.
 
 use crate::conv::geometry::{Block, Strides};
-use crate::conv::implicit_gemm::tile::Product;
+use crate::conv::implicit_gemm::tile::GemmTile;
 use crate::conv::operands::Operands;
-use crate::conv::prefetch::{Ahead, Next};
-use crate::conv::winograd::kernel::{Lane, Winograd};
+use crate::conv::prefetch::{BlockPrefetch, TilePrefetch};
+use crate::conv::winograd::kernel::{Winograd, WorkerMemory};
 use crate::conv::winograd::transform::{Inputs, Line, Outputs, with_sides};
-use crate::simd::real::{FastReal, Stored, store_run};
+use crate::simd::real::{Float, Stored, store_run};
 
 /// Tiles that are multiplied at once, at most.
-pub(crate) const MOST_COLUMNS: usize = 48;
+pub(crate) const MAX_COLUMNS: usize = 48;
 
-impl<T: FastReal> Winograd<T> {
+impl<T: Float> Winograd<T> {
     /// Transforms the tiles of some lines.
     ///
     /// # Safety
     /// The lane's planes have them.
-    unsafe fn transform(&self, lane: Lane<T>, lines: &[Line]) {
+    unsafe fn transform(&self, lane: WorkerMemory<T>, lines: &[Line]) {
         let (planes, to, width, place) = (lane.planes, lane.inputs, self.width(), self.place());
         let (rows, pitch, channels) = (self.rows, self.planes.channel(), self.operands.channels);
         // SAFETY: the caller promises the planes; the lane has room for what is made of them.
         unsafe {
             with_sides!(self.tile, SIDE, OUTPUTS => {
                 let work = Inputs::<_, SIDE, OUTPUTS> { planes, rows, channels, pitch, lines, width, place, to };
-                self.level.run_vectors(work);
+                self.isa.run_vectors(work);
             });
         }
     }
@@ -37,15 +37,15 @@ impl<T: FastReal> Winograd<T> {
         sums: *const T,
         present: usize,
         vectors: usize,
-        (bias, positive): (Option<(*const T, usize)>, bool),
+        (bias, relu): (Option<(*const T, usize)>, bool),
         to: *mut T,
     ) -> bool {
         let (rows, width) = (self.kernel.rows, self.kernel.columns());
         // SAFETY: the caller promises all of it.
         unsafe {
             with_sides!(self.tile, SIDE, OUTPUTS => {
-                let work = Outputs::<_, SIDE, OUTPUTS> { sums, rows, present, vectors, width, bias, positive, to };
-                self.level.run_vectors(work)
+                let work = Outputs::<_, SIDE, OUTPUTS> { sums, rows, present, vectors, width, bias, relu, to };
+                self.isa.run_vectors(work)
             })
         }
     }
@@ -69,8 +69,8 @@ impl<T: FastReal> Winograd<T> {
         (group, block): (usize, &Block),
         panels: std::ops::Range<usize>,
         packed: *const T,
-        (lane, transformed): (Lane<T>, &mut Option<(usize, usize)>),
-        next: Option<Next>,
+        (lane, transformed): (WorkerMemory<T>, &mut Option<(usize, usize)>),
+        next: Option<BlockPrefetch>,
     ) {
         let Operands { channels, rows, output, .. } = &self.operands;
         let (height, width, lanes) = (self.kernel.rows, self.kernel.columns(), self.kernel.lanes);
@@ -85,7 +85,7 @@ impl<T: FastReal> Winograd<T> {
             // SAFETY: the caller promises planes and windows; the lane's memory has room for a tile, and the tensors for its outputs.
             unsafe {
                 if *transformed != Some(range) {
-                    let (mut lines, mut found) = ([Line::default(); MOST_COLUMNS], 0);
+                    let (mut lines, mut found) = ([Line::default(); MAX_COLUMNS], 0);
                     self.lines(block, range, |place, run| {
                         lines[found] = Line { place, column: run.column, len: run.len };
                         found += 1;
@@ -98,7 +98,7 @@ impl<T: FastReal> Winograd<T> {
                     for (place, panel) in
                         (0..places).flat_map(|place| some.clone().map(move |panel| (place, panel)))
                     {
-                        let mut product = Product {
+                        let mut product = GemmTile {
                             taps: &[0],
                             channels: *channels,
                             pitch: self.width(),
@@ -111,13 +111,13 @@ impl<T: FastReal> Winograd<T> {
                             bias_apart: 0,
                             residual: std::ptr::null(),
                             residual_row: 0,
-                            positive: false,
-                            ahead: next.map_or(Ahead::NONE, |next| {
+                            relu: false,
+                            ahead: next.map_or(TilePrefetch::NONE, |next| {
                                 let number = (tile * panels.len() + panel - panels.start) * places + place;
                                 next.ahead(number, tiles * panels.len() * places)
                             }),
                             is_far: false,
-                            asks_rows: self.level.has_whole_vectors(),
+                            asks_rows: self.isa.has_whole_vectors(),
                             keep: std::ptr::null_mut(),
                         };
                         self.kernel.run(&mut product, (rows - panel * height).min(height), count);
@@ -131,7 +131,7 @@ impl<T: FastReal> Winograd<T> {
                             (tensors[slot].cast::<T>().add(channel * apart).cast_const(), apart)
                         });
                         let sums = lane.sums.add((panel - first) * places * height * width).cast_const();
-                        let ending = (bias, self.ending.positive);
+                        let ending = (bias, self.ending.relu);
                         let are_finite = self.ended(sums, present, count, ending, lane.outputs);
                         if !are_finite {
                             let source = tensors[self.operands.weights.slot].cast_const();
@@ -163,7 +163,7 @@ impl<T: FastReal> Winograd<T> {
 ///
 /// # Safety
 /// There are as many rows of outputs, and the tensor has their elements.
-pub(crate) unsafe fn write<S: Stored, T: FastReal>(
+pub(crate) unsafe fn write<S: Stored, T: Float>(
     winograd: &Winograd<T>,
     block: &Block,
     range: (usize, usize),

@@ -9,10 +9,10 @@
 //! nearly the smallest errors: half of those of 0, ±1, ±2. Where signs alone differ, sums are shared.
 
 use crate::dtype::element::Real;
-use crate::simd::isa::VectorWork;
-use crate::simd::real::FastReal;
+use crate::simd::isa::VectorTask;
+use crate::simd::real::Float;
 use crate::simd::vector::{Lanewise, Vector};
-use crate::tensor::combine::MOST_LANES;
+use crate::tensor::combine::MAX_LANES;
 
 /// A tile of outputs, and what it meets.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,9 +71,9 @@ macro_rules! with_sides {
 pub(crate) use with_sides;
 
 /// Elements along a side, at most.
-pub(crate) const MOST_SIDE: usize = 6;
+pub(crate) const MAX_SIDE: usize = 6;
 /// Outputs of a tile, at most.
-pub(crate) const MOST_OUTPUTS: usize = 16;
+pub(crate) const MAX_OUTPUTS: usize = 16;
 
 /// The points of F(4 × 4, 3 × 3) above 0, and their squares.
 pub(crate) const POINTS: [f64; 2] = [0.625, 1.5];
@@ -81,7 +81,7 @@ const SQUARES: [f64; 2] = [POINTS[0] * POINTS[0], POINTS[1] * POINTS[1]];
 
 /// The first of six numbers.
 #[inline(always)]
-fn first<V: Copy, const COUNT: usize>(numbers: [V; MOST_SIDE]) -> [V; COUNT] {
+fn first<V: Copy, const COUNT: usize>(numbers: [V; MAX_SIDE]) -> [V; COUNT] {
     let mut some = [numbers[0]; COUNT];
     some.copy_from_slice(&numbers[..COUNT]);
     some
@@ -103,13 +103,13 @@ unsafe fn difference<V: Vector>(a: V, b: V) -> V {
 #[inline(always)]
 unsafe fn plus<V: Vector>(summand: V, factor: f64, a: V) -> V {
     // SAFETY: the caller promises the instructions.
-    unsafe { a.mul_add(V::splat(V::Number::from_f64(factor)), summand) }
+    unsafe { a.mul_add(V::splat(V::Scalar::from_f64(factor)), summand) }
 }
 
 #[inline(always)]
 unsafe fn times<V: Vector>(factor: f64, a: V) -> V {
     // SAFETY: the caller promises the instructions.
-    unsafe { a.lanewise(Lanewise::Mul, V::splat(V::Number::from_f64(factor))) }
+    unsafe { a.lanewise(Lanewise::Mul, V::splat(V::Scalar::from_f64(factor))) }
 }
 
 /// G g Gᵀ of windows.
@@ -149,11 +149,11 @@ unsafe fn filter<V: Vector, const SIDE: usize>([a, b, c]: [V; 3]) -> [V; SIDE] {
     }
 }
 
-impl<T: FastReal, const SIDE: usize> VectorWork<T> for Filters<T, SIDE> {
+impl<T: Float, const SIDE: usize> VectorTask<T> for Filters<T, SIDE> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Number = T>>(self) {
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
         let Self { from, apart, len, to, to_apart } = self;
         // SAFETY: the caller promises the numbers, and the instructions; lanes beyond the last number are not touched.
         unsafe {
@@ -192,7 +192,7 @@ pub(crate) struct Line {
 pub(crate) struct Inputs<'a, T, const SIDE: usize, const OUTPUTS: usize> {
     pub(crate) planes: *const T,
     /// Distance of each row of a tile.
-    pub(crate) rows: [usize; MOST_SIDE],
+    pub(crate) rows: [usize; MAX_SIDE],
     pub(crate) channels: usize,
     /// Distance of channels in the planes.
     pub(crate) pitch: usize,
@@ -210,7 +210,7 @@ pub(crate) struct Inputs<'a, T, const SIDE: usize, const OUTPUTS: usize> {
 /// # Safety
 /// They are readable, and the processor has the vector's instructions.
 #[inline(always)]
-unsafe fn pair<V: Vector>(from: *const V::Number) -> (V, V) {
+unsafe fn pair<V: Vector>(from: *const V::Scalar) -> (V, V) {
     // SAFETY: the caller promises both.
     unsafe { V::load(from).unzip(V::load(from.add(V::LANES))) }
 }
@@ -220,7 +220,7 @@ unsafe fn pair<V: Vector>(from: *const V::Number) -> (V, V) {
 /// # Safety
 /// So many numbers are readable as a vector of tiles meets, and a vector more, and the processor has the vector's instructions.
 #[inline(always)]
-pub(crate) unsafe fn elements<V: Vector, const SIDE: usize>(from: *const V::Number) -> [V; SIDE] {
+pub(crate) unsafe fn elements<V: Vector, const SIDE: usize>(from: *const V::Scalar) -> [V; SIDE] {
     // SAFETY: the caller promises both.
     unsafe {
         let elements = if SIDE == 4 {
@@ -271,9 +271,9 @@ const COLUMNS: usize = 384;
 
 /// Elements, transformed down: for each place the columns of some lines.
 #[repr(align(64))]
-struct Downward<T, const SIDE: usize>([[T; COLUMNS + MOST_LANES]; SIDE]);
+struct Downward<T, const SIDE: usize>([[T; COLUMNS + MAX_LANES]; SIDE]);
 
-impl<T: FastReal, const SIDE: usize, const OUTPUTS: usize> Inputs<'_, T, SIDE, OUTPUTS> {
+impl<T: Float, const SIDE: usize, const OUTPUTS: usize> Inputs<'_, T, SIDE, OUTPUTS> {
     /// Distance of tiles in a line.
     const APART: usize = OUTPUTS * (SIDE - 3) / (OUTPUTS - 1);
 
@@ -282,7 +282,7 @@ impl<T: FastReal, const SIDE: usize, const OUTPUTS: usize> Inputs<'_, T, SIDE, O
     /// # Safety
     /// There are so many columns and a vector more, and the processor has the vector's instructions.
     #[inline(always)]
-    unsafe fn down<V: Vector<Number = T>>(&self, from: *const T, count: usize, to: &mut Downward<T, SIDE>) {
+    unsafe fn down<V: Vector<Scalar = T>>(&self, from: *const T, count: usize, to: &mut Downward<T, SIDE>) {
         for column in (0..count).step_by(V::LANES) {
             // SAFETY: the caller promises both.
             unsafe {
@@ -302,7 +302,7 @@ impl<T: FastReal, const SIDE: usize, const OUTPUTS: usize> Inputs<'_, T, SIDE, O
     /// # Safety
     /// There are whole vectors behind the line to read and to write, and the processor has the vector's instructions.
     #[inline(always)]
-    unsafe fn across<V: Vector<Number = T>>(&self, row: usize, line: &Line, from: *const T, to: *mut T) {
+    unsafe fn across<V: Vector<Scalar = T>>(&self, row: usize, line: &Line, from: *const T, to: *mut T) {
         for first in (0..line.len).step_by(V::LANES) {
             // Lanes beyond the line are written again by the next one.
             // SAFETY: the caller promises it.
@@ -316,14 +316,14 @@ impl<T: FastReal, const SIDE: usize, const OUTPUTS: usize> Inputs<'_, T, SIDE, O
     }
 }
 
-impl<T: FastReal, const SIDE: usize, const OUTPUTS: usize> VectorWork<T> for Inputs<'_, T, SIDE, OUTPUTS> {
+impl<T: Float, const SIDE: usize, const OUTPUTS: usize> VectorTask<T> for Inputs<'_, T, SIDE, OUTPUTS> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Number = T>>(self) {
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
         let lines = self.lines;
         let count = lines.last().map_or(0, |line| line.place + line.len);
-        let mut down = Downward([[T::ZERO; COLUMNS + MOST_LANES]; SIDE]);
+        let mut down = Downward([[T::ZERO; COLUMNS + MAX_LANES]; SIDE]);
         // The column behind the last one of a line that is read, and behind the last one of a tile.
         let reach = |line: &Line| line.column + Self::APART * line.len.next_multiple_of(V::LANES) + 4;
         let end = |line: &Line| line.column + Self::APART * (line.len - 1) + SIDE;
@@ -373,7 +373,7 @@ pub(crate) struct Outputs<T, const SIDE: usize, const OUTPUTS: usize> {
     /// A number for each row that is added, and their distance.
     pub(crate) bias: Option<(*const T, usize)>,
     /// Whether what is negative becomes zero, at last.
-    pub(crate) positive: bool,
+    pub(crate) relu: bool,
     /// For each row as many lines as a tile has, with the outputs of `width` tiles.
     pub(crate) to: *mut T,
 }
@@ -416,7 +416,7 @@ unsafe fn output<V: Vector, const SIDE: usize, const OUTPUTS: usize>(m: [V; SIDE
 /// # Safety
 /// There is room for all of them, and the processor has the vector's instructions.
 #[inline(always)]
-unsafe fn store_by_turns<V: Vector, const OUTPUTS: usize>(numbers: [V; OUTPUTS], to: *mut V::Number) {
+unsafe fn store_by_turns<V: Vector, const OUTPUTS: usize>(numbers: [V; OUTPUTS], to: *mut V::Scalar) {
     // SAFETY: the caller promises both.
     unsafe {
         let turns = if OUTPUTS == 2 {
@@ -433,12 +433,12 @@ unsafe fn store_by_turns<V: Vector, const OUTPUTS: usize>(numbers: [V; OUTPUTS],
     }
 }
 
-impl<T: FastReal, const SIDE: usize, const OUTPUTS: usize> VectorWork<T> for Outputs<T, SIDE, OUTPUTS> {
+impl<T: Float, const SIDE: usize, const OUTPUTS: usize> VectorTask<T> for Outputs<T, SIDE, OUTPUTS> {
     type Output = bool;
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Number = T>>(self) -> bool {
-        let Self { sums, rows, present, vectors, width, bias, positive, to } = self;
+    unsafe fn run<V: Vector<Scalar = T>>(self) -> bool {
+        let Self { sums, rows, present, vectors, width, bias, relu, to } = self;
         // SAFETY: the caller promises all rows, and the instructions.
         unsafe {
             let mut zeros = V::zero();
@@ -465,8 +465,8 @@ impl<T: FastReal, const SIDE: usize, const OUTPUTS: usize> VectorWork<T> for Out
                             if let Some(bias) = bias {
                                 *number = sum(*number, bias);
                             }
-                            if positive {
-                                *number = number.lanewise(Lanewise::Positive, *number);
+                            if relu {
+                                *number = number.lanewise(Lanewise::Relu, *number);
                             }
                         }
                         let place = (OUTPUTS * row + line) * width + vector * V::LANES;

@@ -67,7 +67,7 @@ impl Backward {
     }
 }
 
-struct Run<'a> {
+struct RowConverter<'a> {
     backward: &'a Backward,
     scores: BoundScores<'a>,
     v: Bound<'a>,
@@ -104,7 +104,7 @@ impl Kernel for Backward {
         unsafe {
             scratch.write_bytes(0, self.scratch);
             let sums = std::slice::from_raw_parts_mut(scratch.cast::<f64>(), count);
-            let run = Run {
+            let run = RowConverter {
                 backward: self,
                 scores: self.scores.bind(tensors),
                 v: self.v.bind(tensors),
@@ -126,7 +126,7 @@ impl Kernel for Backward {
     }
 }
 
-impl Run<'_> {
+impl RowConverter<'_> {
     /// Σ dO · O of a query.
     ///
     /// # Safety

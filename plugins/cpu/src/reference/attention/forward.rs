@@ -87,7 +87,7 @@ impl Forward {
 }
 
 /// What a run needs beside the scores.
-struct Run<'a> {
+struct RowConverter<'a> {
     forward: &'a Forward,
     tensors: &'a [*mut u8],
     scores: BoundScores<'a>,
@@ -127,7 +127,7 @@ impl Kernel for Forward {
             scratch.write_bytes(0, self.scratch);
             let scratch = std::slice::from_raw_parts_mut(scratch.cast::<f64>(), count);
             let (probabilities, sums) = scratch.split_at_mut(self.shape.keys);
-            let mut run = Run {
+            let mut run = RowConverter {
                 forward: self,
                 tensors,
                 scores: self.scores.bind(tensors),
@@ -178,7 +178,7 @@ fn larger(a: f64, b: f64) -> f64 {
     if a.is_nan() || a > b { a } else { b }
 }
 
-impl Run<'_> {
+impl RowConverter<'_> {
     /// # Safety
     /// The head and the query are of the sequence, and the slices have room for all keys and for a result.
     unsafe fn query(

@@ -3,15 +3,15 @@
 use std::ops::Range;
 
 use crate::matmul::kernel::part;
-use crate::threading::partition::{Lanes, Threads};
+use crate::threading::partition::{Threads, Workers};
 
 /// Which lane has which weights, or which blocks of outputs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Division {
+pub(crate) struct Partition {
     /// Lanes by pieces of output channels, and by input channels, or by blocks.
     pub(crate) rows: usize,
     pub(crate) channels: usize,
-    pub(crate) lanes: usize,
+    pub(crate) by_blocks: usize,
     /// Vectors of output channels, input channels, and blocks.
     pub(crate) pieces: usize,
     pub(crate) inputs: usize,
@@ -19,15 +19,15 @@ pub(crate) struct Division {
 }
 
 /// Numbers of the sums of all blocks together up to which lanes may have blocks of their own.
-pub(crate) const MOST_SUMS: usize = 1 << 14;
+pub(crate) const MAX_SUMS: usize = 1 << 14;
 
-impl Division {
+impl Partition {
     /// What a lane computes.
-    pub(crate) fn share(&self, lane: usize) -> Share {
-        Share {
-            pieces: part(self.pieces, self.rows, lane / self.channels % self.rows),
-            channels: part(self.inputs, self.channels, lane % self.channels),
-            blocks: part(self.blocks, self.lanes, lane / (self.channels * self.rows)),
+    pub(crate) fn share(&self, worker: usize) -> WorkerShare {
+        WorkerShare {
+            pieces: part(self.pieces, self.rows, worker / self.channels % self.rows),
+            channels: part(self.inputs, self.channels, worker % self.channels),
+            blocks: part(self.blocks, self.by_blocks, worker / (self.channels * self.rows)),
         }
     }
 
@@ -43,10 +43,10 @@ impl Division {
         threads: Threads,
         may_divide_blocks: bool,
         time: impl Fn(usize, usize) -> f64,
-    ) -> (Self, Lanes) {
+    ) -> (Self, Workers) {
         let Self { pieces, inputs, blocks, .. } = whole;
         let one = time(pieces, inputs);
-        let most = threads.lanes(one, usize::MAX).count();
+        let most = threads.workers(one, usize::MAX).count();
         let (mut best, mut least) = (whole, one);
         let mut consider = |division: Self, time: f64| {
             if time < least {
@@ -54,21 +54,21 @@ impl Division {
             }
         };
         if may_divide_blocks {
-            let lanes = most.min(blocks);
-            let share = blocks.div_ceil(lanes) as f64 / blocks as f64;
-            consider(Self { lanes, ..whole }, one * share);
+            let by_blocks = most.min(blocks);
+            let share = blocks.div_ceil(by_blocks) as f64 / blocks as f64;
+            consider(Self { by_blocks, ..whole }, one * share);
         }
         for rows in 1..=most.min(pieces) {
             let division = Self { rows, channels: (most / rows).min(inputs), ..whole };
             let (pieces, inputs) = division.most();
             consider(division, time(pieces, inputs));
         }
-        (best, threads.lanes(one, best.rows * best.channels * best.lanes))
+        (best, threads.workers(one, best.rows * best.channels * best.by_blocks))
     }
 }
 
 /// What a lane computes.
-pub(crate) struct Share {
+pub(crate) struct WorkerShare {
     pub(crate) pieces: Range<usize>,
     pub(crate) channels: Range<usize>,
     pub(crate) blocks: Range<usize>,
@@ -79,11 +79,11 @@ mod tests {
     use super::*;
 
     /// What the lanes have together: for each piece, channel and block how often.
-    fn met(division: &Division) -> Vec<usize> {
-        let Division { pieces, inputs, blocks, .. } = *division;
+    fn met(division: &Partition) -> Vec<usize> {
+        let Partition { pieces, inputs, blocks, .. } = *division;
         let mut met = vec![0; pieces * inputs * blocks];
-        for lane in 0..division.rows * division.channels * division.lanes {
-            let share = division.share(lane);
+        for worker in 0..division.rows * division.channels * division.by_blocks {
+            let share = division.share(worker);
             for piece in share.pieces {
                 for channel in share.channels.clone() {
                     for block in share.blocks.clone() {
@@ -96,19 +96,20 @@ mod tests {
     }
 
     #[test]
-    fn lanes_have_everything_once() {
+    fn workers_have_everything_once() {
         for (pieces, inputs, blocks) in [(3, 1, 4), (6, 24, 1), (7, 5, 3), (1, 1, 9)] {
             for most in 1..7 {
                 for may_divide_blocks in [false, true] {
                     let threads = Threads { most, deterministic: false };
-                    let whole = Division { rows: 1, channels: 1, lanes: 1, pieces, inputs, blocks };
-                    let (division, lanes) =
-                        Division::best(whole, threads, may_divide_blocks, |pieces, inputs| {
+                    let whole = Partition { rows: 1, channels: 1, by_blocks: 1, pieces, inputs, blocks };
+                    let (division, by_blocks) =
+                        Partition::best(whole, threads, may_divide_blocks, |pieces, inputs| {
                             1e6 * (pieces * inputs) as f64
                         });
-                    assert_eq!(lanes.count(), division.rows * division.channels * division.lanes);
+                    assert_eq!(by_blocks.count(), division.rows * division.channels * division.by_blocks);
                     assert!(
-                        division.lanes == 1 || (may_divide_blocks && division.rows * division.channels == 1)
+                        division.by_blocks == 1
+                            || (may_divide_blocks && division.rows * division.channels == 1)
                     );
                     assert!(met(&division).iter().all(|times| *times == 1), "{division:?}");
                 }
@@ -119,11 +120,11 @@ mod tests {
     #[test]
     fn images_are_divided_where_weights_do_not_divide_well() {
         let threads = Threads { most: 2, deterministic: false };
-        let whole = Division { rows: 1, channels: 1, lanes: 1, pieces: 3, inputs: 1, blocks: 4 };
+        let whole = Partition { rows: 1, channels: 1, by_blocks: 1, pieces: 3, inputs: 1, blocks: 4 };
         let best = |may_divide_blocks| {
             let (division, _) =
-                Division::best(whole, threads, may_divide_blocks, |pieces, _| 1e6 * pieces as f64);
-            [division.rows, division.channels, division.lanes]
+                Partition::best(whole, threads, may_divide_blocks, |pieces, _| 1e6 * pieces as f64);
+            [division.rows, division.channels, division.by_blocks]
         };
         assert_eq!([best(false), best(true)], [[2, 1, 1], [1, 1, 2]]);
     }
