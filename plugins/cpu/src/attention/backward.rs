@@ -267,7 +267,7 @@ impl<T: Functions> Backward<T> {
             PanelGemm { isa, tiles, seen, columns, depth, right }.of(&keys, k, scores);
             let block = ScoreBlock {
                 scores,
-                pitch: columns,
+                row_stride: columns,
                 columns,
                 queries: queries.clone(),
                 keys: keys.clone(),
@@ -282,20 +282,20 @@ impl<T: Functions> Backward<T> {
             let dk = areas.of_keys.add(keys.start * width);
             let dv = areas.of_keys.add(all_keys * width + keys.start * value_width);
             let (q, d_o) = (areas.q.cast_const(), areas.d_o.cast_const());
-            let a = |first: *mut T| Matrix { first: first.cast_const(), pitch: columns };
+            let a = |first: *mut T| Matrix { first: first.cast_const(), row_stride: columns };
             let rows = keys.len();
-            self.add(of.any, rows, count, a(slopes), Matrix { first: q, pitch: width }, dk);
-            self.add(of.any, rows, count, a(scores), Matrix { first: d_o, pitch: value_width }, dv);
+            self.add(of.any, rows, count, a(slopes), Matrix { first: q, row_stride: width }, dk);
+            self.add(of.any, rows, count, a(scores), Matrix { first: d_o, row_stride: value_width }, dv);
             for first in (0..count).step_by(self.growth.rows) {
                 let rows = (count - first).min(self.growth.rows);
                 let growth = TransposedTile {
                     a: slopes.add(first).cast_const(),
-                    a_pitch: columns,
+                    a_stride: columns,
                     b: k.first,
-                    b_pitch: k.pitch,
+                    b_stride: k.row_stride,
                     depth: keys.len(),
                     to: areas.dq.add(first * width),
-                    to_pitch: width,
+                    to_stride: width,
                 };
                 match of.any {
                     true => growth.run_with_any(rows, width, |factor| factor == T::ZERO),
@@ -311,7 +311,7 @@ impl<T: Functions> Backward<T> {
     /// The factors and sums are there.
     unsafe fn add(&self, any: bool, rows: usize, terms: usize, a: Matrix<T>, b: Matrix<T>, to: *mut T) {
         let TileKernel { rows: most_rows, lanes, vectors, .. } = self.tiles;
-        let (all, width) = (b.pitch / lanes, b.pitch);
+        let (all, width) = (b.row_stride / lanes, b.row_stride);
         let parts = all.div_ceil(vectors);
         for first in (0..rows).step_by(most_rows) {
             let rows = (rows - first).min(most_rows);
@@ -323,15 +323,15 @@ impl<T: Functions> Backward<T> {
                         let to = to.add(row * width);
                         // Terms of one row lie side by side.
                         let a = a.skip(row).first;
-                        let (a_pitch, b_pitch) = (1, b.pitch);
+                        let (a_stride, b_stride) = (1, b.row_stride);
                         let growth = TransposedTile {
                             a,
-                            a_pitch,
+                            a_stride,
                             b: b.first,
-                            b_pitch,
+                            b_stride,
                             depth: terms,
                             to,
-                            to_pitch: width,
+                            to_stride: width,
                         };
                         growth.run_with_any(1, width, |factor| factor == T::ZERO);
                     }
@@ -342,17 +342,17 @@ impl<T: Functions> Backward<T> {
                     let to = to.add(vectors.start * lanes);
                     let tile = Tile {
                         a: a.first,
-                        a_pitch: a.pitch,
+                        a_stride: a.row_stride,
                         b: b.first.add(vectors.start * lanes),
-                        b_pitch: b.pitch,
-                        ahead: false,
+                        b_stride: b.row_stride,
+                        prefetches: false,
                         keep: std::ptr::null_mut(),
                         depth: terms,
                         from: to.cast_const(),
-                        from_pitch: width,
+                        from_stride: width,
                         add: std::ptr::null(),
                         to,
-                        to_pitch: width,
+                        to_stride: width,
                     };
                     self.tiles.run(&tile, rows, vectors.len());
                 }

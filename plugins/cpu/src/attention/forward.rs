@@ -252,7 +252,7 @@ impl<T: Weight> Forward<T> {
                         false => self.k.copy(with, at, keys.len(), areas.k, self.shape.depth),
                     };
                     let v = match self.in_place[1] {
-                        _ if *pass == Pass::Sums => Matrix { first: std::ptr::null(), pitch: 0 },
+                        _ if *pass == Pass::Sums => Matrix { first: std::ptr::null(), row_stride: 0 },
                         true => self.v.in_place(tensors, at),
                         false => self.v.copy(with, at, keys.len(), areas.v, self.width),
                     };
@@ -333,7 +333,7 @@ impl<T: Weight> Forward<T> {
             products.of(&keys, k, areas.scores);
             let block = ScoreBlock {
                 scores: areas.scores,
-                pitch: columns,
+                row_stride: columns,
                 columns,
                 queries: queries.clone(),
                 keys: keys.clone(),
@@ -342,7 +342,7 @@ impl<T: Weight> Forward<T> {
             let Part { tensors, sequence, head, .. } = part_;
             self.scores.apply(self.isa, tensors, sequence, *head, seen, &block);
             let softmax =
-                Softmax { scores: areas.scores, pitch: columns, keys: keys.len(), columns, sums: *sums };
+                Softmax { scores: areas.scores, row_stride: columns, keys: keys.len(), columns, sums: *sums };
             match (pass, any) {
                 (Pass::Rounded, true) => softmax.known_with_any(),
                 (Pass::Rounded, false) => softmax.known(self.isa, lanes),
@@ -369,12 +369,12 @@ impl<T: Weight> Forward<T> {
                 let v = v.skip(skipped);
                 let growth = TransposedTile {
                     a: areas.scores.add(skipped * columns + first).cast_const(),
-                    a_pitch: columns,
+                    a_stride: columns,
                     b: v.first,
-                    b_pitch: v.pitch,
+                    b_stride: v.row_stride,
                     depth: seen.len(),
                     to: panel.results.add(first * self.width),
-                    to_pitch: self.width,
+                    to_stride: self.width,
                 };
                 if any && pass == Pass::Rounded {
                     growth.run_with_any(rows, self.width, is_hidden);

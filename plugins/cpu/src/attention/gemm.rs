@@ -46,23 +46,23 @@ impl<T: Float> PanelGemm<'_, T> {
                 let to = to.add(first * columns);
                 if end - begin < vectors {
                     for hidden in [0..begin * lanes, end * lanes..*columns] {
-                        isa.run(MaskColumns { scores: to, pitch: *columns, rows: count, hidden });
+                        isa.run(MaskColumns { scores: to, row_stride: *columns, rows: count, hidden });
                     }
                 }
                 if begin < end {
                     let tile = Tile {
                         a: rows.skip(first).first,
-                        a_pitch: rows.pitch,
+                        a_stride: rows.row_stride,
                         b: right.add(begin * lanes),
-                        b_pitch: *columns,
-                        ahead: false,
+                        b_stride: *columns,
+                        prefetches: false,
                         keep: std::ptr::null_mut(),
                         depth: *depth,
                         from: std::ptr::null(),
-                        from_pitch: 0,
+                        from_stride: 0,
                         add: std::ptr::null(),
                         to: to.add(begin * lanes),
-                        to_pitch: *columns,
+                        to_stride: *columns,
                     };
                     tiles.run(&tile, count, end - begin);
                 }

@@ -46,13 +46,13 @@ pub(crate) struct Matrix<T> {
     /// The first number.
     pub(crate) first: *const T,
     /// Distance of rows.
-    pub(crate) pitch: usize,
+    pub(crate) row_stride: usize,
 }
 
 impl<T> Matrix<T> {
     /// The rows after the first few.
     pub(crate) fn skip(self, rows: usize) -> Self {
-        Self { first: self.first.wrapping_add(rows * self.pitch), pitch: self.pitch }
+        Self { first: self.first.wrapping_add(rows * self.row_stride), row_stride: self.row_stride }
     }
 }
 
@@ -92,7 +92,7 @@ impl<T: Functions> Rows<T> {
     /// As for [`Rows::row`].
     pub(crate) unsafe fn in_place(&self, tensors: &[*mut u8], at: At) -> Matrix<T> {
         // SAFETY: passed on.
-        Matrix { first: unsafe { self.row(tensors, at).cast_const().cast() }, pitch: self.strides[2] }
+        Matrix { first: unsafe { self.row(tensors, at).cast_const().cast() }, row_stride: self.strides[2] }
     }
 
     /// Copies `count` rows, each to `width` numbers of which those that are not there are zeros.
@@ -115,14 +115,14 @@ impl<T: Functions> Rows<T> {
             columns: self.depth,
             column: self.strides[3],
             width,
-            pitch: width,
+            row_stride: width,
         };
         // SAFETY: passed on.
         unsafe { (self.pack)(isa, &copy, to) };
-        Matrix { first: to.cast_const(), pitch: width }
+        Matrix { first: to.cast_const(), row_stride: width }
     }
 
-    /// Copies `count` rows as columns, of which there are `width`, those that are not there being zeros, with `pitch` numbers from
+    /// Copies `count` rows as columns, of which there are `width`, those that are not there being zeros, with `row_stride` numbers from
     /// one number of a row to the next.
     ///
     /// # Safety
@@ -133,7 +133,7 @@ impl<T: Functions> Rows<T> {
         at: At,
         count: usize,
         to: *mut T,
-        (width, pitch): (usize, usize),
+        (width, row_stride): (usize, usize),
     ) {
         let copy = PackSource {
             // SAFETY: passed on.
@@ -143,13 +143,13 @@ impl<T: Functions> Rows<T> {
             columns: count,
             column: self.strides[2],
             width,
-            pitch,
+            row_stride,
         };
         // SAFETY: passed on.
         unsafe { (self.pack)(isa, &copy, to) };
     }
 
-    /// Writes rows, of which `from` has `pitch` numbers each.
+    /// Writes rows, of which `from` has `row_stride` numbers each.
     ///
     /// # Safety
     /// The level is one that the processor has, and the rows are in the tensor and in `from`.
@@ -159,11 +159,11 @@ impl<T: Functions> Rows<T> {
         at: At,
         count: usize,
         from: *const T,
-        pitch: usize,
+        row_stride: usize,
     ) {
         let sums = Accumulators {
             from,
-            pitch,
+            row_stride,
             rows: count,
             columns: self.depth,
             row: self.strides[2],

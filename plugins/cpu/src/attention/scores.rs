@@ -64,7 +64,7 @@ pub(crate) struct ScoreBlock<T> {
     /// The first score.
     pub(crate) scores: *mut T,
     /// Distance of rows.
-    pub(crate) pitch: usize,
+    pub(crate) row_stride: usize,
     /// Columns of which the first belong to queries.
     pub(crate) columns: usize,
     /// The queries.
@@ -125,8 +125,8 @@ impl<T: Float> Scores<T> {
         seen: &VisibleKeys,
         block: &ScoreBlock<T>,
     ) {
-        let ScoreBlock { scores, pitch, columns, queries, keys, added } = block;
-        let (scores, pitch, columns, added) = (*scores, *pitch, *columns, *added);
+        let ScoreBlock { scores, row_stride, columns, queries, keys, added } = block;
+        let (scores, row_stride, columns, added) = (*scores, *row_stride, *columns, *added);
         // SAFETY: the queries and keys are those of the sequence, for which the mask has elements, and the block has room.
         unsafe {
             if let Some(mask) = &self.mask {
@@ -142,19 +142,19 @@ impl<T: Float> Scores<T> {
                         columns: queries.len(),
                         column: mask.strides[2],
                         width: columns,
-                        pitch,
+                        row_stride,
                     };
                     (mask.pack)(isa, &copy, added);
                 } else {
                     (mask.run.load)(from, mask.strides[3], added, keys.len());
                 }
                 let (rows, is_boolean) = (keys.len(), mask.is_boolean);
-                isa.run(AddBias { scores, added, pitch, rows, columns, each, is_boolean });
+                isa.run(AddBias { scores, added, row_stride, rows, columns, each, is_boolean });
             }
             if let Some(slope) = self.slopes.get(head) {
                 let diagonal = self.band.diagonal(sequence.queries, sequence.keys, queries.start);
-                let ahead = T::from_f64((diagonal - keys.start as i128) as f64);
-                isa.run(AddSlope { scores, pitch, rows: keys.len(), columns, slope: *slope, ahead });
+                let distance = T::from_f64((diagonal - keys.start as i128) as f64);
+                isa.run(AddSlope { scores, row_stride, rows: keys.len(), columns, slope: *slope, distance });
             }
             if seen.hides(keys) {
                 // The queries that see a key: neither end falls from a key to the next.
@@ -167,9 +167,14 @@ impl<T: Float> Scores<T> {
                         last += 1;
                     }
                     if first > 0 || last < seen.count {
-                        let scores = scores.add(row * pitch);
-                        isa.run(MaskColumns { scores, pitch, rows: 1, hidden: 0..first });
-                        isa.run(MaskColumns { scores, pitch, rows: 1, hidden: last.max(first)..seen.count });
+                        let scores = scores.add(row * row_stride);
+                        isa.run(MaskColumns { scores, row_stride, rows: 1, hidden: 0..first });
+                        isa.run(MaskColumns {
+                            scores,
+                            row_stride,
+                            rows: 1,
+                            hidden: last.max(first)..seen.count,
+                        });
                     }
                 }
             }
@@ -182,7 +187,7 @@ pub(crate) struct MaskColumns<T> {
     /// The first score.
     pub(crate) scores: *mut T,
     /// Distance of rows.
-    pub(crate) pitch: usize,
+    pub(crate) row_stride: usize,
     /// Rows.
     pub(crate) rows: usize,
     /// The columns.
@@ -197,7 +202,7 @@ impl<T: Float> IsaTask for MaskColumns<T> {
         for row in 0..self.rows {
             for column in self.hidden.clone() {
                 // SAFETY: the scores are there.
-                unsafe { self.scores.add(row * self.pitch + column).write(-(T::ONE / T::ZERO)) };
+                unsafe { self.scores.add(row * self.row_stride + column).write(-(T::ONE / T::ZERO)) };
             }
         }
     }
@@ -207,7 +212,7 @@ impl<T: Float> IsaTask for MaskColumns<T> {
 struct AddBias<T> {
     scores: *mut T,
     added: *const T,
-    pitch: usize,
+    row_stride: usize,
     rows: usize,
     columns: usize,
     /// Whether each column has numbers of its own, and not all the same.
@@ -220,12 +225,12 @@ impl<T: Float> IsaTask for AddBias<T> {
 
     #[inline(always)]
     fn run(self) {
-        let Self { scores, added, pitch, rows, columns, each, is_boolean } = self;
+        let Self { scores, added, row_stride, rows, columns, each, is_boolean } = self;
         let nothing = -(T::ONE / T::ZERO);
         for row in 0..rows {
             // SAFETY: the scores and what is added to them are there.
             unsafe {
-                let scores = std::slice::from_raw_parts_mut(scores.add(row * pitch), columns);
+                let scores = std::slice::from_raw_parts_mut(scores.add(row * row_stride), columns);
                 if !each {
                     let added = added.add(row).read();
                     if added == nothing || (is_boolean && added == T::ZERO) {
@@ -236,7 +241,7 @@ impl<T: Float> IsaTask for AddBias<T> {
                     continue;
                 }
                 let pairs =
-                    scores.iter_mut().zip(std::slice::from_raw_parts(added.add(row * pitch), columns));
+                    scores.iter_mut().zip(std::slice::from_raw_parts(added.add(row * row_stride), columns));
                 if is_boolean {
                     pairs.for_each(|(score, counts)| {
                         *score = if *counts == T::ZERO { nothing } else { *score }
@@ -255,12 +260,12 @@ impl<T: Float> IsaTask for AddBias<T> {
 /// Lets scores fall with the distance from the diagonal.
 struct AddSlope<T> {
     scores: *mut T,
-    pitch: usize,
+    row_stride: usize,
     rows: usize,
     columns: usize,
     slope: T,
     /// How far the first query's place on the diagonal is ahead of the first key.
-    ahead: T,
+    distance: T,
 }
 
 impl<T: Float> IsaTask for AddSlope<T> {
@@ -269,12 +274,13 @@ impl<T: Float> IsaTask for AddSlope<T> {
     #[inline(always)]
     fn run(self) {
         for row in 0..self.rows {
-            let ahead = self.ahead - T::from_f64(row as f64);
+            let distance = self.distance - T::from_f64(row as f64);
             // SAFETY: the scores are there.
-            let scores =
-                unsafe { std::slice::from_raw_parts_mut(self.scores.add(row * self.pitch), self.columns) };
+            let scores = unsafe {
+                std::slice::from_raw_parts_mut(self.scores.add(row * self.row_stride), self.columns)
+            };
             for (j, score) in scores.iter_mut().enumerate() {
-                *score = *score - self.slope * (ahead + T::from_f64(f64::from(j as u32))).abs();
+                *score = *score - self.slope * (distance + T::from_f64(f64::from(j as u32))).abs();
             }
         }
     }

@@ -98,7 +98,7 @@ pub(crate) struct Softmax<T> {
     /// The first score.
     pub(crate) scores: *mut T,
     /// Distance of rows.
-    pub(crate) pitch: usize,
+    pub(crate) row_stride: usize,
     /// Rows.
     pub(crate) keys: usize,
     /// Columns.
@@ -152,11 +152,11 @@ impl<T: Weight> Softmax<T> {
     /// # Safety
     /// As for [`Softmax::run_with_any`].
     pub(crate) unsafe fn known_with_any(self) {
-        let Self { scores, pitch, keys, columns, sums } = self;
+        let Self { scores, row_stride, keys, columns, sums } = self;
         for (key, column) in (0..keys).flat_map(|key| (0..columns).map(move |column| (key, column))) {
             // SAFETY: the caller promises the scores and sums.
             unsafe {
-                let score = scores.add(key * pitch + column);
+                let score = scores.add(key * row_stride + column);
                 let (max, factor) = (sums.max.add(column).read(), sums.factor.add(column).read());
                 let weight = (score.read() - base(max)).weight::<false>() * factor;
                 score.write(if score.read() == -(T::ONE / T::ZERO) { -T::ZERO } else { weight });
@@ -170,7 +170,7 @@ impl<T: Weight> Softmax<T> {
     /// # Safety
     /// The scores and the sums are there.
     pub(crate) unsafe fn run_with_any(self) {
-        let Self { scores, pitch, keys, columns, sums } = self;
+        let Self { scores, row_stride, keys, columns, sums } = self;
         let (nothing, least) = (-(T::ONE / T::ZERO), T::from_f64(LEAST));
         let of = |score: T| {
             let weight = score.weight::<false>();
@@ -179,7 +179,7 @@ impl<T: Weight> Softmax<T> {
         for column in 0..columns {
             // SAFETY: the caller promises the scores and sums.
             unsafe {
-                let score = |key: usize| scores.add(key * pitch + column);
+                let score = |key: usize| scores.add(key * row_stride + column);
                 let (max, sum) = (sums.max.add(column), sums.sum.add(column));
                 let before = max.read();
                 let most = (0..keys).fold(before, |most, key| {
@@ -208,11 +208,11 @@ impl<T: Weight, const LANES: usize, const FUSED: bool> IsaTask for Columns<T, LA
 
     #[inline(always)]
     fn run(self) {
-        let Softmax { scores, pitch, keys, columns, sums } = self.0;
+        let Softmax { scores, row_stride, keys, columns, sums } = self.0;
         for first in (0..columns).step_by(LANES) {
             // SAFETY: the scores and the sums are there.
             unsafe {
-                let row = |key: usize| scores.add(key * pitch + first).cast::<[T; LANES]>();
+                let row = |key: usize| scores.add(key * row_stride + first).cast::<[T; LANES]>();
                 let of = |numbers: *mut T| numbers.add(first).cast::<[T; LANES]>();
                 let before = of(sums.max).read_unaligned();
                 // Two, so that one does not wait for the other.
@@ -262,14 +262,14 @@ impl<T: Weight, const LANES: usize, const FUSED: bool> IsaTask for RoundedColumn
 
     #[inline(always)]
     fn run(self) {
-        let Softmax { scores, pitch, keys, columns, sums } = self.0;
+        let Softmax { scores, row_stride, keys, columns, sums } = self.0;
         for first in (0..columns).step_by(LANES) {
             // SAFETY: the scores and the sums are there.
             unsafe {
                 let of = |numbers: *mut T| numbers.add(first).cast::<[T; LANES]>().read_unaligned();
                 let (bases, factors) = (of(sums.max).map(base), of(sums.factor));
                 for key in 0..keys {
-                    let row = scores.add(key * pitch + first).cast::<[T; LANES]>();
+                    let row = scores.add(key * row_stride + first).cast::<[T; LANES]>();
                     let mut weights = row.read_unaligned();
                     for ((weight, base), factor) in weights.iter_mut().zip(bases).zip(factors) {
                         *weight = (*weight - base).weight::<FUSED>() * factor;

@@ -12,17 +12,17 @@ pub(crate) struct TransposedTile<T> {
     /// The first term of the first row.
     pub(crate) a: *const T,
     /// Distance of terms; those of all rows lie side by side.
-    pub(crate) a_pitch: usize,
+    pub(crate) a_stride: usize,
     /// The first row of the right factor, whose columns lie side by side.
     pub(crate) b: *const T,
     /// Distance of its rows.
-    pub(crate) b_pitch: usize,
+    pub(crate) b_stride: usize,
     /// Terms of each sum.
     pub(crate) depth: usize,
     /// The sums.
     pub(crate) to: *mut T,
     /// Distance of their rows.
-    pub(crate) to_pitch: usize,
+    pub(crate) to_stride: usize,
 }
 
 impl<T: Real> TransposedTile<T> {
@@ -36,10 +36,10 @@ impl<T: Real> TransposedTile<T> {
             for r in 0..rows {
                 // SAFETY: as the caller promises.
                 unsafe {
-                    let factor = self.a.add(l * self.a_pitch + r).read();
+                    let factor = self.a.add(l * self.a_stride + r).read();
                     if !nothing(factor) {
-                        let to = std::slice::from_raw_parts_mut(self.to.add(r * self.to_pitch), width);
-                        let b = self.b.add(l * self.b_pitch);
+                        let to = std::slice::from_raw_parts_mut(self.to.add(r * self.to_stride), width);
+                        let b = self.b.add(l * self.b_stride);
                         for (j, to) in to.iter_mut().enumerate() {
                             *to = *to + factor * b.add(j).read_unaligned();
                         }
@@ -144,13 +144,13 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize> IsaTask
 
     #[inline(always)]
     fn run(self) {
-        let TransposedTile { mut a, a_pitch, mut b, b_pitch, depth, to, to_pitch } = *self.0;
+        let TransposedTile { mut a, a_stride, mut b, b_stride, depth, to, to_stride } = *self.0;
         // SAFETY: `grow` is called with memory as `TransposedTileKernel::run` describes it, at the vector's level.
         unsafe {
             let mut sums = [[V::zero(); VECTORS]; ROWS];
             for (r, row) in sums.iter_mut().enumerate() {
                 for (v, sum) in row.iter_mut().enumerate() {
-                    *sum = V::load(to.add(r * to_pitch + v * V::LANES));
+                    *sum = V::load(to.add(r * to_stride + v * V::LANES));
                 }
             }
             for _ in 0..depth {
@@ -164,12 +164,12 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize> IsaTask
                         *sum = factor.mul_add(column, *sum);
                     }
                 }
-                a = a.wrapping_add(a_pitch);
-                b = b.wrapping_add(b_pitch);
+                a = a.wrapping_add(a_stride);
+                b = b.wrapping_add(b_stride);
             }
             for (r, row) in sums.iter().enumerate() {
                 for (v, sum) in row.iter().enumerate() {
-                    sum.store(to.add(r * to_pitch + v * V::LANES));
+                    sum.store(to.add(r * to_stride + v * V::LANES));
                 }
             }
         }

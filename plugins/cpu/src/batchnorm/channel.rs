@@ -27,9 +27,9 @@ pub(crate) struct Memory<T> {
 
 impl<T: Float> Memory<T> {
     /// The memory of a tensor by its slot and type, whose neighbouring elements are so far apart.
-    pub(crate) fn of((slot, data_type): (usize, DataType), apart: usize) -> Result<Self, Refusal> {
+    pub(crate) fn of((slot, data_type): (usize, DataType), stride: usize) -> Result<Self, Refusal> {
         let run = RowConverter::of(data_type)?;
-        Ok(Self { slot, direct: run.same && apart == 1, run })
+        Ok(Self { slot, direct: run.same && stride == 1, run })
     }
 
     /// `len` numbers from element `offset` on: in place, or copied into the buffer.
@@ -41,7 +41,7 @@ impl<T: Float> Memory<T> {
         &self,
         base: *const u8,
         offset: usize,
-        apart: usize,
+        stride: usize,
         len: usize,
         buffer: &mut [T; BUFFER],
     ) -> *const T {
@@ -51,7 +51,7 @@ impl<T: Float> Memory<T> {
             if self.direct {
                 from.cast()
             } else {
-                (self.run.load)(from, apart, buffer.as_mut_ptr(), len);
+                (self.run.load)(from, stride, buffer.as_mut_ptr(), len);
                 buffer.as_ptr()
             }
         }
@@ -81,13 +81,13 @@ impl<T: Float> Memory<T> {
         &self,
         base: *mut u8,
         offset: usize,
-        apart: usize,
+        stride: usize,
         len: usize,
         buffer: &[T; BUFFER],
     ) {
         if !self.direct {
             // SAFETY: the caller promises the elements.
-            unsafe { (self.run.store)(buffer.as_ptr(), base.add(offset * self.run.size), apart, len) };
+            unsafe { (self.run.store)(buffer.as_ptr(), base.add(offset * self.run.size), stride, len) };
         }
     }
 }
@@ -157,9 +157,9 @@ impl Moments {
     /// Whether the differences were taken from a number that is about the mean of `n` elements, and all are finite.
     pub(crate) fn are_near(&self, n: f64) -> bool {
         let (mean, variance) = self.statistics(n);
-        let apart = mean - self.about;
+        let deviation = mean - self.about;
         // False for NaN.
-        apart * apart <= NEAR * variance && variance.is_finite()
+        deviation * deviation <= NEAR * variance && variance.is_finite()
     }
 
     /// Mean and biased variance of `n` elements.
@@ -167,10 +167,10 @@ impl Moments {
         if !self.about.is_finite() {
             return (self.about, f64::NAN);
         }
-        let apart = self.sum / n;
+        let deviation = self.sum / n;
         // Not below zero by rounding, but NaN stays.
-        let variance = self.squares / n - apart * apart;
-        (self.about + apart, if variance < 0.0 { 0.0 } else { variance })
+        let variance = self.squares / n - deviation * deviation;
+        (self.about + deviation, if variance < 0.0 { 0.0 } else { variance })
     }
 }
 

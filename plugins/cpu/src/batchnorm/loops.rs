@@ -173,8 +173,8 @@ pub(crate) unsafe fn first_mean<V: Vector>(x: *const V::Scalar, len: usize) -> V
         if len < V::LANES {
             return first;
         }
-        let apart = V::load(x).lanewise(Lanewise::Sub, V::splat(first));
-        first + apart.sum() / V::Scalar::from_f64(V::LANES as f64)
+        let deviation = V::load(x).lanewise(Lanewise::Sub, V::splat(first));
+        first + deviation.sum() / V::Scalar::from_f64(V::LANES as f64)
     }
 }
 
@@ -196,12 +196,12 @@ pub(crate) unsafe fn deviations<V: Vector>(
         totals.add(
             len,
             |i, [sum, squares]| {
-                let apart = V::load(x.add(i)).lanewise(Lanewise::Sub, means);
-                [sum.lanewise(Lanewise::Add, apart), apart.mul_add(apart, squares)]
+                let deviation = V::load(x.add(i)).lanewise(Lanewise::Sub, means);
+                [sum.lanewise(Lanewise::Add, deviation), deviation.mul_add(deviation, squares)]
             },
             |i, [sum, squares]| {
-                let apart = x.add(i).read_unaligned() - mean;
-                [sum + apart, apart * apart + squares]
+                let deviation = x.add(i).read_unaligned() - mean;
+                [sum + deviation, deviation * deviation + squares]
             },
         );
     }
@@ -226,8 +226,8 @@ pub(crate) unsafe fn gradient_sums<V: Vector>(
             len,
             |i, [sum, product]| {
                 let dy = V::load(dy.add(i));
-                let apart = V::load(x.add(i)).lanewise(Lanewise::Sub, means);
-                [sum.lanewise(Lanewise::Add, dy), dy.mul_add(apart, product)]
+                let deviation = V::load(x.add(i)).lanewise(Lanewise::Sub, means);
+                [sum.lanewise(Lanewise::Add, dy), dy.mul_add(deviation, product)]
             },
             |i, [sum, product]| {
                 let dy = dy.add(i).read_unaligned();
@@ -266,15 +266,15 @@ pub(crate) unsafe fn gradient<V: Vector>(
         let [bias, slope] = [V::splat(-by.bias), V::splat(-by.slope)];
         let mut at = 0;
         while at + V::LANES <= len {
-            let apart = V::load(x.add(at)).mul_add(one, minus);
+            let deviation = V::load(x.add(at)).mul_add(one, minus);
             let dy = V::load(dy.add(at)).mul_add(one, bias);
-            apart.mul_add(slope, dy).mul_add(factor, zero).store(dx.add(at));
+            deviation.mul_add(slope, dy).mul_add(factor, zero).store(dx.add(at));
             at += V::LANES;
         }
         while at < len {
-            let apart = x.add(at).read_unaligned() - by.mean;
+            let deviation = x.add(at).read_unaligned() - by.mean;
             let dy = dy.add(at).read_unaligned() - by.bias;
-            dx.add(at).write_unaligned(by.factor * (dy - apart * by.slope));
+            dx.add(at).write_unaligned(by.factor * (dy - deviation * by.slope));
             at += 1;
         }
     }
@@ -332,14 +332,14 @@ pub(crate) unsafe fn add_deviations<V: Vector>(
         each::<V>(
             len,
             |i| {
-                let apart = V::load(means.add(i)).mul_add(minus, V::load(x.add(i)));
-                apart.mul_add(one, V::load(sums.add(i))).store(sums.add(i));
-                apart.mul_add(apart, V::load(squares.add(i))).store(squares.add(i));
+                let deviation = V::load(means.add(i)).mul_add(minus, V::load(x.add(i)));
+                deviation.mul_add(one, V::load(sums.add(i))).store(sums.add(i));
+                deviation.mul_add(deviation, V::load(squares.add(i))).store(squares.add(i));
             },
             |i| {
-                let apart = x.add(i).read_unaligned() - means.add(i).read();
-                sums.add(i).write(sums.add(i).read() + apart);
-                squares.add(i).write(apart * apart + squares.add(i).read());
+                let deviation = x.add(i).read_unaligned() - means.add(i).read();
+                sums.add(i).write(sums.add(i).read() + deviation);
+                squares.add(i).write(deviation * deviation + squares.add(i).read());
             },
         );
     }
@@ -365,15 +365,15 @@ pub(crate) unsafe fn add_gradients<V: Vector>(
             len,
             |i| {
                 let dy = V::load(dy.add(i));
-                let apart = V::load(means.add(i)).mul_add(minus, V::load(x.add(i)));
+                let deviation = V::load(means.add(i)).mul_add(minus, V::load(x.add(i)));
                 dy.mul_add(one, V::load(sums.add(i))).store(sums.add(i));
-                dy.mul_add(apart, V::load(products.add(i))).store(products.add(i));
+                dy.mul_add(deviation, V::load(products.add(i))).store(products.add(i));
             },
             |i| {
                 let dy = dy.add(i).read_unaligned();
-                let apart = x.add(i).read_unaligned() - means.add(i).read();
+                let deviation = x.add(i).read_unaligned() - means.add(i).read();
                 sums.add(i).write(sums.add(i).read() + dy);
-                products.add(i).write(dy * apart + products.add(i).read());
+                products.add(i).write(dy * deviation + products.add(i).read());
             },
         );
     }
@@ -396,12 +396,12 @@ pub(crate) unsafe fn scale_row<V: Vector>(
         each::<V>(
             len,
             |i| {
-                let apart = V::load(means.add(i)).mul_add(minus, V::load(x.add(i)));
-                apart.mul_add(V::load(factors.add(i)), V::load(summands.add(i))).store(y.add(i));
+                let deviation = V::load(means.add(i)).mul_add(minus, V::load(x.add(i)));
+                deviation.mul_add(V::load(factors.add(i)), V::load(summands.add(i))).store(y.add(i));
             },
             |i| {
-                let apart = x.add(i).read_unaligned() - means.add(i).read();
-                y.add(i).write_unaligned(apart * factors.add(i).read() + summands.add(i).read());
+                let deviation = x.add(i).read_unaligned() - means.add(i).read();
+                y.add(i).write_unaligned(deviation * factors.add(i).read() + summands.add(i).read());
             },
         );
     }
@@ -426,15 +426,15 @@ pub(crate) unsafe fn gradient_row<V: Vector>(
         each::<V>(
             len,
             |i| {
-                let apart = V::load(means.add(i)).mul_add(minus, V::load(x.add(i)));
+                let deviation = V::load(means.add(i)).mul_add(minus, V::load(x.add(i)));
                 let dy = V::load(biases.add(i)).mul_add(minus, V::load(dy.add(i)));
                 let slope = V::load(slopes.add(i)).mul_add(minus, zero);
-                apart.mul_add(slope, dy).mul_add(V::load(factors.add(i)), zero).store(dx.add(i));
+                deviation.mul_add(slope, dy).mul_add(V::load(factors.add(i)), zero).store(dx.add(i));
             },
             |i| {
-                let apart = x.add(i).read_unaligned() - means.add(i).read();
+                let deviation = x.add(i).read_unaligned() - means.add(i).read();
                 let dy = dy.add(i).read_unaligned() - biases.add(i).read();
-                dx.add(i).write_unaligned(factors.add(i).read() * (dy - apart * slopes.add(i).read()));
+                dx.add(i).write_unaligned(factors.add(i).read() * (dy - deviation * slopes.add(i).read()));
             },
         );
     }

@@ -121,12 +121,12 @@ fn plan_in<T: Float>(
         (LoopNest::new(&dims, strides.each_ref().map(Vec::as_slice), 1), step)
     };
     let (mut nest, mut step) = walk(operands[0].layout.strides());
-    let by_rows = channels > 1 && step == [1; 3] && nest.apart != [1; 3];
+    let by_rows = channels > 1 && step == [1; 3] && nest.inner_strides != [1; 3];
     if by_rows && after.is_some() && !same_rows(&operands[1], &operands[2]) {
         return Err("rows of another order than those of x".to_owned());
     }
     let mut first = (operands[0].slot, operands[0].data_type);
-    let mut ending = PlaneEpilogue::default();
+    let mut epilogue = PlaneEpilogue::default();
     if let Some(after) = after {
         let sum_and_relu = after
             .chain
@@ -137,28 +137,28 @@ fn plan_in<T: Float>(
                 first = (added.slot, added.data_type);
                 (nest, step) = walk(&added.strides[..operands[1].layout.rank()]);
             }
-            ending = PlaneEpilogue { added: added.map(|added| added.slot), relu, tail: None };
+            epilogue = PlaneEpilogue { added: added.map(|added| added.slot), relu, block_epilogue: None };
         } else {
-            ending.tail = Some(after.tail()?);
+            epilogue.block_epilogue = Some(after.plan()?);
         }
     }
-    let apart = if by_rows { [1; 3] } else { nest.apart };
+    let inner_strides = if by_rows { [1; 3] } else { nest.inner_strides };
     let memory = [
-        Memory::<T>::of(first, apart[0])?,
-        Memory::<T>::of((operands[1].slot, operands[1].data_type), apart[1])?,
-        Memory::<T>::of((operands[2].slot, operands[2].data_type), apart[2])?,
+        Memory::<T>::of(first, inner_strides[0])?,
+        Memory::<T>::of((operands[1].slot, operands[1].data_type), inner_strides[1])?,
+        Memory::<T>::of((operands[2].slot, operands[2].data_type), inner_strides[2])?,
     ];
     let shape = Shape {
         isa,
         threads,
         channels,
         step,
-        apart,
+        inner_strides,
         elements: nest.runs() as f64 * nest.len as f64,
         memory,
         nest,
         dims: operands[2].layout.dims().to_vec(),
-        ending,
+        epilogue,
     };
     if !by_rows && runs::covers(&shape, parameters.role(), gate) {
         return Ok(Box::new(runs::Runs::plan(shape, parameters, gate)));
@@ -207,7 +207,7 @@ struct PlaneEpilogue {
     /// Whether what is negative becomes zero then.
     relu: bool,
     /// Anything else.
-    tail: Option<Box<dyn BlockEpilogue>>,
+    block_epilogue: Option<Box<dyn BlockEpilogue>>,
 }
 
 /// The operands dy or what is added, x, and the result, and how to walk over them.
@@ -218,7 +218,7 @@ pub(crate) struct Shape<T> {
     /// Elements from one channel to the next.
     step: [usize; 3],
     /// Elements between neighbours of a run.
-    apart: [usize; 3],
+    inner_strides: [usize; 3],
     /// Elements of a channel.
     elements: f64,
     memory: [Memory<T>; 3],
@@ -226,7 +226,7 @@ pub(crate) struct Shape<T> {
     nest: LoopNest<3>,
     /// The dimensions of the result.
     dims: Vec<usize>,
-    ending: PlaneEpilogue,
+    epilogue: PlaneEpilogue,
 }
 
 impl<T: Float> Shape<T> {
@@ -244,7 +244,7 @@ impl<T: Float> Shape<T> {
             Role::Backward { saved: false } => 4.0,
         };
         let number = if self.chunk() == usize::MAX { 0.2 } else { 1.5 };
-        let after = self.ending.tail.as_ref().map_or(0.0, |tail| tail.time());
+        let after = self.epilogue.block_epilogue.as_ref().map_or(0.0, |block_epilogue| block_epilogue.time());
         self.elements * self.channels as f64 * (passes * number + after)
     }
 }

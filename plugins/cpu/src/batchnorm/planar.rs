@@ -64,17 +64,17 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
                     continue;
                 }
                 let by = parameters.forward(self.tensors, channel, &moments, shape.elements);
-                match (shape.ending.added.is_some(), shape.ending.relu) {
+                match (shape.epilogue.added.is_some(), shape.epilogue.relu) {
                     (false, false) => self.scale::<V, false, false>(channel, by, &mut buffers),
                     (false, true) => self.scale::<V, false, true>(channel, by, &mut buffers),
                     (true, false) => self.scale::<V, true, false>(channel, by, &mut buffers),
                     (true, true) => self.scale::<V, true, true>(channel, by, &mut buffers),
                 }
-                if let Some(tail) = &shape.ending.tail {
+                if let Some(block_epilogue) = &shape.epilogue.block_epilogue {
                     let (mut origin, mut size) = ([0; MAX_RANK], [1; MAX_RANK]);
                     size[..shape.dims.len()].copy_from_slice(&shape.dims);
                     (origin[1], size[1]) = (channel, 1);
-                    tail.finish(self.tensors, &origin, &size);
+                    block_epilogue.run_on_box(self.tensors, &origin, &size);
                 }
             }
         }
@@ -95,13 +95,13 @@ impl<T: Float> Task<'_, T> {
     unsafe fn moments<V: Vector<Scalar = T>>(&self, channel: usize, buffer: &mut [T; BUFFER]) -> Moments {
         let shape = &self.planar.shape;
         let (base, chunk, n) = (self.base(channel), shape.chunk().min(BUFFER), shape.elements);
-        let (x, apart) = (&shape.memory[1], shape.apart[1]);
+        let (x, stride) = (&shape.memory[1], shape.inner_strides[1]);
         let from = self.tensors[x.slot];
         // SAFETY: the caller promises the tensors; pieces are no longer than the buffer.
         unsafe {
             let about = match Chunks::new(&shape.nest, base, chunk).next() {
                 Some(([_, at, _], len)) => {
-                    loops::first_mean::<V>(x.numbers(from, at, apart, len, buffer), len)
+                    loops::first_mean::<V>(x.numbers(from, at, stride, len, buffer), len)
                 }
                 None => T::ZERO,
             };
@@ -112,7 +112,7 @@ impl<T: Float> Task<'_, T> {
             let mut total = loops::Totals::<V, 1>::new();
             let mut chunks = Chunks::new(&shape.nest, base, chunk);
             while let Some(([_, at, _], len)) = chunks.next() {
-                loops::sum(&mut total, x.numbers(from, at, apart, len, buffer), len);
+                loops::sum(&mut total, x.numbers(from, at, stride, len, buffer), len);
                 total.keep();
             }
             let [total] = total.finished();
@@ -132,14 +132,14 @@ impl<T: Float> Task<'_, T> {
         buffer: &mut [T; BUFFER],
     ) -> Moments {
         let shape = &self.planar.shape;
-        let (x, apart) = (&shape.memory[1], shape.apart[1]);
+        let (x, stride) = (&shape.memory[1], shape.inner_strides[1]);
         let from = self.tensors[x.slot];
         // SAFETY: as in `moments`.
         unsafe {
             let mut totals = loops::Totals::<V, 2>::new();
             let mut chunks = Chunks::new(&shape.nest, self.base(channel), shape.chunk().min(BUFFER));
             while let Some(([_, at, _], len)) = chunks.next() {
-                let x = x.numbers(from, at, apart, len, buffer);
+                let x = x.numbers(from, at, stride, len, buffer);
                 loops::deviations(&mut totals, x, about, len);
                 totals.keep();
             }
@@ -168,15 +168,15 @@ impl<T: Float> Task<'_, T> {
             let numbers = [V::splat(by[0]), V::splat(by[1]), V::splat(by[2])];
             let mut chunks = Chunks::new(&shape.nest, self.base(channel), shape.chunk());
             while let Some(([at_added, at_x, at], len)) = chunks.next() {
-                let x = x.numbers(x_at, at_x, shape.apart[1], len, x_buffer);
+                let x = x.numbers(x_at, at_x, shape.inner_strides[1], len, x_buffer);
                 let added = if ADDED {
-                    added.numbers(added_at, at_added, shape.apart[0], len, added_buffer)
+                    added.numbers(added_at, at_added, shape.inner_strides[0], len, added_buffer)
                 } else {
                     x
                 };
                 let target = y.target(y_at, at, y_buffer);
                 Part { x, added, y: target, numbers }.compute::<ADDED, POSITIVE>(len);
-                y.written(y_at, at, shape.apart[2], len, y_buffer);
+                y.written(y_at, at, shape.inner_strides[2], len, y_buffer);
             }
         }
     }
@@ -195,7 +195,7 @@ impl<T: Float> Task<'_, T> {
         let ChannelsFirst { shape, parameters, .. } = self.planar;
         let [dy, x, dx] = &shape.memory;
         let [dy_at, x_at, dx_at] = [dy.slot, x.slot, dx.slot].map(|slot| self.tensors[slot]);
-        let [dy_apart, x_apart, dx_apart] = shape.apart;
+        let [dy_stride, x_stride, dx_stride] = shape.inner_strides;
         let (base, chunk, n) = (self.base(channel), shape.chunk(), shape.elements);
         let [dy_buffer, x_buffer, dx_buffer] = buffers;
         // SAFETY: as in `scale`.
@@ -204,19 +204,19 @@ impl<T: Float> Task<'_, T> {
             let mut totals = loops::Totals::<V, 2>::new();
             let mut chunks = Chunks::new(&shape.nest, base, chunk.min(BUFFER));
             while let Some(([at_dy, at_x, _], len)) = chunks.next() {
-                let dy = dy.numbers(dy_at, at_dy, dy_apart, len, dy_buffer);
-                let x = x.numbers(x_at, at_x, x_apart, len, x_buffer);
+                let dy = dy.numbers(dy_at, at_dy, dy_stride, len, dy_buffer);
+                let x = x.numbers(x_at, at_x, x_stride, len, x_buffer);
                 loops::gradient_sums(&mut totals, dy, x, statistics.0, len);
                 totals.keep();
             }
             let by = parameters.backward(self.tensors, channel, statistics, totals.finished(), n);
             let mut chunks = Chunks::new(&shape.nest, base, chunk);
             while let Some(([at_dy, at_x, at], len)) = chunks.next() {
-                let dy = dy.numbers(dy_at, at_dy, dy_apart, len, dy_buffer);
-                let x = x.numbers(x_at, at_x, x_apart, len, x_buffer);
+                let dy = dy.numbers(dy_at, at_dy, dy_stride, len, dy_buffer);
+                let x = x.numbers(x_at, at_x, x_stride, len, x_buffer);
                 let target = dx.target(dx_at, at, dx_buffer);
                 loops::gradient::<V>(dy, x, &by, target, len);
-                dx.written(dx_at, at, dx_apart, len, dx_buffer);
+                dx.written(dx_at, at, dx_stride, len, dx_buffer);
             }
         }
     }

@@ -32,7 +32,7 @@ pub(crate) struct Planes<T> {
     slots: [usize; 2],
     /// Whether the result goes past the caches.
     streamed: bool,
-    ending: PlaneEpilogue,
+    epilogue: PlaneEpilogue,
 }
 
 /// Mean, factor and summand of a channel.
@@ -48,7 +48,7 @@ fn nest(problem: &Inference, added: &[usize]) -> LoopNest<4> {
 
 /// Whether planes lie in memory as they are needed.
 fn are_near(nest: &LoopNest<4>) -> bool {
-    nest.apart == [1, 1, 1, 0]
+    nest.inner_strides == [1, 1, 1, 0]
 }
 
 /// Whether an inference can be computed plane by plane.
@@ -70,24 +70,24 @@ impl<T: Float> Planes<T> {
     ) -> Result<Self, Refusal> {
         let (x, y) = (&problem.x, &problem.y);
         let mut loops = nest(problem, y.layout.strides());
-        let mut ending = PlaneEpilogue::default();
+        let mut epilogue = PlaneEpilogue::default();
         if let Some(after) = after {
             let near = after.chain.sum_and_relu(y.data_type).and_then(|(added, relu)| {
                 if let Some(added) = added {
                     let nest = nest(problem, &added.strides);
                     loops = are_near(&nest).then_some(nest)?;
                 }
-                Some(PlaneEpilogue { added: added.map(|added| added.slot), relu, tail: None })
+                Some(PlaneEpilogue { added: added.map(|added| added.slot), relu, block_epilogue: None })
             });
-            ending = match near {
-                Some(ending) => ending,
-                None => PlaneEpilogue { tail: Some(after.tail()?), ..PlaneEpilogue::default() },
+            epilogue = match near {
+                Some(epilogue) => epilogue,
+                None => PlaneEpilogue { block_epilogue: Some(after.plan()?), ..PlaneEpilogue::default() },
             };
         }
         let elements = loops.runs() * loops.len;
-        let tensors = 2 + usize::from(ending.added.is_some());
-        let streamed = ending.tail.is_none() && is_worth::<T>(tensors * elements, loops.len);
-        let after = ending.tail.as_ref().map_or(0.0, |tail| tail.time());
+        let tensors = 2 + usize::from(epilogue.added.is_some());
+        let streamed = epilogue.block_epilogue.is_none() && is_worth::<T>(tensors * elements, loops.len);
+        let after = epilogue.block_epilogue.as_ref().map_or(0.0, |block_epilogue| block_epilogue.time());
         let time = (0.1 + after) * elements as f64 + 5.0 * loops.runs() as f64;
         Ok(Self {
             isa,
@@ -97,7 +97,7 @@ impl<T: Float> Planes<T> {
             nest: loops,
             slots: [x.slot, y.slot],
             streamed,
-            ending,
+            epilogue,
         })
     }
 }
@@ -140,15 +140,15 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
 
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
-        let ending = &self.by.ending;
+        let epilogue = &self.by.epilogue;
         // SAFETY: the caller promises instructions, tensors and numbers.
         unsafe {
-            match (&ending.tail, ending.added, ending.relu) {
-                (Some(tail), ..) => {
+            match (&epilogue.block_epilogue, epilogue.added, epilogue.relu) {
+                (Some(block_epilogue), ..) => {
                     for from in self.elements.clone().step_by(NEAR) {
                         let block = from..self.elements.end.min(from + NEAR);
                         self.planes::<V, false, false>(block.clone());
-                        tail.finish_run(self.tensors, block);
+                        block_epilogue.run_on_range(self.tensors, block);
                     }
                 }
                 (None, None, false) => self.planes::<V, false, false>(self.elements.clone()),
@@ -178,9 +178,9 @@ impl<T: Float> Task<'_, T> {
         &self,
         elements: Range<usize>,
     ) {
-        let Planes { nest, slots, streamed, ending, .. } = self.by;
+        let Planes { nest, slots, streamed, epilogue, .. } = self.by;
         let [x, y] = slots.map(|slot| self.tensors[slot].cast::<T>());
-        let added = ending.added.map_or(x, |slot| self.tensors[slot].cast());
+        let added = epilogue.added.map_or(x, |slot| self.tensors[slot].cast());
         let mut at = elements.start;
         let mut place = nest.place(at / nest.len);
         let mut first = at % nest.len;

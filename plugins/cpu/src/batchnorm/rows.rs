@@ -203,7 +203,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
         let blocks = (0..channels).step_by(BUFFER).map(|first| (first, (channels - first).min(BUFFER)));
         // SAFETY: the caller promises the instructions, tensors and areas.
         unsafe {
-            match (self.pass, &self.by.shape.ending.tail) {
+            match (self.pass, &self.by.shape.epilogue.block_epilogue) {
                 (Pass::Sum | Pass::Deviations | Pass::Gradients, _) => {
                     for (first, len) in blocks {
                         self.add::<V>(first, len);
@@ -214,13 +214,13 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
                         self.compute::<V>(first, len, self.rows.clone());
                     }
                 }
-                (Pass::Scale | Pass::Gradient, Some(tail)) => {
+                (Pass::Scale | Pass::Gradient, Some(block_epilogue)) => {
                     for from in self.rows.clone().step_by(NEAR.div_ceil(channels)) {
                         let end = self.rows.end.min(from + NEAR.div_ceil(channels));
                         for (first, len) in blocks.clone() {
                             self.compute::<V>(first, len, from..end);
                         }
-                        tail.finish_run(self.tensors, from * channels..end * channels);
+                        block_epilogue.run_on_range(self.tensors, from * channels..end * channels);
                     }
                 }
             }

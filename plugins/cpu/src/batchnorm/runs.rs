@@ -31,7 +31,7 @@ pub(crate) struct Runs<T> {
     workers: Workers,
     /// How many runs a channel has, and their distances.
     runs: usize,
-    apart: [usize; 3],
+    stride: [usize; 3],
     gate: Option<ReluInput>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Runs<T> {
 pub(crate) fn covers<T: Float>(shape: &Shape<T>, role: Role, gate: Option<ReluInput>) -> bool {
     role != Role::Inference
         && shape.memory.iter().all(|memory| memory.direct)
-        && shape.ending.tail.is_none()
+        && shape.epilogue.block_epilogue.is_none()
         && shape.nest.single().is_some()
         && (shape.nest.len <= LONGEST || gate.is_some())
 }
@@ -47,9 +47,9 @@ pub(crate) fn covers<T: Float>(shape: &Shape<T>, role: Role, gate: Option<ReluIn
 impl<T: Float> Runs<T> {
     /// Plans runs that are covered.
     pub(crate) fn plan(shape: Shape<T>, parameters: Parameters<T>, gate: Option<ReluInput>) -> Self {
-        let (runs, apart) = shape.nest.single().unwrap_or((1, [0; 3]));
+        let (runs, stride) = shape.nest.single().unwrap_or((1, [0; 3]));
         let workers = shape.threads.workers(shape.work(parameters.role()), shape.channels);
-        Self { shape, parameters, workers, runs, apart, gate }
+        Self { shape, parameters, workers, runs, stride, gate }
     }
 }
 
@@ -100,7 +100,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
                     (Role::Backward { .. }, Some(_)) => self.gradient::<V, true>(channel, at, &moments),
                     _ => {
                         let by = parameters.forward(self.tensors, channel, &moments, shape.elements);
-                        match (shape.ending.added.is_some(), shape.ending.relu) {
+                        match (shape.epilogue.added.is_some(), shape.epilogue.relu) {
                             (false, false) => self.scale::<V, false, false>(at, by),
                             (false, true) => self.scale::<V, false, true>(at, by),
                             (true, false) => self.scale::<V, true, false>(at, by),
@@ -130,7 +130,7 @@ impl<T: Float> Task<'_, T> {
         Channel { dy, gate, x, y }
     }
 
-    /// The sums of what `of` gives for the numbers from places in dy and in x on, all of a vector or some lanes. `ahead` gets places
+    /// The sums of what `of` gives for the numbers from places in dy and in x on, all of a vector or some lanes. `prefetch_at` gets places
     /// that are soon read, or beyond the channel.
     ///
     /// # Safety
@@ -138,17 +138,17 @@ impl<T: Float> Task<'_, T> {
     #[inline(always)]
     unsafe fn sums<V: Vector<Scalar = T>, const N: usize>(
         &self,
-        ahead: impl Fn([usize; 2]),
+        prefetch_at: impl Fn([usize; 2]),
         of: impl Fn([usize; 2], Option<V::Lanes>, [V; N]) -> [V; N],
     ) -> [f64; N] {
-        let Runs { shape, runs, apart: [dy_apart, x_apart, _], .. } = self.by;
-        let place = |run: usize, at: usize| [run * dy_apart + at, run * x_apart + at];
+        let Runs { shape, runs, stride: [dy_stride, x_stride, _], .. } = self.by;
+        let place = |run: usize, at: usize| [run * dy_stride + at, run * x_stride + at];
         let mut totals = [0.0; N];
         let (len, most) = (shape.nest.len, EXACT * SUMS * V::LANES);
         let together = (most / len).max(1);
-        let ask = |run: usize, from: usize, to: usize| {
+        let prefetch_run = |run: usize, from: usize, to: usize| {
             let [dy, x] = place(run + AHEAD / len, 0);
-            (from..to).step_by(CACHE_LINE / size_of::<T>()).for_each(|at| ahead([dy + at, x + at]));
+            (from..to).step_by(CACHE_LINE / size_of::<T>()).for_each(|at| prefetch_at([dy + at, x + at]));
         };
         for first in (0..*runs).step_by(together) {
             let end = (first + together).min(*runs);
@@ -159,7 +159,7 @@ impl<T: Float> Task<'_, T> {
                 let (mut sums, lanes) = unsafe { ([[V::zero(); N]; SUMS], V::lanes(0, rest)) };
                 let mut run = first;
                 while whole < SUMS && run + SUMS <= end {
-                    (run..run + SUMS).for_each(|run| ask(run, from, to));
+                    (run..run + SUMS).for_each(|run| prefetch_run(run, from, to));
                     for vector in 0..whole {
                         for (i, sum) in sums.iter_mut().enumerate() {
                             *sum = of(place(run + i, from + vector * V::LANES), None, *sum);
@@ -174,7 +174,7 @@ impl<T: Float> Task<'_, T> {
                 }
                 while run < end {
                     let mut at = from;
-                    ask(run, from, to);
+                    prefetch_run(run, from, to);
                     while at + SUMS * V::LANES <= to {
                         for (i, sum) in sums.iter_mut().enumerate() {
                             *sum = of(place(run, at + i * V::LANES), None, *sum);
@@ -218,8 +218,8 @@ impl<T: Float> Task<'_, T> {
             if moments.are_near(n) {
                 return moments;
             }
-            let ahead = |[_, place]: [usize; 2]| prefetch(at.x.wrapping_add(place));
-            let [total] = self.sums::<V, 1>(ahead, |[_, place], lanes, [sum]| {
+            let prefetch_at = |[_, place]: [usize; 2]| prefetch(at.x.wrapping_add(place));
+            let [total] = self.sums::<V, 1>(prefetch_at, |[_, place], lanes, [sum]| {
                 [sum.lanewise(Lanewise::Add, read::<V>(at.x.add(place), lanes))]
             });
             self.moments_about::<V>(at, T::from_f64(total / n))
@@ -235,16 +235,16 @@ impl<T: Float> Task<'_, T> {
         // SAFETY: the caller promises instructions and numbers; a buffer has a vector's.
         unsafe {
             let means = V::splat(about);
-            let ahead = |[_, place]: [usize; 2]| prefetch(at.x.wrapping_add(place));
-            let [sum, squares] = self.sums::<V, 2>(ahead, |[_, place], lanes, [sum, squares]| {
+            let prefetch_at = |[_, place]: [usize; 2]| prefetch(at.x.wrapping_add(place));
+            let [sum, squares] = self.sums::<V, 2>(prefetch_at, |[_, place], lanes, [sum, squares]| {
                 // Lanes without a number differ from nothing.
-                let mut apart = read::<V>(at.x.add(place), lanes).lanewise(Lanewise::Sub, means);
+                let mut deviation = read::<V>(at.x.add(place), lanes).lanewise(Lanewise::Sub, means);
                 if let Some(lanes) = lanes {
                     let mut numbers = [T::ZERO; crate::tensor::combine::MAX_LANES];
-                    apart.store(numbers.as_mut_ptr());
-                    apart = V::load_lanes(numbers.as_ptr(), lanes);
+                    deviation.store(numbers.as_mut_ptr());
+                    deviation = V::load_lanes(numbers.as_ptr(), lanes);
                 }
-                [sum.lanewise(Lanewise::Add, apart), apart.mul_add(apart, squares)]
+                [sum.lanewise(Lanewise::Add, deviation), deviation.mul_add(deviation, squares)]
             });
             Moments { about: about.to_f64(), sum, squares }
         }
@@ -260,13 +260,13 @@ impl<T: Float> Task<'_, T> {
         at: Channel<T>,
         by: [T; 3],
     ) {
-        let Runs { shape, runs, apart, .. } = self.by;
+        let Runs { shape, runs, stride, .. } = self.by;
         // SAFETY: the caller promises instructions and numbers.
         unsafe {
             let numbers = [V::splat(by[0]), V::splat(by[1]), V::splat(by[2])];
             for run in 0..*runs {
-                let (x, y) = (at.x.add(run * apart[1]), at.y.add(run * apart[2]));
-                let added = if ADDED { at.dy.add(run * apart[0]) } else { x };
+                let (x, y) = (at.x.add(run * stride[1]), at.y.add(run * stride[2]));
+                let added = if ADDED { at.dy.add(run * stride[0]) } else { x };
                 Part { x, added, y, numbers }.compute::<ADDED, POSITIVE>(shape.nest.len);
             }
         }
@@ -283,36 +283,36 @@ impl<T: Float> Task<'_, T> {
         at: Channel<T>,
         moments: &Moments,
     ) {
-        let Runs { shape, parameters, runs, apart, .. } = self.by;
+        let Runs { shape, parameters, runs, stride, .. } = self.by;
         let n = shape.elements;
         // SAFETY: the caller promises instructions and numbers.
         unsafe {
             let statistics = parameters.statistics(self.tensors, channel, moments, n);
             let means = V::splat(statistics.0);
-            let ahead = |[dy_at, x_at]: [usize; 2]| {
+            let prefetch_at = |[dy_at, x_at]: [usize; 2]| {
                 prefetch(at.dy.wrapping_add(dy_at));
                 prefetch(at.x.wrapping_add(x_at));
                 if GATED {
                     prefetch(at.gate.wrapping_add(dy_at));
                 }
             };
-            let sums = self.sums::<V, 2>(ahead, |[dy_at, x_at], lanes, [sum, product]| {
+            let sums = self.sums::<V, 2>(prefetch_at, |[dy_at, x_at], lanes, [sum, product]| {
                 let dy = at.passed::<V, GATED>(dy_at, lanes);
-                let apart = read::<V>(at.x.add(x_at), lanes).lanewise(Lanewise::Sub, means);
-                [sum.lanewise(Lanewise::Add, dy), dy.mul_add(apart, product)]
+                let deviation = read::<V>(at.x.add(x_at), lanes).lanewise(Lanewise::Sub, means);
+                [sum.lanewise(Lanewise::Add, dy), dy.mul_add(deviation, product)]
             });
             let by = parameters.backward(self.tensors, channel, statistics, sums, n);
             let (factor, zero) = (V::splat(by.factor), V::zero());
             let [bias, slope] = [V::splat(by.bias), V::splat(-by.slope)];
             let of = |dy_at: usize, x_at: usize, lanes| {
-                let apart = read::<V>(at.x.add(x_at), lanes).lanewise(Lanewise::Sub, means);
+                let deviation = read::<V>(at.x.add(x_at), lanes).lanewise(Lanewise::Sub, means);
                 let dy = at.passed::<V, GATED>(dy_at, lanes).lanewise(Lanewise::Sub, bias);
-                apart.mul_add(slope, dy).mul_add(factor, zero)
+                deviation.mul_add(slope, dy).mul_add(factor, zero)
             };
             let len = shape.nest.len;
             let (whole, lanes) = (len - len % V::LANES, V::lanes(0, len % V::LANES));
             for run in 0..*runs {
-                let [dy_at, x_at, dx_at] = apart.map(|apart| run * apart);
+                let [dy_at, x_at, dx_at] = stride.map(|stride| run * stride);
                 for i in (0..whole).step_by(V::LANES) {
                     of(dy_at + i, x_at + i, None).store(at.y.add(dx_at + i));
                 }

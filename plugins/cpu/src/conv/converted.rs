@@ -60,7 +60,7 @@ impl Converted {
         compute: Compute,
         isa: Isa,
         settings: Settings,
-        after: Option<Epilogue>,
+        epilogue: Option<Epilogue>,
     ) -> Result<Option<Self>, Refusal> {
         let mut converted = *convolution;
         let result = match convolution.direction {
@@ -76,7 +76,7 @@ impl Converted {
             let (tensor, mut copy) = (*operand, packed(operand, compute)?);
             copy.slot = MAX_TENSORS + copies.len();
             let is_result = operand.slot == result;
-            if is_result && after.is_some() {
+            if is_result && epilogue.is_some() {
                 // What follows reads the result as the numbers that its elements are.
                 return Err(format!("the result is {}, expected a wider one", operand.data_type.name()));
             }
@@ -95,7 +95,7 @@ impl Converted {
             return Ok(None);
         }
         let plan = |constant_weights| {
-            crate::conv::plan(&converted, compute, isa, Settings { constant_weights, ..settings }, after)
+            crate::conv::plan(&converted, compute, isa, Settings { constant_weights, ..settings }, epilogue)
         };
         let is_weights = |copied: &Copied| copied.slot == convolution.w.slot && !copied.is_result;
         let weights = copies.iter().position(is_weights);
@@ -182,9 +182,9 @@ impl Kernel for Converted {
                             copied.run(tensor, to);
                             true
                         };
-                        let (kept, _) = constant.copy.get(tensor, copy, fill);
-                        if !std::ptr::eq(kept, copy) {
-                            pointers[MAX_TENSORS + place] = kept.cast_mut();
+                        let (prepacked, _) = constant.copy.get(tensor, copy, fill);
+                        if !std::ptr::eq(prepacked, copy) {
+                            pointers[MAX_TENSORS + place] = prepacked.cast_mut();
                             convolution = &constant.convolution;
                         }
                     }

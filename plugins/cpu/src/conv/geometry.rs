@@ -13,7 +13,7 @@ use crate::conv::prefetch::Input;
 use crate::gemm::pairs::{PairElement, word};
 use crate::simd::real::{Float, Stored, load_run, store_run};
 
-/// What is to be met: output element `o` and tap `t` meet input element `o * step + taps[t]`.
+/// What is to be met: output element `o` and tap `t` meet input element `o * stride + taps[t]`.
 #[derive(Clone, Debug)]
 pub(crate) struct Windows {
     /// Number of images.
@@ -23,7 +23,7 @@ pub(crate) struct Windows {
     /// Spatial dimensions of the input.
     pub(crate) input: [usize; 3],
     /// Step of the window.
-    pub(crate) step: [usize; 3],
+    pub(crate) stride: [usize; 3],
     /// Place of each tap.
     pub(crate) taps: Vec<[isize; 3]>,
 }
@@ -99,7 +99,7 @@ pub(crate) struct Geometry {
     /// The smallest tap, in steps.
     first: [isize; 3],
     /// Distance of neighbours in the columns: along the three dimensions and from image to image.
-    pitch: [usize; 4],
+    plane_strides: [usize; 4],
     /// Numbers in one plane.
     plane: usize,
     /// Whether some output meets a tap outside of the input.
@@ -121,7 +121,7 @@ impl Geometry {
         size: [usize; 3],
         round: usize,
     ) -> Self {
-        let step = windows.step.map(|s| s as isize);
+        let stride = windows.stride.map(|s| s as isize);
         let mut starts: Vec<[isize; 3]> = Vec::new();
         let mut known = HashMap::new();
         let mut tap_planes = Vec::with_capacity(windows.taps.len());
@@ -130,7 +130,7 @@ impl Geometry {
         let from = [0, 1, 2].map(|i| {
             let taps = || windows.taps.iter().map(|tap| tap[i]);
             let (low, high) = (taps().min().unwrap_or(0), taps().max().unwrap_or(0));
-            let wider = high.div_euclid(step[i]) - low.div_euclid(step[i]) > (high - low) / step[i];
+            let wider = high.div_euclid(stride[i]) - low.div_euclid(stride[i]) > (high - low) / stride[i];
             if wider { low } else { 0 }
         });
         for tap in &windows.taps {
@@ -138,8 +138,8 @@ impl Geometry {
             let mut q = [0; 3];
             if !unrolled {
                 for i in 0..3 {
-                    q[i] = (tap[i] - from[i]).div_euclid(step[i]);
-                    start[i] = (tap[i] - from[i]).rem_euclid(step[i]) + from[i];
+                    q[i] = (tap[i] - from[i]).div_euclid(stride[i]);
+                    start[i] = (tap[i] - from[i]).rem_euclid(stride[i]) + from[i];
                 }
             }
             let next = starts.len();
@@ -163,17 +163,19 @@ impl Geometry {
             if size[i] == windows.output[i] {
                 let before = (-low).max(0);
                 let end = windows.output[i] as isize + high;
-                let ends = starts.iter().map(|s| div_ceil(windows.input[i] as isize - s[i], step[i]));
+                let ends = starts.iter().map(|s| div_ceil(windows.input[i] as isize - s[i], stride[i]));
                 let after = ends.map(|e| (end - e).max(0)).min().unwrap_or(0);
                 shared = before.min(after) as usize;
             }
             row[i] = (size[i] + span[i] - shared.min(span[i])).max(size[i]);
         }
-        let pitch = [row[1] * row[2], row[2], 1, row[0] * row[1] * row[2]];
+        let plane_strides = [row[1] * row[2], row[2], 1, row[0] * row[1] * row[2]];
         let offset =
-            |q: &[isize; 3]| -> usize { (0..3).map(|i| (q[i] - first[i]) as usize * pitch[i]).sum() };
+            |q: &[isize; 3]| -> usize { (0..3).map(|i| (q[i] - first[i]) as usize * plane_strides[i]).sum() };
         let reach = |images: usize, size: [usize; 3]| {
-            (images - 1) * pitch[3] + (0..3).map(|i| (size[i] - 1) * pitch[i]).sum::<usize>() + 1
+            (images - 1) * plane_strides[3]
+                + (0..3).map(|i| (size[i] - 1) * plane_strides[i]).sum::<usize>()
+                + 1
         };
         let columns = reach(images, size).next_multiple_of(round);
         let farthest = steps.iter().map(offset).max().unwrap_or(0);
@@ -182,7 +184,8 @@ impl Geometry {
         let tap_offsets = steps.iter().zip(&tap_planes).map(|(q, p)| p * plane + offset(q)).collect();
         let padded = windows.taps.iter().any(|tap| {
             (0..3).any(|i| {
-                tap[i] < 0 || (windows.output[i] as isize - 1) * step[i] + tap[i] >= windows.input[i] as isize
+                tap[i] < 0
+                    || (windows.output[i] as isize - 1) * stride[i] + tap[i] >= windows.input[i] as isize
             })
         });
         Self {
@@ -192,7 +195,7 @@ impl Geometry {
             block: (images, size),
             span,
             first,
-            pitch,
+            plane_strides,
             plane,
             padded,
         }
@@ -214,8 +217,8 @@ impl Geometry {
     }
 
     /// Distance of neighbours in the columns: along the three dimensions and from image to image.
-    pub(crate) fn pitch(&self) -> [usize; 4] {
-        self.pitch
+    pub(crate) fn plane_strides(&self) -> [usize; 4] {
+        self.plane_strides
     }
 
     /// The taps, from the first to behind the last, that outputs of a line may meet inside of the input, where all others are
@@ -223,7 +226,7 @@ impl Geometry {
     pub(crate) fn met(&self, depth: usize, row: usize) -> (usize, usize) {
         let inside = |tap: &[isize; 3]| {
             [(0, depth), (1, row)].into_iter().all(|(i, output)| {
-                let at = (output * self.windows.step[i]) as isize + tap[i];
+                let at = (output * self.windows.stride[i]) as isize + tap[i];
                 (0..self.windows.input[i] as isize).contains(&at)
             })
         };
@@ -278,15 +281,15 @@ impl Geometry {
 
     /// Columns of a block, up to its last output.
     pub(crate) fn columns(&self, block: &Block) -> usize {
-        (block.images - 1) * self.pitch[3]
-            + (0..3).map(|i| (block.size[i] - 1) * self.pitch[i]).sum::<usize>()
+        (block.images - 1) * self.plane_strides[3]
+            + (0..3).map(|i| (block.size[i] - 1) * self.plane_strides[i]).sum::<usize>()
             + 1
     }
 
     /// Calls `each` with the runs of outputs among the columns from `from` to `to`.
     #[inline(always)]
     pub(crate) fn runs(&self, block: &Block, from: usize, to: usize, mut each: impl FnMut(Columns)) {
-        let [depth, row, _, image] = self.pitch;
+        let [depth, row, _, image] = self.plane_strides;
         let mut column = from;
         let mut n = from / image;
         let mut rest = from % image;
@@ -320,20 +323,20 @@ impl Geometry {
 
     /// The input that a block is computed from, with these strides; none where channels lie within each other.
     pub(crate) fn input(&self, block: &Block, strides: &Strides) -> Option<Input> {
-        let Windows { input, step, taps, .. } = &self.windows;
+        let Windows { input, stride, taps, .. } = &self.windows;
         let ends = [0, 1, 2].map(|i| {
             let places = taps.iter().map(|tap| tap[i]);
             let (low, high) = (places.clone().min().unwrap_or(0), places.max().unwrap_or(0));
             let inside = |at: isize| at.clamp(0, input[i] as isize - 1) as usize;
-            let first = (block.origin[i] * step[i]) as isize;
-            let last = ((block.origin[i] + block.size[i] - 1) * step[i]) as isize;
+            let first = (block.origin[i] * stride[i]) as isize;
+            let last = ((block.origin[i] + block.size[i] - 1) * stride[i]) as isize;
             (inside(first + low), inside(last + high), high - low)
         });
         // Rows between those that are met.
-        let apart = step[1] as isize > ends[1].2 + 1 && block.size[1] > 1;
-        let rows = if apart { (block.size[1], step[1] * strides.spatial[1]) } else { (1, 0) };
+        let are_apart = stride[1] as isize > ends[1].2 + 1 && block.size[1] > 1;
+        let rows = if are_apart { (block.size[1], stride[1] * strides.spatial[1]) } else { (1, 0) };
         let reach = |i: usize| (ends[i].1 - ends[i].0) * strides.spatial[i];
-        let down = if apart { ends[1].2 as usize * strides.spatial[1] } else { reach(1) };
+        let down = if are_apart { ends[1].2 as usize * strides.spatial[1] } else { reach(1) };
         let len = 1 + reach(0) + down + reach(2);
         let first = strides.offset(block.image, ends.map(|(low, _, _)| low));
         let images = (block.images, strides.batch);
@@ -343,7 +346,7 @@ impl Geometry {
     /// Whether an output meets a tap inside of the input.
     pub(crate) fn meets(&self, output: [usize; 3], tap: usize) -> bool {
         (0..3).all(|i| {
-            let at = (output[i] * self.windows.step[i]) as isize + self.windows.taps[tap][i];
+            let at = (output[i] * self.windows.stride[i]) as isize + self.windows.taps[tap][i];
             (0..self.windows.input[i] as isize).contains(&at)
         })
     }
@@ -366,9 +369,9 @@ impl Geometry {
         // SAFETY: the caller promises this much; the runs are inside the tensor and inside the planes.
         unsafe {
             planes.write_bytes(0, channels * self.channel());
-            self.input_runs(block, strides, |source, target, apart, len| {
+            self.input_runs(block, strides, |source, target, stride, len| {
                 let (from, to) = (from.add(source), planes.add(target));
-                copy_runs(from, (apart, strides.channel), to, self.channel(), (len, channels));
+                copy_runs(from, (stride, strides.channel), to, self.channel(), (len, channels));
             });
         }
     }
@@ -393,19 +396,19 @@ impl Geometry {
         // SAFETY: the caller promises this much; the runs are inside the tensor and inside the planes.
         unsafe {
             planes.write_bytes(0, channels.div_ceil(2) * self.channel());
-            self.input_runs(block, strides, |source, target, apart, len| {
+            self.input_runs(block, strides, |source, target, stride, len| {
                 for pair in 0..channels.div_ceil(2) {
                     let first = from.add(source + 2 * pair * strides.channel);
                     let to = planes.add(target + pair * self.channel());
                     if 2 * pair + 1 < channels {
                         for i in 0..len {
-                            let at = first.add(i * apart);
+                            let at = first.add(i * stride);
                             let both = (at.read_unaligned(), at.add(strides.channel).read_unaligned());
                             to.add(i).write(word(both.0.bits(), both.1.bits()));
                         }
                     } else {
                         for i in 0..len {
-                            to.add(i).write(word(first.add(i * apart).read_unaligned().bits(), 0));
+                            to.add(i).write(word(first.add(i * stride).read_unaligned().bits(), 0));
                         }
                     }
                 }
@@ -417,7 +420,7 @@ impl Geometry {
     /// 0, its place in the planes of a channel, the distance of neighbours in the tensor, and how many there are.
     #[inline(always)]
     fn input_runs(&self, block: &Block, strides: &Strides, mut each: impl FnMut(usize, usize, usize, usize)) {
-        let step = self.windows.step;
+        let stride = self.windows.stride;
         for (number, start) in self.starts.iter().enumerate() {
             let mut low = [0; 3];
             let mut high = [0; 3];
@@ -425,8 +428,8 @@ impl Geometry {
                 // Positions of the box whose input element exists.
                 let base = block.origin[i] as isize + self.first[i];
                 let size = (block.size[i] + self.span[i]) as isize;
-                let begin = div_ceil(-start[i], step[i] as isize) - base;
-                let end = div_ceil(self.windows.input[i] as isize - start[i], step[i] as isize) - base;
+                let begin = div_ceil(-start[i], stride[i] as isize) - base;
+                let end = div_ceil(self.windows.input[i] as isize - start[i], stride[i] as isize) - base;
                 low[i] = begin.clamp(0, size) as usize;
                 high[i] = end.clamp(low[i] as isize, size) as usize;
             }
@@ -434,22 +437,22 @@ impl Geometry {
                 continue;
             }
             let input = |i: usize, position: usize| {
-                ((block.origin[i] as isize + self.first[i] + position as isize) * step[i] as isize + start[i])
-                    as usize
+                ((block.origin[i] as isize + self.first[i] + position as isize) * stride[i] as isize
+                    + start[i]) as usize
             };
             let len = high[2] - low[2];
-            let apart = strides.spatial[2] * step[2];
+            let stride = strides.spatial[2] * stride[2];
             for n in 0..block.images {
                 for d in low[0]..high[0] {
                     for h in low[1]..high[1] {
                         let at = [input(0, d), input(1, h), input(2, low[2])];
                         let source = strides.offset(block.image + n, at);
                         let target = number * self.plane
-                            + n * self.pitch[3]
-                            + d * self.pitch[0]
-                            + h * self.pitch[1]
+                            + n * self.plane_strides[3]
+                            + d * self.plane_strides[0]
+                            + h * self.plane_strides[1]
                             + low[2];
-                        each(source, target, apart, len);
+                        each(source, target, stride, len);
                     }
                 }
             }
@@ -490,16 +493,16 @@ impl Geometry {
 const SHORT: usize = 4;
 
 /// Reads a run of `len` elements of each of some channels, given the distances of elements and of channels, into runs that
-/// are `pitch` numbers apart.
+/// are `plane_strides` numbers apart.
 ///
 /// # Safety
 /// The elements are readable, and the runs are writable.
 #[inline(always)]
 unsafe fn copy_runs<S: Stored, T: Float>(
     from: *const S,
-    (apart, channel): (usize, usize),
+    (stride, channel): (usize, usize),
     to: *mut T,
-    pitch: usize,
+    plane_strides: usize,
     (len, channels): (usize, usize),
 ) {
     // SAFETY: the caller promises all runs.
@@ -507,12 +510,13 @@ unsafe fn copy_runs<S: Stored, T: Float>(
         if len < SHORT {
             for i in 0..len {
                 for c in 0..channels {
-                    to.add(i + c * pitch).write(from.add(i * apart + c * channel).read_unaligned().number());
+                    to.add(i + c * plane_strides)
+                        .write(from.add(i * stride + c * channel).read_unaligned().number());
                 }
             }
         } else {
             for c in 0..channels {
-                load_run::<S, T>(from.add(c * channel).cast(), apart, to.add(c * pitch), len);
+                load_run::<S, T>(from.add(c * channel).cast(), stride, to.add(c * plane_strides), len);
             }
         }
     }

@@ -67,7 +67,7 @@ pub(crate) fn plan(
     compute: Compute,
     isa: Isa,
     settings: Settings,
-    after: Option<Epilogue>,
+    epilogue: Option<Epilogue>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     if convolution.direction != Direction::Forward {
         for operand in [&convolution.x, &convolution.w, &convolution.y] {
@@ -76,17 +76,17 @@ pub(crate) fn plan(
     }
     let whole = as_matmul::product(convolution).filter(|_| settings.convolution == Algorithm::Automatic);
     if let Some(product) = whole {
-        let after = after.map(|after| Epilogue { output: &product.c, ..after });
-        return matmul::plan(&product, compute, isa, settings, after);
+        let epilogue = epilogue.map(|epilogue| Epilogue { output: &product.c, ..epilogue });
+        return matmul::plan(&product, compute, isa, settings, epilogue);
     }
-    if let Some(converted) = Converted::plan(convolution, compute, isa, settings, after)? {
+    if let Some(converted) = Converted::plan(convolution, compute, isa, settings, epilogue)? {
         return Ok(Box::new(converted));
     }
     let c = convolution;
     let terms = c.in_channels as f64 * c.window[..c.spatial].iter().map(|side| *side as f64).product::<f64>();
     match matmul::exact([c.x.data_type, c.w.data_type], terms, compute) {
-        Compute::Single => plan_in::<f32>(convolution, isa, settings, after),
-        Compute::Double => plan_in::<f64>(convolution, isa, settings, after),
+        Compute::Single => plan_in::<f32>(convolution, isa, settings, epilogue),
+        Compute::Double => plan_in::<f64>(convolution, isa, settings, epilogue),
     }
 }
 
@@ -94,13 +94,13 @@ fn plan_in<T: Float + Accumulator>(
     c: &Convolution,
     isa: Isa,
     settings: Settings,
-    after: Option<Epilogue>,
+    epilogue: Option<Epilogue>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     if c.spatial > SPATIAL {
         return Err(format!("convolution has {} spatial dimensions, expected at most {SPATIAL}", c.spatial));
     }
     let problem = Problem::of(c)?;
-    if after.is_some() && c.direction != Direction::Forward {
+    if epilogue.is_some() && c.direction != Direction::Forward {
         return Err("a gradient is computed alone".to_owned());
     }
     let operands = match c.direction {
@@ -122,7 +122,7 @@ fn plan_in<T: Float + Accumulator>(
         _ => None,
     };
     let settings = if let Some(outputs) = wanted {
-        if let Some(winograd) = Winograd::<T>::plan(&operands, outputs, isa, settings, spatial, after)? {
+        if let Some(winograd) = Winograd::<T>::plan(&operands, outputs, isa, settings, spatial, epilogue)? {
             return Ok(Box::new(winograd));
         }
         Settings { convolution: Algorithm::Automatic, ..settings }
@@ -130,13 +130,13 @@ fn plan_in<T: Float + Accumulator>(
         settings
     };
     if settings.convolution == Algorithm::Im2col
-        && let Some(tiled) = Im2col::<T>::plan(&operands, isa, settings, spatial, after.as_ref())?
+        && let Some(tiled) = Im2col::<T>::plan(&operands, isa, settings, spatial, epilogue.as_ref())?
     {
         return Ok(Box::new(tiled));
     }
     let is_wanted = settings.convolution == Algorithm::Direct;
     let has_form = is_wanted || settings.convolution == Algorithm::Automatic;
-    let products = ImplicitGemm::<T>::plan(operands.clone(), isa, settings, spatial, after)?;
+    let products = ImplicitGemm::<T>::plan(operands.clone(), isa, settings, spatial, epilogue)?;
     if !has_form {
         return Ok(Box::new(products));
     }
@@ -147,7 +147,7 @@ fn plan_in<T: Float + Accumulator>(
     {
         let bytes = if pairs.whole { Scheme::bytes(&operands, isa) } else { None };
         if let Some(scheme) = bytes
-            && let Some(channels) = Direct::plan(operands.clone(), scheme?, isa, settings, spatial, after)?
+            && let Some(channels) = Direct::plan(operands.clone(), scheme?, isa, settings, spatial, epilogue)?
             && channels.time < best
         {
             return Ok(Box::new(channels));
@@ -155,12 +155,12 @@ fn plan_in<T: Float + Accumulator>(
         // Sums in another order are other results, so this does not depend on times, which the number of threads shows in.
         let has_rows = is_wanted || operands.rows >= LEAST_ROWS;
         let bfloat16 = if is_single && has_rows && pairs.bfloat16 {
-            Scheme::bfloat16(&operands, isa, spatial, after)
+            Scheme::bfloat16(&operands, isa, spatial, epilogue)
         } else {
             None
         };
         if let Some(scheme) = bfloat16
-            && let Some(channels) = Direct::plan(operands.clone(), scheme?, isa, settings, spatial, after)?
+            && let Some(channels) = Direct::plan(operands.clone(), scheme?, isa, settings, spatial, epilogue)?
         {
             return Ok(Box::new(channels));
         }
@@ -169,8 +169,8 @@ fn plan_in<T: Float + Accumulator>(
     let _ = pairs;
     // Filters have to be packed for it, which would take longer than what it saves.
     if !is_wanted && settings.constant_weights && im2col::kernel::wastes::<T>(&operands, isa) {
-        let scheme = Scheme::<T>::numbers(&operands, isa, spatial, after)?;
-        let places = Direct::<T>::plan(operands.clone(), scheme, isa, settings, spatial, after)?;
+        let scheme = Scheme::<T>::numbers(&operands, isa, spatial, epilogue)?;
+        let places = Direct::<T>::plan(operands.clone(), scheme, isa, settings, spatial, epilogue)?;
         if let Some(places) = places.filter(Direct::are_two) {
             return Ok(Box::new(places));
         }
@@ -178,25 +178,25 @@ fn plan_in<T: Float + Accumulator>(
     // Double precision is asked for by those who want exact results. With steps, transforming takes too long beside fast products.
     if !is_wanted
         && is_single
-        && !(isa.has_whole_vectors() && operands.windows.step[1] > 1)
+        && !(isa.has_whole_vectors() && operands.windows.stride[1] > 1)
         && let Some(outputs) = winograd::choice::fastest(&operands, isa, settings.constant_weights)
-        && let Some(winograd) = Winograd::<T>::plan(&operands, outputs, isa, settings, spatial, after)?
+        && let Some(winograd) = Winograd::<T>::plan(&operands, outputs, isa, settings, spatial, epilogue)?
     {
         return Ok(Box::new(winograd));
     }
     if !is_wanted
         && im2col::kernel::suits::<T>(&operands, isa)
-        && let Some(tiled) = Im2col::<T>::plan(&operands, isa, settings, spatial, after.as_ref())?
+        && let Some(tiled) = Im2col::<T>::plan(&operands, isa, settings, spatial, epilogue.as_ref())?
     {
         return Ok(Box::new(tiled));
     }
     let is_float = RowConverter::<T>::of(operands.input.data_type).is_ok();
     let is_small = is_float && (operands.parts.len() > 1 || operands.windows.batch >= LEAST_IMAGES);
     if is_small && direct_small::kernel::suits::<T>(&operands, isa, settings) {
-        return Ok(Box::new(DirectSmall::<T>::plan(operands, isa, settings, spatial, after, products)?));
+        return Ok(Box::new(DirectSmall::<T>::plan(operands, isa, settings, spatial, epilogue, products)?));
     }
-    let scheme = Scheme::<T>::numbers(&operands, isa, spatial, after)?;
-    Ok(match Direct::<T>::plan(operands, scheme, isa, settings, spatial, after)? {
+    let scheme = Scheme::<T>::numbers(&operands, isa, spatial, epilogue)?;
+    Ok(match Direct::<T>::plan(operands, scheme, isa, settings, spatial, epilogue)? {
         Some(channels) if channels.time < best => Box::new(channels),
         _ => Box::new(products),
     })
@@ -282,7 +282,7 @@ impl<'a> Problem<'a> {
             batch: self.convolution.batch,
             output: self.output,
             input: self.input,
-            step: self.stride,
+            stride: self.stride,
             taps: self.taps.iter().map(|(place, _)| *place).collect(),
         };
         (windows, self.taps.iter().map(|(_, distance)| *distance).collect())
@@ -359,15 +359,15 @@ impl<'a> Problem<'a> {
                 size: [0, 1, 2].map(|i| (self.input[i] - remainder[i]).div_ceil(self.stride[i])),
             });
         }
-        let step = self.stride.map(|s| s as isize);
+        let stride = self.stride.map(|s| s as isize);
         let mut known = HashMap::new();
         let mut taps = Vec::new();
         for (place, distance) in &self.taps {
-            let remainder = [0, 1, 2].map(|i| place[i].rem_euclid(step[i]) as usize);
+            let remainder = [0, 1, 2].map(|i| place[i].rem_euclid(stride[i]) as usize);
             if (0..3).any(|i| remainder[i] >= remainders[i]) {
                 continue;
             }
-            let tap = [0, 1, 2].map(|i| (remainder[i] as isize - place[i]) / step[i]);
+            let tap = [0, 1, 2].map(|i| (remainder[i] as isize - place[i]) / stride[i]);
             let number = *known.entry(tap).or_insert_with(|| {
                 taps.push(tap);
                 taps.len() - 1
@@ -381,7 +381,7 @@ impl<'a> Problem<'a> {
         let between = (alone && has_rows && !parts[0].taps.is_empty()).then(|| {
             parts.truncate(1);
             StridedBackwardData {
-                step: [self.stride[1], self.stride[2]],
+                stride: [self.stride[1], self.stride[2]],
                 size: [self.input[1], self.input[2]],
             }
         });
@@ -394,7 +394,7 @@ impl<'a> Problem<'a> {
                 batch: c.batch,
                 output: [0, 1, 2].map(|i| self.input[i].div_ceil(self.stride[i])),
                 input: self.output,
-                step: [1; 3],
+                stride: [1; 3],
                 taps,
             },
             parts,

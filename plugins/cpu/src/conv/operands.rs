@@ -97,14 +97,14 @@ pub(crate) fn are_columns<T: Float>(operands: &Operands) -> bool {
     let Operands { windows, parts, input, .. } = operands;
     is_number::<T>(input.data_type)
         && windows.taps == [[0; 3]]
-        && windows.step == [1; 3]
+        && windows.stride == [1; 3]
         && windows.output == windows.input
         && matches!(parts.as_slice(), [part] if part.taps.len() == 1)
         && input.strides.are_flat(windows.input)
 }
 
 /// The distance of rows of weights that can be read where they are: the numbers of each lie in the order of the sums.
-pub(crate) fn rows_apart<T: Float>(operands: &Operands) -> Option<usize> {
+pub(crate) fn rows_stride<T: Float>(operands: &Operands) -> Option<usize> {
     let [part] = operands.parts.as_slice() else { return None };
     let taps = part.taps.iter().map(|(_, distance)| *distance);
     operands.weights.are_rows::<T>(taps).then_some(operands.weights.row)

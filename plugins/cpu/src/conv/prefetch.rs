@@ -61,15 +61,15 @@ pub(crate) struct CacheLines {
     pub(crate) runs: (usize, usize),
     pub(crate) channels: usize,
     /// Distance of channels in bytes.
-    pub(crate) pitch: usize,
+    pub(crate) channel_stride: usize,
 }
 
 impl CacheLines {
     pub(crate) const NONE: Self = Self::single(std::ptr::null(), 0, 0);
 
     /// One line in each channel.
-    pub(crate) const fn single(first: *const u8, channels: usize, pitch: usize) -> Self {
-        Self { first, together: 1, runs: (1, 0), channels, pitch }
+    pub(crate) const fn single(first: *const u8, channels: usize, channel_stride: usize) -> Self {
+        Self { first, together: 1, runs: (1, 0), channels, channel_stride }
     }
 
     /// How many there are.
@@ -121,7 +121,7 @@ impl TilePrefetch {
 
     /// It is time.
     #[inline(always)]
-    pub(crate) fn ask(&mut self) {
+    pub(crate) fn prefetch(&mut self) {
         let mut left = self.at_once;
         while left > 0 {
             if self.now.channels == 0 {
@@ -143,7 +143,7 @@ impl TilePrefetch {
                 self.at = (run + 1, 0);
                 if run + 1 == self.now.runs.0 {
                     self.at.0 = 0;
-                    self.now.first = self.now.first.wrapping_add(self.now.pitch);
+                    self.now.first = self.now.first.wrapping_add(self.now.channel_stride);
                     self.now.channels -= 1;
                 }
             }
@@ -191,7 +191,7 @@ impl BlockPrefetch {
     }
 
     /// What the tile with this number asks for while it multiplies the channels, where there are so many tiles.
-    pub(crate) fn ahead(&self, tile: usize, tiles: usize) -> TilePrefetch {
+    pub(crate) fn for_tile(&self, tile: usize, tiles: usize) -> TilePrefetch {
         TilePrefetch::of(
             [self.share(tile, tiles), CacheLines::NONE, CacheLines::NONE],
             self.channels.0,
@@ -201,7 +201,7 @@ impl BlockPrefetch {
 
     /// The lines that the tile with this number asks for, where there are so many tiles.
     pub(crate) fn share(&self, tile: usize, tiles: usize) -> CacheLines {
-        let (channels, pitch) = self.channels;
+        let (channels, channel_stride) = self.channels;
         let of_image = self.rows.0 * self.lines;
         let places = self.images.0 * of_image;
         let parts = (tiles / places).clamp(1, channels.max(1));
@@ -212,9 +212,10 @@ impl BlockPrefetch {
         let range = channels * part / parts..channels * (part + 1) / parts;
         let (image, rest) = (place / of_image, place % of_image);
         let (row, line) = (rest / self.lines, rest % self.lines);
-        let distance = image * self.images.1 + row * self.rows.1 + line * CACHE_LINE + range.start * pitch;
+        let distance =
+            image * self.images.1 + row * self.rows.1 + line * CACHE_LINE + range.start * channel_stride;
         let first = self.first.wrapping_add(distance);
-        CacheLines::single(first, range.len(), pitch)
+        CacheLines::single(first, range.len(), channel_stride)
     }
 }
 
@@ -224,31 +225,33 @@ mod tests {
     use crate::conv::geometry::Windows;
     use std::collections::HashSet;
 
-    fn windows(window: isize, step: usize, size: usize) -> Windows {
+    fn windows(window: isize, stride: usize, size: usize) -> Windows {
         let pad = window / 2;
         let taps = (0..window * window).map(|tap| [0, tap / window - pad, tap % window - pad]).collect();
-        let output = [1, size.div_ceil(step), size.div_ceil(step)];
-        Windows { batch: 4, output, input: [1, size, size], step: [1, step, step], taps }
+        let output = [1, size.div_ceil(stride), size.div_ceil(stride)];
+        Windows { batch: 4, output, input: [1, size, size], stride: [1, stride, stride], taps }
     }
 
     #[test]
     fn the_tiles_before_a_block_ask_for_all_that_it_reads() {
-        for (window, step, size) in [(1, 1, 14), (1, 2, 28), (3, 1, 14), (3, 2, 14), (7, 2, 20)] {
+        for (window, stride, size) in [(1, 1, 14), (1, 2, 28), (3, 1, 14), (3, 2, 14), (7, 2, 20)] {
             for (images, rows) in [(2, usize::MAX), (1, 3)] {
-                let windows = windows(window, step, size);
+                let windows = windows(window, stride, size);
                 let box_ = [1, rows.min(windows.output[1]), windows.output[2]];
                 let geometry = Geometry::new(&windows, false, images, box_, 1);
                 let strides = Strides { batch: 5 * size * size, channel: size * size, spatial: [0, size, 1] };
                 for block in (0..geometry.blocks()).map(|number| geometry.block(number)) {
                     let from = (std::ptr::without_provenance(4096 - 4), 4);
                     let next = BlockPrefetch::of(&geometry, &block, &strides, 5, from).unwrap();
-                    let mut asked = HashSet::new();
-                    for mut ahead in (0..1000).map(|tile| next.ahead(tile, 1000)) {
-                        let lines = (0..ahead.now.channels).map(|channel| channel * ahead.now.pitch);
-                        let first = ahead.now.first;
-                        asked.extend(lines.map(|distance| first.wrapping_add(distance).addr() / CACHE_LINE));
-                        (0..5).for_each(|_| ahead.ask());
-                        assert_eq!(ahead.now.channels, 0);
+                    let mut requested = HashSet::new();
+                    for mut tile_prefetch in (0..1000).map(|tile| next.for_tile(tile, 1000)) {
+                        let lines = (0..tile_prefetch.now.channels)
+                            .map(|channel| channel * tile_prefetch.now.channel_stride);
+                        let first = tile_prefetch.now.first;
+                        requested
+                            .extend(lines.map(|distance| first.wrapping_add(distance).addr() / CACHE_LINE));
+                        (0..5).for_each(|_| tile_prefetch.prefetch());
+                        assert_eq!(tile_prefetch.now.channels, 0);
                     }
                     let mut wanted = HashSet::new();
                     for (n, h, w, tap) in (0..block.images)
@@ -257,7 +260,7 @@ mod tests {
                         .flat_map(|(n, h, w)| windows.taps.iter().map(move |tap| (n, h, w, tap)))
                     {
                         let at =
-                            [(1, h), (2, w)].map(|(i, o)| ((block.origin[i] + o) * step) as isize + tap[i]);
+                            [(1, h), (2, w)].map(|(i, o)| ((block.origin[i] + o) * stride) as isize + tap[i]);
                         if at.iter().all(|at| (0..size as isize).contains(at)) {
                             let [h, w] = at.map(|at| at as usize);
                             let element = strides.offset(block.image + n, [0, h, w]);
@@ -266,8 +269,8 @@ mod tests {
                             );
                         }
                     }
-                    assert!(wanted.is_subset(&asked), "{window} {step} {size} {block:?}");
-                    assert!(asked.len() <= 3 * wanted.len() + 20, "{} {}", asked.len(), wanted.len());
+                    assert!(wanted.is_subset(&requested), "{window} {stride} {size} {block:?}");
+                    assert!(requested.len() <= 3 * wanted.len() + 20, "{} {}", requested.len(), wanted.len());
                 }
             }
         }
@@ -280,15 +283,19 @@ mod tests {
         };
         let all = [lines(1, 2), lines(3, 3), lines(4, 1)];
         for (channels, every, at_once) in [(20, 3, 1), (6, 1, 1), (4, 1, 2), (1, 1, 6)] {
-            let mut ahead = TilePrefetch::of(all, channels, [1; 2]);
-            assert_eq!((ahead.every, ahead.at_once), (every, at_once), "{channels}");
+            let mut tile_prefetch = TilePrefetch::of(all, channels, [1; 2]);
+            assert_eq!((tile_prefetch.every, tile_prefetch.at_once), (every, at_once), "{channels}");
             let (mut left, mut states) = (channels, Vec::new());
             while left > 0 {
-                left -= ahead.until(left);
-                ahead.ask();
-                states.push((ahead.now.first.addr(), ahead.now.channels));
+                left -= tile_prefetch.until(left);
+                tile_prefetch.prefetch();
+                states.push((tile_prefetch.now.first.addr(), tile_prefetch.now.channels));
             }
-            assert!([ahead.now, ahead.then[0], ahead.then[1]].iter().all(|lines| lines.channels == 0));
+            assert!(
+                [tile_prefetch.now, tile_prefetch.then[0], tile_prefetch.then[1]]
+                    .iter()
+                    .all(|lines| lines.channels == 0)
+            );
             if channels == 6 {
                 assert_eq!(states[5], (4 * 4096 + 64, 0));
                 let first = [(4096 + 64, 1), (4096 + 128, 0), (3 * 4096 + 64, 2), (3 * 4096 + 128, 1)];
@@ -302,16 +309,22 @@ mod tests {
     #[test]
     fn all_lines_of_a_channel_are_asked_for_before_the_next_one() {
         let first = std::ptr::without_provenance(4096);
-        let lines = CacheLines { first, together: 2, runs: (3, 256), channels: 2, pitch: 8192 };
-        let mut ahead = TilePrefetch::of([lines, CacheLines::NONE, CacheLines::NONE], 32, [16, 1]);
-        assert_eq!((ahead.every, ahead.at_once), (16, 6));
-        ahead.ask();
-        assert_eq!((ahead.now.first.addr(), ahead.now.channels, ahead.at), (4096 + 8192, 1, (0, 0)));
-        ahead.at_once = 3;
-        ahead.ask();
-        assert_eq!((ahead.now.first.addr(), ahead.now.channels, ahead.at), (4096 + 8192, 1, (1, 1)));
-        ahead.ask();
-        assert_eq!(ahead.now.channels, 0);
+        let lines = CacheLines { first, together: 2, runs: (3, 256), channels: 2, channel_stride: 8192 };
+        let mut tile_prefetch = TilePrefetch::of([lines, CacheLines::NONE, CacheLines::NONE], 32, [16, 1]);
+        assert_eq!((tile_prefetch.every, tile_prefetch.at_once), (16, 6));
+        tile_prefetch.prefetch();
+        assert_eq!(
+            (tile_prefetch.now.first.addr(), tile_prefetch.now.channels, tile_prefetch.at),
+            (4096 + 8192, 1, (0, 0))
+        );
+        tile_prefetch.at_once = 3;
+        tile_prefetch.prefetch();
+        assert_eq!(
+            (tile_prefetch.now.first.addr(), tile_prefetch.now.channels, tile_prefetch.at),
+            (4096 + 8192, 1, (1, 1))
+        );
+        tile_prefetch.prefetch();
+        assert_eq!(tile_prefetch.now.channels, 0);
     }
 
     #[test]

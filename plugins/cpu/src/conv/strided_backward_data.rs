@@ -15,7 +15,7 @@ const TOGETHER: usize = 8;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StridedBackwardData {
     /// Rows and columns from one element to the next.
-    pub(crate) step: [usize; 2],
+    pub(crate) stride: [usize; 2],
     /// Rows and columns of the image, whose first ones are yielded and whose columns lie side by side.
     pub(crate) size: [usize; 2],
 }
@@ -64,20 +64,20 @@ impl StridedBackwardData {
         mut each: impl FnMut(Area),
     ) {
         geometry.runs(block, from, to, |run| {
-            let [row, column] = [0, 1].map(|i| run.at[i + 1] * self.step[i]);
+            let [row, column] = [0, 1].map(|i| run.at[i + 1] * self.stride[i]);
             each(Area {
                 column: run.column - from,
                 len: run.len,
                 first: strides.offset(run.image, run.at),
-                rows: self.step[0].min(self.size[0] - row),
-                columns: (run.len * self.step[1]).min(self.size[1] - column),
-                row: strides.spatial[1] / self.step[0],
+                rows: self.stride[0].min(self.size[0] - row),
+                columns: (run.len * self.stride[1]).min(self.size[1] - column),
+                row: strides.spatial[1] / self.stride[0],
             });
         });
     }
 
     /// Asks for the memory that [`StridedBackwardData::store`] writes.
-    pub(crate) fn ask(
+    pub(crate) fn prefetch(
         &self,
         geometry: &Geometry,
         block: &Block,
@@ -111,7 +111,7 @@ impl StridedBackwardData {
         geometry: &Geometry,
         block: &Block,
         columns: (usize, usize),
-        (tile, pitch): (*const T, usize),
+        (tile, row_stride): (*const T, usize),
         rows: usize,
         to_channel: *mut u8,
         strides: &Strides,
@@ -121,9 +121,9 @@ impl StridedBackwardData {
             for channel in 0..rows {
                 // SAFETY: the numbers are inside the tile, the elements inside the tensor.
                 unsafe {
-                    let from = tile.add(channel * pitch + area.column);
+                    let from = tile.add(channel * row_stride + area.column);
                     let to = to_channel.add(area.first + channel * strides.channel);
-                    spread::<S, T>(from, area.len, to, area.columns, self.step[1]);
+                    spread::<S, T>(from, area.len, to, area.columns, self.stride[1]);
                     for row in 1..area.rows {
                         let to = to.add(row * area.row);
                         for column in 0..area.columns {
@@ -136,20 +136,20 @@ impl StridedBackwardData {
     }
 }
 
-/// Writes a row: `len` numbers, `step` elements apart, with zeros between and behind them up to `columns`.
+/// Writes a row: `len` numbers, `stride` elements apart, with zeros between and behind them up to `columns`.
 ///
 /// # Safety
 /// The numbers are readable, the elements writable, and the last number is one of these.
 #[inline(always)]
-unsafe fn spread<S: Stored, T: Float>(from: *const T, len: usize, to: *mut S, columns: usize, step: usize) {
+unsafe fn spread<S: Stored, T: Float>(from: *const T, len: usize, to: *mut S, columns: usize, stride: usize) {
     let zero = S::nearest(T::ZERO);
     let mut i = 0;
     // SAFETY: the caller promises both.
     unsafe {
-        if step == 1 {
+        if stride == 1 {
             return store_run::<S, T>(from, to.cast(), 1, len);
         }
-        if step == 2 {
+        if stride == 2 {
             while i + TOGETHER <= len && 2 * (i + TOGETHER) <= columns {
                 let numbers = from.add(i).cast::<[T; TOGETHER]>().read_unaligned();
                 let mut elements = [[zero; 2]; TOGETHER];
@@ -161,8 +161,8 @@ unsafe fn spread<S: Stored, T: Float>(from: *const T, len: usize, to: *mut S, co
             }
         }
         while i < len {
-            to.add(i * step).write_unaligned(S::nearest(from.add(i).read()));
-            for column in i * step + 1..columns.min((i + 1) * step) {
+            to.add(i * stride).write_unaligned(S::nearest(from.add(i).read()));
+            for column in i * stride + 1..columns.min((i + 1) * stride) {
                 to.add(column).write_unaligned(zero);
             }
             i += 1;

@@ -110,8 +110,8 @@ impl<T: Float> BackwardWeights<T> {
     /// Adds up the sums of all lanes.
     ///
     /// # Safety
-    /// The tensors are those of the kernel; each lane's sums begin `apart` bytes after those of the one before.
-    unsafe fn finish(&self, tensors: &[*mut u8], sums: *const u8, apart: usize) {
+    /// The tensors are those of the kernel; each lane's sums begin `worker_stride` bytes after those of the one before.
+    unsafe fn finish(&self, tensors: &[*mut u8], sums: *const u8, worker_stride: usize) {
         let taps = self.shape.taps();
         for channel in 0..self.shape.channels {
             for tap in 0..taps {
@@ -120,7 +120,7 @@ impl<T: Float> BackwardWeights<T> {
                 unsafe {
                     let mut total = T::ZERO;
                     for worker in 0..self.workers.count() {
-                        total = total + sums.add(worker * apart).cast::<T>().add(place).read();
+                        total = total + sums.add(worker * worker_stride).cast::<T>().add(place).read();
                     }
                     let to = self.w.at(tensors[self.w.slot], [channel, 0, 0, 0]).add(self.offsets[tap]);
                     (self.w.run.store)(&raw const total, to, 1, 1);
@@ -274,8 +274,9 @@ impl<T: Float> Kernel for BackwardWeights<T> {
         let parts = self.shape.batch * self.bands() * self.shape.channels.div_ceil(self.channels);
         let (shared, memory) = (Tensors(tensors), Shared([scratch]));
         self.workers.run(|worker| {
-            let area =
-                |(begin, apart): (usize, usize)| memory.get(0).wrapping_add(begin + worker * apart).cast();
+            let area = |(begin, worker_stride): (usize, usize)| {
+                memory.get(0).wrapping_add(begin + worker * worker_stride).cast()
+            };
             let work = Task {
                 by: self,
                 tensors: shared.all(),

@@ -39,7 +39,7 @@ pub(crate) struct ChannelsLast<T> {
     /// The distances in bytes of the elements of a channel's window.
     offsets: Vec<usize>,
     padded: bool,
-    ending: Option<AffineEpilogue<T>>,
+    channel_epilogue: Option<AffineEpilogue<T>>,
     turn: Option<Transposition<T>>,
     /// Channels and rows of the output that are computed by one lane, one after the other.
     channels: usize,
@@ -120,7 +120,7 @@ impl<T: Float> ChannelsLast<T> {
         [x, w, y]: [Image<T>; 3],
         isa: Isa,
         threads: Threads,
-        ending: Option<AffineEpilogue<T>>,
+        channel_epilogue: Option<AffineEpilogue<T>>,
         turn: Option<Transposition<T>>,
     ) -> Self {
         let form = Form::of(&shape);
@@ -149,7 +149,7 @@ impl<T: Float> ChannelsLast<T> {
                 y,
                 offsets,
                 padded,
-                ending,
+                channel_epilogue,
                 turn,
                 channels,
                 rows,
@@ -162,13 +162,13 @@ impl<T: Float> ChannelsLast<T> {
         let bands = shape.batch * shape.output[0].div_ceil(rows);
         let pieces = wanted.div_ceil(bands).min(shape.channels.div_ceil(CHANNELS));
         let channels = shape.channels.div_ceil(pieces).next_multiple_of(CHANNELS).min(shape.channels);
-        let near = ending.as_ref().is_some_and(|ending| ending.near.is_none());
+        let near = channel_epilogue.as_ref().is_some_and(|channel_epilogue| channel_epilogue.near.is_none());
         if near || !x.run.same || !y.run.same {
             rows = rows.min((NEAR / (shape.output[1] * channels)).max(1));
         }
         let bands = shape.batch * shape.output[0].div_ceil(rows);
         let workers = threads.workers(work, bands * shape.channels.div_ceil(channels));
-        Self { shape, isa, form, x, w, y, offsets, padded, ending, turn, channels, rows, workers }
+        Self { shape, isa, form, x, w, y, offsets, padded, channel_epilogue, turn, channels, rows, workers }
     }
 
     /// The areas of a lane, laid out from the beginning of its memory.
@@ -198,13 +198,13 @@ impl<T: Float> ChannelsLast<T> {
     /// The windows of some channels: a row of channels for each element, in the order in which these meet the image.
     ///
     /// # Safety
-    /// `from` is the first channel's first weight, `to` is writable for the windows of all of them, in rows of `pitch`.
+    /// `from` is the first channel's first weight, `to` is writable for the windows of all of them, in rows of `row_stride`.
     #[inline(always)]
-    unsafe fn taps(&self, from: *mut u8, (to, pitch): (*mut T, usize), channels: usize) {
+    unsafe fn taps(&self, from: *mut u8, (to, row_stride): (*mut T, usize), channels: usize) {
         for tap in 0..self.offsets.len() {
             // SAFETY: the caller promises the weights.
             unsafe {
-                let (from, to) = (from.add(self.offsets[tap]), to.add(tap * pitch));
+                let (from, to) = (from.add(self.offsets[tap]), to.add(tap * row_stride));
                 if self.w.run.same {
                     for channel in 0..channels {
                         let from = from.cast::<T>().add(channel * self.w.strides[0]);
@@ -233,10 +233,10 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
 
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
-        let ChannelsLast { shape, x, w, y, ending, .. } = self.kernel;
+        let ChannelsLast { shape, x, w, y, channel_epilogue, .. } = self.kernel;
         let areas = self.kernel.layout(&mut Scratch::default());
-        let near = ending.as_ref().and_then(|ending| ending.near.as_ref());
-        let mut far = ending.is_some() && near.is_none();
+        let near = channel_epilogue.as_ref().and_then(|channel_epilogue| channel_epilogue.near.as_ref());
+        let mut far = channel_epilogue.is_some() && near.is_none();
         let (present, first) = (self.channels.len(), self.channels.start);
         // Copies of planes have zeros for the channels up to a whole block.
         let turn = self.kernel.turn.as_ref();
@@ -281,7 +281,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
                     columns: present,
                     column: x.strides[1],
                     width: count,
-                    pitch: count,
+                    row_stride: count,
                 };
                 (turn.load)(self.kernel.isa, &copy, to);
                 input_strides = [width * count, count];
@@ -316,7 +316,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
                 stride: shape.stride,
                 dilation: shape.dilation,
                 padding: shape.padding,
-                apart: shape.apart,
+                input_dilation: shape.input_dilation,
                 bounds: near.and_then(|near| near.bounds).filter(|_| !far),
             };
             if self.kernel.padded && !all_finite(taps, shape.taps() * count) {
@@ -327,7 +327,8 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
             if let Some(turn) = turn {
                 let elements = self.rows.len() * columns;
                 let planes = self.scratch.add(areas.planes).cast::<T>();
-                let (to, pitch) = if y.run.same { (place.cast(), y.strides[1]) } else { (planes, elements) };
+                let (to, row_stride) =
+                    if y.run.same { (place.cast(), y.strides[1]) } else { (planes, elements) };
                 let copy = PackSource {
                     from: copy.cast_const().cast(),
                     rows: present,
@@ -335,7 +336,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
                     columns: elements,
                     column: count,
                     width: elements,
-                    pitch,
+                    row_stride,
                 };
                 (turn.store)(self.kernel.isa, &copy, to);
                 if !y.run.same {
@@ -352,8 +353,8 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
                     }
                 }
             }
-            if let (true, Some(ending)) = (far, ending) {
-                ending.finish(shape, self.tensors, self.image, self.channels, &self.rows);
+            if let (true, Some(channel_epilogue)) = (far, channel_epilogue) {
+                channel_epilogue.finish(shape, self.tensors, self.image, self.channels, &self.rows);
             }
         }
     }

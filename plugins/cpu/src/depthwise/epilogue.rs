@@ -40,9 +40,9 @@ struct ChannelOperation<T> {
 
 impl<T: Float> AffineEpilogue<T> {
     /// Plans what follows.
-    pub(crate) fn of(after: Epilogue<'_>) -> Result<Self, Refusal> {
-        let near = Affine::of(after.chain, after.output);
-        Ok(Self { near, tail: after.tail()? })
+    pub(crate) fn of(epilogue: Epilogue<'_>) -> Result<Self, Refusal> {
+        let near = Affine::of(epilogue.chain, epilogue.output);
+        Ok(Self { near, tail: epilogue.plan()? })
     }
 
     /// Does all of it with a box of the output.
@@ -64,7 +64,7 @@ impl<T: Float> AffineEpilogue<T> {
             (origin[2], size[2]) = (0, size[3]);
         }
         // SAFETY: the caller promises the tensors.
-        unsafe { self.tail.finish(tensors, &origin[..rank], &size[..rank]) };
+        unsafe { self.tail.run_on_box(tensors, &origin[..rank], &size[..rank]) };
     }
 }
 

@@ -8,7 +8,7 @@ use crate::tensor::image::{MAX_LANES, inside};
 
 /// Numbers that are in a row of the output, the columns that meet the same elements of a window side by side; 0 without gaps.
 pub(crate) fn room(shape: &Shape) -> usize {
-    let [rows, columns] = shape.apart;
+    let [rows, columns] = shape.input_dilation;
     if [rows, columns] == [1, 1] {
         0
     } else {
@@ -17,8 +17,8 @@ pub(crate) fn room(shape: &Shape) -> usize {
 }
 
 /// Room for every column that meets the same elements of a window, in whole vectors.
-fn run_of(columns: usize, apart: usize) -> usize {
-    columns.div_ceil(apart).next_multiple_of(MAX_LANES)
+fn run_of(columns: usize, input_dilation: usize) -> usize {
+    columns.div_ceil(input_dilation).next_multiple_of(MAX_LANES)
 }
 
 impl<T: Float> Band<T> {
@@ -26,7 +26,7 @@ impl<T: Float> Band<T> {
     #[inline(always)]
     pub(crate) unsafe fn with_gaps<V: Vector<Scalar = T>, const EXACT: bool>(&self) {
         let [height, width] = self.size;
-        let run = run_of(self.columns, self.apart[1]);
+        let run = run_of(self.columns, self.input_dilation[1]);
         // SAFETY: as the caller promises; rows and lanes outside of the image are not read. There is room for each of the columns.
         unsafe {
             for row in self.rows.clone() {
@@ -34,24 +34,24 @@ impl<T: Float> Band<T> {
                 let mut met = 0;
                 for i in 0..self.window[0] {
                     let place = (row * self.stride[0] + i * self.dilation[0]) as isize - self.padding[0];
-                    if let Some(line) = number(place, self.apart[0], height) {
+                    if let Some(line) = number(place, self.input_dilation[0], height) {
                         let taps = self.taps.add(i * self.window[1]);
                         lines[met] = (self.input.wrapping_add(line * self.input_row), taps);
                         met += 1;
                     }
                 }
-                for phase in 0..self.apart[1].min(self.columns) {
+                for phase in 0..self.input_dilation[1].min(self.columns) {
                     let mut elements = [(0, 0); MAX_SIDE];
                     let mut count = 0;
                     for j in 0..self.window[1] {
                         let place = (phase + j * self.dilation[1]) as isize - self.padding[1];
-                        let step = self.apart[1] as isize;
+                        let step = self.input_dilation[1] as isize;
                         if place.rem_euclid(step) == 0 {
                             elements[count] = (place.div_euclid(step), j);
                             count += 1;
                         }
                     }
-                    let columns = (self.columns - phase).div_ceil(self.apart[1]);
+                    let columns = (self.columns - phase).div_ceil(self.input_dilation[1]);
                     for column in (0..columns).step_by(V::LANES) {
                         let mut sum = V::zero();
                         for (line, taps) in &lines[..met] {
@@ -90,7 +90,7 @@ impl<T: Float> Band<T> {
         let from = self.between.cast_const();
         // SAFETY: the caller promises the row, and that all of its columns are there.
         unsafe {
-            if self.apart[1] == 2 {
+            if self.input_dilation[1] == 2 {
                 for i in 0..self.columns / 2 {
                     to.add(2 * i).write_unaligned(from.add(i).read());
                     to.add(2 * i + 1).write_unaligned(from.add(run + i).read());
@@ -101,7 +101,7 @@ impl<T: Float> Band<T> {
                 return;
             }
             for column in 0..self.columns {
-                let (i, phase) = (column / self.apart[1], column % self.apart[1]);
+                let (i, phase) = (column / self.input_dilation[1], column % self.input_dilation[1]);
                 to.add(column).write_unaligned(from.add(phase * run + i).read());
             }
         }

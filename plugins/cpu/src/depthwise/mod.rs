@@ -78,11 +78,11 @@ pub(crate) fn plan(
     compute: Compute,
     isa: Isa,
     threads: Threads,
-    after: Option<Epilogue<'_>>,
+    epilogue: Option<Epilogue<'_>>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     match compute {
-        Compute::Single => plan_in::<f32>(convolution, isa, threads, after),
-        Compute::Double => plan_in::<f64>(convolution, isa, threads, after),
+        Compute::Single => plan_in::<f32>(convolution, isa, threads, epilogue),
+        Compute::Double => plan_in::<f64>(convolution, isa, threads, epilogue),
     }
 }
 
@@ -90,7 +90,7 @@ fn plan_in<T: Float>(
     c: &Convolution,
     isa: Isa,
     threads: Threads,
-    after: Option<Epilogue<'_>>,
+    epilogue: Option<Epilogue<'_>>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let backward = c.direction == Direction::BackwardData;
     let shape = if backward { Shape::of(c).turned() } else { Shape::of(c) };
@@ -98,17 +98,17 @@ fn plan_in<T: Float>(
     let [x, w, y] = [from, &c.w, to].map(|operand| Image::<T>::of(operand, c.spatial));
     let images = [x?, w?, y?];
     if c.direction == Direction::BackwardFilter {
-        return match after {
+        return match epilogue {
             None => Ok(Box::new(BackwardWeights::plan(shape, images, isa, threads))),
             Some(_) => Err("what follows is not done with gradients of filters".to_owned()),
         };
     }
-    let ending = after.map(AffineEpilogue::of).transpose()?;
+    let channel_epilogue = epilogue.map(AffineEpilogue::of).transpose()?;
     let turn = Transposition::of(&shape, from, &images, isa)?;
     Ok(if turn.is_some() || ChannelsLast::covers(&shape, &images[0], &images[2]) {
-        Box::new(ChannelsLast::plan(shape, images, isa, threads, ending, turn))
+        Box::new(ChannelsLast::plan(shape, images, isa, threads, channel_epilogue, turn))
     } else {
-        Box::new(ChannelsFirst::plan(shape, images, isa, threads, ending))
+        Box::new(ChannelsFirst::plan(shape, images, isa, threads, channel_epilogue))
     })
 }
 
@@ -125,7 +125,7 @@ pub(crate) struct Shape {
     stride: [usize; 2],
     /// How far rows and columns of the input are apart where windows meet it: the steps of the convolution whose gradient is
     /// computed.
-    apart: [usize; 2],
+    input_dilation: [usize; 2],
     dilation: [usize; 2],
     /// Rows and columns before the image; negative where the first windows begin inside.
     padding: [isize; 2],
@@ -145,7 +145,7 @@ impl Shape {
             output: two(s, 1, &c.output),
             window: two(s, 1, &c.window),
             stride: two(s, 1, &c.stride),
-            apart: [1, 1],
+            input_dilation: [1, 1],
             dilation: two(s, 1, &c.dilation),
             padding: two(s, 0, &c.pre_padding).map(|n| n as isize),
             mirrored: c.mirrored,
@@ -160,7 +160,7 @@ impl Shape {
             input: self.output,
             output: self.input,
             stride: [1, 1],
-            apart: self.stride,
+            input_dilation: self.stride,
             padding: [reach(0) - self.padding[0], reach(1) - self.padding[1]],
             mirrored: !self.mirrored,
             ..self
@@ -187,7 +187,7 @@ impl Shape {
 
     /// The rows of the input that windows of these rows of the output meet.
     fn rows(&self, rows: &std::ops::Range<usize>) -> std::ops::Range<usize> {
-        let row = |place: isize| (place.max(0) as usize).div_ceil(self.apart[0]).min(self.input[0]);
+        let row = |place: isize| (place.max(0) as usize).div_ceil(self.input_dilation[0]).min(self.input[0]);
         let first = row(self.first_row(rows.start));
         let last = self.first_row(rows.end - 1) + ((self.window[0] - 1) * self.dilation[0]) as isize + 1;
         first..row(last).max(first)
@@ -198,17 +198,19 @@ impl Shape {
         (0..2).any(|i| {
             let last =
                 ((self.output[i] - 1) * self.stride[i] + (self.window[i] - 1) * self.dilation[i]) as isize;
-            self.apart[i] > 1 || self.padding[i] > 0 || last - self.padding[i] >= self.input[i] as isize
+            self.input_dilation[i] > 1
+                || self.padding[i] > 0
+                || last - self.padding[i] >= self.input[i] as isize
         })
     }
 }
 
-/// The row or column at a place of an image whose rows or columns are `apart`; none in gaps and beside the image.
+/// The row or column at a place of an image whose rows or columns are `input_dilation`; none in gaps and beside the image.
 #[inline(always)]
-fn number(place: isize, apart: usize, len: usize) -> Option<usize> {
+fn number(place: isize, input_dilation: usize, len: usize) -> Option<usize> {
     if place < 0 {
         return None;
     }
-    let number = place as usize / apart;
-    (number * apart == place as usize && number < len).then_some(number)
+    let number = place as usize / input_dilation;
+    (number * input_dilation == place as usize && number < len).then_some(number)
 }

@@ -41,7 +41,7 @@ pub(crate) struct Band<T> {
     pub(crate) dilation: [usize; 2],
     pub(crate) padding: [isize; 2],
     /// How far the image's rows and columns are apart where windows meet them.
-    pub(crate) apart: [usize; 2],
+    pub(crate) input_dilation: [usize; 2],
     /// Where sums end.
     pub(crate) bounds: Option<(T, T)>,
 }
@@ -174,7 +174,7 @@ impl<T: Float> Band<T> {
     /// As [`Band::run`].
     #[inline(always)]
     pub(crate) unsafe fn any<V: Vector<Scalar = T>>(&self) {
-        if self.apart != [1, 1] {
+        if self.input_dilation != [1, 1] {
             // SAFETY: as the caller promises.
             return unsafe { self.with_gaps::<V>() };
         }
@@ -203,7 +203,7 @@ impl<T: Float> Band<T> {
                 let mut met = 0;
                 for i in 0..self.window[0] {
                     let place = (row * self.stride[0] + i * self.dilation[0]) as isize - self.padding[0];
-                    if let Some(line) = number(place, self.apart[0], height) {
+                    if let Some(line) = number(place, self.input_dilation[0], height) {
                         let taps = self.taps.add(i * self.window[1] * self.channels);
                         lines[met] = (self.input.wrapping_add(line * self.input_strides[0]), taps);
                         met += 1;
@@ -214,7 +214,7 @@ impl<T: Float> Band<T> {
                     for j in 0..self.window[1] {
                         let place =
                             (column * self.stride[1] + j * self.dilation[1]) as isize - self.padding[1];
-                        if let Some(at) = number(place, self.apart[1], width) {
+                        if let Some(at) = number(place, self.input_dilation[1], width) {
                             elements[count] = (at * self.input_strides[1], j * self.channels);
                             count += 1;
                         }

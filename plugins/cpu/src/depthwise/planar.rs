@@ -39,7 +39,7 @@ pub(crate) struct ChannelsFirst<T> {
     in_order: bool,
     are_dense: bool,
     padded: bool,
-    ending: Option<AffineEpilogue<T>>,
+    channel_epilogue: Option<AffineEpilogue<T>>,
     /// Channels and rows of the output that are computed by one lane, one after the other, and channels that are computed together.
     channels: usize,
     rows: usize,
@@ -63,7 +63,7 @@ impl<T: Float> ChannelsFirst<T> {
         [x, w, y]: [Image<T>; 3],
         isa: Isa,
         threads: Threads,
-        ending: Option<AffineEpilogue<T>>,
+        channel_epilogue: Option<AffineEpilogue<T>>,
     ) -> Self {
         let plane = shape.output[0] * shape.output[1];
         let form = Form::of(&shape);
@@ -80,7 +80,7 @@ impl<T: Float> ChannelsFirst<T> {
         let wanted = threads.workers(work, usize::MAX).count();
         let wanted = if wanted > 1 { PARTS * wanted } else { 1 };
         // What follows and is not done in registers is done with what is still in the first cache.
-        let near = ending.as_ref().is_some_and(|ending| ending.near.is_none());
+        let near = channel_epilogue.as_ref().is_some_and(|channel_epilogue| channel_epilogue.near.is_none());
         let mut rows = shape.output[0];
         let whole = |least: usize| least.next_multiple_of(form.rows());
         if near {
@@ -115,7 +115,7 @@ impl<T: Float> ChannelsFirst<T> {
             in_order,
             are_dense,
             padded,
-            ending,
+            channel_epilogue,
             channels,
             rows,
             together,
@@ -160,10 +160,10 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
 
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
-        let ChannelsFirst { shape, x, w, y, ending, .. } = self.kernel;
+        let ChannelsFirst { shape, x, w, y, channel_epilogue, .. } = self.kernel;
         let areas = self.kernel.layout(&mut Scratch::default());
-        let near = ending.as_ref().and_then(|ending| ending.near.as_ref());
-        let far = ending.is_some() && near.is_none();
+        let near = channel_epilogue.as_ref().and_then(|channel_epilogue| channel_epilogue.near.as_ref());
+        let far = channel_epilogue.is_some() && near.is_none();
         let lines = shape.rows(&self.rows);
         let [height, width] = shape.input;
         let [_, columns] = shape.output;
@@ -223,7 +223,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
                     stride: shape.stride,
                     dilation: shape.dilation,
                     padding: shape.padding,
-                    apart: shape.apart,
+                    input_dilation: shape.input_dilation,
                     between: self.scratch.add(areas.columns).cast(),
                     ends: ends.as_ptr(),
                     bounds: near.and_then(|near| near.bounds).filter(|_| !far && has_numbers),
@@ -236,13 +236,19 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
                 if !direct {
                     y.store(copy, place, self.rows.len(), columns);
                 }
-                if let (false, Some(ending)) = (has_numbers, ending) {
-                    ending.finish(shape, self.tensors, self.image, channel..channel + 1, &self.rows);
+                if let (false, Some(channel_epilogue)) = (has_numbers, channel_epilogue) {
+                    channel_epilogue.finish(
+                        shape,
+                        self.tensors,
+                        self.image,
+                        channel..channel + 1,
+                        &self.rows,
+                    );
                 }
                 channel += count;
             }
-            if let (true, Some(ending)) = (far, ending) {
-                ending.finish(shape, self.tensors, self.image, self.channels, &self.rows);
+            if let (true, Some(channel_epilogue)) = (far, channel_epilogue) {
+                channel_epilogue.finish(shape, self.tensors, self.image, self.channels, &self.rows);
             }
         }
     }

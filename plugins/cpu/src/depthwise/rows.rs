@@ -9,7 +9,7 @@ use crate::depthwise::Shape;
 use crate::depthwise::tiles::{ROWS_OF_FIVE, ROWS_OF_THREE};
 use crate::simd::real::Float;
 use crate::simd::vector::Vector;
-use crate::tensor::image::{MAX_LANES, apart, inside};
+use crate::tensor::image::{MAX_LANES, inside, load_strided};
 
 /// Some rows of the output of some channels, and what they are made of.
 #[derive(Clone)]
@@ -35,7 +35,7 @@ pub(crate) struct Band<T> {
     pub(crate) dilation: [usize; 2],
     pub(crate) padding: [isize; 2],
     /// How far the image's rows and columns are apart where windows meet them, and [`room`](crate::depthwise::gaps::room) for a row where they are.
-    pub(crate) apart: [usize; 2],
+    pub(crate) input_dilation: [usize; 2],
     pub(crate) between: *mut T,
     /// For each channel what a sum is multiplied with and what is added to it, and where sums end.
     pub(crate) ends: *const [T; 2],
@@ -63,9 +63,9 @@ pub(crate) enum Form {
 impl Form {
     /// The form for a convolution.
     pub(crate) fn of(shape: &Shape) -> Self {
-        if shape.apart != [1, 1] {
+        if shape.input_dilation != [1, 1] {
             let is_beside = shape.padding.iter().all(|n| n.rem_euclid(2) == 1);
-            let is_three = (shape.dilation, shape.window, shape.apart) == ([1, 1], [3, 3], [2, 2]);
+            let is_three = (shape.dilation, shape.window, shape.input_dilation) == ([1, 1], [3, 3], [2, 2]);
             return if is_three && is_beside { Self::ThreeApart } else { Self::Apart };
         }
         match (shape.dilation, shape.window, shape.stride) {
@@ -119,7 +119,7 @@ impl<T: Float> Band<T> {
     pub(crate) unsafe fn run_exactly<V: Vector<Scalar = T>>(&self) {
         // SAFETY: the caller promises all of it.
         unsafe {
-            if self.apart == [1, 1] {
+            if self.input_dilation == [1, 1] {
                 self.any::<V, true>();
             } else {
                 self.with_gaps::<V, true>();
@@ -193,7 +193,7 @@ impl<T: Float> Band<T> {
                 for j in 0..self.window[1] {
                     let first = (column * step + j * self.dilation[1]) as isize - self.padding[1];
                     let tap = self.taps.add(i * self.window[1] + j).read_unaligned();
-                    let value = apart::<V>(line, first, step, self.size[1]);
+                    let value = load_strided::<V>(line, first, step, self.size[1]);
                     let tap = if EXACT {
                         let taps = [tap; MAX_LANES];
                         V::load_lanes(taps.as_ptr(), inside::<V>(first, step, self.size[1]))

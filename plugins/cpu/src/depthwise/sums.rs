@@ -7,7 +7,7 @@
 use crate::depthwise::Shape;
 use crate::simd::real::Float;
 use crate::simd::vector::Vector;
-use crate::tensor::image::{apart, inside};
+use crate::tensor::image::{inside, load_strided};
 
 /// Channels whose sums lie side by side: a cache line, and the largest vector.
 pub(crate) const TOGETHER: usize = 16;
@@ -110,7 +110,7 @@ impl<T: Float> Rows<'_, T> {
                         let d = V::load_lanes(gradient, lanes);
                         for i in 0..R {
                             if let Some(line) = lines[i] {
-                                let value: V = apart(line, first, step, end);
+                                let value: V = load_strided(line, first, step, end);
                                 sums[i][j] = value.mul_add(d, sums[i][j]);
                             }
                         }

@@ -15,7 +15,7 @@ use crate::fusion::node::plan_node_at;
 use crate::fusion::uses::Uses;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::MAX_RANK;
-use crate::norm::Surroundings;
+use crate::norm::Fused;
 use crate::plan::Part;
 use crate::pointwise::chain::{Chain, Input, MAX_INPUTS, MAX_STEPS, Value};
 use crate::pointwise::program::can_compute;
@@ -480,26 +480,26 @@ fn plan_producer(
     graph: &Graph,
     operation: &Operation,
     settings: Settings,
-    after: Epilogue,
+    epilogue: Epilogue,
 ) -> Result<Box<dyn Kernel>, Refusal> {
-    let Epilogue { compute, isa, .. } = after;
+    let Epilogue { compute, isa, .. } = epilogue;
     if let Some(convolution) = Convolution::of(graph, operation) {
         let convolution = convolution?;
         if depthwise::covers(&convolution) {
-            return depthwise::plan(&convolution, compute, isa, settings.threads, Some(after));
+            return depthwise::plan(&convolution, compute, isa, settings.threads, Some(epilogue));
         }
         let settings = settings.of(graph, operation);
-        return conv::plan(&convolution, compute, isa, settings, Some(after));
+        return conv::plan(&convolution, compute, isa, settings, Some(epilogue));
     }
     if let Some(matmul) = Matmul::of(graph, operation) {
-        return matmul::plan(&matmul?, compute, isa, settings.of(graph, operation), Some(after));
+        return matmul::plan(&matmul?, compute, isa, settings.of(graph, operation), Some(epilogue));
     }
     if let Some(batchnorm) = Batchnorm::of(graph, operation) {
-        return batchnorm::plan(&batchnorm?, compute, isa, settings.threads, Some(after));
+        return batchnorm::plan(&batchnorm?, compute, isa, settings.threads, Some(epilogue));
     }
     if let Some(normalization) = Normalization::of(graph, operation) {
-        let around = Surroundings { before: None, after: Some(after.tail()?) };
-        return norm::plan(&normalization?, compute, isa, settings.threads, around);
+        let fused = Fused { prologue: None, epilogue: Some(epilogue.plan()?) };
+        return norm::plan(&normalization?, compute, isa, settings.threads, fused);
     }
     Err(format!("operation is {}, which nothing is computed with", operation.spec().name))
 }

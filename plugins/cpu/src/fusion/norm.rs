@@ -7,7 +7,7 @@ use hipdnn_plugin_sdk::graph::Operation;
 use crate::dtype::element::Compute;
 use crate::fusion::graph::{Candidate, Fusion, result, with_result};
 use crate::norm;
-use crate::norm::Surroundings;
+use crate::norm::Fused;
 use crate::plan::Part;
 use crate::pointwise::plan_epilogue;
 use crate::problem::normalization::Normalization;
@@ -65,9 +65,9 @@ impl Fusion<'_> {
             after.end_with(whole);
             Some((after, whole.result))
         });
-        let with_after = after
-            .and_then(|(after, result)| before.clone().around(place, Some(after), result, isa, settings));
-        with_after.or_else(|| before.around(place, None, result(&node.operation)?, isa, settings))
+        let with_after =
+            after.and_then(|(after, result)| before.clone().fused(place, Some(after), result, isa, settings));
+        with_after.or_else(|| before.fused(place, None, result(&node.operation)?, isa, settings))
     }
 
     /// The state with one member, if that is all there is.
@@ -78,7 +78,7 @@ impl Fusion<'_> {
     }
 
     /// The part of this chain, the normalization behind it, and what may follow; `result` is the last tensor.
-    fn around(
+    fn fused(
         mut self,
         place: usize,
         after: Option<Self>,
@@ -97,19 +97,19 @@ impl Fusion<'_> {
         self.seat(&mut tensors)?;
         let slot = tensors.iter().position(|uid| *uid == result)?;
         let output = self.uses.operand(result, slot)?;
-        let mut around = Surroundings {
-            before: Some(plan_epilogue(&self.chain, &output, self.compute, isa).ok()?),
-            after: None,
+        let mut fused = Fused {
+            prologue: Some(plan_epilogue(&self.chain, &output, self.compute, isa).ok()?),
+            epilogue: None,
         };
         let mut members = self.members;
         members.push(place);
         if let Some(mut after) = after {
             after.seat(&mut tensors)?;
-            around.after = Some(after.behind(&output, isa)?.tail().ok()?);
+            fused.epilogue = Some(after.behind(&output, isa)?.plan().ok()?);
             members.extend(after.members.into_iter().filter(|member| *member != place));
         }
         let normalization = Normalization::of(self.graph, &operation)?.ok()?;
-        let kernel = norm::plan(&normalization, self.compute, isa, settings.threads, around).ok()?;
+        let kernel = norm::plan(&normalization, self.compute, isa, settings.threads, fused).ok()?;
         let node = *members.last()?;
         Some((members, Part { node, tensors, kernel }))
     }

@@ -25,7 +25,7 @@ pub(crate) struct PackSource {
     /// Columns of the copy, of which those beyond the matrix get zeros.
     pub(crate) width: usize,
     /// Distance of rows in the copy, at least `width`.
-    pub(crate) pitch: usize,
+    pub(crate) row_stride: usize,
 }
 
 /// Sums to store.
@@ -33,7 +33,7 @@ pub(crate) struct Accumulators<T> {
     /// The first one.
     pub(crate) from: *const T,
     /// Distance of their rows.
-    pub(crate) pitch: usize,
+    pub(crate) row_stride: usize,
     pub(crate) rows: usize,
     pub(crate) columns: usize,
     /// Distance in elements of rows and of columns where they go.
@@ -64,7 +64,7 @@ pub(crate) fn packing_of<T: Float>(
 }
 
 /// # Safety
-/// The level is one that the processor has, the matrix is readable, and rows of `width` numbers `pitch` apart are writable.
+/// The level is one that the processor has, the matrix is readable, and rows of `width` numbers `row_stride` apart are writable.
 unsafe fn pack<S: Stored, T: Float>(isa: Isa, copy: &PackSource, to: *mut T) {
     // SAFETY: the caller promises the level.
     unsafe { isa.run_vectors(Packing::<S, T> { copy, from: copy.from.cast(), to }) };
@@ -94,16 +94,17 @@ impl<S: Stored, T: Float> VectorTask<T> for Packing<'_, S, T> {
 
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
-        let Self { copy: PackSource { rows, row, columns, column, width, pitch, .. }, from, to } = self;
-        let (rows, row, columns, column, width, pitch) = (*rows, *row, *columns, *column, *width, *pitch);
+        let Self { copy: PackSource { rows, row, columns, column, width, row_stride, .. }, from, to } = self;
+        let (rows, row, columns, column, width, row_stride) =
+            (*rows, *row, *columns, *column, *width, *row_stride);
         // SAFETY: `pack` is called with a readable matrix and room for the copy.
         unsafe {
             if column == 1 {
                 for i in 0..rows {
-                    let (from, to) = (from.add(i * row), to.add(i * pitch));
-                    let ahead = from.wrapping_add(PREFETCH_ROWS * row);
+                    let (from, to) = (from.add(i * row), to.add(i * row_stride));
+                    let later = from.wrapping_add(PREFETCH_ROWS * row);
                     let bytes = columns * size_of::<S>();
-                    (0..bytes).step_by(64).for_each(|byte| prefetch(ahead.wrapping_byte_add(byte)));
+                    (0..bytes).step_by(64).for_each(|byte| prefetch(later.wrapping_byte_add(byte)));
                     copy_row::<S, V>(from, to, columns);
                 }
             } else {
@@ -121,11 +122,11 @@ impl<S: Stored, T: Float> VectorTask<T> for Packing<'_, S, T> {
                             (from.add(first * column), column),
                             present,
                             rows,
-                            (to.add(first), pitch, room),
+                            (to.add(first), row_stride, room),
                         );
                     }
                     while i < rows {
-                        let (from, to) = (from.add(i * row), to.add(i * pitch));
+                        let (from, to) = (from.add(i * row), to.add(i * row_stride));
                         for j in first..first + present {
                             to.add(j).write(from.add(j * column).read_unaligned().number());
                         }
@@ -134,7 +135,7 @@ impl<S: Stored, T: Float> VectorTask<T> for Packing<'_, S, T> {
                 }
             }
             if columns < width {
-                (0..rows).for_each(|i| to.add(i * pitch + columns).write_bytes(0, width - columns));
+                (0..rows).for_each(|i| to.add(i * row_stride + columns).write_bytes(0, width - columns));
             }
         }
     }
@@ -150,7 +151,7 @@ unsafe fn copy_columns<S: Stored, V: Vector>(
     (from, column): (*const S, usize),
     columns: usize,
     rows: usize,
-    (to, pitch, room): (*mut V::Scalar, usize, usize),
+    (to, row_stride, room): (*mut V::Scalar, usize, usize),
 ) -> usize {
     let side = block::<S, V::Scalar>(V::ISA);
     if side == 0 || !room.is_multiple_of(side) {
@@ -166,7 +167,12 @@ unsafe fn copy_columns<S: Stored, V: Vector>(
             // SAFETY: the block has `side` rows, and as many columns in the copy.
             unsafe {
                 let from = from.add(j * column + i);
-                transpose(V::ISA, (from, column), (columns - j).min(side), (to.add(i * pitch + j), pitch));
+                transpose(
+                    V::ISA,
+                    (from, column),
+                    (columns - j).min(side),
+                    (to.add(i * row_stride + j), row_stride),
+                );
             }
         }
     }
@@ -216,11 +222,11 @@ impl<S: Stored, T: Float> VectorTask<T> for Storing<'_, S, T> {
 
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
-        let Self { sums: Accumulators { from, pitch, rows, columns, row, column }, to } = self;
+        let Self { sums: Accumulators { from, row_stride, rows, columns, row, column }, to } = self;
         for i in 0..*rows {
             // SAFETY: `store` is called with readable sums and writable elements.
             unsafe {
-                let (from, to) = (from.add(i * pitch), to.add(i * row));
+                let (from, to) = (from.add(i * row_stride), to.add(i * row));
                 let mut j = 0;
                 if *column == 1 {
                     if TypeId::of::<S>() == TypeId::of::<T>() {
@@ -265,11 +271,11 @@ pub(crate) fn store_whole(data_type: DataType) -> Result<Store<i32>, Refusal> {
     expect(dead_code, reason = "other processors have no instructions for pairs")
 )]
 unsafe fn whole<S: Stored>(_level: Isa, sums: &Accumulators<i32>, to: *mut u8) {
-    let Accumulators { from, pitch, rows, columns, row, column } = sums;
+    let Accumulators { from, row_stride, rows, columns, row, column } = sums;
     for i in 0..*rows {
         // SAFETY: the caller promises readable sums and writable elements.
         unsafe {
-            let (from, to) = (from.add(i * pitch), to.cast::<S>().add(i * row));
+            let (from, to) = (from.add(i * row_stride), to.cast::<S>().add(i * row));
             if TypeId::of::<S>() == TypeId::of::<i32>() && *column == 1 {
                 to.cast::<u8>().copy_from_nonoverlapping(from.cast(), columns * size_of::<i32>());
                 continue;

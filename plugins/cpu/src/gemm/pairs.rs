@@ -105,11 +105,11 @@ impl<S: PairElement> IsaTask for Left<'_, S> {
 
     #[inline(always)]
     fn run(self) {
-        let Self { copy: PackSource { rows, row, columns, column, pitch, .. }, from, to } = self;
+        let Self { copy: PackSource { rows, row, columns, column, row_stride, .. }, from, to } = self;
         for i in 0..*rows {
             // SAFETY: `pack_left` is called with a readable matrix and room for the copy.
             unsafe {
-                let (from, to) = (from.add(i * row), to.add(i * pitch).cast::<u16>());
+                let (from, to) = (from.add(i * row), to.add(i * row_stride).cast::<u16>());
                 if *column == 1 {
                     for j in 0..*columns {
                         to.add(j).write(from.add(j).read_unaligned().bits());
@@ -143,7 +143,7 @@ impl<S: PairElement> IsaTask for Right<'_, S> {
     #[inline(always)]
     fn run(self) {
         let Self { isa, copy, from, to } = self;
-        let PackSource { rows, row, columns, column, width, pitch, .. } = *copy;
+        let PackSource { rows, row, columns, column, width, row_stride, .. } = *copy;
         let pairs = rows / 2;
         // SAFETY: `pack_right` is called with a readable matrix and room for the copy.
         unsafe {
@@ -154,7 +154,7 @@ impl<S: PairElement> IsaTask for Right<'_, S> {
                         let bytes = columns * size_of::<S>();
                         (0..bytes).step_by(64).for_each(|byte| prefetch(row.wrapping_byte_add(byte)));
                     }
-                    let to = to.add(l * pitch);
+                    let to = to.add(l * row_stride);
                     for j in 0..columns {
                         let pair = (first.add(j).read_unaligned(), second.add(j).read_unaligned());
                         to.add(j).write(word(pair.0.bits(), pair.1.bits()));
@@ -173,14 +173,14 @@ impl<S: PairElement> IsaTask for Right<'_, S> {
                             for l in (0..done).step_by(side) {
                                 for j in (0..present).step_by(side) {
                                     let block = (from.add(j * (column / 2) + l), column / 2);
-                                    let to = to.add(l * pitch + first + j).cast::<f32>();
-                                    convert::transpose(isa, block, (present - j).min(side), (to, pitch));
+                                    let to = to.add(l * row_stride + first + j).cast::<f32>();
+                                    convert::transpose(isa, block, (present - j).min(side), (to, row_stride));
                                 }
                             }
                         }
                     }
                     for l in done..pairs {
-                        let (from, to) = (from.add(2 * l * row), to.add(l * pitch));
+                        let (from, to) = (from.add(2 * l * row), to.add(l * row_stride));
                         for j in first..first + present {
                             let at = from.add(j * column);
                             let pair = (at.read_unaligned(), at.add(row).read_unaligned());
@@ -190,14 +190,14 @@ impl<S: PairElement> IsaTask for Right<'_, S> {
                 }
             }
             if rows > 2 * pairs {
-                let (from, to) = (from.add(2 * pairs * row), to.add(pairs * pitch));
+                let (from, to) = (from.add(2 * pairs * row), to.add(pairs * row_stride));
                 for j in 0..columns {
                     to.add(j).write(word(from.add(j * column).read_unaligned().bits(), 0));
                 }
             }
             if columns < width {
                 let all = rows.div_ceil(2);
-                (0..all).for_each(|l| to.add(l * pitch + columns).write_bytes(0, width - columns));
+                (0..all).for_each(|l| to.add(l * row_stride + columns).write_bytes(0, width - columns));
             }
         }
     }

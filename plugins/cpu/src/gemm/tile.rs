@@ -10,13 +10,13 @@ pub(crate) struct Tile<T> {
     /// The first row of the left factor, whose terms lie side by side.
     pub(crate) a: *const T,
     /// Distance of its rows.
-    pub(crate) a_pitch: usize,
+    pub(crate) a_stride: usize,
     /// The first row of the right factor, whose columns lie side by side.
     pub(crate) b: *const T,
     /// Distance of its rows.
-    pub(crate) b_pitch: usize,
+    pub(crate) b_stride: usize,
     /// Whether rows of `b` are asked for some time before they are read.
-    pub(crate) ahead: bool,
+    pub(crate) prefetches: bool,
     /// Where whole vectors of the rows of `b` are copied to, one row after the other; null for nowhere. Then they are always asked for.
     pub(crate) keep: *mut T,
     /// Terms of each sum.
@@ -24,13 +24,13 @@ pub(crate) struct Tile<T> {
     /// Sums to go on from; null to begin with zeros.
     pub(crate) from: *const T,
     /// Distance of rows in `from`.
-    pub(crate) from_pitch: usize,
+    pub(crate) from_stride: usize,
     /// A row that is added to every row of the sums at last; null for none.
     pub(crate) add: *const T,
     /// Where the sums go; may be `from`.
     pub(crate) to: *mut T,
     /// Distance of rows in `to`.
-    pub(crate) to_pitch: usize,
+    pub(crate) to_stride: usize,
 }
 
 /// A register as a tile sees it: of sums, and of what is multiplied, which is as wide as a sum but may be several smaller factors.
@@ -269,7 +269,7 @@ impl<V: Register, const ROWS: usize, const VECTORS: usize> IsaTask for TileTask<
 
     #[inline(always)]
     fn run(self) {
-        let Tile { a, a_pitch, b, b_pitch, ahead, keep, depth, from, from_pitch, add, to, to_pitch } =
+        let Tile { a, a_stride, b, b_stride, prefetches, keep, depth, from, from_stride, add, to, to_stride } =
             *self.0;
         // SAFETY: `tile` is called with memory as `TileKernel::run` describes it, at the vector's level.
         unsafe {
@@ -277,40 +277,40 @@ impl<V: Register, const ROWS: usize, const VECTORS: usize> IsaTask for TileTask<
             if !from.is_null() {
                 for (r, row) in sums.iter_mut().enumerate() {
                     for (v, sum) in row.iter_mut().enumerate() {
-                        *sum = V::load(from.add(r * from_pitch + v * V::LANES));
+                        *sum = V::load(from.add(r * from_stride + v * V::LANES));
                     }
                 }
             }
             let mut rows = [a; ROWS];
             for (r, row) in rows.iter_mut().enumerate() {
-                *row = a.add(r * a_pitch);
+                *row = a.add(r * a_stride);
             }
             let mut b = b;
             if !keep.is_null() {
                 let mut keep = keep;
                 for l in 0..depth {
                     // The rows are often a page apart, which no processor foresees.
-                    ask::<V, VECTORS>(b, b_pitch);
+                    prefetch_row::<V, VECTORS>(b, b_stride);
                     let columns = load::<V, VECTORS>(b);
                     for (v, column) in columns.iter().enumerate() {
                         column.store(keep.add(v * V::LANES));
                     }
                     multiply(&rows, l, columns, &mut sums);
-                    b = b.wrapping_add(b_pitch);
+                    b = b.wrapping_add(b_stride);
                     keep = keep.add(VECTORS * V::LANES);
                 }
-            } else if ahead {
+            } else if prefetches {
                 for l in 0..depth {
-                    ask::<V, VECTORS>(b, b_pitch);
+                    prefetch_row::<V, VECTORS>(b, b_stride);
                     let columns = load::<V, VECTORS>(b);
                     multiply(&rows, l, columns, &mut sums);
-                    b = b.wrapping_add(b_pitch);
+                    b = b.wrapping_add(b_stride);
                 }
             } else {
                 for l in 0..depth {
                     let columns = load::<V, VECTORS>(b);
                     multiply(&rows, l, columns, &mut sums);
-                    b = b.wrapping_add(b_pitch);
+                    b = b.wrapping_add(b_stride);
                 }
             }
             if !add.is_null() {
@@ -323,7 +323,7 @@ impl<V: Register, const ROWS: usize, const VECTORS: usize> IsaTask for TileTask<
             }
             for (r, row) in sums.iter().enumerate() {
                 for (v, sum) in row.iter().enumerate() {
-                    sum.store(to.add(r * to_pitch + v * V::LANES));
+                    sum.store(to.add(r * to_stride + v * V::LANES));
                 }
             }
         }
@@ -332,8 +332,8 @@ impl<V: Register, const ROWS: usize, const VECTORS: usize> IsaTask for TileTask<
 
 /// Asks for the row of vectors that is [`PREFETCH_ROWS`] rows behind this one, whether it is there or not.
 #[inline(always)]
-pub(crate) fn ask<V: Register, const VECTORS: usize>(row: *const V::Word, pitch: usize) {
-    let row = row.wrapping_add(PREFETCH_ROWS * pitch);
+pub(crate) fn prefetch_row<V: Register, const VECTORS: usize>(row: *const V::Word, row_stride: usize) {
+    let row = row.wrapping_add(PREFETCH_ROWS * row_stride);
     for v in 0..VECTORS {
         prefetch(row.wrapping_add(v * V::LANES));
     }
@@ -385,7 +385,7 @@ impl<V: Register> IsaTask for LineTask<'_, V> {
 
     #[inline(always)]
     fn run(self) {
-        let Self(Tile { a, b, b_pitch, depth, from, add, to, .. }, vectors) = self;
+        let Self(Tile { a, b, b_stride, depth, from, add, to, .. }, vectors) = self;
         let whole = depth - depth % LINE_TERMS;
         // SAFETY: `line` is called with memory as `TileKernel::run` describes it, with the register's instructions.
         unsafe {
@@ -394,10 +394,10 @@ impl<V: Register> IsaTask for LineTask<'_, V> {
                 sum.store(to.add(v * V::LANES));
             }
             for l in (0..whole).step_by(LINE_TERMS) {
-                terms::<V, LINE_TERMS>(a.add(l), (b.wrapping_add(l * b_pitch), *b_pitch), *to, vectors);
+                terms::<V, LINE_TERMS>(a.add(l), (b.wrapping_add(l * b_stride), *b_stride), *to, vectors);
             }
             for l in whole..*depth {
-                terms::<V, 1>(a.add(l), (b.wrapping_add(l * b_pitch), *b_pitch), *to, vectors);
+                terms::<V, 1>(a.add(l), (b.wrapping_add(l * b_stride), *b_stride), *to, vectors);
             }
             if !add.is_null() {
                 for v in 0..vectors {
@@ -416,7 +416,7 @@ impl<V: Register> IsaTask for LineTask<'_, V> {
 #[inline(always)]
 unsafe fn terms<V: Register, const TERMS: usize>(
     a: *const V::Word,
-    (b, pitch): (*const V::Word, usize),
+    (b, row_stride): (*const V::Word, usize),
     to: *mut V::Word,
     vectors: usize,
 ) {
@@ -430,7 +430,7 @@ unsafe fn terms<V: Register, const TERMS: usize>(
             let to = to.add(v * V::LANES);
             let mut sum = V::load(to);
             for (term, factor) in factors.iter().enumerate() {
-                sum = sum.add_product(*factor, V::load(b.wrapping_add(term * pitch + v * V::LANES)));
+                sum = sum.add_product(*factor, V::load(b.wrapping_add(term * row_stride + v * V::LANES)));
             }
             sum.store(to);
         }

@@ -19,7 +19,7 @@ pub(crate) struct TileEpilogue {
     /// What is computed of a tile's numbers, which lie side by side in its only tensor.
     pub(crate) near: Option<Box<dyn BlockEpilogue>>,
     /// What is computed of blocks of the product where they are.
-    pub(crate) tail: Option<Box<dyn BlockEpilogue>>,
+    pub(crate) block_epilogue: Option<Box<dyn BlockEpilogue>>,
 }
 
 impl TileEpilogue {
@@ -28,46 +28,46 @@ impl TileEpilogue {
         not(target_arch = "x86_64"),
         expect(dead_code, reason = "other processors have no instructions for pairs")
     )]
-    pub(crate) fn behind(after: Option<Epilogue>) -> Result<Self, Refusal> {
-        Ok(Self { tail: after.map(|after| after.tail()).transpose()?, ..Self::default() })
+    pub(crate) fn behind(epilogue: Option<Epilogue>) -> Result<Self, Refusal> {
+        Ok(Self { block_epilogue: epilogue.map(|epilogue| epilogue.plan()).transpose()?, ..Self::default() })
     }
 
     /// Divides a chain; a tile has at most `most` numbers.
     pub(crate) fn plan<T: Accumulator>(
-        after: Option<Epilogue>,
+        epilogue: Option<Epilogue>,
         problem: &Problem,
         most: usize,
     ) -> Result<Self, Refusal> {
-        let mut finish = Self::default();
-        let Some(after) = after else { return Ok(finish) };
+        let mut tile_epilogue = Self::default();
+        let Some(epilogue) = epilogue else { return Ok(tile_epilogue) };
         let axis = problem.columns_axis();
         let divided = T::is_in(&problem.c)
-            .then(|| after.chain.without_row(after.output.layout.dims(), axis, T::TYPE))
+            .then(|| epilogue.chain.without_row(epilogue.output.layout.dims(), axis, T::TYPE))
             .flatten();
         let divided = divided.filter(|(row, _)| row.strides[axis] == 1 || problem.n == 1);
         let chain = match &divided {
-            None => after.chain,
+            None => epilogue.chain,
             Some((row, rest)) => {
-                finish.row = Some(row.slot);
+                tile_epilogue.row = Some(row.slot);
                 rest
             }
         };
-        let after = Epilogue { chain, ..after };
+        let epilogue = Epilogue { chain, ..epilogue };
         match chain.inputs.as_slice() {
             _ if chain.steps.is_empty() => {}
-            [_] if T::is_in(&problem.c) => finish.near = Some(near::<T>(after, most)?),
-            _ => finish.tail = Some(after.tail()?),
+            [_] if T::is_in(&problem.c) => tile_epilogue.near = Some(near::<T>(epilogue, most)?),
+            _ => tile_epilogue.block_epilogue = Some(epilogue.plan()?),
         }
-        Ok(finish)
+        Ok(tile_epilogue)
     }
 }
 
 /// Plans a chain of nothing but the results for up to `most` of them side by side.
-fn near<T: Accumulator>(after: Epilogue, most: usize) -> Result<Box<dyn BlockEpilogue>, Refusal> {
+fn near<T: Accumulator>(epilogue: Epilogue, most: usize) -> Result<Box<dyn BlockEpilogue>, Refusal> {
     let most = i64::try_from(most).map_err(|_| format!("a tile has {most} numbers"))?;
     let data_type = T::TYPE;
     let layout = Layout::of(&Tensor::new(0, data_type, &[most], &[1]))?;
     let output = Operand { slot: 0, data_type, layout };
-    let chain = Chain { inputs: vec![Input::replaced(&output)], steps: after.chain.steps.clone() };
-    Epilogue { chain: &chain, output: &output, ..after }.tail()
+    let chain = Chain { inputs: vec![Input::replaced(&output)], steps: epilogue.chain.steps.clone() };
+    Epilogue { chain: &chain, output: &output, ..epilogue }.plan()
 }

@@ -50,11 +50,11 @@ pub(crate) struct Gemm<T: 'static> {
     /// Blocks of rows between two copies of the left factor.
     group: usize,
     /// Distance of the copied rows.
-    pitch: usize,
+    row_stride: usize,
     workers: Workers,
     pack_workers: Workers,
     /// The panels of a right factor that stays the same, one after the other.
-    kept: Prepacked<T>,
+    prepacked: Prepacked<T>,
     areas: ScratchLayout,
 }
 
@@ -99,7 +99,7 @@ impl<T: Accumulator> Gemm<T> {
     ) -> Result<Self, Refusal> {
         let Problem { b, m, n, k, matrices, .. } = &problem;
         let (m, n, k, matrices) = (*m, *n, *k, *matrices);
-        let Scheme { kernel, terms, finish, .. } = &scheme;
+        let Scheme { kernel, terms, tile_epilogue, .. } = &scheme;
         let threads = settings.threads;
         if !scheme.a_readable && k > MAX_COPIED {
             return Err(format!("k is {k}, expected at most {MAX_COPIED} where a factor has to be copied"));
@@ -135,13 +135,17 @@ impl<T: Accumulator> Gemm<T> {
         let others = n.div_ceil(kernel.lanes) - wide_vectors;
         let panels = wide + others.div_ceil(kernel.vectors);
         let line = 64 / size_of::<T>();
-        let pitch = words.next_multiple_of(line);
-        let pitch = if (pitch * size_of::<T>()).is_multiple_of(CROWDED) { pitch + line } else { pitch };
+        let row_stride = words.next_multiple_of(line);
+        let row_stride = if (row_stride * size_of::<T>()).is_multiple_of(CROWDED) {
+            row_stride + line
+        } else {
+            row_stride
+        };
         let (group, copied) = if scheme.a_readable {
             (matrices * row_blocks, 0)
         } else {
-            let group = (COPIED / (block * pitch)).clamp(1, matrices * row_blocks);
-            (group, group * block * pitch)
+            let group = (COPIED / (block * row_stride)).clamp(1, matrices * row_blocks);
+            (group, group * block * row_stride)
         };
         let widest = if wide > 0 {
             kernel.columns().max(kernel.lanes * wide_vectors.div_ceil(wide))
@@ -156,9 +160,9 @@ impl<T: Accumulator> Gemm<T> {
             b: words.div_ceil(depth_blocks) * kernel.columns(),
             sums: (kernel.columns() * if depth_blocks > 1 { block } else { kernel.rows })
                 .max(widest * m.min(WIDE_ROWS)),
-            row: if finish.row.is_some() { widest } else { 0 },
+            row: if tile_epilogue.row.is_some() { widest } else { 0 },
         };
-        let kept = words.saturating_mul(n.next_multiple_of(kernel.lanes));
+        let prepacked = words.saturating_mul(n.next_multiple_of(kernel.lanes));
         Ok(Self {
             isa,
             words,
@@ -169,10 +173,10 @@ impl<T: Accumulator> Gemm<T> {
             wide_vectors,
             depth_blocks,
             group,
-            pitch,
+            row_stride,
             workers,
             pack_workers,
-            kept: Prepacked::in_large_pages(kept, keeps),
+            prepacked: Prepacked::in_large_pages(prepacked, keeps),
             scheme,
             areas,
             problem,
@@ -223,9 +227,9 @@ impl<T: Accumulator> Gemm<T> {
                 columns: *k,
                 column: factor.column,
                 width: *k,
-                pitch: self.pitch,
+                row_stride: self.row_stride,
             };
-            (self.scheme.pack_a)(self.isa, &copy, to.add(first * self.pitch));
+            (self.scheme.pack_a)(self.isa, &copy, to.add(first * self.row_stride));
         }
     }
 
@@ -252,7 +256,7 @@ impl<T: Accumulator> Gemm<T> {
                 columns: (vectors.end * lanes).min(*n) - first,
                 column: right.column,
                 width: vectors.len() * lanes,
-                pitch: vectors.len() * lanes,
+                row_stride: vectors.len() * lanes,
             };
             (self.scheme.pack_b)(self.isa, &copy, to);
         }
@@ -269,7 +273,7 @@ impl<T: Accumulator> Gemm<T> {
     /// `b` is the factor's first element.
     unsafe fn prepacked_panels(&self, b: *mut u8) -> *const T {
         let b = Shared([b]);
-        let (panels, _) = self.kept.get(b.get(0), std::ptr::null_mut(), |to| {
+        let (panels, _) = self.prepacked.get(b.get(0), std::ptr::null_mut(), |to| {
             if !to.is_null() {
                 let to = Shared([to.cast::<u8>()]);
                 self.workers.for_each_part(self.panels * self.depth_blocks, |_, number| {
@@ -290,19 +294,19 @@ impl<T: Accumulator> Gemm<T> {
     /// Computes the columns of a panel in a block of rows.
     ///
     /// # Safety
-    /// `a` is the block's first row with rows `a_pitch` apart, `b` and `c` are the first elements of the right factor and the
+    /// `a` is the block's first row with rows `a_stride` apart, `b` and `c` are the first elements of the right factor and the
     /// product, `row` the first of the row that is added, `all_panels` the panels that are kept or null, `panel`, `sums` and `part_of_row`
     /// are a lane's areas.
     unsafe fn multiply(
         &self,
         block: usize,
         number: usize,
-        (a, a_pitch): (*const T, usize),
+        (a, a_stride): (*const T, usize),
         [b, c, row, all_panels]: [*mut u8; 4],
         [panel, sums, part_of_row]: [*mut T; 3],
     ) {
         let Problem { b: right, c: result, m, n, .. } = &self.problem;
-        let Scheme { kernel, finish, .. } = &self.scheme;
+        let Scheme { kernel, tile_epilogue, .. } = &self.scheme;
         let TileKernel { lanes, rows: most_rows, .. } = *kernel;
         let rows = part(*m, self.row_blocks, block % self.row_blocks);
         let vectors = self.vectors(number);
@@ -315,13 +319,13 @@ impl<T: Accumulator> Gemm<T> {
         let in_place = self.b_in_place && whole && !is_kept;
         // The first tile of a panel reads it in place and leaves a copy for the others.
         let copied_by_first = self.scheme.b_readable && whole && !in_place && !is_kept;
-        let near = finish.near.as_deref();
+        let near = tile_epilogue.near.as_deref();
         let straight = whole && T::is_in(result) && result.column == 1 && near.is_none();
         // SAFETY: rows, columns and terms are inside the factors and the product, of which whole vectors are only touched in whole
         // panels; the areas have room for a panel and for a block's sums.
         unsafe {
             let c = c.add((c_offset + rows.start * result.row + columns.start * result.column) * result.size);
-            let added = match finish.row {
+            let added = match tile_epilogue.row {
                 None => std::ptr::null(),
                 Some(_) if whole => row.cast::<T>().add(columns.start).cast_const(),
                 Some(_) => {
@@ -338,7 +342,7 @@ impl<T: Accumulator> Gemm<T> {
                 let from = matrix
                     .add((terms.start * right.row + columns.start * right.column) * right.size)
                     .cast::<T>();
-                let (b, b_pitch) = if is_kept {
+                let (b, b_stride) = if is_kept {
                     (all_panels.cast::<T>().add(self.prepacked_place(&vectors, &words)).cast_const(), width)
                 } else if in_place {
                     (from.cast_const(), right.row)
@@ -351,34 +355,34 @@ impl<T: Accumulator> Gemm<T> {
                 let (first, last) = (part_of_depth == 0, part_of_depth + 1 == self.depth_blocks);
                 for number in 0..tiles {
                     let rows = part(rows.len(), tiles, number);
-                    let kept = if self.depth_blocks > 1 { sums.add(rows.start * width) } else { sums };
+                    let prepacked = if self.depth_blocks > 1 { sums.add(rows.start * width) } else { sums };
                     let c = c.add(rows.start * result.row * result.size);
-                    let (to, to_pitch) =
-                        if last && straight { (c.cast::<T>(), result.row) } else { (kept, width) };
+                    let (to, to_stride) =
+                        if last && straight { (c.cast::<T>(), result.row) } else { (prepacked, width) };
                     let copies = copied_by_first && number == 0;
                     let tile = Tile {
-                        a: a.add(rows.start * a_pitch + words.start),
-                        a_pitch,
+                        a: a.add(rows.start * a_stride + words.start),
+                        a_stride,
                         b: if copies { from.cast_const() } else { b },
-                        b_pitch: if copies { right.row } else { b_pitch },
+                        b_stride: if copies { right.row } else { b_stride },
                         // Where vectors are multiplied in halves, there is time enough to wait for the second cache.
-                        ahead: self.isa.has_whole_vectors(),
+                        prefetches: self.isa.has_whole_vectors(),
                         keep: if copies { panel } else { std::ptr::null_mut() },
                         depth: words.len(),
-                        from: if first { std::ptr::null() } else { kept.cast_const() },
-                        from_pitch: width,
+                        from: if first { std::ptr::null() } else { prepacked.cast_const() },
+                        from_stride: width,
                         add: if last { added } else { std::ptr::null() },
                         to,
-                        to_pitch,
+                        to_stride,
                     };
                     kernel.run(&tile, rows.len(), vectors.len());
                     if let Some(near) = near.filter(|_| last) {
-                        near.finish(&[kept.cast()], &[0], &[rows.len() * width]);
+                        near.run_on_box(&[prepacked.cast()], &[0], &[rows.len() * width]);
                     }
                     if last && !straight {
                         let sums = Accumulators {
-                            from: kept.cast_const(),
-                            pitch: width,
+                            from: prepacked.cast_const(),
+                            row_stride: width,
                             rows: rows.len(),
                             columns: columns.len(),
                             row: result.row,
@@ -400,14 +404,14 @@ impl<T: Accumulator> Kernel for Gemm<T> {
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
         let Problem { a, b, c, m, matrices, .. } = &self.problem;
         let layout = self.layout(&mut Scratch::default());
-        let row = self.scheme.finish.row.map_or(std::ptr::null_mut(), |slot| tensors[slot]);
+        let row = self.scheme.tile_epilogue.row.map_or(std::ptr::null_mut(), |slot| tensors[slot]);
         // SAFETY: the tensor is the right factor.
         let panels = unsafe { self.prepacked_panels(tensors[b.slot]) }.cast_mut().cast();
         let base = Shared([tensors[a.slot], tensors[b.slot], tensors[c.slot], scratch, row, panels]);
         let all = Tensors(tensors);
         let blocks = matrices * self.row_blocks;
         let rows = m.div_ceil(self.row_blocks);
-        let copied = rows * self.pitch;
+        let copied = rows * self.row_stride;
         let parts = rows.div_ceil(COPIED_ROWS);
         for start in (0..blocks).step_by(self.group) {
             let group = self.group.min(blocks - start);
@@ -436,7 +440,10 @@ impl<T: Accumulator> Kernel for Gemm<T> {
                 // write the same elements of the product.
                 unsafe {
                     let rows = if !self.scheme.a_readable {
-                        (base.get(3).add(layout[0]).cast::<T>().add(block * copied).cast_const(), self.pitch)
+                        (
+                            base.get(3).add(layout[0]).cast::<T>().add(block * copied).cast_const(),
+                            self.row_stride,
+                        )
                     } else {
                         let [offset, ..] = self.problem.offsets((start + block) / self.row_blocks);
                         let first = base.get(0).add((offset + of_block.start * a.row) * a.size);
@@ -450,14 +457,18 @@ impl<T: Accumulator> Kernel for Gemm<T> {
                         areas,
                     );
                 }
-                if let Some(tail) = &self.scheme.finish.tail {
+                if let Some(block_epilogue) = &self.scheme.tile_epilogue.block_epilogue {
                     let vectors = self.vectors(panel);
                     let lanes = self.scheme.kernel.lanes;
                     let columns = vectors.start * lanes..(vectors.end * lanes).min(self.problem.n);
                     self.problem.areas((start + block) / self.row_blocks, of_block, columns, |area| {
                         // SAFETY: the area is inside the product, and was just computed.
                         unsafe {
-                            tail.finish(all.all(), &area.origin[..area.rank], &area.size[..area.rank]);
+                            block_epilogue.run_on_box(
+                                all.all(),
+                                &area.origin[..area.rank],
+                                &area.size[..area.rank],
+                            );
                         }
                     });
                 }

@@ -39,9 +39,9 @@ pub(crate) fn plan(
     compute: Compute,
     isa: Isa,
     settings: Settings,
-    after: Option<Epilogue>,
+    epilogue: Option<Epilogue>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
-    plan_with(matmul, compute, isa, Pairs::of(isa), settings, after)
+    plan_with(matmul, compute, isa, Pairs::of(isa), settings, epilogue)
 }
 
 /// The same with these instructions for pairs, which the processor has.
@@ -51,17 +51,17 @@ pub(crate) fn plan_with(
     isa: Isa,
     pairs: Pairs,
     settings: Settings,
-    after: Option<Epilogue>,
+    epilogue: Option<Epilogue>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let problem = Problem::of(matmul);
     #[cfg(target_arch = "x86_64")]
     {
-        let bytes = if pairs.whole { Scheme::bytes(&problem, isa, after) } else { None };
+        let bytes = if pairs.whole { Scheme::bytes(&problem, isa, epilogue) } else { None };
         if let Some(scheme) = bytes {
             return Ok(Box::new(Gemm::plan(problem, isa, settings, scheme?)?));
         }
         let is_single = compute == Compute::Single && pairs.bfloat16;
-        let bfloat16 = if is_single { Scheme::bfloat16(&problem, isa, after) } else { None };
+        let bfloat16 = if is_single { Scheme::bfloat16(&problem, isa, epilogue) } else { None };
         if let Some(scheme) = bfloat16 {
             return Ok(Box::new(Gemm::plan(problem, isa, settings, scheme?)?));
         }
@@ -71,11 +71,11 @@ pub(crate) fn plan_with(
     let compute = exact([problem.a.data_type, problem.b.data_type], problem.k as f64, compute);
     Ok(match compute {
         Compute::Single => {
-            let scheme = Scheme::<f32>::numbers(&problem, isa, after)?;
+            let scheme = Scheme::<f32>::numbers(&problem, isa, epilogue)?;
             Box::new(Gemm::plan(problem, isa, settings, scheme)?)
         }
         Compute::Double => {
-            let scheme = Scheme::<f64>::numbers(&problem, isa, after)?;
+            let scheme = Scheme::<f64>::numbers(&problem, isa, epilogue)?;
             Box::new(Gemm::plan(problem, isa, settings, scheme)?)
         }
     })

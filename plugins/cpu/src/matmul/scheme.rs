@@ -49,7 +49,7 @@ pub(crate) struct Scheme<T: 'static> {
     pub(crate) store: Store<T>,
     /// Nanoseconds that a term takes, roughly.
     pub(crate) time: f64,
-    pub(crate) finish: TileEpilogue,
+    pub(crate) tile_epilogue: TileEpilogue,
 }
 
 /// Numbers in a tile at most.
@@ -59,7 +59,7 @@ fn most<T: 'static>(kernel: &TileKernel<T>) -> usize {
 
 impl<T: Float + Accumulator> Scheme<T> {
     /// Numbers of the compute type.
-    pub(crate) fn numbers(problem: &Problem, isa: Isa, after: Option<Epilogue>) -> Result<Self, Refusal> {
+    pub(crate) fn numbers(problem: &Problem, isa: Isa, epilogue: Option<Epilogue>) -> Result<Self, Refusal> {
         let Problem { a, b, c, n, k, .. } = problem;
         let kernel = TileKernel::<T>::of(isa);
         Ok(Self {
@@ -71,7 +71,7 @@ impl<T: Float + Accumulator> Scheme<T> {
             pack_b: packing_of("b", b.data_type)?.0,
             store: packing_of("c", c.data_type)?.1,
             time: fused::<T>(isa),
-            finish: TileEpilogue::plan::<T>(after, problem, most(&kernel))?,
+            tile_epilogue: TileEpilogue::plan::<T>(epilogue, problem, most(&kernel))?,
         })
     }
 }
@@ -92,7 +92,7 @@ mod pairs {
         pub(crate) fn bfloat16(
             problem: &Problem,
             isa: Isa,
-            after: Option<Epilogue>,
+            epilogue: Option<Epilogue>,
         ) -> Option<Result<Self, Refusal>> {
             let Problem { a, b, c, m, k, .. } = problem;
             if [a, b].iter().any(|factor| factor.data_type != DataType::Bfloat16) {
@@ -112,7 +112,7 @@ mod pairs {
                     pack_b,
                     store,
                     time: fused::<f32>(isa) / 2.0,
-                    finish: TileEpilogue::plan::<f32>(after, problem, most(&kernel))?,
+                    tile_epilogue: TileEpilogue::plan::<f32>(epilogue, problem, most(&kernel))?,
                 })
             });
             Some(made)
@@ -124,7 +124,7 @@ mod pairs {
         pub(crate) fn bytes(
             problem: &Problem,
             isa: Isa,
-            after: Option<Epilogue>,
+            epilogue: Option<Epilogue>,
         ) -> Option<Result<Self, Refusal>> {
             let Problem { a, b, c, k, .. } = problem;
             let packs = |data_type| match data_type {
@@ -147,7 +147,7 @@ mod pairs {
                     pack_b,
                     store,
                     time: fused::<f32>(isa) / 2.0,
-                    finish: TileEpilogue::behind(after)?,
+                    tile_epilogue: TileEpilogue::behind(epilogue)?,
                 })
             });
             Some(made)

@@ -180,21 +180,21 @@ fn tiles_that_ask_ahead() {
         for rows in 1..=kernel.rows {
             for vectors in 1..=kernel.vectors {
                 let width = vectors * kernel.lanes;
-                let sums = [false, true].map(|ahead| {
+                let sums = [false, true].map(|prefetches| {
                     let mut sums = vec![f32::NAN; rows * width];
                     let tile = Tile {
                         a: a.as_ptr(),
-                        a_pitch: DEPTH,
+                        a_stride: DEPTH,
                         b: b.as_ptr(),
-                        b_pitch: width,
-                        ahead,
+                        b_stride: width,
+                        prefetches,
                         keep: std::ptr::null_mut(),
                         depth: DEPTH,
                         from: std::ptr::null(),
-                        from_pitch: 0,
+                        from_stride: 0,
                         add: std::ptr::null(),
                         to: sums.as_mut_ptr(),
-                        to_pitch: width,
+                        to_stride: width,
                     };
                     // SAFETY: the factors and the sums are as large as the tile.
                     unsafe { kernel.run(&tile, rows, vectors) };

@@ -140,14 +140,14 @@ impl<T: Float + Stored> Backward<T> {
         totals: *const f64,
         buffer: *mut T,
     ) {
-        let apart = Scratch::padded::<f64>(2 * self.len);
+        let worker_stride = Scratch::padded::<f64>(2 * self.len);
         // SAFETY: the caller promises totals and tensors.
         unsafe {
             let to = row.target(tensors, 0, buffer);
             for i in 0..self.len {
                 let mut total = 0.0;
                 for worker in 0..self.workers.count() {
-                    total += totals.add(worker * apart + which * self.len + i).read();
+                    total += totals.add(worker * worker_stride + which * self.len + i).read();
                 }
                 to.add(i).write_unaligned(T::from_f64(total));
             }

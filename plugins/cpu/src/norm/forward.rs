@@ -8,7 +8,7 @@ use crate::kernel::{Kernel, Refusal};
 use crate::norm::loops;
 use crate::norm::loops::Normalized;
 use crate::norm::statistics::{EXACT, statistics};
-use crate::norm::{Each, Surroundings, leading_strides, per_element};
+use crate::norm::{Each, Fused, leading_strides, per_element};
 use crate::pointwise::NEAR;
 use crate::problem::normalization as problem;
 use crate::problem::normalization::Spread;
@@ -56,7 +56,7 @@ pub(crate) struct Forward<T> {
     access: Access,
     /// Rows of a lane that are computed together.
     together: usize,
-    around: Surroundings,
+    fused: Fused,
 }
 
 /// Whether each row lies on its own in memory, before or behind every other.
@@ -71,7 +71,7 @@ impl<T: Float + Stored> Forward<T> {
         p: &problem::Forward,
         isa: Isa,
         threads: Threads,
-        around: Surroundings,
+        fused: Fused,
     ) -> Result<Self, Refusal> {
         let (dims, leading) = (p.x.layout.dims(), p.leading);
         let (xs, ys) = (p.x.layout.strides(), p.y.layout.strides());
@@ -81,8 +81,8 @@ impl<T: Float + Stored> Forward<T> {
         };
         let parameter = |part: &Spread| row(part.slot, part.data_type, &part.strides);
         let (x, y) = (row(p.x.slot, p.x.data_type, xs)?, row(p.y.slot, p.y.data_type, ys)?);
-        let is_around = around.before.is_some() || around.after.is_some();
-        if is_around && !are_apart(dims, ys, leading) {
+        let is_fused = fused.prologue.is_some() || fused.epilogue.is_some();
+        if is_fused && !are_apart(dims, ys, leading) {
             return Err("rows that do not lie one behind the other".to_owned());
         }
         let rows = LoopNest::new(
@@ -94,7 +94,7 @@ impl<T: Float + Stored> Forward<T> {
                 leading_strides(p.inverse.as_ref(), leading),
             ],
             // What is around counts the elements as y has them.
-            usize::from(is_around),
+            usize::from(is_fused),
         );
         let (len, count) = (inner.iter().product::<usize>(), rows.runs() * rows.len);
         // Only where processors convert vectors of them is it worth while to do that twice for x.
@@ -106,7 +106,8 @@ impl<T: Float + Stored> Forward<T> {
             _ => Access::Copied,
         };
         let own = if access == Access::Copied { 3.0 * per_element(false) } else { 0.15 };
-        let others: f64 = [&around.before, &around.after].into_iter().flatten().map(|tail| tail.time()).sum();
+        let others: f64 =
+            [&fused.prologue, &fused.epilogue].into_iter().flatten().map(|epilogue| epilogue.time()).sum();
         let work = (own + others) * len as f64 * count as f64;
         Ok(Self {
             isa,
@@ -125,7 +126,7 @@ impl<T: Float + Stored> Forward<T> {
             access,
             // Copies are to stay in the first caches.
             together: if access != Access::Copied || len <= EXACT { TOGETHER } else { 1 },
-            around,
+            fused,
         })
     }
 
@@ -226,7 +227,7 @@ impl<T: Float + Stored> Task<'_, T> {
     /// As [`VectorTask::run`].
     #[inline(always)]
     unsafe fn all<S: Stored, V: Vector<Scalar = T>>(&self) {
-        let Forward { len, together, ref around, .. } = *self.by;
+        let Forward { len, together, ref fused, .. } = *self.by;
         let mut rows = Elements::new(&self.by.rows, self.rows.clone());
         // Rows that are there, those that are computed, and those of which what follows is.
         let (mut made, mut done, mut finished) = (self.rows.start, self.rows.start, self.rows.start);
@@ -234,13 +235,13 @@ impl<T: Float + Stored> Task<'_, T> {
             // SAFETY: the caller promises the instructions; the offsets are those of rows of the tensors, which have `len`
             // elements, as have the parameters.
             unsafe {
-                if let Some(before) = &around.before
+                if let Some(prologue) = &fused.prologue
                     && made == done
                 {
                     made = (made + (NEAR / len).max(TOGETHER)).min(self.rows.end);
-                    before.finish_run(self.tensors, done * len..made * len);
+                    prologue.run_on_range(self.tensors, done * len..made * len);
                 }
-                let there = if around.before.is_some() { made } else { self.rows.end };
+                let there = if fused.prologue.is_some() { made } else { self.rows.end };
                 if together == TOGETHER && there - done >= TOGETHER {
                     self.some::<S, V, TOGETHER>(&mut rows);
                     done += TOGETHER;
@@ -248,10 +249,10 @@ impl<T: Float + Stored> Task<'_, T> {
                     self.some::<S, V, 1>(&mut rows);
                     done += 1;
                 }
-                if let Some(tail) = &around.after
+                if let Some(epilogue) = &fused.epilogue
                     && ((done - finished) * len >= NEAR || done == self.rows.end)
                 {
-                    tail.finish_run(self.tensors, finished * len..done * len);
+                    epilogue.run_on_range(self.tensors, finished * len..done * len);
                     finished = done;
                 }
             }

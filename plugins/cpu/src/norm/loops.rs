@@ -56,8 +56,8 @@ unsafe fn scaled<S: Stored, V: Vector, const ROWS: usize, const BIAS: bool>(
             let factor = V::load(scale.add(at));
             let summand = if BIAS { V::load(bias.add(at)) } else { V::zero() };
             for (i, row) in rows.iter().enumerate() {
-                let apart = convert::load::<S, V>(row.x.add(at)).lanewise(Lanewise::Sub, means[i]);
-                let normal = apart.lanewise(Lanewise::Mul, inverses[i]);
+                let deviation = convert::load::<S, V>(row.x.add(at)).lanewise(Lanewise::Sub, means[i]);
+                let normal = deviation.lanewise(Lanewise::Mul, inverses[i]);
                 let y = if BIAS {
                     normal.mul_add(factor, summand)
                 } else {
@@ -97,8 +97,8 @@ pub(crate) unsafe fn gradient_sums<V: Vector>(
             len,
             |i, [sum, product]| {
                 let scaled = V::load(dy.add(i)).lanewise(Lanewise::Mul, V::load(scale.add(i)));
-                let apart = V::load(x.add(i)).lanewise(Lanewise::Sub, means);
-                [sum.lanewise(Lanewise::Add, scaled), scaled.mul_add(apart, product)]
+                let deviation = V::load(x.add(i)).lanewise(Lanewise::Sub, means);
+                [sum.lanewise(Lanewise::Add, scaled), scaled.mul_add(deviation, product)]
             },
             |i, [sum, product]| {
                 let scaled = dy.add(i).read_unaligned() * scale.add(i).read_unaligned();
@@ -136,21 +136,21 @@ pub(crate) unsafe fn gradient<V: Vector>(
         let mut at = 0;
         while at + V::LANES <= len {
             let dy = V::load(dy.add(at));
-            let apart = V::load(x.add(at)).lanewise(Lanewise::Sub, means);
+            let deviation = V::load(x.add(at)).lanewise(Lanewise::Sub, means);
             let scaled = dy.lanewise(Lanewise::Mul, V::load(scale.add(at)));
             let first = scaled.lanewise(Lanewise::Sub, biases).lanewise(Lanewise::Mul, inverses);
-            apart.mul_add(slopes, first).store(dx.add(at));
-            let normal = apart.lanewise(Lanewise::Mul, inverses);
+            deviation.mul_add(slopes, first).store(dx.add(at));
+            let normal = deviation.lanewise(Lanewise::Mul, inverses);
             dy.mul_add(normal, V::load(dscale.add(at))).store(dscale.add(at));
             dy.lanewise(Lanewise::Add, V::load(dbias.add(at))).store(dbias.add(at));
             at += V::LANES;
         }
         while at < len {
             let dy = dy.add(at).read_unaligned();
-            let apart = x.add(at).read_unaligned() - by.mean;
+            let deviation = x.add(at).read_unaligned() - by.mean;
             let first = (dy * scale.add(at).read_unaligned() - by.bias) * by.inverse;
-            dx.add(at).write_unaligned(first - apart * by.slope);
-            dscale.add(at).write(dscale.add(at).read() + dy * (apart * by.inverse));
+            dx.add(at).write_unaligned(first - deviation * by.slope);
+            dscale.add(at).write(dscale.add(at).read() + dy * (deviation * by.inverse));
             dbias.add(at).write(dbias.add(at).read() + dy);
             at += 1;
         }

@@ -30,11 +30,11 @@ use crate::threading::partition::Threads;
 
 /// Operations on each element that are computed with a normalization, of some rows at a time.
 #[derive(Default)]
-pub(crate) struct Surroundings {
+pub(crate) struct Fused {
     /// What makes the rows: writes them where the result goes, from where they are read.
-    pub(crate) before: Option<Box<dyn BlockEpilogue>>,
+    pub(crate) prologue: Option<Box<dyn BlockEpilogue>>,
     /// What is computed of the result.
-    pub(crate) after: Option<Box<dyn BlockEpilogue>>,
+    pub(crate) epilogue: Option<Box<dyn BlockEpilogue>>,
 }
 
 /// Plans a normalization for a level of the processor, with what is around it; its `x` and `y` are one tensor where something is
@@ -44,11 +44,11 @@ pub(crate) fn plan(
     compute: Compute,
     isa: Isa,
     threads: Threads,
-    around: Surroundings,
+    fused: Fused,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     match compute {
-        Compute::Single => plan_in::<f32>(normalization, isa, threads, around),
-        Compute::Double => plan_in::<f64>(normalization, isa, threads, around),
+        Compute::Single => plan_in::<f32>(normalization, isa, threads, fused),
+        Compute::Double => plan_in::<f64>(normalization, isa, threads, fused),
     }
 }
 
@@ -56,13 +56,13 @@ fn plan_in<T: Float + Stored>(
     normalization: &Normalization,
     isa: Isa,
     threads: Threads,
-    around: Surroundings,
+    fused: Fused,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     Ok(match normalization {
         Normalization::Forward(problem) => {
-            Box::new(forward::Forward::<T>::plan(problem, isa, threads, around)?)
+            Box::new(forward::Forward::<T>::plan(problem, isa, threads, fused)?)
         }
-        Normalization::Backward(_) if around.before.is_some() || around.after.is_some() => {
+        Normalization::Backward(_) if fused.prologue.is_some() || fused.epilogue.is_some() => {
             return Err("a gradient, which nothing is computed with".to_owned());
         }
         Normalization::Backward(problem) => Box::new(backward::Backward::<T>::plan(problem, isa, threads)?),

@@ -42,8 +42,8 @@ pub(crate) unsafe fn statistics<S: Stored, V: Vector, const ROWS: usize>(
             }
         }
         for (i, (mean, variance)) in found.iter_mut().enumerate() {
-            let apart = *mean - about[i].to_f64();
-            let is_far = centered && apart * apart > NEAR * *variance;
+            let deviation = *mean - about[i].to_f64();
+            let is_far = centered && deviation * deviation > NEAR * *variance;
             if is_far || !(mean.is_finite() && variance.is_finite()) {
                 let x = numbers::<S, V>(rows[i], len, buffer);
                 if is_far {
@@ -125,16 +125,16 @@ unsafe fn moments_of_some<S: Stored, V: Vector, const ROWS: usize>(
         let mut at = 0;
         while at + V::LANES <= len {
             for i in 0..ROWS {
-                let apart = convert::load::<S, V>(rows[i].add(at)).lanewise(Lanewise::Sub, means[i]);
-                sums[i] = sums[i].lanewise(Lanewise::Add, apart);
-                squares[i] = apart.mul_add(apart, squares[i]);
+                let deviation = convert::load::<S, V>(rows[i].add(at)).lanewise(Lanewise::Sub, means[i]);
+                sums[i] = sums[i].lanewise(Lanewise::Add, deviation);
+                squares[i] = deviation.mul_add(deviation, squares[i]);
             }
             at += V::LANES;
         }
         while at < len {
             for i in 0..ROWS {
-                let apart = rows[i].add(at).read_unaligned().number::<V::Scalar>() - about[i];
-                rest[i] = [rest[i][0] + apart, apart * apart + rest[i][1]];
+                let deviation = rows[i].add(at).read_unaligned().number::<V::Scalar>() - about[i];
+                rest[i] = [rest[i][0] + deviation, deviation * deviation + rest[i][1]];
             }
             at += 1;
         }
@@ -142,9 +142,9 @@ unsafe fn moments_of_some<S: Stored, V: Vector, const ROWS: usize>(
         for i in 0..ROWS {
             let sum = (sums[i].sum() + rest[i][0]).to_f64();
             let squares = (squares[i].sum() + rest[i][1]).to_f64();
-            let apart = if centered { sum * part } else { 0.0 };
-            let variance = squares * part - apart * apart;
-            found[i] = (about[i].to_f64() + apart, if variance < 0.0 { 0.0 } else { variance });
+            let deviation = if centered { sum * part } else { 0.0 };
+            let variance = squares * part - deviation * deviation;
+            found[i] = (about[i].to_f64() + deviation, if variance < 0.0 { 0.0 } else { variance });
         }
     }
     found
@@ -163,7 +163,7 @@ unsafe fn moments<V: Vector>(
 ) -> (f64, f64) {
     let n = len as f64;
     // SAFETY: the caller promises the numbers; the pieces are inside of them.
-    let [apart, squares] = unsafe {
+    let [deviation, squares] = unsafe {
         let mut totals = Totals::<V, 2>::new();
         let mut at = 0;
         while at < len {
@@ -174,9 +174,9 @@ unsafe fn moments<V: Vector>(
         }
         totals.finished()
     };
-    let apart = if centered { apart / n } else { 0.0 };
-    let variance = squares / n - apart * apart;
-    (about.to_f64() + apart, if variance < 0.0 { 0.0 } else { variance })
+    let deviation = if centered { deviation / n } else { 0.0 };
+    let variance = squares / n - deviation * deviation;
+    (about.to_f64() + deviation, if variance < 0.0 { 0.0 } else { variance })
 }
 
 /// Mean and mean square of the differences from it, number by number in double precision.

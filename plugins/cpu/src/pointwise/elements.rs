@@ -65,8 +65,8 @@ impl<T: Functions> Memory<T> {
         Ok(Self { slot: input.slot, run, replaced: input.replaced, one: false })
     }
 
-    fn access(&self, apart: usize) -> Access {
-        match apart {
+    fn access(&self, stride: usize) -> Access {
+        match stride {
             _ if self.one => Access::One,
             0 => Access::Repeated,
             1 if self.run.same && !self.replaced => Access::InPlace,
@@ -121,7 +121,7 @@ impl<T: Functions, const N: usize> Elements<T, N> {
         strides[N - 1] = output.layout.strides();
         let axes = Axes::new(dims, strides, N - 1);
         let nest = axes.nest();
-        let repeats = |input: usize| nest.apart[input] == 0;
+        let repeats = |input: usize| nest.inner_strides[input] == 0;
         // The inner loop of a box may be another.
         let is_one =
             |input: usize| !is_epilogue && repeats(input) && is_for_registers::<T>(chain, input, repeats);
@@ -139,9 +139,11 @@ impl<T: Functions, const N: usize> Elements<T, N> {
             one: false,
         };
         let count_of = |access| {
-            let inputs =
-                inputs.iter().zip(nest.apart).filter(|(input, apart)| input.access(*apart) == access);
-            inputs.count() + usize::from(output.access(nest.apart[N - 1]) == access)
+            let inputs = inputs
+                .iter()
+                .zip(nest.inner_strides)
+                .filter(|(input, stride)| input.access(*stride) == access);
+            inputs.count() + usize::from(output.access(nest.inner_strides[N - 1]) == access)
         };
         let (copies, in_place) = (count_of(Access::Copied), count_of(Access::InPlace));
         let elements = nest.runs() * nest.len;
@@ -172,11 +174,11 @@ impl<T: Functions, const N: usize> Elements<T, N> {
             *places.register(number) = register.numbers();
         }
         let mut access = [Access::InPlace; N];
-        for ((access, input), apart) in access.iter_mut().zip(&self.inputs).zip(nest.apart) {
-            *access = input.access(apart);
+        for ((access, input), stride) in access.iter_mut().zip(&self.inputs).zip(nest.inner_strides) {
+            *access = input.access(stride);
         }
-        let end_apart = nest.apart[N - 1];
-        let written_in_place = end_apart == 1 && self.output.run.same;
+        let end_stride = nest.inner_strides[N - 1];
+        let written_in_place = end_stride == 1 && self.output.run.same;
         let in_place = access.iter().all(|access| matches!(access, Access::InPlace | Access::One));
         let chunk = if self.program.is_single() && in_place && written_in_place {
             usize::MAX
@@ -197,7 +199,7 @@ impl<T: Functions, const N: usize> Elements<T, N> {
                 // SAFETY: the elements are inside the tensors; chunks are no longer than the buffers unless every operand is
                 // used in place.
                 unsafe {
-                    let offset = |i: usize| base[i] + place.offsets[i] + from * nest.apart[i];
+                    let offset = |i: usize| base[i] + place.offsets[i] + from * nest.inner_strides[i];
                     for (i, input) in self.inputs.iter().enumerate() {
                         let base = tensors[input.slot].cast_const().add(offset(i) * input.run.size);
                         let buffer = buffers[i].numbers::<T>();
@@ -219,7 +221,7 @@ impl<T: Functions, const N: usize> Elements<T, N> {
                                 buffer
                             }
                             Access::Copied => {
-                                (input.run.load)(base, nest.apart[i], buffer, len);
+                                (input.run.load)(base, nest.inner_strides[i], buffer, len);
                                 buffer
                             }
                         };
@@ -232,7 +234,7 @@ impl<T: Functions, const N: usize> Elements<T, N> {
                         let out = buffers[N - 1].numbers::<T>();
                         *places.out() = out;
                         self.program.run(&mut places, len);
-                        (self.output.run.store)(out, to, end_apart, len);
+                        (self.output.run.store)(out, to, end_stride, len);
                     }
                 }
                 from += len;
@@ -274,27 +276,27 @@ pub(crate) trait BlockEpilogue: Send + Sync {
     ///
     /// # Safety
     /// As [`Kernel::run`]; the box lies inside of the result's dimensions.
-    unsafe fn finish(&self, tensors: &[*mut u8], origin: &[usize], size: &[usize]);
+    unsafe fn run_on_box(&self, tensors: &[*mut u8], origin: &[usize], size: &[usize]);
 
     /// The same of some elements, counted in the order in which those of the result lie in memory.
     ///
     /// # Safety
     /// As [`BlockEpilogue::finish`], for the elements.
-    unsafe fn finish_run(&self, tensors: &[*mut u8], elements: std::ops::Range<usize>);
+    unsafe fn run_on_range(&self, tensors: &[*mut u8], elements: std::ops::Range<usize>);
 
     /// Nanoseconds that it takes for an element, about.
     fn time(&self) -> f64;
 }
 
 impl<T: Functions, const N: usize> BlockEpilogue for Elements<T, N> {
-    unsafe fn finish(&self, tensors: &[*mut u8], origin: &[usize], size: &[usize]) {
+    unsafe fn run_on_box(&self, tensors: &[*mut u8], origin: &[usize], size: &[usize]) {
         let (nest, base) = self.axes.nest_of_box(origin, size);
         let elements = nest.runs() * nest.len;
         // SAFETY: the caller promises the tensors.
         unsafe { self.part(tensors, &nest, base, 0..elements) };
     }
 
-    unsafe fn finish_run(&self, tensors: &[*mut u8], elements: std::ops::Range<usize>) {
+    unsafe fn run_on_range(&self, tensors: &[*mut u8], elements: std::ops::Range<usize>) {
         // SAFETY: the caller promises the tensors.
         unsafe { self.part(tensors, &self.nest, [0; N], elements) };
     }

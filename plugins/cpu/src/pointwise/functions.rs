@@ -56,7 +56,7 @@ impl<T> All<T> {
     #[inline(always)]
     unsafe fn operands<V: Vector<Scalar = T>>(&self, number: usize) -> [V; 2] {
         // SAFETY: the caller promises the operands.
-        self.from.map(|(from, apart)| unsafe { V::load(from.add(number * apart)) })
+        self.from.map(|(from, stride)| unsafe { V::load(from.add(number * stride)) })
     }
 }
 

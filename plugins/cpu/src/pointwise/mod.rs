@@ -82,7 +82,7 @@ pub(crate) struct Epilogue<'a> {
 
 impl Epilogue<'_> {
     /// Plans the chain.
-    pub(crate) fn tail(&self) -> Result<Box<dyn BlockEpilogue>, Refusal> {
+    pub(crate) fn plan(&self) -> Result<Box<dyn BlockEpilogue>, Refusal> {
         let Self { chain, output, compute, isa } = *self;
         plan_epilogue(chain, output, compute, isa)
     }

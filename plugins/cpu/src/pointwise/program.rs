@@ -249,7 +249,7 @@ impl<T: Functions> Program<T> {
                     }
                     Item::Softmax { run, from, to } => {
                         let (x, y) = (places.rows[*from].cast_const(), places.rows[*to]);
-                        run(self.isa, Softmax { x, y, len, rows: 1, apart: [0; 2] });
+                        run(self.isa, Softmax { x, y, len, rows: 1, strides: [0; 2] });
                     }
                     Item::Mode { mode, operands, to, rounded } => {
                         let to = places.rows[*to];

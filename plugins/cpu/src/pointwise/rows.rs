@@ -110,13 +110,13 @@ impl<T: Functions> Rows<T> {
     }
 
     /// Numbers of a buffer for a row.
-    fn pitch(&self) -> usize {
+    fn row_stride(&self) -> usize {
         Scratch::padded::<T>(self.len)
     }
 
     /// Numbers that a lane needs: a row for each input, register and spread number, and one for the result.
     fn room(&self) -> usize {
-        (self.inputs.len() + self.program.registers + SPREADS + 1) * self.pitch()
+        (self.inputs.len() + self.program.registers + SPREADS + 1) * self.row_stride()
     }
 
     /// Computes the softmax of rows, as many at once as lie at the same distance, but no more than [`TOGETHER`] that are converted.
@@ -138,27 +138,31 @@ impl<T: Functions> Rows<T> {
         while row < rows.end {
             let first = row % nest.len;
             let place = nest.place(row / nest.len);
-            let offset =
-                |tensor: usize, row: usize| place.offsets[tensor] + (first + row) * nest.apart[tensor];
+            let offset = |tensor: usize, row: usize| {
+                place.offsets[tensor] + (first + row) * nest.inner_strides[tensor]
+            };
             let count = (nest.len - first).min(rows.end - row).min(most);
             // SAFETY: the caller promises the tensors, and the buffer for rows that are converted.
             unsafe {
                 let (mut x, mut y) = ((buffer.cast_const(), len), (buffer, len));
                 if from.direct {
-                    x = (from.first(tensors, offset(input, 0)).cast_const().cast(), nest.apart[input]);
-                } else if nest.apart[input] == len {
+                    x = (
+                        from.first(tensors, offset(input, 0)).cast_const().cast(),
+                        nest.inner_strides[input],
+                    );
+                } else if nest.inner_strides[input] == len {
                     from.load(tensors, offset(input, 0), buffer, count * len);
                 } else {
                     (0..count)
                         .for_each(|row| from.load(tensors, offset(input, row), buffer.add(row * len), len));
                 }
                 if to.direct {
-                    y = (to.first(tensors, offset(TENSORS - 1, 0)).cast(), nest.apart[TENSORS - 1]);
+                    y = (to.first(tensors, offset(TENSORS - 1, 0)).cast(), nest.inner_strides[TENSORS - 1]);
                 }
-                run(self.program.isa, Softmax { x: x.0, y: y.0, len, rows: count, apart: [x.1, y.1] });
-                match (to.direct, nest.apart[TENSORS - 1]) {
+                run(self.program.isa, Softmax { x: x.0, y: y.0, len, rows: count, strides: [x.1, y.1] });
+                match (to.direct, nest.inner_strides[TENSORS - 1]) {
                     (true, _) => {}
-                    (false, apart) if apart == len => {
+                    (false, inner) if inner == len => {
                         to.store(tensors, offset(TENSORS - 1, 0), buffer, count * len);
                     }
                     (false, _) => (0..count).for_each(|row| {
@@ -184,7 +188,7 @@ impl<T: Functions> Rows<T> {
     ) {
         // SAFETY: the caller promises the tensors and room for all rows.
         unsafe {
-            let buffer = |number: usize| buffers.add(number * self.pitch());
+            let buffer = |number: usize| buffers.add(number * self.row_stride());
             for (number, input) in self.inputs.iter().enumerate() {
                 match input {
                     Access::Row(row) => {
@@ -243,7 +247,7 @@ impl<T: Functions> Kernel for Rows<T> {
             let mut places = Places::nowhere();
             // SAFETY: there is room for all of these behind the inputs' rows and the result's.
             let buffer =
-                |number: usize| unsafe { buffers.add((self.inputs.len() + 1 + number) * self.pitch()) };
+                |number: usize| unsafe { buffers.add((self.inputs.len() + 1 + number) * self.row_stride()) };
             for register in 0..self.program.registers {
                 *places.register(register) = buffer(register);
             }

@@ -56,7 +56,7 @@ pub(crate) struct Softmax<T> {
     pub(crate) len: usize,
     pub(crate) rows: usize,
     /// How far apart the rows of x and of y are.
-    pub(crate) apart: [usize; 2],
+    pub(crate) strides: [usize; 2],
 }
 
 impl VectorTask<f32> for Softmax<f32> {
@@ -97,7 +97,7 @@ impl Softmax<f32> {
         unsafe {
             let mut most = [V::zero(); R];
             for (row, most) in most.iter_mut().enumerate() {
-                let x = self.x.add((first + row) * self.apart[0]);
+                let x = self.x.add((first + row) * self.strides[0]);
                 for i in whole..len {
                     last[row][i - whole] = x.add(i).read_unaligned();
                 }
@@ -124,7 +124,7 @@ impl Softmax<f32> {
             }
             let mut factors = [V::zero(); R];
             for (row, factor) in factors.iter_mut().enumerate() {
-                let (x, y) = (self.x.add((first + row) * self.apart[0]), self.y(first + row));
+                let (x, y) = (self.x.add((first + row) * self.strides[0]), self.y(first + row));
                 let most = most[row];
                 let mut sums = [V::zero(); TOGETHER];
                 for at in (0..many).step_by(TOGETHER * V::LANES) {
@@ -171,7 +171,7 @@ impl Softmax<f32> {
     /// The numbers of a row of y.
     #[inline(always)]
     fn y(&self, row: usize) -> *mut f32 {
-        self.y.wrapping_add(row * self.apart[1])
+        self.y.wrapping_add(row * self.strides[1])
     }
 }
 

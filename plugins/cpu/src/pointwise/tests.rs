@@ -364,13 +364,13 @@ fn softmax_is_that_of_its_operations_at_every_level() {
     for isa in Isa::available() {
         for len in (2..70).chain([127, 128, 129, 200, 512, 1000]) {
             // Some rows are computed together, others alone; they need not lie one behind the other.
-            let (rows, pitch) = (random.within(3, 9), len + random.of(&[0, 0, 3]));
-            let mut x: Vec<f32> = (0..rows * pitch).map(|_| 8.0 * random.real() as f32).collect();
+            let (rows, row_stride) = (random.within(3, 9), len + random.of(&[0, 0, 3]));
+            let mut x: Vec<f32> = (0..rows * row_stride).map(|_| 8.0 * random.real() as f32).collect();
             // The second row has minus infinities, as a mask makes them; the third what makes all of it NaN.
-            for i in (pitch..pitch + len - 1).step_by(3) {
+            for i in (row_stride..row_stride + len - 1).step_by(3) {
                 x[i] = f32::NEG_INFINITY;
             }
-            x[2 * pitch + random.within(0, len - 1)] = random.of(&[f32::NAN, f32::INFINITY]);
+            x[2 * row_stride + random.within(0, len - 1)] = random.of(&[f32::NAN, f32::INFINITY]);
             // Rows that are converted are computed together, too.
             let stored = [(); 2]
                 .map(|()| random.of(&[DataType::Float, DataType::Float, DataType::Half, DataType::Bfloat16]));
@@ -382,7 +382,7 @@ fn softmax_is_that_of_its_operations_at_every_level() {
                 (from.load)(bytes.as_ptr(), 1, x.as_mut_ptr(), x.len());
             }
             let mut strides = [0; crate::layout::MAX_RANK];
-            (strides[0], strides[1]) = (pitch, 1);
+            (strides[0], strides[1]) = (row_stride, 1);
             let mut chain = Chain::default();
             chain.inputs.push(Input { slot: 0, data_type: stored[0], strides, replaced: false });
             let input = Value::Input(0);
@@ -419,7 +419,7 @@ fn softmax_is_that_of_its_operations_at_every_level() {
                 DataType::Bfloat16 => 2.0_f64.powi(-8),
                 _ => 0.0,
             };
-            for (row, (x, out)) in x.chunks(pitch).zip(out.chunks(len)).enumerate() {
+            for (row, (x, out)) in x.chunks(row_stride).zip(out.chunks(len)).enumerate() {
                 let x = &x[..len];
                 let most = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
                 let powers: Vec<f64> = x.iter().map(|x| (f64::from(*x) - f64::from(most)).exp()).collect();

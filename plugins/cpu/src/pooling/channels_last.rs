@@ -63,11 +63,13 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
                         let from = input.add(channel);
                         let number = if shape.is_maximum() {
                             let (number, places) = self.kernel.largest::<V>(from, rows, columns, lanes);
-                            if let Some((index, apart)) = index {
+                            if let Some((index, index_stride)) = index {
                                 let mut numbers = [T::ZERO; MAX_LANES];
                                 places.store(numbers.as_mut_ptr());
                                 for (i, number) in numbers[..count].iter().enumerate() {
-                                    index.add((channel + i) * apart).write_unaligned(number.to_f64() as i32);
+                                    index
+                                        .add((channel + i) * index_stride)
+                                        .write_unaligned(number.to_f64() as i32);
                                 }
                             }
                             number

@@ -7,7 +7,7 @@ use crate::pooling::{PARTS, PoolPlan, Span, Zero};
 use crate::simd::isa::VectorTask;
 use crate::simd::real::Float;
 use crate::simd::vector::{Lanewise, Vector};
-use crate::tensor::image::{MAX_LANES, apart};
+use crate::tensor::image::{MAX_LANES, load_strided};
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Threads, Workers};
 
@@ -110,8 +110,8 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
                     for column in (0..inner.start).chain(inner.end..columns) {
                         let (number, at) = self.kernel.element::<V>(plane, span, column);
                         to.add(column).write_unaligned(number);
-                        if let Some((index, apart)) = index {
-                            index.add(column * apart).write_unaligned(at);
+                        if let Some((index, index_stride)) = index {
+                            index.add(column * index_stride).write_unaligned(at);
                         }
                     }
                     let mut column = inner.start;
@@ -120,12 +120,14 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
                         let number = match index {
                             None if shape.is_maximum() => self.kernel.largest::<V>(plane, span, column),
                             None => self.kernel.mean::<V>(plane, span, column),
-                            Some((index, apart)) => {
+                            Some((index, index_stride)) => {
                                 let (number, places) = self.kernel.largest_at::<V>(plane, span, column);
                                 let mut numbers = [T::ZERO; MAX_LANES];
                                 places.store(numbers.as_mut_ptr());
                                 for (i, number) in numbers[..count].iter().enumerate() {
-                                    index.add((column + i) * apart).write_unaligned(number.to_f64() as i32);
+                                    index
+                                        .add((column + i) * index_stride)
+                                        .write_unaligned(number.to_f64() as i32);
                                 }
                                 number
                             }
@@ -204,7 +206,7 @@ impl<T: Float> ChannelsFirst<T> {
             for line in rows.first..rows.first + rows.len {
                 let from = plane.first.wrapping_add(line * plane.row);
                 for at in first..first + shape.window[1] {
-                    let number = apart::<V>(from, at as isize, shape.stride[1], shape.input[1]);
+                    let number = load_strided::<V>(from, at as isize, shape.stride[1], shape.input[1]);
                     best = best.lanewise(Lanewise::Max, number);
                 }
             }
@@ -234,7 +236,7 @@ impl<T: Float> ChannelsFirst<T> {
             for line in rows.first..rows.first + rows.len {
                 let from = plane.first.wrapping_add(line * plane.row);
                 for at in first..first + shape.window[1] {
-                    let number = apart::<V>(from, at as isize, shape.stride[1], shape.input[1]);
+                    let number = load_strided::<V>(from, at as isize, shape.stride[1], shape.input[1]);
                     let own = V::splat(T::from_f64((line * shape.input[1] + at) as f64));
                     let own = own.lanewise(Lanewise::Add, steps);
                     if begun {
@@ -266,7 +268,7 @@ impl<T: Float> ChannelsFirst<T> {
             for line in rows.first..rows.first + rows.len {
                 let from = plane.first.wrapping_add(line * plane.row);
                 for at in first..first + shape.window[1] {
-                    let number = apart::<V>(from, at as isize, shape.stride[1], shape.input[1]);
+                    let number = load_strided::<V>(from, at as isize, shape.stride[1], shape.input[1]);
                     sums = sums.lanewise(Lanewise::Add, number);
                 }
             }

@@ -26,7 +26,7 @@ impl<T: Float, R: Float> Task<'_, T, R> {
             let (run, first) = (block / blocks, block % blocks * BUFFER);
             let len = BUFFER.min(kept.len - first);
             let [x_at, y_at] = kept.place(run).offsets;
-            let base = x_at + first * kept.apart[0];
+            let base = x_at + first * kept.inner_strides[0];
             totals[..len].fill(J::start::<f64>());
             let part_of = shape.part(part);
             let mut from = part_of.start;
@@ -41,7 +41,7 @@ impl<T: Float, R: Float> Task<'_, T, R> {
                         let numbers = if shape.direct {
                             from.cast_const().cast::<T>()
                         } else {
-                            (shape.run.load)(from, kept.apart[0], buffer.as_mut_ptr(), len);
+                            (shape.run.load)(from, kept.inner_strides[0], buffer.as_mut_ptr(), len);
                             buffer.as_ptr()
                         };
                         fold_columns::<V, J>(numbers, sums.as_mut_ptr(), len);
@@ -53,7 +53,8 @@ impl<T: Float, R: Float> Task<'_, T, R> {
                 from = end;
             }
             for (column, total) in totals[..len].iter().enumerate() {
-                let place = (run * kept.len + first + column, y_at + (first + column) * kept.apart[1]);
+                let place =
+                    (run * kept.len + first + column, y_at + (first + column) * kept.inner_strides[1]);
                 // SAFETY: the place is that of the result.
                 unsafe { shape.put(y, self.scratch, part, place, *total) };
             }

@@ -88,7 +88,7 @@ fn plan_in<T: Float, R: Float>(
     let by_rows = nearest.is_none_or(|axis| reduction.reduced[axis]);
     let outputs = kept.runs() * kept.len;
     let tasks = if by_rows { outputs } else { kept.runs() * kept.len.div_ceil(BUFFER) };
-    let inner = if by_rows { reduced.apart[0] } else { kept.apart[0] };
+    let inner = if by_rows { reduced.inner_strides[0] } else { kept.inner_strides[0] };
     let direct = run.same && inner == 1;
     let elements = outputs as f64 * reduction.count as f64;
     let parts = (outputs.saturating_mul(reduction.count) / PART)

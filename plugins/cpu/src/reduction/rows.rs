@@ -54,11 +54,11 @@ impl<T: Float, R: Float> Task<'_, T, R> {
                 let len = (nest.len - done).min(most).min(left);
                 // SAFETY: the elements are those of the result, no more at once than the buffer has room for.
                 unsafe {
-                    let from = x.add((base + place.offsets[0] + done * nest.apart[0]) * size);
+                    let from = x.add((base + place.offsets[0] + done * nest.inner_strides[0]) * size);
                     let numbers = if shape.direct {
                         from.cast_const().cast::<T>()
                     } else {
-                        (shape.run.load)(from, nest.apart[0], buffer.as_mut_ptr(), len);
+                        (shape.run.load)(from, nest.inner_strides[0], buffer.as_mut_ptr(), len);
                         buffer.as_ptr()
                     };
                     total = J::merge(total, fold_row::<V, J>(numbers, len).to_f64());

@@ -150,18 +150,18 @@ pub(crate) unsafe fn transpose<S: 'static, T: 'static>(
     isa: Isa,
     (from, column): (*const S, usize),
     columns: usize,
-    (to, pitch): (*mut T, usize),
+    (to, row_stride): (*mut T, usize),
 ) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: as the caller promises.
     unsafe {
         match isa {
-            Isa::Avx512 => x86::transpose_512(from, column, columns, to.cast(), pitch),
-            Isa::Avx2 => x86::transpose_256(from, column, columns, to.cast(), pitch),
+            Isa::Avx512 => x86::transpose_512(from, column, columns, to.cast(), row_stride),
+            Isa::Avx2 => x86::transpose_256(from, column, columns, to.cast(), row_stride),
             Isa::Portable => {}
         }
     }
-    let _ = (isa, from, column, columns, to, pitch);
+    let _ = (isa, from, column, columns, to, row_stride);
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -335,7 +335,7 @@ mod x86 {
         column: usize,
         columns: usize,
         to: *mut f32,
-        pitch: usize,
+        row_stride: usize,
     ) {
         // SAFETY: the caller promises the block and the instructions.
         unsafe {
@@ -371,10 +371,10 @@ mod x86 {
                 let odd = _mm512_shuffle_f32x4::<0xDD>(a[r], a[4 + r]);
                 let even_end = _mm512_shuffle_f32x4::<0x88>(a[8 + r], a[12 + r]);
                 let odd_end = _mm512_shuffle_f32x4::<0xDD>(a[8 + r], a[12 + r]);
-                _mm512_storeu_ps(to.add(r * pitch), _mm512_shuffle_f32x4::<0x88>(even, even_end));
-                _mm512_storeu_ps(to.add((r + 8) * pitch), _mm512_shuffle_f32x4::<0xDD>(even, even_end));
-                _mm512_storeu_ps(to.add((r + 4) * pitch), _mm512_shuffle_f32x4::<0x88>(odd, odd_end));
-                _mm512_storeu_ps(to.add((r + 12) * pitch), _mm512_shuffle_f32x4::<0xDD>(odd, odd_end));
+                _mm512_storeu_ps(to.add(r * row_stride), _mm512_shuffle_f32x4::<0x88>(even, even_end));
+                _mm512_storeu_ps(to.add((r + 8) * row_stride), _mm512_shuffle_f32x4::<0xDD>(even, even_end));
+                _mm512_storeu_ps(to.add((r + 4) * row_stride), _mm512_shuffle_f32x4::<0x88>(odd, odd_end));
+                _mm512_storeu_ps(to.add((r + 12) * row_stride), _mm512_shuffle_f32x4::<0xDD>(odd, odd_end));
             }
         }
     }
@@ -385,7 +385,7 @@ mod x86 {
         column: usize,
         columns: usize,
         to: *mut f32,
-        pitch: usize,
+        row_stride: usize,
     ) {
         // SAFETY: the caller promises the block and the instructions.
         unsafe {
@@ -409,8 +409,11 @@ mod x86 {
                 a[4 * i + 3] = _mm256_castpd_ps(_mm256_unpackhi_pd(x, z));
             }
             for r in 0..4 {
-                _mm256_storeu_ps(to.add(r * pitch), _mm256_permute2f128_ps::<0x20>(a[r], a[4 + r]));
-                _mm256_storeu_ps(to.add((r + 4) * pitch), _mm256_permute2f128_ps::<0x31>(a[r], a[4 + r]));
+                _mm256_storeu_ps(to.add(r * row_stride), _mm256_permute2f128_ps::<0x20>(a[r], a[4 + r]));
+                _mm256_storeu_ps(
+                    to.add((r + 4) * row_stride),
+                    _mm256_permute2f128_ps::<0x31>(a[r], a[4 + r]),
+                );
             }
         }
     }

@@ -68,9 +68,9 @@ macro_rules! half {
             }
 
             #[inline(always)]
-            unsafe fn swapped(self, apart: usize) -> Self {
+            unsafe fn swapped(self, distance: usize) -> Self {
                 // SAFETY: as above.
-                Self(unsafe { self.0.swapped(apart) })
+                Self(unsafe { self.0.swapped(distance) })
             }
 
             #[inline(always)]

@@ -82,7 +82,7 @@ pub(crate) unsafe trait Vector: PartialVector {
     ///
     /// # Safety
     /// As [`Vector::zero`].
-    unsafe fn swapped(self, apart: usize) -> Self;
+    unsafe fn swapped(self, distance: usize) -> Self;
 
     /// In each lane `yes` where the number is above 0, else `no`, as where it is NaN.
     ///
@@ -264,10 +264,10 @@ unsafe impl<T: Float, const N: usize> Vector for PortableVector<T, N> {
     }
 
     #[inline(always)]
-    unsafe fn swapped(self, apart: usize) -> Self {
+    unsafe fn swapped(self, distance: usize) -> Self {
         let mut result = self.0;
         for (i, number) in result.iter_mut().enumerate() {
-            *number = self.0[(i ^ apart) % N];
+            *number = self.0[(i ^ distance) % N];
         }
         Self(result)
     }
@@ -286,7 +286,7 @@ unsafe impl<T: Float, const N: usize> Vector for PortableVector<T, N> {
 macro_rules! vector {
     ($name:ident, $isa:ident, $run:ident, $register:ty, $number:ty, $lanes:literal, $zero:ident, $splat:ident, $load:ident, $store:ident, $fma:ident,
         |$v:ident| $sum:expr, |$operation:ident, $x:ident, $y:ident| $lanewise:expr,
-        |$c:ident, $yes:ident, $no:ident| $where:expr, |$swap:ident, $apart:ident| $swapped:expr
+        |$c:ident, $yes:ident, $no:ident| $where:expr, |$swap:ident, $distance:ident| $swapped:expr
         $(, stream $stream:ident)? $(, look up |$at:ident, $table:ident| $look_up:expr)? $(, |$whole:ident| $parted:expr)?) => {
         #[derive(Clone, Copy)]
         pub(crate) struct $name(pub(crate) $register);
@@ -347,7 +347,7 @@ macro_rules! vector {
             }
 
             #[inline(always)]
-            unsafe fn swapped(self, $apart: usize) -> Self {
+            unsafe fn swapped(self, $distance: usize) -> Self {
                 let $swap = self.0;
                 // SAFETY: the caller promises the instructions.
                 Self(unsafe { $swapped })
@@ -451,7 +451,7 @@ mod x86 {
             Lanewise::Scale => _mm512_scalef_ps(x, y),
         },
         |c, yes, no| _mm512_mask_mov_ps(no, _mm512_cmp_ps_mask::<_CMP_GT_OQ>(c, _mm512_setzero_ps()), yes),
-        |v, apart| match apart {
+        |v, distance| match distance {
             8 => _mm512_shuffle_f32x4::<0x4E>(v, v),
             4 => _mm512_shuffle_f32x4::<0xB1>(v, v),
             2 => _mm512_permute_ps::<0x4E>(v),
@@ -505,7 +505,7 @@ mod x86 {
             Lanewise::Scale => _mm512_scalef_pd(x, y),
         },
         |c, yes, no| _mm512_mask_mov_pd(no, _mm512_cmp_pd_mask::<_CMP_GT_OQ>(c, _mm512_setzero_pd()), yes),
-        |v, apart| match apart {
+        |v, distance| match distance {
             4 => _mm512_shuffle_f64x2::<0x4E>(v, v),
             2 => _mm512_shuffle_f64x2::<0xB1>(v, v),
             _ => _mm512_permute_pd::<0x55>(v),
@@ -569,7 +569,7 @@ mod x86 {
             }
         },
         |c, yes, no| _mm256_blendv_ps(no, yes, _mm256_cmp_ps::<_CMP_GT_OQ>(c, _mm256_setzero_ps())),
-        |v, apart| match apart {
+        |v, distance| match distance {
             4 => _mm256_permute2f128_ps::<1>(v, v),
             2 => _mm256_permute_ps::<0x4E>(v),
             _ => _mm256_permute_ps::<0xB1>(v),
@@ -632,7 +632,7 @@ mod x86 {
             Lanewise::Scale => one_by_one!(_mm256_loadu_pd, _mm256_storeu_pd, x, y, [f64; 4], f64::scaled),
         },
         |c, yes, no| _mm256_blendv_pd(no, yes, _mm256_cmp_pd::<_CMP_GT_OQ>(c, _mm256_setzero_pd())),
-        |v, apart| match apart {
+        |v, distance| match distance {
             2 => _mm256_permute2f128_pd::<1>(v, v),
             _ => _mm256_permute_pd::<0x5>(v),
         },
@@ -692,7 +692,7 @@ mod neon {
             }
         },
         |c, yes, no| vbslq_f32(vcgtzq_f32(c), yes, no),
-        |v, apart| match apart {
+        |v, distance| match distance {
             2 => vextq_f32::<2>(v, v),
             _ => vrev64q_f32(v),
         }

@@ -191,12 +191,12 @@ pub(crate) unsafe fn fold_row<V: Vector, J: Combine>(x: *const V::Scalar, len: u
 #[inline(always)]
 pub(crate) unsafe fn fold_lanes<V: Vector, J: Combine>(mut all: V) -> V::Scalar {
     let mut lanes = [V::Scalar::ZERO; MAX_LANES];
-    let mut apart = V::LANES / 2;
+    let mut distance = V::LANES / 2;
     // SAFETY: the caller promises the instructions; no vector has more lanes.
     unsafe {
-        while apart > 0 {
-            all = J::merge_vector(all, all.swapped(apart));
-            apart /= 2;
+        while distance > 0 {
+            all = J::merge_vector(all, all.swapped(distance));
+            distance /= 2;
         }
         all.store(lanes.as_mut_ptr());
     }

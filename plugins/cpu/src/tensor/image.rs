@@ -97,30 +97,35 @@ impl<T: Float> Image<T> {
     }
 }
 
-/// The lanes of a vector whose places, `step` apart from `first` on, lie below `len`.
+/// The lanes of a vector whose places, `stride` apart from `first` on, lie below `len`.
 ///
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
-pub(crate) unsafe fn inside<V: Vector>(first: isize, step: usize, len: usize) -> V::Lanes {
-    let (step, len) = (step as isize, len as isize);
-    let low = if first < 0 { (step - 1 - first) / step } else { 0 };
-    let high = if first < len { (len - first + step - 1) / step } else { 0 };
+pub(crate) unsafe fn inside<V: Vector>(first: isize, stride: usize, len: usize) -> V::Lanes {
+    let (stride, len) = (stride as isize, len as isize);
+    let low = if first < 0 { (stride - 1 - first) / stride } else { 0 };
+    let high = if first < len { (len - first + stride - 1) / stride } else { 0 };
     let lanes = V::LANES as isize;
     // SAFETY: the caller promises the instructions.
     unsafe { V::lanes(low.min(lanes) as usize, high.clamp(0, lanes) as usize) }
 }
 
-/// Numbers of a row, `step` apart from place `first` on, and zeros for places that are not below `len`.
+/// Numbers of a row, `stride` apart from place `first` on, and zeros for places that are not below `len`.
 ///
 /// # Safety
 /// The processor has the vector's instructions; the row has `len` numbers.
 #[inline(always)]
-pub(crate) unsafe fn apart<V: Vector>(row: *const V::Scalar, first: isize, step: usize, len: usize) -> V {
+pub(crate) unsafe fn load_strided<V: Vector>(
+    row: *const V::Scalar,
+    first: isize,
+    stride: usize,
+    len: usize,
+) -> V {
     let from = row.wrapping_offset(first);
     // SAFETY: the caller promises the numbers; places outside of the row are not read.
     unsafe {
-        match step {
+        match stride {
             1 => V::load_lanes(from, inside::<V>(first, 1, len)),
             2 => {
                 let second = first + V::LANES as isize;
@@ -135,7 +140,7 @@ pub(crate) unsafe fn apart<V: Vector>(row: *const V::Scalar, first: isize, step:
                     if at >= 0 && at < len as isize {
                         *number = row.add(at as usize).read_unaligned();
                     }
-                    at += step as isize;
+                    at += stride as isize;
                 }
                 V::load(numbers.as_ptr())
             }

@@ -40,8 +40,13 @@ impl<const N: usize> Axes<N> {
     /// The loops where the dimensions have these sizes. Dimensions that follow each other without a gap in every tensor
     /// become one.
     fn nest_of(&self, size: impl Fn(usize) -> usize) -> LoopNest<N> {
-        let mut nest =
-            LoopNest { rank: 0, dims: [1; MAX_RANK], strides: [[0; N]; MAX_RANK], len: 1, apart: [1; N] };
+        let mut nest = LoopNest {
+            rank: 0,
+            dims: [1; MAX_RANK],
+            strides: [[0; N]; MAX_RANK],
+            len: 1,
+            inner_strides: [1; N],
+        };
         for (axis, (_, _, strides)) in self.axes[..self.rank].iter().enumerate() {
             let dim = size(axis);
             if dim == 1 {
@@ -62,7 +67,7 @@ impl<const N: usize> Axes<N> {
         if let Some(last) = nest.rank.checked_sub(1) {
             nest.rank = last;
             nest.len = std::mem::replace(&mut nest.dims[last], 1);
-            nest.apart = std::mem::replace(&mut nest.strides[last], [0; N]);
+            nest.inner_strides = std::mem::replace(&mut nest.strides[last], [0; N]);
         }
         nest
     }
@@ -78,7 +83,7 @@ pub(crate) struct LoopNest<const N: usize> {
     /// Elements of the innermost loop.
     pub(crate) len: usize,
     /// Their distance in each tensor.
-    pub(crate) apart: [usize; N],
+    pub(crate) inner_strides: [usize; N],
 }
 
 /// A place in a nest.
@@ -171,7 +176,7 @@ impl<'a, const N: usize> Chunks<'a, N> {
         }
         let mut offsets = self.base;
         for (i, offset) in offsets.iter_mut().enumerate() {
-            *offset += self.place.offsets[i] + self.done * self.nest.apart[i];
+            *offset += self.place.offsets[i] + self.done * self.nest.inner_strides[i];
         }
         let len = (self.nest.len - self.done).min(self.chunk);
         self.done += len;
@@ -208,8 +213,8 @@ impl<'a, const N: usize> Elements<'a, N> {
         }
         self.left -= 1;
         let mut offsets = self.place.offsets;
-        for (offset, apart) in offsets.iter_mut().zip(self.nest.apart) {
-            *offset += self.at * apart;
+        for (offset, inner) in offsets.iter_mut().zip(self.nest.inner_strides) {
+            *offset += self.at * inner;
         }
         self.at += 1;
         if self.at == self.nest.len {
@@ -227,11 +232,11 @@ mod tests {
     #[test]
     fn dense_dimensions_become_one() {
         let nest = LoopNest::new(&[2, 3, 4, 5], [&[60, 20, 5, 1], &[60, 20, 5, 1]], 0);
-        assert_eq!((nest.runs(), nest.len, nest.apart), (1, 120, [1, 1]));
+        assert_eq!((nest.runs(), nest.len, nest.inner_strides), (1, 120, [1, 1]));
         let nest = LoopNest::new(&[2, 3, 4, 5], [&[60, 1, 15, 3], &[60, 1, 15, 3]], 1);
-        assert_eq!((nest.runs(), nest.len, nest.apart), (1, 120, [1, 1]));
+        assert_eq!((nest.runs(), nest.len, nest.inner_strides), (1, 120, [1, 1]));
         let nest = LoopNest::new(&[2, 3, 4, 5], [&[60, 20, 5, 1], &[0, 1, 0, 0]], 0);
-        assert_eq!((nest.runs(), nest.len, nest.apart), (6, 20, [1, 0]));
+        assert_eq!((nest.runs(), nest.len, nest.inner_strides), (6, 20, [1, 0]));
         let nest = LoopNest::new(&[], [&[]], 0);
         assert_eq!((nest.runs(), nest.len), (1, 1));
     }
@@ -240,9 +245,9 @@ mod tests {
     fn a_box_has_loops_of_its_own() {
         let axes = Axes::new(&[2, 3, 4, 5], [&[60, 20, 5, 1], &[0, 1, 0, 0]], 0);
         let (nest, base) = axes.nest_of_box(&[1, 1, 0, 0], &[1, 2, 4, 5]);
-        assert_eq!((base, nest.runs(), nest.len, nest.apart), ([80, 1], 2, 20, [1, 0]));
+        assert_eq!((base, nest.runs(), nest.len, nest.inner_strides), ([80, 1], 2, 20, [1, 0]));
         let (nest, base) = axes.nest_of_box(&[0, 2, 1, 3], &[2, 1, 2, 2]);
-        assert_eq!((base, nest.runs(), nest.len, nest.apart), ([48, 2], 4, 2, [1, 0]));
+        assert_eq!((base, nest.runs(), nest.len, nest.inner_strides), ([48, 2], 4, 2, [1, 0]));
         let (nest, base) = axes.nest_of_box(&[0, 0, 0, 4], &[1, 1, 1, 1]);
         assert_eq!((base, nest.runs(), nest.len), ([4, 0], 1, 1));
     }

@@ -34,7 +34,7 @@ impl<T: Float> Row<T> {
 
     /// Whether the elements of a row lie side by side, whatever their type.
     pub(crate) fn is_run(&self) -> bool {
-        self.nest.runs() == 1 && (self.nest.len == 1 || self.nest.apart[1] == 1)
+        self.nest.runs() == 1 && (self.nest.len == 1 || self.nest.inner_strides[1] == 1)
     }
 
     /// The first element of a row.
@@ -62,7 +62,7 @@ impl<T: Float> Row<T> {
             let mut chunks = Chunks::new(&self.nest, [0, base], usize::MAX);
             let mut to = buffer;
             while let Some(([_, at], len)) = chunks.next() {
-                (self.run.load)(tensor.add(at * self.run.size), self.nest.apart[1], to, len);
+                (self.run.load)(tensor.add(at * self.run.size), self.nest.inner_strides[1], to, len);
                 to = to.add(len);
             }
         }
@@ -116,7 +116,7 @@ impl<T: Float> Row<T> {
             let mut chunks = Chunks::new(&self.nest, [0, base], usize::MAX);
             let mut from = buffer;
             while let Some(([_, at], len)) = chunks.next() {
-                (self.run.store)(from, tensor.add(at * self.run.size), self.nest.apart[1], len);
+                (self.run.store)(from, tensor.add(at * self.run.size), self.nest.inner_strides[1], len);
                 from = from.add(len);
             }
         }

@@ -75,7 +75,7 @@ pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa, settings: Settings)
     let sides = [0, 1, 2].map(|i| {
         let places = || windows.taps.iter().map(|tap| tap[i]);
         let window = places().max().unwrap_or(0) - places().min().unwrap_or(0);
-        ((size[i] - 1) * windows.step[i] + 1) as f64 + window as f64
+        ((size[i] - 1) * windows.stride[i] + 1) as f64 + window as f64
     });
     settings.convolution == Algorithm::Automatic
         && rows * 2 > lanes
@@ -125,7 +125,7 @@ impl<T: Float> BackwardWeightsByChannel<T> {
         let (images, size) = block(windows.batch, windows.output);
         let blocks = Geometry::new(windows, false, images, size, 1);
         let of_images = |planes: &Planes<T>| {
-            let outputs = planes.outputs(images, size, windows.step);
+            let outputs = planes.outputs(images, size, windows.stride);
             let met = if size == windows.output { met(&blocks, &outputs) } else { Vec::new() };
             (outputs, met)
         };
@@ -251,7 +251,7 @@ impl<T: Float> BackwardWeightsByChannel<T> {
                         columns: channels.len(),
                         column: strides.channel,
                         width,
-                        pitch: width,
+                        row_stride: width,
                     };
                     let first = pieces.start * self.kernel.piece * outputs;
                     (self.pack)(self.isa, &copy, to.add(first + number * line * width));
@@ -356,7 +356,7 @@ impl<T: Float> BackwardWeightsByChannel<T> {
                         columns: pairs,
                         column: width,
                         width: pairs,
-                        pitch: weights.row,
+                        row_stride: weights.row,
                     };
                     transpose(self.isa, &copy, to.cast::<T>().add(first));
                     return;
@@ -364,7 +364,7 @@ impl<T: Float> BackwardWeightsByChannel<T> {
                 for (tap, distance) in taps.iter().enumerate() {
                     let sums = Stored {
                         from: sums.add(tap * width),
-                        pitch: taps_count * width,
+                        row_stride: taps_count * width,
                         rows: share.channels.len(),
                         columns: channels.len(),
                         row: weights.channel,
@@ -472,7 +472,7 @@ mod tests {
                 batch: 1,
                 output: [1, 1, 40],
                 input: [1, 1, 1 << 21],
-                step: [1; 3],
+                stride: [1; 3],
                 taps: vec![[0; 3], [0, 0, far]],
             },
             groups: 1,

@@ -197,7 +197,7 @@ impl<T: Float> BackwardWeights<T> {
                         self.kernel.run(&DotTile {
                             columns,
                             a: gradients.add(above * self.row),
-                            pitch: self.row,
+                            row_stride: self.row,
                             b: planes,
                             pairs: &places,
                             tile: tile.as_mut_ptr(),
@@ -363,7 +363,7 @@ unsafe fn spread<S: Stored, T: Float>(
 unsafe fn store<S: Stored, T: Float>(filter: &BackwardWeights<T>, row: usize, sums: *const T, to: *mut u8) {
     let Operands { rows, weights, .. } = &filter.operands;
     let to = to.cast::<S>();
-    let apart = Scratch::padded::<T>(filter.sizes()[2]);
+    let stride = Scratch::padded::<T>(filter.sizes()[2]);
     let taps = filter.operands.taps.len();
     for channel in 0..filter.operands.channels {
         for (tap, distance) in filter.operands.taps.iter().enumerate() {
@@ -372,7 +372,7 @@ unsafe fn store<S: Stored, T: Float>(filter: &BackwardWeights<T>, row: usize, su
             unsafe {
                 let mut sum = sums.add(place).read();
                 for worker in 1..filter.image_workers {
-                    sum = sum + sums.add(worker * apart + place).read();
+                    sum = sum + sums.add(worker * stride + place).read();
                 }
                 let offset = row / rows * weights.group
                     + row % rows * weights.row

@@ -66,7 +66,7 @@ impl<T: Float + Accumulator> Direct<T> {
         if !has_nan {
             return;
         }
-        let [depth, row, column, image] = self.apart;
+        let [depth, row, column, image] = self.stride;
         let [_, height, length] = block.size;
         for pixel in pixels {
             let line = pixel / length;
@@ -93,7 +93,8 @@ impl<T: Float + Accumulator> Direct<T> {
                         }
                         for c in 0..self.words {
                             let weights = weights.add((c * self.taps.len() + tap) * width + first);
-                            let number = columns.add(c * self.pitch + distance + place).read_unaligned();
+                            let number =
+                                columns.add(c * self.channel_stride + distance + place).read_unaligned();
                             for (channel, sum) in again.iter_mut().enumerate().take(count) {
                                 *sum = *sum + product(weights.add(channel).read_unaligned(), number);
                             }

@@ -45,14 +45,14 @@ pub(crate) struct Direct<T: 'static> {
     pub(crate) geometry: Geometry,
     in_place: bool,
     /// Whether memory is asked for before it is needed.
-    asks: bool,
+    prefetches: bool,
     /// Channels of a group in what tiles multiply, and how many of them are one word.
     pub(crate) words: usize,
     terms: usize,
     /// Distance of taps and channels in what is read, and of neighbours: along the three dimensions and from image to image.
     pub(crate) taps: Vec<usize>,
-    pub(crate) pitch: usize,
-    pub(crate) apart: [usize; 4],
+    pub(crate) channel_stride: usize,
+    pub(crate) stride: [usize; 4],
     /// Panels of channels in a group, and in how many pieces they are dealt out.
     panels: usize,
     pieces: usize,
@@ -65,13 +65,13 @@ pub(crate) struct Direct<T: 'static> {
     pub(crate) write: Option<Write<T>>,
     pub(crate) output_size: usize,
     correct: Option<Correct<T>>,
-    pub(crate) ending: ChannelEpilogue,
-    finish: Option<TileEpilogue>,
+    pub(crate) channel_epilogue: ChannelEpilogue,
+    tile_epilogue: Option<TileEpilogue>,
     /// Numbers in a lane's planes and sums, and in the packed weights.
     planes: usize,
     sums: usize,
     weights: usize,
-    kept: Prepacked<T>,
+    prepacked: Prepacked<T>,
     /// Nanoseconds that one thread is guessed to take.
     pub(crate) time: f64,
 }
@@ -89,7 +89,7 @@ struct At {
     /// Distance of each output from the block's first one.
     pixels: [usize; MAX_PIXELS],
     /// The distance of each from the next, where two tiles can be computed at once.
-    step: Option<usize>,
+    stride: Option<usize>,
     /// The taps that they meet.
     taps: (usize, usize),
 }
@@ -124,11 +124,11 @@ impl<T: Accumulator> Direct<T> {
         isa: Isa,
         settings: Settings,
         spatial: usize,
-        after: Option<Epilogue>,
+        epilogue: Option<Epilogue>,
     ) -> Result<Option<Self>, Refusal> {
         let Some(part) = operands.whole().cloned() else { return Ok(None) };
         let threads = settings.threads;
-        let Scheme { kernel, terms, is_readable, ending, cost, .. } = scheme;
+        let Scheme { kernel, terms, is_readable, channel_epilogue, cost, .. } = scheme;
         let words = operands.channels.div_ceil(terms);
         let windows = &operands.windows;
         let whole = Geometry::new(windows, false, 1, windows.output, 1);
@@ -160,22 +160,22 @@ impl<T: Accumulator> Direct<T> {
         };
         let workers = threads.workers(time, blocks * pieces);
         let strides = operands.input.strides;
-        let (taps, pitch, apart) = if in_place {
+        let (taps, channel_stride, stride) = if in_place {
             let at = |tap: &[isize; 3]| (0..3).map(|i| tap[i] as usize * strides.spatial[i]).sum();
-            let [d, h, w] = [0, 1, 2].map(|i| strides.spatial[i] * windows.step[i]);
+            let [d, h, w] = [0, 1, 2].map(|i| strides.spatial[i] * windows.stride[i]);
             (windows.taps.iter().map(at).collect(), strides.channel, [d, h, w, strides.batch])
         } else {
-            (geometry.taps().to_vec(), geometry.channel(), geometry.pitch())
+            (geometry.taps().to_vec(), geometry.channel(), geometry.plane_strides())
         };
-        let finish = match (&after, &ending) {
-            (Some(after), None) => Some(TileEpilogue { tail: after.tail()?, spatial }),
+        let tile_epilogue = match (&epilogue, &channel_epilogue) {
+            (Some(epilogue), None) => Some(TileEpilogue { block_epilogue: epilogue.plan()?, spatial }),
             _ => None,
         };
         let planes = if in_place { 0 } else { words * geometry.channel() };
         let sums = geometry.block(0).outputs().next_multiple_of(kernel.pixels) * kernel.width;
         let weights = operands.groups * panels * kernel.width * words * part.taps.len();
         Ok(Some(Self {
-            asks: pays(&operands),
+            prefetches: pays(&operands),
             operands,
             part,
             isa,
@@ -183,8 +183,8 @@ impl<T: Accumulator> Direct<T> {
             geometry,
             in_place,
             taps,
-            pitch,
-            apart,
+            channel_stride,
+            stride,
             panels,
             pieces,
             workers,
@@ -198,12 +198,12 @@ impl<T: Accumulator> Direct<T> {
             write: scheme.write,
             output_size: scheme.output_size,
             correct: scheme.correct,
-            ending: ending.unwrap_or_default(),
-            finish,
+            channel_epilogue: channel_epilogue.unwrap_or_default(),
+            tile_epilogue,
             planes,
             sums,
             weights,
-            kept: Prepacked::new(weights, settings.constant_weights),
+            prepacked: Prepacked::new(weights, settings.constant_weights),
             time,
         }))
     }
@@ -211,7 +211,7 @@ impl<T: Accumulator> Direct<T> {
     /// Whether most tiles are computed two at a time.
     pub(crate) fn are_two(&self) -> bool {
         let (tiles, count) = self.tiles(&self.geometry.block(0));
-        let steps = tiles[..count].iter().filter(|at| at.step.is_some()).count();
+        let steps = tiles[..count].iter().filter(|at| at.stride.is_some()).count();
         count > 1 && steps >= count - count / 4
     }
 
@@ -246,14 +246,14 @@ impl<T: Accumulator> Direct<T> {
             let (group, panel) = (number / self.panels, number % self.panels);
             let first = panel * width;
             let from = group * weights.group + first * weights.row;
-            let copy = |distance: usize, terms: usize, apart: usize, pitch: usize| PackSource {
+            let copy = |distance: usize, terms: usize, stride: usize, row_stride: usize| PackSource {
                 from: shared.get(0).wrapping_add((from + distance) * self.weights_size),
                 rows: terms,
-                row: apart,
+                row: stride,
                 columns: (rows - first).min(width),
                 column: weights.row,
                 width,
-                pitch,
+                row_stride,
             };
             // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is packed by one lane.
             unsafe {
@@ -272,9 +272,9 @@ impl<T: Accumulator> Direct<T> {
 
     /// Where the outputs of a block's tiles are, and how many tiles there are.
     fn tiles(&self, block: &Block) -> ([At; MAX_TILES], usize) {
-        let mut tiles = [At { pixels: [0; MAX_PIXELS], step: None, taps: (usize::MAX, 0) }; MAX_TILES];
+        let mut tiles = [At { pixels: [0; MAX_PIXELS], stride: None, taps: (usize::MAX, 0) }; MAX_TILES];
         let size = block.size;
-        let [depth, row, column, image] = self.apart;
+        let [depth, row, column, image] = self.stride;
         let mut pixel = 0;
         for n in 0..block.images {
             for d in 0..size[0] {
@@ -297,7 +297,7 @@ impl<T: Accumulator> Direct<T> {
         }
         let count = pixel.div_ceil(self.kernel.pixels);
         for at in tiles.iter_mut().take(count) {
-            at.step = self.kernel.step(&at.pixels);
+            at.stride = self.kernel.step(&at.pixels);
         }
         (tiles, count)
     }
@@ -309,7 +309,7 @@ impl<T: Accumulator> Direct<T> {
             let whole = windows.output;
             let follow = block.size[2] == whole[2] && (block.size[1] == whole[1] || block.size[0] == 1);
             // Channels that lie side by side are written one output after the other.
-            (self.asks && follow && strides.are_flat(whole) && strides.channel > 1).then(|| Far {
+            (self.prefetches && follow && strides.are_flat(whole) && strides.channel > 1).then(|| Far {
                 first: tensors[slot].wrapping_add(
                     (group * rows * strides.channel + strides.offset(block.image, block.origin)) * size,
                 ),
@@ -319,7 +319,7 @@ impl<T: Accumulator> Direct<T> {
                 channel: strides.channel * size,
             })
         };
-        let residual = self.ending.residual.as_ref();
+        let residual = self.channel_epilogue.residual.as_ref();
         [
             of(output.slot, &output.strides, self.output_size),
             residual.and_then(|(slot, strides)| of(*slot, strides, size_of::<T>())),
@@ -343,10 +343,10 @@ impl<T: Accumulator> Direct<T> {
         let Operands { rows, output, .. } = &self.operands;
         let width = self.kernel.width;
         let (tiles, count) = self.tiles(block);
-        let finish = |finish: &TileEpilogue, channels: Range<usize>| {
+        let tile_epilogue = |tile_epilogue: &TileEpilogue, channels: Range<usize>| {
             let first = group * rows;
             // SAFETY: the caller promises the tensors.
-            unsafe { finish.run(tensors, block, first + channels.start..first + channels.end) };
+            unsafe { tile_epilogue.run(tensors, block, first + channels.start..first + channels.end) };
         };
         // Where channels lie side by side, those of a panel are not all that lies in a line of the cache.
         let by_panel = output.strides.channel != 1;
@@ -354,7 +354,7 @@ impl<T: Accumulator> Direct<T> {
         // Sums of some tiles become elements while they are near, where their outputs are one run of whole lines.
         let together = if self.geometry.is_flat() { TOGETHER.min(count) } else { count };
         let pixels = block.outputs();
-        let ahead = |panel: usize, number: usize, tiles: usize| {
+        let tile_prefetch = |panel: usize, number: usize, tiles: usize| {
             let tile = ((panel - panels.start) * count + number) / tiles;
             let (mut lines, mut found) = ([CacheLines::NONE; 3], 0);
             let mut add = |more: CacheLines| {
@@ -391,7 +391,7 @@ impl<T: Accumulator> Direct<T> {
                         Some(done + 1).filter(|next| *next < count && !next.is_multiple_of(together));
                     let behind = behind
                         .map(|next| tiles[next])
-                        .filter(|behind| at.step.is_some() && behind.step == at.step);
+                        .filter(|behind| at.stride.is_some() && behind.stride == at.stride);
                     let (begin, end) = behind.map_or(at.taps, |behind| {
                         (at.taps.0.min(behind.taps.0), at.taps.1.max(behind.taps.1))
                     });
@@ -402,18 +402,22 @@ impl<T: Accumulator> Direct<T> {
                         b: columns,
                         taps: &self.taps[begin..end],
                         channels: self.words,
-                        pitch: self.pitch,
+                        channel_stride: self.channel_stride,
                         pixels: &at.pixels,
-                        ahead: if self.asks {
-                            ahead(panel, number, done - number)
+                        tile_prefetch: if self.prefetches {
+                            tile_prefetch(panel, number, done - number)
                         } else {
                             TilePrefetch::NONE
                         },
                         to: sums.add(number * self.kernel.pixels * width),
                     };
-                    match at.step.zip(behind) {
-                        Some((step, behind)) => {
-                            self.kernel.run_two(&mut tile, step, behind.pixels[0].wrapping_sub(at.pixels[0]));
+                    match at.stride.zip(behind) {
+                        Some((stride, behind)) => {
+                            self.kernel.run_two(
+                                &mut tile,
+                                stride,
+                                behind.pixels[0].wrapping_sub(at.pixels[0]),
+                            );
                         }
                         None => self.kernel.run(&mut tile),
                     }
@@ -429,12 +433,12 @@ impl<T: Accumulator> Direct<T> {
                     self.isa.run(Panel { channels: self, tensors, block, pixels, first, present, sums });
                 }
             }
-            if let Some(tail) = self.finish.as_ref().filter(|_| by_panel) {
-                finish(tail, first..first + present);
+            if let Some(block_epilogue) = self.tile_epilogue.as_ref().filter(|_| by_panel) {
+                tile_epilogue(block_epilogue, first..first + present);
             }
         }
-        if let Some(tail) = self.finish.as_ref().filter(|_| !by_panel) {
-            finish(tail, panels.start * width..(panels.end * width).min(*rows));
+        if let Some(block_epilogue) = self.tile_epilogue.as_ref().filter(|_| !by_panel) {
+            tile_epilogue(block_epilogue, panels.start * width..(panels.end * width).min(*rows));
         }
     }
 }
@@ -499,7 +503,7 @@ impl<T: Accumulator> Kernel for Direct<T> {
         let source = tensors[weights.slot];
         // SAFETY: the tensor covers its weights, and the scratch memory has room for all panels, as the kept one has.
         let packed = unsafe {
-            let (packed, _) = self.kept.get(source, scratch.add(packed).cast::<T>(), |to| {
+            let (packed, _) = self.prepacked.get(source, scratch.add(packed).cast::<T>(), |to| {
                 self.pack_all(source, to);
                 false
             });
@@ -514,7 +518,7 @@ impl<T: Accumulator> Kernel for Direct<T> {
                 // Pieces of a block follow each other, so that a lane copies its input once.
                 let (piece, at) = (number % self.pieces, number / self.pieces);
                 let (group, block_number) = (at / blocks, at % blocks);
-                let next = dealt.next_block(self.pieces).filter(|_| self.asks);
+                let next = dealt.next_block(self.pieces).filter(|_| self.prefetches);
                 let next = next.and_then(|next| {
                     BlockPrefetch::of_number(
                         &self.geometry,
@@ -535,7 +539,7 @@ impl<T: Accumulator> Kernel for Direct<T> {
                         base.get(1).add(sums).cast::<T>().add(worker * Scratch::padded::<T>(self.sums));
                     let from = self.operands.input_of(shared.all(), group, self.input_size);
                     let columns = if self.in_place {
-                        let origin = [0, 1, 2].map(|i| block.origin[i] * windows.step[i]);
+                        let origin = [0, 1, 2].map(|i| block.origin[i] * windows.stride[i]);
                         from.cast::<T>().add(input.strides.offset(block.image, origin)).cast_const()
                     } else {
                         if carried.filled != Some((group, block_number)) {

@@ -77,7 +77,7 @@ pub(crate) struct Scheme<T: 'static> {
     pub(crate) output_size: usize,
     pub(crate) correct: Option<Correct<T>>,
     /// What is computed of the sums before they are written; none where there is nothing or something else.
-    pub(crate) ending: Option<ChannelEpilogue>,
+    pub(crate) channel_epilogue: Option<ChannelEpilogue>,
     /// Nanoseconds that a term takes, and a number that is copied.
     pub(crate) cost: Cost,
 }
@@ -88,7 +88,7 @@ impl<T: Float + Accumulator> Scheme<T> {
         operands: &Operands,
         isa: Isa,
         spatial: usize,
-        after: Option<Epilogue>,
+        epilogue: Option<Epilogue>,
     ) -> Result<Self, Refusal> {
         let (fill, input_size) = fill_of::<T>(operands.input.data_type)?;
         let output = RowConverter::<T>::of_number(operands.output.data_type)?;
@@ -104,7 +104,9 @@ impl<T: Float + Accumulator> Scheme<T> {
             write: (!output.same).then_some(write),
             output_size: output.size,
             correct: Some(correct::<T>),
-            ending: after.as_ref().and_then(|after| ChannelEpilogue::of::<T>(after, spatial)),
+            channel_epilogue: epilogue
+                .as_ref()
+                .and_then(|epilogue| ChannelEpilogue::of::<T>(epilogue, spatial)),
             cost: Cost::of::<T>(isa),
         })
     }
@@ -141,12 +143,12 @@ mod pairs {
 
     /// # Safety
     /// As [`Write`].
-    unsafe fn write<S: Stored>(from: *const i32, to: *mut u8, apart: usize, len: usize) {
+    unsafe fn write<S: Stored>(from: *const i32, to: *mut u8, stride: usize, len: usize) {
         for i in 0..len {
             // SAFETY: the caller promises both.
             unsafe {
                 let number = f64::from(from.add(i).read());
-                to.cast::<S>().add(i * apart).write_unaligned(S::nearest(number));
+                to.cast::<S>().add(i * stride).write_unaligned(S::nearest(number));
             }
         }
     }
@@ -157,12 +159,12 @@ mod pairs {
             operands: &Operands,
             isa: Isa,
             spatial: usize,
-            after: Option<Epilogue>,
+            epilogue: Option<Epilogue>,
         ) -> Option<Result<Self, Refusal>> {
             if [operands.input.data_type, operands.weights.data_type] != [DataType::Bfloat16; 2] {
                 return None;
             }
-            let made = Self::numbers(operands, isa, spatial, after).map(|numbers| Self {
+            let made = Self::numbers(operands, isa, spatial, epilogue).map(|numbers| Self {
                 kernel: TileKernel::with::<Bfloat16Pairs, MAX_PIXELS>(),
                 terms: 2,
                 is_readable: false,
@@ -211,7 +213,7 @@ mod pairs {
                 write: write.0,
                 output_size: write.1,
                 correct: None,
-                ending: None,
+                channel_epilogue: None,
                 cost: Cost { fused: cost.fused / 2.0, ..cost },
             }))
         }

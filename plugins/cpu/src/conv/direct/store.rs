@@ -15,7 +15,7 @@ const MAX_WIDTH: usize = 32;
 const SIDE: usize = 16;
 
 /// Writes numbers to elements of another type that are some elements apart.
-pub(crate) type Write<T> = unsafe fn(from: *const T, to: *mut u8, apart: usize, len: usize);
+pub(crate) type Write<T> = unsafe fn(from: *const T, to: *mut u8, stride: usize, len: usize);
 
 /// A panel's sums for a block.
 pub(crate) struct Panel<'a, T: 'static> {
@@ -67,13 +67,13 @@ impl<T: Accumulator> IsaTask for Panel<'_, T> {
 
     #[inline(always)]
     fn run(self) {
-        let Direct { operands, ending, write, output_size, .. } = self.channels;
-        let bias = ending.bias.map(|(slot, apart)| {
+        let Direct { operands, channel_epilogue, write, output_size, .. } = self.channels;
+        let bias = channel_epilogue.bias.map(|(slot, stride)| {
             let mut bias = [T::ZERO; MAX_WIDTH];
             for (c, bias) in bias.iter_mut().enumerate().take(self.present) {
                 // SAFETY: there is a number for each channel of the output.
                 *bias =
-                    unsafe { self.tensors[slot].cast::<T>().add((self.first + c) * apart).read_unaligned() };
+                    unsafe { self.tensors[slot].cast::<T>().add((self.first + c) * stride).read_unaligned() };
             }
             bias
         });
@@ -86,7 +86,7 @@ impl<T: Accumulator> IsaTask for Panel<'_, T> {
         let are_flat = |strides: &Strides| strides.are_flat(whole);
         let lines_follow = size[2] == whole[2]
             && are_flat(&operands.output.strides)
-            && ending.residual.as_ref().is_none_or(|(_, strides)| are_flat(strides));
+            && channel_epilogue.residual.as_ref().is_none_or(|(_, strides)| are_flat(strides));
         let joined = |mut strides: Strides| {
             if lines_follow {
                 // What follows each other need not do so along a dimension of 1.
@@ -94,10 +94,12 @@ impl<T: Accumulator> IsaTask for Panel<'_, T> {
             }
             strides
         };
-        let ended = Finished {
+        let with_epilogue = Finished {
             bias,
-            residual: ending.residual.map(|(slot, strides)| view(slot, joined(strides), size_of::<T>())),
-            relu: ending.relu,
+            residual: channel_epilogue
+                .residual
+                .map(|(slot, strides)| view(slot, joined(strides), size_of::<T>())),
+            relu: channel_epilogue.relu,
             output: view(operands.output.slot, joined(operands.output.strides), *output_size),
             other: *write,
             size: *output_size,
@@ -114,10 +116,10 @@ impl<T: Accumulator> IsaTask for Panel<'_, T> {
                     let [from, to] =
                         [self.pixels.start, self.pixels.end].map(|end| end.saturating_sub(pixel).min(len));
                     let line = Line { pixel, range: (from, to), image: image + n, at };
-                    if ended.output.strides.channel == 1 {
-                        self.by_outputs(&line, &ended);
+                    if with_epilogue.output.strides.channel == 1 {
+                        self.by_outputs(&line, &with_epilogue);
                     } else {
-                        self.by_channels(&line, &ended);
+                        self.by_channels(&line, &with_epilogue);
                     }
                     pixel += len;
                 }
@@ -135,7 +137,7 @@ impl<T> View<T> {
 }
 
 impl<T: Accumulator> Finished<T> {
-    /// What becomes of some sums: `bias` is added, and elements of another tensor that are `apart` elements from each other, and
+    /// What becomes of some sums: `bias` is added, and elements of another tensor that are `stride` elements from each other, and
     /// what is negative becomes zero, as far as they are wanted.
     ///
     /// # Safety
@@ -153,15 +155,15 @@ impl<T: Accumulator> Finished<T> {
                 *sum = sum.plus(bias(i));
             }
         }
-        if let Some((from, apart)) = other {
+        if let Some((from, stride)) = other {
             let mut others = [T::ZERO; N];
             // SAFETY: the caller promises the elements.
             unsafe {
-                if apart == 1 && present == N {
+                if stride == 1 && present == N {
                     others = from.cast::<[T; N]>().read_unaligned();
                 } else {
                     for (i, other) in others.iter_mut().enumerate().take(present) {
-                        *other = from.add(i * apart).read_unaligned();
+                        *other = from.add(i * stride).read_unaligned();
                     }
                 }
             }
@@ -176,21 +178,21 @@ impl<T: Accumulator> Finished<T> {
         }
     }
 
-    /// Writes some numbers to elements that are `apart` elements from each other.
+    /// Writes some numbers to elements that are `stride` elements from each other.
     ///
     /// # Safety
     /// They are in the output.
     #[inline(always)]
-    unsafe fn write<const N: usize>(&self, numbers: &[T; N], present: usize, to: *mut T, apart: usize) {
+    unsafe fn write<const N: usize>(&self, numbers: &[T; N], present: usize, to: *mut T, stride: usize) {
         // SAFETY: the caller promises the elements.
         unsafe {
             if let Some(write) = self.other {
-                write(numbers.as_ptr(), to.cast(), apart, present);
-            } else if apart == 1 && present == N {
+                write(numbers.as_ptr(), to.cast(), stride, present);
+            } else if stride == 1 && present == N {
                 to.cast::<[T; N]>().write_unaligned(*numbers);
             } else {
                 for (i, number) in numbers.iter().enumerate().take(present) {
-                    to.add(i * apart).write_unaligned(*number);
+                    to.add(i * stride).write_unaligned(*number);
                 }
             }
         }
@@ -200,14 +202,14 @@ impl<T: Accumulator> Finished<T> {
 impl<T: Accumulator> Panel<'_, T> {
     /// Writes a line whose channels lie side by side.
     #[inline(always)]
-    fn by_outputs(&self, line: &Line, ended: &Finished<T>) {
+    fn by_outputs(&self, line: &Line, with_epilogue: &Finished<T>) {
         let width = self.channels.kernel.width;
-        let (present, size) = (self.present, ended.size);
+        let (present, size) = (self.present, with_epilogue.size);
         let sums = self.sums.wrapping_add(line.pixel * width);
-        let to = ended.output.of(line, size);
-        let apart = ended.output.strides.spatial[2] * size;
-        let other = ended.residual.map(|view| (view.of(line, size_of::<T>()), view.strides));
-        let biases = ended.bias.unwrap_or([T::ZERO; MAX_WIDTH]);
+        let to = with_epilogue.output.of(line, size);
+        let stride = with_epilogue.output.strides.spatial[2] * size;
+        let other = with_epilogue.residual.map(|view| (view.of(line, size_of::<T>()), view.strides));
+        let biases = with_epilogue.bias.unwrap_or([T::ZERO; MAX_WIDTH]);
         for i in line.range.0..line.range.1 {
             for from in (0..present).step_by(SIDE) {
                 let present = (present - from).min(SIDE);
@@ -226,8 +228,8 @@ impl<T: Accumulator> Panel<'_, T> {
                         let place = i * strides.spatial[2] + from * strides.channel;
                         (at.add(place).cast_const(), strides.channel)
                     });
-                    ended.end(&mut numbers, present, |c| biases[from + c], other);
-                    ended.write(&numbers, present, to.byte_add(i * apart + from * size), 1);
+                    with_epilogue.end(&mut numbers, present, |c| biases[from + c], other);
+                    with_epilogue.write(&numbers, present, to.byte_add(i * stride + from * size), 1);
                 }
             }
         }
@@ -235,17 +237,18 @@ impl<T: Accumulator> Panel<'_, T> {
 
     /// Writes a line, some outputs of each channel after the other.
     #[inline(always)]
-    fn by_channels(&self, line: &Line, ended: &Finished<T>) {
+    fn by_channels(&self, line: &Line, with_epilogue: &Finished<T>) {
         let width = self.channels.kernel.width;
         let isa = self.channels.isa;
         // Bits are only moved.
         let side = if size_of::<T>() == size_of::<f32>() { convert::block::<f32, f32>(isa) } else { 0 };
-        let (channels, size) = (self.present, ended.size);
+        let (channels, size) = (self.present, with_epilogue.size);
         let sums = self.sums.wrapping_add(line.pixel * width);
-        let to = ended.output.of(line, size);
-        let (apart, row_apart) = (ended.output.strides.spatial[2], ended.output.strides.channel * size);
-        let other = ended.residual.map(|view| (view.of(line, size_of::<T>()), view.strides));
-        let biases = ended.bias.unwrap_or([T::ZERO; MAX_WIDTH]);
+        let to = with_epilogue.output.of(line, size);
+        let (stride, row_stride) =
+            (with_epilogue.output.strides.spatial[2], with_epilogue.output.strides.channel * size);
+        let other = with_epilogue.residual.map(|view| (view.of(line, size_of::<T>()), view.strides));
+        let biases = with_epilogue.bias.unwrap_or([T::ZERO; MAX_WIDTH]);
         let mut block = [[T::ZERO; SIDE]; SIDE];
         for from in (0..channels).step_by(SIDE) {
             let rows = (channels - from).min(SIDE);
@@ -271,15 +274,15 @@ impl<T: Accumulator> Panel<'_, T> {
                             }
                         }
                     }
-                    let to = to.byte_add(i * apart * size + from * row_apart);
+                    let to = to.byte_add(i * stride * size + from * row_stride);
                     for (c, row) in block.iter_mut().enumerate().take(rows) {
                         let bias = biases[from + c];
                         let other = other.map(|(at, strides)| {
                             let place = i * strides.spatial[2] + (from + c) * strides.channel;
                             (at.add(place).cast_const(), strides.spatial[2])
                         });
-                        ended.end(row, present, |_| bias, other);
-                        ended.write(row, present, to.byte_add(c * row_apart), apart);
+                        with_epilogue.end(row, present, |_| bias, other);
+                        with_epilogue.write(row, present, to.byte_add(c * row_stride), stride);
                     }
                 }
             }

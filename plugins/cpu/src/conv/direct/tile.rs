@@ -10,7 +10,7 @@ use crate::simd::real::Float;
 /// Outputs of the largest tile.
 pub(crate) const MAX_PIXELS: usize = 7;
 
-/// What a tile is computed from: `to[p][j] = Σ a[c][t][j] · b[taps[t] + c · pitch + pixels[p]]` over channels and taps.
+/// What a tile is computed from: `to[p][j] = Σ a[c][t][j] · b[taps[t] + c · channel_stride + pixels[p]]` over channels and taps.
 pub(crate) struct Tile<'a, T> {
     /// For each channel and tap a number for each of [`TileKernel::width`] channels of the output, from the first tap on.
     pub(crate) a: *const T,
@@ -23,11 +23,11 @@ pub(crate) struct Tile<'a, T> {
     /// Number of channels.
     pub(crate) channels: usize,
     /// Distance of channels in `b`.
-    pub(crate) pitch: usize,
+    pub(crate) channel_stride: usize,
     /// Distance of each output in `b`.
     pub(crate) pixels: &'a [usize; MAX_PIXELS],
     /// What is asked for meanwhile.
-    pub(crate) ahead: TilePrefetch,
+    pub(crate) tile_prefetch: TilePrefetch,
     /// Where the sums go: [`TileKernel::pixels`] rows of as many numbers as there are channels.
     pub(crate) to: *mut T,
 }
@@ -130,7 +130,7 @@ impl<R: Register, const PIXELS: usize> IsaTask for TileTask<'_, '_, R, PIXELS> {
     fn run(self) {
         // What is asked for stays where it is, as in the tiles of products.
         let Self(tile) = self;
-        let Tile { mut a, left_out, mut b, taps, channels, pitch, pixels, to, .. } = *tile;
+        let Tile { mut a, left_out, mut b, taps, channels, channel_stride, pixels, to, .. } = *tile;
         let mut places = [0; PIXELS];
         places.copy_from_slice(&pixels[..PIXELS]);
         // SAFETY: `tile` is called with memory as `TileKernel::run` describes it, with the register's instructions.
@@ -138,7 +138,7 @@ impl<R: Register, const PIXELS: usize> IsaTask for TileTask<'_, '_, R, PIXELS> {
             let mut sums = [[R::zero(); VECTORS]; PIXELS];
             let mut left = channels;
             while left > 0 {
-                let run = tile.ahead.until(left);
+                let run = tile.tile_prefetch.until(left);
                 left -= run;
                 for _ in 0..run {
                     for tap in taps {
@@ -156,9 +156,9 @@ impl<R: Register, const PIXELS: usize> IsaTask for TileTask<'_, '_, R, PIXELS> {
                         a = a.add(VECTORS * R::LANES);
                     }
                     a = a.wrapping_add(left_out * VECTORS * R::LANES);
-                    b = b.wrapping_add(pitch);
+                    b = b.wrapping_add(channel_stride);
                 }
-                tile.ahead.ask();
+                tile.tile_prefetch.prefetch();
             }
             for (p, sums) in sums.iter().enumerate() {
                 for (v, sum) in sums.iter().enumerate() {
@@ -178,32 +178,38 @@ impl<R: Register, const STEP: usize> IsaTask for TwoTask<'_, '_, R, STEP> {
     #[inline(always)]
     fn run(self) {
         let Self(tile, second) = self;
-        let Tile { mut a, left_out, mut b, taps, channels, pitch, pixels, to, .. } = *tile;
+        let Tile { mut a, left_out, mut b, taps, channels, channel_stride, pixels, to, .. } = *tile;
         b = b.wrapping_add(pixels[0]);
         // SAFETY: `two` is called with memory as `TileKernel::run_two` describes it, with the register's instructions.
         unsafe {
             let mut sums = [[[R::zero(); VECTORS]; MAX_PIXELS]; 2];
             let mut left = channels;
             while left > 0 {
-                let run = tile.ahead.until(left);
+                let run = tile.tile_prefetch.until(left);
                 left -= run;
                 if let [tap] = taps {
                     for _ in 0..run {
-                        two_products::<R, STEP>(a, b.wrapping_add(*tap), second, pitch, &mut sums);
+                        two_products::<R, STEP>(a, b.wrapping_add(*tap), second, channel_stride, &mut sums);
                         a = a.wrapping_add((1 + left_out) * VECTORS * R::LANES);
-                        b = b.wrapping_add(pitch);
+                        b = b.wrapping_add(channel_stride);
                     }
                 } else {
                     for _ in 0..run {
                         for tap in taps {
-                            two_products::<R, STEP>(a, b.wrapping_add(*tap), second, pitch, &mut sums);
+                            two_products::<R, STEP>(
+                                a,
+                                b.wrapping_add(*tap),
+                                second,
+                                channel_stride,
+                                &mut sums,
+                            );
                             a = a.wrapping_add(VECTORS * R::LANES);
                         }
                         a = a.wrapping_add(left_out * VECTORS * R::LANES);
-                        b = b.wrapping_add(pitch);
+                        b = b.wrapping_add(channel_stride);
                     }
                 }
-                tile.ahead.ask();
+                tile.tile_prefetch.prefetch();
             }
             for (tile, sums) in sums.iter().enumerate() {
                 for (p, sums) in sums.iter().enumerate() {
@@ -225,7 +231,7 @@ unsafe fn two_products<R: Register, const STEP: usize>(
     a: *const R::Word,
     b: *const R::Word,
     second: usize,
-    pitch: usize,
+    channel_stride: usize,
     sums: &mut [[[R; VECTORS]; MAX_PIXELS]; 2],
 ) {
     // SAFETY: the caller promises weights and numbers.
@@ -238,7 +244,7 @@ unsafe fn two_products<R: Register, const STEP: usize>(
         for (tile, sums) in sums.iter_mut().enumerate() {
             let from = b.wrapping_add(tile * second);
             // Each channel is often in a page of its own.
-            prefetch(from.wrapping_add(PREFETCH_ROWS * pitch));
+            prefetch(from.wrapping_add(PREFETCH_ROWS * channel_stride));
             for (p, sums) in sums.iter_mut().enumerate() {
                 let number = R::splat(from.add(p * STEP).read_unaligned());
                 for (sum, weights) in sums.iter_mut().zip(weights) {

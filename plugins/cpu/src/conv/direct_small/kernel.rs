@@ -80,10 +80,10 @@ pub(crate) struct DirectSmall<T: 'static> {
     columns: usize,
     /// Outputs of an image, where the sums of all products lie in the order of the outputs and are stored at once.
     whole: Option<usize>,
-    finish: Option<TileEpilogue>,
+    tile_epilogue: Option<TileEpilogue>,
     /// What computes where zeros stand for the padding and weights are not finite.
     exact: Option<ImplicitGemm<T>>,
-    kept: Prepacked<T>,
+    prepacked: Prepacked<T>,
 }
 
 /// Offsets in the scratch memory.
@@ -123,7 +123,7 @@ impl<T: Float> DirectSmall<T> {
         isa: Isa,
         settings: Settings,
         spatial: usize,
-        after: Option<Epilogue>,
+        epilogue: Option<Epilogue>,
         exact: ImplicitGemm<T>,
     ) -> Result<Self, Refusal> {
         let kernel = AccumulatorTileKernel::<T>::of(isa);
@@ -155,7 +155,7 @@ impl<T: Float> DirectSmall<T> {
         let planned = parts.iter().zip(of_parts).map(|(part, classes)| {
             let (count, first) = (part.taps.len(), packed);
             packed += groups * panels * count * channels * width;
-            let outputs = planes.outputs(images, part.size, windows.step);
+            let outputs = planes.outputs(images, part.size, windows.stride);
             let in_plane: Vec<usize> = in_plane(part, &output.strides).collect();
             let of_image = in_plane.len();
             let class = |(taps, members): (Vec<usize>, Vec<usize>)| {
@@ -200,12 +200,12 @@ impl<T: Float> DirectSmall<T> {
             weights: packed,
             columns: images * whole.unwrap_or(largest),
             whole,
-            finish: match &after {
-                Some(after) => Some(TileEpilogue { tail: after.tail()?, spatial }),
+            tile_epilogue: match &epilogue {
+                Some(epilogue) => Some(TileEpilogue { block_epilogue: epilogue.plan()?, spatial }),
                 None => None,
             },
             exact: planes.are_padded().then_some(exact),
-            kept: Prepacked::new(packed, settings.constant_weights),
+            prepacked: Prepacked::new(packed, settings.constant_weights),
             planes,
             parts,
             operands,
@@ -247,14 +247,14 @@ impl<T: Float> DirectSmall<T> {
                 unsafe {
                     let to = to.add(planned.packed + number * planned.rows * width);
                     let first = from.add((group * weights.group + first * weights.row) * self.weight_size);
-                    let matrix = |from: *const u8, rows: usize, row: usize, pitch: usize| PackSource {
+                    let matrix = |from: *const u8, rows: usize, row: usize, row_stride: usize| PackSource {
                         from,
                         rows,
                         row,
                         columns,
                         column: weights.row,
                         width,
-                        pitch,
+                        row_stride,
                     };
                     if in_order {
                         (self.pack)(self.isa, &matrix(first, planned.rows, 1, width), to);
@@ -392,7 +392,7 @@ impl<T: Float> DirectSmall<T> {
         let [depth, height, _] = size;
         let lines = if flat { 1 } else { depth * height };
         let line = count / lines;
-        let apart = if flat { 1 } else { strides.spatial[2] };
+        let stride = if flat { 1 } else { strides.spatial[2] };
         let place = |number: usize| strides.offset(image, [number / height, number % height, 0]);
         // SAFETY: the caller promises the numbers, and the tensor has the outputs.
         unsafe {
@@ -400,15 +400,21 @@ impl<T: Float> DirectSmall<T> {
             if strides.channel == 1 {
                 for number in 0..lines {
                     let from = from.add(number * line * width);
-                    let sums =
-                        Stored { from, pitch: width, rows: line, columns: channels, row: apart, column: 1 };
+                    let sums = Stored {
+                        from,
+                        row_stride: width,
+                        rows: line,
+                        columns: channels,
+                        row: stride,
+                        column: 1,
+                    };
                     (self.store)(self.isa, &sums, to(number));
                 }
                 return;
             }
             // Vectors of channels, and of outputs where they do not go to their place at once.
             let direct = self.direct && flat && channels >= self.kernel.lanes;
-            let (row, pitch) = match direct {
+            let (row, row_stride) = match direct {
                 true => (count, strides.channel),
                 false => (count.next_multiple_of(MAX_LANES), count.next_multiple_of(MAX_LANES)),
             };
@@ -419,13 +425,13 @@ impl<T: Float> DirectSmall<T> {
                 columns: count,
                 column: width,
                 width: row,
-                pitch,
+                row_stride,
             };
             (self.transpose)(self.isa, &copy, if direct { to(0).cast() } else { rows });
             for number in 0..if direct { 0 } else { lines } {
                 let from = rows.add(number * line);
-                let (row, column) = (strides.channel, apart);
-                let sums = Stored { from, pitch, rows: channels, columns: line, row, column };
+                let (row, column) = (strides.channel, stride);
+                let sums = Stored { from, row_stride, rows: channels, columns: line, row, column };
                 (self.store)(self.isa, &sums, to(number));
             }
         }
@@ -444,7 +450,7 @@ impl<T: Float> Kernel for DirectSmall<T> {
         let source = tensors[weights.slot];
         // SAFETY: the tensor covers its weights, and the scratch memory has room for all panels, as the kept one has.
         let (packed, finite) = unsafe {
-            self.kept.get(source, scratch.add(areas.weights).cast::<T>(), |to| self.pack(source, to))
+            self.prepacked.get(source, scratch.add(areas.weights).cast::<T>(), |to| self.pack(source, to))
         };
         if let Some(exact) = self.exact.as_ref().filter(|_| !finite) {
             // SAFETY: as the caller promises; there is scratch memory for either.
@@ -483,8 +489,8 @@ impl<T: Float> Kernel for DirectSmall<T> {
                     let planes = self.planes.fill(from, *channels, &block, planes);
                     let weights = base.get(0).cast::<T>().cast_const();
                     self.multiply((group, &block), weights, planes, &own, shared.all());
-                    if let Some(finish) = &self.finish {
-                        finish.run(shared.all(), &block, group * rows..(group + 1) * rows);
+                    if let Some(tile_epilogue) = &self.tile_epilogue {
+                        tile_epilogue.run(shared.all(), &block, group * rows..(group + 1) * rows);
                     }
                 }
             },
@@ -509,7 +515,7 @@ pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa, settings: Settings)
     settings.convolution == Algorithm::Automatic
         && operands.between.is_none()
         && windows.output[2] < kernel.lanes
-        && (taps > 1 || windows.step != [1; 3])
+        && (taps > 1 || windows.stride != [1; 3])
         && rows * 2 > kernel.lanes
         // A product alone has another form that is faster from there on.
         && (panel < RESIDENT || (panel == RESIDENT && parts.len() > 1))

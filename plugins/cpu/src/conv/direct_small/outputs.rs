@@ -31,8 +31,8 @@ pub(crate) fn classes(
         let taps = (0..part.taps.len()).filter(|tap| meets(windows, part, number, *tap)).collect();
         classes.entry(taps).or_default().push(number);
     }
-    let apart: Vec<_> = classes.into_iter().collect();
-    if tiles(&apart, images, rows) < tiles(&together, images, rows) { apart } else { together }
+    let stride: Vec<_> = classes.into_iter().collect();
+    if tiles(&stride, images, rows) < tiles(&together, images, rows) { stride } else { together }
 }
 
 /// Whether an output of an image meets a tap of its product inside of the input.
@@ -41,7 +41,7 @@ fn meets(windows: &Windows, part: &SubProblem, number: usize, tap: usize) -> boo
     let at = [number / length / height, number / length % height, number % length];
     let tap = windows.taps[part.taps[tap].0];
     (0..3).all(|i| {
-        let place = (at[i] * windows.step[i]) as isize + tap[i];
+        let place = (at[i] * windows.stride[i]) as isize + tap[i];
         (0..windows.input[i] as isize).contains(&place)
     })
 }
@@ -128,14 +128,14 @@ mod tests {
     use super::*;
 
     /// A window of 3 × 3 with padding 1 over square images.
-    fn windows(input: usize, step: usize) -> (Windows, SubProblem) {
-        let output = (input - 1) / step + 1;
+    fn windows(input: usize, stride: usize) -> (Windows, SubProblem) {
+        let output = (input - 1) / stride + 1;
         let places = |number: isize| [0, number / 3 - 1, number % 3 - 1];
         let windows = Windows {
             batch: 8,
             output: [1, output, output],
             input: [1, input, input],
-            step: [1, step, step],
+            stride: [1, stride, stride],
             taps: (0..9).map(places).collect(),
         };
         (

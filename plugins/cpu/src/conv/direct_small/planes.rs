@@ -11,7 +11,7 @@ pub(crate) struct Planes<T> {
     /// How the tensor's elements are read.
     run: RowConverter<T>,
     input: [usize; 3],
-    step: [usize; 3],
+    stride: [usize; 3],
     place: OperandView,
     /// The first element that a window of the first block reaches, before those that there are or among them, and how many it reaches.
     low: [isize; 3],
@@ -40,7 +40,7 @@ impl<T: Float> Planes<T> {
         for i in 0..3 {
             let places = || windows.taps.iter().map(|tap| tap[i]);
             let (first, behind) = (places().min().unwrap_or(0), places().max().unwrap_or(0) + 1);
-            let end = |outputs: usize| (outputs - 1) as isize * windows.step[i] as isize + behind;
+            let end = |outputs: usize| (outputs - 1) as isize * windows.stride[i] as isize + behind;
             padded |= !inside && (first < 0 || end(windows.output[i]) > windows.input[i] as isize);
             (low[i], size[i]) = (first, (end(outputs[i]) - first) as usize);
         }
@@ -59,9 +59,9 @@ impl<T: Float> Planes<T> {
             Strides { batch: plane * channels, channel: plane, spatial: [size[1] * size[2], size[2], 1] }
         };
         let run = RowConverter::of(place.data_type)?;
-        let Windows { input, step, output, .. } = *windows;
+        let Windows { input, stride, output, .. } = *windows;
         let parted = outputs != output;
-        Ok(Self { run, input, step, place, low, size, strides, images, copied, padded, parted })
+        Ok(Self { run, input, stride, place, low, size, strides, images, copied, padded, parted })
     }
 
     /// Whether zeros stand for what some output meets outside of the input.
@@ -75,13 +75,13 @@ impl<T: Float> Planes<T> {
     }
 
     /// Where the outputs of some images begin, image by image: for each the distance of its first tap from that of the first.
-    pub(crate) fn outputs(&self, images: usize, size: [usize; 3], step: [usize; 3]) -> Vec<usize> {
+    pub(crate) fn outputs(&self, images: usize, size: [usize; 3], stride: [usize; 3]) -> Vec<usize> {
         let [_, height, length] = size;
         let of_image: usize = size.iter().product();
         let places = (0..images).flat_map(|image| (0..of_image).map(move |number| (image, number)));
         let offsets = places.map(|(image, number)| {
             let at = [number / length / height, number / length % height, number % length];
-            self.strides.offset(image, [0, 1, 2].map(|i| at[i] * step[i]))
+            self.strides.offset(image, [0, 1, 2].map(|i| at[i] * stride[i]))
         });
         offsets.collect()
     }
@@ -106,7 +106,7 @@ impl<T: Float> Planes<T> {
         to: *mut T,
     ) -> *const T {
         let strides = &self.place.strides;
-        let low = [0, 1, 2].map(|i| self.low[i] + (block.origin[i] * self.step[i]) as isize);
+        let low = [0, 1, 2].map(|i| self.low[i] + (block.origin[i] * self.stride[i]) as isize);
         if !self.copied {
             let first = (0..3).map(|i| low[i] * strides.spatial[i] as isize).sum::<isize>();
             return from.cast::<T>().wrapping_add(block.image * strides.batch).wrapping_offset(first);
@@ -123,7 +123,7 @@ impl<T: Float> Planes<T> {
         };
         let [depth, height, width] = [inside(0), inside(1), inside(2)];
         // A run of a row's elements for each channel, or one of channels for each element.
-        let (runs, len, apart) = if self.strides.channel == 1 {
+        let (runs, len, stride) = if self.strides.channel == 1 {
             (width.len(), channels, strides.channel)
         } else {
             (channels, width.len(), strides.spatial[2])
@@ -145,10 +145,10 @@ impl<T: Float> Planes<T> {
                         unsafe {
                             let from = from.add((source + i * next) * self.run.size);
                             let to = to.add(target + i * to_next);
-                            if self.run.same && apart == 1 {
+                            if self.run.same && stride == 1 {
                                 copy_short(from.cast(), to, len);
                             } else {
-                                (self.run.load)(from, apart, to, len);
+                                (self.run.load)(from, stride, to, len);
                             }
                         }
                     }

@@ -6,7 +6,7 @@ use crate::conv::im2col::kernel::Im2col;
 use crate::simd::isa::VectorTask;
 use crate::simd::real::Float;
 use crate::simd::vector::Vector;
-use crate::tensor::image::{apart, inside};
+use crate::tensor::image::{inside, load_strided};
 
 /// Channels whose rows are copied together where a window has several elements.
 const CHANNELS: usize = 16;
@@ -28,10 +28,10 @@ struct Strip<T> {
     line: *const T,
     first: isize,
     /// Distance of channels.
-    apart: usize,
+    from_stride: usize,
     /// The run's place in the first channel's row, and the distance of these rows.
     to: *mut T,
-    pitch: usize,
+    to_stride: usize,
     channels: usize,
     /// Vectors that it is written in, and the numbers of the last one that belong to the row.
     vectors: usize,
@@ -64,24 +64,24 @@ impl<T: Float> VectorTask<T> for Im2colTile<'_, T> {
                 tiled.runs(columns, |run| {
                     let vectors = run.len.div_ceil(V::LANES);
                     for (tap, [row, column]) in tiled.taps.iter().enumerate() {
-                        let line = (run.line * tiled.step[0]) as isize + row;
+                        let line = (run.line * tiled.stride[0]) as isize + row;
                         let is_inside = line >= 0 && line < tiled.input[0] as isize;
                         let line = if is_inside { line as usize * strides.spatial[1] } else { 0 };
                         let strip = Strip {
                             line: from.add(run.image * strides.batch + line),
-                            first: (run.at * tiled.step[1]) as isize + column,
-                            apart: strides.channel,
+                            first: (run.at * tiled.stride[1]) as isize + column,
+                            from_stride: strides.channel,
                             to: to.add(tap * width + run.column),
-                            pitch: taps * width,
+                            to_stride: taps * width,
                             channels,
                             vectors,
                             rest: V::LANES.min(width - run.column - (vectors - 1) * V::LANES),
                         };
-                        match tiled.step[1] {
+                        match tiled.stride[1] {
                             _ if !is_inside => strip.clear::<V>(),
                             1 => strip.copy::<V, 1>(tiled),
                             2 => strip.copy::<V, 2>(tiled),
-                            _ => strip.copy_apart::<V>(tiled),
+                            _ => strip.copy_stride::<V>(tiled),
                         }
                     }
                 });
@@ -101,7 +101,7 @@ impl<T: Float> Strip<T> {
         unsafe {
             let rest = V::lanes(0, self.rest);
             for channel in 0..self.channels {
-                let to = self.to.add(channel * self.pitch);
+                let to = self.to.add(channel * self.to_stride);
                 for vector in 1..self.vectors {
                     V::zero().store(to.add((vector - 1) * V::LANES));
                 }
@@ -123,7 +123,7 @@ impl<T: Float> Strip<T> {
                 1 => self.copy_vectors::<V, STEP, 1>(len),
                 2 => self.copy_vectors::<V, STEP, 2>(len),
                 3 => self.copy_vectors::<V, STEP, 3>(len),
-                _ => self.copy_apart::<V>(tiled),
+                _ => self.copy_stride::<V>(tiled),
             }
         }
     }
@@ -184,7 +184,7 @@ impl<T: Float> Strip<T> {
                     let (all, to) = (read(from, vector), to.add(vector * V::LANES));
                     if vector + 1 < VECTORS { all.store(to) } else { all.store_lanes(to, rest) }
                 }
-                (from, to) = (from.wrapping_add(self.apart), to.wrapping_add(self.pitch));
+                (from, to) = (from.wrapping_add(self.from_stride), to.wrapping_add(self.to_stride));
             }
         }
     }
@@ -194,16 +194,17 @@ impl<T: Float> Strip<T> {
     /// # Safety
     /// As [`Strip::copy`].
     #[inline(always)]
-    unsafe fn copy_apart<V: Vector<Scalar = T>>(&self, tiled: &Im2col<T>) {
-        let (step, len) = (tiled.step[1], tiled.input[1]);
+    unsafe fn copy_stride<V: Vector<Scalar = T>>(&self, tiled: &Im2col<T>) {
+        let (stride, len) = (tiled.stride[1], tiled.input[1]);
         // SAFETY: the caller promises the rows and the lines.
         unsafe {
             for channel in 0..self.channels {
-                let (line, to) = (self.line.add(channel * self.apart), self.to.add(channel * self.pitch));
+                let (line, to) =
+                    (self.line.add(channel * self.from_stride), self.to.add(channel * self.to_stride));
                 for vector in 0..self.vectors {
-                    let first = self.first + (vector * V::LANES * step) as isize;
+                    let first = self.first + (vector * V::LANES * stride) as isize;
                     let lanes = if vector + 1 < self.vectors { V::LANES } else { self.rest };
-                    let numbers = apart::<V>(line, first, step, len);
+                    let numbers = load_strided::<V>(line, first, stride, len);
                     numbers.store_lanes(to.add(vector * V::LANES), V::lanes(0, lanes));
                 }
             }

@@ -19,7 +19,7 @@ impl<T: Float> Im2col<T> {
     ) {
         let meets = |output: [usize; 2], tap: &[isize; 2]| {
             (0..2).all(|i| {
-                let at = (output[i] * self.step[i]) as isize + tap[i];
+                let at = (output[i] * self.stride[i]) as isize + tap[i];
                 (0..self.input[i] as isize).contains(&at)
             })
         };

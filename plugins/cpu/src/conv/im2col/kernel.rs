@@ -13,7 +13,7 @@ use crate::conv::im2col::copy::Im2colTile;
 use crate::conv::im2col::prefetch::InputPrefetch;
 use crate::conv::implicit_gemm::exact::{are_finite, has_nan};
 use crate::conv::implicit_gemm::tile::{GemmTile, GemmTileKernel};
-use crate::conv::operands::{Operands, Pack, are_columns, pack_of, rows_apart};
+use crate::conv::operands::{Operands, Pack, are_columns, pack_of, rows_stride};
 use crate::conv::prefetch::{TilePrefetch, bytes, pays};
 use crate::kernel::{Kernel, Refusal};
 use crate::pointwise::Epilogue;
@@ -72,7 +72,7 @@ pub(crate) struct Im2col<T: 'static> {
     /// Lines of an image and their elements, of the input and of the output; one line where a window is one element.
     pub(crate) input: [usize; 2],
     pub(crate) output: [usize; 2],
-    pub(crate) step: [usize; 2],
+    pub(crate) stride: [usize; 2],
     /// The place of each tap, in lines and in elements of a line.
     pub(crate) taps: Vec<[isize; 2]>,
     /// The least and the greatest of these.
@@ -93,13 +93,13 @@ pub(crate) struct Im2col<T: 'static> {
     workers: Workers,
     pack_workers: Workers,
     pack: Pack<T>,
-    pub(crate) ending: ChannelEpilogue,
+    pub(crate) channel_epilogue: ChannelEpilogue,
     /// Distance of the rows of weights that are read where they are; others are packed.
-    weights_apart: Option<usize>,
+    weights_stride: Option<usize>,
     /// Whether memory is asked for before it is needed.
-    asks: bool,
+    prefetches: bool,
     /// Packed weights that stay the same.
-    kept: Prepacked<T>,
+    prepacked: Prepacked<T>,
     areas: ScratchLayout,
 }
 
@@ -195,20 +195,20 @@ impl<T: Float> Im2col<T> {
         isa: Isa,
         settings: Settings,
         spatial: usize,
-        after: Option<&Epilogue>,
+        epilogue: Option<&Epilogue>,
     ) -> Result<Option<Self>, Refusal> {
         if !has_form::<T>(operands) {
             return Ok(None);
         }
-        let ending = match after {
+        let channel_epilogue = match epilogue {
             None => ChannelEpilogue::default(),
-            Some(after) => match ChannelEpilogue::of::<T>(after, spatial) {
-                Some(ending) => ending,
+            Some(epilogue) => match ChannelEpilogue::of::<T>(epilogue, spatial) {
+                Some(channel_epilogue) => channel_epilogue,
                 None => return Ok(None),
             },
         };
         let windows = &operands.windows;
-        if ending.residual.is_some_and(|(_, strides)| !strides.are_flat(windows.output)) {
+        if channel_epilogue.residual.is_some_and(|(_, strides)| !strides.are_flat(windows.output)) {
             return Ok(None);
         }
         let kernel = GemmTileKernel::<T>::of(isa);
@@ -216,14 +216,14 @@ impl<T: Float> Im2col<T> {
         let is_flat = are_columns::<T>(operands);
         let lines = |[_, lines, len]: [usize; 3]| if is_flat { [1, lines * len] } else { [lines, len] };
         let (input, output) = (lines(windows.input), lines(windows.output));
-        let step = [windows.step[1], windows.step[2]];
+        let stride = [windows.stride[1], windows.stride[2]];
         let taps: Vec<_> = windows.taps.iter().map(|tap| [tap[1], tap[2]]).collect();
         let reach = [0, 1].map(|i| {
             let places = || taps.iter().map(|tap| tap[i]);
             (places().min().unwrap_or(0), places().max().unwrap_or(0))
         });
         let is_padded = (0..2).any(|i| {
-            reach[i].0 < 0 || ((output[i] - 1) * step[i]) as isize + reach[i].1 >= input[i] as isize
+            reach[i].0 < 0 || ((output[i] - 1) * stride[i]) as isize + reach[i].1 >= input[i] as isize
         });
         let depth = operands.channels * taps.len();
         let columns = windows.batch * output[0] * output[1];
@@ -234,7 +234,7 @@ impl<T: Float> Im2col<T> {
         let copied = depth * columns * operands.groups;
         let time = all_weights as f64 * columns as f64 * cost.fused + copied as f64 * cost.copy;
         let window = 1 + reach[0].0.abs_diff(reach[0].1);
-        let read = operands.channels * step[0].min(window) * step[1];
+        let read = operands.channels * stride[0].min(window) * stride[1];
         let of_tile = (depth + read) * kernel.columns() * size_of::<T>();
         let weight_bytes = all_weights / operands.groups * size_of::<T>();
         let flat = is_flat.then_some([operands.rows, operands.channels]);
@@ -243,15 +243,15 @@ impl<T: Float> Im2col<T> {
         let wanted = threads.workers(time, usize::MAX).count();
         let (block, pieces) = division([tiles, panels, operands.groups], most, wanted, costs);
         let units = operands.groups * tiles.div_ceil(block) * pieces;
-        let weights_apart = rows_apart::<T>(operands).filter(|_| !settings.constant_weights);
-        let weights = if weights_apart.is_some() { 0 } else { all_weights };
+        let weights_stride = rows_stride::<T>(operands).filter(|_| !settings.constant_weights);
+        let weights = if weights_stride.is_some() { 0 } else { all_weights };
         Ok(Some(Self {
-            asks: bytes(operands) >= FAR as f64,
+            prefetches: bytes(operands) >= FAR as f64,
             operands: operands.clone(),
             isa,
             input,
             output,
-            step,
+            stride,
             taps,
             reach,
             is_padded,
@@ -265,9 +265,9 @@ impl<T: Float> Im2col<T> {
             workers: threads.workers(time, units),
             pack_workers: threads.workers(weights as f64 * cost.copy * 2.0, operands.groups * panels),
             pack: pack_of::<T>(operands.weights.data_type)?,
-            ending,
-            weights_apart,
-            kept: Prepacked::new(weights, settings.constant_weights),
+            channel_epilogue,
+            weights_stride,
+            prepacked: Prepacked::new(weights, settings.constant_weights),
             areas: ScratchLayout {
                 weights,
                 columns: block * depth * kernel.columns(),
@@ -363,16 +363,16 @@ impl<T: Float> Im2col<T> {
             for (number, Spot { columns, vectors, alone }) in spots.iter().enumerate() {
                 // SAFETY: the caller promises weights, tiles and tensors.
                 unsafe {
-                    let bias = self.ending.bias.map(|(slot, apart)| {
-                        (tensors[slot].cast::<T>().add((group * rows + row) * apart).cast_const(), apart)
+                    let bias = self.channel_epilogue.bias.map(|(slot, stride)| {
+                        (tensors[slot].cast::<T>().add((group * rows + row) * stride).cast_const(), stride)
                     });
                     let channels = (group * rows + row, present);
-                    let (to, pitch) = self.target(tensors, *alone, channels, buffers[0]);
+                    let (to, row_stride) = self.target(tensors, *alone, channels, buffers[0]);
                     let residual = self.added(tensors, (columns, *alone), channels, buffers[1]);
                     let copied = copied.add(number * self.depth * self.kernel.columns());
                     let width = vectors * self.kernel.lanes;
                     let place = alone.filter(|_| copies && panel == panels.start);
-                    let (b, pitch_of_b, keep) = match place {
+                    let (b, stride_of_b, keep) = match place {
                         Some((image, place)) => {
                             let from = self.operands.input_of(tensors, group, size_of::<T>()).cast::<T>();
                             (
@@ -386,33 +386,33 @@ impl<T: Float> Im2col<T> {
                     let mut product = GemmTile {
                         taps: &[0],
                         channels: self.depth,
-                        pitch: pitch_of_b,
-                        a: weights.add(match self.weights_apart {
-                            Some(apart) => row * apart,
+                        channel_stride: stride_of_b,
+                        a: weights.add(match self.weights_stride {
+                            Some(stride) => row * stride,
                             None => panel * self.depth * height,
                         }),
-                        apart: self.weights_apart,
+                        stride: self.weights_stride,
                         b,
                         tile: to,
-                        row: pitch,
+                        row: row_stride,
                         bias: bias.map_or(std::ptr::null(), |(bias, _)| bias),
-                        bias_apart: bias.map_or(0, |(_, apart)| apart),
+                        bias_stride: bias.map_or(0, |(_, stride)| stride),
                         residual: residual.0,
                         residual_row: residual.1,
-                        relu: self.ending.relu,
-                        ahead: TilePrefetch::of(next.take(), self.depth, [INTERVAL, TOGETHER]),
-                        is_far: self.asks && to != buffers[0],
+                        relu: self.channel_epilogue.relu,
+                        tile_prefetch: TilePrefetch::of(next.take(), self.depth, [INTERVAL, TOGETHER]),
+                        is_far: self.prefetches && to != buffers[0],
                         asks_rows: true,
                         keep,
                     };
-                    if self.asks && to == buffers[0] {
-                        self.ask(tensors, columns, channels);
+                    if self.prefetches && to == buffers[0] {
+                        self.prefetch(tensors, columns, channels);
                     }
                     self.kernel.run(&mut product, present, *vectors);
                     // Zeros stand for the padding, and weights that are not finite would not leave them zero: NaN shows them.
                     if self.is_padded
                         && !is_finite
-                        && has_nan(to, (present, pitch), columns.len())
+                        && has_nan(to, (present, row_stride), columns.len())
                         && !are_finite(&product, present, height)
                     {
                         self.multiply_exactly(&product, columns, present);
@@ -475,11 +475,11 @@ impl<T: Float> Kernel for Im2col<T> {
         let Operands { weights, .. } = &self.operands;
         let [packed, columns, buffers] = self.layout(&mut Scratch::default());
         let source = tensors[weights.slot];
-        let (all_weights, is_finite) = match self.weights_apart {
+        let (all_weights, is_finite) = match self.weights_stride {
             Some(_) => (source.cast_const().cast(), false),
             // SAFETY: the tensor covers its weights, and the scratch memory has room for all panels, as the kept one has.
             None => unsafe {
-                self.kept.get(source, scratch.add(packed).cast::<T>(), |to| {
+                self.prepacked.get(source, scratch.add(packed).cast::<T>(), |to| {
                     self.pack_all(source, to);
                     self.knows_weights && all_finite(to, self.areas.weights)
                 })
@@ -495,7 +495,7 @@ impl<T: Float> Kernel for Im2col<T> {
             let (block, piece) = (number / self.pieces, number % self.pieces);
             let (group, tiles) = (block / blocks, tiles_of(block % blocks));
             let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
-            let next = Some(block + 1).filter(|next| self.asks && next * self.pieces < end);
+            let next = Some(block + 1).filter(|next| self.prefetches && next * self.pieces < end);
             let next = next.map(|next| (next / blocks, tiles_of(next % blocks)));
             let mut spots = [const { Spot::NONE }; MAX_TILES];
             for (spot, tile) in spots.iter_mut().zip(tiles.clone()) {
@@ -526,7 +526,7 @@ impl<T: Float> Kernel for Im2col<T> {
                     }
                     *copied = Some(block);
                 }
-                let first = match self.weights_apart {
+                let first = match self.weights_stride {
                     Some(_) => group * weights.group,
                     None => group * self.panels * self.depth * self.kernel.rows,
                 };

@@ -60,7 +60,7 @@ impl InputPrefetch {
             if self.channel >= all.channels {
                 break;
             }
-            let first = all.first.wrapping_add(self.channel * all.pitch);
+            let first = all.first.wrapping_add(self.channel * all.channel_stride);
             *lines = CacheLines { first, channels: self.together.min(all.channels - self.channel), ..all };
             self.image += 1;
             if self.image == self.count {
@@ -80,7 +80,7 @@ impl<T: Float> Im2col<T> {
         let reach = |axis: usize, first: usize, last: usize| {
             let (low, high) = self.reach[axis];
             let inside = |at: isize| at.clamp(0, self.input[axis] as isize - 1) as usize;
-            let at = |output: usize| (output * self.step[axis]) as isize;
+            let at = |output: usize| (output * self.stride[axis]) as isize;
             (inside(at(first) + low), inside(at(last) + high))
         };
         let window = self.reach[0].1 - self.reach[0].0 + 1;
@@ -93,21 +93,21 @@ impl<T: Float> Im2col<T> {
                 if first / len == last / len { (first % len, last % len) } else { (0, len - 1) };
             let (left, right) = reach(1, left, right);
             let (top, bottom) = reach(0, first / len, last / len);
-            let pitch = strides.spatial[1];
+            let channel_stride = strides.spatial[1];
             // Lines that nothing meets may lie between the others.
-            let (runs, height) = if self.step[0] as isize > window {
-                (1 + (bottom - top) / self.step[0], 0)
+            let (runs, height) = if self.stride[0] as isize > window {
+                (1 + (bottom - top) / self.stride[0], 0)
             } else {
                 (1, bottom - top)
             };
-            let place = from.wrapping_add((image * strides.batch + top * pitch + left) * size);
+            let place = from.wrapping_add((image * strides.batch + top * channel_stride + left) * size);
             let before = place.addr() % CACHE_LINE;
             *to = CacheLines {
                 first: place.wrapping_sub(before),
-                together: (before + (height * pitch + right - left + 1) * size).div_ceil(CACHE_LINE),
-                runs: (runs, self.step[0] * pitch * size),
+                together: (before + (height * channel_stride + right - left + 1) * size).div_ceil(CACHE_LINE),
+                runs: (runs, self.stride[0] * channel_stride * size),
                 channels: self.operands.channels,
-                pitch: strides.channel * size,
+                channel_stride: strides.channel * size,
             };
         });
         count

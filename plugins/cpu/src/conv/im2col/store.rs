@@ -17,8 +17,8 @@ struct Rows<T> {
     from: *const T,
     to: *mut T,
     /// Distances of rows.
-    apart: usize,
-    pitch: usize,
+    from_stride: usize,
+    to_stride: usize,
     rows: usize,
     len: usize,
 }
@@ -33,7 +33,7 @@ impl<T: Float> VectorTask<T> for Rows<T> {
         unsafe {
             let rest = V::lanes(0, self.len - whole);
             for row in 0..self.rows {
-                let (from, to) = (self.from.add(row * self.apart), self.to.add(row * self.pitch));
+                let (from, to) = (self.from.add(row * self.from_stride), self.to.add(row * self.to_stride));
                 for at in (0..whole).step_by(V::LANES) {
                     V::load(from.add(at)).store(to.add(at));
                 }
@@ -59,11 +59,11 @@ impl<T: Float> Im2col<T> {
         buffer: *mut T,
     ) -> (*mut T, usize) {
         let Operands { output, .. } = &self.operands;
-        let Strides { batch, channel: pitch, .. } = output.strides;
+        let Strides { batch, channel: to_stride, .. } = output.strides;
         match alone.filter(|_| self.kernel.is_height(rows)) {
             // SAFETY: the caller promises the place.
             Some((image, place)) => unsafe {
-                (tensors[output.slot].cast::<T>().add(image * batch + channel * pitch + place), pitch)
+                (tensors[output.slot].cast::<T>().add(image * batch + channel * to_stride + place), to_stride)
             },
             None => (buffer, self.kernel.columns()),
         }
@@ -80,7 +80,7 @@ impl<T: Float> Im2col<T> {
         (channel, rows): (usize, usize),
         buffer: *mut T,
     ) -> (*const T, usize) {
-        let Some((slot, strides)) = &self.ending.residual else { return (std::ptr::null(), 0) };
+        let Some((slot, strides)) = &self.channel_epilogue.residual else { return (std::ptr::null(), 0) };
         let from = tensors[*slot].cast::<T>().cast_const();
         // SAFETY: the caller promises the elements and the buffer.
         unsafe {
@@ -88,13 +88,13 @@ impl<T: Float> Im2col<T> {
                 let place = image * strides.batch + channel * strides.channel + place;
                 return (from.add(place), strides.channel);
             }
-            let pitch = self.kernel.columns();
+            let to_stride = self.kernel.columns();
             self.images(columns, |column, len, image, place| {
                 let from = from.add(image * strides.batch + channel * strides.channel + place);
                 let to = buffer.add(column);
-                self.isa.run_vectors(Rows { from, to, apart: strides.channel, pitch, rows, len });
+                self.isa.run_vectors(Rows { from, to, from_stride: strides.channel, to_stride, rows, len });
             });
-            (buffer, pitch)
+            (buffer, to_stride)
         }
     }
 
@@ -110,26 +110,38 @@ impl<T: Float> Im2col<T> {
         buffer: *const T,
     ) {
         let Operands { output, .. } = &self.operands;
-        let Strides { batch, channel: pitch, .. } = output.strides;
+        let Strides { batch, channel: to_stride, .. } = output.strides;
         let to = tensors[output.slot].cast::<T>();
         self.images(columns, |column, len, image, place| {
             // SAFETY: the caller promises the elements and the buffer.
             unsafe {
-                let to = to.add(image * batch + channel * pitch + place);
+                let to = to.add(image * batch + channel * to_stride + place);
                 let from = buffer.add(column);
-                self.isa.run_vectors(Rows { from, to, apart: self.kernel.columns(), pitch, rows, len });
+                self.isa.run_vectors(Rows {
+                    from,
+                    to,
+                    from_stride: self.kernel.columns(),
+                    to_stride,
+                    rows,
+                    len,
+                });
             }
         });
     }
 
     /// Asks for the lines of the output that so many rows of a tile go to, from a channel on.
-    pub(crate) fn ask(&self, tensors: &[*mut u8], columns: &Range<usize>, (channel, rows): (usize, usize)) {
+    pub(crate) fn prefetch(
+        &self,
+        tensors: &[*mut u8],
+        columns: &Range<usize>,
+        (channel, rows): (usize, usize),
+    ) {
         let Operands { output, .. } = &self.operands;
-        let Strides { batch, channel: apart, .. } = output.strides;
+        let Strides { batch, channel: stride, .. } = output.strides;
         let to = tensors[output.slot].cast::<T>();
         self.images(columns, |_, len, image, place| {
             for row in channel..channel + rows {
-                let to = to.wrapping_add(image * batch + row * apart + place);
+                let to = to.wrapping_add(image * batch + row * stride + place);
                 for at in (0..len).step_by(CACHE_LINE / size_of::<T>()) {
                     prefetch(to.wrapping_add(at));
                 }

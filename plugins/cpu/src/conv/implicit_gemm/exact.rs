@@ -8,17 +8,17 @@ use crate::simd::real::{Float, all_finite};
 /// Whether a tile of so many rows and columns has NaN among its numbers.
 ///
 /// # Safety
-/// It has them, its rows `pitch` numbers apart.
+/// It has them, its rows `row_stride` numbers apart.
 pub(crate) unsafe fn has_nan<T: Float>(
     tile: *const T,
-    (rows, pitch): (usize, usize),
+    (rows, row_stride): (usize, usize),
     columns: usize,
 ) -> bool {
     let mut found = false;
     for row in 0..rows {
         for column in 0..columns {
             // SAFETY: the caller promises the tile.
-            let number = unsafe { tile.add(row * pitch + column).read_unaligned() };
+            let number = unsafe { tile.add(row * row_stride + column).read_unaligned() };
             found |= number.partial_cmp(&number).is_none();
         }
     }
@@ -33,8 +33,8 @@ pub(crate) unsafe fn are_finite<T: Float>(product: &GemmTile<'_, T>, rows: usize
     let row = product.channels * product.taps.len();
     // SAFETY: the caller promises the rows.
     unsafe {
-        match product.apart {
-            Some(apart) => (0..rows).all(|r| all_finite(product.a.add(r * apart), row)),
+        match product.stride {
+            Some(stride) => (0..rows).all(|r| all_finite(product.a.add(r * stride), row)),
             None => all_finite(product.a, row * height),
         }
     }

@@ -9,7 +9,7 @@ use crate::conv::geometry::{Block, Geometry, Strides};
 use crate::conv::implicit_gemm::exact::{are_finite, has_nan};
 use crate::conv::implicit_gemm::tile::{GemmTile, GemmTileKernel};
 use crate::conv::operands::{
-    Fill, Operands, Pack, Store, SubProblem, are_columns, fill_of, pack_of, rows_apart, store_of,
+    Fill, Operands, Pack, Store, SubProblem, are_columns, fill_of, pack_of, rows_stride, store_of,
 };
 use crate::conv::prefetch::{BlockPrefetch, TilePrefetch, pays};
 use crate::conv::strided_backward_data::{Spread, spread_of};
@@ -54,19 +54,19 @@ pub(crate) struct ImplicitGemm<T: 'static> {
     store_size: usize,
     /// What stores a tile with zeros between its elements, where these lie there.
     spread: Option<Spread<T>>,
-    ending: ChannelEpilogue,
-    finish: Option<TileEpilogue>,
+    channel_epilogue: ChannelEpilogue,
+    tile_epilogue: Option<TileEpilogue>,
     /// Whether the input is read where it is, which needs columns that follow each other, and whether the output is written
     /// the same way.
     in_place: bool,
     written_in_place: bool,
     /// Whether memory is asked for before it is needed.
-    asks: bool,
+    prefetches: bool,
     /// Distance of the rows of weights that are read where they are; others are packed.
-    weights_apart: Option<usize>,
+    weights_stride: Option<usize>,
     scratch: ScratchLayout,
     /// Packed weights that stay the same.
-    kept: Prepacked<T>,
+    prepacked: Prepacked<T>,
     /// Nanoseconds that one thread is guessed to take.
     pub(crate) time: f64,
 }
@@ -100,7 +100,7 @@ impl<T: Float> ImplicitGemm<T> {
         isa: Isa,
         settings: Settings,
         spatial: usize,
-        after: Option<Epilogue>,
+        epilogue: Option<Epilogue>,
     ) -> Result<Self, Refusal> {
         let threads = settings.threads;
         let kernel = GemmTileKernel::<T>::of(isa);
@@ -135,13 +135,14 @@ impl<T: Float> ImplicitGemm<T> {
             && operands.between.is_none()
             && operands.output.strides.are_flat(operands.windows.output);
         let written_in_place = is_flat && is_number::<T>(operands.output.data_type);
-        let ending = after.as_ref().and_then(|after| ChannelEpilogue::of::<T>(after, spatial));
-        let ending = ending.filter(|ending| match &ending.residual {
+        let channel_epilogue =
+            epilogue.as_ref().and_then(|epilogue| ChannelEpilogue::of::<T>(epilogue, spatial));
+        let channel_epilogue = channel_epilogue.filter(|channel_epilogue| match &channel_epilogue.residual {
             Some((_, strides)) => is_flat && strides.are_flat(operands.windows.output),
             None => true,
         });
-        let finish = match (&after, &ending) {
-            (Some(after), None) => Some(TileEpilogue { tail: after.tail()?, spatial }),
+        let tile_epilogue = match (&epilogue, &channel_epilogue) {
+            (Some(epilogue), None) => Some(TileEpilogue { block_epilogue: epilogue.plan()?, spatial }),
             _ => None,
         };
         let panels = operands.rows.div_ceil(kernel.rows);
@@ -151,7 +152,7 @@ impl<T: Float> ImplicitGemm<T> {
         let pieces =
             if wanted > 1 && blocks < 2 * wanted { (2 * wanted).div_ceil(blocks).min(panels) } else { 1 };
         let workers = threads.workers(work, blocks * pieces);
-        let weights_apart = rows_apart::<T>(&operands).filter(|_| !settings.constant_weights);
+        let weights_stride = rows_stride::<T>(&operands).filter(|_| !settings.constant_weights);
         let mut weights = 0;
         let parts: Vec<Planned> = operands
             .parts
@@ -164,7 +165,7 @@ impl<T: Float> ImplicitGemm<T> {
                 Planned { part: part.clone(), offsets, panel, packed }
             })
             .collect();
-        if weights_apart.is_some() {
+        if weights_stride.is_some() {
             weights = 0;
         }
         let packs = parts.len() * operands.groups * panels;
@@ -177,7 +178,7 @@ impl<T: Float> ImplicitGemm<T> {
         let time = work + if settings.constant_weights { 0.0 } else { weights as f64 * cost.copy };
         let scratch = ScratchLayout { weights, planes, tile: kernel.rows * kernel.columns() };
         Ok(Self {
-            asks: pays(&operands),
+            prefetches: pays(&operands),
             operands,
             parts,
             geometry,
@@ -192,12 +193,12 @@ impl<T: Float> ImplicitGemm<T> {
             store,
             store_size,
             spread,
-            ending: ending.unwrap_or_default(),
-            finish,
+            channel_epilogue: channel_epilogue.unwrap_or_default(),
+            tile_epilogue,
             in_place,
             written_in_place,
-            weights_apart,
-            kept: Prepacked::new(scratch.weights, settings.constant_weights),
+            weights_stride,
+            prepacked: Prepacked::new(scratch.weights, settings.constant_weights),
             scratch,
             time,
         })
@@ -246,17 +247,17 @@ impl<T: Float> ImplicitGemm<T> {
         let tiles = columns.div_ceil(self.kernel.lanes).div_ceil(self.kernel.vectors);
         // With more to compute, all columns of a panel are computed one after the other, while they are near. Where channels
         // lie side by side, a panel's would be far apart, and the whole block is next.
-        let by_panel = self.finish.is_some() && output.strides.channel != 1;
+        let by_panel = self.tile_epilogue.is_some() && output.strides.channel != 1;
         let weights_stay = !by_panel && panels.len() * planned.panel * size_of::<T>() <= RESIDENT_WEIGHTS;
-        let (offsets, pitch): (&[usize], _) = if self.in_place {
+        let (offsets, channel_stride): (&[usize], _) = if self.in_place {
             (&[0], input.strides.channel)
         } else {
             (&planned.offsets, self.geometry.channel())
         };
-        let finish = |finish: &TileEpilogue, rows: std::ops::Range<usize>| {
+        let tile_epilogue = |tile_epilogue: &TileEpilogue, rows: std::ops::Range<usize>| {
             let first = group * self.operands.rows;
             // SAFETY: the caller promises the tensors.
-            unsafe { finish.run(tensors, &block, first + rows.start..first + rows.end) };
+            unsafe { tile_epilogue.run(tensors, &block, first + rows.start..first + rows.end) };
         };
         for number in 0..panels.len() * tiles {
             let (panel, column) = if weights_stay {
@@ -278,48 +279,48 @@ impl<T: Float> ImplicitGemm<T> {
                 let to = tensors[output.slot]
                     .add((planned.part.first + channel * output.strides.channel) * self.store_size);
                 let stored = self.written_in_place && self.kernel.is_height(height);
-                let (tile, pitch_of_rows) = if stored {
+                let (tile, stride_of_rows) = if stored {
                     let offset = output.strides.offset(block.image, block.origin) + from;
                     (to.cast::<T>().add(offset), output.strides.channel)
                 } else {
                     (share.tile, width)
                 };
                 let bias = self
-                    .ending
+                    .channel_epilogue
                     .bias
-                    .map(|(slot, apart)| (tensors[slot].cast::<T>().add(channel * apart), apart));
-                let residual = self.ending.residual.as_ref();
+                    .map(|(slot, stride)| (tensors[slot].cast::<T>().add(channel * stride), stride));
+                let residual = self.channel_epilogue.residual.as_ref();
                 let residual = residual
                     .map(|(slot, strides)| (tensors[*slot].cast::<T>().add(at(strides)), strides.channel));
                 let mut product = GemmTile {
                     taps: offsets,
                     channels: *channels,
-                    pitch,
-                    a: share.weights.add(match self.weights_apart {
-                        Some(apart) => row * apart,
+                    channel_stride,
+                    a: share.weights.add(match self.weights_stride {
+                        Some(stride) => row * stride,
                         None => panel * planned.panel,
                     }),
-                    apart: self.weights_apart,
+                    stride: self.weights_stride,
                     b: share.columns.add(from),
                     tile,
-                    row: pitch_of_rows,
+                    row: stride_of_rows,
                     bias: bias.map_or(std::ptr::null(), |(bias, _)| bias),
-                    bias_apart: bias.map_or(0, |(_, apart)| apart),
+                    bias_stride: bias.map_or(0, |(_, stride)| stride),
                     residual: residual.map_or(std::ptr::null(), |(residual, _)| residual),
-                    residual_row: residual.map_or(0, |(_, apart)| apart),
-                    relu: self.ending.relu,
-                    ahead: share
+                    residual_row: residual.map_or(0, |(_, stride)| stride),
+                    relu: self.channel_epilogue.relu,
+                    tile_prefetch: share
                         .next
-                        .map_or(TilePrefetch::NONE, |next| next.ahead(number, panels.len() * tiles)),
-                    is_far: stored && self.asks,
+                        .map_or(TilePrefetch::NONE, |next| next.for_tile(number, panels.len() * tiles)),
+                    is_far: stored && self.prefetches,
                     asks_rows: false,
                     keep: std::ptr::null_mut(),
                 };
-                if self.asks
+                if self.prefetches
                     && let Some(between) = &self.operands.between
                 {
                     let to = (to.cast_const(), self.store_size);
-                    between.ask(&self.geometry, &block, (from, end), height, to, &output.strides);
+                    between.prefetch(&self.geometry, &block, (from, end), height, to, &output.strides);
                 }
                 self.kernel.run(&mut product, height, vectors);
                 // Zeros stand for the padding, and weights that are not finite would not leave them zero: NaN shows them.
@@ -345,13 +346,15 @@ impl<T: Float> ImplicitGemm<T> {
                     );
                 }
             }
-            if let Some(tail) = self.finish.as_ref().filter(|_| by_panel && column + 1 == tiles) {
-                finish(tail, row..row + height);
+            if let Some(block_epilogue) =
+                self.tile_epilogue.as_ref().filter(|_| by_panel && column + 1 == tiles)
+            {
+                tile_epilogue(block_epilogue, row..row + height);
             }
         }
-        if let Some(tail) = self.finish.as_ref().filter(|_| !by_panel) {
+        if let Some(block_epilogue) = self.tile_epilogue.as_ref().filter(|_| !by_panel) {
             let height = self.kernel.rows;
-            finish(tail, panels.start * height..(panels.end * height).min(*rows));
+            tile_epilogue(block_epilogue, panels.start * height..(panels.end * height).min(*rows));
         }
     }
 
@@ -393,11 +396,11 @@ impl<T: Float> Kernel for ImplicitGemm<T> {
         let (groups, channels) = (*groups, *channels);
         let shared = Tensors(tensors);
         let source = tensors[weights.slot];
-        let packed = match self.weights_apart {
+        let packed = match self.weights_stride {
             Some(_) => source.cast_const().cast(),
             // SAFETY: the tensor covers its weights, and the scratch memory has room for all panels, as the kept one has.
             None => unsafe {
-                let (packed, _) = self.kept.get(source, scratch.add(packed).cast::<T>(), |to| {
+                let (packed, _) = self.prepacked.get(source, scratch.add(packed).cast::<T>(), |to| {
                     self.pack_all(source, to);
                     false
                 });
@@ -409,7 +412,7 @@ impl<T: Float> Kernel for ImplicitGemm<T> {
         self.workers.for_each_part_with_state(groups * self.pieces * blocks, |dealt, (): &mut ()| {
             let Assignment { worker, part: number, .. } = dealt;
             let block = self.geometry.block(number % blocks);
-            let next = dealt.next().filter(|_| self.asks).and_then(|next| {
+            let next = dealt.next().filter(|_| self.prefetches).and_then(|next| {
                 let next = next / blocks / self.pieces * blocks + next % blocks;
                 BlockPrefetch::of_number(&self.geometry, &self.operands, shared.all(), self.fill_size, next)
             });
@@ -439,7 +442,7 @@ impl<T: Float> Kernel for ImplicitGemm<T> {
                     self.parts.iter().map(move |planned| (planned, first..first + together))
                 });
                 for (planned, panels) in products {
-                    let first = match self.weights_apart {
+                    let first = match self.weights_stride {
                         Some(_) => group * weights.group,
                         None => planned.packed + group * self.panels * planned.panel,
                     };

@@ -2,12 +2,12 @@
 
 use crate::conv::prefetch::TilePrefetch;
 use crate::gemm::pack::prefetch;
-use crate::gemm::tile::{ask, load};
+use crate::gemm::tile::{load, prefetch_row};
 use crate::simd::isa::{Isa, IsaTask};
 use crate::simd::real::{Float, relu};
 use crate::simd::vector::{Lanewise, Vector};
 
-/// What a tile of a product is computed from: `tile[r][j] = Σ a[r][c][t] · b[taps[t] + c · pitch + j]` over channels and taps, and
+/// What a tile of a product is computed from: `tile[r][j] = Σ a[r][c][t] · b[taps[t] + c · channel_stride + j]` over channels and taps, and
 /// what is computed of it before it is written.
 pub(crate) struct GemmTile<'a, T> {
     /// Distance of each tap in `b`.
@@ -15,11 +15,11 @@ pub(crate) struct GemmTile<'a, T> {
     /// Number of channels.
     pub(crate) channels: usize,
     /// Distance of channels in `b`.
-    pub(crate) pitch: usize,
-    /// For each channel and tap one number for each of [`GemmTileKernel::rows`] rows; or, with `apart`, the first row.
+    pub(crate) channel_stride: usize,
+    /// For each channel and tap one number for each of [`GemmTileKernel::rows`] rows; or, with `stride`, the first row.
     pub(crate) a: *const T,
     /// Distance of rows in `a` where the numbers of each row lie side by side.
-    pub(crate) apart: Option<usize>,
+    pub(crate) stride: Option<usize>,
     /// The planes, from the first column.
     pub(crate) b: *const T,
     /// As many rows as are computed.
@@ -28,14 +28,14 @@ pub(crate) struct GemmTile<'a, T> {
     pub(crate) row: usize,
     /// A number for each row that is added, if it is not null, and the distance of these.
     pub(crate) bias: *const T,
-    pub(crate) bias_apart: usize,
+    pub(crate) bias_stride: usize,
     /// Rows like those of `tile` that are added then, if it is not null, and their distance.
     pub(crate) residual: *const T,
     pub(crate) residual_row: usize,
     /// Whether what is negative becomes zero, at last.
     pub(crate) relu: bool,
     /// What is asked for meanwhile, and whether that includes `tile` and the residual.
-    pub(crate) ahead: TilePrefetch,
+    pub(crate) tile_prefetch: TilePrefetch,
     pub(crate) is_far: bool,
     /// Whether the rows of `b` follow each other, and are too many to be in the first cache: then those that come next are asked for.
     pub(crate) asks_rows: bool,
@@ -63,15 +63,15 @@ impl<T: Float> GemmTile<'_, T> {
         let mut sums = [T::ZERO; MAX_ROWS];
         // A window of several taps may be so many channels of one tap here.
         let (taps, terms) = (self.taps.len(), self.channels * self.taps.len() / window);
-        let apart = self.pitch * (window / taps);
+        let stride = self.channel_stride * (window / taps);
         for tap in (0..window).filter(|tap| meets(*tap)) {
-            let first = self.taps[tap % taps] + tap / taps * self.pitch + column;
+            let first = self.taps[tap % taps] + tap / taps * self.channel_stride + column;
             for term in 0..terms {
                 let number = tap + term * window;
                 // SAFETY: the caller promises weights and numbers; panels have memory for all of their rows.
                 unsafe {
-                    let b = self.b.add(first + term * apart).read_unaligned();
-                    if self.apart.is_none() && height == MAX_ROWS {
+                    let b = self.b.add(first + term * stride).read_unaligned();
+                    if self.stride.is_none() && height == MAX_ROWS {
                         let weights = self.a.add(number * height).cast::<[T; MAX_ROWS]>().read_unaligned();
                         for (sum, weight) in sums.iter_mut().zip(weights) {
                             *sum = *sum + weight * b;
@@ -79,7 +79,7 @@ impl<T: Float> GemmTile<'_, T> {
                         continue;
                     }
                     for (row, sum) in sums.iter_mut().enumerate().take(rows) {
-                        let place = self.apart.map_or(number * height + row, |apart| row * apart + number);
+                        let place = self.stride.map_or(number * height + row, |stride| row * stride + number);
                         *sum = *sum + self.a.add(place).read_unaligned() * b;
                     }
                 }
@@ -88,7 +88,7 @@ impl<T: Float> GemmTile<'_, T> {
         for (row, sum) in sums.into_iter().enumerate().take(rows) {
             // SAFETY: the caller promises the tile, and what is added.
             unsafe {
-                let sum = self.ended(sum, row, column);
+                let sum = self.with_epilogue(sum, row, column);
                 self.tile.add(row * self.row + column).write_unaligned(sum);
             }
         }
@@ -98,11 +98,11 @@ impl<T: Float> GemmTile<'_, T> {
     ///
     /// # Safety
     /// There is a bias for the row, and a residual for the row and column, unless these are null.
-    pub(crate) unsafe fn ended(&self, mut sum: T, row: usize, column: usize) -> T {
+    pub(crate) unsafe fn with_epilogue(&self, mut sum: T, row: usize, column: usize) -> T {
         // SAFETY: the caller promises both.
         unsafe {
             if !self.bias.is_null() {
-                sum = sum + self.bias.add(row * self.bias_apart).read_unaligned();
+                sum = sum + self.bias.add(row * self.bias_stride).read_unaligned();
             }
             if !self.residual.is_null() {
                 sum = sum + self.residual.add(row * self.residual_row + column).read_unaligned();
@@ -212,7 +212,7 @@ impl<T: Float> GemmTileKernel<T> {
     /// [`GemmTileKernel::is_height`], of whole vectors; `keep` is for as many rows of whole vectors as there are channels.
     #[inline(always)]
     pub(crate) unsafe fn run(&self, product: &mut GemmTile<'_, T>, rows: usize, vectors: usize) {
-        let by_rows = &self.run[usize::from(product.apart.is_some())];
+        let by_rows = &self.run[usize::from(product.stride.is_some())];
         let by_vectors = match rows {
             0..=1 => &by_rows[0],
             2 => &by_rows[1],
@@ -245,7 +245,7 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
         let Self(product, present) = self;
         // What is asked for stays where it is: a copy of what the caller has just written would wait until the results of the tile before
         // are in the cache.
-        let GemmTile { taps, channels, pitch, a, mut b, mut keep, .. } = *product;
+        let GemmTile { taps, channels, channel_stride, a, mut b, mut keep, .. } = *product;
         if product.is_far {
             for row in 0..ROWS.min(present) {
                 let tile = product.tile.wrapping_add(row * product.row);
@@ -264,9 +264,9 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
             // Rows that are apart, or the numbers of a packed panel's rows, which go on by whole panels.
             let mut rows = [a; ROWS];
             for (r, row) in rows.iter_mut().enumerate() {
-                *row = match product.apart {
+                *row = match product.stride {
                     // Those beyond the last are computed like it.
-                    Some(apart) if APART => a.add(r.min(present - 1) * apart),
+                    Some(stride) if APART => a.add(r.min(present - 1) * stride),
                     _ => a.add(r),
                 };
             }
@@ -274,39 +274,39 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
             let step = if APART { 1 } else { PANEL };
             let mut left = channels;
             while left > 0 {
-                let run = product.ahead.until(left);
+                let run = product.tile_prefetch.until(left);
                 left -= run;
                 if let [tap] = taps {
                     let mut b = b.wrapping_add(*tap);
                     if ROWS == PANEL && !keep.is_null() {
                         for _ in 0..run {
-                            ask::<V, VECTORS>(b, pitch);
+                            prefetch_row::<V, VECTORS>(b, channel_stride);
                             let columns = load::<V, VECTORS>(b);
                             for (v, column) in columns.iter().enumerate() {
                                 column.store(keep.add(v * V::LANES));
                             }
                             multiply::<V, ROWS, VECTORS, APART>(&rows, a, at, columns, &mut sums);
                             at += step;
-                            b = b.wrapping_add(pitch);
+                            b = b.wrapping_add(channel_stride);
                             keep = keep.add(VECTORS * V::LANES);
                         }
                     } else if product.asks_rows {
                         for _ in 0..run {
-                            ask::<V, VECTORS>(b, pitch);
+                            prefetch_row::<V, VECTORS>(b, channel_stride);
                             if !APART {
                                 prefetch(a.wrapping_add(at + WEIGHTS_AHEAD));
                             }
                             let columns = load::<V, VECTORS>(b);
                             multiply::<V, ROWS, VECTORS, APART>(&rows, a, at, columns, &mut sums);
                             at += step;
-                            b = b.wrapping_add(pitch);
+                            b = b.wrapping_add(channel_stride);
                         }
                     } else {
                         for _ in 0..run {
                             let columns = load::<V, VECTORS>(b);
                             multiply::<V, ROWS, VECTORS, APART>(&rows, a, at, columns, &mut sums);
                             at += step;
-                            b = b.wrapping_add(pitch);
+                            b = b.wrapping_add(channel_stride);
                         }
                     }
                 } else {
@@ -317,15 +317,15 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
                             multiply::<V, ROWS, VECTORS, APART>(&rows, a, at, columns, &mut sums);
                             at += step;
                         }
-                        b = b.wrapping_add(pitch);
+                        b = b.wrapping_add(channel_stride);
                     }
                 }
-                b = b.wrapping_add(run * pitch);
-                product.ahead.ask();
+                b = b.wrapping_add(run * channel_stride);
+                product.tile_prefetch.prefetch();
             }
             if !product.bias.is_null() {
                 for (r, row) in sums.iter_mut().enumerate() {
-                    let bias = product.bias.add(r.min(present - 1) * product.bias_apart).read_unaligned();
+                    let bias = product.bias.add(r.min(present - 1) * product.bias_stride).read_unaligned();
                     let bias = V::splat(bias);
                     for sum in row {
                         *sum = sum.lanewise(Lanewise::Add, bias);
@@ -398,14 +398,14 @@ unsafe fn product<
     unsafe { V::dispatch(GemmTileTask::<V, PANEL, ROWS, VECTORS, APART>(product, rows)) };
 }
 
-/// What a tile of scalar products is computed from: `tile[k][p] = Σ a[k · pitch + j] · b[pairs[p] + j]` over the columns.
+/// What a tile of scalar products is computed from: `tile[k][p] = Σ a[k · channel_stride + j] · b[pairs[p] + j]` over the columns.
 pub(crate) struct DotTile<'a, T> {
     /// Number of columns, a multiple of [`DotTileKernel::lanes`].
     pub(crate) columns: usize,
     /// The first row of `a`.
     pub(crate) a: *const T,
     /// Distance of rows in `a`.
-    pub(crate) pitch: usize,
+    pub(crate) row_stride: usize,
     /// The planes.
     pub(crate) b: *const T,
     /// Beginnings of the runs in `b`, one for each of [`DotTileKernel::pairs`].
@@ -472,7 +472,7 @@ impl<V: Vector, const ROWS: usize, const PAIRS: usize> IsaTask for DotTileTask<'
 
     #[inline(always)]
     fn run(self) {
-        let DotTile { columns, a, pitch, b, pairs, tile } = *self.0;
+        let DotTile { columns, a, row_stride, b, pairs, tile } = *self.0;
         // SAFETY: `dots` is called with memory as `DotTileKernel::run` describes it, at the vector's level.
         unsafe {
             let mut runs = [b; PAIRS];
@@ -484,7 +484,7 @@ impl<V: Vector, const ROWS: usize, const PAIRS: usize> IsaTask for DotTileTask<'
             while column < columns {
                 let mut rows = [V::zero(); ROWS];
                 for (r, row) in rows.iter_mut().enumerate() {
-                    *row = V::load(a.add(r * pitch + column));
+                    *row = V::load(a.add(r * row_stride + column));
                 }
                 for (p, run) in runs.iter().enumerate() {
                     let number = V::load(run.add(column));

@@ -49,7 +49,7 @@ fn algorithms_are_what_they_are_called() {
         batch: 1,
         output: [1, 20, 20],
         input: [1, 20, 20],
-        step: [1; 3],
+        stride: [1; 3],
         taps: (0..9).map(|tap| [0, tap / 3 - 1, tap % 3 - 1]).collect(),
     };
     let numbers = |algorithm| {

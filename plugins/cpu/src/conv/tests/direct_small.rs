@@ -51,11 +51,11 @@ fn filter_gradient(case: &Case, most: usize) -> Vec<u64> {
 #[test]
 fn filters_do_not_show_the_number_of_threads() {
     let mut random = Random::new(8);
-    for (images, channels, rows, step) in
+    for (images, channels, rows, stride) in
         [(70, 1, 24, 1), (70, 3, 24, 1), (75, 2, 57, 2), (40, 24, 48, 2), (33, 13, 40, 2)]
     {
         let mut case =
-            plain([images, channels, 8, 8], [rows, channels, 3, 3], step, 1, ConvMode::CrossCorrelation);
+            plain([images, channels, 8, 8], [rows, channels, 3, 3], stride, 1, ConvMode::CrossCorrelation);
         case.check(Direction::BackwardFilter, Isa::available());
         case.spoil(&mut random, 2);
         case.check(Direction::BackwardFilter, Isa::available());

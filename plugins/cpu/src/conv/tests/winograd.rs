@@ -194,8 +194,8 @@ fn results_do_not_show_the_number_of_threads() {
                 bits(&case, Settings { threads, convolution, ..Settings::default() })
             });
             assert!(others.iter().all(|other| *other == one), "{convolution:?} {number} {of_input}");
-            let kept = Settings { convolution, constant_weights: true, ..Settings::default() };
-            assert!(bits(&case, kept) == one, "{convolution:?} {number} {of_input}");
+            let prepacked = Settings { convolution, constant_weights: true, ..Settings::default() };
+            assert!(bits(&case, prepacked) == one, "{convolution:?} {number} {of_input}");
         }
     }
 }

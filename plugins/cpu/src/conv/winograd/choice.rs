@@ -38,17 +38,17 @@ fn numbers(operands: &Operands, tile: Tile) -> f64 {
 /// What a convolution costs with tiles of so many outputs along a side, in multiplications; none where there is no such form.
 fn cost(operands: &Operands, outputs: usize, isa: Isa, constant_weights: bool) -> Option<f64> {
     let windows = &operands.windows;
-    let tile = Tile::of(outputs, windows.step[1])?;
+    let tile = Tile::of(outputs, windows.stride[1])?;
     let along = |side: usize| side.div_ceil(outputs) as f64;
     let [depth, height, width] = windows.output;
     let lines = (windows.batch * depth) as f64 * along(height);
     let tiles = lines * along(width);
     let (places, channels, rows) = (tile.places() as f64, operands.channels as f64, operands.rows as f64);
     let is_far = numbers(operands, tile) > NEAR;
-    let products = PRODUCT[tile.step - 1][usize::from(is_far)] * (tiles / TOGETHER).ceil() * TOGETHER;
+    let products = PRODUCT[tile.stride - 1][usize::from(is_far)] * (tiles / TOGETHER).ceil() * TOGETHER;
     let read = TRANSFORMED[usize::from(constant_weights && is_far && isa.has_whole_vectors())];
     let transform = if constant_weights { 0.0 } else { FILTER[0] / 16.0 };
-    let form = if outputs == 2 { tile.step - 1 } else { 2 };
+    let form = if outputs == 2 { tile.stride - 1 } else { 2 };
     let transformed = (tiles * TILE[form] + lines * LINE[form]) * (channels + rows);
     Some(channels * rows * places * (products + read + transform) + transformed)
 }

@@ -14,7 +14,7 @@ use crate::tensor::combine::MAX_LANES;
 #[inline(always)]
 fn met(tile: Tile, output: usize, element: usize) -> [usize; 2] {
     let at = [output / tile.outputs, output % tile.outputs];
-    [at[0] * tile.step + element / 3, at[1] * tile.step + element % 3]
+    [at[0] * tile.stride + element / 3, at[1] * tile.stride + element % 3]
 }
 
 fn is_finite<T: Float>(number: T) -> bool {
@@ -40,7 +40,7 @@ impl<T: Float> Winograd<T> {
         let mut lines = [T::ZERO; MAX_OUTPUTS * MAX_COLUMNS];
         for r in 0..present {
             // SAFETY: the caller promises the sums; no tile of the product has more columns.
-            unsafe { self.ended(sums.add(r * width), 1, vectors, (None, false), lines.as_mut_ptr()) };
+            unsafe { self.with_epilogue(sums.add(r * width), 1, vectors, (None, false), lines.as_mut_ptr()) };
             let first = group * weights.group + (row + r) * weights.row;
             // SAFETY: the caller promises the weights.
             let weight = |channel: usize, element: usize| unsafe {
@@ -62,11 +62,11 @@ impl<T: Float> Winograd<T> {
                                 || (0..*channels).all(|c| (0..9).all(|e| is_finite(weight(c, e))))
                         });
                         let [d, h, w] = [run.at[0], run.at[1], run.at[2] + i];
-                        let tile = [d, h, w * self.tile.apart()];
+                        let tile = [d, h, w * self.tile.stride()];
                         let meets = |element: usize| self.planes.meets(tile, element);
                         let sums = if are_zeros || (0..self.tile.side.pow(2)).all(meets) {
                             let all = outputs.get_or_insert_with(|| {
-                                let first = run.column + begin * self.tile.apart();
+                                let first = run.column + begin * self.tile.stride();
                                 // SAFETY: there are whole vectors of planes behind each line.
                                 unsafe { self.exact(lane.planes.add(first), &weight) }
                             });
@@ -75,7 +75,7 @@ impl<T: Float> Winograd<T> {
                             // SAFETY: the caller promises the planes.
                             unsafe {
                                 self.inside(
-                                    lane.planes.add(run.column + i * self.tile.apart()),
+                                    lane.planes.add(run.column + i * self.tile.stride()),
                                     tile,
                                     &weight,
                                 )
@@ -84,7 +84,7 @@ impl<T: Float> Winograd<T> {
                         for (output, sum) in sums.into_iter().enumerate().take(side * side) {
                             let sum = bias(r).map_or(sum, |bias| sum + bias);
                             let to = r * side * side * width + at(output);
-                            let number = if self.ending.relu { relu(sum) } else { sum };
+                            let number = if self.channel_epilogue.relu { relu(sum) } else { sum };
                             // SAFETY: the lane has room for the outputs of a panel.
                             unsafe { lane.outputs.add(to).write(number) };
                         }
@@ -103,11 +103,11 @@ impl<T: Float> Winograd<T> {
         planes: *const T,
         weight: impl Fn(usize, usize) -> T,
     ) -> [[T; MAX_LANES]; MAX_OUTPUTS] {
-        let (rows, channels, pitch) = (self.rows, self.operands.channels, self.planes.channel());
+        let (rows, channels, row_stride) = (self.rows, self.operands.channels, self.planes.channel());
         // SAFETY: the caller promises the planes.
         unsafe {
             with_sides!(self.tile, SIDE, OUTPUTS => {
-                let work = Exact::<_, _, SIDE, OUTPUTS> { planes, rows, channels, pitch, weight };
+                let work = Exact::<_, _, SIDE, OUTPUTS> { planes, rows, channels, row_stride, weight };
                 self.isa.run_vectors(work)
             })
         }
@@ -158,7 +158,7 @@ struct Exact<T, W, const SIDE: usize, const OUTPUTS: usize> {
     rows: [usize; MAX_SIDE],
     channels: usize,
     /// Distance of channels in the planes.
-    pitch: usize,
+    row_stride: usize,
     /// The weight of a channel and an element of the window.
     weight: W,
 }
@@ -172,12 +172,12 @@ impl<T: Float, W: Fn(usize, usize) -> T, const SIDE: usize, const OUTPUTS: usize
     unsafe fn run<V: Vector<Scalar = T>>(self) -> Self::Output {
         // SAFETY: the caller promises the planes and the instructions; no vector has more lanes.
         unsafe {
-            let tile = Tile { side: SIDE, outputs: OUTPUTS, step: (SIDE - 3) / (OUTPUTS - 1) };
+            let tile = Tile { side: SIDE, outputs: OUTPUTS, stride: (SIDE - 3) / (OUTPUTS - 1) };
             let mut sums = [V::zero(); MAX_OUTPUTS];
             for channel in 0..self.channels {
                 let mut rows = [[V::zero(); SIDE]; SIDE];
                 for (row, numbers) in rows.iter_mut().enumerate() {
-                    *numbers = elements(self.planes.add(channel * self.pitch + self.rows[row]));
+                    *numbers = elements(self.planes.add(channel * self.row_stride + self.rows[row]));
                 }
                 for element in 0..9 {
                     let weight = V::splat((self.weight)(channel, element));

@@ -41,13 +41,13 @@ pub(crate) unsafe fn pack<S: Stored, T: Float>(
                 }
             }
         }
-        let (from, apart, len) = (elements.as_ptr().cast(), CHANNELS * MAX_ROWS, count * height);
-        let to_apart = winograd.panels * winograd.panel();
+        let (from, stride, len) = (elements.as_ptr().cast(), CHANNELS * MAX_ROWS, count * height);
+        let to_stride = winograd.panels * winograd.panel();
         // SAFETY: the caller promises the panel; there are as many elements.
         unsafe {
             let to = to.add(begin * height);
             with_sides!(winograd.tile, SIDE, _OUTPUTS => {
-                let work = Filters::<T, SIDE> { from, apart, len, to, to_apart };
+                let work = Filters::<T, SIDE> { from, stride, len, to, to_stride };
                 winograd.isa.run_vectors(work);
             });
         }

@@ -56,7 +56,7 @@ pub(crate) struct Winograd<T: 'static> {
     /// Distance in the planes of each row of a tile.
     pub(crate) rows: [usize; MAX_SIDE],
     /// Whether memory is asked for before it is needed.
-    asks: bool,
+    prefetches: bool,
     /// Panels of rows in a group, and in how many pieces they are dealt out.
     pub(crate) panels: usize,
     pieces: usize,
@@ -70,9 +70,9 @@ pub(crate) struct Winograd<T: 'static> {
     pub(crate) weight: Weight<T>,
     pub(crate) write: Write<T>,
     pub(crate) write_size: usize,
-    pub(crate) ending: ChannelEpilogue,
-    pub(crate) finish: Option<TileEpilogue>,
-    kept: Prepacked<T>,
+    pub(crate) channel_epilogue: ChannelEpilogue,
+    pub(crate) tile_epilogue: Option<TileEpilogue>,
+    prepacked: Prepacked<T>,
 }
 
 /// One lane's memory: planes, their transformed numbers, sums of some panels, and the outputs of one.
@@ -100,8 +100,8 @@ pub(crate) fn square(operands: &Operands) -> Option<([isize; 3], [usize; 9])> {
         return None;
     }
     let windows = &operands.windows;
-    if windows.step[0] != 1
-        || windows.step[1] != windows.step[2]
+    if windows.stride[0] != 1
+        || windows.stride[1] != windows.stride[2]
         || part.size != windows.output
         || part.first != 0
         || part.taps.len() != 9
@@ -151,7 +151,7 @@ impl<T: Float> Winograd<T> {
         isa: Isa,
         settings: Settings,
         spatial: usize,
-        after: Option<Epilogue>,
+        epilogue: Option<Epilogue>,
     ) -> Result<Option<Self>, Refusal> {
         // Whole numbers have sums that are exact elsewhere.
         let types = [operands.input.data_type, operands.weights.data_type, operands.output.data_type];
@@ -159,14 +159,14 @@ impl<T: Float> Winograd<T> {
             return Ok(None);
         }
         let Some((first, window)) = square(operands) else { return Ok(None) };
-        let Windows { batch, output, input, step, .. } = operands.windows;
-        let Some(tile) = Tile::of(outputs, step[1]) else { return Ok(None) };
-        let (places, side, apart) = (tile.places(), tile.side, tile.apart());
+        let Windows { batch, output, input, stride, .. } = operands.windows;
+        let Some(tile) = Tile::of(outputs, stride[1]) else { return Ok(None) };
+        let (places, side, stride) = (tile.places(), tile.side, tile.stride());
         let taps = (0..places)
             .map(|place| [first[0], first[1] + (place / side) as isize, first[2] + (place % side) as isize])
             .collect();
         let tiles = [output[0], output[1].div_ceil(outputs), output[2].div_ceil(outputs)];
-        let windows = Windows { batch, output: tiles, input, step: [1, apart, apart], taps };
+        let windows = Windows { batch, output: tiles, input, stride: [1, stride, stride], taps };
         let kernel = GemmTileKernel::<T>::of(isa);
         let threads = settings.threads;
         let cost = Cost::of::<T>(isa);
@@ -197,12 +197,12 @@ impl<T: Float> Winograd<T> {
             geometry = smaller;
         }
         let elements = Windows {
-            output: [tiles[0], tiles[1], tiles[2] * apart],
-            step: [1, apart, 1],
+            output: [tiles[0], tiles[1], tiles[2] * stride],
+            stride: [1, stride, 1],
             ..windows.clone()
         };
         let first = geometry.block(0);
-        let size = [first.size[0], first.size[1], first.size[2] * apart];
+        let size = [first.size[0], first.size[1], first.size[2] * stride];
         let planes = Geometry::new(&elements, false, first.images, size, 1);
         let mut rows = [0; MAX_SIDE];
         for (row, tap) in rows.iter_mut().zip(planes.taps().iter().step_by(side)) {
@@ -214,10 +214,12 @@ impl<T: Float> Winograd<T> {
         // As many in each group, so that none has but a few.
         let most = (SUMS / (places * kernel.rows * kernel.columns())).max(1);
         let of_piece = panels.div_ceil(pieces).max(1);
-        let ending = after.as_ref().and_then(|after| ChannelEpilogue::of::<T>(after, spatial));
-        let ending = ending.filter(|ending| ending.residual.is_none());
-        let finish = match (&after, &ending) {
-            (Some(after), None) => Some(TileEpilogue { tail: after.tail()?, spatial }),
+        let channel_epilogue =
+            epilogue.as_ref().and_then(|epilogue| ChannelEpilogue::of::<T>(epilogue, spatial));
+        let channel_epilogue =
+            channel_epilogue.filter(|channel_epilogue| channel_epilogue.residual.is_none());
+        let tile_epilogue = match (&epilogue, &channel_epilogue) {
+            (Some(epilogue), None) => Some(TileEpilogue { block_epilogue: epilogue.plan()?, spatial }),
             _ => None,
         };
         let (fill, fill_size) = fill_of::<T>(operands.input.data_type)?;
@@ -236,8 +238,8 @@ impl<T: Float> Winograd<T> {
             together: of_piece.div_ceil(of_piece.div_ceil(most)),
             workers: threads.workers(time, blocks * pieces),
             pack_workers: threads.workers(weights as f64 * cost.copy * 2.0, operands.groups * panels),
-            kept: Prepacked::new(weights, settings.constant_weights),
-            asks: prefetch::pays(operands),
+            prepacked: Prepacked::new(weights, settings.constant_weights),
+            prefetches: prefetch::pays(operands),
             operands: operands.clone(),
             isa,
             kernel,
@@ -254,8 +256,8 @@ impl<T: Float> Winograd<T> {
             weight,
             write,
             write_size,
-            ending: ending.unwrap_or_default(),
-            finish,
+            channel_epilogue: channel_epilogue.unwrap_or_default(),
+            tile_epilogue,
         }))
     }
 
@@ -277,7 +279,7 @@ impl<T: Float> Winograd<T> {
 
     /// Numbers behind the planes that vectors of the last line's last tiles may reach.
     fn beyond(&self) -> usize {
-        self.tile.apart() * self.kernel.lanes + self.tile.side
+        self.tile.stride() * self.kernel.lanes + self.tile.side
     }
 
     /// The sizes of the parts of a lane's memory, in the order of [`WorkerMemory`].
@@ -307,7 +309,7 @@ impl<T: Float> Winograd<T> {
         (from, to): (usize, usize),
         mut each: impl FnMut(usize, Columns),
     ) {
-        let [depth, row, _, image] = self.planes.pitch();
+        let [depth, row, _, image] = self.planes.plane_strides();
         let [depths, height, width] = block.size;
         let mut tile = from;
         while tile < to {
@@ -317,7 +319,7 @@ impl<T: Float> Winograd<T> {
             each(
                 tile - from,
                 Columns {
-                    column: n * image + d * depth + h * row + w * self.tile.apart(),
+                    column: n * image + d * depth + h * row + w * self.tile.stride(),
                     len,
                     image: block.image + n,
                     at: [block.origin[0] + d, block.origin[1] + h, block.origin[2] + w],
@@ -329,7 +331,7 @@ impl<T: Float> Winograd<T> {
 
     /// A block of tiles in the planes.
     fn elements(&self, tiles: &Block) -> Block {
-        let scaled = |[d, h, w]: [usize; 3]| [d, h, w * self.tile.apart()];
+        let scaled = |[d, h, w]: [usize; 3]| [d, h, w * self.tile.stride()];
         Block { origin: scaled(tiles.origin), size: scaled(tiles.size), ..*tiles }
     }
 }
@@ -345,7 +347,7 @@ impl<T: Float> Kernel for Winograd<T> {
         let shared = Tensors(tensors);
         let source = tensors[weights.slot];
         // SAFETY: the scratch memory has room for all panels, as the kept one has.
-        let (packed, _) = self.kept.get(source, unsafe { scratch.add(packed).cast::<T>() }, |to| {
+        let (packed, _) = self.prepacked.get(source, unsafe { scratch.add(packed).cast::<T>() }, |to| {
             let shared = Shared([source, to.cast()]);
             self.pack_workers.for_each_part(groups * self.panels, |_, number| {
                 // SAFETY: the tensor covers its weights; a panel is packed by one lane.
@@ -369,7 +371,7 @@ impl<T: Float> Kernel for Winograd<T> {
                 let (group, block_number) = (at / blocks, at % blocks);
                 let block = self.geometry.block(block_number);
                 let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
-                let next = dealt.next_block(self.pieces).filter(|_| self.asks);
+                let next = dealt.next_block(self.pieces).filter(|_| self.prefetches);
                 let next = next.and_then(|next| {
                     let from =
                         self.operands.input_of(shared.all(), next / blocks, self.fill_size).cast_const();

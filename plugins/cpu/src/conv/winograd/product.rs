@@ -18,11 +18,11 @@ impl<T: Float> Winograd<T> {
     /// The lane's planes have them.
     unsafe fn transform(&self, lane: WorkerMemory<T>, lines: &[Line]) {
         let (planes, to, width, place) = (lane.planes, lane.inputs, self.width(), self.place());
-        let (rows, pitch, channels) = (self.rows, self.planes.channel(), self.operands.channels);
+        let (rows, row_stride, channels) = (self.rows, self.planes.channel(), self.operands.channels);
         // SAFETY: the caller promises the planes; the lane has room for what is made of them.
         unsafe {
             with_sides!(self.tile, SIDE, OUTPUTS => {
-                let work = Inputs::<_, SIDE, OUTPUTS> { planes, rows, channels, pitch, lines, width, place, to };
+                let work = Inputs::<_, SIDE, OUTPUTS> { planes, rows, channels, row_stride, lines, width, place, to };
                 self.isa.run_vectors(work);
             });
         }
@@ -32,7 +32,7 @@ impl<T: Float> Winograd<T> {
     ///
     /// # Safety
     /// There are sums and a bias for `present` rows, and room for their outputs.
-    pub(crate) unsafe fn ended(
+    pub(crate) unsafe fn with_epilogue(
         &self,
         sums: *const T,
         present: usize,
@@ -101,20 +101,20 @@ impl<T: Float> Winograd<T> {
                         let mut product = GemmTile {
                             taps: &[0],
                             channels: *channels,
-                            pitch: self.width(),
+                            channel_stride: self.width(),
                             a: packed.add((place * self.panels + panel) * self.panel()),
-                            apart: None,
+                            stride: None,
                             b: lane.inputs.add(place * self.place()),
                             tile: lane.sums.add(((panel - first) * places + place) * height * width),
                             row: width,
                             bias: std::ptr::null(),
-                            bias_apart: 0,
+                            bias_stride: 0,
                             residual: std::ptr::null(),
                             residual_row: 0,
                             relu: false,
-                            ahead: next.map_or(TilePrefetch::NONE, |next| {
+                            tile_prefetch: next.map_or(TilePrefetch::NONE, |next| {
                                 let number = (tile * panels.len() + panel - panels.start) * places + place;
-                                next.ahead(number, tiles * panels.len() * places)
+                                next.for_tile(number, tiles * panels.len() * places)
                             }),
                             is_far: false,
                             asks_rows: self.isa.has_whole_vectors(),
@@ -126,17 +126,18 @@ impl<T: Float> Winograd<T> {
                         let row = panel * height;
                         let present = (rows - row).min(height);
                         let channel = group * rows + row;
-                        let bias = self.ending.bias;
-                        let bias = bias.map(|(slot, apart)| {
-                            (tensors[slot].cast::<T>().add(channel * apart).cast_const(), apart)
+                        let bias = self.channel_epilogue.bias;
+                        let bias = bias.map(|(slot, stride)| {
+                            (tensors[slot].cast::<T>().add(channel * stride).cast_const(), stride)
                         });
                         let sums = lane.sums.add((panel - first) * places * height * width).cast_const();
-                        let ending = (bias, self.ending.relu);
-                        let are_finite = self.ended(sums, present, count, ending, lane.outputs);
+                        let channel_epilogue = (bias, self.channel_epilogue.relu);
+                        let are_finite =
+                            self.with_epilogue(sums, present, count, channel_epilogue, lane.outputs);
                         if !are_finite {
                             let source = tensors[self.operands.weights.slot].cast_const();
                             let bias =
-                                |r: usize| bias.map(|(first, apart)| first.add(r * apart).read_unaligned());
+                                |r: usize| bias.map(|(first, stride)| first.add(r * stride).read_unaligned());
                             self.correct(
                                 (block, range, count),
                                 (group, row, present),
@@ -151,10 +152,10 @@ impl<T: Float> Winograd<T> {
                 }
             }
         }
-        if let Some(finish) = &self.finish {
+        if let Some(tile_epilogue) = &self.tile_epilogue {
             let rows = group * rows + panels.start * height..group * rows + (panels.end * height).min(*rows);
             // SAFETY: the caller promises the tensors.
-            unsafe { finish.run(tensors, &self.outputs(block), rows) };
+            unsafe { tile_epilogue.run(tensors, &self.outputs(block), rows) };
         }
     }
 }

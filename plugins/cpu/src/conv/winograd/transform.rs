@@ -22,16 +22,16 @@ pub(crate) struct Tile {
     /// Outputs along a side.
     pub(crate) outputs: usize,
     /// Step of the window.
-    pub(crate) step: usize,
+    pub(crate) stride: usize,
 }
 
 impl Tile {
     /// The tile of so many outputs along a side, for windows with a step; none where there is no such form.
-    pub(crate) fn of(outputs: usize, step: usize) -> Option<Self> {
-        matches!((outputs, step), (2, 1 | 2) | (4, 1)).then_some(Self {
-            side: (outputs - 1) * step + 3,
+    pub(crate) fn of(outputs: usize, stride: usize) -> Option<Self> {
+        matches!((outputs, stride), (2, 1 | 2) | (4, 1)).then_some(Self {
+            side: (outputs - 1) * stride + 3,
             outputs,
-            step,
+            stride,
         })
     }
 
@@ -41,8 +41,8 @@ impl Tile {
     }
 
     /// Distance of tiles in the input.
-    pub(crate) const fn apart(self) -> usize {
-        self.outputs * self.step
+    pub(crate) const fn stride(self) -> usize {
+        self.outputs * self.stride
     }
 }
 
@@ -116,11 +116,11 @@ unsafe fn times<V: Vector>(factor: f64, a: V) -> V {
 pub(crate) struct Filters<T, const SIDE: usize> {
     /// Element by element of the window `len` numbers, so far apart.
     pub(crate) from: *const T,
-    pub(crate) apart: usize,
+    pub(crate) stride: usize,
     pub(crate) len: usize,
     /// Place by place as many, so far apart.
     pub(crate) to: *mut T,
-    pub(crate) to_apart: usize,
+    pub(crate) to_stride: usize,
 }
 
 #[inline(always)]
@@ -154,7 +154,7 @@ impl<T: Float, const SIDE: usize> VectorTask<T> for Filters<T, SIDE> {
 
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
-        let Self { from, apart, len, to, to_apart } = self;
+        let Self { from, stride, len, to, to_stride } = self;
         // SAFETY: the caller promises the numbers, and the instructions; lanes beyond the last number are not touched.
         unsafe {
             for first in (0..len).step_by(V::LANES) {
@@ -163,7 +163,7 @@ impl<T: Float, const SIDE: usize> VectorTask<T> for Filters<T, SIDE> {
                 for (row, places) in rows.iter_mut().enumerate() {
                     let mut elements = [V::zero(); 3];
                     for (column, element) in elements.iter_mut().enumerate() {
-                        *element = V::load_lanes(from.add((3 * row + column) * apart + first), lanes);
+                        *element = V::load_lanes(from.add((3 * row + column) * stride + first), lanes);
                     }
                     *places = filter(elements);
                 }
@@ -171,7 +171,7 @@ impl<T: Float, const SIDE: usize> VectorTask<T> for Filters<T, SIDE> {
                 for (column, ((a, b), c)) in above.into_iter().zip(middle).zip(below).enumerate() {
                     let places = filter::<V, SIDE>([a, b, c]);
                     for (row, number) in places.into_iter().enumerate() {
-                        number.store_lanes(to.add((SIDE * row + column) * to_apart + first), lanes);
+                        number.store_lanes(to.add((SIDE * row + column) * to_stride + first), lanes);
                     }
                 }
             }
@@ -195,7 +195,7 @@ pub(crate) struct Inputs<'a, T, const SIDE: usize, const OUTPUTS: usize> {
     pub(crate) rows: [usize; MAX_SIDE],
     pub(crate) channels: usize,
     /// Distance of channels in the planes.
-    pub(crate) pitch: usize,
+    pub(crate) row_stride: usize,
     /// The tiles, in their order and without gaps.
     pub(crate) lines: &'a [Line],
     /// Numbers from a row of what is written to the next: a vector more than there are tiles.
@@ -343,7 +343,11 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> VectorTask<T> for Inputs
                     let (some, others) = rest.split_at(rest.iter().take_while(near).count().max(1));
                     rest = others;
                     let columns = some.last().map_or(0, end) - first.column;
-                    self.down::<V>(self.planes.add(channel * self.pitch + first.column), columns, &mut down);
+                    self.down::<V>(
+                        self.planes.add(channel * self.row_stride + first.column),
+                        columns,
+                        &mut down,
+                    );
                     for (row, columns) in down.0.iter().enumerate() {
                         for line in some {
                             let from = columns.as_ptr().add(line.column - first.column);
@@ -443,7 +447,7 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> VectorTask<T> for Output
         unsafe {
             let mut zeros = V::zero();
             for row in 0..present {
-                let bias = bias.map(|(first, apart)| V::splat(first.add(row * apart).read_unaligned()));
+                let bias = bias.map(|(first, stride)| V::splat(first.add(row * stride).read_unaligned()));
                 for vector in 0..vectors {
                     let from = sums.add(row * width + vector * V::LANES);
                     let mut lines = [[V::zero(); SIDE]; OUTPUTS];
