@@ -5,7 +5,6 @@
 
 mod attention;
 mod batchnorm;
-pub mod compiled;
 mod conv;
 mod depthwise;
 pub mod dtype;

@@ -8,10 +8,10 @@ use crate::dtype::element::Element;
 use crate::fusion::graph::parts_at;
 use crate::fusion::node::plan_node_at;
 use crate::kernel::{Kernel, Refusal};
-use crate::plan::Plan;
+use crate::plan::steps::Plan;
 use crate::settings::Settings;
-use crate::simd::isa::{Isa, VectorTask};
-use crate::simd::vector::Vector;
+use crate::simd::isa::Isa;
+use crate::simd::vector::{Vector, VectorTask};
 
 /// Numbers that look random and are the same in every run.
 pub(crate) struct Random(u64);

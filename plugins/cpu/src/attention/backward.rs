@@ -11,81 +11,81 @@ use crate::attention::gemm::PanelGemm;
 use crate::attention::rows::{At, Matrix, Rows};
 use crate::attention::scales::ScaleSource;
 use crate::attention::scores::{MAX_COLUMNS, ScoreBlock, Scores, VisibleKeys};
+use crate::attention::slopes::{Dot, Slopes};
 use crate::attention::softmax::{CheckedScaling, LEAST, Scaling};
 use crate::attention::tile::{TransposedTile, TransposedTileKernel};
-use crate::gemm::tile::{Tile, TileKernel};
+use crate::gemm::tile::{Tile, TileKernel, fused};
 use crate::kernel::{Kernel, Refusal};
-use crate::matmul::kernel::{fused, part};
 use crate::pointwise::functions::Functions;
 use crate::problem::attention::AttentionGradients;
 use crate::problem::attention::shape::{Sequences, Shape, Start};
-use crate::reference::{Lengths, Sequence};
-use crate::simd::isa::{Isa, IsaTask};
+use crate::reference::attention::sequences::{Lengths, Sequence};
+use crate::simd::isa::Isa;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
-use crate::threading::partition::{Threads, Workers};
+use crate::threading::partition::{Threads, Workers, part};
 
 /// Gradients of an attention with every decision made.
 pub(crate) struct Backward<T: 'static> {
-    shape: Shape,
-    lengths: Lengths,
-    isa: Isa,
-    tiles: TileKernel<T>,
-    growth: TransposedTileKernel<T>,
-    factor: ScaleSource<T>,
-    scores: Scores<T>,
-    q: Rows<T>,
-    k: Rows<T>,
-    v: Rows<T>,
-    o: Rows<T>,
-    d_o: Rows<T>,
-    stats: Rows<T>,
-    dq: Rows<T>,
-    dk: Rows<T>,
-    dv: Rows<T>,
+    pub(crate) shape: Shape,
+    pub(crate) lengths: Lengths,
+    pub(crate) isa: Isa,
+    pub(crate) tiles: TileKernel<T>,
+    pub(crate) growth: TransposedTileKernel<T>,
+    pub(crate) factor: ScaleSource<T>,
+    pub(crate) scores: Scores<T>,
+    pub(crate) q: Rows<T>,
+    pub(crate) k: Rows<T>,
+    pub(crate) v: Rows<T>,
+    pub(crate) o: Rows<T>,
+    pub(crate) d_o: Rows<T>,
+    pub(crate) stats: Rows<T>,
+    pub(crate) dq: Rows<T>,
+    pub(crate) dk: Rows<T>,
+    pub(crate) dv: Rows<T>,
     /// Panels of a head.
-    panels: usize,
+    pub(crate) panels: usize,
     /// Numbers of a query or key, and of a value, with what fills the last vector.
-    widths: [usize; 2],
-    workers: Workers,
+    pub(crate) widths: [usize; 2],
+    pub(crate) workers: Workers,
 }
 
 /// Keys above which the reference computes: each lane has room for the gradients of all.
-const MAX_KEYS: usize = 1 << 20;
+pub(crate) const MAX_KEYS: usize = 1 << 20;
 
 /// How many areas a lane has.
-const AREAS: usize = 13;
+pub(crate) const AREAS: usize = 13;
 
 /// A lane's memory.
-struct ScratchLayout<T> {
+pub(crate) struct ScratchLayout<T> {
     /// The queries and the gradients of results, as rows and as columns, and the results.
-    q: *mut T,
-    q_columns: *mut T,
-    d_o: *mut T,
-    d_o_columns: *mut T,
-    o: *mut T,
+    pub(crate) q: *mut T,
+    pub(crate) q_columns: *mut T,
+    pub(crate) d_o: *mut T,
+    pub(crate) d_o_columns: *mut T,
+    pub(crate) o: *mut T,
     /// A block of keys and of values.
-    k: *mut T,
-    v: *mut T,
+    pub(crate) k: *mut T,
+    pub(crate) v: *mut T,
     /// Scores, which become probabilities, and their gradients.
-    scores: *mut T,
-    slopes: *mut T,
+    pub(crate) scores: *mut T,
+    pub(crate) slopes: *mut T,
     /// What is added to scores.
-    added: *mut T,
+    pub(crate) added: *mut T,
     /// Statistics of each query, and Σ dO · O.
-    known: *mut T,
+    pub(crate) known: *mut T,
     /// The gradients of a panel's queries, and of all keys and values.
-    dq: *mut T,
-    of_keys: *mut T,
+    pub(crate) dq: *mut T,
+    pub(crate) of_keys: *mut T,
 }
 
 /// A head of keys.
-struct Head<'a> {
-    tensors: &'a [*mut u8],
-    sequence: Sequence,
+pub(crate) struct Head<'a> {
+    pub(crate) tensors: &'a [*mut u8],
+    pub(crate) sequence: Sequence,
     /// The heads of queries that read it.
-    heads: Range<usize>,
+    pub(crate) heads: Range<usize>,
     /// Whether infinities or NaN are among the numbers.
-    any: bool,
+    pub(crate) any: bool,
 }
 
 impl<T: Functions> Backward<T> {
@@ -122,13 +122,13 @@ impl<T: Functions> Backward<T> {
     }
 
     /// Columns of the largest panel.
-    fn columns(&self) -> usize {
+    pub(crate) fn columns(&self) -> usize {
         let lanes = self.tiles.lanes;
         self.shape.queries.div_ceil(lanes).div_ceil(self.panels) * lanes
     }
 
     /// The scratch memory of each lane.
-    fn layout(&self) -> ([(usize, usize); AREAS], usize) {
+    pub(crate) fn layout(&self) -> ([(usize, usize); AREAS], usize) {
         let mut scratch = Scratch::default();
         let Shape { depth, value_depth, keys, .. } = self.shape;
         let (columns, [width, value_width], block) = (self.columns(), self.widths, KEYS.min(keys));
@@ -150,7 +150,7 @@ impl<T: Functions> Backward<T> {
         (sizes.map(|size| (scratch.area::<T>(size, self.workers.count()), size)), scratch.size())
     }
 
-    fn areas(&self, scratch: *mut u8, worker: usize) -> ScratchLayout<T> {
+    pub(crate) fn areas(&self, scratch: *mut u8, worker: usize) -> ScratchLayout<T> {
         let [q, q_columns, d_o, d_o_columns, o, k, v, scores, slopes, added, known, dq, of_keys] =
             self.layout().0.map(|(offset, size)| {
                 scratch.wrapping_add(offset).cast::<T>().wrapping_add(worker * Scratch::padded::<T>(size))
@@ -158,7 +158,7 @@ impl<T: Functions> Backward<T> {
         ScratchLayout { q, q_columns, d_o, d_o_columns, o, k, v, scores, slopes, added, known, dq, of_keys }
     }
 
-    fn at(&self, of: &Head<'_>, head: usize, row: usize) -> At {
+    pub(crate) fn at(&self, of: &Head<'_>, head: usize, row: usize) -> At {
         At { place: of.sequence.place, head, heads: self.shape.heads, row }
     }
 
@@ -166,7 +166,7 @@ impl<T: Functions> Backward<T> {
     ///
     /// # Safety
     /// The tensors and the lengths are those of the operation, the areas those of a lane.
-    unsafe fn head(&self, of: &Head<'_>, areas: &ScratchLayout<T>) -> bool {
+    pub(crate) unsafe fn head(&self, of: &Head<'_>, areas: &ScratchLayout<T>) -> bool {
         let Shape { keys, .. } = self.shape;
         let [width, value_width] = self.widths;
         let with = (self.isa, of.tensors);
@@ -196,7 +196,13 @@ impl<T: Functions> Backward<T> {
     ///
     /// # Safety
     /// As for [`Backward::head`].
-    unsafe fn panel(&self, of: &Head<'_>, head: usize, number: usize, areas: &ScratchLayout<T>) -> bool {
+    pub(crate) unsafe fn panel(
+        &self,
+        of: &Head<'_>,
+        head: usize,
+        number: usize,
+        areas: &ScratchLayout<T>,
+    ) -> bool {
         let (lanes, [width, value_width]) = (self.tiles.lanes, self.widths);
         let vectors = part(self.shape.queries.div_ceil(lanes), self.panels, number);
         let all = vectors.start * lanes..(vectors.end * lanes).min(self.shape.queries);
@@ -245,7 +251,13 @@ impl<T: Functions> Backward<T> {
     ///
     /// # Safety
     /// As for [`Backward::head`]; the keys are of the sequence.
-    unsafe fn keys(&self, of: &Head<'_>, panel: &Panel<'_>, keys: Range<usize>, areas: &ScratchLayout<T>) {
+    pub(crate) unsafe fn keys(
+        &self,
+        of: &Head<'_>,
+        panel: &Panel<'_>,
+        keys: Range<usize>,
+        areas: &ScratchLayout<T>,
+    ) {
         let Panel { head, queries, columns, seen } = panel;
         let (columns, count, with) = (*columns, queries.len(), (self.isa, of.tensors));
         let (Shape { keys: all_keys, depth, value_depth, .. }, [width, value_width]) =
@@ -309,7 +321,15 @@ impl<T: Functions> Backward<T> {
     ///
     /// # Safety
     /// The factors and sums are there.
-    unsafe fn add(&self, any: bool, rows: usize, terms: usize, a: Matrix<T>, b: Matrix<T>, to: *mut T) {
+    pub(crate) unsafe fn add(
+        &self,
+        any: bool,
+        rows: usize,
+        terms: usize,
+        a: Matrix<T>,
+        b: Matrix<T>,
+        to: *mut T,
+    ) {
         let TileKernel { rows: most_rows, lanes, vectors, .. } = self.tiles;
         let (all, width) = (b.row_stride / lanes, b.row_stride);
         let parts = all.div_ceil(vectors);
@@ -362,7 +382,7 @@ impl<T: Functions> Backward<T> {
 }
 
 /// Refuses what the reference alone computes.
-fn refuse(gradients: &AttentionGradients) -> Result<(), Refusal> {
+pub(crate) fn refuse(gradients: &AttentionGradients) -> Result<(), Refusal> {
     let Shape { keys, depth, value_depth, key_heads, value_heads, .. } = gradients.shape;
     for (name, depth) in [("q", depth), ("v", value_depth)] {
         if depth > MAX_DEPTH {
@@ -402,75 +422,11 @@ fn refuse(gradients: &AttentionGradients) -> Result<(), Refusal> {
 }
 
 /// Queries of a head that are computed together.
-struct Panel<'a> {
-    head: usize,
-    queries: Range<usize>,
-    columns: usize,
-    seen: &'a VisibleKeys,
-}
-
-/// Σ a · b.
-struct Dot<T> {
-    a: *const T,
-    b: *const T,
-    len: usize,
-}
-
-impl<T: Functions> IsaTask for Dot<T> {
-    type Output = T;
-
-    #[inline(always)]
-    fn run(self) -> T {
-        const STEP: usize = 16;
-        let mut sums = [T::ZERO; STEP];
-        for i in 0..self.len {
-            // SAFETY: made where there are as many numbers.
-            let product = unsafe { self.a.add(i).read() * self.b.add(i).read() };
-            sums[i % STEP] = sums[i % STEP] + product;
-        }
-        sums.into_iter().fold(T::ZERO, |all, sum| all + sum)
-    }
-}
-
-/// Makes scores probabilities, and gradients of probabilities those of scores.
-struct Slopes<T> {
-    scores: *mut T,
-    slopes: *mut T,
-    columns: usize,
-    rows: usize,
-    stats: *const T,
-    deltas: *const T,
-    /// The smallest probability of a score that counts.
-    least: T,
-}
-
-impl<T: Functions> IsaTask for Slopes<T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let nothing = -(T::ONE / T::ZERO);
-        // SAFETY: made where there are as many numbers.
-        unsafe {
-            let stats = std::slice::from_raw_parts(self.stats, self.columns);
-            let deltas = std::slice::from_raw_parts(self.deltas, self.columns);
-            for row in 0..self.rows {
-                let at = row * self.columns;
-                let scores = std::slice::from_raw_parts_mut(self.scores.add(at), self.columns);
-                let slopes = std::slice::from_raw_parts_mut(self.slopes.add(at), self.columns);
-                let known = stats.iter().zip(deltas);
-                for ((score, slope), (stats, delta)) in scores.iter_mut().zip(slopes).zip(known) {
-                    let probability = (*score - *stats).exponential();
-                    let probability = if probability < self.least { self.least } else { probability };
-                    // Where no key counts, no score has a part.
-                    let counts = *score != nothing && *stats != nothing;
-                    let from_value = probability * (*slope - *delta);
-                    *slope = if counts { from_value } else { T::ZERO };
-                    *score = if counts { probability } else { T::ZERO };
-                }
-            }
-        }
-    }
+pub(crate) struct Panel<'a> {
+    pub(crate) head: usize,
+    pub(crate) queries: Range<usize>,
+    pub(crate) columns: usize,
+    pub(crate) seen: &'a VisibleKeys,
 }
 
 impl<T: Functions> Kernel for Backward<T> {

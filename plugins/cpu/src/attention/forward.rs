@@ -6,91 +6,93 @@ use crate::attention::gemm::PanelGemm;
 use crate::attention::rows::{At, Matrix, Rows};
 use crate::attention::scales::{ScaleSource, Scales, read};
 use crate::attention::scores::{MAX_COLUMNS, ScoreBlock, Scores, VisibleKeys};
-use crate::attention::softmax::{CheckedScaling, Scaling, Softmax, Sums, Weight};
+use crate::attention::softmax::{Scaling, Softmax, Sums, Weight};
 use crate::attention::tile::{TransposedTile, TransposedTileKernel};
-use crate::gemm::tile::TileKernel;
+use crate::gemm::tile::{TileKernel, fused};
 use crate::kernel::{Kernel, Refusal};
-use crate::matmul::kernel::{fused, part};
 use crate::pointwise::functions::Functions;
 use crate::problem::attention::Attention;
 use crate::problem::attention::shape::{Sequences, Shape};
-use crate::reference::{Lengths, Sequence};
-use crate::simd::isa::{Isa, VectorTask};
-use crate::simd::real::{Float, RowConverter};
-use crate::simd::vector::Vector;
-use crate::tensor::combine::{Combine, LargestMagnitude, fold_row};
+use crate::reference::attention::sequences::{Lengths, Sequence};
+use crate::simd::isa::Isa;
+use crate::tensor::combine::{Combine, LargestMagnitude};
+use crate::tensor::row_converter::RowConverter;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
-use crate::threading::partition::{Threads, Workers};
+use crate::threading::partition::{Threads, Workers, part};
 
 /// Keys of a block: the scores of a panel stay in the first cache, with 64 numbers to a key. A multiple of the rows of every level's
 /// tiles.
 pub(crate) const KEYS: usize = 128;
+
 /// Panels for which a block of keys is copied, where it has to be: the more, the less the copies take.
-const PANELS: usize = 5;
+pub(crate) const PANELS: usize = 5;
+
 /// As many parts are worth copying keys more often.
-const PARTS: usize = 8;
+pub(crate) const PARTS: usize = 8;
+
 /// Numbers of a query, key or value above which the reference computes.
 pub(crate) const MAX_DEPTH: usize = 2048;
+
 /// Nanoseconds that the weight of a score takes, about.
 pub(crate) const WEIGHT: f64 = 0.2;
 
 /// An attention with every decision made.
 pub(crate) struct Forward<T: 'static> {
-    shape: Shape,
-    lengths: Lengths,
-    isa: Isa,
-    tiles: TileKernel<T>,
-    growth: TransposedTileKernel<T>,
-    factor: ScaleSource<T>,
-    factors: Scales<T>,
-    scores: Scores<T>,
+    pub(crate) shape: Shape,
+    pub(crate) lengths: Lengths,
+    pub(crate) isa: Isa,
+    pub(crate) tiles: TileKernel<T>,
+    pub(crate) growth: TransposedTileKernel<T>,
+    pub(crate) factor: ScaleSource<T>,
+    pub(crate) factors: Scales<T>,
+    pub(crate) scores: Scores<T>,
     /// One more score of each head: its slot, run and distance.
-    sink: Option<(usize, RowConverter<T>, usize)>,
-    q: Rows<T>,
-    k: Rows<T>,
-    v: Rows<T>,
-    o: Rows<T>,
+    pub(crate) sink: Option<(usize, RowConverter<T>, usize)>,
+    pub(crate) q: Rows<T>,
+    pub(crate) k: Rows<T>,
+    pub(crate) v: Rows<T>,
+    pub(crate) o: Rows<T>,
     /// Statistics, maxima and sums.
-    kept: [Option<Rows<T>>; 3],
+    pub(crate) kept: [Option<Rows<T>>; 3],
     /// Whether keys and values are read where they are.
-    in_place: [bool; 2],
+    pub(crate) in_place: [bool; 2],
     /// Panels of a head, and the parts into which they are divided.
-    panels: usize,
-    parts: usize,
+    pub(crate) panels: usize,
+    pub(crate) parts: usize,
     /// Numbers of a value, and of a result, with what fills the last vector.
-    width: usize,
-    workers: Workers,
+    pub(crate) width: usize,
+    pub(crate) workers: Workers,
 }
 
 /// A lane's memory.
-struct ScratchLayout<T> {
-    q: *mut T,
-    k: *mut T,
-    v: *mut T,
-    scores: *mut T,
-    added: *mut T,
-    results: *mut T,
-    sums: Sums<T>,
+pub(crate) struct ScratchLayout<T> {
+    pub(crate) q: *mut T,
+    pub(crate) k: *mut T,
+    pub(crate) v: *mut T,
+    pub(crate) scores: *mut T,
+    pub(crate) added: *mut T,
+    pub(crate) results: *mut T,
+    pub(crate) sums: Sums<T>,
     /// The largest probability and the largest result of all parts so far.
-    largest: *mut [T; 2],
+    pub(crate) largest: *mut [T; 2],
 }
 
 /// Queries of a head that are computed together.
-struct Panel<T> {
+pub(crate) struct Panel<T> {
     /// Those that are there.
-    queries: Range<usize>,
+    pub(crate) queries: Range<usize>,
     /// With what fills the last vector.
-    columns: usize,
-    seen: VisibleKeys,
+    pub(crate) columns: usize,
+    pub(crate) seen: VisibleKeys,
     /// The queries as columns.
-    q: *mut T,
-    results: *mut T,
-    sums: Sums<T>,
+    pub(crate) q: *mut T,
+    pub(crate) results: *mut T,
+    pub(crate) sums: Sums<T>,
 }
 
 /// What is done with a block of keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Pass {
+pub(crate) enum Pass {
     /// Values are added with weights against the largest score so far.
     All,
     /// Weights are added alone.
@@ -100,11 +102,11 @@ enum Pass {
 }
 
 /// Panels of a head that see blocks of keys one after the other.
-struct Part<'a> {
-    tensors: &'a [*mut u8],
-    sequence: Sequence,
-    head: usize,
-    panels: Range<usize>,
+pub(crate) struct Part<'a> {
+    pub(crate) tensors: &'a [*mut u8],
+    pub(crate) sequence: Sequence,
+    pub(crate) head: usize,
+    pub(crate) panels: Range<usize>,
 }
 
 impl<T: Weight> Forward<T> {
@@ -163,14 +165,14 @@ impl<T: Weight> Forward<T> {
     }
 
     /// Columns of the largest panel.
-    fn columns(&self) -> usize {
+    pub(crate) fn columns(&self) -> usize {
         let lanes = self.tiles.lanes;
         self.shape.queries.div_ceil(lanes).div_ceil(self.panels) * lanes
     }
 
     /// The scratch memory of each lane: for each of some panels queries, results, and what is known of them, and a block of keys,
     /// of values, and of scores; and the largest numbers.
-    fn layout(&self) -> ([(usize, usize); 8], usize) {
+    pub(crate) fn layout(&self) -> ([(usize, usize); 8], usize) {
         let mut scratch = Scratch::default();
         let keys = KEYS.min(self.shape.keys);
         let (columns, together) = (self.columns(), self.panels.div_ceil(self.parts));
@@ -188,7 +190,7 @@ impl<T: Weight> Forward<T> {
         (sizes.map(|size| (scratch.area::<T>(size, self.workers.count()), size)), scratch.size())
     }
 
-    fn areas(&self, scratch: *mut u8, worker: usize) -> ScratchLayout<T> {
+    pub(crate) fn areas(&self, scratch: *mut u8, worker: usize) -> ScratchLayout<T> {
         let [q, k, v, scores, added, results, sums, largest] = self.layout().0.map(|(offset, size)| {
             scratch.wrapping_add(offset).cast::<T>().wrapping_add(worker * Scratch::padded::<T>(size))
         });
@@ -198,7 +200,7 @@ impl<T: Weight> Forward<T> {
     }
 
     /// One of a part's panels, as far as its queries are in the sequence.
-    fn panel(&self, part_: &Part<'_>, number: usize, areas: &ScratchLayout<T>) -> Panel<T> {
+    pub(crate) fn panel(&self, part_: &Part<'_>, number: usize, areas: &ScratchLayout<T>) -> Panel<T> {
         let lanes = self.tiles.lanes;
         let vectors = part(self.shape.queries.div_ceil(lanes), self.panels, number);
         let of = |query: usize| query.min(part_.sequence.queries);
@@ -224,7 +226,7 @@ impl<T: Weight> Forward<T> {
     ///
     /// # Safety
     /// The tensors and the lengths are those of the operation, the areas those of a lane.
-    unsafe fn part(&self, part: &Part<'_>, areas: &ScratchLayout<T>, any: bool) -> bool {
+    pub(crate) unsafe fn part(&self, part: &Part<'_>, areas: &ScratchLayout<T>, any: bool) -> bool {
         let Part { tensors, panels, .. } = part;
         let panels: [Option<Panel<T>>; PANELS] = std::array::from_fn(|number| {
             let number = panels.start + number;
@@ -274,7 +276,7 @@ impl<T: Weight> Forward<T> {
         }
     }
 
-    fn at(&self, part: &Part<'_>, row: usize) -> At {
+    pub(crate) fn at(&self, part: &Part<'_>, row: usize) -> At {
         At { place: part.sequence.place, head: part.head, heads: self.shape.heads, row }
     }
 
@@ -282,7 +284,7 @@ impl<T: Weight> Forward<T> {
     ///
     /// # Safety
     /// As for [`Forward::part`].
-    unsafe fn begin(&self, part: &Part<'_>, panel: &Panel<T>) {
+    pub(crate) unsafe fn begin(&self, part: &Part<'_>, panel: &Panel<T>) {
         let Part { tensors, head, .. } = part;
         let (at, count) = (self.at(part, panel.queries.start), panel.queries.len());
         // SAFETY: the panel has room.
@@ -311,7 +313,7 @@ impl<T: Weight> Forward<T> {
     ///
     /// # Safety
     /// As for [`Forward::part`]; the keys are of the sequence, and they and their values are where the matrices say.
-    unsafe fn keys(
+    pub(crate) unsafe fn keys(
         &self,
         part_: &Part<'_>,
         panel: &Panel<T>,
@@ -386,155 +388,10 @@ impl<T: Weight> Forward<T> {
             }
         }
     }
-
-    /// Makes sums what weights become probabilities by, times what these are multiplied by.
-    ///
-    /// # Safety
-    /// As for [`Forward::part`].
-    unsafe fn divide(&self, part: &Part<'_>, panel: &Panel<T>) {
-        let Panel { columns, sums, .. } = panel;
-        // SAFETY: the panel has a sum and a factor for each column.
-        unsafe {
-            let scale = self.factors.of_probabilities(part.tensors);
-            for column in 0..*columns {
-                let sum = sums.sum.add(column).read();
-                sums.factor.add(column).write(if sum == T::ZERO { scale } else { scale / sum });
-            }
-        }
-    }
-
-    /// Rounds probabilities to the type of the values. With `any`, those of scores that do not count stay -0, and no other is.
-    ///
-    /// # Safety
-    /// They are there.
-    unsafe fn round(&self, probabilities: *mut T, len: usize, any: bool) {
-        let Some(run) = &self.factors.rounding else { return };
-        // SAFETY: the caller promises the numbers.
-        unsafe {
-            if !any {
-                return run.round(probabilities, len);
-            }
-            for probability in std::slice::from_raw_parts_mut(probabilities, len) {
-                if !is_hidden(*probability) {
-                    run.round(probability, 1);
-                    *probability = *probability + T::ZERO;
-                }
-            }
-        }
-    }
-
-    /// Writes the results of a panel, and what is kept of its queries; says whether all are finite.
-    ///
-    /// # Safety
-    /// As for [`Forward::part`].
-    unsafe fn finish(&self, part: &Part<'_>, panel: &Panel<T>, areas: &ScratchLayout<T>) -> bool {
-        let Panel { queries, results, sums, .. } = panel;
-        let (count, tensors) = (queries.len(), part.tensors);
-        // SAFETY: the tensors have a row for every query.
-        unsafe {
-            let known = |numbers: *mut T| std::slice::from_raw_parts_mut(numbers, count);
-            let (max, sum, factor) = (known(sums.max), known(sums.sum), known(sums.factor));
-            let of_sums = self.factors.of_sums(tensors, &part.sequence, part.head);
-            let [of_probabilities, of_results] = self.factors.asks_for_largest();
-            let [probability, result] = &mut *areas.largest;
-            if self.factors.rounding.is_some() {
-                factor.fill(of_sums);
-            } else {
-                let scale = self.factors.of_probabilities(tensors) * of_sums;
-                for (factor, sum) in factor.iter_mut().zip(sum.iter()) {
-                    // Where no key counts, the results are zeros.
-                    *factor = if *sum == T::ZERO { scale } else { scale / *sum };
-                }
-            }
-            if of_probabilities {
-                // The largest score of a row has a weight of 1.
-                let sums = sum.iter().filter(|sum| **sum != T::ZERO);
-                *probability =
-                    sums.fold(*probability, |most, sum| LargestMagnitude::merge(T::ONE / *sum, most));
-            }
-            let (factors, numbers, width) = (factor.as_ptr(), *results, self.width);
-            let scaling = Scaling { factors, rows: count, numbers, width };
-            let is_finite = self.isa.run(CheckedScaling(scaling));
-            if of_results {
-                let len = self.shape.value_depth;
-                for row in 0..count {
-                    let of_row = self.isa.run_vectors(Largest { numbers: numbers.add(row * width), len });
-                    *result = LargestMagnitude::merge(of_row, *result);
-                }
-            }
-            if let Some(scale) = self.factors.of_results(tensors) {
-                let (factors, width) = (&raw const scale, count * width);
-                self.isa.run(Scaling { factors, rows: 1, numbers, width });
-            }
-            let with = (self.isa, tensors);
-            self.o.write(with, self.at(part, queries.start), count, results.cast_const(), width);
-            let [stats, maxima, all] = &self.kept;
-            if let Some(rows) = stats {
-                for ((stats, max), sum) in factor.iter_mut().zip(max.iter()).zip(sum.iter()) {
-                    *stats = if *sum == T::ZERO { *max } else { *max + sum.ln() };
-                }
-                rows.write(with, self.at(part, queries.start), count, factor.as_ptr(), 1);
-            }
-            for (rows, numbers) in [(maxima, sums.max), (all, sums.sum)] {
-                if let Some(rows) = rows {
-                    rows.write(with, self.at(part, queries.start), count, numbers.cast_const(), 1);
-                }
-            }
-            is_finite
-        }
-    }
-
-    /// Writes what there is to write of queries beyond the length of their sequence.
-    ///
-    /// # Safety
-    /// As for [`Forward::part`].
-    unsafe fn pad(&self, part_: &Part<'_>, areas: &ScratchLayout<T>) {
-        let (lanes, shape) = (self.tiles.lanes, &self.shape);
-        let all = shape.queries.div_ceil(lanes);
-        let [begin, end] = [
-            part(all, self.panels, part_.panels.start).start,
-            part(all, self.panels, part_.panels.end - 1).end,
-        ];
-        let queries = (begin * lanes).max(part_.sequence.queries)..(end * lanes).min(shape.queries);
-        if queries.is_empty() {
-            return;
-        }
-        let (count, with) = (queries.len(), (self.isa, part_.tensors));
-        let at = self.at(part_, queries.start);
-        // SAFETY: the tensors have a row for every query, and the areas for every query of a part.
-        unsafe {
-            areas.results.write_bytes(0, count * self.width);
-            self.o.write(with, at, count, areas.results.cast_const(), self.width);
-            let numbers = std::slice::from_raw_parts_mut(areas.sums.factor, count);
-            let nothing = -(T::ONE / T::ZERO);
-            for (rows, number) in self.kept.iter().zip([nothing, nothing, T::ZERO]) {
-                if let Some(rows) = rows {
-                    numbers.fill(number);
-                    rows.write(with, at, count, numbers.as_ptr(), 1);
-                }
-            }
-        }
-    }
-}
-
-/// The largest magnitude of some numbers, NaN if there is one.
-struct Largest<T> {
-    numbers: *const T,
-    len: usize,
-}
-
-impl<T: Float> VectorTask<T> for Largest<T> {
-    type Output = T;
-
-    #[inline(always)]
-    unsafe fn run<V: Vector<Scalar = T>>(self) -> T {
-        // SAFETY: made of numbers that are there, and run at the vector's level.
-        unsafe { fold_row::<V, LargestMagnitude>(self.numbers, self.len) }
-    }
 }
 
 /// Whether a probability is -0, which those of scores are that do not count.
-fn is_hidden<T: Functions>(probability: T) -> bool {
+pub(crate) fn is_hidden<T: Functions>(probability: T) -> bool {
     probability == T::ZERO && T::ONE / probability < T::ZERO
 }
 

@@ -6,7 +6,7 @@ use crate::attention::rows::Matrix;
 use crate::attention::scores::{MaskColumns, VisibleKeys};
 use crate::gemm::tile::{Tile, TileKernel};
 use crate::simd::isa::Isa;
-use crate::simd::real::Float;
+use crate::simd::vector::Float;
 
 /// The columns of a panel, and who sees what.
 pub(crate) struct PanelGemm<'a, T: 'static> {

@@ -14,15 +14,16 @@
 
 pub(crate) mod backward;
 pub(crate) mod forward;
+pub(crate) mod forward_finish;
 pub(crate) mod gemm;
 pub(crate) mod rows;
 pub(crate) mod scales;
 pub(crate) mod scores;
+pub(crate) mod slopes;
 pub(crate) mod softmax;
-pub(crate) mod tile;
-
 #[cfg(test)]
 mod tests;
+pub(crate) mod tile;
 
 use crate::attention::backward::Backward;
 use crate::attention::forward::Forward;

@@ -10,7 +10,7 @@ use crate::pointwise::functions::Functions;
 use crate::problem::Operand;
 use crate::problem::attention::shape::Sequences;
 use crate::simd::isa::Isa;
-use crate::simd::real::RowConverter;
+use crate::tensor::row_converter::RowConverter;
 
 /// Rows of a tensor.
 pub(crate) struct Rows<T> {

@@ -6,8 +6,8 @@ use crate::pointwise::functions::Functions;
 use crate::problem::attention::Attention;
 use crate::problem::attention::options::{HeadFactor, Scale};
 use crate::problem::batchnorm::Scalar;
-use crate::reference::Sequence;
-use crate::simd::real::RowConverter;
+use crate::reference::attention::sequences::Sequence;
+use crate::tensor::row_converter::RowConverter;
 
 /// A number that is there when the plan is made, or when it runs.
 pub(crate) enum ScaleSource<T> {

@@ -10,9 +10,11 @@ use crate::gemm::pack::{Pack, PackSource, packing_of};
 use crate::kernel::Refusal;
 use crate::problem::attention::options::{Band, Options};
 use crate::problem::attention::shape::Shape;
-use crate::reference::{Sequence, slope};
+use crate::reference::attention::scores::slope;
+use crate::reference::attention::sequences::Sequence;
 use crate::simd::isa::{Isa, IsaTask};
-use crate::simd::real::{Float, RowConverter};
+use crate::simd::vector::Float;
+use crate::tensor::row_converter::RowConverter;
 
 /// A tensor that is spread over the scores.
 struct Mask<T> {

@@ -1,10 +1,9 @@
 //! Products whose left factor has its rows side by side: tiles of results that grow by weights times values.
 
 use crate::dtype::element::Real;
-use crate::matmul::kernel::part;
 use crate::simd::isa::{Isa, IsaTask};
-use crate::simd::real::Float;
-use crate::simd::vector::Vector;
+use crate::simd::vector::{Float, Vector};
+use crate::threading::partition::part;
 
 /// `to[r][j] = to[r][j] + Σ a[l][r] · b[l][j]` over the depth.
 #[derive(Clone, Copy)]

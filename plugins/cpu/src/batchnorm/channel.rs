@@ -6,14 +6,16 @@ use crate::batchnorm::loops::{Gradient, NEAR};
 use crate::dtype::element::Element;
 use crate::kernel::Refusal;
 use crate::problem::batchnorm::{Batchnorm, Parameter, Scalar, Spread};
-use crate::reference::float_element;
-use crate::simd::real::{Float, RowConverter};
+use crate::reference::memory::float_element;
+use crate::simd::vector::Float;
+use crate::tensor::row_converter::RowConverter;
 
 /// Numbers in a buffer for what cannot be read in place.
 pub(crate) const BUFFER: usize = 512;
 
 /// The weight of the new value in the running statistics where no momentum is given.
 const DEFAULT_MOMENTUM: f64 = 0.1;
+
 /// What is added to the variance where a backward pass has no statistics kept for it.
 const BACKWARD_EPSILON: f64 = 1e-5;
 

@@ -21,22 +21,23 @@ pub(crate) mod planar;
 pub(crate) mod planes;
 pub(crate) mod rows;
 pub(crate) mod runs;
-
+pub(crate) mod shape;
 #[cfg(test)]
 mod tests;
 
 use hipdnn_plugin_sdk::graph::{Graph, Node};
 
-use crate::batchnorm::channel::{Memory, Parameters, Role};
+use crate::batchnorm::channel::{Memory, Parameters};
+use crate::batchnorm::shape::{PlaneEpilogue, ReluInput, Shape};
 use crate::dtype::element::Compute;
 use crate::kernel::{Kernel, Refusal};
 use crate::pointwise::Epilogue;
-use crate::pointwise::elements::BlockEpilogue;
 use crate::problem::Operand;
 use crate::problem::batchnorm::{Backward, Batchnorm};
 use crate::simd::isa::Isa;
-use crate::simd::real::{Float, is_number};
+use crate::simd::vector::Float;
 use crate::tensor::loop_nest::LoopNest;
+use crate::tensor::row_converter::is_number;
 use crate::threading::partition::Threads;
 
 /// Plans a batch normalization for a level of the processor, with what follows it.
@@ -190,61 +191,4 @@ fn same_rows(x: &Operand, y: &Operand) -> bool {
     (0..dims.len())
         .filter(|axis| *axis != 1 && dims[*axis] > 1)
         .all(|axis| xs[axis] == ys[axis] && ys[axis] >= channels)
-}
-
-/// The input of a RELU, with dy's strides.
-#[derive(Clone, Copy)]
-pub(crate) struct ReluInput {
-    /// Where it is among the pointers.
-    slot: usize,
-}
-
-/// What follows the result of an element.
-#[derive(Default)]
-struct PlaneEpilogue {
-    /// Where the tensor is that is added.
-    added: Option<usize>,
-    /// Whether what is negative becomes zero then.
-    relu: bool,
-    /// Anything else.
-    block_epilogue: Option<Box<dyn BlockEpilogue>>,
-}
-
-/// The operands dy or what is added, x, and the result, and how to walk over them.
-pub(crate) struct Shape<T> {
-    isa: Isa,
-    threads: Threads,
-    channels: usize,
-    /// Elements from one channel to the next.
-    step: [usize; 3],
-    /// Elements between neighbours of a run.
-    inner_strides: [usize; 3],
-    /// Elements of a channel.
-    elements: f64,
-    memory: [Memory<T>; 3],
-    /// The loops over one channel's elements.
-    nest: LoopNest<3>,
-    /// The dimensions of the result.
-    dims: Vec<usize>,
-    epilogue: PlaneEpilogue,
-}
-
-impl<T: Float> Shape<T> {
-    /// How many numbers can be worked on at once.
-    fn chunk(&self) -> usize {
-        if self.memory.iter().all(|memory| memory.direct) { usize::MAX } else { channel::BUFFER }
-    }
-
-    /// Nanoseconds that one thread takes.
-    fn work(&self, role: Role) -> f64 {
-        let passes = match role {
-            Role::Inference => 1.0,
-            Role::Training => 2.0,
-            Role::Backward { saved: true } => 2.5,
-            Role::Backward { saved: false } => 4.0,
-        };
-        let number = if self.chunk() == usize::MAX { 0.2 } else { 1.5 };
-        let after = self.epilogue.block_epilogue.as_ref().map_or(0.0, |block_epilogue| block_epilogue.time());
-        self.elements * self.channels as f64 * (passes * number + after)
-    }
 }

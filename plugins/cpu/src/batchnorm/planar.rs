@@ -1,13 +1,12 @@
 //! Channel by channel: each thread has channels of its own.
 
 use crate::batchnorm::channel::{BUFFER, Moments, Parameters, Role};
+use crate::batchnorm::loops;
 use crate::batchnorm::planes::Part;
-use crate::batchnorm::{Shape, loops};
+use crate::batchnorm::shape::Shape;
 use crate::kernel::Kernel;
 use crate::layout::MAX_RANK;
-use crate::simd::isa::VectorTask;
-use crate::simd::real::Float;
-use crate::simd::vector::Vector;
+use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::loop_nest::Chunks;
 use crate::tensor::scratch::Tensors;
 use crate::threading::partition::Workers;

@@ -6,17 +6,17 @@
 
 use std::ops::Range;
 
-use crate::batchnorm::PlaneEpilogue;
 use crate::batchnorm::channel::{Moments, Parameters};
+use crate::batchnorm::shape::PlaneEpilogue;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::MAX_RANK;
 use crate::pointwise::{Epilogue, NEAR};
 use crate::problem::batchnorm::Inference;
-use crate::simd::isa::{Isa, VectorTask};
-use crate::simd::real::{Float, is_number};
+use crate::simd::isa::Isa;
 use crate::simd::stream::{before_aligned, is_worth, settle};
-use crate::simd::vector::{Lanewise, Vector};
+use crate::simd::vector::{Float, Lanewise, Vector, VectorTask};
 use crate::tensor::loop_nest::LoopNest;
+use crate::tensor::row_converter::is_number;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Threads, Workers};
 

@@ -1,12 +1,11 @@
 //! Row by row: the channels of an element lie side by side, and each thread has rows of its own.
 
 use crate::batchnorm::channel::{BUFFER, Moments, Parameters, Role};
-use crate::batchnorm::{Shape, loops};
+use crate::batchnorm::loops;
+use crate::batchnorm::shape::Shape;
 use crate::kernel::Kernel;
 use crate::pointwise::NEAR;
-use crate::simd::isa::VectorTask;
-use crate::simd::real::Float;
-use crate::simd::vector::Vector;
+use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::loop_nest::Elements;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::Workers;
@@ -38,7 +37,7 @@ enum Pass {
 }
 
 /// The scratch memory of a run.
-struct ScratchLayout<T> {
+pub(crate) struct ScratchLayout<T> {
     /// For each lane two sums a channel, those of one kind side by side.
     totals: *mut f64,
     /// Four numbers a channel, likewise: the mean first, the others as the last pass needs them.

@@ -6,12 +6,10 @@
 use crate::batchnorm::channel::{Moments, Parameters, Role};
 use crate::batchnorm::loops::{SUMS, first_mean, of_lanes};
 use crate::batchnorm::planes::Part;
-use crate::batchnorm::{ReluInput, Shape};
+use crate::batchnorm::shape::{ReluInput, Shape};
 use crate::gemm::pack::prefetch;
 use crate::kernel::Kernel;
-use crate::simd::isa::VectorTask;
-use crate::simd::real::Float;
-use crate::simd::vector::{Lanewise, Vector};
+use crate::simd::vector::{Float, Lanewise, Vector, VectorTask};
 use crate::tensor::scratch::{CACHE_LINE, Tensors};
 use crate::threading::partition::Workers;
 
@@ -19,7 +17,7 @@ use crate::threading::partition::Workers;
 const EXACT: usize = 32;
 
 /// The longest runs that are not as well computed in pieces.
-const LONGEST: usize = 1024;
+pub(crate) const LONGEST: usize = 1024;
 
 /// Elements ahead of those that are added up that are asked for: what lies between the runs keeps the processor from foreseeing them.
 const AHEAD: usize = 1024;
@@ -240,7 +238,7 @@ impl<T: Float> Task<'_, T> {
                 // Lanes without a number differ from nothing.
                 let mut deviation = read::<V>(at.x.add(place), lanes).lanewise(Lanewise::Sub, means);
                 if let Some(lanes) = lanes {
-                    let mut numbers = [T::ZERO; crate::tensor::combine::MAX_LANES];
+                    let mut numbers = [T::ZERO; crate::simd::vector::MAX_LANES];
                     deviation.store(numbers.as_mut_ptr());
                     deviation = V::load_lanes(numbers.as_ptr(), lanes);
                 }

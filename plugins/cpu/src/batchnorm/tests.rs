@@ -36,18 +36,29 @@ struct Case {
 }
 
 const DY: i64 = 1;
+
 const X: i64 = 2;
+
 const RESULT: i64 = 3;
+
 /// Parameters that are read: scale, bias, mean, variance (or its inverse), running mean and variance.
 const SCALE: i64 = 4;
+
 const BIAS: i64 = 5;
+
 const MEAN: i64 = 6;
+
 const VARIANCE: i64 = 7;
+
 const EPSILON: i64 = 8;
+
 /// Parameters that are written.
 const FIRST: i64 = 10;
+
 const SECOND: i64 = 11;
+
 const NEXT_MEAN: i64 = 12;
+
 const NEXT_VARIANCE: i64 = 13;
 
 impl Case {

@@ -5,9 +5,8 @@
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, Tensor};
 
 use crate::dtype::element::{Compute, is_float_of_eight_bits};
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Kernel, MAX_TENSORS, Refusal};
 use crate::layout::{Layout, MAX_RANK, storage_size};
-use crate::plan::MAX_TENSORS;
 use crate::pointwise::chain::{Chain, Value};
 use crate::pointwise::{Epilogue, plan_chain};
 use crate::problem::Operand;
@@ -53,6 +52,10 @@ struct Copied {
     kernel: Box<dyn Kernel>,
 }
 
+/// Plans a convolution whose operands need no conversion.
+pub(crate) type PlanConv =
+    fn(&Convolution, Compute, Isa, Settings, Option<Epilogue>) -> Result<Box<dyn Kernel>, Refusal>;
+
 impl Converted {
     /// Plans copies and the convolution of them; none where no operand is a float of 8 bits.
     pub(crate) fn plan(
@@ -61,6 +64,7 @@ impl Converted {
         isa: Isa,
         settings: Settings,
         epilogue: Option<Epilogue>,
+        plan_conv: PlanConv,
     ) -> Result<Option<Self>, Refusal> {
         let mut converted = *convolution;
         let result = match convolution.direction {
@@ -95,7 +99,7 @@ impl Converted {
             return Ok(None);
         }
         let plan = |constant_weights| {
-            crate::conv::plan(&converted, compute, isa, Settings { constant_weights, ..settings }, epilogue)
+            plan_conv(&converted, compute, isa, Settings { constant_weights, ..settings }, epilogue)
         };
         let is_weights = |copied: &Copied| copied.slot == convolution.w.slot && !copied.is_result;
         let weights = copies.iter().position(is_weights);

@@ -4,14 +4,14 @@ use crate::conv::geometry::{Geometry, Windows};
 use crate::kernel::Refusal;
 use crate::settings::Algorithm;
 use crate::simd::isa::Isa;
-use crate::simd::real::Float;
+use crate::simd::vector::Float;
 use crate::threading::partition::Threads;
 
 /// Numbers of a block's planes that stay in a processor's second cache.
 pub(crate) const BUFFER: usize = 64 << 10;
 
 /// Tiles of columns below which a box is not divided any further.
-const LEAST_TILES: usize = 4;
+pub(crate) const LEAST_TILES: usize = 4;
 
 /// Nanoseconds that things take, one thread alone.
 pub(crate) struct Cost {

@@ -6,7 +6,8 @@ use crate::conv::geometry::{Block, Strides};
 use crate::pointwise::Epilogue;
 use crate::pointwise::chain::{Operation, Value};
 use crate::pointwise::elements::BlockEpilogue;
-use crate::simd::real::{Float, is_number};
+use crate::simd::vector::Float;
+use crate::tensor::row_converter::is_number;
 
 /// A number for each channel is added, then an element of another tensor, and then what is negative becomes zero; each of
 /// these or none. It is what stands behind most convolutions.

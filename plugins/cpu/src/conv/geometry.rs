@@ -9,10 +9,6 @@
 
 use std::collections::HashMap;
 
-use crate::conv::prefetch::Input;
-use crate::gemm::pairs::{PairElement, word};
-use crate::simd::real::{Float, Stored, load_run, store_run};
-
 /// What is to be met: output element `o` and tap `t` meet input element `o * stride + taps[t]`.
 #[derive(Clone, Debug)]
 pub(crate) struct Windows {
@@ -87,27 +83,27 @@ pub(crate) struct Columns {
 /// The planes and columns of a block, planned for all blocks at once.
 #[derive(Clone, Debug)]
 pub(crate) struct Geometry {
-    windows: Windows,
+    pub(crate) windows: Windows,
     /// Input element of position 0 of each plane when a block begins at output 0.
-    starts: Vec<[isize; 3]>,
+    pub(crate) starts: Vec<[isize; 3]>,
     /// Distance of each tap from the beginning of a channel's planes.
-    tap_offsets: Vec<usize>,
+    pub(crate) tap_offsets: Vec<usize>,
     /// Images in a block and the size of its box, at most.
-    block: (usize, [usize; 3]),
+    pub(crate) block: (usize, [usize; 3]),
     /// Positions that a box is wider than its outputs.
-    span: [usize; 3],
+    pub(crate) span: [usize; 3],
     /// The smallest tap, in steps.
-    first: [isize; 3],
+    pub(crate) first: [isize; 3],
     /// Distance of neighbours in the columns: along the three dimensions and from image to image.
-    plane_strides: [usize; 4],
+    pub(crate) plane_strides: [usize; 4],
     /// Numbers in one plane.
-    plane: usize,
+    pub(crate) plane: usize,
     /// Whether some output meets a tap outside of the input.
-    padded: bool,
+    pub(crate) padded: bool,
 }
 
 /// `ceil(a / b)` for positive b.
-fn div_ceil(a: isize, b: isize) -> isize {
+pub(crate) fn div_ceil(a: isize, b: isize) -> isize {
     -(-a).div_euclid(b)
 }
 
@@ -254,7 +250,7 @@ impl Geometry {
         self.counts().iter().product()
     }
 
-    fn counts(&self) -> [usize; 4] {
+    pub(crate) fn counts(&self) -> [usize; 4] {
         let (images, size) = self.block;
         let boxes = [0, 1, 2].map(|i| self.windows.output[i].div_ceil(size[i]));
         [self.windows.batch.div_ceil(images), boxes[0], boxes[1], boxes[2]]
@@ -350,218 +346,16 @@ impl Geometry {
             (0..self.windows.input[i] as isize).contains(&at)
         })
     }
-
-    /// Copies a block's input, `channels` channels from `from`, into planes: first the planes of one channel, then those
-    /// of the next.
-    ///
-    /// # Safety
-    /// `from` is the first element of the first channel of a tensor with these strides and the input's dimensions;
-    /// `planes` is writable for `channels * self.channel()` numbers.
-    pub(crate) unsafe fn fill<S: Stored, T: Float>(
-        &self,
-        block: &Block,
-        from: *const u8,
-        strides: &Strides,
-        channels: usize,
-        planes: *mut T,
-    ) {
-        let from = from.cast::<S>();
-        // SAFETY: the caller promises this much; the runs are inside the tensor and inside the planes.
-        unsafe {
-            planes.write_bytes(0, channels * self.channel());
-            self.input_runs(block, strides, |source, target, stride, len| {
-                let (from, to) = (from.add(source), planes.add(target));
-                copy_runs(from, (stride, strides.channel), to, self.channel(), (len, channels));
-            });
-        }
-    }
-
-    /// The same with pairs of channels as words, the first in the lower half; a zero stands for a channel beyond the last.
-    ///
-    /// # Safety
-    /// As [`Geometry::fill`], with half as many planes as there are channels, rounded up.
-    #[cfg_attr(
-        not(target_arch = "x86_64"),
-        expect(dead_code, reason = "other processors have no instructions for pairs")
-    )]
-    pub(crate) unsafe fn fill_pairs<S: PairElement>(
-        &self,
-        block: &Block,
-        from: *const u8,
-        strides: &Strides,
-        channels: usize,
-        planes: *mut u32,
-    ) {
-        let from = from.cast::<S>();
-        // SAFETY: the caller promises this much; the runs are inside the tensor and inside the planes.
-        unsafe {
-            planes.write_bytes(0, channels.div_ceil(2) * self.channel());
-            self.input_runs(block, strides, |source, target, stride, len| {
-                for pair in 0..channels.div_ceil(2) {
-                    let first = from.add(source + 2 * pair * strides.channel);
-                    let to = planes.add(target + pair * self.channel());
-                    if 2 * pair + 1 < channels {
-                        for i in 0..len {
-                            let at = first.add(i * stride);
-                            let both = (at.read_unaligned(), at.add(strides.channel).read_unaligned());
-                            to.add(i).write(word(both.0.bits(), both.1.bits()));
-                        }
-                    } else {
-                        for i in 0..len {
-                            to.add(i).write(word(first.add(i * stride).read_unaligned().bits(), 0));
-                        }
-                    }
-                }
-            });
-        }
-    }
-
-    /// Calls `each` with the runs of a block's input along the last spatial dimension: the distance of the first element in channel
-    /// 0, its place in the planes of a channel, the distance of neighbours in the tensor, and how many there are.
-    #[inline(always)]
-    fn input_runs(&self, block: &Block, strides: &Strides, mut each: impl FnMut(usize, usize, usize, usize)) {
-        let stride = self.windows.stride;
-        for (number, start) in self.starts.iter().enumerate() {
-            let mut low = [0; 3];
-            let mut high = [0; 3];
-            for i in 0..3 {
-                // Positions of the box whose input element exists.
-                let base = block.origin[i] as isize + self.first[i];
-                let size = (block.size[i] + self.span[i]) as isize;
-                let begin = div_ceil(-start[i], stride[i] as isize) - base;
-                let end = div_ceil(self.windows.input[i] as isize - start[i], stride[i] as isize) - base;
-                low[i] = begin.clamp(0, size) as usize;
-                high[i] = end.clamp(low[i] as isize, size) as usize;
-            }
-            if (0..3).any(|i| low[i] == high[i]) {
-                continue;
-            }
-            let input = |i: usize, position: usize| {
-                ((block.origin[i] as isize + self.first[i] + position as isize) * stride[i] as isize
-                    + start[i]) as usize
-            };
-            let len = high[2] - low[2];
-            let stride = strides.spatial[2] * stride[2];
-            for n in 0..block.images {
-                for d in low[0]..high[0] {
-                    for h in low[1]..high[1] {
-                        let at = [input(0, d), input(1, h), input(2, low[2])];
-                        let source = strides.offset(block.image + n, at);
-                        let target = number * self.plane
-                            + n * self.plane_strides[3]
-                            + d * self.plane_strides[0]
-                            + h * self.plane_strides[1]
-                            + low[2];
-                        each(source, target, stride, len);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Copies a block of the output's shape, `channels` channels from `from`, into rows of `row` numbers that are in the
-    /// order of the columns, with zeros between the runs of outputs.
-    ///
-    /// # Safety
-    /// `from` is the first element of the first channel of a tensor with these strides and the output's dimensions;
-    /// `rows` is writable for `channels * row` numbers, and `row` is at least the block's columns.
-    pub(crate) unsafe fn spread<S: Stored, T: Float>(
-        &self,
-        block: &Block,
-        from: *const u8,
-        strides: &Strides,
-        channels: usize,
-        rows: *mut T,
-        row: usize,
-    ) {
-        let from = from.cast::<S>();
-        // SAFETY: the caller promises this much.
-        unsafe { rows.write_bytes(0, channels * row) };
-        self.runs(block, 0, self.columns(block), |run| {
-            let source = strides.offset(run.image, run.at);
-            // SAFETY: the elements are inside the tensor, the numbers inside the row.
-            unsafe {
-                let from = from.add(source);
-                let to = rows.add(run.column);
-                copy_runs(from, (strides.spatial[2], strides.channel), to, row, (run.len, channels));
-            }
-        });
-    }
 }
 
-/// Runs shorter than this are copied channel by channel.
-const SHORT: usize = 4;
-
-/// Reads a run of `len` elements of each of some channels, given the distances of elements and of channels, into runs that
-/// are `plane_strides` numbers apart.
-///
-/// # Safety
-/// The elements are readable, and the runs are writable.
-#[inline(always)]
-unsafe fn copy_runs<S: Stored, T: Float>(
-    from: *const S,
-    (stride, channel): (usize, usize),
-    to: *mut T,
-    plane_strides: usize,
-    (len, channels): (usize, usize),
-) {
-    // SAFETY: the caller promises all runs.
-    unsafe {
-        if len < SHORT {
-            for i in 0..len {
-                for c in 0..channels {
-                    to.add(i + c * plane_strides)
-                        .write(from.add(i * stride + c * channel).read_unaligned().number());
-                }
-            }
-        } else {
-            for c in 0..channels {
-                load_run::<S, T>(from.add(c * channel).cast(), stride, to.add(c * plane_strides), len);
-            }
-        }
-    }
-}
-
-/// Writes rows of a tile to the output: `rows` channels of the runs of outputs among the columns from `from` to `to`.
-///
-/// # Safety
-/// `tile` holds `rows` rows of `row` numbers, the first column being `from`; `to_channel` is the first element of the first
-/// row's channel of a tensor with these strides and the output's dimensions.
-#[expect(clippy::too_many_arguments, reason = "two places, each with its shape")]
-#[inline(always)]
-pub(crate) unsafe fn store_tile<S: Stored, T: Float>(
-    geometry: &Geometry,
-    block: &Block,
-    (from, to): (usize, usize),
-    tile: *const T,
-    row: usize,
-    rows: usize,
-    to_channel: *mut u8,
-    strides: &Strides,
-) {
-    let to_channel = to_channel.cast::<S>();
-    geometry.runs(block, from, to, |run| {
-        let target = strides.offset(run.image, run.at);
-        let column = run.column - from;
-        // SAFETY: the elements are inside the tensor, the numbers inside the tile.
-        unsafe {
-            if strides.channel == 1 {
-                for i in 0..run.len {
-                    let at = to_channel.add(target + i * strides.spatial[2]);
-                    for r in 0..rows {
-                        at.add(r).write_unaligned(S::nearest(tile.add(r * row + column + i).read()));
-                    }
-                }
-            } else {
-                for r in 0..rows {
-                    store_run::<S, T>(
-                        tile.add(r * row + column),
-                        to_channel.add(target + r * strides.channel).cast(),
-                        strides.spatial[2],
-                        run.len,
-                    );
-                }
-            }
-        }
-    });
+/// The input that a block is computed from, of planes of channels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Input {
+    /// Distance of its first element from that of the tensor, in elements.
+    pub(crate) first: usize,
+    /// Runs of elements in a channel, and their distance: images, and rows where those between them are not met.
+    pub(crate) images: (usize, usize),
+    pub(crate) rows: (usize, usize),
+    /// Elements from the first to the last of a run.
+    pub(crate) len: usize,
 }

@@ -16,12 +16,12 @@ pub(crate) mod geometry;
 pub(crate) mod im2col;
 pub(crate) mod implicit_gemm;
 pub(crate) mod operands;
+pub(crate) mod planes;
 pub(crate) mod prefetch;
 pub(crate) mod strided_backward_data;
-pub(crate) mod winograd;
-
 #[cfg(test)]
 pub(crate) mod tests;
+pub(crate) mod winograd;
 
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -29,15 +29,14 @@ use std::collections::HashMap;
 use crate::conv::backward_weights::channels::BackwardWeightsByChannel;
 use crate::conv::backward_weights::rows::BackwardWeights;
 use crate::conv::converted::Converted;
-use crate::conv::direct::kernel::Direct;
-use crate::conv::direct::scheme::{Accumulator, Scheme};
+use crate::conv::direct::problem::{Accumulator, Direct, Scheme};
 use crate::conv::direct_small::kernel::DirectSmall;
 use crate::conv::geometry::{Strides, Windows};
-use crate::conv::im2col::kernel::Im2col;
+use crate::conv::im2col::problem::Im2col;
 use crate::conv::implicit_gemm::kernel::ImplicitGemm;
 use crate::conv::operands::{OperandView, Operands, SubProblem, Weights};
 use crate::conv::strided_backward_data::StridedBackwardData;
-use crate::conv::winograd::kernel::Winograd;
+use crate::conv::winograd::problem::Winograd;
 use crate::dtype::element::Compute;
 use crate::gemm::pairs::Pairs;
 use crate::kernel::{Kernel, Refusal};
@@ -47,20 +46,25 @@ use crate::problem::Operand;
 use crate::problem::convolution::{Convolution, Direction};
 use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
-use crate::simd::real::{Float, RowConverter};
+use crate::simd::vector::Float;
+use crate::tensor::row_converter::RowConverter;
 
 /// Spatial dimensions that the kernels know.
-const SPATIAL: usize = 3;
+pub(crate) const SPATIAL: usize = 3;
+
 /// Taps of a window above which the reference computes.
-const MAX_TAPS: usize = 1 << 14;
+pub(crate) const MAX_TAPS: usize = 1 << 14;
+
 /// Positions of a padded image, and channels, above which the reference computes: sums and products of fewer do not overflow.
 const MAX_POSITIONS: f64 = (1_u64 << 31) as f64;
 
 /// Channels of the output from which on products of `bfloat16` are added up in pairs: half of a tile's.
 #[cfg(target_arch = "x86_64")]
 const LEAST_ROWS: usize = 16;
+
 /// Images from which on blocks of whole images are enough for all threads.
 const LEAST_IMAGES: usize = 16;
+
 /// Plans a convolution for a level of the processor, with more to compute of the output of a forward one or not.
 pub(crate) fn plan(
     convolution: &Convolution,
@@ -79,7 +83,7 @@ pub(crate) fn plan(
         let epilogue = epilogue.map(|epilogue| Epilogue { output: &product.c, ..epilogue });
         return matmul::plan(&product, compute, isa, settings, epilogue);
     }
-    if let Some(converted) = Converted::plan(convolution, compute, isa, settings, epilogue)? {
+    if let Some(converted) = Converted::plan(convolution, compute, isa, settings, epilogue, plan)? {
         return Ok(Box::new(converted));
     }
     let c = convolution;
@@ -168,7 +172,7 @@ fn plan_in<T: Float + Accumulator>(
     #[cfg(not(target_arch = "x86_64"))]
     let _ = pairs;
     // Filters have to be packed for it, which would take longer than what it saves.
-    if !is_wanted && settings.constant_weights && im2col::kernel::wastes::<T>(&operands, isa) {
+    if !is_wanted && settings.constant_weights && im2col::choice::wastes::<T>(&operands, isa) {
         let scheme = Scheme::<T>::numbers(&operands, isa, spatial, epilogue)?;
         let places = Direct::<T>::plan(operands.clone(), scheme, isa, settings, spatial, epilogue)?;
         if let Some(places) = places.filter(Direct::are_two) {
@@ -185,7 +189,7 @@ fn plan_in<T: Float + Accumulator>(
         return Ok(Box::new(winograd));
     }
     if !is_wanted
-        && im2col::kernel::suits::<T>(&operands, isa)
+        && im2col::choice::suits::<T>(&operands, isa)
         && let Some(tiled) = Im2col::<T>::plan(&operands, isa, settings, spatial, epilogue.as_ref())?
     {
         return Ok(Box::new(tiled));

@@ -2,10 +2,13 @@
 
 use hipdnn_plugin_sdk::graph::DataType;
 
-use crate::conv::geometry::{Block, Geometry, Strides, Windows, store_tile};
+use crate::conv::geometry::{Block, Geometry, Strides, Windows};
+use crate::conv::planes::store_tile;
 use crate::conv::strided_backward_data::StridedBackwardData;
 use crate::kernel::Refusal;
-use crate::simd::real::{Float, Stored, is_number, not_a_float, with_stored};
+use crate::simd::stored::{Stored, with_stored};
+use crate::simd::vector::Float;
+use crate::tensor::row_converter::{is_number, not_a_float};
 
 /// One operand in memory.
 #[derive(Clone, Copy, Debug)]

@@ -27,18 +27,6 @@ pub(crate) fn bytes(operands: &Operands) -> f64 {
     bytes(input, *channels, windows.input) + bytes(output, *rows, windows.output)
 }
 
-/// The input that a block is computed from, of planes of channels.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Input {
-    /// Distance of its first element from that of the tensor, in elements.
-    pub(crate) first: usize,
-    /// Runs of elements in a channel, and their distance: images, and rows where those between them are not met.
-    pub(crate) images: (usize, usize),
-    pub(crate) rows: (usize, usize),
-    /// Elements from the first to the last of a run.
-    pub(crate) len: usize,
-}
-
 /// What tiles ask for while they multiply, some lines of the cache each.
 #[derive(Clone, Copy)]
 pub(crate) struct BlockPrefetch {

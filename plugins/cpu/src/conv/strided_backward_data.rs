@@ -5,7 +5,9 @@ use hipdnn_plugin_sdk::graph::DataType;
 use crate::conv::geometry::{Block, Geometry, Strides};
 use crate::gemm::pack::prefetch;
 use crate::kernel::Refusal;
-use crate::simd::real::{Float, Stored, not_a_float, store_run, with_stored};
+use crate::simd::stored::{Stored, with_stored};
+use crate::simd::vector::Float;
+use crate::tensor::row_converter::{not_a_float, store_run};
 use crate::tensor::scratch::CACHE_LINE;
 
 /// Numbers that are written together.

@@ -6,18 +6,18 @@
 
 use std::ops::Range;
 
-use crate::depthwise::Shape;
+use crate::depthwise::shape::Shape;
 use crate::depthwise::sums::{Pixels, Rows, TOGETHER};
 use crate::kernel::Kernel;
-use crate::simd::isa::{Isa, VectorTask};
-use crate::simd::real::Float;
-use crate::simd::vector::Vector;
+use crate::simd::isa::Isa;
+use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::image::Image;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Threads, Workers};
 
 /// Rows of the output's gradient in a part, where the channels of an element lie side by side; copies are made of so many.
 const COPIED: usize = 8;
+
 /// Parts that the work is made of at least, where there are as many channels.
 const PARTS: usize = 16;
 
@@ -39,7 +39,7 @@ pub(crate) struct BackwardWeights<T> {
 
 /// Offsets in bytes of areas of the scratch memory: one of each for each lane.
 #[derive(Clone, Copy)]
-struct ScratchLayout {
+pub(crate) struct ScratchLayout {
     sums: usize,
     input: usize,
     gradient: usize,

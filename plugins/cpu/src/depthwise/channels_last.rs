@@ -3,28 +3,32 @@
 
 use hipdnn_plugin_sdk::graph::DataType;
 
-use crate::depthwise::Shape;
+use crate::depthwise::band::Form;
 use crate::depthwise::epilogue::AffineEpilogue;
 use crate::depthwise::pixels::{Band, TOGETHER};
-use crate::depthwise::rows::Form;
+use crate::depthwise::shape::Shape;
 use crate::gemm::pack::{Pack, PackSource, packing_of};
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::Operand;
-use crate::simd::isa::{Isa, VectorTask};
-use crate::simd::real::{Float, all_finite};
-use crate::simd::vector::Vector;
+use crate::simd::isa::Isa;
+use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::image::Image;
+use crate::tensor::row_converter::all_finite;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Threads, Workers};
 
 /// Numbers of the output that are computed before what follows is done with them, and of which copies are made.
 const NEAR: usize = 8 << 10;
+
 /// Parts for each lane.
 const PARTS: usize = 6;
+
 /// Channels are divided at multiples of this, a few cache lines.
 const CHANNELS: usize = 64;
+
 /// Channels of planes are copied in blocks of this.
 const BLOCK: usize = 16;
+
 /// Numbers of an image and its result up to which planes are copied: a block of them stays in the second cache.
 const MAX_NUMBERS: usize = 8 << 10;
 
@@ -100,7 +104,7 @@ fn most_columns<T: Float>(isa: Isa) -> usize {
 
 /// Offsets in bytes of a lane's areas of the scratch memory.
 #[derive(Clone, Copy)]
-struct ScratchLayout {
+pub(crate) struct ScratchLayout {
     taps: usize,
     zeros: usize,
     input: usize,

@@ -4,13 +4,14 @@ use std::ops::Range;
 
 use hipdnn_plugin_sdk::graph::PointwiseMode;
 
-use crate::depthwise::Shape;
+use crate::depthwise::shape::Shape;
 use crate::kernel::Refusal;
 use crate::pointwise::Epilogue;
 use crate::pointwise::chain::{Chain, Input, Operation, Step, Value};
 use crate::pointwise::elements::BlockEpilogue;
 use crate::problem::Operand;
-use crate::simd::real::{Float, RowConverter};
+use crate::simd::vector::Float;
+use crate::tensor::row_converter::RowConverter;
 
 /// What follows the sums.
 pub(crate) struct AffineEpilogue<T> {

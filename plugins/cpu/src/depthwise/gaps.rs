@@ -1,9 +1,8 @@
 //! Images with gaps between their rows and columns, which gradients have of convolutions with steps.
 
-use crate::depthwise::rows::Band;
-use crate::depthwise::{MAX_SIDE, Shape, number};
-use crate::simd::real::Float;
-use crate::simd::vector::Vector;
+use crate::depthwise::band::Band;
+use crate::depthwise::shape::{MAX_SIDE, Shape, number};
+use crate::simd::vector::{Float, Vector};
 use crate::tensor::image::{MAX_LANES, inside};
 
 /// Numbers that are in a row of the output, the columns that meet the same elements of a window side by side; 0 without gaps.
@@ -107,7 +106,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// The form [`Form::ThreeApart`](crate::depthwise::rows::Form): two rows of the output at a time, and a vector of even and one of odd columns.
+    /// The form [`Form::ThreeApart`](crate::depthwise::band::Form): two rows of the output at a time, and a vector of even and one of odd columns.
     #[inline(always)]
     pub(crate) unsafe fn pairs<V: Vector<Scalar = T>>(&self) {
         // SAFETY: as the caller promises.

@@ -9,41 +9,33 @@
 )]
 
 pub(crate) mod backward_weights;
+pub(crate) mod band;
 pub(crate) mod channels_last;
 pub(crate) mod epilogue;
 pub(crate) mod gaps;
 pub(crate) mod pixels;
 pub(crate) mod planar;
 pub(crate) mod rows;
+pub(crate) mod shape;
 pub(crate) mod sums;
-pub(crate) mod tiles;
-
 #[cfg(test)]
 mod tests;
+pub(crate) mod tiles;
 
 use crate::depthwise::backward_weights::BackwardWeights;
 use crate::depthwise::channels_last::{ChannelsLast, Transposition};
 use crate::depthwise::epilogue::AffineEpilogue;
 use crate::depthwise::planar::ChannelsFirst;
+use crate::depthwise::shape::{LONGEST, MAX_MULTIPLIER, MAX_SIDE, MAX_TAPS, SPATIAL, Shape};
 use crate::dtype::element::Compute;
 use crate::kernel::{Kernel, Refusal};
 use crate::pointwise::Epilogue;
 use crate::problem::convolution::{Convolution, Direction};
 use crate::simd::isa::Isa;
-use crate::simd::real::{Float, RowConverter};
-use crate::tensor::image::{Image, two};
+use crate::simd::vector::Float;
+use crate::tensor::image::Image;
+use crate::tensor::row_converter::RowConverter;
 use crate::threading::partition::Threads;
-
-/// Spatial dimensions that the kernels know.
-const SPATIAL: usize = 2;
-/// Elements of a window above which the general kernel computes.
-const MAX_TAPS: usize = 1 << 10;
-/// Filters for a channel above which the general kernel computes their gradients.
-const MAX_MULTIPLIER: usize = 4;
-/// Elements along a side of a window above which the general kernel computes gradients of the image with steps.
-const MAX_SIDE: usize = 32;
-/// Numbers along a side of the padded image above which the general kernel computes, so that no place in it overflows.
-const LONGEST: usize = 1 << 28;
 
 /// Whether these kernels compute the convolution.
 pub(crate) fn covers(c: &Convolution) -> bool {
@@ -110,107 +102,4 @@ fn plan_in<T: Float>(
     } else {
         Box::new(ChannelsFirst::plan(shape, images, isa, threads, channel_epilogue))
     })
-}
-
-/// A convolution with two spatial dimensions, the first 1 where it has but one.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
-    batch: usize,
-    /// Channels of the output, and how many there are for each channel of the input.
-    channels: usize,
-    multiplier: usize,
-    input: [usize; 2],
-    output: [usize; 2],
-    window: [usize; 2],
-    stride: [usize; 2],
-    /// How far rows and columns of the input are apart where windows meet it: the steps of the convolution whose gradient is
-    /// computed.
-    input_dilation: [usize; 2],
-    dilation: [usize; 2],
-    /// Rows and columns before the image; negative where the first windows begin inside.
-    padding: [isize; 2],
-    mirrored: bool,
-    /// Spatial dimensions of the tensors.
-    spatial: usize,
-}
-
-impl Shape {
-    fn of(c: &Convolution) -> Self {
-        let s = c.spatial;
-        Self {
-            batch: c.batch,
-            channels: c.groups * c.out_channels,
-            multiplier: c.out_channels,
-            input: two(s, 1, &c.input),
-            output: two(s, 1, &c.output),
-            window: two(s, 1, &c.window),
-            stride: two(s, 1, &c.stride),
-            input_dilation: [1, 1],
-            dilation: two(s, 1, &c.dilation),
-            padding: two(s, 0, &c.pre_padding).map(|n| n as isize),
-            mirrored: c.mirrored,
-            spatial: s,
-        }
-    }
-
-    /// The convolution that makes the gradient of x of that of y: its steps are 1, and that of y has gaps where x had steps.
-    fn turned(self) -> Self {
-        let reach = |i: usize| ((self.window[i] - 1) * self.dilation[i]) as isize;
-        Self {
-            input: self.output,
-            output: self.input,
-            stride: [1, 1],
-            input_dilation: self.stride,
-            padding: [reach(0) - self.padding[0], reach(1) - self.padding[1]],
-            mirrored: !self.mirrored,
-            ..self
-        }
-    }
-
-    /// Elements of the window.
-    fn taps(&self) -> usize {
-        self.window[0] * self.window[1]
-    }
-
-    /// The distances in bytes of the elements of a channel's window, in the order in which these meet the image, row by row.
-    fn offsets<T>(&self, w: &Image<T>) -> Vec<usize> {
-        let [rows, columns] = self.window;
-        let place = |at: usize, len: usize| if self.mirrored { len - 1 - at } else { at };
-        let offset = |i: usize, j: usize| place(i, rows) * w.strides[2] + place(j, columns) * w.strides[3];
-        (0..self.taps()).map(|tap| offset(tap / columns, tap % columns) * w.run.size).collect()
-    }
-
-    /// The place of the first row of a window of this row of the output, among the input's and its gaps.
-    fn first_row(&self, row: usize) -> isize {
-        (row * self.stride[0]) as isize - self.padding[0]
-    }
-
-    /// The rows of the input that windows of these rows of the output meet.
-    fn rows(&self, rows: &std::ops::Range<usize>) -> std::ops::Range<usize> {
-        let row = |place: isize| (place.max(0) as usize).div_ceil(self.input_dilation[0]).min(self.input[0]);
-        let first = row(self.first_row(rows.start));
-        let last = self.first_row(rows.end - 1) + ((self.window[0] - 1) * self.dilation[0]) as isize + 1;
-        first..row(last).max(first)
-    }
-
-    /// Whether some window reaches beyond the image, or meets gaps.
-    fn is_padded(&self) -> bool {
-        (0..2).any(|i| {
-            let last =
-                ((self.output[i] - 1) * self.stride[i] + (self.window[i] - 1) * self.dilation[i]) as isize;
-            self.input_dilation[i] > 1
-                || self.padding[i] > 0
-                || last - self.padding[i] >= self.input[i] as isize
-        })
-    }
-}
-
-/// The row or column at a place of an image whose rows or columns are `input_dilation`; none in gaps and beside the image.
-#[inline(always)]
-fn number(place: isize, input_dilation: usize, len: usize) -> Option<usize> {
-    if place < 0 {
-        return None;
-    }
-    let number = place as usize / input_dilation;
-    (number * input_dilation == place as usize && number < len).then_some(number)
 }

@@ -4,16 +4,16 @@
 
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
-use crate::depthwise::rows::Form;
-use crate::depthwise::{MAX_SIDE, number};
-use crate::simd::real::Float;
-use crate::simd::vector::Vector;
+use crate::depthwise::band::Form;
+use crate::depthwise::shape::{MAX_SIDE, number};
+use crate::simd::vector::{Float, Vector};
 
 /// Elements of a row of the output that are computed together: they share elements of the input, and the weights.
 pub(crate) const TOGETHER: usize = 4;
 
 /// The largest side of a window whose form is known, and the columns that such windows of a tile meet at most.
 const SIDE: usize = 5;
+
 const COLUMNS: usize = (TOGETHER - 1) * 2 + SIDE;
 
 /// Some rows of the output in some channels, and what they are made of.

@@ -1,24 +1,26 @@
 //! Channel by channel, where the elements of a row lie side by side; of other layouts and types a channel is copied first.
 
-use crate::depthwise::Shape;
+use crate::depthwise::band::{Band, Form};
 use crate::depthwise::epilogue::AffineEpilogue;
 use crate::depthwise::gaps::room;
-use crate::depthwise::rows::{Band, Form};
+use crate::depthwise::shape::Shape;
 use crate::kernel::Kernel;
-use crate::simd::isa::{Isa, VectorTask};
-use crate::simd::real::{Float, all_finite};
-use crate::simd::vector::Vector;
+use crate::simd::isa::Isa;
+use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::image::Image;
+use crate::tensor::row_converter::all_finite;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Threads, Workers};
 
 /// Numbers of the output that are computed before what follows is done with them.
 const NEAR: usize = 8 << 10;
+
 /// Parts for each lane: few enough to be worth a turn, enough that lanes end together.
 const PARTS: usize = 6;
 
 /// Channels that are computed together at most, and the numbers of these channels' images at most: they stay in the first cache.
 const TOGETHER: usize = 16;
+
 const NEAR_NUMBERS: usize = 4 << 10;
 
 /// Nanoseconds that it takes to begin with a channel.
@@ -49,7 +51,7 @@ pub(crate) struct ChannelsFirst<T> {
 
 /// Offsets in bytes of a lane's areas of the scratch memory.
 #[derive(Clone, Copy)]
-struct ScratchLayout {
+pub(crate) struct ScratchLayout {
     taps: usize,
     input: usize,
     output: usize,

@@ -4,13 +4,13 @@
 
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
-use crate::depthwise::Shape;
-use crate::simd::real::Float;
-use crate::simd::vector::Vector;
+use crate::depthwise::shape::Shape;
+use crate::simd::vector::{Float, Vector};
 use crate::tensor::image::{inside, load_strided};
 
 /// Channels whose sums lie side by side: a cache line, and the largest vector.
 pub(crate) const TOGETHER: usize = 16;
+
 /// Elements of a row of a window that are summed together, where its form is not known.
 const SIDE: usize = 5;
 

@@ -4,16 +4,10 @@
 
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
-use crate::depthwise::rows::Band;
-use crate::simd::real::Float;
-use crate::simd::vector::Vector;
+use crate::depthwise::band::Band;
+use crate::simd::vector::{Float, Vector};
 use crate::tensor::image::inside;
 
-/// Rows of the output that are computed together, and share rows of the input, with windows of 3 by 3: the sides of most images are
-/// multiples of it.
-pub(crate) const ROWS_OF_THREE: usize = 7;
-/// The same with windows of 5 by 5.
-pub(crate) const ROWS_OF_FIVE: usize = 4;
 /// The largest side of a window whose form is known.
 const SIDE: usize = 5;
 

@@ -1,11 +1,11 @@
 //! Elements: how they lie in memory and the numbers that they become.
 
-use crate::dtype::small_float;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use half::{bf16, f16};
 use hipdnn_plugin_sdk::graph::DataType;
 
+use crate::dtype::small_float;
 use crate::kernel::Refusal;
 
 /// A type to compute in: `f32` or `f64`.
@@ -259,6 +259,7 @@ macro_rules! real {
 }
 
 real!(f32, to_f32, from_f32, libm::erff);
+
 real!(f64, to_f64, from_f64, libm::erf);
 
 /// The type that a compute type stands for.

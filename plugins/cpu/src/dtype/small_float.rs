@@ -31,16 +31,22 @@ const fn format(exponent_bits: u32, mantissa_bits: u32, bias: i32, special: Spec
 
 /// `fp8_e4m3`.
 pub(crate) const E4M3: Format = format(4, 3, 7, Special::Nan);
+
 /// `fp8_e5m2`.
 pub(crate) const E5M2: Format = format(5, 2, 15, Special::InfinityAndNan);
+
 /// `fp8_e4m3_fnuz`.
 pub(crate) const E4M3_FNUZ: Format = format(4, 3, 8, Special::NanForNegativeZero);
+
 /// `fp8_e5m2_fnuz`.
 pub(crate) const E5M2_FNUZ: Format = format(5, 2, 16, Special::NanForNegativeZero);
+
 /// `fp6_e2m3`.
 pub(crate) const E2M3: Format = format(2, 3, 1, Special::None);
+
 /// `fp6_e3m2`.
 pub(crate) const E3M2: Format = format(3, 2, 3, Special::None);
+
 /// `fp4_e2m1`.
 pub(crate) const E2M1: Format = format(2, 1, 1, Special::None);
 

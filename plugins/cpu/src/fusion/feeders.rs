@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use hipdnn_plugin_sdk::graph::{Node, Operation};
 
-use crate::fusion::graph::{Fusion, is_of_chains};
+use crate::fusion::state::{Fusion, is_of_chains};
 
 /// The nodes that can be members before this one because it alone needs their results, in the order of the graph: operations on each
 /// element of tensors in memory, or on the results of other such nodes. None behind a producer, which computes some endings in

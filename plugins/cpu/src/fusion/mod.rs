@@ -10,4 +10,5 @@ pub mod graph;
 pub mod node;
 pub mod norm;
 pub mod relu_backward;
+pub mod state;
 pub mod uses;

@@ -61,7 +61,13 @@ pub(crate) fn plan_node_at(
         return crate::pointwise::plan(&pointwise?, compute, isa, threads);
     }
     if let Some(normalization) = Normalization::of(graph, &node.operation) {
-        return crate::norm::plan(&normalization?, compute, isa, threads, crate::norm::Fused::default());
+        return crate::norm::plan(
+            &normalization?,
+            compute,
+            isa,
+            threads,
+            crate::norm::rows::Fused::default(),
+        );
     }
     if let Some(reduction) = Reduction::of(graph, &node.operation) {
         return crate::reduction::plan(&reduction?, compute, isa, threads);

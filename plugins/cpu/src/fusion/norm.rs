@@ -5,10 +5,10 @@
 use hipdnn_plugin_sdk::graph::Operation;
 
 use crate::dtype::element::Compute;
-use crate::fusion::graph::{Candidate, Fusion, result, with_result};
+use crate::fusion::state::{Candidate, Fusion, result, with_result};
+use crate::kernel::Part;
 use crate::norm;
-use crate::norm::Fused;
-use crate::plan::Part;
+use crate::norm::rows::Fused;
 use crate::pointwise::plan_epilogue;
 use crate::problem::normalization::Normalization;
 use crate::problem::pointers;

@@ -4,9 +4,9 @@ use hipdnn_plugin_sdk::graph::{Graph, Operation, PointwiseMode};
 
 use crate::batchnorm::plan_gated;
 use crate::dtype::element::Compute;
-use crate::fusion::graph::place_of;
+use crate::fusion::state::place_of;
 use crate::fusion::uses::Uses;
-use crate::plan::Part;
+use crate::kernel::Part;
 use crate::problem::batchnorm::Batchnorm;
 use crate::problem::pointers;
 use crate::problem::pointwise::{Activation, Pointwise};

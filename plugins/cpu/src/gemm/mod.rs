@@ -9,7 +9,6 @@
 
 pub(crate) mod pack;
 pub(crate) mod pairs;
-pub(crate) mod tile;
-
 #[cfg(test)]
 mod pairs_tests;
+pub(crate) mod tile;

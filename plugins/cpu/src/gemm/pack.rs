@@ -8,9 +8,9 @@ use hipdnn_plugin_sdk::graph::DataType;
 use crate::dtype::element::Real;
 use crate::kernel::Refusal;
 use crate::simd::convert::{block, narrow, transpose, widen};
-use crate::simd::isa::{Isa, VectorTask};
-use crate::simd::real::{Float, Stored, with_float, with_stored};
-use crate::simd::vector::Vector;
+use crate::simd::isa::Isa;
+use crate::simd::stored::{Stored, with_float, with_stored};
+use crate::simd::vector::{Float, Vector, VectorTask};
 
 /// A matrix to copy.
 pub(crate) struct PackSource {

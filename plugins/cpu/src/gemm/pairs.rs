@@ -9,6 +9,8 @@
 
 use half::bf16;
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) use self::x86::{Bfloat16Pairs, IntegerPairs};
 use crate::gemm::pack::{PREFETCH_ROWS, Pack, PackSource, prefetch};
 use crate::simd::convert;
 use crate::simd::isa::{Isa, IsaTask};
@@ -202,9 +204,6 @@ impl<S: PairElement> IsaTask for Right<'_, S> {
         }
     }
 }
-
-#[cfg(target_arch = "x86_64")]
-pub(crate) use self::x86::{Bfloat16Pairs, IntegerPairs};
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {

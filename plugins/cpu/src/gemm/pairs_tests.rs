@@ -1,11 +1,11 @@
-use crate::gemm::pairs::Pairs;
-use crate::simd::isa::Isa;
 use hipdnn_plugin_sdk::graph::{DataType, operation};
 
 use crate::dtype::element::Compute;
+use crate::gemm::pairs::Pairs;
 use crate::matmul::plan_with;
 use crate::problem::matmul::Matmul;
 use crate::settings::Settings;
+use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, run_planned, same, strides};
 
 fn product(arrays: &[Array; 3], pairs: Pairs) -> Vec<f64> {

@@ -2,8 +2,7 @@
 
 use crate::gemm::pack::{PREFETCH_ROWS, prefetch};
 use crate::simd::isa::{Isa, IsaTask};
-use crate::simd::real::Float;
-use crate::simd::vector::{Lanewise, Vector};
+use crate::simd::vector::{Float, Lanewise, Vector};
 
 /// What a tile is computed from: `to[r][j] = from[r][j] + Σ a[r][l] · b[l][j] + add[j]` over the depth.
 pub(crate) struct Tile<T> {
@@ -135,6 +134,7 @@ unsafe impl<V: Vector> Register for V {
 }
 
 type RunTile<T> = unsafe fn(&Tile<T>);
+
 /// The number is that of the vectors in a row.
 type RunLine<T> = unsafe fn(&Tile<T>, usize);
 
@@ -453,4 +453,16 @@ unsafe fn line<V: Register>(tile: &Tile<V::Word>, vectors: usize) {
 unsafe fn tile<V: Register, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Word>) {
     // SAFETY: the caller promises that the processor has the register's instructions.
     unsafe { V::run(TileTask::<V, ROWS, VECTORS>(tile)) };
+}
+
+/// Nanoseconds of a multiplication and addition, roughly.
+pub(crate) fn fused<T>(isa: Isa) -> f64 {
+    let per_nanosecond = match isa {
+        Isa::Portable => 6.0,
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => 18.0,
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => 50.0,
+    };
+    size_of::<T>() as f64 / 4.0 / per_nanosecond
 }

@@ -4,8 +4,7 @@ use hipdnn_plugin_sdk::graph::Tensor;
 
 use crate::kernel::Refusal;
 use crate::layout::Layout;
-use crate::matmul::problem::Problem;
-use crate::matmul::scheme::Accumulator;
+use crate::matmul::problem::{Accumulator, Problem};
 use crate::pointwise::Epilogue;
 use crate::pointwise::chain::{Chain, Input};
 use crate::pointwise::elements::BlockEpilogue;

@@ -5,29 +5,36 @@ use std::ops::Range;
 use crate::gemm::pack::{Accumulators, PackSource};
 use crate::gemm::tile::{MAX_LINE, Tile, TileKernel, WIDE_ROWS};
 use crate::kernel::{Kernel, Refusal};
-use crate::matmul::problem::Problem;
-use crate::matmul::scheme::{Accumulator, Scheme};
+use crate::matmul::problem::{Accumulator, Problem};
+use crate::matmul::scheme::Scheme;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::tensor::prepacked::Prepacked;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
-use crate::threading::partition::Workers;
+use crate::threading::partition::{Workers, part};
 
 /// Terms of a sum that are added in one go: a panel of them stays in a processor's second cache.
 const MAX_DEPTH: usize = 1536;
+
 /// What sums of more terms are divided into.
 const DEPTH: usize = 1024;
+
 /// Rows that are computed with a panel before the next panel is copied.
 const ROWS: usize = 512;
+
 /// The same where panels are kept and vectors are multiplied whole: the rows then have to stay in the second cache, and reading
 /// panels more often costs less.
 const FEW_ROWS: usize = 256;
+
 /// Numbers of the left factor that are copied at a time.
 const COPIED: usize = 2 << 20;
+
 /// Terms of a sum up to which the left factor is copied.
 const MAX_COPIED: usize = 1 << 24;
+
 /// Rows of the left factor that are copied as one part of the work.
 const COPIED_ROWS: usize = 32;
+
 /// Distances of rows in bytes at which the rows of a tile share few places of the first cache.
 const CROWDED: usize = 1024;
 
@@ -59,35 +66,17 @@ pub(crate) struct Gemm<T: 'static> {
 }
 
 /// Numbers in the parts of the scratch memory.
-struct ScratchLayout {
+pub(crate) struct ScratchLayout {
     a: usize,
     b: usize,
     sums: usize,
     row: usize,
 }
 
-/// Part `number` of `total` in `parts` parts of nearly the same size.
-pub(crate) fn part(total: usize, parts: usize, number: usize) -> Range<usize> {
-    let (size, larger) = (total / parts, total % parts);
-    let start = number * size + number.min(larger);
-    start..start + size + usize::from(number < larger)
-}
-
-/// Nanoseconds of a multiplication and addition, roughly.
-pub(crate) fn fused<T>(isa: Isa) -> f64 {
-    let per_nanosecond = match isa {
-        Isa::Portable => 6.0,
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => 18.0,
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => 50.0,
-    };
-    size_of::<T>() as f64 / 4.0 / per_nanosecond
-}
-
 /// Nanoseconds for the copy of a byte of the right factor or of a number of the left one, roughly, and for reading a byte of the right
 /// one in place.
 const COPY: f64 = 0.3;
+
 const READ: f64 = 0.05;
 
 impl<T: Accumulator> Gemm<T> {

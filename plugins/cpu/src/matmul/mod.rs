@@ -13,7 +13,6 @@ pub(crate) mod epilogue;
 pub(crate) mod kernel;
 pub(crate) mod problem;
 pub(crate) mod scheme;
-
 #[cfg(test)]
 mod tests;
 

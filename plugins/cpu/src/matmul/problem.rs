@@ -186,3 +186,26 @@ impl Problem {
         }
     }
 }
+
+/// What sums are made in.
+pub(crate) trait Accumulator: Copy + Send + Sync + 'static {
+    /// Its data type.
+    const TYPE: DataType;
+
+    /// Whether elements are such.
+    fn is_in(matrices: &Matrices) -> bool {
+        matrices.data_type == Self::TYPE
+    }
+}
+
+impl Accumulator for f32 {
+    const TYPE: DataType = DataType::Float;
+}
+
+impl Accumulator for f64 {
+    const TYPE: DataType = DataType::Double;
+}
+
+impl Accumulator for i32 {
+    const TYPE: DataType = DataType::Int32;
+}

@@ -4,37 +4,13 @@
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::gemm::pack::{Pack, Store, packing_of};
-use crate::gemm::tile::{MAX_LINE, TileKernel, WIDE_ROWS};
+use crate::gemm::tile::{MAX_LINE, TileKernel, WIDE_ROWS, fused};
 use crate::kernel::Refusal;
 use crate::matmul::epilogue::TileEpilogue;
-use crate::matmul::kernel::fused;
-use crate::matmul::problem::{Matrices, Problem};
+use crate::matmul::problem::{Accumulator, Problem};
 use crate::pointwise::Epilogue;
 use crate::simd::isa::Isa;
-use crate::simd::real::Float;
-
-/// What sums are made in.
-pub(crate) trait Accumulator: Copy + Send + Sync + 'static {
-    /// Its data type.
-    const TYPE: DataType;
-
-    /// Whether elements are such.
-    fn is_in(matrices: &Matrices) -> bool {
-        matrices.data_type == Self::TYPE
-    }
-}
-
-impl Accumulator for f32 {
-    const TYPE: DataType = DataType::Float;
-}
-
-impl Accumulator for f64 {
-    const TYPE: DataType = DataType::Double;
-}
-
-impl Accumulator for i32 {
-    const TYPE: DataType = DataType::Int32;
-}
+use crate::simd::vector::Float;
 
 /// How a product is computed.
 pub(crate) struct Scheme<T: 'static> {

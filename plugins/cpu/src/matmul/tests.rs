@@ -1,5 +1,5 @@
-use hipdnn_plugin_sdk::graph::operation::{self, Pointwise};
-use hipdnn_plugin_sdk::graph::{DataType, Operation, PointwiseMode, Tensor};
+use hipdnn_plugin_sdk::graph::operation::Pointwise;
+use hipdnn_plugin_sdk::graph::{DataType, Operation, PointwiseMode, Tensor, operation};
 
 use crate::gemm::tile::{Tile, TileKernel};
 use crate::settings::Settings;

@@ -4,13 +4,13 @@ use crate::dtype::element::Element;
 use crate::kernel::{Kernel, Refusal};
 use crate::norm::loops;
 use crate::norm::loops::Gradient;
+use crate::norm::rows::{Each, leading_strides, per_element};
 use crate::norm::statistics::{EXACT, statistics};
-use crate::norm::{Each, leading_strides, per_element};
 use crate::problem::normalization as problem;
 use crate::problem::normalization::{Spread, Statistics};
-use crate::simd::isa::{Isa, VectorTask};
-use crate::simd::real::{Float, Stored};
-use crate::simd::vector::Vector;
+use crate::simd::isa::Isa;
+use crate::simd::stored::Stored;
+use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::loop_nest::{Elements, LoopNest};
 use crate::tensor::row::Row;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
@@ -47,7 +47,7 @@ pub(crate) struct Backward<T> {
 }
 
 /// Offsets in the scratch memory.
-struct ScratchLayout {
+pub(crate) struct ScratchLayout {
     /// Scale, where it is not read in place.
     scale: usize,
     /// For each lane the sums of the gradients of scale and bias, in double precision.

@@ -2,7 +2,7 @@
 
 use crate::batchnorm::loops::total;
 use crate::simd::convert;
-use crate::simd::real::Stored;
+use crate::simd::stored::Stored;
 use crate::simd::vector::{Lanewise, Vector};
 
 /// A row of x, its mean and inverse, and where the result goes.

@@ -3,9 +3,8 @@
 use crate::batchnorm::loops::{NEAR, Totals, deviations, first_mean};
 use crate::dtype::element::Real;
 use crate::simd::convert;
-use crate::simd::real::Stored;
-use crate::simd::vector::{Lanewise, Vector};
-use crate::tensor::combine::MAX_LANES;
+use crate::simd::stored::Stored;
+use crate::simd::vector::{Lanewise, MAX_LANES, Vector};
 
 /// Numbers whose sum is in the compute type, before it is added to others in double precision.
 pub(crate) const EXACT: usize = 4096;

@@ -8,15 +8,24 @@ use crate::testing::{Array, Random, order, run, run_planned, same, strides};
 use crate::threading::partition::Threads;
 
 const X: i64 = 1;
+
 const SCALE: i64 = 2;
+
 const BIAS: i64 = 3;
+
 const EPSILON: i64 = 4;
+
 const DY: i64 = 5;
+
 /// The result, or its gradient.
 const RESULT: i64 = 6;
+
 const DSCALE: i64 = 7;
+
 const DBIAS: i64 = 8;
+
 const MEAN: i64 = 9;
+
 const INVERSE: i64 = 10;
 
 /// Shapes, and how many of their last dimensions are normalized.

@@ -8,6 +8,7 @@ use crate::problem::pointwise::{Activation, Broadcast, Pointwise};
 
 /// The most inputs of a chain.
 pub(crate) const MAX_INPUTS: usize = 11;
+
 /// The most operations of a chain.
 pub(crate) const MAX_STEPS: usize = 32;
 

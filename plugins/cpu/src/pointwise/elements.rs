@@ -7,9 +7,9 @@ use crate::pointwise::line::Applied;
 use crate::pointwise::program::{Places, Program, REGISTERS};
 use crate::problem::Operand;
 use crate::simd::isa::Isa;
-use crate::simd::real::RowConverter;
 use crate::simd::stream::{is_worth, settle};
 use crate::tensor::loop_nest::{Axes, LoopNest};
+use crate::tensor::row_converter::RowConverter;
 use crate::tensor::scratch::Tensors;
 use crate::threading::partition::{Threads, Workers};
 

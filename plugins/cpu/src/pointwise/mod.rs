@@ -7,17 +7,20 @@
 
 pub(crate) mod chain;
 pub(crate) mod elements;
+pub(crate) mod float_functions;
 pub(crate) mod functions;
 pub(crate) mod gelu;
 pub(crate) mod line;
 pub(crate) mod mode;
 pub(crate) mod program;
 pub(crate) mod rows;
+pub(crate) mod schedule;
 pub(crate) mod smooth;
+pub(crate) mod smooth_vectors;
 pub(crate) mod softmax;
-
 #[cfg(test)]
 mod tests;
+pub(crate) mod transcendental;
 
 use crate::dtype::element::Compute;
 use crate::kernel::{Kernel, Refusal};

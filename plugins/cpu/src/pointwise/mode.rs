@@ -7,7 +7,7 @@
 use hipdnn_plugin_sdk::graph::PointwiseMode;
 
 use crate::pointwise::functions::Functions;
-use crate::reference::{Function, Numbers, function};
+use crate::reference::pointwise::{Function, Numbers, function};
 use crate::simd::isa::{Isa, IsaTask};
 
 /// Computes `len` numbers from as many of each operand. Operands that the mode does not read point to anything readable.

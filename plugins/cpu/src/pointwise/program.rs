@@ -9,28 +9,33 @@ use crate::dtype::element::Compute;
 use crate::kernel::Refusal;
 use crate::pointwise::chain::{Chain, MAX_INPUTS, MAX_STEPS, Operation, Step as Spec, Value};
 use crate::pointwise::functions::{Functions, RowFunction};
-use crate::pointwise::line::{Applied, Line, Link, MAX_PLACES, MAX_TOTALS, Memory, Other, Side};
+use crate::pointwise::line::{Line, Link, MAX_PLACES, MAX_TOTALS, Memory, Other};
 use crate::pointwise::mode::Mode;
+use crate::pointwise::schedule::{Draft, LinkDraft, Schedule};
 use crate::pointwise::softmax::Softmax;
-use crate::reference::Numbers;
 use crate::simd::isa::Isa;
-use crate::simd::real::RowConverter;
+use crate::tensor::row_converter::RowConverter;
 
 /// Results of a chain that are stored at the same time, at most.
 pub(crate) const REGISTERS: usize = 8;
+
 /// Rows for numbers that an operation without a form in registers needs repeated.
 pub(crate) const SPREADS: usize = 3;
+
 /// Single numbers: results, and inputs behind them.
 pub(crate) const ONES: usize = MAX_STEPS + MAX_INPUTS;
 
 /// The places of rows: inputs, registers, numbers that are repeated, and the result.
-const FIRST_REGISTER: usize = MAX_INPUTS;
-const FIRST_SPREAD: usize = FIRST_REGISTER + REGISTERS;
-const OUT: usize = FIRST_SPREAD + SPREADS;
+pub(crate) const FIRST_REGISTER: usize = MAX_INPUTS;
+
+pub(crate) const FIRST_SPREAD: usize = FIRST_REGISTER + REGISTERS;
+
+pub(crate) const OUT: usize = FIRST_SPREAD + SPREADS;
+
 const _: () = assert!(OUT < MAX_PLACES);
 
 /// Something that is done on its own.
-enum Item<T> {
+pub(crate) enum Item<T> {
     /// Some operations in registers, and what becomes of the totals of reductions.
     Line(Line<T>, Vec<Total<T>>),
     /// Softmax of a row, and the place of its result.
@@ -42,18 +47,18 @@ enum Item<T> {
 }
 
 /// A total of a line.
-struct Total<T> {
+pub(crate) struct Total<T> {
     /// Which of the line's.
-    number: usize,
+    pub(crate) number: usize,
     /// The place of the result.
-    to: usize,
-    rounded: Option<RowConverter<T>>,
+    pub(crate) to: usize,
+    pub(crate) rounded: Option<RowConverter<T>>,
 }
 
 /// A chain with its loops.
 pub(crate) struct Program<T> {
     pub(crate) isa: Isa,
-    items: Vec<Item<T>>,
+    pub(crate) items: Vec<Item<T>>,
     /// Registers that are used.
     pub(crate) registers: usize,
     /// The single number that is the result; none where it is a row.
@@ -64,7 +69,7 @@ pub(crate) struct Program<T> {
 
 /// Where the rows and single numbers of a run are.
 pub(crate) struct Places<T> {
-    rows: [*mut T; MAX_PLACES],
+    pub(crate) rows: [*mut T; MAX_PLACES],
     pub(crate) ones: [T; ONES],
     /// Whether the result goes past the caches.
     pub(crate) streamed: bool,
@@ -292,10 +297,14 @@ impl<T: Functions> Program<T> {
 }
 
 /// How many operations a softmax has.
-const SOFTMAX: usize = 5;
+pub(crate) const SOFTMAX: usize = 5;
 
 /// What the softmax that begins at a step is of; none where its operations are others, or are read by others too.
-fn softmax<T: Functions>(chain: &Chain, first: usize, is_one: &impl Fn(&Value) -> bool) -> Option<Value> {
+pub(crate) fn softmax<T: Functions>(
+    chain: &Chain,
+    first: usize,
+    is_one: &impl Fn(&Value) -> bool,
+) -> Option<Value> {
     use Operation::{Pointwise, Reduce};
     let steps = chain.steps.get(first..first + SOFTMAX)?;
     let of = |step: usize| Value::Step(first + step);
@@ -320,7 +329,7 @@ fn softmax<T: Functions>(chain: &Chain, first: usize, is_one: &impl Fn(&Value) -
 }
 
 /// A register for each result that is stored, other than the last.
-fn places(chain: &Chain, stored: &[bool; MAX_STEPS]) -> Result<[usize; MAX_STEPS], Refusal> {
+pub(crate) fn places(chain: &Chain, stored: &[bool; MAX_STEPS]) -> Result<[usize; MAX_STEPS], Refusal> {
     let last_read = |result: usize| {
         let reads = |step: &Spec| step.operands.contains(&Value::Step(result));
         chain.steps.iter().rposition(reads).unwrap_or(result)
@@ -335,157 +344,6 @@ fn places(chain: &Chain, stored: &[bool; MAX_STEPS]) -> Result<[usize; MAX_STEPS
         places[step] = register;
     }
     Ok(places)
-}
-
-/// A step of a line, before it is known where its operands are.
-enum LinkDraft<T> {
-    Load(Value),
-    /// The number of the step, and its operand that is not near.
-    Apply(usize, Applied<T>, Side, Value),
-    Combine(usize, ReductionMode),
-}
-
-/// An [`Item`], likewise.
-enum Draft<T> {
-    Line(Vec<LinkDraft<T>>),
-    /// The number of its last step, and what it is of.
-    Softmax(usize, Value, RowFunction<T>),
-    Mode(usize, Mode<T>),
-    One(usize, Mode<T>),
-}
-
-/// The items so far, and the line that the next operation may continue.
-struct Schedule<T> {
-    items: Vec<Draft<T>>,
-    line: Vec<LinkDraft<T>>,
-    /// What is in registers of the processor.
-    near: Option<Value>,
-    /// The reductions of the line.
-    totals: Vec<usize>,
-    /// Which results are read from memory.
-    stored: [bool; MAX_STEPS],
-    time: f64,
-}
-
-impl<T> Default for Schedule<T> {
-    fn default() -> Self {
-        Self {
-            items: Vec::new(),
-            line: Vec::new(),
-            near: None,
-            totals: Vec::new(),
-            stored: [false; MAX_STEPS],
-            time: 0.0,
-        }
-    }
-}
-
-impl<T: Functions> Schedule<T> {
-    /// Adds the next operation.
-    fn add(
-        &mut self,
-        number: usize,
-        spec: &Spec,
-        isa: Isa,
-        is_one: &impl Fn(&Value) -> bool,
-    ) -> Result<(), Refusal> {
-        let waits = |value: &Value| matches!(value, Value::Step(step) if self.totals.contains(step));
-        if spec.operands.iter().any(waits) {
-            self.close();
-        }
-        match &spec.operation {
-            Operation::Reduce(mode) => {
-                let Some(value) = spec.operands.first().filter(|value| !is_one(value)) else {
-                    return Err("a reduction of what is one number".to_owned());
-                };
-                if self.totals.len() == MAX_TOTALS {
-                    self.close();
-                }
-                self.load(*value);
-                self.line.push(LinkDraft::Combine(number, *mode));
-                self.totals.push(number);
-                self.time += 0.1;
-            }
-            Operation::Pointwise(mode, activation) => {
-                let rows: Vec<Value> = spec.operands.iter().filter(|value| !is_one(value)).copied().collect();
-                if spec.one && !rows.is_empty() {
-                    return Err("one number of what is a row".to_owned());
-                }
-                let applied = Applied::of(spec).filter(|_| !rows.is_empty());
-                if let Some(applied) = applied {
-                    self.time += applied.time();
-                    self.apply(number, spec, applied, &rows);
-                    return Ok(());
-                }
-                let mode = Mode::of(*mode, Numbers::of(activation), isa)
-                    .ok_or_else(|| format!("{} is no function of its operands", mode.name()))?;
-                if spec.one {
-                    // Nothing that the line computes is needed for it, so it comes before the line.
-                    self.items.push(Draft::One(number, mode));
-                } else {
-                    self.time += mode.time;
-                    self.close();
-                    rows.iter().for_each(|value| self.read(value));
-                    self.stored[number] = true;
-                    self.items.push(Draft::Mode(number, mode));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds the operations of a softmax.
-    fn add_softmax(&mut self, last: usize, value: Value, run: RowFunction<T>) {
-        self.close();
-        self.read(&value);
-        self.stored[last] = true;
-        self.time += 2.0 * T::TIME;
-        self.items.push(Draft::Softmax(last, value, run));
-    }
-
-    /// Continues the line with an operation, of whose operands `rows` are rows.
-    fn apply(&mut self, number: usize, spec: &Spec, applied: Applied<T>, rows: &[Value]) {
-        let is_near = rows.iter().any(|value| Some(*value) == self.near);
-        if let (false, Some(first)) = (is_near, rows.first()) {
-            self.load(*first);
-        }
-        let (side, other) = match spec.operands.as_slice() {
-            [x, y] if Some(*x) == self.near && x != y => (Side::First, *y),
-            [x, y] if Some(*y) == self.near && x != y => (Side::Second, *x),
-            [x, ..] => (Side::Both, *x),
-            [] => return,
-        };
-        if side != Side::Both && rows.contains(&other) {
-            self.read(&other);
-        }
-        self.line.push(LinkDraft::Apply(number, applied, side, other));
-        self.near = Some(Value::Step(number));
-    }
-
-    /// Makes a value the one in registers.
-    fn load(&mut self, value: Value) {
-        if self.near != Some(value) {
-            self.read(&value);
-            self.line.push(LinkDraft::Load(value));
-            self.near = Some(value);
-        }
-    }
-
-    /// Notes that a value is read from memory.
-    fn read(&mut self, value: &Value) {
-        if let Value::Step(step) = value {
-            self.stored[*step] = true;
-        }
-    }
-
-    /// Ends the line.
-    fn close(&mut self) {
-        if !self.line.is_empty() {
-            self.items.push(Draft::Line(std::mem::take(&mut self.line)));
-        }
-        self.near = None;
-        self.totals.clear();
-    }
 }
 
 /// Whether results of a type can be computed in a chain.

@@ -11,18 +11,21 @@ use crate::pointwise::program::{Places, Program, SPREADS};
 use crate::pointwise::softmax::Softmax;
 use crate::problem::Operand;
 use crate::simd::isa::Isa;
-use crate::simd::real::RowConverter;
 use crate::tensor::loop_nest::LoopNest;
 use crate::tensor::row::Row;
+use crate::tensor::row_converter::RowConverter;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Threads, Workers};
 
 /// The longest row, whose results still stay in the second cache.
-const LONGEST: usize = 1 << 15;
+pub(crate) const LONGEST: usize = 1 << 15;
+
 /// Rows of a softmax that are converted together.
 const TOGETHER: usize = 4;
+
 /// Inputs and results.
 const TENSORS: usize = crate::pointwise::chain::MAX_INPUTS + 1;
+
 // Buffers are for an input, the repeated numbers and the result at least.
 const _: () = assert!(TOGETHER <= SPREADS + 2);
 

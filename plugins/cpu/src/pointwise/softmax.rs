@@ -4,10 +4,10 @@
 //! hundred numbers leave no time to look at a list of operations. Nor to wait for the largest of them and their sum, so that each
 //! pass goes over some short rows before the next one begins.
 
-use crate::pointwise::functions::LN_2;
-use crate::simd::isa::{Isa, VectorTask};
-use crate::simd::vector::{Lanewise, Vector, WHOLE};
-use crate::tensor::combine::{Largest, MAX_LANES, Sum, fold_lanes};
+use crate::pointwise::transcendental::LN_2;
+use crate::simd::isa::Isa;
+use crate::simd::vector::{Lanewise, MAX_LANES, Vector, VectorTask, WHOLE};
+use crate::tensor::combine::{Largest, Sum, fold_lanes};
 
 /// Vectors of a row that are computed together.
 const TOGETHER: usize = 4;

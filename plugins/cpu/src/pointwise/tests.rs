@@ -5,9 +5,9 @@ use crate::dtype::element::{Compute, Real};
 use crate::pointwise::chain::{Chain, Input, Value};
 use crate::pointwise::{plan_chain, plan_rows};
 use crate::problem::pointwise::Activation;
-use crate::reference::{Numbers, function};
+use crate::reference::pointwise::{Numbers, function};
 use crate::simd::isa::Isa;
-use crate::simd::real::RowConverter;
+use crate::tensor::row_converter::RowConverter;
 use crate::testing::{Array, Random, order, run, same, strides};
 use crate::threading::partition::Threads;
 

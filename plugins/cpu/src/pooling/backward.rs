@@ -3,10 +3,8 @@
 use std::ops::Range;
 
 use crate::kernel::Kernel;
-use crate::pooling::{PARTS, PoolPlan, Span};
-use crate::simd::isa::VectorTask;
-use crate::simd::real::Float;
-use crate::simd::vector::Vector;
+use crate::pooling::shape::{PARTS, PoolPlan, Span};
+use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Threads, Workers};
 
@@ -26,7 +24,7 @@ pub(crate) struct Backward<T> {
 }
 
 /// Offsets in bytes of a lane's areas of the scratch memory.
-struct ScratchLayout {
+pub(crate) struct ScratchLayout {
     plane: usize,
     row: usize,
 }

@@ -3,10 +3,8 @@
 use std::ops::Range;
 
 use crate::kernel::Kernel;
-use crate::pooling::{PARTS, PoolPlan, Span, Zero};
-use crate::simd::isa::VectorTask;
-use crate::simd::real::Float;
-use crate::simd::vector::{Lanewise, Vector};
+use crate::pooling::shape::{PARTS, PoolPlan, Span, Zero};
+use crate::simd::vector::{Float, Lanewise, Vector, VectorTask};
 use crate::tensor::image::MAX_LANES;
 use crate::tensor::scratch::Tensors;
 use crate::threading::partition::{Threads, Workers};

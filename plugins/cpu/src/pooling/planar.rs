@@ -3,10 +3,8 @@
 use std::ops::Range;
 
 use crate::kernel::Kernel;
-use crate::pooling::{PARTS, PoolPlan, Span, Zero};
-use crate::simd::isa::VectorTask;
-use crate::simd::real::Float;
-use crate::simd::vector::{Lanewise, Vector};
+use crate::pooling::shape::{PARTS, PoolPlan, Span, Zero};
+use crate::simd::vector::{Float, Lanewise, Vector, VectorTask};
 use crate::tensor::image::{MAX_LANES, load_strided};
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Threads, Workers};
@@ -23,7 +21,7 @@ pub(crate) struct ChannelsFirst<T> {
 }
 
 /// Offsets in bytes of a lane's areas of the scratch memory.
-struct ScratchLayout {
+pub(crate) struct ScratchLayout {
     input: usize,
     output: usize,
 }

@@ -6,7 +6,9 @@ use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, order, run, run_planned, same, strides};
 
 const X: i64 = 1;
+
 const Y: i64 = 2;
+
 const INDEX: i64 = 3;
 
 /// A pooling of random shape with its tensors.

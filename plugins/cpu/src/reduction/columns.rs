@@ -1,8 +1,7 @@
 //! Many results at once: their elements lie side by side.
 
-use crate::reduction::{BUFFER, Task};
-use crate::simd::real::Float;
-use crate::simd::vector::Vector;
+use crate::reduction::shape::{BUFFER, Task};
+use crate::simd::vector::{Float, Vector};
 use crate::tensor::combine::{Combine, fold_columns};
 use crate::tensor::loop_nest::Elements;
 

@@ -14,7 +14,7 @@
 
 pub(crate) mod columns;
 pub(crate) mod rows;
-
+pub(crate) mod shape;
 #[cfg(test)]
 mod tests;
 
@@ -23,16 +23,14 @@ use hipdnn_plugin_sdk::graph::{DataType, ReductionMode};
 use crate::dtype::element::{Compute, Element};
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::reduction::Reduction;
-use crate::simd::isa::{Isa, VectorTask};
-use crate::simd::real::{Float, RowConverter};
-use crate::simd::vector::Vector;
+use crate::reduction::shape::{BUFFER, Shape, Task};
+use crate::simd::isa::Isa;
+use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::combine::{Combine, finalized, with_combine};
 use crate::tensor::loop_nest::{Elements, LoopNest};
+use crate::tensor::row_converter::RowConverter;
 use crate::tensor::scratch::{Shared, Tensors};
-use crate::threading::partition::{Threads, Workers};
-
-/// Numbers in a buffer for what cannot be read in place, and columns whose totals are computed at once.
-const BUFFER: usize = 1024;
+use crate::threading::partition::Threads;
 
 /// The most parts that the elements of one result are divided into.
 const MAX_PARTS: usize = 16;
@@ -116,32 +114,6 @@ fn plan_in<T: Float, R: Float>(
     Ok(Box::new(shape))
 }
 
-/// A reduction with every decision made.
-struct Shape<T, R> {
-    isa: Isa,
-    workers: Workers,
-    mode: ReductionMode,
-    /// How many elements become one.
-    count: usize,
-    x_slot: usize,
-    run: RowConverter<T>,
-    /// Whether the elements that become one lie nearest to each other.
-    by_rows: bool,
-    /// Whether the innermost elements are read in place.
-    direct: bool,
-    y_slot: usize,
-    y_element: Element<R>,
-    /// The loops over the results, in x and y.
-    kept: LoopNest<2>,
-    /// The loops over the elements of one result, in x.
-    reduced: LoopNest<2>,
-    outputs: usize,
-    /// Pieces of work for each part.
-    tasks: usize,
-    /// Parts that the elements of one result are divided into.
-    parts: usize,
-}
-
 impl<T: Float, R: Float> Kernel for Shape<T, R> {
     /// Bytes for the totals of the parts.
     fn scratch_size(&self) -> usize {
@@ -161,14 +133,6 @@ impl<T: Float, R: Float> Kernel for Shape<T, R> {
             with_combine!(self.mode, J => self.finish::<J>(tensors[self.y_slot], scratch.cast()));
         }
     }
-}
-
-/// Some results or blocks of columns, or parts of them.
-struct Task<'a, T, R> {
-    shape: &'a Shape<T, R>,
-    tensors: &'a [*mut u8],
-    scratch: *mut f64,
-    tasks: std::ops::Range<usize>,
 }
 
 impl<T: Float, R: Float> VectorTask<T> for Task<'_, T, R> {

@@ -1,8 +1,7 @@
 //! Result by result: the elements that become one lie nearest to each other.
 
-use crate::reduction::{BUFFER, Task};
-use crate::simd::real::Float;
-use crate::simd::vector::Vector;
+use crate::reduction::shape::{BUFFER, Task};
+use crate::simd::vector::{Float, Vector};
 use crate::tensor::combine::{Combine, fold_row};
 use crate::tensor::loop_nest::Elements;
 

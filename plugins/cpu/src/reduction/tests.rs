@@ -8,6 +8,7 @@ use crate::testing::{Array, Random, order, run, run_planned, same, strides};
 use crate::threading::partition::Threads;
 
 const X: i64 = 1;
+
 const Y: i64 = 2;
 
 /// x and the result of a reduction along the dimensions whose bit is set.

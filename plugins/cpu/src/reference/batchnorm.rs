@@ -9,10 +9,11 @@ use crate::kernel::{Kernel, Refusal};
 use crate::layout::{Layout, MAX_RANK, Walk};
 use crate::problem::batchnorm as problem;
 use crate::problem::batchnorm::{Batchnorm, Spread};
-use crate::reference::{Channels, Memory, Single, View};
+use crate::reference::memory::{Channels, Memory, Single, View};
 
 /// The weight of the new value in the running statistics where no momentum is given.
 const DEFAULT_MOMENTUM: f64 = 0.1;
+
 /// What is added to the variance where a backward pass has no statistics kept for it.
 const BACKWARD_EPSILON: f64 = 1e-5;
 

@@ -10,7 +10,7 @@ use crate::kernel::{Kernel, Refusal};
 use crate::layout::{MAX_RANK, Walk};
 use crate::problem::block_scale as problem;
 use crate::problem::block_scale::BlockScale;
-use crate::reference::Memory;
+use crate::reference::memory::Memory;
 
 pub(crate) fn plan(problem: BlockScale) -> Result<Box<dyn Kernel>, Refusal> {
     Ok(match problem {

@@ -6,7 +6,7 @@ use crate::dtype::element::Real;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{MAX_RANK, Walk};
 use crate::problem::matmul::Matmul;
-use crate::reference::{Memory, View};
+use crate::reference::memory::{Memory, View};
 
 struct PortableVector<R> {
     problem: Matmul,

@@ -8,8 +8,8 @@ use hipdnn_plugin_problem::problem::attention::shape::Integers;
 use hipdnn_plugin_problem::problem::mixture::{Experts, Mixture, MixtureGradient, Routing, Rows};
 
 use crate::kernel::{Kernel, Refusal};
-use crate::reference::attention::integer;
-use crate::reference::{Memory, View};
+use crate::reference::attention::sequences::integer;
+use crate::reference::memory::{Memory, View};
 
 pub(crate) fn plan(mixture: &Mixture) -> Result<Box<dyn Kernel>, Refusal> {
     Ok(Box::new(Products {

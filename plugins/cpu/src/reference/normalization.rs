@@ -7,7 +7,7 @@ use crate::kernel::{Kernel, Refusal};
 use crate::layout::{Layout, MAX_RANK, Walk};
 use crate::problem::normalization as problem;
 use crate::problem::normalization::{Normalization, Spread, Statistics};
-use crate::reference::{Memory, Single, View, float_element};
+use crate::reference::memory::{Memory, Single, View, float_element};
 
 pub(crate) fn plan<R: Real>(problem: Normalization) -> Result<Box<dyn Kernel>, Refusal> {
     Ok(match problem {

@@ -7,7 +7,7 @@ use crate::kernel::{Kernel, Refusal};
 use crate::layout::{Layout, MAX_RANK, Walk};
 use crate::problem::Operand;
 use crate::problem::pointwise::{Activation, Pointwise};
-use crate::reference::{Memory, View};
+use crate::reference::memory::{Memory, View};
 
 /// The numbers of the activations in the compute type.
 #[derive(Clone, Copy, Debug)]
@@ -147,8 +147,10 @@ pub fn function<R: Real>(mode: PointwiseMode) -> Option<Function<R>> {
 
 /// 1/√(2π).
 const INV_SQRT_2_PI: f64 = 0.398_942_280_401_432_7;
+
 /// √(2/π).
 const SQRT_2_OVER_PI: f64 = 0.797_884_560_802_865_4;
+
 /// The factor of x³ in the approximation of GELU by tanh.
 const GELU_CUBIC: f64 = 0.044_715;
 

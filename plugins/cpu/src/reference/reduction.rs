@@ -8,7 +8,7 @@ use crate::dtype::element::Real;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{MAX_RANK, Walk};
 use crate::problem::reduction::Reduction;
-use crate::reference::Memory;
+use crate::reference::memory::Memory;
 
 struct PortableVector<R> {
     problem: Reduction,

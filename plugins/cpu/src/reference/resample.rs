@@ -11,7 +11,7 @@ use crate::layout::Walk;
 use crate::problem::Operand;
 use crate::problem::convolution::MAX_SPATIAL;
 use crate::problem::resample::{Pooling, Resample};
-use crate::reference::{Memory, View};
+use crate::reference::memory::{Memory, View};
 
 pub(crate) fn plan<R: Real>(problem: Resample) -> Result<Box<dyn Kernel>, Refusal> {
     let [x, y] = if problem.backward { ["dx", "dy"] } else { ["x", "y"] };

@@ -11,9 +11,8 @@ use half::{bf16, f16};
 
 use crate::dtype::element::Real;
 use crate::simd::isa::Isa;
-use crate::simd::real::{Float, Stored};
-use crate::simd::vector::Vector;
-use crate::tensor::combine::MAX_LANES;
+use crate::simd::stored::Stored;
+use crate::simd::vector::{Float, MAX_LANES, Vector};
 
 /// Whether two types are the same.
 pub(crate) fn same<A: 'static, B: 'static>() -> bool {

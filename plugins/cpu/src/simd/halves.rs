@@ -3,10 +3,9 @@
 
 use std::arch::x86_64::*;
 
-use crate::simd::isa::Isa;
-use crate::simd::isa::{IsaTask, run_avx512};
-use crate::simd::partial::PartialVector;
-use crate::simd::vector::{F32x8, F64x4, Lanewise, Vector};
+use crate::simd::isa::{Isa, IsaTask, run_avx512};
+use crate::simd::vector::{Lanewise, PartialVector, Vector};
+use crate::simd::x86::{F32x8, F64x4};
 
 macro_rules! half {
     ($name:ident, $vector:ident, $number:ty, $load:ident, $store:ident) => {
@@ -140,4 +139,5 @@ macro_rules! half {
 }
 
 half!(Half32x8, F32x8, f32, _mm256_maskz_loadu_ps, _mm256_mask_storeu_ps);
+
 half!(Half64x4, F64x4, f64, _mm256_maskz_loadu_pd, _mm256_mask_storeu_pd);

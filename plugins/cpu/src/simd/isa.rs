@@ -2,9 +2,6 @@
 
 use std::sync::OnceLock;
 
-use crate::simd::real::Float;
-use crate::simd::vector::Vector;
-
 /// A set of instructions that kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Isa {
@@ -113,51 +110,4 @@ pub(crate) fn run_avx2<W: IsaTask>(work: W) -> W::Output {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
 pub(crate) fn run_avx512<W: IsaTask>(work: W) -> W::Output {
     work.run()
-}
-
-/// A [`IsaTask`] that is written with the vectors of its level.
-pub(crate) trait VectorTask<T> {
-    /// What the computation yields.
-    type Output;
-
-    /// Does it. Must be `#[inline(always)]`.
-    ///
-    /// # Safety
-    /// The processor has the vector's instructions.
-    unsafe fn run<V: Vector<Scalar = T>>(self) -> Self::Output;
-}
-
-/// A computation with one vector.
-struct With<V, W>(W, std::marker::PhantomData<V>);
-
-impl<V: Vector, W: VectorTask<V::Scalar>> IsaTask for With<V, W> {
-    type Output = W::Output;
-
-    #[inline(always)]
-    fn run(self) -> W::Output {
-        // SAFETY: `Isa::run_vectors` runs the work at the vector's level.
-        unsafe { self.0.run::<V>() }
-    }
-}
-
-impl Isa {
-    /// Runs the work with the vectors of this level.
-    ///
-    /// # Safety
-    /// The level is one of [`Isa::available`].
-    #[inline]
-    pub(crate) unsafe fn run_vectors<T: Float, W: VectorTask<T>>(self, work: W) -> W::Output {
-        use std::marker::PhantomData;
-        // Not `Isa::run`, of which each vector would get the code of every level.
-        // SAFETY: the caller promises that the processor has the level.
-        unsafe {
-            match self {
-                Self::Portable => T::Portable::dispatch(With::<T::Portable, W>(work, PhantomData)),
-                #[cfg(target_arch = "x86_64")]
-                Self::Avx2 => T::Avx2::dispatch(With::<T::Avx2, W>(work, PhantomData)),
-                #[cfg(target_arch = "x86_64")]
-                Self::Avx512 => T::Avx512::dispatch(With::<T::Avx512, W>(work, PhantomData)),
-            }
-        }
-    }
 }

@@ -8,9 +8,19 @@
 )]
 
 pub(crate) mod convert;
+pub(crate) mod float;
+#[cfg(target_arch = "x86_64")]
 pub(crate) mod halves;
 pub(crate) mod isa;
-pub(crate) mod partial;
-pub(crate) mod real;
+#[cfg(target_arch = "aarch64")]
+pub(crate) mod neon;
+#[cfg(test)]
+mod partial_tests;
+pub(crate) mod portable;
+pub(crate) mod stored;
 pub(crate) mod stream;
 pub(crate) mod vector;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod x86;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod x86_partial;

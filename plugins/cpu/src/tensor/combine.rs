@@ -3,8 +3,7 @@
 use hipdnn_plugin_sdk::graph::ReductionMode;
 
 use crate::dtype::element::Real;
-use crate::simd::real::Float;
-use crate::simd::vector::{Lanewise, Vector};
+use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector};
 
 /// One of the ways. `total` is what there is of the elements before.
 pub(crate) trait Combine {
@@ -63,9 +62,13 @@ macro_rules! join {
 }
 
 join!(Sum, "Σ x.", zero, |x: T| x, |v| v, add, Add);
+
 join!(Magnitudes, "Σ |x|.", zero, |x: T| x.abs(), |v| v.lanewise(Lanewise::Abs, v), add, Add);
+
 join!(Squares, "Σ x².", zero, |x: T| x * x, |v| v.lanewise(Lanewise::Mul, v), add, Add);
+
 join!(Product, "Π x.", one, |x: T| x, |v| v, multiply, Mul);
+
 join!(
     ProductOfOthers,
     "Π x over all x that are not 0.",
@@ -75,8 +78,11 @@ join!(
     multiply,
     Mul
 );
+
 join!(Largest, "The largest x, NaN if there is one.", lowest, |x: T| x, |v| v, larger, Max);
+
 join!(Smallest, "The smallest x, NaN if there is one.", highest, |x: T| x, |v| v, smaller, Min);
+
 join!(
     LargestMagnitude,
     "The largest |x|, NaN if there is one.",
@@ -128,9 +134,6 @@ fn larger<T: Float>(x: T, y: T) -> T {
 fn smaller<T: Float>(x: T, y: T) -> T {
     if (x <= y) | (x != x) { x } else { y }
 }
-
-/// The most lanes of a vector.
-pub(crate) const MAX_LANES: usize = 16;
 
 /// 1 in place of each 0.
 ///

@@ -5,8 +5,8 @@ use std::ops::Range;
 use crate::dtype::element::Real;
 use crate::kernel::Refusal;
 use crate::problem::Operand;
-use crate::simd::real::{Float, RowConverter};
-use crate::simd::vector::Vector;
+use crate::simd::vector::{Float, Vector};
+use crate::tensor::row_converter::RowConverter;
 
 /// Numbers in the largest vector.
 pub(crate) const MAX_LANES: usize = 16;

@@ -10,4 +10,5 @@ pub(crate) mod image;
 pub(crate) mod loop_nest;
 pub(crate) mod prepacked;
 pub(crate) mod row;
+pub(crate) mod row_converter;
 pub(crate) mod scratch;

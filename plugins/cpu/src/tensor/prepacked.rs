@@ -13,8 +13,10 @@ const LARGE_PAGE: usize = 2 << 20;
 
 /// Nothing is in the memory.
 const EMPTY: u8 = 0;
+
 /// An execution writes it.
 const FILLING: u8 = 1;
+
 /// It is written, and stays as it is.
 const FULL: u8 = 2;
 
@@ -37,6 +39,7 @@ pub(crate) struct Prepacked<T> {
 // SAFETY: the memory is written by the one thread that has set the state to FILLING, and by those that it shares the work
 // with; it is read after the state was seen to be FULL, when nobody writes it any more.
 unsafe impl<T: Send> Send for Prepacked<T> {}
+
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for Prepacked<T> {}
 

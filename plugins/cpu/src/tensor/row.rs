@@ -1,9 +1,11 @@
 //! The elements of a row: in place where they lie side by side, else copied together.
 
-use crate::kernel::Refusal;
-use crate::simd::real::{Float, RowConverter};
-use crate::tensor::loop_nest::{Chunks, LoopNest};
 use hipdnn_plugin_sdk::graph::DataType;
+
+use crate::kernel::Refusal;
+use crate::simd::vector::Float;
+use crate::tensor::loop_nest::{Chunks, LoopNest};
+use crate::tensor::row_converter::RowConverter;
 
 /// A tensor whose elements are taken row by row, all tensors of a kernel in the same order.
 pub(crate) struct Row<T> {

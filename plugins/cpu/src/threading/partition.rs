@@ -4,6 +4,7 @@
 //! lanes, so that work of one lane never leaves it and a caller of larger work does not wait for a thread to wake before
 //! anything happens.
 
+use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -343,4 +344,11 @@ mod tests {
             assert_eq!(shares, (0..100).collect::<Vec<_>>());
         }
     }
+}
+
+/// Part `number` of `total` in `parts` parts of nearly the same size.
+pub(crate) fn part(total: usize, parts: usize, number: usize) -> Range<usize> {
+    let (size, larger) = (total / parts, total % parts);
+    let start = number * size + number.min(larger);
+    start..start + size + usize::from(number < larger)
 }

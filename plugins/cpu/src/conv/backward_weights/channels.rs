@@ -4,6 +4,9 @@
 //! own, for which it goes through all outputs, or, where there are few weights, blocks of outputs of its own, whose sums are added
 //! in their order; so results do not depend on the number of lanes.
 
+#[cfg(test)]
+mod tests;
+
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,19 +15,18 @@ use hipdnn_plugin_sdk::graph::DataType;
 use crate::conv::backward_weights::partition::{MAX_SUMS, Partition, WorkerShare};
 use crate::conv::backward_weights::rows::{BackwardWeights, Operands};
 use crate::conv::cost::Cost;
-use crate::conv::direct_small::copied;
 use crate::conv::direct_small::outputs::{Met, met};
 use crate::conv::direct_small::planes::Planes;
-use crate::conv::direct_small::tile::{AccumulatorTile, AccumulatorTileKernel, MAX_ROWS};
+use crate::conv::direct_small::tile::{AccumulatorTile, AccumulatorTileKernel, MAX_ROWS, copied};
 use crate::conv::geometry::{Block, Geometry};
 use crate::gemm::pack::{Accumulators as Stored, Pack, PackSource, Store, packing_of};
 use crate::kernel::{Kernel, Refusal};
-use crate::matmul::kernel::part;
 use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
-use crate::simd::real::{Float, all_finite, is_number};
+use crate::simd::vector::Float;
+use crate::tensor::row_converter::{all_finite, is_number};
 use crate::tensor::scratch::{Scratch, Shared};
-use crate::threading::partition::Workers;
+use crate::threading::partition::{Workers, part};
 
 /// About so many outputs are summed together.
 const OUTPUTS: usize = 512;
@@ -58,7 +60,7 @@ pub(crate) struct BackwardWeightsByChannel<T: 'static> {
 }
 
 /// Offsets in the scratch memory.
-struct ScratchLayout {
+pub(crate) struct ScratchLayout {
     planes: usize,
     gradients: usize,
     sums: usize,
@@ -453,53 +455,6 @@ impl<T: Float> Kernel for BackwardWeightsByChannel<T> {
         if let Some(exact) = self.exact.as_ref().filter(|_| !finite.into_inner()) {
             // SAFETY: as the caller promises; there is scratch memory for either, and all weights are written again.
             unsafe { exact.run(tensors, scratch) };
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::conv::geometry::{Strides, Windows};
-    use crate::conv::operands::{OperandView, Weights};
-
-    #[test]
-    fn elements_of_a_window_that_are_far_apart_are_left_to_the_other_form() {
-        let data_type = DataType::Float;
-        let place = OperandView { slot: 0, data_type, strides: Strides::default() };
-        let of = |far: isize| Operands {
-            windows: Windows {
-                batch: 1,
-                output: [1, 1, 40],
-                input: [1, 1, 1 << 21],
-                stride: [1; 3],
-                taps: vec![[0; 3], [0, 0, far]],
-            },
-            groups: 1,
-            channels: 17,
-            rows: 16,
-            input: place,
-            gradient: place,
-            weights: Weights { slot: 0, data_type, group: 0, row: 0, channel: 0 },
-            taps: vec![0, 1],
-        };
-        let suits = |far| suits::<f32>(&of(far), Isa::detect(), Settings::default());
-        assert!(suits(1000));
-        assert!(!suits(1 << 20));
-    }
-
-    #[test]
-    fn blocks_have_enough_outputs_and_are_prefixes_of_the_first() {
-        for (batch, outputs, expected) in [
-            (16, [1, 7, 7], (8, [1, 7, 7])),
-            (1, [1, 7, 7], (1, [1, 7, 7])),
-            (16, [1, 28, 28], (1, [1, 14, 28])),
-            (16, [1, 112, 112], (1, [1, 5, 112])),
-            (2, [1, 1, 5000], (1, [1, 1, 500])),
-            (2, [3, 600, 600], (1, [1, 1, 300])),
-            (2, [9, 10, 10], (1, [5, 10, 10])),
-        ] {
-            assert_eq!(block(batch, outputs), expected, "{batch} × {outputs:?}");
         }
     }
 }

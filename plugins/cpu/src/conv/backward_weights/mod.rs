@@ -3,3 +3,4 @@
 pub(crate) mod channels;
 pub(crate) mod partition;
 pub(crate) mod rows;
+pub(crate) mod tile;

@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use crate::matmul::kernel::part;
-use crate::threading::partition::{Threads, Workers};
+use crate::threading::partition::{Threads, Workers, part};
 
 /// Which lane has which weights, or which blocks of outputs.
 #[derive(Clone, Copy, Debug)]

@@ -4,14 +4,16 @@
 //! Both run along the columns, so neither is transposed. Each lane sums over its own images; the sums of the lanes are
 //! added in their order, so equal numbers of threads give equal bits.
 
+use crate::conv::backward_weights::tile::{DotTile, DotTileKernel};
 use crate::conv::cost::{BUFFER, Cost, Shape};
 use crate::conv::geometry::{Block, Geometry, Strides, Windows};
-use crate::conv::implicit_gemm::tile::{DotTile, DotTileKernel};
 use crate::conv::operands::{Fill, OperandView, Weights, fill};
 use crate::kernel::{Kernel, Refusal};
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
-use crate::simd::real::{Float, Stored, all_finite, not_a_float, with_stored};
+use crate::simd::stored::{Stored, with_stored};
+use crate::simd::vector::Float;
+use crate::tensor::row_converter::{all_finite, not_a_float};
 use crate::tensor::scratch::{Scratch, Shared};
 use crate::threading::partition::Workers;
 
@@ -20,6 +22,7 @@ const LEAST_ROWS: usize = 32;
 
 /// Pairs that one tile can have, at most.
 const MAX_PAIRS: usize = 8;
+
 /// Numbers in the largest tile.
 const MAX_SUMS: usize = 32;
 
@@ -40,6 +43,7 @@ pub(crate) struct Operands {
 }
 
 type Spread<T> = unsafe fn(&Geometry, &Block, *const u8, &Strides, usize, *mut T, usize);
+
 type Store<T> = unsafe fn(&BackwardWeights<T>, usize, *const T, *mut u8);
 
 /// The gradient of the filter with every decision made.
@@ -62,7 +66,7 @@ pub(crate) struct BackwardWeights<T> {
 }
 
 /// Offsets in the scratch memory.
-struct ScratchLayout {
+pub(crate) struct ScratchLayout {
     planes: usize,
     gradients: usize,
     sums: usize,

@@ -5,11 +5,10 @@ use std::ops::Range;
 
 use half::bf16;
 
-use crate::conv::direct::kernel::Direct;
-use crate::conv::direct::scheme::Accumulator;
+use crate::conv::direct::problem::{Accumulator, Direct};
 use crate::conv::geometry::Block;
 use crate::simd::isa::IsaTask;
-use crate::simd::real::Float;
+use crate::simd::vector::Float;
 
 /// Channels whose sums are made side by side.
 const TOGETHER: usize = 16;

@@ -5,76 +5,29 @@
 //! read where it is unless there is padding or its type is another. In return filters have to be packed, with the numbers of a
 //! tile's channels side by side, and sums have to be transposed where channels do not lie so in the output.
 
-use std::ops::Range;
-
-use crate::conv::cost::BUFFER;
-use crate::conv::direct::scheme::{Accumulator, Correct, Scheme};
-use crate::conv::direct::store::{Panel, Write};
-use crate::conv::direct::tile::{MAX_PIXELS, Tile, TileKernel};
-use crate::conv::epilogue::{ChannelEpilogue, TileEpilogue};
+use crate::conv::direct::choice::{MAX_TILES, blocks, mean_taps};
+use crate::conv::direct::problem::{Accumulator, Direct, Scheme};
+use crate::conv::direct::store::Panel;
+use crate::conv::direct::tile::{MAX_PIXELS, Tile};
+use crate::conv::epilogue::TileEpilogue;
 use crate::conv::geometry::{Block, Geometry, Strides};
-use crate::conv::operands::{Fill, Operands, SubProblem};
+use crate::conv::operands::Operands;
 use crate::conv::prefetch::{BlockPrefetch, CacheLines, TilePrefetch, pays};
-use crate::gemm::pack::{Pack, PackSource};
+use crate::gemm::pack::PackSource;
 use crate::kernel::{Kernel, Refusal};
 use crate::pointwise::Epilogue;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::tensor::prepacked::Prepacked;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
-use crate::threading::partition::{Assignment, Workers};
+use crate::threading::partition::Assignment;
+use std::ops::Range;
 
-/// Tiles in a block: their sums stay in a processor's second cache.
-const MAX_TILES: usize = 64;
 /// Tiles whose sums become elements at once: outputs of whole vectors, of which 32 channels stay in the first cache.
 const TOGETHER: usize = 16;
-/// Tiles below which a block is not divided any further.
-const LEAST_TILES: usize = 4;
-/// Lines of an image up to which it is counted which taps each of them meets.
-const MAX_LINES: usize = 1 << 16;
+
 /// Pieces for each lane, so that lanes of different speed end at about the same time.
 const PIECES_PER_LANE: usize = 4;
-
-/// The convolution with every decision made.
-pub(crate) struct Direct<T: 'static> {
-    pub(crate) operands: Operands,
-    part: SubProblem,
-    pub(crate) isa: Isa,
-    pub(crate) kernel: TileKernel<T>,
-    /// The blocks, and the planes unless the input is read where it is.
-    pub(crate) geometry: Geometry,
-    in_place: bool,
-    /// Whether memory is asked for before it is needed.
-    prefetches: bool,
-    /// Channels of a group in what tiles multiply, and how many of them are one word.
-    pub(crate) words: usize,
-    terms: usize,
-    /// Distance of taps and channels in what is read, and of neighbours: along the three dimensions and from image to image.
-    pub(crate) taps: Vec<usize>,
-    pub(crate) channel_stride: usize,
-    pub(crate) stride: [usize; 4],
-    /// Panels of channels in a group, and in how many pieces they are dealt out.
-    panels: usize,
-    pieces: usize,
-    workers: Workers,
-    pack_workers: Workers,
-    fill: Fill<T>,
-    input_size: usize,
-    pack: Pack<T>,
-    weights_size: usize,
-    pub(crate) write: Option<Write<T>>,
-    pub(crate) output_size: usize,
-    correct: Option<Correct<T>>,
-    pub(crate) channel_epilogue: ChannelEpilogue,
-    tile_epilogue: Option<TileEpilogue>,
-    /// Numbers in a lane's planes and sums, and in the packed weights.
-    planes: usize,
-    sums: usize,
-    weights: usize,
-    prepacked: Prepacked<T>,
-    /// Nanoseconds that one thread is guessed to take.
-    pub(crate) time: f64,
-}
 
 /// What a lane has of its last piece of work.
 #[derive(Default)]
@@ -441,54 +394,6 @@ impl<T: Accumulator> Direct<T> {
             tile_epilogue(block_epilogue, panels.start * width..(panels.end * width).min(*rows));
         }
     }
-}
-
-/// Divides the outputs into blocks whose planes and sums stay near; none where that cannot be.
-fn blocks(
-    operands: &Operands,
-    words: usize,
-    whole: Geometry,
-    in_place: bool,
-    pixels: usize,
-) -> Option<Geometry> {
-    let windows = &operands.windows;
-    let tiles = |images: usize, size: [usize; 3]| {
-        size.iter()
-            .try_fold(images, |all, side| all.checked_mul(*side))
-            .map_or(usize::MAX, |n| n.div_ceil(pixels))
-    };
-    let is_near = |geometry: &Geometry| in_place || words.saturating_mul(geometry.channel()) <= BUFFER;
-    let mut size = windows.output;
-    let mut best = whole;
-    while tiles(1, size) > MAX_TILES || (!is_near(&best) && tiles(1, size) > 2 * LEAST_TILES) {
-        let axis = (0..3).find(|axis| size[*axis] > 1)?;
-        size[axis] = size[axis].div_ceil(2);
-        best = Geometry::new(windows, false, 1, size, 1);
-    }
-    let mut images = 1;
-    while size == windows.output && images < windows.batch && tiles(2 * images, size) <= MAX_TILES {
-        let larger = Geometry::new(windows, false, (2 * images).min(windows.batch), size, 1);
-        if !is_near(&larger) {
-            break;
-        }
-        images *= 2;
-        best = larger;
-    }
-    let numbers = words as f64 * best.channel() as f64;
-    (numbers <= (1_u64 << 32) as f64).then_some(best)
-}
-
-/// Taps that an output is multiplied with, on average.
-fn mean_taps(output: [usize; 3], geometry: &Geometry, taps: usize) -> f64 {
-    let lines = output[0] * output[1];
-    if !geometry.is_padded() || lines > MAX_LINES {
-        return taps as f64;
-    }
-    let met = |line: usize| {
-        let (first, end) = geometry.met(line / output[1], line % output[1]);
-        (end - first) as f64
-    };
-    (0..lines).map(met).sum::<f64>() / lines as f64
 }
 
 impl<T: Accumulator> Kernel for Direct<T> {

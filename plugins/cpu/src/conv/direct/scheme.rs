@@ -1,12 +1,9 @@
 //! What the input and the filters become before tiles read them, and the tiles: numbers of the compute type, or pairs of channels of
 //! 16 bits.
 
-use std::ops::Range;
-
 use crate::conv::cost::Cost;
 use crate::conv::direct::correct::correct;
-use crate::conv::direct::kernel::Direct;
-use crate::conv::direct::store::Write;
+use crate::conv::direct::problem::{Accumulator, Scheme, Write};
 use crate::conv::direct::tile::TileKernel;
 use crate::conv::epilogue::ChannelEpilogue;
 use crate::conv::geometry::Block;
@@ -15,17 +12,8 @@ use crate::gemm::pack::{Pack, packing_of};
 use crate::kernel::Refusal;
 use crate::pointwise::Epilogue;
 use crate::simd::isa::Isa;
-use crate::simd::real;
-use crate::simd::real::{Float, RowConverter, is_number};
-
-/// What sums are made in.
-pub(crate) trait Accumulator: Copy + Send + Sync + 'static {
-    const ZERO: Self;
-    /// The sum of both.
-    fn plus(self, other: Self) -> Self;
-    /// What RELU makes of it.
-    fn relu(self) -> Self;
-}
+use crate::simd::vector::Float;
+use crate::tensor::row_converter::{RowConverter, is_number};
 
 macro_rules! float_sum {
     ($float:ty) => {
@@ -37,13 +25,14 @@ macro_rules! float_sum {
             }
             #[inline(always)]
             fn relu(self) -> Self {
-                real::relu(self)
+                crate::simd::vector::relu(self)
             }
         }
     };
 }
 
 float_sum!(f32);
+
 float_sum!(f64);
 
 impl Accumulator for i32 {
@@ -56,30 +45,6 @@ impl Accumulator for i32 {
     fn relu(self) -> Self {
         self.max(0)
     }
-}
-
-/// Computes what is NaN because of the padding again: of some outputs of a block, the weights of a panel, the columns and the sums.
-pub(crate) type Correct<T> = unsafe fn(&Direct<T>, (&Block, Range<usize>), *const T, *const T, *mut T);
-
-/// How a convolution is computed.
-pub(crate) struct Scheme<T: 'static> {
-    pub(crate) kernel: TileKernel<T>,
-    /// Channels of the input in what a tile multiplies.
-    pub(crate) terms: usize,
-    /// Whether the input is as the tiles read it.
-    pub(crate) is_readable: bool,
-    pub(crate) fill: Fill<T>,
-    pub(crate) input_size: usize,
-    pub(crate) pack: Pack<T>,
-    pub(crate) weights_size: usize,
-    /// Writes sums as elements of another type.
-    pub(crate) write: Option<Write<T>>,
-    pub(crate) output_size: usize,
-    pub(crate) correct: Option<Correct<T>>,
-    /// What is computed of the sums before they are written; none where there is nothing or something else.
-    pub(crate) channel_epilogue: Option<ChannelEpilogue>,
-    /// Nanoseconds that a term takes, and a number that is copied.
-    pub(crate) cost: Cost,
 }
 
 impl<T: Float + Accumulator> Scheme<T> {
@@ -122,7 +87,7 @@ mod pairs {
     use crate::conv::direct::tile::MAX_PIXELS;
     use crate::conv::geometry::{Geometry, Strides};
     use crate::gemm::pairs::{Bfloat16Pairs, IntegerPairs, PairElement, packs};
-    use crate::simd::real::{Stored, with_stored};
+    use crate::simd::stored::{Stored, with_stored};
 
     /// Terms up to which sums of products of bytes stay below 2³¹.
     const MAX_TERMS: usize = 1 << 15;

@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use crate::conv::direct::kernel::Direct;
-use crate::conv::direct::scheme::Accumulator;
+use crate::conv::direct::problem::{Accumulator, Direct, Write};
 use crate::conv::geometry::{Block, Strides};
 use crate::simd::convert;
 use crate::simd::isa::IsaTask;
@@ -13,9 +12,6 @@ const MAX_WIDTH: usize = 32;
 
 /// Outputs and channels that are transposed at once.
 const SIDE: usize = 16;
-
-/// Writes numbers to elements of another type that are some elements apart.
-pub(crate) type Write<T> = unsafe fn(from: *const T, to: *mut u8, stride: usize, len: usize);
 
 /// A panel's sums for a block.
 pub(crate) struct Panel<'a, T: 'static> {

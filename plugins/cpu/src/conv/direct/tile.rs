@@ -5,7 +5,7 @@ use crate::conv::prefetch::TilePrefetch;
 use crate::gemm::pack::{PREFETCH_ROWS, prefetch};
 use crate::gemm::tile::Register;
 use crate::simd::isa::{Isa, IsaTask};
-use crate::simd::real::Float;
+use crate::simd::vector::Float;
 
 /// Outputs of the largest tile.
 pub(crate) const MAX_PIXELS: usize = 7;
@@ -33,6 +33,7 @@ pub(crate) struct Tile<'a, T> {
 }
 
 type RunTile<T> = unsafe fn(&mut Tile<'_, T>);
+
 /// The number is the distance of the second tile's outputs from the first one's.
 type RunTwo<T> = unsafe fn(&mut Tile<'_, T>, usize);
 

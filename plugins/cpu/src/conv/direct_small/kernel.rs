@@ -5,93 +5,101 @@ use hipdnn_plugin_sdk::graph::DataType;
 use crate::conv::cost::Cost;
 use crate::conv::direct_small::outputs::{are_inside, classes, in_plane, tiles, whole_plane};
 use crate::conv::direct_small::planes::Planes;
-use crate::conv::direct_small::tile::{AccumulatorTile, AccumulatorTileKernel, MAX_ROWS};
-use crate::conv::direct_small::{copied, panels};
+use crate::conv::direct_small::tile::{AccumulatorTile, AccumulatorTileKernel, MAX_ROWS, copied, panels};
 use crate::conv::epilogue::TileEpilogue;
 use crate::conv::geometry::Block;
 use crate::conv::implicit_gemm::kernel::ImplicitGemm;
 use crate::conv::operands::{Operands, SubProblem};
-use crate::gemm::pack::{Accumulators as Stored, Pack, PackSource, Store, packing_of};
+use crate::gemm::pack::{Pack, PackSource, Store, packing_of};
 use crate::kernel::{Kernel, Refusal};
 use crate::pointwise::Epilogue;
 use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
-use crate::simd::real::{Float, all_finite, is_number};
+use crate::simd::vector::Float;
 use crate::tensor::prepacked::Prepacked;
+use crate::tensor::row_converter::{all_finite, is_number};
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Assignment, Workers};
 
+/// Outputs of an image of which some channels are stored.
+pub(crate) struct Image {
+    pub(crate) number: usize,
+    pub(crate) size: [usize; 3],
+    /// Whether they follow each other.
+    pub(crate) flat: bool,
+}
+
 /// Outputs that a block has at least, if there are as many images.
-const LEAST_COLUMNS: usize = 64;
+pub(crate) const LEAST_COLUMNS: usize = 64;
 
 /// Rows that are transposed have multiples of so many numbers.
-const MAX_LANES: usize = 16;
+pub(crate) const MAX_LANES: usize = 16;
 
 /// One of the products with every decision made.
-struct Planned {
+pub(crate) struct Planned {
     pub(crate) part: SubProblem,
-    classes: Vec<Class>,
+    pub(crate) classes: Vec<Class>,
     /// Outputs of an image.
-    of_image: usize,
+    pub(crate) of_image: usize,
     /// Rows of its weights.
-    rows: usize,
+    pub(crate) rows: usize,
     /// Numbers before its first panel in the packed weights.
-    packed: usize,
+    pub(crate) packed: usize,
 }
 
 /// Outputs that are sums of the same taps.
-struct Class {
+pub(crate) struct Class {
     /// Where those of a block's images begin in the planes, image by image.
-    outputs: Vec<usize>,
+    pub(crate) outputs: Vec<usize>,
     /// The rows of a block's sums in which they are.
-    sums: Vec<usize>,
+    pub(crate) sums: Vec<usize>,
     /// How many there are in an image.
-    of_image: usize,
+    pub(crate) of_image: usize,
     /// How far the numbers that a sum is made of are from there, channel by channel, and the rows of weights that they are
     /// multiplied with.
-    terms: Vec<usize>,
-    factors: Vec<usize>,
+    pub(crate) terms: Vec<usize>,
+    pub(crate) factors: Vec<usize>,
 }
 
 /// The products of a convolution.
 pub(crate) struct DirectSmall<T: 'static> {
-    operands: Operands,
-    isa: Isa,
-    parts: Vec<Planned>,
-    planes: Planes<T>,
-    kernel: AccumulatorTileKernel<T>,
+    pub(crate) operands: Operands,
+    pub(crate) isa: Isa,
+    pub(crate) parts: Vec<Planned>,
+    pub(crate) planes: Planes<T>,
+    pub(crate) kernel: AccumulatorTileKernel<T>,
     /// Pieces in a panel of output channels, and panels.
-    pieces: usize,
-    panels: usize,
+    pub(crate) pieces: usize,
+    pub(crate) panels: usize,
     /// Images in a block.
-    images: usize,
-    workers: Workers,
-    pack: Pack<T>,
-    input_size: usize,
-    weight_size: usize,
-    store: Store<T>,
-    store_size: usize,
-    transpose: Pack<T>,
+    pub(crate) images: usize,
+    pub(crate) workers: Workers,
+    pub(crate) pack: Pack<T>,
+    pub(crate) input_size: usize,
+    pub(crate) weight_size: usize,
+    pub(crate) store: Store<T>,
+    pub(crate) store_size: usize,
+    pub(crate) transpose: Pack<T>,
     /// Whether outputs are the numbers that are computed with.
-    direct: bool,
+    pub(crate) direct: bool,
     /// Numbers of packed weights.
-    weights: usize,
+    pub(crate) weights: usize,
     /// Rows of the sums of a block.
-    columns: usize,
+    pub(crate) columns: usize,
     /// Outputs of an image, where the sums of all products lie in the order of the outputs and are stored at once.
-    whole: Option<usize>,
-    tile_epilogue: Option<TileEpilogue>,
+    pub(crate) whole: Option<usize>,
+    pub(crate) tile_epilogue: Option<TileEpilogue>,
     /// What computes where zeros stand for the padding and weights are not finite.
-    exact: Option<ImplicitGemm<T>>,
-    prepacked: Prepacked<T>,
+    pub(crate) exact: Option<ImplicitGemm<T>>,
+    pub(crate) prepacked: Prepacked<T>,
 }
 
 /// Offsets in the scratch memory.
-struct ScratchLayout {
-    weights: usize,
-    planes: usize,
-    tile: usize,
-    rows: usize,
+pub(crate) struct ScratchLayout {
+    pub(crate) weights: usize,
+    pub(crate) planes: usize,
+    pub(crate) tile: usize,
+    pub(crate) rows: usize,
 }
 
 impl<T: Float> DirectSmall<T> {
@@ -213,11 +221,11 @@ impl<T: Float> DirectSmall<T> {
     }
 
     /// Numbers in a row of a panel.
-    fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.pieces * self.kernel.piece
     }
 
-    fn layout(&self, scratch: &mut Scratch) -> ScratchLayout {
+    pub(crate) fn layout(&self, scratch: &mut Scratch) -> ScratchLayout {
         let workers = self.workers.count();
         ScratchLayout {
             weights: scratch.area::<T>(self.weights, 1),
@@ -232,7 +240,7 @@ impl<T: Float> DirectSmall<T> {
     ///
     /// # Safety
     /// `from` is the first weight, `to` is writable for all panels.
-    unsafe fn pack(&self, from: *const u8, to: *mut T) -> bool {
+    pub(crate) unsafe fn pack(&self, from: *const u8, to: *mut T) -> bool {
         let Operands { groups, channels, rows, weights, .. } = &self.operands;
         let width = self.width();
         for planned in &self.parts {
@@ -274,17 +282,9 @@ impl<T: Float> DirectSmall<T> {
 }
 
 /// One lane's memory.
-struct WorkerMemory<T> {
-    tile: *mut T,
-    rows: *mut T,
-}
-
-/// Outputs of an image of which some channels are stored.
-struct Image {
-    number: usize,
-    size: [usize; 3],
-    /// Whether they follow each other.
-    flat: bool,
+pub(crate) struct WorkerMemory<T> {
+    pub(crate) tile: *mut T,
+    pub(crate) rows: *mut T,
 }
 
 impl<T: Float> DirectSmall<T> {
@@ -292,7 +292,7 @@ impl<T: Float> DirectSmall<T> {
     ///
     /// # Safety
     /// `weights` are all the packed ones, `planes` have the block's images, and the lane's memory and the tensors are as planned.
-    unsafe fn multiply(
+    pub(crate) unsafe fn multiply(
         &self,
         (group, block): (usize, &Block),
         weights: *const T,
@@ -341,7 +341,7 @@ impl<T: Float> DirectSmall<T> {
     ///
     /// # Safety
     /// As [`DirectSmall::multiply`], and `tile` has room for the sums.
-    unsafe fn sum(
+    pub(crate) unsafe fn sum(
         &self,
         planned: &Planned,
         (group, panel): (usize, usize),
@@ -376,63 +376,6 @@ impl<T: Float> DirectSmall<T> {
                     };
                     self.kernel.run(&sums, (self.kernel.rows, self.pieces));
                 }
-            }
-        }
-    }
-
-    /// Stores an image's outputs of some channels, given each output's channels side by side.
-    ///
-    /// # Safety
-    /// `from` has the outputs, `rows` has room for them, `to` is the first channel's first element.
-    unsafe fn store(&self, image: &Image, channels: usize, from: *const T, rows: *mut T, to: *mut u8) {
-        let strides = &self.operands.output.strides;
-        let Image { number: image, size, flat } = *image;
-        let (width, count) = (self.width(), size.iter().product::<usize>());
-        // Outputs that follow each other are one row.
-        let [depth, height, _] = size;
-        let lines = if flat { 1 } else { depth * height };
-        let line = count / lines;
-        let stride = if flat { 1 } else { strides.spatial[2] };
-        let place = |number: usize| strides.offset(image, [number / height, number % height, 0]);
-        // SAFETY: the caller promises the numbers, and the tensor has the outputs.
-        unsafe {
-            let to = |line: usize| to.add(place(line) * self.store_size);
-            if strides.channel == 1 {
-                for number in 0..lines {
-                    let from = from.add(number * line * width);
-                    let sums = Stored {
-                        from,
-                        row_stride: width,
-                        rows: line,
-                        columns: channels,
-                        row: stride,
-                        column: 1,
-                    };
-                    (self.store)(self.isa, &sums, to(number));
-                }
-                return;
-            }
-            // Vectors of channels, and of outputs where they do not go to their place at once.
-            let direct = self.direct && flat && channels >= self.kernel.lanes;
-            let (row, row_stride) = match direct {
-                true => (count, strides.channel),
-                false => (count.next_multiple_of(MAX_LANES), count.next_multiple_of(MAX_LANES)),
-            };
-            let copy = PackSource {
-                from: from.cast(),
-                rows: if direct { channels } else { width },
-                row: 1,
-                columns: count,
-                column: width,
-                width: row,
-                row_stride,
-            };
-            (self.transpose)(self.isa, &copy, if direct { to(0).cast() } else { rows });
-            for number in 0..if direct { 0 } else { lines } {
-                let from = rows.add(number * line);
-                let (row, column) = (strides.channel, stride);
-                let sums = Stored { from, row_stride, rows: channels, columns: line, row, column };
-                (self.store)(self.isa, &sums, to(number));
             }
         }
     }
@@ -499,9 +442,10 @@ impl<T: Float> Kernel for DirectSmall<T> {
 }
 
 /// Bytes of a panel of weights, which stay in the second cache while all outputs are computed with it.
-const RESIDENT: usize = 256 << 10;
+pub(crate) const RESIDENT: usize = 256 << 10;
+
 /// Outputs below which weights are not worth being packed in each execution.
-const WORTH_PACKING: usize = 128;
+pub(crate) const WORTH_PACKING: usize = 128;
 
 /// Whether this form is for such products: rows of outputs are shorter than a vector and are not all one row, and there are
 /// enough output channels to fill one.

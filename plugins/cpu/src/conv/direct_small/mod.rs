@@ -8,20 +8,5 @@
 pub(crate) mod kernel;
 pub(crate) mod outputs;
 pub(crate) mod planes;
+pub(crate) mod store;
 pub(crate) mod tile;
-
-use crate::conv::cost::Cost;
-use crate::conv::direct_small::tile::AccumulatorTileKernel;
-use crate::simd::real::Float;
-
-/// Nanoseconds for a number that is copied in rows of `row`, each of which costs something, too.
-pub(crate) fn copied(cost: &Cost, row: usize) -> f64 {
-    cost.copy * (0.5 + 2.0 / row.max(1) as f64)
-}
-
-/// How so many channels are divided into panels: pieces in a panel, and panels.
-fn panels<T: Float>(channels: usize, kernel: &AccumulatorTileKernel<T>) -> (usize, usize) {
-    let pieces = channels.div_ceil(kernel.piece);
-    let panels = pieces.div_ceil(kernel.most());
-    (pieces.div_ceil(panels), panels)
-}

@@ -10,6 +10,7 @@ const MAX_OUTPUTS: usize = 4096;
 
 /// Numbers of taps of a product.
 type Taps = Vec<usize>;
+
 /// Numbers of outputs of an image.
 type Indices = Vec<usize>;
 
@@ -91,7 +92,7 @@ pub(crate) struct Met {
 }
 
 /// Taps of a window above which it is not looked for outputs that do not meet them.
-const MAX_TAPS: usize = 49;
+pub(crate) const MAX_TAPS: usize = 49;
 
 /// The outputs that meet each tap inside of the input, and those that meet it or the next one, among all of a block of images; none
 /// where that is no less work.

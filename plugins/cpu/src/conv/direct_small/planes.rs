@@ -3,7 +3,8 @@
 use crate::conv::geometry::{Block, Strides, Windows};
 use crate::conv::operands::OperandView;
 use crate::kernel::Refusal;
-use crate::simd::real::{Float, RowConverter, is_number};
+use crate::simd::vector::Float;
+use crate::tensor::row_converter::{RowConverter, is_number};
 
 /// Where some images' numbers are when they are multiplied: in the tensor itself, or in a copy that has all elements that the
 /// windows reach.

@@ -1,9 +1,9 @@
 //! A tile of sums: some outputs, or weights, of several channels. A piece is half a vector of channels, where there are such.
 
+use crate::conv::cost::Cost;
 use crate::gemm::pack::prefetch;
 use crate::simd::isa::{Isa, IsaTask};
-use crate::simd::real::Float;
-use crate::simd::vector::{Lanewise, Vector};
+use crate::simd::vector::{Float, Lanewise, Vector};
 
 /// What a tile is computed from: `tile[places[r] + v] = Σ from[rows[r] + terms[j]] · right[factors[j]][v]`.
 pub(crate) struct AccumulatorTile<'a, T> {
@@ -29,6 +29,7 @@ type RunTile<T> = unsafe fn(&AccumulatorTile<'_, T>);
 
 /// Rows of the highest tile of any width.
 const ROWS: usize = 8;
+
 /// Rows of the highest tile: the elements of a window of 3 by 3.
 pub(crate) const MAX_ROWS: usize = 9;
 
@@ -200,4 +201,16 @@ unsafe fn sums<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: b
 ) {
     // SAFETY: the caller promises that the processor has the vector's level.
     unsafe { V::ISA.run(AccumulatorTileTask::<V, ROWS, VECTORS, HALF>(sums)) };
+}
+
+/// Nanoseconds for a number that is copied in rows of `row`, each of which costs something, too.
+pub(crate) fn copied(cost: &Cost, row: usize) -> f64 {
+    cost.copy * (0.5 + 2.0 / row.max(1) as f64)
+}
+
+/// How so many channels are divided into panels: pieces in a panel, and panels.
+pub(crate) fn panels<T: Float>(channels: usize, kernel: &AccumulatorTileKernel<T>) -> (usize, usize) {
+    let pieces = channels.div_ceil(kernel.piece);
+    let panels = pieces.div_ceil(kernel.most());
+    (pieces.div_ceil(panels), panels)
 }

@@ -2,10 +2,8 @@
 
 use std::ops::Range;
 
-use crate::conv::im2col::kernel::Im2col;
-use crate::simd::isa::VectorTask;
-use crate::simd::real::Float;
-use crate::simd::vector::Vector;
+use crate::conv::im2col::problem::Im2col;
+use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::image::{inside, load_strided};
 
 /// Channels whose rows are copied together where a window has several elements.

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use crate::conv::im2col::kernel::Im2col;
+use crate::conv::im2col::problem::Im2col;
 use crate::conv::implicit_gemm::tile::GemmTile;
-use crate::simd::real::Float;
+use crate::simd::vector::Float;
 
 impl<T: Float> Im2col<T> {
     /// The columns of a tile that meet the padding, but without the products with it, which are not zero times infinity.

@@ -5,111 +5,69 @@
 //! computed in vain. What a tile reads lies in a row, wherever it lies in the images, and while some tiles are multiplied, the input
 //! of the next ones is asked for.
 
+#[cfg(test)]
+mod tests;
+
 use std::ops::Range;
 
 use crate::conv::cost::Cost;
 use crate::conv::epilogue::ChannelEpilogue;
+use crate::conv::im2col::choice::has_form;
 use crate::conv::im2col::copy::Im2colTile;
 use crate::conv::im2col::prefetch::InputPrefetch;
-use crate::conv::implicit_gemm::exact::{are_finite, has_nan};
+use crate::conv::im2col::problem::{Im2col, LineRun, ScratchLayout};
+use crate::conv::implicit_gemm::nan::{are_finite, has_nan};
 use crate::conv::implicit_gemm::tile::{GemmTile, GemmTileKernel};
-use crate::conv::operands::{Operands, Pack, are_columns, pack_of, rows_stride};
-use crate::conv::prefetch::{TilePrefetch, bytes, pays};
+use crate::conv::operands::{Operands, are_columns, pack_of, rows_stride};
+use crate::conv::prefetch::{TilePrefetch, bytes};
 use crate::kernel::{Kernel, Refusal};
 use crate::pointwise::Epilogue;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
-use crate::simd::real::{Float, all_finite, is_number};
+use crate::simd::vector::Float;
 use crate::tensor::prepacked::Prepacked;
+use crate::tensor::row_converter::all_finite;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
-use crate::threading::partition::{Assignment, Workers};
+use crate::threading::partition::Assignment;
 
 /// Bytes of a block: the copied tiles and the input of the next ones. They stay in a processor's second cache, which has 2 MB where vectors
 /// are multiplied as wholes.
 const BLOCK: usize = 1536 << 10;
+
 /// The same where the product of the first panel copies the tiles, the input is larger than the output, and all weights are near whatever the
 /// block: the sooner a block ends, the more of the input comes while others are multiplied.
 const SMALL_BLOCK: usize = 768 << 10;
+
 /// Bytes of weights up to which these are near.
 const FEW_WEIGHTS: usize = 512 << 10;
+
 /// Tiles of a block at most.
-const MAX_TILES: usize = 16;
+pub(crate) const MAX_TILES: usize = 16;
+
 /// Bytes of images and results from which on more is asked for. Tests have small images.
 const FAR: usize = if cfg!(test) { 2 << 10 } else { 1 << 20 };
+
 /// Terms that are multiplied before more is asked for, and lines that are then: each time costs about as much as one term.
 const INTERVAL: usize = 16;
+
 const TOGETHER: usize = 4;
+
 /// Blocks or pieces of their rows for each lane, about, so that lanes of different speed end at the same time.
 const PER_LANE: usize = 4;
+
 /// What it takes to read the weights of a panel for a block, in panels multiplied with a tile: where all weights stay in the second cache, and
 /// where they come from farther away.
 const READ: [f64; 2] = [0.125, 0.5];
+
 /// Bytes of weights from which on they do not stay there.
 const MAX_WEIGHTS: usize = 1 << 20;
+
 /// What it takes to begin with a block or a piece of it, in the same.
 const UNIT: f64 = 1.0;
+
 /// What it takes to copy a tile, in panels of rows multiplied with it: where columns follow each other in memory, so that the first panel
 /// does it, and where not.
 const COPY: [f64; 2] = [0.25, 2.0];
-/// The part of the columns, as a divisor, that may be computed in vain.
-const MAX_IN_VAIN: usize = 3;
-/// The same from which on vectors of channels are faster, where columns follow each other in memory, and where not.
-const WASTE: [usize; 2] = [20, 5];
-/// Terms of a sum below which these are not.
-const LEAST_TERMS: usize = 512;
-/// Channels on both sides up to which columns that follow each other in memory are better read there, if they are near.
-const SMALL: usize = 64;
-/// Terms of a sum above which a tile is too large for any cache.
-const MAX_DEPTH: usize = 1 << 16;
-/// Rows below which a tile is multiplied too seldom for its copy.
-const LEAST_ROWS: usize = 64;
-
-/// The product with every decision made.
-pub(crate) struct Im2col<T: 'static> {
-    pub(crate) operands: Operands,
-    pub(crate) isa: Isa,
-    pub(crate) kernel: GemmTileKernel<T>,
-    /// Lines of an image and their elements, of the input and of the output; one line where a window is one element.
-    pub(crate) input: [usize; 2],
-    pub(crate) output: [usize; 2],
-    pub(crate) stride: [usize; 2],
-    /// The place of each tap, in lines and in elements of a line.
-    pub(crate) taps: Vec<[isize; 2]>,
-    /// The least and the greatest of these.
-    pub(crate) reach: [(isize, isize); 2],
-    is_padded: bool,
-    /// Whether the columns of an image follow each other in memory.
-    is_flat: bool,
-    /// Whether it is known of packed weights if they are finite. That takes longer than looking at few results, unless they are kept.
-    knows_weights: bool,
-    /// Terms of a sum.
-    pub(crate) depth: usize,
-    /// Tiles of all images, and of a block.
-    tiles: usize,
-    block: usize,
-    /// Panels of rows in a group, and in how many pieces they are dealt out.
-    panels: usize,
-    pieces: usize,
-    workers: Workers,
-    pack_workers: Workers,
-    pack: Pack<T>,
-    pub(crate) channel_epilogue: ChannelEpilogue,
-    /// Distance of the rows of weights that are read where they are; others are packed.
-    weights_stride: Option<usize>,
-    /// Whether memory is asked for before it is needed.
-    prefetches: bool,
-    /// Packed weights that stay the same.
-    prepacked: Prepacked<T>,
-    areas: ScratchLayout,
-}
-
-/// Numbers in the parts of the scratch memory: all packed weights, and for each lane a block's tiles, a tile of results, and one of what is
-/// added to them.
-struct ScratchLayout {
-    weights: usize,
-    columns: usize,
-    tile: usize,
-}
 
 /// A tile's place among the outputs.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,62 +81,6 @@ struct Spot {
 
 impl Spot {
     const NONE: Self = Self { columns: 0..0, vectors: 0, alone: None };
-}
-
-/// Outputs of a tile that follow each other in a line of an image.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct LineRun {
-    /// The first one's column in the tile.
-    pub(crate) column: usize,
-    pub(crate) len: usize,
-    pub(crate) image: usize,
-    /// The first one's line and its place there.
-    pub(crate) line: usize,
-    pub(crate) at: usize,
-}
-
-/// Whether the form is one for this convolution: of two dimensions, with elements as they are computed, one product alone, and not too many
-/// terms.
-fn has_form<T: Float>(operands: &Operands) -> bool {
-    let Operands { windows, input, output, .. } = operands;
-    let Some(part) = operands.whole() else { return false };
-    part.first == 0
-        && [windows.input[0], windows.output[0]] == [1; 2]
-        && windows.taps.iter().all(|tap| tap[0] == 0)
-        && (input.strides.spatial[2] == 1 || windows.input[2] == 1)
-        && output.strides.are_flat(windows.output)
-        && is_number::<T>(input.data_type)
-        && is_number::<T>(output.data_type)
-        && operands.channels.saturating_mul(part.taps.len()) <= MAX_DEPTH
-}
-
-/// The columns of all images, and how many more whole vectors have.
-fn columns(operands: &Operands, lanes: usize) -> [usize; 2] {
-    let columns = operands.windows.batch * operands.windows.output.iter().product::<usize>();
-    [columns, columns.next_multiple_of(lanes) - columns]
-}
-
-/// Whether this form is likely to be the fastest one on processors with whole vectors of 512 bits.
-pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa) -> bool {
-    let kernel = GemmTileKernel::<T>::of(isa);
-    let [columns, in_vain] = columns(operands, kernel.lanes);
-    let is_small =
-        are_columns::<T>(operands) && operands.rows.max(operands.channels) <= SMALL && !pays(operands);
-    isa.has_whole_vectors()
-        && operands.rows >= LEAST_ROWS
-        && !is_small
-        && columns >= kernel.columns()
-        && in_vain <= columns / MAX_IN_VAIN
-}
-
-/// Whether so many columns are computed in vain that vectors of channels are faster, which compute none: they read filters more often, and
-/// have to transpose sums, which takes long where these have few terms.
-pub(crate) fn wastes<T: Float>(operands: &Operands, isa: Isa) -> bool {
-    let [columns, in_vain] = columns(operands, GemmTileKernel::<T>::of(isa).lanes);
-    let divisor = WASTE[usize::from(!are_columns::<T>(operands))];
-    suits::<T>(operands, isa)
-        && in_vain * divisor > columns
-        && operands.channels * operands.windows.taps.len() >= LEAST_TERMS
 }
 
 /// Bytes of a block at most, given those of a group's weights, and rows and channels of a group where the product of the first panel copies
@@ -541,53 +443,5 @@ impl<T: Float> Kernel for Im2col<T> {
                 );
             }
         });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn blocks_are_small_where_the_input_is_what_there_is_most_of() {
-        for ([rows, channels], is_small) in [
-            ([64, 256], true),
-            ([256, 512], true),
-            ([256, 64], false),
-            ([256, 256], false),
-            ([512, 1024], false),
-        ] {
-            let weights = rows * channels * size_of::<f32>();
-            assert_eq!(largest(weights, Some([rows, channels])) < BLOCK, is_small, "{rows} {channels}");
-            assert_eq!(largest(weights, None), BLOCK, "{rows} {channels}");
-        }
-    }
-
-    #[test]
-    fn blocks_are_neither_more_than_there_is_nor_larger_than_what_is_near() {
-        for tiles in [1, 2, 5, 17, 66, 1045] {
-            for panels in [1, 4, 8, 64, 256] {
-                for most in [1, 3, 16] {
-                    for lanes in [1, 2, 5, 64] {
-                        let (block, pieces) = division([tiles, panels, 1], most, lanes, [1.0, 0.125]);
-                        assert!(
-                            (1..=most.min(tiles)).contains(&block),
-                            "{tiles} {panels} {most} {lanes}: {block}"
-                        );
-                        assert!((1..=panels).contains(&pieces), "{tiles} {panels} {most} {lanes}: {pieces}");
-                    }
-                }
-            }
-        }
-        // By tiles where there are many, else by rows, too, so that no lane waits.
-        let (block, pieces) = division([1045, 64, 1], 16, 2, [1.0, 0.125]);
-        assert!(block > 8 && pieces < 8, "{block} {pieces}");
-        for tiles in [1, 2, 3] {
-            let (block, pieces) = division([tiles, 64, 1], 16, 2, [1.0, 0.125]);
-            assert!(tiles.div_ceil(block) * pieces >= 4, "{tiles}: {block} {pieces}");
-        }
-        // Larger blocks where weights come from far away.
-        let of = |read: f64| division([17, 64, 1], 16, 2, [1.0, read]).0;
-        assert!(of(2.0) > of(0.0), "{} {}", of(0.0), of(2.0));
     }
 }

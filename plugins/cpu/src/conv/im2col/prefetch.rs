@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use crate::conv::im2col::kernel::Im2col;
+use crate::conv::im2col::problem::Im2col;
 use crate::conv::prefetch::CacheLines;
-use crate::simd::real::Float;
+use crate::simd::vector::Float;
 use crate::tensor::scratch::CACHE_LINE;
 
 /// Images whose input is asked for at most.

@@ -4,12 +4,10 @@
 use std::ops::Range;
 
 use crate::conv::geometry::Strides;
-use crate::conv::im2col::kernel::Im2col;
+use crate::conv::im2col::problem::Im2col;
 use crate::conv::operands::Operands;
 use crate::gemm::pack::prefetch;
-use crate::simd::isa::VectorTask;
-use crate::simd::real::Float;
-use crate::simd::vector::Vector;
+use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::scratch::CACHE_LINE;
 
 /// Rows of a few numbers that are copied.

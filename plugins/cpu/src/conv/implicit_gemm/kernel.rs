@@ -6,7 +6,7 @@
 use crate::conv::cost::{BUFFER, Cost, Shape};
 use crate::conv::epilogue::{ChannelEpilogue, TileEpilogue};
 use crate::conv::geometry::{Block, Geometry, Strides};
-use crate::conv::implicit_gemm::exact::{are_finite, has_nan};
+use crate::conv::implicit_gemm::nan::{are_finite, has_nan};
 use crate::conv::implicit_gemm::tile::{GemmTile, GemmTileKernel};
 use crate::conv::operands::{
     Fill, Operands, Pack, Store, SubProblem, are_columns, fill_of, pack_of, rows_stride, store_of,
@@ -17,8 +17,9 @@ use crate::kernel::{Kernel, Refusal};
 use crate::pointwise::Epilogue;
 use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
-use crate::simd::real::{Float, is_number};
+use crate::simd::vector::Float;
 use crate::tensor::prepacked::Prepacked;
+use crate::tensor::row_converter::is_number;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Assignment, Workers};
 
@@ -72,7 +73,7 @@ pub(crate) struct ImplicitGemm<T: 'static> {
 }
 
 /// Numbers in the parts of the scratch memory.
-struct ScratchLayout {
+pub(crate) struct ScratchLayout {
     weights: usize,
     planes: usize,
     tile: usize,

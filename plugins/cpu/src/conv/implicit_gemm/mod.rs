@@ -2,4 +2,5 @@
 
 pub(crate) mod exact;
 pub(crate) mod kernel;
+pub(crate) mod nan;
 pub(crate) mod tile;

@@ -1,14 +1,13 @@
 use hipdnn_plugin_sdk::graph::{ConvMode, Graph};
 
+use crate::conv::Problem;
 use crate::conv::cost::{BUFFER, Cost, Shape};
-use crate::conv::direct::kernel::Direct;
-use crate::conv::direct::scheme::Scheme;
+use crate::conv::direct::problem::{Direct, Scheme};
 use crate::conv::geometry::Windows;
 use crate::conv::implicit_gemm::kernel::ImplicitGemm;
 use crate::conv::tests::{Case, DIRECTIONS, plain};
-use crate::conv::{Direction, Problem};
 use crate::fusion::node::plan_node_at;
-use crate::problem::convolution::Convolution;
+use crate::problem::convolution::{Convolution, Direction};
 use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
 use crate::testing::{Random, run_planned, same};

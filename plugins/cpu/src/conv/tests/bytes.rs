@@ -1,7 +1,7 @@
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Tensor};
 
-use crate::conv::Direction;
 use crate::conv::tests::{Case, plain};
+use crate::problem::convolution::Direction;
 use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, run};
 

@@ -1,11 +1,12 @@
 //! Convolutions of floats of 8 bits.
 
-use crate::conv::Direction;
-use crate::conv::tests::{Case, DIRECTIONS, Outline};
-use crate::simd::isa::Isa;
-use crate::testing::{Array, EIGHT_BITS, Random, run_together};
 use hipdnn_plugin_sdk::graph::operation::Pointwise;
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
+
+use crate::conv::tests::{Case, DIRECTIONS, Outline};
+use crate::problem::convolution::Direction;
+use crate::simd::isa::Isa;
+use crate::testing::{Array, EIGHT_BITS, Random, run_together};
 
 /// Makes one to three of the tensors floats of 8 bits.
 fn convert(random: &mut Random, case: &mut Case) {

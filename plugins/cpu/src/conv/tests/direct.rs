@@ -1,12 +1,11 @@
 use hipdnn_plugin_sdk::graph::ConvMode;
 
-use crate::conv::direct::kernel::Direct;
-use crate::conv::direct::scheme::Scheme;
-use crate::conv::im2col;
+use crate::conv::Problem;
+use crate::conv::direct::problem::{Direct, Scheme};
+use crate::conv::im2col::choice;
 use crate::conv::tests::{Case, plain};
-use crate::conv::{Direction, Problem};
 use crate::fusion::node::plan_node_at;
-use crate::problem::convolution::Convolution;
+use crate::problem::convolution::{Convolution, Direction};
 use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
 use crate::testing::{Random, run_planned, same};
@@ -35,7 +34,7 @@ fn check(case: &Case, two: bool, wastes: bool, algorithm: Algorithm) {
         let places = Direct::<f32>::plan(operands.clone(), scheme, isa, settings, 2, None).unwrap().unwrap();
         assert_eq!(places.are_two(), two && isa.has_whole_vectors(), "{:?}", case.x.tensor);
         if isa.has_whole_vectors() {
-            assert_eq!(im2col::kernel::wastes::<f32>(&operands, isa), wastes, "{:?}", case.x.tensor);
+            assert_eq!(choice::wastes::<f32>(&operands, isa), wastes, "{:?}", case.x.tensor);
         }
         plan_node_at(graph, node, isa, settings)
     })

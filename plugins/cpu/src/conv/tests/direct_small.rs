@@ -2,9 +2,9 @@
 
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType};
 
-use crate::conv::Direction;
 use crate::conv::tests::{Case, DIRECTIONS, Outline, plain};
 use crate::fusion::node::plan_node_at;
+use crate::problem::convolution::Direction;
 use crate::simd::isa::Isa;
 use crate::testing::{Random, run_planned};
 use crate::threading::partition::Threads;

@@ -1,8 +1,8 @@
 use hipdnn_plugin_sdk::graph::operation::Pointwise;
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Operation, PointwiseMode, Tensor};
 
-use crate::conv::Direction;
 use crate::conv::tests::{Case, plain};
+use crate::problem::convolution::Direction;
 use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, order, run_together_for, same, strides};

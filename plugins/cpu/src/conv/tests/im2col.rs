@@ -1,10 +1,10 @@
 use hipdnn_plugin_sdk::graph::DataType;
 
-use crate::conv::im2col::kernel::Im2col;
+use crate::conv::Problem;
+use crate::conv::im2col::problem::Im2col;
 use crate::conv::tests::{Case, Outline};
-use crate::conv::{Direction, Problem};
 use crate::fusion::node::plan_node_at;
-use crate::problem::convolution::Convolution;
+use crate::problem::convolution::{Convolution, Direction};
 use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, order, run_planned, strides};

@@ -12,8 +12,9 @@ use hipdnn_plugin_sdk::graph::operation::{
 };
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Operation};
 
-use crate::conv::{Direction, three};
+use crate::conv::three;
 use crate::fusion::node::plan_node_at;
+use crate::problem::convolution::Direction;
 use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, order, run, run_planned, same, strides};

@@ -1,8 +1,8 @@
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType};
 
-use crate::conv::Direction;
 use crate::conv::tests::{Case, Outline, plain};
 use crate::fusion::node::plan_node_at;
+use crate::problem::convolution::Direction;
 use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, run_planned};

@@ -7,26 +7,37 @@ use crate::simd::isa::Isa;
 
 /// Channels of input and output below which transforming takes too long whatever the estimate says.
 const LEAST_CHANNELS: usize = 16;
+
 /// Tiles that are multiplied at once: others are computed in vain.
 const TOGETHER: f64 = 16.0;
+
 /// What a multiplication takes, measured by those of other forms, in whose tiles there are more of them; and where transformed filters
 /// have more numbers than this, so that they come from far away for each tile of the product. With step 1, and with step 2.
 const PRODUCT: [[f64; 2]; 2] = [[1.03, 1.06], [1.05, 1.22]];
+
 const NEAR: f64 = (1 << 19) as f64;
+
 /// What it costs, in multiplications, to copy and transform a tile for each channel of the input and of the output: of 2 × 2 outputs with
 /// step 1 and with step 2, and of 4 × 4; and a line of these.
 const TILE: [f64; 3] = [150.0, 250.0, 350.0];
+
 const LINE: [f64; 3] = [0.0, 0.0, 1100.0];
+
 /// What it costs to read a number of a filter for the first time, and a transformed one: usually, and of filters that stay the same and come
 /// from far away, where vectors are multiplied as wholes, so that there are more multiplications in the time.
 const NUMBER: f64 = 5.0;
+
 const TRANSFORMED: [f64; 2] = [7.0, 20.0];
+
 /// What it costs to transform a window of 3 × 3 for each 16 places, and to pack it for other forms, where that is to be done each time.
 const FILTER: [f64; 2] = [300.0, 100.0];
+
 /// What it costs to write a number of a transformed filter to memory that is new, as the first of many executions does; and how much an
 /// execution costs, about 5 ms of a thread, of which the first should take at most three times as long as later ones.
 const FIRST: f64 = 400.0;
+
 const LONG: f64 = 3e8;
+
 /// How much of the time of another form it may take, and with larger tiles of that with smaller ones: numbers are less exact.
 const SHARE: f64 = 0.9;
 

@@ -2,13 +2,10 @@
 
 use crate::conv::geometry::Block;
 use crate::conv::operands::Operands;
-use crate::conv::winograd::kernel::{Winograd, WorkerMemory};
+use crate::conv::winograd::problem::{Winograd, WorkerMemory};
 use crate::conv::winograd::product::MAX_COLUMNS;
 use crate::conv::winograd::transform::{MAX_OUTPUTS, MAX_SIDE, Tile, elements, with_sides};
-use crate::simd::isa::VectorTask;
-use crate::simd::real::{Float, relu};
-use crate::simd::vector::Vector;
-use crate::tensor::combine::MAX_LANES;
+use crate::simd::vector::{Float, MAX_LANES, Vector, VectorTask, relu};
 
 /// Row and column, in a tile, of an element of the window of one of its outputs.
 #[inline(always)]
@@ -62,11 +59,11 @@ impl<T: Float> Winograd<T> {
                                 || (0..*channels).all(|c| (0..9).all(|e| is_finite(weight(c, e))))
                         });
                         let [d, h, w] = [run.at[0], run.at[1], run.at[2] + i];
-                        let tile = [d, h, w * self.tile.stride()];
+                        let tile = [d, h, w * self.tile.input_stride()];
                         let meets = |element: usize| self.planes.meets(tile, element);
                         let sums = if are_zeros || (0..self.tile.side.pow(2)).all(meets) {
                             let all = outputs.get_or_insert_with(|| {
-                                let first = run.column + begin * self.tile.stride();
+                                let first = run.column + begin * self.tile.input_stride();
                                 // SAFETY: there are whole vectors of planes behind each line.
                                 unsafe { self.exact(lane.planes.add(first), &weight) }
                             });
@@ -75,7 +72,7 @@ impl<T: Float> Winograd<T> {
                             // SAFETY: the caller promises the planes.
                             unsafe {
                                 self.inside(
-                                    lane.planes.add(run.column + i * self.tile.stride()),
+                                    lane.planes.add(run.column + i * self.tile.input_stride()),
                                     tile,
                                     &weight,
                                 )

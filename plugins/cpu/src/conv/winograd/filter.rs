@@ -1,12 +1,14 @@
 //! The windows, transformed panel by panel.
 
 use crate::conv::operands::Operands;
-use crate::conv::winograd::kernel::Winograd;
+use crate::conv::winograd::problem::Winograd;
 use crate::conv::winograd::transform::{Filters, with_sides};
-use crate::simd::real::{Float, Stored};
+use crate::simd::stored::Stored;
+use crate::simd::vector::Float;
 
 /// Rows of a panel, at most.
 const MAX_ROWS: usize = 8;
+
 /// Channels whose windows are transformed at once.
 const CHANNELS: usize = 32;
 

@@ -13,76 +13,33 @@ use crate::conv::cost::{BUFFER, Cost, Shape};
 use crate::conv::epilogue::{ChannelEpilogue, TileEpilogue};
 use crate::conv::geometry::{Block, Columns, Geometry, Windows};
 use crate::conv::implicit_gemm::tile::GemmTileKernel;
-use crate::conv::operands::{Fill, Operands, fill_of};
+use crate::conv::operands::{Operands, fill_of};
 use crate::conv::prefetch;
 use crate::conv::prefetch::BlockPrefetch;
 use crate::conv::winograd::filter::{pack, weight};
+use crate::conv::winograd::problem::{Pack, Weight, Winograd, WorkerMemory, Write};
 use crate::conv::winograd::product::write;
 use crate::conv::winograd::transform::{MAX_SIDE, Tile};
 use crate::kernel::{Kernel, Refusal};
 use crate::pointwise::Epilogue;
 use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
-use crate::simd::real::{Float, RowConverter, not_a_float, with_stored};
+use crate::simd::stored::with_stored;
+use crate::simd::vector::Float;
 use crate::tensor::prepacked::Prepacked;
+use crate::tensor::row_converter::{RowConverter, not_a_float};
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
-use crate::threading::partition::{Assignment, Threads, Workers};
+use crate::threading::partition::{Assignment, Threads};
 
 /// Tiles of columns that a block is to have, so that the transformed windows are not read for few outputs.
 const WANTED_TILES: usize = 2;
+
 /// How many times more numbers than for other forms planes may have for that.
 const MAX_BUFFERS: usize = 8;
+
 /// Numbers in the sums of some panels, which stay in a processor's second cache. The more panels, the less often the transformed
 /// input of a place comes from there.
 const SUMS: usize = 96 << 10;
-
-type Pack<T> = unsafe fn(&Winograd<T>, (usize, usize), *const u8, *mut T);
-type Write<T> = unsafe fn(&Winograd<T>, &Block, (usize, usize), (usize, *const T), *mut u8);
-type Weight<T> = unsafe fn(*const u8, usize) -> T;
-
-/// The convolution with every decision made.
-pub(crate) struct Winograd<T: 'static> {
-    pub(crate) operands: Operands,
-    pub(crate) isa: Isa,
-    pub(crate) kernel: GemmTileKernel<T>,
-    /// Distance of each element of the window in the filter, row by row.
-    pub(crate) window: [usize; 9],
-    /// What a tile is.
-    pub(crate) tile: Tile,
-    /// Blocks of tiles.
-    geometry: Geometry,
-    /// Their planes, with a column for each element of the input in a row, and one row in so many as tiles are apart.
-    pub(crate) planes: Geometry,
-    /// Distance in the planes of each row of a tile.
-    pub(crate) rows: [usize; MAX_SIDE],
-    /// Whether memory is asked for before it is needed.
-    prefetches: bool,
-    /// Panels of rows in a group, and in how many pieces they are dealt out.
-    pub(crate) panels: usize,
-    pieces: usize,
-    /// Panels that are multiplied with the numbers of a place before those of the next.
-    pub(crate) together: usize,
-    workers: Workers,
-    pack_workers: Workers,
-    fill: Fill<T>,
-    fill_size: usize,
-    pack: Pack<T>,
-    pub(crate) weight: Weight<T>,
-    pub(crate) write: Write<T>,
-    pub(crate) write_size: usize,
-    pub(crate) channel_epilogue: ChannelEpilogue,
-    pub(crate) tile_epilogue: Option<TileEpilogue>,
-    prepacked: Prepacked<T>,
-}
-
-/// One lane's memory: planes, their transformed numbers, sums of some panels, and the outputs of one.
-#[derive(Clone, Copy)]
-pub(crate) struct WorkerMemory<T> {
-    pub(crate) planes: *mut T,
-    pub(crate) inputs: *mut T,
-    pub(crate) sums: *mut T,
-    pub(crate) outputs: *mut T,
-}
 
 /// What a lane has of its last piece of work.
 #[derive(Default)]
@@ -161,7 +118,7 @@ impl<T: Float> Winograd<T> {
         let Some((first, window)) = square(operands) else { return Ok(None) };
         let Windows { batch, output, input, stride, .. } = operands.windows;
         let Some(tile) = Tile::of(outputs, stride[1]) else { return Ok(None) };
-        let (places, side, stride) = (tile.places(), tile.side, tile.stride());
+        let (places, side, stride) = (tile.places(), tile.side, tile.input_stride());
         let taps = (0..places)
             .map(|place| [first[0], first[1] + (place / side) as isize, first[2] + (place % side) as isize])
             .collect();
@@ -279,7 +236,7 @@ impl<T: Float> Winograd<T> {
 
     /// Numbers behind the planes that vectors of the last line's last tiles may reach.
     fn beyond(&self) -> usize {
-        self.tile.stride() * self.kernel.lanes + self.tile.side
+        self.tile.input_stride() * self.kernel.lanes + self.tile.side
     }
 
     /// The sizes of the parts of a lane's memory, in the order of [`WorkerMemory`].
@@ -319,7 +276,7 @@ impl<T: Float> Winograd<T> {
             each(
                 tile - from,
                 Columns {
-                    column: n * image + d * depth + h * row + w * self.tile.stride(),
+                    column: n * image + d * depth + h * row + w * self.tile.input_stride(),
                     len,
                     image: block.image + n,
                     at: [block.origin[0] + d, block.origin[1] + h, block.origin[2] + w],
@@ -331,7 +288,7 @@ impl<T: Float> Winograd<T> {
 
     /// A block of tiles in the planes.
     fn elements(&self, tiles: &Block) -> Block {
-        let scaled = |[d, h, w]: [usize; 3]| [d, h, w * self.tile.stride()];
+        let scaled = |[d, h, w]: [usize; 3]| [d, h, w * self.tile.input_stride()];
         Block { origin: scaled(tiles.origin), size: scaled(tiles.size), ..*tiles }
     }
 }

@@ -4,9 +4,11 @@ use crate::conv::geometry::{Block, Strides};
 use crate::conv::implicit_gemm::tile::GemmTile;
 use crate::conv::operands::Operands;
 use crate::conv::prefetch::{BlockPrefetch, TilePrefetch};
-use crate::conv::winograd::kernel::{Winograd, WorkerMemory};
+use crate::conv::winograd::problem::{Winograd, WorkerMemory};
 use crate::conv::winograd::transform::{Inputs, Line, Outputs, with_sides};
-use crate::simd::real::{Float, Stored, store_run};
+use crate::simd::stored::Stored;
+use crate::simd::vector::Float;
+use crate::tensor::row_converter::store_run;
 
 /// Tiles that are multiplied at once, at most.
 pub(crate) const MAX_COLUMNS: usize = 48;

@@ -9,10 +9,7 @@
 //! nearly the smallest errors: half of those of 0, ±1, ±2. Where signs alone differ, sums are shared.
 
 use crate::dtype::element::Real;
-use crate::simd::isa::VectorTask;
-use crate::simd::real::Float;
-use crate::simd::vector::{Lanewise, Vector};
-use crate::tensor::combine::MAX_LANES;
+use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector, VectorTask};
 
 /// A tile of outputs, and what it meets.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,7 +38,7 @@ impl Tile {
     }
 
     /// Distance of tiles in the input.
-    pub(crate) const fn stride(self) -> usize {
+    pub(crate) const fn input_stride(self) -> usize {
         self.outputs * self.stride
     }
 }
@@ -72,11 +69,13 @@ pub(crate) use with_sides;
 
 /// Elements along a side, at most.
 pub(crate) const MAX_SIDE: usize = 6;
+
 /// Outputs of a tile, at most.
 pub(crate) const MAX_OUTPUTS: usize = 16;
 
 /// The points of F(4 × 4, 3 × 3) above 0, and their squares.
 pub(crate) const POINTS: [f64; 2] = [0.625, 1.5];
+
 const SQUARES: [f64; 2] = [POINTS[0] * POINTS[0], POINTS[1] * POINTS[1]];
 
 /// The first of six numbers.

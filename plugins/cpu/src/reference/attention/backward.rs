@@ -7,9 +7,9 @@ use hipdnn_plugin_problem::problem::attention::AttentionGradients;
 use hipdnn_plugin_problem::problem::attention::shape::Shape;
 
 use crate::kernel::{Kernel, Refusal};
-use crate::reference::Memory;
 use crate::reference::attention::scores::{BoundScores, Scores};
 use crate::reference::attention::sequences::{Bound, Lengths, Rows, Sequence};
+use crate::reference::memory::Memory;
 
 pub(crate) struct Backward {
     shape: Shape,
@@ -67,7 +67,7 @@ impl Backward {
     }
 }
 
-struct RowConverter<'a> {
+struct Run<'a> {
     backward: &'a Backward,
     scores: BoundScores<'a>,
     v: Bound<'a>,
@@ -104,7 +104,7 @@ impl Kernel for Backward {
         unsafe {
             scratch.write_bytes(0, self.scratch);
             let sums = std::slice::from_raw_parts_mut(scratch.cast::<f64>(), count);
-            let run = RowConverter {
+            let run = Run {
                 backward: self,
                 scores: self.scores.bind(tensors),
                 v: self.v.bind(tensors),
@@ -126,7 +126,7 @@ impl Kernel for Backward {
     }
 }
 
-impl RowConverter<'_> {
+impl Run<'_> {
     /// Σ dO · O of a query.
     ///
     /// # Safety

@@ -6,10 +6,10 @@ use hipdnn_plugin_problem::problem::attention::shape::Shape;
 
 use crate::dtype::element::{Element, is_float_of_eight_bits};
 use crate::kernel::{Kernel, Refusal};
+use crate::reference::attention::scalars::{factor, single};
 use crate::reference::attention::scores::{BoundScores, Heads, Scores};
 use crate::reference::attention::sequences::{Bound, Lengths, Rows, Sequence};
-use crate::reference::attention::{factor, single};
-use crate::reference::{Channels, Memory, Single};
+use crate::reference::memory::{Channels, Memory, Single};
 
 pub(crate) struct Forward {
     shape: Shape,
@@ -87,7 +87,7 @@ impl Forward {
 }
 
 /// What a run needs beside the scores.
-struct RowConverter<'a> {
+struct Run<'a> {
     forward: &'a Forward,
     tensors: &'a [*mut u8],
     scores: BoundScores<'a>,
@@ -127,7 +127,7 @@ impl Kernel for Forward {
             scratch.write_bytes(0, self.scratch);
             let scratch = std::slice::from_raw_parts_mut(scratch.cast::<f64>(), count);
             let (probabilities, sums) = scratch.split_at_mut(self.shape.keys);
-            let mut run = RowConverter {
+            let mut run = Run {
                 forward: self,
                 tensors,
                 scores: self.scores.bind(tensors),
@@ -178,7 +178,7 @@ fn larger(a: f64, b: f64) -> f64 {
     if a.is_nan() || a > b { a } else { b }
 }
 
-impl RowConverter<'_> {
+impl Run<'_> {
     /// # Safety
     /// The head and the query are of the sequence, and the slices have room for all keys and for a result.
     unsafe fn query(

@@ -10,7 +10,7 @@ use crate::dtype::element::Element;
 use crate::kernel::Refusal;
 use crate::reference::attention::philox::uniform;
 use crate::reference::attention::sequences::{Bound, Rows, Sequence, integer};
-use crate::reference::{Memory, Single};
+use crate::reference::memory::{Memory, Single};
 
 /// A tensor that is spread over the scores.
 struct Over {

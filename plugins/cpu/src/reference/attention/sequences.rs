@@ -4,7 +4,7 @@ use hipdnn_plugin_problem::problem::attention::shape::{Integers, Sequences, Shap
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::kernel::Refusal;
-use crate::reference::{Memory, View};
+use crate::reference::memory::{Memory, View};
 
 /// An integer in memory.
 ///

@@ -3,7 +3,7 @@
 //! A score is a sum of as many terms as a query has numbers, and is off by δ = (depth + 4) · eps · Σ|t|. Its weight is then off by
 //! 2 δ, relatively, and so is the sum of weights; a result is a mean of values, whose sum adds an error for each key.
 
-use hipdnn_cpu_plugin::plugin::planner;
+use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::graph::operation::Sdpa;
 

@@ -1,6 +1,6 @@
 //! Convolutions, alone and with what usually follows them.
 
-use hipdnn_cpu_plugin::plugin::planner;
+use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{
     BatchnormInference, ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward, Pointwise,
 };

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use hipdnn_cpu_plugin::plugin::planner;
+use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise};
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
 

@@ -1,7 +1,7 @@
 //! Each option by itself, against a second and simpler way to compute the same.
 
-use hipdnn_cpu_plugin::plugin::Planner;
-use hipdnn_cpu_plugin::plugin::planner;
+use hipdnn_cpu_plugin::plan::planner::Planner;
+use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::Sdpa;
 use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment, TensorValue};
 

@@ -1,7 +1,7 @@
 //! Sequences of different lengths, and wherever they lie: padded, ragged, paged, packed.
 
-use hipdnn_cpu_plugin::plugin::Planner;
-use hipdnn_cpu_plugin::plugin::planner;
+use hipdnn_cpu_plugin::plan::planner::Planner;
+use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::Sdpa;
 use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment};
 

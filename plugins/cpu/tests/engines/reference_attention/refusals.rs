@@ -1,6 +1,6 @@
 //! Attentions that make no sense, and what is said of them.
 
-use hipdnn_cpu_plugin::plugin::planner;
+use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::Sdpa;
 use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment};
 

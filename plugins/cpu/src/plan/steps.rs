@@ -1,5 +1,8 @@
 //! A graph made ready to run: kernels in order, and where each finds its tensors.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -7,36 +10,9 @@ use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Tensor, TensorValue};
 
 use crate::dtype::element::Element;
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Kernel, MAX_TENSORS, Part, Refusal};
 use crate::prepare::{in_node, prepare};
-use crate::problem::pointers;
 use crate::workspace::place_in_steps;
-
-/// A part of a graph that one kernel computes.
-pub struct Part {
-    /// The last of its nodes, at whose place in the graph it runs.
-    pub node: usize,
-    /// The tensors that the kernel gets pointers to, in its order.
-    pub tensors: Vec<i64>,
-    /// What computes it.
-    pub kernel: Box<dyn Kernel>,
-}
-
-impl Part {
-    /// The part of one node.
-    pub fn of_node(
-        graph: &Graph,
-        place: usize,
-        node: &Node,
-        choose: impl Fn(&Graph, &Node) -> Result<Box<dyn Kernel>, Refusal>,
-    ) -> Result<Self, Refusal> {
-        let kernel = choose(graph, node).map_err(|refusal| in_node(place, node, refusal))?;
-        Ok(Self { node: place, tensors: pointers(graph, &node.operation), kernel })
-    }
-}
-
-/// The most tensors that one operation may have.
-pub const MAX_TENSORS: usize = 32;
 
 /// Alignment in bytes of what lies in the workspace.
 const ALIGNMENT: usize = 64;
@@ -261,6 +237,3 @@ fn word(tensor: &Tensor, value: &TensorValue) -> Result<u64, Refusal> {
     unsafe { element.store((&raw mut word).cast(), 0, number) };
     Ok(word)
 }
-
-#[cfg(test)]
-mod tests;

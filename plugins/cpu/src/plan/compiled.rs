@@ -1,16 +1,19 @@
 //! A plan as the engines hand it out: with what it takes to save it, and to run it with other shapes.
 
+#[cfg(test)]
+mod tests;
+
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::payload::Payload;
-use hipdnn_plugin_sdk::wire::{self, EngineConfig, Layout};
-use hipdnn_plugin_sdk::{Overrides, PluginError, Refusal};
+use hipdnn_plugin_sdk::wire::{EngineConfig, Layout};
+use hipdnn_plugin_sdk::{Overrides, PluginError, Refusal, wire};
 
-use crate::plan::Plan;
-use crate::plugin::Planner;
+use crate::plan::planner::Planner;
+use crate::plan::steps::Plan;
 
 /// How many plans for other shapes are kept, those that were used last.
 const KEPT: usize = 8;
@@ -35,7 +38,7 @@ struct Other {
 }
 
 /// The shape of a tensor in place of that of the graph.
-struct Shape {
+pub(crate) struct Shape {
     uid: i64,
     dims: Vec<i64>,
     strides: Vec<i64>,
@@ -136,6 +139,3 @@ impl Compiled {
         Ok((wire::read(graph)?, wire::read_engine_config(config)?))
     }
 }
-
-#[cfg(test)]
-mod tests;

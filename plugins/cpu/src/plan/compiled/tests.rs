@@ -5,7 +5,7 @@ use hipdnn_plugin_sdk::graph::{DataType, Node, PointwiseMode, Tensor};
 use hipdnn_plugin_sdk::wire::{KnobSetting, KnobValue};
 
 use super::*;
-use crate::plugin::Planner;
+use crate::plan::planner::Planner;
 
 /// y = max(2 x, 0) in two steps, the one between virtual: tensors 1, 2 and 3, and 4 with the 2.
 fn graph(dims: &[i64], strides: &[i64]) -> Graph {

@@ -1,8 +1,7 @@
-//! NaN and infinities in each operand of every operation: where the reference has a NaN, an infinity or a number, so has the
-//! other engine.
+//! One problem of every operation.
 
-use hipdnn_cpu_plugin::plan::Plan;
-use hipdnn_cpu_plugin::plugin::planner;
+use crate::common::{Case, Random, fill, tensor};
+use crate::reference_attention::gradients_of;
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, BatchnormInference, BatchnormInferenceVariance, BlockScaleDequantize,
     ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward, Layernorm, LayernormBackward,
@@ -14,58 +13,54 @@ use hipdnn_plugin_sdk::graph::{
     ReductionMode, ResampleMode,
 };
 
-use super::{FAST, FLOATS, REFERENCE, roundoff};
-use crate::common::{Case, Random, fill, tensor};
-use crate::reference_attention::gradients_of;
-
 /// A graph whose tensors are of one type.
-struct Problem {
-    case: Case,
-    random: Random,
-    of: DataType,
+pub(crate) struct Problem {
+    pub(crate) case: Case,
+    pub(crate) random: Random,
+    pub(crate) of: DataType,
     /// Operands that no other operation makes infinite, and whose infinities the engines treat each in its own way.
-    inverses: Vec<i64>,
+    pub(crate) inverses: Vec<i64>,
     /// Whether an infinity may be NaN.
-    mixed: bool,
+    pub(crate) mixed: bool,
 }
 
 impl Problem {
     /// An inverse of a root that the forward direction saved.
-    fn inverse(&mut self, dims: &[i64]) -> i64 {
+    pub(crate) fn inverse(&mut self, dims: &[i64]) -> i64 {
         let uid = self.given(dims, 0.5, 1.5);
         self.inverses.push(uid);
         uid
     }
 
-    fn given(&mut self, dims: &[i64], low: f64, high: f64) -> i64 {
+    pub(crate) fn given(&mut self, dims: &[i64], low: f64, high: f64) -> i64 {
         let uid = self.result(dims);
         fill(&mut self.random, &mut self.case, uid, low, high);
         uid
     }
 
-    fn result(&mut self, dims: &[i64]) -> i64 {
+    pub(crate) fn result(&mut self, dims: &[i64]) -> i64 {
         tensor(&mut self.random, &mut self.case, self.of, dims)
     }
 
     /// A tensor without memory, in the layout of another.
-    fn between(&mut self, like: i64) -> i64 {
+    pub(crate) fn between(&mut self, like: i64) -> i64 {
         let of = self.case.graph.tensor(like).unwrap().clone();
         self.case.virtual_tensor(of.data_type, &of.dims, &of.strides)
     }
 
-    fn integers(&mut self, dims: &[i64], values: &[f64]) -> i64 {
+    pub(crate) fn integers(&mut self, dims: &[i64], values: &[f64]) -> i64 {
         let uid = self.case.tensor(DataType::Int32, dims);
         self.case.fill(uid, values);
         uid
     }
 
-    fn node(&mut self, operation: impl Into<Operation>) {
+    pub(crate) fn node(&mut self, operation: impl Into<Operation>) {
         self.case.node(operation);
     }
 }
 
 /// A convolution in each direction, with these groups and channels of x and y in each, and this step.
-fn convolution(p: &mut Problem, direction: usize, groups: i64, [c, k]: [i64; 2], step: i64) {
+pub(crate) fn convolution(p: &mut Problem, direction: usize, groups: i64, [c, k]: [i64; 2], step: i64) {
     let window = p.random.one_of(&[1, 3]);
     let sizes = [(6, 19), (7, 8)];
     let (height, width) = p.random.one_of(&sizes);
@@ -106,7 +101,7 @@ fn convolution(p: &mut Problem, direction: usize, groups: i64, [c, k]: [i64; 2],
 }
 
 /// Makes what the last node writes a tensor without memory, and adds a bias along a dimension and an activation.
-fn ending(p: &mut Problem, axis: usize) {
+pub(crate) fn ending(p: &mut Problem, axis: usize) {
     let made = p.case.graph.nodes.last().unwrap().operation.outputs()[0];
     p.case.memory.retain(|memory| memory.tensor.uid != made);
     p.case
@@ -132,17 +127,18 @@ fn ending(p: &mut Problem, axis: usize) {
     p.node(Pointwise::new(mode, summed, None, y));
 }
 
-fn matmul(p: &mut Problem, [m, n, k]: [i64; 3]) {
+pub(crate) fn matmul(p: &mut Problem, [m, n, k]: [i64; 3]) {
     let a = p.given(&[2, m, k], -1.0, 1.0);
     let b = p.given(&[2, k, n], -1.0, 1.0);
     let c = p.result(&[2, m, n]);
     p.node(Matmul { a, b, c });
 }
 
-const IMAGES: [i64; 4] = [3, 5, 2, 9];
-const CHANNELS: [i64; 4] = [1, 5, 1, 1];
+pub(crate) const IMAGES: [i64; 4] = [3, 5, 2, 9];
 
-fn batchnorm_inference(p: &mut Problem, with_variance: bool) {
+pub(crate) const CHANNELS: [i64; 4] = [1, 5, 1, 1];
+
+pub(crate) fn batchnorm_inference(p: &mut Problem, with_variance: bool) {
     let x = p.given(&IMAGES, -2.0, 2.0);
     let [mean, spread, scale, bias] = [(); 4].map(|()| p.given(&CHANNELS, 0.5, 1.5));
     let y = p.result(&IMAGES);
@@ -154,7 +150,7 @@ fn batchnorm_inference(p: &mut Problem, with_variance: bool) {
     }
 }
 
-fn batchnorm_training(p: &mut Problem) {
+pub(crate) fn batchnorm_training(p: &mut Problem) {
     let x = p.given(&IMAGES, -2.0, 2.0);
     let [scale, bias, prev_mean, prev_variance] = [(); 4].map(|()| p.given(&CHANNELS, 0.5, 1.5));
     let [epsilon, momentum] = [(); 2].map(|()| p.given(&[1], 0.1, 0.2));
@@ -177,7 +173,7 @@ fn batchnorm_training(p: &mut Problem) {
     });
 }
 
-fn batchnorm_backward(p: &mut Problem, saved: bool) {
+pub(crate) fn batchnorm_backward(p: &mut Problem, saved: bool) {
     let [dy, x] = [(); 2].map(|()| p.given(&IMAGES, -2.0, 2.0));
     let scale = p.given(&CHANNELS, 0.5, 1.5);
     let mean = saved.then(|| p.given(&CHANNELS, 0.5, 1.5));
@@ -187,11 +183,13 @@ fn batchnorm_backward(p: &mut Problem, saved: bool) {
     p.node(BatchnormBackward { dy, x, scale, dx, dscale, dbias, mean, inv_variance, peer_stats: vec![] });
 }
 
-const ROWS: [i64; 3] = [3, 2, 37];
-const PLACES: [i64; 3] = [1, 1, 37];
-const STATISTICS: [i64; 3] = [3, 2, 1];
+pub(crate) const ROWS: [i64; 3] = [3, 2, 37];
 
-fn layernorm(p: &mut Problem) {
+pub(crate) const PLACES: [i64; 3] = [1, 1, 37];
+
+pub(crate) const STATISTICS: [i64; 3] = [3, 2, 1];
+
+pub(crate) fn layernorm(p: &mut Problem) {
     let x = p.given(&ROWS, -2.0, 2.0);
     let [scale, bias] = [(); 2].map(|()| p.given(&PLACES, 0.5, 1.5));
     let epsilon = p.given(&[1], 0.01, 0.02);
@@ -201,7 +199,7 @@ fn layernorm(p: &mut Problem) {
     p.node(Layernorm { x, scale, bias, epsilon, y, mean, inv_variance, forward_phase, normalized_dim_count });
 }
 
-fn layernorm_backward(p: &mut Problem, saved: bool) {
+pub(crate) fn layernorm_backward(p: &mut Problem, saved: bool) {
     let [dy, x] = [(); 2].map(|()| p.given(&ROWS, -2.0, 2.0));
     let scale = p.given(&PLACES, 0.5, 1.5);
     let mean = saved.then(|| p.given(&STATISTICS, 0.5, 1.5));
@@ -224,7 +222,7 @@ fn layernorm_backward(p: &mut Problem, saved: bool) {
     });
 }
 
-fn rms_norm(p: &mut Problem) {
+pub(crate) fn rms_norm(p: &mut Problem) {
     let x = p.given(&ROWS, -2.0, 2.0);
     let [scale, bias] = [(); 2].map(|()| p.given(&PLACES, 0.5, 1.5));
     let epsilon = p.given(&[1], 0.01, 0.02);
@@ -233,7 +231,7 @@ fn rms_norm(p: &mut Problem) {
     p.node(RmsNorm { x, scale, epsilon, y, bias: Some(bias), inv_rms, forward_phase });
 }
 
-fn rms_norm_backward(p: &mut Problem) {
+pub(crate) fn rms_norm_backward(p: &mut Problem) {
     let [dy, x] = [(); 2].map(|()| p.given(&ROWS, -2.0, 2.0));
     let scale = p.given(&PLACES, 0.5, 1.5);
     let inv_rms = Some(p.inverse(&STATISTICS));
@@ -242,7 +240,7 @@ fn rms_norm_backward(p: &mut Problem) {
     p.node(RmsNormBackward { dy, x, scale, inv_rms, dx, dscale, dbias: Some(dbias) });
 }
 
-fn reduction(p: &mut Problem, mode: ReductionMode) {
+pub(crate) fn reduction(p: &mut Problem, mode: ReductionMode) {
     let dims = [4, 3, 21];
     let kept = p.random.one_of(&[[4, 3, 1], [1, 3, 21], [4, 1, 1], [1, 1, 1]]);
     let in_ = p.given(&dims, 0.5, 1.5);
@@ -250,7 +248,7 @@ fn reduction(p: &mut Problem, mode: ReductionMode) {
     p.node(Reduction { in_, out, mode, is_deterministic: false });
 }
 
-fn resample(p: &mut Problem, resample_mode: ResampleMode, padding_mode: PaddingMode) {
+pub(crate) fn resample(p: &mut Problem, resample_mode: ResampleMode, padding_mode: PaddingMode) {
     let (step, window) = (p.random.int(1, 2), p.random.int(2, 3));
     let of = |size: i64| (size + 2 - window) / step + 1;
     let x = p.given(&[2, 5, 5, 19], -1.0, 1.0);
@@ -275,7 +273,7 @@ fn resample(p: &mut Problem, resample_mode: ResampleMode, padding_mode: PaddingM
     });
 }
 
-fn resample_backward(p: &mut Problem, resample_mode: ResampleMode, padding_mode: PaddingMode) {
+pub(crate) fn resample_backward(p: &mut Problem, resample_mode: ResampleMode, padding_mode: PaddingMode) {
     let dx = p.result(&[2, 5, 5, 19]);
     let dims = [2, 5, 6, 20];
     let dy = p.given(&dims, -1.0, 1.0);
@@ -298,7 +296,7 @@ fn resample_backward(p: &mut Problem, resample_mode: ResampleMode, padding_mode:
     });
 }
 
-fn softmax(p: &mut Problem) {
+pub(crate) fn softmax(p: &mut Problem) {
     let x = p.given(&ROWS, -2.0, 2.0);
     let y = p.result(&ROWS);
     let rows = p.case.virtual_tensor(p.of, &STATISTICS, &[2, 1, 1]);
@@ -313,7 +311,7 @@ fn softmax(p: &mut Problem) {
 }
 
 /// Attention; its gradients read what would be the results.
-fn attention(p: &mut Problem, gradients: bool, causal_mask: bool, with_mask: bool) {
+pub(crate) fn attention(p: &mut Problem, gradients: bool, causal_mask: bool, with_mask: bool) {
     let (queries, keys) = ([1, 2, 5, 8], [1, 2, 19, 8]);
     let q = p.given(&queries, -1.0, 1.0);
     let [k, v] = [(); 2].map(|()| p.given(&keys, -1.0, 1.0));
@@ -333,7 +331,7 @@ fn attention(p: &mut Problem, gradients: bool, causal_mask: bool, with_mask: boo
     p.node(gradients_of(&node, [d_o, stats, dq, dk, dv]));
 }
 
-fn mixture(p: &mut Problem) {
+pub(crate) fn mixture(p: &mut Problem) {
     let token = p.given(&[1, 7, 3], -1.0, 1.0);
     let weight = p.given(&[2, 3, 5], -1.0, 1.0);
     let first_token_offset = p.integers(&[4, 1, 1], &[1.0, 3.0, 3.0, 6.0]);
@@ -352,7 +350,7 @@ fn mixture(p: &mut Problem) {
     });
 }
 
-fn mixture_backward(p: &mut Problem) {
+pub(crate) fn mixture_backward(p: &mut Problem) {
     let token = p.given(&[1, 7, 3], -1.0, 1.0);
     let doutput = p.given(&[1, 7, 5], -1.0, 1.0);
     let first_token_offset = p.integers(&[4, 1, 1], &[1.0, 3.0, 3.0, 6.0]);
@@ -360,14 +358,14 @@ fn mixture_backward(p: &mut Problem) {
     p.node(MoeGroupedMatmulBackward { doutput, token, first_token_offset, dweight });
 }
 
-fn dequantize(p: &mut Problem) {
+pub(crate) fn dequantize(p: &mut Problem) {
     let x = p.given(&[2, 3, 16], -1.0, 1.0);
     let scale = p.given(&[2, 3, 4], 0.5, 1.5);
     let y = p.result(&[2, 3, 16]);
     p.node(BlockScaleDequantize { x, scale, y, block_size: vec![4], is_negative_scale: false });
 }
 
-fn pointwise(p: &mut Problem, mode: PointwiseMode) {
+pub(crate) fn pointwise(p: &mut Problem, mode: PointwiseMode) {
     let dims = [3, 2, 19];
     let inputs: Vec<i64> = (0..mode.operands())
         .map(|_| {
@@ -381,160 +379,4 @@ fn pointwise(p: &mut Problem, mode: PointwiseMode) {
     p.node(Pointwise { in_2, axis, ..Pointwise::new(mode, inputs[0], inputs.get(1).copied(), out_0) });
 }
 
-type Build = Box<dyn Fn(&mut Problem)>;
-
-/// Every operation that takes floating point numbers and does not refuse what is not finite.
-fn operations() -> Vec<(String, Build)> {
-    let mut all: Vec<(String, Build)> = Vec::new();
-    let mut add = |name: &str, build: Build| all.push((name.to_owned(), build));
-    let channels: [(i64, [i64; 2]); 4] = [(1, [3, 5]), (1, [9, 2]), (2, [2, 3]), (5, [1, 1])];
-    for (direction, name) in ["convolution", "data gradient", "filter gradient"].iter().enumerate() {
-        for (groups, c) in channels {
-            for step in [1, 2] {
-                add(name, Box::new(move |p| convolution(p, direction, groups, c, step)));
-            }
-        }
-    }
-    for (groups, c) in channels {
-        add(
-            "convolution and what follows",
-            Box::new(move |p| {
-                convolution(p, 0, groups, c, 1);
-                ending(p, 1);
-            }),
-        );
-    }
-    for sizes in [[1, 19, 12], [9, 18, 11], [5, 1, 21], [3, 40, 2]] {
-        add("matmul", Box::new(move |p| matmul(p, sizes)));
-        add(
-            "matmul and what follows",
-            Box::new(move |p| {
-                matmul(p, sizes);
-                ending(p, 2);
-            }),
-        );
-    }
-    for flag in [false, true] {
-        add("batchnorm inference", Box::new(move |p| batchnorm_inference(p, flag)));
-        add("batchnorm backward", Box::new(move |p| batchnorm_backward(p, flag)));
-        add("layernorm backward", Box::new(move |p| layernorm_backward(p, flag)));
-        for masked in [false, true] {
-            add("attention", Box::new(move |p| attention(p, false, flag, masked)));
-            add("gradients of attention", Box::new(move |p| attention(p, true, flag, masked)));
-        }
-    }
-    add("batchnorm training", Box::new(batchnorm_training));
-    add("layernorm", Box::new(layernorm));
-    add("RMSNorm", Box::new(rms_norm));
-    add("RMSNorm backward", Box::new(rms_norm_backward));
-    add("softmax", Box::new(softmax));
-    add("mixture of experts", Box::new(mixture));
-    add("gradient of a mixture of experts", Box::new(mixture_backward));
-    add("block scale dequantize", Box::new(dequantize));
-    for mode in ReductionMode::ALL.iter().copied().filter(|mode| *mode != ReductionMode::NotSet) {
-        add(mode.name(), Box::new(move |p| reduction(p, mode)));
-    }
-    for mode in
-        [ResampleMode::Maxpool, ResampleMode::AvgpoolIncludePadding, ResampleMode::AvgpoolExcludePadding]
-    {
-        for padding in PaddingMode::ALL.iter().copied() {
-            add("pooling", Box::new(move |p| resample(p, mode, padding)));
-            add("gradient of pooling", Box::new(move |p| resample_backward(p, mode, padding)));
-        }
-    }
-    for mode in PointwiseMode::ALL.iter().copied().filter(|mode| *mode != PointwiseMode::Unset) {
-        add(mode.name(), Box::new(move |p| pointwise(p, mode)));
-    }
-    all
-}
-
-/// Where two numbers are not the same kind of thing, or far from each other.
-fn differ(fast: f64, reference: f64, of: DataType, mixed: bool) -> bool {
-    if mixed && !fast.is_finite() && !reference.is_finite() {
-        return false;
-    }
-    if fast.is_finite() && reference.is_finite() {
-        return (fast - reference).abs() > 64.0 * roundoff(of).0.max(1e-6) * (1.0 + reference.abs());
-    }
-    !(fast == reference || (fast.is_nan() && reference.is_nan()))
-}
-
-/// Runs both engines; gives the first result that differs.
-fn difference(what: &str, case: &Case, (of, mixed): (DataType, bool), plans: &[Plan; 2]) -> Option<String> {
-    let [fast, reference] = [FAST, REFERENCE].map(|engine| {
-        let mut case = case.clone();
-        case.execute(&plans[engine]);
-        case
-    });
-    let written: Vec<i64> = case.graph.nodes.iter().flat_map(|node| node.operation.outputs()).collect();
-    for memory in fast.memory.iter().filter(|memory| written.contains(&memory.tensor.uid)) {
-        let uid = memory.tensor.uid;
-        for (at, (fast, expected)) in memory.values().into_iter().zip(reference.values(uid)).enumerate() {
-            if differ(fast, expected, of, mixed) {
-                let tensors: Vec<_> =
-                    case.graph.tensors.iter().map(|t| (t.uid, &t.dims, &t.strides)).collect();
-                let nodes = &case.graph.nodes;
-                return Some(format!(
-                    "{what}: tensor {uid} element {at} is {fast}, expected {expected}\n{nodes:?}\n{tensors:?}\n"
-                ));
-            }
-        }
-    }
-    None
-}
-
-#[test]
-fn numbers_that_are_not_finite_go_where_they_go_in_the_reference() {
-    const STRANGE: [f64; 3] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
-    // One of each operation with each type, so that one cause does not hide another.
-    let mut differences = Vec::new();
-    for (number, (name, build)) in (40_000_u64..).step_by(100).zip(operations()) {
-        for (seed, of) in (number..).zip(FLOATS.into_iter().cycle().take(6)) {
-            let mut problem =
-                Problem { case: Case::new(), random: Random(seed), of, inverses: vec![], mixed: false };
-            problem.case.graph.compute_type = if of == DataType::Double { of } else { DataType::Float };
-            build(&mut problem);
-            let Problem { case, mut random, inverses, mixed, .. } = problem;
-            let plans = [FAST, REFERENCE].map(|engine| planner(engine).plan(&case.graph).unwrap());
-            let read: Vec<i64> = case.graph.nodes.iter().flat_map(|node| node.operation.inputs()).collect();
-            let inputs: Vec<i64> = case
-                .memory
-                .iter()
-                .map(|memory| &memory.tensor)
-                .filter(|tensor| tensor.data_type == of && read.contains(&tensor.uid))
-                .map(|tensor| tensor.uid)
-                .collect();
-            let mut spoil = |case: &mut Case, uid: i64, strange: f64| {
-                let mut values = case.values(uid);
-                let place = random.int(0, values.len() as i64 - 1) as usize;
-                values[place] = strange;
-                case.fill(uid, &values);
-                place
-            };
-            let mut found = Vec::new();
-            for uid in &inputs {
-                for strange in STRANGE.into_iter().filter(|n| n.is_nan() || !inverses.contains(uid)) {
-                    let mut case = case.clone();
-                    let place = spoil(&mut case, *uid, strange);
-                    let what = format!("{name}, seed {seed}, {strange} at {place} of tensor {uid}");
-                    found.extend(difference(&what, &case, (of, mixed), &plans));
-                }
-            }
-            // Several at once, which may meet.
-            let mut case = case.clone();
-            let not_inverses = inputs.iter().filter(|uid| !inverses.contains(uid));
-            for (uid, strange) in not_inverses.zip(STRANGE.into_iter().cycle().skip(1)) {
-                spoil(&mut case, *uid, strange);
-                spoil(&mut case, *uid, -strange);
-            }
-            found.extend(difference(
-                &format!("{name}, seed {seed}, all tensors"),
-                &case,
-                (of, mixed),
-                &plans,
-            ));
-            differences.extend(found.into_iter().next());
-        }
-    }
-    assert!(differences.is_empty(), "{} differences\n{}", differences.len(), differences.join("\n"));
-}
+pub(crate) type Build = Box<dyn Fn(&mut Problem)>;

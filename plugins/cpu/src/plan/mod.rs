@@ -1,0 +1,5 @@
+//! A graph made ready to run: its plan, the saved form of one, and the engines that make them.
+
+pub mod compiled;
+pub mod planner;
+pub mod steps;
