@@ -1,6 +1,10 @@
 //! What both engines make of one node: a kernel that is planned once and run many times.
 
 pub use hipdnn_plugin_problem::Refusal;
+use hipdnn_plugin_sdk::graph::{Graph, Node};
+
+use crate::prepare::in_node;
+use crate::problem::pointers;
 
 /// The computation of one node, with every decision made.
 pub trait Kernel: Send + Sync {
@@ -27,3 +31,29 @@ pub trait Kernel: Send + Sync {
     /// [`Kernel::scratch_size`] bytes.
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8);
 }
+
+/// A part of a graph that one kernel computes.
+pub struct Part {
+    /// The last of its nodes, at whose place in the graph it runs.
+    pub node: usize,
+    /// The tensors that the kernel gets pointers to, in its order.
+    pub tensors: Vec<i64>,
+    /// What computes it.
+    pub kernel: Box<dyn Kernel>,
+}
+
+impl Part {
+    /// The part of one node.
+    pub fn of_node(
+        graph: &Graph,
+        place: usize,
+        node: &Node,
+        choose: impl Fn(&Graph, &Node) -> Result<Box<dyn Kernel>, Refusal>,
+    ) -> Result<Self, Refusal> {
+        let kernel = choose(graph, node).map_err(|refusal| in_node(place, node, refusal))?;
+        Ok(Self { node: place, tensors: pointers(graph, &node.operation), kernel })
+    }
+}
+
+/// The most tensors that one operation may have.
+pub const MAX_TENSORS: usize = 32;

@@ -3,14 +3,29 @@
 //! [`prepare`](hipdnn_plugin_problem::prepare::prepare) resolves and checks a graph. Each of its nodes becomes a [`kernel`],
 //! which a [`plan`](plan::Plan) runs in order. [`mod@reference`] has a plain kernel for every operation.
 
-pub mod compiled;
-pub mod element;
-pub mod fast;
+mod attention;
+mod batchnorm;
+mod conv;
+mod depthwise;
+pub mod dtype;
+pub mod fusion;
+mod gemm;
 pub mod kernel;
+mod matmul;
 pub mod memory;
-pub mod own_memory;
+mod norm;
 pub mod plan;
 pub mod plugin;
+mod pointwise;
+mod pooling;
+mod reduction;
 pub mod reference;
+pub mod settings;
+mod simd;
+mod tensor;
+pub mod threading;
+
+#[cfg(test)]
+mod testing;
 
 use hipdnn_plugin_problem::{layout, prepare, problem, workspace};

@@ -1,17 +1,18 @@
 //! The engine plugin: two engines over the same plans, which differ in how they choose kernels.
 
+use crate::plan::planner::Planner;
+use crate::plan::planner::fast_knobs;
 use std::ffi::c_void;
 
 use hipdnn_plugin_sdk::engine_plugin::SUPPORTS_SERIALIZATION;
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
-use hipdnn_plugin_sdk::wire::{self, EngineConfig, EngineDetails, Knob, KnobSetting};
+use hipdnn_plugin_sdk::wire::{self, EngineConfig, EngineDetails, KnobSetting};
 use hipdnn_plugin_sdk::{EnginePlugin, Overrides, PluginError, Refusal, engine_id};
 
-use crate::compiled::Compiled;
-use crate::fast::{Algorithm, Settings, Threads};
-use crate::plan::Plan;
-use crate::{fast, memory, reference};
+use crate::plan::compiled::Compiled;
+use crate::plan::steps::Plan;
+use crate::{memory, reference};
 
 /// The engines of this library.
 ///
@@ -25,111 +26,6 @@ pub struct CpuPlugin;
 pub const CPU_ENGINE: &str = "CPU_ENGINE";
 /// The name of the engine that does what the formulas say.
 pub const CPU_REFERENCE_ENGINE: &str = "CPU_REFERENCE_ENGINE";
-
-/// How many threads at a time a plan of the fast engine may use.
-const THREADS: &str = "threads";
-/// Whether a plan of the fast engine gives the same bits for any number of threads.
-const DETERMINISTIC: &str = "deterministic";
-/// Whether weights stay the same from one execution of a plan to the next.
-const CONSTANT_WEIGHTS: &str = "constant_weights";
-/// The form of convolutions: one of [`ALGORITHMS`].
-const CONVOLUTION: &str = "convolution";
-/// What the numbers of the knob mean.
-const ALGORITHMS: [Algorithm; 7] = [
-    Algorithm::Automatic,
-    Algorithm::Implicit,
-    Algorithm::Unrolled,
-    Algorithm::Channels,
-    Algorithm::Winograd,
-    Algorithm::WinogradFour,
-    Algorithm::Tiled,
-];
-/// The most threads that can be asked for.
-const MOST_THREADS: i64 = 256;
-
-/// An engine with its knobs set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Planner {
-    /// `CPU_ENGINE`.
-    Fast(Settings),
-    /// `CPU_REFERENCE_ENGINE`.
-    Reference,
-}
-
-impl Planner {
-    /// The engine at a place in `EnginePlugin::ENGINES` with these settings, which were checked to be settings of its knobs.
-    ///
-    /// # Errors
-    /// When the number of threads is negative.
-    pub fn new(engine: usize, knobs: &[KnobSetting]) -> Result<Self, PluginError> {
-        if engine != 0 {
-            return Ok(Self::Reference);
-        }
-        let most = usize::try_from(wire::int_setting(knobs, THREADS).unwrap_or(0))
-            .map_err(|_| PluginError::invalid_value("knob \"threads\" is negative, expected 0 or more"))?;
-        let deterministic = wire::int_setting(knobs, DETERMINISTIC).unwrap_or(0) != 0;
-        let constant_weights = wire::int_setting(knobs, CONSTANT_WEIGHTS).unwrap_or(0) != 0;
-        let convolution =
-            wire::int_setting(knobs, CONVOLUTION).and_then(|number| usize::try_from(number).ok());
-        let convolution = convolution.and_then(|number| ALGORITHMS.get(number).copied()).unwrap_or_default();
-        let threads = Threads { most, deterministic };
-        Ok(Self::Fast(Settings { threads, constant_weights, convolution }))
-    }
-
-    /// Plans a graph.
-    pub fn plan(self, graph: &Graph) -> Result<Plan, crate::kernel::Refusal> {
-        match self {
-            Self::Fast(settings) => Plan::in_parts(graph, |graph| fast::parts(graph, settings)),
-            Self::Reference => Plan::new(graph, reference::plan_node),
-        }
-    }
-}
-
-/// The engine at a place in `EnginePlugin::ENGINES` with its knobs left alone.
-pub fn planner(engine: usize) -> Planner {
-    match engine {
-        0 => Planner::Fast(Settings::default()),
-        _ => Planner::Reference,
-    }
-}
-
-/// What the fast engine lets its user choose.
-fn fast_knobs() -> Vec<Knob> {
-    vec![
-        Knob::int(
-            THREADS,
-            "The most threads that an execution uses at a time, the calling one included. 0: as many as \
-             HIPDNN_CPU_THREADS says, or else one for each processor.",
-            0,
-            0,
-            MOST_THREADS,
-        ),
-        Knob::flag(
-            DETERMINISTIC,
-            "1: the same bits for any number of threads, on one processor. 0: some sums are divided among the \
-             threads.",
-            false,
-        ),
-        Knob::flag(
-            CONSTANT_WEIGHTS,
-            "1: a promise that filters, and right factors of matrix products, stay the same as long as the plan lives. \
-             They are packed once, by the first execution. 0: they may change.",
-            false,
-        ),
-        Knob::int(
-            CONVOLUTION,
-            "The form of convolutions. 0: the one that is guessed to be the fastest, 4 and 5 among them in single precision. 1: the \
-             input is read in place, or in a copy that all elements of the window share. 2: the input is copied for each \
-             element of the window. 3: computed by vectors of channels instead of vectors of elements, where there is such \
-             a form. 4: Winograd's algorithm for windows of 3 x 3 with step 1, and forward with step 2, whose results are \
-             farther from the exact ones than those of 1, 2 and 3; else as 0. 5: Winograd's algorithm with larger tiles for \
-             windows of 3 x 3 with step 1, whose results are farther from the exact ones than those of 4; else as 0.",
-            0,
-            0,
-            ALGORITHMS.len() as i64 - 1,
-        ),
-    ]
-}
 
 impl EnginePlugin for CpuPlugin {
     const NAME: &'static str = "CPU";
@@ -212,11 +108,14 @@ hipdnn_plugin_sdk::export_engine_plugin!(CpuPlugin, overrides, serialization);
 
 #[cfg(test)]
 mod tests {
+    use crate::settings::Algorithm;
+    use crate::settings::Settings;
     use hipdnn_plugin_sdk::engine_id;
     use hipdnn_plugin_sdk::graph::operation::{CustomOp, Pointwise};
     use hipdnn_plugin_sdk::graph::{DataType, Node, Operation, PointwiseMode, Tensor};
 
     use super::*;
+    use crate::threading::partition::Threads;
 
     fn graph(operation: impl Into<Operation>) -> Graph {
         Graph {

@@ -6,8 +6,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hipdnn_cpu_plugin::compiled::Compiled;
-use hipdnn_cpu_plugin::plugin::{Planner, planner};
+use hipdnn_cpu_plugin::plan::compiled::Compiled;
+use hipdnn_cpu_plugin::plan::planner::{Planner, planner};
 use hipdnn_plugin_sdk::Overrides;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::operation::{

@@ -4,18 +4,20 @@
 //! differences from the mean. So the statistics are those of exact arithmetic, rounded once to the compute type, and an engine
 //! that sums in another order is measured against them alone and not against the rounding of one particular order.
 
-use super::{Channels, Memory, Single, View};
-use crate::element::Real;
+use crate::dtype::element::Real;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{Layout, MAX_RANK, Walk};
-use crate::problem::batchnorm::{self as problem, Batchnorm, Spread};
+use crate::problem::batchnorm as problem;
+use crate::problem::batchnorm::{Batchnorm, Spread};
+use crate::reference::memory::{Channels, Memory, Single, View};
 
 /// The weight of the new value in the running statistics where no momentum is given.
 const DEFAULT_MOMENTUM: f64 = 0.1;
+
 /// What is added to the variance where a backward pass has no statistics kept for it.
 const BACKWARD_EPSILON: f64 = 1e-5;
 
-pub(super) fn plan<R: Real>(batchnorm: Batchnorm) -> Result<Box<dyn Kernel>, Refusal> {
+pub(crate) fn plan<R: Real>(batchnorm: Batchnorm) -> Result<Box<dyn Kernel>, Refusal> {
     Ok(match batchnorm {
         Batchnorm::Inference(p) => Box::new(Inference::<R>::new(&p)?),
         Batchnorm::Training(p) => Box::new(Training::<R>::new(&p)?),

@@ -5,13 +5,14 @@
 use half::{bf16, f16};
 use hipdnn_plugin_sdk::graph::DataType;
 
-use super::Memory;
-use crate::element::small;
+use crate::dtype::small_float;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{MAX_RANK, Walk};
-use crate::problem::block_scale::{self as problem, BlockScale};
+use crate::problem::block_scale as problem;
+use crate::problem::block_scale::BlockScale;
+use crate::reference::memory::Memory;
 
-pub(super) fn plan(problem: BlockScale) -> Result<Box<dyn Kernel>, Refusal> {
+pub(crate) fn plan(problem: BlockScale) -> Result<Box<dyn Kernel>, Refusal> {
     Ok(match problem {
         BlockScale::Quantize(problem) => Box::new(Quantize {
             x: Memory::of("x", &problem.x)?,
@@ -34,13 +35,13 @@ pub(super) fn plan(problem: BlockScale) -> Result<Box<dyn Kernel>, Refusal> {
 /// The largest number of a type to quantize to.
 fn largest_of(data_type: DataType) -> Result<f64, Refusal> {
     Ok(match data_type {
-        DataType::Fp8E4m3 => small::E4M3.largest(),
-        DataType::Fp8E5m2 => small::E5M2.largest(),
-        DataType::Fp8E4m3Fnuz => small::E4M3_FNUZ.largest(),
-        DataType::Fp8E5m2Fnuz => small::E5M2_FNUZ.largest(),
-        DataType::Fp6E2m3 => small::E2M3.largest(),
-        DataType::Fp6E3m2 => small::E3M2.largest(),
-        DataType::Fp4E2m1 => small::E2M1.largest(),
+        DataType::Fp8E4m3 => small_float::E4M3.largest(),
+        DataType::Fp8E5m2 => small_float::E5M2.largest(),
+        DataType::Fp8E4m3Fnuz => small_float::E4M3_FNUZ.largest(),
+        DataType::Fp8E5m2Fnuz => small_float::E5M2_FNUZ.largest(),
+        DataType::Fp6E2m3 => small_float::E2M3.largest(),
+        DataType::Fp6E3m2 => small_float::E3M2.largest(),
+        DataType::Fp4E2m1 => small_float::E2M1.largest(),
         DataType::Int4 => 7.0,
         DataType::Int8 => 127.0,
         other => {
@@ -76,17 +77,17 @@ fn scale_type(data_type: DataType) -> Result<ScaleType, Refusal> {
     macro_rules! small {
         ($format:ident) => {
             ScaleType {
-                largest: small::$format.largest(),
-                code: |v| u64::from(small::$format.encode(v)),
-                value: |c| small::$format.decode(c as u8),
+                largest: small_float::$format.largest(),
+                code: |v| u64::from(small_float::$format.encode(v)),
+                value: |c| small_float::$format.decode(c as u8),
             }
         };
     }
     Ok(match data_type {
         DataType::Fp8E8m0 => ScaleType {
-            largest: small::decode_e8m0(u8::MAX - 1),
-            code: |v| u64::from(small::encode_e8m0(v)),
-            value: |c| small::decode_e8m0(c as u8),
+            largest: small_float::decode_e8m0(u8::MAX - 1),
+            code: |v| u64::from(small_float::encode_e8m0(v)),
+            value: |c| small_float::decode_e8m0(c as u8),
         },
         DataType::Fp8E4m3 => small!(E4M3),
         DataType::Fp8E5m2 => small!(E5M2),

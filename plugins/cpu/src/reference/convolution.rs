@@ -5,20 +5,20 @@
     reason = "axes run below the number of spatial dimensions, at most MAX_SPATIAL"
 )]
 
-use super::{Memory, View};
-use crate::element::Real;
+use crate::dtype::element::Real;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{MAX_RANK, Walk};
 use crate::problem::convolution::{Convolution, Direction, MAX_SPATIAL};
+use crate::reference::memory::{Memory, View};
 
-struct Plain<R> {
+struct PortableVector<R> {
     problem: Convolution,
     x: Memory<R>,
     w: Memory<R>,
     y: Memory<R>,
 }
 
-pub(super) fn plan<R: Real>(problem: Convolution) -> Result<Box<dyn Kernel>, Refusal> {
+pub(crate) fn plan<R: Real>(problem: Convolution) -> Result<Box<dyn Kernel>, Refusal> {
     let [x, w, y] = match problem.direction {
         Direction::Forward => ["x", "w", "y"],
         Direction::BackwardData => ["dx", "w", "dy"],
@@ -26,7 +26,7 @@ pub(super) fn plan<R: Real>(problem: Convolution) -> Result<Box<dyn Kernel>, Ref
     };
     // Gradients are of floats.
     let memory = if problem.direction == Direction::Forward { Memory::of_numbers } else { Memory::of };
-    Ok(Box::new(Plain::<R> {
+    Ok(Box::new(PortableVector::<R> {
         x: memory(x, &problem.x)?,
         w: memory(w, &problem.w)?,
         y: memory(y, &problem.y)?,
@@ -34,7 +34,7 @@ pub(super) fn plan<R: Real>(problem: Convolution) -> Result<Box<dyn Kernel>, Ref
     }))
 }
 
-impl<R: Real> Kernel for Plain<R> {
+impl<R: Real> Kernel for PortableVector<R> {
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
         // SAFETY: the caller keeps the kernel contract; every offset below is made of indices inside the tensors' dims.
         unsafe {
@@ -48,7 +48,7 @@ impl<R: Real> Kernel for Plain<R> {
     }
 }
 
-impl<R: Real> Plain<R> {
+impl<R: Real> PortableVector<R> {
     /// # Safety
     /// The views are those of the problem's tensors; y may be written.
     unsafe fn forward(&self, x: &View<R>, w: &View<R>, y: &View<R>) {

@@ -2,21 +2,21 @@
 
 #![expect(clippy::indexing_slicing, reason = "axes run below the rank of the operands, at most MAX_RANK")]
 
-use super::{Memory, View};
-use crate::element::Real;
+use crate::dtype::element::Real;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{MAX_RANK, Walk};
 use crate::problem::matmul::Matmul;
+use crate::reference::memory::{Memory, View};
 
-struct Plain<R> {
+struct PortableVector<R> {
     problem: Matmul,
     a: Memory<R>,
     b: Memory<R>,
     c: Memory<R>,
 }
 
-pub(super) fn plan<R: Real>(problem: Matmul) -> Result<Box<dyn Kernel>, Refusal> {
-    Ok(Box::new(Plain::<R> {
+pub(crate) fn plan<R: Real>(problem: Matmul) -> Result<Box<dyn Kernel>, Refusal> {
+    Ok(Box::new(PortableVector::<R> {
         a: Memory::of_numbers("a", &problem.a)?,
         b: Memory::of_numbers("b", &problem.b)?,
         c: Memory::of_numbers("c", &problem.c)?,
@@ -24,7 +24,7 @@ pub(super) fn plan<R: Real>(problem: Matmul) -> Result<Box<dyn Kernel>, Refusal>
     }))
 }
 
-impl<R: Real> Kernel for Plain<R> {
+impl<R: Real> Kernel for PortableVector<R> {
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
         // SAFETY: the caller keeps the kernel contract.
         let (a, b, c) = unsafe { (self.a.bind(tensors), self.b.bind(tensors), self.c.bind(tensors)) };
@@ -42,7 +42,7 @@ impl<R: Real> Kernel for Plain<R> {
     }
 }
 
-impl<R: Real> Plain<R> {
+impl<R: Real> PortableVector<R> {
     /// Computes one matrix of c.
     ///
     /// # Safety

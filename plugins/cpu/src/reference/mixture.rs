@@ -7,11 +7,11 @@ use std::ops::Range;
 use hipdnn_plugin_problem::problem::attention::shape::Integers;
 use hipdnn_plugin_problem::problem::mixture::{Experts, Mixture, MixtureGradient, Routing, Rows};
 
-use super::attention::integer;
-use super::{Memory, View};
 use crate::kernel::{Kernel, Refusal};
+use crate::reference::attention::sequences::integer;
+use crate::reference::memory::{Memory, View};
 
-pub(super) fn plan(mixture: &Mixture) -> Result<Box<dyn Kernel>, Refusal> {
+pub(crate) fn plan(mixture: &Mixture) -> Result<Box<dyn Kernel>, Refusal> {
     Ok(Box::new(Products {
         token: Matrix::of("token", &mixture.token)?,
         weight: Matrices::of("weight", &mixture.weight)?,
@@ -21,7 +21,7 @@ pub(super) fn plan(mixture: &Mixture) -> Result<Box<dyn Kernel>, Refusal> {
     }))
 }
 
-pub(super) fn plan_gradient(gradient: &MixtureGradient) -> Result<Box<dyn Kernel>, Refusal> {
+pub(crate) fn plan_gradient(gradient: &MixtureGradient) -> Result<Box<dyn Kernel>, Refusal> {
     let rows = gradient.token.dims[0];
     Ok(Box::new(Gradient {
         token: Matrix::of("token", &gradient.token)?,

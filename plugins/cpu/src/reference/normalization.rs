@@ -2,13 +2,14 @@
 
 #![expect(clippy::indexing_slicing, reason = "axes run below the rank of x, at most MAX_RANK")]
 
-use super::{Memory, Single, View, float_element};
-use crate::element::Real;
+use crate::dtype::element::Real;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{Layout, MAX_RANK, Walk};
-use crate::problem::normalization::{self as problem, Normalization, Spread, Statistics};
+use crate::problem::normalization as problem;
+use crate::problem::normalization::{Normalization, Spread, Statistics};
+use crate::reference::memory::{Memory, Single, View, float_element};
 
-pub(super) fn plan<R: Real>(problem: Normalization) -> Result<Box<dyn Kernel>, Refusal> {
+pub(crate) fn plan<R: Real>(problem: Normalization) -> Result<Box<dyn Kernel>, Refusal> {
     Ok(match problem {
         Normalization::Forward(forward) => Box::new(Forward::<R>::new(&forward)?),
         Normalization::Backward(backward) => Box::new(Backward::<R>::new(&backward)?),

@@ -2,12 +2,12 @@
 
 use hipdnn_plugin_sdk::graph::PointwiseMode;
 
-use super::{Memory, View};
-use crate::element::{Element, Real};
+use crate::dtype::element::{Element, Real};
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{Layout, MAX_RANK, Walk};
 use crate::problem::Operand;
 use crate::problem::pointwise::{Activation, Pointwise};
+use crate::reference::memory::{Memory, View};
 
 /// The numbers of the activations in the compute type.
 #[derive(Clone, Copy, Debug)]
@@ -138,8 +138,8 @@ pub fn function<R: Real>(mode: PointwiseMode) -> Option<Function<R>> {
         M::SoftplusFwd => |[x, ..], n| {
             // ln(1 + eᶻ) = max(z, 0) + ln(1 + e^-|z|), which does not overflow.
             let z = n.softplus_beta * x;
-            let positive = if z > R::ZERO { z } else { R::ZERO };
-            (positive + (-z.abs()).exp().ln_1p()) / n.softplus_beta
+            let relu = if z > R::ZERO { z } else { R::ZERO };
+            (relu + (-z.abs()).exp().ln_1p()) / n.softplus_beta
         },
         M::SoftplusBwd => |[dy, x, _], n| dy * sigmoid(n.softplus_beta * x),
     })
@@ -147,8 +147,10 @@ pub fn function<R: Real>(mode: PointwiseMode) -> Option<Function<R>> {
 
 /// 1/√(2π).
 const INV_SQRT_2_PI: f64 = 0.398_942_280_401_432_7;
+
 /// √(2/π).
 const SQRT_2_OVER_PI: f64 = 0.797_884_560_802_865_4;
+
 /// The factor of x³ in the approximation of GELU by tanh.
 const GELU_CUBIC: f64 = 0.044_715;
 
@@ -173,7 +175,7 @@ fn gelu_argument<R: Real>(x: R) -> R {
 }
 
 /// The result and the strides of up to three operands over its dims.
-struct Plain<R> {
+struct PortableVector<R> {
     function: Function<R>,
     numbers: Numbers<R>,
     layout: Layout,
@@ -194,7 +196,7 @@ fn memory<R: Real>(argument: &str, operand: &Operand) -> Result<Memory<R>, Refus
     Ok(Memory { slot: operand.slot, element })
 }
 
-pub(super) fn plan<R: Real>(problem: Pointwise) -> Result<Box<dyn Kernel>, Refusal> {
+pub(crate) fn plan<R: Real>(problem: Pointwise) -> Result<Box<dyn Kernel>, Refusal> {
     let layout = problem.output.layout;
     let Some(function) = function::<R>(problem.mode) else {
         return Ok(Box::new(Index { layout, axis: problem.axis, output: memory("out_0", &problem.output)? }));
@@ -207,7 +209,7 @@ pub(super) fn plan<R: Real>(problem: Pointwise) -> Result<Box<dyn Kernel>, Refus
         *stride = input.strides;
     }
     let numbers = Numbers::of(&problem.activation);
-    Ok(Box::new(Plain {
+    Ok(Box::new(PortableVector {
         function,
         numbers,
         layout,
@@ -217,7 +219,7 @@ pub(super) fn plan<R: Real>(problem: Pointwise) -> Result<Box<dyn Kernel>, Refus
     }))
 }
 
-impl<R: Real> Kernel for Plain<R> {
+impl<R: Real> Kernel for PortableVector<R> {
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
         // SAFETY: the caller keeps the kernel contract; the walk is over the result's dims, and the operands' strides over
         // them stay inside the operands.

@@ -4,13 +4,13 @@
 
 use hipdnn_plugin_sdk::graph::ReductionMode;
 
-use super::Memory;
-use crate::element::Real;
+use crate::dtype::element::Real;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{MAX_RANK, Walk};
 use crate::problem::reduction::Reduction;
+use crate::reference::memory::Memory;
 
-struct Plain<R> {
+struct PortableVector<R> {
     problem: Reduction,
     x: Memory<R>,
     y: Memory<R>,
@@ -18,14 +18,14 @@ struct Plain<R> {
     window: [usize; MAX_RANK],
 }
 
-pub(super) fn plan<R: Real>(problem: Reduction) -> Result<Box<dyn Kernel>, Refusal> {
+pub(crate) fn plan<R: Real>(problem: Reduction) -> Result<Box<dyn Kernel>, Refusal> {
     let mut window = [1; MAX_RANK];
     for (axis, dim) in problem.x.layout.dims().iter().enumerate() {
         if problem.reduced[axis] {
             window[axis] = *dim;
         }
     }
-    Ok(Box::new(Plain::<R> {
+    Ok(Box::new(PortableVector::<R> {
         x: Memory::of_numbers("in", &problem.x)?,
         y: Memory::of_numbers("out", &problem.y)?,
         window,
@@ -33,7 +33,7 @@ pub(super) fn plan<R: Real>(problem: Reduction) -> Result<Box<dyn Kernel>, Refus
     }))
 }
 
-impl<R: Real> Kernel for Plain<R> {
+impl<R: Real> Kernel for PortableVector<R> {
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
         // SAFETY: the caller keeps the kernel contract.
         let (x, y) = unsafe { (self.x.bind(tensors), self.y.bind(tensors)) };

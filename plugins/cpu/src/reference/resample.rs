@@ -5,15 +5,15 @@
     reason = "axes run below the number of spatial dimensions, at most MAX_SPATIAL"
 )]
 
-use super::{Memory, View};
-use crate::element::Real;
+use crate::dtype::element::Real;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::Walk;
 use crate::problem::Operand;
 use crate::problem::convolution::MAX_SPATIAL;
 use crate::problem::resample::{Pooling, Resample};
+use crate::reference::memory::{Memory, View};
 
-pub(super) fn plan<R: Real>(problem: Resample) -> Result<Box<dyn Kernel>, Refusal> {
+pub(crate) fn plan<R: Real>(problem: Resample) -> Result<Box<dyn Kernel>, Refusal> {
     let [x, y] = if problem.backward { ["dx", "dy"] } else { ["x", "y"] };
     let (x, y) = (Memory::of_numbers(x, &problem.x)?, Memory::of_numbers(y, &problem.y)?);
     Ok(if problem.backward {

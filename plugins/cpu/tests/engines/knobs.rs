@@ -2,7 +2,7 @@
 
 use std::sync::Barrier;
 
-use hipdnn_cpu_plugin::compiled::Compiled;
+use hipdnn_cpu_plugin::plan::compiled::Compiled;
 use hipdnn_cpu_plugin::plugin::CpuPlugin;
 use hipdnn_plugin_sdk::EnginePlugin;
 use hipdnn_plugin_sdk::graph::operation::{

@@ -3,7 +3,8 @@
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-use hipdnn_cpu_plugin::plugin::{CPU_ENGINE, CPU_REFERENCE_ENGINE, planner};
+use hipdnn_cpu_plugin::plan::planner::planner;
+use hipdnn_cpu_plugin::plugin::{CPU_ENGINE, CPU_REFERENCE_ENGINE};
 use hipdnn_plugin_sdk::engine_id;
 use hipdnn_plugin_sdk::ffi::{
     hipdnnPluginConstData_t as ConstData, hipdnnPluginDeviceBuffer_t as DeviceBuffer,

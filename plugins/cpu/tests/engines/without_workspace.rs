@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 
-use hipdnn_cpu_plugin::compiled::Compiled;
+use hipdnn_cpu_plugin::plan::compiled::Compiled;
 use hipdnn_cpu_plugin::plugin::CpuPlugin;
 use hipdnn_plugin_sdk::EnginePlugin;
 use hipdnn_plugin_sdk::graph::DataType;

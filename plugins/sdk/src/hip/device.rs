@@ -71,9 +71,9 @@ pub(super) mod testing {
     use std::ffi::c_char;
     use std::mem::transmute;
 
-    use super::super::{HIP_SUCCESS, hipError_t};
     use super::*;
     use crate::dynlib::Library;
+    use crate::hip::{HIP_SUCCESS, hipError_t};
 
     pub(super) const DEVICES: c_int = 3;
     const INVALID_DEVICE: hipError_t = 101;

@@ -175,8 +175,8 @@ fn crossings(layered: &Layered) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::layers::Slot;
     use super::*;
+    use crate::picture::layers::Slot;
 
     fn two_layers(edges: &[(usize, usize)], each: usize) -> Layered {
         let mut layered = Layered {

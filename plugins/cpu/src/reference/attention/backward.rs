@@ -6,12 +6,12 @@
 use hipdnn_plugin_problem::problem::attention::AttentionGradients;
 use hipdnn_plugin_problem::problem::attention::shape::Shape;
 
-use super::super::Memory;
-use super::scores::{BoundScores, Scores};
-use super::sequences::{Bound, Lengths, Rows, Sequence};
 use crate::kernel::{Kernel, Refusal};
+use crate::reference::attention::scores::{BoundScores, Scores};
+use crate::reference::attention::sequences::{Bound, Lengths, Rows, Sequence};
+use crate::reference::memory::Memory;
 
-pub(super) struct Backward {
+pub(crate) struct Backward {
     shape: Shape,
     lengths: Lengths,
     scores: Scores,
@@ -35,7 +35,7 @@ struct Bias {
 }
 
 impl Backward {
-    pub(super) fn new(gradients: &AttentionGradients) -> Result<Self, Refusal> {
+    pub(crate) fn new(gradients: &AttentionGradients) -> Result<Self, Refusal> {
         let shape = gradients.shape;
         let (q, k) = (Rows::of("q", &gradients.q)?, Rows::of("k", &gradients.k)?);
         let dbias = gradients.dbias.as_ref().map(|dbias| {

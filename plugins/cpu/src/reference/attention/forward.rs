@@ -4,14 +4,14 @@ use hipdnn_plugin_problem::problem::attention::Attention;
 use hipdnn_plugin_problem::problem::attention::options::Dropout;
 use hipdnn_plugin_problem::problem::attention::shape::Shape;
 
-use super::super::{Channels, Memory, Single};
-use super::scores::{BoundScores, Heads, Scores};
-use super::sequences::{Bound, Lengths, Rows, Sequence};
-use super::{factor, single};
-use crate::element::{Element, is_float_of_eight_bits};
+use crate::dtype::element::{Element, is_float_of_eight_bits};
 use crate::kernel::{Kernel, Refusal};
+use crate::reference::attention::scalars::{factor, single};
+use crate::reference::attention::scores::{BoundScores, Heads, Scores};
+use crate::reference::attention::sequences::{Bound, Lengths, Rows, Sequence};
+use crate::reference::memory::{Channels, Memory, Single};
 
-pub(super) struct Forward {
+pub(crate) struct Forward {
     shape: Shape,
     lengths: Lengths,
     scores: Scores,
@@ -35,7 +35,7 @@ pub(super) struct Forward {
 }
 
 impl Forward {
-    pub(super) fn new(attention: &Attention) -> Result<Self, Refusal> {
+    pub(crate) fn new(attention: &Attention) -> Result<Self, Refusal> {
         let (shape, factors) = (attention.shape, &attention.factors);
         let descales = [
             Heads::of("descale_q", factors.descale_q.as_ref())?,

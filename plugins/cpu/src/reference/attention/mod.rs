@@ -8,39 +8,21 @@
     reason = "indices are below the four dimensions of a tensor, the two of a table or the four words of a generator"
 )]
 
-mod backward;
-mod forward;
-mod philox;
-mod scores;
-mod sequences;
-
-pub(crate) use self::scores::slope;
-pub(super) use self::sequences::integer;
-pub(crate) use self::sequences::{Lengths, Sequence};
+pub(crate) mod backward;
+pub(crate) mod forward;
+pub(crate) mod philox;
+pub(crate) mod scalars;
+pub(crate) mod scores;
+pub(crate) mod sequences;
 
 use hipdnn_plugin_problem::problem::attention::{Attention, AttentionGradients};
 
-use super::Single;
 use crate::kernel::{Kernel, Refusal};
-use crate::problem::batchnorm::Scalar;
 
-pub(super) fn plan(attention: &Attention) -> Result<Box<dyn Kernel>, Refusal> {
+pub(crate) fn plan(attention: &Attention) -> Result<Box<dyn Kernel>, Refusal> {
     Ok(Box::new(forward::Forward::new(attention)?))
 }
 
-pub(super) fn plan_gradients(gradients: &AttentionGradients) -> Result<Box<dyn Kernel>, Refusal> {
+pub(crate) fn plan_gradients(gradients: &AttentionGradients) -> Result<Box<dyn Kernel>, Refusal> {
     Ok(Box::new(backward::Backward::new(gradients)?))
-}
-
-fn single(argument: &str, scalar: Option<&Scalar>) -> Result<Option<Single<f64>>, Refusal> {
-    scalar.map(|scalar| Single::of(argument, scalar)).transpose()
-}
-
-/// A factor, 1 where there is none.
-///
-/// # Safety
-/// As for [`Memory::bind`](super::Memory::bind).
-unsafe fn factor(single: Option<&Single<f64>>, tensors: &[*mut u8]) -> f64 {
-    // SAFETY: passed on.
-    single.map_or(1.0, |single| unsafe { single.get(tensors) })
 }

@@ -2,7 +2,7 @@
 //! 1, 2, 3", 2011). A counter and a key make four words, so any word is had without those before it.
 
 /// The words of a counter under a key.
-pub(super) fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
+pub(crate) fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     for round in 0..10 {
         if round > 0 {
             key = [key[0].wrapping_add(0x9E37_79B9), key[1].wrapping_add(0xBB67_AE85)];
@@ -21,7 +21,7 @@ pub(super) fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
 /// The number from 0 (included) to 1 (excluded) of the score with this index: a word in units of 2⁻³².
 ///
 /// Four neighbours share a counter, whose lower half is a fourth of the index and whose upper half is the offset.
-pub(super) fn uniform(seed: i64, offset: i64, index: u64) -> f64 {
+pub(crate) fn uniform(seed: i64, offset: i64, index: u64) -> f64 {
     let halves = |number: u64| [number as u32, (number >> 32) as u32];
     let ([low, high], [offset_low, offset_high]) = (halves(index / 4), halves(offset.cast_unsigned()));
     let words = philox([low, high, offset_low, offset_high], halves(seed.cast_unsigned()));

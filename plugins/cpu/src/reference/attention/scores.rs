@@ -6,11 +6,11 @@ use hipdnn_plugin_problem::problem::attention::options::{
 use hipdnn_plugin_problem::problem::attention::shape::{Integers, Shape};
 use hipdnn_plugin_sdk::graph::DataType;
 
-use super::super::{Memory, Single};
-use super::philox::uniform;
-use super::sequences::{Bound, Rows, Sequence, integer};
-use crate::element::Element;
+use crate::dtype::element::Element;
 use crate::kernel::Refusal;
+use crate::reference::attention::philox::uniform;
+use crate::reference::attention::sequences::{Bound, Rows, Sequence, integer};
+use crate::reference::memory::{Memory, Single};
 
 /// A tensor that is spread over the scores.
 struct Over {
@@ -41,14 +41,14 @@ impl Over {
 }
 
 /// A factor of the heads.
-pub(super) struct Heads {
+pub(crate) struct Heads {
     memory: Memory<f64>,
     heads: usize,
     strides: [usize; 2],
 }
 
 impl Heads {
-    pub(super) fn of(name: &str, factor: Option<&HeadFactor>) -> Result<Option<Self>, Refusal> {
+    pub(crate) fn of(name: &str, factor: Option<&HeadFactor>) -> Result<Option<Self>, Refusal> {
         let Some(factor) = factor else { return Ok(None) };
         let memory = Memory::of(name, &factor.operand)?;
         Ok(Some(Self { memory, heads: factor.heads, strides: factor.strides }))
@@ -56,7 +56,7 @@ impl Heads {
 
     /// # Safety
     /// As for [`Memory::bind`]; the sequence and the head, one of `heads`, are of the operation.
-    pub(super) unsafe fn get(
+    pub(crate) unsafe fn get(
         &self,
         tensors: &[*mut u8],
         sequence: &Sequence,
@@ -80,8 +80,8 @@ enum Drop {
 }
 
 /// The options of an attention, ready to run.
-pub(super) struct Scores {
-    pub(super) shape: Shape,
+pub(crate) struct Scores {
+    pub(crate) shape: Shape,
     q: Rows,
     k: Rows,
     scale: Factor,
@@ -94,7 +94,7 @@ pub(super) struct Scores {
 }
 
 impl Scores {
-    pub(super) fn new(shape: Shape, q: Rows, k: Rows, options: &Options) -> Result<Self, Refusal> {
+    pub(crate) fn new(shape: Shape, q: Rows, k: Rows, options: &Options) -> Result<Self, Refusal> {
         Ok(Self {
             shape,
             q,
@@ -122,7 +122,7 @@ impl Scores {
     }
 
     /// The same with what only the forward direction has.
-    pub(super) fn with(mut self, descales: [Option<Heads>; 2], block_mask: Option<BlockMask>) -> Self {
+    pub(crate) fn with(mut self, descales: [Option<Heads>; 2], block_mask: Option<BlockMask>) -> Self {
         self.descales = descales;
         self.block_mask = block_mask;
         self
@@ -132,7 +132,7 @@ impl Scores {
     ///
     /// # Safety
     /// `tensors` are the pointers of the operation; lengths were checked.
-    pub(super) unsafe fn check(
+    pub(crate) unsafe fn check(
         &self,
         tensors: &[*mut u8],
         sequence: impl Fn(usize) -> Sequence,
@@ -146,7 +146,7 @@ impl Scores {
 
     /// # Safety
     /// `tensors` are the pointers of the operation, and what they say was checked.
-    pub(super) unsafe fn bind<'a>(&'a self, tensors: &'a [*mut u8]) -> BoundScores<'a> {
+    pub(crate) unsafe fn bind<'a>(&'a self, tensors: &'a [*mut u8]) -> BoundScores<'a> {
         // SAFETY: passed on.
         unsafe {
             BoundScores {
@@ -179,18 +179,18 @@ enum BoundDrop<'a> {
 }
 
 /// The same during a run.
-pub(super) struct BoundScores<'a> {
+pub(crate) struct BoundScores<'a> {
     scores: &'a Scores,
     tensors: &'a [*mut u8],
-    pub(super) q: Bound<'a>,
-    pub(super) k: Bound<'a>,
-    pub(super) scale: f64,
+    pub(crate) q: Bound<'a>,
+    pub(crate) k: Bound<'a>,
+    pub(crate) scale: f64,
     drop: BoundDrop<'a>,
 }
 
 impl BoundScores<'_> {
     /// The keys that a query may see, as far as lengths and band say.
-    pub(super) fn keys(&self, sequence: &Sequence, query: usize) -> std::ops::Range<usize> {
+    pub(crate) fn keys(&self, sequence: &Sequence, query: usize) -> std::ops::Range<usize> {
         self.scores.band.keys(sequence.queries, sequence.keys, query)
     }
 
@@ -198,7 +198,7 @@ impl BoundScores<'_> {
     ///
     /// # Safety
     /// The query is one of the sequence, the key one of [`BoundScores::keys`].
-    pub(super) unsafe fn score(&self, sequence: &Sequence, head: usize, query: usize, key: usize) -> f64 {
+    pub(crate) unsafe fn score(&self, sequence: &Sequence, head: usize, query: usize, key: usize) -> f64 {
         let Scores { shape, descales, mask, block_mask, alibi, .. } = self.scores;
         // SAFETY: the caller promises the indices.
         unsafe {
@@ -249,7 +249,7 @@ impl BoundScores<'_> {
     ///
     /// # Safety
     /// The indices are those of a score.
-    pub(super) unsafe fn kept(&self, sequence: &Sequence, head: usize, query: usize, key: usize) -> f64 {
+    pub(crate) unsafe fn kept(&self, sequence: &Sequence, head: usize, query: usize, key: usize) -> f64 {
         match &self.drop {
             BoundDrop::Nothing => 1.0,
             BoundDrop::Random { probability, seed, offset } => {

@@ -3,19 +3,14 @@
 use hipdnn_plugin_problem::problem::attention::shape::{Integers, Sequences, Shape, Start};
 use hipdnn_plugin_sdk::graph::DataType;
 
-use super::super::{Memory, View};
 use crate::kernel::Refusal;
+use crate::reference::memory::{Memory, View};
 
 /// An integer in memory.
 ///
 /// # Safety
 /// `tensors` are the pointers of the operation, and `row` and `column` are inside the integers' dimensions.
-pub(in crate::reference) unsafe fn integer(
-    integers: &Integers,
-    tensors: &[*mut u8],
-    row: usize,
-    column: usize,
-) -> i64 {
+pub(crate) unsafe fn integer(integers: &Integers, tensors: &[*mut u8], row: usize, column: usize) -> i64 {
     let at = row * integers.strides[0] + column * integers.strides[1];
     // SAFETY: the caller promises the pointers, and a place inside the tensor.
     unsafe {
@@ -37,7 +32,7 @@ pub(crate) struct Sequence {
     /// How many keys it has.
     pub(crate) keys: usize,
     /// Its first query, where the queries of all are packed.
-    pub(super) first: usize,
+    pub(crate) first: usize,
 }
 
 /// The lengths of the sequences.
@@ -92,17 +87,17 @@ impl Lengths {
 }
 
 /// A tensor [B, heads, S, numbers] of sequences.
-pub(super) struct Rows {
+pub(crate) struct Rows {
     name: &'static str,
-    pub(super) memory: Memory<f64>,
-    pub(super) strides: [usize; 4],
+    pub(crate) memory: Memory<f64>,
+    pub(crate) strides: [usize; 4],
     dims: [usize; 4],
     extent: usize,
     start: Start,
 }
 
 impl Rows {
-    pub(super) fn of(name: &'static str, sequences: &Sequences) -> Result<Self, Refusal> {
+    pub(crate) fn of(name: &'static str, sequences: &Sequences) -> Result<Self, Refusal> {
         Ok(Self {
             name,
             memory: Memory::of(name, &sequences.operand)?,
@@ -113,18 +108,18 @@ impl Rows {
         })
     }
 
-    pub(super) fn heads(&self) -> usize {
+    pub(crate) fn heads(&self) -> usize {
         self.dims[1]
     }
 
     /// Whether there is room for rows beyond the lengths of the sequences.
-    pub(super) fn has_padding(&self) -> bool {
+    pub(crate) fn has_padding(&self) -> bool {
         !matches!(self.start, Start::Ragged { .. })
     }
 
     /// # Safety
     /// As for [`Memory::bind`].
-    pub(super) unsafe fn bind<'a>(&'a self, tensors: &'a [*mut u8]) -> Bound<'a> {
+    pub(crate) unsafe fn bind<'a>(&'a self, tensors: &'a [*mut u8]) -> Bound<'a> {
         // SAFETY: passed on.
         Bound { rows: self, view: unsafe { self.memory.bind(tensors) }, tensors }
     }
@@ -133,7 +128,7 @@ impl Rows {
     ///
     /// # Safety
     /// `tensors` are the pointers of the operation.
-    pub(super) unsafe fn check(
+    pub(crate) unsafe fn check(
         &self,
         tensors: &[*mut u8],
         batch: usize,
@@ -189,7 +184,7 @@ impl Rows {
 }
 
 /// The same during a run.
-pub(super) struct Bound<'a> {
+pub(crate) struct Bound<'a> {
     rows: &'a Rows,
     view: View<f64>,
     tensors: &'a [*mut u8],
@@ -225,7 +220,7 @@ impl Bound<'_> {
     ///
     /// # Safety
     /// The head is one of the tensor, and the position one of the sequence, or one of its padding.
-    pub(super) unsafe fn row(&self, sequence: &Sequence, head: usize, position: usize) -> Row<'_> {
+    pub(crate) unsafe fn row(&self, sequence: &Sequence, head: usize, position: usize) -> Row<'_> {
         // SAFETY: passed on.
         let offset = unsafe { self.offset(sequence, head, position) };
         Row { view: &self.view, offset, stride: self.rows.strides[3], length: self.rows.dims[3] }
@@ -235,7 +230,7 @@ impl Bound<'_> {
     ///
     /// # Safety
     /// As for [`Bound::row`].
-    pub(super) unsafe fn shared(
+    pub(crate) unsafe fn shared(
         &self,
         sequence: &Sequence,
         head: usize,
@@ -249,7 +244,7 @@ impl Bound<'_> {
 
 /// The numbers of one query, key, value or result.
 #[derive(Clone, Copy)]
-pub(super) struct Row<'a> {
+pub(crate) struct Row<'a> {
     view: &'a View<f64>,
     offset: usize,
     stride: usize,
@@ -259,21 +254,21 @@ pub(super) struct Row<'a> {
 impl Row<'_> {
     /// # Safety
     /// `place` is below the row's length.
-    pub(super) unsafe fn get(&self, place: usize) -> f64 {
+    pub(crate) unsafe fn get(&self, place: usize) -> f64 {
         // SAFETY: the row lies in the tensor.
         unsafe { self.view.get(self.offset + place * self.stride) }
     }
 
     /// # Safety
     /// `place` is below the row's length, and the kernel writes the tensor.
-    pub(super) unsafe fn set(&self, place: usize, value: f64) {
+    pub(crate) unsafe fn set(&self, place: usize, value: f64) {
         // SAFETY: the row lies in the tensor.
         unsafe { self.view.set(self.offset + place * self.stride, value) }
     }
 
     /// # Safety
     /// The kernel writes the tensor.
-    pub(super) unsafe fn fill(&self, value: f64) {
+    pub(crate) unsafe fn fill(&self, value: f64) {
         for place in 0..self.length {
             // SAFETY: passed on.
             unsafe { self.set(place, value) }
@@ -284,7 +279,7 @@ impl Row<'_> {
     ///
     /// # Safety
     /// The rows are as long as each other.
-    pub(super) unsafe fn dot(&self, other: &Row<'_>) -> f64 {
+    pub(crate) unsafe fn dot(&self, other: &Row<'_>) -> f64 {
         let mut sum = 0.0;
         for place in 0..self.length {
             // SAFETY: both rows have the place.

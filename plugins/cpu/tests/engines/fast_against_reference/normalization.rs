@@ -3,8 +3,8 @@
 use hipdnn_plugin_sdk::graph::operation::{Layernorm, LayernormBackward, RmsNorm, RmsNormBackward};
 use hipdnn_plugin_sdk::graph::{DataType, NormFwdPhase, TensorValue};
 
-use super::super::common::{Case, Random};
 use super::{both, compare, compute, fill, roundoff, tensor, types};
+use crate::common::{Case, Random};
 
 /// A shape whose last dimensions are normalized.
 struct Shape {

@@ -3,8 +3,8 @@
 use hipdnn_plugin_sdk::graph::operation::Reduction;
 use hipdnn_plugin_sdk::graph::{DataType, ReductionMode};
 
-use super::super::common::{Case, Random};
 use super::{both, compare, compute, fill, roundoff, tensor, types};
+use crate::common::{Case, Random};
 
 #[test]
 fn every_mode() {

@@ -3,8 +3,8 @@
 use hipdnn_plugin_sdk::graph::operation::{ResampleBackward, ResampleForward};
 use hipdnn_plugin_sdk::graph::{DataType, PaddingMode, ResampleMode};
 
-use super::super::common::{Case, Random};
 use super::{both, compare, compute, fill, roundoff, tensor, types};
+use crate::common::{Case, Random};
 
 /// The shape of a pooling, and how many elements a window has.
 struct Shape {

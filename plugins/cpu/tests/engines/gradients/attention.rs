@@ -3,9 +3,9 @@
 use hipdnn_plugin_sdk::graph::operation::Sdpa;
 use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment, TensorValue};
 
-use super::super::common::{Case, Random, fill};
-use super::super::reference_attention::{SMALL, Sizes, filled, gradients_of, random_case};
 use super::{Check, DOUBLE};
+use crate::common::{Case, Random, fill};
+use crate::reference_attention::{SMALL, Sizes, filled, gradients_of, random_case};
 
 /// Checks dq, dk, dv and, with a mask, dbias, where `options` adds the options.
 #[track_caller]

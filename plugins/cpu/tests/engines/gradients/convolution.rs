@@ -5,8 +5,8 @@ use hipdnn_plugin_sdk::graph::operation::{
     ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward,
 };
 
-use super::super::common::Random;
 use super::Check;
+use crate::common::Random;
 
 struct Shape {
     x: Vec<i64>,

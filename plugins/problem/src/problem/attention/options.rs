@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::super::Operand;
-use super::super::batchnorm::Scalar;
 use super::shape::Integers;
+use crate::problem::Operand;
+use crate::problem::batchnorm::Scalar;
 
 /// What the scores are multiplied by.
 #[derive(Clone, Copy, Debug, PartialEq)]

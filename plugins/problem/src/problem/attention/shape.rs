@@ -2,7 +2,7 @@
 
 use hipdnn_plugin_sdk::graph::DataType;
 
-use super::super::Operand;
+use crate::problem::Operand;
 
 /// The numbers of the shapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

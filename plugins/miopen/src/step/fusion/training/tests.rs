@@ -3,8 +3,8 @@ use hipdnn_plugin_sdk::graph::operation::{
 };
 use hipdnn_plugin_sdk::graph::{DataType, Node, PointwiseMode, Tensor, TensorValue};
 
-use super::super::{chains, readers};
 use super::*;
+use crate::step::fusion::{chains, readers};
 
 const IMAGE: [i64; 4] = [2, 6, 5, 7];
 

@@ -1,0 +1,461 @@
+//! The gradients: scores are made again, block by block, and become probabilities by the statistics that were kept.
+//!
+//! With P the probabilities and dP = dO · Vᵀ, of which both have a row for each key and a column for each query: dS = P (dP - Σ dO · O),
+//! and dV = P · dO, dK = dS · Q, dQ = dSᵀ · K. A head of keys, with all heads of queries that read it, is computed by one thread,
+//! query after query, so that results do not depend on how many there are.
+
+use std::ops::Range;
+
+use crate::attention::forward::{KEYS, MAX_DEPTH, WEIGHT};
+use crate::attention::gemm::PanelGemm;
+use crate::attention::rows::{At, Matrix, Rows};
+use crate::attention::scales::ScaleSource;
+use crate::attention::scores::{MAX_COLUMNS, ScoreBlock, Scores, VisibleKeys};
+use crate::attention::slopes::{Dot, Slopes};
+use crate::attention::softmax::{CheckedScaling, LEAST, Scaling};
+use crate::attention::tile::{TransposedTile, TransposedTileKernel};
+use crate::gemm::tile::{Tile, TileKernel, fused};
+use crate::kernel::{Kernel, Refusal};
+use crate::pointwise::functions::Functions;
+use crate::problem::attention::AttentionGradients;
+use crate::problem::attention::shape::{Sequences, Shape, Start};
+use crate::reference::attention::sequences::{Lengths, Sequence};
+use crate::simd::isa::Isa;
+use crate::tensor::scratch::{Scratch, Shared, Tensors};
+use crate::threading::partition::{Threads, Workers, part};
+
+/// Gradients of an attention with every decision made.
+pub(crate) struct Backward<T: 'static> {
+    pub(crate) shape: Shape,
+    pub(crate) lengths: Lengths,
+    pub(crate) isa: Isa,
+    pub(crate) tiles: TileKernel<T>,
+    pub(crate) growth: TransposedTileKernel<T>,
+    pub(crate) factor: ScaleSource<T>,
+    pub(crate) scores: Scores<T>,
+    pub(crate) q: Rows<T>,
+    pub(crate) k: Rows<T>,
+    pub(crate) v: Rows<T>,
+    pub(crate) o: Rows<T>,
+    pub(crate) d_o: Rows<T>,
+    pub(crate) stats: Rows<T>,
+    pub(crate) dq: Rows<T>,
+    pub(crate) dk: Rows<T>,
+    pub(crate) dv: Rows<T>,
+    /// Panels of a head.
+    pub(crate) panels: usize,
+    /// Numbers of a query or key, and of a value, with what fills the last vector.
+    pub(crate) widths: [usize; 2],
+    pub(crate) workers: Workers,
+}
+
+/// Keys above which the reference computes: each lane has room for the gradients of all.
+pub(crate) const MAX_KEYS: usize = 1 << 20;
+
+/// How many areas a lane has.
+pub(crate) const AREAS: usize = 13;
+
+/// A lane's memory.
+pub(crate) struct ScratchLayout<T> {
+    /// The queries and the gradients of results, as rows and as columns, and the results.
+    pub(crate) q: *mut T,
+    pub(crate) q_columns: *mut T,
+    pub(crate) d_o: *mut T,
+    pub(crate) d_o_columns: *mut T,
+    pub(crate) o: *mut T,
+    /// A block of keys and of values.
+    pub(crate) k: *mut T,
+    pub(crate) v: *mut T,
+    /// Scores, which become probabilities, and their gradients.
+    pub(crate) scores: *mut T,
+    pub(crate) slopes: *mut T,
+    /// What is added to scores.
+    pub(crate) added: *mut T,
+    /// Statistics of each query, and Σ dO · O.
+    pub(crate) known: *mut T,
+    /// The gradients of a panel's queries, and of all keys and values.
+    pub(crate) dq: *mut T,
+    pub(crate) of_keys: *mut T,
+}
+
+/// A head of keys.
+pub(crate) struct Head<'a> {
+    pub(crate) tensors: &'a [*mut u8],
+    pub(crate) sequence: Sequence,
+    /// The heads of queries that read it.
+    pub(crate) heads: Range<usize>,
+    /// Whether infinities or NaN are among the numbers.
+    pub(crate) any: bool,
+}
+
+impl<T: Functions> Backward<T> {
+    pub(crate) fn plan(gradients: &AttentionGradients, isa: Isa, threads: Threads) -> Result<Self, Refusal> {
+        let shape = gradients.shape;
+        refuse(gradients)?;
+        let rows = |name, sequences: &Sequences| Rows::<T>::of(name, sequences);
+        let tiles = TileKernel::<T>::of(isa);
+        let vectors = tiles.vectors.min(MAX_COLUMNS / tiles.lanes);
+        let scores = shape.scores().iter().map(|dim| *dim as f64).product::<f64>();
+        let terms = (3 * shape.depth + 2 * shape.value_depth) as f64;
+        let work = scores * (terms * fused::<T>(isa) + 2.0 * WEIGHT);
+        Ok(Self {
+            lengths: Lengths { shape, lengths: gradients.options.lengths },
+            growth: TransposedTileKernel::of(isa),
+            factor: ScaleSource::of(&gradients.options.scale)?,
+            scores: Scores::of(&gradients.options, &shape)?,
+            q: rows("q", &gradients.q)?,
+            k: rows("k", &gradients.k)?,
+            v: rows("v", &gradients.v)?,
+            o: rows("o", &gradients.o)?,
+            d_o: rows("do", &gradients.d_o)?,
+            stats: rows("stats", &gradients.stats)?,
+            dq: rows("dq", &gradients.dq)?,
+            dk: rows("dk", &gradients.dk)?,
+            dv: rows("dv", &gradients.dv)?,
+            panels: shape.queries.div_ceil(tiles.lanes).div_ceil(vectors),
+            widths: [shape.depth, shape.value_depth].map(|depth| depth.next_multiple_of(tiles.lanes)),
+            workers: threads.workers(work, shape.batch * shape.key_heads),
+            isa,
+            tiles,
+            shape,
+        })
+    }
+
+    /// Columns of the largest panel.
+    pub(crate) fn columns(&self) -> usize {
+        let lanes = self.tiles.lanes;
+        self.shape.queries.div_ceil(lanes).div_ceil(self.panels) * lanes
+    }
+
+    /// The scratch memory of each lane.
+    pub(crate) fn layout(&self) -> ([(usize, usize); AREAS], usize) {
+        let mut scratch = Scratch::default();
+        let Shape { depth, value_depth, keys, .. } = self.shape;
+        let (columns, [width, value_width], block) = (self.columns(), self.widths, KEYS.min(keys));
+        let sizes = [
+            columns * width,
+            columns * depth,
+            columns * value_width,
+            columns * value_depth,
+            columns * value_width,
+            block * width,
+            block * value_width,
+            block * columns,
+            block * columns,
+            if self.scores.has_mask() { block * columns } else { 0 },
+            2 * columns,
+            columns * width,
+            keys * (width + value_width),
+        ];
+        (sizes.map(|size| (scratch.area::<T>(size, self.workers.count()), size)), scratch.size())
+    }
+
+    pub(crate) fn areas(&self, scratch: *mut u8, worker: usize) -> ScratchLayout<T> {
+        let [q, q_columns, d_o, d_o_columns, o, k, v, scores, slopes, added, known, dq, of_keys] =
+            self.layout().0.map(|(offset, size)| {
+                scratch.wrapping_add(offset).cast::<T>().wrapping_add(worker * Scratch::padded::<T>(size))
+            });
+        ScratchLayout { q, q_columns, d_o, d_o_columns, o, k, v, scores, slopes, added, known, dq, of_keys }
+    }
+
+    pub(crate) fn at(&self, of: &Head<'_>, head: usize, row: usize) -> At {
+        At { place: of.sequence.place, head, heads: self.shape.heads, row }
+    }
+
+    /// Computes what belongs to a head of keys; says whether all is finite.
+    ///
+    /// # Safety
+    /// The tensors and the lengths are those of the operation, the areas those of a lane.
+    pub(crate) unsafe fn head(&self, of: &Head<'_>, areas: &ScratchLayout<T>) -> bool {
+        let Shape { keys, .. } = self.shape;
+        let [width, value_width] = self.widths;
+        let with = (self.isa, of.tensors);
+        // SAFETY: the areas have room for all keys, and the tensors a row for each.
+        unsafe {
+            let (dk, dv) = (areas.of_keys, areas.of_keys.add(keys * width));
+            areas.of_keys.write_bytes(0, keys * (width + value_width));
+            let mut is_finite = true;
+            for head in of.heads.clone() {
+                for number in 0..self.panels {
+                    is_finite &= self.panel(of, head, number, areas);
+                }
+            }
+            let at = self.at(of, of.heads.start, 0);
+            for (factor, numbers, width, rows) in
+                [(self.factor.get(of.tensors), dk, width, &self.dk), (T::ONE, dv, value_width, &self.dv)]
+            {
+                let scaling = Scaling { factors: &raw const factor, rows: 1, numbers, width: keys * width };
+                is_finite &= self.isa.run(CheckedScaling(scaling));
+                rows.write(with, at, keys, numbers.cast_const(), width);
+            }
+            is_finite
+        }
+    }
+
+    /// Adds what a panel of queries gives, and writes their gradients; says whether these are finite.
+    ///
+    /// # Safety
+    /// As for [`Backward::head`].
+    pub(crate) unsafe fn panel(
+        &self,
+        of: &Head<'_>,
+        head: usize,
+        number: usize,
+        areas: &ScratchLayout<T>,
+    ) -> bool {
+        let (lanes, [width, value_width]) = (self.tiles.lanes, self.widths);
+        let vectors = part(self.shape.queries.div_ceil(lanes), self.panels, number);
+        let all = vectors.start * lanes..(vectors.end * lanes).min(self.shape.queries);
+        let queries = all.start.min(of.sequence.queries)..all.end.min(of.sequence.queries);
+        let (columns, count) = (vectors.len() * lanes, queries.len());
+        let (with, at) = ((self.isa, of.tensors), self.at(of, head, all.start));
+        // SAFETY: the areas have room for a panel, and the tensors a row for each query.
+        unsafe {
+            areas.dq.write_bytes(0, columns * width);
+            let factor = self.factor.get(of.tensors);
+            if count > 0 {
+                self.q.copy(with, at, count, areas.q, width);
+                self.q.copy_turned(with, at, count, areas.q_columns, (columns, columns));
+                let (factors, numbers) = (&raw const factor, areas.q_columns);
+                let width = columns * self.shape.depth;
+                self.isa.run(Scaling { factors, rows: 1, numbers, width });
+                self.d_o.copy(with, at, count, areas.d_o, value_width);
+                self.d_o.copy_turned(with, at, count, areas.d_o_columns, (columns, columns));
+                self.o.copy(with, at, count, areas.o, value_width);
+                let known = std::slice::from_raw_parts_mut(areas.known, 2 * columns);
+                known.fill(T::ZERO);
+                let (stats, deltas) = known.split_at_mut(columns);
+                self.stats.copy(with, at, count, stats.as_mut_ptr(), 1);
+                for (row, delta) in deltas.iter_mut().take(count).enumerate() {
+                    let (a, b) = (areas.d_o.add(row * value_width), areas.o.add(row * value_width));
+                    let (a, b) = (a.cast_const(), b.cast_const());
+                    *delta = self.isa.run(Dot { a, b, len: value_width });
+                }
+                let seen = self.scores.seen(&of.sequence, queries.clone());
+                let of_all = seen.by(0..count);
+                for first in of_all.clone().step_by(KEYS) {
+                    let keys = first..(first + KEYS).min(of_all.end);
+                    let panel = Panel { head, queries: queries.clone(), columns, seen: &seen };
+                    self.keys(of, &panel, keys, areas);
+                }
+            }
+            let (factors, numbers) = (&raw const factor, areas.dq);
+            let scaling = Scaling { factors, rows: 1, numbers, width: count * width };
+            let is_finite = self.isa.run(CheckedScaling(scaling));
+            self.dq.write(with, at, all.len(), areas.dq.cast_const(), width);
+            is_finite
+        }
+    }
+
+    /// Goes on with a block of keys.
+    ///
+    /// # Safety
+    /// As for [`Backward::head`]; the keys are of the sequence.
+    pub(crate) unsafe fn keys(
+        &self,
+        of: &Head<'_>,
+        panel: &Panel<'_>,
+        keys: Range<usize>,
+        areas: &ScratchLayout<T>,
+    ) {
+        let Panel { head, queries, columns, seen } = panel;
+        let (columns, count, with) = (*columns, queries.len(), (self.isa, of.tensors));
+        let (Shape { keys: all_keys, depth, value_depth, .. }, [width, value_width]) =
+            (self.shape, self.widths);
+        let at = self.at(of, *head, keys.start);
+        let ScratchLayout { scores, slopes, .. } = *areas;
+        // SAFETY: the areas have room for a block, and the tensors a row for each key.
+        unsafe {
+            let k = match self.k.is_plain(self.tiles.lanes) {
+                true => self.k.in_place(of.tensors, at),
+                false => self.k.copy(with, at, keys.len(), areas.k, width),
+            };
+            let v = match self.v.is_plain(1) {
+                true => self.v.in_place(of.tensors, at),
+                false => self.v.copy(with, at, keys.len(), areas.v, value_width),
+            };
+            let (isa, tiles) = (self.isa, self.tiles);
+            let right = areas.q_columns.cast_const();
+            PanelGemm { isa, tiles, seen, columns, depth, right }.of(&keys, k, scores);
+            let block = ScoreBlock {
+                scores,
+                row_stride: columns,
+                columns,
+                queries: queries.clone(),
+                keys: keys.clone(),
+                added: areas.added,
+            };
+            self.scores.apply(isa, of.tensors, &of.sequence, *head, seen, &block);
+            let right = areas.d_o_columns.cast_const();
+            PanelGemm { isa, tiles, seen, columns, depth: value_depth, right }.of(&keys, v, slopes);
+            let least = if of.any { T::from_f64(LEAST) } else { T::ZERO };
+            let (stats, deltas) = (areas.known.cast_const(), areas.known.add(columns).cast_const());
+            isa.run(Slopes { scores, slopes, columns, rows: keys.len(), stats, deltas, least });
+            let dk = areas.of_keys.add(keys.start * width);
+            let dv = areas.of_keys.add(all_keys * width + keys.start * value_width);
+            let (q, d_o) = (areas.q.cast_const(), areas.d_o.cast_const());
+            let a = |first: *mut T| Matrix { first: first.cast_const(), row_stride: columns };
+            let rows = keys.len();
+            self.add(of.any, rows, count, a(slopes), Matrix { first: q, row_stride: width }, dk);
+            self.add(of.any, rows, count, a(scores), Matrix { first: d_o, row_stride: value_width }, dv);
+            for first in (0..count).step_by(self.growth.rows) {
+                let rows = (count - first).min(self.growth.rows);
+                let growth = TransposedTile {
+                    a: slopes.add(first).cast_const(),
+                    a_stride: columns,
+                    b: k.first,
+                    b_stride: k.row_stride,
+                    depth: keys.len(),
+                    to: areas.dq.add(first * width),
+                    to_stride: width,
+                };
+                match of.any {
+                    true => growth.run_with_any(rows, width, |factor| factor == T::ZERO),
+                    false => self.growth.run(&growth, rows, width),
+                }
+            }
+        }
+    }
+
+    /// Adds a product of `rows` rows of `terms` terms to as many rows, which are as long as those of the right factor are apart.
+    ///
+    /// # Safety
+    /// The factors and sums are there.
+    pub(crate) unsafe fn add(
+        &self,
+        any: bool,
+        rows: usize,
+        terms: usize,
+        a: Matrix<T>,
+        b: Matrix<T>,
+        to: *mut T,
+    ) {
+        let TileKernel { rows: most_rows, lanes, vectors, .. } = self.tiles;
+        let (all, width) = (b.row_stride / lanes, b.row_stride);
+        let parts = all.div_ceil(vectors);
+        for first in (0..rows).step_by(most_rows) {
+            let rows = (rows - first).min(most_rows);
+            // SAFETY: as the caller promises.
+            unsafe {
+                let (a, to) = (a.skip(first), to.add(first * width));
+                if any {
+                    for row in 0..rows {
+                        let to = to.add(row * width);
+                        // Terms of one row lie side by side.
+                        let a = a.skip(row).first;
+                        let (a_stride, b_stride) = (1, b.row_stride);
+                        let growth = TransposedTile {
+                            a,
+                            a_stride,
+                            b: b.first,
+                            b_stride,
+                            depth: terms,
+                            to,
+                            to_stride: width,
+                        };
+                        growth.run_with_any(1, width, |factor| factor == T::ZERO);
+                    }
+                    continue;
+                }
+                for number in 0..parts {
+                    let vectors = part(all, parts, number);
+                    let to = to.add(vectors.start * lanes);
+                    let tile = Tile {
+                        a: a.first,
+                        a_stride: a.row_stride,
+                        b: b.first.add(vectors.start * lanes),
+                        b_stride: b.row_stride,
+                        prefetches: false,
+                        keep: std::ptr::null_mut(),
+                        depth: terms,
+                        from: to.cast_const(),
+                        from_stride: width,
+                        add: std::ptr::null(),
+                        to,
+                        to_stride: width,
+                    };
+                    self.tiles.run(&tile, rows, vectors.len());
+                }
+            }
+        }
+    }
+}
+
+/// Refuses what the reference alone computes.
+pub(crate) fn refuse(gradients: &AttentionGradients) -> Result<(), Refusal> {
+    let Shape { keys, depth, value_depth, key_heads, value_heads, .. } = gradients.shape;
+    for (name, depth) in [("q", depth), ("v", value_depth)] {
+        if depth > MAX_DEPTH {
+            return Err(format!("{name}: has rows of {depth} numbers, expected at most {MAX_DEPTH}"));
+        }
+    }
+    if keys > MAX_KEYS {
+        return Err(format!("k: has {keys} keys, expected at most {MAX_KEYS}"));
+    }
+    if key_heads != value_heads {
+        return Err(format!("v: has {value_heads} heads, expected {key_heads} as k has"));
+    }
+    for (given, name) in
+        [(gradients.options.dropout.is_some(), "dropout"), (gradients.dbias.is_some(), "dbias")]
+    {
+        if given {
+            return Err(format!("{name}: given, expected none"));
+        }
+    }
+    let sequences = [
+        ("q", &gradients.q),
+        ("k", &gradients.k),
+        ("v", &gradients.v),
+        ("o", &gradients.o),
+        ("do", &gradients.d_o),
+        ("stats", &gradients.stats),
+        ("dq", &gradients.dq),
+        ("dk", &gradients.dk),
+        ("dv", &gradients.dv),
+    ];
+    match sequences.iter().find(|(_, sequences)| sequences.start != Start::Even) {
+        Some((name, _)) => {
+            Err(format!("{name}: is paged, ragged or packed, expected evenly spaced sequences"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Queries of a head that are computed together.
+pub(crate) struct Panel<'a> {
+    pub(crate) head: usize,
+    pub(crate) queries: Range<usize>,
+    pub(crate) columns: usize,
+    pub(crate) seen: &'a VisibleKeys,
+}
+
+impl<T: Functions> Kernel for Backward<T> {
+    fn scratch_size(&self) -> usize {
+        self.layout().1
+    }
+
+    unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
+        // SAFETY: passed on.
+        unsafe { self.lengths.check(tensors) }
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let Shape { batch, heads, key_heads, .. } = self.shape;
+        let (all, scratch, group) = (Tensors(tensors), Shared([scratch]), heads / key_heads);
+        self.workers.for_each_part(batch * key_heads, |worker, number| {
+            let areas = self.areas(scratch.get(0), worker);
+            let (place, head) = (number / key_heads, number % key_heads);
+            let tensors = all.all();
+            // SAFETY: the tensors are those of the operation; no two heads have a key or a query in common, and every lane has its
+            // areas.
+            unsafe {
+                let sequence = self.lengths.sequence(tensors, place);
+                let heads = head * group..(head + 1) * group;
+                let of = Head { tensors, sequence, heads, any: false };
+                if !self.head(&of, &areas) {
+                    self.head(&Head { any: true, ..of }, &areas);
+                }
+            }
+        });
+    }
+}

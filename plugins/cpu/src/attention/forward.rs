@@ -1,0 +1,442 @@
+//! The loops around the tiles.
+
+use std::ops::Range;
+
+use crate::attention::gemm::PanelGemm;
+use crate::attention::rows::{At, Matrix, Rows};
+use crate::attention::scales::{ScaleSource, Scales, read};
+use crate::attention::scores::{MAX_COLUMNS, ScoreBlock, Scores, VisibleKeys};
+use crate::attention::softmax::{Scaling, Softmax, Sums, Weight};
+use crate::attention::tile::{TransposedTile, TransposedTileKernel};
+use crate::gemm::tile::{TileKernel, fused};
+use crate::kernel::{Kernel, Refusal};
+use crate::pointwise::functions::Functions;
+use crate::problem::attention::Attention;
+use crate::problem::attention::shape::{Sequences, Shape};
+use crate::reference::attention::sequences::{Lengths, Sequence};
+use crate::simd::isa::Isa;
+use crate::tensor::combine::{Combine, LargestMagnitude};
+use crate::tensor::row_converter::RowConverter;
+use crate::tensor::scratch::{Scratch, Shared, Tensors};
+use crate::threading::partition::{Threads, Workers, part};
+
+/// Keys of a block: the scores of a panel stay in the first cache, with 64 numbers to a key. A multiple of the rows of every level's
+/// tiles.
+pub(crate) const KEYS: usize = 128;
+
+/// Panels for which a block of keys is copied, where it has to be: the more, the less the copies take.
+pub(crate) const PANELS: usize = 5;
+
+/// As many parts are worth copying keys more often.
+pub(crate) const PARTS: usize = 8;
+
+/// Numbers of a query, key or value above which the reference computes.
+pub(crate) const MAX_DEPTH: usize = 2048;
+
+/// Nanoseconds that the weight of a score takes, about.
+pub(crate) const WEIGHT: f64 = 0.2;
+
+/// An attention with every decision made.
+pub(crate) struct Forward<T: 'static> {
+    pub(crate) shape: Shape,
+    pub(crate) lengths: Lengths,
+    pub(crate) isa: Isa,
+    pub(crate) tiles: TileKernel<T>,
+    pub(crate) growth: TransposedTileKernel<T>,
+    pub(crate) factor: ScaleSource<T>,
+    pub(crate) factors: Scales<T>,
+    pub(crate) scores: Scores<T>,
+    /// One more score of each head: its slot, run and distance.
+    pub(crate) sink: Option<(usize, RowConverter<T>, usize)>,
+    pub(crate) q: Rows<T>,
+    pub(crate) k: Rows<T>,
+    pub(crate) v: Rows<T>,
+    pub(crate) o: Rows<T>,
+    /// Statistics, maxima and sums.
+    pub(crate) kept: [Option<Rows<T>>; 3],
+    /// Whether keys and values are read where they are.
+    pub(crate) in_place: [bool; 2],
+    /// Panels of a head, and the parts into which they are divided.
+    pub(crate) panels: usize,
+    pub(crate) parts: usize,
+    /// Numbers of a value, and of a result, with what fills the last vector.
+    pub(crate) width: usize,
+    pub(crate) workers: Workers,
+}
+
+/// A lane's memory.
+pub(crate) struct ScratchLayout<T> {
+    pub(crate) q: *mut T,
+    pub(crate) k: *mut T,
+    pub(crate) v: *mut T,
+    pub(crate) scores: *mut T,
+    pub(crate) added: *mut T,
+    pub(crate) results: *mut T,
+    pub(crate) sums: Sums<T>,
+    /// The largest probability and the largest result of all parts so far.
+    pub(crate) largest: *mut [T; 2],
+}
+
+/// Queries of a head that are computed together.
+pub(crate) struct Panel<T> {
+    /// Those that are there.
+    pub(crate) queries: Range<usize>,
+    /// With what fills the last vector.
+    pub(crate) columns: usize,
+    pub(crate) seen: VisibleKeys,
+    /// The queries as columns.
+    pub(crate) q: *mut T,
+    pub(crate) results: *mut T,
+    pub(crate) sums: Sums<T>,
+}
+
+/// What is done with a block of keys.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pass {
+    /// Values are added with weights against the largest score so far.
+    All,
+    /// Weights are added alone.
+    Sums,
+    /// Values are added with probabilities that are rounded.
+    Rounded,
+}
+
+/// Panels of a head that see blocks of keys one after the other.
+pub(crate) struct Part<'a> {
+    pub(crate) tensors: &'a [*mut u8],
+    pub(crate) sequence: Sequence,
+    pub(crate) head: usize,
+    pub(crate) panels: Range<usize>,
+}
+
+impl<T: Weight> Forward<T> {
+    pub(crate) fn plan(attention: &Attention, isa: Isa, threads: Threads) -> Result<Self, Refusal> {
+        let shape = attention.shape;
+        for (name, depth) in [("q", shape.depth), ("v", shape.value_depth)] {
+            if depth > MAX_DEPTH {
+                return Err(format!("{name}: has rows of {depth} numbers, expected at most {MAX_DEPTH}"));
+            }
+        }
+        let sink = attention.sink.as_ref().map(|sink| {
+            let run = RowConverter::of(sink.data_type).map_err(|refusal| format!("sink_token: {refusal}"));
+            run.map(|run| (sink.slot, run, sink.stride))
+        });
+        let kept = |name, sequences: &Option<Sequences>| {
+            sequences.as_ref().map(|sequences| Rows::<T>::of(name, sequences)).transpose()
+        };
+        let (tiles, growth) = (TileKernel::<T>::of(isa), TransposedTileKernel::<T>::of(isa));
+        let (k, v) = (Rows::<T>::of("k", &attention.k)?, Rows::<T>::of("v", &attention.v)?);
+        let in_place = [k.is_plain(1), v.is_plain(tiles.lanes)];
+        let heads = shape.batch * shape.heads;
+        let vectors = tiles.vectors.min(MAX_COLUMNS / tiles.lanes);
+        let panels = shape.queries.div_ceil(tiles.lanes).div_ceil(vectors);
+        let mut together = if in_place == [true; 2] { 1 } else { PANELS };
+        while together > 1 && heads * panels.div_ceil(together) < PARTS {
+            together -= 1;
+        }
+        let parts = panels.div_ceil(together);
+        let scores = shape.scores().iter().map(|dim| *dim as f64).product::<f64>();
+        let work = scores * ((shape.depth + shape.value_depth) as f64 * fused::<T>(isa) + WEIGHT);
+        Ok(Self {
+            lengths: Lengths { shape, lengths: attention.options.lengths },
+            factor: ScaleSource::of(&attention.options.scale)?,
+            factors: Scales::of(attention)?,
+            scores: Scores::of(&attention.options, &shape)?,
+            sink: sink.transpose()?,
+            q: Rows::of("q", &attention.q)?,
+            k,
+            v,
+            o: Rows::of("o", &attention.o)?,
+            kept: [
+                kept("stats", &attention.stats)?,
+                kept("max", &attention.max)?,
+                kept("sum_exp", &attention.sum_exp)?,
+            ],
+            in_place,
+            panels,
+            parts,
+            width: shape.value_depth.next_multiple_of(tiles.lanes),
+            workers: threads.workers(work, heads * parts),
+            isa,
+            tiles,
+            growth,
+            shape,
+        })
+    }
+
+    /// Columns of the largest panel.
+    pub(crate) fn columns(&self) -> usize {
+        let lanes = self.tiles.lanes;
+        self.shape.queries.div_ceil(lanes).div_ceil(self.panels) * lanes
+    }
+
+    /// The scratch memory of each lane: for each of some panels queries, results, and what is known of them, and a block of keys,
+    /// of values, and of scores; and the largest numbers.
+    pub(crate) fn layout(&self) -> ([(usize, usize); 8], usize) {
+        let mut scratch = Scratch::default();
+        let keys = KEYS.min(self.shape.keys);
+        let (columns, together) = (self.columns(), self.panels.div_ceil(self.parts));
+        let [of_keys, of_values] = self.in_place.map(|in_place| if in_place { 0 } else { keys });
+        let sizes = [
+            together * columns * self.shape.depth,
+            of_keys * self.shape.depth,
+            of_values * self.width,
+            keys * columns,
+            if self.scores.has_mask() { keys * columns } else { 0 },
+            together * columns * self.width,
+            together * columns * 3,
+            2,
+        ];
+        (sizes.map(|size| (scratch.area::<T>(size, self.workers.count()), size)), scratch.size())
+    }
+
+    pub(crate) fn areas(&self, scratch: *mut u8, worker: usize) -> ScratchLayout<T> {
+        let [q, k, v, scores, added, results, sums, largest] = self.layout().0.map(|(offset, size)| {
+            scratch.wrapping_add(offset).cast::<T>().wrapping_add(worker * Scratch::padded::<T>(size))
+        });
+        let all = self.panels.div_ceil(self.parts) * self.columns();
+        let sums = Sums { max: sums, sum: sums.wrapping_add(all), factor: sums.wrapping_add(2 * all) };
+        ScratchLayout { q, k, v, scores, added, results, sums, largest: largest.cast() }
+    }
+
+    /// One of a part's panels, as far as its queries are in the sequence.
+    pub(crate) fn panel(&self, part_: &Part<'_>, number: usize, areas: &ScratchLayout<T>) -> Panel<T> {
+        let lanes = self.tiles.lanes;
+        let vectors = part(self.shape.queries.div_ceil(lanes), self.panels, number);
+        let of = |query: usize| query.min(part_.sequence.queries);
+        let queries = of(vectors.start * lanes)..of(vectors.end * lanes);
+        let before = (number - part_.panels.start) * self.columns();
+        let sums = areas.sums;
+        Panel {
+            seen: self.scores.seen(&part_.sequence, queries.clone()),
+            queries,
+            columns: vectors.len() * lanes,
+            q: areas.q.wrapping_add(before * self.shape.depth),
+            results: areas.results.wrapping_add(before * self.width),
+            sums: Sums {
+                max: sums.max.wrapping_add(before),
+                sum: sums.sum.wrapping_add(before),
+                factor: sums.factor.wrapping_add(before),
+            },
+        }
+    }
+
+    /// Computes a part of a head; says whether all is well. Where it is not, infinities or NaN are among the numbers, and the part is
+    /// to be computed again, with `any`.
+    ///
+    /// # Safety
+    /// The tensors and the lengths are those of the operation, the areas those of a lane.
+    pub(crate) unsafe fn part(&self, part: &Part<'_>, areas: &ScratchLayout<T>, any: bool) -> bool {
+        let Part { tensors, panels, .. } = part;
+        let panels: [Option<Panel<T>>; PANELS] = std::array::from_fn(|number| {
+            let number = panels.start + number;
+            let panel = (number < panels.end).then(|| self.panel(part, number, areas));
+            panel.filter(|panel| !panel.queries.is_empty())
+        });
+        let panels = panels.iter().flatten();
+        let (mut begin, mut end) = (usize::MAX, 0);
+        // SAFETY: the rows are in the tensors, and the areas have room for them.
+        unsafe {
+            for panel in panels.clone() {
+                self.begin(part, panel);
+                let seen = panel.seen.by(0..panel.queries.len());
+                (begin, end) = (begin.min(seen.start), end.max(seen.end));
+            }
+            let rounds = self.factors.rounding.is_some();
+            // What is rounded are probabilities, for which all sums have to be known.
+            for pass in if rounds { &[Pass::Sums, Pass::Rounded][..] } else { &[Pass::All] } {
+                for first in (begin..end).step_by(KEYS) {
+                    let keys = first..(first + KEYS).min(end);
+                    let at = self.at(part, first);
+                    let with = (self.isa, *tensors);
+                    let k = match self.in_place[0] {
+                        true => self.k.in_place(tensors, at),
+                        false => self.k.copy(with, at, keys.len(), areas.k, self.shape.depth),
+                    };
+                    let v = match self.in_place[1] {
+                        _ if *pass == Pass::Sums => Matrix { first: std::ptr::null(), row_stride: 0 },
+                        true => self.v.in_place(tensors, at),
+                        false => self.v.copy(with, at, keys.len(), areas.v, self.width),
+                    };
+                    for panel in panels.clone() {
+                        if panel.seen.touches(0..panel.queries.len(), &keys) {
+                            self.keys(part, panel, &keys, (k, v), areas, (*pass, any));
+                        }
+                    }
+                }
+                if *pass == Pass::Sums {
+                    panels.clone().for_each(|panel| self.divide(part, panel));
+                }
+            }
+            let mut is_finite = true;
+            for panel in panels {
+                is_finite &= self.finish(part, panel, areas);
+            }
+            is_finite
+        }
+    }
+
+    pub(crate) fn at(&self, part: &Part<'_>, row: usize) -> At {
+        At { place: part.sequence.place, head: part.head, heads: self.shape.heads, row }
+    }
+
+    /// Copies the queries of a panel, and makes room for results.
+    ///
+    /// # Safety
+    /// As for [`Forward::part`].
+    pub(crate) unsafe fn begin(&self, part: &Part<'_>, panel: &Panel<T>) {
+        let Part { tensors, head, .. } = part;
+        let (at, count) = (self.at(part, panel.queries.start), panel.queries.len());
+        // SAFETY: the panel has room.
+        unsafe {
+            let width = (panel.columns, panel.columns);
+            self.q.copy_turned((self.isa, tensors), at, count, panel.q, width);
+            let factor = self.factor.get(tensors) * self.factors.of_scores(tensors, &part.sequence, *head);
+            let (factors, width) = (&raw const factor, self.shape.depth * panel.columns);
+            self.isa.run(Scaling { factors, rows: 1, numbers: panel.q, width });
+            let sink = self.sink.as_ref().map(|(slot, run, stride)| {
+                let at = tensors[*slot].add(head * stride * run.size);
+                read(run, at)
+            });
+            let (max, sum) = match sink {
+                // Its weight counts, but it has no value.
+                Some(score) if score != -(T::ONE / T::ZERO) => (score, T::ONE),
+                _ => (-(T::ONE / T::ZERO), T::ZERO),
+            };
+            std::slice::from_raw_parts_mut(panel.sums.max, panel.columns).fill(max);
+            std::slice::from_raw_parts_mut(panel.sums.sum, panel.columns).fill(sum);
+            panel.results.write_bytes(0, count * self.width);
+        }
+    }
+
+    /// Goes on with a block of keys.
+    ///
+    /// # Safety
+    /// As for [`Forward::part`]; the keys are of the sequence, and they and their values are where the matrices say.
+    pub(crate) unsafe fn keys(
+        &self,
+        part_: &Part<'_>,
+        panel: &Panel<T>,
+        keys: &Range<usize>,
+        (k, v): (Matrix<T>, Matrix<T>),
+        areas: &ScratchLayout<T>,
+        (pass, any): (Pass, bool),
+    ) {
+        let Panel { queries, columns, seen, sums, .. } = panel;
+        let (count, columns, lanes) = (queries.len(), *columns, self.tiles.lanes);
+        let of_panel = seen.by(0..count);
+        let keys_seen = of_panel.start.max(keys.start)..of_panel.end.min(keys.end);
+        let (k, v) = (k.skip(keys_seen.start - keys.start), v.skip(keys_seen.start - keys.start));
+        let keys = keys_seen;
+        // SAFETY: passed on, and the areas have room for a block.
+        unsafe {
+            let (isa, tiles, right) = (self.isa, self.tiles, panel.q.cast_const());
+            let products = PanelGemm { isa, tiles, seen, columns, depth: self.shape.depth, right };
+            products.of(&keys, k, areas.scores);
+            let block = ScoreBlock {
+                scores: areas.scores,
+                row_stride: columns,
+                columns,
+                queries: queries.clone(),
+                keys: keys.clone(),
+                added: areas.added,
+            };
+            let Part { tensors, sequence, head, .. } = part_;
+            self.scores.apply(self.isa, tensors, sequence, *head, seen, &block);
+            let softmax =
+                Softmax { scores: areas.scores, row_stride: columns, keys: keys.len(), columns, sums: *sums };
+            match (pass, any) {
+                (Pass::Rounded, true) => softmax.known_with_any(),
+                (Pass::Rounded, false) => softmax.known(self.isa, lanes),
+                (_, true) => softmax.run_with_any(),
+                (_, false) => softmax.run(self.isa, lanes),
+            }
+            if pass == Pass::Sums {
+                return;
+            }
+            if pass == Pass::Rounded {
+                self.round(areas.scores, keys.len() * columns, any);
+            } else if keys.start > of_panel.start {
+                let (factors, numbers) = (sums.factor.cast_const(), panel.results);
+                self.isa.run(Scaling { factors, rows: count, numbers, width: self.width });
+            }
+            for first in (0..count).step_by(self.growth.rows) {
+                let rows = (count - first).min(self.growth.rows);
+                let seen = seen.by(first..first + rows);
+                let seen = seen.start.max(keys.start)..seen.end.min(keys.end);
+                if seen.is_empty() {
+                    continue;
+                }
+                let skipped = seen.start - keys.start;
+                let v = v.skip(skipped);
+                let growth = TransposedTile {
+                    a: areas.scores.add(skipped * columns + first).cast_const(),
+                    a_stride: columns,
+                    b: v.first,
+                    b_stride: v.row_stride,
+                    depth: seen.len(),
+                    to: panel.results.add(first * self.width),
+                    to_stride: self.width,
+                };
+                if any && pass == Pass::Rounded {
+                    growth.run_with_any(rows, self.width, is_hidden);
+                } else if any {
+                    growth.run_with_any(rows, self.width, |weight| weight == T::ZERO);
+                } else {
+                    self.growth.run(&growth, rows, self.width);
+                }
+            }
+        }
+    }
+}
+
+/// Whether a probability is -0, which those of scores are that do not count.
+pub(crate) fn is_hidden<T: Functions>(probability: T) -> bool {
+    probability == T::ZERO && T::ONE / probability < T::ZERO
+}
+
+impl<T: Weight> Kernel for Forward<T> {
+    fn scratch_size(&self) -> usize {
+        self.layout().1
+    }
+
+    unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
+        // SAFETY: passed on.
+        unsafe { self.lengths.check(tensors) }
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let Shape { batch, heads, .. } = self.shape;
+        let (all, scratch) = (Tensors(tensors), Shared([scratch]));
+        let largest = |worker: usize| self.areas(scratch.get(0), worker).largest;
+        for worker in 0..self.workers.count() {
+            // SAFETY: every lane has its areas.
+            unsafe { largest(worker).write([T::ZERO; 2]) };
+        }
+        self.workers.for_each_part(batch * heads * self.parts, |worker, number| {
+            let areas = self.areas(scratch.get(0), worker);
+            // The last queries see the most keys where not all see all: what takes longest comes first.
+            let (head, number) = (number / self.parts, self.parts - 1 - number % self.parts);
+            let tensors = all.all();
+            // SAFETY: the tensors are those of the operation; no two parts have a query in common, and every lane has its areas.
+            unsafe {
+                let sequence = self.lengths.sequence(tensors, head / heads);
+                let panels = part(self.panels, self.parts, number);
+                let part = Part { tensors, sequence, head: head % heads, panels };
+                let before = areas.largest.read();
+                if !self.part(&part, &areas, false) {
+                    areas.largest.write(before);
+                    self.part(&part, &areas, true);
+                }
+                self.pad(&part, &areas);
+            }
+        });
+        // SAFETY: all lanes are done, and the tensors are those of the operation.
+        unsafe {
+            let all = (0..self.workers.count()).map(|worker| largest(worker).read());
+            let merge = |most: [T; 2], of: [T; 2]| [0, 1].map(|i| LargestMagnitude::merge(of[i], most[i]));
+            let largest = all.fold([T::ZERO; 2], merge);
+            self.factors.write_largest(tensors, largest);
+        }
+    }
+}

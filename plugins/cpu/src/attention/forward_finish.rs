@@ -1,0 +1,154 @@
+//! What is left when a panel of queries has seen all keys: sums, statistics and the results.
+
+use crate::attention::forward::{Forward, Panel, Part, ScratchLayout, is_hidden};
+use crate::attention::softmax::{CheckedScaling, Scaling, Weight};
+use crate::simd::vector::{Float, Vector, VectorTask};
+use crate::tensor::combine::{Combine, LargestMagnitude, fold_row};
+use crate::threading::partition::part;
+
+/// The largest magnitude of some numbers, NaN if there is one.
+pub(crate) struct Largest<T> {
+    pub(crate) numbers: *const T,
+    pub(crate) len: usize,
+}
+
+impl<T: Float> VectorTask<T> for Largest<T> {
+    type Output = T;
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Scalar = T>>(self) -> T {
+        // SAFETY: made of numbers that are there, and run at the vector's level.
+        unsafe { fold_row::<V, LargestMagnitude>(self.numbers, self.len) }
+    }
+}
+
+impl<T: Weight> Forward<T> {
+    /// Makes sums what weights become probabilities by, times what these are multiplied by.
+    ///
+    /// # Safety
+    /// As for [`Forward::part`].
+    pub(crate) unsafe fn divide(&self, part: &Part<'_>, panel: &Panel<T>) {
+        let Panel { columns, sums, .. } = panel;
+        // SAFETY: the panel has a sum and a factor for each column.
+        unsafe {
+            let scale = self.factors.of_probabilities(part.tensors);
+            for column in 0..*columns {
+                let sum = sums.sum.add(column).read();
+                sums.factor.add(column).write(if sum == T::ZERO { scale } else { scale / sum });
+            }
+        }
+    }
+
+    /// Rounds probabilities to the type of the values. With `any`, those of scores that do not count stay -0, and no other is.
+    ///
+    /// # Safety
+    /// They are there.
+    pub(crate) unsafe fn round(&self, probabilities: *mut T, len: usize, any: bool) {
+        let Some(run) = &self.factors.rounding else { return };
+        // SAFETY: the caller promises the numbers.
+        unsafe {
+            if !any {
+                return run.round(probabilities, len);
+            }
+            for probability in std::slice::from_raw_parts_mut(probabilities, len) {
+                if !is_hidden(*probability) {
+                    run.round(probability, 1);
+                    *probability = *probability + T::ZERO;
+                }
+            }
+        }
+    }
+
+    /// Writes the results of a panel, and what is kept of its queries; says whether all are finite.
+    ///
+    /// # Safety
+    /// As for [`Forward::part`].
+    pub(crate) unsafe fn finish(&self, part: &Part<'_>, panel: &Panel<T>, areas: &ScratchLayout<T>) -> bool {
+        let Panel { queries, results, sums, .. } = panel;
+        let (count, tensors) = (queries.len(), part.tensors);
+        // SAFETY: the tensors have a row for every query.
+        unsafe {
+            let known = |numbers: *mut T| std::slice::from_raw_parts_mut(numbers, count);
+            let (max, sum, factor) = (known(sums.max), known(sums.sum), known(sums.factor));
+            let of_sums = self.factors.of_sums(tensors, &part.sequence, part.head);
+            let [of_probabilities, of_results] = self.factors.asks_for_largest();
+            let [probability, result] = &mut *areas.largest;
+            if self.factors.rounding.is_some() {
+                factor.fill(of_sums);
+            } else {
+                let scale = self.factors.of_probabilities(tensors) * of_sums;
+                for (factor, sum) in factor.iter_mut().zip(sum.iter()) {
+                    // Where no key counts, the results are zeros.
+                    *factor = if *sum == T::ZERO { scale } else { scale / *sum };
+                }
+            }
+            if of_probabilities {
+                // The largest score of a row has a weight of 1.
+                let sums = sum.iter().filter(|sum| **sum != T::ZERO);
+                *probability =
+                    sums.fold(*probability, |most, sum| LargestMagnitude::merge(T::ONE / *sum, most));
+            }
+            let (factors, numbers, width) = (factor.as_ptr(), *results, self.width);
+            let scaling = Scaling { factors, rows: count, numbers, width };
+            let is_finite = self.isa.run(CheckedScaling(scaling));
+            if of_results {
+                let len = self.shape.value_depth;
+                for row in 0..count {
+                    let of_row = self.isa.run_vectors(Largest { numbers: numbers.add(row * width), len });
+                    *result = LargestMagnitude::merge(of_row, *result);
+                }
+            }
+            if let Some(scale) = self.factors.of_results(tensors) {
+                let (factors, width) = (&raw const scale, count * width);
+                self.isa.run(Scaling { factors, rows: 1, numbers, width });
+            }
+            let with = (self.isa, tensors);
+            self.o.write(with, self.at(part, queries.start), count, results.cast_const(), width);
+            let [stats, maxima, all] = &self.kept;
+            if let Some(rows) = stats {
+                for ((stats, max), sum) in factor.iter_mut().zip(max.iter()).zip(sum.iter()) {
+                    *stats = if *sum == T::ZERO { *max } else { *max + sum.ln() };
+                }
+                rows.write(with, self.at(part, queries.start), count, factor.as_ptr(), 1);
+            }
+            for (rows, numbers) in [(maxima, sums.max), (all, sums.sum)] {
+                if let Some(rows) = rows {
+                    rows.write(with, self.at(part, queries.start), count, numbers.cast_const(), 1);
+                }
+            }
+            is_finite
+        }
+    }
+
+    /// Writes what there is to write of queries beyond the length of their sequence.
+    ///
+    /// # Safety
+    /// As for [`Forward::part`].
+    pub(crate) unsafe fn pad(&self, part_: &Part<'_>, areas: &ScratchLayout<T>) {
+        let (lanes, shape) = (self.tiles.lanes, &self.shape);
+        let all = shape.queries.div_ceil(lanes);
+        let [begin, end] = [
+            part(all, self.panels, part_.panels.start).start,
+            part(all, self.panels, part_.panels.end - 1).end,
+        ];
+        let queries = (begin * lanes).max(part_.sequence.queries)..(end * lanes).min(shape.queries);
+        if queries.is_empty() {
+            return;
+        }
+        let (count, with) = (queries.len(), (self.isa, part_.tensors));
+        let at = self.at(part_, queries.start);
+        // SAFETY: the tensors have a row for every query, and the areas for every query of a part.
+        unsafe {
+            areas.results.write_bytes(0, count * self.width);
+            self.o.write(with, at, count, areas.results.cast_const(), self.width);
+            let numbers = std::slice::from_raw_parts_mut(areas.sums.factor, count);
+            let nothing = -(T::ONE / T::ZERO);
+            for (rows, number) in self.kept.iter().zip([nothing, nothing, T::ZERO]) {
+                if let Some(rows) = rows {
+                    numbers.fill(number);
+                    rows.write(with, at, count, numbers.as_ptr(), 1);
+                }
+            }
+        }
+    }
+}

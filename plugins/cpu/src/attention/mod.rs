@@ -1,0 +1,91 @@
+//! Attention whose scores are never stored: tiles of them, and of the results, one block of keys after the other.
+//!
+//! For each block of keys the scores of a panel of queries are a product of matrices ([`forward`]), with a row for each key and a
+//! column for each query: so keys are read where they are, and maxima and sums are taken without combining the lanes of a
+//! vector. What is added to the scores or hides them comes next ([`scores`]); then their exponentials against the largest so far, by
+//! which what was summed before is scaled ([`softmax`]), and a second product adds the values with these weights ([`tile`]). Where
+//! weights are to be rounded to eight bits ([`factors`]), all blocks of keys come twice, first for the sums of their weights. The
+//! gradients make the same scores again ([`backward`]).
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
+)]
+
+pub(crate) mod backward;
+pub(crate) mod forward;
+pub(crate) mod forward_finish;
+pub(crate) mod gemm;
+pub(crate) mod rows;
+pub(crate) mod scales;
+pub(crate) mod scores;
+pub(crate) mod slopes;
+pub(crate) mod softmax;
+#[cfg(test)]
+mod tests;
+pub(crate) mod tile;
+
+use crate::attention::backward::Backward;
+use crate::attention::forward::Forward;
+use crate::dtype::element::Compute;
+use crate::kernel::{Kernel, Refusal};
+use crate::problem::attention::shape::Start;
+use crate::problem::attention::{Attention, AttentionGradients};
+use crate::simd::isa::Isa;
+use crate::threading::partition::Threads;
+
+/// Plans an attention for a level of the processor.
+pub(crate) fn plan(
+    attention: &Attention,
+    compute: Compute,
+    isa: Isa,
+    threads: Threads,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    refuse(attention)?;
+    Ok(match compute {
+        Compute::Single => Box::new(Forward::<f32>::plan(attention, isa, threads)?),
+        Compute::Double => Box::new(Forward::<f64>::plan(attention, isa, threads)?),
+    })
+}
+
+/// Plans the gradients of an attention for a level of the processor.
+pub(crate) fn plan_gradients(
+    gradients: &AttentionGradients,
+    compute: Compute,
+    isa: Isa,
+    threads: Threads,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    Ok(match compute {
+        Compute::Single => Box::new(Backward::<f32>::plan(gradients, isa, threads)?),
+        Compute::Double => Box::new(Backward::<f64>::plan(gradients, isa, threads)?),
+    })
+}
+
+/// Refuses what the reference alone computes.
+fn refuse(attention: &Attention) -> Result<(), Refusal> {
+    let asked = [
+        (attention.options.dropout.is_some(), "dropout"),
+        (attention.block_mask.is_some(), "block_mask"),
+        (attention.rng_dump.is_some(), "rng_dump"),
+        // The largest score of a row may be that of the sink, which is no probability.
+        (attention.amax_s.is_some() && attention.sink.is_some(), "amax_s beside sink_token"),
+    ];
+    if let Some((_, name)) = asked.iter().find(|(asked, _)| *asked) {
+        return Err(format!("{name}: given, expected none"));
+    }
+    let sequences = [
+        ("q", Some(&attention.q)),
+        ("k", Some(&attention.k)),
+        ("v", Some(&attention.v)),
+        ("o", Some(&attention.o)),
+        ("stats", attention.stats.as_ref()),
+        ("max", attention.max.as_ref()),
+        ("sum_exp", attention.sum_exp.as_ref()),
+    ];
+    match sequences.iter().find(|(_, sequences)| sequences.is_some_and(|s| s.start != Start::Even)) {
+        Some((name, _)) => {
+            Err(format!("{name}: is paged, ragged or packed, expected evenly spaced sequences"))
+        }
+        None => Ok(()),
+    }
+}

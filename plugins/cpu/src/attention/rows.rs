@@ -1,0 +1,175 @@
+//! Where queries, keys, values and results lie.
+
+use std::any::TypeId;
+
+use hipdnn_plugin_sdk::graph::DataType;
+
+use crate::gemm::pack::{Accumulators, Pack, PackSource, Store, packing_of};
+use crate::kernel::Refusal;
+use crate::pointwise::functions::Functions;
+use crate::problem::Operand;
+use crate::problem::attention::shape::Sequences;
+use crate::simd::isa::Isa;
+use crate::tensor::row_converter::RowConverter;
+
+/// Rows of a tensor.
+pub(crate) struct Rows<T> {
+    slot: usize,
+    /// Reads and writes numbers.
+    pub(crate) run: RowConverter<T>,
+    pack: Pack<T>,
+    store: Store<T>,
+    heads: usize,
+    strides: [usize; 4],
+    /// Numbers of a row.
+    depth: usize,
+    /// Whether the numbers of a row are of this type and lie side by side.
+    plain: bool,
+}
+
+/// A row of a head in a batch.
+#[derive(Clone, std::marker::Copy)]
+pub(crate) struct At {
+    /// The place in the batch.
+    pub(crate) place: usize,
+    /// The head among those of the queries.
+    pub(crate) head: usize,
+    /// How many heads the queries have.
+    pub(crate) heads: usize,
+    /// The row.
+    pub(crate) row: usize,
+}
+
+/// Rows in memory, side by side or not.
+#[derive(Clone, std::marker::Copy)]
+pub(crate) struct Matrix<T> {
+    /// The first number.
+    pub(crate) first: *const T,
+    /// Distance of rows.
+    pub(crate) row_stride: usize,
+}
+
+impl<T> Matrix<T> {
+    /// The rows after the first few.
+    pub(crate) fn skip(self, rows: usize) -> Self {
+        Self { first: self.first.wrapping_add(rows * self.row_stride), row_stride: self.row_stride }
+    }
+}
+
+impl<T: Functions> Rows<T> {
+    pub(crate) fn of(name: &str, sequences: &Sequences) -> Result<Self, Refusal> {
+        let Operand { slot, data_type, .. } = sequences.operand;
+        let run = RowConverter::of(data_type).map_err(|refusal| format!("{name}: {refusal}"))?;
+        let (pack, store) = packing_of(name, data_type)?;
+        let (dims, strides) = (sequences.dims(), sequences.strides());
+        let same = match data_type {
+            DataType::Float => TypeId::of::<T>() == TypeId::of::<f32>(),
+            _ => data_type == DataType::Double && TypeId::of::<T>() == TypeId::of::<f64>(),
+        };
+        let plain = same && (strides[3] == 1 || dims[3] == 1);
+        Ok(Self { slot, run, pack, store, heads: dims[1], strides, depth: dims[3], plain })
+    }
+
+    /// Whether rows can be read where they are by what reads `multiple` numbers at a time.
+    pub(crate) fn is_plain(&self, multiple: usize) -> bool {
+        self.plain && self.depth.is_multiple_of(multiple)
+    }
+
+    /// A row of the head that one of the heads of the queries reads.
+    ///
+    /// # Safety
+    /// The row is in the tensor.
+    pub(crate) unsafe fn row(&self, tensors: &[*mut u8], at: At) -> *mut u8 {
+        let head = at.head / (at.heads / self.heads);
+        let offset = at.place * self.strides[0] + head * self.strides[1] + at.row * self.strides[2];
+        // SAFETY: the caller promises the row.
+        unsafe { tensors[self.slot].add(offset * self.run.size) }
+    }
+
+    /// `count` rows where they are, for rows that are plain.
+    ///
+    /// # Safety
+    /// As for [`Rows::row`].
+    pub(crate) unsafe fn in_place(&self, tensors: &[*mut u8], at: At) -> Matrix<T> {
+        // SAFETY: passed on.
+        Matrix { first: unsafe { self.row(tensors, at).cast_const().cast() }, row_stride: self.strides[2] }
+    }
+
+    /// Copies `count` rows, each to `width` numbers of which those that are not there are zeros.
+    ///
+    /// # Safety
+    /// The level is one that the processor has, the rows are in the tensor, and there is room for the copies.
+    pub(crate) unsafe fn copy(
+        &self,
+        (isa, tensors): (Isa, &[*mut u8]),
+        at: At,
+        count: usize,
+        to: *mut T,
+        width: usize,
+    ) -> Matrix<T> {
+        let copy = PackSource {
+            // SAFETY: passed on.
+            from: unsafe { self.row(tensors, at) },
+            rows: count,
+            row: self.strides[2],
+            columns: self.depth,
+            column: self.strides[3],
+            width,
+            row_stride: width,
+        };
+        // SAFETY: passed on.
+        unsafe { (self.pack)(isa, &copy, to) };
+        Matrix { first: to.cast_const(), row_stride: width }
+    }
+
+    /// Copies `count` rows as columns, of which there are `width`, those that are not there being zeros, with `row_stride` numbers from
+    /// one number of a row to the next.
+    ///
+    /// # Safety
+    /// As for [`Rows::copy`].
+    pub(crate) unsafe fn copy_turned(
+        &self,
+        (isa, tensors): (Isa, &[*mut u8]),
+        at: At,
+        count: usize,
+        to: *mut T,
+        (width, row_stride): (usize, usize),
+    ) {
+        let copy = PackSource {
+            // SAFETY: passed on.
+            from: unsafe { self.row(tensors, at) },
+            rows: self.depth,
+            row: self.strides[3],
+            columns: count,
+            column: self.strides[2],
+            width,
+            row_stride,
+        };
+        // SAFETY: passed on.
+        unsafe { (self.pack)(isa, &copy, to) };
+    }
+
+    /// Writes rows, of which `from` has `row_stride` numbers each.
+    ///
+    /// # Safety
+    /// The level is one that the processor has, and the rows are in the tensor and in `from`.
+    pub(crate) unsafe fn write(
+        &self,
+        (isa, tensors): (Isa, &[*mut u8]),
+        at: At,
+        count: usize,
+        from: *const T,
+        row_stride: usize,
+    ) {
+        let sums = Accumulators {
+            from,
+            row_stride,
+            rows: count,
+            columns: self.depth,
+            row: self.strides[2],
+            column: self.strides[3],
+        };
+        // SAFETY: passed on.
+        unsafe { (self.store)(isa, &sums, self.row(tensors, at)) };
+    }
+}

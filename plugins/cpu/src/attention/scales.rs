@@ -1,0 +1,190 @@
+//! The factors of tensors with eight bits, and the largest numbers that they are chosen by.
+
+use crate::dtype::element::is_float_of_eight_bits;
+use crate::kernel::Refusal;
+use crate::pointwise::functions::Functions;
+use crate::problem::attention::Attention;
+use crate::problem::attention::options::{HeadFactor, Scale};
+use crate::problem::batchnorm::Scalar;
+use crate::reference::attention::sequences::Sequence;
+use crate::tensor::row_converter::RowConverter;
+
+/// A number that is there when the plan is made, or when it runs.
+pub(crate) enum ScaleSource<T> {
+    Value(T),
+    Tensor(usize, RowConverter<T>),
+}
+
+impl<T: Functions> ScaleSource<T> {
+    pub(crate) fn of(scale: &Scale) -> Result<Self, Refusal> {
+        match scale {
+            Scale::Value(value) => Ok(Self::Value(T::from_f64(f64::from(*value)))),
+            Scale::Tensor(scalar) => Self::of_tensor("scale", Some(scalar)),
+        }
+    }
+
+    /// The only number of a tensor, 1 where there is none.
+    fn of_tensor(name: &str, scalar: Option<&Scalar>) -> Result<Self, Refusal> {
+        let Some(scalar) = scalar else { return Ok(Self::Value(T::ONE)) };
+        let run =
+            RowConverter::of_number(scalar.data_type).map_err(|refusal| format!("{name}: {refusal}"))?;
+        Ok(Self::Tensor(scalar.slot, run))
+    }
+
+    /// # Safety
+    /// The tensors are those of the operation.
+    pub(crate) unsafe fn get(&self, tensors: &[*mut u8]) -> T {
+        match self {
+            Self::Value(value) => *value,
+            // SAFETY: passed on.
+            Self::Tensor(slot, run) => unsafe { read(run, tensors[*slot]) },
+        }
+    }
+}
+
+/// A number in memory.
+///
+/// # Safety
+/// It is readable.
+pub(crate) unsafe fn read<T: Functions>(run: &RowConverter<T>, from: *const u8) -> T {
+    let mut number = T::ZERO;
+    // SAFETY: passed on.
+    unsafe { (run.load)(from, 1, &raw mut number, 1) };
+    number
+}
+
+/// A factor of some heads.
+struct PerHead<T> {
+    slot: usize,
+    run: RowConverter<T>,
+    /// Heads of the queries that have it in common, and its distances from one sequence and from one head to the next.
+    sharing: usize,
+    strides: [usize; 2],
+}
+
+impl<T: Functions> PerHead<T> {
+    fn of(name: &str, factor: Option<&HeadFactor>, heads: usize) -> Result<Option<Self>, Refusal> {
+        let Some(factor) = factor else { return Ok(None) };
+        let run =
+            RowConverter::of(factor.operand.data_type).map_err(|refusal| format!("{name}: {refusal}"))?;
+        let (sharing, strides) = (heads / factor.heads, factor.strides);
+        Ok(Some(Self { slot: factor.operand.slot, run, sharing, strides }))
+    }
+
+    /// # Safety
+    /// The tensors, the sequence and the head are those of the operation.
+    unsafe fn get(&self, tensors: &[*mut u8], sequence: &Sequence, head: usize) -> T {
+        let at = sequence.place * self.strides[0] + head / self.sharing * self.strides[1];
+        // SAFETY: there is a factor for each of them.
+        unsafe { read(&self.run, tensors[self.slot].add(at * self.run.size)) }
+    }
+}
+
+/// The factors of an attention.
+pub(crate) struct Scales<T> {
+    /// Of queries, keys and values.
+    heads: [Option<PerHead<T>>; 3],
+    descale_s: ScaleSource<T>,
+    scale_s: ScaleSource<T>,
+    /// What results are multiplied by last, unless it is 1.
+    scale_o: Option<ScaleSource<T>>,
+    /// Where the largest probability and the largest result before that go.
+    largest: [Option<(usize, RowConverter<T>)>; 2],
+    /// Rounds probabilities to the type of the values.
+    pub(crate) rounding: Option<RowConverter<T>>,
+}
+
+impl<T: Functions> Scales<T> {
+    pub(crate) fn of(attention: &Attention) -> Result<Self, Refusal> {
+        let (factors, heads) = (&attention.factors, attention.shape.heads);
+        let values = attention.v.operand.data_type;
+        let rounds = factors.scale_s.is_some() && is_float_of_eight_bits(values);
+        let largest = |name, scalar: &Option<Scalar>| {
+            let run = |scalar: &Scalar| Ok((scalar.slot, RowConverter::of_number(scalar.data_type)?));
+            scalar.as_ref().map(run).transpose().map_err(|refusal: Refusal| format!("{name}: {refusal}"))
+        };
+        let scale_o = factors.scale_o.as_ref();
+        Ok(Self {
+            heads: [
+                PerHead::of("descale_q", factors.descale_q.as_ref(), heads)?,
+                PerHead::of("descale_k", factors.descale_k.as_ref(), heads)?,
+                PerHead::of("descale_v", factors.descale_v.as_ref(), heads)?,
+            ],
+            descale_s: ScaleSource::of_tensor("descale_s", factors.descale_s.as_ref())?,
+            scale_s: ScaleSource::of_tensor("scale_s", factors.scale_s.as_ref())?,
+            scale_o: scale_o.map(|scalar| ScaleSource::of_tensor("scale_o", Some(scalar))).transpose()?,
+            largest: [largest("amax_s", &attention.amax_s)?, largest("amax_o", &attention.amax_o)?],
+            rounding: if rounds { Some(RowConverter::of(values)?) } else { None },
+        })
+    }
+
+    /// Whether the largest probability and the largest result are asked for.
+    pub(crate) fn asks_for_largest(&self) -> [bool; 2] {
+        self.largest.map(|largest| largest.is_some())
+    }
+
+    /// What scores of a head are multiplied by.
+    ///
+    /// # Safety
+    /// The tensors, the sequence and the head are those of the operation.
+    pub(crate) unsafe fn of_scores(&self, tensors: &[*mut u8], sequence: &Sequence, head: usize) -> T {
+        let [q, k, _] = &self.heads;
+        // SAFETY: passed on.
+        unsafe { at(q, tensors, sequence, head) * at(k, tensors, sequence, head) }
+    }
+
+    /// What probabilities are multiplied by.
+    ///
+    /// # Safety
+    /// The tensors are those of the operation.
+    pub(crate) unsafe fn of_probabilities(&self, tensors: &[*mut u8]) -> T {
+        // SAFETY: passed on.
+        unsafe { self.scale_s.get(tensors) }
+    }
+
+    /// What sums of values of a head are multiplied by.
+    ///
+    /// # Safety
+    /// As for [`Scales::of_scores`].
+    pub(crate) unsafe fn of_sums(&self, tensors: &[*mut u8], sequence: &Sequence, head: usize) -> T {
+        let [_, _, v] = &self.heads;
+        // SAFETY: passed on.
+        unsafe { self.descale_s.get(tensors) * at(v, tensors, sequence, head) }
+    }
+
+    /// What results are multiplied by last; none where they stay as they are.
+    ///
+    /// # Safety
+    /// The tensors are those of the operation.
+    pub(crate) unsafe fn of_results(&self, tensors: &[*mut u8]) -> Option<T> {
+        // SAFETY: passed on.
+        self.scale_o.as_ref().map(|factor| unsafe { factor.get(tensors) })
+    }
+
+    /// Writes the largest numbers, as far as they are asked for.
+    ///
+    /// # Safety
+    /// As for [`Scales::of_probabilities`].
+    pub(crate) unsafe fn write_largest(&self, tensors: &[*mut u8], largest: [T; 2]) {
+        for (to, largest) in self.largest.iter().zip(&largest) {
+            if let Some((slot, run)) = to {
+                // SAFETY: passed on.
+                unsafe { (run.store)(largest, tensors[*slot], 1, 1) };
+            }
+        }
+    }
+}
+
+/// A factor of a head, 1 where there is none.
+///
+/// # Safety
+/// As for [`Scales::of_scores`].
+unsafe fn at<T: Functions>(
+    factor: &Option<PerHead<T>>,
+    tensors: &[*mut u8],
+    sequence: &Sequence,
+    head: usize,
+) -> T {
+    // SAFETY: passed on.
+    factor.as_ref().map_or(T::ONE, |factor| unsafe { factor.get(tensors, sequence, head) })
+}

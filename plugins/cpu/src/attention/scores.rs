@@ -1,0 +1,289 @@
+//! What is added to a block of scores, and which of them count.
+//!
+//! A row of a block belongs to a key and a column to a query.
+
+use std::ops::Range;
+
+use hipdnn_plugin_sdk::graph::DataType;
+
+use crate::gemm::pack::{Pack, PackSource, packing_of};
+use crate::kernel::Refusal;
+use crate::problem::attention::options::{Band, Options};
+use crate::problem::attention::shape::Shape;
+use crate::reference::attention::scores::slope;
+use crate::reference::attention::sequences::Sequence;
+use crate::simd::isa::{Isa, IsaTask};
+use crate::simd::vector::Float;
+use crate::tensor::row_converter::RowConverter;
+
+/// A tensor that is spread over the scores.
+struct Mask<T> {
+    slot: usize,
+    run: RowConverter<T>,
+    pack: Pack<T>,
+    strides: [usize; 4],
+    is_boolean: bool,
+}
+
+/// What happens to the scores.
+pub(crate) struct Scores<T> {
+    mask: Option<Mask<T>>,
+    band: Band,
+    /// By how much a score falls for each key of distance, of each head; empty if it does not.
+    slopes: Vec<T>,
+}
+
+/// Queries of a head at most that are computed together.
+pub(crate) const MAX_COLUMNS: usize = 48;
+
+/// The keys that each query of a panel sees.
+pub(crate) struct VisibleKeys {
+    keys: [(usize, usize); MAX_COLUMNS],
+    count: usize,
+}
+
+impl VisibleKeys {
+    /// The keys that any of these queries sees, which are numbered from the panel's first; none if there are no such queries.
+    pub(crate) fn by(&self, queries: Range<usize>) -> Range<usize> {
+        let end = queries.end.min(self.count);
+        if queries.start >= end { 0..0 } else { self.keys[queries.start].0..self.keys[end - 1].1 }
+    }
+
+    /// Whether one of these queries sees one of the keys, going by the outer ones.
+    pub(crate) fn touches(&self, queries: Range<usize>, keys: &Range<usize>) -> bool {
+        let seen = self.by(queries);
+        seen.start < keys.end && keys.start < seen.end
+    }
+
+    /// Whether one of the queries does not see one of the keys.
+    fn hides(&self, keys: &Range<usize>) -> bool {
+        self.keys[..self.count].iter().any(|(begin, end)| *begin > keys.start || *end < keys.end)
+    }
+}
+
+/// A block of scores.
+pub(crate) struct ScoreBlock<T> {
+    /// The first score.
+    pub(crate) scores: *mut T,
+    /// Distance of rows.
+    pub(crate) row_stride: usize,
+    /// Columns of which the first belong to queries.
+    pub(crate) columns: usize,
+    /// The queries.
+    pub(crate) queries: Range<usize>,
+    /// The keys.
+    pub(crate) keys: Range<usize>,
+    /// Room for as many numbers, if there is a mask.
+    pub(crate) added: *mut T,
+}
+
+impl<T: Float> Scores<T> {
+    pub(crate) fn of(options: &Options, shape: &Shape) -> Result<Self, Refusal> {
+        let mask = options.mask.as_ref().map(|mask| -> Result<Mask<T>, Refusal> {
+            let is_boolean = mask.operand.data_type == DataType::Boolean;
+            // Any byte but 0 is true.
+            let stored = if is_boolean { DataType::Uint8 } else { mask.operand.data_type };
+            let run = if is_boolean { RowConverter::of_number(stored) } else { RowConverter::of(stored) };
+            let run = run.map_err(|refusal| format!("attn_mask: {refusal}"))?;
+            let (pack, _) = packing_of("attn_mask", stored)?;
+            Ok(Mask { slot: mask.operand.slot, run, pack, strides: mask.strides, is_boolean })
+        });
+        let slopes = if options.alibi {
+            (0..shape.heads).map(|head| T::from_f64(slope(head, shape.heads))).collect()
+        } else {
+            Vec::new()
+        };
+        Ok(Self { mask: mask.transpose()?, band: options.band, slopes })
+    }
+
+    /// Whether blocks need room for what is added.
+    pub(crate) fn has_mask(&self) -> bool {
+        self.mask.is_some()
+    }
+
+    /// The keys that some queries see, at most [`MAX_COLUMNS`] of them.
+    pub(crate) fn seen(&self, sequence: &Sequence, queries: Range<usize>) -> VisibleKeys {
+        let mut seen = VisibleKeys { keys: [(0, sequence.keys); MAX_COLUMNS], count: queries.len() };
+        if self.band.left.is_some() || self.band.right.is_some() {
+            for (query, (begin, end)) in queries.zip(&mut seen.keys) {
+                let keys = self.band.keys(sequence.queries, sequence.keys, query);
+                (*begin, *end) = (keys.start, keys.end);
+            }
+        }
+        seen
+    }
+
+    /// Adds to a block of scores what there is to add, and makes those -∞ that do not count.
+    ///
+    /// # Safety
+    /// The level is one that the processor has, `tensors` are those of the operation, of which the sequence and the head are,
+    /// and the block is there.
+    pub(crate) unsafe fn apply(
+        &self,
+        isa: Isa,
+        tensors: &[*mut u8],
+        sequence: &Sequence,
+        head: usize,
+        seen: &VisibleKeys,
+        block: &ScoreBlock<T>,
+    ) {
+        let ScoreBlock { scores, row_stride, columns, queries, keys, added } = block;
+        let (scores, row_stride, columns, added) = (*scores, *row_stride, *columns, *added);
+        // SAFETY: the queries and keys are those of the sequence, for which the mask has elements, and the block has room.
+        unsafe {
+            if let Some(mask) = &self.mask {
+                let indices = [sequence.place, head, queries.start, keys.start];
+                let at: usize = indices.iter().zip(mask.strides).map(|(index, stride)| index * stride).sum();
+                let from = tensors[mask.slot].add(at * mask.run.size);
+                let each = mask.strides[2] != 0;
+                if each {
+                    let copy = PackSource {
+                        from,
+                        rows: keys.len(),
+                        row: mask.strides[3],
+                        columns: queries.len(),
+                        column: mask.strides[2],
+                        width: columns,
+                        row_stride,
+                    };
+                    (mask.pack)(isa, &copy, added);
+                } else {
+                    (mask.run.load)(from, mask.strides[3], added, keys.len());
+                }
+                let (rows, is_boolean) = (keys.len(), mask.is_boolean);
+                isa.run(AddBias { scores, added, row_stride, rows, columns, each, is_boolean });
+            }
+            if let Some(slope) = self.slopes.get(head) {
+                let diagonal = self.band.diagonal(sequence.queries, sequence.keys, queries.start);
+                let distance = T::from_f64((diagonal - keys.start as i128) as f64);
+                isa.run(AddSlope { scores, row_stride, rows: keys.len(), columns, slope: *slope, distance });
+            }
+            if seen.hides(keys) {
+                // The queries that see a key: neither end falls from a key to the next.
+                let (mut first, mut last) = (0, 0);
+                for (row, key) in keys.clone().enumerate() {
+                    while first < seen.count && seen.keys[first].1 <= key {
+                        first += 1;
+                    }
+                    while last < seen.count && seen.keys[last].0 <= key {
+                        last += 1;
+                    }
+                    if first > 0 || last < seen.count {
+                        let scores = scores.add(row * row_stride);
+                        isa.run(MaskColumns { scores, row_stride, rows: 1, hidden: 0..first });
+                        isa.run(MaskColumns {
+                            scores,
+                            row_stride,
+                            rows: 1,
+                            hidden: last.max(first)..seen.count,
+                        });
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Makes columns -∞.
+pub(crate) struct MaskColumns<T> {
+    /// The first score.
+    pub(crate) scores: *mut T,
+    /// Distance of rows.
+    pub(crate) row_stride: usize,
+    /// Rows.
+    pub(crate) rows: usize,
+    /// The columns.
+    pub(crate) hidden: Range<usize>,
+}
+
+impl<T: Float> IsaTask for MaskColumns<T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for row in 0..self.rows {
+            for column in self.hidden.clone() {
+                // SAFETY: the scores are there.
+                unsafe { self.scores.add(row * self.row_stride + column).write(-(T::ONE / T::ZERO)) };
+            }
+        }
+    }
+}
+
+/// Adds a mask.
+struct AddBias<T> {
+    scores: *mut T,
+    added: *const T,
+    row_stride: usize,
+    rows: usize,
+    columns: usize,
+    /// Whether each column has numbers of its own, and not all the same.
+    each: bool,
+    is_boolean: bool,
+}
+
+impl<T: Float> IsaTask for AddBias<T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { scores, added, row_stride, rows, columns, each, is_boolean } = self;
+        let nothing = -(T::ONE / T::ZERO);
+        for row in 0..rows {
+            // SAFETY: the scores and what is added to them are there.
+            unsafe {
+                let scores = std::slice::from_raw_parts_mut(scores.add(row * row_stride), columns);
+                if !each {
+                    let added = added.add(row).read();
+                    if added == nothing || (is_boolean && added == T::ZERO) {
+                        scores.fill(nothing);
+                    } else if !is_boolean {
+                        scores.iter_mut().for_each(|score| *score = *score + added);
+                    }
+                    continue;
+                }
+                let pairs =
+                    scores.iter_mut().zip(std::slice::from_raw_parts(added.add(row * row_stride), columns));
+                if is_boolean {
+                    pairs.for_each(|(score, counts)| {
+                        *score = if *counts == T::ZERO { nothing } else { *score }
+                    });
+                } else {
+                    // What is -∞ hides a score that is NaN, too.
+                    pairs.for_each(|(score, added)| {
+                        *score = if *added == nothing { nothing } else { *score + *added };
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// Lets scores fall with the distance from the diagonal.
+struct AddSlope<T> {
+    scores: *mut T,
+    row_stride: usize,
+    rows: usize,
+    columns: usize,
+    slope: T,
+    /// How far the first query's place on the diagonal is ahead of the first key.
+    distance: T,
+}
+
+impl<T: Float> IsaTask for AddSlope<T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for row in 0..self.rows {
+            let distance = self.distance - T::from_f64(row as f64);
+            // SAFETY: the scores are there.
+            let scores = unsafe {
+                std::slice::from_raw_parts_mut(self.scores.add(row * self.row_stride), self.columns)
+            };
+            for (j, score) in scores.iter_mut().enumerate() {
+                *score = *score - self.slope * (distance + T::from_f64(f64::from(j as u32))).abs();
+            }
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! The weights of a block of scores, and what becomes of earlier blocks.
+//!
+//! A row of scores belongs to a key and a column to a query, so that nothing has to be combined across a vector.
+
+use crate::dtype::element::Real;
+use crate::pointwise::functions::Functions;
+use crate::simd::isa::{Isa, IsaTask};
+
+/// Numbers whose exponentials are weights.
+pub(crate) trait Weight: Functions {
+    /// e to a value that is not above 0, or NaN; 0 where it would be subnormal. `FUSED` says that the processor multiplies and
+    /// adds in one instruction.
+    fn weight<const FUSED: bool>(self) -> Self;
+}
+
+macro_rules! weight {
+    ($real:ident, $mantissa:literal, $lowest:literal, $coefficients:expr) => {
+        impl Weight for $real {
+            #[inline(always)]
+            fn weight<const FUSED: bool>(self) -> Self {
+                /// Below this the result is no normal number.
+                const LOWEST: $real = $lowest;
+                /// Added to a number, it leaves no room for a fraction; the whole number is then in the lowest bits.
+                const WHOLE: $real = 1.5 * (1_u64 << $mantissa) as $real;
+
+                let exponent = self * std::$real::consts::LOG2_E;
+                let shifted = exponent + WHOLE;
+                let whole = shifted - WHOLE;
+                let rest = exponent - whole;
+                let [mut power, others @ ..] = $coefficients;
+                for coefficient in others {
+                    power = if FUSED { rest.mul_add(power, coefficient) } else { power * rest + coefficient };
+                }
+                let scale =
+                    $real::from_bits((shifted.to_bits() << $mantissa).wrapping_add($real::to_bits(1.0)));
+                if exponent < LOWEST { 0.0 } else { power * scale }
+            }
+        }
+    };
+}
+
+// Powers of two of numbers from -1/2 to 1/2, with errors of 2e-7 and 1e-17. The exponents are rounded, so that the error of a
+// weight grows with them as that of the score does.
+weight!(
+    f32,
+    23,
+    -126.0,
+    [0.001_338_130_3, 0.009_666_368, 0.055_503_81, 0.240_223_5, std::f32::consts::LN_2, 1.0]
+);
+
+weight!(
+    f64,
+    52,
+    -1022.0,
+    [
+        4.454_960_598_186_508_6e-10,
+        7.072_585_949_269_223e-9,
+        1.017_806_244_584_577_4e-7,
+        1.321_544_258_792_169e-6,
+        1.525_273_382_983_612e-5,
+        1.540_353_044_173_605e-4,
+        1.333_355_814_641_693_7e-3,
+        9.618_129_107_606_888e-3,
+        5.550_410_866_482_16e-2,
+        0.240_226_506_959_100_97,
+        std::f64::consts::LN_2,
+        1.0,
+    ]
+);
+
+/// The larger of two; the second where the first is NaN, and NaN where the second is.
+#[inline(always)]
+fn larger<T: Real>(a: T, b: T) -> T {
+    if a > b { a } else { b }
+}
+
+/// What scores are compared with: finite where the largest so far is -∞, so that the weight of -∞ is 0.
+#[inline(always)]
+fn base<T: Real>(max: T) -> T {
+    if max < -T::LARGEST { -T::LARGEST } else { max }
+}
+
+/// A weight that is nothing beside others, but whose product with infinity is infinite.
+pub(crate) const LEAST: f64 = 1e-37;
+
+/// What a sum of weights of each column has to go on from.
+#[derive(Clone, Copy)]
+pub(crate) struct Sums<T> {
+    /// The largest score so far: -∞ before the first that counts.
+    pub(crate) max: *mut T,
+    /// Σ e^(s - max).
+    pub(crate) sum: *mut T,
+    /// What results so far are to be multiplied by.
+    pub(crate) factor: *mut T,
+}
+
+/// Columns of scores that become weights.
+pub(crate) struct Softmax<T> {
+    /// The first score.
+    pub(crate) scores: *mut T,
+    /// Distance of rows.
+    pub(crate) row_stride: usize,
+    /// Rows.
+    pub(crate) keys: usize,
+    /// Columns.
+    pub(crate) columns: usize,
+    /// What is known of the columns.
+    pub(crate) sums: Sums<T>,
+}
+
+/// `LANES` columns at a time.
+struct Columns<T, const LANES: usize, const FUSED: bool>(Softmax<T>);
+
+/// The same where sums and factors are known.
+struct RoundedColumns<T, const LANES: usize, const FUSED: bool>(Softmax<T>);
+
+/// Runs the work on columns that suits vectors of so many lanes.
+macro_rules! dispatch {
+    ($isa:expr, $lanes:expr, $work:ident, $softmax:expr) => {
+        // SAFETY: passed on.
+        unsafe {
+            match ($isa == Isa::Portable, $lanes) {
+                (true, 4) => $isa.run($work::<T, 4, false>($softmax)),
+                (true, _) => $isa.run($work::<T, 2, false>($softmax)),
+                (false, 16) => $isa.run($work::<T, 16, true>($softmax)),
+                (false, 8) => $isa.run($work::<T, 8, true>($softmax)),
+                (false, _) => $isa.run($work::<T, 4, true>($softmax)),
+            }
+        }
+    };
+}
+
+impl<T: Weight> Softmax<T> {
+    /// Makes the scores weights.
+    ///
+    /// # Safety
+    /// The level is one that the processor has, all but the portable one have fused instructions; the scores, whose columns are
+    /// a multiple of the level's vectors, and the sums are there.
+    pub(crate) unsafe fn run(self, isa: Isa, lanes: usize) {
+        dispatch!(isa, lanes, Columns, self);
+    }
+
+    /// Makes the scores weights against the largest of all, times the factor of their column.
+    ///
+    /// # Safety
+    /// As for [`Softmax::run`].
+    pub(crate) unsafe fn known(self, isa: Isa, lanes: usize) {
+        dispatch!(isa, lanes, RoundedColumns, self);
+    }
+
+    /// The same where infinities or NaN are among the scores or values: -0 stands for scores that do not count.
+    ///
+    /// # Safety
+    /// As for [`Softmax::run_with_any`].
+    pub(crate) unsafe fn known_with_any(self) {
+        let Self { scores, row_stride, keys, columns, sums } = self;
+        for (key, column) in (0..keys).flat_map(|key| (0..columns).map(move |column| (key, column))) {
+            // SAFETY: the caller promises the scores and sums.
+            unsafe {
+                let score = scores.add(key * row_stride + column);
+                let (max, factor) = (sums.max.add(column).read(), sums.factor.add(column).read());
+                let weight = (score.read() - base(max)).weight::<false>() * factor;
+                score.write(if score.read() == -(T::ONE / T::ZERO) { -T::ZERO } else { weight });
+            }
+        }
+    }
+
+    /// The same where infinities or NaN are among the scores or values: NaN is the largest of all, and no weight of a score that
+    /// counts is 0, nor what results are multiplied by.
+    ///
+    /// # Safety
+    /// The scores and the sums are there.
+    pub(crate) unsafe fn run_with_any(self) {
+        let Self { scores, row_stride, keys, columns, sums } = self;
+        let (nothing, least) = (-(T::ONE / T::ZERO), T::from_f64(LEAST));
+        let of = |score: T| {
+            let weight = score.weight::<false>();
+            if weight < least { least } else { weight }
+        };
+        for column in 0..columns {
+            // SAFETY: the caller promises the scores and sums.
+            unsafe {
+                let score = |key: usize| scores.add(key * row_stride + column);
+                let (max, sum) = (sums.max.add(column), sums.sum.add(column));
+                let before = max.read();
+                let most = (0..keys).fold(before, |most, key| {
+                    let score = score(key).read();
+                    if score.is_nan() { score } else { larger(score, most) }
+                });
+                let mut all = T::ZERO;
+                for key in 0..keys {
+                    let score = score(key);
+                    let weight =
+                        if score.read() == nothing { T::ZERO } else { of(score.read() - base(most)) };
+                    score.write(weight);
+                    all = all + weight;
+                }
+                let factor = of(base(before) - base(most));
+                sums.factor.add(column).write(factor);
+                sum.write(sum.read() * factor + all);
+                max.write(most);
+            }
+        }
+    }
+}
+
+impl<T: Weight, const LANES: usize, const FUSED: bool> IsaTask for Columns<T, LANES, FUSED> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Softmax { scores, row_stride, keys, columns, sums } = self.0;
+        for first in (0..columns).step_by(LANES) {
+            // SAFETY: the scores and the sums are there.
+            unsafe {
+                let row = |key: usize| scores.add(key * row_stride + first).cast::<[T; LANES]>();
+                let of = |numbers: *mut T| numbers.add(first).cast::<[T; LANES]>();
+                let before = of(sums.max).read_unaligned();
+                // Two, so that one does not wait for the other.
+                let (mut max, mut odd) = (before, [-(T::ONE / T::ZERO); LANES]);
+                for pair in 0..keys / 2 {
+                    let (a, b) = (row(2 * pair).read_unaligned(), row(2 * pair + 1).read_unaligned());
+                    for ((max, odd), (a, b)) in max.iter_mut().zip(&mut odd).zip(a.into_iter().zip(b)) {
+                        *max = larger(a, *max);
+                        *odd = larger(b, *odd);
+                    }
+                }
+                if keys % 2 == 1 {
+                    for (odd, score) in odd.iter_mut().zip(row(keys - 1).read_unaligned()) {
+                        *odd = larger(score, *odd);
+                    }
+                }
+                let mut bases = [T::ZERO; LANES];
+                for ((max, odd), of_max) in max.iter_mut().zip(odd).zip(&mut bases) {
+                    *max = larger(odd, *max);
+                    *of_max = base(*max);
+                }
+                let mut sum = [T::ZERO; LANES];
+                for key in 0..keys {
+                    let mut weights = row(key).read_unaligned();
+                    for ((weight, base), sum) in weights.iter_mut().zip(bases).zip(&mut sum) {
+                        *weight = (*weight - base).weight::<FUSED>();
+                        *sum = *sum + *weight;
+                    }
+                    row(key).write_unaligned(weights);
+                }
+                let (mut factors, mut all) = (before, of(sums.sum).read_unaligned());
+                let sums_and_bases = sum.into_iter().zip(bases);
+                for ((factor, all), (sum, of_max)) in factors.iter_mut().zip(&mut all).zip(sums_and_bases) {
+                    *factor = (base(*factor) - of_max).weight::<FUSED>();
+                    *all = *all * *factor + sum;
+                }
+                of(sums.max).write_unaligned(max);
+                of(sums.sum).write_unaligned(all);
+                of(sums.factor).write_unaligned(factors);
+            }
+        }
+    }
+}
+
+impl<T: Weight, const LANES: usize, const FUSED: bool> IsaTask for RoundedColumns<T, LANES, FUSED> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Softmax { scores, row_stride, keys, columns, sums } = self.0;
+        for first in (0..columns).step_by(LANES) {
+            // SAFETY: the scores and the sums are there.
+            unsafe {
+                let of = |numbers: *mut T| numbers.add(first).cast::<[T; LANES]>().read_unaligned();
+                let (bases, factors) = (of(sums.max).map(base), of(sums.factor));
+                for key in 0..keys {
+                    let row = scores.add(key * row_stride + first).cast::<[T; LANES]>();
+                    let mut weights = row.read_unaligned();
+                    for ((weight, base), factor) in weights.iter_mut().zip(bases).zip(factors) {
+                        *weight = (*weight - base).weight::<FUSED>() * factor;
+                    }
+                    row.write_unaligned(weights);
+                }
+            }
+        }
+    }
+}
+
+/// Multiplies rows by a factor each; those whose factor is 1 stay as they are.
+pub(crate) struct Scaling<T> {
+    /// A factor for each row.
+    pub(crate) factors: *const T,
+    /// How many there are.
+    pub(crate) rows: usize,
+    /// The first row.
+    pub(crate) numbers: *mut T,
+    /// Numbers of a row.
+    pub(crate) width: usize,
+}
+
+impl<T: Functions> Scaling<T> {
+    /// # Safety
+    /// The factor and the row are there.
+    #[inline(always)]
+    unsafe fn row(&self, number: usize) -> (*mut [T], T) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let row = self.numbers.add(number * self.width);
+            (std::ptr::slice_from_raw_parts_mut(row, self.width), self.factors.add(number).read())
+        }
+    }
+}
+
+impl<T: Functions> IsaTask for Scaling<T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for r in 0..self.rows {
+            // SAFETY: the rows and factors are there.
+            let (row, factor) = unsafe {
+                let (row, factor) = self.row(r);
+                (&mut *row, factor)
+            };
+            if factor != T::ONE {
+                row.iter_mut().for_each(|number| *number = *number * factor);
+            }
+        }
+    }
+}
+
+/// The same; says whether all results are finite.
+pub(crate) struct CheckedScaling<T>(pub(crate) Scaling<T>);
+
+impl<T: Functions> IsaTask for CheckedScaling<T> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run(self) -> bool {
+        const STEP: usize = 16;
+        // A finite number times zero is zero, everything else is NaN.
+        let (mut sums, mut rests) = ([T::ZERO; STEP], T::ZERO);
+        for r in 0..self.0.rows {
+            // SAFETY: the rows and factors are there.
+            let (row, factor) = unsafe {
+                let (row, factor) = self.0.row(r);
+                (&mut *row, factor)
+            };
+            let (steps, rest) = row.as_chunks_mut::<STEP>();
+            for step in steps {
+                for (number, sum) in step.iter_mut().zip(&mut sums) {
+                    *number = *number * factor;
+                    *sum = *sum + *number * T::ZERO;
+                }
+            }
+            for number in rest {
+                *number = *number * factor;
+                rests = rests + *number * T::ZERO;
+            }
+        }
+        sums.into_iter().fold(rests, |all, sum| all + sum) == T::ZERO
+    }
+}

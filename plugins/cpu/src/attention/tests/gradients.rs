@@ -1,0 +1,139 @@
+//! Gradients of attention against numbers that are computed from their definition.
+
+use super::*;
+use crate::fusion::node::plan_node_at;
+use crate::simd::isa::Isa;
+use crate::testing;
+use crate::testing::{Array, Random, run, run_planned};
+use crate::threading::partition::Threads;
+use hipdnn_plugin_sdk::graph::operation::{Sdpa, SdpaBackward};
+use hipdnn_plugin_sdk::graph::{DataType, Operation};
+
+/// The gradients of an attention whose result is tensor 4 and whose statistics are tensor 10: tensors 21 to 23 from tensor 20.
+fn gradients_of(forward: &Sdpa) -> SdpaBackward {
+    SdpaBackward {
+        q: forward.q,
+        k: forward.k,
+        v: forward.v,
+        o: forward.o,
+        do_: 20,
+        stats: 10,
+        dq: 21,
+        dk: 22,
+        dv: 23,
+        scale: forward.scale,
+        attn_mask: forward.attn_mask,
+        seq_len_q: forward.seq_len_q,
+        seq_len_kv: forward.seq_len_kv,
+        seed: None,
+        offset: None,
+        dropout_mask: None,
+        dropout_scale: None,
+        dropout_scale_inv: None,
+        dbias: None,
+        alibi_mask: forward.alibi_mask,
+        padding_mask: forward.padding_mask,
+        causal_mask: forward.causal_mask,
+        causal_mask_bottom_right: forward.causal_mask_bottom_right,
+        dropout_probability: None,
+        attn_scale_value: forward.attn_scale_value,
+        left_bound: forward.left_bound,
+        right_bound: forward.right_bound,
+        diagonal_alignment: forward.diagonal_alignment,
+    }
+}
+
+/// A random attention after its forward direction, with what its gradients need; and these.
+fn backward(random: &mut Random, longest: usize) -> (Case, Operation) {
+    let mut case = Case::random(random, longest);
+    let dims = |case: &Case, at: usize| case.arrays[at].tensor.dims.clone();
+    let [q, o] = [0, 3].map(|at| dims(&case, at));
+    if case.operation.stats.is_none() {
+        case.operation.stats = Some(10);
+        case.add(random, 10, DataType::Double, &[q[0], q[1], q[2], 1]);
+    }
+    let mut case = Case { arrays: case.expected(), ..case };
+    let data_type = case.arrays[3].tensor.data_type;
+    case.add(random, 20, data_type, &o);
+    for (uid, like) in [(21, 0), (22, 1), (23, 2)] {
+        let (data_type, dims) = (case.arrays[like].tensor.data_type, dims(&case, like));
+        case.add(random, uid, data_type, &dims);
+    }
+    let operation = gradients_of(&case.operation).into();
+    (case, operation)
+}
+
+fn compare_gradients(seed: u64, longest: usize, change: impl FnOnce(&mut Random, &mut Case)) -> bool {
+    let random = &mut Random::new(seed);
+    let (mut case, operation) = backward(random, longest);
+    if case.arrays[1].tensor.dims[1] != case.arrays[2].tensor.dims[1] {
+        // Left to the reference.
+        return false;
+    }
+    change(random, &mut case);
+    let mut expected = case.arrays.clone();
+    let reference = crate::reference::plan_node;
+    run_planned(operation.clone(), case.compute_type, &mut expected, reference).unwrap();
+    let unit: f64 = if case.compute_type == DataType::Double { 1e-12 } else { 4e-4 };
+    for isa in Isa::available() {
+        let mut arrays = case.arrays.clone();
+        run(operation.clone(), case.compute_type, *isa, &mut arrays).unwrap();
+        for (got, expected) in arrays.iter().zip(&expected).filter(|(a, _)| a.tensor.uid > 20) {
+            let (type_, uid) = (got.tensor.data_type, got.tensor.uid);
+            let of_type = unit_of(type_);
+            for ((index, a), b) in got.indices().iter().zip(got.numbers()).zip(expected.numbers()) {
+                let near = (a - b).abs() <= (unit + of_type) * b.abs().max(1.0);
+                assert!(
+                    near || testing::same(a, b),
+                    "seed {seed}, {isa:?}, tensor {uid} at {index:?}: {a} is not {b}\n{operation:#?}"
+                );
+            }
+        }
+    }
+    true
+}
+
+#[test]
+fn gradients_of_any_shape_layout_type_and_option() {
+    let compared = (0..300).filter(|seed| compare_gradients(seed + 10_000, 40, |_, _| {})).count();
+    assert!(compared > 150, "{compared}");
+    for seed in 0..5 {
+        compare_gradients(seed + 11_000, 400, |_, _| {});
+    }
+}
+
+#[test]
+fn gradients_of_nan() {
+    for seed in 0..200 {
+        compare_gradients(seed + 12_000, 20, |random, case| {
+            let places = [0, 1, 2, case.arrays.iter().position(|a| a.tensor.uid == 20).unwrap()];
+            let array = &mut case.arrays[random.of(&places)];
+            let indices = array.indices();
+            array.set(&indices[random.within(0, indices.len() - 1)], f64::NAN);
+        });
+    }
+}
+
+#[test]
+fn threads_do_not_show_in_gradients() {
+    for seed in 0..5 {
+        let (case, operation) = backward(&mut Random::new(seed + 13_000), 200);
+        if case.arrays[1].tensor.dims[1] != case.arrays[2].tensor.dims[1] {
+            continue;
+        }
+        let of = |most| {
+            let threads = Threads { most, deterministic: false };
+            let mut arrays = case.arrays.clone();
+            run_planned(operation.clone(), case.compute_type, &mut arrays, |graph, node| {
+                plan_node_at(graph, node, Isa::detect(), threads)
+            })
+            .unwrap();
+            let results = arrays.iter().filter(|array| array.tensor.uid > 20);
+            results.flat_map(Array::numbers).map(f64::to_bits).collect::<Vec<_>>()
+        };
+        let one = of(1);
+        for most in 2..5 {
+            assert!(of(most) == one, "seed {}, {most} threads", seed + 13_000);
+        }
+    }
+}

@@ -1,0 +1,441 @@
+//! The loops over numbers that lie side by side.
+
+use crate::dtype::element::Real;
+use crate::simd::vector::{Lanewise, Vector};
+
+/// Sums that are computed next to each other, so that an addition does not wait for the one before.
+pub(crate) const SUMS: usize = 4;
+
+/// Numbers whose sums are in the compute type, before they are added to others in double precision.
+const EXACT: usize = 512;
+
+/// How much larger the square of the distance between the mean and the number that differences were taken from may be than the
+/// variance: what rounding does to the sum of squares grows with it.
+pub(crate) const NEAR: f64 = 4.0;
+
+/// Sums of numbers that may come in several pieces.
+pub(crate) struct Totals<V: Vector, const N: usize> {
+    vectors: [[V; N]; SUMS],
+    rest: [V::Scalar; N],
+    /// How many numbers were added.
+    count: usize,
+    /// What was added before these.
+    sums: [f64; N],
+}
+
+impl<V: Vector, const N: usize> Totals<V, N> {
+    /// Nothing so far.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions.
+    #[inline(always)]
+    pub(crate) unsafe fn new() -> Self {
+        // SAFETY: the caller promises the instructions.
+        let zero = unsafe { V::zero() };
+        Self { vectors: [[zero; N]; SUMS], rest: [V::Scalar::ZERO; N], count: 0, sums: [0.0; N] }
+    }
+
+    /// Adds the values of all indices below `len`: `vector` adds those of a vector's lanes from an index on to a sum.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions, and the closures can be called with all indices.
+    #[inline(always)]
+    unsafe fn add(
+        &mut self,
+        len: usize,
+        vector: impl Fn(usize, [V; N]) -> [V; N],
+        number: impl Fn(usize, [V::Scalar; N]) -> [V::Scalar; N],
+    ) {
+        let mut at = 0;
+        while at + SUMS * V::LANES <= len {
+            for (i, sum) in self.vectors.iter_mut().enumerate() {
+                *sum = vector(at + i * V::LANES, *sum);
+            }
+            at += SUMS * V::LANES;
+        }
+        for sum in &mut self.vectors {
+            if at + V::LANES > len {
+                break;
+            }
+            *sum = vector(at, *sum);
+            at += V::LANES;
+        }
+        while at < len {
+            self.rest = number(at, self.rest);
+            at += 1;
+        }
+        self.count += len;
+    }
+
+    /// What was added, in the compute type.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions.
+    #[inline(always)]
+    unsafe fn joined(&self) -> [V::Scalar; N] {
+        // SAFETY: the caller promises the instructions.
+        let mut result = unsafe { of_lanes(self.vectors) };
+        for (result, rest) in result.iter_mut().zip(self.rest) {
+            *result = *result + rest;
+        }
+        result
+    }
+
+    /// Goes on in double precision where enough was added. To be called after each piece.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions.
+    #[inline(always)]
+    pub(crate) unsafe fn keep(&mut self) {
+        if self.count >= EXACT {
+            // SAFETY: the caller promises the instructions.
+            unsafe { *self = Self { sums: self.finished(), ..Self::new() } };
+        }
+    }
+
+    /// The sums of all pieces.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions.
+    #[inline(always)]
+    pub(crate) unsafe fn finished(&self) -> [f64; N] {
+        // SAFETY: the caller promises the instructions.
+        let last = unsafe { self.joined() };
+        let mut sums = self.sums;
+        for (sum, last) in sums.iter_mut().zip(last) {
+            *sum += last.to_f64();
+        }
+        sums
+    }
+}
+
+/// Adds up all lanes of each of the sums.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+pub(crate) unsafe fn of_lanes<V: Vector, const N: usize>(vectors: [[V; N]; SUMS]) -> [V::Scalar; N] {
+    let [a, b, c, d] = vectors;
+    let mut sums = [V::Scalar::ZERO; N];
+    for (i, sum) in sums.iter_mut().enumerate() {
+        // SAFETY: the caller promises the instructions.
+        *sum = unsafe {
+            let halves = [(a, b), (c, d)].map(|(x, y)| x[i].lanewise(Lanewise::Add, y[i]));
+            halves[0].lanewise(Lanewise::Add, halves[1]).sum()
+        };
+    }
+    sums
+}
+
+/// Adds up the values of all indices below `len`; the closures are as in [`Totals`].
+///
+/// # Safety
+/// The processor has the vector's instructions, and the closures can be called with all indices.
+#[inline(always)]
+pub(crate) unsafe fn total<V: Vector, const N: usize>(
+    len: usize,
+    vector: impl Fn(usize, [V; N]) -> [V; N],
+    number: impl Fn(usize, [V::Scalar; N]) -> [V::Scalar; N],
+) -> [V::Scalar; N] {
+    // SAFETY: the caller promises the instructions.
+    unsafe {
+        let mut totals = Totals::<V, N>::new();
+        totals.add(len, vector, number);
+        totals.joined()
+    }
+}
+
+/// Adds Σ x.
+///
+/// # Safety
+/// The processor has the vector's instructions, and `len` numbers are readable.
+#[inline(always)]
+pub(crate) unsafe fn sum<V: Vector>(totals: &mut Totals<V, 1>, x: *const V::Scalar, len: usize) {
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        totals.add(
+            len,
+            |i, [sum]| [sum.lanewise(Lanewise::Add, V::load(x.add(i)))],
+            |i, [sum]| [sum + x.add(i).read_unaligned()],
+        );
+    }
+}
+
+/// The mean of the first numbers, exactly that of all where they are the same.
+///
+/// # Safety
+/// As [`sum`], and there is a number.
+#[inline(always)]
+pub(crate) unsafe fn first_mean<V: Vector>(x: *const V::Scalar, len: usize) -> V::Scalar {
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        let first = x.read_unaligned();
+        if len < V::LANES {
+            return first;
+        }
+        let deviation = V::load(x).lanewise(Lanewise::Sub, V::splat(first));
+        first + deviation.sum() / V::Scalar::from_f64(V::LANES as f64)
+    }
+}
+
+/// Adds Σ (x - mean) and Σ (x - mean)².
+///
+/// # Safety
+/// As [`sum`].
+#[inline(always)]
+pub(crate) unsafe fn deviations<V: Vector>(
+    totals: &mut Totals<V, 2>,
+    x: *const V::Scalar,
+    mean: V::Scalar,
+    len: usize,
+) {
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        // Additions have units of their own besides those of multiplications.
+        let means = V::splat(mean);
+        totals.add(
+            len,
+            |i, [sum, squares]| {
+                let deviation = V::load(x.add(i)).lanewise(Lanewise::Sub, means);
+                [sum.lanewise(Lanewise::Add, deviation), deviation.mul_add(deviation, squares)]
+            },
+            |i, [sum, squares]| {
+                let deviation = x.add(i).read_unaligned() - mean;
+                [sum + deviation, deviation * deviation + squares]
+            },
+        );
+    }
+}
+
+/// Adds Σ dy and Σ dy · (x - mean).
+///
+/// # Safety
+/// As [`sum`], for both.
+#[inline(always)]
+pub(crate) unsafe fn gradient_sums<V: Vector>(
+    totals: &mut Totals<V, 2>,
+    dy: *const V::Scalar,
+    x: *const V::Scalar,
+    mean: V::Scalar,
+    len: usize,
+) {
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        let means = V::splat(mean);
+        totals.add(
+            len,
+            |i, [sum, product]| {
+                let dy = V::load(dy.add(i));
+                let deviation = V::load(x.add(i)).lanewise(Lanewise::Sub, means);
+                [sum.lanewise(Lanewise::Add, dy), dy.mul_add(deviation, product)]
+            },
+            |i, [sum, product]| {
+                let dy = dy.add(i).read_unaligned();
+                [sum + dy, dy * (x.add(i).read_unaligned() - mean) + product]
+            },
+        );
+    }
+}
+
+/// What the gradient of a channel's input is made of: dx = factor · (dy - bias - (x - mean) · slope).
+#[derive(Clone, Copy)]
+pub(crate) struct Gradient<T> {
+    pub(crate) mean: T,
+    pub(crate) factor: T,
+    pub(crate) bias: T,
+    pub(crate) slope: T,
+}
+
+/// dx of one channel.
+///
+/// # Safety
+/// As [`sum`] for both, and `dx` is writable for `len` numbers.
+#[inline(always)]
+pub(crate) unsafe fn gradient<V: Vector>(
+    dy: *const V::Scalar,
+    x: *const V::Scalar,
+    by: &Gradient<V::Scalar>,
+    dx: *mut V::Scalar,
+    len: usize,
+) {
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        let one = V::splat(V::Scalar::ONE);
+        let zero = V::zero();
+        let [minus, factor] = [V::splat(-by.mean), V::splat(by.factor)];
+        let [bias, slope] = [V::splat(-by.bias), V::splat(-by.slope)];
+        let mut at = 0;
+        while at + V::LANES <= len {
+            let deviation = V::load(x.add(at)).mul_add(one, minus);
+            let dy = V::load(dy.add(at)).mul_add(one, bias);
+            deviation.mul_add(slope, dy).mul_add(factor, zero).store(dx.add(at));
+            at += V::LANES;
+        }
+        while at < len {
+            let deviation = x.add(at).read_unaligned() - by.mean;
+            let dy = dy.add(at).read_unaligned() - by.bias;
+            dx.add(at).write_unaligned(by.factor * (dy - deviation * by.slope));
+            at += 1;
+        }
+    }
+}
+
+/// Calls `vector` for every whole vector below `len`, and `number` for what is left.
+///
+/// # Safety
+/// The closures can be called with all indices.
+#[inline(always)]
+unsafe fn each<V: Vector>(len: usize, mut vector: impl FnMut(usize), mut number: impl FnMut(usize)) {
+    let mut at = 0;
+    while at + V::LANES <= len {
+        vector(at);
+        at += V::LANES;
+    }
+    while at < len {
+        number(at);
+        at += 1;
+    }
+}
+
+/// sums += x, channel by channel.
+///
+/// # Safety
+/// The processor has the vector's instructions; `len` numbers of x are readable, and of `sums` writable.
+#[inline(always)]
+pub(crate) unsafe fn add_row<V: Vector>(x: *const V::Scalar, sums: *mut V::Scalar, len: usize) {
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        let one = V::splat(V::Scalar::ONE);
+        each::<V>(
+            len,
+            |i| V::load(x.add(i)).mul_add(one, V::load(sums.add(i))).store(sums.add(i)),
+            |i| sums.add(i).write(sums.add(i).read() + x.add(i).read_unaligned()),
+        );
+    }
+}
+
+/// sums += x - mean and squares += (x - mean)², channel by channel.
+///
+/// # Safety
+/// As [`add_row`], for all.
+#[inline(always)]
+pub(crate) unsafe fn add_deviations<V: Vector>(
+    x: *const V::Scalar,
+    means: *const V::Scalar,
+    [sums, squares]: [*mut V::Scalar; 2],
+    len: usize,
+) {
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        let one = V::splat(V::Scalar::ONE);
+        let minus = V::splat(-V::Scalar::ONE);
+        each::<V>(
+            len,
+            |i| {
+                let deviation = V::load(means.add(i)).mul_add(minus, V::load(x.add(i)));
+                deviation.mul_add(one, V::load(sums.add(i))).store(sums.add(i));
+                deviation.mul_add(deviation, V::load(squares.add(i))).store(squares.add(i));
+            },
+            |i| {
+                let deviation = x.add(i).read_unaligned() - means.add(i).read();
+                sums.add(i).write(sums.add(i).read() + deviation);
+                squares.add(i).write(deviation * deviation + squares.add(i).read());
+            },
+        );
+    }
+}
+
+/// sums += dy and products += dy · (x - mean), channel by channel.
+///
+/// # Safety
+/// As [`add_row`], for all.
+#[inline(always)]
+pub(crate) unsafe fn add_gradients<V: Vector>(
+    dy: *const V::Scalar,
+    x: *const V::Scalar,
+    means: *const V::Scalar,
+    [sums, products]: [*mut V::Scalar; 2],
+    len: usize,
+) {
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        let one = V::splat(V::Scalar::ONE);
+        let minus = V::splat(-V::Scalar::ONE);
+        each::<V>(
+            len,
+            |i| {
+                let dy = V::load(dy.add(i));
+                let deviation = V::load(means.add(i)).mul_add(minus, V::load(x.add(i)));
+                dy.mul_add(one, V::load(sums.add(i))).store(sums.add(i));
+                dy.mul_add(deviation, V::load(products.add(i))).store(products.add(i));
+            },
+            |i| {
+                let dy = dy.add(i).read_unaligned();
+                let deviation = x.add(i).read_unaligned() - means.add(i).read();
+                sums.add(i).write(sums.add(i).read() + dy);
+                products.add(i).write(dy * deviation + products.add(i).read());
+            },
+        );
+    }
+}
+
+/// y = (x - mean) · factor + summand, channel by channel.
+///
+/// # Safety
+/// As [`add_row`], and `y` is writable.
+#[inline(always)]
+pub(crate) unsafe fn scale_row<V: Vector>(
+    x: *const V::Scalar,
+    [means, factors, summands]: [*const V::Scalar; 3],
+    y: *mut V::Scalar,
+    len: usize,
+) {
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        let minus = V::splat(-V::Scalar::ONE);
+        each::<V>(
+            len,
+            |i| {
+                let deviation = V::load(means.add(i)).mul_add(minus, V::load(x.add(i)));
+                deviation.mul_add(V::load(factors.add(i)), V::load(summands.add(i))).store(y.add(i));
+            },
+            |i| {
+                let deviation = x.add(i).read_unaligned() - means.add(i).read();
+                y.add(i).write_unaligned(deviation * factors.add(i).read() + summands.add(i).read());
+            },
+        );
+    }
+}
+
+/// dx, channel by channel; mean, factor, bias and slope as in [`Gradient`].
+///
+/// # Safety
+/// As [`add_row`], and `dx` is writable.
+#[inline(always)]
+pub(crate) unsafe fn gradient_row<V: Vector>(
+    dy: *const V::Scalar,
+    x: *const V::Scalar,
+    [means, factors, biases, slopes]: [*const V::Scalar; 4],
+    dx: *mut V::Scalar,
+    len: usize,
+) {
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        let minus = V::splat(-V::Scalar::ONE);
+        let zero = V::zero();
+        each::<V>(
+            len,
+            |i| {
+                let deviation = V::load(means.add(i)).mul_add(minus, V::load(x.add(i)));
+                let dy = V::load(biases.add(i)).mul_add(minus, V::load(dy.add(i)));
+                let slope = V::load(slopes.add(i)).mul_add(minus, zero);
+                deviation.mul_add(slope, dy).mul_add(V::load(factors.add(i)), zero).store(dx.add(i));
+            },
+            |i| {
+                let deviation = x.add(i).read_unaligned() - means.add(i).read();
+                let dy = dy.add(i).read_unaligned() - biases.add(i).read();
+                dx.add(i).write_unaligned(factors.add(i).read() * (dy - deviation * slopes.add(i).read()));
+            },
+        );
+    }
+}

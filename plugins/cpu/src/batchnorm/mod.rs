@@ -1,0 +1,194 @@
+//! Batch normalization in its four forms.
+//!
+//! Where the elements of a channel lie side by side, an inference goes through memory from its beginning to its end
+//! ([`planes`]), and of the other forms each channel is one thread's ([`runs`] where it has short runs at equal distances, else
+//! [`planar`]); where the channels of an element do, each
+//! thread has rows of them and adds up sums by channel ([`rows`]). Any other order of the dimensions is read through a buffer,
+//! channel by channel.
+//!
+//! Sums of up to some hundred numbers are in the compute type, sums of these in double precision. Mean and variance come from
+//! differences from a number that is about the mean, which their sum corrects: in rows the mean of a pass before, in a channel
+//! the mean of its first numbers, where these are not far off.
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
+)]
+
+pub(crate) mod channel;
+pub(crate) mod loops;
+pub(crate) mod planar;
+pub(crate) mod planes;
+pub(crate) mod rows;
+pub(crate) mod runs;
+pub(crate) mod shape;
+#[cfg(test)]
+mod tests;
+
+use hipdnn_plugin_sdk::graph::{Graph, Node};
+
+use crate::batchnorm::channel::{Memory, Parameters};
+use crate::batchnorm::shape::{PlaneEpilogue, ReluInput, Shape};
+use crate::dtype::element::Compute;
+use crate::kernel::{Kernel, Refusal};
+use crate::pointwise::Epilogue;
+use crate::problem::Operand;
+use crate::problem::batchnorm::{Backward, Batchnorm};
+use crate::simd::isa::Isa;
+use crate::simd::vector::Float;
+use crate::tensor::loop_nest::LoopNest;
+use crate::tensor::row_converter::is_number;
+use crate::threading::partition::Threads;
+
+/// Plans a batch normalization for a level of the processor, with what follows it.
+pub(crate) fn plan(
+    batchnorm: &Batchnorm,
+    compute: Compute,
+    isa: Isa,
+    threads: Threads,
+    after: Option<Epilogue<'_>>,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    if after.is_some() && matches!(batchnorm, Batchnorm::Backward(_)) {
+        return Err("a gradient, which nothing is computed with".to_owned());
+    }
+    plan_with(batchnorm, compute, isa, threads, after, None)
+}
+
+/// Plans the gradients of a batch normalization with a RELU behind it: dy is that of the RELU's result, and passes where the number
+/// of `gate` is above 0.
+pub(crate) fn plan_gated(
+    batchnorm: &Backward,
+    gate: &Operand,
+    compute: Compute,
+    isa: Isa,
+    threads: Threads,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    if gate.data_type != batchnorm.dy.data_type || gate.layout != batchnorm.dy.layout {
+        return Err("a RELU whose input lies in another order than its gradient".to_owned());
+    }
+    let gate = ReluInput { slot: gate.slot };
+    plan_with(&Batchnorm::Backward(*batchnorm), compute, isa, threads, None, Some(gate))
+}
+
+/// Whether a node is an inference that goes through memory plane by plane.
+pub(crate) fn has_planes(graph: &Graph, node: &Node) -> bool {
+    let Some(Ok(Batchnorm::Inference(problem))) = Batchnorm::of(graph, &node.operation) else { return false };
+    match Compute::of(node.compute_type) {
+        Ok(Compute::Single) => planes::covers::<f32>(&problem),
+        Ok(Compute::Double) => planes::covers::<f64>(&problem),
+        Err(_) => false,
+    }
+}
+
+fn plan_with(
+    batchnorm: &Batchnorm,
+    compute: Compute,
+    isa: Isa,
+    threads: Threads,
+    after: Option<Epilogue<'_>>,
+    gate: Option<ReluInput>,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    match compute {
+        Compute::Single => plan_in::<f32>(batchnorm, isa, threads, after, gate),
+        Compute::Double => plan_in::<f64>(batchnorm, isa, threads, after, gate),
+    }
+}
+
+fn plan_in<T: Float>(
+    batchnorm: &Batchnorm,
+    isa: Isa,
+    threads: Threads,
+    after: Option<Epilogue<'_>>,
+    gate: Option<ReluInput>,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    let parameters = Parameters::<T>::of(batchnorm)?;
+    if let Batchnorm::Inference(problem) = batchnorm
+        && planes::covers::<T>(problem)
+    {
+        return Ok(Box::new(planes::Planes::plan(problem, parameters, isa, threads, after)?));
+    }
+    // Three operands in each form, so that there is one kernel: x stands for dy where there is none and nothing is added.
+    let operands = match batchnorm {
+        Batchnorm::Inference(p) => [p.x, p.x, p.y],
+        Batchnorm::Training(p) => [p.x, p.x, p.y],
+        Batchnorm::Backward(p) => [p.dy, p.x, p.dx],
+    };
+    let channels = batchnorm.channels();
+    let walk = |first: &[usize]| {
+        let dims = without_channel(operands[1].layout.dims());
+        let all = [first, operands[1].layout.strides(), operands[2].layout.strides()];
+        let strides = all.map(without_channel);
+        let step = all.map(|strides| strides.get(1).copied().unwrap_or(0));
+        (LoopNest::new(&dims, strides.each_ref().map(Vec::as_slice), 1), step)
+    };
+    let (mut nest, mut step) = walk(operands[0].layout.strides());
+    let by_rows = channels > 1 && step == [1; 3] && nest.inner_strides != [1; 3];
+    if by_rows && after.is_some() && !same_rows(&operands[1], &operands[2]) {
+        return Err("rows of another order than those of x".to_owned());
+    }
+    let mut first = (operands[0].slot, operands[0].data_type);
+    let mut epilogue = PlaneEpilogue::default();
+    if let Some(after) = after {
+        let sum_and_relu = after
+            .chain
+            .sum_and_relu(operands[2].data_type)
+            .filter(|_| !by_rows && has_numbers::<T>(&operands));
+        if let Some((added, relu)) = sum_and_relu {
+            if let Some(added) = added {
+                first = (added.slot, added.data_type);
+                (nest, step) = walk(&added.strides[..operands[1].layout.rank()]);
+            }
+            epilogue = PlaneEpilogue { added: added.map(|added| added.slot), relu, block_epilogue: None };
+        } else {
+            epilogue.block_epilogue = Some(after.plan()?);
+        }
+    }
+    let inner_strides = if by_rows { [1; 3] } else { nest.inner_strides };
+    let memory = [
+        Memory::<T>::of(first, inner_strides[0])?,
+        Memory::<T>::of((operands[1].slot, operands[1].data_type), inner_strides[1])?,
+        Memory::<T>::of((operands[2].slot, operands[2].data_type), inner_strides[2])?,
+    ];
+    let shape = Shape {
+        isa,
+        threads,
+        channels,
+        step,
+        inner_strides,
+        elements: nest.runs() as f64 * nest.len as f64,
+        memory,
+        nest,
+        dims: operands[2].layout.dims().to_vec(),
+        epilogue,
+    };
+    if !by_rows && runs::covers(&shape, parameters.role(), gate) {
+        return Ok(Box::new(runs::Runs::plan(shape, parameters, gate)));
+    }
+    if gate.is_some() {
+        return Err("channels that are not runs of numbers".to_owned());
+    }
+    Ok(if by_rows {
+        Box::new(rows::ChannelsLast::plan(shape, parameters))
+    } else {
+        Box::new(planar::ChannelsFirst::plan(shape, parameters))
+    })
+}
+
+/// Whether the tensors hold the numbers that are computed with.
+fn has_numbers<T: Float>(operands: &[Operand]) -> bool {
+    operands.iter().all(|operand| is_number::<T>(operand.data_type))
+}
+
+/// All but the channel's number.
+fn without_channel(numbers: &[usize]) -> Vec<usize> {
+    numbers.iter().enumerate().filter(|(axis, _)| *axis != 1).map(|(_, number)| *number).collect()
+}
+
+/// Whether rows of channels lie in the same order in x and y, each on its own.
+fn same_rows(x: &Operand, y: &Operand) -> bool {
+    let (dims, xs, ys) = (x.layout.dims(), x.layout.strides(), y.layout.strides());
+    let channels = dims.get(1).copied().unwrap_or(1);
+    (0..dims.len())
+        .filter(|axis| *axis != 1 && dims[*axis] > 1)
+        .all(|axis| xs[axis] == ys[axis] && ys[axis] >= channels)
+}

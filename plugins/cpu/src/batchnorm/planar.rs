@@ -1,0 +1,222 @@
+//! Channel by channel: each thread has channels of its own.
+
+use crate::batchnorm::channel::{BUFFER, Moments, Parameters, Role};
+use crate::batchnorm::loops;
+use crate::batchnorm::planes::Part;
+use crate::batchnorm::shape::Shape;
+use crate::kernel::Kernel;
+use crate::layout::MAX_RANK;
+use crate::simd::vector::{Float, Vector, VectorTask};
+use crate::tensor::loop_nest::Chunks;
+use crate::tensor::scratch::Tensors;
+use crate::threading::partition::Workers;
+
+/// A batch normalization whose channels are computed one by one.
+pub(crate) struct ChannelsFirst<T> {
+    shape: Shape<T>,
+    parameters: Parameters<T>,
+    workers: Workers,
+}
+
+impl<T: Float> ChannelsFirst<T> {
+    pub(crate) fn plan(shape: Shape<T>, parameters: Parameters<T>) -> Self {
+        let workers = shape.threads.workers(shape.work(parameters.role()), shape.channels);
+        Self { shape, parameters, workers }
+    }
+}
+
+impl<T: Float> Kernel for ChannelsFirst<T> {
+    unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
+        let shared = Tensors(tensors);
+        self.workers.run(|worker| {
+            let channels = self.workers.share(worker, self.shape.channels);
+            // SAFETY: the level is the processor's; the caller promises the tensors.
+            unsafe { self.shape.isa.run_vectors(Task { planar: self, tensors: shared.all(), channels }) };
+        });
+    }
+}
+
+/// Some channels.
+struct Task<'a, T> {
+    planar: &'a ChannelsFirst<T>,
+    tensors: &'a [*mut u8],
+    channels: std::ops::Range<usize>,
+}
+
+impl<T: Float> VectorTask<T> for Task<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
+        let ChannelsFirst { shape, parameters, .. } = self.planar;
+        let mut buffers = [[T::ZERO; BUFFER]; 3];
+        for channel in self.channels.clone() {
+            // SAFETY: the caller promises instructions and tensors; the channel is this thread's.
+            unsafe {
+                let moments = if parameters.wants_moments() {
+                    self.moments::<V>(channel, &mut buffers[1])
+                } else {
+                    Moments::default()
+                };
+                if let Role::Backward { .. } = parameters.role() {
+                    self.gradient::<V>(channel, &moments, &mut buffers);
+                    continue;
+                }
+                let by = parameters.forward(self.tensors, channel, &moments, shape.elements);
+                match (shape.epilogue.added.is_some(), shape.epilogue.relu) {
+                    (false, false) => self.scale::<V, false, false>(channel, by, &mut buffers),
+                    (false, true) => self.scale::<V, false, true>(channel, by, &mut buffers),
+                    (true, false) => self.scale::<V, true, false>(channel, by, &mut buffers),
+                    (true, true) => self.scale::<V, true, true>(channel, by, &mut buffers),
+                }
+                if let Some(block_epilogue) = &shape.epilogue.block_epilogue {
+                    let (mut origin, mut size) = ([0; MAX_RANK], [1; MAX_RANK]);
+                    size[..shape.dims.len()].copy_from_slice(&shape.dims);
+                    (origin[1], size[1]) = (channel, 1);
+                    block_epilogue.run_on_box(self.tensors, &origin, &size);
+                }
+            }
+        }
+    }
+}
+
+impl<T: Float> Task<'_, T> {
+    fn base(&self, channel: usize) -> [usize; 3] {
+        self.planar.shape.step.map(|step| step * channel)
+    }
+
+    /// What tells the mean and the variance of a channel: of differences from the mean of its first numbers, and from that of all
+    /// where they are not about that.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions; the tensors are those of a run.
+    #[inline(always)]
+    unsafe fn moments<V: Vector<Scalar = T>>(&self, channel: usize, buffer: &mut [T; BUFFER]) -> Moments {
+        let shape = &self.planar.shape;
+        let (base, chunk, n) = (self.base(channel), shape.chunk().min(BUFFER), shape.elements);
+        let (x, stride) = (&shape.memory[1], shape.inner_strides[1]);
+        let from = self.tensors[x.slot];
+        // SAFETY: the caller promises the tensors; pieces are no longer than the buffer.
+        unsafe {
+            let about = match Chunks::new(&shape.nest, base, chunk).next() {
+                Some(([_, at, _], len)) => {
+                    loops::first_mean::<V>(x.numbers(from, at, stride, len, buffer), len)
+                }
+                None => T::ZERO,
+            };
+            let moments = self.moments_about::<V>(channel, about, buffer);
+            if moments.are_near(n) {
+                return moments;
+            }
+            let mut total = loops::Totals::<V, 1>::new();
+            let mut chunks = Chunks::new(&shape.nest, base, chunk);
+            while let Some(([_, at, _], len)) = chunks.next() {
+                loops::sum(&mut total, x.numbers(from, at, stride, len, buffer), len);
+                total.keep();
+            }
+            let [total] = total.finished();
+            self.moments_about::<V>(channel, T::from_f64(total / n), buffer)
+        }
+    }
+
+    /// The sums of a channel, of differences from a number.
+    ///
+    /// # Safety
+    /// As [`Task::moments`].
+    #[inline(always)]
+    unsafe fn moments_about<V: Vector<Scalar = T>>(
+        &self,
+        channel: usize,
+        about: T,
+        buffer: &mut [T; BUFFER],
+    ) -> Moments {
+        let shape = &self.planar.shape;
+        let (x, stride) = (&shape.memory[1], shape.inner_strides[1]);
+        let from = self.tensors[x.slot];
+        // SAFETY: as in `moments`.
+        unsafe {
+            let mut totals = loops::Totals::<V, 2>::new();
+            let mut chunks = Chunks::new(&shape.nest, self.base(channel), shape.chunk().min(BUFFER));
+            while let Some(([_, at, _], len)) = chunks.next() {
+                let x = x.numbers(from, at, stride, len, buffer);
+                loops::deviations(&mut totals, x, about, len);
+                totals.keep();
+            }
+            let [sum, squares] = totals.finished();
+            Moments { about: about.to_f64(), sum, squares }
+        }
+    }
+
+    /// Computes the result of a channel, with what is added, and 0 in place of what is negative.
+    ///
+    /// # Safety
+    /// As [`Task::moments`].
+    #[inline(always)]
+    unsafe fn scale<V: Vector<Scalar = T>, const ADDED: bool, const POSITIVE: bool>(
+        &self,
+        channel: usize,
+        by: [T; 3],
+        buffers: &mut [[T; BUFFER]; 3],
+    ) {
+        let shape = &self.planar.shape;
+        let [added, x, y] = &shape.memory;
+        let [added_at, x_at, y_at] = [added.slot, x.slot, y.slot].map(|slot| self.tensors[slot]);
+        let [added_buffer, x_buffer, y_buffer] = buffers;
+        // SAFETY: the caller promises instructions and tensors; pieces are no longer than the buffers where these are needed.
+        unsafe {
+            let numbers = [V::splat(by[0]), V::splat(by[1]), V::splat(by[2])];
+            let mut chunks = Chunks::new(&shape.nest, self.base(channel), shape.chunk());
+            while let Some(([at_added, at_x, at], len)) = chunks.next() {
+                let x = x.numbers(x_at, at_x, shape.inner_strides[1], len, x_buffer);
+                let added = if ADDED {
+                    added.numbers(added_at, at_added, shape.inner_strides[0], len, added_buffer)
+                } else {
+                    x
+                };
+                let target = y.target(y_at, at, y_buffer);
+                Part { x, added, y: target, numbers }.compute::<ADDED, POSITIVE>(len);
+                y.written(y_at, at, shape.inner_strides[2], len, y_buffer);
+            }
+        }
+    }
+
+    /// Computes the gradients of a channel.
+    ///
+    /// # Safety
+    /// As [`Task::moments`].
+    #[inline(always)]
+    unsafe fn gradient<V: Vector<Scalar = T>>(
+        &self,
+        channel: usize,
+        moments: &Moments,
+        buffers: &mut [[T; BUFFER]; 3],
+    ) {
+        let ChannelsFirst { shape, parameters, .. } = self.planar;
+        let [dy, x, dx] = &shape.memory;
+        let [dy_at, x_at, dx_at] = [dy.slot, x.slot, dx.slot].map(|slot| self.tensors[slot]);
+        let [dy_stride, x_stride, dx_stride] = shape.inner_strides;
+        let (base, chunk, n) = (self.base(channel), shape.chunk(), shape.elements);
+        let [dy_buffer, x_buffer, dx_buffer] = buffers;
+        // SAFETY: as in `scale`.
+        unsafe {
+            let statistics = parameters.statistics(self.tensors, channel, moments, n);
+            let mut totals = loops::Totals::<V, 2>::new();
+            let mut chunks = Chunks::new(&shape.nest, base, chunk.min(BUFFER));
+            while let Some(([at_dy, at_x, _], len)) = chunks.next() {
+                let dy = dy.numbers(dy_at, at_dy, dy_stride, len, dy_buffer);
+                let x = x.numbers(x_at, at_x, x_stride, len, x_buffer);
+                loops::gradient_sums(&mut totals, dy, x, statistics.0, len);
+                totals.keep();
+            }
+            let by = parameters.backward(self.tensors, channel, statistics, totals.finished(), n);
+            let mut chunks = Chunks::new(&shape.nest, base, chunk);
+            while let Some(([at_dy, at_x, at], len)) = chunks.next() {
+                let dy = dy.numbers(dy_at, at_dy, dy_stride, len, dy_buffer);
+                let x = x.numbers(x_at, at_x, x_stride, len, x_buffer);
+                let target = dx.target(dx_at, at, dx_buffer);
+                loops::gradient::<V>(dy, x, &by, target, len);
+                dx.written(dx_at, at, dx_stride, len, dx_buffer);
+            }
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! Row by row: the channels of an element lie side by side, and each thread has rows of its own.
+
+use crate::batchnorm::channel::{BUFFER, Moments, Parameters, Role};
+use crate::batchnorm::loops;
+use crate::batchnorm::shape::Shape;
+use crate::kernel::Kernel;
+use crate::pointwise::NEAR;
+use crate::simd::vector::{Float, Vector, VectorTask};
+use crate::tensor::loop_nest::Elements;
+use crate::tensor::scratch::{Scratch, Shared, Tensors};
+use crate::threading::partition::Workers;
+
+/// Rows whose sums are in the compute type, before they are added to those in double precision.
+const EXACT_ROWS: usize = 256;
+
+/// A batch normalization whose rows are computed one by one.
+pub(crate) struct ChannelsLast<T> {
+    shape: Shape<T>,
+    parameters: Parameters<T>,
+    rows: usize,
+    workers: Workers,
+}
+
+/// What a pass over the rows does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    /// Adds up x.
+    Sum,
+    /// Adds up differences from the mean, and their squares.
+    Deviations,
+    /// Adds up dy, and its products with the differences.
+    Gradients,
+    /// Computes y.
+    Scale,
+    /// Computes dx.
+    Gradient,
+}
+
+/// The scratch memory of a run.
+pub(crate) struct ScratchLayout<T> {
+    /// For each lane two sums a channel, those of one kind side by side.
+    totals: *mut f64,
+    /// Four numbers a channel, likewise: the mean first, the others as the last pass needs them.
+    numbers: *mut T,
+}
+
+impl<T: Float> ChannelsLast<T> {
+    pub(crate) fn plan(shape: Shape<T>, parameters: Parameters<T>) -> Self {
+        let rows = shape.nest.runs() * shape.nest.len;
+        let workers = shape.threads.workers_for_reduction(shape.work(parameters.role()), rows.div_ceil(8));
+        Self { shape, parameters, rows, workers }
+    }
+
+    fn layout(&self, scratch: &mut Scratch) -> (usize, usize) {
+        (
+            scratch.area::<f64>(2 * self.shape.channels, self.workers.count()),
+            scratch.area::<T>(4 * self.shape.channels, 1),
+        )
+    }
+
+    /// Runs a pass on all lanes.
+    ///
+    /// # Safety
+    /// As [`Kernel::run`].
+    unsafe fn pass(&self, pass: Pass, tensors: &[*mut u8], scratch: *mut u8) {
+        let shared = (Tensors(tensors), Shared([scratch]));
+        self.workers.run(|worker| {
+            let rows = self.workers.share(worker, self.rows);
+            // SAFETY: the level is the processor's; each lane has its own rows and its own sums.
+            unsafe {
+                let areas = self.areas(shared.1.get(0), worker);
+                self.shape.isa.run_vectors(Task { by: self, pass, tensors: shared.0.all(), rows, areas });
+            }
+        });
+    }
+
+    /// # Safety
+    /// `scratch` is the scratch memory, `lane` one of the lanes.
+    unsafe fn areas(&self, scratch: *mut u8, worker: usize) -> ScratchLayout<T> {
+        let (totals, numbers) = self.layout(&mut Scratch::default());
+        let worker = worker * Scratch::padded::<f64>(2 * self.shape.channels);
+        // SAFETY: the offsets are inside the scratch memory.
+        unsafe {
+            ScratchLayout {
+                totals: scratch.add(totals).cast::<f64>().add(worker),
+                numbers: scratch.add(numbers).cast(),
+            }
+        }
+    }
+
+    /// The two sums of a channel over all lanes.
+    ///
+    /// # Safety
+    /// The pass has written them.
+    unsafe fn sums(&self, scratch: *mut u8, channel: usize) -> [f64; 2] {
+        let mut sums = [0.0; 2];
+        for worker in 0..self.workers.count() {
+            for (i, sum) in sums.iter_mut().enumerate() {
+                // SAFETY: the caller promises the sums.
+                *sum += unsafe {
+                    self.areas(scratch, worker).totals.add(i * self.shape.channels + channel).read()
+                };
+            }
+        }
+        sums
+    }
+
+    /// Calls `each` with every channel and its two sums, and writes the numbers that it returns from the first on.
+    ///
+    /// # Safety
+    /// The pass has written the sums.
+    unsafe fn finish<const N: usize>(&self, scratch: *mut u8, each: impl Fn(usize, [f64; 2]) -> [T; N]) {
+        for channel in 0..self.shape.channels {
+            // SAFETY: the caller promises the sums; there are four numbers a channel.
+            unsafe {
+                let numbers = self.areas(scratch, 0).numbers;
+                for (i, number) in each(channel, self.sums(scratch, channel)).into_iter().enumerate() {
+                    numbers.add(i * self.shape.channels + channel).write(number);
+                }
+            }
+        }
+    }
+}
+
+impl<T: Float> Kernel for ChannelsLast<T> {
+    fn scratch_size(&self) -> usize {
+        Scratch::size_of(|scratch| self.layout(scratch))
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let (n, channels) = (self.shape.elements, self.shape.channels);
+        let parameters = &self.parameters;
+        // SAFETY: the caller promises tensors and scratch memory; every pass finds what the one before has written.
+        unsafe {
+            let numbers = self.areas(scratch, 0).numbers;
+            let moments = |channel: usize, [sum, squares]: [f64; 2]| Moments {
+                about: numbers.add(channel).read().to_f64(),
+                sum,
+                squares,
+            };
+            if parameters.wants_moments() {
+                self.pass(Pass::Sum, tensors, scratch);
+                self.finish(scratch, |_, [sum, _]| [T::from_f64(sum / n)]);
+                self.pass(Pass::Deviations, tensors, scratch);
+            }
+            match parameters.role() {
+                Role::Inference => {
+                    for channel in 0..channels {
+                        let by = parameters.forward(tensors, channel, &Moments::default(), n);
+                        for (i, number) in by.into_iter().enumerate() {
+                            numbers.add(i * channels + channel).write(number);
+                        }
+                    }
+                    self.pass(Pass::Scale, tensors, scratch);
+                }
+                Role::Training => {
+                    self.finish(scratch, |channel, sums| {
+                        parameters.forward(tensors, channel, &moments(channel, sums), n)
+                    });
+                    self.pass(Pass::Scale, tensors, scratch);
+                }
+                Role::Backward { saved } => {
+                    for channel in 0..channels {
+                        let moments = if saved {
+                            Moments::default()
+                        } else {
+                            moments(channel, self.sums(scratch, channel))
+                        };
+                        let (mean, inv) = parameters.statistics(tensors, channel, &moments, n);
+                        numbers.add(channel).write(mean);
+                        numbers.add(channels + channel).write(inv);
+                    }
+                    self.pass(Pass::Gradients, tensors, scratch);
+                    self.finish(scratch, |channel, sums| {
+                        let statistics =
+                            (numbers.add(channel).read(), numbers.add(channels + channel).read());
+                        let by = parameters.backward(tensors, channel, statistics, sums, n);
+                        [by.mean, by.factor, by.bias, by.slope]
+                    });
+                    self.pass(Pass::Gradient, tensors, scratch);
+                }
+            }
+        }
+    }
+}
+
+/// Some rows.
+struct Task<'a, T> {
+    by: &'a ChannelsLast<T>,
+    pass: Pass,
+    tensors: &'a [*mut u8],
+    rows: std::ops::Range<usize>,
+    areas: ScratchLayout<T>,
+}
+
+impl<T: Float> VectorTask<T> for Task<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
+        let channels = self.by.shape.channels;
+        let blocks = (0..channels).step_by(BUFFER).map(|first| (first, (channels - first).min(BUFFER)));
+        // SAFETY: the caller promises the instructions, tensors and areas.
+        unsafe {
+            match (self.pass, &self.by.shape.epilogue.block_epilogue) {
+                (Pass::Sum | Pass::Deviations | Pass::Gradients, _) => {
+                    for (first, len) in blocks {
+                        self.add::<V>(first, len);
+                    }
+                }
+                (Pass::Scale | Pass::Gradient, None) => {
+                    for (first, len) in blocks {
+                        self.compute::<V>(first, len, self.rows.clone());
+                    }
+                }
+                (Pass::Scale | Pass::Gradient, Some(block_epilogue)) => {
+                    for from in self.rows.clone().step_by(NEAR.div_ceil(channels)) {
+                        let end = self.rows.end.min(from + NEAR.div_ceil(channels));
+                        for (first, len) in blocks.clone() {
+                            self.compute::<V>(first, len, from..end);
+                        }
+                        block_epilogue.run_on_range(self.tensors, from * channels..end * channels);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<T: Float> Task<'_, T> {
+    /// Adds up some channels over the rows.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions; tensors and areas are those of a run.
+    #[inline(always)]
+    unsafe fn add<V: Vector<Scalar = T>>(&self, first: usize, len: usize) {
+        let shape = &self.by.shape;
+        let [dy, x, _] = &shape.memory;
+        let [dy_at, x_at] = [dy.slot, x.slot].map(|slot| self.tensors[slot]);
+        let mut sums = [[T::ZERO; BUFFER]; 2];
+        let mut buffers = [[T::ZERO; BUFFER]; 2];
+        let [dy_buffer, x_buffer] = &mut buffers;
+        // SAFETY: rows have `channels` elements, the areas two sums and a mean for each of these.
+        unsafe {
+            let totals = [0, 1].map(|i| self.areas.totals.add(i * shape.channels + first));
+            let means = self.areas.numbers.add(first);
+            for total in totals {
+                total.write_bytes(0, len);
+            }
+            let mut from = self.rows.start;
+            while from < self.rows.end {
+                let end = self.rows.end.min(from + EXACT_ROWS);
+                let [one, other] = sums.each_mut().map(|sums| {
+                    sums[..len].fill(T::ZERO);
+                    sums.as_mut_ptr()
+                });
+                let mut elements = Elements::new(&shape.nest, from..end);
+                while let Some([at_dy, at_x, _]) = elements.next() {
+                    let x = x.numbers(x_at, at_x + first, 1, len, x_buffer);
+                    match self.pass {
+                        Pass::Sum => loops::add_row::<V>(x, one, len),
+                        Pass::Deviations => loops::add_deviations::<V>(x, means, [one, other], len),
+                        _ => {
+                            let dy = dy.numbers(dy_at, at_dy + first, 1, len, dy_buffer);
+                            loops::add_gradients::<V>(dy, x, means, [one, other], len);
+                        }
+                    }
+                }
+                for (total, sums) in totals.into_iter().zip(&sums) {
+                    for (i, sum) in sums[..len].iter().enumerate() {
+                        total.add(i).write(total.add(i).read() + sum.to_f64());
+                    }
+                }
+                from = end;
+            }
+        }
+    }
+
+    /// Computes the result of some channels in some rows.
+    ///
+    /// # Safety
+    /// As [`Task::add`], and the numbers of all channels are written.
+    #[inline(always)]
+    unsafe fn compute<V: Vector<Scalar = T>>(&self, first: usize, len: usize, rows: std::ops::Range<usize>) {
+        let shape = &self.by.shape;
+        let [dy, x, result] = &shape.memory;
+        let [dy_at, x_at, result_at] = [dy.slot, x.slot, result.slot].map(|slot| self.tensors[slot]);
+        let mut buffers = [[T::ZERO; BUFFER]; 3];
+        let [dy_buffer, x_buffer, result_buffer] = &mut buffers;
+        // SAFETY: rows have `channels` elements, the areas four numbers for each of these.
+        unsafe {
+            let [mean, factor, bias, slope] =
+                [0, 1, 2, 3].map(|i| self.areas.numbers.add(i * shape.channels + first).cast_const());
+            let mut elements = Elements::new(&shape.nest, rows);
+            while let Some([at_dy, at_x, at]) = elements.next() {
+                let x = x.numbers(x_at, at_x + first, 1, len, x_buffer);
+                let to = result.target(result_at, at + first, result_buffer);
+                if self.pass == Pass::Scale {
+                    loops::scale_row::<V>(x, [mean, factor, bias], to, len);
+                } else {
+                    let dy = dy.numbers(dy_at, at_dy + first, 1, len, dy_buffer);
+                    loops::gradient_row::<V>(dy, x, [mean, factor, bias, slope], to, len);
+                }
+                result.written(result_at, at + first, 1, len, result_buffer);
+            }
+        }
+    }
+}

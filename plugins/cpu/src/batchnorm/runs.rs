@@ -1,0 +1,362 @@
+//! Channel by channel where a channel's elements are runs at equal distances, as the planes of a batch of images are.
+//!
+//! Planes of small images are a few vectors each. Sums stay in registers from one to the next, and of planes of one or two vectors
+//! several are added up next to each other. A RELU before the batch normalization has its gradient computed while dy is read.
+
+use crate::batchnorm::channel::{Moments, Parameters, Role};
+use crate::batchnorm::loops::{SUMS, first_mean, of_lanes};
+use crate::batchnorm::planes::Part;
+use crate::batchnorm::shape::{ReluInput, Shape};
+use crate::gemm::pack::prefetch;
+use crate::kernel::Kernel;
+use crate::simd::vector::{Float, Lanewise, Vector, VectorTask};
+use crate::tensor::scratch::{CACHE_LINE, Tensors};
+use crate::threading::partition::Workers;
+
+/// Numbers that are added up in each lane of a vector, before their sum is added to others in double precision.
+const EXACT: usize = 32;
+
+/// The longest runs that are not as well computed in pieces.
+pub(crate) const LONGEST: usize = 1024;
+
+/// Elements ahead of those that are added up that are asked for: what lies between the runs keeps the processor from foreseeing them.
+const AHEAD: usize = 1024;
+
+/// A training or its gradient whose channels are runs.
+pub(crate) struct Runs<T> {
+    shape: Shape<T>,
+    parameters: Parameters<T>,
+    workers: Workers,
+    /// How many runs a channel has, and their distances.
+    runs: usize,
+    stride: [usize; 3],
+    gate: Option<ReluInput>,
+}
+
+/// Whether channels are runs that this is for.
+pub(crate) fn covers<T: Float>(shape: &Shape<T>, role: Role, gate: Option<ReluInput>) -> bool {
+    role != Role::Inference
+        && shape.memory.iter().all(|memory| memory.direct)
+        && shape.epilogue.block_epilogue.is_none()
+        && shape.nest.single().is_some()
+        && (shape.nest.len <= LONGEST || gate.is_some())
+}
+
+impl<T: Float> Runs<T> {
+    /// Plans runs that are covered.
+    pub(crate) fn plan(shape: Shape<T>, parameters: Parameters<T>, gate: Option<ReluInput>) -> Self {
+        let (runs, stride) = shape.nest.single().unwrap_or((1, [0; 3]));
+        let workers = shape.threads.workers(shape.work(parameters.role()), shape.channels);
+        Self { shape, parameters, workers, runs, stride, gate }
+    }
+}
+
+impl<T: Float> Kernel for Runs<T> {
+    unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
+        let shared = Tensors(tensors);
+        self.workers.run(|worker| {
+            let channels = self.workers.share(worker, self.shape.channels);
+            // SAFETY: the level is the processor's; the caller promises the tensors.
+            unsafe { self.shape.isa.run_vectors(Task { by: self, tensors: shared.all(), channels }) };
+        });
+    }
+}
+
+/// Some channels.
+struct Task<'a, T> {
+    by: &'a Runs<T>,
+    tensors: &'a [*mut u8],
+    channels: std::ops::Range<usize>,
+}
+
+/// The numbers of a channel, from the first element of its first run on.
+#[derive(Clone, Copy)]
+struct Channel<T> {
+    /// dy, or what is added.
+    dy: *const T,
+    /// What of dy passes where it is above 0.
+    gate: *const T,
+    x: *const T,
+    /// The result.
+    y: *mut T,
+}
+
+impl<T: Float> VectorTask<T> for Task<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
+        let Runs { shape, parameters, gate, .. } = self.by;
+        for channel in self.channels.clone() {
+            // SAFETY: the caller promises instructions and tensors; the channel is this thread's.
+            unsafe {
+                let at = self.channel(channel);
+                let moments =
+                    if parameters.wants_moments() { self.moments::<V>(at) } else { Moments::default() };
+                match (parameters.role(), gate) {
+                    (Role::Backward { .. }, None) => self.gradient::<V, false>(channel, at, &moments),
+                    (Role::Backward { .. }, Some(_)) => self.gradient::<V, true>(channel, at, &moments),
+                    _ => {
+                        let by = parameters.forward(self.tensors, channel, &moments, shape.elements);
+                        match (shape.epilogue.added.is_some(), shape.epilogue.relu) {
+                            (false, false) => self.scale::<V, false, false>(at, by),
+                            (false, true) => self.scale::<V, false, true>(at, by),
+                            (true, false) => self.scale::<V, true, false>(at, by),
+                            (true, true) => self.scale::<V, true, true>(at, by),
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<T: Float> Task<'_, T> {
+    /// # Safety
+    /// The tensors are those of a run, and have the channel.
+    unsafe fn channel(&self, channel: usize) -> Channel<T> {
+        let Runs { shape, gate, .. } = self.by;
+        let [dy, x, y] = [0, 1, 2].map(|i| {
+            let offset = shape.step[i] * channel;
+            // SAFETY: the caller promises the channel.
+            unsafe { self.tensors[shape.memory[i].slot].cast::<T>().add(offset) }
+        });
+        // SAFETY: the gate has the strides of dy.
+        let gate = unsafe {
+            gate.map_or(dy, |gate| self.tensors[gate.slot].cast::<T>().add(shape.step[0] * channel))
+        };
+        Channel { dy, gate, x, y }
+    }
+
+    /// The sums of what `of` gives for the numbers from places in dy and in x on, all of a vector or some lanes. `prefetch_at` gets places
+    /// that are soon read, or beyond the channel.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions, and `of` can be called with the places of all elements.
+    #[inline(always)]
+    unsafe fn sums<V: Vector<Scalar = T>, const N: usize>(
+        &self,
+        prefetch_at: impl Fn([usize; 2]),
+        of: impl Fn([usize; 2], Option<V::Lanes>, [V; N]) -> [V; N],
+    ) -> [f64; N] {
+        let Runs { shape, runs, stride: [dy_stride, x_stride, _], .. } = self.by;
+        let place = |run: usize, at: usize| [run * dy_stride + at, run * x_stride + at];
+        let mut totals = [0.0; N];
+        let (len, most) = (shape.nest.len, EXACT * SUMS * V::LANES);
+        let together = (most / len).max(1);
+        let prefetch_run = |run: usize, from: usize, to: usize| {
+            let [dy, x] = place(run + AHEAD / len, 0);
+            (from..to).step_by(CACHE_LINE / size_of::<T>()).for_each(|at| prefetch_at([dy + at, x + at]));
+        };
+        for first in (0..*runs).step_by(together) {
+            let end = (first + together).min(*runs);
+            for from in (0..len).step_by(most) {
+                let to = (from + most).min(len);
+                let (whole, rest) = ((to - from) / V::LANES, (to - from) % V::LANES);
+                // SAFETY: the caller promises the instructions, and the lanes are fewer than a vector has.
+                let (mut sums, lanes) = unsafe { ([[V::zero(); N]; SUMS], V::lanes(0, rest)) };
+                let mut run = first;
+                while whole < SUMS && run + SUMS <= end {
+                    (run..run + SUMS).for_each(|run| prefetch_run(run, from, to));
+                    for vector in 0..whole {
+                        for (i, sum) in sums.iter_mut().enumerate() {
+                            *sum = of(place(run + i, from + vector * V::LANES), None, *sum);
+                        }
+                    }
+                    if rest > 0 {
+                        for (i, sum) in sums.iter_mut().enumerate() {
+                            *sum = of(place(run + i, to - rest), Some(lanes), *sum);
+                        }
+                    }
+                    run += SUMS;
+                }
+                while run < end {
+                    let mut at = from;
+                    prefetch_run(run, from, to);
+                    while at + SUMS * V::LANES <= to {
+                        for (i, sum) in sums.iter_mut().enumerate() {
+                            *sum = of(place(run, at + i * V::LANES), None, *sum);
+                        }
+                        at += SUMS * V::LANES;
+                    }
+                    for sum in &mut sums {
+                        if at + V::LANES > to {
+                            break;
+                        }
+                        *sum = of(place(run, at), None, *sum);
+                        at += V::LANES;
+                    }
+                    if rest > 0 {
+                        sums[SUMS - 1] = of(place(run, at), Some(lanes), sums[SUMS - 1]);
+                    }
+                    run += 1;
+                }
+                // SAFETY: the caller promises the instructions.
+                let sums = unsafe { of_lanes(sums) };
+                for (total, sum) in totals.iter_mut().zip(sums) {
+                    *total += sum.to_f64();
+                }
+            }
+        }
+        totals
+    }
+
+    /// What tells the mean and the variance of a channel: of differences from the mean of its first numbers, and from that of all
+    /// where they are not about that.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions, and the channel its numbers.
+    #[inline(always)]
+    unsafe fn moments<V: Vector<Scalar = T>>(&self, at: Channel<T>) -> Moments {
+        let n = self.by.shape.elements;
+        // SAFETY: the caller promises instructions and numbers.
+        unsafe {
+            let about = first_mean::<V>(at.x, self.by.shape.nest.len);
+            let moments = self.moments_about::<V>(at, about);
+            if moments.are_near(n) {
+                return moments;
+            }
+            let prefetch_at = |[_, place]: [usize; 2]| prefetch(at.x.wrapping_add(place));
+            let [total] = self.sums::<V, 1>(prefetch_at, |[_, place], lanes, [sum]| {
+                [sum.lanewise(Lanewise::Add, read::<V>(at.x.add(place), lanes))]
+            });
+            self.moments_about::<V>(at, T::from_f64(total / n))
+        }
+    }
+
+    /// The sums of a channel, of differences from a number.
+    ///
+    /// # Safety
+    /// As [`Task::moments`].
+    #[inline(always)]
+    unsafe fn moments_about<V: Vector<Scalar = T>>(&self, at: Channel<T>, about: T) -> Moments {
+        // SAFETY: the caller promises instructions and numbers; a buffer has a vector's.
+        unsafe {
+            let means = V::splat(about);
+            let prefetch_at = |[_, place]: [usize; 2]| prefetch(at.x.wrapping_add(place));
+            let [sum, squares] = self.sums::<V, 2>(prefetch_at, |[_, place], lanes, [sum, squares]| {
+                // Lanes without a number differ from nothing.
+                let mut deviation = read::<V>(at.x.add(place), lanes).lanewise(Lanewise::Sub, means);
+                if let Some(lanes) = lanes {
+                    let mut numbers = [T::ZERO; crate::simd::vector::MAX_LANES];
+                    deviation.store(numbers.as_mut_ptr());
+                    deviation = V::load_lanes(numbers.as_ptr(), lanes);
+                }
+                [sum.lanewise(Lanewise::Add, deviation), deviation.mul_add(deviation, squares)]
+            });
+            Moments { about: about.to_f64(), sum, squares }
+        }
+    }
+
+    /// Computes the result of a channel, with what is added, and 0 in place of what is negative.
+    ///
+    /// # Safety
+    /// As [`Task::moments`].
+    #[inline(always)]
+    unsafe fn scale<V: Vector<Scalar = T>, const ADDED: bool, const POSITIVE: bool>(
+        &self,
+        at: Channel<T>,
+        by: [T; 3],
+    ) {
+        let Runs { shape, runs, stride, .. } = self.by;
+        // SAFETY: the caller promises instructions and numbers.
+        unsafe {
+            let numbers = [V::splat(by[0]), V::splat(by[1]), V::splat(by[2])];
+            for run in 0..*runs {
+                let (x, y) = (at.x.add(run * stride[1]), at.y.add(run * stride[2]));
+                let added = if ADDED { at.dy.add(run * stride[0]) } else { x };
+                Part { x, added, y, numbers }.compute::<ADDED, POSITIVE>(shape.nest.len);
+            }
+        }
+    }
+
+    /// Computes the gradients of a channel.
+    ///
+    /// # Safety
+    /// As [`Task::moments`].
+    #[inline(always)]
+    unsafe fn gradient<V: Vector<Scalar = T>, const GATED: bool>(
+        &self,
+        channel: usize,
+        at: Channel<T>,
+        moments: &Moments,
+    ) {
+        let Runs { shape, parameters, runs, stride, .. } = self.by;
+        let n = shape.elements;
+        // SAFETY: the caller promises instructions and numbers.
+        unsafe {
+            let statistics = parameters.statistics(self.tensors, channel, moments, n);
+            let means = V::splat(statistics.0);
+            let prefetch_at = |[dy_at, x_at]: [usize; 2]| {
+                prefetch(at.dy.wrapping_add(dy_at));
+                prefetch(at.x.wrapping_add(x_at));
+                if GATED {
+                    prefetch(at.gate.wrapping_add(dy_at));
+                }
+            };
+            let sums = self.sums::<V, 2>(prefetch_at, |[dy_at, x_at], lanes, [sum, product]| {
+                let dy = at.passed::<V, GATED>(dy_at, lanes);
+                let deviation = read::<V>(at.x.add(x_at), lanes).lanewise(Lanewise::Sub, means);
+                [sum.lanewise(Lanewise::Add, dy), dy.mul_add(deviation, product)]
+            });
+            let by = parameters.backward(self.tensors, channel, statistics, sums, n);
+            let (factor, zero) = (V::splat(by.factor), V::zero());
+            let [bias, slope] = [V::splat(by.bias), V::splat(-by.slope)];
+            let of = |dy_at: usize, x_at: usize, lanes| {
+                let deviation = read::<V>(at.x.add(x_at), lanes).lanewise(Lanewise::Sub, means);
+                let dy = at.passed::<V, GATED>(dy_at, lanes).lanewise(Lanewise::Sub, bias);
+                deviation.mul_add(slope, dy).mul_add(factor, zero)
+            };
+            let len = shape.nest.len;
+            let (whole, lanes) = (len - len % V::LANES, V::lanes(0, len % V::LANES));
+            for run in 0..*runs {
+                let [dy_at, x_at, dx_at] = stride.map(|stride| run * stride);
+                for i in (0..whole).step_by(V::LANES) {
+                    of(dy_at + i, x_at + i, None).store(at.y.add(dx_at + i));
+                }
+                if whole < len {
+                    of(dy_at + whole, x_at + whole, Some(lanes)).store_lanes(at.y.add(dx_at + whole), lanes);
+                }
+            }
+        }
+    }
+}
+
+impl<T: Float> Channel<T> {
+    /// dy from a place on, with the gradient of the RELU before it: zeros where its result is not above 0.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions, and there are such numbers.
+    #[inline(always)]
+    unsafe fn passed<V: Vector<Scalar = T>, const GATED: bool>(
+        &self,
+        at: usize,
+        lanes: Option<V::Lanes>,
+    ) -> V {
+        // SAFETY: the caller promises instructions and numbers.
+        unsafe {
+            let dy = read::<V>(self.dy.add(at), lanes);
+            if !GATED {
+                return dy;
+            }
+            let gate = read::<V>(self.gate.add(at), lanes);
+            // A NaN counts as above 0.
+            V::splat(T::ONE).lanewise(Lanewise::NotAbove, gate).where_above_0(dy, V::zero())
+        }
+    }
+}
+
+/// A vector, or some of its lanes and zeros.
+///
+/// # Safety
+/// The processor has the vector's instructions, and the numbers are readable.
+#[inline(always)]
+unsafe fn read<V: Vector>(from: *const V::Scalar, lanes: Option<V::Lanes>) -> V {
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        match lanes {
+            None => V::load(from),
+            Some(lanes) => V::load_lanes(from, lanes),
+        }
+    }
+}

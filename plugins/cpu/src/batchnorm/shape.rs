@@ -1,0 +1,66 @@
+//! The tensors of a batch normalization and the loops over them.
+
+use crate::batchnorm::channel;
+use crate::batchnorm::channel::{Memory, Role};
+use crate::pointwise::elements::BlockEpilogue;
+use crate::simd::isa::Isa;
+use crate::simd::vector::Float;
+use crate::tensor::loop_nest::LoopNest;
+use crate::threading::partition::Threads;
+
+/// The input of a RELU, with dy's strides.
+#[derive(Clone, Copy)]
+pub(crate) struct ReluInput {
+    /// Where it is among the pointers.
+    pub(crate) slot: usize,
+}
+
+/// What follows the result of an element.
+#[derive(Default)]
+pub(crate) struct PlaneEpilogue {
+    /// Where the tensor is that is added.
+    pub(crate) added: Option<usize>,
+    /// Whether what is negative becomes zero then.
+    pub(crate) relu: bool,
+    /// Anything else.
+    pub(crate) block_epilogue: Option<Box<dyn BlockEpilogue>>,
+}
+
+/// The operands dy or what is added, x, and the result, and how to walk over them.
+pub(crate) struct Shape<T> {
+    pub(crate) isa: Isa,
+    pub(crate) threads: Threads,
+    pub(crate) channels: usize,
+    /// Elements from one channel to the next.
+    pub(crate) step: [usize; 3],
+    /// Elements between neighbours of a run.
+    pub(crate) inner_strides: [usize; 3],
+    /// Elements of a channel.
+    pub(crate) elements: f64,
+    pub(crate) memory: [Memory<T>; 3],
+    /// The loops over one channel's elements.
+    pub(crate) nest: LoopNest<3>,
+    /// The dimensions of the result.
+    pub(crate) dims: Vec<usize>,
+    pub(crate) epilogue: PlaneEpilogue,
+}
+
+impl<T: Float> Shape<T> {
+    /// How many numbers can be worked on at once.
+    pub(crate) fn chunk(&self) -> usize {
+        if self.memory.iter().all(|memory| memory.direct) { usize::MAX } else { channel::BUFFER }
+    }
+
+    /// Nanoseconds that one thread takes.
+    pub(crate) fn work(&self, role: Role) -> f64 {
+        let passes = match role {
+            Role::Inference => 1.0,
+            Role::Training => 2.0,
+            Role::Backward { saved: true } => 2.5,
+            Role::Backward { saved: false } => 4.0,
+        };
+        let number = if self.chunk() == usize::MAX { 0.2 } else { 1.5 };
+        let after = self.epilogue.block_epilogue.as_ref().map_or(0.0, |block_epilogue| block_epilogue.time());
+        self.elements * self.channels as f64 * (passes * number + after)
+    }
+}

@@ -1,0 +1,460 @@
+//! The gradient of the filter, with output channels along the vectors.
+//!
+//! The gradient of the output is transposed, so that each of its elements is a row of channels. Each lane has weights of its
+//! own, for which it goes through all outputs, or, where there are few weights, blocks of outputs of its own, whose sums are added
+//! in their order; so results do not depend on the number of lanes.
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hipdnn_plugin_sdk::graph::DataType;
+
+use crate::conv::backward_weights::partition::{MAX_SUMS, Partition, WorkerShare};
+use crate::conv::backward_weights::rows::{BackwardWeights, Operands};
+use crate::conv::cost::Cost;
+use crate::conv::direct_small::outputs::{Met, met};
+use crate::conv::direct_small::planes::Planes;
+use crate::conv::direct_small::tile::{AccumulatorTile, AccumulatorTileKernel, MAX_ROWS, copied};
+use crate::conv::geometry::{Block, Geometry};
+use crate::gemm::pack::{Accumulators as Stored, Pack, PackSource, Store, packing_of};
+use crate::kernel::{Kernel, Refusal};
+use crate::settings::{Algorithm, Settings};
+use crate::simd::isa::Isa;
+use crate::simd::vector::Float;
+use crate::tensor::row_converter::{all_finite, is_number};
+use crate::tensor::scratch::{Scratch, Shared};
+use crate::threading::partition::{Workers, part};
+
+/// About so many outputs are summed together.
+const OUTPUTS: usize = 512;
+
+/// The gradient of a filter.
+pub(crate) struct BackwardWeightsByChannel<T: 'static> {
+    operands: Operands,
+    isa: Isa,
+    kernel: AccumulatorTileKernel<T>,
+    planes: Planes<T>,
+    /// The blocks of outputs that are summed together.
+    blocks: Geometry,
+    /// Where the outputs of a block begin in the planes, and their numbers.
+    outputs: Vec<usize>,
+    numbers: Vec<usize>,
+    /// For each tap the outputs that meet it inside of the input, and those that meet it or the next one; none where there are about as
+    /// many as all.
+    met: Vec<[Met; 2]>,
+    /// Whether tiles are of one tap each, so that no output is multiplied with what lies outside of the input.
+    by_tap: bool,
+    division: Partition,
+    workers: Workers,
+    pack: Pack<T>,
+    input_size: usize,
+    gradient_size: usize,
+    store: Store<T>,
+    /// How sums become weights where these lie in the sums' order.
+    transpose: Option<Pack<T>>,
+    /// What computes where zeros stand for the padding and the output's gradient is not finite.
+    exact: Option<BackwardWeights<T>>,
+}
+
+/// Offsets in the scratch memory.
+pub(crate) struct ScratchLayout {
+    planes: usize,
+    gradients: usize,
+    sums: usize,
+}
+
+/// Numbers of the planes of a block at most, which elements of a window that are far apart could make large.
+const MAX_NUMBERS: f64 = (1_u64 << 24) as f64;
+
+/// Whether this form is for such a gradient: there are enough output channels to fill a vector, and windows are small.
+pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa, settings: Settings) -> bool {
+    let lanes = AccumulatorTileKernel::<T>::of(isa).lanes;
+    let Operands { windows, channels, rows, .. } = operands;
+    let (images, size) = block(windows.batch, windows.output);
+    let sides = [0, 1, 2].map(|i| {
+        let places = || windows.taps.iter().map(|tap| tap[i]);
+        let window = places().max().unwrap_or(0) - places().min().unwrap_or(0);
+        ((size[i] - 1) * windows.stride[i] + 1) as f64 + window as f64
+    });
+    settings.convolution == Algorithm::Automatic
+        && rows * 2 > lanes
+        && sides.into_iter().product::<f64>() * (images * channels) as f64 <= MAX_NUMBERS
+}
+
+/// Images of a block and the size of its box, as few blocks as there can be, of nearly the same size. All lie side by side in the
+/// order of the outputs.
+fn block(batch: usize, outputs: [usize; 3]) -> (usize, [usize; 3]) {
+    let of_image: usize = outputs.iter().product();
+    if of_image <= OUTPUTS {
+        let blocks = (batch * of_image).div_ceil(OUTPUTS);
+        return (batch.div_ceil(blocks), outputs);
+    }
+    let mut size = outputs;
+    for axis in 0..3 {
+        let behind: usize = outputs[axis + 1..].iter().product();
+        let blocks = (outputs[axis] * behind).div_ceil(OUTPUTS).min(outputs[axis]);
+        size[axis] = outputs[axis].div_ceil(blocks);
+        if size[axis] > 1 {
+            break;
+        }
+    }
+    (1, size)
+}
+
+impl<T: Float> BackwardWeightsByChannel<T> {
+    pub(crate) fn plan(operands: Operands, isa: Isa, settings: Settings) -> Result<Self, Refusal> {
+        let kernel = AccumulatorTileKernel::<T>::of(isa);
+        let cost = Cost::of::<T>(isa);
+        let Operands { windows, groups, channels, rows, input, gradient, weights, taps } = &operands;
+        let outputs = (windows.batch * windows.output.iter().product::<usize>()) as f64;
+        let copies = (windows.batch * windows.input.iter().product::<usize>()) as f64;
+        let pieces = rows.div_ceil(kernel.piece);
+        let time = |by_tap: bool, pieces: usize, channels: usize| {
+            let height = kernel.height(channels * taps.len(), pieces);
+            let (pairs, copies) = match by_tap {
+                true => (taps.len() * channels.next_multiple_of(kernel.rows), 0.0),
+                false => ((channels * taps.len()).next_multiple_of(height), copies),
+            };
+            let width = (pieces * kernel.piece) as f64;
+            *groups as f64
+                * (outputs * pairs as f64 * width * cost.fused
+                    + copies * channels as f64 * copied(&cost, windows.input[2])
+                    + outputs * width * copied(&cost, windows.output[2]))
+        };
+        let (images, size) = block(windows.batch, windows.output);
+        let blocks = Geometry::new(windows, false, images, size, 1);
+        let of_images = |planes: &Planes<T>| {
+            let outputs = planes.outputs(images, size, windows.stride);
+            let met = if size == windows.output { met(&blocks, &outputs) } else { Vec::new() };
+            (outputs, met)
+        };
+        // What meets no padding reads the image where it is. This does not depend on the threads, which results must not show.
+        let in_place = Planes::plan(windows, *input, *channels, (images, size), true)?;
+        let (outputs, met) = of_images(&in_place);
+        let by_tap = !met.is_empty()
+            && is_number::<T>(input.data_type)
+            && time(true, pieces, *channels) < time(false, pieces, *channels);
+        let whole = Partition {
+            rows: 1,
+            channels: 1,
+            by_blocks: 1,
+            pieces,
+            inputs: *channels,
+            blocks: blocks.blocks(),
+        };
+        let sums = blocks.blocks().saturating_mul(rows * channels * taps.len());
+        let may_divide_blocks = *groups == 1 && blocks.blocks() > 1 && sums <= MAX_SUMS;
+        let (division, workers) =
+            Partition::best(whole, settings.threads, may_divide_blocks, |pieces, channels| {
+                time(by_tap, pieces, channels)
+            });
+        let (planes, outputs, met) = if by_tap {
+            (in_place, outputs, met)
+        } else {
+            let planes = Planes::plan(windows, *input, division.most().1, (images, size), false)?;
+            let (outputs, met) = of_images(&planes);
+            let met = if planes.are_padded() { met } else { Vec::new() };
+            (planes, outputs, met)
+        };
+        let exact = planes.are_padded().then(|| BackwardWeights::plan(operands.clone(), isa, settings));
+        let bytes = |data_type: DataType| data_type.size().unwrap_or(1);
+        let are_rows = weights.are_rows::<T>(taps.iter().copied());
+        let transpose = are_rows.then(|| packing_of("sums", weights.data_type)).transpose()?;
+        Ok(Self {
+            isa,
+            kernel,
+            numbers: (0..outputs.len()).collect(),
+            met,
+            by_tap,
+            outputs,
+            blocks,
+            division,
+            workers,
+            pack: packing_of("dy", gradient.data_type)?.0,
+            input_size: bytes(input.data_type),
+            gradient_size: bytes(gradient.data_type),
+            store: packing_of("dw", weights.data_type)?.1,
+            transpose: transpose.map(|(pack, _)| pack),
+            exact: exact.transpose()?,
+            planes,
+            operands,
+        })
+    }
+
+    /// Numbers in a lane's planes, in its copy of the output's gradient, and in its sums.
+    fn sizes(&self) -> [usize; 3] {
+        let (pieces, channels) = self.division.most();
+        let width = pieces * self.kernel.piece;
+        [self.planes.numbers(), self.outputs.len() * width, self.rows(channels) * width]
+    }
+
+    /// Rows of the sums of so many input channels, with those that a tile has beyond the last.
+    fn rows(&self, channels: usize) -> usize {
+        channels * self.operands.taps.len() + MAX_ROWS
+    }
+
+    /// Whether lanes have blocks of their own, each of which has sums of its own.
+    fn has_block_lanes(&self) -> bool {
+        self.division.by_blocks > 1
+    }
+
+    fn layout(&self, scratch: &mut Scratch) -> ScratchLayout {
+        let [planes, gradients, sums] = self.sizes();
+        let workers = self.workers.count();
+        let areas = if self.has_block_lanes() { self.division.blocks } else { workers };
+        ScratchLayout {
+            planes: scratch.area::<T>(planes, workers),
+            gradients: scratch.area::<T>(gradients, workers),
+            sums: scratch.area::<T>(sums, areas),
+        }
+    }
+
+    /// Calls `each` with the pieces of every panel of a share, counted from the share's first, and the output channels that they
+    /// have.
+    fn panels(&self, share: &WorkerShare, mut each: impl FnMut(Range<usize>, Range<usize>)) {
+        let panels = share.pieces.len().div_ceil(self.kernel.most());
+        for panel in 0..panels {
+            let pieces = part(share.pieces.len(), panels, panel);
+            let channel =
+                |vector: usize| ((share.pieces.start + vector) * self.kernel.piece).min(self.operands.rows);
+            let channels = channel(pieces.start)..channel(pieces.end);
+            each(pieces, channels);
+        }
+    }
+
+    /// Copies the output's gradient of a block: for each panel and output a row of channels, zeros for those beyond the last.
+    ///
+    /// # Safety
+    /// `from` is the group's first element, `to` has room for the rows.
+    unsafe fn transpose(&self, from: *const u8, block: &Block, share: &WorkerShare, to: *mut T) {
+        let Operands { windows, gradient, .. } = &self.operands;
+        let strides = &gradient.strides;
+        let [depth, height, length] = block.size;
+        // Outputs that follow each other are one line.
+        let flat = strides.are_flat(windows.output);
+        let lines = if flat { 1 } else { depth * height };
+        let line = if flat { depth * height * length } else { length };
+        let outputs = block.images * depth * height * length;
+        self.panels(share, |pieces, channels| {
+            let width = pieces.len() * self.kernel.piece;
+            for number in 0..block.images * lines {
+                let (n, at) = (number / lines, number % lines);
+                let [d, h, w] = block.origin;
+                let place = strides.offset(block.image + n, [d + at / height, h + at % height, w]);
+                // SAFETY: the tensor has the outputs, and the copy a row for each.
+                unsafe {
+                    let copy = PackSource {
+                        from: from.add((place + channels.start * strides.channel) * self.gradient_size),
+                        rows: line,
+                        row: if flat { 1 } else { strides.spatial[2] },
+                        columns: channels.len(),
+                        column: strides.channel,
+                        width,
+                        row_stride: width,
+                    };
+                    let first = pieces.start * self.kernel.piece * outputs;
+                    (self.pack)(self.isa, &copy, to.add(first + number * line * width));
+                }
+            }
+        });
+    }
+
+    /// Adds the products of a block's outputs to the sums, or begins them.
+    ///
+    /// # Safety
+    /// Planes and gradients are those of the block, the sums have room for all rows.
+    unsafe fn add(
+        &self,
+        (outputs, add): (usize, bool),
+        share: &WorkerShare,
+        planes: *const T,
+        gradients: *const T,
+        sums: *mut T,
+    ) {
+        let taps = &self.operands.windows.taps;
+        let (count, channels) = (taps.len(), share.channels.len());
+        let pairs = channels * count;
+        let rows = self.rows(channels);
+        let images = outputs / self.operands.windows.output.iter().product::<usize>().max(1);
+        // Pairs of one tap follow each other where only some outputs meet it.
+        let met_by_tap = !self.met.is_empty();
+        let pair = |number: usize| match met_by_tap {
+            true => (number % channels, number / channels),
+            false => (number / count, number % count),
+        };
+        let together = if self.by_tap { channels } else { pairs };
+        // Panel by panel, so that a panel stays near.
+        self.panels(share, |pieces, _| {
+            let (first, width) = (pieces.start * self.kernel.piece, pieces.len() * self.kernel.piece);
+            let height = match self.by_tap {
+                true => self.kernel.rows,
+                false => self.kernel.height(pairs, pieces.len()),
+            };
+            let tiles = (0..pairs).step_by(together);
+            let tiles = tiles.flat_map(|start| {
+                let end = start + together;
+                (start..end).step_by(height).map(move |from| from..end.min(from + height))
+            });
+            for numbers in tiles {
+                // Rows beyond the last are computed like it, and are none of the weights'.
+                let (mut places, mut to) = ([0; MAX_ROWS], [0; MAX_ROWS]);
+                for (i, (place, to)) in places.iter_mut().zip(&mut to).enumerate() {
+                    let (channel, tap) = pair((numbers.start + i).min(numbers.end - 1));
+                    *place = self.planes.term(channel, taps[tap]);
+                    *to = width * if i < numbers.len() { channel * count + tap } else { pairs + i };
+                }
+                let (low, high) = (pair(numbers.start).1, pair(numbers.end - 1).1);
+                let met = self.met.get(low).and_then(|met| met.get(high - low));
+                let (terms, factors) = match met {
+                    None => (&self.outputs[..outputs], &self.numbers[..outputs]),
+                    Some(met) => {
+                        (&met.outputs[..images * met.of_image], &met.numbers[..images * met.of_image])
+                    }
+                };
+                // SAFETY: the caller promises the memory.
+                unsafe {
+                    let right = gradients.add(first * outputs);
+                    let tile = sums.add(first * rows);
+                    let sums = AccumulatorTile {
+                        rows: &places,
+                        terms,
+                        from: planes,
+                        right,
+                        factors,
+                        tile,
+                        places: &to,
+                        add,
+                    };
+                    self.kernel.run(&sums, (height, pieces.len()));
+                }
+            }
+        });
+    }
+
+    /// Writes the sums of a share as weights.
+    ///
+    /// # Safety
+    /// The sums are complete, `to` is the group's first weight.
+    unsafe fn store(&self, share: &WorkerShare, sums: *const T, to: *mut u8) {
+        let Operands { weights, taps, .. } = &self.operands;
+        let rows = self.rows(share.channels.len());
+        let size = weights.data_type.size().unwrap_or(1);
+        let taps_count = taps.len();
+        self.panels(share, |pieces, channels| {
+            let width = pieces.len() * self.kernel.piece;
+            let first = channels.start * weights.row + share.channels.start * weights.channel;
+            // SAFETY: the caller promises sums and weights.
+            unsafe {
+                let sums = sums.add(pieces.start * self.kernel.piece * rows);
+                if let Some(transpose) = self.transpose {
+                    let pairs = share.channels.len() * taps_count;
+                    let copy = PackSource {
+                        from: sums.cast(),
+                        rows: channels.len(),
+                        row: 1,
+                        columns: pairs,
+                        column: width,
+                        width: pairs,
+                        row_stride: weights.row,
+                    };
+                    transpose(self.isa, &copy, to.cast::<T>().add(first));
+                    return;
+                }
+                for (tap, distance) in taps.iter().enumerate() {
+                    let sums = Stored {
+                        from: sums.add(tap * width),
+                        row_stride: taps_count * width,
+                        rows: share.channels.len(),
+                        columns: channels.len(),
+                        row: weights.channel,
+                        column: weights.row,
+                    };
+                    (self.store)(self.isa, &sums, to.add((distance + first) * size));
+                }
+            }
+        });
+    }
+}
+
+impl<T: Float> Kernel for BackwardWeightsByChannel<T> {
+    fn scratch_size(&self) -> usize {
+        Scratch::size_of(|scratch| self.layout(scratch))
+            .max(self.exact.as_ref().map_or(0, Kernel::scratch_size))
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let Operands { groups, channels, rows, input, gradient, weights, .. } = &self.operands;
+        let areas = self.layout(&mut Scratch::default());
+        let [planes_size, gradients_size, sums_size] = self.sizes();
+        let base = Shared([tensors[input.slot], tensors[gradient.slot], tensors[weights.slot], scratch]);
+        let weight_size = weights.data_type.size().unwrap_or(1);
+        let finite = AtomicBool::new(true);
+        let sums_of = |number: usize| {
+            // SAFETY: the scratch memory has an area for each lane, or for each block.
+            unsafe { base.get(3).add(areas.sums).cast::<T>().add(number * Scratch::padded::<T>(sums_size)) }
+        };
+        self.workers.run(|worker| {
+            let share = self.division.share(worker);
+            let area = |offset: usize, numbers: usize| {
+                // SAFETY: the scratch memory has an area for each lane.
+                unsafe { base.get(3).add(offset).cast::<T>().add(worker * Scratch::padded::<T>(numbers)) }
+            };
+            let planes = area(areas.planes, planes_size);
+            let gradients = area(areas.gradients, gradients_size);
+            // SAFETY: the tensors cover all channels and images; the memory and the weights are this lane's.
+            unsafe {
+                // Images are copied into planes whose zeros stay.
+                planes.write_bytes(0, planes_size);
+                for group in 0..*groups {
+                    let from = (group * channels + share.channels.start) * input.strides.channel;
+                    let from = base.get(0).add(from * self.input_size);
+                    let dy = base.get(1).add(group * rows * gradient.strides.channel * self.gradient_size);
+                    for number in share.blocks.clone() {
+                        let block = self.blocks.block(number);
+                        let outputs = block.outputs();
+                        let filled = self.planes.fill(from, share.channels.len(), &block, planes);
+                        self.transpose(dy, &block, &share, gradients);
+                        let numbers = outputs * share.pieces.len() * self.kernel.piece;
+                        if self.exact.is_some() && !all_finite(gradients, numbers) {
+                            finite.store(false, Ordering::Relaxed);
+                        }
+                        let (add, sums) = match self.has_block_lanes() {
+                            true => (false, sums_of(number)),
+                            false => (number > 0, sums_of(worker)),
+                        };
+                        self.add((outputs, add), &share, filled, gradients, sums);
+                    }
+                    if !self.has_block_lanes() {
+                        let to = base.get(2).add(group * weights.group * weight_size);
+                        self.store(&share, sums_of(worker), to);
+                    }
+                }
+            }
+        });
+        if self.has_block_lanes() {
+            let share = Partition { by_blocks: 1, ..self.division }.share(0);
+            let (rows, pairs) = (self.rows(*channels), channels * self.operands.taps.len());
+            self.panels(&share, |pieces, _| {
+                let (first, width) = (pieces.start * self.kernel.piece, pieces.len() * self.kernel.piece);
+                // SAFETY: the sums of all blocks are complete, and nobody else writes them.
+                unsafe {
+                    let of_panel = |number: usize| sums_of(number).add(first * rows);
+                    let sums = std::slice::from_raw_parts_mut(of_panel(0), pairs * width);
+                    for number in 1..self.division.blocks {
+                        let others = std::slice::from_raw_parts(of_panel(number), pairs * width);
+                        sums.iter_mut().zip(others).for_each(|(sum, other)| *sum = *sum + *other);
+                    }
+                }
+            });
+            // SAFETY: the sums are complete, and the tensor has the weights.
+            unsafe { self.store(&share, sums_of(0), base.get(2)) };
+        }
+        if let Some(exact) = self.exact.as_ref().filter(|_| !finite.into_inner()) {
+            // SAFETY: as the caller promises; there is scratch memory for either, and all weights are written again.
+            unsafe { exact.run(tensors, scratch) };
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! How the lanes of a filter's gradient divide their work.
+
+use std::ops::Range;
+
+use crate::threading::partition::{Threads, Workers, part};
+
+/// Which lane has which weights, or which blocks of outputs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Partition {
+    /// Lanes by pieces of output channels, and by input channels, or by blocks.
+    pub(crate) rows: usize,
+    pub(crate) channels: usize,
+    pub(crate) by_blocks: usize,
+    /// Vectors of output channels, input channels, and blocks.
+    pub(crate) pieces: usize,
+    pub(crate) inputs: usize,
+    pub(crate) blocks: usize,
+}
+
+/// Numbers of the sums of all blocks together up to which lanes may have blocks of their own.
+pub(crate) const MAX_SUMS: usize = 1 << 14;
+
+impl Partition {
+    /// What a lane computes.
+    pub(crate) fn share(&self, worker: usize) -> WorkerShare {
+        WorkerShare {
+            pieces: part(self.pieces, self.rows, worker / self.channels % self.rows),
+            channels: part(self.inputs, self.channels, worker % self.channels),
+            blocks: part(self.blocks, self.by_blocks, worker / (self.channels * self.rows)),
+        }
+    }
+
+    /// How many of both a lane has at most.
+    pub(crate) fn most(&self) -> (usize, usize) {
+        (self.pieces.div_ceil(self.rows), self.inputs.div_ceil(self.channels))
+    }
+
+    /// The one of `whole` that takes the least time, which is given for pieces and channels of a lane. Blocks are divided only if they
+    /// may be.
+    pub(crate) fn best(
+        whole: Self,
+        threads: Threads,
+        may_divide_blocks: bool,
+        time: impl Fn(usize, usize) -> f64,
+    ) -> (Self, Workers) {
+        let Self { pieces, inputs, blocks, .. } = whole;
+        let one = time(pieces, inputs);
+        let most = threads.workers(one, usize::MAX).count();
+        let (mut best, mut least) = (whole, one);
+        let mut consider = |division: Self, time: f64| {
+            if time < least {
+                (best, least) = (division, time);
+            }
+        };
+        if may_divide_blocks {
+            let by_blocks = most.min(blocks);
+            let share = blocks.div_ceil(by_blocks) as f64 / blocks as f64;
+            consider(Self { by_blocks, ..whole }, one * share);
+        }
+        for rows in 1..=most.min(pieces) {
+            let division = Self { rows, channels: (most / rows).min(inputs), ..whole };
+            let (pieces, inputs) = division.most();
+            consider(division, time(pieces, inputs));
+        }
+        (best, threads.workers(one, best.rows * best.channels * best.by_blocks))
+    }
+}
+
+/// What a lane computes.
+pub(crate) struct WorkerShare {
+    pub(crate) pieces: Range<usize>,
+    pub(crate) channels: Range<usize>,
+    pub(crate) blocks: Range<usize>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the lanes have together: for each piece, channel and block how often.
+    fn met(division: &Partition) -> Vec<usize> {
+        let Partition { pieces, inputs, blocks, .. } = *division;
+        let mut met = vec![0; pieces * inputs * blocks];
+        for worker in 0..division.rows * division.channels * division.by_blocks {
+            let share = division.share(worker);
+            for piece in share.pieces {
+                for channel in share.channels.clone() {
+                    for block in share.blocks.clone() {
+                        met[(piece * inputs + channel) * blocks + block] += 1;
+                    }
+                }
+            }
+        }
+        met
+    }
+
+    #[test]
+    fn workers_have_everything_once() {
+        for (pieces, inputs, blocks) in [(3, 1, 4), (6, 24, 1), (7, 5, 3), (1, 1, 9)] {
+            for most in 1..7 {
+                for may_divide_blocks in [false, true] {
+                    let threads = Threads { most, deterministic: false };
+                    let whole = Partition { rows: 1, channels: 1, by_blocks: 1, pieces, inputs, blocks };
+                    let (division, by_blocks) =
+                        Partition::best(whole, threads, may_divide_blocks, |pieces, inputs| {
+                            1e6 * (pieces * inputs) as f64
+                        });
+                    assert_eq!(by_blocks.count(), division.rows * division.channels * division.by_blocks);
+                    assert!(
+                        division.by_blocks == 1
+                            || (may_divide_blocks && division.rows * division.channels == 1)
+                    );
+                    assert!(met(&division).iter().all(|times| *times == 1), "{division:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn images_are_divided_where_weights_do_not_divide_well() {
+        let threads = Threads { most: 2, deterministic: false };
+        let whole = Partition { rows: 1, channels: 1, by_blocks: 1, pieces: 3, inputs: 1, blocks: 4 };
+        let best = |may_divide_blocks| {
+            let (division, _) =
+                Partition::best(whole, threads, may_divide_blocks, |pieces, _| 1e6 * pieces as f64);
+            [division.rows, division.channels, division.by_blocks]
+        };
+        assert_eq!([best(false), best(true)], [[2, 1, 1], [1, 1, 2]]);
+    }
+}

@@ -1,0 +1,389 @@
+//! The gradient of the filter: for each output channel, input channel and tap the scalar product of the output's gradient
+//! with the part of the input that meets the tap.
+//!
+//! Both run along the columns, so neither is transposed. Each lane sums over its own images; the sums of the lanes are
+//! added in their order, so equal numbers of threads give equal bits.
+
+use crate::conv::backward_weights::tile::{DotTile, DotTileKernel};
+use crate::conv::cost::{BUFFER, Cost, Shape};
+use crate::conv::geometry::{Block, Geometry, Strides, Windows};
+use crate::conv::operands::{Fill, OperandView, Weights, fill};
+use crate::kernel::{Kernel, Refusal};
+use crate::settings::Settings;
+use crate::simd::isa::Isa;
+use crate::simd::stored::{Stored, with_stored};
+use crate::simd::vector::Float;
+use crate::tensor::row_converter::{all_finite, not_a_float};
+use crate::tensor::scratch::{Scratch, Shared};
+use crate::threading::partition::Workers;
+
+/// Output channels below which a further lane shares a lane's images, because both copy them.
+const LEAST_ROWS: usize = 32;
+
+/// Pairs that one tile can have, at most.
+const MAX_PAIRS: usize = 8;
+
+/// Numbers in the largest tile.
+const MAX_SUMS: usize = 32;
+
+/// What the gradient is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct Operands {
+    pub(crate) windows: Windows,
+    pub(crate) groups: usize,
+    /// Channels of the input in a group.
+    pub(crate) channels: usize,
+    /// Channels of the output in a group.
+    pub(crate) rows: usize,
+    pub(crate) input: OperandView,
+    pub(crate) gradient: OperandView,
+    pub(crate) weights: Weights,
+    /// Distance of each tap in the weights.
+    pub(crate) taps: Vec<usize>,
+}
+
+type Spread<T> = unsafe fn(&Geometry, &Block, *const u8, &Strides, usize, *mut T, usize);
+
+type Store<T> = unsafe fn(&BackwardWeights<T>, usize, *const T, *mut u8);
+
+/// The gradient of the filter with every decision made.
+pub(crate) struct BackwardWeights<T> {
+    operands: Operands,
+    geometry: Geometry,
+    kernel: DotTileKernel<T>,
+    /// Lanes by images, and by output channels of the same images.
+    image_workers: usize,
+    row_workers: usize,
+    workers: Workers,
+    store_workers: Workers,
+    fill: Fill<T>,
+    fill_size: usize,
+    spread: Spread<T>,
+    spread_size: usize,
+    store: Store<T>,
+    /// Numbers in a row of the gradient's columns.
+    row: usize,
+}
+
+/// Offsets in the scratch memory.
+pub(crate) struct ScratchLayout {
+    planes: usize,
+    gradients: usize,
+    sums: usize,
+}
+
+impl<T: Float> BackwardWeights<T> {
+    pub(crate) fn plan(operands: Operands, isa: Isa, settings: Settings) -> Result<Self, Refusal> {
+        let threads = settings.threads;
+        let kernel = DotTileKernel::<T>::of(isa);
+        if kernel.pairs > MAX_PAIRS || kernel.rows * kernel.pairs > MAX_SUMS {
+            return Err("the tile of scalar products is larger than expected".to_owned());
+        }
+        let shape = Shape {
+            windows: &operands.windows,
+            taps: operands.windows.taps.len(),
+            groups: operands.groups,
+            channels: operands.channels,
+            rows: operands.rows.next_multiple_of(kernel.rows),
+            round: kernel.lanes,
+            tile: kernel.lanes,
+            algorithm: settings.convolution,
+            in_place: false,
+            threads,
+        };
+        let (geometry, work) = shape.best(&Cost::of::<T>(isa), BUFFER)?;
+        let row = geometry.largest().next_multiple_of(kernel.lanes);
+        let numbers = operands.rows as f64 * row as f64;
+        if numbers > (1_u64 << 32) as f64 {
+            return Err(format!("a block of the convolution has {numbers} numbers, expected at most 2^32"));
+        }
+        let blocks = geometry.blocks();
+        let wanted = threads.workers_for_reduction(work, usize::MAX).count();
+        let row_workers = operands.rows.div_ceil(LEAST_ROWS).min(wanted);
+        let image_workers = (wanted / row_workers).min(blocks).max(1);
+        let workers = threads.workers_for_reduction(work, row_workers * image_workers);
+        let weights = operands.groups * operands.rows * operands.channels * operands.windows.taps.len();
+        let store_work = weights as f64 * (1 + image_workers) as f64;
+        let store_workers = threads.workers(store_work, operands.groups * operands.rows);
+        let (fill, fill_size): (Fill<T>, _) = with_stored!(operands.input.data_type,
+            S => (fill::<S, T>, size_of::<S>()), other => return Err(not_a_float(other)));
+        let (spread, spread_size): (Spread<T>, _) = with_stored!(operands.gradient.data_type,
+            S => (spread::<S, T>, size_of::<S>()), other => return Err(not_a_float(other)));
+        let store: Store<T> = with_stored!(operands.weights.data_type,
+            S => store::<S, T>, other => return Err(not_a_float(other)));
+        Ok(Self {
+            operands,
+            geometry,
+            kernel,
+            image_workers,
+            row_workers,
+            workers,
+            store_workers,
+            fill,
+            fill_size,
+            spread,
+            spread_size,
+            store,
+            row,
+        })
+    }
+
+    /// Numbers in a lane's planes, a lane's gradient, and the sums of all rows.
+    fn sizes(&self) -> [usize; 3] {
+        let Operands { channels, rows, groups, .. } = self.operands;
+        [
+            channels * self.geometry.channel(),
+            rows.next_multiple_of(self.kernel.rows) * self.row,
+            groups * rows * self.pairs(),
+        ]
+    }
+
+    /// Sums in a row: channels times taps.
+    fn pairs(&self) -> usize {
+        self.operands.channels * self.operands.windows.taps.len()
+    }
+
+    fn layout(&self, scratch: &mut Scratch) -> ScratchLayout {
+        let [planes, gradients, sums] = self.sizes();
+        let workers = self.workers.count();
+        ScratchLayout {
+            planes: scratch.area::<T>(planes, workers),
+            gradients: scratch.area::<T>(gradients, workers),
+            sums: scratch.area::<T>(sums, self.image_workers),
+        }
+    }
+
+    /// Adds the products of one block to the sums of `rows` of one group.
+    ///
+    /// # Safety
+    /// `planes` and `gradients` are filled, the latter from the first of `rows` on and with zeros up to a multiple of the
+    /// kernel's rows; `sums` are those of the group's first row.
+    unsafe fn add(
+        &self,
+        block: &Block,
+        rows: std::ops::Range<usize>,
+        planes: *const T,
+        gradients: *const T,
+        sums: *mut T,
+    ) {
+        let pairs = self.pairs();
+        let taps = self.geometry.taps();
+        let width = self.kernel.pairs;
+        let columns = self.geometry.columns(block).next_multiple_of(self.kernel.lanes);
+        // Zeros stand for the padding and for what lies between the outputs; what is not finite would not leave them zero.
+        // SAFETY: the caller promises planes and gradients.
+        let exact = !unsafe {
+            all_finite(planes, self.operands.channels * self.geometry.channel())
+                && all_finite(gradients, rows.len() * self.row)
+        };
+        let mut tile = [T::ZERO; MAX_SUMS];
+        for from in (0..pairs).step_by(width) {
+            // Channel by channel, so that the taps of a tile share what they read.
+            let mut places = [0; MAX_PAIRS];
+            let (mut channel, mut tap) = (from / taps.len(), from % taps.len());
+            for (i, place) in places.iter_mut().enumerate() {
+                *place = channel * self.geometry.channel() + taps[tap];
+                if from + i + 1 < pairs {
+                    tap += 1;
+                    if tap == taps.len() {
+                        (channel, tap) = (channel + 1, 0);
+                    }
+                }
+            }
+            for above in (0..rows.len()).step_by(self.kernel.rows) {
+                let height = (rows.len() - above).min(self.kernel.rows);
+                // SAFETY: the caller promises filled memory; planes reach beyond each tap's last column as far as columns
+                // are rounded up.
+                unsafe {
+                    if exact {
+                        self.dots_exactly(block, (from, above), planes, gradients, &mut tile);
+                    } else {
+                        self.kernel.run(&DotTile {
+                            columns,
+                            a: gradients.add(above * self.row),
+                            row_stride: self.row,
+                            b: planes,
+                            pairs: &places,
+                            tile: tile.as_mut_ptr(),
+                        });
+                    }
+                    for r in 0..height {
+                        for i in 0..width.min(pairs - from) {
+                            let sum = sums.add((rows.start + above + r) * pairs + from + i);
+                            sum.write(sum.read() + tile[r * width + i]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The same tile, but without the products with padding, which is not zero times infinity.
+    ///
+    /// # Safety
+    /// As [`BackwardWeights::add`].
+    unsafe fn dots_exactly(
+        &self,
+        block: &Block,
+        (from, above): (usize, usize),
+        planes: *const T,
+        gradients: *const T,
+        tile: &mut [T; MAX_SUMS],
+    ) {
+        let taps = self.geometry.taps();
+        let width = self.kernel.pairs;
+        *tile = [T::ZERO; MAX_SUMS];
+        self.geometry.runs(block, 0, self.geometry.columns(block), |run| {
+            for p in 0..width.min(self.pairs() - from) {
+                let (channel, tap) = ((from + p) / taps.len(), (from + p) % taps.len());
+                let meets = |i: &usize| self.geometry.meets([run.at[0], run.at[1], run.at[2] + i], tap);
+                // Those of a line that meet the image follow each other.
+                let Some(first) = (0..run.len).find(meets) else { continue };
+                let len = (first..run.len).take_while(meets).count();
+                let column = run.column + first;
+                for r in 0..self.kernel.rows {
+                    // SAFETY: the caller promises filled memory, also in the rows up to a whole tile.
+                    let sum = unsafe {
+                        let b = planes.add(channel * self.geometry.channel() + taps[tap] + column);
+                        dot(gradients.add((above + r) * self.row + column), b, len)
+                    };
+                    tile[r * width + p] = tile[r * width + p] + sum;
+                }
+            }
+        });
+    }
+}
+
+/// A scalar product of so many numbers.
+///
+/// # Safety
+/// They are readable.
+unsafe fn dot<T: Float>(a: *const T, b: *const T, len: usize) -> T {
+    // Several sums, so that the compiler makes vectors of them.
+    let mut sums = [T::ZERO; 8];
+    let mut at = 0;
+    // SAFETY: the caller promises the numbers.
+    unsafe {
+        while at + sums.len() <= len {
+            let [a, b] = [a, b].map(|numbers| numbers.add(at).cast::<[T; 8]>().read_unaligned());
+            for (sum, (a, b)) in sums.iter_mut().zip(a.into_iter().zip(b)) {
+                *sum = *sum + a * b;
+            }
+            at += sums.len();
+        }
+        let sum = sums.into_iter().fold(T::ZERO, |sum, number| sum + number);
+        (at..len).fold(sum, |sum, at| sum + a.add(at).read_unaligned() * b.add(at).read_unaligned())
+    }
+}
+
+impl<T: Float> Kernel for BackwardWeights<T> {
+    fn scratch_size(&self) -> usize {
+        Scratch::size_of(|scratch| self.layout(scratch))
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let Operands { groups, channels, rows, input, gradient, weights, .. } = &self.operands;
+        let (groups, channels, rows) = (*groups, *channels, *rows);
+        let areas = self.layout(&mut Scratch::default());
+        let [planes_size, gradients_size, sums_size] = self.sizes();
+        let base = Shared([tensors[input.slot], tensors[gradient.slot], tensors[weights.slot], scratch]);
+        let blocks = self.geometry.blocks();
+        let height = self.kernel.rows;
+        self.workers.run(|worker| {
+            let (image_lane, row_lane) = (worker / self.row_workers, worker % self.row_workers);
+            let blocks =
+                blocks * image_lane / self.image_workers..blocks * (image_lane + 1) / self.image_workers;
+            let tiles = rows.div_ceil(height);
+            let own = tiles * row_lane / self.row_workers * height
+                ..(tiles * (row_lane + 1) / self.row_workers * height).min(rows);
+            if own.is_empty() {
+                return;
+            }
+            // SAFETY: the tensors cover what the blocks name; each lane has planes and gradients of its own, and sums that
+            // no other lane adds to.
+            unsafe {
+                let planes = base.get(3).add(areas.planes).cast::<T>();
+                let planes = planes.add(worker * Scratch::padded::<T>(planes_size));
+                let gradients = base.get(3).add(areas.gradients).cast::<T>();
+                let gradients = gradients.add(worker * Scratch::padded::<T>(gradients_size));
+                let sums = base.get(3).add(areas.sums).cast::<T>();
+                let sums = sums.add(image_lane * Scratch::padded::<T>(sums_size));
+                for group in 0..groups {
+                    let sums = sums.add(group * rows * self.pairs());
+                    sums.add(own.start * self.pairs()).write_bytes(0, own.len() * self.pairs());
+                    for number in blocks.clone() {
+                        let block = self.geometry.block(number);
+                        let from = group * channels * input.strides.channel;
+                        let from = base.get(0).add(from * self.fill_size);
+                        (self.fill)(&self.geometry, &block, from, &input.strides, channels, planes);
+                        let from = (group * rows + own.start) * gradient.strides.channel;
+                        let from = base.get(1).add(from * self.spread_size);
+                        (self.spread)(
+                            &self.geometry,
+                            &block,
+                            from,
+                            &gradient.strides,
+                            own.len(),
+                            gradients,
+                            self.row,
+                        );
+                        let beyond = own.len().next_multiple_of(height) - own.len();
+                        gradients.add(own.len() * self.row).write_bytes(0, beyond * self.row);
+                        self.add(&block, own.clone(), planes, gradients, sums);
+                    }
+                }
+            }
+        });
+        self.store_workers.run(|worker| {
+            for row in self.store_workers.share(worker, groups * rows) {
+                // SAFETY: every row of the sums is complete; each row is written by one lane.
+                unsafe { (self.store)(self, row, base.get(3).add(areas.sums).cast(), base.get(2)) };
+            }
+        });
+    }
+}
+
+/// See [`Geometry::spread`].
+///
+/// # Safety
+/// As there.
+unsafe fn spread<S: Stored, T: Float>(
+    geometry: &Geometry,
+    block: &Block,
+    from: *const u8,
+    strides: &Strides,
+    channels: usize,
+    rows: *mut T,
+    row: usize,
+) {
+    // SAFETY: the caller promises what is needed.
+    unsafe { geometry.spread::<S, T>(block, from, strides, channels, rows, row) };
+}
+
+/// Adds up the lanes' sums of one row and writes them as weights.
+///
+/// # Safety
+/// `sums` are complete, `to` is the first weight.
+unsafe fn store<S: Stored, T: Float>(filter: &BackwardWeights<T>, row: usize, sums: *const T, to: *mut u8) {
+    let Operands { rows, weights, .. } = &filter.operands;
+    let to = to.cast::<S>();
+    let stride = Scratch::padded::<T>(filter.sizes()[2]);
+    let taps = filter.operands.taps.len();
+    for channel in 0..filter.operands.channels {
+        for (tap, distance) in filter.operands.taps.iter().enumerate() {
+            let place = row * filter.pairs() + channel * taps + tap;
+            // SAFETY: the caller promises the sums and the tensor.
+            unsafe {
+                let mut sum = sums.add(place).read();
+                for worker in 1..filter.image_workers {
+                    sum = sum + sums.add(worker * stride + place).read();
+                }
+                let offset = row / rows * weights.group
+                    + row % rows * weights.row
+                    + channel * weights.channel
+                    + distance;
+                to.add(offset).write_unaligned(S::nearest(sum));
+            }
+        }
+    }
+}

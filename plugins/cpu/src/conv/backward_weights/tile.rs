@@ -1,0 +1,120 @@
+//! The micro-kernel of scalar products along the columns.
+
+use crate::simd::isa::{Isa, IsaTask};
+use crate::simd::vector::{Float, Vector};
+
+/// What a tile of scalar products is computed from: `tile[k][p] = Σ a[k · channel_stride + j] · b[pairs[p] + j]` over the columns.
+pub(crate) struct DotTile<'a, T> {
+    /// Number of columns, a multiple of [`DotTileKernel::lanes`].
+    pub(crate) columns: usize,
+    /// The first row of `a`.
+    pub(crate) a: *const T,
+    /// Distance of rows in `a`.
+    pub(crate) row_stride: usize,
+    /// The planes.
+    pub(crate) b: *const T,
+    /// Beginnings of the runs in `b`, one for each of [`DotTileKernel::pairs`].
+    pub(crate) pairs: &'a [usize],
+    /// Rows of [`DotTileKernel::pairs`] numbers, as many as [`DotTileKernel::rows`].
+    pub(crate) tile: *mut T,
+}
+
+/// The tile of scalar products at one level.
+pub(crate) struct DotTileKernel<T> {
+    /// Rows of `a` and of the tile.
+    pub(crate) rows: usize,
+    /// Columns of the tile.
+    pub(crate) pairs: usize,
+    /// Numbers in a vector.
+    pub(crate) lanes: usize,
+    pub(crate) run: unsafe fn(&DotTile<'_, T>),
+}
+
+impl<T> Clone for DotTileKernel<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for DotTileKernel<T> {}
+
+impl<T: Float> DotTileKernel<T> {
+    /// The kernel of a level.
+    pub(crate) fn of(isa: Isa) -> Self {
+        match isa {
+            #[cfg(not(target_arch = "aarch64"))]
+            Isa::Portable => Self::with::<T::Portable, 2, 4>(),
+            #[cfg(target_arch = "aarch64")]
+            Isa::Portable => Self::with::<T::Portable, 4, 6>(),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => Self::with::<T::Avx2, 2, 4>(),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => Self::with::<T::Avx512, 4, 6>(),
+        }
+    }
+
+    fn with<V: Vector<Scalar = T>, const ROWS: usize, const PAIRS: usize>() -> Self {
+        Self { rows: ROWS, pairs: PAIRS, lanes: V::LANES, run: dots::<V, ROWS, PAIRS> }
+    }
+
+    /// Computes a tile.
+    ///
+    /// # Safety
+    /// The kernel's level is one that the processor has. The rows of `a` and the runs of `b` are readable for `columns`
+    /// numbers, `tile` is writable as a whole.
+    pub(crate) unsafe fn run(&self, dots: &DotTile<'_, T>) {
+        assert!(dots.pairs.len() >= self.pairs);
+        // SAFETY: the caller promises what the kernel needs.
+        unsafe { (self.run)(dots) };
+    }
+}
+
+/// One size of the tile of scalar products.
+pub(crate) struct DotTileTask<'a, 'b, V: Vector, const ROWS: usize, const PAIRS: usize>(
+    &'a DotTile<'b, V::Scalar>,
+);
+
+impl<V: Vector, const ROWS: usize, const PAIRS: usize> IsaTask for DotTileTask<'_, '_, V, ROWS, PAIRS> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let DotTile { columns, a, row_stride, b, pairs, tile } = *self.0;
+        // SAFETY: `dots` is called with memory as `DotTileKernel::run` describes it, at the vector's level.
+        unsafe {
+            let mut runs = [b; PAIRS];
+            for (run, pair) in runs.iter_mut().zip(pairs) {
+                *run = b.add(*pair);
+            }
+            let mut sums = [[V::zero(); PAIRS]; ROWS];
+            let mut column = 0;
+            while column < columns {
+                let mut rows = [V::zero(); ROWS];
+                for (r, row) in rows.iter_mut().enumerate() {
+                    *row = V::load(a.add(r * row_stride + column));
+                }
+                for (p, run) in runs.iter().enumerate() {
+                    let number = V::load(run.add(column));
+                    for (sum, row) in sums.iter_mut().zip(rows) {
+                        sum[p] = row.mul_add(number, sum[p]);
+                    }
+                }
+                column += V::LANES;
+            }
+            for (r, row) in sums.iter().enumerate() {
+                for (p, sum) in row.iter().enumerate() {
+                    tile.add(r * PAIRS + p).write(sum.sum());
+                }
+            }
+        }
+    }
+}
+
+/// Computes one size of tile.
+///
+/// # Safety
+/// As [`DotTileKernel::run`].
+pub(crate) unsafe fn dots<V: Vector, const ROWS: usize, const PAIRS: usize>(dots: &DotTile<'_, V::Scalar>) {
+    // SAFETY: the caller promises that the processor has the vector's level.
+    unsafe { V::dispatch(DotTileTask::<V, ROWS, PAIRS>(dots)) };
+}

@@ -1,0 +1,206 @@
+//! Convolutions of floats of 8 bits: of copies that hold the same numbers in the type that is computed in.
+//!
+//! So no form of a convolution has to know of these types. Weights that stay the same are copied once.
+
+use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, Tensor};
+
+use crate::dtype::element::{Compute, is_float_of_eight_bits};
+use crate::kernel::{Kernel, MAX_TENSORS, Refusal};
+use crate::layout::{Layout, MAX_RANK, storage_size};
+use crate::pointwise::chain::{Chain, Value};
+use crate::pointwise::{Epilogue, plan_chain};
+use crate::problem::Operand;
+use crate::problem::convolution::{Convolution, Direction};
+use crate::problem::pointwise::Broadcast;
+use crate::settings::Settings;
+use crate::simd::isa::Isa;
+use crate::tensor::prepacked::Prepacked;
+use crate::tensor::scratch::Scratch;
+use crate::threading::partition::Threads;
+
+/// The tensors of a convolution. The convolution of copies finds these behind all tensors that a kernel may have: what follows it may
+/// read one of them, too, as it is.
+const MAX_COPIES: usize = 3;
+
+/// A convolution of copies.
+pub(crate) struct Converted {
+    convolution: Box<dyn Kernel>,
+    copies: Vec<Copied>,
+    /// Bytes of all copies, behind which the memory of the convolution begins.
+    size: usize,
+    constant: Option<Constant>,
+}
+
+/// Weights that stay the same.
+struct Constant {
+    /// The place of the tensor among those that are copied.
+    place: usize,
+    /// Their copy.
+    copy: Prepacked<u8>,
+    /// The convolution that may rely on it. It is run with this copy alone: others lie where those of the last execution did.
+    convolution: Box<dyn Kernel>,
+}
+
+/// A tensor that is copied.
+struct Copied {
+    slot: usize,
+    /// Where its copy begins in the memory for copies, and its bytes.
+    offset: usize,
+    size: usize,
+    is_result: bool,
+    /// Reads the first of two tensors and writes the second.
+    kernel: Box<dyn Kernel>,
+}
+
+/// Plans a convolution whose operands need no conversion.
+pub(crate) type PlanConv =
+    fn(&Convolution, Compute, Isa, Settings, Option<Epilogue>) -> Result<Box<dyn Kernel>, Refusal>;
+
+impl Converted {
+    /// Plans copies and the convolution of them; none where no operand is a float of 8 bits.
+    pub(crate) fn plan(
+        convolution: &Convolution,
+        compute: Compute,
+        isa: Isa,
+        settings: Settings,
+        epilogue: Option<Epilogue>,
+        plan_conv: PlanConv,
+    ) -> Result<Option<Self>, Refusal> {
+        let mut converted = *convolution;
+        let result = match convolution.direction {
+            Direction::Forward => convolution.y.slot,
+            Direction::BackwardData => convolution.x.slot,
+            Direction::BackwardFilter => convolution.w.slot,
+        };
+        let (mut scratch, mut copies) = (Scratch::default(), Vec::new());
+        for operand in [&mut converted.x, &mut converted.w, &mut converted.y] {
+            if !is_float_of_eight_bits(operand.data_type) {
+                continue;
+            }
+            let (tensor, mut copy) = (*operand, packed(operand, compute)?);
+            copy.slot = MAX_TENSORS + copies.len();
+            let is_result = operand.slot == result;
+            if is_result && epilogue.is_some() {
+                // What follows reads the result as the numbers that its elements are.
+                return Err(format!("the result is {}, expected a wider one", operand.data_type.name()));
+            }
+            let ends = if is_result { [copy, tensor] } else { [tensor, copy] };
+            let size = storage_size(copy.data_type, copy.layout.elements())?;
+            copies.push(Copied {
+                slot: operand.slot,
+                offset: scratch.area::<u8>(size, 1),
+                size,
+                is_result,
+                kernel: plan_copy(ends, compute, isa, settings.threads)?,
+            });
+            *operand = copy;
+        }
+        if copies.is_empty() {
+            return Ok(None);
+        }
+        let plan = |constant_weights| {
+            plan_conv(&converted, compute, isa, Settings { constant_weights, ..settings }, epilogue)
+        };
+        let is_weights = |copied: &Copied| copied.slot == convolution.w.slot && !copied.is_result;
+        let weights = copies.iter().position(is_weights);
+        let constant = match weights {
+            Some(place) if settings.constant_weights => Some(Constant {
+                place,
+                copy: Prepacked::new(copies[place].size, true),
+                convolution: plan(true)?,
+            }),
+            _ => None,
+        };
+        // Where the weights are not copied, they are where the caller has them.
+        let is_constant = settings.constant_weights && weights.is_none();
+        let size = scratch.size();
+        Ok(Some(Self { convolution: plan(is_constant)?, copies, size, constant }))
+    }
+}
+
+/// A tensor of the same shape without gaps, whose elements are in the same order.
+fn packed(operand: &Operand, compute: Compute) -> Result<Operand, Refusal> {
+    let data_type = match compute {
+        Compute::Single => DataType::Float,
+        Compute::Double => DataType::Double,
+    };
+    let dims: Vec<i64> = operand.layout.dims().iter().map(|dim| *dim as i64).collect();
+    let mut axes: Vec<usize> = (0..dims.len()).collect();
+    axes.sort_by_key(|axis| operand.layout.strides()[*axis]);
+    let (mut strides, mut elements) = (vec![0; dims.len()], 1_i64);
+    for axis in axes {
+        strides[axis] = elements;
+        elements = elements.saturating_mul(dims[axis]);
+    }
+    let layout = Layout::of(&Tensor::new(0, data_type, &dims, &strides))?;
+    Ok(Operand { data_type, layout, ..*operand })
+}
+
+/// Plans a copy from one tensor to another of the same shape.
+fn plan_copy(
+    [from, to]: [Operand; 2],
+    compute: Compute,
+    isa: Isa,
+    threads: Threads,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    let mut strides = [0; MAX_RANK];
+    strides[..from.layout.rank()].copy_from_slice(from.layout.strides());
+    let mut chain = Chain::default();
+    let value: Value = chain.input(&Broadcast { operand: Operand { slot: 0, ..from }, strides });
+    chain.push_mode(PointwiseMode::Identity, vec![value], to.data_type);
+    plan_chain(&chain, &Operand { slot: 1, ..to }, compute, isa, threads)
+}
+
+impl Copied {
+    /// Copies the tensor to its copy, or the other way.
+    ///
+    /// # Safety
+    /// Both are there.
+    unsafe fn run(&self, tensor: *mut u8, copy: *mut u8) {
+        let ends = if self.is_result { [copy, tensor] } else { [tensor, copy] };
+        // SAFETY: passed on. A copy has no memory of its own.
+        unsafe { self.kernel.run(&ends, std::ptr::null_mut()) };
+    }
+}
+
+impl Kernel for Converted {
+    fn scratch_size(&self) -> usize {
+        let constant = self.constant.as_ref().map_or(0, |constant| constant.convolution.scratch_size());
+        self.size + self.convolution.scratch_size().max(constant)
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let mut pointers = [std::ptr::null_mut(); MAX_TENSORS + MAX_COPIES];
+        pointers[..tensors.len()].copy_from_slice(tensors);
+        let mut convolution = &self.convolution;
+        // SAFETY: the caller promises the tensors, the memory has room for the copies, and what is behind them is the convolution's
+        // own. Its tensors are those that it was planned for.
+        unsafe {
+            for (place, copied) in self.copies.iter().enumerate() {
+                let (tensor, copy) = (tensors[copied.slot], scratch.add(copied.offset));
+                pointers[MAX_TENSORS + place] = copy;
+                match &self.constant {
+                    _ if copied.is_result => {}
+                    Some(constant) if constant.place == place => {
+                        let fill = |to| {
+                            copied.run(tensor, to);
+                            true
+                        };
+                        let (prepacked, _) = constant.copy.get(tensor, copy, fill);
+                        if !std::ptr::eq(prepacked, copy) {
+                            pointers[MAX_TENSORS + place] = prepacked.cast_mut();
+                            convolution = &constant.convolution;
+                        }
+                    }
+                    _ => copied.run(tensor, copy),
+                }
+            }
+            convolution.run(&pointers, scratch.add(self.size));
+            for (copied, copy) in self.copies.iter().zip(&pointers[MAX_TENSORS..]) {
+                if copied.is_result {
+                    copied.run(tensors[copied.slot], *copy);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Sums that are NaN, computed again without the zeros that stand for the padding, which weights that are not finite do not leave
+//! zero.
+
+use std::ops::Range;
+
+use half::bf16;
+
+use crate::conv::direct::problem::{Accumulator, Direct};
+use crate::conv::geometry::Block;
+use crate::simd::isa::IsaTask;
+use crate::simd::vector::Float;
+
+/// Channels whose sums are made side by side.
+const TOGETHER: usize = 16;
+
+/// # Safety
+/// As [`Direct::multiply`], with the weights of a panel and its sums, of outputs of the block.
+pub(crate) unsafe fn correct<T: Float + Accumulator>(
+    channels: &Direct<T>,
+    (block, pixels): (&Block, Range<usize>),
+    weights: *const T,
+    columns: *const T,
+    sums: *mut T,
+) {
+    // SAFETY: the caller promises what is needed.
+    unsafe { channels.correct((block, pixels), (weights, columns, sums), |weight, number| weight * number) };
+}
+
+/// The same of pairs of `bfloat16`.
+///
+/// # Safety
+/// As [`correct`].
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    expect(dead_code, reason = "other processors have no instructions for pairs")
+)]
+pub(crate) unsafe fn correct_pairs(
+    channels: &Direct<f32>,
+    (block, pixels): (&Block, Range<usize>),
+    weights: *const f32,
+    columns: *const f32,
+    sums: *mut f32,
+) {
+    let half = |word: f32, shift: u32| bf16::from_bits((word.to_bits() >> shift) as u16).to_f32();
+    let product = |weight, number| half(weight, 0) * half(number, 0) + half(weight, 16) * half(number, 16);
+    // SAFETY: the caller promises what is needed.
+    unsafe { channels.correct((block, pixels), (weights, columns, sums), product) };
+}
+
+impl<T: Float + Accumulator> Direct<T> {
+    /// What is NaN among those of some of a block's outputs that meet the padding is computed again without it.
+    ///
+    /// # Safety
+    /// As [`Direct::multiply`], with the weights of a panel and its sums.
+    unsafe fn correct(
+        &self,
+        (block, pixels): (&Block, Range<usize>),
+        (weights, columns, sums): (*const T, *const T, *mut T),
+        product: impl Fn(T, T) -> T,
+    ) {
+        let width = self.kernel.width;
+        let (first, count) = (pixels.start * width, pixels.len() * width);
+        // SAFETY: the caller promises the sums.
+        let has_nan = unsafe { self.isa.run(HasNan(std::slice::from_raw_parts(sums.add(first), count))) };
+        if !has_nan {
+            return;
+        }
+        let [depth, row, column, image] = self.stride;
+        let [_, height, length] = block.size;
+        for pixel in pixels {
+            let line = pixel / length;
+            let (n, d, h) = (line / height / block.size[0], line / height % block.size[0], line % height);
+            let w = pixel % length;
+            let place = n * image + d * depth + h * row + w * column;
+            let at = [block.origin[0] + d, block.origin[1] + h, block.origin[2] + w];
+            if (0..self.taps.len()).all(|tap| self.geometry.meets(at, tap)) {
+                continue;
+            }
+            for first in (0..width).step_by(TOGETHER) {
+                let count = (width - first).min(TOGETHER);
+                // SAFETY: the caller promises the sums, the weights and the columns.
+                unsafe {
+                    let to = sums.add(pixel * width + first);
+                    let is_nan = |number: T| number.partial_cmp(&number).is_none();
+                    if !(0..count).any(|channel| is_nan(to.add(channel).read())) {
+                        continue;
+                    }
+                    let mut again = [<T as Accumulator>::ZERO; TOGETHER];
+                    for (tap, distance) in self.taps.iter().enumerate() {
+                        if !self.geometry.meets(at, tap) {
+                            continue;
+                        }
+                        for c in 0..self.words {
+                            let weights = weights.add((c * self.taps.len() + tap) * width + first);
+                            let number =
+                                columns.add(c * self.channel_stride + distance + place).read_unaligned();
+                            for (channel, sum) in again.iter_mut().enumerate().take(count) {
+                                *sum = *sum + product(weights.add(channel).read_unaligned(), number);
+                            }
+                        }
+                    }
+                    for (channel, sum) in again.into_iter().enumerate().take(count) {
+                        if is_nan(to.add(channel).read()) {
+                            to.add(channel).write(sum);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether some of the numbers are NaN.
+struct HasNan<'a, T>(&'a [T]);
+
+impl<T: Float> IsaTask for HasNan<'_, T> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run(self) -> bool {
+        // Without an end ahead of time, so that the compiler makes vectors of it.
+        self.0.iter().fold(false, |found, number| found | number.partial_cmp(number).is_none())
+    }
+}

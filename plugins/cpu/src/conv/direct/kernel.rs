@@ -1,0 +1,463 @@
+//! A convolution with vectors of output channels.
+//!
+//! A tile is some outputs by some channels. An output is nothing but a place in the input, so that outputs need not lie side by
+//! side: no number is computed twice or in vain where images are small, and steps of the window cost nothing. The input is
+//! read where it is unless there is padding or its type is another. In return filters have to be packed, with the numbers of a
+//! tile's channels side by side, and sums have to be transposed where channels do not lie so in the output.
+
+use crate::conv::direct::choice::{MAX_TILES, blocks, mean_taps};
+use crate::conv::direct::problem::{Accumulator, Direct, Scheme};
+use crate::conv::direct::store::Panel;
+use crate::conv::direct::tile::{MAX_PIXELS, Tile};
+use crate::conv::epilogue::TileEpilogue;
+use crate::conv::geometry::{Block, Geometry, Strides};
+use crate::conv::operands::Operands;
+use crate::conv::prefetch::{BlockPrefetch, CacheLines, TilePrefetch, pays};
+use crate::gemm::pack::PackSource;
+use crate::kernel::{Kernel, Refusal};
+use crate::pointwise::Epilogue;
+use crate::settings::Settings;
+use crate::simd::isa::Isa;
+use crate::tensor::prepacked::Prepacked;
+use crate::tensor::scratch::{Scratch, Shared, Tensors};
+use crate::threading::partition::Assignment;
+use std::ops::Range;
+
+/// Tiles whose sums become elements at once: outputs of whole vectors, of which 32 channels stay in the first cache.
+const TOGETHER: usize = 16;
+
+/// Pieces for each lane, so that lanes of different speed end at about the same time.
+const PIECES_PER_LANE: usize = 4;
+
+/// What a lane has of its last piece of work.
+#[derive(Default)]
+struct WorkerState {
+    /// The group and the block that are in its planes.
+    filled: Option<(usize, usize)>,
+}
+
+/// Where a tile's outputs are.
+#[derive(Clone, core::marker::Copy)]
+struct At {
+    /// Distance of each output from the block's first one.
+    pixels: [usize; MAX_PIXELS],
+    /// The distance of each from the next, where two tiles can be computed at once.
+    stride: Option<usize>,
+    /// The taps that they meet.
+    taps: (usize, usize),
+}
+
+/// The outputs of a block in a tensor, which follow each other in an image.
+struct Far {
+    /// The first output of channel 0.
+    first: *const u8,
+    /// Bytes of an element.
+    size: usize,
+    /// Outputs of an image.
+    of_image: usize,
+    /// Distances of images and of channels in bytes.
+    image: usize,
+    channel: usize,
+}
+
+impl Far {
+    /// The lines of the cache that an output is in, for some channels.
+    fn lines(&self, pixel: usize, channels: Range<usize>) -> CacheLines {
+        let (image, pixel) = (pixel / self.of_image, pixel % self.of_image);
+        let distance = image * self.image + pixel * self.size + channels.start * self.channel;
+        CacheLines::single(self.first.wrapping_add(distance), channels.len(), self.channel)
+    }
+}
+
+impl<T: Accumulator> Direct<T> {
+    /// Plans it, with more to compute of the sums or not; none where there are several products.
+    pub(crate) fn plan(
+        operands: Operands,
+        scheme: Scheme<T>,
+        isa: Isa,
+        settings: Settings,
+        spatial: usize,
+        epilogue: Option<Epilogue>,
+    ) -> Result<Option<Self>, Refusal> {
+        let Some(part) = operands.whole().cloned() else { return Ok(None) };
+        let threads = settings.threads;
+        let Scheme { kernel, terms, is_readable, channel_epilogue, cost, .. } = scheme;
+        let words = operands.channels.div_ceil(terms);
+        let windows = &operands.windows;
+        let whole = Geometry::new(windows, false, 1, windows.output, 1);
+        let in_place = is_readable && !whole.is_padded();
+        let panels = operands.rows.div_ceil(kernel.width);
+        let Some(geometry) = blocks(&operands, words, whole, in_place, kernel.pixels) else {
+            return Ok(None);
+        };
+
+        let pixels = windows.batch as f64 * windows.output.iter().map(|n| *n as f64).product::<f64>();
+        let products = (operands.groups * panels * kernel.width) as f64 * pixels;
+        let copied = if in_place { 0 } else { geometry.blocks() * geometry.channel() };
+        let copied = copied as f64 * (operands.groups * operands.channels) as f64;
+        let packed = (operands.groups * panels * kernel.width) as f64 * (words * part.taps.len()) as f64;
+        let depth = operands.channels as f64 * mean_taps(windows.output, &geometry, part.taps.len());
+        // Sums are transposed on their way.
+        let stored = if operands.output.strides.channel == 1 { cost.copy } else { 1.5 * cost.copy };
+        let mut time = products * (depth * cost.fused + stored) + copied * cost.copy;
+        let wanted = threads.workers_for_reduction(time, usize::MAX).count();
+        let pack_workers = threads.workers(packed * cost.copy, operands.groups * panels);
+        if !settings.constant_weights {
+            time += packed * cost.copy;
+        }
+        let blocks = geometry.blocks() * operands.groups;
+        let pieces = if wanted > 1 && blocks < 2 * PIECES_PER_LANE * wanted {
+            (PIECES_PER_LANE * wanted).div_ceil(blocks).min(panels)
+        } else {
+            1
+        };
+        let workers = threads.workers(time, blocks * pieces);
+        let strides = operands.input.strides;
+        let (taps, channel_stride, stride) = if in_place {
+            let at = |tap: &[isize; 3]| (0..3).map(|i| tap[i] as usize * strides.spatial[i]).sum();
+            let [d, h, w] = [0, 1, 2].map(|i| strides.spatial[i] * windows.stride[i]);
+            (windows.taps.iter().map(at).collect(), strides.channel, [d, h, w, strides.batch])
+        } else {
+            (geometry.taps().to_vec(), geometry.channel(), geometry.plane_strides())
+        };
+        let tile_epilogue = match (&epilogue, &channel_epilogue) {
+            (Some(epilogue), None) => Some(TileEpilogue { block_epilogue: epilogue.plan()?, spatial }),
+            _ => None,
+        };
+        let planes = if in_place { 0 } else { words * geometry.channel() };
+        let sums = geometry.block(0).outputs().next_multiple_of(kernel.pixels) * kernel.width;
+        let weights = operands.groups * panels * kernel.width * words * part.taps.len();
+        Ok(Some(Self {
+            prefetches: pays(&operands),
+            operands,
+            part,
+            isa,
+            kernel,
+            geometry,
+            in_place,
+            taps,
+            channel_stride,
+            stride,
+            panels,
+            pieces,
+            workers,
+            pack_workers,
+            words,
+            terms,
+            fill: scheme.fill,
+            input_size: scheme.input_size,
+            pack: scheme.pack,
+            weights_size: scheme.weights_size,
+            write: scheme.write,
+            output_size: scheme.output_size,
+            correct: scheme.correct,
+            channel_epilogue: channel_epilogue.unwrap_or_default(),
+            tile_epilogue,
+            planes,
+            sums,
+            weights,
+            prepacked: Prepacked::new(weights, settings.constant_weights),
+            time,
+        }))
+    }
+
+    /// Whether most tiles are computed two at a time.
+    pub(crate) fn are_two(&self) -> bool {
+        let (tiles, count) = self.tiles(&self.geometry.block(0));
+        let steps = tiles[..count].iter().filter(|at| at.stride.is_some()).count();
+        count > 1 && steps >= count - count / 4
+    }
+
+    /// The scratch memory, laid out: packed weights, and for each lane planes and sums.
+    fn layout(&self, scratch: &mut Scratch) -> (usize, usize, usize) {
+        let workers = self.workers.count();
+        (
+            scratch.area::<T>(self.weights, 1),
+            scratch.area::<T>(self.planes, workers),
+            scratch.area::<T>(self.sums, workers),
+        )
+    }
+
+    /// Numbers in a packed panel.
+    fn panel(&self) -> usize {
+        self.kernel.width * self.words * self.taps.len()
+    }
+
+    /// Packs all weights.
+    ///
+    /// # Safety
+    /// `from` is the first weight, `to` is writable for all panels.
+    unsafe fn pack_all(&self, from: *const u8, to: *mut T) {
+        let Operands { channels, rows, groups, weights, .. } = &self.operands;
+        let shared = Shared([from.cast_mut(), to.cast()]);
+        let width = self.kernel.width;
+        let taps = &self.part.taps;
+        let in_order = self.terms == 1
+            && weights.channel == taps.len()
+            && taps.iter().enumerate().all(|(number, (_, distance))| number == *distance);
+        self.pack_workers.for_each_part(groups * self.panels, |_, number| {
+            let (group, panel) = (number / self.panels, number % self.panels);
+            let first = panel * width;
+            let from = group * weights.group + first * weights.row;
+            let copy = |distance: usize, terms: usize, stride: usize, row_stride: usize| PackSource {
+                from: shared.get(0).wrapping_add((from + distance) * self.weights_size),
+                rows: terms,
+                row: stride,
+                columns: (rows - first).min(width),
+                column: weights.row,
+                width,
+                row_stride,
+            };
+            // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is packed by one lane.
+            unsafe {
+                let to = shared.get(1).cast::<T>().add(number * self.panel());
+                if in_order {
+                    (self.pack)(self.isa, &copy(0, channels * taps.len(), 1, width), to);
+                } else {
+                    for (tap, (_, distance)) in taps.iter().enumerate() {
+                        let copy = copy(*distance, *channels, weights.channel, taps.len() * width);
+                        (self.pack)(self.isa, &copy, to.add(tap * width));
+                    }
+                }
+            }
+        });
+    }
+
+    /// Where the outputs of a block's tiles are, and how many tiles there are.
+    fn tiles(&self, block: &Block) -> ([At; MAX_TILES], usize) {
+        let mut tiles = [At { pixels: [0; MAX_PIXELS], stride: None, taps: (usize::MAX, 0) }; MAX_TILES];
+        let size = block.size;
+        let [depth, row, column, image] = self.stride;
+        let mut pixel = 0;
+        for n in 0..block.images {
+            for d in 0..size[0] {
+                for h in 0..size[1] {
+                    let met = if self.in_place || !self.geometry.is_padded() {
+                        (0, self.taps.len())
+                    } else {
+                        self.geometry.met(block.origin[0] + d, block.origin[1] + h)
+                    };
+                    let line = n * image + d * depth + h * row;
+                    for w in 0..size[2] {
+                        let at = &mut tiles[pixel / self.kernel.pixels];
+                        // Those beyond the last are computed like it.
+                        at.pixels[pixel % self.kernel.pixels..].fill(line + w * column);
+                        at.taps = (at.taps.0.min(met.0), at.taps.1.max(met.1));
+                        pixel += 1;
+                    }
+                }
+            }
+        }
+        let count = pixel.div_ceil(self.kernel.pixels);
+        for at in tiles.iter_mut().take(count) {
+            at.stride = self.kernel.step(&at.pixels);
+        }
+        (tiles, count)
+    }
+
+    /// Where the outputs of a block will be written, and what is added to them is read.
+    fn far(&self, tensors: &[*mut u8], group: usize, block: &Block) -> [Option<Far>; 2] {
+        let Operands { rows, output, windows, .. } = &self.operands;
+        let of = |slot: usize, strides: &Strides, size: usize| {
+            let whole = windows.output;
+            let follow = block.size[2] == whole[2] && (block.size[1] == whole[1] || block.size[0] == 1);
+            // Channels that lie side by side are written one output after the other.
+            (self.prefetches && follow && strides.are_flat(whole) && strides.channel > 1).then(|| Far {
+                first: tensors[slot].wrapping_add(
+                    (group * rows * strides.channel + strides.offset(block.image, block.origin)) * size,
+                ),
+                size,
+                of_image: block.size.iter().product(),
+                image: strides.batch * size,
+                channel: strides.channel * size,
+            })
+        };
+        let residual = self.channel_epilogue.residual.as_ref();
+        [
+            of(output.slot, &output.strides, self.output_size),
+            residual.and_then(|(slot, strides)| of(*slot, strides, size_of::<T>())),
+        ]
+    }
+
+    /// Computes some panels of a block.
+    ///
+    /// # Safety
+    /// `weights` are the packed ones of the group, `columns` is what the block's first output meets at a tap of distance 0,
+    /// `sums` is writable for a block's sums, and the tensors cover the outputs.
+    unsafe fn multiply(
+        &self,
+        tensors: &[*mut u8],
+        group: usize,
+        block: &Block,
+        panels: Range<usize>,
+        (weights, columns, sums): (*const T, *const T, *mut T),
+        next: Option<BlockPrefetch>,
+    ) {
+        let Operands { rows, output, .. } = &self.operands;
+        let width = self.kernel.width;
+        let (tiles, count) = self.tiles(block);
+        let tile_epilogue = |tile_epilogue: &TileEpilogue, channels: Range<usize>| {
+            let first = group * rows;
+            // SAFETY: the caller promises the tensors.
+            unsafe { tile_epilogue.run(tensors, block, first + channels.start..first + channels.end) };
+        };
+        // Where channels lie side by side, those of a panel are not all that lies in a line of the cache.
+        let by_panel = output.strides.channel != 1;
+        let far = self.far(tensors, group, block);
+        // Sums of some tiles become elements while they are near, where their outputs are one run of whole lines.
+        let together = if self.geometry.is_flat() { TOGETHER.min(count) } else { count };
+        let pixels = block.outputs();
+        let tile_prefetch = |panel: usize, number: usize, tiles: usize| {
+            let tile = ((panel - panels.start) * count + number) / tiles;
+            let (mut lines, mut found) = ([CacheLines::NONE; 3], 0);
+            let mut add = |more: CacheLines| {
+                lines[found] = more;
+                found += usize::from(more.channels > 0);
+            };
+            add(next.map_or(CacheLines::NONE, |next| next.share(tile, panels.len() * count / tiles)));
+            // Two tiles have about a line of a channel, and each asks for it in half of the channels.
+            let (panel, number) = match number + together / 2 {
+                number if number < count => (panel, number),
+                number => (panel + 1, number - count),
+            };
+            if panel < panels.end {
+                let (first, half) = (panel * width, width / 2 * (number % 2));
+                let end = first + half + width / 2 * tiles;
+                let channels = (first + half).min(*rows)..end.min(*rows);
+                for far in far.iter().flatten() {
+                    add(far.lines((number - number % 2) * self.kernel.pixels, channels.clone()));
+                }
+            }
+            TilePrefetch::of(lines, self.words, [1; 2])
+        };
+        for panel in panels.clone() {
+            let first = panel * width;
+            let present = (rows - first).min(width);
+            // SAFETY: the caller promises weights, columns and sums; the tensors have the channels.
+            unsafe {
+                let weights = weights.add(panel * self.panel());
+                let mut done = 0;
+                while done < count {
+                    let (number, at) = (done, tiles[done]);
+                    // What becomes elements together ends with a tile.
+                    let behind =
+                        Some(done + 1).filter(|next| *next < count && !next.is_multiple_of(together));
+                    let behind = behind
+                        .map(|next| tiles[next])
+                        .filter(|behind| at.stride.is_some() && behind.stride == at.stride);
+                    let (begin, end) = behind.map_or(at.taps, |behind| {
+                        (at.taps.0.min(behind.taps.0), at.taps.1.max(behind.taps.1))
+                    });
+                    done += if behind.is_some() { 2 } else { 1 };
+                    let mut tile = Tile {
+                        a: weights.add(begin * width),
+                        left_out: self.taps.len() - (end - begin),
+                        b: columns,
+                        taps: &self.taps[begin..end],
+                        channels: self.words,
+                        channel_stride: self.channel_stride,
+                        pixels: &at.pixels,
+                        tile_prefetch: if self.prefetches {
+                            tile_prefetch(panel, number, done - number)
+                        } else {
+                            TilePrefetch::NONE
+                        },
+                        to: sums.add(number * self.kernel.pixels * width),
+                    };
+                    match at.stride.zip(behind) {
+                        Some((stride, behind)) => {
+                            self.kernel.run_two(
+                                &mut tile,
+                                stride,
+                                behind.pixels[0].wrapping_sub(at.pixels[0]),
+                            );
+                        }
+                        None => self.kernel.run(&mut tile),
+                    }
+                    if !done.is_multiple_of(together) && done < count {
+                        continue;
+                    }
+                    let from = number / together * together * self.kernel.pixels;
+                    let pixels = from..pixels.min(done * self.kernel.pixels);
+                    if let Some(correct) = self.correct.filter(|_| self.geometry.is_padded()) {
+                        correct(self, (block, pixels.clone()), weights, columns, sums);
+                    }
+                    let first = group * rows + first;
+                    self.isa.run(Panel { channels: self, tensors, block, pixels, first, present, sums });
+                }
+            }
+            if let Some(block_epilogue) = self.tile_epilogue.as_ref().filter(|_| by_panel) {
+                tile_epilogue(block_epilogue, first..first + present);
+            }
+        }
+        if let Some(block_epilogue) = self.tile_epilogue.as_ref().filter(|_| !by_panel) {
+            tile_epilogue(block_epilogue, panels.start * width..(panels.end * width).min(*rows));
+        }
+    }
+}
+
+impl<T: Accumulator> Kernel for Direct<T> {
+    fn scratch_size(&self) -> usize {
+        Scratch::size_of(|scratch| self.layout(scratch))
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let Operands { groups, channels, input, weights, windows, .. } = &self.operands;
+        let (packed, planes, sums) = self.layout(&mut Scratch::default());
+        let shared = Tensors(tensors);
+        let source = tensors[weights.slot];
+        // SAFETY: the tensor covers its weights, and the scratch memory has room for all panels, as the kept one has.
+        let packed = unsafe {
+            let (packed, _) = self.prepacked.get(source, scratch.add(packed).cast::<T>(), |to| {
+                self.pack_all(source, to);
+                false
+            });
+            packed
+        };
+        let base = Shared([packed.cast_mut().cast(), scratch]);
+        let blocks = self.geometry.blocks();
+        self.workers.for_each_part_with_state(
+            groups * self.pieces * blocks,
+            |dealt, carried: &mut WorkerState| {
+                let Assignment { worker, part: number, .. } = dealt;
+                // Pieces of a block follow each other, so that a lane copies its input once.
+                let (piece, at) = (number % self.pieces, number / self.pieces);
+                let (group, block_number) = (at / blocks, at % blocks);
+                let next = dealt.next_block(self.pieces).filter(|_| self.prefetches);
+                let next = next.and_then(|next| {
+                    BlockPrefetch::of_number(
+                        &self.geometry,
+                        &self.operands,
+                        shared.all(),
+                        self.input_size,
+                        next,
+                    )
+                });
+                let block = self.geometry.block(block_number);
+                let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
+                // SAFETY: the tensors cover the group, the scratch memory has planes and sums for each lane; no two blocks, pieces
+                // and groups write the same outputs.
+                unsafe {
+                    let planes =
+                        base.get(1).add(planes).cast::<T>().add(worker * Scratch::padded::<T>(self.planes));
+                    let sums =
+                        base.get(1).add(sums).cast::<T>().add(worker * Scratch::padded::<T>(self.sums));
+                    let from = self.operands.input_of(shared.all(), group, self.input_size);
+                    let columns = if self.in_place {
+                        let origin = [0, 1, 2].map(|i| block.origin[i] * windows.stride[i]);
+                        from.cast::<T>().add(input.strides.offset(block.image, origin)).cast_const()
+                    } else {
+                        if carried.filled != Some((group, block_number)) {
+                            (self.fill)(&self.geometry, &block, from, &input.strides, *channels, planes);
+                            carried.filled = Some((group, block_number));
+                        }
+                        planes.cast_const()
+                    };
+                    let weights =
+                        base.get(0).cast::<T>().cast_const().add(group * self.panels * self.panel());
+                    self.multiply(shared.all(), group, &block, panels, (weights, columns, sums), next);
+                }
+            },
+        );
+    }
+}

@@ -1,0 +1,9 @@
+//! Direct convolution with vectors of output channels.
+
+pub(crate) mod choice;
+pub(crate) mod correct;
+pub(crate) mod kernel;
+pub(crate) mod problem;
+pub(crate) mod scheme;
+pub(crate) mod store;
+pub(crate) mod tile;

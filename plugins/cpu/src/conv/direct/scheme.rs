@@ -1,0 +1,186 @@
+//! What the input and the filters become before tiles read them, and the tiles: numbers of the compute type, or pairs of channels of
+//! 16 bits.
+
+use crate::conv::cost::Cost;
+use crate::conv::direct::correct::correct;
+use crate::conv::direct::problem::{Accumulator, Scheme, Write};
+use crate::conv::direct::tile::TileKernel;
+use crate::conv::epilogue::ChannelEpilogue;
+use crate::conv::geometry::Block;
+use crate::conv::operands::{Fill, Operands, fill_of};
+use crate::gemm::pack::{Pack, packing_of};
+use crate::kernel::Refusal;
+use crate::pointwise::Epilogue;
+use crate::simd::isa::Isa;
+use crate::simd::vector::Float;
+use crate::tensor::row_converter::{RowConverter, is_number};
+
+macro_rules! float_sum {
+    ($float:ty) => {
+        impl Accumulator for $float {
+            const ZERO: Self = 0.0;
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                self + other
+            }
+            #[inline(always)]
+            fn relu(self) -> Self {
+                crate::simd::vector::relu(self)
+            }
+        }
+    };
+}
+
+float_sum!(f32);
+
+float_sum!(f64);
+
+impl Accumulator for i32 {
+    const ZERO: Self = 0;
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+    #[inline(always)]
+    fn relu(self) -> Self {
+        self.max(0)
+    }
+}
+
+impl<T: Float + Accumulator> Scheme<T> {
+    /// Numbers of the compute type.
+    pub(crate) fn numbers(
+        operands: &Operands,
+        isa: Isa,
+        spatial: usize,
+        epilogue: Option<Epilogue>,
+    ) -> Result<Self, Refusal> {
+        let (fill, input_size) = fill_of::<T>(operands.input.data_type)?;
+        let output = RowConverter::<T>::of_number(operands.output.data_type)?;
+        let write: Write<T> = output.store;
+        Ok(Self {
+            kernel: TileKernel::of(isa),
+            terms: 1,
+            is_readable: is_number::<T>(operands.input.data_type),
+            fill,
+            input_size,
+            pack: packing_of("w", operands.weights.data_type)?.0,
+            weights_size: RowConverter::<T>::of_number(operands.weights.data_type)?.size,
+            write: (!output.same).then_some(write),
+            output_size: output.size,
+            correct: Some(correct::<T>),
+            channel_epilogue: epilogue
+                .as_ref()
+                .and_then(|epilogue| ChannelEpilogue::of::<T>(epilogue, spatial)),
+            cost: Cost::of::<T>(isa),
+        })
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod pairs {
+    use half::bf16;
+    use hipdnn_plugin_sdk::graph::DataType;
+
+    use super::*;
+    use crate::conv::direct::correct::correct_pairs;
+    use crate::conv::direct::tile::MAX_PIXELS;
+    use crate::conv::geometry::{Geometry, Strides};
+    use crate::gemm::pairs::{Bfloat16Pairs, IntegerPairs, PairElement, packs};
+    use crate::simd::stored::{Stored, with_stored};
+
+    /// Terms up to which sums of products of bytes stay below 2³¹.
+    const MAX_TERMS: usize = 1 << 15;
+
+    /// # Safety
+    /// As [`Geometry::fill_pairs`].
+    unsafe fn fill<S: PairElement, T>(
+        geometry: &Geometry,
+        block: &Block,
+        from: *const u8,
+        strides: &Strides,
+        channels: usize,
+        planes: *mut T,
+    ) {
+        // SAFETY: the caller promises what is needed; words are written whatever their type is called.
+        unsafe { geometry.fill_pairs::<S>(block, from, strides, channels, planes.cast()) };
+    }
+
+    /// # Safety
+    /// As [`Write`].
+    unsafe fn write<S: Stored>(from: *const i32, to: *mut u8, stride: usize, len: usize) {
+        for i in 0..len {
+            // SAFETY: the caller promises both.
+            unsafe {
+                let number = f64::from(from.add(i).read());
+                to.cast::<S>().add(i * stride).write_unaligned(S::nearest(number));
+            }
+        }
+    }
+
+    impl Scheme<f32> {
+        /// Pairs of `bfloat16`; none where input or filters are something else.
+        pub(crate) fn bfloat16(
+            operands: &Operands,
+            isa: Isa,
+            spatial: usize,
+            epilogue: Option<Epilogue>,
+        ) -> Option<Result<Self, Refusal>> {
+            if [operands.input.data_type, operands.weights.data_type] != [DataType::Bfloat16; 2] {
+                return None;
+            }
+            let made = Self::numbers(operands, isa, spatial, epilogue).map(|numbers| Self {
+                kernel: TileKernel::with::<Bfloat16Pairs, MAX_PIXELS>(),
+                terms: 2,
+                is_readable: false,
+                fill: fill::<bf16, f32>,
+                pack: packs::<bf16, f32>().1,
+                correct: Some(correct_pairs),
+                cost: Cost { fused: numbers.cost.fused / 2.0, ..numbers.cost },
+                ..numbers
+            });
+            Some(made)
+        }
+    }
+
+    impl Scheme<i32> {
+        /// Pairs of bytes; none where input or filters are something else, or sums are too large.
+        pub(crate) fn bytes(operands: &Operands, isa: Isa) -> Option<Result<Self, Refusal>> {
+            let of = |data_type| -> Option<(Fill<i32>, Pack<i32>)> {
+                match data_type {
+                    DataType::Int8 => Some((fill::<i8, i32>, packs::<i8, i32>().1)),
+                    DataType::Uint8 => Some((fill::<u8, i32>, packs::<u8, i32>().1)),
+                    _ => None,
+                }
+            };
+            let (fill, _) = of(operands.input.data_type)?;
+            let (_, pack) = of(operands.weights.data_type)?;
+            if operands.channels * operands.windows.taps.len() > MAX_TERMS {
+                return None;
+            }
+            let data_type = operands.output.data_type;
+            let write: (Option<Write<i32>>, usize) = with_stored!(data_type,
+            S => (Some(write::<S> as Write<i32>), size_of::<S>()), other => match other {
+                DataType::Int8 => (Some(write::<i8>), size_of::<i8>()),
+                DataType::Uint8 => (Some(write::<u8>), size_of::<u8>()),
+                DataType::Int32 => (None, size_of::<i32>()),
+                _ => return None,
+            });
+            let cost = Cost::of::<f32>(isa);
+            Some(Ok(Self {
+                kernel: TileKernel::with::<IntegerPairs, MAX_PIXELS>(),
+                terms: 2,
+                is_readable: false,
+                fill,
+                input_size: 1,
+                pack,
+                weights_size: 1,
+                write: write.0,
+                output_size: write.1,
+                correct: None,
+                channel_epilogue: None,
+                cost: Cost { fused: cost.fused / 2.0, ..cost },
+            }))
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Sums of a panel of channels, which lie side by side for each output, become elements of the output.
+
+use std::ops::Range;
+
+use crate::conv::direct::problem::{Accumulator, Direct, Write};
+use crate::conv::geometry::{Block, Strides};
+use crate::simd::convert;
+use crate::simd::isa::IsaTask;
+
+/// Channels in the widest panel.
+const MAX_WIDTH: usize = 32;
+
+/// Outputs and channels that are transposed at once.
+const SIDE: usize = 16;
+
+/// A panel's sums for a block.
+pub(crate) struct Panel<'a, T: 'static> {
+    pub(crate) channels: &'a Direct<T>,
+    pub(crate) tensors: &'a [*mut u8],
+    pub(crate) block: &'a Block,
+    /// Those of the block's outputs that are meant.
+    pub(crate) pixels: Range<usize>,
+    /// The first channel, and how many there are.
+    pub(crate) first: usize,
+    pub(crate) present: usize,
+    pub(crate) sums: *const T,
+}
+
+/// Outputs that follow each other in the sums and in memory.
+#[derive(Clone, Copy)]
+struct Line {
+    /// The first among the block's outputs.
+    pixel: usize,
+    /// Those of them that are meant.
+    range: (usize, usize),
+    image: usize,
+    at: [usize; 3],
+}
+
+/// A tensor as a panel sees it.
+#[derive(Clone, Copy)]
+struct View<T> {
+    /// The element of the panel's first channel in image 0.
+    first: *mut T,
+    strides: Strides,
+}
+
+/// What becomes of sums, and where they go. A copy of what is known elsewhere, so that it stays in registers whatever is written.
+#[derive(Clone, Copy)]
+struct Finished<T> {
+    bias: Option<[T; MAX_WIDTH]>,
+    residual: Option<View<T>>,
+    relu: bool,
+    /// Where numbers go, and how where elements are of another type.
+    output: View<T>,
+    other: Option<Write<T>>,
+    /// Bytes of an element.
+    size: usize,
+}
+
+impl<T: Accumulator> IsaTask for Panel<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Direct { operands, channel_epilogue, write, output_size, .. } = self.channels;
+        let bias = channel_epilogue.bias.map(|(slot, stride)| {
+            let mut bias = [T::ZERO; MAX_WIDTH];
+            for (c, bias) in bias.iter_mut().enumerate().take(self.present) {
+                // SAFETY: there is a number for each channel of the output.
+                *bias =
+                    unsafe { self.tensors[slot].cast::<T>().add((self.first + c) * stride).read_unaligned() };
+            }
+            bias
+        });
+        let view = |slot: usize, strides: Strides, size: usize| View {
+            first: self.tensors[slot].wrapping_add(self.first * strides.channel * size).cast::<T>(),
+            strides,
+        };
+        let Block { image, images, origin, size } = *self.block;
+        let whole = operands.windows.output;
+        let are_flat = |strides: &Strides| strides.are_flat(whole);
+        let lines_follow = size[2] == whole[2]
+            && are_flat(&operands.output.strides)
+            && channel_epilogue.residual.as_ref().is_none_or(|(_, strides)| are_flat(strides));
+        let joined = |mut strides: Strides| {
+            if lines_follow {
+                // What follows each other need not do so along a dimension of 1.
+                strides.spatial[2] = 1;
+            }
+            strides
+        };
+        let with_epilogue = Finished {
+            bias,
+            residual: channel_epilogue
+                .residual
+                .map(|(slot, strides)| view(slot, joined(strides), size_of::<T>())),
+            relu: channel_epilogue.relu,
+            output: view(operands.output.slot, joined(operands.output.strides), *output_size),
+            other: *write,
+            size: *output_size,
+        };
+        let planes_follow = lines_follow && size[1] == whole[1];
+        let lines = if lines_follow { 1 } else { size[1] };
+        let planes = if planes_follow { 1 } else { size[0] };
+        let len = size.iter().product::<usize>() / (lines * planes);
+        let mut pixel = 0;
+        for n in 0..images {
+            for d in 0..planes {
+                for h in 0..lines {
+                    let at = [origin[0] + d, origin[1] + h, origin[2]];
+                    let [from, to] =
+                        [self.pixels.start, self.pixels.end].map(|end| end.saturating_sub(pixel).min(len));
+                    let line = Line { pixel, range: (from, to), image: image + n, at };
+                    if with_epilogue.output.strides.channel == 1 {
+                        self.by_outputs(&line, &with_epilogue);
+                    } else {
+                        self.by_channels(&line, &with_epilogue);
+                    }
+                    pixel += len;
+                }
+            }
+        }
+    }
+}
+
+impl<T> View<T> {
+    /// The element of a line's first output and the panel's first channel, whose size is that of `T` or given.
+    #[inline(always)]
+    fn of(&self, line: &Line, size: usize) -> *mut T {
+        self.first.wrapping_byte_add(self.strides.offset(line.image, line.at) * size)
+    }
+}
+
+impl<T: Accumulator> Finished<T> {
+    /// What becomes of some sums: `bias` is added, and elements of another tensor that are `stride` elements from each other, and
+    /// what is negative becomes zero, as far as they are wanted.
+    ///
+    /// # Safety
+    /// There are `present` elements of the other tensor.
+    #[inline(always)]
+    unsafe fn end<const N: usize>(
+        &self,
+        sums: &mut [T; N],
+        present: usize,
+        bias: impl Fn(usize) -> T,
+        other: Option<(*const T, usize)>,
+    ) {
+        if self.bias.is_some() {
+            for (i, sum) in sums.iter_mut().enumerate() {
+                *sum = sum.plus(bias(i));
+            }
+        }
+        if let Some((from, stride)) = other {
+            let mut others = [T::ZERO; N];
+            // SAFETY: the caller promises the elements.
+            unsafe {
+                if stride == 1 && present == N {
+                    others = from.cast::<[T; N]>().read_unaligned();
+                } else {
+                    for (i, other) in others.iter_mut().enumerate().take(present) {
+                        *other = from.add(i * stride).read_unaligned();
+                    }
+                }
+            }
+            for (sum, other) in sums.iter_mut().zip(others) {
+                *sum = sum.plus(other);
+            }
+        }
+        if self.relu {
+            for sum in sums {
+                *sum = sum.relu();
+            }
+        }
+    }
+
+    /// Writes some numbers to elements that are `stride` elements from each other.
+    ///
+    /// # Safety
+    /// They are in the output.
+    #[inline(always)]
+    unsafe fn write<const N: usize>(&self, numbers: &[T; N], present: usize, to: *mut T, stride: usize) {
+        // SAFETY: the caller promises the elements.
+        unsafe {
+            if let Some(write) = self.other {
+                write(numbers.as_ptr(), to.cast(), stride, present);
+            } else if stride == 1 && present == N {
+                to.cast::<[T; N]>().write_unaligned(*numbers);
+            } else {
+                for (i, number) in numbers.iter().enumerate().take(present) {
+                    to.add(i * stride).write_unaligned(*number);
+                }
+            }
+        }
+    }
+}
+
+impl<T: Accumulator> Panel<'_, T> {
+    /// Writes a line whose channels lie side by side.
+    #[inline(always)]
+    fn by_outputs(&self, line: &Line, with_epilogue: &Finished<T>) {
+        let width = self.channels.kernel.width;
+        let (present, size) = (self.present, with_epilogue.size);
+        let sums = self.sums.wrapping_add(line.pixel * width);
+        let to = with_epilogue.output.of(line, size);
+        let stride = with_epilogue.output.strides.spatial[2] * size;
+        let other = with_epilogue.residual.map(|view| (view.of(line, size_of::<T>()), view.strides));
+        let biases = with_epilogue.bias.unwrap_or([T::ZERO; MAX_WIDTH]);
+        for i in line.range.0..line.range.1 {
+            for from in (0..present).step_by(SIDE) {
+                let present = (present - from).min(SIDE);
+                let mut numbers = [T::ZERO; SIDE];
+                // SAFETY: a line's sums are there, a row for each output; the tensors have the output.
+                unsafe {
+                    let sums = sums.add(i * width + from);
+                    if present == SIDE {
+                        numbers = sums.cast::<[T; SIDE]>().read();
+                    } else {
+                        for (c, number) in numbers.iter_mut().enumerate().take(present) {
+                            *number = sums.add(c).read();
+                        }
+                    }
+                    let other = other.map(|(at, strides)| {
+                        let place = i * strides.spatial[2] + from * strides.channel;
+                        (at.add(place).cast_const(), strides.channel)
+                    });
+                    with_epilogue.end(&mut numbers, present, |c| biases[from + c], other);
+                    with_epilogue.write(&numbers, present, to.byte_add(i * stride + from * size), 1);
+                }
+            }
+        }
+    }
+
+    /// Writes a line, some outputs of each channel after the other.
+    #[inline(always)]
+    fn by_channels(&self, line: &Line, with_epilogue: &Finished<T>) {
+        let width = self.channels.kernel.width;
+        let isa = self.channels.isa;
+        // Bits are only moved.
+        let side = if size_of::<T>() == size_of::<f32>() { convert::block::<f32, f32>(isa) } else { 0 };
+        let (channels, size) = (self.present, with_epilogue.size);
+        let sums = self.sums.wrapping_add(line.pixel * width);
+        let to = with_epilogue.output.of(line, size);
+        let (stride, row_stride) =
+            (with_epilogue.output.strides.spatial[2], with_epilogue.output.strides.channel * size);
+        let other = with_epilogue.residual.map(|view| (view.of(line, size_of::<T>()), view.strides));
+        let biases = with_epilogue.bias.unwrap_or([T::ZERO; MAX_WIDTH]);
+        let mut block = [[T::ZERO; SIDE]; SIDE];
+        for from in (0..channels).step_by(SIDE) {
+            let rows = (channels - from).min(SIDE);
+            for i in (line.range.0..line.range.1).step_by(SIDE) {
+                let present = (line.range.1 - i).min(SIDE);
+                // SAFETY: a line's sums are there, a row for each output, whose numbers are a multiple of the level's blocks; the
+                // tensors have the outputs.
+                unsafe {
+                    let sums = sums.add(i * width + from);
+                    if side > 0 {
+                        for c in (0..rows).step_by(side) {
+                            for p in (0..present).step_by(side) {
+                                let to = block.as_mut_ptr().cast::<T>().add(c * SIDE + p);
+                                let from = (sums.add(p * width + c), width);
+                                let (from, to) = ((from.0.cast::<f32>(), from.1), (to.cast::<f32>(), SIDE));
+                                convert::transpose(isa, from, (present - p).min(side), to);
+                            }
+                        }
+                    } else {
+                        for p in 0..present {
+                            for (c, row) in block.iter_mut().enumerate().take(rows) {
+                                row[p] = sums.add(p * width + c).read();
+                            }
+                        }
+                    }
+                    let to = to.byte_add(i * stride * size + from * row_stride);
+                    for (c, row) in block.iter_mut().enumerate().take(rows) {
+                        let bias = biases[from + c];
+                        let other = other.map(|(at, strides)| {
+                            let place = i * strides.spatial[2] + (from + c) * strides.channel;
+                            (at.add(place).cast_const(), strides.spatial[2])
+                        });
+                        with_epilogue.end(row, present, |_| bias, other);
+                        with_epilogue.write(row, present, to.byte_add(c * row_stride), stride);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The outputs of an image: which taps they are sums of, and where they are.
+
+use std::collections::BTreeMap;
+
+use crate::conv::geometry::{Geometry, Strides, Windows};
+use crate::conv::operands::SubProblem;
+
+/// Outputs of an image from which on few of them are at its sides.
+const MAX_OUTPUTS: usize = 4096;
+
+/// Numbers of taps of a product.
+type Taps = Vec<usize>;
+
+/// Numbers of outputs of an image.
+type Indices = Vec<usize>;
+
+/// The outputs of an image by the taps that they meet inside of the input, with the numbers of these taps; all together where that is
+/// no less work.
+pub(crate) fn classes(
+    windows: &Windows,
+    part: &SubProblem,
+    images: usize,
+    rows: usize,
+) -> Vec<(Taps, Indices)> {
+    let outputs = part.size.iter().product();
+    let together = vec![((0..part.taps.len()).collect(), (0..outputs).collect())];
+    if outputs > MAX_OUTPUTS {
+        return together;
+    }
+    let mut classes: BTreeMap<Taps, Indices> = BTreeMap::new();
+    for number in 0..outputs {
+        let taps = (0..part.taps.len()).filter(|tap| meets(windows, part, number, *tap)).collect();
+        classes.entry(taps).or_default().push(number);
+    }
+    let stride: Vec<_> = classes.into_iter().collect();
+    if tiles(&stride, images, rows) < tiles(&together, images, rows) { stride } else { together }
+}
+
+/// Whether an output of an image meets a tap of its product inside of the input.
+fn meets(windows: &Windows, part: &SubProblem, number: usize, tap: usize) -> bool {
+    let [_, height, length] = part.size;
+    let at = [number / length / height, number / length % height, number % length];
+    let tap = windows.taps[part.taps[tap].0];
+    (0..3).all(|i| {
+        let place = (at[i] * windows.stride[i]) as isize + tap[i];
+        (0..windows.input[i] as isize).contains(&place)
+    })
+}
+
+/// Whether it is known that all outputs meet the taps of their class inside of the input.
+pub(crate) fn are_inside(windows: &Windows, part: &SubProblem, classes: &[(Taps, Indices)]) -> bool {
+    let few = part.size.iter().product::<usize>() <= MAX_OUTPUTS;
+    few && classes.iter().all(|(taps, outputs)| {
+        outputs.iter().all(|number| taps.iter().all(|tap| meets(windows, part, *number, *tap)))
+    })
+}
+
+/// How many products of a number and a row of weights the tiles of some images have for each channel.
+pub(crate) fn tiles(classes: &[(Taps, Indices)], images: usize, rows: usize) -> usize {
+    classes.iter().map(|(taps, outputs)| (images * outputs.len()).div_ceil(rows) * taps.len()).sum()
+}
+
+/// The places of a product's outputs in the plane of a channel.
+pub(crate) fn in_plane(part: &SubProblem, strides: &Strides) -> impl Iterator<Item = usize> + use<> {
+    let (first, size, strides) = (part.first, part.size, *strides);
+    let [_, height, length] = size;
+    (0..size.iter().product()).map(move |number: usize| {
+        let at = [number / length / height, number / length % height, number % length];
+        first + strides.offset(0, at)
+    })
+}
+
+/// How many outputs an image has, where those of all products together follow each other without a gap.
+pub(crate) fn whole_plane(parts: &[SubProblem], strides: &Strides) -> Option<usize> {
+    let all: usize = parts.iter().map(|part| part.size.iter().product::<usize>()).sum();
+    let mut met = vec![false; all];
+    for place in parts.iter().flat_map(|part| in_plane(part, strides)) {
+        if std::mem::replace(met.get_mut(place)?, true) {
+            return None;
+        }
+    }
+    Some(all)
+}
+
+/// Some of the outputs of a block of images.
+pub(crate) struct Met {
+    /// How many there are in an image.
+    pub(crate) of_image: usize,
+    /// Where they begin in the planes, image by image, and their numbers.
+    pub(crate) outputs: Vec<usize>,
+    pub(crate) numbers: Vec<usize>,
+}
+
+/// Taps of a window above which it is not looked for outputs that do not meet them.
+pub(crate) const MAX_TAPS: usize = 49;
+
+/// The outputs that meet each tap inside of the input, and those that meet it or the next one, among all of a block of images; none
+/// where that is no less work.
+pub(crate) fn met(blocks: &Geometry, outputs: &[usize]) -> Vec<[Met; 2]> {
+    let whole = blocks.block(0);
+    let [_, height, length] = whole.size;
+    let (of_image, taps) = (whole.size.iter().product::<usize>(), blocks.taps().len());
+    if taps > MAX_TAPS {
+        return Vec::new();
+    }
+    let meets = |output: usize, tap: usize| {
+        blocks.meets([output / length / height, output / length % height, output % length], tap)
+    };
+    let some = |taps: std::ops::RangeInclusive<usize>| {
+        let members: Vec<usize> =
+            (0..of_image).filter(|output| taps.clone().any(|tap| meets(*output, tap))).collect();
+        let numbers: Vec<usize> = (0..whole.images)
+            .flat_map(|image| members.iter().map(move |output| image * of_image + output))
+            .collect();
+        Met {
+            of_image: members.len(),
+            outputs: numbers.iter().map(|number| outputs[*number]).collect(),
+            numbers,
+        }
+    };
+    let met: Vec<[Met; 2]> =
+        (0..taps).map(|tap| [some(tap..=tap), some(tap..=(tap + 1).min(taps - 1))]).collect();
+    let terms: usize = met.iter().map(|[own, _]| own.of_image).sum();
+    if terms * 20 < of_image * taps * 19 { met } else { Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A window of 3 × 3 with padding 1 over square images.
+    fn windows(input: usize, stride: usize) -> (Windows, SubProblem) {
+        let output = (input - 1) / stride + 1;
+        let places = |number: isize| [0, number / 3 - 1, number % 3 - 1];
+        let windows = Windows {
+            batch: 8,
+            output: [1, output, output],
+            input: [1, input, input],
+            stride: [1, stride, stride],
+            taps: (0..9).map(places).collect(),
+        };
+        (
+            windows,
+            SubProblem { taps: (0..9).map(|tap| (tap, tap)).collect(), first: 0, size: [1, output, output] },
+        )
+    }
+
+    #[test]
+    fn outputs_at_the_sides_are_sums_of_fewer_taps() {
+        let (windows, part) = windows(8, 2);
+        let classes = classes(&windows, &part, 8, 8);
+        let sizes: Vec<_> = classes.iter().map(|(taps, outputs)| (taps.len(), outputs.len())).collect();
+        assert_eq!(sizes, [(9, 9), (6, 3), (6, 3), (4, 1)]);
+        assert_eq!(tiles(&classes, 8, 8), 9 * 9 + 2 * 6 * 3 + 4);
+        let mut all: Vec<_> = classes.into_iter().flat_map(|(_, outputs)| outputs).collect();
+        all.sort_unstable();
+        assert_eq!(all, (0..16).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn outputs_are_together_where_tiles_of_classes_would_not_be_full() {
+        let (windows, part) = windows(8, 2);
+        assert_eq!(classes(&windows, &part, 2, 8).len(), 1);
+    }
+
+    #[test]
+    fn taps_at_the_sides_are_met_by_fewer_outputs() {
+        let (windows, _) = windows(8, 2);
+        let starts: Vec<usize> = (100..132).collect();
+        let met = met(&Geometry::new(&windows, false, 2, windows.output, 1), &starts);
+        let sizes: Vec<_> = met.iter().map(|[own, two]| (own.of_image, two.of_image)).collect();
+        assert_eq!(sizes[..2], [(9, 12), (12, 12)]);
+        assert_eq!(sizes.iter().map(|(own, _)| own).sum::<usize>(), 121);
+        assert_eq!(met[0][0].numbers, [5, 6, 7, 9, 10, 11, 13, 14, 15, 21, 22, 23, 25, 26, 27, 29, 30, 31]);
+        assert_eq!(met[0][0].outputs[0], 105);
+    }
+
+    #[test]
+    fn a_plane_is_whole_where_its_outputs_have_no_gap() {
+        let part = |first: usize| SubProblem { taps: Vec::new(), first, size: [1, 4, 4] };
+        let parts = [part(0), part(1), part(8), part(9)];
+        let strides = |line: usize| Strides { batch: 0, channel: 64, spatial: [0, line, 2] };
+        assert_eq!(whole_plane(&parts, &strides(16)), Some(64));
+        assert_eq!(whole_plane(&parts, &strides(18)), None);
+        assert_eq!(whole_plane(&parts[..3], &strides(16)), None);
+        assert_eq!(whole_plane(&[part(0), part(1), part(8), part(8)], &strides(16)), None);
+    }
+}

@@ -1,0 +1,185 @@
+//! Images with zeros around them.
+
+use crate::conv::geometry::{Block, Strides, Windows};
+use crate::conv::operands::OperandView;
+use crate::kernel::Refusal;
+use crate::simd::vector::Float;
+use crate::tensor::row_converter::{RowConverter, is_number};
+
+/// Where some images' numbers are when they are multiplied: in the tensor itself, or in a copy that has all elements that the
+/// windows reach.
+pub(crate) struct Planes<T> {
+    /// How the tensor's elements are read.
+    run: RowConverter<T>,
+    input: [usize; 3],
+    stride: [usize; 3],
+    place: OperandView,
+    /// The first element that a window of the first block reaches, before those that there are or among them, and how many it reaches.
+    low: [isize; 3],
+    size: [usize; 3],
+    /// Distances in the planes, or in the tensor.
+    strides: Strides,
+    /// Images at most.
+    images: usize,
+    copied: bool,
+    padded: bool,
+    /// Whether a block is not of whole images, so that its zeros are where no other block's are.
+    parted: bool,
+}
+
+impl<T: Float> Planes<T> {
+    /// Plans them for a number of channels and for blocks of so many images and outputs of each at a time. `inside` says that no
+    /// number is asked for that the tensor does not have, so that there is no need of zeros.
+    pub(crate) fn plan(
+        windows: &Windows,
+        place: OperandView,
+        channels: usize,
+        (images, outputs): (usize, [usize; 3]),
+        inside: bool,
+    ) -> Result<Self, Refusal> {
+        let (mut low, mut size, mut padded) = ([0; 3], [1; 3], false);
+        for i in 0..3 {
+            let places = || windows.taps.iter().map(|tap| tap[i]);
+            let (first, behind) = (places().min().unwrap_or(0), places().max().unwrap_or(0) + 1);
+            let end = |outputs: usize| (outputs - 1) as isize * windows.stride[i] as isize + behind;
+            padded |= !inside && (first < 0 || end(windows.output[i]) > windows.input[i] as isize);
+            (low[i], size[i]) = (first, (end(outputs[i]) - first) as usize);
+        }
+        let elements: f64 = size.iter().map(|n| *n as f64).product();
+        if elements * channels as f64 * images as f64 > (1_u64 << 32) as f64 {
+            return Err(format!("planes of {elements} numbers for {channels} channels of {images} images"));
+        }
+        let copied = padded || !is_number::<T>(place.data_type);
+        let plane: usize = size.iter().product();
+        let strides = if !copied {
+            place.strides
+        } else if place.strides.channel == 1 && channels > 1 {
+            let spatial = [size[1] * size[2] * channels, size[2] * channels, channels];
+            Strides { batch: plane * channels, channel: 1, spatial }
+        } else {
+            Strides { batch: plane * channels, channel: plane, spatial: [size[1] * size[2], size[2], 1] }
+        };
+        let run = RowConverter::of(place.data_type)?;
+        let Windows { input, stride, output, .. } = *windows;
+        let parted = outputs != output;
+        Ok(Self { run, input, stride, place, low, size, strides, images, copied, padded, parted })
+    }
+
+    /// Whether zeros stand for what some output meets outside of the input.
+    pub(crate) fn are_padded(&self) -> bool {
+        self.padded
+    }
+
+    /// Numbers of the copy.
+    pub(crate) fn numbers(&self) -> usize {
+        if self.copied { self.strides.batch * self.images } else { 0 }
+    }
+
+    /// Where the outputs of some images begin, image by image: for each the distance of its first tap from that of the first.
+    pub(crate) fn outputs(&self, images: usize, size: [usize; 3], stride: [usize; 3]) -> Vec<usize> {
+        let [_, height, length] = size;
+        let of_image: usize = size.iter().product();
+        let places = (0..images).flat_map(|image| (0..of_image).map(move |number| (image, number)));
+        let offsets = places.map(|(image, number)| {
+            let at = [number / length / height, number / length % height, number % length];
+            self.strides.offset(image, [0, 1, 2].map(|i| at[i] * stride[i]))
+        });
+        offsets.collect()
+    }
+
+    /// Distance of a channel's number for a tap from the beginning of the planes, of an output that begins where they do.
+    pub(crate) fn term(&self, channel: usize, tap: [isize; 3]) -> usize {
+        let at = [0, 1, 2].map(|i| (tap[i] - self.low[i]) as usize);
+        channel * self.strides.channel + self.strides.offset(0, at)
+    }
+
+    /// The beginning of the planes of some channels for a block, perhaps before the tensor's. They are copied to `to` unless the
+    /// tensor's own elements do.
+    ///
+    /// # Safety
+    /// `from` is the first element of the first channel; what is written is [`Planes::numbers`] numbers at most, which
+    /// are zero or from an earlier call.
+    pub(crate) unsafe fn fill(
+        &self,
+        from: *const u8,
+        channels: usize,
+        block: &Block,
+        to: *mut T,
+    ) -> *const T {
+        let strides = &self.place.strides;
+        let low = [0, 1, 2].map(|i| self.low[i] + (block.origin[i] * self.stride[i]) as isize);
+        if !self.copied {
+            let first = (0..3).map(|i| low[i] * strides.spatial[i] as isize).sum::<isize>();
+            return from.cast::<T>().wrapping_add(block.image * strides.batch).wrapping_offset(first);
+        }
+        if self.padded && self.parted {
+            // SAFETY: the caller promises the room.
+            unsafe { to.write_bytes(0, self.strides.batch * block.images) };
+        }
+        // Elements that there are.
+        let inside = |i: usize| {
+            let first = low[i].clamp(0, self.input[i] as isize);
+            let end = (low[i] + self.size[i] as isize).clamp(first, self.input[i] as isize);
+            first as usize..end as usize
+        };
+        let [depth, height, width] = [inside(0), inside(1), inside(2)];
+        // A run of a row's elements for each channel, or one of channels for each element.
+        let (runs, len, stride) = if self.strides.channel == 1 {
+            (width.len(), channels, strides.channel)
+        } else {
+            (channels, width.len(), strides.spatial[2])
+        };
+        let (next, to_next) = if self.strides.channel == 1 {
+            (strides.spatial[2], self.strides.spatial[2])
+        } else {
+            (strides.channel, self.strides.channel)
+        };
+        for n in 0..block.images {
+            for d in depth.clone() {
+                for h in height.clone() {
+                    let place = [d, h, width.start];
+                    let at = [0, 1, 2].map(|i| (place[i] as isize - low[i]) as usize);
+                    let source = strides.offset(block.image + n, place);
+                    let target = self.strides.offset(n, at);
+                    for i in 0..runs {
+                        // SAFETY: the elements are those of the tensor, the numbers those of the planes.
+                        unsafe {
+                            let from = from.add((source + i * next) * self.run.size);
+                            let to = to.add(target + i * to_next);
+                            if self.run.same && stride == 1 {
+                                copy_short(from.cast(), to, len);
+                            } else {
+                                (self.run.load)(from, stride, to, len);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        to
+    }
+}
+
+/// Copies numbers, few at a time, for which a call would take longer than they do.
+///
+/// # Safety
+/// Both are valid for `len` numbers.
+#[inline(always)]
+unsafe fn copy_short<T: Copy>(from: *const T, to: *mut T, len: usize) {
+    // SAFETY: the caller promises the numbers.
+    unsafe {
+        let mut i = 0;
+        while i + 8 <= len {
+            to.add(i).cast::<[T; 8]>().write_unaligned(from.add(i).cast::<[T; 8]>().read_unaligned());
+            i += 8;
+        }
+        if i + 4 <= len {
+            to.add(i).cast::<[T; 4]>().write_unaligned(from.add(i).cast::<[T; 4]>().read_unaligned());
+            i += 4;
+        }
+        while i < len {
+            to.add(i).write(from.add(i).read_unaligned());
+            i += 1;
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! From accumulators, whose channels lie side by side, to elements of the output.
+
+use crate::conv::direct_small::kernel::{DirectSmall, Image, MAX_LANES};
+use crate::gemm::pack::{Accumulators as Stored, PackSource};
+use crate::simd::vector::Float;
+
+impl<T: Float> DirectSmall<T> {
+    /// Stores an image's outputs of some channels, given each output's channels side by side.
+    ///
+    /// # Safety
+    /// `from` has the outputs, `rows` has room for them, `to` is the first channel's first element.
+    pub(crate) unsafe fn store(
+        &self,
+        image: &Image,
+        channels: usize,
+        from: *const T,
+        rows: *mut T,
+        to: *mut u8,
+    ) {
+        let strides = &self.operands.output.strides;
+        let Image { number: image, size, flat } = *image;
+        let (width, count) = (self.width(), size.iter().product::<usize>());
+        // Outputs that follow each other are one row.
+        let [depth, height, _] = size;
+        let lines = if flat { 1 } else { depth * height };
+        let line = count / lines;
+        let stride = if flat { 1 } else { strides.spatial[2] };
+        let place = |number: usize| strides.offset(image, [number / height, number % height, 0]);
+        // SAFETY: the caller promises the numbers, and the tensor has the outputs.
+        unsafe {
+            let to = |line: usize| to.add(place(line) * self.store_size);
+            if strides.channel == 1 {
+                for number in 0..lines {
+                    let from = from.add(number * line * width);
+                    let sums = Stored {
+                        from,
+                        row_stride: width,
+                        rows: line,
+                        columns: channels,
+                        row: stride,
+                        column: 1,
+                    };
+                    (self.store)(self.isa, &sums, to(number));
+                }
+                return;
+            }
+            // Vectors of channels, and of outputs where they do not go to their place at once.
+            let direct = self.direct && flat && channels >= self.kernel.lanes;
+            let (row, row_stride) = match direct {
+                true => (count, strides.channel),
+                false => (count.next_multiple_of(MAX_LANES), count.next_multiple_of(MAX_LANES)),
+            };
+            let copy = PackSource {
+                from: from.cast(),
+                rows: if direct { channels } else { width },
+                row: 1,
+                columns: count,
+                column: width,
+                width: row,
+                row_stride,
+            };
+            (self.transpose)(self.isa, &copy, if direct { to(0).cast() } else { rows });
+            for number in 0..if direct { 0 } else { lines } {
+                let from = rows.add(number * line);
+                let (row, column) = (strides.channel, stride);
+                let sums = Stored { from, row_stride, rows: channels, columns: line, row, column };
+                (self.store)(self.isa, &sums, to(number));
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! A tile of sums: some outputs, or weights, of several channels. A piece is half a vector of channels, where there are such.
+
+use crate::conv::cost::Cost;
+use crate::gemm::pack::prefetch;
+use crate::simd::isa::{Isa, IsaTask};
+use crate::simd::vector::{Float, Lanewise, Vector};
+
+/// What a tile is computed from: `tile[places[r] + v] = Σ from[rows[r] + terms[j]] · right[factors[j]][v]`.
+pub(crate) struct AccumulatorTile<'a, T> {
+    /// For each row of the tile the place of its first number.
+    pub(crate) rows: &'a [usize],
+    /// How far the number of each term is from that.
+    pub(crate) terms: &'a [usize],
+    /// What places count from, which need not be among the numbers itself.
+    pub(crate) from: *const T,
+    /// Rows of pieces, side by side.
+    pub(crate) right: *const T,
+    /// For each term the number of its row.
+    pub(crate) factors: &'a [usize],
+    /// Rows of pieces.
+    pub(crate) tile: *mut T,
+    /// For each row the place of its first number in `tile`.
+    pub(crate) places: &'a [usize],
+    /// Whether the sums are added to what the tile holds.
+    pub(crate) add: bool,
+}
+
+type RunTile<T> = unsafe fn(&AccumulatorTile<'_, T>);
+
+/// Rows of the highest tile of any width.
+const ROWS: usize = 8;
+
+/// Rows of the highest tile: the elements of a window of 3 by 3.
+pub(crate) const MAX_ROWS: usize = 9;
+
+/// The tile at one level.
+pub(crate) struct AccumulatorTileKernel<T: 'static> {
+    /// Its rows.
+    pub(crate) rows: usize,
+    /// Numbers in a vector.
+    pub(crate) lanes: usize,
+    /// Numbers in a piece: half a vector, or a vector where registers are few.
+    pub(crate) piece: usize,
+    /// By number of pieces in a row.
+    run: &'static [RunTile<T>],
+    /// The same of [`MAX_ROWS`] rows, of few pieces.
+    tall: &'static [RunTile<T>],
+}
+
+impl<T> Clone for AccumulatorTileKernel<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for AccumulatorTileKernel<T> {}
+
+/// The tiles of one vector.
+struct Tiles<V, const ROWS: usize>(V);
+
+impl<V: Vector, const ROWS: usize> Tiles<V, ROWS> {
+    const WHOLE: [RunTile<V::Scalar>; 3] =
+        [sums::<V, ROWS, 1, false>, sums::<V, ROWS, 2, false>, sums::<V, ROWS, 3, false>];
+    #[cfg(target_arch = "x86_64")]
+    const HALVES: [RunTile<V::Scalar>; 6] = [
+        sums::<V, ROWS, 0, true>,
+        sums::<V, ROWS, 1, false>,
+        sums::<V, ROWS, 1, true>,
+        sums::<V, ROWS, 2, false>,
+        sums::<V, ROWS, 2, true>,
+        sums::<V, ROWS, 3, false>,
+    ];
+    #[cfg(target_arch = "x86_64")]
+    const NARROW: [RunTile<V::Scalar>; 3] =
+        [sums::<V, ROWS, 0, true>, sums::<V, ROWS, 1, false>, sums::<V, ROWS, 1, true>];
+}
+
+impl<T: Float> AccumulatorTileKernel<T> {
+    /// The kernel of a level.
+    pub(crate) fn of(isa: Isa) -> Self {
+        match isa {
+            #[cfg(not(target_arch = "aarch64"))]
+            Isa::Portable => Self::with::<T::Portable, 4>(),
+            // 32 registers.
+            #[cfg(target_arch = "aarch64")]
+            Isa::Portable => Self::with::<T::Portable, 8>(),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => Self::with::<T::Avx2, 4>(),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => Self::with_halves::<T::Avx512>(),
+        }
+    }
+
+    fn with<V: Vector<Scalar = T>, const ROWS: usize>() -> Self {
+        Self { rows: ROWS, lanes: V::LANES, piece: V::LANES, run: &Tiles::<V, ROWS>::WHOLE, tall: &[] }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn with_halves<V: Vector<Scalar = T>>() -> Self {
+        Self {
+            rows: ROWS,
+            lanes: V::LANES,
+            piece: <V::Half as Vector>::LANES,
+            run: &Tiles::<V, ROWS>::HALVES,
+            tall: &Tiles::<V, MAX_ROWS>::NARROW,
+        }
+    }
+
+    /// The rows of tiles of so many pieces for which the fewest tiles have so many rows together: [`AccumulatorTileKernel::rows`] or one more.
+    pub(crate) fn height(&self, rows: usize, pieces: usize) -> usize {
+        let is_tall = pieces <= self.tall.len() && rows.div_ceil(MAX_ROWS) < rows.div_ceil(self.rows);
+        if is_tall { MAX_ROWS } else { self.rows }
+    }
+
+    /// Pieces in the widest row.
+    pub(crate) fn most(&self) -> usize {
+        self.run.len()
+    }
+
+    /// Computes a tile of `height` rows, as [`AccumulatorTileKernel::height`] says or [`AccumulatorTileKernel::rows`], and `pieces` pieces.
+    ///
+    /// # Safety
+    /// The kernel's level is one that the processor has. The numbers of every row and term, and a row of pieces for each
+    /// term, are readable; the rows of `tile` are readable and writable.
+    pub(crate) unsafe fn run(&self, sums: &AccumulatorTile<'_, T>, (height, pieces): (usize, usize)) {
+        assert!(sums.rows.len() >= height && sums.places.len() >= height);
+        let run = if height == self.rows { self.run } else { self.tall };
+        // SAFETY: the caller promises what the kernel needs.
+        unsafe { run[pieces - 1](sums) };
+    }
+}
+
+/// A tile whose rows are some vectors and, where `HALF` says so, half a one.
+struct AccumulatorTileTask<'a, 'b, V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool>(
+    &'a AccumulatorTile<'b, V::Scalar>,
+);
+
+impl<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool> IsaTask
+    for AccumulatorTileTask<'_, '_, V, ROWS, VECTORS, HALF>
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let AccumulatorTile { rows, terms, from, right, factors, tile, places: to, add } = *self.0;
+        let width = VECTORS * V::LANES + if HALF { <V::Half as Vector>::LANES } else { 0 };
+        // SAFETY: `sums` is called with memory as `AccumulatorTileKernel::run` describes it, at the vector's level.
+        unsafe {
+            let mut places = [from; ROWS];
+            for (place, row) in places.iter_mut().zip(rows) {
+                *place = from.wrapping_add(*row);
+            }
+            if add {
+                for row in &to[..ROWS] {
+                    (0..VECTORS).for_each(|vector| prefetch(tile.add(row + vector * V::LANES)));
+                }
+            }
+            let mut sums = [[V::zero(); VECTORS]; ROWS];
+            let mut halves = [V::Half::zero(); ROWS];
+            for (term, factor) in terms.iter().zip(factors) {
+                let right = right.add(factor * width);
+                let mut columns = [V::zero(); VECTORS];
+                for (v, column) in columns.iter_mut().enumerate() {
+                    *column = V::load(right.add(v * V::LANES));
+                }
+                let behind =
+                    if HALF { V::Half::load(right.add(VECTORS * V::LANES)) } else { V::Half::zero() };
+                for ((place, sums), behind_sum) in places.iter().zip(&mut sums).zip(&mut halves) {
+                    let number = place.wrapping_add(*term).read_unaligned();
+                    let all = V::splat(number);
+                    for (sum, column) in sums.iter_mut().zip(columns) {
+                        *sum = all.mul_add(column, *sum);
+                    }
+                    if HALF {
+                        *behind_sum = V::Half::splat(number).mul_add(behind, *behind_sum);
+                    }
+                }
+            }
+            for ((row, behind), to) in sums.iter().zip(halves).zip(to) {
+                for (v, sum) in row.iter().enumerate() {
+                    let tile = tile.add(to + v * V::LANES);
+                    let sum = if add { sum.lanewise(Lanewise::Add, V::load(tile)) } else { *sum };
+                    sum.store(tile);
+                }
+                if HALF {
+                    let tile = tile.add(to + VECTORS * V::LANES);
+                    let sum = if add { behind.lanewise(Lanewise::Add, V::Half::load(tile)) } else { behind };
+                    sum.store(tile);
+                }
+            }
+        }
+    }
+}
+
+/// Computes one size of tile.
+///
+/// # Safety
+/// As [`AccumulatorTileKernel::run`].
+unsafe fn sums<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool>(
+    sums: &AccumulatorTile<'_, V::Scalar>,
+) {
+    // SAFETY: the caller promises that the processor has the vector's level.
+    unsafe { V::ISA.run(AccumulatorTileTask::<V, ROWS, VECTORS, HALF>(sums)) };
+}
+
+/// Nanoseconds for a number that is copied in rows of `row`, each of which costs something, too.
+pub(crate) fn copied(cost: &Cost, row: usize) -> f64 {
+    cost.copy * (0.5 + 2.0 / row.max(1) as f64)
+}
+
+/// How so many channels are divided into panels: pieces in a panel, and panels.
+pub(crate) fn panels<T: Float>(channels: usize, kernel: &AccumulatorTileKernel<T>) -> (usize, usize) {
+    let pieces = channels.div_ceil(kernel.piece);
+    let panels = pieces.div_ceil(kernel.most());
+    (pieces.div_ceil(panels), panels)
+}

@@ -1,0 +1,90 @@
+//! What a convolution computes of its sums while they are in registers.
+
+use hipdnn_plugin_sdk::graph::PointwiseMode;
+
+use crate::conv::geometry::{Block, Strides};
+use crate::pointwise::Epilogue;
+use crate::pointwise::chain::{Operation, Value};
+use crate::pointwise::elements::BlockEpilogue;
+use crate::simd::vector::Float;
+use crate::tensor::row_converter::is_number;
+
+/// A number for each channel is added, then an element of another tensor, and then what is negative becomes zero; each of
+/// these or none. It is what stands behind most convolutions.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct ChannelEpilogue {
+    /// Where the numbers for the channels are: their place among the pointers, and their distance.
+    pub(crate) bias: Option<(usize, usize)>,
+    /// Where the other tensor is, and its strides.
+    pub(crate) residual: Option<(usize, Strides)>,
+    /// Whether what is negative becomes zero.
+    pub(crate) relu: bool,
+}
+
+impl ChannelEpilogue {
+    /// The ending that a chain is; none where it is another, or where something is stored in another type than it is
+    /// computed in.
+    pub(crate) fn of<T: Float>(epilogue: &Epilogue, spatial: usize) -> Option<Self> {
+        let rank = 2 + spatial;
+        let mut channel_epilogue = Self::default();
+        // The convolution's result, and what has become of it.
+        let mut last = Value::Input(0);
+        for (number, step) in epilogue.chain.steps.iter().enumerate() {
+            let Operation::Pointwise(mode, _) = &step.operation else { return None };
+            if step.one || !is_number::<T>(step.stored) || channel_epilogue.relu {
+                return None;
+            }
+            match (mode, step.operands.as_slice()) {
+                (_, [value]) if *value == last && step.is_relu() => channel_epilogue.relu = true,
+                (PointwiseMode::Add, [first, second]) if (*first == last) != (*second == last) => {
+                    let Value::Input(other) = *(if *first == last { second } else { first }) else {
+                        return None;
+                    };
+                    let input = epilogue.chain.inputs.get(other).filter(|_| other != 0)?;
+                    let strides = input.strides.get(..rank)?;
+                    if !is_number::<T>(input.data_type) || channel_epilogue.residual.is_some() {
+                        return None;
+                    }
+                    let of_channel =
+                        strides.iter().enumerate().all(|(axis, stride)| axis == 1 || *stride == 0);
+                    if of_channel && channel_epilogue.bias.is_none() {
+                        channel_epilogue.bias = Some((input.slot, strides[1]));
+                    } else {
+                        let mut spatial_strides = [0; 3];
+                        spatial_strides[3 - spatial..].copy_from_slice(&strides[2..]);
+                        let strides =
+                            Strides { batch: strides[0], channel: strides[1], spatial: spatial_strides };
+                        channel_epilogue.residual = Some((input.slot, strides));
+                    }
+                }
+                _ => return None,
+            }
+            last = Value::Step(number);
+        }
+        is_number::<T>(epilogue.output.data_type).then_some(channel_epilogue)
+    }
+}
+
+/// What is computed of each block of the output where no [`ChannelEpilogue`] does.
+pub(crate) struct TileEpilogue {
+    pub(crate) block_epilogue: Box<dyn BlockEpilogue>,
+    /// Spatial dimensions of the tensors.
+    pub(crate) spatial: usize,
+}
+
+impl TileEpilogue {
+    /// Computes it for a range of channels of a block.
+    ///
+    /// # Safety
+    /// As [`BlockEpilogue::tile_epilogue`].
+    pub(crate) unsafe fn run(&self, tensors: &[*mut u8], block: &Block, channels: std::ops::Range<usize>) {
+        let [mut origin, mut size] = [[0; 5]; 2];
+        (origin[0], size[0]) = (block.image, block.images);
+        (origin[1], size[1]) = (channels.start, channels.len());
+        origin[2..2 + self.spatial].copy_from_slice(&block.origin[3 - self.spatial..]);
+        size[2..2 + self.spatial].copy_from_slice(&block.size[3 - self.spatial..]);
+        let rank = 2 + self.spatial;
+        // SAFETY: the caller promises the tensors.
+        unsafe { self.block_epilogue.run_on_box(tensors, &origin[..rank], &size[..rank]) };
+    }
+}

@@ -1,0 +1,361 @@
+//! How a convolution becomes a matrix product without being unrolled.
+//!
+//! The input is copied into planes: rows of numbers in which a tap of the window is nothing but a distance. Output element
+//! `o` and a tap at `q` meet at position `o + q`, so all outputs of an image, one after another, meet the tap in one
+//! unbroken run, and the product reads the plane where it lies. Rows are a little longer than the output's, for the zeros
+//! of the padding; what the product yields in these columns is dropped. With a stride there is a plane for each remainder
+//! of the division by it. Where that wastes too much (a window nearly as large as its image), each tap gets a plane of its
+//! own with exactly the outputs' columns, which is the common unrolled form.
+
+use std::collections::HashMap;
+
+/// What is to be met: output element `o` and tap `t` meet input element `o * stride + taps[t]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Windows {
+    /// Number of images.
+    pub(crate) batch: usize,
+    /// Spatial dimensions of the output; leading ones are 1.
+    pub(crate) output: [usize; 3],
+    /// Spatial dimensions of the input.
+    pub(crate) input: [usize; 3],
+    /// Step of the window.
+    pub(crate) stride: [usize; 3],
+    /// Place of each tap.
+    pub(crate) taps: Vec<[isize; 3]>,
+}
+
+/// Where elements of a tensor lie, in elements.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Strides {
+    /// From one image to the next.
+    pub(crate) batch: usize,
+    /// From one channel to the next.
+    pub(crate) channel: usize,
+    /// Along the spatial dimensions.
+    pub(crate) spatial: [usize; 3],
+}
+
+impl Strides {
+    /// Whether images of this size have no gaps, the last dimension fastest.
+    pub(crate) fn are_flat(&self, size: [usize; 3]) -> bool {
+        (0..3).all(|i| size[i] == 1 || self.spatial[i] == size[i + 1..].iter().product::<usize>())
+    }
+
+    /// Distance of an element of channel 0.
+    pub(crate) fn offset(&self, image: usize, at: [usize; 3]) -> usize {
+        image * self.batch + at[0] * self.spatial[0] + at[1] * self.spatial[1] + at[2] * self.spatial[2]
+    }
+}
+
+/// A part of the output: some images, and a box of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    /// The first image.
+    pub(crate) image: usize,
+    /// Number of images.
+    pub(crate) images: usize,
+    /// The first output element of the box.
+    pub(crate) origin: [usize; 3],
+    /// The size of the box.
+    pub(crate) size: [usize; 3],
+}
+
+impl Block {
+    /// Outputs, or tiles of outputs.
+    pub(crate) fn outputs(&self) -> usize {
+        self.images * self.size.iter().product::<usize>()
+    }
+}
+
+/// A run of outputs that lie side by side in the columns and along the last spatial dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Columns {
+    /// The first column.
+    pub(crate) column: usize,
+    /// Number of columns.
+    pub(crate) len: usize,
+    /// The image.
+    pub(crate) image: usize,
+    /// The output element of the first column.
+    pub(crate) at: [usize; 3],
+}
+
+/// The planes and columns of a block, planned for all blocks at once.
+#[derive(Clone, Debug)]
+pub(crate) struct Geometry {
+    pub(crate) windows: Windows,
+    /// Input element of position 0 of each plane when a block begins at output 0.
+    pub(crate) starts: Vec<[isize; 3]>,
+    /// Distance of each tap from the beginning of a channel's planes.
+    pub(crate) tap_offsets: Vec<usize>,
+    /// Images in a block and the size of its box, at most.
+    pub(crate) block: (usize, [usize; 3]),
+    /// Positions that a box is wider than its outputs.
+    pub(crate) span: [usize; 3],
+    /// The smallest tap, in steps.
+    pub(crate) first: [isize; 3],
+    /// Distance of neighbours in the columns: along the three dimensions and from image to image.
+    pub(crate) plane_strides: [usize; 4],
+    /// Numbers in one plane.
+    pub(crate) plane: usize,
+    /// Whether some output meets a tap outside of the input.
+    pub(crate) padded: bool,
+}
+
+/// `ceil(a / b)` for positive b.
+pub(crate) fn div_ceil(a: isize, b: isize) -> isize {
+    -(-a).div_euclid(b)
+}
+
+impl Geometry {
+    /// Plans the planes for blocks of at most `images` images and boxes of at most `size`; columns are computed `round` at
+    /// a time. `unrolled` gives each tap its own plane.
+    pub(crate) fn new(
+        windows: &Windows,
+        unrolled: bool,
+        images: usize,
+        size: [usize; 3],
+        round: usize,
+    ) -> Self {
+        let stride = windows.stride.map(|s| s as isize);
+        let mut starts: Vec<[isize; 3]> = Vec::new();
+        let mut known = HashMap::new();
+        let mut tap_planes = Vec::with_capacity(windows.taps.len());
+        let mut steps = Vec::with_capacity(windows.taps.len());
+        // Steps are counted from element 0, or from the first tap where a box is less wide then.
+        let from = [0, 1, 2].map(|i| {
+            let taps = || windows.taps.iter().map(|tap| tap[i]);
+            let (low, high) = (taps().min().unwrap_or(0), taps().max().unwrap_or(0));
+            let wider = high.div_euclid(stride[i]) - low.div_euclid(stride[i]) > (high - low) / stride[i];
+            if wider { low } else { 0 }
+        });
+        for tap in &windows.taps {
+            let mut start = *tap;
+            let mut q = [0; 3];
+            if !unrolled {
+                for i in 0..3 {
+                    q[i] = (tap[i] - from[i]).div_euclid(stride[i]);
+                    start[i] = (tap[i] - from[i]).rem_euclid(stride[i]) + from[i];
+                }
+            }
+            let next = starts.len();
+            let plane = if unrolled { next } else { *known.entry(start).or_insert(next) };
+            if plane == next {
+                starts.push(start);
+            }
+            tap_planes.push(plane);
+            steps.push(q);
+        }
+        let mut first = [0; 3];
+        let mut span = [0; 3];
+        let mut row = [0; 3];
+        for i in 0..3 {
+            let low = steps.iter().map(|q| q[i]).min().unwrap_or(0);
+            let high = steps.iter().map(|q| q[i]).max().unwrap_or(0);
+            first[i] = low;
+            span[i] = (high - low) as usize;
+            // Zeros at the end of one row can be those at the beginning of the next.
+            let mut shared = 0;
+            if size[i] == windows.output[i] {
+                let before = (-low).max(0);
+                let end = windows.output[i] as isize + high;
+                let ends = starts.iter().map(|s| div_ceil(windows.input[i] as isize - s[i], stride[i]));
+                let after = ends.map(|e| (end - e).max(0)).min().unwrap_or(0);
+                shared = before.min(after) as usize;
+            }
+            row[i] = (size[i] + span[i] - shared.min(span[i])).max(size[i]);
+        }
+        let plane_strides = [row[1] * row[2], row[2], 1, row[0] * row[1] * row[2]];
+        let offset =
+            |q: &[isize; 3]| -> usize { (0..3).map(|i| (q[i] - first[i]) as usize * plane_strides[i]).sum() };
+        let reach = |images: usize, size: [usize; 3]| {
+            (images - 1) * plane_strides[3]
+                + (0..3).map(|i| (size[i] - 1) * plane_strides[i]).sum::<usize>()
+                + 1
+        };
+        let columns = reach(images, size).next_multiple_of(round);
+        let farthest = steps.iter().map(offset).max().unwrap_or(0);
+        let filled = reach(images, [0, 1, 2].map(|i| size[i] + span[i]));
+        let plane = (farthest + columns).max(filled);
+        let tap_offsets = steps.iter().zip(&tap_planes).map(|(q, p)| p * plane + offset(q)).collect();
+        let padded = windows.taps.iter().any(|tap| {
+            (0..3).any(|i| {
+                tap[i] < 0
+                    || (windows.output[i] as isize - 1) * stride[i] + tap[i] >= windows.input[i] as isize
+            })
+        });
+        Self {
+            windows: windows.clone(),
+            starts,
+            tap_offsets,
+            block: (images, size),
+            span,
+            first,
+            plane_strides,
+            plane,
+            padded,
+        }
+    }
+
+    /// Whether some output meets a tap outside of the input, where zeros stand for what is not there.
+    pub(crate) fn is_padded(&self) -> bool {
+        self.padded
+    }
+
+    /// Numbers in the planes of one channel.
+    pub(crate) fn channel(&self) -> usize {
+        self.plane * self.starts.len()
+    }
+
+    /// Distance of each tap from the beginning of a channel's planes.
+    pub(crate) fn taps(&self) -> &[usize] {
+        &self.tap_offsets
+    }
+
+    /// Distance of neighbours in the columns: along the three dimensions and from image to image.
+    pub(crate) fn plane_strides(&self) -> [usize; 4] {
+        self.plane_strides
+    }
+
+    /// The taps, from the first to behind the last, that outputs of a line may meet inside of the input, where all others are
+    /// outside.
+    pub(crate) fn met(&self, depth: usize, row: usize) -> (usize, usize) {
+        let inside = |tap: &[isize; 3]| {
+            [(0, depth), (1, row)].into_iter().all(|(i, output)| {
+                let at = (output * self.windows.stride[i]) as isize + tap[i];
+                (0..self.windows.input[i] as isize).contains(&at)
+            })
+        };
+        let taps = &self.windows.taps;
+        let first = taps.iter().position(inside).unwrap_or(0);
+        (first, taps.iter().rposition(inside).map_or(first, |last| last + 1))
+    }
+
+    /// Whether the outputs of each block follow each other in an image.
+    pub(crate) fn is_flat(&self) -> bool {
+        let (images, size) = self.block;
+        let [_, rows, columns] = self.windows.output;
+        let line = size[0] == 1 && size[1] == 1;
+        images == 1 && (size[2] == columns || line) && (size[1] == rows || size[0] == 1)
+    }
+
+    /// Columns of the largest block.
+    pub(crate) fn largest(&self) -> usize {
+        let (images, size) = self.block;
+        self.columns(&Block { image: 0, images, origin: [0; 3], size })
+    }
+
+    /// Number of blocks.
+    pub(crate) fn blocks(&self) -> usize {
+        self.counts().iter().product()
+    }
+
+    pub(crate) fn counts(&self) -> [usize; 4] {
+        let (images, size) = self.block;
+        let boxes = [0, 1, 2].map(|i| self.windows.output[i].div_ceil(size[i]));
+        [self.windows.batch.div_ceil(images), boxes[0], boxes[1], boxes[2]]
+    }
+
+    /// The block with this number.
+    pub(crate) fn block(&self, number: usize) -> Block {
+        let (images, size) = self.block;
+        let counts = self.counts();
+        let mut rest = number;
+        let mut origin = [0; 3];
+        for i in (0..3).rev() {
+            origin[i] = rest % counts[i + 1] * size[i];
+            rest /= counts[i + 1];
+        }
+        let image = rest * images;
+        Block {
+            image,
+            images: images.min(self.windows.batch - image),
+            origin,
+            size: [0, 1, 2].map(|i| size[i].min(self.windows.output[i] - origin[i])),
+        }
+    }
+
+    /// Columns of a block, up to its last output.
+    pub(crate) fn columns(&self, block: &Block) -> usize {
+        (block.images - 1) * self.plane_strides[3]
+            + (0..3).map(|i| (block.size[i] - 1) * self.plane_strides[i]).sum::<usize>()
+            + 1
+    }
+
+    /// Calls `each` with the runs of outputs among the columns from `from` to `to`.
+    #[inline(always)]
+    pub(crate) fn runs(&self, block: &Block, from: usize, to: usize, mut each: impl FnMut(Columns)) {
+        let [depth, row, _, image] = self.plane_strides;
+        let mut column = from;
+        let mut n = from / image;
+        let mut rest = from % image;
+        let mut at = [0; 3];
+        at[0] = rest / depth;
+        rest %= depth;
+        at[1] = rest / row;
+        at[2] = rest % row;
+        while column < to && n < block.images {
+            if at[0] < block.size[0] && at[1] < block.size[1] && at[2] < block.size[2] {
+                each(Columns {
+                    column,
+                    len: (block.size[2] - at[2]).min(to - column),
+                    image: block.image + n,
+                    at: [0, 1, 2].map(|i| block.origin[i] + at[i]),
+                });
+            }
+            column += row - at[2];
+            at[2] = 0;
+            at[1] += 1;
+            if at[1] * row >= depth {
+                at[1] = 0;
+                at[0] += 1;
+                if at[0] * depth >= image {
+                    at[0] = 0;
+                    n += 1;
+                }
+            }
+        }
+    }
+
+    /// The input that a block is computed from, with these strides; none where channels lie within each other.
+    pub(crate) fn input(&self, block: &Block, strides: &Strides) -> Option<Input> {
+        let Windows { input, stride, taps, .. } = &self.windows;
+        let ends = [0, 1, 2].map(|i| {
+            let places = taps.iter().map(|tap| tap[i]);
+            let (low, high) = (places.clone().min().unwrap_or(0), places.max().unwrap_or(0));
+            let inside = |at: isize| at.clamp(0, input[i] as isize - 1) as usize;
+            let first = (block.origin[i] * stride[i]) as isize;
+            let last = ((block.origin[i] + block.size[i] - 1) * stride[i]) as isize;
+            (inside(first + low), inside(last + high), high - low)
+        });
+        // Rows between those that are met.
+        let are_apart = stride[1] as isize > ends[1].2 + 1 && block.size[1] > 1;
+        let rows = if are_apart { (block.size[1], stride[1] * strides.spatial[1]) } else { (1, 0) };
+        let reach = |i: usize| (ends[i].1 - ends[i].0) * strides.spatial[i];
+        let down = if are_apart { ends[1].2 as usize * strides.spatial[1] } else { reach(1) };
+        let len = 1 + reach(0) + down + reach(2);
+        let first = strides.offset(block.image, ends.map(|(low, _, _)| low));
+        let images = (block.images, strides.batch);
+        (strides.channel >= len).then_some(Input { first, images, rows, len })
+    }
+
+    /// Whether an output meets a tap inside of the input.
+    pub(crate) fn meets(&self, output: [usize; 3], tap: usize) -> bool {
+        (0..3).all(|i| {
+            let at = (output[i] * self.windows.stride[i]) as isize + self.windows.taps[tap][i];
+            (0..self.windows.input[i] as isize).contains(&at)
+        })
+    }
+}
+
+/// The input that a block is computed from, of planes of channels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Input {
+    /// Distance of its first element from that of the tensor, in elements.
+    pub(crate) first: usize,
+    /// Runs of elements in a channel, and their distance: images, and rows where those between them are not met.
+    pub(crate) images: (usize, usize),
+    pub(crate) rows: (usize, usize),
+    /// Elements from the first to the last of a run.
+    pub(crate) len: usize,
+}

@@ -1,0 +1,35 @@
+//! Tiles with NaN, whose columns beside the padding are computed again without the zeros that stand for it.
+
+use std::ops::Range;
+
+use crate::conv::im2col::problem::Im2col;
+use crate::conv::implicit_gemm::tile::GemmTile;
+use crate::simd::vector::Float;
+
+impl<T: Float> Im2col<T> {
+    /// The columns of a tile that meet the padding, but without the products with it, which are not zero times infinity.
+    ///
+    /// # Safety
+    /// As [`GemmTileKernel::run`](crate::conv::implicit_gemm::tile::ProductKernel::run).
+    pub(crate) unsafe fn multiply_exactly(
+        &self,
+        product: &GemmTile<'_, T>,
+        columns: &Range<usize>,
+        rows: usize,
+    ) {
+        let meets = |output: [usize; 2], tap: &[isize; 2]| {
+            (0..2).all(|i| {
+                let at = (output[i] * self.stride[i]) as isize + tap[i];
+                (0..self.input[i] as isize).contains(&at)
+            })
+        };
+        self.runs(columns, |run| {
+            for (column, at) in (run.column..run.column + run.len).zip(run.at..) {
+                let meets = |tap: usize| meets([run.line, at], &self.taps[tap]);
+                let rows = (rows, self.kernel.rows);
+                // SAFETY: the caller promises weights, columns and the tile.
+                unsafe { product.column_again(rows, column, self.taps.len(), meets) };
+            }
+        });
+    }
+}

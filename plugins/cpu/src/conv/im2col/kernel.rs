@@ -1,0 +1,447 @@
+//! A convolution as a product of matrices whose right factor is made tile by tile: what the outputs of a tile meet, for each channel and
+//! tap of the window one row of a few vectors.
+//!
+//! All outputs of all images are one row of columns, so that a tile goes on in the next line or image and hardly any number is
+//! computed in vain. What a tile reads lies in a row, wherever it lies in the images, and while some tiles are multiplied, the input
+//! of the next ones is asked for.
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use crate::conv::cost::Cost;
+use crate::conv::epilogue::ChannelEpilogue;
+use crate::conv::im2col::choice::has_form;
+use crate::conv::im2col::copy::Im2colTile;
+use crate::conv::im2col::prefetch::InputPrefetch;
+use crate::conv::im2col::problem::{Im2col, LineRun, ScratchLayout};
+use crate::conv::implicit_gemm::nan::{are_finite, has_nan};
+use crate::conv::implicit_gemm::tile::{GemmTile, GemmTileKernel};
+use crate::conv::operands::{Operands, are_columns, pack_of, rows_stride};
+use crate::conv::prefetch::{TilePrefetch, bytes};
+use crate::kernel::{Kernel, Refusal};
+use crate::pointwise::Epilogue;
+use crate::settings::Settings;
+use crate::simd::isa::Isa;
+use crate::simd::vector::Float;
+use crate::tensor::prepacked::Prepacked;
+use crate::tensor::row_converter::all_finite;
+use crate::tensor::scratch::{Scratch, Shared, Tensors};
+use crate::threading::partition::Assignment;
+
+/// Bytes of a block: the copied tiles and the input of the next ones. They stay in a processor's second cache, which has 2 MB where vectors
+/// are multiplied as wholes.
+const BLOCK: usize = 1536 << 10;
+
+/// The same where the product of the first panel copies the tiles, the input is larger than the output, and all weights are near whatever the
+/// block: the sooner a block ends, the more of the input comes while others are multiplied.
+const SMALL_BLOCK: usize = 768 << 10;
+
+/// Bytes of weights up to which these are near.
+const FEW_WEIGHTS: usize = 512 << 10;
+
+/// Tiles of a block at most.
+pub(crate) const MAX_TILES: usize = 16;
+
+/// Bytes of images and results from which on more is asked for. Tests have small images.
+const FAR: usize = if cfg!(test) { 2 << 10 } else { 1 << 20 };
+
+/// Terms that are multiplied before more is asked for, and lines that are then: each time costs about as much as one term.
+const INTERVAL: usize = 16;
+
+const TOGETHER: usize = 4;
+
+/// Blocks or pieces of their rows for each lane, about, so that lanes of different speed end at the same time.
+const PER_LANE: usize = 4;
+
+/// What it takes to read the weights of a panel for a block, in panels multiplied with a tile: where all weights stay in the second cache, and
+/// where they come from farther away.
+const READ: [f64; 2] = [0.125, 0.5];
+
+/// Bytes of weights from which on they do not stay there.
+const MAX_WEIGHTS: usize = 1 << 20;
+
+/// What it takes to begin with a block or a piece of it, in the same.
+const UNIT: f64 = 1.0;
+
+/// What it takes to copy a tile, in panels of rows multiplied with it: where columns follow each other in memory, so that the first panel
+/// does it, and where not.
+const COPY: [f64; 2] = [0.25, 2.0];
+
+/// A tile's place among the outputs.
+#[derive(Clone, Debug, PartialEq)]
+struct Spot {
+    /// Its columns, counted from the first one of the first image, and the vectors that they fill.
+    columns: Range<usize>,
+    vectors: usize,
+    /// The image, and the first output there, of a tile of whole vectors in one image.
+    alone: Option<(usize, usize)>,
+}
+
+impl Spot {
+    const NONE: Self = Self { columns: 0..0, vectors: 0, alone: None };
+}
+
+/// Bytes of a block at most, given those of a group's weights, and rows and channels of a group where the product of the first panel copies
+/// it.
+fn largest(weight_bytes: usize, flat: Option<[usize; 2]>) -> usize {
+    let is_small = flat.is_some_and(|[rows, channels]| rows < channels) && weight_bytes <= FEW_WEIGHTS;
+    if is_small { SMALL_BLOCK } else { BLOCK }
+}
+
+impl<T: Float> Im2col<T> {
+    /// Plans it, with more to compute of the sums or not; none where there is no such form.
+    pub(crate) fn plan(
+        operands: &Operands,
+        isa: Isa,
+        settings: Settings,
+        spatial: usize,
+        epilogue: Option<&Epilogue>,
+    ) -> Result<Option<Self>, Refusal> {
+        if !has_form::<T>(operands) {
+            return Ok(None);
+        }
+        let channel_epilogue = match epilogue {
+            None => ChannelEpilogue::default(),
+            Some(epilogue) => match ChannelEpilogue::of::<T>(epilogue, spatial) {
+                Some(channel_epilogue) => channel_epilogue,
+                None => return Ok(None),
+            },
+        };
+        let windows = &operands.windows;
+        if channel_epilogue.residual.is_some_and(|(_, strides)| !strides.are_flat(windows.output)) {
+            return Ok(None);
+        }
+        let kernel = GemmTileKernel::<T>::of(isa);
+        let threads = settings.threads;
+        let is_flat = are_columns::<T>(operands);
+        let lines = |[_, lines, len]: [usize; 3]| if is_flat { [1, lines * len] } else { [lines, len] };
+        let (input, output) = (lines(windows.input), lines(windows.output));
+        let stride = [windows.stride[1], windows.stride[2]];
+        let taps: Vec<_> = windows.taps.iter().map(|tap| [tap[1], tap[2]]).collect();
+        let reach = [0, 1].map(|i| {
+            let places = || taps.iter().map(|tap| tap[i]);
+            (places().min().unwrap_or(0), places().max().unwrap_or(0))
+        });
+        let is_padded = (0..2).any(|i| {
+            reach[i].0 < 0 || ((output[i] - 1) * stride[i]) as isize + reach[i].1 >= input[i] as isize
+        });
+        let depth = operands.channels * taps.len();
+        let columns = windows.batch * output[0] * output[1];
+        let tiles = columns.div_ceil(kernel.lanes).div_ceil(kernel.vectors);
+        let panels = operands.rows.div_ceil(kernel.rows);
+        let cost = Cost::of::<T>(isa);
+        let all_weights = operands.groups * panels * kernel.rows * depth;
+        let copied = depth * columns * operands.groups;
+        let time = all_weights as f64 * columns as f64 * cost.fused + copied as f64 * cost.copy;
+        let window = 1 + reach[0].0.abs_diff(reach[0].1);
+        let read = operands.channels * stride[0].min(window) * stride[1];
+        let of_tile = (depth + read) * kernel.columns() * size_of::<T>();
+        let weight_bytes = all_weights / operands.groups * size_of::<T>();
+        let flat = is_flat.then_some([operands.rows, operands.channels]);
+        let most = (largest(weight_bytes, flat) / of_tile).clamp(1, MAX_TILES);
+        let costs = [COPY[usize::from(!is_flat)], READ[usize::from(weight_bytes > MAX_WEIGHTS)]];
+        let wanted = threads.workers(time, usize::MAX).count();
+        let (block, pieces) = division([tiles, panels, operands.groups], most, wanted, costs);
+        let units = operands.groups * tiles.div_ceil(block) * pieces;
+        let weights_stride = rows_stride::<T>(operands).filter(|_| !settings.constant_weights);
+        let weights = if weights_stride.is_some() { 0 } else { all_weights };
+        Ok(Some(Self {
+            prefetches: bytes(operands) >= FAR as f64,
+            operands: operands.clone(),
+            isa,
+            input,
+            output,
+            stride,
+            taps,
+            reach,
+            is_padded,
+            is_flat,
+            knows_weights: is_padded && settings.constant_weights,
+            depth,
+            tiles,
+            block,
+            panels,
+            pieces,
+            workers: threads.workers(time, units),
+            pack_workers: threads.workers(weights as f64 * cost.copy * 2.0, operands.groups * panels),
+            pack: pack_of::<T>(operands.weights.data_type)?,
+            channel_epilogue,
+            weights_stride,
+            prepacked: Prepacked::new(weights, settings.constant_weights),
+            areas: ScratchLayout {
+                weights,
+                columns: block * depth * kernel.columns(),
+                tile: kernel.rows * kernel.columns(),
+            },
+            kernel,
+        }))
+    }
+
+    /// The scratch memory, laid out: packed weights, and for each lane copied tiles, a tile of results and one that is added.
+    fn layout(&self, scratch: &mut Scratch) -> [usize; 3] {
+        let workers = self.workers.count();
+        [
+            scratch.area::<T>(self.areas.weights, 1),
+            scratch.area::<T>(self.areas.columns, workers),
+            scratch.area::<T>(self.areas.tile, 2 * workers),
+        ]
+    }
+
+    /// The columns of a tile, from the first of the first image on.
+    pub(crate) fn columns(&self, tile: usize) -> Range<usize> {
+        let columns = self.operands.windows.batch * self.output[0] * self.output[1];
+        let vectors = columns.div_ceil(self.kernel.lanes);
+        let at = |tile: usize| columns.min(vectors * tile / self.tiles * self.kernel.lanes);
+        at(tile)..at(tile + 1)
+    }
+
+    /// Where a tile is.
+    fn spot(&self, tile: usize) -> Spot {
+        let columns = self.columns(tile);
+        let of_image = self.output[0] * self.output[1];
+        let (image, place) = (columns.start / of_image, columns.start % of_image);
+        let is_alone = place + columns.len() <= of_image && columns.len().is_multiple_of(self.kernel.lanes);
+        Spot {
+            vectors: columns.len().div_ceil(self.kernel.lanes),
+            alone: is_alone.then_some((image, place)),
+            columns,
+        }
+    }
+
+    /// Calls `each` with the runs of a tile.
+    #[inline(always)]
+    pub(crate) fn runs(&self, columns: &Range<usize>, mut each: impl FnMut(LineRun)) {
+        let [lines, len] = self.output;
+        pieces(columns, len, |column, len, line, at| {
+            each(LineRun { column, len, image: line / lines, line: line % lines, at });
+        });
+    }
+
+    /// Calls `each` with the parts of some columns that lie in one image: the first column, how many there are, the image, and the first
+    /// output.
+    pub(crate) fn images(&self, columns: &Range<usize>, each: impl FnMut(usize, usize, usize, usize)) {
+        pieces(columns, self.output[0] * self.output[1], each);
+    }
+
+    /// Packs all weights.
+    ///
+    /// # Safety
+    /// `from` is the first weight, `to` is writable for all panels.
+    unsafe fn pack_all(&self, from: *const u8, to: *mut T) {
+        let shared = Shared([from.cast_mut(), to.cast()]);
+        let height = self.kernel.rows;
+        self.pack_workers.for_each_part(self.operands.groups * self.panels, |_, number| {
+            let place = (number / self.panels, number % self.panels);
+            // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is packed by one lane.
+            unsafe {
+                let to = shared.get(1).cast::<T>().add(number * self.depth * height);
+                (self.pack)(&self.operands, &self.operands.parts[0].taps, height, place, shared.get(0), to);
+            }
+        });
+    }
+
+    /// Computes the rows of some panels of the tiles of a block.
+    ///
+    /// # Safety
+    /// `weights` are the group's, and known to be finite or not, `copied` the copied tiles, or with `copies` room for those that lie alone in an
+    /// image, `buffers` two tiles that are writable, and the
+    /// tensors cover the group.
+    unsafe fn multiply(
+        &self,
+        tensors: &[*mut u8],
+        (group, spots, copies): (usize, &[Spot], bool),
+        panels: Range<usize>,
+        (weights, copied, is_finite): (*const T, *mut T, bool),
+        buffers: [*mut T; 2],
+        mut next: InputPrefetch,
+    ) {
+        let Operands { rows, input, .. } = &self.operands;
+        let height = self.kernel.rows;
+        for panel in panels.clone() {
+            let row = panel * height;
+            let present = (rows - row).min(height);
+            for (number, Spot { columns, vectors, alone }) in spots.iter().enumerate() {
+                // SAFETY: the caller promises weights, tiles and tensors.
+                unsafe {
+                    let bias = self.channel_epilogue.bias.map(|(slot, stride)| {
+                        (tensors[slot].cast::<T>().add((group * rows + row) * stride).cast_const(), stride)
+                    });
+                    let channels = (group * rows + row, present);
+                    let (to, row_stride) = self.target(tensors, *alone, channels, buffers[0]);
+                    let residual = self.added(tensors, (columns, *alone), channels, buffers[1]);
+                    let copied = copied.add(number * self.depth * self.kernel.columns());
+                    let width = vectors * self.kernel.lanes;
+                    let place = alone.filter(|_| copies && panel == panels.start);
+                    let (b, stride_of_b, keep) = match place {
+                        Some((image, place)) => {
+                            let from = self.operands.input_of(tensors, group, size_of::<T>()).cast::<T>();
+                            (
+                                from.add(image * input.strides.batch + place).cast_const(),
+                                input.strides.channel,
+                                copied,
+                            )
+                        }
+                        None => (copied.cast_const(), width, std::ptr::null_mut()),
+                    };
+                    let mut product = GemmTile {
+                        taps: &[0],
+                        channels: self.depth,
+                        channel_stride: stride_of_b,
+                        a: weights.add(match self.weights_stride {
+                            Some(stride) => row * stride,
+                            None => panel * self.depth * height,
+                        }),
+                        stride: self.weights_stride,
+                        b,
+                        tile: to,
+                        row: row_stride,
+                        bias: bias.map_or(std::ptr::null(), |(bias, _)| bias),
+                        bias_stride: bias.map_or(0, |(_, stride)| stride),
+                        residual: residual.0,
+                        residual_row: residual.1,
+                        relu: self.channel_epilogue.relu,
+                        tile_prefetch: TilePrefetch::of(next.take(), self.depth, [INTERVAL, TOGETHER]),
+                        is_far: self.prefetches && to != buffers[0],
+                        asks_rows: true,
+                        keep,
+                    };
+                    if self.prefetches && to == buffers[0] {
+                        self.prefetch(tensors, columns, channels);
+                    }
+                    self.kernel.run(&mut product, present, *vectors);
+                    // Zeros stand for the padding, and weights that are not finite would not leave them zero: NaN shows them.
+                    if self.is_padded
+                        && !is_finite
+                        && has_nan(to, (present, row_stride), columns.len())
+                        && !are_finite(&product, present, height)
+                    {
+                        self.multiply_exactly(&product, columns, present);
+                    }
+                    if to == buffers[0] {
+                        self.store(tensors, columns, channels, to);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Calls `each` with the pieces of some columns where `size` of them at a time belong together: the first one, counted from the first of all,
+/// how many there are, the number of what they belong to, and the place of the first one there.
+#[inline(always)]
+fn pieces(columns: &Range<usize>, size: usize, mut each: impl FnMut(usize, usize, usize, usize)) {
+    let mut at = columns.start;
+    while at < columns.end {
+        let place = at % size;
+        let len = (size - place).min(columns.end - at);
+        each(at - columns.start, len, at / size, place);
+        at += len;
+    }
+}
+
+/// In how many tiles blocks are computed, of all tiles, and in how many pieces their panels of rows, of so many in each group. A lane gets
+/// pieces that follow each other and copies a block once for all of its own. Times, as those to copy a tile and to read a panel's weights,
+/// are in panels multiplied with a tile.
+fn division(
+    [tiles, panels, groups]: [usize; 3],
+    most: usize,
+    lanes: usize,
+    costs: [f64; 2],
+) -> (usize, usize) {
+    if lanes < 2 {
+        return (most.min(tiles), 1);
+    }
+    let [copy, read] = costs;
+    let least = tiles.div_ceil(most);
+    let time = |(block, pieces): (usize, usize)| {
+        let of_lane = (tiles.div_ceil(block) * groups * pieces).div_ceil(lanes);
+        let piece = (block as f64 + read) * panels as f64 / pieces as f64;
+        let copied = (of_lane.div_ceil(pieces) * block) as f64 * copy;
+        // A lane that is disturbed is waited for.
+        of_lane as f64 * (piece + UNIT) + copied + piece / PER_LANE as f64
+    };
+    let blocks = least..=tiles.min(least + PER_LANE * lanes);
+    let pieces = || (0..).map(|n| 1 << n).take_while(|n| *n <= panels.min(PER_LANE * lanes));
+    let all = blocks.flat_map(|blocks| pieces().map(move |pieces| (tiles.div_ceil(blocks), pieces)));
+    all.min_by(|a, b| time(*a).total_cmp(&time(*b))).unwrap_or((1, 1))
+}
+
+impl<T: Float> Kernel for Im2col<T> {
+    fn scratch_size(&self) -> usize {
+        Scratch::size_of(|scratch| self.layout(scratch))
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let Operands { weights, .. } = &self.operands;
+        let [packed, columns, buffers] = self.layout(&mut Scratch::default());
+        let source = tensors[weights.slot];
+        let (all_weights, is_finite) = match self.weights_stride {
+            Some(_) => (source.cast_const().cast(), false),
+            // SAFETY: the tensor covers its weights, and the scratch memory has room for all panels, as the kept one has.
+            None => unsafe {
+                self.prepacked.get(source, scratch.add(packed).cast::<T>(), |to| {
+                    self.pack_all(source, to);
+                    self.knows_weights && all_finite(to, self.areas.weights)
+                })
+            },
+        };
+        let base = Shared([all_weights.cast_mut().cast(), scratch]);
+        let shared = Tensors(tensors);
+        let blocks = self.tiles.div_ceil(self.block);
+        let units = self.operands.groups * blocks * self.pieces;
+        let tiles_of = |block: usize| block * self.block..self.tiles.min((block + 1) * self.block);
+        self.workers.for_each_part_with_state(units, |dealt, copied: &mut Option<usize>| {
+            let Assignment { worker, part: number, end } = dealt;
+            let (block, piece) = (number / self.pieces, number % self.pieces);
+            let (group, tiles) = (block / blocks, tiles_of(block % blocks));
+            let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
+            let next = Some(block + 1).filter(|next| self.prefetches && next * self.pieces < end);
+            let next = next.map(|next| (next / blocks, tiles_of(next % blocks)));
+            let mut spots = [const { Spot::NONE }; MAX_TILES];
+            for (spot, tile) in spots.iter_mut().zip(tiles.clone()) {
+                *spot = self.spot(tile);
+            }
+            let spots = &spots[..tiles.len()];
+            let products = [panels.start, self.panels].map(|panels| panels * tiles.len());
+            let next = InputPrefetch::new(self, shared.all(), next, products);
+            // SAFETY: the tensors cover the group, the scratch memory has tiles and buffers for each lane; no two units write the same
+            // outputs.
+            unsafe {
+                let own = |area: usize, numbers: usize, number: usize| {
+                    base.get(1).add(area).cast::<T>().add(number * Scratch::padded::<T>(numbers))
+                };
+                let columns = own(columns, self.areas.columns, worker);
+                let buffers = [0, 1].map(|number| own(buffers, self.areas.tile, 2 * worker + number));
+                let is_new = *copied != Some(block);
+                // Tiles that lie in memory as they are multiplied are copied by the product of the first panel, which has to be whole.
+                let is_whole = (panels.start + 1) * self.kernel.rows <= self.operands.rows;
+                let copies = is_new && self.is_flat && is_whole;
+                if is_new {
+                    let from = self.operands.input_of(shared.all(), group, size_of::<T>()).cast();
+                    for (number, Spot { columns: outputs, alone, .. }) in spots.iter().enumerate() {
+                        if !(copies && alone.is_some()) {
+                            let to = columns.add(number * self.depth * self.kernel.columns());
+                            self.isa.run_vectors(Im2colTile { tiled: self, columns: outputs, from, to });
+                        }
+                    }
+                    *copied = Some(block);
+                }
+                let first = match self.weights_stride {
+                    Some(_) => group * weights.group,
+                    None => group * self.panels * self.depth * self.kernel.rows,
+                };
+                let weights = base.get(0).cast::<T>().cast_const().add(first);
+                self.multiply(
+                    shared.all(),
+                    (group, spots, copies),
+                    panels,
+                    (weights, columns, is_finite),
+                    buffers,
+                    next,
+                );
+            }
+        });
+    }
+}

@@ -1,0 +1,40 @@
+use super::*;
+
+#[test]
+fn blocks_are_small_where_the_input_is_what_there_is_most_of() {
+    for ([rows, channels], is_small) in
+        [([64, 256], true), ([256, 512], true), ([256, 64], false), ([256, 256], false), ([512, 1024], false)]
+    {
+        let weights = rows * channels * size_of::<f32>();
+        assert_eq!(largest(weights, Some([rows, channels])) < BLOCK, is_small, "{rows} {channels}");
+        assert_eq!(largest(weights, None), BLOCK, "{rows} {channels}");
+    }
+}
+
+#[test]
+fn blocks_are_neither_more_than_there_is_nor_larger_than_what_is_near() {
+    for tiles in [1, 2, 5, 17, 66, 1045] {
+        for panels in [1, 4, 8, 64, 256] {
+            for most in [1, 3, 16] {
+                for lanes in [1, 2, 5, 64] {
+                    let (block, pieces) = division([tiles, panels, 1], most, lanes, [1.0, 0.125]);
+                    assert!(
+                        (1..=most.min(tiles)).contains(&block),
+                        "{tiles} {panels} {most} {lanes}: {block}"
+                    );
+                    assert!((1..=panels).contains(&pieces), "{tiles} {panels} {most} {lanes}: {pieces}");
+                }
+            }
+        }
+    }
+    // By tiles where there are many, else by rows, too, so that no lane waits.
+    let (block, pieces) = division([1045, 64, 1], 16, 2, [1.0, 0.125]);
+    assert!(block > 8 && pieces < 8, "{block} {pieces}");
+    for tiles in [1, 2, 3] {
+        let (block, pieces) = division([tiles, 64, 1], 16, 2, [1.0, 0.125]);
+        assert!(tiles.div_ceil(block) * pieces >= 4, "{tiles}: {block} {pieces}");
+    }
+    // Larger blocks where weights come from far away.
+    let of = |read: f64| division([17, 64, 1], 16, 2, [1.0, read]).0;
+    assert!(of(2.0) > of(0.0), "{} {}", of(0.0), of(2.0));
+}

@@ -1,0 +1,150 @@
+//! Where a tile's results go, and where what is added to them comes from: the output itself, or a buffer where a tile goes on in
+//! another image or ends within a vector.
+
+use std::ops::Range;
+
+use crate::conv::geometry::Strides;
+use crate::conv::im2col::problem::Im2col;
+use crate::conv::operands::Operands;
+use crate::gemm::pack::prefetch;
+use crate::simd::vector::{Float, Vector, VectorTask};
+use crate::tensor::scratch::CACHE_LINE;
+
+/// Rows of a few numbers that are copied.
+struct Rows<T> {
+    from: *const T,
+    to: *mut T,
+    /// Distances of rows.
+    from_stride: usize,
+    to_stride: usize,
+    rows: usize,
+    len: usize,
+}
+
+impl<T: Float> VectorTask<T> for Rows<T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
+        let whole = self.len / V::LANES * V::LANES;
+        // SAFETY: the caller promises the processor, and rows that are readable and writable.
+        unsafe {
+            let rest = V::lanes(0, self.len - whole);
+            for row in 0..self.rows {
+                let (from, to) = (self.from.add(row * self.from_stride), self.to.add(row * self.to_stride));
+                for at in (0..whole).step_by(V::LANES) {
+                    V::load(from.add(at)).store(to.add(at));
+                }
+                if whole < self.len {
+                    V::load_lanes(from.add(whole), rest).store_lanes(to.add(whole), rest);
+                }
+            }
+        }
+    }
+}
+
+impl<T: Float> Im2col<T> {
+    /// Where so many rows of results go, of channels from one on, and their distance, given the image and first output of a tile that can be
+    /// written there.
+    ///
+    /// # Safety
+    /// The output has them.
+    pub(crate) unsafe fn target(
+        &self,
+        tensors: &[*mut u8],
+        alone: Option<(usize, usize)>,
+        (channel, rows): (usize, usize),
+        buffer: *mut T,
+    ) -> (*mut T, usize) {
+        let Operands { output, .. } = &self.operands;
+        let Strides { batch, channel: to_stride, .. } = output.strides;
+        match alone.filter(|_| self.kernel.is_height(rows)) {
+            // SAFETY: the caller promises the place.
+            Some((image, place)) => unsafe {
+                (tensors[output.slot].cast::<T>().add(image * batch + channel * to_stride + place), to_stride)
+            },
+            None => (buffer, self.kernel.columns()),
+        }
+    }
+
+    /// Rows that are added to a tile's results, of channels from one on, and their distance; null for none.
+    ///
+    /// # Safety
+    /// The tensors cover the tile, and `buffer` is writable for one.
+    pub(crate) unsafe fn added(
+        &self,
+        tensors: &[*mut u8],
+        (columns, alone): (&Range<usize>, Option<(usize, usize)>),
+        (channel, rows): (usize, usize),
+        buffer: *mut T,
+    ) -> (*const T, usize) {
+        let Some((slot, strides)) = &self.channel_epilogue.residual else { return (std::ptr::null(), 0) };
+        let from = tensors[*slot].cast::<T>().cast_const();
+        // SAFETY: the caller promises the elements and the buffer.
+        unsafe {
+            if let Some((image, place)) = alone {
+                let place = image * strides.batch + channel * strides.channel + place;
+                return (from.add(place), strides.channel);
+            }
+            let to_stride = self.kernel.columns();
+            self.images(columns, |column, len, image, place| {
+                let from = from.add(image * strides.batch + channel * strides.channel + place);
+                let to = buffer.add(column);
+                self.isa.run_vectors(Rows { from, to, from_stride: strides.channel, to_stride, rows, len });
+            });
+            (buffer, to_stride)
+        }
+    }
+
+    /// Copies so many rows of a tile's results to the output, the first to this channel.
+    ///
+    /// # Safety
+    /// The tensors cover the tile, and `buffer` has it.
+    pub(crate) unsafe fn store(
+        &self,
+        tensors: &[*mut u8],
+        columns: &Range<usize>,
+        (channel, rows): (usize, usize),
+        buffer: *const T,
+    ) {
+        let Operands { output, .. } = &self.operands;
+        let Strides { batch, channel: to_stride, .. } = output.strides;
+        let to = tensors[output.slot].cast::<T>();
+        self.images(columns, |column, len, image, place| {
+            // SAFETY: the caller promises the elements and the buffer.
+            unsafe {
+                let to = to.add(image * batch + channel * to_stride + place);
+                let from = buffer.add(column);
+                self.isa.run_vectors(Rows {
+                    from,
+                    to,
+                    from_stride: self.kernel.columns(),
+                    to_stride,
+                    rows,
+                    len,
+                });
+            }
+        });
+    }
+
+    /// Asks for the lines of the output that so many rows of a tile go to, from a channel on.
+    pub(crate) fn prefetch(
+        &self,
+        tensors: &[*mut u8],
+        columns: &Range<usize>,
+        (channel, rows): (usize, usize),
+    ) {
+        let Operands { output, .. } = &self.operands;
+        let Strides { batch, channel: stride, .. } = output.strides;
+        let to = tensors[output.slot].cast::<T>();
+        self.images(columns, |_, len, image, place| {
+            for row in channel..channel + rows {
+                let to = to.wrapping_add(image * batch + row * stride + place);
+                for at in (0..len).step_by(CACHE_LINE / size_of::<T>()) {
+                    prefetch(to.wrapping_add(at));
+                }
+                prefetch(to.wrapping_add(len - 1));
+            }
+        });
+    }
+}

@@ -1,0 +1,458 @@
+//! A convolution as a matrix product: output channels by outputs, summed over taps and input channels.
+//!
+//! The forward pass is one such product. The gradient of the input is one for each remainder of the division of the
+//! input's indices by the stride: there the same taps meet every element. All of them read the same planes.
+
+use crate::conv::cost::{BUFFER, Cost, Shape};
+use crate::conv::epilogue::{ChannelEpilogue, TileEpilogue};
+use crate::conv::geometry::{Block, Geometry, Strides};
+use crate::conv::implicit_gemm::nan::{are_finite, has_nan};
+use crate::conv::implicit_gemm::tile::{GemmTile, GemmTileKernel};
+use crate::conv::operands::{
+    Fill, Operands, Pack, Store, SubProblem, are_columns, fill_of, pack_of, rows_stride, store_of,
+};
+use crate::conv::prefetch::{BlockPrefetch, TilePrefetch, pays};
+use crate::conv::strided_backward_data::{Spread, spread_of};
+use crate::kernel::{Kernel, Refusal};
+use crate::pointwise::Epilogue;
+use crate::settings::{Algorithm, Settings};
+use crate::simd::isa::Isa;
+use crate::simd::vector::Float;
+use crate::tensor::prepacked::Prepacked;
+use crate::tensor::row_converter::is_number;
+use crate::tensor::scratch::{Scratch, Shared, Tensors};
+use crate::threading::partition::{Assignment, Workers};
+
+/// Bytes of weights up to which they are walked through for each tile of columns instead of the other way round.
+const RESIDENT_WEIGHTS: usize = 512 << 10;
+
+/// One of the products with every decision made.
+pub(crate) struct Planned {
+    pub(crate) part: SubProblem,
+    /// Distance of each tap in the planes.
+    offsets: Vec<usize>,
+    /// Numbers in a packed panel of rows.
+    panel: usize,
+    /// Numbers before the first panel in the packed weights.
+    packed: usize,
+}
+
+/// Products over the same planes.
+pub(crate) struct ImplicitGemm<T: 'static> {
+    operands: Operands,
+    parts: Vec<Planned>,
+    pub(crate) geometry: Geometry,
+    pub(crate) kernel: GemmTileKernel<T>,
+    /// Panels of rows in a group, and in how many pieces they are dealt out.
+    panels: usize,
+    pieces: usize,
+    workers: Workers,
+    pack_workers: Workers,
+    fill: Fill<T>,
+    fill_size: usize,
+    pack: Pack<T>,
+    store: Store<T>,
+    store_size: usize,
+    /// What stores a tile with zeros between its elements, where these lie there.
+    spread: Option<Spread<T>>,
+    channel_epilogue: ChannelEpilogue,
+    tile_epilogue: Option<TileEpilogue>,
+    /// Whether the input is read where it is, which needs columns that follow each other, and whether the output is written
+    /// the same way.
+    in_place: bool,
+    written_in_place: bool,
+    /// Whether memory is asked for before it is needed.
+    prefetches: bool,
+    /// Distance of the rows of weights that are read where they are; others are packed.
+    weights_stride: Option<usize>,
+    scratch: ScratchLayout,
+    /// Packed weights that stay the same.
+    prepacked: Prepacked<T>,
+    /// Nanoseconds that one thread is guessed to take.
+    pub(crate) time: f64,
+}
+
+/// Numbers in the parts of the scratch memory.
+pub(crate) struct ScratchLayout {
+    weights: usize,
+    planes: usize,
+    tile: usize,
+}
+
+/// One lane's work on a block of a group: where everything is.
+struct BlockTask<'a, T> {
+    tensors: &'a [*mut u8],
+    group: usize,
+    block: Block,
+    panels: std::ops::Range<usize>,
+    /// The first row's weights.
+    weights: *const T,
+    /// The first column of the first channel.
+    columns: *const T,
+    tile: *mut T,
+    /// The input of the lane's next block.
+    next: Option<BlockPrefetch>,
+}
+
+impl<T: Float> ImplicitGemm<T> {
+    /// Plans them, with more to compute of the sums or not.
+    pub(crate) fn plan(
+        operands: Operands,
+        isa: Isa,
+        settings: Settings,
+        spatial: usize,
+        epilogue: Option<Epilogue>,
+    ) -> Result<Self, Refusal> {
+        let threads = settings.threads;
+        let kernel = GemmTileKernel::<T>::of(isa);
+        let mut shape = Shape {
+            windows: &operands.windows,
+            taps: operands.parts.iter().map(|part| part.taps.len()).sum(),
+            groups: operands.groups,
+            channels: operands.channels,
+            rows: operands.rows.next_multiple_of(kernel.rows.min(operands.rows.next_power_of_two())),
+            round: kernel.lanes,
+            tile: kernel.columns(),
+            algorithm: settings.convolution,
+            in_place: false,
+            threads,
+        };
+        let cost = Cost::of::<T>(isa);
+        let (mut geometry, mut work) = shape.best(&cost, BUFFER)?;
+        let mut in_place = false;
+        if are_columns::<T>(&operands) && settings.convolution != Algorithm::Unrolled {
+            shape.in_place = true;
+            let (other, time) = shape.best(&cost, BUFFER)?;
+            // The last tile begins earlier where it would be too wide, for which there have to be enough columns.
+            let fits = |number| {
+                let columns = other.columns(&other.block(number));
+                columns >= kernel.columns() || columns.is_multiple_of(kernel.lanes)
+            };
+            if time < work && other.is_flat() && (0..other.blocks()).all(fits) {
+                (geometry, work, in_place) = (other, time, true);
+            }
+        }
+        let is_flat = in_place
+            && operands.between.is_none()
+            && operands.output.strides.are_flat(operands.windows.output);
+        let written_in_place = is_flat && is_number::<T>(operands.output.data_type);
+        let channel_epilogue =
+            epilogue.as_ref().and_then(|epilogue| ChannelEpilogue::of::<T>(epilogue, spatial));
+        let channel_epilogue = channel_epilogue.filter(|channel_epilogue| match &channel_epilogue.residual {
+            Some((_, strides)) => is_flat && strides.are_flat(operands.windows.output),
+            None => true,
+        });
+        let tile_epilogue = match (&epilogue, &channel_epilogue) {
+            (Some(epilogue), None) => Some(TileEpilogue { block_epilogue: epilogue.plan()?, spatial }),
+            _ => None,
+        };
+        let panels = operands.rows.div_ceil(kernel.rows);
+        let blocks = geometry.blocks() * operands.groups;
+        let wanted = threads.workers_for_reduction(work, usize::MAX).count();
+        // Pieces of the rows repeat the copy of the input, so there are only as many as the lanes need.
+        let pieces =
+            if wanted > 1 && blocks < 2 * wanted { (2 * wanted).div_ceil(blocks).min(panels) } else { 1 };
+        let workers = threads.workers(work, blocks * pieces);
+        let weights_stride = rows_stride::<T>(&operands).filter(|_| !settings.constant_weights);
+        let mut weights = 0;
+        let parts: Vec<Planned> = operands
+            .parts
+            .iter()
+            .map(|part| {
+                let panel = part.taps.len() * operands.channels * kernel.rows;
+                let packed = weights;
+                weights += operands.groups * panels * panel;
+                let offsets = part.taps.iter().map(|(tap, _)| geometry.taps()[*tap]).collect();
+                Planned { part: part.clone(), offsets, panel, packed }
+            })
+            .collect();
+        if weights_stride.is_some() {
+            weights = 0;
+        }
+        let packs = parts.len() * operands.groups * panels;
+        let pack_workers = threads.workers(weights as f64 * cost.copy * 2.0, packs);
+        let planes = if in_place { 0 } else { operands.channels * geometry.channel() };
+        let (fill, fill_size) = fill_of::<T>(operands.input.data_type)?;
+        let pack = pack_of::<T>(operands.weights.data_type)?;
+        let (store, store_size) = store_of::<T>(operands.output.data_type)?;
+        let spread = operands.between.map(|_| spread_of::<T>(operands.output.data_type)).transpose()?;
+        let time = work + if settings.constant_weights { 0.0 } else { weights as f64 * cost.copy };
+        let scratch = ScratchLayout { weights, planes, tile: kernel.rows * kernel.columns() };
+        Ok(Self {
+            prefetches: pays(&operands),
+            operands,
+            parts,
+            geometry,
+            kernel,
+            panels,
+            pieces,
+            workers,
+            pack_workers,
+            fill,
+            fill_size,
+            pack,
+            store,
+            store_size,
+            spread,
+            channel_epilogue: channel_epilogue.unwrap_or_default(),
+            tile_epilogue,
+            in_place,
+            written_in_place,
+            weights_stride,
+            prepacked: Prepacked::new(scratch.weights, settings.constant_weights),
+            scratch,
+            time,
+        })
+    }
+
+    /// The scratch memory, laid out from `base`: packed weights, and for each lane planes and a tile.
+    fn layout(&self, scratch: &mut Scratch) -> (usize, usize, usize) {
+        let workers = self.workers.count();
+        (
+            scratch.area::<T>(self.scratch.weights, 1),
+            scratch.area::<T>(self.scratch.planes, workers),
+            scratch.area::<T>(self.scratch.tile, workers),
+        )
+    }
+
+    /// The columns of one of some tiles, and in how many vectors they are computed.
+    fn tile_columns(&self, columns: usize, tiles: usize, number: usize) -> (usize, usize, usize) {
+        let lanes = self.kernel.lanes;
+        let total = columns.div_ceil(lanes);
+        let (first, end) = (total * number / tiles, total * (number + 1) / tiles);
+        let vectors = end - first;
+        let to = columns.min(end * lanes);
+        // In place there is nothing to read beyond the last column, so that some are computed twice.
+        let from = if self.in_place { to - vectors * lanes } else { first * lanes };
+        (from, to, vectors)
+    }
+
+    /// Computes the rows of some panels of one product.
+    ///
+    /// # Safety
+    /// The share's places are what they are said to be, `tile` is writable for a tile.
+    unsafe fn multiply(&self, planned: &Planned, share: &BlockTask<'_, T>) {
+        let Operands { channels, rows, input, output, .. } = &self.operands;
+        let BlockTask { tensors, group, ref panels, .. } = *share;
+        // Some of the products have one output less along a dimension.
+        let size = planned.part.size;
+        let block = Block {
+            size: [0, 1, 2].map(|i| share.block.size[i].min(size[i].saturating_sub(share.block.origin[i]))),
+            ..share.block
+        };
+        if block.size.contains(&0) {
+            return;
+        }
+        let columns = self.geometry.columns(&block);
+        let width = self.kernel.columns();
+        let tiles = columns.div_ceil(self.kernel.lanes).div_ceil(self.kernel.vectors);
+        // With more to compute, all columns of a panel are computed one after the other, while they are near. Where channels
+        // lie side by side, a panel's would be far apart, and the whole block is next.
+        let by_panel = self.tile_epilogue.is_some() && output.strides.channel != 1;
+        let weights_stay = !by_panel && panels.len() * planned.panel * size_of::<T>() <= RESIDENT_WEIGHTS;
+        let (offsets, channel_stride): (&[usize], _) = if self.in_place {
+            (&[0], input.strides.channel)
+        } else {
+            (&planned.offsets, self.geometry.channel())
+        };
+        let tile_epilogue = |tile_epilogue: &TileEpilogue, rows: std::ops::Range<usize>| {
+            let first = group * self.operands.rows;
+            // SAFETY: the caller promises the tensors.
+            unsafe { tile_epilogue.run(tensors, &block, first + rows.start..first + rows.end) };
+        };
+        for number in 0..panels.len() * tiles {
+            let (panel, column) = if weights_stay {
+                (number % panels.len(), number / panels.len())
+            } else {
+                (number / tiles, number % tiles)
+            };
+            let panel = panels.start + panel;
+            let row = panel * self.kernel.rows;
+            let height = (rows - row).min(self.kernel.rows);
+            let (from, end, vectors) = self.tile_columns(columns, tiles, column);
+            let channel = group * rows + row;
+            let at = |strides: &Strides| {
+                channel * strides.channel + strides.offset(block.image, block.origin) + from
+            };
+            // SAFETY: there are weights for each channel and tap, whole vectors beyond each tap's last column or before the last
+            // one, and the tensors have the rows' channels.
+            unsafe {
+                let to = tensors[output.slot]
+                    .add((planned.part.first + channel * output.strides.channel) * self.store_size);
+                let stored = self.written_in_place && self.kernel.is_height(height);
+                let (tile, stride_of_rows) = if stored {
+                    let offset = output.strides.offset(block.image, block.origin) + from;
+                    (to.cast::<T>().add(offset), output.strides.channel)
+                } else {
+                    (share.tile, width)
+                };
+                let bias = self
+                    .channel_epilogue
+                    .bias
+                    .map(|(slot, stride)| (tensors[slot].cast::<T>().add(channel * stride), stride));
+                let residual = self.channel_epilogue.residual.as_ref();
+                let residual = residual
+                    .map(|(slot, strides)| (tensors[*slot].cast::<T>().add(at(strides)), strides.channel));
+                let mut product = GemmTile {
+                    taps: offsets,
+                    channels: *channels,
+                    channel_stride,
+                    a: share.weights.add(match self.weights_stride {
+                        Some(stride) => row * stride,
+                        None => panel * planned.panel,
+                    }),
+                    stride: self.weights_stride,
+                    b: share.columns.add(from),
+                    tile,
+                    row: stride_of_rows,
+                    bias: bias.map_or(std::ptr::null(), |(bias, _)| bias),
+                    bias_stride: bias.map_or(0, |(_, stride)| stride),
+                    residual: residual.map_or(std::ptr::null(), |(residual, _)| residual),
+                    residual_row: residual.map_or(0, |(_, stride)| stride),
+                    relu: self.channel_epilogue.relu,
+                    tile_prefetch: share
+                        .next
+                        .map_or(TilePrefetch::NONE, |next| next.for_tile(number, panels.len() * tiles)),
+                    is_far: stored && self.prefetches,
+                    asks_rows: false,
+                    keep: std::ptr::null_mut(),
+                };
+                if self.prefetches
+                    && let Some(between) = &self.operands.between
+                {
+                    let to = (to.cast_const(), self.store_size);
+                    between.prefetch(&self.geometry, &block, (from, end), height, to, &output.strides);
+                }
+                self.kernel.run(&mut product, height, vectors);
+                // Zeros stand for the padding, and weights that are not finite would not leave them zero: NaN shows them.
+                if self.geometry.is_padded()
+                    && has_nan(tile, (height, width), vectors * self.kernel.lanes)
+                    && !are_finite(&product, height, self.kernel.rows)
+                {
+                    self.multiply_exactly(planned, &product, &block, (from, end), height);
+                }
+                if let (Some(between), Some(spread)) = (&self.operands.between, self.spread) {
+                    let (columns, tile) = ((from, end), (tile.cast_const(), width));
+                    spread(between, &self.geometry, &block, columns, tile, height, to, &output.strides);
+                } else if !stored {
+                    (self.store)(
+                        &self.geometry,
+                        &block,
+                        (from, end),
+                        tile,
+                        width,
+                        height,
+                        to,
+                        &output.strides,
+                    );
+                }
+            }
+            if let Some(block_epilogue) =
+                self.tile_epilogue.as_ref().filter(|_| by_panel && column + 1 == tiles)
+            {
+                tile_epilogue(block_epilogue, row..row + height);
+            }
+        }
+        if let Some(block_epilogue) = self.tile_epilogue.as_ref().filter(|_| !by_panel) {
+            let height = self.kernel.rows;
+            tile_epilogue(block_epilogue, panels.start * height..(panels.end * height).min(*rows));
+        }
+    }
+
+    /// Packs all weights.
+    ///
+    /// # Safety
+    /// `from` is the first weight, `to` is writable for all panels.
+    unsafe fn pack_all(&self, from: *const u8, to: *mut T) {
+        let shared = Shared([from.cast_mut(), to.cast()]);
+        let of_part = self.operands.groups * self.panels;
+        self.pack_workers.for_each_part(self.parts.len() * of_part, |_, number| {
+            let planned = &self.parts[number / of_part];
+            let place = number % of_part;
+            let (group, panel) = (place / self.panels, place % self.panels);
+            // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is packed by one lane.
+            unsafe {
+                let to = shared.get(1).cast::<T>().add(planned.packed + place * planned.panel);
+                (self.pack)(
+                    &self.operands,
+                    &planned.part.taps,
+                    self.kernel.rows,
+                    (group, panel),
+                    shared.get(0),
+                    to,
+                );
+            }
+        });
+    }
+}
+
+impl<T: Float> Kernel for ImplicitGemm<T> {
+    fn scratch_size(&self) -> usize {
+        Scratch::size_of(|scratch| self.layout(scratch))
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let Operands { groups, channels, input, weights, .. } = &self.operands;
+        let (packed, planes, tiles) = self.layout(&mut Scratch::default());
+        let (groups, channels) = (*groups, *channels);
+        let shared = Tensors(tensors);
+        let source = tensors[weights.slot];
+        let packed = match self.weights_stride {
+            Some(_) => source.cast_const().cast(),
+            // SAFETY: the tensor covers its weights, and the scratch memory has room for all panels, as the kept one has.
+            None => unsafe {
+                let (packed, _) = self.prepacked.get(source, scratch.add(packed).cast::<T>(), |to| {
+                    self.pack_all(source, to);
+                    false
+                });
+                packed
+            },
+        };
+        let base = Shared([packed.cast_mut().cast(), scratch]);
+        let blocks = self.geometry.blocks();
+        self.workers.for_each_part_with_state(groups * self.pieces * blocks, |dealt, (): &mut ()| {
+            let Assignment { worker, part: number, .. } = dealt;
+            let block = self.geometry.block(number % blocks);
+            let next = dealt.next().filter(|_| self.prefetches).and_then(|next| {
+                let next = next / blocks / self.pieces * blocks + next % blocks;
+                BlockPrefetch::of_number(&self.geometry, &self.operands, shared.all(), self.fill_size, next)
+            });
+            let piece = number / blocks % self.pieces;
+            let group = number / blocks / self.pieces;
+            let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
+            // SAFETY: the tensors cover the group, the scratch memory has planes and a tile for each lane; no two blocks,
+            // pieces and groups write the same outputs.
+            unsafe {
+                let planes = base
+                    .get(1)
+                    .add(planes)
+                    .cast::<T>()
+                    .add(worker * Scratch::padded::<T>(self.scratch.planes));
+                let tile =
+                    base.get(1).add(tiles).cast::<T>().add(worker * Scratch::padded::<T>(self.scratch.tile));
+                let from = self.operands.input_of(shared.all(), group, self.fill_size);
+                let columns = if self.in_place {
+                    from.cast::<T>().add(input.strides.offset(block.image, block.origin)).cast_const()
+                } else {
+                    (self.fill)(&self.geometry, &block, from, &input.strides, channels, planes);
+                    planes.cast_const()
+                };
+                // Outputs of several products lie between each other: those of a panel are written while they are near.
+                let together = if self.parts.len() > 1 { 1 } else { panels.len().max(1) };
+                let products = panels.step_by(together).flat_map(|first| {
+                    self.parts.iter().map(move |planned| (planned, first..first + together))
+                });
+                for (planned, panels) in products {
+                    let first = match self.weights_stride {
+                        Some(_) => group * weights.group,
+                        None => planned.packed + group * self.panels * planned.panel,
+                    };
+                    let weights = base.get(0).cast::<T>().cast_const().add(first);
+                    let tensors = shared.all();
+                    let share = BlockTask { tensors, group, block, panels, weights, columns, tile, next };
+                    self.multiply(planned, &share);
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,219 @@
+//! What convolutions are made of, and how it is read and written.
+
+use hipdnn_plugin_sdk::graph::DataType;
+
+use crate::conv::geometry::{Block, Geometry, Strides, Windows};
+use crate::conv::planes::store_tile;
+use crate::conv::strided_backward_data::StridedBackwardData;
+use crate::kernel::Refusal;
+use crate::simd::stored::{Stored, with_stored};
+use crate::simd::vector::Float;
+use crate::tensor::row_converter::{is_number, not_a_float};
+
+/// One operand in memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OperandView {
+    /// Its place among the kernel's pointers.
+    pub(crate) slot: usize,
+    /// The type of its elements.
+    pub(crate) data_type: DataType,
+    /// Where its elements lie.
+    pub(crate) strides: Strides,
+}
+
+/// The weights in memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Weights {
+    /// Their place among the kernel's pointers.
+    pub(crate) slot: usize,
+    /// The type of their elements.
+    pub(crate) data_type: DataType,
+    /// Distance in elements of a group, of a row of the product and of a channel that is summed over.
+    pub(crate) group: usize,
+    pub(crate) row: usize,
+    pub(crate) channel: usize,
+}
+
+impl Weights {
+    /// Whether those of a row, given the distances of a window's elements, are numbers side by side in the order of the sums.
+    pub(crate) fn are_rows<T: Float>(&self, taps: impl ExactSizeIterator<Item = usize>) -> bool {
+        is_number::<T>(self.data_type)
+            && self.channel == taps.len()
+            && taps.enumerate().all(|(number, distance)| number == distance)
+    }
+}
+
+/// One of the products.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SubProblem {
+    /// Its taps: their number among those of the windows, and their distance in the weights.
+    pub(crate) taps: Vec<(usize, usize)>,
+    /// Elements of the output before its first.
+    pub(crate) first: usize,
+    /// The size of its output, at most that of the windows.
+    pub(crate) size: [usize; 3],
+}
+
+/// What the products are made of.
+#[derive(Clone, Debug)]
+pub(crate) struct Operands {
+    pub(crate) windows: Windows,
+    pub(crate) parts: Vec<SubProblem>,
+    pub(crate) groups: usize,
+    /// Channels of the input in a group, which are summed over.
+    pub(crate) channels: usize,
+    /// Channels of the output in a group.
+    pub(crate) rows: usize,
+    pub(crate) input: OperandView,
+    pub(crate) weights: Weights,
+    pub(crate) output: OperandView,
+    /// What lies between the output's elements that are computed, where the only product does not yield all of them.
+    pub(crate) between: Option<StridedBackwardData>,
+}
+
+impl Operands {
+    /// The only product, where it yields all outputs, one after the other, and all taps are its own in their order.
+    pub(crate) fn whole(&self) -> Option<&SubProblem> {
+        let Self { windows, parts, between, .. } = self;
+        let [part] = parts.as_slice() else { return None };
+        let in_order = part.taps.iter().enumerate().all(|(number, (tap, _))| number == *tap);
+        let is_whole = between.is_none() && in_order && part.taps.len() == windows.taps.len();
+        (is_whole && part.size == windows.output).then_some(part)
+    }
+
+    /// The first element of the input of a group, with elements of so many bytes; there may be none.
+    pub(crate) fn input_of(&self, tensors: &[*mut u8], group: usize, size: usize) -> *mut u8 {
+        tensors[self.input.slot].wrapping_add(group * self.channels * self.input.strides.channel * size)
+    }
+}
+
+/// See [`Geometry::fill`].
+pub(crate) type Fill<T> = unsafe fn(&Geometry, &Block, *const u8, &Strides, usize, *mut T);
+
+/// See [`store_tile`].
+pub(crate) type Store<T> =
+    unsafe fn(&Geometry, &Block, (usize, usize), *const T, usize, usize, *mut u8, &Strides);
+
+/// Whether the columns of the product are the input's elements as they lie in memory: a window of one element, at every
+/// element of the input.
+pub(crate) fn are_columns<T: Float>(operands: &Operands) -> bool {
+    let Operands { windows, parts, input, .. } = operands;
+    is_number::<T>(input.data_type)
+        && windows.taps == [[0; 3]]
+        && windows.stride == [1; 3]
+        && windows.output == windows.input
+        && matches!(parts.as_slice(), [part] if part.taps.len() == 1)
+        && input.strides.are_flat(windows.input)
+}
+
+/// The distance of rows of weights that can be read where they are: the numbers of each lie in the order of the sums.
+pub(crate) fn rows_stride<T: Float>(operands: &Operands) -> Option<usize> {
+    let [part] = operands.parts.as_slice() else { return None };
+    let taps = part.taps.iter().map(|(_, distance)| *distance);
+    operands.weights.are_rows::<T>(taps).then_some(operands.weights.row)
+}
+
+/// See [`Geometry::fill`].
+///
+/// # Safety
+/// As there.
+pub(crate) unsafe fn fill<S: Stored, T: Float>(
+    geometry: &Geometry,
+    block: &Block,
+    from: *const u8,
+    strides: &Strides,
+    channels: usize,
+    planes: *mut T,
+) {
+    // SAFETY: the caller promises what is needed.
+    unsafe { geometry.fill::<S, T>(block, from, strides, channels, planes) };
+}
+
+/// See [`store_tile`].
+///
+/// # Safety
+/// As there.
+#[expect(clippy::too_many_arguments, reason = "as in store_tile")]
+pub(crate) unsafe fn store<S: Stored, T: Float>(
+    geometry: &Geometry,
+    block: &Block,
+    columns: (usize, usize),
+    tile: *const T,
+    row: usize,
+    rows: usize,
+    to: *mut u8,
+    strides: &Strides,
+) {
+    // SAFETY: the caller promises what is needed.
+    unsafe { store_tile::<S, T>(geometry, block, columns, tile, row, rows, to, strides) };
+}
+
+/// See [`pack`].
+pub(crate) type Pack<T> = unsafe fn(&Operands, &[(usize, usize)], usize, (usize, usize), *const u8, *mut T);
+
+/// Packs the weights of one panel of some rows: for each channel and tap the weights of all rows, zeros for those beyond the last.
+///
+/// # Safety
+/// `from` is the first weight, `to` is writable for a panel.
+unsafe fn pack<S: Stored, T: Float>(
+    operands: &Operands,
+    taps: &[(usize, usize)],
+    height: usize,
+    (group, panel): (usize, usize),
+    from: *const u8,
+    to: *mut T,
+) {
+    let Operands { channels, rows, weights, .. } = operands;
+    let first = panel * height;
+    let present = (rows - first).min(height);
+    // SAFETY: the weights are inside the tensor, their places inside the panel.
+    unsafe {
+        let from = from.cast::<S>().add(group * weights.group + first * weights.row);
+        if present < height {
+            to.write_bytes(0, channels * taps.len() * height);
+        }
+        // Row by row last: what is read next to each other is far apart, but what is written is not.
+        for channel in 0..*channels {
+            for (tap, (_, distance)) in taps.iter().enumerate() {
+                let from = from.add(channel * weights.channel + distance);
+                let to = to.add((channel * taps.len() + tap) * height);
+                for r in 0..present {
+                    to.add(r).write(from.add(r * weights.row).read_unaligned().number());
+                }
+            }
+        }
+    }
+}
+
+/// What packs weights of a data type.
+pub(crate) fn pack_of<T: Float>(data_type: DataType) -> Result<Pack<T>, Refusal> {
+    Ok(with_stored!(data_type, S => pack::<S, T>, other => match other {
+        DataType::Int8 => pack::<i8, T>,
+        DataType::Uint8 => pack::<u8, T>,
+        other => return Err(not_a_float(other)),
+    }))
+}
+
+/// The refusal of a data type.
+fn is_other(argument: &str, data_type: DataType, also: &str) -> Refusal {
+    format!("{argument}: data type is {}, expected float, double, half, bfloat16{also}", data_type.name())
+}
+
+/// Fills planes with elements of a data type, and the size of one.
+pub(crate) fn fill_of<T: Float>(data_type: DataType) -> Result<(Fill<T>, usize), Refusal> {
+    Ok(with_stored!(data_type, S => (fill::<S, T>, size_of::<S>()), other => match other {
+        DataType::Int8 => (fill::<i8, T>, size_of::<i8>()),
+        DataType::Uint8 => (fill::<u8, T>, size_of::<u8>()),
+        other => return Err(is_other("input", other, ", int8 or uint8")),
+    }))
+}
+
+/// Stores tiles as elements of a data type, and the size of one.
+pub(crate) fn store_of<T: Float>(data_type: DataType) -> Result<(Store<T>, usize), Refusal> {
+    Ok(with_stored!(data_type, S => (store::<S, T>, size_of::<S>()), other => match other {
+        DataType::Int8 => (store::<i8, T>, size_of::<i8>()),
+        DataType::Uint8 => (store::<u8, T>, size_of::<u8>()),
+        DataType::Int32 => (store::<i32, T>, size_of::<i32>()),
+        other => return Err(is_other("output", other, ", int32, int8 or uint8")),
+    }))
+}

@@ -1,0 +1,327 @@
+//! Memory that is asked for before it is needed, so that it is near by then.
+//!
+//! What the next block of a convolution reads lies in short runs, one for each channel, often each in a page of its own: the processor
+//! does not see by itself where they go on.
+
+use crate::conv::geometry::{Block, Geometry, Strides};
+use crate::conv::operands::{OperandView, Operands};
+use crate::gemm::pack::prefetch;
+use crate::tensor::scratch::CACHE_LINE;
+
+/// Bytes of an image and its result from which on they are not expected to be near. Asking for what is near takes up to 2 % of the time.
+/// Tests have small images.
+const FAR: usize = if cfg!(test) { 2 << 10 } else { 4 << 20 };
+
+/// Whether the input and the output of a convolution are so large that it pays to ask for them.
+pub(crate) fn pays(operands: &Operands) -> bool {
+    bytes(operands) >= FAR as f64
+}
+
+/// Bytes of the input and the output of a convolution.
+pub(crate) fn bytes(operands: &Operands) -> f64 {
+    let Operands { windows, groups, channels, rows, input, output, .. } = operands;
+    let bytes = |place: &OperandView, channels: usize, size: [usize; 3]| {
+        let size = size.iter().map(|side| *side as f64).product::<f64>() * (groups * channels) as f64;
+        size * place.data_type.size().unwrap_or(1) as f64 * windows.batch as f64
+    };
+    bytes(input, *channels, windows.input) + bytes(output, *rows, windows.output)
+}
+
+/// What tiles ask for while they multiply, some lines of the cache each.
+#[derive(Clone, Copy)]
+pub(crate) struct BlockPrefetch {
+    /// The first line of the first channel.
+    first: *const u8,
+    /// Runs of lines in a channel, as [`Input`] has them, with distances in bytes.
+    images: (usize, usize),
+    rows: (usize, usize),
+    lines: usize,
+    /// Channels, and their distance in bytes.
+    channels: (usize, usize),
+}
+
+/// Lines of the cache in each of some channels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct CacheLines {
+    pub(crate) first: *const u8,
+    /// Lines side by side, and such runs in a channel with their distance in bytes.
+    pub(crate) together: usize,
+    pub(crate) runs: (usize, usize),
+    pub(crate) channels: usize,
+    /// Distance of channels in bytes.
+    pub(crate) channel_stride: usize,
+}
+
+impl CacheLines {
+    pub(crate) const NONE: Self = Self::single(std::ptr::null(), 0, 0);
+
+    /// One line in each channel.
+    pub(crate) const fn single(first: *const u8, channels: usize, channel_stride: usize) -> Self {
+        Self { first, together: 1, runs: (1, 0), channels, channel_stride }
+    }
+
+    /// How many there are.
+    fn count(&self) -> usize {
+        self.together * self.runs.0 * self.channels
+    }
+}
+
+/// What one tile asks for. Only some lines can be on their way at a time, and what a tile itself has to wait for is among them, so
+/// that they are asked for one by one while it multiplies.
+#[derive(Clone, Copy)]
+pub(crate) struct TilePrefetch {
+    now: CacheLines,
+    then: [CacheLines; 2],
+    /// What was asked for of the present channel: whole runs, and lines of the next one.
+    at: (usize, usize),
+    /// Channels that are multiplied from one time to the next, and the lines that are asked for each time.
+    every: usize,
+    at_once: usize,
+}
+
+impl TilePrefetch {
+    /// Nothing.
+    pub(crate) const NONE: Self = Self {
+        now: CacheLines::NONE,
+        then: [CacheLines::NONE; 2],
+        at: (0, 0),
+        every: usize::MAX,
+        at_once: 0,
+    };
+
+    /// These lines, one after the other, at intervals of at least so many of the channels that are multiplied, and at least so many lines
+    /// each time. Those of no channel come last.
+    pub(crate) fn of(all: [CacheLines; 3], channels: usize, [least, together]: [usize; 2]) -> Self {
+        let lines: usize = all.iter().map(CacheLines::count).sum();
+        if lines == 0 || channels == 0 {
+            return Self::NONE;
+        }
+        let [now, then @ ..] = all;
+        let every = (together * channels / lines).max(least).min(channels);
+        Self { now, then, at: (0, 0), every, at_once: lines.div_ceil(channels / every) }
+    }
+
+    /// How many of the channels that are left are multiplied before the next time.
+    #[inline(always)]
+    pub(crate) fn until(&self, left: usize) -> usize {
+        self.every.min(left)
+    }
+
+    /// It is time.
+    #[inline(always)]
+    pub(crate) fn prefetch(&mut self) {
+        let mut left = self.at_once;
+        while left > 0 {
+            if self.now.channels == 0 {
+                (self.now, self.then) = (self.then[0], [self.then[1], CacheLines::NONE]);
+                if self.now.channels == 0 {
+                    break;
+                }
+            }
+            let (run, line) = self.at;
+            let mut first = self.now.first.wrapping_add(run * self.now.runs.1 + line * CACHE_LINE);
+            let count = left.min(self.now.together - line);
+            for _ in 0..count {
+                prefetch(first);
+                first = first.wrapping_add(CACHE_LINE);
+            }
+            left -= count;
+            self.at.1 += count;
+            if self.at.1 == self.now.together {
+                self.at = (run + 1, 0);
+                if run + 1 == self.now.runs.0 {
+                    self.at.0 = 0;
+                    self.now.first = self.now.first.wrapping_add(self.now.channel_stride);
+                    self.now.channels -= 1;
+                }
+            }
+        }
+    }
+}
+
+impl BlockPrefetch {
+    /// The input of a block, given the first element of the tensor, or of a group of its channels, and the size of one; none where
+    /// the elements of a channel do not lie together.
+    pub(crate) fn of(
+        geometry: &Geometry,
+        block: &Block,
+        strides: &Strides,
+        channels: usize,
+        (from, size): (*const u8, usize),
+    ) -> Option<Self> {
+        let input = geometry.input(block, strides)?;
+        Some(Self {
+            first: from.wrapping_add(input.first * size),
+            images: (input.images.0, input.images.1 * size),
+            rows: (input.rows.0, input.rows.1 * size),
+            // Wherever in its line the first element is.
+            lines: 1 + (input.len * size).div_ceil(CACHE_LINE),
+            channels: (channels, strides.channel * size),
+        })
+    }
+
+    /// The input of a block with this number, counted through the blocks of all groups; none behind the last. `size` is that of an
+    /// element in bytes.
+    pub(crate) fn of_number(
+        geometry: &Geometry,
+        operands: &Operands,
+        tensors: &[*mut u8],
+        size: usize,
+        number: usize,
+    ) -> Option<Self> {
+        let (group, block) = (number / geometry.blocks(), number % geometry.blocks());
+        let Operands { groups, channels, input, .. } = operands;
+        if group >= *groups {
+            return None;
+        }
+        let from = operands.input_of(tensors, group, size).cast_const();
+        Self::of(geometry, &geometry.block(block), &input.strides, *channels, (from, size))
+    }
+
+    /// What the tile with this number asks for while it multiplies the channels, where there are so many tiles.
+    pub(crate) fn for_tile(&self, tile: usize, tiles: usize) -> TilePrefetch {
+        TilePrefetch::of(
+            [self.share(tile, tiles), CacheLines::NONE, CacheLines::NONE],
+            self.channels.0,
+            [1; 2],
+        )
+    }
+
+    /// The lines that the tile with this number asks for, where there are so many tiles.
+    pub(crate) fn share(&self, tile: usize, tiles: usize) -> CacheLines {
+        let (channels, channel_stride) = self.channels;
+        let of_image = self.rows.0 * self.lines;
+        let places = self.images.0 * of_image;
+        let parts = (tiles / places).clamp(1, channels.max(1));
+        let (place, part) = (tile % places, tile / places);
+        if part >= parts {
+            return CacheLines::NONE;
+        }
+        let range = channels * part / parts..channels * (part + 1) / parts;
+        let (image, rest) = (place / of_image, place % of_image);
+        let (row, line) = (rest / self.lines, rest % self.lines);
+        let distance =
+            image * self.images.1 + row * self.rows.1 + line * CACHE_LINE + range.start * channel_stride;
+        let first = self.first.wrapping_add(distance);
+        CacheLines::single(first, range.len(), channel_stride)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conv::geometry::Windows;
+    use std::collections::HashSet;
+
+    fn windows(window: isize, stride: usize, size: usize) -> Windows {
+        let pad = window / 2;
+        let taps = (0..window * window).map(|tap| [0, tap / window - pad, tap % window - pad]).collect();
+        let output = [1, size.div_ceil(stride), size.div_ceil(stride)];
+        Windows { batch: 4, output, input: [1, size, size], stride: [1, stride, stride], taps }
+    }
+
+    #[test]
+    fn the_tiles_before_a_block_ask_for_all_that_it_reads() {
+        for (window, stride, size) in [(1, 1, 14), (1, 2, 28), (3, 1, 14), (3, 2, 14), (7, 2, 20)] {
+            for (images, rows) in [(2, usize::MAX), (1, 3)] {
+                let windows = windows(window, stride, size);
+                let box_ = [1, rows.min(windows.output[1]), windows.output[2]];
+                let geometry = Geometry::new(&windows, false, images, box_, 1);
+                let strides = Strides { batch: 5 * size * size, channel: size * size, spatial: [0, size, 1] };
+                for block in (0..geometry.blocks()).map(|number| geometry.block(number)) {
+                    let from = (std::ptr::without_provenance(4096 - 4), 4);
+                    let next = BlockPrefetch::of(&geometry, &block, &strides, 5, from).unwrap();
+                    let mut requested = HashSet::new();
+                    for mut tile_prefetch in (0..1000).map(|tile| next.for_tile(tile, 1000)) {
+                        let lines = (0..tile_prefetch.now.channels)
+                            .map(|channel| channel * tile_prefetch.now.channel_stride);
+                        let first = tile_prefetch.now.first;
+                        requested
+                            .extend(lines.map(|distance| first.wrapping_add(distance).addr() / CACHE_LINE));
+                        (0..5).for_each(|_| tile_prefetch.prefetch());
+                        assert_eq!(tile_prefetch.now.channels, 0);
+                    }
+                    let mut wanted = HashSet::new();
+                    for (n, h, w, tap) in (0..block.images)
+                        .flat_map(|n| (0..block.size[1]).map(move |h| (n, h)))
+                        .flat_map(|(n, h)| (0..block.size[2]).map(move |w| (n, h, w)))
+                        .flat_map(|(n, h, w)| windows.taps.iter().map(move |tap| (n, h, w, tap)))
+                    {
+                        let at =
+                            [(1, h), (2, w)].map(|(i, o)| ((block.origin[i] + o) * stride) as isize + tap[i]);
+                        if at.iter().all(|at| (0..size as isize).contains(at)) {
+                            let [h, w] = at.map(|at| at as usize);
+                            let element = strides.offset(block.image + n, [0, h, w]);
+                            wanted.extend(
+                                (0..5).map(|c| (4096 - 4 + 4 * (element + c * size * size)) / CACHE_LINE),
+                            );
+                        }
+                    }
+                    assert!(wanted.is_subset(&requested), "{window} {stride} {size} {block:?}");
+                    assert!(requested.len() <= 3 * wanted.len() + 20, "{} {}", requested.len(), wanted.len());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn lines_are_asked_for_at_intervals_one_after_the_other() {
+        let lines = |number: usize, channels: usize| {
+            CacheLines::single(std::ptr::without_provenance(number * 4096), channels, 64)
+        };
+        let all = [lines(1, 2), lines(3, 3), lines(4, 1)];
+        for (channels, every, at_once) in [(20, 3, 1), (6, 1, 1), (4, 1, 2), (1, 1, 6)] {
+            let mut tile_prefetch = TilePrefetch::of(all, channels, [1; 2]);
+            assert_eq!((tile_prefetch.every, tile_prefetch.at_once), (every, at_once), "{channels}");
+            let (mut left, mut states) = (channels, Vec::new());
+            while left > 0 {
+                left -= tile_prefetch.until(left);
+                tile_prefetch.prefetch();
+                states.push((tile_prefetch.now.first.addr(), tile_prefetch.now.channels));
+            }
+            assert!(
+                [tile_prefetch.now, tile_prefetch.then[0], tile_prefetch.then[1]]
+                    .iter()
+                    .all(|lines| lines.channels == 0)
+            );
+            if channels == 6 {
+                assert_eq!(states[5], (4 * 4096 + 64, 0));
+                let first = [(4096 + 64, 1), (4096 + 128, 0), (3 * 4096 + 64, 2), (3 * 4096 + 128, 1)];
+                assert_eq!(states[..4], first);
+            }
+        }
+        assert_eq!(TilePrefetch::of([CacheLines::NONE; 3], 10, [1; 2]).until(10), 10);
+        assert_eq!(TilePrefetch::of(all, 0, [1; 2]).at_once, 0);
+    }
+
+    #[test]
+    fn all_lines_of_a_channel_are_asked_for_before_the_next_one() {
+        let first = std::ptr::without_provenance(4096);
+        let lines = CacheLines { first, together: 2, runs: (3, 256), channels: 2, channel_stride: 8192 };
+        let mut tile_prefetch = TilePrefetch::of([lines, CacheLines::NONE, CacheLines::NONE], 32, [16, 1]);
+        assert_eq!((tile_prefetch.every, tile_prefetch.at_once), (16, 6));
+        tile_prefetch.prefetch();
+        assert_eq!(
+            (tile_prefetch.now.first.addr(), tile_prefetch.now.channels, tile_prefetch.at),
+            (4096 + 8192, 1, (0, 0))
+        );
+        tile_prefetch.at_once = 3;
+        tile_prefetch.prefetch();
+        assert_eq!(
+            (tile_prefetch.now.first.addr(), tile_prefetch.now.channels, tile_prefetch.at),
+            (4096 + 8192, 1, (1, 1))
+        );
+        tile_prefetch.prefetch();
+        assert_eq!(tile_prefetch.now.channels, 0);
+    }
+
+    #[test]
+    fn channels_that_lie_side_by_side_are_not_asked_for() {
+        let windows = windows(3, 1, 8);
+        let geometry = Geometry::new(&windows, false, 1, windows.output, 1);
+        let strides = Strides { batch: 512, channel: 1, spatial: [0, 64, 8] };
+        assert!(
+            BlockPrefetch::of(&geometry, &geometry.block(0), &strides, 8, (std::ptr::null(), 4)).is_none()
+        );
+    }
+}

@@ -1,0 +1,173 @@
+//! Gradients of images of which a window of one element meets but some rows and columns: zeros lie between these.
+
+use hipdnn_plugin_sdk::graph::DataType;
+
+use crate::conv::geometry::{Block, Geometry, Strides};
+use crate::gemm::pack::prefetch;
+use crate::kernel::Refusal;
+use crate::simd::stored::{Stored, with_stored};
+use crate::simd::vector::Float;
+use crate::tensor::row_converter::{not_a_float, store_run};
+use crate::tensor::scratch::CACHE_LINE;
+
+/// Numbers that are written together.
+const TOGETHER: usize = 8;
+
+/// What lies between the elements that a product yields.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StridedBackwardData {
+    /// Rows and columns from one element to the next.
+    pub(crate) stride: [usize; 2],
+    /// Rows and columns of the image, whose first ones are yielded and whose columns lie side by side.
+    pub(crate) size: [usize; 2],
+}
+
+/// See [`StridedBackwardData::store`].
+pub(crate) type Spread<T> = unsafe fn(
+    &StridedBackwardData,
+    &Geometry,
+    &Block,
+    (usize, usize),
+    (*const T, usize),
+    usize,
+    *mut u8,
+    &Strides,
+);
+
+/// Stores tiles as elements of a data type with zeros between them.
+pub(crate) fn spread_of<T: Float>(data_type: DataType) -> Result<Spread<T>, Refusal> {
+    Ok(
+        with_stored!(data_type, S => StridedBackwardData::store::<S, T>, other => return Err(not_a_float(other))),
+    )
+}
+
+/// A run of elements that are yielded, and what lies between them.
+struct Area {
+    /// The first in the tile, and how many there are.
+    column: usize,
+    len: usize,
+    /// The first in the tensor, of channel 0.
+    first: usize,
+    /// Rows and columns, and the distance of rows.
+    rows: usize,
+    columns: usize,
+    row: usize,
+}
+
+impl StridedBackwardData {
+    /// Calls `each` with the runs of elements among the columns from `from` to `to`, whose distances are these.
+    #[inline(always)]
+    fn areas(
+        &self,
+        geometry: &Geometry,
+        block: &Block,
+        (from, to): (usize, usize),
+        strides: &Strides,
+        mut each: impl FnMut(Area),
+    ) {
+        geometry.runs(block, from, to, |run| {
+            let [row, column] = [0, 1].map(|i| run.at[i + 1] * self.stride[i]);
+            each(Area {
+                column: run.column - from,
+                len: run.len,
+                first: strides.offset(run.image, run.at),
+                rows: self.stride[0].min(self.size[0] - row),
+                columns: (run.len * self.stride[1]).min(self.size[1] - column),
+                row: strides.spatial[1] / self.stride[0],
+            });
+        });
+    }
+
+    /// Asks for the memory that [`StridedBackwardData::store`] writes.
+    pub(crate) fn prefetch(
+        &self,
+        geometry: &Geometry,
+        block: &Block,
+        columns: (usize, usize),
+        rows: usize,
+        (to_channel, size): (*const u8, usize),
+        strides: &Strides,
+    ) {
+        self.areas(geometry, block, columns, strides, |area| {
+            for channel in 0..rows {
+                for row in 0..area.rows {
+                    let place = area.first + channel * strides.channel + row * area.row;
+                    let first = to_channel.wrapping_add(place * size);
+                    for byte in (0..area.columns * size).step_by(CACHE_LINE) {
+                        prefetch(first.wrapping_add(byte));
+                    }
+                }
+            }
+        });
+    }
+
+    /// Writes rows of a tile to the output, and what lies between its elements: `rows` channels of the runs of outputs among the
+    /// columns from `from` to `to`.
+    ///
+    /// # Safety
+    /// The tile has `rows` rows of the given distance, the first column being `from`; `to_channel` is the first element of the first
+    /// row's channel of a tensor with these strides, from one element that is yielded to the next, and this size.
+    #[expect(clippy::too_many_arguments, reason = "two places, each with its shape")]
+    unsafe fn store<S: Stored, T: Float>(
+        &self,
+        geometry: &Geometry,
+        block: &Block,
+        columns: (usize, usize),
+        (tile, row_stride): (*const T, usize),
+        rows: usize,
+        to_channel: *mut u8,
+        strides: &Strides,
+    ) {
+        let to_channel = to_channel.cast::<S>();
+        self.areas(geometry, block, columns, strides, |area| {
+            for channel in 0..rows {
+                // SAFETY: the numbers are inside the tile, the elements inside the tensor.
+                unsafe {
+                    let from = tile.add(channel * row_stride + area.column);
+                    let to = to_channel.add(area.first + channel * strides.channel);
+                    spread::<S, T>(from, area.len, to, area.columns, self.stride[1]);
+                    for row in 1..area.rows {
+                        let to = to.add(row * area.row);
+                        for column in 0..area.columns {
+                            to.add(column).write_unaligned(S::nearest(T::ZERO));
+                        }
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// Writes a row: `len` numbers, `stride` elements apart, with zeros between and behind them up to `columns`.
+///
+/// # Safety
+/// The numbers are readable, the elements writable, and the last number is one of these.
+#[inline(always)]
+unsafe fn spread<S: Stored, T: Float>(from: *const T, len: usize, to: *mut S, columns: usize, stride: usize) {
+    let zero = S::nearest(T::ZERO);
+    let mut i = 0;
+    // SAFETY: the caller promises both.
+    unsafe {
+        if stride == 1 {
+            return store_run::<S, T>(from, to.cast(), 1, len);
+        }
+        if stride == 2 {
+            while i + TOGETHER <= len && 2 * (i + TOGETHER) <= columns {
+                let numbers = from.add(i).cast::<[T; TOGETHER]>().read_unaligned();
+                let mut elements = [[zero; 2]; TOGETHER];
+                for (element, number) in elements.iter_mut().zip(&numbers) {
+                    element[0] = S::nearest(*number);
+                }
+                to.add(2 * i).cast::<[[S; 2]; TOGETHER]>().write_unaligned(elements);
+                i += TOGETHER;
+            }
+        }
+        while i < len {
+            to.add(i * stride).write_unaligned(S::nearest(from.add(i).read()));
+            for column in i * stride + 1..columns.min((i + 1) * stride) {
+                to.add(column).write_unaligned(zero);
+            }
+            i += 1;
+        }
+    }
+}

@@ -1,0 +1,98 @@
+use hipdnn_plugin_sdk::graph::{ConvMode, Graph};
+
+use crate::conv::Problem;
+use crate::conv::cost::{BUFFER, Cost, Shape};
+use crate::conv::direct::problem::{Direct, Scheme};
+use crate::conv::geometry::Windows;
+use crate::conv::implicit_gemm::kernel::ImplicitGemm;
+use crate::conv::tests::{Case, DIRECTIONS, plain};
+use crate::fusion::node::plan_node_at;
+use crate::problem::convolution::{Convolution, Direction};
+use crate::settings::{Algorithm, Settings};
+use crate::simd::isa::Isa;
+use crate::testing::{Random, run_planned, same};
+use crate::threading::partition::Threads;
+
+#[test]
+fn every_algorithm_computes_the_same() {
+    let mut random = Random::new(6);
+    for _ in 0..40 {
+        let case = Case::random(&mut random);
+        for direction in DIRECTIONS {
+            let expected = case.expected(direction);
+            for convolution in [
+                Algorithm::ImplicitGemm,
+                Algorithm::Unrolled,
+                Algorithm::Direct,
+                Algorithm::Winograd,
+                Algorithm::Im2col,
+            ] {
+                let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];
+                let uid = case.result(direction).tensor.uid;
+                run_planned(case.operation(direction), case.compute, &mut arrays, |graph, node| {
+                    plan_node_at(graph, node, Isa::detect(), Settings { convolution, ..Settings::default() })
+                })
+                .unwrap();
+                let array = arrays.iter().find(|array| array.tensor.uid == uid).unwrap();
+                for (got, expected) in array.numbers().into_iter().zip(&expected) {
+                    assert!(same(got, array.rounded(*expected)), "{direction:?}, {convolution:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn algorithms_are_what_they_are_called() {
+    let windows = Windows {
+        batch: 1,
+        output: [1, 20, 20],
+        input: [1, 20, 20],
+        stride: [1; 3],
+        taps: (0..9).map(|tap| [0, tap / 3 - 1, tap % 3 - 1]).collect(),
+    };
+    let numbers = |algorithm| {
+        let shape = Shape {
+            windows: &windows,
+            taps: 9,
+            groups: 1,
+            channels: 4,
+            rows: 8,
+            round: 16,
+            tile: 48,
+            algorithm,
+            in_place: false,
+            threads: Threads { most: 1, deterministic: false },
+        };
+        shape.best(&Cost::of::<f32>(Isa::detect()), BUFFER).unwrap().0.channel()
+    };
+    // One copy of the image with its padding, and one for each element of the window.
+    assert!(numbers(Algorithm::ImplicitGemm) < 2 * 22 * 22);
+    assert!(numbers(Algorithm::Unrolled) >= 9 * 20 * 20);
+}
+
+/// Vectors of channels are chosen where images leave lanes empty or windows have steps.
+#[test]
+fn vectors_of_channels_are_chosen_where_they_pay() {
+    let is_chosen = |case: &Case, isa: Isa| {
+        let tensors = [&case.x, &case.w, &case.y].map(|array| array.tensor.clone()).to_vec();
+        let graph = Graph { tensors, ..Graph::default() };
+        let c = Convolution::of(&graph, &case.operation(Direction::Forward)).unwrap().unwrap();
+        let operands = Problem::of(&c).unwrap().forward();
+        let threads = Threads { most: 1, deterministic: false };
+        let settings = Settings { threads, constant_weights: true, ..Settings::default() };
+        let products = ImplicitGemm::<f32>::plan(operands.clone(), isa, settings, 2, None).unwrap();
+        let scheme = Scheme::<f32>::numbers(&operands, isa, 2, None).unwrap();
+        let channels = Direct::plan(operands, scheme, isa, settings, 2, None).unwrap().unwrap();
+        channels.time < products.time
+    };
+    let correlation = ConvMode::CrossCorrelation;
+    let small = plain([1, 512, 7, 7], [512, 512, 3, 3], 1, 1, correlation);
+    let stepping = plain([1, 128, 28, 28], [128, 128, 1, 1], 2, 0, correlation);
+    let large = plain([1, 16, 56, 56], [64, 16, 1, 1], 1, 0, correlation);
+    for isa in Isa::available() {
+        assert!(is_chosen(&small, *isa), "{isa:?}");
+        assert!(is_chosen(&stepping, *isa), "{isa:?}");
+        assert!(!is_chosen(&large, *isa), "{isa:?}");
+    }
+}

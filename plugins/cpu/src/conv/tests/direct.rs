@@ -1,0 +1,90 @@
+use hipdnn_plugin_sdk::graph::ConvMode;
+
+use crate::conv::Problem;
+use crate::conv::direct::problem::{Direct, Scheme};
+use crate::conv::im2col::choice;
+use crate::conv::tests::{Case, plain};
+use crate::fusion::node::plan_node_at;
+use crate::problem::convolution::{Convolution, Direction};
+use crate::settings::{Algorithm, Settings};
+use crate::simd::isa::Isa;
+use crate::testing::{Random, run_planned, same};
+
+/// A convolution of packed images, with windows as wide as high.
+fn images(batch: i64, [channels, rows]: [i64; 2], size: [i64; 2], [window, stride]: [i64; 2]) -> Case {
+    let [height, width] = size;
+    plain(
+        [batch, channels, height, width],
+        [rows, channels, window, window],
+        stride,
+        window / 2,
+        ConvMode::CrossCorrelation,
+    )
+}
+
+/// Checks the forward convolution, and whether most of its tiles are computed two at a time on processors where that is faster.
+fn check(case: &Case, two: bool, wastes: bool, algorithm: Algorithm) {
+    let isa = Isa::detect();
+    let settings = Settings { convolution: algorithm, constant_weights: true, ..Settings::default() };
+    let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];
+    run_planned(case.operation(Direction::Forward), case.compute, &mut arrays, |graph, node| {
+        let convolution = Convolution::of(graph, &node.operation).unwrap().unwrap();
+        let operands = Problem::of(&convolution).unwrap().forward();
+        let scheme = Scheme::<f32>::numbers(&operands, isa, 2, None).unwrap();
+        let places = Direct::<f32>::plan(operands.clone(), scheme, isa, settings, 2, None).unwrap().unwrap();
+        assert_eq!(places.are_two(), two && isa.has_whole_vectors(), "{:?}", case.x.tensor);
+        if isa.has_whole_vectors() {
+            assert_eq!(choice::wastes::<f32>(&operands, isa), wastes, "{:?}", case.x.tensor);
+        }
+        plan_node_at(graph, node, isa, settings)
+    })
+    .unwrap();
+    for (place, (got, expected)) in
+        arrays[2].numbers().into_iter().zip(case.expected(Direction::Forward)).enumerate()
+    {
+        assert!(
+            same(got, arrays[2].rounded(expected)),
+            "element {place} is {got}, expected {expected} {:?}",
+            case.x.tensor
+        );
+    }
+}
+
+#[test]
+fn two_tiles_are_computed_at_once_where_outputs_follow_each_other() {
+    let mut random = Random::new(91);
+    for batch in [1, 3] {
+        for channels in [[1, 32], [5, 40], [19, 7]] {
+            for (size, window, two) in [
+                // Lines that follow each other, and such that are whole tiles.
+                ([7, 7], [1, 1], true),
+                ([5, 9], [1, 1], true),
+                ([28, 28], [1, 2], true),
+                ([14, 14], [3, 2], true),
+                ([8, 14], [3, 1], true),
+                ([9, 42], [3, 3], true),
+                // Lines that are no whole tiles, and images that have but one.
+                ([9, 9], [3, 1], false),
+                ([1, 7], [1, 1], batch > 1),
+            ] {
+                let mut case = images(batch, channels, size, window);
+                check(&case, two, false, Algorithm::Direct);
+                for which in 0..2 {
+                    case.spoil(&mut random, which);
+                    check(&case, two, false, Algorithm::Direct);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn columns_that_would_be_computed_in_vain_are_not() {
+    // One image of 7 × 7 leaves 15 of 64 columns, one of 14 × 14 12 of 208, and 16 images none.
+    check(&images(1, [512, 64], [7, 7], [1, 1]), true, true, Algorithm::Automatic);
+    check(&images(1, [512, 64], [14, 14], [1, 1]), true, true, Algorithm::Automatic);
+    check(&images(1, [511, 64], [7, 7], [1, 1]), true, false, Algorithm::Automatic);
+    check(&images(1, [57, 64], [14, 14], [3, 2]), true, true, Algorithm::Automatic);
+    check(&images(1, [57, 64], [28, 28], [3, 2]), true, false, Algorithm::Automatic);
+    check(&images(16, [33, 64], [14, 14], [3, 2]), true, false, Algorithm::Automatic);
+}

@@ -1,0 +1,57 @@
+use hipdnn_plugin_sdk::graph::DataType;
+
+use crate::conv::Problem;
+use crate::conv::im2col::problem::Im2col;
+use crate::conv::tests::{Case, Outline};
+use crate::fusion::node::plan_node_at;
+use crate::problem::convolution::{Convolution, Direction};
+use crate::settings::{Algorithm, Settings};
+use crate::simd::isa::Isa;
+use crate::testing::{Array, Random, order, run_planned, strides};
+use crate::threading::partition::Threads;
+
+/// A convolution of packed numbers, of one or two dimensions, all of its sums the same whatever their order.
+fn packed(random: &mut Random, outline: &Outline) -> Case {
+    let mut case = Case::of(random, outline);
+    case.compute = DataType::Float;
+    for array in [&mut case.x, &mut case.w, &mut case.y] {
+        let dims = array.tensor.dims.clone();
+        let strides = strides(&dims, &order(dims.len(), 0), 0);
+        *array = Array::new(array.tensor.uid, DataType::Float, &dims, &strides).filled(|| random.whole());
+    }
+    case
+}
+
+#[test]
+fn tiles_go_on_in_lines_and_images_with_any_number_of_threads() {
+    let mut random = Random::new(77);
+    for round in 0..60 {
+        let outline = Outline {
+            spatial: 1 + round % 2,
+            batch: random.within(1, 9),
+            groups: random.of(&[1, 1, 2]),
+            channels: random.within(1, 40),
+            rows: random.within(1, 70),
+            most: random.of(&[7, 14, 30]),
+            window: random.of(&[None, Some((1, 1)), Some((1, 2)), Some((3, 2)), Some((3, 1))]),
+        };
+        let case = packed(&mut random, &outline);
+        let expected = case.expected(Direction::Forward);
+        for most in [1, 2, 5] {
+            for constant_weights in [false, true] {
+                let threads = Threads { most, deterministic: false };
+                let settings = Settings { threads, constant_weights, convolution: Algorithm::Im2col };
+                let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];
+                run_planned(case.operation(Direction::Forward), case.compute, &mut arrays, |graph, node| {
+                    let convolution = Convolution::of(graph, &node.operation).unwrap().unwrap();
+                    let operands = Problem::of(&convolution).unwrap().forward();
+                    let plan = Im2col::<f32>::plan(&operands, Isa::detect(), settings, outline.spatial, None);
+                    assert!(plan.unwrap().is_some(), "{:?}", case.x.tensor);
+                    plan_node_at(graph, node, Isa::detect(), settings)
+                })
+                .unwrap();
+                assert_eq!(arrays[2].numbers(), expected, "{:?} {:?} {most}", case.x.tensor, case.w.tensor);
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+use hipdnn_plugin_sdk::graph::{ConvMode, DataType};
+
+use crate::conv::tests::{Case, Outline, plain};
+use crate::fusion::node::plan_node_at;
+use crate::problem::convolution::Direction;
+use crate::settings::{Algorithm, Settings};
+use crate::simd::isa::Isa;
+use crate::testing::{Array, Random, run_planned};
+use crate::threading::partition::Threads;
+
+/// A convolution with windows of 3 × 3.
+fn case(random: &mut Random, most: usize) -> Case {
+    let outline = Outline {
+        spatial: 2,
+        batch: random.within(1, 4),
+        groups: random.of(&[1, 1, 2]),
+        channels: random.within(1, 9),
+        rows: random.within(1, 19),
+        most,
+        window: Some((3, random.of(&[1, 1, 2]))),
+    };
+    Case::of(random, &outline)
+}
+
+const FORMS: [Algorithm; 2] = [Algorithm::Winograd, Algorithm::Winograd4];
+
+/// Halves and quarters of small whole numbers are exact, so with tiles of 2 × 2 there is nothing to round.
+#[test]
+fn whole_numbers_have_their_sums_and_what_is_not_finite_stays_where_it_belongs() {
+    let mut random = Random::new(31);
+    for round in 0..90 {
+        let mut case = case(&mut random, [5, 14, 60][round % 3]);
+        if round % 5 == 0 {
+            case.spoil(&mut random, round / 5 % 3);
+        }
+        for direction in [Direction::Forward, Direction::BackwardData] {
+            let expected = case.expected(direction);
+            for (isa, form) in Isa::available().iter().flat_map(|isa| FORMS.map(|form| (isa, form))) {
+                case.check_at(direction, *isa, form, &expected);
+            }
+        }
+    }
+}
+
+/// The bound of docs/numerics.md. Elements are of very different sizes, so that what a result does not depend on is seen in it.
+#[test]
+fn results_are_as_near_as_they_are_said_to_be() {
+    let mut random = Random::new(32);
+    let mut most = [0.0_f64; 2];
+    for round in 0..40 {
+        let mut case = case(&mut random, 20);
+        let (form, side, factor, roundings) =
+            [(Algorithm::Winograd, 1, 16.0, 11.0), (Algorithm::Winograd4, 4, 176.0, 18.0)][round % 2];
+        if form == Algorithm::Winograd4 && case.stride[0] > 1 {
+            continue;
+        }
+        case.compute = DataType::Float;
+        for array in [&mut case.x, &mut case.w, &mut case.y] {
+            let (uid, dims) = (array.tensor.uid, array.tensor.dims.clone());
+            let strides = array.tensor.strides.clone();
+            let mut number = || {
+                let size = random.of(&[1.0, 1.0, 1e-3, 100.0]);
+                f64::from(((random.within(0, 2000) as f64 / 1000.0 - 1.0) * size) as f32)
+            };
+            *array = Array::new(uid, DataType::Float, &dims, &strides).filled(&mut number);
+        }
+        let expected = case.expected(Direction::Forward);
+        // Whatever tile of 2 × 2 an output is in, only what its window meets is in it. Of 4 × 4 it is what the tile meets.
+        let met = side + 2;
+        let step = case.stride[0] as usize;
+        let near = |index: &[usize]| -> f64 {
+            let [images, channels, height, width] = [0, 1, 2, 3].map(|i| case.x.tensor.dims[i] as usize);
+            assert!(index[0] < images);
+            let of_group = case.w.tensor.dims[1] as usize;
+            let group = index[1] / (case.w.tensor.dims[0] as usize / case.groups);
+            assert!((group + 1) * of_group <= channels);
+            (0..of_group)
+                .map(|c| {
+                    let mut largest = 0.0_f64;
+                    for row in 0..met {
+                        for column in 0..met {
+                            let at = |i: usize, place: usize| {
+                                let first = index[2 + i] / side * side;
+                                (step * first + place).wrapping_sub(case.pre[i] as usize)
+                            };
+                            let (h, w) = (at(0, row), at(1, column));
+                            if h < height && w < width {
+                                largest =
+                                    largest.max(case.x.get(&[index[0], group * of_group + c, h, w]).abs());
+                            }
+                        }
+                    }
+                    let weights: f64 =
+                        (0..9).map(|tap| case.w.get(&[index[1], c, tap / 3, tap % 3]).abs()).sum();
+                    largest * weights
+                })
+                .sum()
+        };
+        for isa in Isa::available() {
+            let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];
+            let settings = Settings { convolution: form, ..Settings::default() };
+            run_planned(case.operation(Direction::Forward), case.compute, &mut arrays, |graph, node| {
+                plan_node_at(graph, node, *isa, settings)
+            })
+            .unwrap();
+            let channels = case.w.tensor.dims[1] as f64;
+            for ((index, got), expected) in case.y.indices().iter().zip(arrays[2].numbers()).zip(&expected) {
+                let bound = factor * (channels + roundings) * 2.0_f64.powi(-24) * near(index);
+                assert!((got - expected).abs() <= bound, "{got}, expected {expected} within {bound}");
+                let most = &mut most[round % 2];
+                *most = most.max((got - expected).abs() / bound.max(f64::MIN_POSITIVE));
+            }
+        }
+    }
+    // Bounds that are not far off.
+    assert!(most[0] > 1e-3 && most[1] > 1e-4, "{most:?}");
+}
+
+/// The bits of the result of a convolution that was not rounded to whole numbers.
+fn bits(case: &Case, settings: Settings) -> Vec<u64> {
+    let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];
+    run_planned(case.operation(Direction::Forward), case.compute, &mut arrays, |graph, node| {
+        plan_node_at(graph, node, Isa::detect(), settings)
+    })
+    .unwrap();
+    let number = |number: f64| if number.is_nan() { u64::MAX } else { number.to_bits() };
+    arrays[2].numbers().into_iter().map(number).collect()
+}
+
+/// A convolution of numbers that have all their bits.
+fn real(x: [i64; 4], w: [i64; 4]) -> Case {
+    let mut random = Random::new(33);
+    let mut case = plain(x, w, 1, 1, ConvMode::CrossCorrelation);
+    for array in [&mut case.x, &mut case.w] {
+        for index in array.indices() {
+            array.set(&index, random.within(0, 1 << 24) as f64 / f64::from(1 << 23) - 1.0);
+        }
+    }
+    case
+}
+
+#[test]
+fn it_is_chosen_where_it_pays() {
+    let settings = |convolution| Settings { convolution, constant_weights: true, ..Settings::default() };
+    let chosen = |case: &Case| {
+        let [chosen, two, four, implicit] =
+            [Algorithm::Automatic, Algorithm::Winograd, Algorithm::Winograd4, Algorithm::ImplicitGemm]
+                .map(|form| bits(case, settings(form)));
+        assert!(two != implicit && four != implicit && two != four);
+        [(two, 2), (four, 4)].into_iter().find(|(form, _)| *form == chosen).map(|(_, outputs)| outputs)
+    };
+    assert_eq!(chosen(&real([1, 64, 20, 20], [48, 64, 3, 3])), Some(4));
+    assert_eq!(chosen(&real([3, 128, 13, 14], [128, 64, 3, 3])), Some(4));
+    // Outputs that fill few of the larger tiles.
+    assert_eq!(chosen(&real([1, 64, 10, 10], [64, 64, 3, 3])), Some(2));
+    assert_eq!(chosen(&real([8, 64, 6, 6], [64, 64, 3, 3])), Some(2));
+    // Transformed filters that come from far away for few tiles.
+    let outputs = if Isa::detect().has_whole_vectors() { 2 } else { 4 };
+    assert_eq!(chosen(&real([1, 256, 14, 14], [256, 256, 3, 3])), Some(outputs));
+    // Few channels, few tiles, and numbers that are to be exact.
+    assert_eq!(chosen(&real([1, 8, 20, 20], [16, 8, 3, 3])), None);
+    assert_eq!(chosen(&real([1, 64, 4, 4], [64, 64, 3, 3])), None);
+    let mut double = real([1, 64, 20, 20], [48, 64, 3, 3]);
+    double.compute = DataType::Double;
+    let mut random = Random::new(34);
+    for array in [&mut double.x, &mut double.w, &mut double.y] {
+        let (uid, dims, strides) =
+            (array.tensor.uid, array.tensor.dims.clone(), array.tensor.strides.clone());
+        let mut part = || random.within(0, 1 << 24) as f64;
+        *array = Array::new(uid, DataType::Double, &dims, &strides)
+            .filled(&mut || part() + part() / f64::from(1 << 25) - f64::from(1 << 23));
+    }
+    assert_eq!(chosen(&double), None);
+}
+
+/// What is not finite is computed anew, and its neighbours in a vector are not.
+#[test]
+fn results_do_not_show_the_number_of_threads() {
+    let case = real([3, 40, 30, 31], [40, 40, 3, 3]);
+    for (convolution, number) in
+        FORMS.into_iter().flat_map(|form| [0.0, f64::NAN, f64::INFINITY].map(|number| (form, number)))
+    {
+        for of_input in [true, false] {
+            let mut case = Case {
+                x: case.x.clone(),
+                w: case.w.clone(),
+                y: case.y.clone(),
+                ..real([1; 4], [1, 1, 3, 3])
+            };
+            case.x.set(&[1, 7, 15, 3], if of_input { number } else { 0.0 });
+            case.w.set(&[5, 7, 1, 2], if of_input { 0.5 } else { number });
+            let [one, others @ ..] = [1, 2, 3, 7].map(|most| {
+                let threads = Threads { most, deterministic: false };
+                bits(&case, Settings { threads, convolution, ..Settings::default() })
+            });
+            assert!(others.iter().all(|other| *other == one), "{convolution:?} {number} {of_input}");
+            let prepacked = Settings { convolution, constant_weights: true, ..Settings::default() };
+            assert!(bits(&case, prepacked) == one, "{convolution:?} {number} {of_input}");
+        }
+    }
+}

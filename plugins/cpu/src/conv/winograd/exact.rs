@@ -1,0 +1,194 @@
+//! Tiles whose numbers are not finite, computed again by the sums that define them: such a number is in outputs that do not meet it.
+
+use crate::conv::geometry::Block;
+use crate::conv::operands::Operands;
+use crate::conv::winograd::problem::{Winograd, WorkerMemory};
+use crate::conv::winograd::product::MAX_COLUMNS;
+use crate::conv::winograd::transform::{MAX_OUTPUTS, MAX_SIDE, Tile, elements, with_sides};
+use crate::simd::vector::{Float, MAX_LANES, Vector, VectorTask, relu};
+
+/// Row and column, in a tile, of an element of the window of one of its outputs.
+#[inline(always)]
+fn met(tile: Tile, output: usize, element: usize) -> [usize; 2] {
+    let at = [output / tile.outputs, output % tile.outputs];
+    [at[0] * tile.stride + element / 3, at[1] * tile.stride + element % 3]
+}
+
+fn is_finite<T: Float>(number: T) -> bool {
+    number.abs() <= T::LARGEST
+}
+
+impl<T: Float> Winograd<T> {
+    /// Computes what is not finite in a panel's outputs again. It depends on the numbers of a tile alone, not on those
+    /// that are computed with it.
+    ///
+    /// # Safety
+    /// As [`Winograd::multiply`], with the first of the weights, and the panel's sums of so many vectors.
+    pub(crate) unsafe fn correct(
+        &self,
+        (block, range, vectors): (&Block, (usize, usize), usize),
+        (group, row, present): (usize, usize, usize),
+        source: *const u8,
+        (lane, sums): (WorkerMemory<T>, *const T),
+        bias: impl Fn(usize) -> Option<T>,
+    ) {
+        let Operands { channels, weights, .. } = &self.operands;
+        let (width, lanes, side) = (self.kernel.columns(), self.kernel.lanes, self.tile.outputs);
+        let mut lines = [T::ZERO; MAX_OUTPUTS * MAX_COLUMNS];
+        for r in 0..present {
+            // SAFETY: the caller promises the sums; no tile of the product has more columns.
+            unsafe { self.with_epilogue(sums.add(r * width), 1, vectors, (None, false), lines.as_mut_ptr()) };
+            let first = group * weights.group + (row + r) * weights.row;
+            // SAFETY: the caller promises the weights.
+            let weight = |channel: usize, element: usize| unsafe {
+                (self.weight)(source, first + channel * weights.channel + self.window[element])
+            };
+            // Zeros stand for the padding, and weights that are not finite would not leave them zero.
+            let mut are_zeros = None;
+            self.lines(block, range, |place, run| {
+                for begin in (0..run.len).step_by(lanes) {
+                    let mut outputs = None;
+                    for i in begin..run.len.min(begin + lanes) {
+                        let at =
+                            |output: usize| output / side * side * width + side * (place + i) + output % side;
+                        if (0..side * side).all(|output| is_finite(lines[at(output)])) {
+                            continue;
+                        }
+                        let are_zeros = *are_zeros.get_or_insert_with(|| {
+                            !self.planes.is_padded()
+                                || (0..*channels).all(|c| (0..9).all(|e| is_finite(weight(c, e))))
+                        });
+                        let [d, h, w] = [run.at[0], run.at[1], run.at[2] + i];
+                        let tile = [d, h, w * self.tile.input_stride()];
+                        let meets = |element: usize| self.planes.meets(tile, element);
+                        let sums = if are_zeros || (0..self.tile.side.pow(2)).all(meets) {
+                            let all = outputs.get_or_insert_with(|| {
+                                let first = run.column + begin * self.tile.input_stride();
+                                // SAFETY: there are whole vectors of planes behind each line.
+                                unsafe { self.exact(lane.planes.add(first), &weight) }
+                            });
+                            all.map(|numbers| numbers[i - begin])
+                        } else {
+                            // SAFETY: the caller promises the planes.
+                            unsafe {
+                                self.inside(
+                                    lane.planes.add(run.column + i * self.tile.input_stride()),
+                                    tile,
+                                    &weight,
+                                )
+                            }
+                        };
+                        for (output, sum) in sums.into_iter().enumerate().take(side * side) {
+                            let sum = bias(r).map_or(sum, |bias| sum + bias);
+                            let to = r * side * side * width + at(output);
+                            let number = if self.channel_epilogue.relu { relu(sum) } else { sum };
+                            // SAFETY: the lane has room for the outputs of a panel.
+                            unsafe { lane.outputs.add(to).write(number) };
+                        }
+                    }
+                }
+            });
+        }
+    }
+
+    /// The outputs of a vector of tiles, given the planes of the first.
+    ///
+    /// # Safety
+    /// There are whole vectors of planes.
+    unsafe fn exact(
+        &self,
+        planes: *const T,
+        weight: impl Fn(usize, usize) -> T,
+    ) -> [[T; MAX_LANES]; MAX_OUTPUTS] {
+        let (rows, channels, row_stride) = (self.rows, self.operands.channels, self.planes.channel());
+        // SAFETY: the caller promises the planes.
+        unsafe {
+            with_sides!(self.tile, SIDE, OUTPUTS => {
+                let work = Exact::<_, _, SIDE, OUTPUTS> { planes, rows, channels, row_stride, weight };
+                self.isa.run_vectors(work)
+            })
+        }
+    }
+
+    /// The outputs of a tile, of elements inside of the input alone, given its planes and its place in them.
+    ///
+    /// # Safety
+    /// The planes have the tile.
+    unsafe fn inside(
+        &self,
+        planes: *const T,
+        at: [usize; 3],
+        weight: impl Fn(usize, usize) -> T,
+    ) -> [T; MAX_OUTPUTS] {
+        let mut outputs = [T::ZERO; MAX_OUTPUTS];
+        // For each element of the window the outputs for which it meets the input, and where.
+        let mut met_by = [[(0, 0); MAX_OUTPUTS]; 9];
+        let mut counts = [0; 9];
+        for (element, (met_by, count)) in met_by.iter_mut().zip(&mut counts).enumerate() {
+            for output in 0..self.tile.outputs.pow(2) {
+                let [row, column] = met(self.tile, output, element);
+                if self.planes.meets(at, row * self.tile.side + column) {
+                    met_by[*count] = (output, self.rows[row] + column);
+                    *count += 1;
+                }
+            }
+        }
+        for channel in 0..self.operands.channels {
+            let planes = planes.wrapping_add(channel * self.planes.channel());
+            for (element, (met_by, count)) in met_by.iter().zip(counts).enumerate() {
+                let weight = weight(channel, element);
+                for (output, place) in &met_by[..count] {
+                    // SAFETY: the caller promises the planes.
+                    let number = unsafe { planes.add(*place).read() };
+                    outputs[*output] = outputs[*output] + weight * number;
+                }
+            }
+        }
+        outputs
+    }
+}
+
+/// The outputs of a vector of tiles.
+struct Exact<T, W, const SIDE: usize, const OUTPUTS: usize> {
+    planes: *const T,
+    /// Distance of each row of a tile.
+    rows: [usize; MAX_SIDE],
+    channels: usize,
+    /// Distance of channels in the planes.
+    row_stride: usize,
+    /// The weight of a channel and an element of the window.
+    weight: W,
+}
+
+impl<T: Float, W: Fn(usize, usize) -> T, const SIDE: usize, const OUTPUTS: usize> VectorTask<T>
+    for Exact<T, W, SIDE, OUTPUTS>
+{
+    type Output = [[T; MAX_LANES]; MAX_OUTPUTS];
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Scalar = T>>(self) -> Self::Output {
+        // SAFETY: the caller promises the planes and the instructions; no vector has more lanes.
+        unsafe {
+            let tile = Tile { side: SIDE, outputs: OUTPUTS, stride: (SIDE - 3) / (OUTPUTS - 1) };
+            let mut sums = [V::zero(); MAX_OUTPUTS];
+            for channel in 0..self.channels {
+                let mut rows = [[V::zero(); SIDE]; SIDE];
+                for (row, numbers) in rows.iter_mut().enumerate() {
+                    *numbers = elements(self.planes.add(channel * self.row_stride + self.rows[row]));
+                }
+                for element in 0..9 {
+                    let weight = V::splat((self.weight)(channel, element));
+                    for (output, sum) in sums.iter_mut().enumerate().take(OUTPUTS * OUTPUTS) {
+                        let [row, column] = met(tile, output, element);
+                        *sum = weight.mul_add(rows[row][column], *sum);
+                    }
+                }
+            }
+            let mut outputs = [[T::ZERO; MAX_LANES]; MAX_OUTPUTS];
+            for (sum, numbers) in sums.into_iter().zip(&mut outputs) {
+                sum.store(numbers.as_mut_ptr());
+            }
+            outputs
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The windows, transformed panel by panel.
+
+use crate::conv::operands::Operands;
+use crate::conv::winograd::problem::Winograd;
+use crate::conv::winograd::transform::{Filters, with_sides};
+use crate::simd::stored::Stored;
+use crate::simd::vector::Float;
+
+/// Rows of a panel, at most.
+const MAX_ROWS: usize = 8;
+
+/// Channels whose windows are transformed at once.
+const CHANNELS: usize = 32;
+
+/// Transforms the windows of a panel of rows, zeros for those beyond the last.
+///
+/// # Safety
+/// `from` is the first weight, `to` is writable for a panel, and so are those of the other places.
+pub(crate) unsafe fn pack<S: Stored, T: Float>(
+    winograd: &Winograd<T>,
+    (group, panel): (usize, usize),
+    from: *const u8,
+    to: *mut T,
+) {
+    let Operands { channels, rows, weights, .. } = &winograd.operands;
+    let height = winograd.kernel.rows;
+    let first = panel * height;
+    // Element by element; what is beyond the last row stays zero.
+    let mut elements = [[T::ZERO; CHANNELS * MAX_ROWS]; 9];
+    for begin in (0..*channels).step_by(CHANNELS) {
+        let count = (channels - begin).min(CHANNELS);
+        for row in 0..(rows - first).min(height) {
+            let place = group * weights.group + (first + row) * weights.row + begin * weights.channel;
+            for channel in 0..count {
+                for (numbers, distance) in elements.iter_mut().zip(winograd.window) {
+                    // SAFETY: the caller promises the weights.
+                    numbers[channel * height + row] = unsafe {
+                        from.cast::<S>()
+                            .add(place + channel * weights.channel + distance)
+                            .read_unaligned()
+                            .number()
+                    };
+                }
+            }
+        }
+        let (from, stride, len) = (elements.as_ptr().cast(), CHANNELS * MAX_ROWS, count * height);
+        let to_stride = winograd.panels * winograd.panel();
+        // SAFETY: the caller promises the panel; there are as many elements.
+        unsafe {
+            let to = to.add(begin * height);
+            with_sides!(winograd.tile, SIDE, _OUTPUTS => {
+                let work = Filters::<T, SIDE> { from, stride, len, to, to_stride };
+                winograd.isa.run_vectors(work);
+            });
+        }
+    }
+}
+
+/// One weight.
+///
+/// # Safety
+/// There is an element with this number.
+pub(crate) unsafe fn weight<S: Stored, T: Float>(from: *const u8, number: usize) -> T {
+    // SAFETY: the caller promises it.
+    unsafe { from.cast::<S>().add(number).read_unaligned().number() }
+}

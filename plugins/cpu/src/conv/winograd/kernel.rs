@@ -1,0 +1,369 @@
+//! Convolutions with windows of 3 × 3 by Winograd's algorithm. F(2 × 2, 3 × 3) has 16 multiplications for 4 outputs, not 36, and 25 of
+//! windows with step 2; F(4 × 4, 3 × 3) has 36 for 16 outputs, not 144.
+//!
+//! A tile of 2 × 2 outputs meets 4 × 4 elements of the input, with step 2 5 × 5, and one of 4 × 4 outputs 6 × 6. These and the window are transformed by additions,
+//! multiplied number by number, summed over the channels, and transformed back: y = Aᵀ [Σ (G g Gᵀ) ∘ (Bᵀ d B)] A. For the transformed
+//! numbers of each place the sum is a product of matrices. Sums of elements are rounded before they are multiplied, so results
+//! are farther from the exact ones than those of other forms.
+//!
+//! Tiles are the outputs of a window as large as they are, whose [`Geometry`] has the blocks. What they meet is copied into planes with
+//! zeros around, and taken apart when it is transformed.
+
+use crate::conv::cost::{BUFFER, Cost, Shape};
+use crate::conv::epilogue::{ChannelEpilogue, TileEpilogue};
+use crate::conv::geometry::{Block, Columns, Geometry, Windows};
+use crate::conv::implicit_gemm::tile::GemmTileKernel;
+use crate::conv::operands::{Operands, fill_of};
+use crate::conv::prefetch;
+use crate::conv::prefetch::BlockPrefetch;
+use crate::conv::winograd::filter::{pack, weight};
+use crate::conv::winograd::problem::{Pack, Weight, Winograd, WorkerMemory, Write};
+use crate::conv::winograd::product::write;
+use crate::conv::winograd::transform::{MAX_SIDE, Tile};
+use crate::kernel::{Kernel, Refusal};
+use crate::pointwise::Epilogue;
+use crate::settings::{Algorithm, Settings};
+use crate::simd::isa::Isa;
+use crate::simd::stored::with_stored;
+use crate::simd::vector::Float;
+use crate::tensor::prepacked::Prepacked;
+use crate::tensor::row_converter::{RowConverter, not_a_float};
+use crate::tensor::scratch::{Scratch, Shared, Tensors};
+use crate::threading::partition::{Assignment, Threads};
+
+/// Tiles of columns that a block is to have, so that the transformed windows are not read for few outputs.
+const WANTED_TILES: usize = 2;
+
+/// How many times more numbers than for other forms planes may have for that.
+const MAX_BUFFERS: usize = 8;
+
+/// Numbers in the sums of some panels, which stay in a processor's second cache. The more panels, the less often the transformed
+/// input of a place comes from there.
+const SUMS: usize = 96 << 10;
+
+/// What a lane has of its last piece of work.
+#[derive(Default)]
+struct WorkerState {
+    /// The group and the block that are in its planes.
+    filled: Option<(usize, usize)>,
+    /// The first and the last column of the tiles of that block that are transformed.
+    transformed: Option<(usize, usize)>,
+}
+
+/// The taps of a window of 3 × 3 in the order of its rows: the first one's place, and the distances in the filter.
+pub(crate) fn square(operands: &Operands) -> Option<([isize; 3], [usize; 9])> {
+    let [part] = operands.parts.as_slice() else { return None };
+    if operands.between.is_some() {
+        return None;
+    }
+    let windows = &operands.windows;
+    if windows.stride[0] != 1
+        || windows.stride[1] != windows.stride[2]
+        || part.size != windows.output
+        || part.first != 0
+        || part.taps.len() != 9
+    {
+        return None;
+    }
+    let first = [0, 1, 2].map(|i| windows.taps.iter().map(|tap| tap[i]).min().unwrap_or(0));
+    let mut window = [None; 9];
+    for (tap, distance) in &part.taps {
+        let at = windows.taps.get(*tap)?;
+        let [depth, row, column] = [0, 1, 2].map(|i| (at[i] - first[i]) as usize);
+        if depth > 0 || row > 2 || column > 2 {
+            return None;
+        }
+        window[3 * row + column] = Some(*distance);
+    }
+    let mut distances = [0; 9];
+    for (distance, found) in distances.iter_mut().zip(window) {
+        *distance = found?;
+    }
+    Some((first, distances))
+}
+
+/// Smaller blocks of tiles; none where more vectors of tiles would be computed then, of so many lanes.
+fn halved(tiles: &Windows, geometry: &Geometry, lanes: usize) -> Option<Geometry> {
+    let vectors = |geometry: &Geometry| {
+        let blocks = 0..geometry.blocks();
+        blocks.map(|number| geometry.block(number).outputs().div_ceil(lanes)).sum::<usize>()
+    };
+    let Block { mut images, mut size, .. } = geometry.block(0);
+    if images > 1 {
+        images = images.div_ceil(2);
+    } else {
+        let side = size.iter_mut().find(|side| **side > 1)?;
+        *side = side.div_ceil(2);
+    }
+    let smaller = Geometry::new(tiles, false, images, size, 1);
+    (vectors(&smaller) * 8 <= vectors(geometry) * 9).then_some(smaller)
+}
+
+impl<T: Float> Winograd<T> {
+    /// Plans it with tiles of so many outputs along a side, 2 or 4, with more to compute of the sums or not; none where it is not for
+    /// such a convolution.
+    pub(crate) fn plan(
+        operands: &Operands,
+        outputs: usize,
+        isa: Isa,
+        settings: Settings,
+        spatial: usize,
+        epilogue: Option<Epilogue>,
+    ) -> Result<Option<Self>, Refusal> {
+        // Whole numbers have sums that are exact elsewhere.
+        let types = [operands.input.data_type, operands.weights.data_type, operands.output.data_type];
+        if types.into_iter().any(|data_type| RowConverter::<T>::of(data_type).is_err()) {
+            return Ok(None);
+        }
+        let Some((first, window)) = square(operands) else { return Ok(None) };
+        let Windows { batch, output, input, stride, .. } = operands.windows;
+        let Some(tile) = Tile::of(outputs, stride[1]) else { return Ok(None) };
+        let (places, side, stride) = (tile.places(), tile.side, tile.input_stride());
+        let taps = (0..places)
+            .map(|place| [first[0], first[1] + (place / side) as isize, first[2] + (place % side) as isize])
+            .collect();
+        let tiles = [output[0], output[1].div_ceil(outputs), output[2].div_ceil(outputs)];
+        let windows = Windows { batch, output: tiles, input, stride: [1, stride, stride], taps };
+        let kernel = GemmTileKernel::<T>::of(isa);
+        let threads = settings.threads;
+        let cost = Cost::of::<T>(isa);
+        let panels = operands.rows.div_ceil(kernel.rows);
+        let shape = Shape {
+            windows: &windows,
+            taps: places,
+            groups: operands.groups,
+            channels: operands.channels,
+            rows: panels * kernel.rows,
+            round: kernel.lanes,
+            tile: kernel.columns(),
+            algorithm: Algorithm::ImplicitGemm,
+            in_place: false,
+            // Blocks for the threads come below.
+            threads: Threads { most: 1, ..threads },
+        };
+        let (mut geometry, mut time) = shape.best(&cost, BUFFER)?;
+        let mut times = 2;
+        while geometry.block(0).outputs() < WANTED_TILES * kernel.columns() && times <= MAX_BUFFERS {
+            (geometry, time) = shape.best(&cost, times * BUFFER)?;
+            times *= 2;
+        }
+        // Where lanes share a block, each of them copies and transforms it.
+        let wanted = threads.workers_for_reduction(time, usize::MAX).count();
+        while geometry.blocks() * operands.groups < wanted {
+            let Some(smaller) = halved(&windows, &geometry, kernel.lanes) else { break };
+            geometry = smaller;
+        }
+        let elements = Windows {
+            output: [tiles[0], tiles[1], tiles[2] * stride],
+            stride: [1, stride, 1],
+            ..windows.clone()
+        };
+        let first = geometry.block(0);
+        let size = [first.size[0], first.size[1], first.size[2] * stride];
+        let planes = Geometry::new(&elements, false, first.images, size, 1);
+        let mut rows = [0; MAX_SIDE];
+        for (row, tap) in rows.iter_mut().zip(planes.taps().iter().step_by(side)) {
+            *row = *tap;
+        }
+        let blocks = geometry.blocks() * operands.groups;
+        let are_shared = blocks < 2 * wanted && !blocks.is_multiple_of(wanted);
+        let pieces = if are_shared { (2 * wanted).div_ceil(blocks).min(panels) } else { 1 };
+        // As many in each group, so that none has but a few.
+        let most = (SUMS / (places * kernel.rows * kernel.columns())).max(1);
+        let of_piece = panels.div_ceil(pieces).max(1);
+        let channel_epilogue =
+            epilogue.as_ref().and_then(|epilogue| ChannelEpilogue::of::<T>(epilogue, spatial));
+        let channel_epilogue =
+            channel_epilogue.filter(|channel_epilogue| channel_epilogue.residual.is_none());
+        let tile_epilogue = match (&epilogue, &channel_epilogue) {
+            (Some(epilogue), None) => Some(TileEpilogue { block_epilogue: epilogue.plan()?, spatial }),
+            _ => None,
+        };
+        let (fill, fill_size) = fill_of::<T>(operands.input.data_type)?;
+        let (pack, weight): (Pack<T>, Weight<T>) = with_stored!(
+            operands.weights.data_type,
+            S => (pack::<S, T>, weight::<S, T>),
+            other => return Err(not_a_float(other))
+        );
+        let (write, write_size): (Write<T>, usize) = with_stored!(
+            operands.output.data_type,
+            S => (write::<S, T>, size_of::<S>()),
+            other => return Err(not_a_float(other))
+        );
+        let weights = operands.groups * panels * kernel.rows * operands.channels * places;
+        Ok(Some(Self {
+            together: of_piece.div_ceil(of_piece.div_ceil(most)),
+            workers: threads.workers(time, blocks * pieces),
+            pack_workers: threads.workers(weights as f64 * cost.copy * 2.0, operands.groups * panels),
+            prepacked: Prepacked::new(weights, settings.constant_weights),
+            prefetches: prefetch::pays(operands),
+            operands: operands.clone(),
+            isa,
+            kernel,
+            window,
+            tile,
+            geometry,
+            planes,
+            rows,
+            panels,
+            pieces,
+            fill,
+            fill_size,
+            pack,
+            weight,
+            write,
+            write_size,
+            channel_epilogue: channel_epilogue.unwrap_or_default(),
+            tile_epilogue,
+        }))
+    }
+
+    /// Numbers in a panel of the windows' numbers of one place: for each channel one for each row. Panels follow each other, and places.
+    pub(crate) fn panel(&self) -> usize {
+        self.operands.channels * self.kernel.rows
+    }
+
+    /// Numbers in a row of transformed tiles.
+    pub(crate) fn width(&self) -> usize {
+        self.kernel.columns() + self.kernel.lanes
+    }
+
+    /// Numbers from the transformed tiles of a place to those of the next. Where that were a power of 2, the numbers of a tile would
+    /// take each other's lines of the first cache.
+    pub(crate) fn place(&self) -> usize {
+        self.operands.channels * self.width() + Scratch::padded::<T>(1)
+    }
+
+    /// Numbers behind the planes that vectors of the last line's last tiles may reach.
+    fn beyond(&self) -> usize {
+        self.tile.input_stride() * self.kernel.lanes + self.tile.side
+    }
+
+    /// The sizes of the parts of a lane's memory, in the order of [`WorkerMemory`].
+    fn sizes(&self) -> [usize; 4] {
+        let channels = self.operands.channels;
+        let tile = self.kernel.rows * self.kernel.columns();
+        [
+            channels * self.planes.channel() + self.beyond(),
+            self.tile.places() * self.place(),
+            self.together * self.tile.places() * tile,
+            self.tile.outputs.pow(2) * tile,
+        ]
+    }
+
+    /// The scratch memory, laid out: transformed windows, and the parts of each lane.
+    fn layout(&self, scratch: &mut Scratch) -> (usize, [usize; 4]) {
+        let workers = self.workers.count();
+        let weights = self.operands.groups * self.tile.places() * self.panels * self.panel();
+        (scratch.area::<T>(weights, 1), self.sizes().map(|size| scratch.area::<T>(size, workers)))
+    }
+
+    /// Calls `each` with the lines of a block's tiles from `from` to `to`, counted without gaps, and the place of each line's first one.
+    #[inline(always)]
+    pub(crate) fn lines(
+        &self,
+        block: &Block,
+        (from, to): (usize, usize),
+        mut each: impl FnMut(usize, Columns),
+    ) {
+        let [depth, row, _, image] = self.planes.plane_strides();
+        let [depths, height, width] = block.size;
+        let mut tile = from;
+        while tile < to {
+            let (line, w) = (tile / width, tile % width);
+            let (n, d, h) = (line / height / depths, line / height % depths, line % height);
+            let len = (width - w).min(to - tile);
+            each(
+                tile - from,
+                Columns {
+                    column: n * image + d * depth + h * row + w * self.tile.input_stride(),
+                    len,
+                    image: block.image + n,
+                    at: [block.origin[0] + d, block.origin[1] + h, block.origin[2] + w],
+                },
+            );
+            tile += len;
+        }
+    }
+
+    /// A block of tiles in the planes.
+    fn elements(&self, tiles: &Block) -> Block {
+        let scaled = |[d, h, w]: [usize; 3]| [d, h, w * self.tile.input_stride()];
+        Block { origin: scaled(tiles.origin), size: scaled(tiles.size), ..*tiles }
+    }
+}
+
+impl<T: Float> Kernel for Winograd<T> {
+    fn scratch_size(&self) -> usize {
+        Scratch::size_of(|scratch| self.layout(scratch))
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let Operands { groups, channels, input, weights, .. } = &self.operands;
+        let (packed, areas) = self.layout(&mut Scratch::default());
+        let shared = Tensors(tensors);
+        let source = tensors[weights.slot];
+        // SAFETY: the scratch memory has room for all panels, as the kept one has.
+        let (packed, _) = self.prepacked.get(source, unsafe { scratch.add(packed).cast::<T>() }, |to| {
+            let shared = Shared([source, to.cast()]);
+            self.pack_workers.for_each_part(groups * self.panels, |_, number| {
+                // SAFETY: the tensor covers its weights; a panel is packed by one lane.
+                unsafe {
+                    let (group, panel) = (number / self.panels, number % self.panels);
+                    let to = (group * self.tile.places() * self.panels + panel) * self.panel();
+                    (self.pack)(self, (group, panel), shared.get(0), shared.get(1).cast::<T>().add(to));
+                }
+            });
+            false
+        });
+        let base = Shared([packed.cast_mut().cast(), scratch]);
+        let blocks = self.geometry.blocks();
+        let sizes = self.sizes();
+        self.workers.for_each_part_with_state(
+            groups * self.pieces * blocks,
+            |dealt, carried: &mut WorkerState| {
+                let Assignment { worker, part: number, .. } = dealt;
+                // Pieces of a block follow each other, so that a lane copies its input once.
+                let (piece, at) = (number % self.pieces, number / self.pieces);
+                let (group, block_number) = (at / blocks, at % blocks);
+                let block = self.geometry.block(block_number);
+                let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
+                let next = dealt.next_block(self.pieces).filter(|_| self.prefetches);
+                let next = next.and_then(|next| {
+                    let from =
+                        self.operands.input_of(shared.all(), next / blocks, self.fill_size).cast_const();
+                    let block = self.elements(&self.geometry.block(next % blocks));
+                    BlockPrefetch::of(&self.planes, &block, &input.strides, *channels, (from, self.fill_size))
+                });
+                // SAFETY: the tensors cover the group, and the scratch memory has all parts for each lane; no two blocks, pieces and
+                // groups write the same outputs.
+                unsafe {
+                    let area = |number: usize| {
+                        base.get(1)
+                            .add(areas[number])
+                            .cast::<T>()
+                            .add(worker * Scratch::padded::<T>(sizes[number]))
+                    };
+                    let worker =
+                        WorkerMemory { planes: area(0), inputs: area(1), sums: area(2), outputs: area(3) };
+                    if carried.filled != Some((group, block_number)) {
+                        (self.fill)(
+                            &self.planes,
+                            &self.elements(&block),
+                            self.operands.input_of(shared.all(), group, self.fill_size),
+                            &input.strides,
+                            *channels,
+                            worker.planes,
+                        );
+                        worker.planes.add(channels * self.planes.channel()).write_bytes(0, self.beyond());
+                        *carried = WorkerState { filled: Some((group, block_number)), transformed: None };
+                    }
+                    let packed = base.get(0).cast::<T>().cast_const();
+                    let packed = packed.add(group * self.tile.places() * self.panels * self.panel());
+                    let transformed = &mut carried.transformed;
+                    self.multiply(shared.all(), (group, &block), panels, packed, (worker, transformed), next);
+                }
+            },
+        );
+    }
+}

@@ -1,0 +1,9 @@
+//! Winograd's algorithm for filters of 3 × 3.
+
+pub(crate) mod choice;
+pub(crate) mod exact;
+pub(crate) mod filter;
+pub(crate) mod kernel;
+pub(crate) mod problem;
+pub(crate) mod product;
+pub(crate) mod transform;

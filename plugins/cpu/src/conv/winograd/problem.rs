@@ -1,0 +1,60 @@
+//! A convolution by Winograd's algorithm with every decision made.
+
+use crate::conv::epilogue::{ChannelEpilogue, TileEpilogue};
+use crate::conv::geometry::{Block, Geometry};
+use crate::conv::implicit_gemm::tile::GemmTileKernel;
+use crate::conv::operands::{Fill, Operands};
+use crate::conv::winograd::transform::{MAX_SIDE, Tile};
+use crate::simd::isa::Isa;
+use crate::tensor::prepacked::Prepacked;
+use crate::threading::partition::Workers;
+
+pub(crate) type Pack<T> = unsafe fn(&Winograd<T>, (usize, usize), *const u8, *mut T);
+
+pub(crate) type Write<T> = unsafe fn(&Winograd<T>, &Block, (usize, usize), (usize, *const T), *mut u8);
+
+pub(crate) type Weight<T> = unsafe fn(*const u8, usize) -> T;
+
+/// The convolution with every decision made.
+pub(crate) struct Winograd<T: 'static> {
+    pub(crate) operands: Operands,
+    pub(crate) isa: Isa,
+    pub(crate) kernel: GemmTileKernel<T>,
+    /// Distance of each element of the window in the filter, row by row.
+    pub(crate) window: [usize; 9],
+    /// What a tile is.
+    pub(crate) tile: Tile,
+    /// Blocks of tiles.
+    pub(crate) geometry: Geometry,
+    /// Their planes, with a column for each element of the input in a row, and one row in so many as tiles are apart.
+    pub(crate) planes: Geometry,
+    /// Distance in the planes of each row of a tile.
+    pub(crate) rows: [usize; MAX_SIDE],
+    /// Whether memory is asked for before it is needed.
+    pub(crate) prefetches: bool,
+    /// Panels of rows in a group, and in how many pieces they are dealt out.
+    pub(crate) panels: usize,
+    pub(crate) pieces: usize,
+    /// Panels that are multiplied with the numbers of a place before those of the next.
+    pub(crate) together: usize,
+    pub(crate) workers: Workers,
+    pub(crate) pack_workers: Workers,
+    pub(crate) fill: Fill<T>,
+    pub(crate) fill_size: usize,
+    pub(crate) pack: Pack<T>,
+    pub(crate) weight: Weight<T>,
+    pub(crate) write: Write<T>,
+    pub(crate) write_size: usize,
+    pub(crate) channel_epilogue: ChannelEpilogue,
+    pub(crate) tile_epilogue: Option<TileEpilogue>,
+    pub(crate) prepacked: Prepacked<T>,
+}
+
+/// One lane's memory: planes, their transformed numbers, sums of some panels, and the outputs of one.
+#[derive(Clone, Copy)]
+pub(crate) struct WorkerMemory<T> {
+    pub(crate) planes: *mut T,
+    pub(crate) inputs: *mut T,
+    pub(crate) sums: *mut T,
+    pub(crate) outputs: *mut T,
+}

@@ -1,0 +1,195 @@
+//! Tiles, transformed, multiplied and transformed back.
+
+use crate::conv::geometry::{Block, Strides};
+use crate::conv::implicit_gemm::tile::GemmTile;
+use crate::conv::operands::Operands;
+use crate::conv::prefetch::{BlockPrefetch, TilePrefetch};
+use crate::conv::winograd::problem::{Winograd, WorkerMemory};
+use crate::conv::winograd::transform::{Inputs, Line, Outputs, with_sides};
+use crate::simd::stored::Stored;
+use crate::simd::vector::Float;
+use crate::tensor::row_converter::store_run;
+
+/// Tiles that are multiplied at once, at most.
+pub(crate) const MAX_COLUMNS: usize = 48;
+
+impl<T: Float> Winograd<T> {
+    /// Transforms the tiles of some lines.
+    ///
+    /// # Safety
+    /// The lane's planes have them.
+    unsafe fn transform(&self, lane: WorkerMemory<T>, lines: &[Line]) {
+        let (planes, to, width, place) = (lane.planes, lane.inputs, self.width(), self.place());
+        let (rows, row_stride, channels) = (self.rows, self.planes.channel(), self.operands.channels);
+        // SAFETY: the caller promises the planes; the lane has room for what is made of them.
+        unsafe {
+            with_sides!(self.tile, SIDE, OUTPUTS => {
+                let work = Inputs::<_, SIDE, OUTPUTS> { planes, rows, channels, row_stride, lines, width, place, to };
+                self.isa.run_vectors(work);
+            });
+        }
+    }
+
+    /// Transforms the sums of a panel back, and ends them as it is said; tells whether they are finite.
+    ///
+    /// # Safety
+    /// There are sums and a bias for `present` rows, and room for their outputs.
+    pub(crate) unsafe fn with_epilogue(
+        &self,
+        sums: *const T,
+        present: usize,
+        vectors: usize,
+        (bias, relu): (Option<(*const T, usize)>, bool),
+        to: *mut T,
+    ) -> bool {
+        let (rows, width) = (self.kernel.rows, self.kernel.columns());
+        // SAFETY: the caller promises all of it.
+        unsafe {
+            with_sides!(self.tile, SIDE, OUTPUTS => {
+                let work = Outputs::<_, SIDE, OUTPUTS> { sums, rows, present, vectors, width, bias, relu, to };
+                self.isa.run_vectors(work)
+            })
+        }
+    }
+
+    /// The outputs of a block of tiles.
+    fn outputs(&self, tiles: &Block) -> Block {
+        let whole = self.operands.windows.output;
+        let side = [1, self.tile.outputs, self.tile.outputs];
+        let origin = [0, 1, 2].map(|i| tiles.origin[i] * side[i]);
+        let size = [0, 1, 2].map(|i| (tiles.size[i] * side[i]).min(whole[i] - origin[i]));
+        Block { origin, size, ..*tiles }
+    }
+
+    /// Computes some panels of a block.
+    ///
+    /// # Safety
+    /// `packed` are the transformed windows of the group, the lane's planes have the block, and the tensors cover its outputs.
+    pub(crate) unsafe fn multiply(
+        &self,
+        tensors: &[*mut u8],
+        (group, block): (usize, &Block),
+        panels: std::ops::Range<usize>,
+        packed: *const T,
+        (lane, transformed): (WorkerMemory<T>, &mut Option<(usize, usize)>),
+        next: Option<BlockPrefetch>,
+    ) {
+        let Operands { channels, rows, output, .. } = &self.operands;
+        let (height, width, lanes) = (self.kernel.rows, self.kernel.columns(), self.kernel.lanes);
+        let places = self.tile.places();
+        let columns = block.outputs();
+        let vectors = columns.div_ceil(lanes);
+        let tiles = vectors.div_ceil(self.kernel.vectors);
+        for tile in 0..tiles {
+            let from = vectors * tile / tiles;
+            let count = vectors * (tile + 1) / tiles - from;
+            let range = (from * lanes, columns.min((from + count) * lanes));
+            // SAFETY: the caller promises planes and windows; the lane's memory has room for a tile, and the tensors for its outputs.
+            unsafe {
+                if *transformed != Some(range) {
+                    let (mut lines, mut found) = ([Line::default(); MAX_COLUMNS], 0);
+                    self.lines(block, range, |place, run| {
+                        lines[found] = Line { place, column: run.column, len: run.len };
+                        found += 1;
+                    });
+                    self.transform(lane, &lines[..found]);
+                    *transformed = Some(range);
+                }
+                for first in panels.clone().step_by(self.together) {
+                    let some = first..panels.end.min(first + self.together);
+                    for (place, panel) in
+                        (0..places).flat_map(|place| some.clone().map(move |panel| (place, panel)))
+                    {
+                        let mut product = GemmTile {
+                            taps: &[0],
+                            channels: *channels,
+                            channel_stride: self.width(),
+                            a: packed.add((place * self.panels + panel) * self.panel()),
+                            stride: None,
+                            b: lane.inputs.add(place * self.place()),
+                            tile: lane.sums.add(((panel - first) * places + place) * height * width),
+                            row: width,
+                            bias: std::ptr::null(),
+                            bias_stride: 0,
+                            residual: std::ptr::null(),
+                            residual_row: 0,
+                            relu: false,
+                            tile_prefetch: next.map_or(TilePrefetch::NONE, |next| {
+                                let number = (tile * panels.len() + panel - panels.start) * places + place;
+                                next.for_tile(number, tiles * panels.len() * places)
+                            }),
+                            is_far: false,
+                            asks_rows: self.isa.has_whole_vectors(),
+                            keep: std::ptr::null_mut(),
+                        };
+                        self.kernel.run(&mut product, (rows - panel * height).min(height), count);
+                    }
+                    for panel in some {
+                        let row = panel * height;
+                        let present = (rows - row).min(height);
+                        let channel = group * rows + row;
+                        let bias = self.channel_epilogue.bias;
+                        let bias = bias.map(|(slot, stride)| {
+                            (tensors[slot].cast::<T>().add(channel * stride).cast_const(), stride)
+                        });
+                        let sums = lane.sums.add((panel - first) * places * height * width).cast_const();
+                        let channel_epilogue = (bias, self.channel_epilogue.relu);
+                        let are_finite =
+                            self.with_epilogue(sums, present, count, channel_epilogue, lane.outputs);
+                        if !are_finite {
+                            let source = tensors[self.operands.weights.slot].cast_const();
+                            let bias =
+                                |r: usize| bias.map(|(first, stride)| first.add(r * stride).read_unaligned());
+                            self.correct(
+                                (block, range, count),
+                                (group, row, present),
+                                source,
+                                (lane, sums),
+                                bias,
+                            );
+                        }
+                        let to = tensors[output.slot].add(channel * output.strides.channel * self.write_size);
+                        (self.write)(self, block, range, (present, lane.outputs), to);
+                    }
+                }
+            }
+        }
+        if let Some(tile_epilogue) = &self.tile_epilogue {
+            let rows = group * rows + panels.start * height..group * rows + (panels.end * height).min(*rows);
+            // SAFETY: the caller promises the tensors.
+            unsafe { tile_epilogue.run(tensors, &self.outputs(block), rows) };
+        }
+    }
+}
+
+/// Writes the outputs of some columns and rows, given the first element of the first row's channel.
+///
+/// # Safety
+/// There are as many rows of outputs, and the tensor has their elements.
+pub(crate) unsafe fn write<S: Stored, T: Float>(
+    winograd: &Winograd<T>,
+    block: &Block,
+    range: (usize, usize),
+    (rows, outputs): (usize, *const T),
+    to: *mut u8,
+) {
+    let strides: &Strides = &winograd.operands.output.strides;
+    let whole = winograd.operands.windows.output;
+    let side = winograd.tile.outputs;
+    let width = side * winograd.kernel.columns();
+    winograd.lines(block, range, |place, run| {
+        for line in 0..side.min(whole[1] - side * run.at[1]) {
+            let at = [run.at[0], side * run.at[1] + line, side * run.at[2]];
+            let len = (side * run.len).min(whole[2] - at[2]);
+            let first = strides.offset(run.image, at);
+            for row in 0..rows {
+                // SAFETY: the caller promises rows and elements.
+                unsafe {
+                    let outputs = outputs.add((side * row + line) * width + side * place);
+                    let to = to.add((first + row * strides.channel) * size_of::<S>());
+                    store_run::<S, T>(outputs, to, strides.spatial[2], len);
+                }
+            }
+        }
+    });
+}

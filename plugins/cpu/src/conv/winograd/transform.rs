@@ -1,0 +1,483 @@
+//! The transformations of F(2 × 2, 3 × 3), for windows with step 1 and with step 2, and of F(4 × 4, 3 × 3).
+//!
+//! Along each dimension a tile of F(2 × 2, 3 × 3) with step 1 has the elements a, b, c, e, of which a - c, b + c, c - b and b - e are
+//! multiplied with f, (f + g + h) / 2, (f - g + h) / 2 and h of the window f, g, h. With step 2 it has a, b, c, d, e, of which a - c, c,
+//! c - e, b and d are multiplied with f, f + h, h, g and g.
+//!
+//! F(4 × 4, 3 × 3) takes polynomials at 0, ±[`POINTS`] and infinity: window and outputs are the values there of polynomials with these
+//! coefficients, and elements the coefficients of what is 0 at all points but one. Of points whose powers are exact these have
+//! nearly the smallest errors: half of those of 0, ±1, ±2. Where signs alone differ, sums are shared.
+
+use crate::dtype::element::Real;
+use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector, VectorTask};
+
+/// A tile of outputs, and what it meets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Tile {
+    /// Elements along a side in the input, and places along it in what is multiplied.
+    pub(crate) side: usize,
+    /// Outputs along a side.
+    pub(crate) outputs: usize,
+    /// Step of the window.
+    pub(crate) stride: usize,
+}
+
+impl Tile {
+    /// The tile of so many outputs along a side, for windows with a step; none where there is no such form.
+    pub(crate) fn of(outputs: usize, stride: usize) -> Option<Self> {
+        matches!((outputs, stride), (2, 1 | 2) | (4, 1)).then_some(Self {
+            side: (outputs - 1) * stride + 3,
+            outputs,
+            stride,
+        })
+    }
+
+    /// Numbers that are multiplied.
+    pub(crate) fn places(self) -> usize {
+        self.side * self.side
+    }
+
+    /// Distance of tiles in the input.
+    pub(crate) const fn input_stride(self) -> usize {
+        self.outputs * self.stride
+    }
+}
+
+/// Does work with the elements and the outputs along a side of a tile as constants.
+macro_rules! with_sides {
+    ($tile:expr, $side:ident, $outputs:ident => $work:expr) => {
+        match $tile.side {
+            4 => {
+                const $side: usize = 4;
+                const $outputs: usize = 2;
+                $work
+            }
+            5 => {
+                const $side: usize = 5;
+                const $outputs: usize = 2;
+                $work
+            }
+            _ => {
+                const $side: usize = 6;
+                const $outputs: usize = 4;
+                $work
+            }
+        }
+    };
+}
+pub(crate) use with_sides;
+
+/// Elements along a side, at most.
+pub(crate) const MAX_SIDE: usize = 6;
+
+/// Outputs of a tile, at most.
+pub(crate) const MAX_OUTPUTS: usize = 16;
+
+/// The points of F(4 × 4, 3 × 3) above 0, and their squares.
+pub(crate) const POINTS: [f64; 2] = [0.625, 1.5];
+
+const SQUARES: [f64; 2] = [POINTS[0] * POINTS[0], POINTS[1] * POINTS[1]];
+
+/// The first of six numbers.
+#[inline(always)]
+fn first<V: Copy, const COUNT: usize>(numbers: [V; MAX_SIDE]) -> [V; COUNT] {
+    let mut some = [numbers[0]; COUNT];
+    some.copy_from_slice(&numbers[..COUNT]);
+    some
+}
+
+#[inline(always)]
+unsafe fn sum<V: Vector>(a: V, b: V) -> V {
+    // SAFETY: the caller promises the instructions.
+    unsafe { a.lanewise(Lanewise::Add, b) }
+}
+
+#[inline(always)]
+unsafe fn difference<V: Vector>(a: V, b: V) -> V {
+    // SAFETY: the caller promises the instructions.
+    unsafe { a.lanewise(Lanewise::Sub, b) }
+}
+
+/// A vector, and another multiplied by a number.
+#[inline(always)]
+unsafe fn plus<V: Vector>(summand: V, factor: f64, a: V) -> V {
+    // SAFETY: the caller promises the instructions.
+    unsafe { a.mul_add(V::splat(V::Scalar::from_f64(factor)), summand) }
+}
+
+#[inline(always)]
+unsafe fn times<V: Vector>(factor: f64, a: V) -> V {
+    // SAFETY: the caller promises the instructions.
+    unsafe { a.lanewise(Lanewise::Mul, V::splat(V::Scalar::from_f64(factor))) }
+}
+
+/// G g Gᵀ of windows.
+pub(crate) struct Filters<T, const SIDE: usize> {
+    /// Element by element of the window `len` numbers, so far apart.
+    pub(crate) from: *const T,
+    pub(crate) stride: usize,
+    pub(crate) len: usize,
+    /// Place by place as many, so far apart.
+    pub(crate) to: *mut T,
+    pub(crate) to_stride: usize,
+}
+
+#[inline(always)]
+unsafe fn filter<V: Vector, const SIDE: usize>([a, b, c]: [V; 3]) -> [V; SIDE] {
+    // SAFETY: the caller promises the instructions.
+    unsafe {
+        let places = match SIDE {
+            4 => {
+                let outer = sum(a, c);
+                [a, times(0.5, sum(outer, b)), times(0.5, difference(outer, b)), c, c, c]
+            }
+            5 => [a, sum(a, c), c, b, b, b],
+            _ => {
+                // A value, divided by the product of the point's distances from the others.
+                let pair = |number: usize| {
+                    let (point, square) = (POINTS[number], SQUARES[number]);
+                    let by = 1.0 / (2.0 * square * (square - SQUARES[1 - number]));
+                    let even = plus(times(by, a), square * by, c);
+                    (plus(even, point * by, b), plus(even, -point * by, b))
+                };
+                let (near, far) = (pair(0), pair(1));
+                [times(1.0 / (SQUARES[0] * SQUARES[1]), a), near.0, near.1, far.0, far.1, c]
+            }
+        };
+        first(places)
+    }
+}
+
+impl<T: Float, const SIDE: usize> VectorTask<T> for Filters<T, SIDE> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
+        let Self { from, stride, len, to, to_stride } = self;
+        // SAFETY: the caller promises the numbers, and the instructions; lanes beyond the last number are not touched.
+        unsafe {
+            for first in (0..len).step_by(V::LANES) {
+                let lanes = V::lanes(0, (len - first).min(V::LANES));
+                let mut rows = [[V::zero(); SIDE]; 3];
+                for (row, places) in rows.iter_mut().enumerate() {
+                    let mut elements = [V::zero(); 3];
+                    for (column, element) in elements.iter_mut().enumerate() {
+                        *element = V::load_lanes(from.add((3 * row + column) * stride + first), lanes);
+                    }
+                    *places = filter(elements);
+                }
+                let [above, middle, below] = rows;
+                for (column, ((a, b), c)) in above.into_iter().zip(middle).zip(below).enumerate() {
+                    let places = filter::<V, SIDE>([a, b, c]);
+                    for (row, number) in places.into_iter().enumerate() {
+                        number.store_lanes(to.add((SIDE * row + column) * to_stride + first), lanes);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Tiles that lie side by side in the planes.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Line {
+    /// The first one among those that are transformed, and its column in the planes.
+    pub(crate) place: usize,
+    pub(crate) column: usize,
+    pub(crate) len: usize,
+}
+
+/// Bᵀ d B of tiles, for each channel.
+pub(crate) struct Inputs<'a, T, const SIDE: usize, const OUTPUTS: usize> {
+    pub(crate) planes: *const T,
+    /// Distance of each row of a tile.
+    pub(crate) rows: [usize; MAX_SIDE],
+    pub(crate) channels: usize,
+    /// Distance of channels in the planes.
+    pub(crate) row_stride: usize,
+    /// The tiles, in their order and without gaps.
+    pub(crate) lines: &'a [Line],
+    /// Numbers from a row of what is written to the next: a vector more than there are tiles.
+    pub(crate) width: usize,
+    /// Place by place, so far apart, a row for each channel.
+    pub(crate) place: usize,
+    pub(crate) to: *mut T,
+}
+
+/// The elements at even and at odd places of two vectors.
+///
+/// # Safety
+/// They are readable, and the processor has the vector's instructions.
+#[inline(always)]
+unsafe fn pair<V: Vector>(from: *const V::Scalar) -> (V, V) {
+    // SAFETY: the caller promises both.
+    unsafe { V::load(from).unzip(V::load(from.add(V::LANES))) }
+}
+
+/// What each tile of a vector has in a row, element by element, given the first tile's first.
+///
+/// # Safety
+/// So many numbers are readable as a vector of tiles meets, and a vector more, and the processor has the vector's instructions.
+#[inline(always)]
+pub(crate) unsafe fn elements<V: Vector, const SIDE: usize>(from: *const V::Scalar) -> [V; SIDE] {
+    // SAFETY: the caller promises both.
+    unsafe {
+        let elements = if SIDE == 4 {
+            let ((a, b), (c, e)) = (pair::<V>(from), pair::<V>(from.add(2)));
+            [a, b, c, e, e, e]
+        } else {
+            // Tiles are four elements apart.
+            let (low, high) = (pair::<V>(from), pair::<V>(from.add(2 * V::LANES)));
+            let ((a, c), (b, d)) = (low.0.unzip(high.0), low.1.unzip(high.1));
+            let (low, high) = (pair::<V>(from.add(4)), pair::<V>(from.add(4 + 2 * V::LANES)));
+            [a, b, c, d, low.0.unzip(high.0).0, low.1.unzip(high.1).0]
+        };
+        first(elements)
+    }
+}
+
+#[inline(always)]
+unsafe fn input<V: Vector, const SIDE: usize>(elements: [V; SIDE]) -> [V; SIDE] {
+    // SAFETY: the caller promises the instructions.
+    unsafe {
+        let [a, b, c, d] = [elements[0], elements[1], elements[2], elements[3]];
+        let last = elements[SIDE - 1];
+        let places = match SIDE {
+            4 => {
+                let last = difference(b, last);
+                [difference(a, c), sum(b, c), difference(c, b), last, last, last]
+            }
+            5 => [difference(a, c), c, difference(c, last), b, d, d],
+            _ => {
+                let e = elements[4];
+                let pair = |number: usize| {
+                    let other = -SQUARES[1 - number];
+                    let (even, odd) = (plus(e, other, c), plus(d, other, b));
+                    (plus(even, POINTS[number], odd), plus(even, -POINTS[number], odd))
+                };
+                let (near, far) = (pair(0), pair(1));
+                let [total, product] = [-SQUARES[0] - SQUARES[1], SQUARES[0] * SQUARES[1]];
+                let zero = plus(plus(e, total, c), product, a);
+                [zero, near.0, near.1, far.0, far.1, plus(plus(last, total, d), product, b)]
+            }
+        };
+        first(places)
+    }
+}
+
+/// Columns of the planes that are transformed down before they are transformed across.
+const COLUMNS: usize = 384;
+
+/// Elements, transformed down: for each place the columns of some lines.
+#[repr(align(64))]
+struct Downward<T, const SIDE: usize>([[T; COLUMNS + MAX_LANES]; SIDE]);
+
+impl<T: Float, const SIDE: usize, const OUTPUTS: usize> Inputs<'_, T, SIDE, OUTPUTS> {
+    /// Distance of tiles in a line.
+    const APART: usize = OUTPUTS * (SIDE - 3) / (OUTPUTS - 1);
+
+    /// Transforms the columns of a channel down.
+    ///
+    /// # Safety
+    /// There are so many columns and a vector more, and the processor has the vector's instructions.
+    #[inline(always)]
+    unsafe fn down<V: Vector<Scalar = T>>(&self, from: *const T, count: usize, to: &mut Downward<T, SIDE>) {
+        for column in (0..count).step_by(V::LANES) {
+            // SAFETY: the caller promises both.
+            unsafe {
+                let mut elements = [V::zero(); SIDE];
+                for (element, row) in elements.iter_mut().zip(&self.rows) {
+                    *element = V::load(from.add(row + column));
+                }
+                for (number, columns) in input(elements).into_iter().zip(&mut to.0) {
+                    number.store(columns.as_mut_ptr().add(column));
+                }
+            }
+        }
+    }
+
+    /// Transforms a line of tiles across, given the row of its places and its first column.
+    ///
+    /// # Safety
+    /// There are whole vectors behind the line to read and to write, and the processor has the vector's instructions.
+    #[inline(always)]
+    unsafe fn across<V: Vector<Scalar = T>>(&self, row: usize, line: &Line, from: *const T, to: *mut T) {
+        for first in (0..line.len).step_by(V::LANES) {
+            // Lanes beyond the line are written again by the next one.
+            // SAFETY: the caller promises it.
+            unsafe {
+                let places = input(elements::<V, SIDE>(from.add(Self::APART * first)));
+                for (column, number) in places.into_iter().enumerate() {
+                    number.store(to.add((SIDE * row + column) * self.place + line.place + first));
+                }
+            }
+        }
+    }
+}
+
+impl<T: Float, const SIDE: usize, const OUTPUTS: usize> VectorTask<T> for Inputs<'_, T, SIDE, OUTPUTS> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
+        let lines = self.lines;
+        let count = lines.last().map_or(0, |line| line.place + line.len);
+        let mut down = Downward([[T::ZERO; COLUMNS + MAX_LANES]; SIDE]);
+        // The column behind the last one of a line that is read, and behind the last one of a tile.
+        let reach = |line: &Line| line.column + Self::APART * line.len.next_multiple_of(V::LANES) + 4;
+        let end = |line: &Line| line.column + Self::APART * (line.len - 1) + SIDE;
+        // SAFETY: there are whole vectors of planes behind each line, and rows to write to; the caller promises the instructions.
+        unsafe {
+            for channel in 0..self.channels {
+                let to = self.to.add(channel * self.width);
+                // What is beyond the last tile is a number like others, too.
+                if !count.is_multiple_of(V::LANES) {
+                    for number in 0..SIDE * SIDE {
+                        V::zero().store(to.add(number * self.place + count / V::LANES * V::LANES));
+                    }
+                }
+                let mut rest = lines;
+                while let [first, ..] = rest {
+                    let near = |line: &&Line| reach(line) <= first.column + COLUMNS;
+                    let (some, others) = rest.split_at(rest.iter().take_while(near).count().max(1));
+                    rest = others;
+                    let columns = some.last().map_or(0, end) - first.column;
+                    self.down::<V>(
+                        self.planes.add(channel * self.row_stride + first.column),
+                        columns,
+                        &mut down,
+                    );
+                    for (row, columns) in down.0.iter().enumerate() {
+                        for line in some {
+                            let from = columns.as_ptr().add(line.column - first.column);
+                            if line.len <= V::LANES / 2 {
+                                self.across::<V::Half>(row, line, from, to);
+                            } else {
+                                self.across::<V>(row, line, from, to);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Aᵀ m A of vectors of tiles, for each row, and what is computed of it. Tells whether the sums of the rows are finite.
+pub(crate) struct Outputs<T, const SIDE: usize, const OUTPUTS: usize> {
+    /// Place by place `rows` rows.
+    pub(crate) sums: *const T,
+    pub(crate) rows: usize,
+    /// Rows that there are.
+    pub(crate) present: usize,
+    pub(crate) vectors: usize,
+    /// Numbers in a row of the sums.
+    pub(crate) width: usize,
+    /// A number for each row that is added, and their distance.
+    pub(crate) bias: Option<(*const T, usize)>,
+    /// Whether what is negative becomes zero, at last.
+    pub(crate) relu: bool,
+    /// For each row as many lines as a tile has, with the outputs of `width` tiles.
+    pub(crate) to: *mut T,
+}
+
+#[inline(always)]
+unsafe fn output<V: Vector, const SIDE: usize, const OUTPUTS: usize>(m: [V; SIDE]) -> [V; OUTPUTS] {
+    // SAFETY: the caller promises the instructions.
+    unsafe {
+        let last = m[SIDE - 1];
+        let lines = match SIDE {
+            4 => {
+                let (a, b) = (sum(sum(m[0], m[1]), m[2]), difference(difference(m[1], m[2]), last));
+                [a, b, b, b, b, b]
+            }
+            5 => {
+                let (a, b) = (sum(sum(m[0], m[1]), m[3]), sum(difference(m[1], m[2]), last));
+                [a, b, b, b, b, b]
+            }
+            _ => {
+                let (near, far) = ((sum(m[1], m[2]), difference(m[1], m[2])), (m[3], m[4]));
+                let far = (sum(far.0, far.1), difference(far.0, far.1));
+                let [[p, q], [pp, qq]] = [POINTS, SQUARES];
+                let third = plus(plus(last, p * pp, near.1), q * qq, far.1);
+                [
+                    sum(sum(m[0], near.0), far.0),
+                    plus(times(p, near.1), q, far.1),
+                    plus(times(pp, near.0), qq, far.0),
+                    third,
+                    third,
+                    third,
+                ]
+            }
+        };
+        first(lines)
+    }
+}
+
+/// Writes the numbers of some vectors by turns.
+///
+/// # Safety
+/// There is room for all of them, and the processor has the vector's instructions.
+#[inline(always)]
+unsafe fn store_by_turns<V: Vector, const OUTPUTS: usize>(numbers: [V; OUTPUTS], to: *mut V::Scalar) {
+    // SAFETY: the caller promises both.
+    unsafe {
+        let turns = if OUTPUTS == 2 {
+            let (first, second) = numbers[0].zip(numbers[1]);
+            [first, second, second, second]
+        } else {
+            let (even, odd) = (numbers[0].zip(numbers[2]), numbers[1].zip(numbers[OUTPUTS - 1]));
+            let (low, high) = (even.0.zip(odd.0), even.1.zip(odd.1));
+            [low.0, low.1, high.0, high.1]
+        };
+        for (vector, numbers) in turns.into_iter().enumerate().take(OUTPUTS) {
+            numbers.store(to.add(vector * V::LANES));
+        }
+    }
+}
+
+impl<T: Float, const SIDE: usize, const OUTPUTS: usize> VectorTask<T> for Outputs<T, SIDE, OUTPUTS> {
+    type Output = bool;
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Scalar = T>>(self) -> bool {
+        let Self { sums, rows, present, vectors, width, bias, relu, to } = self;
+        // SAFETY: the caller promises all rows, and the instructions.
+        unsafe {
+            let mut zeros = V::zero();
+            for row in 0..present {
+                let bias = bias.map(|(first, stride)| V::splat(first.add(row * stride).read_unaligned()));
+                for vector in 0..vectors {
+                    let from = sums.add(row * width + vector * V::LANES);
+                    let mut lines = [[V::zero(); SIDE]; OUTPUTS];
+                    for column in 0..SIDE {
+                        let mut numbers = [V::zero(); SIDE];
+                        for (line, number) in numbers.iter_mut().enumerate() {
+                            *number = V::load(from.add((SIDE * line + column) * rows * width));
+                        }
+                        let numbers = output::<V, SIDE, OUTPUTS>(numbers);
+                        for (line, number) in lines.iter_mut().zip(numbers) {
+                            line[column] = number;
+                        }
+                    }
+                    for (line, numbers) in lines.into_iter().enumerate() {
+                        let mut outputs = output::<V, SIDE, OUTPUTS>(numbers);
+                        for number in &mut outputs {
+                            // Not zero where it is not finite.
+                            zeros = number.mul_add(V::zero(), zeros);
+                            if let Some(bias) = bias {
+                                *number = sum(*number, bias);
+                            }
+                            if relu {
+                                *number = number.lanewise(Lanewise::Relu, *number);
+                            }
+                        }
+                        let place = (OUTPUTS * row + line) * width + vector * V::LANES;
+                        store_by_turns(outputs, to.add(OUTPUTS * place));
+                    }
+                }
+            }
+            zeros.sum() == T::ZERO
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The gradient of the filters: for each channel and each element of its window, the sum of the products of the output's gradient
+//! with what of the image the element meets. Nothing is multiplied with zeros that stand for what is outside.
+//!
+//! A lane adds up the products of some images or rows of its own; the sums of the lanes are added in their order, so equal
+//! numbers of lanes give equal bits.
+
+use std::ops::Range;
+
+use crate::depthwise::shape::Shape;
+use crate::depthwise::sums::{Pixels, Rows, TOGETHER};
+use crate::kernel::Kernel;
+use crate::simd::isa::Isa;
+use crate::simd::vector::{Float, Vector, VectorTask};
+use crate::tensor::image::Image;
+use crate::tensor::scratch::{Scratch, Shared, Tensors};
+use crate::threading::partition::{Threads, Workers};
+
+/// Rows of the output's gradient in a part, where the channels of an element lie side by side; copies are made of so many.
+const COPIED: usize = 8;
+
+/// Parts that the work is made of at least, where there are as many channels.
+const PARTS: usize = 16;
+
+/// The gradient with every decision made.
+pub(crate) struct BackwardWeights<T> {
+    shape: Shape,
+    isa: Isa,
+    x: Image<T>,
+    w: Image<T>,
+    y: Image<T>,
+    /// The distances in bytes of the elements of a channel's window.
+    offsets: Vec<usize>,
+    /// Whether vectors are of channels that lie side by side, and not of elements of a row.
+    last: bool,
+    /// Channels of a part.
+    channels: usize,
+    workers: Workers,
+}
+
+/// Offsets in bytes of areas of the scratch memory: one of each for each lane.
+#[derive(Clone, Copy)]
+pub(crate) struct ScratchLayout {
+    sums: usize,
+    input: usize,
+    gradient: usize,
+}
+
+impl<T: Float> BackwardWeights<T> {
+    /// Plans it; the images are x, w and y.
+    pub(crate) fn plan(shape: Shape, [x, w, y]: [Image<T>; 3], isa: Isa, threads: Threads) -> Self {
+        let last =
+            shape.multiplier == 1 && shape.channels >= TOGETHER && x.strides[1] == 1 && y.strides[1] == 1;
+        let plane = (shape.output[0] * shape.output[1]) as f64;
+        let copied = |image: &Image<T>| if image.run.same { 0.1 } else { 0.3 };
+        let each =
+            shape.taps() as f64 * 0.06 + copied(&x) * (shape.stride[0] * shape.stride[1]) as f64 + copied(&y);
+        let planes = shape.batch * shape.channels;
+        let work = planes as f64 * plane * each * size_of::<T>() as f64 / 4.0;
+        let bands = shape.batch * if last { shape.output[0].div_ceil(COPIED) } else { 1 };
+        let mut channels = 1;
+        if last {
+            // All of them as long as there are enough rows, since these are one piece of memory.
+            channels = shape.channels.div_ceil(PARTS.div_ceil(bands)).next_multiple_of(TOGETHER);
+        }
+        let parts = bands * shape.channels.div_ceil(channels);
+        let workers = threads.workers_for_reduction(work, parts);
+        let offsets = shape.offsets(&w);
+        Self { shape, isa, x, w, y, offsets, last, channels, workers }
+    }
+
+    /// The rows of an image that meet some rows of the output's gradient, at most.
+    fn most_lines(&self) -> usize {
+        let Shape { stride, window, dilation, input, .. } = self.shape;
+        ((COPIED - 1) * stride[0] + (window[0] - 1) * dilation[0] + 1).min(input[0])
+    }
+
+    fn layout(&self, scratch: &mut Scratch) -> ScratchLayout {
+        let Shape { input, output, .. } = self.shape;
+        let workers = self.workers.count();
+        let (of_input, of_gradient) = if self.last {
+            let copied = |image: &Image<T>, rows: usize, columns: usize| {
+                if image.run.same { 0 } else { rows * columns * self.channels }
+            };
+            (copied(&self.x, self.most_lines(), input[1]), copied(&self.y, COPIED.min(output[0]), output[1]))
+        } else {
+            let copied = |image: &Image<T>, size: [usize; 2]| {
+                if image.has_rows() { 0 } else { size[0] * size[1] }
+            };
+            (copied(&self.x, input), copied(&self.y, output))
+        };
+        ScratchLayout {
+            sums: scratch.area::<T>(self.numbers(), workers),
+            input: scratch.area::<T>(of_input, workers),
+            gradient: scratch.area::<T>(of_gradient, workers),
+        }
+    }
+
+    /// Parts that an image is divided into.
+    fn bands(&self) -> usize {
+        if self.last { self.shape.output[0].div_ceil(COPIED) } else { 1 }
+    }
+
+    /// Numbers of a lane's sums. Where vectors are of channels, the last ones have channels of those before.
+    fn numbers(&self) -> usize {
+        let channels = self.shape.channels;
+        let padded = if self.last { channels.next_multiple_of(TOGETHER) } else { channels };
+        padded * self.shape.taps()
+    }
+
+    /// Adds up the sums of all lanes.
+    ///
+    /// # Safety
+    /// The tensors are those of the kernel; each lane's sums begin `worker_stride` bytes after those of the one before.
+    unsafe fn finish(&self, tensors: &[*mut u8], sums: *const u8, worker_stride: usize) {
+        let taps = self.shape.taps();
+        for channel in 0..self.shape.channels {
+            for tap in 0..taps {
+                let place = self.place(channel, tap);
+                // SAFETY: the caller promises the tensors and the sums.
+                unsafe {
+                    let mut total = T::ZERO;
+                    for worker in 0..self.workers.count() {
+                        total = total + sums.add(worker * worker_stride).cast::<T>().add(place).read();
+                    }
+                    let to = self.w.at(tensors[self.w.slot], [channel, 0, 0, 0]).add(self.offsets[tap]);
+                    (self.w.run.store)(&raw const total, to, 1, 1);
+                }
+            }
+        }
+    }
+
+    /// The place of a sum among a lane's: channel by channel, or of some channels together element by element of the window.
+    fn place(&self, channel: usize, tap: usize) -> usize {
+        let taps = self.shape.taps();
+        if !self.last {
+            return channel * taps + tap;
+        }
+        let group = channel / TOGETHER;
+        (group * taps + tap) * TOGETHER + channel - self.first(group)
+    }
+
+    /// The first channel of a group: all groups are whole, so the last one begins where the one before has not ended.
+    fn first(&self, group: usize) -> usize {
+        (group * TOGETHER).min(self.shape.channels - TOGETHER)
+    }
+}
+
+/// What a lane adds up.
+struct Task<'a, T> {
+    by: &'a BackwardWeights<T>,
+    tensors: &'a [*mut u8],
+    sums: *mut T,
+    input: *mut T,
+    gradient: *mut T,
+    parts: Range<usize>,
+}
+
+impl<T: Float> VectorTask<T> for Task<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
+        // SAFETY: the caller promises the tensors and the memory.
+        unsafe {
+            for i in 0..self.by.numbers() {
+                self.sums.add(i).write(T::ZERO);
+            }
+            if self.by.last {
+                self.pixels::<V>();
+            } else {
+                self.rows::<V>();
+            }
+        }
+    }
+}
+
+impl<T: Float> Task<'_, T> {
+    /// Channel by channel, of one image after the other.
+    #[inline(always)]
+    unsafe fn rows<V: Vector<Scalar = T>>(&self) {
+        let BackwardWeights { shape, x, y, .. } = self.by;
+        for part in self.parts.clone() {
+            let (channel, image) = (part / shape.batch, part % shape.batch);
+            // SAFETY: the tensors have the planes, and there is room for copies of them.
+            unsafe {
+                let plane = |of: &Image<T>, channel: usize, size: [usize; 2], copy: *mut T| {
+                    let from = of.at(self.tensors[of.slot], [image, channel, 0, 0]);
+                    if of.has_rows() {
+                        return (from.cast_const().cast(), of.strides[2]);
+                    }
+                    of.load(from, 0..size[0], size[1], copy);
+                    (copy.cast_const(), size[1])
+                };
+                let (input, input_row) = plane(x, channel / shape.multiplier, shape.input, self.input);
+                let (gradient, gradient_row) = plane(y, channel, shape.output, self.gradient);
+                let sums = self.sums.add(channel * shape.taps());
+                Rows { shape, input, input_row, gradient, gradient_row, sums }.run::<V>();
+            }
+        }
+    }
+
+    /// Some channels together, of some rows.
+    #[inline(always)]
+    unsafe fn pixels<V: Vector<Scalar = T>>(&self) {
+        let BackwardWeights { shape, x, y, .. } = self.by;
+        let bands = self.by.bands();
+        for part in self.parts.clone() {
+            let (piece, rest) = (part / (shape.batch * bands), part % (shape.batch * bands));
+            let (image, band) = (rest / bands, rest % bands);
+            let rows = band * COPIED..shape.output[0].min((band + 1) * COPIED);
+            let first = self.by.first(piece * self.by.channels / TOGETHER);
+            let end = shape.channels.min((piece + 1) * self.by.channels);
+            // SAFETY: the tensors have the rows, and there is room for copies of them.
+            unsafe {
+                let of = [image, first, end];
+                let (input, input_strides) = self.lines(x, of, shape.rows(&rows), shape.input[1], self.input);
+                let (gradient, gradient_strides) =
+                    self.lines(y, of, rows.clone(), shape.output[1], self.gradient);
+                let pixels = Pixels { shape, input, input_strides, gradient, gradient_strides };
+                for group in piece * self.by.channels / TOGETHER..end.div_ceil(TOGETHER) {
+                    let channel = self.by.first(group) - first;
+                    let sums = self.sums.add(group * TOGETHER * shape.taps());
+                    for vector in (0..TOGETHER).step_by(V::LANES) {
+                        for row in rows.clone() {
+                            pixels.row::<V>(row, channel + vector, sums.add(vector));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Rows of some channels of an image, as if it began with row 0: in place, or a copy. With the distances of rows and columns.
+    #[inline(always)]
+    unsafe fn lines(
+        &self,
+        of: &Image<T>,
+        [image, first, end]: [usize; 3],
+        lines: Range<usize>,
+        width: usize,
+        copy: *mut T,
+    ) -> (*const T, [usize; 2]) {
+        let count = end - first;
+        // SAFETY: the caller promises the rows.
+        unsafe {
+            let from = of.at(self.tensors[of.slot], [image, first, 0, 0]);
+            if of.run.same {
+                return (from.cast_const().cast(), [of.strides[2], of.strides[3]]);
+            }
+            for (number, line) in lines.clone().enumerate() {
+                for column in 0..width {
+                    let offset = line * of.strides[2] + column * of.strides[3];
+                    let to = copy.add((number * width + column) * count);
+                    (of.run.load)(from.add(offset * of.run.size), 1, to, count);
+                }
+            }
+            (copy.wrapping_sub(lines.start * width * count).cast_const(), [width * count, count])
+        }
+    }
+}
+
+impl<T: Float> Kernel for BackwardWeights<T> {
+    fn scratch_size(&self) -> usize {
+        Scratch::size_of(|scratch| self.layout(scratch))
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let areas = self.layout(&mut Scratch::default());
+        let end = self.scratch_size();
+        let workers = self.workers.count();
+        let [sums, input, gradient] =
+            [(areas.sums, areas.input), (areas.input, areas.gradient), (areas.gradient, end)]
+                .map(|(begin, end)| (begin, (end - begin) / workers));
+        let parts = self.shape.batch * self.bands() * self.shape.channels.div_ceil(self.channels);
+        let (shared, memory) = (Tensors(tensors), Shared([scratch]));
+        self.workers.run(|worker| {
+            let area = |(begin, worker_stride): (usize, usize)| {
+                memory.get(0).wrapping_add(begin + worker * worker_stride).cast()
+            };
+            let work = Task {
+                by: self,
+                tensors: shared.all(),
+                sums: area(sums),
+                input: area(input),
+                gradient: area(gradient),
+                parts: self.workers.share(worker, parts),
+            };
+            // SAFETY: the level is available; the caller promises tensors and scratch memory, of which each lane has its own.
+            unsafe { self.isa.run_vectors::<T, _>(work) };
+        });
+        // SAFETY: all workers have written their sums.
+        unsafe { self.finish(tensors, scratch.add(sums.0), sums.1) };
+    }
+}

@@ -1,0 +1,274 @@
+//! Rows of images whose channels lie side by side: a vector is a run of channels of one element of the output.
+//!
+//! Loops over registers are over indices: what iterators and closures do may be compiled without the instructions of their caller.
+
+#![expect(clippy::needless_range_loop, reason = "see above")]
+
+use crate::depthwise::band::Form;
+use crate::depthwise::shape::{MAX_SIDE, number};
+use crate::simd::vector::{Float, Vector};
+
+/// Elements of a row of the output that are computed together: they share elements of the input, and the weights.
+pub(crate) const TOGETHER: usize = 4;
+
+/// The largest side of a window whose form is known, and the columns that such windows of a tile meet at most.
+const SIDE: usize = 5;
+
+const COLUMNS: usize = (TOGETHER - 1) * 2 + SIDE;
+
+/// Some rows of the output in some channels, and what they are made of.
+pub(crate) struct Band<T> {
+    /// The image, as if it began with row 0, and the distance of its rows and columns.
+    pub(crate) input: *const T,
+    pub(crate) input_strides: [usize; 2],
+    /// Its rows and columns.
+    pub(crate) size: [usize; 2],
+    /// The first of the output's rows that are computed, the distance of its rows and columns, and which rows these are.
+    pub(crate) output: *mut T,
+    pub(crate) output_strides: [usize; 2],
+    pub(crate) rows: std::ops::Range<usize>,
+    /// Columns of the output.
+    pub(crate) columns: usize,
+    /// Number of channels.
+    pub(crate) channels: usize,
+    /// For each element of the window, row by row, a number for each channel; then what sums are multiplied with, and what is
+    /// added to them.
+    pub(crate) taps: *const T,
+    /// A zero for each channel.
+    pub(crate) zeros: *const T,
+    pub(crate) window: [usize; 2],
+    pub(crate) stride: [usize; 2],
+    pub(crate) dilation: [usize; 2],
+    pub(crate) padding: [isize; 2],
+    /// How far the image's rows and columns are apart where windows meet them.
+    pub(crate) input_dilation: [usize; 2],
+    /// Where sums end.
+    pub(crate) bounds: Option<(T, T)>,
+}
+
+impl<T: Float> Band<T> {
+    /// Computes the rows.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions; the rows of the output are writable, the taps, zeros and the elements of the
+    /// input that windows meet are readable. The form is that of the convolution.
+    #[inline(always)]
+    pub(crate) unsafe fn run<V: Vector<Scalar = T>>(&self, form: Form) {
+        // SAFETY: the caller promises all of it.
+        unsafe {
+            if matches!(form, Form::Apart | Form::ThreeApart) {
+                return self.with_gaps::<V>();
+            }
+            if self.columns < TOGETHER || self.channels < V::LANES {
+                return self.any::<V>();
+            }
+            match form {
+                Form::Three => self.tiles::<V, 3, 1>(),
+                Form::ThreeByTwo => self.tiles::<V, 3, 2>(),
+                Form::Five => self.tiles::<V, 5, 1>(),
+                Form::FiveByTwo => self.tiles::<V, 5, 2>(),
+                Form::Any | Form::Apart | Form::ThreeApart => self.any::<V>(),
+            }
+        }
+    }
+
+    /// The element in this row and column, zeros where there is none.
+    #[inline(always)]
+    fn element(&self, row: isize, column: isize) -> *const T {
+        let (height, width) = (self.size[0] as isize, self.size[1] as isize);
+        if row < 0 || row >= height || column < 0 || column >= width {
+            return self.zeros;
+        }
+        let [rows, columns] = self.input_strides;
+        self.input.wrapping_add(row as usize * rows + column as usize * columns)
+    }
+
+    /// Windows of `K` by `K` neighbours, `S` apart.
+    #[inline(always)]
+    unsafe fn tiles<V: Vector<Scalar = T>, const K: usize, const S: usize>(&self) {
+        for row in self.rows.clone() {
+            let mut column = 0;
+            while column < self.columns {
+                // The last are computed once more with those before them, where they are fewer.
+                column = column.min(self.columns - TOGETHER);
+                let mut elements = [[self.zeros; COLUMNS]; K];
+                let top = (row * S) as isize - self.padding[0];
+                let left = (column * S) as isize - self.padding[1];
+                for i in 0..K {
+                    for j in 0..(TOGETHER - 1) * S + K {
+                        elements[i][j] = self.element(top + i as isize, left + j as isize);
+                    }
+                }
+                let [rows, columns] = self.output_strides;
+                let mut channel = 0;
+                while channel < self.channels {
+                    channel = channel.min(self.channels - V::LANES);
+                    // SAFETY: as the caller promises; a vector of channels lies inside of them.
+                    unsafe {
+                        let to = self.output.add((row - self.rows.start) * rows + column * columns + channel);
+                        self.tile::<V, K, S>(&elements, channel, to);
+                    }
+                    channel += V::LANES;
+                }
+                column += TOGETHER;
+            }
+        }
+    }
+
+    /// Some elements of a row in one vector of channels.
+    #[inline(always)]
+    unsafe fn tile<V: Vector<Scalar = T>, const K: usize, const S: usize>(
+        &self,
+        elements: &[[*const T; COLUMNS]; K],
+        channel: usize,
+        to: *mut T,
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let mut sums = [V::zero(); TOGETHER];
+            let taps = self.taps.add(channel);
+            for i in 0..K {
+                let mut row = [V::zero(); K];
+                for j in 0..K {
+                    row[j] = V::load(taps.add((i * K + j) * self.channels));
+                }
+                // Written out, so that sums and window stay in registers.
+                macro_rules! columns {
+                    ($($at:literal)*) => {$(
+                        if $at < (TOGETHER - 1) * S + K {
+                            let value = V::load(elements[i][$at].add(channel));
+                            for r in 0..TOGETHER {
+                                if $at >= r * S && $at - r * S < K {
+                                    sums[r] = value.mul_add(row[$at - r * S], sums[r]);
+                                }
+                            }
+                        }
+                    )*};
+                }
+                columns!(0 1 2 3 4 5 6 7 8 9 10);
+            }
+            let values = taps.add(K * K * self.channels);
+            let (factor, summand) = (V::load(values), V::load(values.add(self.channels)));
+            for r in 0..TOGETHER {
+                self.finished(sums[r], factor, summand).store(to.add(r * self.output_strides[1]));
+            }
+        }
+    }
+
+    /// What is done with a sum.
+    #[inline(always)]
+    unsafe fn finished<V: Vector<Scalar = T>>(&self, sum: V, factor: V, summand: V) -> V {
+        // SAFETY: the caller promises the instructions.
+        unsafe {
+            let sum = sum.mul_add(factor, summand);
+            match self.bounds {
+                Some((low, high)) => sum.clamp(V::splat(low), V::splat(high)),
+                None => sum,
+            }
+        }
+    }
+
+    /// Any window, element by element; nothing is multiplied with zeros that stand for what is outside.
+    ///
+    /// # Safety
+    /// As [`Band::run`].
+    #[inline(always)]
+    pub(crate) unsafe fn any<V: Vector<Scalar = T>>(&self) {
+        if self.input_dilation != [1, 1] {
+            // SAFETY: as the caller promises.
+            return unsafe { self.with_gaps::<V>() };
+        }
+        for row in self.rows.clone() {
+            for column in 0..self.columns {
+                let mut channel = 0;
+                while channel < self.channels {
+                    // SAFETY: as the caller promises; lanes beyond the last channel are not touched.
+                    unsafe { self.vector::<V>(row, column, channel) };
+                    channel += V::LANES;
+                }
+            }
+        }
+    }
+
+    /// An image with gaps, element by element of the output.
+    #[inline(always)]
+    unsafe fn with_gaps<V: Vector<Scalar = T>>(&self) {
+        let [height, width] = self.size;
+        let mut lines = [(self.input, self.taps); MAX_SIDE];
+        let mut elements = [(0, 0); MAX_SIDE];
+        let values = self.taps.wrapping_add(self.window[0] * self.window[1] * self.channels);
+        // SAFETY: as the caller promises; lanes beyond the last channel are not touched.
+        unsafe {
+            for row in self.rows.clone() {
+                let mut met = 0;
+                for i in 0..self.window[0] {
+                    let place = (row * self.stride[0] + i * self.dilation[0]) as isize - self.padding[0];
+                    if let Some(line) = number(place, self.input_dilation[0], height) {
+                        let taps = self.taps.add(i * self.window[1] * self.channels);
+                        lines[met] = (self.input.wrapping_add(line * self.input_strides[0]), taps);
+                        met += 1;
+                    }
+                }
+                for column in 0..self.columns {
+                    let mut count = 0;
+                    for j in 0..self.window[1] {
+                        let place =
+                            (column * self.stride[1] + j * self.dilation[1]) as isize - self.padding[1];
+                        if let Some(at) = number(place, self.input_dilation[1], width) {
+                            elements[count] = (at * self.input_strides[1], j * self.channels);
+                            count += 1;
+                        }
+                    }
+                    let [rows, columns] = self.output_strides;
+                    let to = self.output.add((row - self.rows.start) * rows + column * columns);
+                    for channel in (0..self.channels).step_by(V::LANES) {
+                        let lanes = V::lanes(0, (self.channels - channel).min(V::LANES));
+                        let mut sum = V::zero();
+                        for (line, taps) in &lines[..met] {
+                            for (element, tap) in &elements[..count] {
+                                let value = V::load_lanes(line.wrapping_add(element + channel), lanes);
+                                let tap = V::load_lanes(taps.wrapping_add(tap + channel), lanes);
+                                sum = value.mul_add(tap, sum);
+                            }
+                        }
+                        let factor = V::load_lanes(values.wrapping_add(channel), lanes);
+                        let summand = V::load_lanes(values.wrapping_add(self.channels + channel), lanes);
+                        self.finished(sum, factor, summand).store_lanes(to.add(channel), lanes);
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn vector<V: Vector<Scalar = T>>(&self, row: usize, column: usize, channel: usize) {
+        let (height, width) = (self.size[0] as isize, self.size[1] as isize);
+        // SAFETY: as the caller promises.
+        unsafe {
+            let lanes = V::lanes(0, (self.channels - channel).min(V::LANES));
+            let taps = self.taps.add(channel);
+            let mut sum = V::zero();
+            for i in 0..self.window[0] {
+                let y = (row * self.stride[0] + i * self.dilation[0]) as isize - self.padding[0];
+                if y < 0 || y >= height {
+                    continue;
+                }
+                for j in 0..self.window[1] {
+                    let x = (column * self.stride[1] + j * self.dilation[1]) as isize - self.padding[1];
+                    if x < 0 || x >= width {
+                        continue;
+                    }
+                    let value = V::load_lanes(self.element(y, x).add(channel), lanes);
+                    let tap = taps.add((i * self.window[1] + j) * self.channels);
+                    sum = value.mul_add(V::load_lanes(tap, lanes), sum);
+                }
+            }
+            let values = taps.add(self.window[0] * self.window[1] * self.channels);
+            let factor = V::load_lanes(values, lanes);
+            let summand = V::load_lanes(values.add(self.channels), lanes);
+            let [rows, columns] = self.output_strides;
+            let to = self.output.add((row - self.rows.start) * rows + column * columns + channel);
+            self.finished(sum, factor, summand).store_lanes(to, lanes);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Rows of one channel's image: a vector is a run of neighbours in a row of the output, and the window's elements are each
+//! multiplied with the same run a little farther left or right, or in the row above or below.
+//!
+//! Loops over registers are over indices: what iterators and closures do may be compiled without the instructions of their caller.
+
+#![expect(clippy::needless_range_loop, reason = "see above")]
+
+use crate::depthwise::band::{Band, Form, ROWS_OF_FIVE, ROWS_OF_THREE};
+use crate::simd::vector::{Float, Vector};
+use crate::tensor::image::{MAX_LANES, inside, load_strided};
+
+impl<T: Float> Band<T> {
+    /// Computes the rows.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions; the rows of the output are writable, the taps and the rows of the input that
+    /// their windows meet are readable. The form is that of the convolution; there is one channel where it is none of windows of 3 by 3 or 5
+    /// by 5.
+    #[inline(always)]
+    pub(crate) unsafe fn run<V: Vector<Scalar = T>>(&self, form: Form) {
+        // SAFETY: the caller promises all of it.
+        unsafe {
+            if form == Form::Apart {
+                return self.with_gaps::<V, false>();
+            }
+            match form {
+                Form::Three => self.strips::<V, 3, 1, ROWS_OF_THREE>(),
+                Form::ThreeByTwo => self.strips::<V, 3, 2, ROWS_OF_THREE>(),
+                Form::Five => self.strips::<V, 5, 1, ROWS_OF_FIVE>(),
+                Form::FiveByTwo => self.strips::<V, 5, 2, ROWS_OF_FIVE>(),
+                Form::ThreeApart => self.pairs::<V>(),
+                Form::Any | Form::Apart => self.any::<V, false>(),
+            }
+        }
+    }
+
+    /// The same without the products of zeros beside the image, where the window may have what is not finite.
+    ///
+    /// # Safety
+    /// As [`Band::run`], of one channel.
+    #[inline(always)]
+    pub(crate) unsafe fn run_exactly<V: Vector<Scalar = T>>(&self) {
+        // SAFETY: the caller promises all of it.
+        unsafe {
+            if self.input_dilation == [1, 1] {
+                self.any::<V, true>();
+            } else {
+                self.with_gaps::<V, true>();
+            }
+        }
+    }
+
+    /// One of the channels.
+    #[inline(always)]
+    pub(crate) fn alone(&self, channel: usize) -> Self {
+        let [input, output, taps] = self.steps.map(|step| step * channel);
+        Self {
+            channels: 1,
+            input: self.input.wrapping_add(input),
+            output: self.output.wrapping_add(output),
+            taps: self.taps.wrapping_add(taps),
+            ends: self.ends.wrapping_add(channel),
+            ..self.clone()
+        }
+    }
+
+    /// What is done with sums of a channel.
+    #[inline(always)]
+    pub(crate) unsafe fn finish<V: Vector<Scalar = T>, const N: usize>(
+        &self,
+        sums: &mut [V; N],
+        channel: usize,
+    ) {
+        // SAFETY: the caller promises the instructions, and the numbers of the channels.
+        unsafe {
+            let [factor, summand] = self.ends.add(channel).read();
+            let (factor, summand) = (V::splat(factor), V::splat(summand));
+            for i in 0..N {
+                sums[i] = sums[i].mul_add(factor, summand);
+            }
+            if let Some((low, high)) = self.bounds {
+                let (low, high) = (V::splat(low), V::splat(high));
+                for i in 0..N {
+                    sums[i] = sums[i].clamp(low, high);
+                }
+            }
+        }
+    }
+
+    /// Any window, vector by vector. `EXACT` multiplies nothing with the zeros that stand for what is outside.
+    #[inline(always)]
+    pub(crate) unsafe fn any<V: Vector<Scalar = T>, const EXACT: bool>(&self) {
+        for row in self.rows.clone() {
+            let mut column = 0;
+            while column < self.columns {
+                // SAFETY: as the caller promises.
+                unsafe { self.vector::<V, EXACT>(row, column) };
+                column += V::LANES;
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn vector<V: Vector<Scalar = T>, const EXACT: bool>(&self, row: usize, column: usize) {
+        let height = self.size[0] as isize;
+        let step = self.stride[1];
+        // SAFETY: as the caller promises; rows and lanes outside of the image are not read.
+        unsafe {
+            let mut sum = V::zero();
+            for i in 0..self.window[0] {
+                let line = (row * self.stride[0] + i * self.dilation[0]) as isize - self.padding[0];
+                if line < 0 || line >= height {
+                    continue;
+                }
+                let line = self.input.wrapping_offset(line * self.input_row as isize);
+                for j in 0..self.window[1] {
+                    let first = (column * step + j * self.dilation[1]) as isize - self.padding[1];
+                    let tap = self.taps.add(i * self.window[1] + j).read_unaligned();
+                    let value = load_strided::<V>(line, first, step, self.size[1]);
+                    let tap = if EXACT {
+                        let taps = [tap; MAX_LANES];
+                        V::load_lanes(taps.as_ptr(), inside::<V>(first, step, self.size[1]))
+                    } else {
+                        V::splat(tap)
+                    };
+                    sum = value.mul_add(tap, sum);
+                }
+            }
+            let mut sums = [sum];
+            self.finish(&mut sums, 0);
+            let to = self.output.add((row - self.rows.start) * self.output_row + column);
+            sums[0].store_lanes(to, V::lanes(0, (self.columns - column).min(V::LANES)));
+        }
+    }
+}

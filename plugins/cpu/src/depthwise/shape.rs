@@ -1,0 +1,122 @@
+//! The shape of a depthwise convolution.
+
+use crate::problem::convolution::Convolution;
+use crate::tensor::image::{Image, two};
+
+/// Spatial dimensions that the kernels know.
+pub(crate) const SPATIAL: usize = 2;
+
+/// Elements of a window above which the general kernel computes.
+pub(crate) const MAX_TAPS: usize = 1 << 10;
+
+/// Filters for a channel above which the general kernel computes their gradients.
+pub(crate) const MAX_MULTIPLIER: usize = 4;
+
+/// Elements along a side of a window above which the general kernel computes gradients of the image with steps.
+pub(crate) const MAX_SIDE: usize = 32;
+
+/// Numbers along a side of the padded image above which the general kernel computes, so that no place in it overflows.
+pub(crate) const LONGEST: usize = 1 << 28;
+
+/// A convolution with two spatial dimensions, the first 1 where it has but one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) batch: usize,
+    /// Channels of the output, and how many there are for each channel of the input.
+    pub(crate) channels: usize,
+    pub(crate) multiplier: usize,
+    pub(crate) input: [usize; 2],
+    pub(crate) output: [usize; 2],
+    pub(crate) window: [usize; 2],
+    pub(crate) stride: [usize; 2],
+    /// How far rows and columns of the input are apart where windows meet it: the steps of the convolution whose gradient is
+    /// computed.
+    pub(crate) input_dilation: [usize; 2],
+    pub(crate) dilation: [usize; 2],
+    /// Rows and columns before the image; negative where the first windows begin inside.
+    pub(crate) padding: [isize; 2],
+    pub(crate) mirrored: bool,
+    /// Spatial dimensions of the tensors.
+    pub(crate) spatial: usize,
+}
+
+impl Shape {
+    pub(crate) fn of(c: &Convolution) -> Self {
+        let s = c.spatial;
+        Self {
+            batch: c.batch,
+            channels: c.groups * c.out_channels,
+            multiplier: c.out_channels,
+            input: two(s, 1, &c.input),
+            output: two(s, 1, &c.output),
+            window: two(s, 1, &c.window),
+            stride: two(s, 1, &c.stride),
+            input_dilation: [1, 1],
+            dilation: two(s, 1, &c.dilation),
+            padding: two(s, 0, &c.pre_padding).map(|n| n as isize),
+            mirrored: c.mirrored,
+            spatial: s,
+        }
+    }
+
+    /// The convolution that makes the gradient of x of that of y: its steps are 1, and that of y has gaps where x had steps.
+    pub(crate) fn turned(self) -> Self {
+        let reach = |i: usize| ((self.window[i] - 1) * self.dilation[i]) as isize;
+        Self {
+            input: self.output,
+            output: self.input,
+            stride: [1, 1],
+            input_dilation: self.stride,
+            padding: [reach(0) - self.padding[0], reach(1) - self.padding[1]],
+            mirrored: !self.mirrored,
+            ..self
+        }
+    }
+
+    /// Elements of the window.
+    pub(crate) fn taps(&self) -> usize {
+        self.window[0] * self.window[1]
+    }
+
+    /// The distances in bytes of the elements of a channel's window, in the order in which these meet the image, row by row.
+    pub(crate) fn offsets<T>(&self, w: &Image<T>) -> Vec<usize> {
+        let [rows, columns] = self.window;
+        let place = |at: usize, len: usize| if self.mirrored { len - 1 - at } else { at };
+        let offset = |i: usize, j: usize| place(i, rows) * w.strides[2] + place(j, columns) * w.strides[3];
+        (0..self.taps()).map(|tap| offset(tap / columns, tap % columns) * w.run.size).collect()
+    }
+
+    /// The place of the first row of a window of this row of the output, among the input's and its gaps.
+    pub(crate) fn first_row(&self, row: usize) -> isize {
+        (row * self.stride[0]) as isize - self.padding[0]
+    }
+
+    /// The rows of the input that windows of these rows of the output meet.
+    pub(crate) fn rows(&self, rows: &std::ops::Range<usize>) -> std::ops::Range<usize> {
+        let row = |place: isize| (place.max(0) as usize).div_ceil(self.input_dilation[0]).min(self.input[0]);
+        let first = row(self.first_row(rows.start));
+        let last = self.first_row(rows.end - 1) + ((self.window[0] - 1) * self.dilation[0]) as isize + 1;
+        first..row(last).max(first)
+    }
+
+    /// Whether some window reaches beyond the image, or meets gaps.
+    pub(crate) fn is_padded(&self) -> bool {
+        (0..2).any(|i| {
+            let last =
+                ((self.output[i] - 1) * self.stride[i] + (self.window[i] - 1) * self.dilation[i]) as isize;
+            self.input_dilation[i] > 1
+                || self.padding[i] > 0
+                || last - self.padding[i] >= self.input[i] as isize
+        })
+    }
+}
+
+/// The row or column at a place of an image whose rows or columns are `input_dilation`; none in gaps and beside the image.
+#[inline(always)]
+pub(crate) fn number(place: isize, input_dilation: usize, len: usize) -> Option<usize> {
+    if place < 0 {
+        return None;
+    }
+    let number = place as usize / input_dilation;
+    (number * input_dilation == place as usize && number < len).then_some(number)
+}

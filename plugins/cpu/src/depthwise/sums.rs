@@ -1,0 +1,273 @@
+//! Sums of the products of two images, one for each element of a window, in registers.
+//!
+//! Loops over registers are over indices: what iterators and closures do may be compiled without the instructions of their caller.
+
+#![expect(clippy::needless_range_loop, reason = "see above")]
+
+use crate::depthwise::shape::Shape;
+use crate::simd::vector::{Float, Vector};
+use crate::tensor::image::{inside, load_strided};
+
+/// Channels whose sums lie side by side: a cache line, and the largest vector.
+pub(crate) const TOGETHER: usize = 16;
+
+/// Elements of a row of a window that are summed together, where its form is not known.
+const SIDE: usize = 5;
+
+/// The planes of a channel, whose rows lie side by side: a vector is a run of neighbours.
+pub(crate) struct Rows<'a, T> {
+    pub(crate) shape: &'a Shape,
+    /// The image, and the distance of its rows.
+    pub(crate) input: *const T,
+    pub(crate) input_row: usize,
+    /// The output's gradient, and the distance of its rows.
+    pub(crate) gradient: *const T,
+    pub(crate) gradient_row: usize,
+    /// Where sums are added, row by row of the window.
+    pub(crate) sums: *mut T,
+}
+
+impl<T: Float> Rows<'_, T> {
+    /// Adds all products to the sums.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions; both planes are readable, the sums writable.
+    #[inline(always)]
+    pub(crate) unsafe fn run<V: Vector<Scalar = T>>(&self) {
+        let Shape { window, stride, dilation, .. } = *self.shape;
+        // SAFETY: the caller promises all of it.
+        unsafe {
+            match (window, stride, dilation) {
+                ([3, 3], [_, 1], [_, 1]) => self.block::<V, 3, 3, 1>([0, 0]),
+                ([3, 3], [_, 2], [_, 1]) => self.block::<V, 3, 3, 2>([0, 0]),
+                _ => {
+                    for i in 0..window[0] {
+                        for j in (0..window[1]).step_by(SIDE) {
+                            self.block::<V, 1, SIDE, 0>([i, j]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// `R` rows of `K` elements of the window, from this one on. The step along a row is `S`, or any where that is 0; where it is
+    /// not, the elements are neighbours.
+    #[inline(always)]
+    unsafe fn block<V: Vector<Scalar = T>, const R: usize, const K: usize, const S: usize>(
+        &self,
+        [i0, j0]: [usize; 2],
+    ) {
+        let Shape { window, stride, dilation, padding, input, output, .. } = *self.shape;
+        let step = if S == 0 { stride[1] } else { S };
+        let count = K.min(window[1] - j0);
+        let left = (j0 * dilation[1]) as isize - padding[1];
+        // Vectors of the output's gradient of which all that is read lies inside of the image.
+        let mut inner = 0..0;
+        if S > 0 {
+            let first = (padding[1].max(0) as usize).div_ceil(S * V::LANES);
+            let reach = V::LANES * S + (K - 1) / S * S;
+            let room = input[1] as isize + padding[1] - reach as isize + (S * V::LANES) as isize;
+            let last = (output[1] / V::LANES).min(room.max(0) as usize / (S * V::LANES));
+            inner = first..last.max(first);
+        }
+        // SAFETY: as the caller promises; rows and lanes outside of the image are not read.
+        unsafe {
+            let mut sums = [[V::zero(); K]; R];
+            for row in 0..output[0] {
+                let gradient = self.gradient.add(row * self.gradient_row);
+                let lines = self.lines::<R>(row, i0);
+                for vector in inner.clone() {
+                    let column = vector * V::LANES;
+                    let d = V::load(gradient.add(column));
+                    let at = (column * S) as isize + left;
+                    for i in 0..R {
+                        if let Some(line) = lines[i] {
+                            let values = neighbours::<V, K, S>(line.wrapping_offset(at));
+                            for j in 0..K {
+                                sums[i][j] = values[j].mul_add(d, sums[i][j]);
+                            }
+                        }
+                    }
+                }
+            }
+            for vector in (0..inner.start).chain(inner.end..output[1].div_ceil(V::LANES)) {
+                let column = vector * V::LANES;
+                let columns = (output[1] - column).min(V::LANES);
+                // Of each element of the window: the first place, where places end, and the lanes whose places lie between.
+                let mut met = [(0, 0, V::lanes(0, 0)); K];
+                for j in 0..count {
+                    let first = (column * step + j * dilation[1]) as isize + left;
+                    let end = first + ((columns - 1) * step + 1) as isize;
+                    let end = end.clamp(0, input[1] as isize) as usize;
+                    met[j] = (first, end, inside::<V>(first, step, end));
+                }
+                for row in 0..output[0] {
+                    let gradient = self.gradient.add(row * self.gradient_row + column);
+                    let lines = self.lines::<R>(row, i0);
+                    for j in 0..count {
+                        let (first, end, lanes) = met[j];
+                        let d = V::load_lanes(gradient, lanes);
+                        for i in 0..R {
+                            if let Some(line) = lines[i] {
+                                let value: V = load_strided(line, first, step, end);
+                                sums[i][j] = value.mul_add(d, sums[i][j]);
+                            }
+                        }
+                    }
+                }
+            }
+            for i in 0..R {
+                for j in 0..count {
+                    let to = self.sums.add((i0 + i) * window[1] + j0 + j);
+                    to.write(to.read() + sums[i][j].sum());
+                }
+            }
+        }
+    }
+
+    /// The rows of the image that rows of the window meet for this row of the output; none beside the image.
+    #[inline(always)]
+    fn lines<const R: usize>(&self, row: usize, i0: usize) -> [Option<*const T>; R] {
+        let mut lines = [None; R];
+        for i in 0..R {
+            let line = self.shape.first_row(row) + ((i0 + i) * self.shape.dilation[0]) as isize;
+            if line >= 0 && line < self.shape.input[0] as isize {
+                lines[i] = Some(self.input.wrapping_add(line as usize * self.input_row));
+            }
+        }
+        lines
+    }
+}
+
+/// Numbers `S` apart, from each of `K` neighbours on.
+#[inline(always)]
+unsafe fn neighbours<V: Vector, const K: usize, const S: usize>(from: *const V::Scalar) -> [V; K] {
+    // SAFETY: the caller promises the instructions and the numbers.
+    unsafe {
+        let mut values = [V::zero(); K];
+        if S == 1 {
+            for j in 0..K {
+                values[j] = V::load(from.add(j));
+            }
+        } else {
+            for pair in 0..K.div_ceil(2) {
+                let from = from.add(2 * pair);
+                let (even, odd) = V::load(from).unzip(V::load(from.add(V::LANES)));
+                values[2 * pair] = even;
+                if 2 * pair + 1 < K {
+                    values[2 * pair + 1] = odd;
+                }
+            }
+        }
+        values
+    }
+}
+
+/// Images whose channels lie side by side: a vector is a run of channels.
+pub(crate) struct Pixels<'a, T> {
+    pub(crate) shape: &'a Shape,
+    /// The image, as if it began with row 0, and the distances of its rows and columns.
+    pub(crate) input: *const T,
+    pub(crate) input_strides: [usize; 2],
+    /// The output's gradient, and the distances of its rows and columns.
+    pub(crate) gradient: *const T,
+    pub(crate) gradient_strides: [usize; 2],
+}
+
+impl<T: Float> Pixels<'_, T> {
+    /// Adds the products of a row of the output's gradient, in a vector of channels from `channel` on, to the sums: for each
+    /// element of the window [`TOGETHER`] of them, of which this vector's are the first.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions; the row and those of the image that windows meet are readable and have the
+    /// channels, the sums are writable.
+    #[inline(always)]
+    pub(crate) unsafe fn row<V: Vector<Scalar = T>>(&self, row: usize, channel: usize, sums: *mut T) {
+        let window = self.shape.window;
+        // SAFETY: as the caller promises.
+        unsafe {
+            if window == [3, 3] {
+                self.block::<V, 3, 3>(row, channel, [0, 0], sums);
+                return;
+            }
+            for i in 0..window[0] {
+                for j in (0..window[1]).step_by(SIDE) {
+                    self.block::<V, 1, SIDE>(row, channel, [i, j], sums);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn block<V: Vector<Scalar = T>, const R: usize, const K: usize>(
+        &self,
+        row: usize,
+        channel: usize,
+        [i0, j0]: [usize; 2],
+        to: *mut T,
+    ) {
+        let Shape { window, stride, dilation, padding, input, output, .. } = *self.shape;
+        let count = K.min(window[1] - j0);
+        let width = input[1] as isize;
+        // The first of an element's columns of the image, as the vector's first column meets it.
+        let first = |j: usize| ((j0 + j) * dilation[1]) as isize - padding[1];
+        // Columns of the output's gradient of which an element of the window meets the image.
+        let meets = |j: usize| {
+            let (low, high) = (-first(j), width - first(j));
+            let step = stride[1] as isize;
+            let [low, high] = [low, high].map(|at| (at.max(0) + step - 1) / step);
+            low.min(output[1] as isize) as usize..high.min(output[1] as isize) as usize
+        };
+        // SAFETY: as the caller promises; what is beside the image is not read.
+        unsafe {
+            let mut lines = [None; R];
+            for i in 0..R {
+                let line = self.shape.first_row(row) + ((i0 + i) * dilation[0]) as isize;
+                if line >= 0 && line < input[0] as isize {
+                    lines[i] = Some(self.input.wrapping_add(line as usize * self.input_strides[0] + channel));
+                }
+            }
+            let gradient = self.gradient.wrapping_add(row * self.gradient_strides[0] + channel);
+            let mut sums = [[V::zero(); K]; R];
+            for i in 0..R {
+                for j in 0..count {
+                    sums[i][j] = V::load(to.add(((i0 + i) * window[1] + j0 + j) * TOGETHER));
+                }
+            }
+            // All of the window's elements together where all meet the image, each alone in the columns beside them.
+            let inner = if count == K { meets(0).start..meets(K - 1).end } else { 0..0 };
+            for column in inner.clone() {
+                let d = V::load(gradient.add(column * self.gradient_strides[1]));
+                for i in 0..R {
+                    if let Some(line) = lines[i] {
+                        for j in 0..K {
+                            let at = (column * stride[1]) as isize + first(j);
+                            let value = V::load(line.wrapping_add(at as usize * self.input_strides[1]));
+                            sums[i][j] = value.mul_add(d, sums[i][j]);
+                        }
+                    }
+                }
+            }
+            for j in 0..count {
+                let met = meets(j);
+                let before = met.start..met.end.min(inner.start);
+                let behind = before.end.max(inner.end).max(met.start)..met.end;
+                for column in before.chain(behind) {
+                    let d = V::load(gradient.add(column * self.gradient_strides[1]));
+                    let at = ((column * stride[1]) as isize + first(j)) as usize * self.input_strides[1];
+                    for i in 0..R {
+                        if let Some(line) = lines[i] {
+                            sums[i][j] = V::load(line.wrapping_add(at)).mul_add(d, sums[i][j]);
+                        }
+                    }
+                }
+            }
+            for i in 0..R {
+                for j in 0..count {
+                    sums[i][j].store(to.add(((i0 + i) * window[1] + j0 + j) * TOGETHER));
+                }
+            }
+        }
+    }
+}

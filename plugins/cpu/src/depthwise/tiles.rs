@@ -1,0 +1,255 @@
+//! Windows of a few neighbours, tile by tile: some rows of one vector of columns.
+//!
+//! Loops over registers are over indices: what iterators and closures do may be compiled without the instructions of their caller.
+
+#![expect(clippy::needless_range_loop, reason = "see above")]
+
+use crate::depthwise::band::Band;
+use crate::simd::vector::{Float, Vector};
+use crate::tensor::image::inside;
+
+/// The largest side of a window whose form is known.
+const SIDE: usize = 5;
+
+/// Some rows of a column of tiles.
+#[derive(Clone, Copy)]
+struct Lines {
+    /// The first of the output's rows, and how many there are.
+    row: usize,
+    count: usize,
+    /// The place of the first line of the input, which may lie above the image, and a bit for each line that is met.
+    top: isize,
+    met: u32,
+}
+
+/// Columns of the output that a tile of this vector has: as many as the vectors that it reads have windows.
+#[inline(always)]
+const fn columns_of<V: Vector, const K: usize, const S: usize>() -> usize {
+    if S == 1 { V::LANES } else { V::LANES - (K - 1) / 2 }
+}
+
+/// The numbers of a line of the input that the first tile's window and those behind it meet with each of its columns.
+#[inline(always)]
+unsafe fn met<V: Vector, const K: usize, const S: usize, const EDGE: bool>(
+    from: *const V::Scalar,
+    lanes: &[V::Lanes; SIDE],
+) -> [V; K] {
+    // SAFETY: the caller promises the instructions and the numbers.
+    unsafe {
+        let mut values = [V::zero(); K];
+        if S == 1 {
+            for i in 0..K {
+                let from = from.wrapping_add(i);
+                values[i] = if EDGE { V::load_lanes(from, lanes[i]) } else { V::load(from) };
+            }
+            return values;
+        }
+        let next = from.wrapping_add(V::LANES);
+        let (near, far) = if EDGE {
+            (V::load_lanes(from, lanes[0]), V::load_lanes(next, lanes[1]))
+        } else {
+            (V::load(from), V::load(next))
+        };
+        (values[0], values[1]) = near.unzip(far);
+        for i in 2..K {
+            values[i] = values[i - 2].following();
+        }
+        values
+    }
+}
+
+impl<T: Float> Band<T> {
+    /// Windows of `K` by `K` neighbours, `S` apart, in tiles of `R` rows and one vector of columns, or half of one where that has all
+    /// that are left.
+    #[inline(always)]
+    pub(crate) unsafe fn strips<V: Vector<Scalar = T>, const K: usize, const S: usize, const R: usize>(
+        &self,
+    ) {
+        // What is read of a line for a vector with so few lanes has no window.
+        if columns_of::<V, K, S>() == 0 {
+            for channel in 0..self.channels {
+                // SAFETY: as the caller promises.
+                unsafe { self.alone(channel).any::<V, false>() };
+            }
+            return;
+        }
+        let has_half = V::Half::LANES < V::LANES;
+        let of_half = if has_half { columns_of::<V::Half, K, S>() } else { 0 };
+        // SAFETY: as the caller promises.
+        unsafe {
+            if self.columns <= of_half {
+                return self.narrow::<V::Half, K, S, R>();
+            }
+            if self.columns <= columns_of::<V, K, S>() {
+                return self.narrow::<V, K, S, R>();
+            }
+            let left = self.columns % columns_of::<V, K, S>();
+            let end = if left <= of_half { self.columns - left } else { self.columns };
+            for channel in 0..self.channels {
+                self.wide::<V, K, S, R, true>(channel, 0..end);
+                if end < self.columns {
+                    self.wide::<V::Half, K, S, R, false>(channel, end..self.columns);
+                }
+            }
+        }
+    }
+
+    /// The rows of tiles.
+    #[inline(always)]
+    fn lines<const K: usize, const S: usize, const R: usize>(&self) -> impl Iterator<Item = Lines> {
+        let Self { padding, size, .. } = *self;
+        let end = self.rows.end;
+        self.rows.clone().step_by(R).map(move |row| {
+            let count = (end - row).min(R);
+            let top = (row * S) as isize - padding[0];
+            let place = |line: isize| (line - top).clamp(0, ((count - 1) * S + K) as isize);
+            let below = |line: isize| (1_u32 << place(line)) - 1;
+            Lines { row, count, top, met: below(size[0] as isize) & !below(0) }
+        })
+    }
+
+    /// The lanes of the vectors that are read for a tile, whose first place in a line this is, that lie inside.
+    #[inline(always)]
+    unsafe fn read<V: Vector<Scalar = T>, const S: usize>(&self, first: isize) -> [V::Lanes; SIDE] {
+        // SAFETY: the caller promises the instructions.
+        unsafe {
+            let mut lanes = [V::lanes(0, 0); SIDE];
+            for i in 0..SIDE {
+                let place = if S == 1 { i } else { i * V::LANES };
+                lanes[i] = inside::<V>(first + place as isize, 1, self.size[1]);
+            }
+            lanes
+        }
+    }
+
+    /// Images of one tile's columns: what is known of a row of tiles is known for all channels.
+    #[inline(always)]
+    unsafe fn narrow<V: Vector<Scalar = T>, const K: usize, const S: usize, const R: usize>(&self) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let read = self.read::<V, S>(-self.padding[1]);
+            let written = V::lanes(0, self.columns);
+            for lines in self.lines::<K, S, R>() {
+                for channel in 0..self.channels {
+                    let taps = self.window_of::<V, K>(channel);
+                    self.tile::<V, K, S, R, true>(&taps, (channel, lines, 0), &read, written);
+                }
+            }
+        }
+    }
+
+    /// Some columns of a channel, which begin at a tile; `INNER` where tiles may lie inside of the image's sides.
+    #[inline(always)]
+    unsafe fn wide<V, const K: usize, const S: usize, const R: usize, const INNER: bool>(
+        &self,
+        channel: usize,
+        columns: std::ops::Range<usize>,
+    ) where
+        V: Vector<Scalar = T>,
+    {
+        let width = self.size[1] as isize;
+        let reach = (V::LANES * S + if S == 1 { K - 1 } else { 0 }) as isize;
+        // SAFETY: as the caller promises; a vector that is read or written without lanes lies inside of its row.
+        unsafe {
+            let taps = self.window_of::<V, K>(channel);
+            let first = |column: usize| (column * S) as isize - self.padding[1];
+            // Mostly the first and the last tile reach beyond the image.
+            let last =
+                columns.start + (columns.len() - 1) / columns_of::<V, K, S>() * columns_of::<V, K, S>();
+            let edges = [self.read::<V, S>(first(columns.start)), self.read::<V, S>(first(last))];
+            for lines in self.lines::<K, S, R>() {
+                for column in columns.clone().step_by(columns_of::<V, K, S>()) {
+                    let first = first(column);
+                    let is_inner = INNER && first >= 0 && first + reach <= width;
+                    let place = (channel, lines, column);
+                    if is_inner && column + V::LANES <= columns.end {
+                        // Columns behind the tile's are written once more, by the next one.
+                        let none = V::lanes(0, 0);
+                        self.tile::<V, K, S, R, false>(&taps, place, &[none; SIDE], none);
+                    } else {
+                        let count = (columns.end - column).min(columns_of::<V, K, S>());
+                        let read = if column == columns.start {
+                            edges[0]
+                        } else if column == last {
+                            edges[1]
+                        } else {
+                            self.read::<V, S>(first)
+                        };
+                        self.tile::<V, K, S, R, true>(&taps, place, &read, V::lanes(0, count));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The window of a channel, each of its numbers in all lanes.
+    #[inline(always)]
+    pub(crate) unsafe fn window_of<V: Vector<Scalar = T>, const K: usize>(
+        &self,
+        channel: usize,
+    ) -> [[V; K]; K] {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let from = self.taps.add(channel * self.steps[2]);
+            let mut taps = [[V::zero(); K]; K];
+            for i in 0..K {
+                for j in 0..K {
+                    taps[i][j] = V::splat(from.add(i * K + j).read_unaligned());
+                }
+            }
+            taps
+        }
+    }
+
+    /// Some rows of one vector of columns; `EDGE` where it or what it is made of may reach beyond the image's sides.
+    #[inline(always)]
+    unsafe fn tile<V, const K: usize, const S: usize, const R: usize, const EDGE: bool>(
+        &self,
+        taps: &[[V; K]; K],
+        (channel, lines, column): (usize, Lines, usize),
+        read: &[V::Lanes; SIDE],
+        written: V::Lanes,
+    ) where
+        V: Vector<Scalar = T>,
+    {
+        let first = (column * S) as isize - self.padding[1];
+        let place = lines.top * self.input_row as isize + first;
+        let mut from = self.input.wrapping_add(channel * self.steps[0]).wrapping_offset(place);
+        // SAFETY: as the caller promises; rows outside of the image are not read.
+        unsafe {
+            let mut sums = [V::zero(); R];
+            // Written out, so that sums and window stay in registers.
+            macro_rules! each {
+                ($($at:literal)*) => {$(
+                    if $at < (R - 1) * S + K {
+                        if lines.met & (1 << $at) != 0 {
+                            let values = met::<V, K, S, EDGE>(from, read);
+                            for r in 0..R {
+                                if $at >= r * S && $at - r * S < K {
+                                    for i in 0..K {
+                                        sums[r] = values[i].mul_add(taps[$at - r * S][i], sums[r]);
+                                    }
+                                }
+                            }
+                        }
+                        from = from.wrapping_add(self.input_row);
+                    }
+                )*};
+            }
+            each!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
+            self.finish(&mut sums, channel);
+            let row = (lines.row - self.rows.start) * self.output_row;
+            let mut to = self.output.wrapping_add(channel * self.steps[1] + row + column);
+            for r in 0..R {
+                if r < lines.count {
+                    if EDGE {
+                        sums[r].store_lanes(to, written);
+                    } else {
+                        sums[r].store(to);
+                    }
+                }
+                to = to.wrapping_add(self.output_row);
+            }
+        }
+    }
+}

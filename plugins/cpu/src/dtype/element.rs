@@ -1,0 +1,352 @@
+//! Elements: how they lie in memory and the numbers that they become.
+
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+use half::{bf16, f16};
+use hipdnn_plugin_sdk::graph::DataType;
+
+use crate::dtype::small_float;
+use crate::kernel::Refusal;
+
+/// A type to compute in: `f32` or `f64`.
+pub trait Real:
+    Copy
+    + PartialOrd
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+    + Send
+    + Sync
+    + 'static
+{
+    /// 0.
+    const ZERO: Self;
+    /// 1.
+    const ONE: Self;
+    /// The largest finite value.
+    const LARGEST: Self;
+
+    /// The nearest value to a double.
+    fn from_f64(value: f64) -> Self;
+    /// The same value as a double.
+    fn to_f64(self) -> f64;
+    /// Whether the value is no number.
+    fn is_nan(self) -> bool;
+    /// The magnitude.
+    fn abs(self) -> Self;
+    /// The smallest integer that is not below.
+    fn ceil(self) -> Self;
+    /// The largest integer that is not above.
+    fn floor(self) -> Self;
+    /// The root.
+    fn sqrt(self) -> Self;
+    /// e to the value.
+    fn exp(self) -> Self;
+    /// e to the value, less 1, exact near 0.
+    fn exp_m1(self) -> Self;
+    /// The natural logarithm.
+    fn ln(self) -> Self;
+    /// The natural logarithm of 1 more than the value, exact near 0.
+    fn ln_1p(self) -> Self;
+    /// The sine.
+    fn sin(self) -> Self;
+    /// The tangent.
+    fn tan(self) -> Self;
+    /// The hyperbolic tangent.
+    fn tanh(self) -> Self;
+    /// The error function.
+    fn erf(self) -> Self;
+
+    /// Reads and writes elements of a data type as this type.
+    fn element(data_type: DataType) -> Option<Element<Self>>;
+}
+
+/// How elements of one data type are read and written as `R`.
+///
+/// Elements of less than a byte lie bit after bit, the first in the lowest bits, so `index` counts elements and not bytes.
+/// Integers are written toward zero, what is out of range as the nearest value in range and NaN as 0. BOOLEAN is read as 0 or
+/// 1 and written as 1 where the number is not zero.
+pub struct Element<R> {
+    load: unsafe fn(*const u8, usize) -> R,
+    store: unsafe fn(*mut u8, usize, R),
+}
+
+impl<R> Clone for Element<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Element<R> {}
+
+impl<R: Real> Element<R> {
+    /// The element of a data type that holds numbers; the refusal names the type.
+    pub fn of(data_type: DataType) -> Result<Self, Refusal> {
+        R::element(data_type)
+            .ok_or_else(|| format!("data type is {}, expected one that is set", data_type.name()))
+    }
+
+    /// Reads element `index` from `base`; no alignment is needed.
+    ///
+    /// # Safety
+    /// The element lies in memory that is valid for reads.
+    pub unsafe fn load(&self, base: *const u8, index: usize) -> R {
+        // SAFETY: the caller promises that the element is readable.
+        unsafe { (self.load)(base, index) }
+    }
+
+    /// Writes element `index` from `base`; no alignment is needed.
+    ///
+    /// # Safety
+    /// The element lies in memory that is valid for writes.
+    pub unsafe fn store(&self, base: *mut u8, index: usize, value: R) {
+        // SAFETY: the caller promises that the element is writable.
+        unsafe { (self.store)(base, index, value) }
+    }
+}
+
+/// Whether elements are floats of 8 bits, whose range is so small that they come with factors.
+pub(crate) fn is_float_of_eight_bits(data_type: DataType) -> bool {
+    use DataType::{Fp8E4m3, Fp8E4m3Fnuz, Fp8E5m2, Fp8E5m2Fnuz};
+    matches!(data_type, Fp8E4m3 | Fp8E5m2 | Fp8E4m3Fnuz | Fp8E5m2Fnuz)
+}
+
+/// An element whose bytes are a `$stored`.
+macro_rules! element {
+    ($real:ty, $stored:ty, |$s:ident| $load:expr, |$r:ident| $store:expr) => {
+        Element {
+            load: |base, index| {
+                // SAFETY: `Element::load` is called with a readable element.
+                let $s = unsafe { base.cast::<$stored>().add(index).read_unaligned() };
+                $load
+            },
+            store: |base, index, $r: $real| {
+                let stored: $stored = $store;
+                // SAFETY: `Element::store` is called with a writable element.
+                unsafe { base.cast::<$stored>().add(index).write_unaligned(stored) }
+            },
+        }
+    };
+}
+
+/// An element of `$bits` bits, whose code is a byte.
+macro_rules! packed {
+    ($real:ty, $bits:literal, |$s:ident| $load:expr, |$r:ident| $store:expr) => {
+        Element {
+            load: |base, index| {
+                // SAFETY: `Element::load` is called with a readable element.
+                let $s = unsafe { small_float::load_bits::<$bits>(base, index) };
+                $load
+            },
+            store: |base, index, $r: $real| {
+                let code: u8 = $store;
+                // SAFETY: `Element::store` is called with a writable element.
+                unsafe { small_float::store_bits::<$bits>(base, index, code) }
+            },
+        }
+    };
+}
+
+/// An element of a small floating-point format.
+macro_rules! float {
+    ($real:ident, 8, $format:expr) => {
+        element!(
+            $real,
+            u8,
+            |s| {
+                static NUMBERS: small_float::DecodeTable = $format.numbers();
+                $real::from(NUMBERS.of(s))
+            },
+            |r| $format.encode(r.to_f64())
+        )
+    };
+    ($real:ident, $bits:literal, $format:expr) => {
+        packed!($real, $bits, |s| $real::from_f64($format.decode(s)), |r| $format.encode(r.to_f64()))
+    };
+}
+
+macro_rules! real {
+    ($real:ident, $to:ident, $from:ident, $erf:path) => {
+        impl Real for $real {
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
+            const LARGEST: Self = $real::MAX;
+
+            fn from_f64(value: f64) -> Self {
+                value as $real
+            }
+            fn to_f64(self) -> f64 {
+                f64::from(self)
+            }
+            fn is_nan(self) -> bool {
+                self.is_nan()
+            }
+            fn abs(self) -> Self {
+                self.abs()
+            }
+            fn ceil(self) -> Self {
+                self.ceil()
+            }
+            fn floor(self) -> Self {
+                self.floor()
+            }
+            fn sqrt(self) -> Self {
+                self.sqrt()
+            }
+            fn exp(self) -> Self {
+                self.exp()
+            }
+            fn exp_m1(self) -> Self {
+                self.exp_m1()
+            }
+            fn ln(self) -> Self {
+                self.ln()
+            }
+            fn ln_1p(self) -> Self {
+                self.ln_1p()
+            }
+            fn sin(self) -> Self {
+                self.sin()
+            }
+            fn tan(self) -> Self {
+                self.tan()
+            }
+            fn tanh(self) -> Self {
+                self.tanh()
+            }
+            fn erf(self) -> Self {
+                $erf(self)
+            }
+
+            fn element(data_type: DataType) -> Option<Element<Self>> {
+                Some(match data_type {
+                    DataType::Float => element!($real, f32, |s| s as $real, |r| r as f32),
+                    DataType::Double => element!($real, f64, |s| s as $real, |r| r as f64),
+                    DataType::Half => element!($real, f16, |s| s.$to(), |r| f16::$from(r)),
+                    DataType::Bfloat16 => element!($real, bf16, |s| s.$to(), |r| bf16::$from(r)),
+                    DataType::Int64 => element!($real, i64, |s| s as $real, |r| r as i64),
+                    DataType::Int32 => element!($real, i32, |s| s as $real, |r| r as i32),
+                    DataType::Int8 => element!($real, i8, |s| $real::from(s), |r| r as i8),
+                    DataType::Uint8 => element!($real, u8, |s| $real::from(s), |r| r as u8),
+                    DataType::Boolean => {
+                        element!($real, u8, |s| $real::from(u8::from(s != 0)), |r| u8::from(r != 0.0))
+                    }
+                    DataType::Fp8E4m3 => float!($real, 8, small_float::E4M3),
+                    DataType::Fp8E5m2 => float!($real, 8, small_float::E5M2),
+                    DataType::Fp8E4m3Fnuz => float!($real, 8, small_float::E4M3_FNUZ),
+                    DataType::Fp8E5m2Fnuz => float!($real, 8, small_float::E5M2_FNUZ),
+                    DataType::Fp6E2m3 => float!($real, 6, small_float::E2M3),
+                    DataType::Fp6E3m2 => float!($real, 6, small_float::E3M2),
+                    DataType::Fp4E2m1 => float!($real, 4, small_float::E2M1),
+                    DataType::Fp8E8m0 => {
+                        element!($real, u8, |s| $real::from_f64(small_float::decode_e8m0(s)), |r| {
+                            small_float::encode_e8m0(r.to_f64())
+                        })
+                    }
+                    // The sign is the highest of four bits.
+                    DataType::Int4 => {
+                        packed!($real, 4, |s| $real::from((s << 4).cast_signed() >> 4), |r| {
+                            (r as i8).clamp(-8, 7).cast_unsigned() & 0xF
+                        })
+                    }
+                    DataType::Unset => return None,
+                })
+            }
+        }
+    };
+}
+
+real!(f32, to_f32, from_f32, libm::erff);
+
+real!(f64, to_f64, from_f64, libm::erf);
+
+/// The type that a compute type stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compute {
+    /// `f32`: compute types float, half and bfloat16.
+    Single,
+    /// `f64`: compute type double.
+    Double,
+}
+
+impl Compute {
+    /// The type for a node's compute type.
+    pub fn of(data_type: DataType) -> Result<Self, Refusal> {
+        match data_type {
+            DataType::Float | DataType::Half | DataType::Bfloat16 => Ok(Self::Single),
+            DataType::Double => Ok(Self::Double),
+            other => {
+                Err(format!("compute type is {}, expected float, double, half or bfloat16", other.name()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored<R: Real>(data_type: DataType, value: R) -> f64 {
+        let mut bytes = [0xAA_u8; 24];
+        let element = Element::<R>::of(data_type).unwrap();
+        // SAFETY: 24 bytes hold an element at index 1 from an odd address.
+        unsafe {
+            let base = bytes.as_mut_ptr().add(1);
+            element.store(base, 1, value);
+            element.load(base, 1).to_f64()
+        }
+    }
+
+    #[test]
+    fn floats_round_to_nearest() {
+        assert_eq!(stored(DataType::Half, 1.0_f32 + 1.0 / 4096.0), 1.0);
+        assert_eq!(stored(DataType::Half, 65520.0_f64), f64::INFINITY);
+        assert_eq!(stored(DataType::Bfloat16, 1.0_f64 + 3.0 / 256.0), 1.0 + 4.0 / 256.0);
+        assert_eq!(stored(DataType::Double, 1.0_f64 / 3.0), 1.0 / 3.0);
+        assert_eq!(stored(DataType::Float, 1.0_f64 / 3.0), f64::from(1.0_f32 / 3.0));
+        assert!(stored(DataType::Bfloat16, f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn integers_saturate_and_cut() {
+        assert_eq!(stored(DataType::Int8, -1.9_f32), -1.0);
+        assert_eq!(stored(DataType::Int8, 1e9_f32), 127.0);
+        assert_eq!(stored(DataType::Uint8, -3.0_f64), 0.0);
+        assert_eq!(stored(DataType::Int32, f32::NAN), 0.0);
+        assert_eq!(stored(DataType::Int64, 9_007_199_254_740_991.0_f64), 9_007_199_254_740_991.0);
+        assert_eq!(stored(DataType::Boolean, f32::NAN), 1.0);
+        assert_eq!(stored(DataType::Boolean, -0.0_f64), 0.0);
+    }
+
+    #[test]
+    fn small_types_saturate() {
+        for (data_type, largest) in [
+            (DataType::Fp8E4m3, 448.0),
+            (DataType::Fp8E5m2, 57344.0),
+            (DataType::Fp8E4m3Fnuz, 240.0),
+            (DataType::Fp8E5m2Fnuz, 57344.0),
+            (DataType::Fp6E2m3, 7.5),
+            (DataType::Fp6E3m2, 28.0),
+            (DataType::Fp4E2m1, 6.0),
+            (DataType::Int4, 7.0),
+        ] {
+            assert_eq!(stored(data_type, 1e30_f32), largest);
+            let lowest = if data_type == DataType::Int4 { -8.0 } else { -largest };
+            assert_eq!(stored(data_type, -1e300_f64), lowest);
+            assert_eq!(stored(data_type, 3.0_f32), 3.0);
+            assert_eq!(stored(data_type, -2.0_f64), -2.0);
+        }
+        assert_eq!(stored(DataType::Fp8E8m0, 0.25_f32), 0.25);
+        assert_eq!(stored(DataType::Int4, -3.9_f32), -3.0);
+    }
+
+    #[test]
+    fn types_that_hold_no_number_are_refused() {
+        assert!(Element::<f32>::of(DataType::Unset).is_err());
+        for data_type in [DataType::Unset, DataType::Fp8E4m3, DataType::Int4] {
+            assert!(Compute::of(data_type).is_err());
+        }
+    }
+}

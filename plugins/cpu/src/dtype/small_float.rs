@@ -1,0 +1,414 @@
+//! Floating-point types of 4 to 8 bits, and elements of less than a byte.
+//!
+//! The types are those of the OCP 8-bit Floating Point Specification (OFP8) 1.0 and the OCP Microscaling Formats (MX)
+//! Specification 1.0, and the two with one zero and one NaN (FNUZ).
+
+/// Which codes are no finite number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Special {
+    /// The largest exponent is infinity and NaN.
+    InfinityAndNan,
+    /// The largest magnitude is NaN.
+    Nan,
+    /// The code of negative zero is NaN.
+    NanForNegativeZero,
+    /// None.
+    None,
+}
+
+/// A sign, an exponent and a mantissa in the low bits of a byte.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Format {
+    exponent_bits: u32,
+    mantissa_bits: u32,
+    bias: i32,
+    special: Special,
+}
+
+const fn format(exponent_bits: u32, mantissa_bits: u32, bias: i32, special: Special) -> Format {
+    Format { exponent_bits, mantissa_bits, bias, special }
+}
+
+/// `fp8_e4m3`.
+pub(crate) const E4M3: Format = format(4, 3, 7, Special::Nan);
+
+/// `fp8_e5m2`.
+pub(crate) const E5M2: Format = format(5, 2, 15, Special::InfinityAndNan);
+
+/// `fp8_e4m3_fnuz`.
+pub(crate) const E4M3_FNUZ: Format = format(4, 3, 8, Special::NanForNegativeZero);
+
+/// `fp8_e5m2_fnuz`.
+pub(crate) const E5M2_FNUZ: Format = format(5, 2, 16, Special::NanForNegativeZero);
+
+/// `fp6_e2m3`.
+pub(crate) const E2M3: Format = format(2, 3, 1, Special::None);
+
+/// `fp6_e3m2`.
+pub(crate) const E3M2: Format = format(3, 2, 3, Special::None);
+
+/// `fp4_e2m1`.
+pub(crate) const E2M1: Format = format(2, 1, 1, Special::None);
+
+/// 2 to a power that a normal double has.
+const fn power(exponent: i32) -> f64 {
+    f64::from_bits(((exponent + 1023) as u64) << 52)
+}
+
+/// The exponent of the largest power of two that is not above a positive normal double.
+fn exponent(value: f64) -> i32 {
+    (value.to_bits() >> 52 & 0x7FF) as i32 - 1023
+}
+
+impl Format {
+    const fn sign_bit(self) -> u8 {
+        1 << (self.exponent_bits + self.mantissa_bits)
+    }
+
+    /// The code of the largest finite number.
+    const fn largest_code(self) -> u8 {
+        let all = self.sign_bit() - 1;
+        match self.special {
+            Special::InfinityAndNan => all - (1 << self.mantissa_bits),
+            Special::Nan => all - 1,
+            Special::NanForNegativeZero | Special::None => all,
+        }
+    }
+
+    /// The largest finite number.
+    pub(crate) fn largest(self) -> f64 {
+        self.decode(self.largest_code())
+    }
+
+    /// The number that a code stands for. Bits above the format do not count.
+    pub(crate) const fn decode(self, code: u8) -> f64 {
+        self.decode_single(code) as f64
+    }
+
+    /// The numbers of all codes of 8 bits, which single precision holds.
+    #[expect(clippy::indexing_slicing, reason = "the index is below the length")]
+    pub(crate) const fn numbers(self) -> DecodeTable {
+        let mut numbers = [0.0; 256];
+        let mut code = 0;
+        while code < numbers.len() {
+            numbers[code] = self.decode_single(code as u8);
+            code += 1;
+        }
+        DecodeTable(numbers)
+    }
+
+    /// [`Format::decode`] in single precision, which holds all of them, without branches: the compiler makes vectors of it.
+    #[inline(always)]
+    pub(crate) const fn decode_single(self, code: u8) -> f32 {
+        let magnitude = (code & (self.sign_bit() - 1)) as u32;
+        let normal = (magnitude << (f32::MANTISSA_DIGITS - 1 - self.mantissa_bits))
+            + (((127 - self.bias) as u32) << (f32::MANTISSA_DIGITS - 1));
+        let smallest = power(1 - self.bias - self.mantissa_bits as i32) as f32;
+        let subnormal = (magnitude as i32 as f32 * smallest).to_bits();
+        let finite = if magnitude >> self.mantissa_bits == 0 { subnormal } else { normal };
+        let largest = self.largest_code() as u32;
+        let has_infinity = matches!(self.special, Special::InfinityAndNan);
+        let is_infinite = has_infinity && magnitude == largest + 1;
+        let has_zeros = !matches!(self.special, Special::NanForNegativeZero);
+        let is_nan = (magnitude > largest && !is_infinite) || (!has_zeros && code == self.sign_bit());
+        let bits = if is_infinite { f32::INFINITY.to_bits() } else { finite };
+        let bits = if is_nan { f32::NAN.to_bits() } else { bits };
+        let sign = (code & self.sign_bit()) as u32;
+        f32::from_bits(bits | sign << (31 - self.exponent_bits - self.mantissa_bits))
+    }
+
+    /// [`Format::encode`] of single precision, without branches: the compiler makes vectors of it.
+    #[inline(always)]
+    pub(crate) const fn encode_single(self, value: f32) -> u8 {
+        const DIGITS: u32 = f32::MANTISSA_DIGITS - 1;
+        const SIGN: u32 = 1 << 31;
+        let below = DIGITS - self.mantissa_bits;
+        let lowest = 1 - self.bias;
+        let bits = value.to_bits();
+        let magnitude = bits & !SIGN;
+        let normal = {
+            let half = (1 << (below - 1)) - 1 + (magnitude >> below & 1);
+            ((magnitude + half) >> below).wrapping_sub(((126 + lowest) as u32) << self.mantissa_bits)
+        };
+        let subnormal = {
+            // A number whose last digit is that of the smallest magnitude: adding it rounds to that digit.
+            let large = power(lowest - self.mantissa_bits as i32 + DIGITS as i32) as f32;
+            (f32::from_bits(magnitude) + large).to_bits().wrapping_sub(large.to_bits())
+        };
+        let code = if magnitude < (power(lowest) as f32).to_bits() { subnormal } else { normal };
+        let largest = self.decode_single(self.largest_code()).to_bits();
+        let code = if magnitude >= largest { self.largest_code() } else { code as u8 };
+        let has_zeros = !matches!(self.special, Special::NanForNegativeZero);
+        let is_signed = bits & SIGN != 0 && (has_zeros || code != 0);
+        let code = if is_signed { code | self.sign_bit() } else { code };
+        if magnitude > f32::INFINITY.to_bits() { self.nan() } else { code }
+    }
+
+    /// The code of NaN, or 0 where there is none.
+    const fn nan(self) -> u8 {
+        match self.special {
+            Special::InfinityAndNan | Special::Nan => self.sign_bit() - 1,
+            Special::NanForNegativeZero => self.sign_bit(),
+            Special::None => 0,
+        }
+    }
+
+    /// The code of the nearest number, of two as near the one with an even code. What is beyond the largest, infinity too,
+    /// becomes the largest; NaN becomes NaN, or 0 where there is none.
+    pub(crate) fn encode(self, value: f64) -> u8 {
+        if value.is_nan() {
+            return self.nan();
+        }
+        let magnitude = value.abs();
+        let code = if magnitude >= self.largest() {
+            self.largest_code()
+        } else {
+            let lowest = 1 - self.bias;
+            let exponent = exponent(magnitude).max(lowest);
+            let digits = (magnitude / power(exponent - self.mantissa_bits as i32)).round_ties_even();
+            // A carry of the digits goes to the exponent by itself; below the lowest exponent there is none to add.
+            (((exponent - lowest) << self.mantissa_bits) + digits as i32) as u8
+        };
+        let signed = value.is_sign_negative() && !(code == 0 && self.special == Special::NanForNegativeZero);
+        if signed { code | self.sign_bit() } else { code }
+    }
+}
+
+/// The numbers that the codes of a format stand for.
+pub(crate) struct DecodeTable([f32; 256]);
+
+impl DecodeTable {
+    /// The number of a code.
+    #[inline(always)]
+    #[expect(clippy::indexing_slicing, reason = "there is one for every code")]
+    pub(crate) const fn of(&self, code: u8) -> f32 {
+        self.0[code as usize]
+    }
+}
+
+/// The number of an `fp8_e8m0` code: 2 to the code less 127, and NaN for 255.
+pub(crate) fn decode_e8m0(code: u8) -> f64 {
+    if code == u8::MAX { f64::NAN } else { power(i32::from(code) - 127) }
+}
+
+/// The code of the nearest power of two, of two as near the one with an even code; of what is not positive that of the
+/// smallest, and of what is beyond the largest that of the largest.
+pub(crate) fn encode_e8m0(value: f64) -> u8 {
+    if value.is_nan() {
+        return u8::MAX;
+    }
+    if value <= power(-127) {
+        return 0;
+    }
+    if value >= power(127) {
+        return u8::MAX - 1;
+    }
+    let lower = (exponent(value) + 127) as u8;
+    let part = value / decode_e8m0(lower);
+    if part > 1.5 || (part == 1.5 && lower % 2 == 1) { lower + 1 } else { lower }
+}
+
+/// Where an element of `BITS` bits, 4 or 6, lies: the byte with its lowest bit, and how far that bit is from the byte's lowest.
+fn place<const BITS: usize>(index: usize) -> (usize, usize) {
+    // Eight elements take BITS bytes. Nothing overflows: BITS is less than 8.
+    let bit = index % 8 * BITS;
+    (index / 8 * BITS + bit / 8, bit % 8)
+}
+
+/// Reads element `index` of a stream of elements of `BITS` bits, the first in the lowest bits.
+///
+/// # Safety
+/// The bytes with the element are readable.
+pub(crate) unsafe fn load_bits<const BITS: usize>(base: *const u8, index: usize) -> u8 {
+    let (byte, shift) = place::<BITS>(index);
+    // SAFETY: the caller promises the bytes; the second is looked at only if the element reaches into it.
+    let word = unsafe {
+        let low = u16::from(base.add(byte).read());
+        if shift + BITS > 8 { low | u16::from(base.add(byte + 1).read()) << 8 } else { low }
+    };
+    (word >> shift) as u8 & ((1 << BITS) - 1)
+}
+
+/// Writes an element of such a stream; its neighbours stay as they are.
+///
+/// # Safety
+/// The bytes with the element are readable and writable.
+pub(crate) unsafe fn store_bits<const BITS: usize>(base: *mut u8, index: usize, code: u8) {
+    let (byte, shift) = place::<BITS>(index);
+    let mask = ((1_u16 << BITS) - 1) << shift;
+    let bits = u16::from(code) << shift & mask;
+    // SAFETY: as for `load_bits`.
+    unsafe {
+        let low = base.add(byte);
+        low.write(low.read() & !(mask as u8) | bits as u8);
+        if shift + BITS > 8 {
+            let high = base.add(byte + 1);
+            high.write(high.read() & !((mask >> 8) as u8) | (bits >> 8) as u8);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [(Format, f64, f64, usize); 7] = [
+        // The largest number, the smallest above 0 and how many codes are finite.
+        (E4M3, 448.0, 1.0 / 512.0, 254),
+        (E5M2, 57344.0, 1.0 / 65536.0, 248),
+        (E4M3_FNUZ, 240.0, 1.0 / 1024.0, 255),
+        (E5M2_FNUZ, 57344.0, 1.0 / 131_072.0, 255),
+        (E2M3, 7.5, 0.125, 64),
+        (E3M2, 28.0, 0.0625, 64),
+        (E2M1, 6.0, 0.5, 16),
+    ];
+
+    fn codes(format: Format) -> impl Iterator<Item = u8> {
+        0..=(format.sign_bit() | (format.sign_bit() - 1))
+    }
+
+    #[test]
+    fn ranges_are_those_of_the_specifications() {
+        for (format, largest, smallest, finite) in ALL {
+            assert_eq!(format.largest(), largest);
+            assert_eq!(format.decode(1), smallest);
+            assert_eq!(codes(format).filter(|code| format.decode(*code).is_finite()).count(), finite);
+        }
+        let fp4: Vec<f64> = (0..16).map(|code| E2M1.decode(code)).collect();
+        let half = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
+        assert_eq!(fp4, [half, half.map(|value| -value)].concat());
+        assert_eq!((E5M2.decode(0x7C), E5M2.decode(0xFC)), (f64::INFINITY, f64::NEG_INFINITY));
+        assert!([0x7D, 0x7E, 0x7F, 0xFD].iter().all(|code| E5M2.decode(*code).is_nan()));
+        assert!([0x7F, 0xFF].iter().all(|code| E4M3.decode(*code).is_nan()));
+        assert!([E4M3_FNUZ, E5M2_FNUZ].iter().all(|format| format.decode(0x80).is_nan()));
+    }
+
+    #[test]
+    fn every_code_is_read_and_written_as_itself() {
+        for (format, ..) in ALL {
+            for code in codes(format) {
+                let value = format.decode(code);
+                if value.is_finite() {
+                    assert_eq!(format.encode(value), code, "{format:?}: {value}");
+                } else if value.is_nan() {
+                    assert!(format.decode(format.encode(value)).is_nan());
+                }
+            }
+        }
+        for code in 0..=254 {
+            assert_eq!(encode_e8m0(decode_e8m0(code)), code);
+        }
+        assert!(decode_e8m0(encode_e8m0(f64::NAN)).is_nan());
+    }
+
+    /// The number that a code stands for, as the specifications have it.
+    fn number(format: Format, code: u8) -> f64 {
+        let magnitude = code & (format.sign_bit() - 1);
+        let is_negative = code & format.sign_bit() != 0;
+        let value = if magnitude > format.largest_code() {
+            let has_infinity = matches!(format.special, Special::InfinityAndNan);
+            let infinity = has_infinity && magnitude == format.largest_code() + 1;
+            if infinity { f64::INFINITY } else { f64::NAN }
+        } else if magnitude == 0 && is_negative && matches!(format.special, Special::NanForNegativeZero) {
+            f64::NAN
+        } else {
+            let mantissa = (magnitude & ((1 << format.mantissa_bits) - 1)) as i32;
+            let (digits, exponent) = match (magnitude >> format.mantissa_bits) as i32 {
+                0 => (mantissa, 1),
+                exponent => (mantissa + (1 << format.mantissa_bits), exponent),
+            };
+            digits as f64 * power(exponent - format.bias - format.mantissa_bits as i32)
+        };
+        if is_negative { -value } else { value }
+    }
+
+    #[test]
+    fn single_precision_is_decoded_as_double() {
+        for (format, ..) in ALL {
+            let numbers = format.numbers();
+            for code in codes(format) {
+                let expected = number(format, code);
+                let singles = [format.decode_single(code), numbers.of(code)].map(f64::from);
+                for number in singles.into_iter().chain([format.decode(code)]) {
+                    let same = number.to_bits() == expected.to_bits();
+                    assert!(same || (number.is_nan() && expected.is_nan()), "{format:?}: {code}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn single_precision_is_encoded_as_double() {
+        let every = (0..1 << 20).map(|i: u32| f32::from_bits(i << 12 | i & 0xFFF));
+        for (format, ..) in ALL {
+            let ties = (0..format.largest_code()).flat_map(|code| {
+                let middle = ((format.decode(code) + format.decode(code + 1)) / 2.0) as f32;
+                [middle.next_down(), middle, middle.next_up()].into_iter().flat_map(|x| [x, -x])
+            });
+            for value in every.clone().chain(ties).chain([f32::MIN_POSITIVE / 4.0, f32::MAX]) {
+                assert_eq!(format.encode_single(value), format.encode(value.into()), "{format:?}: {value}");
+            }
+        }
+    }
+
+    /// Between every two neighbours: below the middle the lower, above it the upper, in the middle the even one.
+    #[test]
+    fn what_lies_between_goes_to_the_nearest_and_ties_to_even() {
+        for (format, ..) in ALL {
+            for code in 0..format.largest_code() {
+                let (lower, upper) = (format.decode(code), format.decode(code + 1));
+                let middle = (lower + upper) / 2.0;
+                let even = if code % 2 == 0 { code } else { code + 1 };
+                for (value, expected) in
+                    [(middle.next_down(), code), (middle, even), (middle.next_up(), code + 1)]
+                {
+                    assert_eq!(format.encode(value), expected, "{format:?}: {value}");
+                    let negative = format.encode(-value);
+                    let zero = expected == 0 && format.special == Special::NanForNegativeZero;
+                    assert_eq!(negative, if zero { 0 } else { expected | format.sign_bit() });
+                }
+            }
+        }
+        for code in 0..254 {
+            let middle = 1.5 * decode_e8m0(code);
+            let even = if code % 2 == 0 { code } else { code + 1 };
+            let rounded = [middle.next_down(), middle, middle.next_up()].map(encode_e8m0);
+            assert_eq!(rounded, [code, even, code + 1]);
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_becomes_the_largest() {
+        for (format, largest, ..) in ALL {
+            for value in [largest.next_up(), largest * 1.5, 1e300, f64::INFINITY] {
+                assert_eq!(format.decode(format.encode(value)), largest);
+                assert_eq!(format.decode(format.encode(-value)), -largest);
+            }
+            assert_eq!(format.decode(format.encode(f64::MIN_POSITIVE / 4.0)), 0.0);
+        }
+        assert!([E2M1, E2M3, E3M2].iter().all(|format| format.encode(f64::NAN) == 0));
+        let of = |value| decode_e8m0(encode_e8m0(value));
+        assert_eq!([of(0.0), of(-3.0), of(f64::INFINITY)], [power(-127), power(-127), power(127)]);
+    }
+
+    #[test]
+    fn elements_of_a_few_bits_lie_one_after_the_other() {
+        let mut bytes = [0xFF_u8; 5];
+        // SAFETY: six elements of 6 bits are 36 bits.
+        unsafe {
+            for index in 0..6 {
+                store_bits::<6>(bytes.as_mut_ptr(), index, 1 << index);
+                assert_eq!(load_bits::<6>(bytes.as_ptr(), index), 1 << index);
+            }
+        }
+        let stream = (0..6).fold(0_u64, |bits, index| bits | 1 << (7 * index)) | 0xF << 36;
+        assert_eq!(bytes, stream.to_le_bytes()[..5]);
+        let mut bytes = [0xAB_u8; 2];
+        // SAFETY: three elements of 4 bits are 12 bits.
+        unsafe {
+            store_bits::<4>(bytes.as_mut_ptr(), 0, 1);
+            store_bits::<4>(bytes.as_mut_ptr(), 2, 3);
+            assert_eq!((bytes, load_bits::<4>(bytes.as_ptr(), 1)), ([0xA1, 0xA3], 0xA));
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Operations on tensors in memory whose results only a member of a chain reads.
+
+use std::collections::BTreeSet;
+
+use hipdnn_plugin_sdk::graph::{Node, Operation};
+
+use crate::fusion::state::{Fusion, is_of_chains};
+
+/// The nodes that can be members before this one because it alone needs their results, in the order of the graph: operations on each
+/// element of tensors in memory, or on the results of other such nodes. None behind a producer, which computes some endings in
+/// registers.
+pub(crate) fn of(fusion: &Fusion<'_>, node: &Node, taken: &[bool]) -> BTreeSet<usize> {
+    let mut feeders = BTreeSet::new();
+    if fusion.producer.is_none() && matches!(node.operation, Operation::Pointwise(_)) {
+        for uid in node.operation.inputs() {
+            let mut more = BTreeSet::new();
+            if is_fed(fusion, uid, taken, &mut more) {
+                feeders.append(&mut more);
+            }
+        }
+    }
+    feeders
+}
+
+/// Whether a tensor is in memory or known, or can be computed with those that are added to `feeders`.
+fn is_fed(fusion: &Fusion<'_>, uid: i64, taken: &[bool], feeders: &mut BTreeSet<usize>) -> bool {
+    let Some(tensor) = fusion.uses.tensors.get(&uid) else { return false };
+    if !tensor.is_virtual || fusion.values.contains_key(&uid) {
+        return true;
+    }
+    let Some((place, node)) =
+        fusion.uses.writers.get(&uid).and_then(|place| Some((*place, fusion.graph.nodes.get(*place)?)))
+    else {
+        return false;
+    };
+    let is_free = taken.get(place) == Some(&false) && fusion.members.last() < Some(&place);
+    if !is_free
+        || !matches!(node.operation, Operation::Pointwise(_))
+        || !is_of_chains(&node.operation)
+        || fusion.uses.readers(uid).len() != 1
+        || tensor.dims != fusion.dims
+        || !node.operation.inputs().into_iter().all(|uid| is_fed(fusion, uid, taken, feeders))
+    {
+        return false;
+    }
+    feeders.insert(place);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Pointwise};
+    use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, PointwiseMode, Tensor};
+
+    use super::*;
+    use crate::fusion::graph::parts_at;
+    use crate::settings::Settings;
+    use crate::simd::isa::Isa;
+    use crate::testing::{Array, Random, order, run_together, strides};
+
+    const DIMS: [i64; 4] = [2, 3, 5, 7];
+    /// In memory.
+    const A: i64 = 1;
+    const B: i64 = 2;
+    const C: i64 = 3;
+    const RESULT: i64 = 4;
+    /// Between operations.
+    const FIRST: i64 = 10;
+    const SECOND: i64 = 11;
+    const THIRD: i64 = 12;
+
+    fn array(uid: i64) -> Array {
+        Array::new(uid, DataType::Float, &DIMS, &strides(&DIMS, &order(4, 0), 0))
+    }
+
+    fn between() -> Vec<Tensor> {
+        [FIRST, SECOND, THIRD].map(|uid| Tensor { is_virtual: true, ..array(uid).tensor }).to_vec()
+    }
+
+    /// a · b, which waits for c² + b.
+    fn operations() -> Vec<Operation> {
+        let binary = |mode, x, y, to| Pointwise::new(mode, x, Some(y), to).into();
+        vec![
+            binary(PointwiseMode::Mul, A, B, FIRST),
+            binary(PointwiseMode::Mul, C, C, SECOND),
+            binary(PointwiseMode::Add, SECOND, B, THIRD),
+            binary(PointwiseMode::Sub, FIRST, THIRD, RESULT),
+        ]
+    }
+
+    fn parts_of(operations: Vec<Operation>, more: Vec<Tensor>) -> usize {
+        let node = |operation| Node { name: String::new(), compute_type: DataType::Float, operation };
+        let mut tensors: Vec<Tensor> = [A, B, C, RESULT].map(|uid| array(uid).tensor).to_vec();
+        tensors.extend(between());
+        tensors.extend(more);
+        let graph = Graph { tensors, nodes: operations.into_iter().map(node).collect(), ..Graph::default() };
+        parts_at(&graph, Isa::detect(), Settings::default()).unwrap().len()
+    }
+
+    #[test]
+    fn what_one_member_needs_is_computed_with_it() {
+        assert_eq!(parts_of(operations(), Vec::new()), 1);
+        let mut random = Random::new(14);
+        let mut arrays = [A, B, C, RESULT].map(|uid| array(uid).filled(|| random.whole())).to_vec();
+        for isa in Isa::available() {
+            run_together(&operations(), DataType::Float, *isa, &mut arrays, &between());
+            let [a, b, c, result] = [0, 1, 2, 3].map(|i| arrays[i].numbers());
+            for (i, got) in result.into_iter().enumerate() {
+                assert_eq!(got, a[i] * b[i] - (c[i] * c[i] + b[i]), "element {i} at {isa:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_others_need_too_is_not() {
+        let mut operations = operations();
+        let other = Array::new(20, DataType::Float, &DIMS, &strides(&DIMS, &order(4, 0), 0)).tensor;
+        operations.push(Pointwise::new(PointwiseMode::Neg, THIRD, None, 20).into());
+        assert!(parts_of(operations, vec![other]) > 1);
+    }
+
+    #[test]
+    fn what_follows_a_convolution_stays_with_it() {
+        let filter = [3, 3, 1, 1];
+        let filter = Array::new(20, DataType::Float, &filter, &strides(&filter, &order(4, 0), 0)).tensor;
+        let mut operations = operations();
+        operations[1] = ConvolutionForward {
+            x: C,
+            w: 20,
+            y: SECOND,
+            pre_padding: vec![0; 2],
+            post_padding: vec![0; 2],
+            stride: vec![1; 2],
+            dilation: vec![1; 2],
+            conv_mode: ConvMode::CrossCorrelation,
+        }
+        .into();
+        // The product, then the convolution with the sum, then the difference, which goes with the product.
+        assert_eq!(parts_of(operations, vec![filter]), 2);
+    }
+}

@@ -1,0 +1,446 @@
+//! A graph as a short list of fused steps.
+//!
+//! What follows a node element by element is computed with it, while its results are near: operations on each element in
+//! one pass over memory, and behind a convolution on each block of its output. Tensors in between that nobody else reads
+//! are never stored. The gradient of a RELU is computed with that of the batch normalization before it. What fits no rule is a
+//! part of its own, so that every graph runs.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
+
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, Tensor};
+
+use crate::dtype::element::Compute;
+use crate::fusion::node::plan_node_at;
+use crate::fusion::state::{Candidate, Fusion, READS, is_of_chains, place_of, result, with_result};
+use crate::fusion::uses::Uses;
+use crate::kernel::{Kernel, Part, Refusal};
+use crate::layout::MAX_RANK;
+use crate::norm::rows::Fused;
+use crate::pointwise::chain::{Chain, Input, MAX_INPUTS, MAX_STEPS, Value};
+use crate::pointwise::program::can_compute;
+use crate::pointwise::{Epilogue, plan_chain, plan_rows};
+use crate::problem::batchnorm::{Batchnorm, Parameter, Spread};
+use crate::problem::convolution::Convolution;
+use crate::problem::matmul::Matmul;
+use crate::problem::normalization::Normalization;
+use crate::problem::pointwise::{Broadcast, Pointwise};
+use crate::problem::reduction::Reduction;
+use crate::problem::{Operand, pointers};
+use crate::settings::Settings;
+use crate::simd::isa::Isa;
+use crate::{batchnorm, conv, depthwise, matmul, norm, reference};
+
+/// Divides a graph into parts that can run in the order of the list.
+///
+/// # Errors
+/// When a node can be planned by no engine.
+pub fn parts(graph: &Graph, settings: Settings) -> Result<Vec<Part>, Refusal> {
+    parts_at(graph, Isa::detect(), settings)
+}
+
+pub(crate) fn parts_at(graph: &Graph, isa: Isa, settings: impl Into<Settings>) -> Result<Vec<Part>, Refusal> {
+    let settings = settings.into();
+    let uses = Uses::of(graph);
+    let mut parts = Vec::with_capacity(graph.nodes.len());
+    let mut taken = vec![false; graph.nodes.len()];
+    for (place, node) in graph.nodes.iter().enumerate() {
+        if taken[place] {
+            continue;
+        }
+        if let Some((members, part)) =
+            crate::fusion::relu_backward::part(graph, &uses, place, isa, settings.threads)
+        {
+            members.into_iter().for_each(|member| taken[member] = true);
+            parts.push(part);
+            continue;
+        }
+        let begun = |is_producer| Fusion::begin(graph, &uses, place, &taken, is_producer);
+        let mut fusion = begun(!is_of_chains(&node.operation));
+        // An inference by planes is faster than the chain of its four operations, unless the chain goes on for longer.
+        if batchnorm::has_planes(graph, node) {
+            let reach = fusion.as_ref().map_or(0, Fusion::reach);
+            fusion = begun(true).filter(|own| own.reach() >= reach).or(fusion);
+        }
+        let fused = fusion.and_then(|fusion| {
+            fusion.normalized(&taken, isa, settings).or_else(|| fusion.part(isa, settings))
+        });
+        if let Some((members, part)) = fused {
+            members.into_iter().for_each(|member| taken[member] = true);
+            parts.push(part);
+        } else {
+            parts.push(Part::of_node(graph, place, node, |graph, node| {
+                plan_node_at(graph, node, isa, settings).or_else(|_| reference::plan_node(graph, node))
+            })?);
+        }
+    }
+    // A part runs where its last node stands: everything that it reads is there by then.
+    parts.sort_by_key(|part| part.node);
+    Ok(parts)
+}
+
+impl<'a> Fusion<'a> {
+    /// A fusion that begins with a node, in a chain or as what the chain follows, and has all that it can have of the nodes that
+    /// are not taken; none where nothing can follow it.
+    pub(crate) fn begin(
+        graph: &'a Graph,
+        uses: &'a Uses<'a>,
+        place: usize,
+        taken: &[bool],
+        is_producer: bool,
+    ) -> Option<Self> {
+        let node = graph.nodes.get(place)?;
+        let uid = result(&node.operation)?;
+        let tensor = uses.tensors.get(&uid)?;
+        if !tensor.is_virtual {
+            return None;
+        }
+        let compute = Compute::of(node.compute_type).ok()?;
+        let dims = match &node.operation {
+            Operation::Reduction(reduction) => uses.tensors.get(&reduction.in_)?.dims.clone(),
+            _ => tensor.dims.clone(),
+        };
+        let mut fusion = Self {
+            graph,
+            uses,
+            compute,
+            dims,
+            reduced: None,
+            producer: None,
+            members: Vec::new(),
+            chain: Chain::default(),
+            reads: Vec::new(),
+            values: HashMap::new(),
+            whole: None,
+            without_rows: None,
+        };
+        if is_producer {
+            if !can_compute(compute, tensor.data_type) {
+                return None;
+            }
+            fusion.producer = Some(place);
+            fusion.members.push(place);
+            // Which slot and strides it has is known with the last member.
+            let operand = uses.operand(uid, 0)?;
+            fusion.chain.inputs.push(Input::replaced(&operand));
+            fusion.values.insert(uid, Value::Input(0));
+        } else {
+            fusion.add(place, node)?;
+        }
+        fusion.grow(taken);
+        Some(fusion)
+    }
+
+    /// How many nodes there are in the part that it can be.
+    fn reach(&self) -> usize {
+        self.whole.map_or(0, |whole| whole.members)
+    }
+
+    /// Adds nodes as long as there are such that follow element by element.
+    fn grow(&mut self, taken: &[bool]) {
+        let mut candidates = BinaryHeap::new();
+        let mut seen = BTreeSet::new();
+        loop {
+            if let Some(uid) = self.last_result() {
+                if !self.uses.tensors.get(&uid).is_some_and(|tensor| tensor.is_virtual) {
+                    return;
+                }
+                for reader in self.uses.readers(uid) {
+                    if seen.insert(*reader) {
+                        candidates.push(Reverse(*reader));
+                    }
+                }
+            }
+            // In the order of the graph, so that what a candidate reads is in the chain if it ever will be.
+            let next = std::iter::from_fn(|| candidates.pop().map(|Reverse(place)| place)).find(|place| {
+                let node = self.graph.nodes.get(*place);
+                !taken.get(*place).copied().unwrap_or(true)
+                    && self.members.last().is_none_or(|last| last < place)
+                    && node.is_some_and(|node| is_of_chains(&node.operation))
+            });
+            let Some((place, node)) = next.and_then(|place| Some((place, self.graph.nodes.get(place)?)))
+            else {
+                return;
+            };
+            let feeders = crate::fusion::feeders::of(self, node, taken);
+            let before = (!feeders.is_empty()).then(|| self.clone());
+            let fed = feeders.into_iter().all(|feeder| {
+                self.graph.nodes.get(feeder).is_some_and(|node| self.add(feeder, node).is_some())
+            });
+            let mut added = fed && self.add(place, node).is_some();
+            if let Some(before) = before.filter(|_| !added) {
+                *self = before;
+                added = self.add(place, node).is_some();
+            }
+            if added {
+                self.note_candidate();
+            }
+        }
+    }
+
+    pub(crate) fn last_result(&self) -> Option<i64> {
+        self.members.last().and_then(|last| result(&self.graph.nodes.get(*last)?.operation))
+    }
+
+    /// Adds a node to the chain. `None`, and nothing changed, where that cannot be.
+    fn add(&mut self, place: usize, node: &Node) -> Option<()> {
+        let (steps, inputs, reads) = (self.chain.steps.len(), self.chain.inputs.len(), self.reads.len());
+        let reduced = self.reduced.clone();
+        let value = self.append(node);
+        if value.is_none() || self.chain.inputs.len() > MAX_INPUTS || self.chain.steps.len() > MAX_STEPS {
+            self.chain.steps.truncate(steps);
+            self.chain.inputs.truncate(inputs);
+            self.reads.truncate(reads);
+            self.reduced = reduced;
+            return None;
+        }
+        self.values.insert(result(&node.operation)?, value?);
+        self.members.push(place);
+        Some(())
+    }
+
+    fn append(&mut self, node: &Node) -> Option<Value> {
+        let tensor = self.uses.tensors.get(&result(&node.operation)?)?;
+        if Compute::of(node.compute_type).ok()? != self.compute
+            || !can_compute(self.compute, tensor.data_type)
+        {
+            return None;
+        }
+        if let Operation::Reduction(operation) = &node.operation {
+            return self.append_reduction(node, operation.in_, tensor);
+        }
+        let one = self.is_of_rows(&tensor.dims);
+        if tensor.dims != self.dims && !one {
+            return None;
+        }
+        match &node.operation {
+            // One number for each row is not worth more than its function.
+            Operation::BatchnormInference(_) if one => None,
+            Operation::Pointwise(operation) => {
+                let pointwise = Pointwise::of(self.graph, &node.operation)?.ok()?;
+                let uids = [Some(operation.in_0), operation.in_1, operation.in_2];
+                let mut operands = Vec::with_capacity(pointwise.inputs.len());
+                for (input, uid) in pointwise.inputs.iter().zip(uids) {
+                    operands.push(self.operand(*input, uid?)?);
+                }
+                let value = self.chain.push(&pointwise, operands);
+                if let Some(step) = self.chain.steps.last_mut() {
+                    step.one = one;
+                }
+                Some(value)
+            }
+            Operation::BatchnormInference(operation) => {
+                let Batchnorm::Inference(inference) = Batchnorm::of(self.graph, &node.operation)?.ok()?
+                else {
+                    return None;
+                };
+                let Spread::InvVariance(inv) = inference.spread else { return None };
+                let x = self.operand(spread(&inference.x), operation.x)?;
+                let parameters = [
+                    (PointwiseMode::Sub, inference.mean, operation.mean),
+                    (PointwiseMode::Mul, inv, operation.inv_variance),
+                    (PointwiseMode::Mul, inference.scale, operation.scale),
+                    (PointwiseMode::Add, inference.bias, operation.bias),
+                ];
+                let mut value = x;
+                for (number_of, (mode, parameter, uid)) in parameters.into_iter().enumerate() {
+                    let parameter = self.operand(by_channel(&inference.x, &parameter), uid)?;
+                    let last = number_of == 3;
+                    let stored = if last { tensor.data_type } else { number(self.compute) };
+                    value = self.chain.push_mode(mode, vec![value, parameter], stored);
+                }
+                Some(value)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether these are the dimensions of one number for each row.
+    fn is_of_rows(&self, dims: &[i64]) -> bool {
+        let Some(reduced) = &self.reduced else { return false };
+        dims.len() == self.dims.len()
+            && dims
+                .iter()
+                .zip(&self.dims)
+                .zip(reduced)
+                .all(|((own, dim), reduced)| *own == if *reduced { 1 } else { *dim })
+    }
+
+    /// Adds a reduction of all of the chain's shape to one number for each row.
+    fn append_reduction(&mut self, node: &Node, input: i64, result: &Tensor) -> Option<Value> {
+        if self.producer.is_some() || self.uses.tensors.get(&input)?.dims != self.dims {
+            return None;
+        }
+        let reduction = Reduction::of(self.graph, &node.operation)?.ok()?;
+        let reduced = reduction.reduced.get(..self.dims.len())?.to_vec();
+        if self.reduced.get_or_insert_with(|| reduced.clone()) != &reduced {
+            return None;
+        }
+        let value = self.operand(spread(&reduction.x), input)?;
+        Some(self.chain.push_reduction(reduction.mode, value, result.data_type))
+    }
+
+    /// The value of a tensor that a node reads: a member's result, or an input of the chain.
+    fn operand(&mut self, broadcast: Broadcast, uid: i64) -> Option<Value> {
+        if let Some(value) = self.values.get(&uid) {
+            return Some(*value);
+        }
+        let written_by_producer = self.producer.and_then(|place| self.graph.nodes.get(place));
+        if written_by_producer.is_some_and(|node| node.operation.outputs().contains(&uid))
+            || !can_compute(self.compute, broadcast.operand.data_type)
+        {
+            return None;
+        }
+        let operand = Operand { slot: READS + place_of(&mut self.reads, uid), ..broadcast.operand };
+        Some(self.chain.input(&Broadcast { operand, ..broadcast }))
+    }
+
+    /// Remembers the fusion as it is, if nobody but its members reads what they compute, the last result excepted.
+    fn note_candidate(&mut self) {
+        let [inner @ .., _] = self.members.as_slice() else { return };
+        let Some(last) = self.last_result() else { return };
+        let swallowed = inner.iter().all(|member| {
+            let Some(node) = self.graph.nodes.get(*member) else { return false };
+            let own = result(&node.operation);
+            node.operation.outputs().iter().all(|uid| {
+                // What a producer writes besides, as statistics, is there when the last member is done.
+                if Some(*uid) != own {
+                    return self.uses.readers(*uid).iter().all(|reader| self.members.last() < Some(reader));
+                }
+                self.uses.tensors.get(uid).is_some_and(|tensor| tensor.is_virtual)
+                    && self.uses.readers(*uid).iter().all(|reader| self.members.contains(reader))
+            })
+        });
+        // A producer computes into the memory of the last result, with the rounding of its own.
+        let fits = self.producer.is_none_or(|producer| {
+            let own = self.graph.nodes.get(producer).and_then(|node| result(&node.operation));
+            let data_type = |uid| self.uses.tensors.get(&uid).map(|tensor| tensor.data_type);
+            own.and_then(data_type) == data_type(last)
+        });
+        if swallowed && fits {
+            self.whole = Some(Candidate {
+                members: self.members.len(),
+                steps: self.chain.steps.len(),
+                inputs: self.chain.inputs.len(),
+                result: last,
+            });
+            if !self.chain.reduces() {
+                self.without_rows = self.whole;
+            }
+        }
+    }
+
+    /// The part of several nodes; none where they are not worth one, or have no kernel.
+    fn part(self, isa: Isa, settings: Settings) -> Option<(Vec<usize>, Part)> {
+        let Self { whole, without_rows, .. } = self;
+        let part = whole.and_then(|whole| self.clone().part_of(whole, isa, settings));
+        part.or_else(|| self.part_of(without_rows?, isa, settings))
+    }
+
+    /// Forgets what comes behind a state.
+    pub(crate) fn end_with(&mut self, whole: Candidate) {
+        self.members.truncate(whole.members);
+        self.chain.steps.truncate(whole.steps);
+        self.chain.inputs.truncate(whole.inputs);
+    }
+
+    /// Gives what the chain reads places among the pointers.
+    pub(crate) fn seat(&mut self, tensors: &mut Vec<i64>) -> Option<()> {
+        for input in &mut self.chain.inputs {
+            if let Some(read) = input.slot.checked_sub(READS) {
+                input.slot = place_of(tensors, *self.reads.get(read)?);
+            }
+        }
+        Some(())
+    }
+
+    /// The chain behind its producer, whose result the last one replaces.
+    pub(crate) fn behind<'b>(&'b mut self, output: &'b Operand, isa: Isa) -> Option<Epilogue<'b>> {
+        *self.chain.inputs.first_mut()? = Input::replaced(output);
+        Some(Epilogue { chain: &self.chain, output, compute: self.compute, isa })
+    }
+
+    fn part_of(mut self, whole: Candidate, isa: Isa, settings: Settings) -> Option<(Vec<usize>, Part)> {
+        self.end_with(whole);
+        let place = *self.members.last()?;
+        let (mut tensors, operation) = match self.producer.and_then(|place| self.graph.nodes.get(place)) {
+            Some(node) => {
+                let operation = with_result(&node.operation, whole.result)?;
+                (pointers(self.graph, &operation), Some(operation))
+            }
+            None => (vec![whole.result], None),
+        };
+        self.seat(&mut tensors)?;
+        let slot = tensors.iter().position(|uid| *uid == whole.result)?;
+        let output = self.uses.operand(whole.result, slot)?;
+        let kernel = match operation {
+            None if self.chain.reduces() => {
+                let dims: Vec<usize> = self.dims.iter().map(|dim| *dim as usize).collect();
+                plan_rows(&self.chain, &dims, &self.reduced?, &output, self.compute, isa, settings.threads)
+                    .ok()?
+            }
+            None => plan_chain(&self.chain, &output, self.compute, isa, settings.threads).ok()?,
+            Some(operation) => {
+                let graph = self.graph;
+                plan_producer(graph, &operation, settings, self.behind(&output, isa)?).ok()?
+            }
+        };
+        Some((self.members, Part { node: place, tensors, kernel }))
+    }
+}
+
+/// Plans a node that has a chain behind it.
+fn plan_producer(
+    graph: &Graph,
+    operation: &Operation,
+    settings: Settings,
+    epilogue: Epilogue,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    let Epilogue { compute, isa, .. } = epilogue;
+    if let Some(convolution) = Convolution::of(graph, operation) {
+        let convolution = convolution?;
+        if depthwise::covers(&convolution) {
+            return depthwise::plan(&convolution, compute, isa, settings.threads, Some(epilogue));
+        }
+        let settings = settings.of(graph, operation);
+        return conv::plan(&convolution, compute, isa, settings, Some(epilogue));
+    }
+    if let Some(matmul) = Matmul::of(graph, operation) {
+        return matmul::plan(&matmul?, compute, isa, settings.of(graph, operation), Some(epilogue));
+    }
+    if let Some(batchnorm) = Batchnorm::of(graph, operation) {
+        return batchnorm::plan(&batchnorm?, compute, isa, settings.threads, Some(epilogue));
+    }
+    if let Some(normalization) = Normalization::of(graph, operation) {
+        let fused = Fused { prologue: None, epilogue: Some(epilogue.plan()?) };
+        return norm::plan(&normalization?, compute, isa, settings.threads, fused);
+    }
+    Err(format!("operation is {}, which nothing is computed with", operation.spec().name))
+}
+
+/// The type of the numbers that are computed with.
+fn number(compute: Compute) -> DataType {
+    match compute {
+        Compute::Single => DataType::Float,
+        Compute::Double => DataType::Double,
+    }
+}
+
+/// An operand of the chain's own shape.
+fn spread(operand: &Operand) -> Broadcast {
+    let mut strides = [0; MAX_RANK];
+    for (to, stride) in strides.iter_mut().zip(operand.layout.strides()) {
+        *to = *stride;
+    }
+    Broadcast { operand: *operand, strides }
+}
+
+/// A number for each channel of x.
+fn by_channel(x: &Operand, parameter: &Parameter) -> Broadcast {
+    let operand = Operand { slot: parameter.slot, data_type: parameter.data_type, layout: x.layout };
+    let mut strides = [0; MAX_RANK];
+    if let Some(stride) = strides.get_mut(1) {
+        *stride = parameter.stride;
+    }
+    Broadcast { operand, strides }
+}

@@ -1,0 +1,14 @@
+//! From a graph to the kernels that compute it.
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
+)]
+
+pub mod feeders;
+pub mod graph;
+pub mod node;
+pub mod norm;
+pub mod relu_backward;
+pub mod state;
+pub mod uses;

@@ -1,0 +1,116 @@
+//! A normalization with the operations on each element that make what it reads.
+//!
+//! These are computed of some rows at a time, into the memory of the result, where the normalization finds and replaces them.
+
+use hipdnn_plugin_sdk::graph::Operation;
+
+use crate::dtype::element::Compute;
+use crate::fusion::state::{Candidate, Fusion, result, with_result};
+use crate::kernel::Part;
+use crate::norm;
+use crate::norm::rows::Fused;
+use crate::pointwise::plan_epilogue;
+use crate::problem::normalization::Normalization;
+use crate::problem::pointers;
+use crate::settings::Settings;
+use crate::simd::isa::Isa;
+
+/// What a normalization is of.
+fn normalized(operation: &Operation) -> Option<i64> {
+    match operation {
+        Operation::Layernorm(norm) => Some(norm.x),
+        Operation::RmsNorm(norm) => Some(norm.x),
+        _ => None,
+    }
+}
+
+/// A normalization of what is in the memory of its result, which is that of another tensor.
+fn in_place(operation: &Operation, uid: i64) -> Option<Operation> {
+    let mut operation = with_result(operation, uid)?;
+    match &mut operation {
+        Operation::Layernorm(norm) => norm.x = uid,
+        Operation::RmsNorm(norm) => norm.x = uid,
+        _ => return None,
+    }
+    Some(operation)
+}
+
+impl Fusion<'_> {
+    /// The part of a chain, the normalization of its result, which nobody else reads, and what follows; none where that cannot be.
+    pub(crate) fn normalized(
+        &self,
+        taken: &[bool],
+        isa: Isa,
+        settings: Settings,
+    ) -> Option<(Vec<usize>, Part)> {
+        let Self { graph, uses, .. } = *self;
+        let whole = self.without_rows.or_else(|| self.of_one())?;
+        if self.producer.is_some() || !uses.tensors.get(&whole.result)?.is_virtual {
+            return None;
+        }
+        let [place] = *uses.readers(whole.result) else { return None };
+        let node = graph.nodes.get(place)?;
+        let reads = node.operation.inputs().into_iter().filter(|uid| *uid == whole.result).count();
+        if *taken.get(place)?
+            || normalized(&node.operation) != Some(whole.result)
+            || reads != 1
+            || Compute::of(node.compute_type).ok()? != self.compute
+        {
+            return None;
+        }
+        let mut before = self.clone();
+        before.end_with(whole);
+        let after = Fusion::begin(graph, uses, place, taken, true).and_then(|mut after| {
+            let whole = after.whole?;
+            after.end_with(whole);
+            Some((after, whole.result))
+        });
+        let with_after =
+            after.and_then(|(after, result)| before.clone().fused(place, Some(after), result, isa, settings));
+        with_after.or_else(|| before.fused(place, None, result(&node.operation)?, isa, settings))
+    }
+
+    /// The state with one member, if that is all there is.
+    fn of_one(&self) -> Option<Candidate> {
+        let one = self.members.len() == 1 && !self.chain.reduces();
+        let result = self.last_result().filter(|_| one)?;
+        Some(Candidate { members: 1, steps: self.chain.steps.len(), inputs: self.chain.inputs.len(), result })
+    }
+
+    /// The part of this chain, the normalization behind it, and what may follow; `result` is the last tensor.
+    fn fused(
+        mut self,
+        place: usize,
+        after: Option<Self>,
+        result: i64,
+        isa: Isa,
+        settings: Settings,
+    ) -> Option<(Vec<usize>, Part)> {
+        let node = self.graph.nodes.get(place)?;
+        // The result's memory rounds as the tensor in between.
+        let data_type = |uid| self.uses.tensors.get(&uid).map(|tensor| tensor.data_type);
+        if data_type(normalized(&node.operation)?)? != data_type(result)? {
+            return None;
+        }
+        let operation = in_place(&node.operation, result)?;
+        let mut tensors = pointers(self.graph, &operation);
+        self.seat(&mut tensors)?;
+        let slot = tensors.iter().position(|uid| *uid == result)?;
+        let output = self.uses.operand(result, slot)?;
+        let mut fused = Fused {
+            prologue: Some(plan_epilogue(&self.chain, &output, self.compute, isa).ok()?),
+            epilogue: None,
+        };
+        let mut members = self.members;
+        members.push(place);
+        if let Some(mut after) = after {
+            after.seat(&mut tensors)?;
+            fused.epilogue = Some(after.behind(&output, isa)?.plan().ok()?);
+            members.extend(after.members.into_iter().filter(|member| *member != place));
+        }
+        let normalization = Normalization::of(self.graph, &operation)?.ok()?;
+        let kernel = norm::plan(&normalization, self.compute, isa, settings.threads, fused).ok()?;
+        let node = *members.last()?;
+        Some((members, Part { node, tensors, kernel }))
+    }
+}

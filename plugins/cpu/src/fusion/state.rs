@@ -1,0 +1,94 @@
+//! The nodes that one kernel may compute, while they are collected.
+
+use std::collections::HashMap;
+
+use hipdnn_plugin_sdk::graph::{Graph, Operation, PointwiseMode};
+
+use crate::dtype::element::Compute;
+use crate::fusion::uses::Uses;
+use crate::pointwise::chain::{Chain, Value};
+
+/// Nodes that one kernel may compute.
+#[derive(Clone)]
+pub(crate) struct Fusion<'a> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) uses: &'a Uses<'a>,
+    pub(crate) compute: Compute,
+    /// The shape of everything that is computed, but for what is one number for each row.
+    pub(crate) dims: Vec<i64>,
+    /// Which dimensions a row has, if there are rows.
+    pub(crate) reduced: Option<Vec<bool>>,
+    /// The node that the rest follows, unless it is element by element itself.
+    pub(crate) producer: Option<usize>,
+    /// The nodes, in order.
+    pub(crate) members: Vec<usize>,
+    pub(crate) chain: Chain,
+    /// The tensors that the chain reads, by slot; slots of the producer come later.
+    pub(crate) reads: Vec<i64>,
+    /// What the members have computed, by uid.
+    pub(crate) values: HashMap<i64, Value>,
+    /// How much of it can be a part, and how much where reductions cannot.
+    pub(crate) whole: Option<Candidate>,
+    pub(crate) without_rows: Option<Candidate>,
+}
+
+/// A state of a fusion in which only the last member's result is needed outside.
+#[derive(Clone, Copy)]
+pub(crate) struct Candidate {
+    pub(crate) members: usize,
+    pub(crate) steps: usize,
+    pub(crate) inputs: usize,
+    pub(crate) result: i64,
+}
+
+/// The one tensor that a node writes from its others and that a chain can go on from.
+pub(crate) fn result(operation: &Operation) -> Option<i64> {
+    match operation {
+        Operation::Pointwise(pointwise) => Some(pointwise.out_0),
+        Operation::BatchnormInference(batchnorm) => Some(batchnorm.y),
+        Operation::ConvolutionForward(convolution) => Some(convolution.y),
+        Operation::Matmul(matmul) => Some(matmul.c),
+        Operation::BatchnormInferenceVariance(batchnorm) => Some(batchnorm.y),
+        Operation::Batchnorm(batchnorm) => Some(batchnorm.y),
+        Operation::Layernorm(norm) => Some(norm.y),
+        Operation::RmsNorm(norm) => Some(norm.y),
+        Operation::Reduction(reduction) => Some(reduction.out),
+        _ => None,
+    }
+}
+
+/// The operation with another result.
+pub(crate) fn with_result(operation: &Operation, uid: i64) -> Option<Operation> {
+    let mut operation = operation.clone();
+    match &mut operation {
+        Operation::ConvolutionForward(convolution) => convolution.y = uid,
+        Operation::Matmul(matmul) => matmul.c = uid,
+        Operation::BatchnormInference(batchnorm) => batchnorm.y = uid,
+        Operation::BatchnormInferenceVariance(batchnorm) => batchnorm.y = uid,
+        Operation::Batchnorm(batchnorm) => batchnorm.y = uid,
+        Operation::Layernorm(norm) => norm.y = uid,
+        Operation::RmsNorm(norm) => norm.y = uid,
+        _ => return None,
+    }
+    Some(operation)
+}
+
+/// Whether a chain can contain a node.
+pub(crate) fn is_of_chains(operation: &Operation) -> bool {
+    match operation {
+        Operation::Pointwise(pointwise) => pointwise.operation != PointwiseMode::GenIndex,
+        Operation::BatchnormInference(_) | Operation::Reduction(_) => true,
+        _ => false,
+    }
+}
+
+/// The place of a uid in a list, which it is added to unless it is there.
+pub(crate) fn place_of(uids: &mut Vec<i64>, uid: i64) -> usize {
+    uids.iter().position(|known| *known == uid).unwrap_or_else(|| {
+        uids.push(uid);
+        uids.len() - 1
+    })
+}
+
+/// Slots below this number are the producer's pointers until it is known how many there are.
+pub(crate) const READS: usize = 1 << 16;

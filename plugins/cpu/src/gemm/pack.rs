@@ -1,0 +1,305 @@
+//! Copies of the factors as the tiles read them, numbers of the compute type with rows side by side, and of the sums into
+//! the product.
+
+use std::any::TypeId;
+
+use hipdnn_plugin_sdk::graph::DataType;
+
+use crate::dtype::element::Real;
+use crate::kernel::Refusal;
+use crate::simd::convert::{block, narrow, transpose, widen};
+use crate::simd::isa::Isa;
+use crate::simd::stored::{Stored, with_float, with_stored};
+use crate::simd::vector::{Float, Vector, VectorTask};
+
+/// A matrix to copy.
+pub(crate) struct PackSource {
+    /// Its first element.
+    pub(crate) from: *const u8,
+    /// Its rows and their distance in elements.
+    pub(crate) rows: usize,
+    pub(crate) row: usize,
+    /// Its columns and their distance in elements.
+    pub(crate) columns: usize,
+    pub(crate) column: usize,
+    /// Columns of the copy, of which those beyond the matrix get zeros.
+    pub(crate) width: usize,
+    /// Distance of rows in the copy, at least `width`.
+    pub(crate) row_stride: usize,
+}
+
+/// Sums to store.
+pub(crate) struct Accumulators<T> {
+    /// The first one.
+    pub(crate) from: *const T,
+    /// Distance of their rows.
+    pub(crate) row_stride: usize,
+    pub(crate) rows: usize,
+    pub(crate) columns: usize,
+    /// Distance in elements of rows and of columns where they go.
+    pub(crate) row: usize,
+    pub(crate) column: usize,
+}
+
+/// Copies a matrix whose elements are of one data type.
+pub(crate) type Pack<T> = unsafe fn(Isa, &PackSource, *mut T);
+
+/// Stores sums as elements of one data type.
+pub(crate) type Store<T> = unsafe fn(Isa, &Accumulators<T>, *mut u8);
+
+/// The functions that copy from and store to a data type.
+pub(crate) fn packing_of<T: Float>(
+    argument: &str,
+    data_type: DataType,
+) -> Result<(Pack<T>, Store<T>), Refusal> {
+    Ok(with_float!(data_type, S => (pack::<S, T>, store::<S, T>), other => match other {
+        DataType::Int8 => (pack::<i8, T>, store::<i8, T>),
+        DataType::Uint8 => (pack::<u8, T>, store::<u8, T>),
+        DataType::Int32 => (pack::<i32, T>, store::<i32, T>),
+        other => return Err(format!(
+            "{argument}: data type is {}, expected float, double, half, bfloat16, int32, int8, uint8 or a float of 8 bits",
+            other.name()
+        )),
+    }))
+}
+
+/// # Safety
+/// The level is one that the processor has, the matrix is readable, and rows of `width` numbers `row_stride` apart are writable.
+unsafe fn pack<S: Stored, T: Float>(isa: Isa, copy: &PackSource, to: *mut T) {
+    // SAFETY: the caller promises the level.
+    unsafe { isa.run_vectors(Packing::<S, T> { copy, from: copy.from.cast(), to }) };
+}
+
+/// # Safety
+/// The level is one that the processor has, the sums are readable, and the elements are writable.
+unsafe fn store<S: Stored, T: Float>(isa: Isa, sums: &Accumulators<T>, to: *mut u8) {
+    // SAFETY: the caller promises the level.
+    unsafe { isa.run_vectors(Storing::<S, T> { sums, to: to.cast() }) };
+}
+
+struct Packing<'a, S, T> {
+    copy: &'a PackSource,
+    from: *const S,
+    to: *mut T,
+}
+
+/// Columns that are read side by side where a row's elements do not lie so.
+const STREAMS: usize = 16;
+
+/// Rows ahead of the one that is copied that are asked for: rows are often a page apart, which no processor foresees.
+pub(crate) const PREFETCH_ROWS: usize = 16;
+
+impl<S: Stored, T: Float> VectorTask<T> for Packing<'_, S, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
+        let Self { copy: PackSource { rows, row, columns, column, width, row_stride, .. }, from, to } = self;
+        let (rows, row, columns, column, width, row_stride) =
+            (*rows, *row, *columns, *column, *width, *row_stride);
+        // SAFETY: `pack` is called with a readable matrix and room for the copy.
+        unsafe {
+            if column == 1 {
+                for i in 0..rows {
+                    let (from, to) = (from.add(i * row), to.add(i * row_stride));
+                    let later = from.wrapping_add(PREFETCH_ROWS * row);
+                    let bytes = columns * size_of::<S>();
+                    (0..bytes).step_by(64).for_each(|byte| prefetch(later.wrapping_byte_add(byte)));
+                    copy_row::<S, V>(from, to, columns);
+                }
+            } else {
+                let side = block::<S, V::Scalar>(V::ISA);
+                for first in (0..columns).step_by(STREAMS) {
+                    // The last block ends with the last column, and so may have some of the block before.
+                    let is_short = side > 0 && !(width - first).min(STREAMS).is_multiple_of(side);
+                    let first =
+                        if is_short && row == 1 { first.min(width.saturating_sub(side)) } else { first };
+                    let present = (columns - first).min(STREAMS);
+                    let room = (width - first).min(STREAMS);
+                    let mut i = 0;
+                    if row == 1 {
+                        i = copy_columns::<S, V>(
+                            (from.add(first * column), column),
+                            present,
+                            rows,
+                            (to.add(first), row_stride, room),
+                        );
+                    }
+                    while i < rows {
+                        let (from, to) = (from.add(i * row), to.add(i * row_stride));
+                        for j in first..first + present {
+                            to.add(j).write(from.add(j * column).read_unaligned().number());
+                        }
+                        i += 1;
+                    }
+                }
+            }
+            if columns < width {
+                (0..rows).for_each(|i| to.add(i * row_stride + columns).write_bytes(0, width - columns));
+            }
+        }
+    }
+}
+
+/// Copies up to [`STREAMS`] columns whose elements lie side by side, as far as the level has a way to transpose blocks of them;
+/// gives the number of rows.
+///
+/// # Safety
+/// The columns are readable, rows of `room` numbers are writable, and the processor has the vector's instructions.
+#[inline(always)]
+unsafe fn copy_columns<S: Stored, V: Vector>(
+    (from, column): (*const S, usize),
+    columns: usize,
+    rows: usize,
+    (to, row_stride, room): (*mut V::Scalar, usize, usize),
+) -> usize {
+    let side = block::<S, V::Scalar>(V::ISA);
+    if side == 0 || !room.is_multiple_of(side) {
+        return 0;
+    }
+    if rows < side {
+        return 0;
+    }
+    // As with columns, the last block ends with the last row.
+    for block in 0..rows.div_ceil(side) {
+        let i = (block * side).min(rows - side);
+        for j in (0..columns).step_by(side) {
+            // SAFETY: the block has `side` rows, and as many columns in the copy.
+            unsafe {
+                let from = from.add(j * column + i);
+                transpose(
+                    V::ISA,
+                    (from, column),
+                    (columns - j).min(side),
+                    (to.add(i * row_stride + j), row_stride),
+                );
+            }
+        }
+    }
+    rows
+}
+
+/// Copies `len` elements that lie side by side.
+///
+/// # Safety
+/// They are readable, `to` is writable, and the processor has the vector's instructions.
+#[inline(always)]
+unsafe fn copy_row<S: Stored, V: Vector>(from: *const S, to: *mut V::Scalar, len: usize) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let mut j = 0;
+        if TypeId::of::<S>() == TypeId::of::<V::Scalar>() {
+            while j + V::LANES <= len {
+                V::load(from.add(j).cast()).store(to.add(j));
+                j += V::LANES;
+            }
+        } else {
+            j = widen(V::ISA, from, to, len);
+            while j + STREAMS <= len {
+                let elements = from.add(j).cast::<[S; STREAMS]>().read_unaligned();
+                let mut numbers = [V::Scalar::ZERO; STREAMS];
+                for (number, element) in numbers.iter_mut().zip(elements) {
+                    *number = element.number();
+                }
+                to.add(j).cast::<[V::Scalar; STREAMS]>().write_unaligned(numbers);
+                j += STREAMS;
+            }
+        }
+        while j < len {
+            to.add(j).write(from.add(j).read_unaligned().number());
+            j += 1;
+        }
+    }
+}
+
+struct Storing<'a, S, T> {
+    sums: &'a Accumulators<T>,
+    to: *mut S,
+}
+
+impl<S: Stored, T: Float> VectorTask<T> for Storing<'_, S, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
+        let Self { sums: Accumulators { from, row_stride, rows, columns, row, column }, to } = self;
+        for i in 0..*rows {
+            // SAFETY: `store` is called with readable sums and writable elements.
+            unsafe {
+                let (from, to) = (from.add(i * row_stride), to.add(i * row));
+                let mut j = 0;
+                if *column == 1 {
+                    if TypeId::of::<S>() == TypeId::of::<T>() {
+                        while j + V::LANES <= *columns {
+                            V::load(from.add(j)).store(to.add(j).cast());
+                            j += V::LANES;
+                        }
+                    } else {
+                        j = narrow(V::ISA, from, to, *columns);
+                    }
+                }
+                while j < *columns {
+                    to.add(j * column).write_unaligned(S::nearest(from.add(j).read()));
+                    j += 1;
+                }
+            }
+        }
+    }
+}
+
+/// The function that stores whole sums as elements of a data type.
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    expect(dead_code, reason = "other processors have no instructions for pairs")
+)]
+pub(crate) fn store_whole(data_type: DataType) -> Result<Store<i32>, Refusal> {
+    Ok(with_stored!(data_type, S => whole::<S>, other => match other {
+        DataType::Int8 => whole::<i8>,
+        DataType::Uint8 => whole::<u8>,
+        DataType::Int32 => whole::<i32>,
+        other => return Err(format!(
+            "c: data type is {}, expected float, double, half, bfloat16, int32, int8 or uint8",
+            other.name()
+        )),
+    }))
+}
+
+/// # Safety
+/// As [`store`].
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    expect(dead_code, reason = "other processors have no instructions for pairs")
+)]
+unsafe fn whole<S: Stored>(_level: Isa, sums: &Accumulators<i32>, to: *mut u8) {
+    let Accumulators { from, row_stride, rows, columns, row, column } = sums;
+    for i in 0..*rows {
+        // SAFETY: the caller promises readable sums and writable elements.
+        unsafe {
+            let (from, to) = (from.add(i * row_stride), to.cast::<S>().add(i * row));
+            if TypeId::of::<S>() == TypeId::of::<i32>() && *column == 1 {
+                to.cast::<u8>().copy_from_nonoverlapping(from.cast(), columns * size_of::<i32>());
+                continue;
+            }
+            for j in 0..*columns {
+                to.add(j * column).write_unaligned(S::nearest(f64::from(from.add(j).read())));
+            }
+        }
+    }
+}
+
+/// Asks for a cache line that is read soon, wherever it is.
+#[inline(always)]
+pub(crate) fn prefetch<S>(at: *const S) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch does not fault.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a prefetch does not fault and changes neither registers nor memory.
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) at, options(nostack, readonly, preserves_flags));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = at;
+}

@@ -1,0 +1,332 @@
+//! Products of factors of 16 bits, two terms of a sum at a time.
+//!
+//! A word is the terms 2l and 2l + 1 of a row of the left factor, or of a column of the right one, the first in the lower half.
+
+#![cfg_attr(
+    not(target_arch = "x86_64"),
+    expect(dead_code, reason = "other processors have no instructions for pairs")
+)]
+
+use half::bf16;
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use self::x86::{Bfloat16Pairs, IntegerPairs};
+use crate::gemm::pack::{PREFETCH_ROWS, Pack, PackSource, prefetch};
+use crate::simd::convert;
+use crate::simd::isa::{Isa, IsaTask};
+
+/// Which instructions for pairs there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pairs {
+    /// For `bfloat16`, with sums in single precision.
+    pub(crate) bfloat16: bool,
+    /// For whole numbers, with sums of 32 bits.
+    pub(crate) whole: bool,
+}
+
+impl Pairs {
+    /// What this processor has beside a level.
+    pub(crate) fn of(isa: Isa) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if isa == Isa::Avx512 {
+            return Self {
+                bfloat16: is_x86_feature_detected!("avx512bf16"),
+                whole: is_x86_feature_detected!("avx512vnni"),
+            };
+        }
+        let _ = isa;
+        Self::default()
+    }
+}
+
+/// An element that half of a word is made of.
+pub(crate) trait PairElement: std::marker::Copy + Send + Sync + 'static {
+    /// Whether the bits are the element's.
+    const IS_WHOLE: bool;
+    /// The half of a word.
+    fn bits(self) -> u16;
+}
+
+impl PairElement for bf16 {
+    const IS_WHOLE: bool = true;
+    #[inline(always)]
+    fn bits(self) -> u16 {
+        self.to_bits()
+    }
+}
+
+impl PairElement for i8 {
+    const IS_WHOLE: bool = false;
+    #[inline(always)]
+    fn bits(self) -> u16 {
+        i16::from(self).cast_unsigned()
+    }
+}
+
+impl PairElement for u8 {
+    const IS_WHOLE: bool = false;
+    #[inline(always)]
+    fn bits(self) -> u16 {
+        u16::from(self)
+    }
+}
+
+/// The word of two factors.
+pub(crate) fn word(first: u16, second: u16) -> u32 {
+    u32::from(first) | u32::from(second) << 16
+}
+
+/// The functions that copy the left factor, whose columns are terms, and the right one, whose rows are. Words are written whatever
+/// the type of the sums is called.
+pub(crate) fn packs<S: PairElement, T: 'static>() -> (Pack<T>, Pack<T>) {
+    (pack_left::<S, T>, pack_right::<S, T>)
+}
+
+/// # Safety
+/// As [`Pack`], with the pitch in words.
+unsafe fn pack_left<S: PairElement, T>(isa: Isa, copy: &PackSource, to: *mut T) {
+    // SAFETY: the caller promises the level.
+    unsafe { isa.run(Left::<S> { copy, from: copy.from.cast(), to: to.cast() }) };
+}
+
+/// # Safety
+/// As [`Pack`], with half as many rows in the copy.
+unsafe fn pack_right<S: PairElement, T>(isa: Isa, copy: &PackSource, to: *mut T) {
+    // SAFETY: the caller promises the level.
+    unsafe { isa.run(Right::<S> { isa, copy, from: copy.from.cast(), to: to.cast() }) };
+}
+
+struct Left<'a, S> {
+    copy: &'a PackSource,
+    from: *const S,
+    to: *mut u32,
+}
+
+impl<S: PairElement> IsaTask for Left<'_, S> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { copy: PackSource { rows, row, columns, column, row_stride, .. }, from, to } = self;
+        for i in 0..*rows {
+            // SAFETY: `pack_left` is called with a readable matrix and room for the copy.
+            unsafe {
+                let (from, to) = (from.add(i * row), to.add(i * row_stride).cast::<u16>());
+                if *column == 1 {
+                    for j in 0..*columns {
+                        to.add(j).write(from.add(j).read_unaligned().bits());
+                    }
+                } else {
+                    for j in 0..*columns {
+                        to.add(j).write(from.add(j * column).read_unaligned().bits());
+                    }
+                }
+                if !columns.is_multiple_of(2) {
+                    to.add(*columns).write(0);
+                }
+            }
+        }
+    }
+}
+
+struct Right<'a, S> {
+    isa: Isa,
+    copy: &'a PackSource,
+    from: *const S,
+    to: *mut u32,
+}
+
+/// Columns that are read side by side where a row's elements do not lie so.
+const STREAMS: usize = 16;
+
+impl<S: PairElement> IsaTask for Right<'_, S> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { isa, copy, from, to } = self;
+        let PackSource { rows, row, columns, column, width, row_stride, .. } = *copy;
+        let pairs = rows / 2;
+        // SAFETY: `pack_right` is called with a readable matrix and room for the copy.
+        unsafe {
+            if column == 1 {
+                for l in 0..pairs {
+                    let (first, second) = (from.add(2 * l * row), from.add((2 * l + 1) * row));
+                    for row in [first, second].map(|of| of.wrapping_add(PREFETCH_ROWS * row)) {
+                        let bytes = columns * size_of::<S>();
+                        (0..bytes).step_by(64).for_each(|byte| prefetch(row.wrapping_byte_add(byte)));
+                    }
+                    let to = to.add(l * row_stride);
+                    for j in 0..columns {
+                        let pair = (first.add(j).read_unaligned(), second.add(j).read_unaligned());
+                        to.add(j).write(word(pair.0.bits(), pair.1.bits()));
+                    }
+                }
+            } else {
+                for first in (0..columns).step_by(STREAMS) {
+                    let present = (columns - first).min(STREAMS);
+                    let mut done = 0;
+                    // Pairs lie side by side already: the copy is a transposition of words.
+                    if S::IS_WHOLE && row == 1 && column.is_multiple_of(2) {
+                        let from = from.add(first * column).cast::<f32>();
+                        let side = convert::block::<f32, f32>(isa);
+                        if side > 0 && (width - first).min(STREAMS).is_multiple_of(side) {
+                            done = pairs - pairs % side;
+                            for l in (0..done).step_by(side) {
+                                for j in (0..present).step_by(side) {
+                                    let block = (from.add(j * (column / 2) + l), column / 2);
+                                    let to = to.add(l * row_stride + first + j).cast::<f32>();
+                                    convert::transpose(isa, block, (present - j).min(side), (to, row_stride));
+                                }
+                            }
+                        }
+                    }
+                    for l in done..pairs {
+                        let (from, to) = (from.add(2 * l * row), to.add(l * row_stride));
+                        for j in first..first + present {
+                            let at = from.add(j * column);
+                            let pair = (at.read_unaligned(), at.add(row).read_unaligned());
+                            to.add(j).write(word(pair.0.bits(), pair.1.bits()));
+                        }
+                    }
+                }
+            }
+            if rows > 2 * pairs {
+                let (from, to) = (from.add(2 * pairs * row), to.add(pairs * row_stride));
+                for j in 0..columns {
+                    to.add(j).write(word(from.add(j * column).read_unaligned().bits(), 0));
+                }
+            }
+            if columns < width {
+                let all = rows.div_ceil(2);
+                (0..all).for_each(|l| to.add(l * row_stride + columns).write_bytes(0, width - columns));
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use crate::gemm::tile::Register;
+    use crate::simd::isa::IsaTask;
+
+    #[target_feature(enable = "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+    fn run_bfloat16<W: IsaTask>(work: W) -> W::Output {
+        work.run()
+    }
+
+    #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+    fn run_whole<W: IsaTask>(work: W) -> W::Output {
+        work.run()
+    }
+
+    /// Sums in single precision, or pairs of `bfloat16`.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Bfloat16Pairs(__m512);
+
+    // SAFETY: what the functions need is what `run` compiles for.
+    unsafe impl Register for Bfloat16Pairs {
+        type Word = f32;
+        const LANES: usize = 16;
+
+        #[inline(always)]
+        unsafe fn zero() -> Self {
+            // SAFETY: as the caller promises.
+            Self(unsafe { _mm512_setzero_ps() })
+        }
+
+        #[inline(always)]
+        unsafe fn splat(word: f32) -> Self {
+            // SAFETY: as the caller promises.
+            Self(unsafe { _mm512_set1_ps(word) })
+        }
+
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            // SAFETY: as the caller promises.
+            Self(unsafe { _mm512_loadu_ps(from) })
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            // SAFETY: as the caller promises.
+            unsafe { _mm512_storeu_ps(to, self.0) };
+        }
+
+        #[inline(always)]
+        unsafe fn add_product(self, factor: Self, other: Self) -> Self {
+            // SAFETY: as the caller promises; the types are as large and hold any bits.
+            unsafe {
+                let factor: __m512bh = std::mem::transmute(factor.0);
+                let other: __m512bh = std::mem::transmute(other.0);
+                Self(_mm512_dpbf16_ps(self.0, factor, other))
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn plus(self, other: Self) -> Self {
+            // SAFETY: as the caller promises.
+            Self(unsafe { _mm512_add_ps(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn run<W: IsaTask>(work: W) -> W::Output {
+            // SAFETY: as the caller promises.
+            unsafe { run_bfloat16(work) }
+        }
+    }
+
+    /// Whole sums of 32 bits, or pairs of 16 bits.
+    #[derive(Clone, Copy)]
+    pub(crate) struct IntegerPairs(__m512i);
+
+    // SAFETY: what the functions need is what `run` compiles for.
+    unsafe impl Register for IntegerPairs {
+        type Word = i32;
+        const LANES: usize = 16;
+
+        #[inline(always)]
+        unsafe fn zero() -> Self {
+            // SAFETY: as the caller promises.
+            Self(unsafe { _mm512_setzero_si512() })
+        }
+
+        #[inline(always)]
+        unsafe fn splat(word: i32) -> Self {
+            // SAFETY: as the caller promises.
+            Self(unsafe { _mm512_set1_epi32(word) })
+        }
+
+        #[inline(always)]
+        unsafe fn load(from: *const i32) -> Self {
+            // SAFETY: as the caller promises.
+            Self(unsafe { _mm512_loadu_epi32(from) })
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut i32) {
+            // SAFETY: as the caller promises.
+            unsafe { _mm512_storeu_epi32(to, self.0) };
+        }
+
+        #[inline(always)]
+        unsafe fn add_product(self, factor: Self, other: Self) -> Self {
+            // SAFETY: as the caller promises.
+            Self(unsafe { _mm512_dpwssd_epi32(self.0, factor.0, other.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn plus(self, other: Self) -> Self {
+            // SAFETY: as the caller promises.
+            Self(unsafe { _mm512_add_epi32(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn run<W: IsaTask>(work: W) -> W::Output {
+            // SAFETY: as the caller promises.
+            unsafe { run_whole(work) }
+        }
+    }
+}

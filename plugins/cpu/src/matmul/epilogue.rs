@@ -1,0 +1,72 @@
+//! What is computed of a product's sums before they leave the first cache.
+
+use hipdnn_plugin_sdk::graph::Tensor;
+
+use crate::kernel::Refusal;
+use crate::layout::Layout;
+use crate::matmul::problem::{Accumulator, Problem};
+use crate::pointwise::Epilogue;
+use crate::pointwise::chain::{Chain, Input};
+use crate::pointwise::elements::BlockEpilogue;
+use crate::problem::Operand;
+
+/// A chain behind a product, divided by where it is computed.
+#[derive(Default)]
+pub(crate) struct TileEpilogue {
+    /// Among the kernel's pointers a row that is added to each row of the product while it is in registers.
+    pub(crate) row: Option<usize>,
+    /// What is computed of a tile's numbers, which lie side by side in its only tensor.
+    pub(crate) near: Option<Box<dyn BlockEpilogue>>,
+    /// What is computed of blocks of the product where they are.
+    pub(crate) block_epilogue: Option<Box<dyn BlockEpilogue>>,
+}
+
+impl TileEpilogue {
+    /// All of a chain where the product is.
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(dead_code, reason = "other processors have no instructions for pairs")
+    )]
+    pub(crate) fn behind(epilogue: Option<Epilogue>) -> Result<Self, Refusal> {
+        Ok(Self { block_epilogue: epilogue.map(|epilogue| epilogue.plan()).transpose()?, ..Self::default() })
+    }
+
+    /// Divides a chain; a tile has at most `most` numbers.
+    pub(crate) fn plan<T: Accumulator>(
+        epilogue: Option<Epilogue>,
+        problem: &Problem,
+        most: usize,
+    ) -> Result<Self, Refusal> {
+        let mut tile_epilogue = Self::default();
+        let Some(epilogue) = epilogue else { return Ok(tile_epilogue) };
+        let axis = problem.columns_axis();
+        let divided = T::is_in(&problem.c)
+            .then(|| epilogue.chain.without_row(epilogue.output.layout.dims(), axis, T::TYPE))
+            .flatten();
+        let divided = divided.filter(|(row, _)| row.strides[axis] == 1 || problem.n == 1);
+        let chain = match &divided {
+            None => epilogue.chain,
+            Some((row, rest)) => {
+                tile_epilogue.row = Some(row.slot);
+                rest
+            }
+        };
+        let epilogue = Epilogue { chain, ..epilogue };
+        match chain.inputs.as_slice() {
+            _ if chain.steps.is_empty() => {}
+            [_] if T::is_in(&problem.c) => tile_epilogue.near = Some(near::<T>(epilogue, most)?),
+            _ => tile_epilogue.block_epilogue = Some(epilogue.plan()?),
+        }
+        Ok(tile_epilogue)
+    }
+}
+
+/// Plans a chain of nothing but the results for up to `most` of them side by side.
+fn near<T: Accumulator>(epilogue: Epilogue, most: usize) -> Result<Box<dyn BlockEpilogue>, Refusal> {
+    let most = i64::try_from(most).map_err(|_| format!("a tile has {most} numbers"))?;
+    let data_type = T::TYPE;
+    let layout = Layout::of(&Tensor::new(0, data_type, &[most], &[1]))?;
+    let output = Operand { slot: 0, data_type, layout };
+    let chain = Chain { inputs: vec![Input::replaced(&output)], steps: epilogue.chain.steps.clone() };
+    Epilogue { chain: &chain, output: &output, ..epilogue }.plan()
+}

@@ -1,0 +1,467 @@
+//! The loops around the tiles.
+
+use std::ops::Range;
+
+use crate::gemm::pack::{Accumulators, PackSource};
+use crate::gemm::tile::{MAX_LINE, Tile, TileKernel, WIDE_ROWS};
+use crate::kernel::{Kernel, Refusal};
+use crate::matmul::problem::{Accumulator, Problem};
+use crate::matmul::scheme::Scheme;
+use crate::settings::Settings;
+use crate::simd::isa::Isa;
+use crate::tensor::prepacked::Prepacked;
+use crate::tensor::scratch::{Scratch, Shared, Tensors};
+use crate::threading::partition::{Workers, part};
+
+/// Terms of a sum that are added in one go: a panel of them stays in a processor's second cache.
+const MAX_DEPTH: usize = 1536;
+
+/// What sums of more terms are divided into.
+const DEPTH: usize = 1024;
+
+/// Rows that are computed with a panel before the next panel is copied.
+const ROWS: usize = 512;
+
+/// The same where panels are kept and vectors are multiplied whole: the rows then have to stay in the second cache, and reading
+/// panels more often costs less.
+const FEW_ROWS: usize = 256;
+
+/// Numbers of the left factor that are copied at a time.
+const COPIED: usize = 2 << 20;
+
+/// Terms of a sum up to which the left factor is copied.
+const MAX_COPIED: usize = 1 << 24;
+
+/// Rows of the left factor that are copied as one part of the work.
+const COPIED_ROWS: usize = 32;
+
+/// Distances of rows in bytes at which the rows of a tile share few places of the first cache.
+const CROWDED: usize = 1024;
+
+/// Products of matrices with every decision made.
+pub(crate) struct Gemm<T: 'static> {
+    problem: Problem,
+    isa: Isa,
+    scheme: Scheme<T>,
+    /// What a tile multiplies for each sum.
+    words: usize,
+    /// Whether the rows of the right factor are read in place, because only one tile reads them.
+    b_in_place: bool,
+    /// In how many blocks the rows of a matrix are computed, the columns, and the terms.
+    row_blocks: usize,
+    panels: usize,
+    /// How many of the panels are of wide tiles or lines, and the vectors of all of these; they come first.
+    wide: usize,
+    wide_vectors: usize,
+    depth_blocks: usize,
+    /// Blocks of rows between two copies of the left factor.
+    group: usize,
+    /// Distance of the copied rows.
+    row_stride: usize,
+    workers: Workers,
+    pack_workers: Workers,
+    /// The panels of a right factor that stays the same, one after the other.
+    prepacked: Prepacked<T>,
+    areas: ScratchLayout,
+}
+
+/// Numbers in the parts of the scratch memory.
+pub(crate) struct ScratchLayout {
+    a: usize,
+    b: usize,
+    sums: usize,
+    row: usize,
+}
+
+/// Nanoseconds for the copy of a byte of the right factor or of a number of the left one, roughly, and for reading a byte of the right
+/// one in place.
+const COPY: f64 = 0.3;
+
+const READ: f64 = 0.05;
+
+impl<T: Accumulator> Gemm<T> {
+    pub(crate) fn plan(
+        problem: Problem,
+        isa: Isa,
+        settings: Settings,
+        scheme: Scheme<T>,
+    ) -> Result<Self, Refusal> {
+        let Problem { b, m, n, k, matrices, .. } = &problem;
+        let (m, n, k, matrices) = (*m, *n, *k, *matrices);
+        let Scheme { kernel, terms, tile_epilogue, .. } = &scheme;
+        let threads = settings.threads;
+        if !scheme.a_readable && k > MAX_COPIED {
+            return Err(format!("k is {k}, expected at most {MAX_COPIED} where a factor has to be copied"));
+        }
+        let words = k.div_ceil(*terms);
+        let work = [m, n, k, matrices].iter().map(|number| *number as f64).product::<f64>() * scheme.time;
+        // Enough parts for the lanes, where there are few columns.
+        let wanted =
+            threads.workers(work, usize::MAX).count().div_ceil(matrices * n.div_ceil(kernel.columns()));
+        let keeps = settings.constant_weights && problem.has_one_right_factor();
+        let most_rows = if keeps && isa.has_whole_vectors() { FEW_ROWS } else { ROWS };
+        let row_blocks = m.div_ceil(most_rows).max(wanted.min(m / kernel.rows));
+        let block = m.div_ceil(row_blocks);
+        let depth_blocks = if words <= MAX_DEPTH { 1 } else { words.div_ceil(DEPTH) };
+        let b_in_place = scheme.b_readable && m <= kernel.rows;
+        let copies = (b.size * n * k) as f64 * (matrices * row_blocks) as f64;
+        let copies = copies * if b_in_place { READ } else { COPY };
+        let (wide, wide_vectors) = match m {
+            1 if scheme.b_readable && n / kernel.lanes > kernel.vectors => {
+                let vectors = n / kernel.lanes;
+                let wanted = threads.workers(work + copies, vectors * matrices).count().div_ceil(matrices);
+                (
+                    vectors.div_ceil(MAX_LINE).next_multiple_of(wanted).min(vectors / (kernel.vectors + 1)),
+                    vectors,
+                )
+            }
+            WIDE_ROWS if scheme.b_readable => {
+                let wide = n / (kernel.lanes * kernel.wide);
+                (wide, wide * kernel.wide)
+            }
+            _ => (0, 0),
+        };
+        let others = n.div_ceil(kernel.lanes) - wide_vectors;
+        let panels = wide + others.div_ceil(kernel.vectors);
+        let line = 64 / size_of::<T>();
+        let row_stride = words.next_multiple_of(line);
+        let row_stride = if (row_stride * size_of::<T>()).is_multiple_of(CROWDED) {
+            row_stride + line
+        } else {
+            row_stride
+        };
+        let (group, copied) = if scheme.a_readable {
+            (matrices * row_blocks, 0)
+        } else {
+            let group = (COPIED / (block * row_stride)).clamp(1, matrices * row_blocks);
+            (group, group * block * row_stride)
+        };
+        let widest = if wide > 0 {
+            kernel.columns().max(kernel.lanes * wide_vectors.div_ceil(wide))
+        } else {
+            kernel.columns()
+        };
+        let workers = threads.workers(work + copies, group.saturating_mul(panels));
+        let pack_parts = group * block.div_ceil(COPIED_ROWS);
+        let pack_workers = threads.workers(copied as f64 * COPY, pack_parts);
+        let areas = ScratchLayout {
+            a: copied,
+            b: words.div_ceil(depth_blocks) * kernel.columns(),
+            sums: (kernel.columns() * if depth_blocks > 1 { block } else { kernel.rows })
+                .max(widest * m.min(WIDE_ROWS)),
+            row: if tile_epilogue.row.is_some() { widest } else { 0 },
+        };
+        let prepacked = words.saturating_mul(n.next_multiple_of(kernel.lanes));
+        Ok(Self {
+            isa,
+            words,
+            b_in_place,
+            row_blocks,
+            panels,
+            wide,
+            wide_vectors,
+            depth_blocks,
+            group,
+            row_stride,
+            workers,
+            pack_workers,
+            prepacked: Prepacked::in_large_pages(prepacked, keeps),
+            scheme,
+            areas,
+            problem,
+        })
+    }
+
+    /// The scratch memory: copied rows, and for each lane a panel, sums, and part of the row that is added.
+    fn layout(&self, scratch: &mut Scratch) -> [usize; 4] {
+        let workers = self.workers.count();
+        [
+            scratch.area::<T>(self.areas.a, 1),
+            scratch.area::<T>(self.areas.b, workers),
+            scratch.area::<T>(self.areas.sums, workers),
+            scratch.area::<T>(self.areas.row, workers),
+        ]
+    }
+
+    /// The columns of a panel, in vectors.
+    fn vectors(&self, panel: usize) -> Range<usize> {
+        if panel < self.wide {
+            return part(self.wide_vectors, self.wide, panel);
+        }
+        let first = self.wide_vectors;
+        let others = self.problem.n.div_ceil(self.scheme.kernel.lanes) - first;
+        let vectors = part(others, self.panels - self.wide, panel - self.wide);
+        first + vectors.start..first + vectors.end
+    }
+
+    /// Copies part of a block's rows.
+    ///
+    /// # Safety
+    /// `a` is the left factor's first element, `to` has room for the block.
+    unsafe fn copy_rows(&self, block: usize, number: usize, a: *const u8, to: *mut T) {
+        let Problem { a: factor, m, k, .. } = &self.problem;
+        let rows = part(*m, self.row_blocks, block % self.row_blocks);
+        let first = number * COPIED_ROWS;
+        let last = (first + COPIED_ROWS).min(rows.len());
+        if first >= last {
+            return;
+        }
+        let [offset, ..] = self.problem.offsets(block / self.row_blocks);
+        // SAFETY: the rows are inside the factor.
+        unsafe {
+            let copy = PackSource {
+                from: a.add((offset + (rows.start + first) * factor.row) * factor.size),
+                rows: last - first,
+                row: factor.row,
+                columns: *k,
+                column: factor.column,
+                width: *k,
+                row_stride: self.row_stride,
+            };
+            (self.scheme.pack_a)(self.isa, &copy, to.add(first * self.row_stride));
+        }
+    }
+
+    /// The terms that some words are made of.
+    fn terms(&self, words: &Range<usize>) -> Range<usize> {
+        words.start * self.scheme.terms..(words.end * self.scheme.terms).min(self.problem.k)
+    }
+
+    /// Copies some words of the columns of a panel.
+    ///
+    /// # Safety
+    /// `b` is the first element of the panel's matrix, `to` has room for the words.
+    unsafe fn copy_panel(&self, vectors: &Range<usize>, words: &Range<usize>, b: *const u8, to: *mut T) {
+        let Problem { b: right, n, .. } = &self.problem;
+        let lanes = self.scheme.kernel.lanes;
+        let terms = self.terms(words);
+        let first = vectors.start * lanes;
+        // SAFETY: the terms and columns are inside the factor.
+        unsafe {
+            let copy = PackSource {
+                from: b.add((terms.start * right.row + first * right.column) * right.size),
+                rows: terms.len(),
+                row: right.row,
+                columns: (vectors.end * lanes).min(*n) - first,
+                column: right.column,
+                width: vectors.len() * lanes,
+                row_stride: vectors.len() * lanes,
+            };
+            (self.scheme.pack_b)(self.isa, &copy, to);
+        }
+    }
+
+    /// The place of some words of a panel among those that are kept.
+    fn prepacked_place(&self, vectors: &Range<usize>, words: &Range<usize>) -> usize {
+        (vectors.start * self.words + words.start * vectors.len()) * self.scheme.kernel.lanes
+    }
+
+    /// All panels of a right factor that stays the same; null where these are not kept.
+    ///
+    /// # Safety
+    /// `b` is the factor's first element.
+    unsafe fn prepacked_panels(&self, b: *mut u8) -> *const T {
+        let b = Shared([b]);
+        let (panels, _) = self.prepacked.get(b.get(0), std::ptr::null_mut(), |to| {
+            if !to.is_null() {
+                let to = Shared([to.cast::<u8>()]);
+                self.workers.for_each_part(self.panels * self.depth_blocks, |_, number| {
+                    let vectors = self.vectors(number / self.depth_blocks);
+                    let words = part(self.words, self.depth_blocks, number % self.depth_blocks);
+                    // SAFETY: there is room for all panels, and each is copied by one lane.
+                    unsafe {
+                        let to = to.get(0).cast::<T>().add(self.prepacked_place(&vectors, &words));
+                        self.copy_panel(&vectors, &words, b.get(0), to);
+                    }
+                });
+            }
+            true
+        });
+        panels
+    }
+
+    /// Computes the columns of a panel in a block of rows.
+    ///
+    /// # Safety
+    /// `a` is the block's first row with rows `a_stride` apart, `b` and `c` are the first elements of the right factor and the
+    /// product, `row` the first of the row that is added, `all_panels` the panels that are kept or null, `panel`, `sums` and `part_of_row`
+    /// are a lane's areas.
+    unsafe fn multiply(
+        &self,
+        block: usize,
+        number: usize,
+        (a, a_stride): (*const T, usize),
+        [b, c, row, all_panels]: [*mut u8; 4],
+        [panel, sums, part_of_row]: [*mut T; 3],
+    ) {
+        let Problem { b: right, c: result, m, n, .. } = &self.problem;
+        let Scheme { kernel, tile_epilogue, .. } = &self.scheme;
+        let TileKernel { lanes, rows: most_rows, .. } = *kernel;
+        let rows = part(*m, self.row_blocks, block % self.row_blocks);
+        let vectors = self.vectors(number);
+        let columns = vectors.start * lanes..(vectors.end * lanes).min(*n);
+        let width = vectors.len() * lanes;
+        let whole = columns.len() == width;
+        let [_, b_offset, c_offset] = self.problem.offsets(block / self.row_blocks);
+        let tiles = rows.len().div_ceil(most_rows);
+        let is_kept = !all_panels.is_null();
+        let in_place = self.b_in_place && whole && !is_kept;
+        // The first tile of a panel reads it in place and leaves a copy for the others.
+        let copied_by_first = self.scheme.b_readable && whole && !in_place && !is_kept;
+        let near = tile_epilogue.near.as_deref();
+        let straight = whole && T::is_in(result) && result.column == 1 && near.is_none();
+        // SAFETY: rows, columns and terms are inside the factors and the product, of which whole vectors are only touched in whole
+        // panels; the areas have room for a panel and for a block's sums.
+        unsafe {
+            let c = c.add((c_offset + rows.start * result.row + columns.start * result.column) * result.size);
+            let added = match tile_epilogue.row {
+                None => std::ptr::null(),
+                Some(_) if whole => row.cast::<T>().add(columns.start).cast_const(),
+                Some(_) => {
+                    let from = row.add(columns.start * size_of::<T>());
+                    part_of_row.write_bytes(0, width);
+                    part_of_row.cast::<u8>().copy_from(from, columns.len() * size_of::<T>());
+                    part_of_row.cast_const()
+                }
+            };
+            for part_of_depth in 0..self.depth_blocks {
+                let words = part(self.words, self.depth_blocks, part_of_depth);
+                let terms = self.terms(&words);
+                let matrix = b.add(b_offset * right.size);
+                let from = matrix
+                    .add((terms.start * right.row + columns.start * right.column) * right.size)
+                    .cast::<T>();
+                let (b, b_stride) = if is_kept {
+                    (all_panels.cast::<T>().add(self.prepacked_place(&vectors, &words)).cast_const(), width)
+                } else if in_place {
+                    (from.cast_const(), right.row)
+                } else {
+                    if !copied_by_first {
+                        self.copy_panel(&vectors, &words, matrix, panel);
+                    }
+                    (panel.cast_const(), width)
+                };
+                let (first, last) = (part_of_depth == 0, part_of_depth + 1 == self.depth_blocks);
+                for number in 0..tiles {
+                    let rows = part(rows.len(), tiles, number);
+                    let prepacked = if self.depth_blocks > 1 { sums.add(rows.start * width) } else { sums };
+                    let c = c.add(rows.start * result.row * result.size);
+                    let (to, to_stride) =
+                        if last && straight { (c.cast::<T>(), result.row) } else { (prepacked, width) };
+                    let copies = copied_by_first && number == 0;
+                    let tile = Tile {
+                        a: a.add(rows.start * a_stride + words.start),
+                        a_stride,
+                        b: if copies { from.cast_const() } else { b },
+                        b_stride: if copies { right.row } else { b_stride },
+                        // Where vectors are multiplied in halves, there is time enough to wait for the second cache.
+                        prefetches: self.isa.has_whole_vectors(),
+                        keep: if copies { panel } else { std::ptr::null_mut() },
+                        depth: words.len(),
+                        from: if first { std::ptr::null() } else { prepacked.cast_const() },
+                        from_stride: width,
+                        add: if last { added } else { std::ptr::null() },
+                        to,
+                        to_stride,
+                    };
+                    kernel.run(&tile, rows.len(), vectors.len());
+                    if let Some(near) = near.filter(|_| last) {
+                        near.run_on_box(&[prepacked.cast()], &[0], &[rows.len() * width]);
+                    }
+                    if last && !straight {
+                        let sums = Accumulators {
+                            from: prepacked.cast_const(),
+                            row_stride: width,
+                            rows: rows.len(),
+                            columns: columns.len(),
+                            row: result.row,
+                            column: result.column,
+                        };
+                        (self.scheme.store)(self.isa, &sums, c);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<T: Accumulator> Kernel for Gemm<T> {
+    fn scratch_size(&self) -> usize {
+        Scratch::size_of(|scratch| self.layout(scratch))
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let Problem { a, b, c, m, matrices, .. } = &self.problem;
+        let layout = self.layout(&mut Scratch::default());
+        let row = self.scheme.tile_epilogue.row.map_or(std::ptr::null_mut(), |slot| tensors[slot]);
+        // SAFETY: the tensor is the right factor.
+        let panels = unsafe { self.prepacked_panels(tensors[b.slot]) }.cast_mut().cast();
+        let base = Shared([tensors[a.slot], tensors[b.slot], tensors[c.slot], scratch, row, panels]);
+        let all = Tensors(tensors);
+        let blocks = matrices * self.row_blocks;
+        let rows = m.div_ceil(self.row_blocks);
+        let copied = rows * self.row_stride;
+        let parts = rows.div_ceil(COPIED_ROWS);
+        for start in (0..blocks).step_by(self.group) {
+            let group = self.group.min(blocks - start);
+            if !self.scheme.a_readable {
+                self.pack_workers.for_each_part(group * parts, |_, number| {
+                    // SAFETY: the scratch memory has room for a group of blocks; every part is copied by one lane.
+                    unsafe {
+                        let to = base.get(3).add(layout[0]).cast::<T>().add(number / parts * copied);
+                        self.copy_rows(start + number / parts, number % parts, base.get(0), to);
+                    }
+                });
+            }
+            self.workers.for_each_part(group * self.panels, |worker, number| {
+                let (block, panel) = (number / self.panels, number % self.panels);
+                let own = |area: usize, size: usize| {
+                    let area = base.get(3).wrapping_add(area).cast::<T>();
+                    area.wrapping_add(worker * Scratch::padded::<T>(size))
+                };
+                let areas = [
+                    own(layout[1], self.areas.b),
+                    own(layout[2], self.areas.sums),
+                    own(layout[3], self.areas.row),
+                ];
+                let of_block = part(*m, self.row_blocks, (start + block) % self.row_blocks);
+                // SAFETY: the tensors cover their matrices, the scratch memory has room for every lane; no two panels of blocks
+                // write the same elements of the product.
+                unsafe {
+                    let rows = if !self.scheme.a_readable {
+                        (
+                            base.get(3).add(layout[0]).cast::<T>().add(block * copied).cast_const(),
+                            self.row_stride,
+                        )
+                    } else {
+                        let [offset, ..] = self.problem.offsets((start + block) / self.row_blocks);
+                        let first = base.get(0).add((offset + of_block.start * a.row) * a.size);
+                        (first.cast::<T>().cast_const(), a.row / self.scheme.terms)
+                    };
+                    self.multiply(
+                        start + block,
+                        panel,
+                        rows,
+                        [base.get(1), base.get(2), base.get(4), base.get(5)],
+                        areas,
+                    );
+                }
+                if let Some(block_epilogue) = &self.scheme.tile_epilogue.block_epilogue {
+                    let vectors = self.vectors(panel);
+                    let lanes = self.scheme.kernel.lanes;
+                    let columns = vectors.start * lanes..(vectors.end * lanes).min(self.problem.n);
+                    self.problem.areas((start + block) / self.row_blocks, of_block, columns, |area| {
+                        // SAFETY: the area is inside the product, and was just computed.
+                        unsafe {
+                            block_epilogue.run_on_box(
+                                all.all(),
+                                &area.origin[..area.rank],
+                                &area.size[..area.rank],
+                            );
+                        }
+                    });
+                }
+            });
+        }
+    }
+}

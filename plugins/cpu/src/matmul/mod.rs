@@ -1,0 +1,93 @@
+//! Products of matrices.
+//!
+//! Tiles of the result are computed in registers ([`tile`]) from rows of the left factor and a panel of columns of the right one. A
+//! panel is copied so that its rows follow each other ([`pack`]), unless only one tile reads it. Rows of the left factor are read where
+//! they are, if they are numbers of the compute type that lie side by side, and copied otherwise.
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
+)]
+
+pub(crate) mod epilogue;
+pub(crate) mod kernel;
+pub(crate) mod problem;
+pub(crate) mod scheme;
+#[cfg(test)]
+mod tests;
+
+use hipdnn_plugin_sdk::graph::DataType;
+
+use crate::dtype::element::Compute;
+use crate::gemm::pairs::Pairs;
+use crate::kernel::{Kernel, Refusal};
+use crate::matmul::kernel::Gemm;
+use crate::matmul::problem::Problem;
+use crate::matmul::scheme::Scheme;
+use crate::pointwise::Epilogue;
+use crate::problem::matmul::Matmul;
+use crate::settings::Settings;
+use crate::simd::isa::Isa;
+
+/// Whole numbers of up to this magnitude are floats.
+const MAX_EXACT: f64 = (1_u32 << f32::MANTISSA_DIGITS) as f64;
+
+/// Plans a product for a level of the processor, with more to compute of its result or not.
+pub(crate) fn plan(
+    matmul: &Matmul,
+    compute: Compute,
+    isa: Isa,
+    settings: Settings,
+    epilogue: Option<Epilogue>,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    plan_with(matmul, compute, isa, Pairs::of(isa), settings, epilogue)
+}
+
+/// The same with these instructions for pairs, which the processor has.
+pub(crate) fn plan_with(
+    matmul: &Matmul,
+    compute: Compute,
+    isa: Isa,
+    pairs: Pairs,
+    settings: Settings,
+    epilogue: Option<Epilogue>,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    let problem = Problem::of(matmul);
+    #[cfg(target_arch = "x86_64")]
+    {
+        let bytes = if pairs.whole { Scheme::bytes(&problem, isa, epilogue) } else { None };
+        if let Some(scheme) = bytes {
+            return Ok(Box::new(Gemm::plan(problem, isa, settings, scheme?)?));
+        }
+        let is_single = compute == Compute::Single && pairs.bfloat16;
+        let bfloat16 = if is_single { Scheme::bfloat16(&problem, isa, epilogue) } else { None };
+        if let Some(scheme) = bfloat16 {
+            return Ok(Box::new(Gemm::plan(problem, isa, settings, scheme?)?));
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = pairs;
+    let compute = exact([problem.a.data_type, problem.b.data_type], problem.k as f64, compute);
+    Ok(match compute {
+        Compute::Single => {
+            let scheme = Scheme::<f32>::numbers(&problem, isa, epilogue)?;
+            Box::new(Gemm::plan(problem, isa, settings, scheme)?)
+        }
+        Compute::Double => {
+            let scheme = Scheme::<f64>::numbers(&problem, isa, epilogue)?;
+            Box::new(Gemm::plan(problem, isa, settings, scheme)?)
+        }
+    })
+}
+
+/// What so many products of factors of these types are added up in: sums of bytes are exact, as whole numbers are that a float holds.
+pub(crate) fn exact(factors: [DataType; 2], terms: f64, compute: Compute) -> Compute {
+    let largest = |data_type| match data_type {
+        DataType::Int8 => Some(128.0),
+        DataType::Uint8 => Some(255.0),
+        _ => None,
+    };
+    let [a, b] = factors.map(largest);
+    let sum = a.zip(b).map(|(a, b)| a * b * terms);
+    if sum.is_some_and(|sum| sum > MAX_EXACT) { Compute::Double } else { compute }
+}

@@ -1,0 +1,132 @@
+//! What the factors of a product become before tiles read them, and the tiles: numbers of the compute type, or pairs of
+//! factors of 16 bits.
+
+use hipdnn_plugin_sdk::graph::DataType;
+
+use crate::gemm::pack::{Pack, Store, packing_of};
+use crate::gemm::tile::{MAX_LINE, TileKernel, WIDE_ROWS, fused};
+use crate::kernel::Refusal;
+use crate::matmul::epilogue::TileEpilogue;
+use crate::matmul::problem::{Accumulator, Problem};
+use crate::pointwise::Epilogue;
+use crate::simd::isa::Isa;
+use crate::simd::vector::Float;
+
+/// How a product is computed.
+pub(crate) struct Scheme<T: 'static> {
+    pub(crate) kernel: TileKernel<T>,
+    /// Terms of a sum in what a tile multiplies.
+    pub(crate) terms: usize,
+    /// Whether rows of the left factor are as the tiles read them, and rows of the right one.
+    pub(crate) a_readable: bool,
+    pub(crate) b_readable: bool,
+    pub(crate) pack_a: Pack<T>,
+    pub(crate) pack_b: Pack<T>,
+    pub(crate) store: Store<T>,
+    /// Nanoseconds that a term takes, roughly.
+    pub(crate) time: f64,
+    pub(crate) tile_epilogue: TileEpilogue,
+}
+
+/// Numbers in a tile at most.
+fn most<T: 'static>(kernel: &TileKernel<T>) -> usize {
+    (kernel.rows * kernel.columns()).max(kernel.lanes * (WIDE_ROWS * kernel.wide).max(MAX_LINE))
+}
+
+impl<T: Float + Accumulator> Scheme<T> {
+    /// Numbers of the compute type.
+    pub(crate) fn numbers(problem: &Problem, isa: Isa, epilogue: Option<Epilogue>) -> Result<Self, Refusal> {
+        let Problem { a, b, c, n, k, .. } = problem;
+        let kernel = TileKernel::<T>::of(isa);
+        Ok(Self {
+            kernel,
+            terms: 1,
+            a_readable: T::is_in(a) && (a.column == 1 || *k == 1),
+            b_readable: T::is_in(b) && (b.column == 1 || *n == 1),
+            pack_a: packing_of("a", a.data_type)?.0,
+            pack_b: packing_of("b", b.data_type)?.0,
+            store: packing_of("c", c.data_type)?.1,
+            time: fused::<T>(isa),
+            tile_epilogue: TileEpilogue::plan::<T>(epilogue, problem, most(&kernel))?,
+        })
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod pairs {
+    use half::bf16;
+
+    use super::*;
+    use crate::gemm::pack::store_whole;
+    use crate::gemm::pairs::{Bfloat16Pairs, IntegerPairs, packs};
+
+    /// Terms up to which sums of products of bytes stay below 2³¹.
+    const MAX_TERMS: usize = 1 << 15;
+
+    impl Scheme<f32> {
+        /// Pairs of `bfloat16`; none where the factors are not such.
+        pub(crate) fn bfloat16(
+            problem: &Problem,
+            isa: Isa,
+            epilogue: Option<Epilogue>,
+        ) -> Option<Result<Self, Refusal>> {
+            let Problem { a, b, c, m, k, .. } = problem;
+            if [a, b].iter().any(|factor| factor.data_type != DataType::Bfloat16) {
+                return None;
+            }
+            let kernel = TileKernel::of_eight::<Bfloat16Pairs>();
+            let (pack_a, pack_b) = packs::<bf16, f32>();
+            // Rows, and matrices, begin with whole words.
+            let is_even = k.is_multiple_of(2) && (*m == 1 || a.row.is_multiple_of(2));
+            let made = packing_of("c", c.data_type).and_then(|(_, store)| {
+                Ok(Self {
+                    kernel,
+                    terms: 2,
+                    a_readable: a.column == 1 && is_even,
+                    b_readable: false,
+                    pack_a,
+                    pack_b,
+                    store,
+                    time: fused::<f32>(isa) / 2.0,
+                    tile_epilogue: TileEpilogue::plan::<f32>(epilogue, problem, most(&kernel))?,
+                })
+            });
+            Some(made)
+        }
+    }
+
+    impl Scheme<i32> {
+        /// Pairs of bytes; none where the factors are not such, or their sums are too large.
+        pub(crate) fn bytes(
+            problem: &Problem,
+            isa: Isa,
+            epilogue: Option<Epilogue>,
+        ) -> Option<Result<Self, Refusal>> {
+            let Problem { a, b, c, k, .. } = problem;
+            let packs = |data_type| match data_type {
+                DataType::Int8 => Some(packs::<i8, i32>()),
+                DataType::Uint8 => Some(packs::<u8, i32>()),
+                _ => None,
+            };
+            let (pack_a, _) = packs(a.data_type)?;
+            let (_, pack_b) = packs(b.data_type)?;
+            if *k > MAX_TERMS {
+                return None;
+            }
+            let made = store_whole(c.data_type).and_then(|store| {
+                Ok(Self {
+                    kernel: TileKernel::of_eight::<IntegerPairs>(),
+                    terms: 2,
+                    a_readable: false,
+                    b_readable: false,
+                    pack_a,
+                    pack_b,
+                    store,
+                    time: fused::<f32>(isa) / 2.0,
+                    tile_epilogue: TileEpilogue::behind(epilogue)?,
+                })
+            });
+            Some(made)
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! The gradients of the input and of the parameters.
+
+use crate::dtype::element::Element;
+use crate::kernel::{Kernel, Refusal};
+use crate::norm::loops;
+use crate::norm::loops::Gradient;
+use crate::norm::rows::{Each, leading_strides, per_element};
+use crate::norm::statistics::{EXACT, statistics};
+use crate::problem::normalization as problem;
+use crate::problem::normalization::{Spread, Statistics};
+use crate::simd::isa::Isa;
+use crate::simd::stored::Stored;
+use crate::simd::vector::{Float, Vector, VectorTask};
+use crate::tensor::loop_nest::{Elements, LoopNest};
+use crate::tensor::row::Row;
+use crate::tensor::scratch::{Scratch, Shared, Tensors};
+use crate::threading::partition::{Threads, Workers};
+
+/// Rows whose sums for the gradients of the parameters are in the compute type, before they are added to those in double precision.
+const EXACT_ROWS: usize = 256;
+
+/// The most numbers that all lanes together have a sum for.
+const MAX_SUMS: usize = 4 << 20;
+
+/// Where the statistics come from.
+enum Source<T> {
+    Saved { mean: Option<Each<T>>, inverse: Each<T> },
+    Computed { slot: usize, epsilon: Element<T> },
+}
+
+/// A normalization's gradients.
+pub(crate) struct Backward<T> {
+    isa: Isa,
+    workers: Workers,
+    /// Numbers in a row.
+    len: usize,
+    centered: bool,
+    /// The places of the rows in dy, x, dx, mean and inverse.
+    rows: LoopNest<5>,
+    dy: Row<T>,
+    x: Row<T>,
+    dx: Row<T>,
+    scale: Row<T>,
+    dscale: Row<T>,
+    dbias: Option<Row<T>>,
+    source: Source<T>,
+}
+
+/// Offsets in the scratch memory.
+pub(crate) struct ScratchLayout {
+    /// Scale, where it is not read in place.
+    scale: usize,
+    /// For each lane the sums of the gradients of scale and bias, in double precision.
+    totals: usize,
+    /// For each lane the same sums of a few rows.
+    sums: usize,
+    /// For each lane a row of x, which becomes that of dx, and one of dy, where they are not read and written in place.
+    x: usize,
+    dy: usize,
+}
+
+impl<T: Float + Stored> Backward<T> {
+    pub(crate) fn plan(p: &problem::Backward, isa: Isa, threads: Threads) -> Result<Self, Refusal> {
+        let (dims, leading) = (p.x.layout.dims(), p.leading);
+        let xs = p.x.layout.strides();
+        let inner = &dims[leading..];
+        let row = |slot, data_type, strides: &[usize]| {
+            Row::<T>::of(slot, data_type, inner, &xs[leading..], &strides[leading..dims.len()])
+        };
+        let parameter = |part: &Spread| row(part.slot, part.data_type, &part.strides);
+        let whole = |operand: &crate::problem::Operand| {
+            row(operand.slot, operand.data_type, operand.layout.strides())
+        };
+        let (dy, x, dx) = (whole(&p.dy)?, whole(&p.x)?, whole(&p.dx)?);
+        let (kept_mean, kept_inverse) = match &p.statistics {
+            Statistics::Saved { mean, inverse } => (mean.as_ref(), Some(inverse)),
+            Statistics::Computed(_) => (None, None),
+        };
+        let rows = LoopNest::new(
+            &dims[..leading],
+            [
+                &p.dy.layout.strides()[..leading],
+                &xs[..leading],
+                &p.dx.layout.strides()[..leading],
+                leading_strides(kept_mean, leading),
+                leading_strides(kept_inverse, leading),
+            ],
+            1,
+        );
+        let (len, count) = (inner.iter().product::<usize>(), rows.runs() * rows.len);
+        let direct = dy.direct && x.direct && dx.direct;
+        let work = 6.0 * per_element(direct) * len as f64 * count as f64;
+        // Each lane has sums of its own, which the others' are added to: not worth it for a few rows.
+        let parts = count.div_ceil(8).min(MAX_SUMS / len.max(1)).max(1);
+        Ok(Self {
+            isa,
+            workers: threads.workers_for_reduction(work, parts),
+            len,
+            centered: p.centered,
+            rows,
+            dy,
+            x,
+            dx,
+            scale: parameter(&p.scale)?,
+            dscale: parameter(&p.dscale)?,
+            dbias: p.dbias.as_ref().map(parameter).transpose()?,
+            source: match &p.statistics {
+                Statistics::Saved { mean, inverse } => {
+                    Source::Saved { mean: Each::optional(mean.as_ref())?, inverse: Each::of(inverse)? }
+                }
+                Statistics::Computed(scalar) => {
+                    Source::Computed { slot: scalar.slot, epsilon: Element::of(scalar.data_type)? }
+                }
+            },
+        })
+    }
+
+    fn layout(&self, scratch: &mut Scratch) -> ScratchLayout {
+        let workers = self.workers.count();
+        let needed = |direct: bool| if direct { 0 } else { self.len };
+        ScratchLayout {
+            scale: scratch.area::<T>(needed(self.scale.direct), 1),
+            totals: scratch.area::<f64>(2 * self.len, workers),
+            sums: scratch.area::<T>(2 * self.len, workers),
+            x: scratch.area::<T>(needed(self.x.direct && self.dx.direct), workers),
+            dy: scratch.area::<T>(needed(self.dy.direct), workers),
+        }
+    }
+
+    /// Adds up what the lanes have for a gradient of a parameter, and writes it.
+    ///
+    /// # Safety
+    /// The lanes have written their totals, `which` is 0 for the gradient of scale and 1 for that of bias; `buffer` has room for
+    /// a row.
+    unsafe fn finish(
+        &self,
+        row: &Row<T>,
+        which: usize,
+        tensors: &[*mut u8],
+        totals: *const f64,
+        buffer: *mut T,
+    ) {
+        let worker_stride = Scratch::padded::<f64>(2 * self.len);
+        // SAFETY: the caller promises totals and tensors.
+        unsafe {
+            let to = row.target(tensors, 0, buffer);
+            for i in 0..self.len {
+                let mut total = 0.0;
+                for worker in 0..self.workers.count() {
+                    total += totals.add(worker * worker_stride + which * self.len + i).read();
+                }
+                to.add(i).write_unaligned(T::from_f64(total));
+            }
+            row.written(tensors, 0, buffer);
+        }
+    }
+}
+
+impl<T: Float + Stored> Kernel for Backward<T> {
+    fn scratch_size(&self) -> usize {
+        Scratch::size_of(|scratch| self.layout(scratch))
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let areas = self.layout(&mut Scratch::default());
+        let len = self.len;
+        // SAFETY: the caller promises tensors and scratch memory; the areas are inside of it, and each lane has its own rows, sums
+        // and buffers.
+        unsafe {
+            let scale = self.scale.numbers(tensors, 0, scratch.wrapping_add(areas.scale).cast());
+            let shared = (Tensors(tensors), Shared([scratch, scale.cast_mut().cast()]));
+            self.workers.run(|worker| {
+                let area = |at: usize, bytes: usize| shared.1.get(0).wrapping_add(at + worker * bytes);
+                let row = Scratch::padded::<T>(len) * size_of::<T>();
+                let totals = area(areas.totals, Scratch::padded::<f64>(2 * len) * size_of::<f64>());
+                let sums = area(areas.sums, Scratch::padded::<T>(2 * len) * size_of::<T>());
+                self.isa.run_vectors(Task {
+                    by: self,
+                    tensors: shared.0.all(),
+                    rows: self.workers.share(worker, self.rows.runs() * self.rows.len),
+                    scale: shared.1.get(1).cast::<T>(),
+                    totals: totals.cast(),
+                    sums: sums.cast(),
+                    x: area(areas.x, row).cast(),
+                    dy: area(areas.dy, row).cast(),
+                });
+            });
+            let (totals, buffer) = (scratch.add(areas.totals).cast(), scratch.add(areas.sums).cast());
+            self.finish(&self.dscale, 0, tensors, totals, buffer);
+            if let Some(dbias) = &self.dbias {
+                self.finish(dbias, 1, tensors, totals, buffer);
+            }
+        }
+    }
+}
+
+/// Some rows.
+struct Task<'a, T> {
+    by: &'a Backward<T>,
+    tensors: &'a [*mut u8],
+    rows: std::ops::Range<usize>,
+    scale: *const T,
+    totals: *mut f64,
+    sums: *mut T,
+    x: *mut T,
+    dy: *mut T,
+}
+
+impl<T: Float + Stored> VectorTask<T> for Task<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
+        let len = self.by.len;
+        // SAFETY: the caller promises the instructions; there are two totals and two sums for each number of a row.
+        unsafe {
+            for i in 0..2 * len {
+                self.totals.add(i).write(0.0);
+            }
+            let mut from = self.rows.start;
+            while from < self.rows.end {
+                let end = self.rows.end.min(from + EXACT_ROWS);
+                for i in 0..2 * len {
+                    self.sums.add(i).write(T::ZERO);
+                }
+                self.rows::<V>(from..end);
+                for i in 0..2 * len {
+                    let total = self.totals.add(i);
+                    total.write(total.read() + self.sums.add(i).read().to_f64());
+                }
+                from = end;
+            }
+        }
+    }
+}
+
+impl<T: Float + Stored> Task<'_, T> {
+    /// Writes dx of some rows, and adds what they contribute to the sums.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions; tensors, sums and buffers are those of a run.
+    #[inline(always)]
+    unsafe fn rows<V: Vector<Scalar = T>>(&self, rows: std::ops::Range<usize>) {
+        let Backward { len, centered, .. } = *self.by;
+        let n = len as f64;
+        let mut rows = Elements::new(&self.by.rows, rows);
+        while let Some([dy_at, x_at, dx_at, mean_at, inverse_at]) = rows.next() {
+            // SAFETY: the offsets are those of rows of the tensors, which have `len` elements, as have scale and the buffers that
+            // are needed.
+            unsafe {
+                let x = self.by.x.numbers(self.tensors, x_at, self.x);
+                let dy = self.by.dy.numbers(self.tensors, dy_at, self.dy);
+                let (mean, inverse) = match &self.by.source {
+                    Source::Saved { mean, inverse } => (
+                        mean.as_ref().map_or(0.0, |mean| mean.get(self.tensors, mean_at).to_f64()),
+                        inverse.get(self.tensors, inverse_at).to_f64(),
+                    ),
+                    Source::Computed { slot, epsilon } => {
+                        let epsilon = epsilon.load(self.tensors[*slot], 0).to_f64();
+                        let nowhere = std::ptr::null_mut();
+                        let [found] = statistics::<T, V, 1>(&[x], len, centered, epsilon, nowhere);
+                        found
+                    }
+                };
+                let rounded = T::from_f64(mean);
+                let (mut sum, mut product) = (0.0, 0.0);
+                let mut at = 0;
+                while at < len {
+                    let part = EXACT.min(len - at);
+                    let operands = [dy.add(at), self.scale.add(at), x.add(at)];
+                    let [one, other] = loops::gradient_sums::<V>(operands, rounded, part);
+                    sum += one.to_f64();
+                    product += other.to_f64();
+                    at += part;
+                }
+                let by = Gradient {
+                    mean: rounded,
+                    inverse: T::from_f64(inverse),
+                    bias: T::from_f64(if centered { sum / n } else { 0.0 }),
+                    slope: T::from_f64(inverse * inverse * inverse * product / n),
+                };
+                let sums = [self.sums, self.sums.add(len)];
+                let dx = self.by.dx.target(self.tensors, dx_at, self.x);
+                loops::gradient::<V>([dy, self.scale, x], &by, dx, sums, len);
+                self.by.dx.written(self.tensors, dx_at, self.x);
+            }
+        }
+    }
+}

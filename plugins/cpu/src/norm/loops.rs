@@ -1,0 +1,158 @@
+//! The loops over the numbers of a row.
+
+use crate::batchnorm::loops::total;
+use crate::simd::convert;
+use crate::simd::stored::Stored;
+use crate::simd::vector::{Lanewise, Vector};
+
+/// A row of x, its mean and inverse, and where the result goes.
+#[derive(Clone, Copy)]
+pub(crate) struct Normalized<S, T> {
+    pub(crate) x: *const S,
+    pub(crate) mean: T,
+    pub(crate) inverse: T,
+    pub(crate) y: *mut S,
+}
+
+/// y = (x - mean) · inverse · scale, and + bias where there is one, of some rows, which share what is read of scale and bias.
+///
+/// # Safety
+/// The processor has the vector's instructions; `len` elements of the operands are readable, and of `y` writable. `y` may be `x`.
+#[inline(always)]
+pub(crate) unsafe fn normalize<S: Stored, V: Vector, const ROWS: usize>(
+    rows: &[Normalized<S, V::Scalar>; ROWS],
+    scale: *const V::Scalar,
+    bias: Option<*const V::Scalar>,
+    len: usize,
+) {
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        match bias {
+            Some(bias) => scaled::<S, V, ROWS, true>(rows, scale, bias, len),
+            None => scaled::<S, V, ROWS, false>(rows, scale, scale, len),
+        }
+    }
+}
+
+/// See [`normalize`]; the bias counts where there is one.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn scaled<S: Stored, V: Vector, const ROWS: usize, const BIAS: bool>(
+    rows: &[Normalized<S, V::Scalar>; ROWS],
+    scale: *const V::Scalar,
+    bias: *const V::Scalar,
+    len: usize,
+) {
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        let (mut means, mut inverses) = ([V::zero(); ROWS], [V::zero(); ROWS]);
+        for (i, row) in rows.iter().enumerate() {
+            (means[i], inverses[i]) = (V::splat(row.mean), V::splat(row.inverse));
+        }
+        let mut at = 0;
+        while at + V::LANES <= len {
+            let factor = V::load(scale.add(at));
+            let summand = if BIAS { V::load(bias.add(at)) } else { V::zero() };
+            for (i, row) in rows.iter().enumerate() {
+                let deviation = convert::load::<S, V>(row.x.add(at)).lanewise(Lanewise::Sub, means[i]);
+                let normal = deviation.lanewise(Lanewise::Mul, inverses[i]);
+                let y = if BIAS {
+                    normal.mul_add(factor, summand)
+                } else {
+                    normal.lanewise(Lanewise::Mul, factor)
+                };
+                convert::store(y, row.y.add(at));
+            }
+            at += V::LANES;
+        }
+        while at < len {
+            let factor = scale.add(at).read_unaligned();
+            for row in rows {
+                let x: V::Scalar = row.x.add(at).read_unaligned().number();
+                let normal = (x - row.mean) * row.inverse * factor;
+                let y = if BIAS { normal + bias.add(at).read_unaligned() } else { normal };
+                row.y.add(at).write_unaligned(S::nearest(y));
+            }
+            at += 1;
+        }
+    }
+}
+
+/// Σ dy · scale and Σ dy · scale · (x - mean).
+///
+/// # Safety
+/// As [`normalize`], for all that is read.
+#[inline(always)]
+pub(crate) unsafe fn gradient_sums<V: Vector>(
+    [dy, scale, x]: [*const V::Scalar; 3],
+    mean: V::Scalar,
+    len: usize,
+) -> [V::Scalar; 2] {
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        let means = V::splat(mean);
+        total::<V, 2>(
+            len,
+            |i, [sum, product]| {
+                let scaled = V::load(dy.add(i)).lanewise(Lanewise::Mul, V::load(scale.add(i)));
+                let deviation = V::load(x.add(i)).lanewise(Lanewise::Sub, means);
+                [sum.lanewise(Lanewise::Add, scaled), scaled.mul_add(deviation, product)]
+            },
+            |i, [sum, product]| {
+                let scaled = dy.add(i).read_unaligned() * scale.add(i).read_unaligned();
+                [sum + scaled, scaled * (x.add(i).read_unaligned() - mean) + product]
+            },
+        )
+    }
+}
+
+/// What the gradient of a row is made of: dx = inverse · (dy · scale - bias) - (x - mean) · slope.
+#[derive(Clone, Copy)]
+pub(crate) struct Gradient<T> {
+    pub(crate) mean: T,
+    pub(crate) inverse: T,
+    pub(crate) bias: T,
+    pub(crate) slope: T,
+}
+
+/// dx of a row, and what the row adds to the gradients of the parameters: dscale += dy · (x - mean) · inverse, dbias += dy.
+///
+/// # Safety
+/// As [`normalize`]; `dx` and the two sums are writable, and `dx` may be `x`.
+#[inline(always)]
+pub(crate) unsafe fn gradient<V: Vector>(
+    [dy, scale, x]: [*const V::Scalar; 3],
+    by: &Gradient<V::Scalar>,
+    dx: *mut V::Scalar,
+    [dscale, dbias]: [*mut V::Scalar; 2],
+    len: usize,
+) {
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        let [means, inverses] = [V::splat(by.mean), V::splat(by.inverse)];
+        let [biases, slopes] = [V::splat(by.bias), V::splat(-by.slope)];
+        let mut at = 0;
+        while at + V::LANES <= len {
+            let dy = V::load(dy.add(at));
+            let deviation = V::load(x.add(at)).lanewise(Lanewise::Sub, means);
+            let scaled = dy.lanewise(Lanewise::Mul, V::load(scale.add(at)));
+            let first = scaled.lanewise(Lanewise::Sub, biases).lanewise(Lanewise::Mul, inverses);
+            deviation.mul_add(slopes, first).store(dx.add(at));
+            let normal = deviation.lanewise(Lanewise::Mul, inverses);
+            dy.mul_add(normal, V::load(dscale.add(at))).store(dscale.add(at));
+            dy.lanewise(Lanewise::Add, V::load(dbias.add(at))).store(dbias.add(at));
+            at += V::LANES;
+        }
+        while at < len {
+            let dy = dy.add(at).read_unaligned();
+            let deviation = x.add(at).read_unaligned() - by.mean;
+            let first = (dy * scale.add(at).read_unaligned() - by.bias) * by.inverse;
+            dx.add(at).write_unaligned(first - deviation * by.slope);
+            dscale.add(at).write(dscale.add(at).read() + dy * (deviation * by.inverse));
+            dbias.add(at).write(dbias.add(at).read() + dy);
+            at += 1;
+        }
+    }
+}

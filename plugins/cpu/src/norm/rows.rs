@@ -1,0 +1,58 @@
+//! What the kernels of a normalization have in common: tensors with one value for each row, and what is fused.
+
+use crate::dtype::element::Element;
+use crate::kernel::Refusal;
+use crate::pointwise::elements::BlockEpilogue;
+use crate::problem::normalization::Spread;
+use crate::reference::memory::float_element;
+use crate::simd::vector::Float;
+
+/// Operations on each element that are computed with a normalization, of some rows at a time.
+#[derive(Default)]
+pub(crate) struct Fused {
+    /// What makes the rows: writes them where the result goes, from where they are read.
+    pub(crate) prologue: Option<Box<dyn BlockEpilogue>>,
+    /// What is computed of the result.
+    pub(crate) epilogue: Option<Box<dyn BlockEpilogue>>,
+}
+
+/// A tensor with one number for each row.
+pub(crate) struct Each<T> {
+    pub(crate) slot: usize,
+    pub(crate) element: Element<T>,
+}
+
+impl<T: Float> Each<T> {
+    pub(crate) fn of(spread: &Spread) -> Result<Self, Refusal> {
+        Ok(Self { slot: spread.slot, element: float_element("statistics", spread.data_type)? })
+    }
+
+    pub(crate) fn optional(spread: Option<&Spread>) -> Result<Option<Self>, Refusal> {
+        spread.map(Self::of).transpose()
+    }
+
+    /// # Safety
+    /// The tensors are those of the kernel, `at` is the offset of an element.
+    pub(crate) unsafe fn get(&self, tensors: &[*mut u8], at: usize) -> T {
+        // SAFETY: the caller promises the element.
+        unsafe { self.element.load(tensors[self.slot], at) }
+    }
+
+    /// # Safety
+    /// As [`Each::get`], and the tensor is one that the kernel writes.
+    pub(crate) unsafe fn set(&self, tensors: &[*mut u8], at: usize, number: T) {
+        // SAFETY: the caller promises the element.
+        unsafe { self.element.store(tensors[self.slot], at, number) };
+    }
+}
+
+/// Strides of a tensor along the leading dimensions, and none where it is absent.
+pub(crate) fn leading_strides(spread: Option<&Spread>, leading: usize) -> &[usize] {
+    const NONE: [usize; crate::layout::MAX_RANK] = [0; crate::layout::MAX_RANK];
+    spread.map_or(&NONE[..leading], |spread| &spread.strides[..leading])
+}
+
+/// Nanoseconds that one thread takes for an element of a pass.
+pub(crate) fn per_element(direct: bool) -> f64 {
+    if direct { 0.1 } else { 0.6 }
+}

@@ -1,0 +1,192 @@
+//! Mean and inverse of a row.
+
+use crate::batchnorm::loops::{NEAR, Totals, deviations, first_mean};
+use crate::dtype::element::Real;
+use crate::simd::convert;
+use crate::simd::stored::Stored;
+use crate::simd::vector::{Lanewise, MAX_LANES, Vector};
+
+/// Numbers whose sum is in the compute type, before it is added to others in double precision.
+pub(crate) const EXACT: usize = 4096;
+
+/// Mean and 1/√(mean of (x - mean)² + ε) of some rows. Where the mean is not to be subtracted, it counts as 0. What comes out for a row
+/// does not depend on the others.
+///
+/// A row is read once where its first numbers are about its mean, and once more where they are not.
+///
+/// # Safety
+/// The processor has the vector's instructions, and `len` elements of each row are readable, of which there is one. Where they are not
+/// numbers of the compute type, they are at most [`EXACT`], and as many numbers are writable in the buffer.
+#[inline(always)]
+pub(crate) unsafe fn statistics<S: Stored, V: Vector, const ROWS: usize>(
+    rows: &[*const S; ROWS],
+    len: usize,
+    centered: bool,
+    epsilon: f64,
+    buffer: *mut V::Scalar,
+) -> [(f64, f64); ROWS] {
+    let (mut about, mut found) = ([V::Scalar::ZERO; ROWS], [(0.0, 0.0); ROWS]);
+    // SAFETY: the caller promises the numbers, and the buffer where they are elements.
+    unsafe {
+        if centered {
+            for (about, x) in about.iter_mut().zip(rows) {
+                *about = beginning::<S, V>(*x, len);
+            }
+        }
+        if len <= EXACT {
+            found = moments_of_some::<S, V, ROWS>(rows, len, &about, centered);
+        } else {
+            for (i, found) in found.iter_mut().enumerate() {
+                *found = moments::<V>(rows[i].cast(), len, about[i], centered);
+            }
+        }
+        for (i, (mean, variance)) in found.iter_mut().enumerate() {
+            let deviation = *mean - about[i].to_f64();
+            let is_far = centered && deviation * deviation > NEAR * *variance;
+            if is_far || !(mean.is_finite() && variance.is_finite()) {
+                let x = numbers::<S, V>(rows[i], len, buffer);
+                if is_far {
+                    (*mean, *variance) = moments::<V>(x, len, V::Scalar::from_f64(*mean), true);
+                }
+                if !(mean.is_finite() && variance.is_finite()) {
+                    (*mean, *variance) = in_double(x, len, centered);
+                }
+            }
+        }
+    }
+    for (_, variance) in &mut found {
+        *variance = 1.0 / (*variance + epsilon).sqrt();
+    }
+    found
+}
+
+/// The mean of the first numbers of a row.
+///
+/// # Safety
+/// As [`statistics`].
+#[inline(always)]
+unsafe fn beginning<S: Stored, V: Vector>(x: *const S, len: usize) -> V::Scalar {
+    let mut first = [V::Scalar::ZERO; MAX_LANES];
+    // SAFETY: the caller promises instructions and elements; no vector has more lanes than there are numbers.
+    unsafe {
+        if len < V::LANES {
+            first[0] = x.read_unaligned().number();
+        } else {
+            convert::load::<S, V>(x).store(first.as_mut_ptr());
+        }
+        first_mean::<V>(first.as_ptr(), len)
+    }
+}
+
+/// The numbers of a row: itself, or in the buffer.
+///
+/// # Safety
+/// As [`statistics`].
+#[inline(always)]
+unsafe fn numbers<S: Stored, V: Vector>(x: *const S, len: usize, buffer: *mut V::Scalar) -> *const V::Scalar {
+    if convert::same::<S, V::Scalar>() {
+        return x.cast();
+    }
+    // SAFETY: the caller promises instructions, elements and the buffer.
+    unsafe {
+        let mut at = 0;
+        while at + V::LANES <= len {
+            convert::load::<S, V>(x.add(at)).store(buffer.add(at));
+            at += V::LANES;
+        }
+        while at < len {
+            buffer.add(at).write(x.add(at).read_unaligned().number());
+            at += 1;
+        }
+    }
+    buffer
+}
+
+/// What [`moments`] gives, of rows of up to [`EXACT`] numbers: the additions of one row do not wait for those of another.
+///
+/// # Safety
+/// As [`statistics`].
+#[inline(always)]
+unsafe fn moments_of_some<S: Stored, V: Vector, const ROWS: usize>(
+    rows: &[*const S; ROWS],
+    len: usize,
+    about: &[V::Scalar; ROWS],
+    centered: bool,
+) -> [(f64, f64); ROWS] {
+    let mut found = [(0.0, 0.0); ROWS];
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        let (mut means, mut sums, mut squares) = ([V::zero(); ROWS], [V::zero(); ROWS], [V::zero(); ROWS]);
+        let mut rest = [[V::Scalar::ZERO; 2]; ROWS];
+        for (mean, about) in means.iter_mut().zip(about) {
+            *mean = V::splat(*about);
+        }
+        let mut at = 0;
+        while at + V::LANES <= len {
+            for i in 0..ROWS {
+                let deviation = convert::load::<S, V>(rows[i].add(at)).lanewise(Lanewise::Sub, means[i]);
+                sums[i] = sums[i].lanewise(Lanewise::Add, deviation);
+                squares[i] = deviation.mul_add(deviation, squares[i]);
+            }
+            at += V::LANES;
+        }
+        while at < len {
+            for i in 0..ROWS {
+                let deviation = rows[i].add(at).read_unaligned().number::<V::Scalar>() - about[i];
+                rest[i] = [rest[i][0] + deviation, deviation * deviation + rest[i][1]];
+            }
+            at += 1;
+        }
+        let part = 1.0 / len as f64;
+        for i in 0..ROWS {
+            let sum = (sums[i].sum() + rest[i][0]).to_f64();
+            let squares = (squares[i].sum() + rest[i][1]).to_f64();
+            let deviation = if centered { sum * part } else { 0.0 };
+            let variance = squares * part - deviation * deviation;
+            found[i] = (about[i].to_f64() + deviation, if variance < 0.0 { 0.0 } else { variance });
+        }
+    }
+    found
+}
+
+/// Mean and mean square of the differences from it, from the differences from a number.
+///
+/// # Safety
+/// As [`statistics`].
+#[inline(always)]
+unsafe fn moments<V: Vector>(
+    x: *const V::Scalar,
+    len: usize,
+    about: V::Scalar,
+    centered: bool,
+) -> (f64, f64) {
+    let n = len as f64;
+    // SAFETY: the caller promises the numbers; the pieces are inside of them.
+    let [deviation, squares] = unsafe {
+        let mut totals = Totals::<V, 2>::new();
+        let mut at = 0;
+        while at < len {
+            let piece = EXACT.min(len - at);
+            deviations(&mut totals, x.add(at), about, piece);
+            totals.keep();
+            at += piece;
+        }
+        totals.finished()
+    };
+    let deviation = if centered { deviation / n } else { 0.0 };
+    let variance = squares / n - deviation * deviation;
+    (about.to_f64() + deviation, if variance < 0.0 { 0.0 } else { variance })
+}
+
+/// Mean and mean square of the differences from it, number by number in double precision.
+///
+/// # Safety
+/// `len` numbers are readable.
+#[cold]
+unsafe fn in_double<T: Real>(x: *const T, len: usize, centered: bool) -> (f64, f64) {
+    let n = len as f64;
+    // SAFETY: the caller promises the numbers.
+    let numbers = || (0..len).map(|i| unsafe { x.add(i).read_unaligned() }.to_f64());
+    let mean = if centered { numbers().sum::<f64>() / n } else { 0.0 };
+    (mean, numbers().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n)
+}

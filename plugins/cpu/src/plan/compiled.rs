@@ -1,0 +1,164 @@
+//! A plan as the engines hand it out: with what it takes to save it, and to run it with other shapes.
+
+#[cfg(test)]
+mod tests;
+
+use std::ptr::null_mut;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
+use hipdnn_plugin_sdk::graph::Graph;
+use hipdnn_plugin_sdk::payload::Payload;
+use hipdnn_plugin_sdk::wire::{EngineConfig, Layout};
+use hipdnn_plugin_sdk::{Overrides, PluginError, Refusal, wire};
+
+use crate::memory;
+use crate::plan::planner::Planner;
+use crate::plan::steps::Plan;
+
+/// How many plans for other shapes are kept, those that were used last.
+const KEPT: usize = 8;
+
+/// Up to so many bytes callers are not asked for a workspace: the plan has them itself. That is no more than other parts of
+/// a plan take, and 1000 plans at once have 64 MB. What is larger is better shared by plans that run one after the other.
+const SMALL: usize = 64 << 10;
+
+/// The form of saved plans.
+const PAYLOAD: Payload = Payload { mark: *b"HCPU", version: 1, owner: "the CPU engines" };
+
+/// A graph, how it was configured, and its plan.
+pub struct Compiled {
+    graph: Graph,
+    config: EngineConfig,
+    planner: Planner,
+    plan: Plan,
+    /// Plans for other shapes, the one that was used last first.
+    others: Mutex<Vec<Other>>,
+}
+
+/// A plan of the graph with other shapes.
+struct Other {
+    shapes: Vec<Shape>,
+    plan: Arc<Plan>,
+}
+
+/// The shape of a tensor in place of that of the graph.
+pub(crate) struct Shape {
+    uid: i64,
+    dims: Vec<i64>,
+    strides: Vec<i64>,
+}
+
+impl Other {
+    fn is_for(&self, overrides: Overrides<'_>) -> bool {
+        let same = |(own, other): (&Shape, hipdnn_plugin_sdk::Override<'_>)| {
+            own.uid == other.uid && own.dims == other.dims && own.strides == other.strides
+        };
+        self.shapes.len() == overrides.len() && self.shapes.iter().zip(overrides.iter()).all(same)
+    }
+}
+
+impl Compiled {
+    /// Plans a graph.
+    pub fn new(graph: &Graph, config: EngineConfig, planner: Planner) -> Result<Self, Refusal> {
+        let plan = planner.plan(graph)?;
+        Ok(Self { graph: graph.clone(), config, planner, plan, others: Mutex::default() })
+    }
+
+    /// The plan for the shapes of the graph.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Bytes of workspace that callers are asked for: none where the plan has them itself.
+    pub fn workspace_size(&self) -> usize {
+        match self.plan.workspace_size() {
+            0..=SMALL => 0,
+            size => size,
+        }
+    }
+
+    /// The caller's workspace, if one of this size was asked for.
+    fn if_asked(&self, workspace: *mut u8, size: usize) -> *mut u8 {
+        if size > 0 && size <= self.workspace_size() { workspace } else { null_mut() }
+    }
+
+    /// Runs the graph. Nothing is read or written where tensors or the workspace lie in memory of a device.
+    ///
+    /// # Safety
+    /// As for [`Plan::execute`]; the workspace is null, or valid for [`Compiled::workspace_size`] bytes.
+    pub unsafe fn execute(
+        &self,
+        buffers: &[hipdnnPluginDeviceBuffer_t],
+        workspace: *mut u8,
+    ) -> Result<(), PluginError> {
+        let workspace = self.if_asked(workspace, self.plan.workspace_size());
+        memory::check(self.plan.bindable(), buffers, workspace.cast())?;
+        // SAFETY: the caller promises the buffers, and the workspace if one was asked for.
+        Ok(unsafe { self.plan.execute(buffers, workspace) }?)
+    }
+
+    /// Runs the graph with other shapes. The first time with these shapes a plan is made for them, which is kept for the
+    /// next times. Where they need more workspace than was asked for, the new plan has it itself.
+    ///
+    /// # Safety
+    /// As for [`Compiled::execute`]; the extents are those of the overrides.
+    pub unsafe fn execute_with(
+        &self,
+        buffers: &[hipdnnPluginDeviceBuffer_t],
+        workspace: *mut u8,
+        overrides: Overrides<'_>,
+    ) -> Result<(), PluginError> {
+        let plan = self.plan_for(overrides)?;
+        let workspace = self.if_asked(workspace, plan.workspace_size());
+        memory::check(plan.bindable(), buffers, workspace.cast())?;
+        // SAFETY: the caller promises the buffers, and the workspace if as much was asked for.
+        Ok(unsafe { plan.execute(buffers, workspace) }?)
+    }
+
+    /// The plan for other shapes.
+    fn plan_for(&self, overrides: Overrides<'_>) -> Result<Arc<Plan>, PluginError> {
+        // What is kept is whole at any time, also when a thread panicked.
+        let others = || self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        {
+            let mut others = others();
+            if let Some(place) = others.iter().position(|other| other.is_for(overrides)) {
+                let front = others.get_mut(..=place).unwrap_or_default();
+                front.rotate_right(1);
+                if let Some(other) = front.first() {
+                    return Ok(Arc::clone(&other.plan));
+                }
+            }
+        }
+        let mut graph = self.graph.clone();
+        let mut shapes = Vec::with_capacity(overrides.len());
+        for shape in overrides.iter() {
+            let tensor = graph.tensors.iter_mut().find(|tensor| tensor.uid == shape.uid);
+            let tensor = tensor.ok_or_else(|| {
+                PluginError::invalid_value(format!(
+                    "tensor {} has another shape and is not in the graph",
+                    shape.uid
+                ))
+            })?;
+            tensor.dims = shape.dims.to_vec();
+            tensor.strides = shape.strides.to_vec();
+            shapes.push(Shape { uid: shape.uid, dims: tensor.dims.clone(), strides: tensor.strides.clone() });
+        }
+        let plan = Arc::new(self.planner.plan(&graph).map_err(PluginError::invalid_value)?);
+        let mut others = others();
+        others.insert(0, Other { shapes, plan: Arc::clone(&plan) });
+        others.truncate(KEPT);
+        Ok(plan)
+    }
+
+    /// The plan as bytes: the configuration and the graph, of which the same plan is made again.
+    pub fn save(&self) -> Result<Vec<u8>, PluginError> {
+        PAYLOAD.write(&[&wire::write_engine_config(&self.config), &wire::write(&self.graph, Layout::G2)?])
+    }
+
+    /// The graph and the configuration of a saved plan.
+    pub fn read(bytes: &[u8]) -> Result<(Graph, EngineConfig), PluginError> {
+        let [config, graph] = PAYLOAD.read(bytes)?;
+        Ok((wire::read(graph)?, wire::read_engine_config(config)?))
+    }
+}

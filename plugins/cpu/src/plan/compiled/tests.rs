@@ -1,0 +1,150 @@
+use std::ffi::c_void;
+
+use hipdnn_plugin_sdk::graph::operation::Pointwise;
+use hipdnn_plugin_sdk::graph::{DataType, Node, PointwiseMode, Tensor};
+use hipdnn_plugin_sdk::wire::{KnobSetting, KnobValue};
+
+use super::*;
+use crate::plan::planner::Planner;
+
+/// y = max(2 x, 0) in two steps, the one between virtual: tensors 1, 2 and 3, and 4 with the 2.
+fn graph(dims: &[i64], strides: &[i64]) -> Graph {
+    let float = DataType::Float;
+    let mut tensors: Vec<Tensor> = (1..=3).map(|uid| Tensor::new(uid, float, dims, strides)).collect();
+    tensors[1].is_virtual = true;
+    tensors.push(Tensor::new(4, float, &vec![1; dims.len()], &vec![1; dims.len()]));
+    let node = |operation, in_0, in_1, out_0| Node {
+        name: String::new(),
+        compute_type: float,
+        operation: Pointwise::new(operation, in_0, in_1, out_0).into(),
+    };
+    let nodes = vec![node(PointwiseMode::Mul, 1, Some(4), 2), node(PointwiseMode::ReluFwd, 2, None, 3)];
+    Graph { tensors, nodes, is_override_shape_enabled: true, ..Graph::default() }
+}
+
+fn compiled(engine: usize, dims: &[i64], strides: &[i64]) -> Compiled {
+    Compiled::new(&graph(dims, strides), EngineConfig::default(), Planner::new(engine, &[]).unwrap()).unwrap()
+}
+
+/// Runs with this shape for every tensor but the scalar, and checks the result.
+fn check(compiled: &Compiled, uids: &[i64], dims: &[i64], strides: &[i64]) -> Result<(), PluginError> {
+    let extent = dims.iter().zip(strides).map(|(dim, stride)| (dim - 1) * stride).sum::<i64>() + 1;
+    let mut x: Vec<f32> = (0..extent).map(|i| (i % 7 - 3) as f32).collect();
+    let (mut two, mut y) = (2.0_f32, vec![-1.0_f32; extent as usize]);
+    let pointer = |pointer: *mut f32| pointer.cast::<c_void>();
+    let buffers = [(1, pointer(x.as_mut_ptr())), (4, pointer(&raw mut two)), (3, pointer(y.as_mut_ptr()))]
+        .map(|(uid, ptr)| hipdnnPluginDeviceBuffer_t { uid, ptr });
+    let mut workspace = vec![0_u8; compiled.workspace_size()];
+    let lengths = vec![dims.len() as u32; uids.len()];
+    let (all_dims, all_strides) = (vec![dims.as_ptr(); uids.len()], vec![strides.as_ptr(); uids.len()]);
+    // SAFETY: every array has as many elements as there are uids, every tensor its extent, and the workspace is as large
+    // as the plan asks for.
+    unsafe {
+        let overrides = Overrides::from_raw(
+            uids.len() as u32,
+            uids.as_ptr(),
+            lengths.as_ptr(),
+            all_dims.as_ptr(),
+            all_strides.as_ptr(),
+        );
+        compiled.execute_with(&buffers, workspace.as_mut_ptr(), overrides.unwrap())?;
+    }
+    for (x, y) in x.iter().zip(&y) {
+        assert_eq!(*y, (2.0 * x).max(0.0));
+    }
+    Ok(())
+}
+
+#[test]
+fn other_shapes_are_planned_and_kept() {
+    for engine in 0..2 {
+        let compiled = compiled(engine, &[2, 3], &[3, 1]);
+        for _ in 0..2 {
+            for rows in 1..=KEPT as i64 + 3 {
+                check(&compiled, &[1, 2, 3], &[rows, 100], &[100, 1]).unwrap();
+                let front = Arc::clone(&compiled.others.lock().unwrap()[0].plan);
+                check(&compiled, &[1, 2, 3], &[rows, 100], &[100, 1]).unwrap();
+                let others = compiled.others.lock().unwrap();
+                assert!(Arc::ptr_eq(&front, &others[0].plan), "{rows}");
+                assert!(others.len() <= KEPT);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_shape_used_last_is_in_front() {
+    let compiled = compiled(1, &[2, 3], &[3, 1]);
+    for rows in [4, 5, 6, 4] {
+        check(&compiled, &[1, 2, 3], &[rows, 3], &[3, 1]).unwrap();
+    }
+    let rows: Vec<i64> =
+        compiled.others.lock().unwrap().iter().map(|other| other.shapes[0].dims[0]).collect();
+    assert_eq!(rows, [4, 6, 5]);
+}
+
+#[test]
+fn order_and_strides_of_overrides_count() {
+    let compiled = compiled(1, &[2, 3], &[3, 1]);
+    check(&compiled, &[1, 2, 3], &[4, 3], &[3, 1]).unwrap();
+    check(&compiled, &[3, 2, 1], &[4, 3], &[3, 1]).unwrap();
+    check(&compiled, &[1, 2, 3], &[4, 3], &[1, 4]).unwrap();
+    assert_eq!(compiled.others.lock().unwrap().len(), 3);
+}
+
+#[test]
+fn shapes_that_make_no_sense_are_refused_and_not_kept() {
+    let compiled = compiled(0, &[2, 3], &[3, 1]);
+    let error = check(&compiled, &[1, 2, 9], &[4, 3], &[3, 1]).unwrap_err();
+    assert!(error.message().contains("tensor 9 has another shape"), "{error}");
+    // The tensor between the two steps keeps its shape.
+    let error = check(&compiled, &[1, 3], &[4, 3], &[3, 1]).unwrap_err();
+    assert!(error.message().contains("node 0"), "{error}");
+    assert!(compiled.others.lock().unwrap().is_empty());
+}
+
+#[test]
+fn a_saved_plan_is_the_graph_and_its_configuration() {
+    let knobs = vec![KnobSetting { knob_id: "knob".to_owned(), value: KnobValue::Int(3) }];
+    let config = EngineConfig { engine_id: -5, knobs };
+    let graph = graph(&[2, 3], &[3, 1]);
+    let bytes = Compiled::new(&graph, config.clone(), Planner::new(1, &[]).unwrap()).unwrap().save().unwrap();
+    assert_eq!(Compiled::read(&bytes).unwrap(), (graph, config));
+}
+
+#[test]
+fn parts_that_are_whole_do_not_make_a_plan() {
+    for parts in [&[b"".as_slice(), b""], &[&[0; 4], &[1; 9]], &[&[255; 40], b""]] {
+        assert!(Compiled::read(&PAYLOAD.write(parts).unwrap()).is_err(), "{parts:?}");
+    }
+    let bytes = compiled(1, &[2, 3], &[3, 1]).save().unwrap();
+    assert!(Compiled::read(&bytes[..bytes.len() - 1]).is_err());
+    assert!(Compiled::read(&bytes).is_ok());
+}
+
+#[test]
+fn a_loaded_plan_has_the_engine_and_the_settings_of_the_saved_one() {
+    use hipdnn_plugin_sdk::EnginePlugin;
+
+    use crate::plugin::CpuPlugin;
+
+    let graph = graph(&[2, 3], &[3, 1]);
+    let threads = [KnobSetting { knob_id: "threads".to_owned(), value: KnobValue::Int(1) }];
+    for (engine, knobs) in [(0, &threads[..]), (0, &[]), (1, &[])] {
+        let bytes = CpuPlugin::plan(&(), engine, &graph, knobs).unwrap().save().unwrap();
+        let loaded = CpuPlugin::deserialize(&(), &bytes).unwrap();
+        assert_eq!(loaded.config.knobs, knobs);
+        assert_eq!(loaded.save().unwrap(), bytes);
+        check(&loaded, &[1, 2, 3], &[4, 3], &[3, 1]).unwrap();
+    }
+    // What no engine of this plugin made
+    let other = |engine_id, knobs: &[KnobSetting]| {
+        let config = EngineConfig { engine_id, knobs: knobs.to_vec() };
+        let bytes = Compiled { config, ..compiled(1, &[2, 3], &[3, 1]) }.save().unwrap();
+        CpuPlugin::deserialize(&(), &bytes).map(|_| ()).unwrap_err()
+    };
+    assert!(other(12, &[]).message().contains("of engine 12"));
+    let wrong = [KnobSetting { knob_id: "threads".to_owned(), value: KnobValue::Int(-1) }];
+    let fast = hipdnn_plugin_sdk::engine_id(CpuPlugin::ENGINES[0]);
+    assert!(other(fast, &wrong).message().contains("threads"));
+}

@@ -1,0 +1,290 @@
+//! A graph made ready to run: kernels in order, and where each finds its tensors.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Tensor, TensorValue};
+use hipdnn_plugin_sdk::{PluginError, bound};
+
+use crate::dtype::element::Element;
+use crate::kernel::{Kernel, MAX_TENSORS, Part, Refusal};
+use crate::plan::own_memory::OwnMemory;
+use crate::prepare::{in_node, mark_outputs, prepare};
+use crate::workspace::{Place, place_in_steps};
+
+/// Alignment in bytes of what lies in the workspace.
+const ALIGNMENT: usize = 64;
+
+/// A graph with every decision made. Threads may run the same plan at the same time, each with its own workspace or with none.
+pub struct Plan {
+    steps: Vec<Step>,
+    /// The uids that a caller has to bind, in the order in which the nodes first use them, and then those that it may bind.
+    bound: Vec<i64>,
+    /// How many of them have to be bound.
+    required: usize,
+    /// The values that the graph carries, each in the first bytes of its word.
+    constants: Box<[u64]>,
+    /// Bytes of virtual tensors, then of scratch, from an aligned address.
+    scratch_offset: usize,
+    workspace: usize,
+    /// For executions without a workspace.
+    own: OwnMemory,
+}
+
+struct Step {
+    /// The node at whose place it runs.
+    node: usize,
+    kernel: Box<dyn Kernel>,
+    slots: Box<[Slot]>,
+}
+
+/// Where a tensor of a step lies.
+#[derive(Clone, Copy)]
+enum Slot {
+    /// In the caller's memory: the uid and its place in `Plan::bound`.
+    Bound { uid: i64, place: usize },
+    /// In the workspace, at this offset in bytes.
+    Workspace(usize),
+    /// An output that nobody marked as one: where the caller binds it, else in the workspace at this offset.
+    Unmarked { uid: i64, offset: usize },
+    /// In `Plan::constants`.
+    Constant(usize),
+}
+
+/// Why a plan did not run, or not to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExecuteError {
+    /// Something that the caller passed. Lengths, offsets or indices in memory that are out of range stop a plan before the
+    /// node that reads them.
+    Invalid(String),
+    /// There is no memory for so many bytes of workspace.
+    NoMemory(usize),
+}
+
+impl std::fmt::Display for ExecuteError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Invalid(text) => f.write_str(text),
+            Self::NoMemory(size) => {
+                write!(f, "workspace is null, and there is no memory for {size} bytes in its place")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ExecuteError {}
+
+impl From<ExecuteError> for PluginError {
+    fn from(error: ExecuteError) -> Self {
+        match error {
+            ExecuteError::Invalid(text) => Self::invalid_value(text),
+            ExecuteError::NoMemory(_) => Self::alloc_failed(error.to_string()),
+        }
+    }
+}
+
+impl Plan {
+    /// Prepares the graph and plans each node with `choose`. The refusal names the node and what is wrong with it.
+    pub fn new(
+        graph: &Graph,
+        choose: impl Fn(&Graph, &Node) -> Result<Box<dyn Kernel>, Refusal>,
+    ) -> Result<Self, Refusal> {
+        Self::in_parts(graph, |graph| {
+            let nodes = graph.nodes.iter().enumerate();
+            nodes.map(|(place, node)| Part::of_node(graph, place, node, &choose)).collect()
+        })
+    }
+
+    /// Prepares the graph and plans it with `divide`, which yields parts that together are all nodes, in an order in which
+    /// they can run.
+    pub fn in_parts(
+        graph: &Graph,
+        divide: impl FnOnce(&Graph) -> Result<Vec<Part>, Refusal>,
+    ) -> Result<Self, Refusal> {
+        let mut graph = prepare(graph)?;
+        let unmarked = mark_outputs(&mut graph);
+        let parts = divide(&graph)?;
+        let tensors_of = parts.iter().map(|part| part.tensors.as_slice());
+        let virtuals = place_in_steps(&graph, &unmarked, tensors_of, ALIGNMENT)?;
+        let tensors: HashMap<i64, &Tensor> =
+            graph.tensors.iter().map(|tensor| (tensor.uid, tensor)).collect();
+        let slot = |place: &Place| match unmarked.contains(&place.uid) {
+            true => Slot::Unmarked { uid: place.uid, offset: place.offset },
+            false => Slot::Workspace(place.offset),
+        };
+        // Of each tensor met so far, and of all that have a place.
+        let mut known: HashMap<i64, Slot> =
+            virtuals.places.iter().map(|place| (place.uid, slot(place))).collect();
+        let mut plan = Self {
+            steps: Vec::with_capacity(parts.len()),
+            bound: Vec::new(),
+            required: 0,
+            constants: Box::default(),
+            scratch_offset: 0,
+            workspace: 0,
+            own: OwnMemory::default(),
+        };
+        let mut constants = Vec::new();
+        let mut scratch = 0;
+        for part in parts {
+            let refuse = |refusal: Refusal| match graph.nodes.get(part.node) {
+                Some(node) => in_node(part.node, node, refusal),
+                None => refusal,
+            };
+            if part.tensors.len() > MAX_TENSORS {
+                let count = part.tensors.len();
+                return Err(refuse(format!("has {count} tensors, expected at most {MAX_TENSORS}")));
+            }
+            scratch = scratch.max(part.kernel.scratch_size());
+            let mut slots = Vec::with_capacity(part.tensors.len());
+            for uid in &part.tensors {
+                let slot = match known.entry(*uid) {
+                    Entry::Occupied(known) => *known.get(),
+                    Entry::Vacant(unknown) => {
+                        let tensor = tensors.get(uid);
+                        let value = tensor.and_then(|tensor| Some((*tensor, tensor.value.as_ref()?)));
+                        let slot = match value {
+                            Some((tensor, value)) => {
+                                constants.push(word(tensor, value).map_err(refuse)?);
+                                Slot::Constant(constants.len() - 1)
+                            }
+                            None => {
+                                plan.bound.push(*uid);
+                                Slot::Bound { uid: *uid, place: plan.bound.len() - 1 }
+                            }
+                        };
+                        *unknown.insert(slot)
+                    }
+                };
+                slots.push(slot);
+            }
+            plan.steps.push(Step { node: part.node, kernel: part.kernel, slots: slots.into_boxed_slice() });
+        }
+        plan.required = plan.bound.len();
+        plan.bound.extend(virtuals.places.iter().map(|place| place.uid).filter(|uid| unmarked.contains(uid)));
+        plan.constants = constants.into_boxed_slice();
+        plan.scratch_offset = virtuals.size;
+        plan.workspace = virtuals
+            .size
+            .checked_add(scratch)
+            .filter(|size| *size <= isize::MAX as usize - ALIGNMENT)
+            .ok_or_else(|| {
+                format!("{scratch} bytes of scratch and {} of virtual tensors overflow", virtuals.size)
+            })?;
+        Ok(plan)
+    }
+
+    /// The uids that [`Plan::execute`] has to be given, in the order in which the graph uses them first.
+    pub fn bound(&self) -> &[i64] {
+        self.bound.get(..self.required).unwrap_or_default()
+    }
+
+    /// The same, and behind them the virtual tensors that no node reads, which are written where they are bound.
+    pub fn bindable(&self) -> &[i64] {
+        &self.bound
+    }
+
+    /// Bytes of workspace that [`Plan::execute`] works in, at any address.
+    pub fn workspace_size(&self) -> usize {
+        match self.workspace {
+            0 => 0,
+            // An address that is not aligned loses up to this much.
+            size => size + ALIGNMENT - 1,
+        }
+    }
+
+    /// Runs the graph and returns when all results are written. Takes no lock and allocates nothing, unless it fails or, with a null
+    /// workspace, more executions run at a time than ever before: then the plan's own memory serves, which is kept.
+    ///
+    /// `buffers` bind tensors by uid in any order; other uids are ignored, and of two bindings of one uid it is not said which
+    /// counts. The error names the uid that is not bound or bound to null.
+    ///
+    /// # Safety
+    /// Every bound tensor's memory is valid for the tensor's extent in bytes and, where the graph writes it, for writes, and
+    /// `workspace` null or valid for [`Plan::workspace_size`] bytes, until the call returns. Memory that is written overlaps no other
+    /// tensor of the graph, but for running statistics of a batch normalization, whose new values may go where the old ones
+    /// are. No other thread writes what is read or touches what is written.
+    pub unsafe fn execute(
+        &self,
+        buffers: &[hipdnnPluginDeviceBuffer_t],
+        workspace: *mut u8,
+    ) -> Result<(), ExecuteError> {
+        // All is checked before the first step, so that a failure leaves every tensor as it was.
+        for (place, uid) in self.bound().iter().enumerate() {
+            find(buffers, *uid, place)?;
+        }
+        let own;
+        let workspace = if workspace.is_null() && self.workspace > 0 {
+            let size = self.workspace_size();
+            own = self.own.take(size).ok_or(ExecuteError::NoMemory(size))?;
+            own.memory()
+        } else {
+            workspace
+        };
+        let aligned = workspace.wrapping_add(workspace.addr().wrapping_neg() % ALIGNMENT);
+        let scratch = aligned.wrapping_add(self.scratch_offset);
+        let mut pointers = [std::ptr::null_mut(); MAX_TENSORS];
+        for step in &self.steps {
+            for (pointer, slot) in pointers.iter_mut().zip(&step.slots) {
+                *pointer = match *slot {
+                    Slot::Bound { uid, place } => find(buffers, uid, place)?,
+                    Slot::Workspace(offset) => aligned.wrapping_add(offset),
+                    Slot::Unmarked { uid, offset } => {
+                        bound(buffers, uid).map_or(aligned.wrapping_add(offset), <*mut _>::cast)
+                    }
+                    // Only read through this pointer: a tensor with a value is never an output.
+                    Slot::Constant(place) => self.constants.as_ptr().wrapping_add(place).cast_mut().cast(),
+                };
+            }
+            let tensors = pointers.get(..step.slots.len()).unwrap_or_default();
+            // SAFETY: the tensors are in the order of the operation. The caller promises the bound memory and a workspace
+            // that, once aligned, has room for all virtual tensors and the largest scratch; live tensors do not overlap in it.
+            unsafe {
+                step.kernel
+                    .check(tensors)
+                    .map_err(|refusal| ExecuteError::Invalid(format!("node {}: {refusal}", step.node)))?;
+                step.kernel.run(tensors, scratch);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The pointer bound to `uid`, tried first where it stands when the caller binds in the plan's order.
+fn find(buffers: &[hipdnnPluginDeviceBuffer_t], uid: i64, place: usize) -> Result<*mut u8, ExecuteError> {
+    let buffer = buffers
+        .get(place)
+        .filter(|buffer| buffer.uid == uid)
+        .or_else(|| buffers.iter().find(|buffer| buffer.uid == uid))
+        .ok_or_else(|| {
+            ExecuteError::Invalid(format!(
+                "tensor {uid} is bound by none of the {} buffers, expected a pointer",
+                buffers.len()
+            ))
+        })?;
+    if buffer.ptr.is_null() {
+        return Err(ExecuteError::Invalid(format!(
+            "tensor {uid} is bound to null, expected a pointer to its first element"
+        )));
+    }
+    Ok(buffer.ptr.cast())
+}
+
+/// A tensor's value as bytes of the tensor's type, in the first bytes of a word.
+fn word(tensor: &Tensor, value: &TensorValue) -> Result<u64, Refusal> {
+    if let (TensorValue::Int64(value), DataType::Int64) = (value, tensor.data_type) {
+        // Not every such number has a double.
+        return Ok(value.cast_unsigned());
+    }
+    let refuse = |text: String| format!("tensor {} \"{}\": value: {text}", tensor.uid, tensor.name);
+    let number = value.as_f64().ok_or_else(|| refuse("is no number that can be read".to_owned()))?;
+    let element = Element::<f64>::of(tensor.data_type).map_err(refuse)?;
+    let mut word = 0_u64;
+    // SAFETY: no element is larger than the word.
+    unsafe { element.store((&raw mut word).cast(), 0, number) };
+    Ok(word)
+}

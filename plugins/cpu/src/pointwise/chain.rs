@@ -1,0 +1,208 @@
+//! Pointwise operations that are computed together, as a kernel sees them before anything is decided.
+
+use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, ReductionMode};
+
+use crate::layout::MAX_RANK;
+use crate::problem::Operand;
+use crate::problem::pointwise::{Activation, Broadcast, Pointwise};
+
+/// The most inputs of a chain.
+pub(crate) const MAX_INPUTS: usize = 11;
+
+/// The most operations of a chain.
+pub(crate) const MAX_STEPS: usize = 32;
+
+/// What an operation of a chain reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    /// The input with this number.
+    Input(usize),
+    /// The result of the operation with this number.
+    Step(usize),
+}
+
+/// An input of a chain: a tensor spread over the chain's shape.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Input {
+    /// Its place among the pointers that a kernel gets.
+    pub(crate) slot: usize,
+    /// The type of its elements.
+    pub(crate) data_type: DataType,
+    /// Its strides along the dimensions of the shape: 0 where it repeats.
+    pub(crate) strides: [usize; MAX_RANK],
+    /// Whether the result takes its place.
+    pub(crate) replaced: bool,
+}
+
+impl Input {
+    /// A tensor of the chain's own shape, whose memory the result takes.
+    pub(crate) fn replaced(operand: &Operand) -> Self {
+        let mut strides = [0; MAX_RANK];
+        strides[..operand.layout.rank()].copy_from_slice(operand.layout.strides());
+        Self { slot: operand.slot, data_type: operand.data_type, strides, replaced: true }
+    }
+
+    fn of(broadcast: &Broadcast) -> Self {
+        let Operand { slot, data_type, .. } = broadcast.operand;
+        Self { slot, data_type, strides: broadcast.strides, replaced: false }
+    }
+}
+
+/// What a step of a chain computes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Operation {
+    /// A function of each element, with its numbers.
+    Pointwise(PointwiseMode, Activation),
+    /// One number of each row.
+    Reduce(ReductionMode),
+}
+
+/// An operation of a chain.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Step {
+    /// What is computed.
+    pub(crate) operation: Operation,
+    /// Whether the result is one number for each row.
+    pub(crate) one: bool,
+    /// What it reads.
+    pub(crate) operands: Vec<Value>,
+    /// The type that the result would be stored in, which rounds it.
+    pub(crate) stored: DataType,
+}
+
+impl Step {
+    /// Whether it makes zeros of what is negative, and nothing else.
+    pub(crate) fn is_relu(&self) -> bool {
+        let Operation::Pointwise(PointwiseMode::ReluFwd, activation) = &self.operation else { return false };
+        activation.lower_clip == 0.0 && activation.lower_clip_slope == 0.0 && activation.upper_clip.is_none()
+    }
+}
+
+/// Operations on each element, of which the last one's result is written.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Chain {
+    /// What is read.
+    pub(crate) inputs: Vec<Input>,
+    /// What is computed, each from what is before it.
+    pub(crate) steps: Vec<Step>,
+}
+
+impl Chain {
+    /// The chain of one operation.
+    pub(crate) fn of(pointwise: &Pointwise) -> Self {
+        let mut chain = Self::default();
+        let operands = pointwise.inputs.iter().map(|input| chain.input(input)).collect();
+        chain.push(pointwise, operands);
+        chain
+    }
+
+    /// The value of an input, which is added unless it is there.
+    pub(crate) fn input(&mut self, broadcast: &Broadcast) -> Value {
+        let input = Input::of(broadcast);
+        let number = self.inputs.iter().position(|known| *known == input).unwrap_or_else(|| {
+            self.inputs.push(input);
+            self.inputs.len() - 1
+        });
+        Value::Input(number)
+    }
+
+    /// Adds an operation on these operands.
+    pub(crate) fn push(&mut self, pointwise: &Pointwise, operands: Vec<Value>) -> Value {
+        self.steps.push(Step {
+            operation: Operation::Pointwise(pointwise.mode, pointwise.activation),
+            one: false,
+            operands,
+            stored: pointwise.output.data_type,
+        });
+        Value::Step(self.steps.len() - 1)
+    }
+
+    /// Adds an operation that has no numbers of its own.
+    pub(crate) fn push_mode(&mut self, mode: PointwiseMode, operands: Vec<Value>, stored: DataType) -> Value {
+        let operation = Operation::Pointwise(mode, Activation::default());
+        self.steps.push(Step { operation, one: false, operands, stored });
+        Value::Step(self.steps.len() - 1)
+    }
+
+    /// Adds a reduction of a value to one number for each row.
+    pub(crate) fn push_reduction(&mut self, mode: ReductionMode, value: Value, stored: DataType) -> Value {
+        self.steps.push(Step {
+            operation: Operation::Reduce(mode),
+            one: true,
+            operands: vec![value],
+            stored,
+        });
+        Value::Step(self.steps.len() - 1)
+    }
+
+    /// Whether some step is a reduction.
+    pub(crate) fn reduces(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.operation, Operation::Reduce(_)))
+    }
+
+    /// The tensor that is added to input 0, and whether RELU follows, where this is all there is to do with numbers of this type.
+    pub(crate) fn sum_and_relu(&self, number: DataType) -> Option<(Option<Input>, bool)> {
+        let (sum, relu) = match self.steps.as_slice() {
+            [relu] if relu.is_relu() => (None, Some(relu)),
+            [sum] => (Some(sum), None),
+            [sum, relu] if relu.is_relu() => (Some(sum), Some(relu)),
+            _ => return None,
+        };
+        let mut last = Value::Input(0);
+        let mut added = None;
+        if let Some(sum) = sum {
+            let other = match sum.operands.as_slice() {
+                [Value::Input(0), Value::Input(other)] | [Value::Input(other), Value::Input(0)] => *other,
+                _ => return None,
+            };
+            let input = *self.inputs.get(other).filter(|input| other > 0 && input.data_type == number)?;
+            if !matches!(sum.operation, Operation::Pointwise(PointwiseMode::Add, _)) {
+                return None;
+            }
+            (last, added) = (Value::Step(0), Some(input));
+        }
+        let is_exact = self.steps.iter().all(|step| step.stored == number);
+        let is_of_last = relu.is_none_or(|relu| relu.operands == [last]);
+        (is_exact && is_of_last).then_some((added, relu.is_some()))
+    }
+
+    /// The row that the first operation adds to input 0 of these dimensions, the same in all places along the other dimensions
+    /// than `axis`, and what is left without it: a chain whose input 0 is the sum. None where the chain does not begin so,
+    /// needs input 0 otherwise, or rounds it or the sum to less than a `number`.
+    pub(crate) fn without_row(&self, dims: &[usize], axis: usize, number: DataType) -> Option<(Input, Self)> {
+        let (first, rest) = self.steps.split_first()?;
+        let row = match first.operands.as_slice() {
+            [Value::Input(0), Value::Input(row)] | [Value::Input(row), Value::Input(0)] if *row > 0 => *row,
+            _ => return None,
+        };
+        let is_sum = matches!(first.operation, Operation::Pointwise(PointwiseMode::Add, _));
+        let own = self.inputs.first()?;
+        let row = *self.inputs.get(row)?;
+        let repeats = dims
+            .iter()
+            .zip(row.strides)
+            .enumerate()
+            .all(|(at, (dim, stride))| at == axis || *dim == 1 || stride == 0);
+        let is_exact = [own.data_type, row.data_type, first.stored].iter().all(|stored| *stored == number);
+        let reads = |value| rest.iter().any(|step| step.operands.contains(&value));
+        if !is_sum || !repeats || !is_exact || reads(Value::Input(0)) {
+            return None;
+        }
+        let mut left = Self { inputs: vec![*own], steps: rest.to_vec() };
+        let mut places = vec![0; self.inputs.len()];
+        for (input, (place, known)) in places.iter_mut().zip(&self.inputs).enumerate().skip(1) {
+            if reads(Value::Input(input)) {
+                *place = left.inputs.len();
+                left.inputs.push(*known);
+            }
+        }
+        for operand in left.steps.iter_mut().flat_map(|step| &mut step.operands) {
+            *operand = match *operand {
+                Value::Step(0) => Value::Input(0),
+                Value::Step(step) => Value::Step(step - 1),
+                Value::Input(input) => Value::Input(places[input]),
+            };
+        }
+        Some((row, left))
+    }
+}

@@ -1,0 +1,307 @@
+//! A chain of pointwise operations, chunk by chunk.
+
+use crate::kernel::{Kernel, Refusal};
+use crate::pointwise::chain::{Chain, Input, Value};
+use crate::pointwise::functions::Functions;
+use crate::pointwise::line::Applied;
+use crate::pointwise::program::{Places, Program, REGISTERS};
+use crate::problem::Operand;
+use crate::simd::isa::Isa;
+use crate::simd::stream::{is_worth, settle};
+use crate::tensor::loop_nest::{Axes, LoopNest};
+use crate::tensor::row_converter::RowConverter;
+use crate::tensor::scratch::Tensors;
+use crate::threading::partition::{Threads, Workers};
+
+/// Bytes of a buffer: few enough that all of them stay in the first cache.
+const BYTES: usize = 2048;
+
+/// Memory for some numbers.
+#[repr(align(64))]
+#[derive(Clone, Copy)]
+struct Buffer(std::mem::MaybeUninit<[u8; BYTES]>);
+
+impl Buffer {
+    /// Memory that holds nothing yet.
+    const EMPTY: Self = Self(std::mem::MaybeUninit::uninit());
+
+    /// How many numbers there is room for.
+    const fn len<T>() -> usize {
+        BYTES / size_of::<T>()
+    }
+
+    /// The numbers.
+    fn numbers<T>(&mut self) -> *mut T {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+/// How an operand of the inner loop becomes numbers side by side.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// It is.
+    InPlace,
+    /// One number repeats.
+    Repeated,
+    /// One number stands for all.
+    One,
+    /// The elements are converted or brought together.
+    Copied,
+}
+
+/// A tensor of the chain.
+struct Memory<T> {
+    slot: usize,
+    run: RowConverter<T>,
+    /// Whether the result goes to the same memory.
+    replaced: bool,
+    /// Whether the program takes one number of it for all of the inner loop.
+    one: bool,
+}
+
+impl<T: Functions> Memory<T> {
+    fn of(input: &Input) -> Result<Self, Refusal> {
+        let run = RowConverter::of_number(input.data_type)?;
+        Ok(Self { slot: input.slot, run, replaced: input.replaced, one: false })
+    }
+
+    fn access(&self, stride: usize) -> Access {
+        match stride {
+            _ if self.one => Access::One,
+            0 => Access::Repeated,
+            1 if self.run.same && !self.replaced => Access::InPlace,
+            _ => Access::Copied,
+        }
+    }
+}
+
+/// A chain with every decision made; its inputs and, last, its result are at most `N`.
+pub(crate) struct Elements<T, const N: usize> {
+    program: Program<T>,
+    /// The dimensions, and the strides of the inputs and, last, of the result along them.
+    axes: Axes<N>,
+    nest: LoopNest<N>,
+    inputs: Vec<Memory<T>>,
+    output: Memory<T>,
+    /// Whether the result goes past the caches.
+    streamed: bool,
+    /// Nanoseconds that one thread takes for an element, about.
+    time: f64,
+    workers: Workers,
+}
+
+/// Whether an input is read by nothing but operations in registers that have another operand, so that one number of it is enough
+/// where it repeats.
+fn is_for_registers<T: Functions>(chain: &Chain, input: usize, repeats: impl Fn(usize) -> bool) -> bool {
+    let is_row =
+        |value: &Value| matches!(*value, Value::Step(_)) || matches!(*value, Value::Input(i) if !repeats(i));
+    let mut readers = chain.steps.iter().filter(|step| step.operands.contains(&Value::Input(input)));
+    readers.all(|step| Applied::<T>::of(step).is_some() && step.operands.iter().any(is_row))
+}
+
+impl<T: Functions, const N: usize> Elements<T, N> {
+    /// Plans a chain, which may be computed of any box of its shape if it is a tail.
+    pub(crate) fn plan(
+        chain: &Chain,
+        output: &Operand,
+        isa: Isa,
+        threads: Threads,
+        is_epilogue: bool,
+    ) -> Result<Self, Refusal> {
+        let count = chain.inputs.len();
+        if count >= N {
+            return Err(format!("a chain of {count} inputs, expected at most {}", N - 1));
+        }
+        let dims = output.layout.dims();
+        let none = [0; crate::layout::MAX_RANK];
+        let mut strides = [none.as_slice(); N];
+        for (to, input) in strides.iter_mut().zip(&chain.inputs) {
+            *to = &input.strides;
+        }
+        strides[N - 1] = output.layout.strides();
+        let axes = Axes::new(dims, strides, N - 1);
+        let nest = axes.nest();
+        let repeats = |input: usize| nest.inner_strides[input] == 0;
+        // The inner loop of a box may be another.
+        let is_one =
+            |input: usize| !is_epilogue && repeats(input) && is_for_registers::<T>(chain, input, repeats);
+        let program = Program::plan(chain, isa, is_one)?;
+        let mut inputs = chain.inputs.iter().map(Memory::of).collect::<Result<Vec<_>, _>>()?;
+        for (number, input) in inputs.iter_mut().enumerate() {
+            input.one = is_one(number);
+            // What is done in registers reads a number before it writes the result there.
+            input.replaced &= !program.is_line();
+        }
+        let output = Memory {
+            slot: output.slot,
+            run: RowConverter::of_number(output.data_type)?,
+            replaced: false,
+            one: false,
+        };
+        let count_of = |access| {
+            let inputs = inputs
+                .iter()
+                .zip(nest.inner_strides)
+                .filter(|(input, stride)| input.access(*stride) == access);
+            inputs.count() + usize::from(output.access(nest.inner_strides[N - 1]) == access)
+        };
+        let (copies, in_place) = (count_of(Access::Copied), count_of(Access::InPlace));
+        let elements = nest.runs() * nest.len;
+        let streamed = !is_epilogue
+            && program.is_line()
+            && in_place + count_of(Access::One) == inputs.len() + 1
+            && is_worth::<T>(in_place * elements, nest.len);
+        let time = program.time + copies as f64;
+        let workers = threads.workers(elements as f64 * time, elements.div_ceil(Buffer::len::<T>()));
+        Ok(Self { program, axes, nest, inputs, output, streamed, time, workers })
+    }
+
+    /// Computes some elements of a nest, counted in the order of its loops; `base` is added to its offsets.
+    ///
+    /// # Safety
+    /// As [`Kernel::run`].
+    unsafe fn part(
+        &self,
+        tensors: &[*mut u8],
+        nest: &LoopNest<N>,
+        base: [usize; N],
+        elements: std::ops::Range<usize>,
+    ) {
+        let mut registers = [Buffer::EMPTY; REGISTERS];
+        let mut buffers = [Buffer::EMPTY; N];
+        let mut places = Places::nowhere();
+        for (number, register) in registers.iter_mut().enumerate() {
+            *places.register(number) = register.numbers();
+        }
+        let mut access = [Access::InPlace; N];
+        for ((access, input), stride) in access.iter_mut().zip(&self.inputs).zip(nest.inner_strides) {
+            *access = input.access(stride);
+        }
+        let end_stride = nest.inner_strides[N - 1];
+        let written_in_place = end_stride == 1 && self.output.run.same;
+        let in_place = access.iter().all(|access| matches!(access, Access::InPlace | Access::One));
+        let chunk = if self.program.is_single() && in_place && written_in_place {
+            usize::MAX
+        } else {
+            Buffer::len::<T>()
+        };
+        places.streamed = self.streamed;
+        // The element that a repeated operand's buffer is full of, and how full.
+        let mut repeated = [(usize::MAX, 0); N];
+        let mut at = elements.start;
+        let mut place = nest.place(at / nest.len);
+        while at < elements.end {
+            let first = at % nest.len;
+            let end = nest.len.min(first + (elements.end - at));
+            let mut from = first;
+            while from < end {
+                let len = (end - from).min(chunk);
+                // SAFETY: the elements are inside the tensors; chunks are no longer than the buffers unless every operand is
+                // used in place.
+                unsafe {
+                    let offset = |i: usize| base[i] + place.offsets[i] + from * nest.inner_strides[i];
+                    for (i, input) in self.inputs.iter().enumerate() {
+                        let base = tensors[input.slot].cast_const().add(offset(i) * input.run.size);
+                        let buffer = buffers[i].numbers::<T>();
+                        *places.input(i) = match access[i] {
+                            Access::InPlace => base.cast_mut().cast(),
+                            Access::One => {
+                                if repeated[i].0 != offset(i) {
+                                    (input.run.load)(base, 0, places.one(i), 1);
+                                    repeated[i].0 = offset(i);
+                                }
+                                continue;
+                            }
+                            Access::Repeated => {
+                                if repeated[i].0 != offset(i) || repeated[i].1 < len {
+                                    (input.run.load)(base, 0, buffer, 1);
+                                    fill(buffer, buffer.read(), len);
+                                    repeated[i] = (offset(i), len);
+                                }
+                                buffer
+                            }
+                            Access::Copied => {
+                                (input.run.load)(base, nest.inner_strides[i], buffer, len);
+                                buffer
+                            }
+                        };
+                    }
+                    let to = tensors[self.output.slot].add(offset(N - 1) * self.output.run.size);
+                    if written_in_place {
+                        *places.out() = to.cast();
+                        self.program.run(&mut places, len);
+                    } else {
+                        let out = buffers[N - 1].numbers::<T>();
+                        *places.out() = out;
+                        self.program.run(&mut places, len);
+                        (self.output.run.store)(out, to, end_stride, len);
+                    }
+                }
+                from += len;
+            }
+            at += end - first;
+            nest.advance(&mut place);
+        }
+        if self.streamed {
+            settle();
+        }
+    }
+}
+
+/// Writes a number `len` times.
+///
+/// # Safety
+/// `to` is writable for `len` numbers.
+unsafe fn fill<T: Copy>(to: *mut T, number: T, len: usize) {
+    for i in 0..len {
+        // SAFETY: the caller promises the numbers.
+        unsafe { to.add(i).write(number) };
+    }
+}
+
+impl<T: Functions, const N: usize> Kernel for Elements<T, N> {
+    unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
+        let shared = Tensors(tensors);
+        let elements = self.nest.runs() * self.nest.len;
+        self.workers.run(|worker| {
+            // SAFETY: the caller promises the tensors; each lane computes elements of its own.
+            unsafe { self.part(shared.all(), &self.nest, [0; N], self.workers.share(worker, elements)) };
+        });
+    }
+}
+
+/// What is computed of each block of a kernel's results while they are near.
+pub(crate) trait BlockEpilogue: Send + Sync {
+    /// Computes a box of the result, of which the kernel has written its own results there. Runs on the calling thread.
+    ///
+    /// # Safety
+    /// As [`Kernel::run`]; the box lies inside of the result's dimensions.
+    unsafe fn run_on_box(&self, tensors: &[*mut u8], origin: &[usize], size: &[usize]);
+
+    /// The same of some elements, counted in the order in which those of the result lie in memory.
+    ///
+    /// # Safety
+    /// As [`BlockEpilogue::finish`], for the elements.
+    unsafe fn run_on_range(&self, tensors: &[*mut u8], elements: std::ops::Range<usize>);
+
+    /// Nanoseconds that it takes for an element, about.
+    fn time(&self) -> f64;
+}
+
+impl<T: Functions, const N: usize> BlockEpilogue for Elements<T, N> {
+    unsafe fn run_on_box(&self, tensors: &[*mut u8], origin: &[usize], size: &[usize]) {
+        let (nest, base) = self.axes.nest_of_box(origin, size);
+        let elements = nest.runs() * nest.len;
+        // SAFETY: the caller promises the tensors.
+        unsafe { self.part(tensors, &nest, base, 0..elements) };
+    }
+
+    unsafe fn run_on_range(&self, tensors: &[*mut u8], elements: std::ops::Range<usize>) {
+        // SAFETY: the caller promises the tensors.
+        unsafe { self.part(tensors, &self.nest, [0; N], elements) };
+    }
+
+    fn time(&self) -> f64 {
+        self.time
+    }
+}

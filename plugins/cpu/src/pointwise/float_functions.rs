@@ -1,0 +1,68 @@
+//! The functions of single and of double precision.
+
+use crate::pointwise::functions::{All, Functions, RowFunction};
+use crate::pointwise::smooth::{Smooth, with_constant};
+use crate::pointwise::smooth_vectors::{exactly, in_single};
+use crate::pointwise::transcendental::exponential;
+use crate::simd::portable::PortableVector;
+use crate::simd::vector::Vector;
+
+impl Functions for f64 {
+    const TIME: f64 = 8.0;
+    const SOFTMAX: Option<RowFunction<Self>> = None;
+
+    #[inline(always)]
+    fn exponential(self) -> Self {
+        self.exp()
+    }
+
+    #[inline(always)]
+    fn in_registers(smooth: Smooth) -> bool {
+        // Loops over these alone become vectors.
+        use Smooth::{AddSquare, Reciprocal, ReluBwd, Rsqrt};
+        !matches!(smooth, AddSquare | Reciprocal | ReluBwd | Rsqrt)
+    }
+
+    #[inline(always)]
+    unsafe fn smooth<V: Vector<Scalar = Self>>(all: &All<Self>) {
+        for i in 0..all.count {
+            // SAFETY: the caller promises instructions and numbers.
+            unsafe {
+                let [x, y] = all.operands::<V>(i);
+                exactly(all.smooth, x, y, all.number).store(all.to.add(i * V::LANES));
+            }
+        }
+    }
+}
+
+impl Functions for f32 {
+    const TIME: f64 = 0.4;
+    // SAFETY: whoever calls it promises level and numbers.
+    const SOFTMAX: Option<RowFunction<Self>> = Some(|isa, rows| unsafe { isa.run_vectors(rows) });
+
+    #[inline(always)]
+    fn exponential(self) -> Self {
+        let (one, mut result) = (self, 0.0);
+        // SAFETY: a plain vector needs no instructions of its own; both numbers are there.
+        unsafe { exponential(PortableVector::<Self, 1>::load(&raw const one)).store(&raw mut result) };
+        result
+    }
+
+    #[inline(always)]
+    fn in_registers(_smooth: Smooth) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    unsafe fn smooth<V: Vector<Scalar = Self>>(all: &All<Self>) {
+        // SAFETY: the caller promises instructions and numbers.
+        unsafe {
+            with_constant!(all.smooth, S => {
+                for i in 0..all.count {
+                    let [x, y] = all.operands::<V>(i);
+                    in_single(S, x, y, all.number).store(all.to.add(i * V::LANES));
+                }
+            });
+        }
+    }
+}

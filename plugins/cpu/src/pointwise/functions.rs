@@ -1,0 +1,206 @@
+//! The functions behind the activations, on vectors.
+//!
+//! In single precision the exponential is a polynomial times a power of 2, the logarithm one of what is left when a power of 2 is taken
+//! away, and tanh and erf are quotients of polynomials within the range in which they are not 1; results are within 8 units in the last place, most within 2. There are no branches, and
+//! NaN and infinities pass as they do through the plain functions. In double precision they are the plain functions.
+
+use crate::pointwise::smooth::Smooth;
+use crate::pointwise::softmax::Softmax;
+use crate::simd::isa::Isa;
+use crate::simd::vector::{Float, Vector};
+
+/// Computes rows at a level that the processor has.
+pub(crate) type RowFunction<T> = unsafe fn(Isa, Softmax<T>);
+
+/// Numbers with functions.
+pub(crate) trait Functions: Float {
+    /// Nanoseconds that a function takes for one number, about.
+    const TIME: f64;
+
+    /// e to the value.
+    fn exponential(self) -> Self;
+
+    /// Whether vectors have the function, and not only numbers one by one.
+    fn in_registers(smooth: Smooth) -> bool;
+
+    /// Softmax of rows, where it has a form of its own.
+    const SOFTMAX: Option<RowFunction<Self>>;
+
+    /// A function of each number of some vectors.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions; the operands and the results are there.
+    unsafe fn smooth<V: Vector<Scalar = Self>>(all: &All<Self>);
+}
+
+/// Vectors of operands, and where the function of them goes.
+pub(crate) struct All<T> {
+    /// Which function.
+    pub(crate) smooth: Smooth,
+    /// The number that it has of its own.
+    pub(crate) number: T,
+    /// The operands, and how far apart their vectors are.
+    pub(crate) from: [(*const T, usize); 2],
+    /// The results, side by side; they may be where operands are.
+    pub(crate) to: *mut T,
+    /// How many vectors.
+    pub(crate) count: usize,
+}
+
+impl<T> All<T> {
+    /// The operands of a vector.
+    ///
+    /// # Safety
+    /// As [`Functions::smooth`]; the number is below the count.
+    #[inline(always)]
+    pub(crate) unsafe fn operands<V: Vector<Scalar = T>>(&self, number: usize) -> [V; 2] {
+        // SAFETY: the caller promises the operands.
+        self.from.map(|(from, stride)| unsafe { V::load(from.add(number * stride)) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pointwise::transcendental::error_function;
+    use crate::pointwise::transcendental::exponential;
+    use crate::pointwise::transcendental::exponential_less_1;
+    use crate::pointwise::transcendental::hyperbolic_tangent;
+    use crate::pointwise::transcendental::logarithm;
+    use crate::pointwise::transcendental::logarithm_of_1_more;
+    use crate::pointwise::transcendental::normal_function;
+    use crate::testing::{Function, each};
+
+    /// A function of single precision, for vectors of any level.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Tested {
+        Exponential,
+        ExponentialLess1,
+        LogarithmOf1More,
+        Logarithm,
+        HyperbolicTangent,
+        ErrorFunction,
+        NormalFunction,
+    }
+
+    impl Function for Tested {
+        #[inline(always)]
+        unsafe fn of<V: Vector<Scalar = f32>>(self, x: V) -> V {
+            // SAFETY: the caller promises the instructions.
+            unsafe {
+                match self {
+                    Self::Exponential => exponential(x),
+                    Self::ExponentialLess1 => exponential_less_1(x),
+                    Self::LogarithmOf1More => logarithm_of_1_more(x),
+                    Self::Logarithm => logarithm(x),
+                    Self::HyperbolicTangent => hyperbolic_tangent(x),
+                    Self::ErrorFunction => error_function(x),
+                    Self::NormalFunction => normal_function(x),
+                }
+            }
+        }
+    }
+
+    /// Distance in units in the last place of the exact result.
+    fn units(got: f32, exact: f64) -> f64 {
+        let rounded = exact as f32;
+        if got == rounded || (got.is_nan() && rounded.is_nan()) {
+            return 0.0;
+        }
+        let unit = f64::from(f32::from_bits(rounded.abs().to_bits() + 1)) - f64::from(rounded.abs());
+        (f64::from(got) - exact).abs() / unit
+    }
+
+    fn check(tested: Tested, from: f32, to: f32, most: f64, exact: impl Fn(f64) -> f64) {
+        const STEPS: usize = 400_000;
+        let x: Vec<f32> = (0..=STEPS).map(|step| from + (to - from) * (step as f32 / STEPS as f32)).collect();
+        for isa in Isa::available() {
+            let mut worst = (0.0, 0.0);
+            for (x, y) in x.iter().zip(each(*isa, tested, &x)) {
+                let far = units(y, exact(f64::from(*x)));
+                if far > worst.0 {
+                    worst = (far, *x);
+                }
+            }
+            assert!(worst.0 <= most, "{tested:?} of {} is off by {} units at {isa:?}", worst.1, worst.0);
+        }
+    }
+
+    #[test]
+    fn results_are_within_few_units() {
+        use Tested::*;
+        check(Exponential, -104.0, 89.0, 2.0, f64::exp);
+        check(Exponential, -1.0, 1.0, 2.0, f64::exp);
+        check(ExponentialLess1, -20.0, 0.0, 8.0, f64::exp_m1);
+        check(ExponentialLess1, -0.01, 0.0, 8.0, f64::exp_m1);
+        check(LogarithmOf1More, 0.0, 1.0, 4.0, f64::ln_1p);
+        check(Logarithm, 0.5, 2.0, 4.0, f64::ln);
+        check(Logarithm, 0.99, 1.01, 2.0, f64::ln);
+        check(Logarithm, 0.0, 1000.0, 2.0, f64::ln);
+        check(HyperbolicTangent, -12.0, 12.0, 8.0, f64::tanh);
+        check(HyperbolicTangent, -0.7, 0.7, 4.0, f64::tanh);
+        check(ErrorFunction, -6.0, 6.0, 8.0, libm::erf);
+        check(ErrorFunction, -1.1, 1.1, 6.0, libm::erf);
+        let normal = |x: f64| libm::erf(x * std::f64::consts::FRAC_1_SQRT_2);
+        check(NormalFunction, -9.0, 9.0, 8.0, normal);
+        check(NormalFunction, -1.1, 1.1, 6.0, normal);
+    }
+
+    #[test]
+    fn small_arguments_and_large_ones_are_no_worse() {
+        use Tested::*;
+        // Every exponent, some mantissas.
+        let x: Vec<f32> = (0..0x7f80_0000_u32).step_by(0x3_1415).map(f32::from_bits).collect();
+        for isa in Isa::available() {
+            for (tested, exact) in [
+                (HyperbolicTangent, f64::tanh as fn(f64) -> f64),
+                (ErrorFunction, libm::erf),
+                (NormalFunction, |x| libm::erf(x * std::f64::consts::FRAC_1_SQRT_2)),
+                (Exponential, f64::exp),
+                (Logarithm, f64::ln),
+            ] {
+                for (x, y) in x.iter().zip(each(*isa, tested, &x)) {
+                    let far = units(y, exact(f64::from(*x)));
+                    assert!(far <= 8.0, "{tested:?} of {x} is off by {far} units at {isa:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_special_stays_special() {
+        use Tested::*;
+        let infinity = f32::INFINITY;
+        for isa in Isa::available() {
+            let one = |tested, x| each(*isa, tested, &[x])[0];
+            assert_eq!(one(Exponential, infinity), infinity);
+            assert_eq!(one(Exponential, -infinity), 0.0);
+            assert_eq!(one(Exponential, f32::MAX), infinity);
+            assert_eq!(one(ExponentialLess1, -infinity), -1.0);
+            assert_eq!(one(Logarithm, infinity), infinity);
+            assert_eq!([one(Logarithm, 0.0), one(Logarithm, -0.0)], [-infinity; 2]);
+            assert_eq!(one(Logarithm, 1.0), 0.0);
+            for negative in [-f32::MIN_POSITIVE, -1.0, f32::MIN, -infinity] {
+                assert!(one(Logarithm, negative).is_nan());
+            }
+            for tested in [HyperbolicTangent, ErrorFunction, NormalFunction] {
+                assert_eq!([one(tested, infinity), one(tested, -infinity)], [1.0, -1.0]);
+                assert_eq!([one(tested, 10.0), one(tested, -10.0)], [1.0, -1.0]);
+                assert_eq!(one(tested, -0.0).to_bits(), (-0.0_f32).to_bits());
+            }
+            for tested in [
+                Exponential,
+                ExponentialLess1,
+                LogarithmOf1More,
+                Logarithm,
+                HyperbolicTangent,
+                ErrorFunction,
+                NormalFunction,
+            ] {
+                assert!(one(tested, f32::NAN).is_nan());
+            }
+        }
+        assert_eq!(infinity.exponential(), infinity);
+        assert!(f32::NAN.exponential().is_nan());
+    }
+}

@@ -1,0 +1,138 @@
+//! Operations on each element, alone, in chains, and on the blocks of other kernels' results.
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
+)]
+
+pub(crate) mod chain;
+pub(crate) mod elements;
+pub(crate) mod float_functions;
+pub(crate) mod functions;
+pub(crate) mod gelu;
+pub(crate) mod line;
+pub(crate) mod mode;
+pub(crate) mod program;
+pub(crate) mod rows;
+pub(crate) mod schedule;
+pub(crate) mod smooth;
+pub(crate) mod smooth_vectors;
+pub(crate) mod softmax;
+#[cfg(test)]
+mod tests;
+pub(crate) mod transcendental;
+
+use crate::dtype::element::Compute;
+use crate::kernel::{Kernel, Refusal};
+use crate::pointwise::chain::{Chain, MAX_INPUTS};
+use crate::pointwise::elements::{BlockEpilogue, Elements};
+use crate::pointwise::functions::Functions;
+use crate::pointwise::rows::Rows;
+use crate::problem::Operand;
+use crate::problem::pointwise::Pointwise;
+use crate::simd::isa::Isa;
+use crate::threading::partition::Threads;
+
+/// Plans a pointwise operation for a level of the processor.
+pub(crate) fn plan(
+    pointwise: &Pointwise,
+    compute: Compute,
+    isa: Isa,
+    threads: Threads,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    plan_chain(&Chain::of(pointwise), &pointwise.output, compute, isa, threads)
+}
+
+/// Plans a chain, whose result is `output`.
+pub(crate) fn plan_chain(
+    chain: &Chain,
+    output: &Operand,
+    compute: Compute,
+    isa: Isa,
+    threads: Threads,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    Ok(plan_elements(chain, output, compute, isa, threads, false)?)
+}
+
+/// Plans a chain over `dims` with reductions, where `reduced` says which dimensions these make one.
+pub(crate) fn plan_rows(
+    chain: &Chain,
+    dims: &[usize],
+    reduced: &[bool],
+    output: &Operand,
+    compute: Compute,
+    isa: Isa,
+    threads: Threads,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    Ok(match compute {
+        Compute::Single => Box::new(Rows::<f32>::plan(chain, dims, reduced, output, isa, threads)?),
+        Compute::Double => Box::new(Rows::<f64>::plan(chain, dims, reduced, output, isa, threads)?),
+    })
+}
+
+/// A chain that a kernel applies to its own results, which are input 0 and are replaced.
+#[derive(Clone, Copy)]
+pub(crate) struct Epilogue<'a> {
+    /// The chain.
+    pub(crate) chain: &'a Chain,
+    /// The result, of the kernel and of the chain.
+    pub(crate) output: &'a Operand,
+    /// What is computed in.
+    pub(crate) compute: Compute,
+    /// The level of the processor.
+    pub(crate) isa: Isa,
+}
+
+impl Epilogue<'_> {
+    /// Plans the chain.
+    pub(crate) fn plan(&self) -> Result<Box<dyn BlockEpilogue>, Refusal> {
+        let Self { chain, output, compute, isa } = *self;
+        plan_epilogue(chain, output, compute, isa)
+    }
+}
+
+/// Plans a chain that another kernel computes, of some elements of its result at a time.
+pub(crate) fn plan_epilogue(
+    chain: &Chain,
+    output: &Operand,
+    compute: Compute,
+    isa: Isa,
+) -> Result<Box<dyn BlockEpilogue>, Refusal> {
+    Ok(plan_elements(chain, output, compute, isa, Threads { most: 1, deterministic: false }, true)?)
+}
+
+/// Numbers that a kernel computes before what follows is computed of them: few enough that they are still in a near cache.
+pub(crate) const NEAR: usize = 4096;
+
+/// A chain alone, or behind a kernel.
+trait Elementwise: Kernel + BlockEpilogue {}
+
+impl<E: Kernel + BlockEpilogue> Elementwise for E {}
+
+fn plan_elements(
+    chain: &Chain,
+    output: &Operand,
+    compute: Compute,
+    isa: Isa,
+    threads: Threads,
+    is_epilogue: bool,
+) -> Result<Box<dyn Elementwise>, Refusal> {
+    fn plan_in<T: Functions>(
+        chain: &Chain,
+        output: &Operand,
+        isa: Isa,
+        threads: Threads,
+        is_epilogue: bool,
+    ) -> Result<Box<dyn Elementwise>, Refusal> {
+        // Most have few operands, for which the loops are shorter.
+        Ok(if chain.inputs.len() < 4 {
+            Box::new(Elements::<T, 4>::plan(chain, output, isa, threads, is_epilogue)?)
+        } else {
+            Box::new(Elements::<T, { MAX_INPUTS + 1 }>::plan(chain, output, isa, threads, is_epilogue)?)
+        })
+    }
+    match compute {
+        Compute::Single => plan_in::<f32>(chain, output, isa, threads, is_epilogue),
+        Compute::Double => plan_in::<f64>(chain, output, isa, threads, is_epilogue),
+    }
+}

@@ -1,0 +1,203 @@
+//! What the modes do to numbers that lie side by side.
+//!
+//! Modes that are a few instructions are compiled into loops over vectors for each level. The others call the reference's
+//! function for each number: there the time goes into the logarithm or the sine, not into the call. What [`crate::pointwise::line`] has
+//! in registers comes here only as a single number of a row.
+
+use hipdnn_plugin_sdk::graph::PointwiseMode;
+
+use crate::pointwise::functions::Functions;
+use crate::reference::pointwise::{Function, Numbers, function};
+use crate::simd::isa::{Isa, IsaTask};
+
+/// Computes `len` numbers from as many of each operand. Operands that the mode does not read point to anything readable.
+pub(crate) type Loop<T> = unsafe fn(&Mode<T>, [*const T; 3], *mut T, usize);
+
+/// A mode with its loop.
+pub(crate) struct Mode<T> {
+    numbers: Numbers<T>,
+    upper_clip: T,
+    function: Function<T>,
+    run: Loop<T>,
+    /// Nanoseconds that one number takes, about.
+    pub(crate) time: f64,
+}
+
+impl<T: Functions> Mode<T> {
+    /// The mode at a level; none for those that no function of the operands is.
+    pub(crate) fn of(mode: PointwiseMode, numbers: Numbers<T>, isa: Isa) -> Option<Self> {
+        let function = function::<T>(mode)?;
+        let (run, time) = if let Some(run) = simple_loop(mode, isa) {
+            (run, 0.3)
+        } else {
+            (by_function::<T> as Loop<T>, 8.0)
+        };
+        let upper_clip = numbers.upper_clip.unwrap_or(T::LARGEST);
+        Some(Self { numbers, upper_clip, function, run, time })
+    }
+
+    /// Computes `len` numbers.
+    ///
+    /// # Safety
+    /// The level is one that the processor has. The operands are readable and `out` is writable for `len` numbers, without
+    /// alignment; `out` is none of the operands.
+    #[inline(always)]
+    pub(crate) unsafe fn run(&self, operands: [*const T; 3], out: *mut T, len: usize) {
+        // SAFETY: the caller promises what is needed.
+        unsafe { (self.run)(self, operands, out, len) };
+    }
+}
+
+/// Calls the mode's function.
+///
+/// # Safety
+/// As [`Mode::run`].
+unsafe fn by_function<T: Functions>(mode: &Mode<T>, operands: [*const T; 3], out: *mut T, len: usize) {
+    for i in 0..len {
+        // SAFETY: the caller promises numbers.
+        unsafe {
+            let numbers = operands.map(|operand| operand.add(i).read_unaligned());
+            out.add(i).write_unaligned((mode.function)(numbers, &mode.numbers));
+        }
+    }
+}
+
+/// A mode of a few instructions.
+trait Simple<T> {
+    fn apply(mode: &Mode<T>, operands: [T; 3]) -> T;
+}
+
+/// The loop of one simple mode.
+struct SimpleTask<'a, T, S> {
+    mode: &'a Mode<T>,
+    operands: [*const T; 3],
+    out: *mut T,
+    len: usize,
+    simple: std::marker::PhantomData<S>,
+}
+
+impl<T: Functions, S: Simple<T>> IsaTask for SimpleTask<'_, T, S> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let [x, y, z] = self.operands;
+        for i in 0..self.len {
+            // SAFETY: `Mode::run` is called with numbers.
+            unsafe {
+                let operands =
+                    [x.add(i).read_unaligned(), y.add(i).read_unaligned(), z.add(i).read_unaligned()];
+                self.out.add(i).write_unaligned(S::apply(self.mode, operands));
+            }
+        }
+    }
+}
+
+/// The loop at one level, which is a number because only that can be a constant argument.
+///
+/// # Safety
+/// As [`Mode::run`].
+unsafe fn simple<T: Functions, S: Simple<T>, const ISA: usize>(
+    mode: &Mode<T>,
+    operands: [*const T; 3],
+    out: *mut T,
+    len: usize,
+) {
+    let isa = match ISA {
+        #[cfg(target_arch = "x86_64")]
+        1 => Isa::Avx2,
+        #[cfg(target_arch = "x86_64")]
+        2 => Isa::Avx512,
+        _ => Isa::Portable,
+    };
+    let work = SimpleTask { mode, operands, out, len, simple: std::marker::PhantomData::<S> };
+    // SAFETY: the caller promises the level.
+    unsafe { isa.run(work) };
+}
+
+fn dispatch<T: Functions, S: Simple<T>>(isa: Isa) -> Loop<T> {
+    match isa {
+        Isa::Portable => simple::<T, S, 0>,
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => simple::<T, S, 1>,
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => simple::<T, S, 2>,
+    }
+}
+
+/// Declares a mode's function and yields its loop at a level.
+macro_rules! declared {
+    ($isa:ident, |$mode:ident, $x:ident, $y:ident, $z:ident| $result:expr) => {{
+        struct This;
+        impl<T: Functions> Simple<T> for This {
+            #[inline(always)]
+            fn apply($mode: &Mode<T>, [$x, $y, $z]: [T; 3]) -> T {
+                $result
+            }
+        }
+        dispatch::<T, This>($isa)
+    }};
+}
+
+/// The loop of a simple mode; none for the others.
+fn simple_loop<T: Functions>(mode: PointwiseMode, isa: Isa) -> Option<Loop<T>> {
+    use PointwiseMode as M;
+    macro_rules! simple {
+        ($($function:tt)*) => { declared!(isa, $($function)*) };
+    }
+    Some(match mode {
+        M::Abs => simple!(|_m, x, _y, _z| x.abs()),
+        M::Neg => simple!(|_m, x, _y, _z| -x),
+        M::Identity => simple!(|_m, x, _y, _z| x),
+        M::Ceil => simple!(|_m, x, _y, _z| x.ceil()),
+        M::Floor => simple!(|_m, x, _y, _z| x.floor()),
+        M::Sqrt => simple!(|_m, x, _y, _z| x.sqrt()),
+        M::Rsqrt => simple!(|_m, x, _y, _z| T::ONE / x.sqrt()),
+        M::Reciprocal => simple!(|_m, x, _y, _z| T::ONE / x),
+        M::Add => simple!(|_m, x, y, _z| x + y),
+        M::Sub => simple!(|_m, x, y, _z| x - y),
+        M::Mul => simple!(|_m, x, y, _z| x * y),
+        M::Div => simple!(|_m, x, y, _z| x / y),
+        M::AddSquare => simple!(|_m, x, y, _z| x + y * y),
+        M::Max => simple!(|_m, x, y, _z| if x >= y || is_nan(x) { x } else { y }),
+        M::Min => simple!(|_m, x, y, _z| if x <= y || is_nan(x) { x } else { y }),
+        M::CmpEq => simple!(|_m, x, y, _z| truth(x == y)),
+        M::CmpNeq => simple!(|_m, x, y, _z| truth(x != y)),
+        M::CmpGe => simple!(|_m, x, y, _z| truth(x >= y)),
+        M::CmpGt => simple!(|_m, x, y, _z| truth(x > y)),
+        M::CmpLe => simple!(|_m, x, y, _z| truth(x <= y)),
+        M::CmpLt => simple!(|_m, x, y, _z| truth(x < y)),
+        M::LogicalAnd => simple!(|_m, x, y, _z| truth((x != T::ZERO) & (y != T::ZERO))),
+        M::LogicalOr => simple!(|_m, x, y, _z| truth((x != T::ZERO) | (y != T::ZERO))),
+        M::LogicalNot => simple!(|_m, x, _y, _z| truth(x == T::ZERO)),
+        M::BinarySelect => simple!(|_m, x, y, z| if z != T::ZERO { x } else { y }),
+        M::ReluFwd => simple!(|m, x, _y, _z| {
+            let lower = m.numbers.lower_clip;
+            // A slope of 0 is flat also at minus infinity.
+            let slope = m.numbers.lower_clip_slope;
+            let below = if slope == T::ZERO { T::ZERO } else { slope * (x - lower) } + lower;
+            let above = if x >= m.upper_clip { m.upper_clip } else { x };
+            if x <= lower { below } else { above }
+        }),
+        M::ReluBwd => simple!(|m, dy, x, _z| {
+            // A slope of 0 lets nothing through, not even an infinite gradient.
+            let slope = m.numbers.lower_clip_slope;
+            let below = if slope == T::ZERO { T::ZERO } else { slope * dy };
+            let ends = m.numbers.upper_clip.is_some();
+            let above = if ends & (x > m.upper_clip) { T::ZERO } else { dy };
+            if x <= m.numbers.lower_clip { below } else { above }
+        }),
+        _ => return None,
+    })
+}
+
+#[inline(always)]
+fn truth<T: Functions>(holds: bool) -> T {
+    if holds { T::ONE } else { T::ZERO }
+}
+
+#[inline(always)]
+#[expect(clippy::eq_op, reason = "only NaN differs from itself")]
+fn is_nan<T: Functions>(number: T) -> bool {
+    number != number
+}

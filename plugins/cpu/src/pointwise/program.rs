@@ -1,0 +1,355 @@
+//! The operations of a chain over numbers that lie side by side.
+//!
+//! They are divided into lines, as few as can be: a line ends where something needs a total of it, or where an operation has no
+//! form in registers. Results that only the next operation of a line reads are never stored.
+
+use hipdnn_plugin_sdk::graph::{PointwiseMode, ReductionMode};
+
+use crate::dtype::element::Compute;
+use crate::kernel::Refusal;
+use crate::pointwise::chain::{Chain, MAX_INPUTS, MAX_STEPS, Operation, Step as Spec, Value};
+use crate::pointwise::functions::{Functions, RowFunction};
+use crate::pointwise::line::{Line, Link, MAX_PLACES, MAX_TOTALS, Memory, Other};
+use crate::pointwise::mode::Mode;
+use crate::pointwise::schedule::{Draft, LinkDraft, Schedule};
+use crate::pointwise::softmax::Softmax;
+use crate::simd::isa::Isa;
+use crate::tensor::row_converter::RowConverter;
+
+/// Results of a chain that are stored at the same time, at most.
+pub(crate) const REGISTERS: usize = 8;
+
+/// Rows for numbers that an operation without a form in registers needs repeated.
+pub(crate) const SPREADS: usize = 3;
+
+/// Single numbers: results, and inputs behind them.
+pub(crate) const ONES: usize = MAX_STEPS + MAX_INPUTS;
+
+/// The places of rows: inputs, registers, numbers that are repeated, and the result.
+pub(crate) const FIRST_REGISTER: usize = MAX_INPUTS;
+
+pub(crate) const FIRST_SPREAD: usize = FIRST_REGISTER + REGISTERS;
+
+pub(crate) const OUT: usize = FIRST_SPREAD + SPREADS;
+
+const _: () = assert!(OUT < MAX_PLACES);
+
+/// Something that is done on its own.
+pub(crate) enum Item<T> {
+    /// Some operations in registers, and what becomes of the totals of reductions.
+    Line(Line<T>, Vec<Total<T>>),
+    /// Softmax of a row, and the place of its result.
+    Softmax { run: RowFunction<T>, from: usize, to: usize },
+    /// An operation on rows that has no form in registers, and the place of its result.
+    Mode { mode: Mode<T>, operands: Vec<Other>, to: usize, rounded: Option<RowConverter<T>> },
+    /// An operation on single numbers, and the place of its result.
+    One { mode: Mode<T>, operands: Vec<usize>, to: usize, rounded: Option<RowConverter<T>> },
+}
+
+/// A total of a line.
+pub(crate) struct Total<T> {
+    /// Which of the line's.
+    pub(crate) number: usize,
+    /// The place of the result.
+    pub(crate) to: usize,
+    pub(crate) rounded: Option<RowConverter<T>>,
+}
+
+/// A chain with its loops.
+pub(crate) struct Program<T> {
+    pub(crate) isa: Isa,
+    pub(crate) items: Vec<Item<T>>,
+    /// Registers that are used.
+    pub(crate) registers: usize,
+    /// The single number that is the result; none where it is a row.
+    pub(crate) one: Option<usize>,
+    /// Nanoseconds that one number takes, about.
+    pub(crate) time: f64,
+}
+
+/// Where the rows and single numbers of a run are.
+pub(crate) struct Places<T> {
+    pub(crate) rows: [*mut T; MAX_PLACES],
+    pub(crate) ones: [T; ONES],
+    /// Whether the result goes past the caches.
+    pub(crate) streamed: bool,
+}
+
+impl<T: Functions> Places<T> {
+    /// Places that are all nowhere.
+    pub(crate) fn nowhere() -> Self {
+        Self { rows: [std::ptr::null_mut(); MAX_PLACES], ones: [T::ZERO; ONES], streamed: false }
+    }
+
+    /// The place of an input.
+    pub(crate) fn input(&mut self, input: usize) -> &mut *mut T {
+        &mut self.rows[input]
+    }
+
+    /// The place of an input that is one number.
+    pub(crate) fn one(&mut self, input: usize) -> &mut T {
+        &mut self.ones[MAX_STEPS + input]
+    }
+
+    /// The place of a register.
+    pub(crate) fn register(&mut self, register: usize) -> &mut *mut T {
+        &mut self.rows[FIRST_REGISTER + register]
+    }
+
+    /// The place of a row of one number.
+    pub(crate) fn spread(&mut self, spread: usize) -> &mut *mut T {
+        &mut self.rows[FIRST_SPREAD + spread]
+    }
+
+    /// The place of the result.
+    pub(crate) fn out(&mut self) -> &mut *mut T {
+        &mut self.rows[OUT]
+    }
+}
+
+impl<T: Functions> Program<T> {
+    /// Plans a chain for a level, where `input_is_one` says which inputs are one number for a row.
+    pub(crate) fn plan(
+        chain: &Chain,
+        isa: Isa,
+        input_is_one: impl Fn(usize) -> bool,
+    ) -> Result<Self, Refusal> {
+        let count = chain.steps.len();
+        if !(1..=MAX_STEPS).contains(&count) {
+            return Err(format!("a chain of {count} operations, expected 1 to {MAX_STEPS}"));
+        }
+        if chain.inputs.len() > MAX_INPUTS {
+            return Err(format!("a chain of {} inputs, expected at most {MAX_INPUTS}", chain.inputs.len()));
+        }
+        let is_one = |value: &Value| match *value {
+            Value::Input(input) => input_is_one(input),
+            Value::Step(step) => chain.steps[step].one,
+        };
+        let mut schedule = Schedule::<T>::default();
+        let mut number = 0;
+        while let Some(spec) = chain.steps.get(number) {
+            if let (Some(run), Some(value)) = (T::SOFTMAX, softmax::<T>(chain, number, &is_one)) {
+                number += SOFTMAX;
+                schedule.add_softmax(number - 1, value, run);
+            } else {
+                schedule.add(number, spec, isa, &is_one)?;
+                number += 1;
+            }
+        }
+        schedule.close();
+        // The last one goes to the result.
+        schedule.stored[count - 1] = false;
+        let places = places(chain, &schedule.stored)?;
+        let place = |value: &Value| match *value {
+            Value::Input(input) => input,
+            Value::Step(step) if step + 1 == count => OUT,
+            Value::Step(step) => FIRST_REGISTER + places[step],
+        };
+        let one = |value: &Value| match *value {
+            Value::Input(input) => MAX_STEPS + input,
+            Value::Step(step) => step,
+        };
+        let other =
+            |value: &Value| if is_one(value) { Other::One(one(value)) } else { Other::Row(place(value)) };
+        let rounded = |step: usize| -> Result<Option<RowConverter<T>>, Refusal> {
+            let run =
+                (step + 1 < count).then(|| RowConverter::of_number(chain.steps[step].stored)).transpose()?;
+            Ok(run.filter(|run| !run.same && !run.wider))
+        };
+        let mut items = Vec::with_capacity(schedule.items.len());
+        for item in schedule.items {
+            items.push(match item {
+                Draft::Line(drafts) => {
+                    let (mut links, mut totals) = (Vec::new(), Vec::new());
+                    for draft in drafts {
+                        match draft {
+                            LinkDraft::Load(value) => links.push(Link::Load(place(&value))),
+                            LinkDraft::Apply(step, applied, side, value) => {
+                                links.push(Link::Apply(applied, side, other(&value)));
+                                links.extend(rounded(step)?.map(Link::Round));
+                                if schedule.stored[step] || step + 1 == count {
+                                    links.push(Link::Store(place(&Value::Step(step))));
+                                }
+                            }
+                            LinkDraft::Combine(step, mode) => {
+                                links.push(Link::Combine(mode, totals.len()));
+                                totals.push(Total {
+                                    number: totals.len(),
+                                    to: step,
+                                    rounded: rounded(step)?,
+                                });
+                            }
+                        }
+                    }
+                    Item::Line(Line { links }, totals)
+                }
+                Draft::Softmax(step, value, run) => {
+                    Item::Softmax { run, from: place(&value), to: place(&Value::Step(step)) }
+                }
+                Draft::Mode(step, mode) => Item::Mode {
+                    mode,
+                    operands: chain.steps[step].operands.iter().map(other).collect(),
+                    to: place(&Value::Step(step)),
+                    rounded: rounded(step)?,
+                },
+                Draft::One(step, mode) => Item::One {
+                    mode,
+                    operands: chain.steps[step].operands.iter().map(one).collect(),
+                    to: step,
+                    rounded: rounded(step)?,
+                },
+            });
+        }
+        let used = (0..count).filter(|step| schedule.stored[*step]).map(|step| places[step] + 1).max();
+        let last_is_one = chain.steps[count - 1].one;
+        Ok(Self {
+            isa,
+            items,
+            registers: used.unwrap_or(0),
+            one: last_is_one.then_some(count - 1),
+            time: schedule.time,
+        })
+    }
+
+    /// Whether the program needs no memory besides its inputs and the result, so that rows may be of any length.
+    pub(crate) fn is_single(&self) -> bool {
+        self.items.len() == 1 && self.registers == 0 && !matches!(self.items[0], Item::One { .. })
+    }
+
+    /// Whether all of it is done in registers.
+    pub(crate) fn is_line(&self) -> bool {
+        self.is_single() && matches!(self.items[0], Item::Line(..))
+    }
+
+    /// The input that the result is the softmax of, with the function; none where the program is another one.
+    pub(crate) fn softmax(&self) -> Option<(usize, RowFunction<T>)> {
+        match self.items.as_slice() {
+            [Item::Softmax { run, from, to: OUT }] if *from < FIRST_REGISTER => Some((*from, *run)),
+            _ => None,
+        }
+    }
+
+    /// Computes `len` numbers.
+    ///
+    /// # Safety
+    /// The level is one that the processor has. Inputs are readable; registers, repeated numbers and the result are writable for
+    /// `len` numbers. The result may be one of the inputs where every operation has a form in registers.
+    #[inline(always)]
+    pub(crate) unsafe fn run(&self, places: &mut Places<T>, len: usize) {
+        for item in &self.items {
+            // SAFETY: the caller promises the places; a register was written before it is read.
+            unsafe {
+                match item {
+                    Item::Line(line, ends) => {
+                        let streamed = places.streamed.then_some(OUT);
+                        let memory = Memory { rows: &places.rows, ones: places.ones.as_ptr(), streamed };
+                        let totals: [T; MAX_TOTALS] = line.run(self.isa, &memory, len);
+                        for end in ends {
+                            let mut total = totals[end.number];
+                            if let Some(run) = &end.rounded {
+                                run.round(&raw mut total, 1);
+                            }
+                            places.ones[end.to] = total;
+                        }
+                    }
+                    Item::Softmax { run, from, to } => {
+                        let (x, y) = (places.rows[*from].cast_const(), places.rows[*to]);
+                        run(self.isa, Softmax { x, y, len, rows: 1, strides: [0; 2] });
+                    }
+                    Item::Mode { mode, operands, to, rounded } => {
+                        let to = places.rows[*to];
+                        let mut rows = [to.cast_const(); 3];
+                        for (number, operand) in operands.iter().enumerate() {
+                            rows[number] = match *operand {
+                                Other::Row(place) => places.rows[place],
+                                Other::One(one) => {
+                                    let (row, value) = (*places.spread(number), places.ones[one]);
+                                    (0..len).for_each(|i| row.add(i).write(value));
+                                    row
+                                }
+                            };
+                        }
+                        for number in operands.len()..3 {
+                            rows[number] = rows[0];
+                        }
+                        mode.run(rows, to, len);
+                        if let Some(run) = rounded {
+                            run.round(to, len);
+                        }
+                    }
+                    Item::One { mode, operands, to, rounded } => {
+                        let mut result = T::ZERO;
+                        let first = operands.first().copied().unwrap_or(0);
+                        let mut numbers = [places.ones.as_ptr().add(first); 3];
+                        for (number, operand) in numbers.iter_mut().zip(operands) {
+                            *number = places.ones.as_ptr().add(*operand);
+                        }
+                        mode.run(numbers, &raw mut result, 1);
+                        if let Some(run) = rounded {
+                            run.round(&raw mut result, 1);
+                        }
+                        places.ones[*to] = result;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// How many operations a softmax has.
+pub(crate) const SOFTMAX: usize = 5;
+
+/// What the softmax that begins at a step is of; none where its operations are others, or are read by others too.
+pub(crate) fn softmax<T: Functions>(
+    chain: &Chain,
+    first: usize,
+    is_one: &impl Fn(&Value) -> bool,
+) -> Option<Value> {
+    use Operation::{Pointwise, Reduce};
+    let steps = chain.steps.get(first..first + SOFTMAX)?;
+    let of = |step: usize| Value::Step(first + step);
+    let [largest, less, power, sum, quotient] = steps else { return None };
+    let x = *largest.operands.first()?;
+    let operations = matches!(largest.operation, Reduce(ReductionMode::Max))
+        && matches!(less.operation, Pointwise(PointwiseMode::Sub, _))
+        && matches!(power.operation, Pointwise(PointwiseMode::Exp, _))
+        && matches!(sum.operation, Reduce(ReductionMode::Add | ReductionMode::NotSet))
+        && matches!(quotient.operation, Pointwise(PointwiseMode::Div, _));
+    let operands = less.operands == [x, of(0)]
+        && power.operands == [of(1)]
+        && sum.operands == [of(2)]
+        && quotient.operands == [of(2), of(3)];
+    let exact =
+        |step: &Spec| RowConverter::<T>::of_number(step.stored).is_ok_and(|run| run.same || run.wider);
+    let inner = first..first + SOFTMAX - 1;
+    let is_inner = |value: &Value| matches!(value, Value::Step(step) if inner.contains(step));
+    let mut others = chain.steps.iter().skip(first + SOFTMAX).flat_map(|step| &step.operands);
+    let exact = steps.iter().take(SOFTMAX - 1).all(exact);
+    (operations && operands && exact && !is_one(&x) && !others.any(is_inner)).then_some(x)
+}
+
+/// A register for each result that is stored, other than the last.
+pub(crate) fn places(chain: &Chain, stored: &[bool; MAX_STEPS]) -> Result<[usize; MAX_STEPS], Refusal> {
+    let last_read = |result: usize| {
+        let reads = |step: &Spec| step.operands.contains(&Value::Step(result));
+        chain.steps.iter().rposition(reads).unwrap_or(result)
+    };
+    let mut places = [0; MAX_STEPS];
+    let mut owners: [Option<usize>; REGISTERS] = [None; REGISTERS];
+    for step in (0..chain.steps.len()).filter(|step| stored[*step]) {
+        // A result is not written over what the same step reads.
+        let free = owners.iter().position(|owner| owner.is_none_or(|owner| last_read(owner) < step));
+        let register = free.ok_or_else(|| format!("a chain keeps more than {REGISTERS} results"))?;
+        owners[register] = Some(step);
+        places[step] = register;
+    }
+    Ok(places)
+}
+
+/// Whether results of a type can be computed in a chain.
+pub(crate) fn can_compute(compute: Compute, stored: hipdnn_plugin_sdk::graph::DataType) -> bool {
+    match compute {
+        Compute::Single => RowConverter::<f32>::of_number(stored).is_ok(),
+        Compute::Double => RowConverter::<f64>::of_number(stored).is_ok(),
+    }
+}

@@ -1,0 +1,267 @@
+//! A chain with reductions along the last dimensions of its shape: softmax, norms and their kin, row by row.
+//!
+//! A row is what a reduction makes one number of. It is small enough that the results of all operations on it stay in a near
+//! cache, so the tensors are read once and the result is written once.
+
+use crate::kernel::{Kernel, Refusal};
+use crate::layout::MAX_RANK;
+use crate::pointwise::chain::Chain;
+use crate::pointwise::functions::{Functions, RowFunction};
+use crate::pointwise::program::{Places, Program, SPREADS};
+use crate::pointwise::softmax::Softmax;
+use crate::problem::Operand;
+use crate::simd::isa::Isa;
+use crate::tensor::loop_nest::LoopNest;
+use crate::tensor::row::Row;
+use crate::tensor::row_converter::RowConverter;
+use crate::tensor::scratch::{Scratch, Shared, Tensors};
+use crate::threading::partition::{Threads, Workers};
+
+/// The longest row, whose results still stay in the second cache.
+pub(crate) const LONGEST: usize = 1 << 15;
+
+/// Rows of a softmax that are converted together.
+const TOGETHER: usize = 4;
+
+/// Inputs and results.
+const TENSORS: usize = crate::pointwise::chain::MAX_INPUTS + 1;
+
+// Buffers are for an input, the repeated numbers and the result at least.
+const _: () = assert!(TOGETHER <= SPREADS + 2);
+
+/// How a tensor's part of a row is read or written.
+enum Access<T> {
+    /// Elements of its own for the elements of the row.
+    Row(Box<Row<T>>),
+    /// One element for all of the row.
+    One(usize, RowConverter<T>),
+}
+
+/// A chain with reductions, every decision made.
+pub(crate) struct Rows<T> {
+    program: Program<T>,
+    inputs: Vec<Access<T>>,
+    output: Access<T>,
+    /// The loops over rows, by input and, last, the result.
+    nest: LoopNest<TENSORS>,
+    /// Elements of a row.
+    len: usize,
+    /// The input and the function, where the softmax of rows is all there is to do and the elements of each lie side by side.
+    softmax: Option<(usize, RowFunction<T>)>,
+    workers: Workers,
+}
+
+impl<T: Functions> Rows<T> {
+    /// Plans a chain over `dims`, where `reduced` says which dimensions its reductions make one.
+    pub(crate) fn plan(
+        chain: &Chain,
+        dims: &[usize],
+        reduced: &[bool],
+        output: &Operand,
+        isa: Isa,
+        threads: Threads,
+    ) -> Result<Self, Refusal> {
+        let count = chain.inputs.len();
+        if count >= TENSORS {
+            return Err(format!("a chain of {count} inputs, expected at most {}", TENSORS - 1));
+        }
+        let pick = |numbers: &[usize], within: bool| -> Vec<usize> {
+            let kept = numbers.iter().zip(reduced).filter(|(_, reduced)| **reduced == within);
+            kept.map(|(number, _)| *number).collect()
+        };
+        let len: usize = pick(dims, true).iter().product();
+        if len > LONGEST {
+            return Err(format!("a row of {len} elements, expected at most {LONGEST}"));
+        }
+        let input_is_one = |input: usize| {
+            let strides = chain.inputs.get(input).map(|input| input.strides).unwrap_or_default();
+            (0..dims.len()).all(|axis| !reduced[axis] || dims[axis] == 1 || strides[axis] == 0)
+        };
+        let program = Program::<T>::plan(chain, isa, input_is_one)?;
+        let one = program.one.is_some();
+        let mut end = [0; MAX_RANK];
+        end[..output.layout.rank()].copy_from_slice(output.layout.strides());
+        // Rows are walked through in the order of the result, or of the first input where the result has one element of each.
+        let by = if one { chain.inputs.first().map_or(end, |input| input.strides) } else { end };
+        let by = pick(&by[..dims.len()], true);
+        let access = |slot, data_type, strides: &[usize], one: bool| -> Result<Access<T>, Refusal> {
+            let within = pick(&strides[..dims.len()], true);
+            let fold_row = pick(dims, true);
+            let shared = within.iter().zip(&fold_row).all(|(stride, dim)| *stride == 0 || *dim == 1);
+            if one || shared {
+                return Ok(Access::One(slot, RowConverter::of_number(data_type)?));
+            }
+            Ok(Access::Row(Box::new(Row::of(slot, data_type, &fold_row, &by, &within)?)))
+        };
+        let inputs =
+            chain.inputs.iter().map(|input| access(input.slot, input.data_type, &input.strides, false));
+        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+        let mut strides = vec![vec![0; dims.len() - by.len()]; TENSORS];
+        for (to, input) in strides.iter_mut().zip(&chain.inputs) {
+            *to = pick(&input.strides[..dims.len()], false);
+        }
+        strides[TENSORS - 1] = pick(&end[..dims.len()], false);
+        let outer = pick(dims, false);
+        let nest = LoopNest::new(&outer, std::array::from_fn(|i| strides[i].as_slice()), TENSORS - 1);
+        let rows = nest.runs() * nest.len;
+        let workers = threads.workers(rows as f64 * (len as f64 * program.time + 50.0), rows);
+        let output = access(output.slot, output.data_type, &end, one)?;
+        let is_run = |access: &Access<T>| matches!(access, Access::Row(row) if row.is_run());
+        let softmax =
+            program.softmax().filter(|(input, _)| is_run(&output) && inputs.get(*input).is_some_and(is_run));
+        Ok(Self { program, inputs, output, nest, len, softmax, workers })
+    }
+
+    /// Numbers of a buffer for a row.
+    fn row_stride(&self) -> usize {
+        Scratch::padded::<T>(self.len)
+    }
+
+    /// Numbers that a lane needs: a row for each input, register and spread number, and one for the result.
+    fn room(&self) -> usize {
+        (self.inputs.len() + self.program.registers + SPREADS + 1) * self.row_stride()
+    }
+
+    /// Computes the softmax of rows, as many at once as lie at the same distance, but no more than [`TOGETHER`] that are converted.
+    ///
+    /// # Safety
+    /// As [`Kernel::run`]; the elements of a row of the input and the result lie side by side, and there is room for as many rows in
+    /// the buffer.
+    unsafe fn softmax(
+        &self,
+        tensors: &[*mut u8],
+        (input, run): (usize, RowFunction<T>),
+        rows: std::ops::Range<usize>,
+        buffer: *mut T,
+    ) {
+        let (Access::Row(from), Access::Row(to)) = (&self.inputs[input], &self.output) else { return };
+        let (nest, len) = (&self.nest, self.len);
+        let most = if from.direct && to.direct { usize::MAX } else { TOGETHER };
+        let mut row = rows.start;
+        while row < rows.end {
+            let first = row % nest.len;
+            let place = nest.place(row / nest.len);
+            let offset = |tensor: usize, row: usize| {
+                place.offsets[tensor] + (first + row) * nest.inner_strides[tensor]
+            };
+            let count = (nest.len - first).min(rows.end - row).min(most);
+            // SAFETY: the caller promises the tensors, and the buffer for rows that are converted.
+            unsafe {
+                let (mut x, mut y) = ((buffer.cast_const(), len), (buffer, len));
+                if from.direct {
+                    x = (
+                        from.first(tensors, offset(input, 0)).cast_const().cast(),
+                        nest.inner_strides[input],
+                    );
+                } else if nest.inner_strides[input] == len {
+                    from.load(tensors, offset(input, 0), buffer, count * len);
+                } else {
+                    (0..count)
+                        .for_each(|row| from.load(tensors, offset(input, row), buffer.add(row * len), len));
+                }
+                if to.direct {
+                    y = (to.first(tensors, offset(TENSORS - 1, 0)).cast(), nest.inner_strides[TENSORS - 1]);
+                }
+                run(self.program.isa, Softmax { x: x.0, y: y.0, len, rows: count, strides: [x.1, y.1] });
+                match (to.direct, nest.inner_strides[TENSORS - 1]) {
+                    (true, _) => {}
+                    (false, inner) if inner == len => {
+                        to.store(tensors, offset(TENSORS - 1, 0), buffer, count * len);
+                    }
+                    (false, _) => (0..count).for_each(|row| {
+                        to.store(tensors, offset(TENSORS - 1, row), buffer.add(row * len), len);
+                    }),
+                }
+            }
+            row += count;
+        }
+    }
+
+    /// Computes the row whose first elements have these offsets.
+    ///
+    /// # Safety
+    /// As [`Kernel::run`]; `buffers` has [`Rows::room`] numbers, and `places` has registers and spreads in them.
+    #[inline(always)]
+    unsafe fn row(
+        &self,
+        tensors: &[*mut u8],
+        offsets: &[usize; TENSORS],
+        buffers: *mut T,
+        places: &mut Places<T>,
+    ) {
+        // SAFETY: the caller promises the tensors and room for all rows.
+        unsafe {
+            let buffer = |number: usize| buffers.add(number * self.row_stride());
+            for (number, input) in self.inputs.iter().enumerate() {
+                match input {
+                    Access::Row(row) => {
+                        let numbers = row.numbers(tensors, offsets[number], buffer(number));
+                        *places.input(number) = numbers.cast_mut();
+                    }
+                    Access::One(slot, run) => {
+                        let from = tensors[*slot].add(offsets[number] * run.size);
+                        (run.load)(from, 0, places.one(number), 1);
+                    }
+                }
+            }
+            let (end, last) = (offsets[TENSORS - 1], buffer(self.inputs.len()));
+            match (&self.output, self.program.one) {
+                (Access::Row(row), None) => {
+                    let out = row.target(tensors, end, last);
+                    *places.out() = out;
+                    self.program.run(places, self.len);
+                    row.written(tensors, end, out);
+                }
+                (Access::One(slot, run), Some(one)) => {
+                    self.program.run(places, self.len);
+                    (run.store)(&raw const places.ones[one], tensors[*slot].add(end * run.size), 1, 1);
+                }
+                // A row of one element.
+                (Access::One(slot, run), None) => {
+                    *places.out() = last;
+                    self.program.run(places, self.len);
+                    (run.store)(last, tensors[*slot].add(end * run.size), 1, 1);
+                }
+                // Planned together.
+                (Access::Row(_), Some(_)) => {}
+            }
+        }
+    }
+}
+
+impl<T: Functions> Kernel for Rows<T> {
+    fn scratch_size(&self) -> usize {
+        Scratch::size_of(|scratch| scratch.area::<T>(self.room(), self.workers.count()))
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let (shared, buffers) = (Tensors(tensors), Shared([scratch]));
+        let rows = self.nest.runs() * self.nest.len;
+        self.workers.run(|worker| {
+            let rows = self.workers.share(worker, rows);
+            // SAFETY: the scratch memory has buffers for each lane.
+            let buffers =
+                unsafe { buffers.get(0).cast::<T>().add(worker * Scratch::padded::<T>(self.room())) };
+            if let Some(softmax) = self.softmax {
+                // SAFETY: the caller promises the tensors; each lane computes rows of its own.
+                unsafe { self.softmax(shared.all(), softmax, rows, buffers) };
+                return;
+            }
+            let mut places = Places::nowhere();
+            // SAFETY: there is room for all of these behind the inputs' rows and the result's.
+            let buffer =
+                |number: usize| unsafe { buffers.add((self.inputs.len() + 1 + number) * self.row_stride()) };
+            for register in 0..self.program.registers {
+                *places.register(register) = buffer(register);
+            }
+            for spread in 0..SPREADS {
+                *places.spread(spread) = buffer(self.program.registers + spread);
+            }
+            let mut elements = crate::tensor::loop_nest::Elements::new(&self.nest, rows);
+            while let Some(offsets) = elements.next() {
+                // SAFETY: the caller promises the tensors; each lane computes rows of its own.
+                unsafe { self.row(shared.all(), &offsets, buffers, &mut places) };
+            }
+        });
+    }
+}

@@ -1,0 +1,162 @@
+//! How the steps of a chain are put into lines.
+
+use hipdnn_plugin_sdk::graph::ReductionMode;
+
+use crate::kernel::Refusal;
+use crate::pointwise::chain::{MAX_STEPS, Operation, Step as Spec, Value};
+use crate::pointwise::functions::{Functions, RowFunction};
+use crate::pointwise::line::{Applied, MAX_TOTALS, Side};
+use crate::pointwise::mode::Mode;
+use crate::reference::pointwise::Numbers;
+use crate::simd::isa::Isa;
+
+/// A step of a line, before it is known where its operands are.
+pub(crate) enum LinkDraft<T> {
+    Load(Value),
+    /// The number of the step, and its operand that is not near.
+    Apply(usize, Applied<T>, Side, Value),
+    Combine(usize, ReductionMode),
+}
+
+/// An [`Item`], likewise.
+pub(crate) enum Draft<T> {
+    Line(Vec<LinkDraft<T>>),
+    /// The number of its last step, and what it is of.
+    Softmax(usize, Value, RowFunction<T>),
+    Mode(usize, Mode<T>),
+    One(usize, Mode<T>),
+}
+
+/// The items so far, and the line that the next operation may continue.
+pub(crate) struct Schedule<T> {
+    pub(crate) items: Vec<Draft<T>>,
+    pub(crate) line: Vec<LinkDraft<T>>,
+    /// What is in registers of the processor.
+    pub(crate) near: Option<Value>,
+    /// The reductions of the line.
+    pub(crate) totals: Vec<usize>,
+    /// Which results are read from memory.
+    pub(crate) stored: [bool; MAX_STEPS],
+    pub(crate) time: f64,
+}
+
+impl<T> Default for Schedule<T> {
+    fn default() -> Self {
+        Self {
+            items: Vec::new(),
+            line: Vec::new(),
+            near: None,
+            totals: Vec::new(),
+            stored: [false; MAX_STEPS],
+            time: 0.0,
+        }
+    }
+}
+
+impl<T: Functions> Schedule<T> {
+    /// Adds the next operation.
+    pub(crate) fn add(
+        &mut self,
+        number: usize,
+        spec: &Spec,
+        isa: Isa,
+        is_one: &impl Fn(&Value) -> bool,
+    ) -> Result<(), Refusal> {
+        let waits = |value: &Value| matches!(value, Value::Step(step) if self.totals.contains(step));
+        if spec.operands.iter().any(waits) {
+            self.close();
+        }
+        match &spec.operation {
+            Operation::Reduce(mode) => {
+                let Some(value) = spec.operands.first().filter(|value| !is_one(value)) else {
+                    return Err("a reduction of what is one number".to_owned());
+                };
+                if self.totals.len() == MAX_TOTALS {
+                    self.close();
+                }
+                self.load(*value);
+                self.line.push(LinkDraft::Combine(number, *mode));
+                self.totals.push(number);
+                self.time += 0.1;
+            }
+            Operation::Pointwise(mode, activation) => {
+                let rows: Vec<Value> = spec.operands.iter().filter(|value| !is_one(value)).copied().collect();
+                if spec.one && !rows.is_empty() {
+                    return Err("one number of what is a row".to_owned());
+                }
+                let applied = Applied::of(spec).filter(|_| !rows.is_empty());
+                if let Some(applied) = applied {
+                    self.time += applied.time();
+                    self.apply(number, spec, applied, &rows);
+                    return Ok(());
+                }
+                let mode = Mode::of(*mode, Numbers::of(activation), isa)
+                    .ok_or_else(|| format!("{} is no function of its operands", mode.name()))?;
+                if spec.one {
+                    // Nothing that the line computes is needed for it, so it comes before the line.
+                    self.items.push(Draft::One(number, mode));
+                } else {
+                    self.time += mode.time;
+                    self.close();
+                    rows.iter().for_each(|value| self.read(value));
+                    self.stored[number] = true;
+                    self.items.push(Draft::Mode(number, mode));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the operations of a softmax.
+    pub(crate) fn add_softmax(&mut self, last: usize, value: Value, run: RowFunction<T>) {
+        self.close();
+        self.read(&value);
+        self.stored[last] = true;
+        self.time += 2.0 * T::TIME;
+        self.items.push(Draft::Softmax(last, value, run));
+    }
+
+    /// Continues the line with an operation, of whose operands `rows` are rows.
+    pub(crate) fn apply(&mut self, number: usize, spec: &Spec, applied: Applied<T>, rows: &[Value]) {
+        let is_near = rows.iter().any(|value| Some(*value) == self.near);
+        if let (false, Some(first)) = (is_near, rows.first()) {
+            self.load(*first);
+        }
+        let (side, other) = match spec.operands.as_slice() {
+            [x, y] if Some(*x) == self.near && x != y => (Side::First, *y),
+            [x, y] if Some(*y) == self.near && x != y => (Side::Second, *x),
+            [x, ..] => (Side::Both, *x),
+            [] => return,
+        };
+        if side != Side::Both && rows.contains(&other) {
+            self.read(&other);
+        }
+        self.line.push(LinkDraft::Apply(number, applied, side, other));
+        self.near = Some(Value::Step(number));
+    }
+
+    /// Makes a value the one in registers.
+    pub(crate) fn load(&mut self, value: Value) {
+        if self.near != Some(value) {
+            self.read(&value);
+            self.line.push(LinkDraft::Load(value));
+            self.near = Some(value);
+        }
+    }
+
+    /// Notes that a value is read from memory.
+    pub(crate) fn read(&mut self, value: &Value) {
+        if let Value::Step(step) = value {
+            self.stored[*step] = true;
+        }
+    }
+
+    /// Ends the line.
+    pub(crate) fn close(&mut self) {
+        if !self.line.is_empty() {
+            self.items.push(Draft::Line(std::mem::take(&mut self.line)));
+        }
+        self.near = None;
+        self.totals.clear();
+    }
+}

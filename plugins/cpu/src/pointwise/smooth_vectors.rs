@@ -1,0 +1,171 @@
+//! The functions of one or two operands on vectors.
+
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
+
+use hipdnn_plugin_sdk::graph::PointwiseMode;
+
+use crate::pointwise::functions::Functions;
+use crate::pointwise::gelu::gelu;
+use crate::pointwise::smooth::Smooth;
+use crate::pointwise::transcendental::{
+    error_function, exponential, exponential_less_1, hyperbolic_tangent, logarithm, logarithm_of_1_more,
+    normal_function,
+};
+use crate::reference::pointwise::{Numbers, function};
+use crate::simd::vector::{Lanewise, MAX_LANES, Vector};
+
+/// The reference's function of each lane.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+pub(crate) unsafe fn exactly<V: Vector>(smooth: Smooth, x: V, y: V, number: V::Scalar) -> V
+where
+    V::Scalar: Functions,
+{
+    let mut lanes = [[number; MAX_LANES]; 2];
+    // SAFETY: the caller promises the instructions; no vector has more lanes.
+    unsafe {
+        x.store(lanes[0].as_mut_ptr());
+        y.store(lanes[1].as_mut_ptr());
+    }
+    let [mut results, others] = lanes;
+    one_by_one(smooth.mode(), &mut results[..V::LANES], &others, number);
+    // SAFETY: as above.
+    unsafe { V::load(results.as_ptr()) }
+}
+
+#[inline(never)]
+fn one_by_one<T: Functions>(mode: PointwiseMode, results: &mut [T], others: &[T], number: T) {
+    let numbers = Numbers {
+        lower_clip: T::ZERO,
+        upper_clip: None,
+        lower_clip_slope: T::ZERO,
+        swish_beta: number,
+        elu_alpha: number,
+        softplus_beta: number,
+    };
+    let Some(function) = function::<T>(mode) else { return };
+    for (result, other) in results.iter_mut().zip(others) {
+        *result = function([*result, *other, T::ZERO], &numbers);
+    }
+}
+
+/// √(2/π).
+const GELU_FACTOR: f32 = (FRAC_2_SQRT_PI * FRAC_1_SQRT_2) as f32;
+
+/// The factor of x³ in the approximation of GELU by tanh.
+const GELU_CUBIC: f32 = 0.044_715;
+
+/// 1/√(2π).
+const DENSITY: f32 = (0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2) as f32;
+
+/// The function in single precision.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+pub(crate) unsafe fn in_single<V: Vector<Scalar = f32>>(smooth: Smooth, x: V, y: V, number: f32) -> V {
+    use Lanewise::{Abs, Add, Div, Mul, Neg, NotAbove, NotBelow, Sqrt, Sub};
+    // SAFETY: the caller promises the instructions.
+    unsafe {
+        let (zero, half, one) = (V::zero(), V::splat(0.5), V::splat(1.0));
+        match smooth {
+            Smooth::Erf => error_function(x),
+            Smooth::Exp => exponential(x),
+            Smooth::Log => logarithm(x),
+            Smooth::Rsqrt => one.lanewise(Div, x.lanewise(Sqrt, x)),
+            Smooth::Reciprocal => one.lanewise(Div, x),
+            Smooth::AddSquare => y.mul_add(y, x),
+            // A NaN counts as above 0.
+            Smooth::ReluBwd => one.lanewise(NotAbove, y).where_above_0(x, zero),
+            Smooth::SigmoidFwd => sigmoid(x),
+            Smooth::SigmoidBwd => {
+                let s = sigmoid(y);
+                x.lanewise(Mul, s).lanewise(Mul, one.lanewise(Sub, s))
+            }
+            Smooth::TanhFwd => hyperbolic_tangent(x),
+            Smooth::TanhBwd => {
+                let t = hyperbolic_tangent(y);
+                x.lanewise(Mul, one.lanewise(Sub, t.lanewise(Mul, t)))
+            }
+            Smooth::GeluFwd if V::LOOKS_UP => gelu(x),
+            Smooth::GeluFwd => {
+                let half = x.lanewise(Mul, half);
+                half.mul_add(normal_function(x), half)
+            }
+            Smooth::GeluBwd => {
+                let below = half.mul_add(normal_function(y), half);
+                let squares = y.lanewise(Mul, half).lanewise(Mul, y);
+                let density = exponential(squares.lanewise(Neg, squares)).lanewise(Mul, V::splat(DENSITY));
+                x.lanewise(Mul, y.mul_add(density, below))
+            }
+            Smooth::GeluApproxTanhFwd => {
+                let half = x.lanewise(Mul, half);
+                half.mul_add(hyperbolic_tangent(gelu_argument(x)), half)
+            }
+            Smooth::GeluApproxTanhBwd => {
+                let t = hyperbolic_tangent(gelu_argument(y));
+                let square = y.lanewise(Mul, V::splat(3.0 * GELU_CUBIC)).lanewise(Mul, y);
+                let slope = V::splat(GELU_FACTOR).lanewise(Mul, one.lanewise(Add, square));
+                let rest = one.lanewise(Sub, t.lanewise(Mul, t));
+                let second = half.lanewise(Mul, y).lanewise(Mul, rest);
+                x.lanewise(Mul, second.mul_add(slope, half.mul_add(t, half)))
+            }
+            Smooth::SwishFwd => {
+                let z = x.lanewise(Mul, V::splat(-number));
+                x.lanewise(Div, one.lanewise(Add, exponential(z)))
+            }
+            Smooth::SwishBwd => {
+                let z = y.lanewise(Mul, V::splat(number));
+                let s = sigmoid(z);
+                let second = z.lanewise(Mul, s).lanewise(Mul, one.lanewise(Sub, s));
+                x.lanewise(Mul, s.lanewise(Add, second))
+            }
+            Smooth::EluFwd => {
+                let below = V::splat(number).lanewise(Mul, exponential_less_1(x));
+                x.where_above_0(x, below)
+            }
+            Smooth::EluBwd => {
+                let below = x.lanewise(Mul, V::splat(number)).lanewise(Mul, exponential(y));
+                y.where_above_0(x, below)
+            }
+            Smooth::SoftplusFwd => {
+                // ln(1 + eᶻ) = max(z, 0) + ln(1 + e^-|z|), which does not overflow.
+                let z = x.lanewise(Mul, V::splat(number));
+                let size = z.lanewise(Abs, z);
+                let rest = logarithm_of_1_more(exponential(size.lanewise(Neg, size)));
+                let relu = zero.lanewise(NotBelow, z);
+                relu.lanewise(Add, rest).lanewise(Div, V::splat(number))
+            }
+            Smooth::SoftplusBwd => x.lanewise(Mul, sigmoid(y.lanewise(Mul, V::splat(number)))),
+        }
+    }
+}
+
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+unsafe fn sigmoid<V: Vector<Scalar = f32>>(x: V) -> V {
+    // SAFETY: the caller promises the instructions.
+    unsafe {
+        let one = V::splat(1.0);
+        one.lanewise(Lanewise::Div, exponential(x.lanewise(Lanewise::Neg, x)).lanewise(Lanewise::Add, one))
+    }
+}
+
+/// What tanh is of in the approximation of GELU.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+unsafe fn gelu_argument<V: Vector<Scalar = f32>>(x: V) -> V {
+    // SAFETY: the caller promises the instructions.
+    unsafe {
+        let cube = x
+            .lanewise(Lanewise::Mul, V::splat(GELU_CUBIC))
+            .lanewise(Lanewise::Mul, x)
+            .lanewise(Lanewise::Mul, x);
+        V::splat(GELU_FACTOR).lanewise(Lanewise::Mul, x.lanewise(Lanewise::Add, cube))
+    }
+}

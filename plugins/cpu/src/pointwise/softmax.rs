@@ -1,0 +1,208 @@
+//! Softmax of rows in three passes: the largest number, the exponentials and their sum, the quotients.
+//!
+//! As a line of operations it would be the same three passes, but softmax is what rows are most often made for, and rows of a
+//! hundred numbers leave no time to look at a list of operations. Nor to wait for the largest of them and their sum, so that each
+//! pass goes over some short rows before the next one begins.
+
+use crate::pointwise::transcendental::LN_2;
+use crate::simd::isa::Isa;
+use crate::simd::vector::{Lanewise, MAX_LANES, Vector, VectorTask, WHOLE};
+use crate::tensor::combine::{Largest, Sum, fold_lanes};
+
+/// Vectors of a row that are computed together.
+const TOGETHER: usize = 4;
+
+/// Short rows that are computed together: more of them are too many numbers in flight.
+const ROWS: usize = 2;
+
+/// The longest of these: together they stay in the first cache.
+const SHORT: usize = 1024;
+
+/// e to a value that is not above 0: of two operations less than the exponential, and off by up to 8 units in the last place where the
+/// result is nothing beside 1, and 3 where it is not. That of 0 is 1.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+unsafe fn weight<V: Vector<Scalar = f32>>(x: V) -> V {
+    /// Below this, the result is 0.
+    const LOWEST: f32 = -104.0;
+    const COEFFICIENTS: [f32; 5] = [0.041_898_02, 0.166_676_37, 0.499_991_48, 0.999_999_7, 1.0];
+
+    // SAFETY: the caller promises the instructions.
+    unsafe {
+        let x = x.lanewise(Lanewise::NotBelow, V::splat(LOWEST));
+        let shifted = x.mul_add(V::splat(std::f32::consts::LOG2_E), V::splat(WHOLE));
+        let whole = shifted.lanewise(Lanewise::Sub, V::splat(WHOLE));
+        let rest = if V::ISA == Isa::Portable {
+            // A product that is rounded is too far off.
+            whole.mul_add(V::splat(-LN_2[1]), whole.mul_add(V::splat(-LN_2[0]), x))
+        } else {
+            whole.mul_add(V::splat(-std::f32::consts::LN_2), x)
+        };
+        let mut power = V::splat(0.008_290_297);
+        for coefficient in COEFFICIENTS {
+            power = power.mul_add(rest, V::splat(coefficient));
+        }
+        power.lanewise(Lanewise::Scale, whole)
+    }
+}
+
+/// y = e^(x - max x) / Σ e^(x - max x) of each row. NaN in x, and infinity, make all of y NaN. `y` may be `x`.
+pub(crate) struct Softmax<T> {
+    pub(crate) x: *const T,
+    pub(crate) y: *mut T,
+    /// Numbers of a row.
+    pub(crate) len: usize,
+    pub(crate) rows: usize,
+    /// How far apart the rows of x and of y are.
+    pub(crate) strides: [usize; 2],
+}
+
+impl VectorTask<f32> for Softmax<f32> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Scalar = f32>>(self) {
+        let mut row = 0;
+        // SAFETY: the caller promises the instructions, and all rows.
+        unsafe {
+            if self.len <= SHORT {
+                while row + ROWS <= self.rows {
+                    self.some::<V, ROWS>(row);
+                    row += ROWS;
+                }
+            }
+            while row < self.rows {
+                self.some::<V, 1>(row);
+                row += 1;
+            }
+        }
+    }
+}
+
+impl Softmax<f32> {
+    /// Computes `R` rows.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions, and the rows from number `first` on are there.
+    #[inline(always)]
+    unsafe fn some<V: Vector<Scalar = f32>, const R: usize>(&self, first: usize) {
+        let len = self.len;
+        let whole = len - len % V::LANES;
+        let many = whole - whole % (TOGETHER * V::LANES);
+        // What fills no vector: minus infinity behind it is never the largest, and adds 0 to the sum.
+        let mut last = [[f32::NEG_INFINITY; MAX_LANES]; R];
+        // SAFETY: the caller promises the instructions, and `len` numbers of x and y in each row.
+        unsafe {
+            let mut most = [V::zero(); R];
+            for (row, most) in most.iter_mut().enumerate() {
+                let x = self.x.add((first + row) * self.strides[0]);
+                for i in whole..len {
+                    last[row][i - whole] = x.add(i).read_unaligned();
+                }
+                // A NaN is passed over, but makes the sum NaN.
+                let mut largest = [V::splat(f32::NEG_INFINITY); TOGETHER];
+                for at in (0..many).step_by(TOGETHER * V::LANES) {
+                    for (i, largest) in largest.iter_mut().enumerate() {
+                        *largest = largest.lanewise(Lanewise::NotBelow, V::load(x.add(at + i * V::LANES)));
+                    }
+                }
+                for at in (many..whole).step_by(V::LANES) {
+                    largest[0] = largest[0].lanewise(Lanewise::NotBelow, V::load(x.add(at)));
+                }
+                if whole < len {
+                    largest[1] = largest[1].lanewise(Lanewise::NotBelow, V::load(last[row].as_ptr()));
+                }
+                let [a, b, c, d] = largest;
+                *most = a
+                    .lanewise(Lanewise::NotBelow, b)
+                    .lanewise(Lanewise::NotBelow, c.lanewise(Lanewise::NotBelow, d));
+            }
+            for most in &mut most {
+                *most = V::splat(fold_lanes::<V, Largest>(*most));
+            }
+            let mut factors = [V::zero(); R];
+            for (row, factor) in factors.iter_mut().enumerate() {
+                let (x, y) = (self.x.add((first + row) * self.strides[0]), self.y(first + row));
+                let most = most[row];
+                let mut sums = [V::zero(); TOGETHER];
+                for at in (0..many).step_by(TOGETHER * V::LANES) {
+                    for (i, sum) in sums.iter_mut().enumerate() {
+                        let at = at + i * V::LANES;
+                        let power = weight(V::load(x.add(at)).lanewise(Lanewise::Sub, most));
+                        power.store(y.add(at));
+                        *sum = sum.lanewise(Lanewise::Add, power);
+                    }
+                }
+                for at in (many..whole).step_by(V::LANES) {
+                    let power = weight(V::load(x.add(at)).lanewise(Lanewise::Sub, most));
+                    power.store(y.add(at));
+                    sums[0] = sums[0].lanewise(Lanewise::Add, power);
+                }
+                if whole < len {
+                    let end = V::load(last[row].as_ptr());
+                    let end = weight(end.lanewise(Lanewise::Sub, most));
+                    end.store(last[row].as_mut_ptr());
+                    sums[1] = sums[1].lanewise(Lanewise::Add, end);
+                }
+                let [a, b, c, d] = sums;
+                *factor = a.lanewise(Lanewise::Add, b).lanewise(Lanewise::Add, c.lanewise(Lanewise::Add, d));
+            }
+            for factor in &mut factors {
+                *factor = V::splat(1.0 / fold_lanes::<V, Sum>(*factor));
+            }
+            for (row, factor) in factors.into_iter().enumerate() {
+                let y = self.y(first + row);
+                for at in (0..whole).step_by(V::LANES) {
+                    V::load(y.add(at)).lanewise(Lanewise::Mul, factor).store(y.add(at));
+                }
+                if whole < len {
+                    let end = V::load(last[row].as_ptr()).lanewise(Lanewise::Mul, factor);
+                    end.store(last[row].as_mut_ptr());
+                    for i in whole..len {
+                        y.add(i).write_unaligned(last[row][i - whole]);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The numbers of a row of y.
+    #[inline(always)]
+    fn y(&self, row: usize) -> *mut f32 {
+        self.y.wrapping_add(row * self.strides[1])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Function, each};
+
+    #[derive(Clone, Copy)]
+    struct Weight;
+
+    impl Function for Weight {
+        #[inline(always)]
+        unsafe fn of<V: Vector<Scalar = f32>>(self, x: V) -> V {
+            // SAFETY: the caller promises the instructions.
+            unsafe { weight(x) }
+        }
+    }
+
+    #[test]
+    fn weights_are_exponentials() {
+        let x: Vec<f32> = (0..1_600_000).map(|step| -1e-4 * step as f32).collect();
+        for isa in Isa::available() {
+            let y = each(*isa, Weight, &x);
+            assert_eq!(y[0], 1.0);
+            for (x, y) in x.iter().zip(&y) {
+                let exact = f64::from(*x).exp();
+                let units = if *x > -10.0 { 3.0 } else { 8.0 };
+                let bound = exact * units * 2.0_f64.powi(-24) + 1.5e-45;
+                assert!((f64::from(*y) - exact).abs() <= bound, "{y} of {x} at {isa:?}, expected {exact}");
+            }
+        }
+    }
+}

@@ -1,0 +1,447 @@
+use hipdnn_plugin_sdk::graph::operation::Pointwise;
+use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, ReductionMode};
+
+use crate::dtype::element::{Compute, Real};
+use crate::pointwise::chain::{Chain, Input, Value};
+use crate::pointwise::{plan_chain, plan_rows};
+use crate::problem::pointwise::Activation;
+use crate::reference::pointwise::{Numbers, function};
+use crate::simd::isa::Isa;
+use crate::tensor::row_converter::RowConverter;
+use crate::testing::{Array, Random, order, run, same, strides};
+use crate::threading::partition::Threads;
+
+fn operation(mode: PointwiseMode, inputs: usize, random: &mut Random) -> Pointwise {
+    let mut parameter = |low: f32| random.of(&[None, Some(low), Some(low + 0.5)]);
+    Pointwise {
+        in_0: 1,
+        out_0: 9,
+        in_1: (inputs > 1).then_some(2),
+        in_2: (inputs > 2).then_some(3),
+        axis: None,
+        operation: mode,
+        relu_lower_clip: parameter(-0.5),
+        relu_upper_clip: parameter(1.0),
+        relu_lower_clip_slope: parameter(0.0),
+        swish_beta: parameter(0.5),
+        elu_alpha: parameter(0.5),
+        softplus_beta: parameter(0.5),
+    }
+}
+
+/// The numbers that an operation computes with.
+fn numbers<T: Real>(operation: &Pointwise) -> Numbers<T> {
+    let real = |value: f32| T::from_f64(f64::from(value));
+    let number = |value: Option<f32>, otherwise: f32| real(value.unwrap_or(otherwise));
+    Numbers {
+        lower_clip: number(operation.relu_lower_clip, 0.0),
+        upper_clip: operation.relu_upper_clip.map(real),
+        lower_clip_slope: number(operation.relu_lower_clip_slope, 0.0),
+        swish_beta: number(operation.swish_beta, 1.0),
+        elu_alpha: number(operation.elu_alpha, 1.0),
+        softplus_beta: number(operation.softplus_beta, 1.0),
+    }
+}
+
+/// A mode in double precision, where the loops must give what the reference's function gives, over operands that are dense,
+/// spread over [1, C, 1, ...], over the last dimension, or of any other shape.
+fn check(mode: PointwiseMode, dims: &[i64], random: &mut Random, isa: Isa) {
+    let mut arrays = Vec::new();
+    let output = strides(dims, &order(dims.len(), random.within(0, 2)), random.of(&[0, 0, 2]));
+    for uid in 1..=mode.operands() as i64 {
+        let shape: Vec<i64> = match random.within(0, 4) {
+            0 => dims.iter().enumerate().map(|(i, dim)| if i == 1 { *dim } else { 1 }).collect(),
+            1 => dims[dims.len() - 1..].to_vec(),
+            2 => vec![1],
+            _ => dims.to_vec(),
+        };
+        let same_order = shape.len() == dims.len() && random.of(&[true, false]) && shape == dims;
+        let steps = if same_order {
+            output.clone()
+        } else {
+            strides(&shape, &order(shape.len(), random.within(0, 2)), 0)
+        };
+        let data_type = random.of(&[DataType::Double, DataType::Double, DataType::Half, DataType::Boolean]);
+        arrays.push(Array::new(uid, data_type, &shape, &steps).filled(|| match random.within(0, 19) {
+            0 => random.of(&[f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0]),
+            1..5 => random.whole(),
+            _ => random.real(),
+        }));
+    }
+    let data_type = random.of(&[DataType::Double, DataType::Double, DataType::Bfloat16, DataType::Int32]);
+    let inputs = arrays.clone();
+    arrays.push(Array::new(9, data_type, dims, &output));
+    let operation = operation(mode, inputs.len(), random);
+    let numbers = numbers::<f64>(&operation);
+    run(operation.into(), DataType::Double, isa, &mut arrays).unwrap();
+    let function = function::<f64>(mode).unwrap();
+    let result = arrays.last().unwrap();
+    for index in result.indices() {
+        let mut operands = [0.0; 3];
+        for (operand, input) in operands.iter_mut().zip(&inputs) {
+            let dims = &input.tensor.dims;
+            let own: Vec<usize> = index[index.len() - dims.len()..]
+                .iter()
+                .zip(dims)
+                .map(|(i, dim)| if *dim == 1 { 0 } else { *i })
+                .collect();
+            *operand = input.get(&own);
+        }
+        let expected = result.rounded(function(operands, &numbers));
+        let got = result.get(&index);
+        assert!(
+            same(got, expected),
+            "{mode:?} of {operands:?} at {isa:?} is {got}, expected {expected}, with {numbers:?} as {data_type:?}"
+        );
+    }
+}
+
+#[test]
+fn every_mode_gives_what_its_function_gives() {
+    let mut random = Random::new(5);
+    for mode in PointwiseMode::ALL {
+        if function::<f64>(*mode).is_none() {
+            continue;
+        }
+        for isa in Isa::available() {
+            for _ in 0..12 {
+                let rank = random.within(2, 4);
+                let dims: Vec<i64> = (0..rank).map(|_| random.of(&[1, 2, 3, 7, 20])).collect();
+                check(*mode, &dims, &mut random, *isa);
+            }
+        }
+    }
+}
+
+#[test]
+fn single_precision_is_close_to_the_functions() {
+    let mut random = Random::new(11);
+    for mode in PointwiseMode::ALL {
+        let Some(function) = function::<f32>(*mode) else { continue };
+        for isa in Isa::available() {
+            let len = 1000;
+            let mut arrays: Vec<Array> = (1..=mode.operands() as i64)
+                .map(|uid| {
+                    Array::new(uid, DataType::Float, &[len], &[1]).filled(|| match random.within(0, 29) {
+                        0 => random.of(&[f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0]),
+                        1..4 => 40.0 * random.real(),
+                        _ => random.real(),
+                    })
+                })
+                .collect();
+            let inputs: Vec<Vec<f64>> = arrays.iter().map(Array::numbers).collect();
+            arrays.push(Array::new(9, DataType::Float, &[len], &[1]));
+            let operation = operation(*mode, inputs.len(), &mut random);
+            let numbers = numbers::<f32>(&operation);
+            run(operation.into(), DataType::Float, *isa, &mut arrays).unwrap();
+            for (i, got) in arrays.last().unwrap().numbers().into_iter().enumerate() {
+                let mut operands = [0.0; 3];
+                for (operand, input) in operands.iter_mut().zip(&inputs) {
+                    *operand = input[i] as f32;
+                }
+                let expected = f64::from(function(operands, &numbers));
+                let size = operands.iter().fold(1.0, |size: f32, operand| size.max(operand.abs()));
+                let near = (got - expected).abs() <= 1e-6 * f64::from(size) * (1.0 + expected.abs());
+                assert!(
+                    near || same(got, expected),
+                    "{mode:?} of {operands:?} at {isa:?} is {got}, expected {expected}, with {numbers:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn work_for_several_lanes() {
+    let mut random = Random::new(6);
+    for mode in [PointwiseMode::Add, PointwiseMode::ReluBwd, PointwiseMode::TanhFwd] {
+        for dims in [[3, 5, 70, 90], [1, 1, 300, 400], [40, 60, 8, 8]] {
+            check(mode, &dims, &mut random, Isa::detect());
+        }
+    }
+}
+
+#[test]
+fn the_index_is_the_references() {
+    let mut random = Random::new(7);
+    let operation = Pointwise { axis: Some(0), ..operation(PointwiseMode::GenIndex, 1, &mut random) };
+    let mut arrays = [1, 9].map(|uid| Array::new(uid, DataType::Float, &[4], &[1]));
+    let refusal = run(operation.into(), DataType::Float, Isa::detect(), &mut arrays).unwrap_err();
+    assert!(refusal.contains("gen_index"));
+}
+
+/// Modes of chains: most of a few instructions, some with a loop of their own.
+const OF_CHAINS: [PointwiseMode; 14] = [
+    PointwiseMode::Add,
+    PointwiseMode::Sub,
+    PointwiseMode::Mul,
+    PointwiseMode::Div,
+    PointwiseMode::Max,
+    PointwiseMode::Min,
+    PointwiseMode::Abs,
+    PointwiseMode::Neg,
+    PointwiseMode::ReluFwd,
+    PointwiseMode::Identity,
+    PointwiseMode::CmpGe,
+    PointwiseMode::BinarySelect,
+    PointwiseMode::AddSquare,
+    PointwiseMode::Floor,
+];
+
+/// A chain over `len` numbers in double precision gives, bit for bit, what its functions give one by one.
+fn check_chain(random: &mut Random, isa: Isa, len: usize) {
+    let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0];
+    let mut inputs: Vec<Vec<f64>> = (0..random.within(1, 5))
+        .map(|_| (0..len).map(|i| if i % 7 == 3 { random.of(&special) } else { random.real() }).collect())
+        .collect();
+    let mut chain = Chain::default();
+    for slot in 0..inputs.len() {
+        let mut strides = [0; crate::layout::MAX_RANK];
+        strides[0] = 1;
+        chain.inputs.push(Input { slot, data_type: DataType::Double, strides, replaced: false });
+    }
+    // Now and then the result takes an input's place.
+    let replaced = random.within(0, 2) == 0;
+    chain.inputs[0].replaced = replaced;
+    let mut expected: Vec<Vec<f64>> = Vec::new();
+    for number in 0..random.within(1, 20) {
+        let mode = random.of(&OF_CHAINS);
+        let value = |random: &mut Random| match number {
+            0 => Value::Input(random.within(0, inputs.len() - 1)),
+            _ if random.within(0, 3) > 0 => Value::Step(number - 1),
+            _ if random.within(0, 1) > 0 => Value::Step(random.within(number.saturating_sub(5), number - 1)),
+            _ => Value::Input(random.within(0, inputs.len() - 1)),
+        };
+        let operands: Vec<Value> = (0..mode.operands()).map(|_| value(random)).collect();
+        let half = random.within(0, 9) == 0;
+        let stored = if half { DataType::Half } else { DataType::Double };
+        chain.push_mode(mode, operands.clone(), stored);
+        let numbers = Numbers::of(&Activation::default());
+        let at = |value: &Value, i: usize| match value {
+            Value::Input(input) => inputs[*input][i],
+            Value::Step(step) => expected[*step][i],
+        };
+        let results = (0..len).map(|i| {
+            let mut numbers_read = [0.0; 3];
+            for (to, operand) in numbers_read.iter_mut().zip(&operands) {
+                *to = at(operand, i);
+            }
+            function::<f64>(mode).unwrap()(numbers_read, &numbers)
+        });
+        let round = |number: f64| if half { half::f16::from_f64(number).to_f64() } else { number };
+        let results: Vec<f64> = results.map(round).collect();
+        expected.push(results);
+    }
+    // The last result is rounded by the output alone.
+    chain.push_mode(PointwiseMode::Neg, vec![Value::Step(expected.len() - 1)], DataType::Double);
+    let negated = expected[expected.len() - 1].iter().map(|number| -number).collect();
+    expected.push(negated);
+    let steps = chain.steps.len();
+    let tensor = hipdnn_plugin_sdk::graph::Tensor::new(1, DataType::Double, &[len as i64], &[1]);
+    let layout = crate::layout::Layout::of(&tensor).unwrap();
+    let slot = if replaced { 0 } else { inputs.len() };
+    let output = crate::problem::Operand { slot, data_type: DataType::Double, layout };
+    let kernel = plan_chain(&chain, &output, Compute::Double, isa, Threads::default());
+    let kernel = match kernel {
+        Ok(kernel) => kernel,
+        Err(refusal) => {
+            assert!(refusal.contains("keeps more"), "{refusal}");
+            return;
+        }
+    };
+    let mut out = vec![f64::NAN; len];
+    let mut pointers: Vec<*mut u8> = inputs.iter_mut().map(|input| input.as_mut_ptr().cast()).collect();
+    pointers.push(out.as_mut_ptr().cast());
+    // SAFETY: every input and the result have `len` numbers, and no scratch memory was asked for.
+    unsafe { kernel.run(&pointers, std::ptr::null_mut()) };
+    let result = if replaced { &inputs[0] } else { &out };
+    for (i, (got, expected)) in result.iter().zip(&expected[steps - 1]).enumerate() {
+        assert!(same(*got, *expected), "{got} at {i} of {len}, expected {expected}, at {isa:?}: {chain:#?}");
+    }
+}
+
+#[test]
+fn chains_give_what_their_operations_give() {
+    let mut random = Random::new(21);
+    for isa in Isa::available() {
+        for _ in 0..400 {
+            let len = random.of(&[1, 5, 16, 63, 64, 200, 256, 257, 1000]);
+            check_chain(&mut random, *isa, len);
+        }
+    }
+}
+
+/// What a reduction makes of numbers, one after the other.
+fn reduced(mode: ReductionMode, numbers: &[f64]) -> f64 {
+    let nan = numbers.iter().any(|number| number.is_nan());
+    let sizes = || numbers.iter().map(|number| number.abs());
+    match mode {
+        ReductionMode::Mul => numbers.iter().product(),
+        ReductionMode::MulNoZeros => numbers.iter().filter(|number| **number != 0.0).product(),
+        _ if nan => f64::NAN,
+        ReductionMode::Min => numbers.iter().copied().fold(f64::INFINITY, f64::min),
+        ReductionMode::Max => numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        ReductionMode::Amax => sizes().fold(0.0, f64::max),
+        ReductionMode::Norm1 => sizes().sum(),
+        ReductionMode::Norm2 => numbers.iter().map(|number| number * number).sum::<f64>().sqrt(),
+        ReductionMode::Avg => numbers.iter().sum::<f64>() / numbers.len() as f64,
+        _ => numbers.iter().sum(),
+    }
+}
+
+#[test]
+fn rows_are_reduced_at_every_level() {
+    let mut random = Random::new(31);
+    let modes = [
+        ReductionMode::Add,
+        ReductionMode::Mul,
+        ReductionMode::Min,
+        ReductionMode::Max,
+        ReductionMode::Amax,
+        ReductionMode::Avg,
+        ReductionMode::Norm1,
+        ReductionMode::Norm2,
+        ReductionMode::MulNoZeros,
+    ];
+    for (isa, mode) in Isa::available().iter().flat_map(|isa| modes.map(|mode| (*isa, mode))) {
+        for _ in 0..20 {
+            let (rows, len) = (random.within(1, 4), random.of(&[2, 3, 7, 31, 32, 33, 64, 65, 200]));
+            let special = random.within(0, 3) == 0;
+            let mut x: Vec<f64> = (0..rows * len)
+                .map(|_| match random.within(0, 20) {
+                    0 if special => random.of(&[f64::NAN, f64::INFINITY, f64::NEG_INFINITY]),
+                    1 => 0.0,
+                    // Small whole numbers, so that sums are exact in any order.
+                    _ => {
+                        if mode == ReductionMode::Mul || mode == ReductionMode::MulNoZeros {
+                            random.of(&[1.0, -1.0, 2.0, 0.5])
+                        } else {
+                            random.whole()
+                        }
+                    }
+                })
+                .collect();
+            let mut strides = [0; crate::layout::MAX_RANK];
+            (strides[0], strides[1]) = (len, 1);
+            let mut chain = Chain::default();
+            chain.inputs.push(Input { slot: 0, data_type: DataType::Double, strides, replaced: false });
+            let one = chain.push_reduction(mode, Value::Input(0), DataType::Double);
+            chain.push_mode(PointwiseMode::Sub, vec![one, Value::Input(0)], DataType::Double);
+            let dims = [rows as i64, len as i64];
+            let tensor = hipdnn_plugin_sdk::graph::Tensor::new(1, DataType::Double, &dims, &[len as i64, 1]);
+            let layout = crate::layout::Layout::of(&tensor).unwrap();
+            let output = crate::problem::Operand { slot: 1, data_type: DataType::Double, layout };
+            let kernel = plan_rows(
+                &chain,
+                &[rows, len],
+                &[false, true],
+                &output,
+                Compute::Double,
+                isa,
+                Threads::default(),
+            )
+            .unwrap();
+            let mut out = vec![7.0_f64; rows * len];
+            let mut scratch = vec![0_u64; kernel.scratch_size() / 8 + 8];
+            let aligned = scratch.as_ptr().align_offset(64);
+            let pointers = [x.as_mut_ptr().cast(), out.as_mut_ptr().cast()];
+            // SAFETY: both tensors have their numbers, and the scratch memory is as large as the kernel asked for.
+            unsafe { kernel.run(&pointers, scratch[aligned..].as_mut_ptr().cast()) };
+            for (x, out) in x.chunks(len).zip(out.chunks(len)) {
+                let one = reduced(mode, x);
+                for (x, got) in x.iter().zip(out) {
+                    let near = (got - (one - x)).abs() <= 1e-12 * one.abs();
+                    assert!(near || same(*got, one - x), "{mode:?} at {isa:?}: {got}, expected {one} - {x}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn softmax_is_that_of_its_operations_at_every_level() {
+    let mut random = Random::new(41);
+    for isa in Isa::available() {
+        for len in (2..70).chain([127, 128, 129, 200, 512, 1000]) {
+            // Some rows are computed together, others alone; they need not lie one behind the other.
+            let (rows, row_stride) = (random.within(3, 9), len + random.of(&[0, 0, 3]));
+            let mut x: Vec<f32> = (0..rows * row_stride).map(|_| 8.0 * random.real() as f32).collect();
+            // The second row has minus infinities, as a mask makes them; the third what makes all of it NaN.
+            for i in (row_stride..row_stride + len - 1).step_by(3) {
+                x[i] = f32::NEG_INFINITY;
+            }
+            x[2 * row_stride + random.within(0, len - 1)] = random.of(&[f32::NAN, f32::INFINITY]);
+            // Rows that are converted are computed together, too.
+            let stored = [(); 2]
+                .map(|()| random.of(&[DataType::Float, DataType::Float, DataType::Half, DataType::Bfloat16]));
+            let [from, to] = stored.map(|data_type| RowConverter::<f32>::of(data_type).unwrap());
+            let mut bytes = vec![0_u8; from.size * x.len()];
+            // SAFETY: there are as many elements as numbers.
+            unsafe {
+                (from.store)(x.as_ptr(), bytes.as_mut_ptr(), 1, x.len());
+                (from.load)(bytes.as_ptr(), 1, x.as_mut_ptr(), x.len());
+            }
+            let mut strides = [0; crate::layout::MAX_RANK];
+            (strides[0], strides[1]) = (row_stride, 1);
+            let mut chain = Chain::default();
+            chain.inputs.push(Input { slot: 0, data_type: stored[0], strides, replaced: false });
+            let input = Value::Input(0);
+            let largest = chain.push_reduction(ReductionMode::Max, input, DataType::Float);
+            let less = chain.push_mode(PointwiseMode::Sub, vec![input, largest], DataType::Float);
+            let power = chain.push_mode(PointwiseMode::Exp, vec![less], DataType::Float);
+            let sum = chain.push_reduction(ReductionMode::Add, power, DataType::Float);
+            let quotient = chain.push_mode(PointwiseMode::Div, vec![power, sum], DataType::Float);
+            // Now and then something follows, and reads the sum, too, so that the operations run one by one.
+            let (follows, other) = (random.within(0, 1) == 0, random.within(0, 1) == 0);
+            if follows {
+                let last = if other { sum } else { quotient };
+                chain.push_mode(PointwiseMode::Mul, vec![quotient, last], DataType::Float);
+            }
+            let shape = [rows as i64, len as i64];
+            let tensor = hipdnn_plugin_sdk::graph::Tensor::new(1, stored[1], &shape, &[len as i64, 1]);
+            let layout = crate::layout::Layout::of(&tensor).unwrap();
+            let output = crate::problem::Operand { slot: 1, data_type: stored[1], layout };
+            let (dims, reduced) = ([rows, len], [false, true]);
+            let single = Compute::Single;
+            let kernel =
+                plan_rows(&chain, &dims, &reduced, &output, single, *isa, Threads::default()).unwrap();
+            let mut written = vec![7_u8; to.size * rows * len];
+            let mut scratch = vec![0_u64; kernel.scratch_size() / 8 + 8];
+            let aligned = scratch.as_ptr().align_offset(64);
+            let pointers = [bytes.as_mut_ptr(), written.as_mut_ptr()];
+            // SAFETY: both tensors have their numbers, and the scratch memory is as large as the kernel asked for.
+            unsafe { kernel.run(&pointers, scratch[aligned..].as_mut_ptr().cast()) };
+            let mut out = vec![7.0_f32; rows * len];
+            // SAFETY: there are as many elements as numbers.
+            unsafe { (to.load)(written.as_ptr(), 1, out.as_mut_ptr(), out.len()) };
+            let unit = match stored[1] {
+                DataType::Half => 2.0_f64.powi(-11),
+                DataType::Bfloat16 => 2.0_f64.powi(-8),
+                _ => 0.0,
+            };
+            for (row, (x, out)) in x.chunks(row_stride).zip(out.chunks(len)).enumerate() {
+                let x = &x[..len];
+                let most = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                let powers: Vec<f64> = x.iter().map(|x| (f64::from(*x) - f64::from(most)).exp()).collect();
+                let sum: f64 = powers.iter().sum();
+                for (power, got) in powers.iter().zip(out) {
+                    let factor = match (follows, other) {
+                        (false, _) => 1.0,
+                        (true, true) => sum,
+                        (true, false) => power / sum,
+                    };
+                    let expected = power / sum * factor;
+                    let got = f64::from(*got);
+                    assert!(
+                        if row == 2 {
+                            got.is_nan()
+                        } else {
+                            (got - expected).abs() <= 1e-6 + unit * expected
+                        },
+                        "{got} in row {row} of {len} at {isa:?}, expected {expected}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! The gradient of x: each element of dy is added where its window was, or its largest element.
+
+use std::ops::Range;
+
+use crate::kernel::Kernel;
+use crate::pooling::shape::{PARTS, PoolPlan, Span};
+use crate::simd::vector::{Float, Vector, VectorTask};
+use crate::tensor::scratch::{Scratch, Shared, Tensors};
+use crate::threading::partition::{Threads, Workers};
+
+/// Channels are divided at multiples of this where they lie side by side, a few cache lines.
+const CHANNELS: usize = 64;
+
+/// A gradient with every decision made.
+pub(crate) struct Backward<T> {
+    pool: PoolPlan<T>,
+    /// Whether the channels of an element lie side by side.
+    last: bool,
+    /// Columns of dy whose windows lie inside of dx.
+    inner: Range<usize>,
+    /// Channels that are computed by one lane, one after the other.
+    channels: usize,
+    workers: Workers,
+}
+
+/// Offsets in bytes of a lane's areas of the scratch memory.
+pub(crate) struct ScratchLayout {
+    plane: usize,
+    row: usize,
+}
+
+impl<T: Float> Backward<T> {
+    /// Plans it.
+    pub(crate) fn plan(pool: PoolPlan<T>, threads: Threads) -> Self {
+        let shape = pool.shape;
+        let x = &pool.x;
+        // Places count elements without gaps.
+        let last = pool.is_last() && x.strides[2] == shape.input[1] * x.strides[3];
+        let work = pool.work();
+        let wanted = threads.workers(work, usize::MAX).count();
+        let wanted = if wanted > 1 { PARTS * wanted } else { 1 };
+        let channels = if last {
+            let pieces = wanted.div_ceil(shape.batch).min(shape.channels.div_ceil(CHANNELS));
+            shape.channels.div_ceil(pieces).next_multiple_of(CHANNELS).min(shape.channels)
+        } else {
+            (shape.batch * shape.channels / wanted).clamp(1, shape.channels)
+        };
+        let workers = threads.workers(work, shape.batch * shape.channels.div_ceil(channels));
+        Self { inner: shape.inner(), pool, last, channels, workers }
+    }
+
+    /// Whether a plane of dx is computed where it lies.
+    fn is_direct(&self) -> bool {
+        self.pool.x.has_rows() && self.pool.x.strides[2] == self.pool.shape.input[1]
+    }
+
+    fn layout(&self, scratch: &mut Scratch) -> ScratchLayout {
+        let PoolPlan { shape, .. } = &self.pool;
+        let copied = !self.last && !self.is_direct();
+        ScratchLayout {
+            plane: scratch.area::<T>(if copied { shape.input[0] * shape.input[1] } else { 0 }, 1),
+            row: scratch.area::<T>(if self.last { self.channels } else { shape.output[1] }, 1),
+        }
+    }
+
+    /// Bytes of a lane's scratch memory.
+    fn room(&self) -> usize {
+        Scratch::size_of(|scratch| self.layout(scratch))
+    }
+}
+
+/// Some channels of one image.
+struct Task<'a, T> {
+    kernel: &'a Backward<T>,
+    tensors: &'a [*mut u8],
+    scratch: *mut u8,
+    image: usize,
+    channels: Range<usize>,
+}
+
+impl<T: Float> VectorTask<T> for Task<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
+        // SAFETY: the caller promises the tensors and the scratch memory.
+        unsafe {
+            if self.kernel.last {
+                self.side_by_side();
+            } else {
+                self.planes();
+            }
+        }
+    }
+}
+
+impl<T: Float> Task<'_, T> {
+    /// Plane by plane.
+    ///
+    /// # Safety
+    /// The tensors are those of the kernel, the scratch memory has its areas.
+    #[inline(always)]
+    unsafe fn planes(&self) {
+        let PoolPlan { shape, x, y, index, .. } = &self.kernel.pool;
+        let areas = self.kernel.layout(&mut Scratch::default());
+        let [height, width] = shape.input;
+        let columns = shape.output[1];
+        let direct = self.kernel.is_direct();
+        // SAFETY: the tensors have all of the elements; places are checked.
+        unsafe {
+            let row_copy = self.scratch.add(areas.row).cast::<T>();
+            for channel in self.channels.clone() {
+                let place = x.at(self.tensors[x.slot], [self.image, channel, 0, 0]);
+                let plane: *mut T = if direct { place.cast() } else { self.scratch.add(areas.plane).cast() };
+                // Bytes, since what is the caller's may lie anywhere.
+                plane.cast::<u8>().write_bytes(0, height * width * size_of::<T>());
+                for row in 0..shape.output[0] {
+                    let from = y.at(self.tensors[y.slot], [self.image, channel, row, 0]);
+                    (y.run.load)(from, y.strides[3], row_copy, columns);
+                    match index {
+                        Some(index) => {
+                            let places = index.at(self.tensors, [self.image, channel, row, 0]);
+                            for column in 0..columns {
+                                let at = places.add(column * index.strides[3]).read_unaligned();
+                                if at >= 0 && (at as usize) < height * width {
+                                    add(plane.add(at as usize), row_copy.add(column).read());
+                                }
+                            }
+                        }
+                        None => self.spread(plane, shape.span(0, row), row_copy),
+                    }
+                }
+                if !direct {
+                    x.store(plane, place, height, width);
+                }
+            }
+        }
+    }
+
+    /// Adds a row of dy to all elements of its windows.
+    #[inline(always)]
+    unsafe fn spread(&self, plane: *mut T, rows: Span, numbers: *mut T) {
+        let shape = &self.kernel.pool.shape;
+        let inner = self.kernel.inner.clone();
+        let columns = shape.output[1];
+        // SAFETY: the positions of spans lie inside of the plane, and the row has its numbers.
+        unsafe {
+            for column in (0..inner.start).chain(inner.end..columns) {
+                let span = shape.span(1, column);
+                let part = numbers.add(column).read() / shape.divisor(&rows, &span);
+                for line in rows.first..rows.first + rows.len {
+                    for at in span.first..span.first + span.len {
+                        add(plane.add(line * shape.input[1] + at), part);
+                    }
+                }
+            }
+            if inner.is_empty() {
+                return;
+            }
+            let span = Span { first: 0, len: shape.window[1], before: false, after: false };
+            let divisor = shape.divisor(&rows, &span);
+            for column in inner.clone() {
+                numbers.add(column).write(numbers.add(column).read() / divisor);
+            }
+            let (stride, first) = (shape.stride[1], inner.start * shape.stride[1] - shape.padding[1]);
+            for line in rows.first..rows.first + rows.len {
+                for at in 0..shape.window[1] {
+                    let to = plane.add(line * shape.input[1] + first + at);
+                    let from = numbers.add(inner.start);
+                    if stride == 1 {
+                        for i in 0..inner.len() {
+                            add(to.add(i), from.add(i).read());
+                        }
+                    } else {
+                        for i in 0..inner.len() {
+                            add(to.add(i * stride), from.add(i).read());
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Where the channels of an element lie side by side.
+    ///
+    /// # Safety
+    /// As [`Task::planes`].
+    #[inline(always)]
+    unsafe fn side_by_side(&self) {
+        let PoolPlan { shape, x, y, index, .. } = &self.kernel.pool;
+        let areas = self.kernel.layout(&mut Scratch::default());
+        let [height, width] = shape.input;
+        let (first, count) = (self.channels.start, self.channels.len());
+        // SAFETY: the tensors have all of the elements; places are checked.
+        unsafe {
+            let numbers = self.scratch.add(areas.row).cast::<T>();
+            let to = x.at(self.tensors[x.slot], [self.image, first, 0, 0]).cast::<T>();
+            let pixel = x.strides[3];
+            for at in 0..height * width {
+                to.add(at * pixel).cast::<u8>().write_bytes(0, count * size_of::<T>());
+            }
+            for row in 0..shape.output[0] {
+                let rows = shape.span(0, row);
+                for column in 0..shape.output[1] {
+                    let from = y.at(self.tensors[y.slot], [self.image, first, row, column]).cast::<T>();
+                    if let Some(index) = index {
+                        let places = index.at(self.tensors, [self.image, first, row, column]);
+                        for channel in 0..count {
+                            let at = places.add(channel * index.strides[1]).read_unaligned();
+                            if at >= 0 && (at as usize) < height * width {
+                                let number = from.add(channel).read_unaligned();
+                                add(to.add(at as usize * pixel + channel), number);
+                            }
+                        }
+                        continue;
+                    }
+                    let columns = shape.span(1, column);
+                    let divisor = shape.divisor(&rows, &columns);
+                    for channel in 0..count {
+                        numbers.add(channel).write(from.add(channel).read_unaligned() / divisor);
+                    }
+                    for line in rows.first..rows.first + rows.len {
+                        for at in columns.first..columns.first + columns.len {
+                            let to = to.add((line * width + at) * pixel);
+                            for channel in 0..count {
+                                add(to.add(channel), numbers.add(channel).read());
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Adds to a number.
+///
+/// # Safety
+/// It is valid.
+#[inline(always)]
+unsafe fn add<T: Float>(to: *mut T, number: T) {
+    // SAFETY: the caller promises the number.
+    unsafe { to.write_unaligned(to.read_unaligned() + number) };
+}
+
+impl<T: Float> Kernel for Backward<T> {
+    fn scratch_size(&self) -> usize {
+        self.room() * self.workers.count()
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let (shared, memory, room) = (Tensors(tensors), Shared([scratch]), self.room());
+        let shape = &self.pool.shape;
+        let groups = shape.channels.div_ceil(self.channels);
+        self.workers.for_each_part(shape.batch * groups, |worker, number| {
+            let (image, group) = (number / groups, number % groups);
+            let part = Task {
+                kernel: self,
+                tensors: shared.all(),
+                // SAFETY: the scratch memory has room for each lane.
+                scratch: unsafe { memory.get(0).add(worker * room) },
+                image,
+                channels: group * self.channels..shape.channels.min((group + 1) * self.channels),
+            };
+            // SAFETY: the level is available; the caller promises tensors and scratch memory, and no two parts write the same
+            // elements.
+            unsafe { self.pool.isa.run_vectors::<T, _>(part) };
+        });
+    }
+}

@@ -1,0 +1,173 @@
+//! Element by element of y, where the channels of an element lie side by side.
+
+use std::ops::Range;
+
+use crate::kernel::Kernel;
+use crate::pooling::shape::{PARTS, PoolPlan, Span, Zero};
+use crate::simd::vector::{Float, Lanewise, Vector, VectorTask};
+use crate::tensor::image::MAX_LANES;
+use crate::tensor::scratch::Tensors;
+use crate::threading::partition::{Threads, Workers};
+
+/// A pooling with every decision made.
+pub(crate) struct ChannelsLast<T> {
+    pool: PoolPlan<T>,
+    workers: Workers,
+    /// Rows of y that are computed by one lane, one after the other.
+    rows: usize,
+}
+
+impl<T: Float> ChannelsLast<T> {
+    /// Plans it.
+    pub(crate) fn plan(pool: PoolPlan<T>, threads: Threads) -> Self {
+        let work = pool.work();
+        let wanted = threads.workers(work, usize::MAX).count();
+        let wanted = if wanted > 1 { PARTS * wanted } else { 1 };
+        let rows = pool.shape.output[0].div_ceil(wanted.div_ceil(pool.shape.batch));
+        let workers = threads.workers(work, pool.shape.batch * pool.shape.output[0].div_ceil(rows));
+        Self { pool, workers, rows }
+    }
+}
+
+/// Some rows of one image.
+struct Task<'a, T> {
+    kernel: &'a ChannelsLast<T>,
+    tensors: &'a [*mut u8],
+    image: usize,
+    rows: Range<usize>,
+}
+
+impl<T: Float> VectorTask<T> for Task<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
+        let PoolPlan { shape, x, y, index, .. } = &self.kernel.pool;
+        // SAFETY: the caller promises the tensors, which have all of the elements.
+        unsafe {
+            let input = x.at(self.tensors[x.slot], [self.image, 0, 0, 0]).cast_const().cast::<T>();
+            for row in self.rows.clone() {
+                let rows = shape.span(0, row);
+                for column in 0..shape.output[1] {
+                    let columns = shape.span(1, column);
+                    let to = y.at(self.tensors[y.slot], [self.image, 0, row, column]).cast::<T>();
+                    let index = index.map(|index| {
+                        (index.at(self.tensors, [self.image, 0, row, column]), index.strides[1])
+                    });
+                    let mut channel = 0;
+                    while channel < shape.channels {
+                        let count = (shape.channels - channel).min(V::LANES);
+                        let lanes = V::lanes(0, count);
+                        let from = input.add(channel);
+                        let number = if shape.is_maximum() {
+                            let (number, places) = self.kernel.largest::<V>(from, rows, columns, lanes);
+                            if let Some((index, index_stride)) = index {
+                                let mut numbers = [T::ZERO; MAX_LANES];
+                                places.store(numbers.as_mut_ptr());
+                                for (i, number) in numbers[..count].iter().enumerate() {
+                                    index
+                                        .add((channel + i) * index_stride)
+                                        .write_unaligned(number.to_f64() as i32);
+                                }
+                            }
+                            number
+                        } else {
+                            self.kernel.mean::<V>(from, rows, columns, lanes)
+                        };
+                        number.store_lanes(to.add(channel), lanes);
+                        channel += V::LANES;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<T: Float> ChannelsLast<T> {
+    /// The largest numbers of a window in some channels, and their places.
+    #[inline(always)]
+    unsafe fn largest<V: Vector<Scalar = T>>(
+        &self,
+        from: *const T,
+        rows: Span,
+        columns: Span,
+        lanes: V::Lanes,
+    ) -> (V, V) {
+        let PoolPlan { shape, x, index, .. } = &self.pool;
+        let zero = shape.zero(&rows, &columns);
+        let empty = rows.len == 0 || columns.len == 0;
+        // SAFETY: the positions of spans lie inside of x.
+        unsafe {
+            let none = V::splat(-T::ONE);
+            let mut places = none;
+            if empty {
+                let outside = if zero == Zero::Never { T::from_f64(f64::NEG_INFINITY) } else { T::ZERO };
+                return (V::splat(outside), none);
+            }
+            let mut best = V::zero();
+            let mut begun = zero == Zero::First;
+            for line in rows.first..rows.first + rows.len {
+                for at in columns.first..columns.first + columns.len {
+                    let number = V::load_lanes(from.add(line * x.strides[2] + at * x.strides[3]), lanes);
+                    if !begun {
+                        // The first is the largest even if it is minus infinity.
+                        (best, begun) = (number, true);
+                        places = V::splat(T::from_f64((line * shape.input[1] + at) as f64));
+                    } else if index.is_some() {
+                        let own = V::splat(T::from_f64((line * shape.input[1] + at) as f64));
+                        places = number.where_larger(best, own, places);
+                        best = number.where_larger(best, number, best);
+                    } else {
+                        best = best.lanewise(Lanewise::Max, number);
+                    }
+                }
+                let now = (zero == Zero::AfterRow && line == rows.first)
+                    || (zero == Zero::ChannelsLast && line + 1 == rows.first + rows.len);
+                if now {
+                    places = V::zero().where_larger(best, none, places);
+                    best = best.lanewise(Lanewise::Max, V::zero());
+                }
+            }
+            (best, places)
+        }
+    }
+
+    /// The means of a window in some channels.
+    #[inline(always)]
+    unsafe fn mean<V: Vector<Scalar = T>>(
+        &self,
+        from: *const T,
+        rows: Span,
+        columns: Span,
+        lanes: V::Lanes,
+    ) -> V {
+        let PoolPlan { shape, x, .. } = &self.pool;
+        // SAFETY: the positions of spans lie inside of x.
+        unsafe {
+            let mut sums = V::zero();
+            for line in rows.first..rows.first + rows.len {
+                for at in columns.first..columns.first + columns.len {
+                    let number =
+                        V::load_lanes(from.wrapping_add(line * x.strides[2] + at * x.strides[3]), lanes);
+                    sums = sums.lanewise(Lanewise::Add, number);
+                }
+            }
+            sums.lanewise(Lanewise::Div, V::splat(shape.divisor(&rows, &columns)))
+        }
+    }
+}
+
+impl<T: Float> Kernel for ChannelsLast<T> {
+    unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
+        let shared = Tensors(tensors);
+        let shape = &self.pool.shape;
+        let bands = shape.output[0].div_ceil(self.rows);
+        self.workers.for_each_part(shape.batch * bands, |_, number| {
+            let (image, band) = (number / bands, number % bands);
+            let rows = band * self.rows..shape.output[0].min((band + 1) * self.rows);
+            let part = Task { kernel: self, tensors: shared.all(), image, rows };
+            // SAFETY: the level is available; the caller promises the tensors, and no two parts write the same elements.
+            unsafe { self.pool.isa.run_vectors::<T, _>(part) };
+        });
+    }
+}

@@ -1,0 +1,305 @@
+//! Plane by plane, where the elements of a row lie side by side; of other layouts and types a plane is copied first.
+
+use std::ops::Range;
+
+use crate::kernel::Kernel;
+use crate::pooling::shape::{PARTS, PoolPlan, Span, Zero};
+use crate::simd::vector::{Float, Lanewise, Vector, VectorTask};
+use crate::tensor::image::{MAX_LANES, load_strided};
+use crate::tensor::scratch::{Scratch, Shared, Tensors};
+use crate::threading::partition::{Threads, Workers};
+
+/// A pooling with every decision made.
+pub(crate) struct ChannelsFirst<T> {
+    pool: PoolPlan<T>,
+    /// Columns whose windows lie inside of x.
+    inner: Range<usize>,
+    /// Channels and rows of y that are computed by one lane, one after the other.
+    channels: usize,
+    rows: usize,
+    workers: Workers,
+}
+
+/// Offsets in bytes of a lane's areas of the scratch memory.
+pub(crate) struct ScratchLayout {
+    input: usize,
+    output: usize,
+}
+
+impl<T: Float> ChannelsFirst<T> {
+    /// Plans it.
+    pub(crate) fn plan(pool: PoolPlan<T>, threads: Threads) -> Self {
+        let shape = pool.shape;
+        let work = pool.work();
+        let wanted = threads.workers(work, usize::MAX).count();
+        let wanted = if wanted > 1 { PARTS * wanted } else { 1 };
+        let planes = shape.batch * shape.channels;
+        let rows = shape.output[0].div_ceil(wanted.div_ceil(planes));
+        let channels = if rows == shape.output[0] { (planes / wanted).clamp(1, shape.channels) } else { 1 };
+        let parts = shape.batch * shape.channels.div_ceil(channels) * shape.output[0].div_ceil(rows);
+        let workers = threads.workers(work, parts);
+        Self { inner: shape.inner(), pool, channels, rows, workers }
+    }
+
+    fn layout(&self, scratch: &mut Scratch) -> ScratchLayout {
+        let PoolPlan { shape, x, y, .. } = &self.pool;
+        let lines = ((self.rows - 1) * shape.stride[0]).saturating_add(shape.window[0]).min(shape.input[0]);
+        let copied = |direct: bool, rows: usize, columns: usize| if direct { 0 } else { rows * columns };
+        ScratchLayout {
+            input: scratch.area::<T>(copied(x.has_rows(), lines, shape.input[1]), 1),
+            output: scratch.area::<T>(copied(y.has_rows(), 1, shape.output[1]), 1),
+        }
+    }
+
+    /// Bytes of a lane's scratch memory.
+    fn room(&self) -> usize {
+        Scratch::size_of(|scratch| self.layout(scratch))
+    }
+}
+
+/// Some channels and rows of one image.
+struct Task<'a, T> {
+    kernel: &'a ChannelsFirst<T>,
+    tensors: &'a [*mut u8],
+    scratch: *mut u8,
+    image: usize,
+    channels: Range<usize>,
+    rows: Range<usize>,
+}
+
+/// A plane of x as if it began with row 0, and the distance of its rows.
+#[derive(Clone, Copy)]
+struct Plane<T> {
+    first: *const T,
+    row: usize,
+}
+
+impl<T: Float> VectorTask<T> for Task<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
+        let PoolPlan { shape, x, y, index, .. } = &self.kernel.pool;
+        let areas = self.kernel.layout(&mut Scratch::default());
+        let inner = self.kernel.inner.clone();
+        let (top, bottom) = (shape.span(0, self.rows.start), shape.span(0, self.rows.end - 1));
+        let end = (bottom.first + bottom.len).min(shape.input[0]);
+        let lines = top.first..end.max(top.first);
+        let [_, width] = shape.input;
+        let columns = shape.output[1];
+        // SAFETY: the caller promises the tensors, which have all of the elements, and the scratch memory with its areas.
+        unsafe {
+            for channel in self.channels.clone() {
+                let input = x.at(self.tensors[x.slot], [self.image, channel, 0, 0]);
+                let mut plane = Plane { first: input.cast_const().cast(), row: x.strides[2] };
+                if !x.has_rows() {
+                    let to = self.scratch.add(areas.input).cast::<T>();
+                    x.load(input, lines.clone(), width, to);
+                    plane = Plane { first: to.cast_const().wrapping_sub(lines.start * width), row: width };
+                }
+                for row in self.rows.clone() {
+                    let span = shape.span(0, row);
+                    let place = y.at(self.tensors[y.slot], [self.image, channel, row, 0]);
+                    let copy = self.scratch.add(areas.output).cast::<T>();
+                    let to: *mut T = if y.has_rows() { place.cast() } else { copy };
+                    let index = index.map(|index| {
+                        (index.at(self.tensors, [self.image, channel, row, 0]), index.strides[3])
+                    });
+                    for column in (0..inner.start).chain(inner.end..columns) {
+                        let (number, at) = self.kernel.element::<V>(plane, span, column);
+                        to.add(column).write_unaligned(number);
+                        if let Some((index, index_stride)) = index {
+                            index.add(column * index_stride).write_unaligned(at);
+                        }
+                    }
+                    let mut column = inner.start;
+                    while column < inner.end {
+                        let count = (inner.end - column).min(V::LANES);
+                        let number = match index {
+                            None if shape.is_maximum() => self.kernel.largest::<V>(plane, span, column),
+                            None => self.kernel.mean::<V>(plane, span, column),
+                            Some((index, index_stride)) => {
+                                let (number, places) = self.kernel.largest_at::<V>(plane, span, column);
+                                let mut numbers = [T::ZERO; MAX_LANES];
+                                places.store(numbers.as_mut_ptr());
+                                for (i, number) in numbers[..count].iter().enumerate() {
+                                    index
+                                        .add((column + i) * index_stride)
+                                        .write_unaligned(number.to_f64() as i32);
+                                }
+                                number
+                            }
+                        };
+                        number.store_lanes(to.add(column), V::lanes(0, count));
+                        column += V::LANES;
+                    }
+                    if !y.has_rows() {
+                        (y.run.store)(copy, place, y.strides[3], columns);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<T: Float> ChannelsFirst<T> {
+    /// One element of y, and the place of the largest element of its window.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions; the plane has the window's rows.
+    #[inline(always)]
+    unsafe fn element<V: Vector<Scalar = T>>(&self, plane: Plane<T>, rows: Span, column: usize) -> (T, i32) {
+        let shape = &self.pool.shape;
+        let columns = shape.span(1, column);
+        // SAFETY: the positions of spans lie inside of the plane.
+        unsafe {
+            if !shape.is_maximum() {
+                let mut sums = V::zero();
+                if columns.len > 0 {
+                    for line in rows.first..rows.first + rows.len {
+                        let from = plane.first.wrapping_add(line * plane.row + columns.first);
+                        let mut at = 0;
+                        while at < columns.len {
+                            let lanes = V::lanes(0, (columns.len - at).min(V::LANES));
+                            sums = sums.lanewise(Lanewise::Add, V::load_lanes(from.add(at), lanes));
+                            at += V::LANES;
+                        }
+                    }
+                }
+                return (sums.sum() / shape.divisor(&rows, &columns), -1);
+            }
+            let zero = shape.zero(&rows, &columns);
+            let mut best = (T::from_f64(f64::NEG_INFINITY), -1);
+            let mut found = false;
+            if zero == Zero::First {
+                (best.0, found) = (T::ZERO, true);
+            }
+            let empty = rows.len == 0 || columns.len == 0;
+            for line in rows.first..rows.first + if empty { 0 } else { rows.len } {
+                for at in columns.first..columns.first + columns.len {
+                    let number = plane.first.wrapping_add(line * plane.row + at).read_unaligned();
+                    if !found || number > best.0 || (number.is_nan() && !best.0.is_nan()) {
+                        (best, found) = ((number, (line * shape.input[1] + at) as i32), true);
+                    }
+                }
+                if zero == Zero::AfterRow && line == rows.first && T::ZERO > best.0 {
+                    best = (T::ZERO, -1);
+                }
+            }
+            let ends = (zero == Zero::ChannelsLast && T::ZERO > best.0) || (zero != Zero::Never && empty);
+            if ends { (T::ZERO, -1) } else { best }
+        }
+    }
+
+    /// The largest numbers of windows that lie inside of the columns.
+    #[inline(always)]
+    unsafe fn largest<V: Vector<Scalar = T>>(&self, plane: Plane<T>, rows: Span, column: usize) -> V {
+        let shape = &self.pool.shape;
+        let first = column * shape.stride[1] - shape.padding[1];
+        // SAFETY: the caller promises rows and columns.
+        unsafe {
+            let zeros =
+                shape.zero(&rows, &Span { first, len: 1, before: false, after: false }) != Zero::Never;
+            let mut best = V::splat(if zeros { T::ZERO } else { T::from_f64(f64::NEG_INFINITY) });
+            for line in rows.first..rows.first + rows.len {
+                let from = plane.first.wrapping_add(line * plane.row);
+                for at in first..first + shape.window[1] {
+                    let number = load_strided::<V>(from, at as isize, shape.stride[1], shape.input[1]);
+                    best = best.lanewise(Lanewise::Max, number);
+                }
+            }
+            best
+        }
+    }
+
+    /// The same and their places.
+    #[inline(always)]
+    unsafe fn largest_at<V: Vector<Scalar = T>>(&self, plane: Plane<T>, rows: Span, column: usize) -> (V, V) {
+        let shape = &self.pool.shape;
+        let first = column * shape.stride[1] - shape.padding[1];
+        let mut steps = [T::ZERO; MAX_LANES];
+        for (i, step) in steps[..V::LANES].iter_mut().enumerate() {
+            *step = T::from_f64((i * shape.stride[1]) as f64);
+        }
+        // SAFETY: the caller promises rows and columns.
+        unsafe {
+            let steps = V::load(steps.as_ptr());
+            let zero = shape.zero(&rows, &Span { first, len: 1, before: false, after: false });
+            let mut best = V::splat(T::from_f64(f64::NEG_INFINITY));
+            let mut places = V::splat(-T::ONE);
+            if zero == Zero::First || (zero == Zero::ChannelsLast && rows.len == 0) {
+                best = V::zero();
+            }
+            let mut begun = zero == Zero::First;
+            for line in rows.first..rows.first + rows.len {
+                let from = plane.first.wrapping_add(line * plane.row);
+                for at in first..first + shape.window[1] {
+                    let number = load_strided::<V>(from, at as isize, shape.stride[1], shape.input[1]);
+                    let own = V::splat(T::from_f64((line * shape.input[1] + at) as f64));
+                    let own = own.lanewise(Lanewise::Add, steps);
+                    if begun {
+                        places = number.where_larger(best, own, places);
+                        best = number.where_larger(best, number, best);
+                    } else {
+                        // The first is the largest even if it is minus infinity.
+                        (best, places, begun) = (number, own, true);
+                    }
+                }
+            }
+            if zero == Zero::ChannelsLast {
+                places = V::zero().where_larger(best, V::splat(-T::ONE), places);
+                best = best.lanewise(Lanewise::Max, V::zero());
+            }
+            (best, places)
+        }
+    }
+
+    /// The means of windows that lie inside of the columns.
+    #[inline(always)]
+    unsafe fn mean<V: Vector<Scalar = T>>(&self, plane: Plane<T>, rows: Span, column: usize) -> V {
+        let shape = &self.pool.shape;
+        let first = column * shape.stride[1] - shape.padding[1];
+        let columns = Span { first, len: shape.window[1], before: false, after: false };
+        // SAFETY: the caller promises rows and columns.
+        unsafe {
+            let mut sums = V::zero();
+            for line in rows.first..rows.first + rows.len {
+                let from = plane.first.wrapping_add(line * plane.row);
+                for at in first..first + shape.window[1] {
+                    let number = load_strided::<V>(from, at as isize, shape.stride[1], shape.input[1]);
+                    sums = sums.lanewise(Lanewise::Add, number);
+                }
+            }
+            sums.lanewise(Lanewise::Div, V::splat(shape.divisor(&rows, &columns)))
+        }
+    }
+}
+
+impl<T: Float> Kernel for ChannelsFirst<T> {
+    fn scratch_size(&self) -> usize {
+        self.room() * self.workers.count()
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let (shared, memory, room) = (Tensors(tensors), Shared([scratch]), self.room());
+        let shape = &self.pool.shape;
+        let groups = shape.channels.div_ceil(self.channels);
+        let bands = shape.output[0].div_ceil(self.rows);
+        self.workers.for_each_part(shape.batch * groups * bands, |worker, number| {
+            let (rest, band) = (number / bands, number % bands);
+            let (image, group) = (rest / groups, rest % groups);
+            let part = Task {
+                kernel: self,
+                tensors: shared.all(),
+                // SAFETY: the scratch memory has room for each lane.
+                scratch: unsafe { memory.get(0).add(worker * room) },
+                image,
+                channels: group * self.channels..shape.channels.min((group + 1) * self.channels),
+                rows: band * self.rows..shape.output[0].min((band + 1) * self.rows),
+            };
+            // SAFETY: the level is available; the caller promises tensors and scratch memory, and no two parts write the same
+            // elements.
+            unsafe { self.pool.isa.run_vectors::<T, _>(part) };
+        });
+    }
+}

@@ -1,0 +1,163 @@
+//! The shape of a pooling, and the positions of its windows.
+
+use crate::problem::resample::{Pooling, Resample};
+use crate::simd::isa::Isa;
+use crate::simd::vector::Float;
+use crate::tensor::image::{Image, two};
+
+/// Parts for each lane: few enough to be worth a turn, enough that lanes end together.
+pub(crate) const PARTS: usize = 6;
+
+/// The tensor of places.
+#[derive(Clone, Copy)]
+pub(crate) struct Index {
+    pub(crate) slot: usize,
+    /// Of images, channels, rows and columns.
+    pub(crate) strides: [usize; 4],
+}
+
+impl Index {
+    /// The place of an element.
+    ///
+    /// # Safety
+    /// The tensors are those of the kernel; the element exists.
+    #[inline(always)]
+    pub(crate) unsafe fn at(
+        &self,
+        tensors: &[*mut u8],
+        [image, channel, row, column]: [usize; 4],
+    ) -> *mut i32 {
+        let [images, channels, rows, columns] = self.strides;
+        let offset = image * images + channel * channels + row * rows + column * columns;
+        // SAFETY: the caller promises the element.
+        unsafe { tensors[self.slot].cast::<i32>().add(offset) }
+    }
+}
+
+/// What both directions and all layouts have.
+pub(crate) struct PoolPlan<T> {
+    pub(crate) shape: Shape,
+    pub(crate) isa: Isa,
+    /// x or its gradient.
+    pub(crate) x: Image<T>,
+    /// y or its gradient.
+    pub(crate) y: Image<T>,
+    pub(crate) index: Option<Index>,
+}
+
+impl<T: Float> PoolPlan<T> {
+    /// Whether both images are numbers with the channels of an element side by side.
+    pub(crate) fn is_last(&self) -> bool {
+        let last = |image: &Image<T>| image.run.same && image.strides[1] == 1;
+        self.shape.channels >= 4 && last(&self.x) && last(&self.y)
+    }
+
+    /// Nanoseconds that one thread takes, about.
+    pub(crate) fn work(&self) -> f64 {
+        let planes = (self.shape.batch * self.shape.channels) as f64;
+        let [inputs, outputs] = [self.shape.input, self.shape.output].map(|size| (size[0] * size[1]) as f64);
+        let window = (0..2).map(|i| self.shape.window[i].min(self.shape.input[i]) as f64).product::<f64>();
+        planes * (20.0 + inputs * 0.2 + outputs * (0.3 + 0.06 * window)) * size_of::<T>() as f64 / 4.0
+    }
+}
+
+/// A pooling with two spatial dimensions, the first 1 where it has but one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) pooling: Pooling,
+    pub(crate) batch: usize,
+    pub(crate) channels: usize,
+    pub(crate) input: [usize; 2],
+    pub(crate) output: [usize; 2],
+    pub(crate) window: [usize; 2],
+    pub(crate) stride: [usize; 2],
+    pub(crate) padding: [usize; 2],
+}
+
+/// The positions of a window along one dimension.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    /// The first that lies inside of x, and how many do.
+    pub(crate) first: usize,
+    pub(crate) len: usize,
+    /// Whether some lie before x, or behind.
+    pub(crate) before: bool,
+    pub(crate) after: bool,
+}
+
+/// When zeros outside of x are compared with what is inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Zero {
+    Never,
+    First,
+    /// After the first row that is inside.
+    AfterRow,
+    ChannelsLast,
+}
+
+impl Shape {
+    pub(crate) fn of(problem: &Resample) -> Self {
+        let s = problem.spatial;
+        let dims = problem.x.layout.dims();
+        Self {
+            pooling: problem.pooling,
+            batch: dims[0],
+            channels: dims[1],
+            input: two(s, 1, &problem.input),
+            output: two(s, 1, &problem.output),
+            window: two(s, 1, &problem.window),
+            stride: two(s, 1, &problem.stride),
+            padding: two(s, 0, &problem.pre_padding),
+        }
+    }
+
+    /// The positions of the windows of one row or column of y.
+    #[inline(always)]
+    pub(crate) fn span(&self, axis: usize, at: usize) -> Span {
+        // Both are counted from the first element of the padding.
+        let begin = at * self.stride[axis];
+        let end = begin + self.window[axis];
+        let (pre, input) = (self.padding[axis], self.input[axis]);
+        let first = begin.max(pre);
+        let len = end.min(pre + input).saturating_sub(first);
+        Span { first: first - pre, len, before: begin < pre, after: end > pre + input }
+    }
+
+    /// The columns of y whose windows lie inside of x.
+    pub(crate) fn inner(&self) -> std::ops::Range<usize> {
+        let (stride, end) = (self.stride[1], self.padding[1] + self.input[1]);
+        let high = if end < self.window[1] { 0 } else { (end - self.window[1]) / stride + 1 };
+        let high = high.min(self.output[1]);
+        self.padding[1].div_ceil(stride).min(high)..high
+    }
+
+    /// When zeros come in a window.
+    #[inline(always)]
+    pub(crate) fn zero(&self, rows: &Span, columns: &Span) -> Zero {
+        if self.pooling != (Pooling::Maximum { zeros: true }) {
+            Zero::Never
+        } else if rows.before || columns.before {
+            Zero::First
+        } else if columns.after {
+            Zero::AfterRow
+        } else if rows.after {
+            Zero::ChannelsLast
+        } else {
+            Zero::Never
+        }
+    }
+
+    /// What a sum is divided by.
+    #[inline(always)]
+    pub(crate) fn divisor<T: Float>(&self, rows: &Span, columns: &Span) -> T {
+        T::from_f64(match self.pooling {
+            Pooling::MeanInside => (rows.len * columns.len).max(1) as f64,
+            // The window may be larger than any tensor.
+            _ => self.window[0] as f64 * self.window[1] as f64,
+        })
+    }
+
+    pub(crate) fn is_maximum(&self) -> bool {
+        matches!(self.pooling, Pooling::Maximum { .. })
+    }
+}

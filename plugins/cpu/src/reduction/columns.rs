@@ -1,0 +1,62 @@
+//! Many results at once: their elements lie side by side.
+
+use crate::reduction::shape::{BUFFER, Task};
+use crate::simd::vector::{Float, Vector};
+use crate::tensor::combine::{Combine, fold_columns};
+use crate::tensor::loop_nest::Elements;
+
+/// Rows whose totals are in their own type, before they are joined with others in double precision.
+const EXACT_ROWS: usize = 256;
+
+impl<T: Float, R: Float> Task<'_, T, R> {
+    /// # Safety
+    /// The processor has the vector's instructions; tensors and scratch memory are those of a run.
+    #[inline(always)]
+    pub(crate) unsafe fn columns<V: Vector<Scalar = T>, J: Combine>(&self) {
+        let shape = self.shape;
+        let (kept, size) = (&shape.kept, shape.run.size);
+        let (x, y) = (self.tensors[shape.x_slot], self.tensors[shape.y_slot]);
+        let blocks = kept.len.div_ceil(BUFFER);
+        let mut totals = [0.0; BUFFER];
+        let mut sums = [T::ZERO; BUFFER];
+        let mut buffer = [T::ZERO; BUFFER];
+        for task in self.tasks.clone() {
+            let (block, part) = (task / shape.parts, task % shape.parts);
+            let (run, first) = (block / blocks, block % blocks * BUFFER);
+            let len = BUFFER.min(kept.len - first);
+            let [x_at, y_at] = kept.place(run).offsets;
+            let base = x_at + first * kept.inner_strides[0];
+            totals[..len].fill(J::start::<f64>());
+            let part_of = shape.part(part);
+            let mut from = part_of.start;
+            while from < part_of.end {
+                let end = part_of.end.min(from + EXACT_ROWS);
+                sums[..len].fill(J::start::<T>());
+                let mut rows = Elements::new(&shape.reduced, from..end);
+                while let Some([row, _]) = rows.next() {
+                    // SAFETY: the elements are those of the block's results, no more at once than the buffer has room for.
+                    unsafe {
+                        let from = x.add((base + row) * size);
+                        let numbers = if shape.direct {
+                            from.cast_const().cast::<T>()
+                        } else {
+                            (shape.run.load)(from, kept.inner_strides[0], buffer.as_mut_ptr(), len);
+                            buffer.as_ptr()
+                        };
+                        fold_columns::<V, J>(numbers, sums.as_mut_ptr(), len);
+                    }
+                }
+                for (total, sum) in totals[..len].iter_mut().zip(&sums) {
+                    *total = J::merge(*total, sum.to_f64());
+                }
+                from = end;
+            }
+            for (column, total) in totals[..len].iter().enumerate() {
+                let place =
+                    (run * kept.len + first + column, y_at + (first + column) * kept.inner_strides[1]);
+                // SAFETY: the place is that of the result.
+                unsafe { shape.put(y, self.scratch, part, place, *total) };
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Reductions: sums, products, extremes and norms along some dimensions.
+//!
+//! Where the elements that become one lie nearest to each other, they are taken along (`rows`); where those of different
+//! results do, many results are computed at once (`columns`). Few results of many elements are divided into parts, whose number
+//! depends on the shape alone.
+//!
+//! Sums of up to some thousand numbers and extremes are in the compute type, sums of these in double precision; products and squares,
+//! which leave the range of single precision soon, are in double precision throughout.
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
+)]
+
+pub(crate) mod columns;
+pub(crate) mod rows;
+pub(crate) mod shape;
+#[cfg(test)]
+mod tests;
+
+use hipdnn_plugin_sdk::graph::{DataType, ReductionMode};
+
+use crate::dtype::element::{Compute, Element};
+use crate::kernel::{Kernel, Refusal};
+use crate::problem::reduction::Reduction;
+use crate::reduction::shape::{BUFFER, Shape, Task};
+use crate::simd::isa::Isa;
+use crate::simd::vector::{Float, Vector, VectorTask};
+use crate::tensor::combine::{Combine, finalized, with_combine};
+use crate::tensor::loop_nest::{Elements, LoopNest};
+use crate::tensor::row_converter::RowConverter;
+use crate::tensor::scratch::{Shared, Tensors};
+use crate::threading::partition::Threads;
+
+/// The most parts that the elements of one result are divided into.
+const MAX_PARTS: usize = 16;
+
+/// Elements that are worth a part.
+const PART: usize = 1 << 15;
+
+/// Plans a reduction for a level of the processor.
+pub(crate) fn plan(
+    reduction: &Reduction,
+    compute: Compute,
+    isa: Isa,
+    threads: Threads,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    use ReductionMode::{Mul, MulNoZeros, Norm2};
+    let x = reduction.x.data_type;
+    let float = matches!(x, DataType::Float | DataType::Half | DataType::Bfloat16 | DataType::Double);
+    let wide = !float || matches!(reduction.mode, Mul | MulNoZeros | Norm2);
+    match compute {
+        // The reference rounds these to single precision before anything else.
+        Compute::Single if wide && matches!(x, DataType::Double | DataType::Int32) => {
+            Err(format!("in: data type is {}, which single precision does not hold", x.name()))
+        }
+        Compute::Single if wide => plan_in::<f64, f32>(reduction, isa, threads),
+        Compute::Single => plan_in::<f32, f32>(reduction, isa, threads),
+        Compute::Double => plan_in::<f64, f64>(reduction, isa, threads),
+    }
+}
+
+/// Plans a reduction with totals of type `T` and results of the compute type `R`.
+fn plan_in<T: Float, R: Float>(
+    reduction: &Reduction,
+    isa: Isa,
+    threads: Threads,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    let (x, y) = (&reduction.x, &reduction.y);
+    let run = RowConverter::<T>::of_number(x.data_type)?;
+    // Elements of less than a byte could not be written by several threads.
+    RowConverter::<R>::of_number(y.data_type)?;
+    let (dims, strides) = (x.layout.dims(), x.layout.strides());
+    // A dimension of the other kind counts as one of 1.
+    let nest_over = |reduced: bool| {
+        let mut own = [1; crate::layout::MAX_RANK];
+        for (axis, dim) in dims.iter().enumerate() {
+            if reduction.reduced[axis] == reduced {
+                own[axis] = *dim;
+            }
+        }
+        LoopNest::new(&own[..dims.len()], [strides, y.layout.strides()], 0)
+    };
+    let (kept, reduced) = (nest_over(false), nest_over(true));
+    let nearest = (0..dims.len()).filter(|axis| dims[*axis] > 1).min_by_key(|axis| strides[*axis]);
+    let by_rows = nearest.is_none_or(|axis| reduction.reduced[axis]);
+    let outputs = kept.runs() * kept.len;
+    let tasks = if by_rows { outputs } else { kept.runs() * kept.len.div_ceil(BUFFER) };
+    let inner = if by_rows { reduced.inner_strides[0] } else { kept.inner_strides[0] };
+    let direct = run.same && inner == 1;
+    let elements = outputs as f64 * reduction.count as f64;
+    let parts = (outputs.saturating_mul(reduction.count) / PART)
+        .min(MAX_PARTS.div_ceil(tasks))
+        .min(reduction.count)
+        .max(1);
+    let work = elements * if direct { 0.15 } else { 1.0 } + tasks as f64 * 10.0;
+    let shape = Shape {
+        isa,
+        workers: threads.workers(work, tasks * parts),
+        mode: reduction.mode,
+        count: reduction.count,
+        x_slot: x.slot,
+        run,
+        by_rows,
+        direct,
+        y_slot: y.slot,
+        y_element: Element::<R>::of(y.data_type)?,
+        kept,
+        reduced,
+        outputs,
+        tasks,
+        parts,
+    };
+    Ok(Box::new(shape))
+}
+
+impl<T: Float, R: Float> Kernel for Shape<T, R> {
+    /// Bytes for the totals of the parts.
+    fn scratch_size(&self) -> usize {
+        if self.parts == 1 { 0 } else { self.parts * self.outputs * size_of::<f64>() }
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let shared = (Tensors(tensors), Shared([scratch]));
+        self.workers.run(|worker| {
+            let tasks = self.workers.share(worker, self.tasks * self.parts);
+            let scratch = shared.1.get(0).cast();
+            // SAFETY: the level is the processor's; the caller promises tensors and scratch memory, and each lane has its own tasks.
+            unsafe { self.isa.run_vectors(Task { shape: self, tensors: shared.0.all(), scratch, tasks }) };
+        });
+        // SAFETY: the lanes have written all totals.
+        unsafe {
+            with_combine!(self.mode, J => self.finish::<J>(tensors[self.y_slot], scratch.cast()));
+        }
+    }
+}
+
+impl<T: Float, R: Float> VectorTask<T> for Task<'_, T, R> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
+        // SAFETY: the caller promises the instructions.
+        unsafe {
+            if self.shape.by_rows {
+                with_combine!(self.shape.mode, J => self.rows::<V, J>());
+            } else {
+                with_combine!(self.shape.mode, J => self.columns::<V, J>());
+            }
+        }
+    }
+}
+
+impl<T: Float, R: Float> Shape<T, R> {
+    /// The elements of one result that belong to a part.
+    fn part(&self, part: usize) -> std::ops::Range<usize> {
+        self.count * part / self.parts..self.count * (part + 1) / self.parts
+    }
+
+    /// Keeps the total of a part of a result, or writes the result where there is one part.
+    ///
+    /// # Safety
+    /// `y` and `scratch` are those of a run, `y_at` is the place of result number `output`.
+    #[inline(always)]
+    unsafe fn put(
+        &self,
+        y: *mut u8,
+        scratch: *mut f64,
+        part: usize,
+        (output, y_at): (usize, usize),
+        total: f64,
+    ) {
+        // SAFETY: the caller promises the memory.
+        unsafe {
+            if self.parts == 1 {
+                self.y_element.store(y, y_at, R::from_f64(finalized(self.mode, total, self.count)));
+            } else {
+                scratch.add(part * self.outputs + output).write(total);
+            }
+        }
+    }
+
+    /// Writes the results from the totals of their parts.
+    ///
+    /// # Safety
+    /// As [`Shape::put`]; all totals are there.
+    unsafe fn finish<J: Combine>(&self, y: *mut u8, scratch: *const f64) {
+        if self.parts == 1 {
+            return;
+        }
+        let mut at = Elements::new(&self.kept, 0..self.outputs);
+        let mut output = 0;
+        while let Some([_, y_at]) = at.next() {
+            let mut total = J::start::<f64>();
+            for part in 0..self.parts {
+                // SAFETY: the caller promises the totals.
+                total = J::merge(total, unsafe { scratch.add(part * self.outputs + output).read() });
+            }
+            // SAFETY: the place is one of y's.
+            unsafe { self.y_element.store(y, y_at, R::from_f64(finalized(self.mode, total, self.count))) };
+            output += 1;
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! A reduction with every decision made.
+
+use hipdnn_plugin_sdk::graph::ReductionMode;
+
+use crate::dtype::element::Element;
+use crate::simd::isa::Isa;
+use crate::tensor::loop_nest::LoopNest;
+use crate::tensor::row_converter::RowConverter;
+use crate::threading::partition::Workers;
+
+/// Numbers in a buffer for what cannot be read in place, and columns whose totals are computed at once.
+pub(crate) const BUFFER: usize = 1024;
+
+/// A reduction with every decision made.
+pub(crate) struct Shape<T, R> {
+    pub(crate) isa: Isa,
+    pub(crate) workers: Workers,
+    pub(crate) mode: ReductionMode,
+    /// How many elements become one.
+    pub(crate) count: usize,
+    pub(crate) x_slot: usize,
+    pub(crate) run: RowConverter<T>,
+    /// Whether the elements that become one lie nearest to each other.
+    pub(crate) by_rows: bool,
+    /// Whether the innermost elements are read in place.
+    pub(crate) direct: bool,
+    pub(crate) y_slot: usize,
+    pub(crate) y_element: Element<R>,
+    /// The loops over the results, in x and y.
+    pub(crate) kept: LoopNest<2>,
+    /// The loops over the elements of one result, in x.
+    pub(crate) reduced: LoopNest<2>,
+    pub(crate) outputs: usize,
+    /// Pieces of work for each part.
+    pub(crate) tasks: usize,
+    /// Parts that the elements of one result are divided into.
+    pub(crate) parts: usize,
+}
+
+/// Some results or blocks of columns, or parts of them.
+pub(crate) struct Task<'a, T, R> {
+    pub(crate) shape: &'a Shape<T, R>,
+    pub(crate) tensors: &'a [*mut u8],
+    pub(crate) scratch: *mut f64,
+    pub(crate) tasks: std::ops::Range<usize>,
+}

@@ -1,0 +1,140 @@
+use hipdnn_plugin_sdk::graph::operation::Reduction;
+use hipdnn_plugin_sdk::graph::{DataType, ReductionMode};
+
+use crate::fusion::node::plan_node_at;
+use crate::reference;
+use crate::simd::isa::Isa;
+use crate::testing::{Array, Random, order, run, run_planned, same, strides};
+use crate::threading::partition::Threads;
+
+const X: i64 = 1;
+
+const Y: i64 = 2;
+
+/// x and the result of a reduction along the dimensions whose bit is set.
+fn arrays(
+    random: &mut Random,
+    dims: &[i64],
+    fold_row: usize,
+    which: usize,
+    types: [DataType; 2],
+) -> Vec<Array> {
+    let kept: Vec<i64> =
+        dims.iter().enumerate().map(|(axis, dim)| if fold_row >> axis & 1 == 1 { 1 } else { *dim }).collect();
+    let gap = random.of(&[0, 0, 3]);
+    let x = Array::new(X, types[0], dims, &strides(dims, &order(dims.len(), which), gap));
+    let y_order = order(dims.len(), random.within(0, 2));
+    let y = Array::new(Y, types[1], &kept, &strides(&kept, &y_order, random.of(&[0, 1]))).filled(|| 77.0);
+    vec![x.filled(|| random.real()), y]
+}
+
+fn operation(mode: ReductionMode) -> Reduction {
+    Reduction { in_: X, out: Y, mode, is_deterministic: false }
+}
+
+/// Compares the result with the reference's.
+fn check(mode: ReductionMode, compute: DataType, isa: Isa, arrays: &[Array]) {
+    let (mut got, mut expected) = (arrays.to_vec(), arrays.to_vec());
+    run(operation(mode).into(), compute, isa, &mut got).unwrap();
+    run_planned(operation(mode).into(), compute, &mut expected, reference::plan_node).unwrap();
+    let tolerance = match (got[1].tensor.data_type, compute) {
+        (DataType::Bfloat16, _) => 8e-3,
+        (DataType::Half, _) => 1e-3,
+        (DataType::Double, DataType::Double) => 1e-13,
+        _ => 2e-6,
+    };
+    let magnitudes: f64 = got[0].numbers().iter().filter(|x| x.is_finite()).map(|x| x.abs()).sum();
+    for (i, (got, expected)) in got[1].numbers().into_iter().zip(expected[1].numbers()).enumerate() {
+        let exact = matches!(mode, ReductionMode::Max | ReductionMode::Min | ReductionMode::Amax);
+        let bound = if exact { 0.0 } else { tolerance * expected.abs() + 1e-7 * magnitudes };
+        assert!(
+            same(got, expected) || (got - expected).abs() <= bound,
+            "{} at {isa:?}: element {i} is {got}, expected {expected}\n{:#?}",
+            mode.name(),
+            arrays.iter().map(|array| &array.tensor).collect::<Vec<_>>(),
+        );
+    }
+}
+
+fn modes() -> impl Iterator<Item = ReductionMode> {
+    ReductionMode::ALL.iter().copied().filter(|mode| *mode != ReductionMode::NotSet)
+}
+
+#[test]
+fn every_mode_along_any_dimensions() {
+    use DataType::{Bfloat16, Double, Float, Half, Int8, Int32};
+    let mut random = Random::new(31);
+    for dims in [&[70][..], &[5, 67], &[9, 6, 2], &[2, 17, 3, 5], &[33, 2, 2, 4], &[3, 1100]] {
+        for fold_row in 1..1 << dims.len() {
+            for which in 0..3 {
+                for mode in modes() {
+                    let types = random.of(&[
+                        [Float, Float],
+                        [Float, Half],
+                        [Half, Half],
+                        [Bfloat16, Float],
+                        [Double, Double],
+                        [Int8, Int32],
+                    ]);
+                    let compute = if types[0] == Double { Double } else { Float };
+                    let arrays = arrays(&mut random, dims, fold_row, which, types);
+                    for isa in Isa::available() {
+                        check(mode, compute, *isa, &arrays);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn few_results_of_many_elements() {
+    let mut random = Random::new(32);
+    for (dims, fold_row) in [(&[300_000][..], 1), (&[70_000, 7], 1), (&[3, 90_000], 2), (&[40, 3, 5000], 5)] {
+        let arrays = arrays(&mut random, dims, fold_row, 0, [DataType::Float; 2]);
+        for mode in [ReductionMode::Add, ReductionMode::Max, ReductionMode::Norm2, ReductionMode::Avg] {
+            check(mode, DataType::Float, Isa::detect(), &arrays);
+            let results = [1, 2, 3].map(|most| {
+                let mut arrays = arrays.clone();
+                run_planned(operation(mode).into(), DataType::Float, &mut arrays, |graph, node| {
+                    plan_node_at(graph, node, Isa::detect(), Threads { most, deterministic: false })
+                })
+                .unwrap();
+                arrays[1].numbers()
+            });
+            assert!(results.iter().all(|result| *result == results[0]));
+        }
+    }
+}
+
+#[test]
+fn numbers_that_are_not_finite_or_not_small() {
+    let mut random = Random::new(33);
+    for special in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0, 1e25] {
+        for fold_row in 1..4 {
+            for place in [[0, 0], [2, 36], [1, 17]] {
+                let mut arrays = arrays(&mut random, &[3, 37], fold_row, 0, [DataType::Float; 2]);
+                arrays[0].set(&place, special);
+                for mode in modes() {
+                    for isa in Isa::available() {
+                        check(mode, DataType::Float, *isa, &arrays);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_would_be_rounded_otherwise_is_left_to_the_reference() {
+    let mut random = Random::new(34);
+    for (types, mode) in [
+        ([DataType::Int32, DataType::Float], ReductionMode::Add),
+        ([DataType::Double, DataType::Float], ReductionMode::Norm2),
+    ] {
+        let mut arrays = arrays(&mut random, &[4, 5], 2, 0, types);
+        let refusal = run(operation(mode).into(), DataType::Float, Isa::detect(), &mut arrays).unwrap_err();
+        assert!(refusal.contains("in: data type is"), "{refusal}");
+        run(operation(mode).into(), DataType::Double, Isa::detect(), &mut arrays).unwrap();
+    }
+}

@@ -1,0 +1,113 @@
+//! What the processor can do, found at run time.
+
+use std::sync::OnceLock;
+
+/// A set of instructions that kernels are compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Isa {
+    /// What every processor of the target has.
+    Portable,
+    /// 256-bit vectors with fused multiply and add.
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    /// 512-bit vectors.
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+/// A computation that is compiled once for each level. `run` must be `#[inline(always)]`, as must be what it calls, so
+/// that the code takes on the instructions of the caller.
+pub(crate) trait IsaTask {
+    /// What the computation yields.
+    type Output;
+
+    /// Does it.
+    fn run(self) -> Self::Output;
+}
+
+impl Isa {
+    /// The best level of this processor.
+    pub(crate) fn detect() -> Self {
+        // Conversions of short runs ask for it each time.
+        static DETECTED: OnceLock<Isa> = OnceLock::new();
+        *DETECTED.get_or_init(|| Self::available().last().copied().unwrap_or(Self::Portable))
+    }
+
+    /// All levels that this processor can run, the best last.
+    pub(crate) fn available() -> &'static [Self] {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let avx2 = is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("fma")
+                && is_x86_feature_detected!("f16c");
+            let avx512 = is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl");
+            match (avx2, avx512) {
+                (true, true) => &[Self::Portable, Self::Avx2, Self::Avx512],
+                (true, false) => &[Self::Portable, Self::Avx2],
+                _ => &[Self::Portable],
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        &[Self::Portable]
+    }
+
+    /// Whether the processor computes with a whole 512-bit vector at once. Where it takes one in halves, as AMD's Zen 4 does, everything
+    /// around multiplications has twice the time.
+    pub(crate) fn has_whole_vectors(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        {
+            static WHOLE: OnceLock<bool> = OnceLock::new();
+            self == Self::Avx512 && *WHOLE.get_or_init(|| !is_zen_4())
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
+    /// Runs the work compiled for this level.
+    ///
+    /// # Safety
+    /// The level is one of [`Isa::available`].
+    #[inline]
+    pub(crate) unsafe fn run<W: IsaTask>(self, work: W) -> W::Output {
+        match self {
+            Self::Portable => run_portable(work),
+            // SAFETY: the caller promises that the processor has the instructions.
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => unsafe { run_avx2(work) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => unsafe { run_avx512(work) },
+        }
+    }
+}
+
+/// Whether the processor is one of AMD's family 0x19 (AMD, "Processor Programming Reference" of that family), of which those with 512-bit
+/// vectors are Zen 4.
+#[cfg(target_arch = "x86_64")]
+fn is_zen_4() -> bool {
+    use std::arch::x86_64::__cpuid;
+    let (vendor, signature) = (__cpuid(0), __cpuid(1).eax);
+    let name = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).concat();
+    let family = (signature >> 8 & 0xf) + (signature >> 20 & 0xff);
+    name == b"AuthenticAMD" && family == 0x19
+}
+
+/// Does work with what every processor of the target has.
+pub(crate) fn run_portable<W: IsaTask>(work: W) -> W::Output {
+    work.run()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(crate) fn run_avx2<W: IsaTask>(work: W) -> W::Output {
+    work.run()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+pub(crate) fn run_avx512<W: IsaTask>(work: W) -> W::Output {
+    work.run()
+}

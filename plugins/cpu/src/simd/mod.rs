@@ -1,0 +1,26 @@
+//! Vectors of one instruction set: what the processor has, loads, stores, conversions and arithmetic of whole registers.
+//!
+//! Nothing here knows of tensors, threads or graphs.
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
+)]
+
+pub(crate) mod convert;
+pub(crate) mod float;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod halves;
+pub(crate) mod isa;
+#[cfg(target_arch = "aarch64")]
+pub(crate) mod neon;
+#[cfg(test)]
+mod partial_tests;
+pub(crate) mod portable;
+pub(crate) mod stored;
+pub(crate) mod stream;
+pub(crate) mod vector;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod x86;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod x86_partial;

@@ -1,0 +1,91 @@
+//! Parts of vectors are the same on every instruction set.
+
+use crate::simd::isa::Isa;
+use crate::simd::vector::{VectorTask, *};
+
+struct Check;
+
+impl<T: Float> VectorTask<T> for Check {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector<Scalar = T>>(self) {
+        // SAFETY: run at the vector's level.
+        unsafe {
+            Self::of::<T, V>();
+            Self::of::<T, V::Half>();
+        }
+    }
+}
+
+impl Check {
+    #[inline(always)]
+    unsafe fn of<T: Float, V: Vector<Scalar = T>>() {
+        let n = V::LANES;
+        let number = |i: usize| T::from_f64(i as f64);
+        let from: Vec<T> = (0..4 * n).map(number).collect();
+        let mut to = vec![T::from_f64(-1.0); 2 * n];
+        // SAFETY: run at the vector's level, all indices lie inside the arrays.
+        unsafe {
+            for low in 0..=n {
+                for high in 0..=n {
+                    let lanes = V::lanes(low, high);
+                    let inside = |i: usize| low <= i && i < high;
+                    V::load_lanes(from.as_ptr().add(n), lanes).store(to.as_mut_ptr());
+                    let read = |i: usize| if inside(i) { number(n + i) } else { T::ZERO };
+                    assert!((0..n).all(|i| to[i] == read(i)), "reads {low}..{high} of {n}");
+                    to.fill(T::ONE);
+                    V::load(from.as_ptr().add(2)).store_lanes(to.as_mut_ptr(), lanes);
+                    let written = |i: usize| if inside(i) { number(2 + i) } else { T::ONE };
+                    assert!((0..2 * n).all(|i| to[i] == written(i)), "writes {low}..{high} of {n}");
+                }
+            }
+            let (a, b) = (V::load(from.as_ptr()), V::load(from.as_ptr().add(n)));
+            let (even, odd) = a.unzip(b);
+            for (vector, first) in [(even, 0), (odd, 1)] {
+                vector.store(to.as_mut_ptr());
+                assert!((0..n).all(|i| to[i] == number(2 * i + first)));
+            }
+            let (low, high) = even.zip(odd);
+            for (vector, first) in [(low, 0), (high, n)] {
+                vector.store(to.as_mut_ptr());
+                assert!((0..n).all(|i| to[i] == number(first + i)));
+            }
+            b.following().store(to.as_mut_ptr());
+            assert!((1..n).all(|i| to[i - 1] == number(n + i)));
+            let nan = T::from_f64(f64::NAN);
+            let inf = T::from_f64(f64::INFINITY);
+            let clamped = |x: T| {
+                let mut to = vec![T::ZERO; n];
+                V::splat(x).clamp(V::splat(T::ZERO), V::splat(number(6))).store(to.as_mut_ptr());
+                to[n - 1]
+            };
+            assert!(clamped(nan).is_nan());
+            assert!(clamped(inf) == number(6) && clamped(-inf) == T::ZERO && clamped(number(3)) == number(3));
+            for (x, than, larger) in [
+                (nan, T::ONE, true),
+                (nan, nan, false),
+                (inf, nan, false),
+                (T::ONE, T::ONE, false),
+                (number(2), T::ONE, true),
+                (-inf, T::ZERO, false),
+            ] {
+                let mut to = vec![T::ZERO; n];
+                let result = V::splat(x).where_larger(V::splat(than), V::splat(T::ONE), V::zero());
+                result.store(to.as_mut_ptr());
+                assert!(to[n - 1] == if larger { T::ONE } else { T::ZERO });
+            }
+        }
+    }
+}
+
+#[test]
+fn parts_of_vectors_are_those_named() {
+    for isa in Isa::available() {
+        // SAFETY: the level is available.
+        unsafe {
+            isa.run_vectors::<f32, _>(Check);
+            isa.run_vectors::<f64, _>(Check);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The elements that tensors store: how one becomes a float to compute with, and the other way round.
+
+use std::any::TypeId;
+
+use half::{bf16, f16};
+
+use crate::dtype::small_float;
+#[cfg(target_arch = "aarch64")]
+use crate::simd::neon::{F32x4, F64x2};
+use crate::simd::vector::Float;
+
+/// An element as a tensor stores it.
+pub(crate) trait Stored: Copy + Send + Sync + 'static {
+    /// The number.
+    fn number<T: Float>(self) -> T;
+    /// The element nearest to a number.
+    fn nearest<T: Float>(number: T) -> Self;
+
+    /// Whether loops over [`Stored::in_line`] and [`Stored::nearest`] of single precision become vectors.
+    const IN_LINE: bool = false;
+
+    /// The number, where many are read one after the other.
+    #[inline(always)]
+    fn in_line<T: Float>(self) -> T {
+        self.number()
+    }
+}
+
+macro_rules! stored {
+    ($stored:ident, $from:ident, $into:ident) => {
+        impl Stored for $stored {
+            #[inline(always)]
+            fn number<T: Float>(self) -> T {
+                T::$from(self)
+            }
+            #[inline(always)]
+            fn nearest<T: Float>(number: T) -> Self {
+                number.$into()
+            }
+        }
+    };
+}
+
+stored!(f32, from_single, into_single);
+
+stored!(f64, from_double, into_double);
+
+stored!(f16, from_half, into_half);
+
+stored!(bf16, from_bfloat16, into_bfloat16);
+
+macro_rules! stored_integer {
+    ($stored:ident) => {
+        impl Stored for $stored {
+            #[inline(always)]
+            fn number<T: Float>(self) -> T {
+                T::from_f64(f64::from(self))
+            }
+            #[inline(always)]
+            fn nearest<T: Float>(number: T) -> Self {
+                number.to_f64() as $stored
+            }
+        }
+    };
+}
+
+stored_integer!(i8);
+
+stored_integer!(u8);
+
+stored_integer!(i32);
+
+macro_rules! stored_code {
+    ($stored:ident, $format:ident) => {
+        #[doc = concat!("An element of the format `", stringify!($format), "`.")]
+        #[derive(Clone, Copy)]
+        pub(crate) struct $stored(pub(crate) u8);
+
+        impl Stored for $stored {
+            #[inline(always)]
+            fn number<T: Float>(self) -> T {
+                static NUMBERS: small_float::DecodeTable = small_float::$format.numbers();
+                T::from_single(NUMBERS.of(self.0))
+            }
+
+            const IN_LINE: bool = true;
+
+            #[inline(always)]
+            fn in_line<T: Float>(self) -> T {
+                T::from_single(small_float::$format.decode_single(self.0))
+            }
+
+            #[inline(always)]
+            fn nearest<T: Float>(number: T) -> Self {
+                // In double precision a number may be rounded to single precision first, and then again.
+                if TypeId::of::<T>() == TypeId::of::<f32>() {
+                    Self(small_float::$format.encode_single(number.into_single()))
+                } else {
+                    Self(small_float::$format.encode(number.to_f64()))
+                }
+            }
+        }
+    };
+}
+
+stored_code!(E4m3, E4M3);
+
+stored_code!(E5m2, E5M2);
+
+stored_code!(E4m3Fnuz, E4M3_FNUZ);
+
+stored_code!(E5m2Fnuz, E5M2_FNUZ);
+
+/// A byte that is read as 0 or 1, and written as 1 where the number is not zero.
+#[derive(Clone, Copy)]
+pub(crate) struct Boolean(u8);
+
+impl Stored for Boolean {
+    #[inline(always)]
+    fn number<T: Float>(self) -> T {
+        if self.0 == 0 { T::ZERO } else { T::ONE }
+    }
+    #[inline(always)]
+    fn nearest<T: Float>(number: T) -> Self {
+        Self(u8::from(number != T::ZERO))
+    }
+}
+
+/// Calls a generic function with the element of a data type as its type argument `$s`; `$other` gets the data type where
+/// it is no float of at least 16 bits.
+macro_rules! with_stored {
+    ($data_type:expr, $s:ident => $call:expr, $other:ident => $refuse:expr) => {
+        match $data_type {
+            ::hipdnn_plugin_sdk::graph::DataType::Float => {
+                type $s = f32;
+                $call
+            }
+            ::hipdnn_plugin_sdk::graph::DataType::Double => {
+                type $s = f64;
+                $call
+            }
+            ::hipdnn_plugin_sdk::graph::DataType::Half => {
+                type $s = ::half::f16;
+                $call
+            }
+            ::hipdnn_plugin_sdk::graph::DataType::Bfloat16 => {
+                type $s = ::half::bf16;
+                $call
+            }
+            $other => $refuse,
+        }
+    };
+}
+pub(crate) use with_stored;
+
+/// The same, with floats of 8 bits.
+macro_rules! with_float {
+    ($data_type:expr, $s:ident => $call:expr, $other:ident => $refuse:expr) => {
+        $crate::simd::stored::with_stored!($data_type, $s => $call, other => match other {
+            ::hipdnn_plugin_sdk::graph::DataType::Fp8E4m3 => {
+                type $s = $crate::simd::stored::E4m3;
+                $call
+            }
+            ::hipdnn_plugin_sdk::graph::DataType::Fp8E5m2 => {
+                type $s = $crate::simd::stored::E5m2;
+                $call
+            }
+            ::hipdnn_plugin_sdk::graph::DataType::Fp8E4m3Fnuz => {
+                type $s = $crate::simd::stored::E4m3Fnuz;
+                $call
+            }
+            ::hipdnn_plugin_sdk::graph::DataType::Fp8E5m2Fnuz => {
+                type $s = $crate::simd::stored::E5m2Fnuz;
+                $call
+            }
+            $other => $refuse,
+        })
+    };
+}
+pub(crate) use with_float;

@@ -1,0 +1,285 @@
+//! How elements become one.
+
+use hipdnn_plugin_sdk::graph::ReductionMode;
+
+use crate::dtype::element::Real;
+use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector};
+
+/// One of the ways. `total` is what there is of the elements before.
+pub(crate) trait Combine {
+    /// What no element at all would give.
+    fn start<T: Float>() -> T;
+
+    /// A total of this element and those before.
+    fn number<T: Float>(total: T, element: T) -> T;
+
+    /// The total of two totals.
+    fn merge<T: Float>(one: T, other: T) -> T;
+
+    /// [`Combine::number`], lane by lane.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions.
+    unsafe fn vector<V: Vector>(total: V, elements: V) -> V;
+
+    /// [`Combine::merge`], lane by lane.
+    ///
+    /// # Safety
+    /// As [`Combine::vector`].
+    unsafe fn merge_vector<V: Vector>(one: V, other: V) -> V;
+}
+
+macro_rules! join {
+    ($name:ident, $what:literal, $start:ident, |$x:ident: $t:ident| $number:expr, |$v:ident| $vector:expr, $merge:ident, $by:ident) => {
+        #[doc = $what]
+        pub(crate) struct $name;
+
+        impl Combine for $name {
+            #[inline(always)]
+            fn start<T: Float>() -> T {
+                $start()
+            }
+            #[inline(always)]
+            fn number<$t: Float>(total: $t, $x: $t) -> $t {
+                $merge(total, $number)
+            }
+            #[inline(always)]
+            fn merge<T: Float>(one: T, other: T) -> T {
+                $merge(one, other)
+            }
+            #[inline(always)]
+            unsafe fn vector<V: Vector>(total: V, $v: V) -> V {
+                // SAFETY: the caller promises the instructions.
+                unsafe { total.lanewise(Lanewise::$by, $vector) }
+            }
+            #[inline(always)]
+            unsafe fn merge_vector<V: Vector>(one: V, other: V) -> V {
+                // SAFETY: as above.
+                unsafe { one.lanewise(Lanewise::$by, other) }
+            }
+        }
+    };
+}
+
+join!(Sum, "Σ x.", zero, |x: T| x, |v| v, add, Add);
+
+join!(Magnitudes, "Σ |x|.", zero, |x: T| x.abs(), |v| v.lanewise(Lanewise::Abs, v), add, Add);
+
+join!(Squares, "Σ x².", zero, |x: T| x * x, |v| v.lanewise(Lanewise::Mul, v), add, Add);
+
+join!(Product, "Π x.", one, |x: T| x, |v| v, multiply, Mul);
+
+join!(
+    ProductOfOthers,
+    "Π x over all x that are not 0.",
+    one,
+    |x: T| if x == T::ZERO { T::ONE } else { x },
+    |v| without_zeros(v),
+    multiply,
+    Mul
+);
+
+join!(Largest, "The largest x, NaN if there is one.", lowest, |x: T| x, |v| v, larger, Max);
+
+join!(Smallest, "The smallest x, NaN if there is one.", highest, |x: T| x, |v| v, smaller, Min);
+
+join!(
+    LargestMagnitude,
+    "The largest |x|, NaN if there is one.",
+    zero,
+    |x: T| x.abs(),
+    |v| v.lanewise(Lanewise::Abs, v),
+    larger,
+    Max
+);
+
+#[inline(always)]
+fn zero<T: Float>() -> T {
+    T::ZERO
+}
+
+#[inline(always)]
+fn one<T: Float>() -> T {
+    T::ONE
+}
+
+#[inline(always)]
+fn lowest<T: Float>() -> T {
+    -T::ONE / T::ZERO
+}
+
+#[inline(always)]
+fn highest<T: Float>() -> T {
+    T::ONE / T::ZERO
+}
+
+#[inline(always)]
+fn add<T: Float>(x: T, y: T) -> T {
+    x + y
+}
+
+#[inline(always)]
+fn multiply<T: Float>(x: T, y: T) -> T {
+    x * y
+}
+
+#[inline(always)]
+#[expect(clippy::eq_op, reason = "only NaN differs from itself")]
+fn larger<T: Float>(x: T, y: T) -> T {
+    if (x >= y) | (x != x) { x } else { y }
+}
+
+#[inline(always)]
+#[expect(clippy::eq_op, reason = "only NaN differs from itself")]
+fn smaller<T: Float>(x: T, y: T) -> T {
+    if (x <= y) | (x != x) { x } else { y }
+}
+
+/// 1 in place of each 0.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+unsafe fn without_zeros<V: Vector>(v: V) -> V {
+    let mut numbers = [V::Scalar::ONE; MAX_LANES];
+    // SAFETY: the caller promises the instructions; there is room for the lanes of any vector.
+    unsafe {
+        v.store(numbers.as_mut_ptr());
+        for number in &mut numbers {
+            *number = if *number == V::Scalar::ZERO { V::Scalar::ONE } else { *number };
+        }
+        V::load(numbers.as_ptr())
+    }
+}
+
+/// The total of `len` numbers.
+///
+/// # Safety
+/// The processor has the vector's instructions, and the numbers are readable.
+#[inline(always)]
+pub(crate) unsafe fn fold_row<V: Vector, J: Combine>(x: *const V::Scalar, len: usize) -> V::Scalar {
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        let mut total = J::start::<V::Scalar>();
+        let mut at = 0;
+        if len >= V::LANES {
+            // Several totals next to each other, so that one step does not wait for the one before.
+            let mut totals = [V::splat(total); 4];
+            while at + 4 * V::LANES <= len {
+                for (i, total) in totals.iter_mut().enumerate() {
+                    *total = J::vector(*total, V::load(x.add(at + i * V::LANES)));
+                }
+                at += 4 * V::LANES;
+            }
+            while at + V::LANES <= len {
+                totals[0] = J::vector(totals[0], V::load(x.add(at)));
+                at += V::LANES;
+            }
+            let [a, b, c, d] = totals;
+            let all = J::merge_vector(J::merge_vector(a, b), J::merge_vector(c, d));
+            total = fold_lanes::<V, J>(all);
+        }
+        while at < len {
+            total = J::number(total, x.add(at).read_unaligned());
+            at += 1;
+        }
+        total
+    }
+}
+
+/// The total of a vector's lanes.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+pub(crate) unsafe fn fold_lanes<V: Vector, J: Combine>(mut all: V) -> V::Scalar {
+    let mut lanes = [V::Scalar::ZERO; MAX_LANES];
+    let mut distance = V::LANES / 2;
+    // SAFETY: the caller promises the instructions; no vector has more lanes.
+    unsafe {
+        while distance > 0 {
+            all = J::merge_vector(all, all.swapped(distance));
+            distance /= 2;
+        }
+        all.store(lanes.as_mut_ptr());
+    }
+    lanes[0]
+}
+
+/// Adds a row of elements to the totals of their columns.
+///
+/// # Safety
+/// As [`fold_row`], and the totals are writable.
+#[inline(always)]
+pub(crate) unsafe fn fold_columns<V: Vector, J: Combine>(
+    x: *const V::Scalar,
+    totals: *mut V::Scalar,
+    len: usize,
+) {
+    // SAFETY: the caller promises instructions and numbers.
+    unsafe {
+        let mut at = 0;
+        while at + V::LANES <= len {
+            J::vector(V::load(totals.add(at)), V::load(x.add(at))).store(totals.add(at));
+            at += V::LANES;
+        }
+        while at < len {
+            let total = totals.add(at);
+            total.write(J::number(total.read(), x.add(at).read_unaligned()));
+            at += 1;
+        }
+    }
+}
+
+/// What a reduction makes of the total of `count` elements.
+pub(crate) fn finalized<T: Float>(mode: ReductionMode, total: T, count: usize) -> T {
+    match mode {
+        ReductionMode::Avg => total / T::from_f64(count as f64),
+        ReductionMode::Norm2 => total.sqrt(),
+        _ => total,
+    }
+}
+
+/// Calls a function with the way of joining elements as its first type argument.
+macro_rules! with_combine {
+    ($mode:expr, $j:ident => $call:expr) => {{
+        use hipdnn_plugin_sdk::graph::ReductionMode as Mode;
+
+        use $crate::tensor::combine as join;
+        match $mode {
+            Mode::NotSet | Mode::Add | Mode::Avg => {
+                type $j = join::Sum;
+                $call
+            }
+            Mode::Norm1 => {
+                type $j = join::Magnitudes;
+                $call
+            }
+            Mode::Norm2 => {
+                type $j = join::Squares;
+                $call
+            }
+            Mode::Mul => {
+                type $j = join::Product;
+                $call
+            }
+            Mode::MulNoZeros => {
+                type $j = join::ProductOfOthers;
+                $call
+            }
+            Mode::Max => {
+                type $j = join::Largest;
+                $call
+            }
+            Mode::Min => {
+                type $j = join::Smallest;
+                $call
+            }
+            Mode::Amax => {
+                type $j = join::LargestMagnitude;
+                $call
+            }
+        }
+    }};
+}
+pub(crate) use with_combine;

@@ -1,0 +1,149 @@
+//! Tensors of images, and vectors of the elements of their rows.
+
+use std::ops::Range;
+
+use crate::dtype::element::Real;
+use crate::kernel::Refusal;
+use crate::problem::Operand;
+use crate::simd::vector::{Float, Vector};
+use crate::tensor::row_converter::RowConverter;
+
+/// Numbers in the largest vector.
+pub(crate) const MAX_LANES: usize = 16;
+
+/// The last dimensions of two, the first `fill` where there is but one.
+pub(crate) fn two<N: Copy>(spatial: usize, fill: N, values: &[N]) -> [N; 2] {
+    if spatial == 1 { [fill, values[0]] } else { [values[0], values[1]] }
+}
+
+/// A tensor of images, or of windows.
+#[derive(Clone, Copy)]
+pub(crate) struct Image<T> {
+    /// Its place among the kernel's pointers.
+    pub(crate) slot: usize,
+    /// How its elements are read and written.
+    pub(crate) run: RowConverter<T>,
+    /// Distance of images, channels, rows and columns, in elements.
+    pub(crate) strides: [usize; 4],
+}
+
+impl<T: Float> Image<T> {
+    /// The tensor of an operand with one or two spatial dimensions.
+    pub(crate) fn of(operand: &Operand, spatial: usize) -> Result<Self, Refusal> {
+        let strides = operand.layout.strides();
+        let [rows, columns] = two(spatial, 0, &strides[2..]);
+        Ok(Self {
+            slot: operand.slot,
+            run: RowConverter::of(operand.data_type)?,
+            strides: [strides[0], strides[1], rows, columns],
+        })
+    }
+
+    /// Whether rows are numbers side by side.
+    #[inline(always)]
+    pub(crate) fn has_rows(&self) -> bool {
+        self.run.same && self.strides[3] == 1
+    }
+
+    /// Reads lines of a channel whose first element is `from`, each after the one before.
+    ///
+    /// # Safety
+    /// The channel has the lines, of `width` elements; `to` is writable for all of them.
+    #[inline(always)]
+    pub(crate) unsafe fn load(&self, from: *const u8, lines: Range<usize>, width: usize, to: *mut T) {
+        let [_, _, rows, columns] = self.strides;
+        // SAFETY: the caller promises the elements and the numbers.
+        unsafe {
+            if columns == 1 && rows == width {
+                (self.run.load)(from.add(lines.start * rows * self.run.size), 1, to, lines.len() * width);
+                return;
+            }
+            for line in lines.clone() {
+                let to = to.add((line - lines.start) * width);
+                (self.run.load)(from.add(line * rows * self.run.size), columns, to, width);
+            }
+        }
+    }
+
+    /// Writes lines of a channel, the first of which begins at `to`.
+    ///
+    /// # Safety
+    /// The channel has the lines, of `width` elements; `from` is readable for all of them.
+    #[inline(always)]
+    pub(crate) unsafe fn store(&self, from: *const T, to: *mut u8, lines: usize, width: usize) {
+        let [_, _, rows, columns] = self.strides;
+        // SAFETY: the caller promises the elements and the numbers.
+        unsafe {
+            if columns == 1 && rows == width {
+                (self.run.store)(from, to, 1, lines * width);
+                return;
+            }
+            for line in 0..lines {
+                (self.run.store)(from.add(line * width), to.add(line * rows * self.run.size), columns, width);
+            }
+        }
+    }
+
+    /// The place of an element.
+    ///
+    /// # Safety
+    /// The pointer is the tensor's, which has the element.
+    #[inline(always)]
+    pub(crate) unsafe fn at(&self, base: *mut u8, [image, channel, row, column]: [usize; 4]) -> *mut u8 {
+        let [images, channels, rows, columns] = self.strides;
+        let offset = image * images + channel * channels + row * rows + column * columns;
+        // SAFETY: the caller promises the element.
+        unsafe { base.add(offset * self.run.size) }
+    }
+}
+
+/// The lanes of a vector whose places, `stride` apart from `first` on, lie below `len`.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+pub(crate) unsafe fn inside<V: Vector>(first: isize, stride: usize, len: usize) -> V::Lanes {
+    let (stride, len) = (stride as isize, len as isize);
+    let low = if first < 0 { (stride - 1 - first) / stride } else { 0 };
+    let high = if first < len { (len - first + stride - 1) / stride } else { 0 };
+    let lanes = V::LANES as isize;
+    // SAFETY: the caller promises the instructions.
+    unsafe { V::lanes(low.min(lanes) as usize, high.clamp(0, lanes) as usize) }
+}
+
+/// Numbers of a row, `stride` apart from place `first` on, and zeros for places that are not below `len`.
+///
+/// # Safety
+/// The processor has the vector's instructions; the row has `len` numbers.
+#[inline(always)]
+pub(crate) unsafe fn load_strided<V: Vector>(
+    row: *const V::Scalar,
+    first: isize,
+    stride: usize,
+    len: usize,
+) -> V {
+    let from = row.wrapping_offset(first);
+    // SAFETY: the caller promises the numbers; places outside of the row are not read.
+    unsafe {
+        match stride {
+            1 => V::load_lanes(from, inside::<V>(first, 1, len)),
+            2 => {
+                let second = first + V::LANES as isize;
+                let near = V::load_lanes(from, inside::<V>(first, 1, len));
+                let far = V::load_lanes(row.wrapping_offset(second), inside::<V>(second, 1, len));
+                near.unzip(far).0
+            }
+            _ => {
+                let mut numbers = [V::Scalar::ZERO; MAX_LANES];
+                let mut at = first;
+                for number in &mut numbers[..V::LANES] {
+                    if at >= 0 && at < len as isize {
+                        *number = row.add(at as usize).read_unaligned();
+                    }
+                    at += stride as isize;
+                }
+                V::load(numbers.as_ptr())
+            }
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Nested loops over several tensors of one shape, with as few loops as their strides allow.
+
+use crate::layout::MAX_RANK;
+
+/// The dimensions of a shape that several tensors share, in the order in which the elements of one of them lie in memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Axes<const N: usize> {
+    rank: usize,
+    /// Of each dimension its place in the shape, its size and the strides along it.
+    axes: [(usize, usize, [usize; N]); MAX_RANK],
+}
+
+impl<const N: usize> Axes<N> {
+    /// The dimensions `dims`, of which there are at most [`MAX_RANK`], in the order of tensor `by`.
+    pub(crate) fn new(dims: &[usize], strides: [&[usize]; N], by: usize) -> Self {
+        let mut axes = [(0, 1, [0; N]); MAX_RANK];
+        for (axis, dim) in dims.iter().enumerate() {
+            axes[axis] = (axis, *dim, strides.map(|strides| strides[axis]));
+        }
+        axes[..dims.len()].sort_by_key(|(_, _, strides)| std::cmp::Reverse(strides[by]));
+        Self { rank: dims.len(), axes }
+    }
+
+    /// The loops over all of the shape.
+    pub(crate) fn nest(&self) -> LoopNest<N> {
+        self.nest_of(|axis| self.axes[axis].1)
+    }
+
+    /// The loops over a box of the shape, and the offsets of its first element in each tensor.
+    pub(crate) fn nest_of_box(&self, origin: &[usize], size: &[usize]) -> (LoopNest<N>, [usize; N]) {
+        let mut base = [0; N];
+        for (axis, _, strides) in &self.axes[..self.rank] {
+            for (offset, stride) in base.iter_mut().zip(strides) {
+                *offset += origin[*axis] * stride;
+            }
+        }
+        (self.nest_of(|axis| size[self.axes[axis].0]), base)
+    }
+
+    /// The loops where the dimensions have these sizes. Dimensions that follow each other without a gap in every tensor
+    /// become one.
+    fn nest_of(&self, size: impl Fn(usize) -> usize) -> LoopNest<N> {
+        let mut nest = LoopNest {
+            rank: 0,
+            dims: [1; MAX_RANK],
+            strides: [[0; N]; MAX_RANK],
+            len: 1,
+            inner_strides: [1; N],
+        };
+        for (axis, (_, _, strides)) in self.axes[..self.rank].iter().enumerate() {
+            let dim = size(axis);
+            if dim == 1 {
+                continue;
+            }
+            match nest.rank.checked_sub(1) {
+                Some(outer) if (0..N).all(|i| nest.strides[outer][i] == strides[i] * dim) => {
+                    nest.dims[outer] *= dim;
+                    nest.strides[outer] = *strides;
+                }
+                _ => {
+                    nest.dims[nest.rank] = dim;
+                    nest.strides[nest.rank] = *strides;
+                    nest.rank += 1;
+                }
+            }
+        }
+        if let Some(last) = nest.rank.checked_sub(1) {
+            nest.rank = last;
+            nest.len = std::mem::replace(&mut nest.dims[last], 1);
+            nest.inner_strides = std::mem::replace(&mut nest.strides[last], [0; N]);
+        }
+        nest
+    }
+}
+
+/// The loops: dimensions that follow each other without a gap in every tensor are one.
+#[derive(Clone, Debug)]
+pub(crate) struct LoopNest<const N: usize> {
+    /// Number of loops besides the innermost.
+    rank: usize,
+    dims: [usize; MAX_RANK],
+    strides: [[usize; N]; MAX_RANK],
+    /// Elements of the innermost loop.
+    pub(crate) len: usize,
+    /// Their distance in each tensor.
+    pub(crate) inner_strides: [usize; N],
+}
+
+/// A place in a nest.
+pub(crate) struct Position<const N: usize> {
+    index: [usize; MAX_RANK],
+    /// Elements before the innermost loop's first, in each tensor.
+    pub(crate) offsets: [usize; N],
+}
+
+impl<const N: usize> LoopNest<N> {
+    /// The loops over `dims`, of which there are at most [`MAX_RANK`], in the order in which the elements of tensor `by`
+    /// lie in memory.
+    pub(crate) fn new(dims: &[usize], strides: [&[usize]; N], by: usize) -> Self {
+        Axes::new(dims, strides, by).nest()
+    }
+
+    /// How often the innermost loop runs.
+    pub(crate) fn runs(&self) -> usize {
+        self.dims[..self.rank].iter().product()
+    }
+
+    /// How often the innermost loop runs, and the distances of its runs, where these are equal.
+    pub(crate) fn single(&self) -> Option<(usize, [usize; N])> {
+        match self.rank {
+            0 => Some((1, [0; N])),
+            1 => Some((self.dims[0], self.strides[0])),
+            _ => None,
+        }
+    }
+
+    /// The place of one run of the innermost loop.
+    pub(crate) fn place(&self, run: usize) -> Position<N> {
+        let mut place = Position { index: [0; MAX_RANK], offsets: [0; N] };
+        let mut rest = run;
+        for axis in (0..self.rank).rev() {
+            place.index[axis] = rest % self.dims[axis];
+            rest /= self.dims[axis];
+            for (offset, stride) in place.offsets.iter_mut().zip(self.strides[axis]) {
+                *offset += place.index[axis] * stride;
+            }
+        }
+        place
+    }
+
+    /// Goes to the next run; after the last to the first.
+    #[inline(always)]
+    pub(crate) fn advance(&self, place: &mut Position<N>) {
+        for axis in (0..self.rank).rev() {
+            place.index[axis] += 1;
+            if place.index[axis] < self.dims[axis] {
+                for (offset, stride) in place.offsets.iter_mut().zip(self.strides[axis]) {
+                    *offset += stride;
+                }
+                return;
+            }
+            place.index[axis] = 0;
+            for (offset, stride) in place.offsets.iter_mut().zip(self.strides[axis]) {
+                *offset -= (self.dims[axis] - 1) * stride;
+            }
+        }
+    }
+}
+
+/// The runs of a nest's innermost loop, divided where they are longer than a chunk.
+///
+/// Kernels walk over these in a plain loop: what a closure does would be compiled without the instructions of its caller.
+pub(crate) struct Chunks<'a, const N: usize> {
+    nest: &'a LoopNest<N>,
+    base: [usize; N],
+    chunk: usize,
+    place: Position<N>,
+    /// Elements of the current run that are done.
+    done: usize,
+    /// Runs that are not done.
+    left: usize,
+}
+
+impl<'a, const N: usize> Chunks<'a, N> {
+    /// All runs, with `base` added to their offsets.
+    #[inline(always)]
+    pub(crate) fn new(nest: &'a LoopNest<N>, base: [usize; N], chunk: usize) -> Self {
+        Self { nest, base, chunk, place: nest.place(0), done: 0, left: nest.runs() }
+    }
+
+    /// The offsets of the next chunk's first element, and its length.
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> Option<([usize; N], usize)> {
+        if self.left == 0 {
+            return None;
+        }
+        let mut offsets = self.base;
+        for (i, offset) in offsets.iter_mut().enumerate() {
+            *offset += self.place.offsets[i] + self.done * self.nest.inner_strides[i];
+        }
+        let len = (self.nest.len - self.done).min(self.chunk);
+        self.done += len;
+        if self.done == self.nest.len {
+            self.done = 0;
+            self.left -= 1;
+            self.nest.advance(&mut self.place);
+        }
+        Some((offsets, len))
+    }
+}
+
+/// The elements of a nest, one by one.
+pub(crate) struct Elements<'a, const N: usize> {
+    nest: &'a LoopNest<N>,
+    place: Position<N>,
+    at: usize,
+    left: usize,
+}
+
+impl<'a, const N: usize> Elements<'a, N> {
+    /// The elements with these numbers, in the order of the loops.
+    #[inline(always)]
+    pub(crate) fn new(nest: &'a LoopNest<N>, elements: std::ops::Range<usize>) -> Self {
+        let (run, at) = (elements.start / nest.len, elements.start % nest.len);
+        Self { nest, place: nest.place(run), at, left: elements.len() }
+    }
+
+    /// The offsets of the next element.
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> Option<[usize; N]> {
+        if self.left == 0 {
+            return None;
+        }
+        self.left -= 1;
+        let mut offsets = self.place.offsets;
+        for (offset, inner) in offsets.iter_mut().zip(self.nest.inner_strides) {
+            *offset += self.at * inner;
+        }
+        self.at += 1;
+        if self.at == self.nest.len {
+            self.at = 0;
+            self.nest.advance(&mut self.place);
+        }
+        Some(offsets)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dense_dimensions_become_one() {
+        let nest = LoopNest::new(&[2, 3, 4, 5], [&[60, 20, 5, 1], &[60, 20, 5, 1]], 0);
+        assert_eq!((nest.runs(), nest.len, nest.inner_strides), (1, 120, [1, 1]));
+        let nest = LoopNest::new(&[2, 3, 4, 5], [&[60, 1, 15, 3], &[60, 1, 15, 3]], 1);
+        assert_eq!((nest.runs(), nest.len, nest.inner_strides), (1, 120, [1, 1]));
+        let nest = LoopNest::new(&[2, 3, 4, 5], [&[60, 20, 5, 1], &[0, 1, 0, 0]], 0);
+        assert_eq!((nest.runs(), nest.len, nest.inner_strides), (6, 20, [1, 0]));
+        let nest = LoopNest::new(&[], [&[]], 0);
+        assert_eq!((nest.runs(), nest.len), (1, 1));
+    }
+
+    #[test]
+    fn a_box_has_loops_of_its_own() {
+        let axes = Axes::new(&[2, 3, 4, 5], [&[60, 20, 5, 1], &[0, 1, 0, 0]], 0);
+        let (nest, base) = axes.nest_of_box(&[1, 1, 0, 0], &[1, 2, 4, 5]);
+        assert_eq!((base, nest.runs(), nest.len, nest.inner_strides), ([80, 1], 2, 20, [1, 0]));
+        let (nest, base) = axes.nest_of_box(&[0, 2, 1, 3], &[2, 1, 2, 2]);
+        assert_eq!((base, nest.runs(), nest.len, nest.inner_strides), ([48, 2], 4, 2, [1, 0]));
+        let (nest, base) = axes.nest_of_box(&[0, 0, 0, 4], &[1, 1, 1, 1]);
+        assert_eq!((base, nest.runs(), nest.len), ([4, 0], 1, 1));
+    }
+
+    #[test]
+    fn chunks_and_elements_cover_every_run() {
+        let nest = LoopNest::new(&[2, 5], [&[10, 1], &[5, 1]], 0);
+        let mut chunks = Chunks::new(&nest, [100, 0], 3);
+        let mut seen = Vec::new();
+        while let Some(([first, second], len)) = chunks.next() {
+            seen.push((first, second, len));
+        }
+        assert_eq!(seen, [(100, 0, 3), (103, 3, 2), (110, 5, 3), (113, 8, 2)]);
+        let mut elements = Elements::new(&nest, 3..7);
+        let mut seen = Vec::new();
+        while let Some(offsets) = elements.next() {
+            seen.push(offsets);
+        }
+        assert_eq!(seen, [[3, 3], [4, 4], [10, 5], [11, 6]]);
+    }
+
+    #[test]
+    fn places_follow_each_other() {
+        let nest = LoopNest::new(&[2, 3, 4], [&[100, 20, 2], &[12, 1, 3]], 0);
+        let mut place = nest.place(0);
+        for run in 0..nest.runs() {
+            assert_eq!(place.offsets, nest.place(run).offsets);
+            nest.advance(&mut place);
+        }
+        assert_eq!(place.offsets, [0, 0]);
+    }
+}

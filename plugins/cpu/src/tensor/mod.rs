@@ -1,0 +1,14 @@
+//! Views of tensors and the loops over them: strides, rows, images, scratch memory, prepacked operands.
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
+)]
+
+pub(crate) mod combine;
+pub(crate) mod image;
+pub(crate) mod loop_nest;
+pub(crate) mod prepacked;
+pub(crate) mod row;
+pub(crate) mod row_converter;
+pub(crate) mod scratch;

@@ -1,0 +1,232 @@
+//! What a plan keeps from its first execution on.
+
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
+
+/// The alignment of the memory: that of a cache line.
+#[repr(align(64))]
+struct Line(#[expect(dead_code, reason = "it is there for its size")] [u8; 64]);
+
+/// The size of large pages. A processor has the addresses of some thousand pages at hand, which otherwise are of 4 KiB, and has to look
+/// for all others.
+const LARGE_PAGE: usize = 2 << 20;
+
+/// Nothing is in the memory.
+const EMPTY: u8 = 0;
+
+/// An execution writes it.
+const FILLING: u8 = 1;
+
+/// It is written, and stays as it is.
+const FULL: u8 = 2;
+
+/// Memory of a kernel for what it makes of weights, when the caller promises that these stay the same
+/// ([`Settings::constant_weights`](crate::settings::Settings)). The first execution fills it, later ones read it.
+///
+/// Nobody waits. While one execution fills the memory, others that run at the same time use their scratch memory, as does
+/// any execution whose weights lie elsewhere than those that the memory was filled from. Should an execution not come to the end of
+/// filling it, or the process be copied meanwhile, the memory is never used.
+pub(crate) struct Prepacked<T> {
+    /// Capacity for all numbers; none where nothing is kept.
+    lines: Vec<MaybeUninit<Line>>,
+    first: *mut T,
+    state: AtomicU8,
+    /// Where the weights were that the memory was filled from, and what is known of them. Written before the state is FULL.
+    source: AtomicPtr<u8>,
+    note: AtomicBool,
+}
+
+// SAFETY: the memory is written by the one thread that has set the state to FILLING, and by those that it shares the work
+// with; it is read after the state was seen to be FULL, when nobody writes it any more.
+unsafe impl<T: Send> Send for Prepacked<T> {}
+
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Prepacked<T> {}
+
+impl<T> Prepacked<T> {
+    /// Memory for so many numbers if it is `wanted`. Without it, or where there is no such memory, every execution has to make
+    /// them anew.
+    pub(crate) fn new(numbers: usize, wanted: bool) -> Self {
+        Self::aligned(numbers.saturating_mul(size_of::<T>()), wanted, size_of::<Line>())
+    }
+
+    /// The same in large pages, as far as it fills them and the system has them: faster to read for what reads each part a few times
+    /// only.
+    pub(crate) fn in_large_pages(numbers: usize, wanted: bool) -> Self {
+        let bytes = numbers.saturating_mul(size_of::<T>());
+        if bytes < LARGE_PAGE {
+            return Self::new(numbers, wanted);
+        }
+        let kept = Self::aligned(bytes, wanted, LARGE_PAGE);
+        if kept.lines.capacity() > 0 {
+            // SAFETY: the memory has these bytes, and larger pages change nothing in them. Whether there are any does not matter.
+            unsafe { libc::madvise(kept.first.cast(), bytes, libc::MADV_HUGEPAGE) };
+        }
+        kept
+    }
+
+    /// Memory whose first number has an address that is a multiple of `alignment`.
+    fn aligned(bytes: usize, wanted: bool, alignment: usize) -> Self {
+        let mut lines: Vec<MaybeUninit<Line>> = Vec::new();
+        // What lies before that address is never touched.
+        let most = bytes.saturating_add(alignment - size_of::<Line>());
+        if wanted && lines.try_reserve_exact(most.div_ceil(size_of::<Line>())).is_err() {
+            lines = Vec::new();
+        }
+        let first: *mut T = lines.as_mut_ptr().cast();
+        Self {
+            first: first.map_addr(|address| address.next_multiple_of(alignment)),
+            lines,
+            state: AtomicU8::new(EMPTY),
+            source: AtomicPtr::default(),
+            note: AtomicBool::new(false),
+        }
+    }
+
+    /// The numbers that `fill` makes of the weights at `source`, and what it has said of them. It is called with the place to
+    /// write them to, unless they are there: the kept memory if nobody has filled it yet, else `scratch`.
+    pub(crate) fn get(
+        &self,
+        source: *mut u8,
+        scratch: *mut T,
+        fill: impl FnOnce(*mut T) -> bool,
+    ) -> (*const T, bool) {
+        if self.lines.capacity() == 0 {
+            return (scratch, fill(scratch));
+        }
+        if self.state.load(Ordering::Acquire) == FULL {
+            return if self.source.load(Ordering::Relaxed) == source {
+                (self.first, self.note.load(Ordering::Relaxed))
+            } else {
+                (scratch, fill(scratch))
+            };
+        }
+        let begun = self.state.compare_exchange(EMPTY, FILLING, Ordering::Relaxed, Ordering::Relaxed);
+        if begun.is_err() {
+            return (scratch, fill(scratch));
+        }
+        let note = fill(self.first);
+        self.note.store(note, Ordering::Relaxed);
+        self.source.store(source, Ordering::Relaxed);
+        self.state.store(FULL, Ordering::Release);
+        (self.first, note)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    /// Weights, and what a kernel makes of them.
+    fn doubled(kept: &Prepacked<u32>, weights: &mut [u32], fills: &AtomicUsize) -> (Vec<u32>, bool, bool) {
+        let mut scratch = vec![0; weights.len()];
+        let (made, note) = kept.get(weights.as_mut_ptr().cast(), scratch.as_mut_ptr(), |to| {
+            fills.fetch_add(1, Ordering::Relaxed);
+            // SAFETY: the kept memory and the scratch memory have as many numbers.
+            weights.iter().enumerate().for_each(|(i, weight)| unsafe { to.add(i).write(weight * 2) });
+            weights.contains(&7)
+        });
+        // SAFETY: all numbers are written.
+        let numbers = unsafe { std::slice::from_raw_parts(made, weights.len()) }.to_vec();
+        (numbers, note, std::ptr::eq(made, scratch.as_ptr()))
+    }
+
+    #[test]
+    fn the_first_execution_fills_it_for_all_later_ones() {
+        let (kept, fills) = (Prepacked::<u32>::new(3, true), AtomicUsize::new(0));
+        assert_eq!(kept.first.align_offset(64), 0);
+        let mut weights = [1, 7, 3];
+        for _ in 0..3 {
+            assert_eq!(doubled(&kept, &mut weights, &fills), (vec![2, 14, 6], true, false));
+            // Against the promise, and so it shows that nobody reads them again.
+            weights[0] = 100;
+        }
+        assert_eq!(fills.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn weights_elsewhere_are_not_those_that_are_kept() {
+        let (kept, fills) = (Prepacked::new(2, true), AtomicUsize::new(0));
+        let (mut first, mut second) = ([1, 2], [3, 7]);
+        for _ in 0..2 {
+            assert_eq!(doubled(&kept, &mut first, &fills), (vec![2, 4], false, false));
+            assert_eq!(doubled(&kept, &mut second, &fills), (vec![6, 14], true, true));
+        }
+        assert_eq!(fills.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    fn without_the_promise_nothing_is_kept() {
+        let (kept, fills) = (Prepacked::new(1, false), AtomicUsize::new(0));
+        let mut weights = [1];
+        assert_eq!(doubled(&kept, &mut weights, &fills), (vec![2], false, true));
+        weights[0] = 5;
+        assert_eq!(doubled(&kept, &mut weights, &fills), (vec![10], false, true));
+        assert_eq!(Prepacked::<u32>::new(usize::MAX, true).lines.capacity(), 0);
+    }
+
+    #[test]
+    fn large_memory_begins_with_a_large_page() {
+        const MANY: usize = LARGE_PAGE / size_of::<u32>() + 100;
+        for (numbers, alignment) in [(3, 64), (MANY, LARGE_PAGE)] {
+            let (kept, fills) = (Prepacked::<u32>::in_large_pages(numbers, true), AtomicUsize::new(0));
+            assert_eq!(kept.first.addr() % alignment, 0);
+            let end = kept.lines.as_ptr().addr() + kept.lines.capacity() * size_of::<Line>();
+            assert!(kept.first.addr() + numbers * size_of::<u32>() <= end);
+            let mut weights = vec![7; numbers];
+            for _ in 0..2 {
+                assert_eq!(doubled(&kept, &mut weights, &fills), (vec![14; numbers], true, false));
+            }
+            assert_eq!(fills.load(Ordering::Relaxed), 1);
+        }
+        assert_eq!(Prepacked::<u32>::in_large_pages(MANY, false).lines.capacity(), 0);
+        assert_eq!(Prepacked::<u32>::in_large_pages(usize::MAX, true).lines.capacity(), 0);
+    }
+
+    #[test]
+    fn executions_at_the_same_time_do_not_wait_for_the_first() {
+        let (kept, fills) = (Prepacked::new(1, true), AtomicUsize::new(0));
+        let mut weights = [1_u32];
+        let source = weights.as_mut_ptr().cast();
+        let mut own = 0;
+        kept.get(source, &raw mut own, |to| {
+            assert_eq!(doubled(&kept, &mut weights, &fills), (vec![2], false, true));
+            // SAFETY: there is one number.
+            unsafe { to.write(2) };
+            false
+        });
+        assert_eq!(doubled(&kept, &mut weights, &fills), (vec![2], false, false));
+        assert_eq!(fills.load(Ordering::Relaxed), 1);
+
+        for _ in 0..100 {
+            let (kept, start) = (Prepacked::new(4, true), Barrier::new(3));
+            let mut weights = [[1, 2, 3, 4]; 3];
+            std::thread::scope(|scope| {
+                for weights in &mut weights {
+                    scope.spawn(|| {
+                        start.wait();
+                        for _ in 0..3 {
+                            assert_eq!(doubled(&kept, weights, &fills).0, [2, 4, 6, 8]);
+                        }
+                    });
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn memory_that_was_not_filled_to_its_end_is_not_used() {
+        let (kept, fills) = (Prepacked::new(1, true), AtomicUsize::new(0));
+        let mut weights = [1];
+        let broken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            kept.get(weights.as_mut_ptr().cast(), std::ptr::null_mut(), |_| std::panic::panic_any(1))
+        }));
+        assert!(broken.is_err());
+        for _ in 0..2 {
+            assert_eq!(doubled(&kept, &mut weights, &fills), (vec![2], false, true));
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The elements of a row: in place where they lie side by side, else copied together.
+
+use hipdnn_plugin_sdk::graph::DataType;
+
+use crate::kernel::Refusal;
+use crate::simd::vector::Float;
+use crate::tensor::loop_nest::{Chunks, LoopNest};
+use crate::tensor::row_converter::RowConverter;
+
+/// A tensor whose elements are taken row by row, all tensors of a kernel in the same order.
+pub(crate) struct Row<T> {
+    slot: usize,
+    run: RowConverter<T>,
+    /// The loops over a row, by the tensor that gives the order and by this one.
+    nest: LoopNest<2>,
+    /// Whether the elements of a row are numbers of the compute type, side by side.
+    pub(crate) direct: bool,
+}
+
+impl<T: Float> Row<T> {
+    /// The rows of a tensor of floats over `dims`, of which there are at most `MAX_RANK`, in the order in which `by` has them in
+    /// memory.
+    pub(crate) fn of(
+        slot: usize,
+        data_type: DataType,
+        dims: &[usize],
+        by: &[usize],
+        strides: &[usize],
+    ) -> Result<Self, Refusal> {
+        let nest = LoopNest::new(dims, [by, strides], 0);
+        let run = RowConverter::of(data_type)?;
+        let mut row = Self { slot, run, nest, direct: false };
+        row.direct = run.same && row.is_run();
+        Ok(row)
+    }
+
+    /// Whether the elements of a row lie side by side, whatever their type.
+    pub(crate) fn is_run(&self) -> bool {
+        self.nest.runs() == 1 && (self.nest.len == 1 || self.nest.inner_strides[1] == 1)
+    }
+
+    /// The first element of a row.
+    ///
+    /// # Safety
+    /// The tensors are those of the kernel, which have the row.
+    #[inline(always)]
+    pub(crate) unsafe fn first(&self, tensors: &[*mut u8], base: usize) -> *mut u8 {
+        // SAFETY: the caller promises the row.
+        unsafe { tensors[self.slot].add(base * self.run.size) }
+    }
+
+    /// The numbers of the row whose first element is `base`: in place, or in the buffer.
+    ///
+    /// # Safety
+    /// The tensors are those of the kernel, which have the row; the buffer has room for it.
+    #[inline(always)]
+    pub(crate) unsafe fn numbers(&self, tensors: &[*mut u8], base: usize, buffer: *mut T) -> *const T {
+        let tensor = tensors[self.slot];
+        // SAFETY: the caller promises row and buffer.
+        unsafe {
+            if self.direct {
+                return tensor.add(base * self.run.size).cast();
+            }
+            let mut chunks = Chunks::new(&self.nest, [0, base], usize::MAX);
+            let mut to = buffer;
+            while let Some(([_, at], len)) = chunks.next() {
+                (self.run.load)(tensor.add(at * self.run.size), self.nest.inner_strides[1], to, len);
+                to = to.add(len);
+            }
+        }
+        buffer
+    }
+
+    /// Copies elements from one on, which all lie side by side.
+    ///
+    /// # Safety
+    /// As [`Row::numbers`], for these elements.
+    pub(crate) unsafe fn load(&self, tensors: &[*mut u8], first: usize, to: *mut T, len: usize) {
+        // SAFETY: the caller promises elements and room.
+        unsafe { (self.run.load)(self.first(tensors, first), 1, to, len) };
+    }
+
+    /// Writes elements from one on, which all lie side by side.
+    ///
+    /// # Safety
+    /// As [`Row::numbers`], for these elements.
+    pub(crate) unsafe fn store(&self, tensors: &[*mut u8], first: usize, from: *const T, len: usize) {
+        // SAFETY: the caller promises elements and numbers.
+        unsafe { (self.run.store)(from, self.first(tensors, first), 1, len) };
+    }
+
+    /// Where the numbers of the row are to be written: in place, or into the buffer. [`Row::written`] is to be called afterwards.
+    ///
+    /// # Safety
+    /// As [`Row::numbers`].
+    #[inline(always)]
+    pub(crate) unsafe fn target(&self, tensors: &[*mut u8], base: usize, buffer: *mut T) -> *mut T {
+        if self.direct {
+            // SAFETY: the caller promises the row.
+            unsafe { tensors[self.slot].add(base * self.run.size).cast() }
+        } else {
+            buffer
+        }
+    }
+
+    /// Copies what was written into the buffer.
+    ///
+    /// # Safety
+    /// As [`Row::numbers`].
+    #[inline(always)]
+    pub(crate) unsafe fn written(&self, tensors: &[*mut u8], base: usize, buffer: *const T) {
+        if self.direct {
+            return;
+        }
+        let tensor = tensors[self.slot];
+        // SAFETY: the caller promises row and buffer.
+        unsafe {
+            let mut chunks = Chunks::new(&self.nest, [0, base], usize::MAX);
+            let mut from = buffer;
+            while let Some(([_, at], len)) = chunks.next() {
+                (self.run.store)(from, tensor.add(at * self.run.size), self.nest.inner_strides[1], len);
+                from = from.add(len);
+            }
+        }
+    }
+}

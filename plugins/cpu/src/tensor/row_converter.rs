@@ -1,0 +1,290 @@
+//! Rows of elements of any data type, read as the floats that kernels compute in and written from them.
+
+use std::any::TypeId;
+
+use half::{bf16, f16};
+use hipdnn_plugin_sdk::graph::DataType;
+
+use crate::kernel::Refusal;
+use crate::simd::convert;
+use crate::simd::isa::{Isa, IsaTask};
+#[cfg(target_arch = "aarch64")]
+use crate::simd::neon::{F32x4, F64x2};
+use crate::simd::stored::*;
+use crate::simd::vector::Float;
+
+/// Floats of 16 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Float16 {
+    /// `half`.
+    Half,
+    /// `bfloat16`.
+    Bfloat16,
+}
+
+/// Reads and writes runs of elements of one data type.
+pub(crate) struct RowConverter<T> {
+    /// Bytes of an element.
+    pub(crate) size: usize,
+    /// Whether an element is a number of this type.
+    pub(crate) same: bool,
+    /// Whether an element holds every number of this type.
+    pub(crate) wider: bool,
+    /// Which floats of 16 bits the elements are, if they are.
+    pub(crate) float16: Option<Float16>,
+    /// Reads `len` elements that are `stride` elements apart.
+    pub(crate) load: unsafe fn(from: *const u8, stride: usize, to: *mut T, len: usize),
+    /// Writes `len` elements that are `stride` elements apart.
+    pub(crate) store: unsafe fn(from: *const T, to: *mut u8, stride: usize, len: usize),
+}
+
+impl<T> Clone for RowConverter<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for RowConverter<T> {}
+
+/// Whether elements of a data type are the numbers that are computed with.
+pub(crate) fn is_number<T: Float>(data_type: DataType) -> bool {
+    RowConverter::<T>::of(data_type).is_ok_and(|run| run.same)
+}
+
+impl<T: Float> RowConverter<T> {
+    /// The runs of a data type whose elements are floats.
+    pub(crate) fn of(data_type: DataType) -> Result<Self, Refusal> {
+        with_float!(data_type, S => Ok(Self::stored::<S>()), other => Err(not_a_float(other)))
+    }
+
+    /// The runs of a data type whose elements are floats, integers of up to 32 bits, or truth values.
+    pub(crate) fn of_number(data_type: DataType) -> Result<Self, Refusal> {
+        match data_type {
+            DataType::Int8 => Ok(Self::stored::<i8>()),
+            DataType::Uint8 => Ok(Self::stored::<u8>()),
+            DataType::Int32 => Ok(Self::stored::<i32>()),
+            DataType::Boolean => Ok(Self::stored::<Boolean>()),
+            other => Self::of(other),
+        }
+    }
+
+    /// Makes numbers what they are when they have been stored.
+    ///
+    /// # Safety
+    /// The numbers are readable and writable, and an element is no larger than a number.
+    pub(crate) unsafe fn round(&self, numbers: *mut T, len: usize) {
+        const TOGETHER: usize = 128;
+        let mut stored = [T::ZERO; TOGETHER];
+        let mut at = 0;
+        while at < len {
+            let part = TOGETHER.min(len - at);
+            // SAFETY: the caller promises the numbers; there is room for a part.
+            unsafe {
+                (self.store)(numbers.add(at), stored.as_mut_ptr().cast(), 1, part);
+                (self.load)(stored.as_ptr().cast(), 1, numbers.add(at), part);
+            }
+            at += part;
+        }
+    }
+
+    fn stored<S: Stored>() -> Self {
+        let sixteens = [(TypeId::of::<f16>(), Float16::Half), (TypeId::of::<bf16>(), Float16::Bfloat16)];
+        Self {
+            float16: sixteens.into_iter().find(|(id, _)| *id == TypeId::of::<S>()).map(|(_, of)| of),
+            size: size_of::<S>(),
+            same: TypeId::of::<S>() == TypeId::of::<T>(),
+            wider: TypeId::of::<S>() == TypeId::of::<f64>(),
+            load: load_run::<S, T>,
+            store: store_run::<S, T>,
+        }
+    }
+}
+
+/// The refusal of a data type.
+pub(crate) fn not_a_float(data_type: DataType) -> Refusal {
+    format!("data type is {}, expected float, double, half, bfloat16 or a float of 8 bits", data_type.name())
+}
+
+/// Elements that are moved at once: rows of images are often only a few elements long, for which a loop that the compiler
+/// makes vectors of has not even begun.
+const TOGETHER: usize = 8;
+
+/// Elements from which on those that need not be converted are left to the function of the system that copies memory.
+const COPIED: usize = 12;
+
+/// Reads `len` elements that are `stride` elements apart.
+///
+/// # Safety
+/// The elements are readable and `to` is writable for `len` numbers, elsewhere.
+#[inline(always)]
+pub(crate) unsafe fn load_run<S: Stored, T: Float>(from: *const u8, stride: usize, to: *mut T, len: usize) {
+    let from = from.cast::<S>();
+    let mut i = 0;
+    // SAFETY: the caller promises both runs, which do not lie in each other.
+    unsafe {
+        if stride == 1 && len >= COPIED && TypeId::of::<S>() == TypeId::of::<T>() {
+            // As bytes, whatever the alignment.
+            std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast(), len * size_of::<T>());
+            return;
+        }
+        if stride == 1 && has_vectors::<S, T>() {
+            i = Isa::detect().run(Widen(from, to, len));
+        }
+        if stride == 1 {
+            while i + TOGETHER <= len {
+                let elements = from.add(i).cast::<[S; TOGETHER]>().read_unaligned();
+                let mut numbers = [T::ZERO; TOGETHER];
+                for (number, element) in numbers.iter_mut().zip(&elements) {
+                    *number = element.number();
+                }
+                to.add(i).cast::<[T; TOGETHER]>().write_unaligned(numbers);
+                i += TOGETHER;
+            }
+        }
+        while i < len {
+            to.add(i).write(from.add(i * stride).read_unaligned().number());
+            i += 1;
+        }
+    }
+}
+
+/// Writes `len` elements that are `stride` elements apart.
+///
+/// # Safety
+/// The elements are writable and `from` is readable for `len` numbers.
+#[inline(always)]
+pub(crate) unsafe fn store_run<S: Stored, T: Float>(from: *const T, to: *mut u8, stride: usize, len: usize) {
+    let to = to.cast::<S>();
+    let mut i = 0;
+    // SAFETY: the caller promises both runs.
+    unsafe {
+        if stride == 1 && has_vectors::<S, T>() {
+            i = Isa::detect().run(Narrow(from, to, len));
+        }
+        if stride == 1 {
+            while i + TOGETHER <= len {
+                let numbers = from.add(i).cast::<[T; TOGETHER]>().read_unaligned();
+                let mut elements = [S::nearest(T::ZERO); TOGETHER];
+                for (element, number) in elements.iter_mut().zip(&numbers) {
+                    *element = S::nearest(*number);
+                }
+                to.add(i).cast::<[S; TOGETHER]>().write_unaligned(elements);
+                i += TOGETHER;
+            }
+        }
+        while i < len {
+            to.add(i * stride).write_unaligned(S::nearest(from.add(i).read()));
+            i += 1;
+        }
+    }
+}
+
+/// Whether [`convert`] has instructions of this processor for the elements and numbers.
+#[inline(always)]
+fn has_vectors<S: Stored, T: Float>() -> bool {
+    (S::IN_LINE || TypeId::of::<S>() == TypeId::of::<f16>() || TypeId::of::<S>() == TypeId::of::<bf16>())
+        && TypeId::of::<T>() == TypeId::of::<f32>()
+        && Isa::detect() != Isa::Portable
+}
+
+/// Elements that become numbers at the processor's level; yields how many are done.
+struct Widen<S, T>(*const S, *mut T, usize);
+
+impl<S: Stored, T: Float> IsaTask for Widen<S, T> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run(self) -> usize {
+        // SAFETY: made where both runs are valid, and run at the processor's level.
+        unsafe { convert::widen(Isa::detect(), self.0, self.1, self.2) }
+    }
+}
+
+/// Numbers that become elements, likewise.
+struct Narrow<S, T>(*const T, *mut S, usize);
+
+impl<S: Stored, T: Float> IsaTask for Narrow<S, T> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run(self) -> usize {
+        // SAFETY: as above.
+        unsafe { convert::narrow(Isa::detect(), self.0, self.1, self.2) }
+    }
+}
+
+/// Whether `len` numbers are finite, all of them.
+///
+/// # Safety
+/// The numbers are readable.
+pub(crate) unsafe fn all_finite<T: Float>(numbers: *const T, len: usize) -> bool {
+    // A finite number times zero is zero, everything else is NaN. Several sums, so that they can be vectors.
+    let mut sums = [T::ZERO; 32];
+    let mut at = 0;
+    while at + sums.len() <= len {
+        for (i, sum) in sums.iter_mut().enumerate() {
+            // SAFETY: the caller promises `len` numbers.
+            *sum = *sum + unsafe { numbers.add(at + i).read_unaligned() } * T::ZERO;
+        }
+        at += sums.len();
+    }
+    let mut sum = sums.into_iter().fold(T::ZERO, |sum, number| sum + number);
+    for i in at..len {
+        // SAFETY: the caller promises `len` numbers.
+        sum = sum + unsafe { numbers.add(i).read_unaligned() } * T::ZERO;
+    }
+    sum == T::ZERO
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Compares what is read and written at once with what is converted number by number: `of` makes an element of its bits, `bits`
+    /// gives these.
+    fn convert<S: Stored>(of: fn(u16) -> S, bits: fn(S) -> u16) {
+        let elements: Vec<S> = (0..=u16::MAX).map(of).collect();
+        let read: Vec<f32> = elements.iter().map(|element| element.number()).collect();
+        for skipped in [0, 1, 5] {
+            let from = &elements[skipped..];
+            let mut numbers = vec![0.0_f32; from.len()];
+            // SAFETY: both have as many.
+            unsafe { load_run::<S, f32>(from.as_ptr().cast(), 1, numbers.as_mut_ptr(), from.len()) };
+            for (expected, number) in read[skipped..].iter().zip(&numbers) {
+                assert!(
+                    expected == number || (expected.is_nan() && number.is_nan()),
+                    "{expected} is {number}"
+                );
+            }
+        }
+        // Between all neighbours, at ties, beyond the largest and below the smallest.
+        let numbers: Vec<f32> = (0..1 << 20).map(|i| f32::from_bits((i << 12) | (i & 0xfff))).collect();
+        let ties = read.windows(2).map(|pair| (pair[0] + pair[1]) / 2.0);
+        for numbers in [numbers, ties.collect()] {
+            let mut stored = vec![of(0); numbers.len()];
+            // SAFETY: both have as many.
+            unsafe {
+                store_run::<S, f32>(numbers.as_ptr(), stored.as_mut_ptr().cast(), 1, numbers.len());
+            }
+            for (number, stored) in numbers.iter().zip(&stored) {
+                let (expected, again) = (S::nearest(*number), stored.number::<f32>());
+                let same = bits(expected) == bits(*stored) || (number.is_nan() && again.is_nan());
+                assert!(same, "{number} is stored as {again}, expected {}", expected.number::<f32>());
+            }
+        }
+    }
+
+    #[test]
+    fn halves_are_converted_as_one_by_one() {
+        convert(f16::from_bits, f16::to_bits);
+        convert(bf16::from_bits, bf16::to_bits);
+    }
+
+    #[test]
+    fn codes_are_converted_as_one_by_one() {
+        convert(|bits| E4m3(bits as u8), |code| code.0.into());
+        convert(|bits| E5m2(bits as u8), |code| code.0.into());
+        convert(|bits| E4m3Fnuz(bits as u8), |code| code.0.into());
+        convert(|bits| E5m2Fnuz(bits as u8), |code| code.0.into());
+    }
+}

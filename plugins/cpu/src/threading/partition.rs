@@ -1,0 +1,354 @@
+//! Threads: one pool for the process, and work that is dealt out to lanes.
+//!
+//! A plan decides how many lanes its work is worth. Lane 0 is always the calling thread where there are as many threads as
+//! lanes, so that work of one lane never leaves it and a caller of larger work does not wait for a thread to wake before
+//! anything happens.
+
+use std::ops::Range;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::threading::pool::Pool;
+
+/// The environment variable with the number of threads that a computation may use, the caller's included.
+const THREADS_VARIABLE: &str = "HIPDNN_CPU_THREADS";
+
+/// Nanoseconds that a further lane costs the others: a thread that looks for work has it in about one microsecond, and one that
+/// sleeps takes several to be woken.
+const NANOSECONDS_OF_WORKER: f64 = 2_500.0;
+
+/// Nanoseconds of work from which on it is shared with a second thread that looks for work, and wakes none that sleeps.
+const NANOSECONDS_OF_SHORT: f64 = 3_000.0;
+
+/// With this many nanoseconds of work for each lane, what a lane costs does not count.
+const NANOSECONDS_PER_WORKER: f64 = 25_000.0;
+
+/// The most parts into which sums are divided whose results do not depend on the threads.
+const FIXED_PARTS: usize = 16;
+
+/// Runs of parts into which dealt work falls, of which each lane begins with one; more lanes share them.
+const MAX_RUNS: usize = 32;
+
+/// The threads besides the calling one; none until a plan needs some.
+static POOL: OnceLock<&'static Pool> = OnceLock::new();
+
+/// How many threads a computation uses that does not say.
+fn default_threads() -> usize {
+    static THREADS: OnceLock<usize> = OnceLock::new();
+    *THREADS.get_or_init(|| {
+        std::env::var(THREADS_VARIABLE)
+            .ok()
+            .and_then(|text| text.trim().parse().ok())
+            .filter(|threads| *threads > 0)
+            .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
+            .unwrap_or(1)
+    })
+}
+
+/// Which threads a plan may use, and whether their number may show in its results.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Threads {
+    /// The most threads at a time, the calling one included; 0 for as many as the environment says.
+    pub most: usize,
+    /// Whether results are the same bits for any number of threads.
+    pub deterministic: bool,
+}
+
+impl Threads {
+    fn count(self) -> usize {
+        if self.most == 0 { default_threads() } else { self.most }
+    }
+
+    /// Lanes for work that one thread does in this time and that falls into `parts`. Starts threads if they are needed, so
+    /// this is for plans, not for runs.
+    pub(crate) fn workers(self, nanoseconds: f64, parts: usize) -> Workers {
+        let least = if nanoseconds < NANOSECONDS_OF_SHORT { 1 } else { 2 };
+        let worth = worth(nanoseconds);
+        let workers = self.divided(worth.max(least).min(parts).min(self.count()));
+        Workers { wakes: worth > 1, ..workers }
+    }
+
+    /// Lanes for work whose result depends on how many there are.
+    pub(crate) fn workers_for_reduction(self, nanoseconds: f64, parts: usize) -> Workers {
+        if self.deterministic {
+            self.divided(worth(nanoseconds).min(parts).min(FIXED_PARTS))
+        } else {
+            self.workers(nanoseconds, parts)
+        }
+    }
+
+    fn divided(self, count: usize) -> Workers {
+        let count = count.max(1);
+        let threads = count.min(self.count());
+        if threads > 1 {
+            POOL.get_or_init(|| Pool::start(0)).grow(threads - 1);
+        }
+        Workers { count, threads, wakes: true }
+    }
+}
+
+/// How many lanes pay for work of this length: so many that another one would cost as much as it saves, or as have enough to do
+/// each.
+fn worth(nanoseconds: f64) -> usize {
+    (nanoseconds / NANOSECONDS_OF_WORKER).sqrt().max(nanoseconds / NANOSECONDS_PER_WORKER) as usize
+}
+
+/// How many lanes work is spread over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Workers {
+    count: usize,
+    /// Threads that are at them at a time, at most as many.
+    threads: usize,
+    /// Whether they are worth waking threads that sleep.
+    wakes: bool,
+}
+
+impl Workers {
+    /// The calling thread alone.
+    #[cfg(test)]
+    pub(crate) const ONE: Self = Self { count: 1, threads: 1, wakes: false };
+
+    /// The number of lanes, at least 1.
+    pub(crate) fn count(self) -> usize {
+        self.count
+    }
+
+    /// Calls `work` once with each lane's number, and returns when all have returned. Allocates nothing.
+    pub(crate) fn run(self, work: impl Fn(usize) + Sync) {
+        match POOL.get() {
+            Some(pool) if self.threads > 1 => {
+                if self.threads == self.count {
+                    pool.run(self.count, self.wakes, &work);
+                } else {
+                    let next = AtomicUsize::new(0);
+                    pool.run(self.threads, self.wakes, &|_| take_each(&next, self.count, &work));
+                }
+            }
+            _ => (0..self.count).for_each(work),
+        }
+    }
+
+    /// Deals the numbers below `parts` out to the lanes: `work` gets the lane's number and the part's.
+    pub(crate) fn for_each_part(self, parts: usize, work: impl Fn(usize, usize) + Sync) {
+        self.for_each_part_with_state(parts, |dealt, (): &mut ()| work(dealt.worker, dealt.part));
+    }
+
+    /// The same where each lane keeps something from one of its parts to the next.
+    ///
+    /// A lane gets parts that follow each other, the same ones whenever as many are dealt, so that what it reads and writes is still in its
+    /// processor's caches from the last time, and from the step before. A lane that has done its own takes the last ones of others.
+    pub(crate) fn for_each_part_with_state<C: Default>(
+        self,
+        parts: usize,
+        work: impl Fn(Assignment, &mut C) + Sync,
+    ) {
+        let runs = Self { count: self.count.min(MAX_RUNS), ..self };
+        let taken = [const { PartQueue::new() }; MAX_RUNS];
+        self.run(|worker| {
+            let mut carried = C::default();
+            let own = worker * runs.count / self.count;
+            for number in (own..runs.count).chain(0..own) {
+                let (run, parts) = (&taken[number], runs.share(number, parts));
+                let take = if number == own { PartQueue::first } else { PartQueue::last };
+                while let Some(at) = take(run, parts.len()) {
+                    let part = parts.start + at;
+                    let end = if number == own { parts.end } else { part + 1 };
+                    work(Assignment { worker, part, end }, &mut carried);
+                }
+            }
+        });
+    }
+
+    /// The numbers below `total` that belong to this lane when each lane gets one run of them.
+    pub(crate) fn share(self, worker: usize, total: usize) -> std::ops::Range<usize> {
+        total * worker / self.count..total * (worker + 1) / self.count
+    }
+}
+
+/// A part that a lane got.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Assignment {
+    pub(crate) worker: usize,
+    pub(crate) part: usize,
+    /// The end of the parts that follow it and that the lane is likely to get, too.
+    pub(crate) end: usize,
+}
+
+impl Assignment {
+    /// The part that the lane is likely to get next.
+    pub(crate) fn next(&self) -> Option<usize> {
+        Some(self.part + 1).filter(|next| *next < self.end)
+    }
+
+    /// The block that the lane is likely to begin with next, where so many parts are a block.
+    pub(crate) fn next_block(&self, parts: usize) -> Option<usize> {
+        self.next().filter(|next| next.is_multiple_of(parts)).map(|next| next / parts)
+    }
+}
+
+/// How much of a run of parts is taken. It has a cache line of its own, which one lane keeps as long as no other one helps it.
+#[repr(align(64))]
+struct PartQueue {
+    all: AtomicUsize,
+    from_front: AtomicUsize,
+    from_back: AtomicUsize,
+}
+
+impl PartQueue {
+    /// One of which nothing is taken.
+    const fn new() -> Self {
+        Self { all: AtomicUsize::new(0), from_front: AtomicUsize::new(0), from_back: AtomicUsize::new(0) }
+    }
+
+    /// Takes the first part of `len` that is left.
+    fn first(&self, len: usize) -> Option<usize> {
+        self.is_left(len).then(|| self.from_front.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Takes the last part of `len` that is left.
+    fn last(&self, len: usize) -> Option<usize> {
+        self.is_left(len).then(|| len - 1 - self.from_back.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Whether the caller may take one: no more than `len` are taken from both ends together, so nobody gets another's.
+    fn is_left(&self, len: usize) -> bool {
+        self.all.load(Ordering::Relaxed) < len && self.all.fetch_add(1, Ordering::Relaxed) < len
+    }
+}
+
+/// Calls `work` with each number below `count` that no other thread has taken.
+fn take_each(next: &AtomicUsize, count: usize, mut work: impl FnMut(usize)) {
+    loop {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        if number >= count {
+            return;
+        }
+        work(number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn threads(most: usize, deterministic: bool) -> Threads {
+        Threads { most, deterministic }
+    }
+
+    #[test]
+    fn small_work_stays_on_the_calling_thread() {
+        assert_eq!(Threads::default().workers(2_900.0, 1000), Workers::ONE);
+        assert_eq!(Threads::default().workers(1e9, 1).count(), 1);
+        assert_eq!(threads(8, true).workers_for_reduction(9_900.0, 1000).count(), 1);
+    }
+
+    #[test]
+    fn short_work_wakes_nobody() {
+        assert_eq!(threads(8, false).workers(9_900.0, 1000), Workers { count: 2, threads: 2, wakes: false });
+        assert_eq!(threads(8, false).workers(10_000.0, 1000), Workers { count: 2, threads: 2, wakes: true });
+        assert_eq!(threads(1, false).workers(9_900.0, 1000), Workers::ONE);
+    }
+
+    #[test]
+    fn larger_work_is_for_more_lanes() {
+        assert_eq!([10_000.0, 40_000.0, 90_000.0, 1_000_000.0].map(worth), [2, 4, 6, 40]);
+    }
+
+    #[test]
+    fn lanes_are_as_many_as_threads_and_parts_that_must_not_show_them_are_not() {
+        for most in 1..5 {
+            assert_eq!(threads(most, false).workers(1e9, 1000).count(), most);
+            assert_eq!(threads(most, true).workers(1e9, 1000).count(), most);
+            assert_eq!(threads(most, false).workers_for_reduction(1e9, 1000).count(), most);
+            assert_eq!(threads(most, true).workers_for_reduction(1e9, 1000).count(), FIXED_PARTS);
+            assert_eq!(threads(most, true).workers_for_reduction(1e9, 3).count(), 3);
+            assert_eq!(
+                threads(most, true).workers_for_reduction(25.0 * NANOSECONDS_OF_WORKER, 1000).count(),
+                5
+            );
+        }
+    }
+
+    #[test]
+    fn no_more_threads_are_at_work_than_may_be() {
+        for most in 1..5 {
+            for workers in [
+                threads(most, false).workers(1e9, 1000),
+                threads(most, true).workers_for_reduction(1e9, 1000),
+            ] {
+                let (now, peak) = (AtomicUsize::new(0), AtomicUsize::new(0));
+                let caller = std::thread::current().id();
+                for _ in 0..20 {
+                    workers.run(|_| {
+                        peak.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                        assert!(most > 1 || std::thread::current().id() == caller);
+                        std::thread::yield_now();
+                        now.fetch_sub(1, Ordering::SeqCst);
+                    });
+                }
+                assert!(peak.into_inner() <= most, "{most} threads");
+            }
+        }
+    }
+
+    #[test]
+    fn a_lane_begins_with_its_own_parts_and_goes_on_with_the_last_ones_of_others() {
+        let run = PartQueue::new();
+        let taken = [run.first(5), run.last(5), run.first(5), run.last(5), run.first(5)];
+        assert_eq!(taken, [Some(0), Some(4), Some(1), Some(3), Some(2)]);
+        assert_eq!([run.first(5), run.last(5)], [None; 2]);
+        let next_blocks = [4, 5, 8].map(|part| Assignment { worker: 0, part, end: 9 }.next_block(3));
+        assert_eq!(next_blocks, [None, Some(2), None]);
+        for workers in [
+            Workers::ONE,
+            threads(2, false).workers(1e9, 100),
+            threads(1, true).workers_for_reduction(1e9, 100),
+        ] {
+            let dealt = std::sync::Mutex::new(Vec::new());
+            workers.for_each_part_with_state(100, |part, (): &mut ()| dealt.lock().unwrap().push(part));
+            let dealt = dealt.into_inner().unwrap();
+            for worker in 0..workers.count() {
+                let own = workers.share(worker, 100);
+                let parts: Vec<&Assignment> = dealt.iter().filter(|dealt| dealt.worker == worker).collect();
+                let kept = parts.iter().take_while(|dealt| own.contains(&dealt.part)).count();
+                for (at, dealt) in parts.iter().enumerate() {
+                    if at < kept {
+                        assert_eq!(dealt.part, own.start + at);
+                        assert_eq!(dealt.next(), Some(dealt.part + 1).filter(|next| own.contains(next)));
+                    } else {
+                        assert!(!own.contains(&dealt.part) && dealt.next().is_none());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_part_is_dealt_once() {
+        // More lanes than there are runs of parts.
+        let many = Workers { count: 3 * MAX_RUNS + 1, ..threads(2, false).workers(1e9, 100) };
+        for workers in [
+            Workers::ONE,
+            threads(2, false).workers(1e9, 7),
+            threads(3, true).workers_for_reduction(1e9, 7),
+            many,
+        ] {
+            let seen: Vec<AtomicUsize> = (0..100).map(|_| AtomicUsize::new(0)).collect();
+            workers.for_each_part(100, |worker, part| {
+                assert!(worker < workers.count());
+                seen[part].fetch_add(1, Ordering::Relaxed);
+            });
+            assert!(seen.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+            let shares: Vec<usize> =
+                (0..workers.count()).flat_map(|worker| workers.share(worker, 100)).collect();
+            assert_eq!(shares, (0..100).collect::<Vec<_>>());
+        }
+    }
+}
+
+/// Part `number` of `total` in `parts` parts of nearly the same size.
+pub(crate) fn part(total: usize, parts: usize, number: usize) -> Range<usize> {
+    let (size, larger) = (total / parts, total % parts);
+    let start = number * size + number.min(larger);
+    start..start + size + usize::from(number < larger)
+}

@@ -1,0 +1,409 @@
+//! The threads besides the calling one: one set for the process, lent to one caller at a time.
+//!
+//! Handing work over allocates nothing, which is why this is not a general thread pool: those box what they are given. A caller
+//! that finds the threads lent to another does its work alone, so two callers never run more threads than there are, and a
+//! caller whose threads are slow to wake does their part itself.
+
+use std::cell::UnsafeCell;
+use std::ffi::CString;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hipdnn_plugin_sdk::thread;
+
+use crate::threading::affinity::Processors;
+
+/// How long a thread that has nothing to do looks for more before it sleeps, and a caller for the end of what threads are at.
+/// Waking takes up to 50 µs in a virtual machine: a thread is there for the next step of a graph, and for the next of some small
+/// graphs between which a program does something else, and not for a program that is done. Training a small network takes 8 % less
+/// time than with a quarter of this.
+const LOOK: Duration = Duration::from_micros(200);
+
+/// Threads that wait for work.
+pub(crate) struct Pool {
+    /// How many threads were asked for. Only grows.
+    threads: AtomicUsize,
+    /// Held while threads are started.
+    starting: Mutex<()>,
+    /// Whether a caller has the threads.
+    lent: CacheLine<AtomicBool>,
+    work: CacheLine<Exchange>,
+    /// Threads that sleep, and whether the caller does. Who goes to sleep says so with `sleep` held.
+    asleep: AtomicUsize,
+    is_awaited: AtomicBool,
+    sleep: Mutex<()>,
+    wake: Condvar,
+    ended: Condvar,
+    places: Processors,
+}
+
+/// What lies in cache lines of its own, which are not taken away from who writes it by those who look at something else.
+#[repr(align(64))]
+struct CacheLine<T>(T);
+
+/// What goes to and fro between a caller and its threads: one line.
+struct Exchange {
+    /// Which lanes nobody has taken: see [`Offer`].
+    offer: AtomicU64,
+    /// What the lanes do, written before they are offered and read by who has taken one.
+    job: UnsafeCell<Option<Job>>,
+    /// Lanes that threads of the pool have done, and whether one of them panicked.
+    done: AtomicUsize,
+    panicked: AtomicBool,
+}
+
+// SAFETY: the job is written by the caller that has the threads while no lane is taken, and read by threads that have taken one.
+unsafe impl Sync for Exchange {}
+
+/// What the lanes do. The caller waits for all of them, so it outlives their use of it.
+#[derive(Clone, Copy)]
+struct Job(*const (dyn Fn(usize) + Sync));
+
+// SAFETY: what is pointed to may be used by several threads.
+unsafe impl Send for Job {}
+
+/// Lanes that are to be taken, in one word: a number that grows with every piece of work, the first lane that nobody has taken, and how
+/// many lanes there are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Offer(u64);
+
+impl Offer {
+    /// The most lanes that are offered at a time.
+    const MOST: usize = u16::MAX as usize;
+
+    fn new(number: u32, next: usize, workers: usize) -> Self {
+        Self(u64::from(number) << 32 | (next as u64) << 16 | workers as u64)
+    }
+
+    fn number(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    fn next(self) -> usize {
+        (self.0 >> 16) as usize & Self::MOST
+    }
+
+    fn workers(self) -> usize {
+        self.0 as usize & Self::MOST
+    }
+
+    fn is_open(self) -> bool {
+        self.next() < self.workers()
+    }
+}
+
+impl Pool {
+    /// Starts threads, or as many of them as can be had.
+    pub(crate) fn start(threads: usize) -> &'static Self {
+        let pool: &'static Self = Box::leak(Box::new(Self {
+            threads: AtomicUsize::new(0),
+            starting: Mutex::new(()),
+            lent: CacheLine(AtomicBool::new(false)),
+            work: CacheLine(Exchange {
+                offer: AtomicU64::new(0),
+                job: UnsafeCell::new(None),
+                done: AtomicUsize::new(0),
+                panicked: AtomicBool::new(false),
+            }),
+            asleep: AtomicUsize::new(0),
+            is_awaited: AtomicBool::new(false),
+            sleep: Mutex::new(()),
+            wake: Condvar::new(),
+            ended: Condvar::new(),
+            places: Processors::default(),
+        }));
+        pool.grow(threads);
+        pool
+    }
+
+    /// Starts as many threads as are missing to this number.
+    pub(crate) fn grow(&'static self, threads: usize) {
+        if self.threads.load(Ordering::Relaxed) >= threads {
+            return;
+        }
+        let _starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = self.threads.load(Ordering::Relaxed);
+        for index in there..threads {
+            let name = CString::new(format!("hipdnn-cpu-{index}")).unwrap_or_default();
+            if !thread::start(&name, move || self.serve()) {
+                // The callers do what missing threads would have done.
+                break;
+            }
+        }
+        self.threads.store(threads.max(there), Ordering::Relaxed);
+    }
+
+    fn offer(&self) -> Offer {
+        // In one order with `asleep`, as what a caller writes to one and a thread to the other before they read.
+        Offer(self.work.0.offer.load(Ordering::SeqCst))
+    }
+
+    fn sleepers(&self) -> MutexGuard<'_, ()> {
+        // Nothing panics while it holds the lock.
+        self.sleep.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls `work` once with each number below `workers`, 0 on this thread, and returns when all calls have returned. Threads that sleep
+    /// are woken for it only if it is worth that. A panic of one of the calls goes on here.
+    pub(crate) fn run(&self, workers: usize, wakes: bool, work: &(dyn Fn(usize) + Sync)) {
+        let all_sleep = || self.asleep.load(Ordering::Relaxed) >= self.threads.load(Ordering::Relaxed);
+        if workers < 2 || (!wakes && all_sleep()) || self.lent.0.swap(true, Ordering::Acquire) {
+            (0..workers).for_each(work);
+            return;
+        }
+        let (offered, shared) = (workers.min(Offer::MOST), &self.work.0);
+        // SAFETY: only the lifetime changes, and this call does not return before all use of the pointer has ended.
+        let job = Job(unsafe {
+            std::mem::transmute::<*const (dyn Fn(usize) + Sync + '_), *const (dyn Fn(usize) + Sync + 'static)>(
+                work,
+            )
+        });
+        // SAFETY: the threads are this caller's, and none has taken a lane.
+        unsafe { shared.job.get().write(Some(job)) };
+        shared.done.store(0, Ordering::Relaxed);
+        let number = self.offer().number().wrapping_add(1);
+        shared.offer.store(Offer::new(number, 1, offered).0, Ordering::SeqCst);
+        let asleep = self.asleep.load(Ordering::SeqCst);
+        if wakes && asleep > 0 {
+            self.places.leave_to_caller();
+            // A thread that is about to sleep does once this has its lock.
+            drop(self.sleepers());
+            for _ in 1..offered.min(asleep + 1) {
+                self.wake.notify_one();
+            }
+        }
+        let mut own = 0;
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            work(0);
+            (offered..workers).for_each(work);
+            while let Some(worker) = self.take() {
+                own += 1;
+                work(worker);
+            }
+        }));
+        // After a panic here, lanes that nobody has taken are left out.
+        let left = if result.is_err() { self.close() } else { 0 };
+        // Lane 0 was never offered.
+        self.wait(offered - 1 - own - left);
+        let panicked = shared.panicked.load(Ordering::Relaxed);
+        if panicked {
+            shared.panicked.store(false, Ordering::Relaxed);
+        }
+        self.lent.0.store(false, Ordering::Release);
+        match result {
+            Err(panic) => resume_unwind(panic),
+            Ok(()) if panicked => resume_unwind(Box::new("a thread of the CPU engine panicked")),
+            Ok(()) => {}
+        }
+    }
+
+    /// Takes a lane that nobody has taken, if there is one.
+    fn take(&self) -> Option<usize> {
+        let mut offer = self.offer();
+        while offer.is_open() {
+            let taken = Offer::new(offer.number(), offer.next() + 1, offer.workers());
+            let word = &self.work.0.offer;
+            match word.compare_exchange_weak(offer.0, taken.0, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Some(offer.next()),
+                Err(other) => offer = Offer(other),
+            }
+        }
+        None
+    }
+
+    /// Takes all lanes that nobody has taken, and says how many they were.
+    fn close(&self) -> usize {
+        let mut left = 0;
+        while self.take().is_some() {
+            left += 1;
+        }
+        left
+    }
+
+    /// Waits until threads of the pool have done so many lanes.
+    fn wait(&self, workers: usize) {
+        let is_done = || self.work.0.done.load(Ordering::SeqCst) == workers;
+        if look(is_done) {
+            return;
+        }
+        let mut sleepers = self.sleepers();
+        self.is_awaited.store(true, Ordering::SeqCst);
+        while !is_done() {
+            sleepers = self.ended.wait(sleepers).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.is_awaited.store(false, Ordering::SeqCst);
+    }
+
+    /// What a thread of the pool does all its life.
+    fn serve(&self) {
+        self.places.join();
+        let mut seen = self.offer().number();
+        loop {
+            let is_there = |offer: Offer| offer.is_open() || offer.number() != seen;
+            let found = look(|| is_there(self.offer()));
+            let Some(worker) = self.take() else {
+                // The others were faster than waking, if there was work. More of the kind may come, so this thread looks for it before
+                // it sleeps: it would be late for every piece of short work if it did not.
+                if !found {
+                    self.rest(seen);
+                }
+                seen = self.offer().number();
+                continue;
+            };
+            seen = self.offer().number();
+            let work = &self.work.0;
+            // SAFETY: the caller wrote it before it offered the lane, takes the lanes that are left, then waits until this one is done,
+            // so the work is still there.
+            let result =
+                unsafe { (*work.job.get()).map(|job| catch_unwind(AssertUnwindSafe(|| (*job.0)(worker)))) };
+            if matches!(result, Some(Err(_))) {
+                work.panicked.store(true, Ordering::Relaxed);
+            }
+            work.done.fetch_add(1, Ordering::SeqCst);
+            if self.is_awaited.load(Ordering::SeqCst) {
+                drop(self.sleepers());
+                self.ended.notify_one();
+            }
+        }
+    }
+
+    /// Sleeps until it is woken, unless there is other work than was seen.
+    fn rest(&self, seen: u32) {
+        let sleepers = self.sleepers();
+        self.asleep.fetch_add(1, Ordering::SeqCst);
+        // A caller that offers work after this sees that a thread sleeps.
+        let offer = self.offer();
+        if !offer.is_open() && offer.number() == seen {
+            drop(self.wake.wait(sleepers).unwrap_or_else(PoisonError::into_inner));
+        }
+        self.asleep.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Looks for something to become true for a little while, and says whether it is.
+fn look(is_there: impl Fn() -> bool) -> bool {
+    let begun = Instant::now();
+    while !is_there() {
+        if begun.elapsed() > LOOK {
+            return false;
+        }
+        std::hint::spin_loop();
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    fn counts(workers: usize) -> Vec<AtomicUsize> {
+        (0..workers).map(|_| AtomicUsize::new(0)).collect()
+    }
+
+    #[test]
+    fn every_lane_runs_once_whatever_the_number_of_threads() {
+        for threads in [1, 2, 5] {
+            let pool = Pool::start(threads);
+            for round in 0..2000 {
+                let workers = 1 + round % 7;
+                let counts = counts(workers);
+                pool.run(workers, round % 3 > 0, &|worker| {
+                    counts[worker].fetch_add(1, Ordering::Relaxed);
+                });
+                assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1), "{workers} lanes");
+            }
+        }
+    }
+
+    #[test]
+    fn a_pool_grows_and_never_shrinks() {
+        let pool = Pool::start(1);
+        for threads in [3, 2, 3] {
+            pool.grow(threads);
+            assert_eq!(pool.threads.load(Ordering::Relaxed), 3);
+        }
+        let barrier = std::sync::Barrier::new(4);
+        pool.run(4, true, &|_| {
+            barrier.wait();
+        });
+    }
+
+    #[test]
+    fn lane_0_is_the_callers() {
+        let pool = Pool::start(2);
+        let caller = thread::current().id();
+        for _ in 0..100 {
+            pool.run(3, true, &|worker| assert!(worker != 0 || thread::current().id() == caller));
+        }
+    }
+
+    #[test]
+    fn callers_at_the_same_time_all_get_their_work_done() {
+        let pool = Pool::start(2);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        let counts = counts(3);
+                        pool.run(3, true, &|worker| {
+                            counts[worker].fetch_add(1, Ordering::Relaxed);
+                        });
+                        assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn work_inside_of_work_is_done_in_place() {
+        let pool = Pool::start(1);
+        let count = AtomicUsize::new(0);
+        pool.run(2, true, &|_| {
+            pool.run(3, true, &|_| {
+                count.fetch_add(1, Ordering::Relaxed);
+            });
+        });
+        assert_eq!(count.load(Ordering::Relaxed), 6);
+    }
+
+    #[test]
+    fn threads_that_sleep_are_left_alone_by_short_work() {
+        let pool = Pool::start(2);
+        while pool.asleep.load(Ordering::SeqCst) < 2 {
+            thread::yield_now();
+        }
+        let caller = thread::current().id();
+        pool.run(3, false, &|_| assert_eq!(thread::current().id(), caller));
+        let barrier = std::sync::Barrier::new(3);
+        pool.run(3, true, &|_| {
+            barrier.wait();
+        });
+    }
+
+    #[test]
+    fn an_offer_is_its_parts() {
+        let offer = Offer::new(u32::MAX, 7, Offer::MOST);
+        assert_eq!((offer.number(), offer.next(), offer.workers()), (u32::MAX, 7, Offer::MOST));
+        assert!(offer.is_open() && !Offer::new(1, 3, 3).is_open() && !Offer(0).is_open());
+    }
+
+    #[test]
+    fn a_panic_reaches_the_caller_and_the_pool_goes_on() {
+        let pool = Pool::start(2);
+        for bad in 0..3 {
+            let result =
+                catch_unwind(AssertUnwindSafe(|| pool.run(3, true, &|worker| assert_ne!(worker, bad))));
+            assert!(result.is_err(), "lane {bad}");
+        }
+        let count = AtomicUsize::new(0);
+        pool.run(3, true, &|_| {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!(count.load(Ordering::Relaxed), 3);
+    }
+}
