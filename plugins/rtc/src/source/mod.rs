@@ -28,6 +28,8 @@ use statistics::spelled_out;
 
 /// What HIP's language calls what kernels need.
 pub const HIP: &str = include_str!("hip.h");
+/// What CUDA's language calls them.
+pub const CUDA: &str = include_str!("cuda.h");
 /// What all kernels share.
 pub const PRELUDE: &str = include_str!("prelude.h");
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::graph::Operation;
 use hipdnn_plugin_sdk::hip::Hip;
 
@@ -118,7 +119,7 @@ fn stream(library: &Path, hip: &'static Hip, engine: &str, name: &str) -> Result
     let backend = Backend::open(library)?;
     let plan = backend.plan(engine, &case.graph, &case.knobs)?;
     gate::record(engine, Fail::Nothing);
-    let run = || calls(|| case.run_plan(&backend, hip, &plan)).map(|(_, calls)| calls);
+    let run = || calls(|| case.run_plan(&backend, Gpu::Hip(hip), &plan)).map(|(_, calls)| calls);
     let first = run()?;
     // SAFETY: the stream lives until the handle has the default one again.
     unsafe { backend.set_stream(stream.stream) }?;
@@ -319,7 +320,7 @@ fn limit(library: &Path, hip: &'static Hip) -> Result<String, Failure> {
     child("limited", &[LIMIT], &[])?;
     let plan = load("limited")?;
     expect("bytes of workspace", &plan.workspace_size, &0)?;
-    case.run_plan(&backend, hip, &plan)?;
+    case.run_plan(&backend, Gpu::Hip(hip), &plan)?;
     Ok(format!("{free} bytes for a product, which a limit refuses, and none for what it leaves"))
 }
 
@@ -355,7 +356,7 @@ fn refused(library: &Path, hip: &'static Hip) -> Result<String, Failure> {
     let plan = backend.plan(MIOPEN, &padded.graph, &[("global.workspace_size_limit", IMAGE)])?;
     // The rest is for beginning at a round address.
     expect("bytes of workspace of a padded image", &plan.workspace_size, &(IMAGE as usize + 255))?;
-    padded.run_plan(&backend, hip, &plan)?;
+    padded.run_plan(&backend, Gpu::Hip(hip), &plan)?;
     Ok("refused, and within the limit taken".to_owned())
 }
 
@@ -398,7 +399,7 @@ pub fn child(
             fs::write(saved, plan.save()?).map_err(failure)?;
             plan
         };
-        case.run_plan(&backend, hip, &plan)
+        case.run_plan(&backend, Gpu::Hip(hip), &plan)
     };
     let result = run();
     let record = gate::take();
