@@ -6,9 +6,10 @@ use std::ffi::c_void;
 use hipdnn_plugin_problem::prepare::{in_node, mark_outputs, prepare};
 use hipdnn_plugin_problem::workspace::place_in_steps;
 use hipdnn_plugin_sdk::ffi::{HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR, hipdnnPluginDeviceBuffer_t};
+use hipdnn_plugin_sdk::gpu::Gpu;
+use hipdnn_plugin_sdk::gpu::plan_memory::PlanMemory;
+use hipdnn_plugin_sdk::gpu::workspace::{ALIGNMENT, Workspace, same_device};
 use hipdnn_plugin_sdk::graph::{Graph, Operation};
-use hipdnn_plugin_sdk::hip::plan_memory::PlanMemory;
-use hipdnn_plugin_sdk::hip::workspace::{ALIGNMENT, Workspace, same_device};
 use hipdnn_plugin_sdk::payload::Payload;
 use hipdnn_plugin_sdk::wire::{self, EngineConfig, Layout};
 use hipdnn_plugin_sdk::{PluginError, Refusal, bound, buffer};
@@ -309,7 +310,7 @@ impl Plan {
             steps.push(Placed { run, choice, slots });
         }
         let workspace = Workspace::new(virtuals.size, scratch)?;
-        let memory = PlanMemory::new(ready.runtime.hip, ready.device, workspace);
+        let memory = PlanMemory::new(Gpu::Hip(ready.runtime.hip), ready.device, workspace);
         Ok(Self { graph: original.clone(), config, steps, device: ready.device, memory })
     }
 

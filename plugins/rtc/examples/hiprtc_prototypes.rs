@@ -5,8 +5,9 @@ use std::mem::offset_of;
 
 use hipdnn_plugin_sdk::hip::{self, Hip, hipPointerAttribute_t};
 use hipdnn_plugin_sdk::prototypes::Prototypes;
-use hipdnn_rtc_plugin::hiprtc::{HIPRTC_SUCCESS, Hiprtc};
-use hipdnn_rtc_plugin::module::Modules;
+use hipdnn_rtc_plugin::compiler::SUCCESS;
+use hipdnn_rtc_plugin::hip::Modules;
+use hipdnn_rtc_plugin::hiprtc::Hiprtc;
 
 const HEAD: &str = "\
 #define __HIP_PLATFORM_AMD__ 1
@@ -35,7 +36,7 @@ fn main() {
         ("hipMemcpyDeviceToHost", hip::HIP_MEMCPY_DEVICE_TO_HOST),
         ("hipMemcpyDeviceToDevice", hip::HIP_MEMCPY_DEVICE_TO_DEVICE),
         ("hipMemcpyDefault", hip::HIP_MEMCPY_DEFAULT),
-        ("HIPRTC_SUCCESS", HIPRTC_SUCCESS),
+        ("HIPRTC_SUCCESS", SUCCESS),
     ];
     let numbers = numbers.map(|(name, number)| (name, i64::from(number)));
     let integers = &["hipError_t", "hiprtcResult", "hipMemcpyKind"];

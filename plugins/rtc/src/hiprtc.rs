@@ -5,18 +5,16 @@
 
 #![expect(non_camel_case_types, reason = "the names of hipRTC")]
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::ptr;
+use std::ffi::{c_char, c_int};
 
-use hipdnn_plugin_sdk::{PluginError, function_table};
+use hipdnn_plugin_sdk::{dynlib, function_table};
+
+use crate::compiler::{Compiler, RtcProgram, RtcResult};
 
 /// What a hipRTC function answers; 0 is success.
-pub type hiprtcResult = c_int;
+pub type hiprtcResult = RtcResult;
 /// A program that is being compiled.
-pub type hiprtcProgram = *mut c_void;
-
-/// No error.
-pub const HIPRTC_SUCCESS: hiprtcResult = 0;
+pub type hiprtcProgram = RtcProgram;
 
 function_table! {
     /// The functions of hipRTC.
@@ -57,114 +55,31 @@ function_table! {
     }
 }
 
-/// The options of every compilation, beside the architecture. Products and sums are rounded one by one, so that results do not
-/// depend on what the compiler joins; tensors that share memory may have different types.
-pub const OPTIONS: &[&str] = &["-O3", "-std=c++17", "-ffp-contract=off", "-fno-strict-aliasing"];
+/// Products and sums are rounded one by one, so that results do not depend on what the compiler joins; tensors that share
+/// memory may have different types.
+const OPTIONS: &[&str] = &["-O3", "-std=c++17", "-ffp-contract=off", "-fno-strict-aliasing"];
 
-/// The most of the compiler's words that a message has.
-const MAX_WORDS: usize = 2000;
-
-/// A program, ended when it is dropped.
-struct Program<'a> {
-    hiprtc: &'a Hiprtc,
-    program: hiprtcProgram,
-}
-
-impl Drop for Program<'_> {
-    fn drop(&mut self) {
-        // SAFETY: the program is this one's own. A failure here leaves nothing to do.
-        unsafe { (self.hiprtc.hiprtcDestroyProgram)(&mut self.program) };
-    }
-}
-
-impl Hiprtc {
-    /// Which compiler this is, for keys of what it compiled.
-    ///
-    /// # Errors
-    /// hipRTC's.
-    pub fn version(&self) -> Result<String, PluginError> {
-        let (mut major, mut minor) = (0, 0);
-        // SAFETY: the outputs are valid.
-        self.check("hiprtcVersion", unsafe { (self.hiprtcVersion)(&mut major, &mut minor) })?;
-        Ok(format!("{} {major}.{minor}", self.library().name()))
-    }
-
-    fn check(&self, function: &str, result: hiprtcResult) -> Result<(), PluginError> {
-        if result == HIPRTC_SUCCESS {
-            return Ok(());
-        }
-        // SAFETY: any number is fine.
-        let text = unsafe { (self.hiprtcGetErrorString)(result) };
-        let text = if text.is_null() {
-            "no text".into()
-        } else {
-            // SAFETY: hipRTC's texts are NUL terminated and live for ever.
-            unsafe { CStr::from_ptr(text) }.to_string_lossy()
-        };
-        Err(PluginError::internal(format!("{function} failed with error {result}: {text}")))
-    }
-
-    /// Compiles a source into a code object for an architecture, `gfx1100` for instance. No device is needed.
-    ///
-    /// # Errors
-    /// hipRTC's, with the compiler's first words.
-    pub fn compile(&self, source: &str, architecture: &str) -> Result<Vec<u8>, PluginError> {
-        let text = |text: &str| {
-            CString::new(text).map_err(|_| PluginError::internal("a source or an architecture has a NUL"))
-        };
-        let source = text(source)?;
-        let mut program = Program { hiprtc: self, program: ptr::null_mut() };
-        // SAFETY: the texts are NUL terminated, there are no headers, and what is made is ended with the owner. Where the call
-        // fails the pointer stays null, so the owner is forgotten.
-        let result = unsafe {
-            (self.hiprtcCreateProgram)(
-                &mut program.program,
-                source.as_ptr(),
-                c"hipdnn".as_ptr(),
-                0,
-                ptr::null_mut(),
-                ptr::null_mut(),
-            )
-        };
-        if let Err(error) = self.check("hiprtcCreateProgram", result) {
-            std::mem::forget(program);
-            return Err(error);
-        }
-        let mut options = vec![text(&format!("--offload-arch={architecture}"))?];
-        for option in OPTIONS {
-            options.push(text(option)?);
-        }
-        let mut pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
-        // SAFETY: the program is alive and there are as many options as is said.
-        let result = unsafe {
-            (self.hiprtcCompileProgram)(program.program, pointers.len() as c_int, pointers.as_mut_ptr())
-        };
-        if let Err(error) = self.check("hiprtcCompileProgram", result) {
-            let words = self.words(&program).unwrap_or_default();
-            return Err(error.with_context(|error| format!("{error} ({architecture})\n{words}")));
-        }
-        let mut size = 0;
-        // SAFETY: the program is alive and the output valid.
-        self.check("hiprtcGetCodeSize", unsafe { (self.hiprtcGetCodeSize)(program.program, &mut size) })?;
-        let mut code = vec![0_u8; size];
-        // SAFETY: there is room for as many bytes as was said.
-        let result = unsafe { (self.hiprtcGetCode)(program.program, code.as_mut_ptr().cast()) };
-        self.check("hiprtcGetCode", result)?;
-        Ok(code)
-    }
-
-    fn words(&self, program: &Program<'_>) -> Option<String> {
-        let mut size = 0;
-        // SAFETY: the program is alive and the output valid.
-        let result = unsafe { (self.hiprtcGetProgramLogSize)(program.program, &mut size) };
-        self.check("hiprtcGetProgramLogSize", result).ok()?;
-        let mut words = vec![0_u8; size];
-        // SAFETY: there is room for as many bytes as was said.
-        let result = unsafe { (self.hiprtcGetProgramLog)(program.program, words.as_mut_ptr().cast()) };
-        self.check("hiprtcGetProgramLog", result).ok()?;
-        words.truncate(MAX_WORDS);
-        Some(String::from_utf8_lossy(&words).trim_end_matches('\0').to_owned())
-    }
+/// hipRTC as a compiler.
+///
+/// # Errors
+/// What was looked for.
+pub fn compiler() -> Result<Compiler, dynlib::Error> {
+    let table = Hiprtc::get()?;
+    Ok(Compiler {
+        library: table.library().name(),
+        prefix: "hiprtc",
+        architecture_option: "--offload-arch=",
+        options: OPTIONS,
+        error_string: table.hiprtcGetErrorString,
+        version: table.hiprtcVersion,
+        create: table.hiprtcCreateProgram,
+        compile: table.hiprtcCompileProgram,
+        log_size: table.hiprtcGetProgramLogSize,
+        log: table.hiprtcGetProgramLog,
+        code_size: table.hiprtcGetCodeSize,
+        code: table.hiprtcGetCode,
+        destroy: table.hiprtcDestroyProgram,
+    })
 }
 
 #[cfg(test)]
@@ -173,10 +88,10 @@ mod tests {
 
     #[test]
     fn the_compiler_is_found_or_the_error_says_what_was_looked_for() {
-        match Hiprtc::get() {
-            Ok(hiprtc) => {
-                assert!(hiprtc.version().unwrap().starts_with(hiprtc.library().name()));
-                let error = hiprtc.compile("this is no source", "gfx1100").unwrap_err();
+        match compiler() {
+            Ok(compiler) => {
+                assert!(compiler.name().unwrap().starts_with(compiler.library));
+                let error = compiler.compile("this is no source", "gfx1100").unwrap_err();
                 assert!(error.message().contains("gfx1100"), "{error}");
             }
             Err(error) => {

@@ -1,77 +1,42 @@
-//! Code objects on a device, and what starts their kernels.
+//! Code on a device, and what starts its kernels.
 
-#![expect(non_camel_case_types, reason = "the names of HIP")]
-
-use std::ffi::{CString, c_char, c_uint, c_void};
+use std::ffi::{CString, c_uint, c_void};
 use std::ptr;
 
-use hipdnn_plugin_sdk::ffi::hipStream_t;
-use hipdnn_plugin_sdk::hip::{Hip, hipError_t};
-use hipdnn_plugin_sdk::{PluginError, function_table};
+use hipdnn_plugin_sdk::PluginError;
+use hipdnn_plugin_sdk::cuda::Cuda;
 
-/// A code object on a device.
-pub type hipModule_t = *mut c_void;
-/// A kernel of a code object.
-pub type hipFunction_t = *mut c_void;
+use crate::hip;
 
-function_table! {
-    /// The functions of the HIP runtime that are about code objects.
-    #[expect(non_snake_case, reason = "the names of HIP")]
-    pub struct Modules: "the HIP runtime", ["libamdhip64.so.7", "libamdhip64.so.6"] {
-        required {
-            /// Puts a code object on the thread's device.
-            fn hipModuleLoadData(module: *mut hipModule_t, image: *const c_void) -> hipError_t;
-            /// Takes a code object from its device.
-            fn hipModuleUnload(module: hipModule_t) -> hipError_t;
-            /// A kernel by its name.
-            fn hipModuleGetFunction(
-                function: *mut hipFunction_t,
-                module: hipModule_t,
-                name: *const c_char
-            ) -> hipError_t;
-            /// Starts a kernel.
-            fn hipModuleLaunchKernel(
-                function: hipFunction_t,
-                grid_x: c_uint,
-                grid_y: c_uint,
-                grid_z: c_uint,
-                block_x: c_uint,
-                block_y: c_uint,
-                block_z: c_uint,
-                shared: c_uint,
-                stream: hipStream_t,
-                parameters: *mut *mut c_void,
-                extra: *mut *mut c_void
-            ) -> hipError_t;
-        }
-        optional {}
-    }
-}
+/// ELF's number of the machine, for code of AMD GPUs.
+const AMDGPU: usize = 224;
+/// ELF's number of the machine, for code of NVIDIA GPUs.
+const CUDA: usize = 190;
 
-/// The libraries without which nothing runs.
+/// What loads code and starts kernels.
 #[derive(Clone, Copy, Debug)]
-pub struct Runtime {
+pub enum Driver {
     /// The HIP runtime.
-    pub hip: &'static Hip,
-    /// Its functions for code objects.
-    pub modules: &'static Modules,
+    Hip(hip::Runtime),
+    /// The CUDA driver.
+    Cuda(&'static Cuda),
 }
 
-/// A code object that is on a device until this is dropped.
+/// Code that is on a device until this is dropped.
 #[derive(Debug)]
 pub struct Module {
-    runtime: Runtime,
-    module: hipModule_t,
+    driver: Driver,
+    module: *mut c_void,
 }
 
-// SAFETY: a code object belongs to a device, not to a thread.
+// SAFETY: code belongs to a device, not to a thread.
 unsafe impl Send for Module {}
 // SAFETY: once it is loaded, nothing changes it.
 unsafe impl Sync for Module {}
 
 /// A kernel, which lives as long as its module.
 #[derive(Clone, Copy, Debug)]
-pub struct Function(hipFunction_t);
+pub struct Function(*mut c_void);
 
 // SAFETY: as for the module.
 unsafe impl Send for Function {}
@@ -79,41 +44,67 @@ unsafe impl Send for Function {}
 unsafe impl Sync for Function {}
 
 impl Module {
-    /// Puts a code object on the thread's device.
+    /// Puts code on the thread's device.
     ///
     /// # Errors
-    /// When the bytes are no whole code object, and HIP's, for instance when it is one for another device.
-    pub fn load(runtime: Runtime, code: &[u8]) -> Result<Self, PluginError> {
-        if !is_whole(code) {
+    /// When the bytes are no whole code object, and the driver's, for instance when it is one for another device.
+    pub fn load(driver: Driver, code: &[u8]) -> Result<Self, PluginError> {
+        let machine = match driver {
+            Driver::Hip(_) => AMDGPU,
+            Driver::Cuda(_) => CUDA,
+        };
+        if !is_whole(code, machine) {
             return Err(PluginError::invalid_value(format!("{} bytes are no whole code object", code.len())));
         }
         let mut module = ptr::null_mut();
-        // SAFETY: the output is valid. HIP finds the end of a code object by the tables that were looked at.
-        let answer = unsafe { (runtime.modules.hipModuleLoadData)(&mut module, code.as_ptr().cast()) };
-        runtime.hip.check("hipModuleLoadData", answer)?;
-        Ok(Self { runtime, module })
+        let image = code.as_ptr().cast();
+        // SAFETY: the output is valid. The driver finds the end of a code object by the tables that were looked at.
+        unsafe {
+            match driver {
+                Driver::Hip(runtime) => {
+                    runtime.hip.check(
+                        "hipModuleLoadData",
+                        (runtime.modules.hipModuleLoadData)(&mut module, image),
+                    )?;
+                }
+                Driver::Cuda(cuda) => {
+                    cuda.check("cuModuleLoadData", (cuda.cuModuleLoadData)(&mut module, image))?;
+                }
+            }
+        }
+        Ok(Self { driver, module })
     }
 
     /// The kernel of this name.
     ///
     /// # Errors
-    /// HIP's, when there is none.
+    /// The driver's, when there is none.
     pub fn function(&self, name: &str) -> Result<Function, PluginError> {
         let name = CString::new(name).map_err(|_| PluginError::internal("the name of a kernel has a NUL"))?;
         let mut function = ptr::null_mut();
         // SAFETY: the output is valid and the name NUL terminated.
-        let answer =
-            unsafe { (self.runtime.modules.hipModuleGetFunction)(&mut function, self.module, name.as_ptr()) };
-        self.runtime.hip.check("hipModuleGetFunction", answer)?;
+        unsafe {
+            match self.driver {
+                Driver::Hip(runtime) => {
+                    let get = runtime.modules.hipModuleGetFunction;
+                    runtime
+                        .hip
+                        .check("hipModuleGetFunction", get(&mut function, self.module, name.as_ptr()))?;
+                }
+                Driver::Cuda(cuda) => {
+                    let get = cuda.cuModuleGetFunction;
+                    cuda.check("cuModuleGetFunction", get(&mut function, self.module, name.as_ptr()))?;
+                }
+            }
+        }
         Ok(Function(function))
     }
 }
 
-/// Whether bytes are an ELF file for AMD GPUs whose tables and their contents lie inside it. HIP is not told how many bytes
-/// there are, so it must find nothing beyond them.
-fn is_whole(code: &[u8]) -> bool {
-    // The machine number of AMD GPUs, and the type of a section that has no bytes in the file.
-    const AMDGPU: usize = 224;
+/// Whether bytes are an ELF file for this machine whose tables and their contents lie inside it. The driver is not told how
+/// many bytes there are, so it must find nothing beyond them.
+fn is_whole(code: &[u8], machine: usize) -> bool {
+    // The type of a section that has no bytes in the file.
     const NO_BITS: usize = 8;
     let number = |at: usize, bytes: usize| {
         let field = code.get(at..at.checked_add(bytes)?)?;
@@ -136,7 +127,7 @@ fn is_whole(code: &[u8]) -> bool {
         Some(whole)
     };
     code.starts_with(b"\x7fELF\x02\x01")
-        && number(18, 2) == Some(AMDGPU)
+        && number(18, 2) == Some(machine)
         && table(32, 54, 56, [8, 32], None) == Some(true)
         && table(40, 58, 64, [24, 32], Some(4)) == Some(true)
 }
@@ -144,15 +135,20 @@ fn is_whole(code: &[u8]) -> bool {
 impl Drop for Module {
     fn drop(&mut self) {
         // SAFETY: the module is this one's own. A failure here leaves nothing to do.
-        unsafe { (self.runtime.modules.hipModuleUnload)(self.module) };
+        unsafe {
+            match self.driver {
+                Driver::Hip(runtime) => (runtime.modules.hipModuleUnload)(self.module),
+                Driver::Cuda(cuda) => (cuda.cuModuleUnload)(self.module),
+            }
+        };
     }
 }
 
-impl Runtime {
+impl Driver {
     /// Puts a kernel on a stream of the thread's device.
     ///
     /// # Errors
-    /// HIP's.
+    /// The driver's.
     ///
     /// # Safety
     /// The function's module is loaded; each parameter points to an argument of the type that the kernel takes, and what the
@@ -162,26 +158,50 @@ impl Runtime {
         function: Function,
         grid: u32,
         block: u32,
-        stream: hipStream_t,
+        stream: *mut c_void,
         parameters: &mut [*mut c_void],
     ) -> Result<(), PluginError> {
-        // SAFETY: the caller vouches for the function and its arguments, which HIP copies before it returns.
-        let answer = unsafe {
-            (self.modules.hipModuleLaunchKernel)(
-                function.0,
-                grid,
-                1,
-                1,
-                block,
-                1,
-                1,
-                0,
-                stream,
-                parameters.as_mut_ptr(),
-                ptr::null_mut(),
-            )
-        };
-        Ok(self.hip.check("hipModuleLaunchKernel", answer)?)
+        const ONE: c_uint = 1;
+        let parameters = parameters.as_mut_ptr();
+        // SAFETY: the caller vouches for the function and its arguments, which the driver copies before it returns.
+        unsafe {
+            match self {
+                Self::Hip(runtime) => {
+                    let launch = runtime.modules.hipModuleLaunchKernel;
+                    let answer = launch(
+                        function.0,
+                        grid,
+                        ONE,
+                        ONE,
+                        block,
+                        ONE,
+                        ONE,
+                        0,
+                        stream,
+                        parameters,
+                        ptr::null_mut(),
+                    );
+                    Ok(runtime.hip.check("hipModuleLaunchKernel", answer)?)
+                }
+                Self::Cuda(cuda) => {
+                    let launch = cuda.cuLaunchKernel;
+                    let answer = launch(
+                        function.0,
+                        grid,
+                        ONE,
+                        ONE,
+                        block,
+                        ONE,
+                        ONE,
+                        0,
+                        stream,
+                        parameters,
+                        ptr::null_mut(),
+                    );
+                    Ok(cuda.check("cuLaunchKernel", answer)?)
+                }
+            }
+        }
     }
 }
 
@@ -213,25 +233,25 @@ mod tests {
     #[test]
     fn what_reaches_beyond_its_end_is_no_code_object() {
         let whole = code_object();
-        assert!(is_whole(&whole));
+        assert!(is_whole(&whole, AMDGPU));
         for size in 0..whole.len() {
-            assert!(!is_whole(&whole[..size]), "{size}");
+            assert!(!is_whole(&whole[..size], AMDGPU), "{size}");
         }
         // Places and sizes beyond the end, also so large that sums overflow.
         for at in [32, 40, 64 + 8, 64 + 32, 120 + 24, 120 + 32] {
             for value in [whole.len() as u64, u64::MAX, u64::MAX - 15] {
                 let mut damaged = whole.clone();
                 damaged[at..at + 8].copy_from_slice(&value.to_le_bytes());
-                assert!(!is_whole(&damaged), "{at} {value}");
+                assert!(!is_whole(&damaged, AMDGPU), "{at} {value}");
             }
         }
         // A section without bytes may be of any size.
         let mut empty = whole.clone();
         empty[120 + 4] = 8;
         empty[120 + 32..120 + 40].copy_from_slice(&u64::MAX.to_le_bytes());
-        assert!(is_whole(&empty));
+        assert!(is_whole(&empty, AMDGPU));
         let mut other = whole;
         other[18] = 62;
-        assert!(!is_whole(&other));
+        assert!(!is_whole(&other, AMDGPU));
     }
 }

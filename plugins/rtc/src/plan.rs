@@ -5,26 +5,25 @@ use std::ffi::{c_int, c_void};
 
 use half::{bf16, f16};
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
+use hipdnn_plugin_sdk::gpu::plan_memory::PlanMemory;
+use hipdnn_plugin_sdk::gpu::workspace::{Workspace, same_device};
 use hipdnn_plugin_sdk::graph::{DataType, Graph};
-use hipdnn_plugin_sdk::hip::plan_memory::PlanMemory;
-use hipdnn_plugin_sdk::hip::workspace::{Workspace, same_device};
 use hipdnn_plugin_sdk::payload::Payload;
 use hipdnn_plugin_sdk::wire::{self, EngineConfig, Layout};
 use hipdnn_plugin_sdk::{PluginError, Refusal, bound, buffer, log};
 
 use crate::cache::Cache;
-use crate::handle::{Device, Entered};
-use crate::hiprtc::{Hiprtc, OPTIONS};
+use crate::handle::{Device, Entered, Platform};
 use crate::module::{Function, Module};
 use crate::source::group::MAX_TENSORS;
 use crate::source::kernel::Argument;
-use crate::source::{HIP, Program, generate};
+use crate::source::{Program, generate};
 
 /// The form of saved plans.
-const PAYLOAD: Payload = Payload { mark: *b"HRTP", version: 1, owner: "HIPRTC_ENGINE" };
+const PAYLOAD: Payload = Payload { mark: *b"HRTP", version: 1, owner: "an engine of generated kernels" };
 
 /// Code of a saved plan: the source and the architecture that it was compiled for and from, and the code object.
-const CODE: Payload = Payload { mark: *b"HRTO", version: 1, owner: "HIPRTC_ENGINE" };
+const CODE: Payload = Payload { mark: *b"HRTO", version: 1, owner: "an engine of generated kernels" };
 
 /// A graph with compiled kernels. It may run with any handle of the device that it was made on.
 #[derive(Debug)]
@@ -34,7 +33,8 @@ pub struct Plan {
     steps: Vec<Step>,
     /// Empty where there is nothing to compute.
     code: Vec<u8>,
-    /// HIP's number of the device that has the kernels.
+    platform: Platform,
+    /// The driver's number of the device that has the kernels.
     device: c_int,
     memory: PlanMemory,
     /// Behind the functions of the steps; last, so that it is dropped last.
@@ -99,23 +99,28 @@ pub fn workspace(program: &Program) -> Result<Workspace, Refusal> {
 }
 
 /// A code object on the device: the saved one, the one in the cache, or a new one.
-fn load(device: &Device, source: &str, saved: Option<&Saved>) -> Result<(Module, Vec<u8>), PluginError> {
+fn load(
+    platform: Platform,
+    device: &Device,
+    source: &str,
+    saved: Option<&Saved>,
+) -> Result<(Module, Vec<u8>), PluginError> {
     let architecture = &device.architecture;
     if let Some(code) = saved.and_then(|saved| saved.code_for(source, architecture))
-        && let Ok(module) = Module::load(device.runtime, &code)
+        && let Ok(module) = Module::load(device.driver, &code)
     {
         return Ok((module, code));
     }
-    let hiprtc = Hiprtc::get()?;
-    let key = format!("{}\n{}\n{architecture}\n{source}", hiprtc.version()?, OPTIONS.join(" "));
+    let compiler = platform.compiler()?;
+    let key = format!("{}\n{}\n{architecture}\n{source}", compiler.name()?, compiler.options.join(" "));
     let cache = Cache::from_environment();
     if let Some(code) = cache.as_ref().and_then(|cache| cache.find(&key))
-        && let Ok(module) = Module::load(device.runtime, &code)
+        && let Ok(module) = Module::load(device.driver, &code)
     {
         return Ok((module, code));
     }
-    let code = hiprtc.compile(source, architecture)?;
-    let module = Module::load(device.runtime, &code)?;
+    let code = compiler.compile(source, architecture)?;
+    let module = Module::load(device.driver, &code)?;
     if let Some(Err(reason)) = cache.map(|cache| cache.store(&key, &code)) {
         log::warn(format!("compiled kernels are not kept: {reason}"));
     }
@@ -126,8 +131,9 @@ impl Plan {
     /// Plans a graph, with the code of `saved` where that fits.
     ///
     /// # Errors
-    /// What the engine does not compute, and the errors of HIP and hipRTC.
+    /// What the engine does not compute, and the errors of the driver and the compiler.
     pub fn new(
+        platform: Platform,
         entered: &Entered<'_>,
         original: &Graph,
         config: EngineConfig,
@@ -138,8 +144,8 @@ impl Plan {
         let (module, code) = if program.kernels.is_empty() {
             (None, Vec::new())
         } else {
-            let source = program.source(HIP);
-            let (module, code) = load(device, &source, saved)?;
+            let source = program.source(platform.language());
+            let (module, code) = load(platform, device, &source, saved)?;
             let parts = [source.as_bytes(), device.architecture.as_bytes(), &code];
             (Some(module), CODE.write(&parts)?)
         };
@@ -168,13 +174,14 @@ impl Plan {
                 block: kernel.block,
             });
         }
-        let memory = PlanMemory::new(device.runtime.hip, device.number, workspace(&program)?);
+        let memory = PlanMemory::new(device.gpu()?, device.number, workspace(&program)?);
         memory.make_first()?;
         Ok(Self {
             graph: original.clone(),
             config,
             steps,
             code,
+            platform,
             device: device.number,
             memory,
             _module: module,
@@ -193,15 +200,20 @@ impl Plan {
         ])
     }
 
+    /// Whose devices the plan is for.
+    pub fn platform(&self) -> Platform {
+        self.platform
+    }
+
     /// Bytes of device memory that callers of [`Plan::execute`] are asked for, at any address.
     pub fn workspace_size(&self) -> usize {
         self.memory.workspace_size()
     }
 
-    /// Puts the work of the graph on the stream of `entered`. Returns when HIP has taken it, not when it is done.
+    /// Puts the work of the graph on the stream of `entered`. Returns when the driver has taken it, not when it is done.
     ///
     /// # Errors
-    /// When the handle is another device's, a buffer is missing or not aligned, or HIP fails.
+    /// When the handle is another device's, a buffer is missing or not aligned, or the driver fails.
     ///
     /// # Safety
     /// The buffers are device memory (host memory where a tensor is passed by value at execution), valid for their tensors
@@ -253,7 +265,7 @@ impl Step {
         // SAFETY: the module is alive with the plan, and the arguments are those that the kernel was written with, each of
         // eight bytes; the caller vouches for the memory.
         unsafe {
-            entered.device.runtime.launch(
+            entered.device.driver.launch(
                 self.function,
                 self.grid,
                 self.block,

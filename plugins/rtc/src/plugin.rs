@@ -1,4 +1,4 @@
-//! The engine plugin: one engine, whose kernels are generated.
+//! The engine plugin: two engines, whose kernels are generated: one for AMD GPUs, one for NVIDIA GPUs.
 
 use std::ffi::c_void;
 
@@ -8,29 +8,40 @@ use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::wire::{EngineConfig, EngineDetails, KnobSetting, check_settings};
 use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, engine_id};
 
-use crate::handle::Handle;
-use crate::hiprtc::Hiprtc;
-use crate::module::Runtime;
+use crate::handle::{Handle, Platform};
 use crate::plan::{self, Plan, Saved};
 use crate::source::generate;
 
-/// The engine of this library.
+/// The engines of this library.
 ///
-/// It computes on the device that was current when a handle planned or executed first, on the handle's stream, and returns
-/// when the work is queued. Tensors are device memory.
+/// They compute on the handle's stream and return when the work is queued. Tensors are device memory. The device is for
+/// HIP the one that was current when a handle planned or executed first; for CUDA that of the stream, or else of the thread's
+/// context, or else the first.
 pub struct RtcPlugin;
 
-/// The name of the engine.
+/// The engine for AMD GPUs.
 pub const HIPRTC_ENGINE: &str = "HIPRTC_ENGINE";
+/// The engine for NVIDIA GPUs.
+pub const NVRTC_ENGINE: &str = "NVRTC_ENGINE";
+
+/// The engines' platforms, in the order of the engines.
+const PLATFORMS: [Platform; 2] = [Platform::Hip, Platform::Cuda];
+
+fn platform(engine: usize) -> Result<Platform, PluginError> {
+    PLATFORMS
+        .get(engine)
+        .copied()
+        .ok_or_else(|| PluginError::internal(format!("there is no engine {engine}")))
+}
 
 /// Behavior notes, by their numbers in the C API: kernels are compiled at run time, executions can be captured (they only start kernels,
 /// which were loaded with the plan), another library is needed, and plans can be saved.
 const NOTES: [i32; 4] = [0, 2, 3, SUPPORTS_SERIALIZATION];
 
 impl EnginePlugin for RtcPlugin {
-    const NAME: &'static str = "hipRTC";
+    const NAME: &'static str = "RTC";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    const ENGINES: &'static [&'static str] = &[HIPRTC_ENGINE];
+    const ENGINES: &'static [&'static str] = &[HIPRTC_ENGINE, NVRTC_ENGINE];
     /// Any alignment will do, and scalars may be passed at execution.
     const API_VERSION: &'static str = "1.3.0";
     type Handle = Handle;
@@ -45,9 +56,8 @@ impl EnginePlugin for RtcPlugin {
         Ok(())
     }
 
-    fn supports(_: &Handle, _: usize, graph: &Graph) -> Result<(), Refusal> {
-        Runtime::get()?;
-        Hiprtc::get()?;
+    fn supports(_: &Handle, engine: usize, graph: &Graph) -> Result<(), Refusal> {
+        platform(engine).map_err(|error| Refusal::new(error.message().to_owned()))?.check()?;
         generate(graph)?;
         Ok(())
     }
@@ -56,9 +66,11 @@ impl EnginePlugin for RtcPlugin {
         Ok(EngineDetails { behavior_notes: NOTES.to_vec(), ..EngineDetails::default() })
     }
 
-    fn plan(handle: &Handle, _: usize, graph: &Graph, _: &[KnobSetting]) -> Result<Plan, PluginError> {
-        let config = EngineConfig { engine_id: engine_id(HIPRTC_ENGINE), knobs: Vec::new() };
-        Plan::new(&handle.enter()?, graph, config, None)
+    fn plan(handle: &Handle, engine: usize, graph: &Graph, _: &[KnobSetting]) -> Result<Plan, PluginError> {
+        let name = Self::ENGINES.get(engine).copied().unwrap_or_default();
+        let config = EngineConfig { engine_id: engine_id(name), knobs: Vec::new() };
+        let platform = platform(engine)?;
+        Plan::new(platform, &handle.enter(platform)?, graph, config, None)
     }
 
     fn workspace_size(_: &Handle, _: usize, graph: &Graph, _: &[KnobSetting]) -> Result<usize, PluginError> {
@@ -76,7 +88,7 @@ impl EnginePlugin for RtcPlugin {
         buffers: &[hipdnnPluginDeviceBuffer_t],
     ) -> Result<(), PluginError> {
         // SAFETY: the host passes what the caller promised of the buffers and the workspace.
-        unsafe { plan.execute(&handle.enter()?, buffers, workspace) }
+        unsafe { plan.execute(&handle.enter(plan.platform())?, buffers, workspace) }
     }
 
     fn serialize(_: &Handle, plan: &Plan) -> Result<Vec<u8>, PluginError> {
@@ -85,10 +97,10 @@ impl EnginePlugin for RtcPlugin {
 
     fn deserialize(handle: &Handle, bytes: &[u8]) -> Result<Plan, PluginError> {
         let saved = Saved::read(bytes)?;
-        Self::engine_of_saved_plan(saved.config.engine_id)?;
+        let platform = platform(Self::engine_of_saved_plan(saved.config.engine_id)?)?;
         check_settings(&[], &saved.config.knobs)?;
         let (graph, config) = (saved.graph.clone(), saved.config.clone());
-        Plan::new(&handle.enter()?, &graph, config, Some(&saved))
+        Plan::new(platform, &handle.enter(platform)?, &graph, config, Some(&saved))
     }
 }
 
@@ -117,19 +129,22 @@ mod tests {
 
     #[test]
     fn without_libraries_or_device_the_reason_says_so() {
-        let refusal = RtcPlugin::supports(&Handle::default(), 0, &graph());
-        match (Runtime::get(), Hiprtc::get()) {
-            (Ok(_), Ok(_)) => assert_eq!(refusal, Ok(())),
-            (Err(missing), _) => {
-                assert_eq!(refusal, Err(missing.clone()));
-                let missing = missing.to_string();
-                let words = ["libamdhip64.so", "no device", "hipGetDeviceCount"];
-                assert!(words.iter().any(|word| missing.contains(word)), "{missing}");
-                // Planning needs what asking needs.
-                let error = RtcPlugin::plan(&Handle::default(), 0, &graph(), &[]).unwrap_err();
-                assert_eq!(error.message(), missing);
-            }
-            (Ok(_), Err(missing)) => assert_eq!(refusal, Err(missing.into())),
+        let looked_for = [
+            ["libamdhip64.so", "no device", "hipGetDeviceCount", "libhiprtc.so"],
+            ["libcuda.so.1", "no device", "cuInit", "libnvrtc.so"],
+        ];
+        for (engine, words) in looked_for.iter().enumerate() {
+            let refusal = RtcPlugin::supports(&Handle::default(), engine, &graph());
+            let Err(missing) = PLATFORMS[engine].check() else {
+                assert_eq!(refusal, Ok(()));
+                continue;
+            };
+            assert_eq!(refusal, Err(missing.clone()));
+            let missing = missing.to_string();
+            assert!(words.iter().any(|word| missing.contains(word)), "{missing}");
+            // Planning needs what asking needs.
+            let error = RtcPlugin::plan(&Handle::default(), engine, &graph(), &[]).unwrap_err();
+            assert_eq!(error.message(), missing);
         }
     }
 
@@ -141,12 +156,12 @@ mod tests {
         let graph = wire::write(&graph(), Layout::G2).unwrap();
         let load = |bytes: &[u8]| RtcPlugin::deserialize(&Handle::default(), bytes).unwrap_err().to_string();
         assert!(load(b"").contains("ends after 0 bytes"));
-        assert!(load(b"something else").contains("not a saved plan of HIPRTC_ENGINE"));
+        assert!(load(b"something else").contains("not a saved plan of an engine of generated kernels"));
         assert!(load(&PLANS.write(&[&config(5), b"", &graph]).unwrap()).contains("of engine 5"));
         let own = config(engine_id(HIPRTC_ENGINE));
         assert!(!load(&PLANS.write(&[&own, b"", b"no graph"]).unwrap()).is_empty());
         // Code that is no code is as good as none, so what is missing is the same as for a new plan.
-        if let Err(missing) = Runtime::get() {
+        if let Err(missing) = PLATFORMS[0].check() {
             let bytes = PLANS.write(&[&own, b"no code", &graph]).unwrap();
             assert_eq!(load(&bytes), missing.to_string());
         }

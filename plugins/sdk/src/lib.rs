@@ -12,13 +12,16 @@
 //! [`graph`] is the one representation of an operation graph that the backend and every Rust plugin share, [`wire`] reads and
 //! writes it as FlatBuffers in both generations of the format, `json` (a feature of this crate) as JSON, [`log`] sends lines to the host, and [`ffi`] holds the types
 //! of the plugin C ABI. An engine that stands on another library finds it through [`dynlib`], and the HIP runtime is there
-//! as [`hip`].
+//! as [`hip`], the CUDA driver as
+//! [`cuda`]; [`gpu`] is whichever of them there is.
 
+pub mod cuda;
 pub mod dynlib;
 pub mod engine_plugin;
 #[doc(hidden)]
 pub mod export;
 pub mod ffi;
+pub mod gpu;
 pub mod graph;
 pub mod hash;
 pub mod heuristic_plugin;

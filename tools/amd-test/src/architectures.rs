@@ -1,22 +1,30 @@
-//! Whether the compiler takes the generated kernels for every architecture, which needs no device.
+//! Whether the compilers take the generated kernels for every architecture, which needs no device.
 
-use hipdnn_rtc_plugin::hiprtc::Hiprtc;
-use hipdnn_rtc_plugin::source::{HIP, PRELUDE, generate};
+use hipdnn_rtc_plugin::handle::Platform;
+use hipdnn_rtc_plugin::source::{PRELUDE, generate};
 
 use crate::Failure;
 use crate::cases;
 
 /// Waves of 64, waves of 64 with matrix cores of the next generation, and waves of 32.
-const ARCHITECTURES: [&str; 4] = ["gfx90a", "gfx942", "gfx1100", "gfx1201"];
+const OF_AMD: [&str; 4] = ["gfx90a", "gfx942", "gfx1100", "gfx1201"];
+
+/// Turing, Ampere, Ada, Hopper and Blackwell.
+const OF_NVIDIA: [&str; 6] = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100"];
 
 /// Something that every compiler compiles for an architecture that it knows.
 const NOTHING: &str = "extern \"C\" __global__ void nothing() {}";
 
 /// Compiles the kernels of every case, and answers for which architectures.
-pub fn compile() -> Result<String, Failure> {
+pub fn compile(platform: Platform) -> Result<String, Failure> {
     let failure = |error: &dyn std::fmt::Display| Failure(error.to_string());
-    let hiprtc = Hiprtc::get().map_err(|error| failure(&error))?;
-    let mut source = [HIP, PRELUDE].join("\n");
+    // The first is that of the devices that tests run on.
+    let (needed, architectures): (_, &[&str]) = match platform {
+        Platform::Hip => ("gfx1100", &OF_AMD),
+        Platform::Cuda => ("sm_90", &OF_NVIDIA),
+    };
+    let compiler = platform.compiler().map_err(|error| failure(&error))?;
+    let mut source = [platform.language(), PRELUDE].join("\n");
     let mut count = 0;
     for (place, (_, case)) in cases::all().into_iter().filter(|(engine, _)| *engine == cases::RTC).enumerate()
     {
@@ -29,15 +37,14 @@ pub fn compile() -> Result<String, Failure> {
         }
     }
     let mut known = Vec::new();
-    for architecture in ARCHITECTURES {
-        match hiprtc.compile(NOTHING, architecture) {
+    for architecture in architectures {
+        match compiler.compile(NOTHING, architecture) {
             Ok(_) => {
-                hiprtc.compile(&source, architecture).map_err(|error| failure(&error))?;
-                known.push(architecture);
+                compiler.compile(&source, architecture).map_err(|error| failure(&error))?;
+                known.push(*architecture);
             }
-            // The device of these tests is one of this architecture.
-            Err(error) if architecture == "gfx1100" => return Err(failure(&error)),
-            Err(_) => println!("{architecture} is not known to {}", hiprtc.version().unwrap_or_default()),
+            Err(error) if *architecture == needed => return Err(failure(&error)),
+            Err(_) => println!("{architecture} is not known to {}", compiler.name().unwrap_or_default()),
         }
     }
     Ok(format!("{count} kernels for {}", known.join(", ")))

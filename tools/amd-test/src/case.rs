@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr;
 
+use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorValue};
-use hipdnn_plugin_sdk::hip::Hip;
 
 use crate::Failure;
 use crate::backend::{Backend, Plan};
@@ -172,13 +172,7 @@ impl Case {
     ///
     /// # Errors
     /// The engine's own words, or the tensor that differs most.
-    pub fn run(
-        &self,
-        backend: &Backend,
-        loader: &Backend,
-        hip: &'static Hip,
-        engine: &str,
-    ) -> Result<f32, Failure> {
+    pub fn run(&self, backend: &Backend, loader: &Backend, gpu: Gpu, engine: &str) -> Result<f32, Failure> {
         let expected = self.run_on_host(backend)?;
         let before = gate::count();
         let plan = backend.plan(engine, &self.graph, &self.knobs)?;
@@ -189,10 +183,10 @@ impl Case {
                 "the plan needs {size} bytes of workspace, expected at most {limit}"
             )));
         }
-        let worst = self.compare(&expected, &self.run_on_device(hip, &plan)?)?;
+        let worst = self.compare(&expected, &self.run_on_device(gpu, &plan)?)?;
         let loaded = loader.load(&plan.save()?)?;
         let loaded = self
-            .compare(&expected, &self.run_on_device(hip, &loaded)?)
+            .compare(&expected, &self.run_on_device(gpu, &loaded)?)
             .map_err(|failure| Failure(format!("the same plan, saved and loaded: {failure}")))?;
         Ok(worst.max(loaded))
     }
@@ -201,8 +195,8 @@ impl Case {
     ///
     /// # Errors
     /// As [`Case::run`].
-    pub fn run_plan(&self, backend: &Backend, hip: &'static Hip, plan: &Plan<'_>) -> Result<f32, Failure> {
-        self.compare(&self.run_on_host(backend)?, &self.run_on_device(hip, plan)?)
+    pub fn run_plan(&self, backend: &Backend, gpu: Gpu, plan: &Plan<'_>) -> Result<f32, Failure> {
+        self.compare(&self.run_on_host(backend)?, &self.run_on_device(gpu, plan)?)
     }
 
     /// The largest error.
@@ -298,17 +292,13 @@ impl Case {
     /// Runs a plan in device memory, and waits.
     ///
     /// # Errors
-    /// HIP's, and the engine's own words.
-    pub fn run_on_device(
-        &self,
-        hip: &'static Hip,
-        plan: &Plan<'_>,
-    ) -> Result<HashMap<i64, Vec<f32>>, Failure> {
+    /// The device's, and the engine's own words.
+    pub fn run_on_device(&self, gpu: Gpu, plan: &Plan<'_>) -> Result<HashMap<i64, Vec<f32>>, Failure> {
         let mut memory = Vec::new();
         for tensor in self.bound() {
-            memory.push((tensor, DeviceMemory::with(hip, &self.bytes(tensor)?)?));
+            memory.push((tensor, DeviceMemory::with(gpu, &self.bytes(tensor)?)?));
         }
-        let workspace = DeviceMemory::new(hip, plan.workspace_size)?;
+        let workspace = DeviceMemory::new(gpu, plan.workspace_size)?;
         let place = if self.without_workspace { ptr::null_mut() } else { workspace.pointer };
         let tensors: Vec<(i64, *mut c_void)> =
             memory.iter().map(|(tensor, memory)| (tensor.uid, memory.pointer)).collect();
@@ -317,7 +307,7 @@ impl Case {
             let before = gate::count();
             plan.execute(&tensors, place)?;
             only_runs(&gate::since(before))?;
-            hip.check("hipDeviceSynchronize", (hip.hipDeviceSynchronize)())?;
+            gpu.synchronize()?;
         }
         memory
             .iter()

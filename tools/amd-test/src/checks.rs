@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
 
 use hipdnn_plugin_sdk::function_table;
+use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Pointwise};
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode};
 use hipdnn_plugin_sdk::hip::Hip;
@@ -66,7 +67,7 @@ fn device_memory(backend: &Backend, hip: &'static Hip) -> Result<(), Failure> {
     let case = sum();
     for engine in ON_THE_PROCESSOR {
         let plan = backend.plan(engine, &case.graph, &[])?;
-        let refusal = match case.run_on_device(hip, &plan) {
+        let refusal = match case.run_on_device(Gpu::Hip(hip), &plan) {
             Ok(_) => return Err(Failure(format!("{engine} computes in device memory"))),
             Err(failure) => failure.0,
         };

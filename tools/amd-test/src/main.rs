@@ -6,7 +6,8 @@
 //!
 //! `amd-test --calls LIBRARY [WORD...]` makes each call of AMD's libraries fail in turn, and checks which calls there are.
 //!
-//! `amd-test --architectures` compiles the kernels that are generated for the cases, for devices that need not be there.
+//! `amd-test --architectures` compiles the kernels that are generated for the cases, for devices that need not be there;
+//! `--nvidia-architectures` does so for NVIDIA GPUs.
 
 mod architectures;
 mod backend;
@@ -23,7 +24,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use hipdnn_plugin_sdk::PluginError;
+use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::hip::{Hip, HipError};
+use hipdnn_rtc_plugin::handle::Platform;
 
 use backend::Backend;
 use gate::Fail;
@@ -44,14 +48,24 @@ impl From<HipError> for Failure {
     }
 }
 
+impl From<PluginError> for Failure {
+    fn from(error: PluginError) -> Self {
+        Self(error.message().to_owned())
+    }
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let Some((library, words)) = arguments.split_first() else {
         eprintln!("usage: amd-test LIBRARY [WORD...]");
         return ExitCode::from(2);
     };
-    if library == "--architectures" {
-        return match architectures::compile() {
+    if let Some(platform) = match library.as_str() {
+        "--architectures" => Some(Platform::Hip),
+        "--nvidia-architectures" => Some(Platform::Cuda),
+        _ => None,
+    } {
+        return match architectures::compile(platform) {
             Ok(done) => {
                 println!("{done}");
                 ExitCode::SUCCESS
@@ -111,8 +125,17 @@ fn is_wanted(name: &str, words: &[String]) -> bool {
     words.is_empty() || words.iter().any(|word| name.contains(word.as_str()))
 }
 
+/// The engine that runs a case of an engine for AMD GPUs on this device; `None` where there is none.
+fn engine_for(gpu: Gpu, engine: &'static str) -> Option<&'static str> {
+    match (gpu, engine) {
+        (Gpu::Hip(_), engine) => Some(engine),
+        (Gpu::Cuda(_), cases::RTC) => Some("NVRTC_ENGINE"),
+        (Gpu::Cuda(_), _) => None,
+    }
+}
+
 fn run(library: &Path, (part, parts): (usize, usize), words: &[String]) -> Result<usize, Failure> {
-    let hip = device()?;
+    let gpu = Gpu::find().map_err(|refusal| Failure(refusal.to_string()))?;
     let backend = Backend::open(library)?;
     // Saved plans are loaded by a handle that has found out nothing itself.
     let loader = Backend::open(library)?;
@@ -121,6 +144,7 @@ fn run(library: &Path, (part, parts): (usize, usize), words: &[String]) -> Resul
     // What is meant may be in another part.
     let mut is_known = false;
     for (place, (engine, case)) in cases::all().into_iter().enumerate() {
+        let Some(engine) = engine_for(gpu, engine) else { continue };
         let name = format!("{engine}: {}", case.name);
         if !is_wanted(&name, words) {
             continue;
@@ -131,7 +155,7 @@ fn run(library: &Path, (part, parts): (usize, usize), words: &[String]) -> Resul
         }
         let start = Instant::now();
         gate::record(engine, Fail::Nothing);
-        let result = case.run(&backend, &loader, hip, engine);
+        let result = case.run(&backend, &loader, gpu, engine);
         let record = gate::take();
         // The handles go on with what they opened.
         let as_ever =
@@ -150,6 +174,7 @@ fn run(library: &Path, (part, parts): (usize, usize), words: &[String]) -> Resul
         }
     }
     for (name, check) in checks::CHECKS {
+        let Gpu::Hip(hip) = gpu else { break };
         if !is_wanted(name, words) {
             continue;
         }

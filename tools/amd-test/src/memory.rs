@@ -1,17 +1,16 @@
 //! Device memory with the elements of a tensor.
 
 use std::ffi::c_void;
-use std::ptr;
 
 use half::{bf16, f16};
+use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::graph::DataType;
-use hipdnn_plugin_sdk::hip::{HIP_MEMCPY_DEVICE_TO_HOST, HIP_MEMCPY_HOST_TO_DEVICE, Hip};
 
 use crate::Failure;
 
 /// Device memory, freed when it is dropped.
 pub struct DeviceMemory {
-    hip: &'static Hip,
+    gpu: Gpu,
     /// Where it begins.
     pub pointer: *mut c_void,
     size: usize,
@@ -19,37 +18,23 @@ pub struct DeviceMemory {
 
 impl DeviceMemory {
     /// So many bytes, at least one.
-    pub fn new(hip: &'static Hip, size: usize) -> Result<Self, Failure> {
-        let mut pointer = ptr::null_mut();
-        // SAFETY: the output is valid.
-        hip.check("hipMalloc", unsafe { (hip.hipMalloc)(&mut pointer, size.max(1)) })?;
-        Ok(Self { hip, pointer, size })
+    pub fn new(gpu: Gpu, size: usize) -> Result<Self, Failure> {
+        Ok(Self { gpu, pointer: gpu.allocate(size)?, size })
     }
 
     /// Memory with these bytes.
-    pub fn with(hip: &'static Hip, bytes: &[u8]) -> Result<Self, Failure> {
-        let memory = Self::new(hip, bytes.len())?;
-        // SAFETY: both are valid for the length.
-        let answer = unsafe {
-            (hip.hipMemcpy)(memory.pointer, bytes.as_ptr().cast(), bytes.len(), HIP_MEMCPY_HOST_TO_DEVICE)
-        };
-        hip.check("hipMemcpy", answer)?;
+    pub fn with(gpu: Gpu, bytes: &[u8]) -> Result<Self, Failure> {
+        let memory = Self::new(gpu, bytes.len())?;
+        // SAFETY: the memory has as many bytes.
+        unsafe { gpu.upload(memory.pointer, bytes) }?;
         Ok(memory)
     }
 
     /// The bytes in it.
     pub fn bytes(&self) -> Result<Vec<u8>, Failure> {
         let mut bytes = vec![0_u8; self.size];
-        // SAFETY: both are valid for the size.
-        let answer = unsafe {
-            (self.hip.hipMemcpy)(
-                bytes.as_mut_ptr().cast(),
-                self.pointer,
-                self.size,
-                HIP_MEMCPY_DEVICE_TO_HOST,
-            )
-        };
-        self.hip.check("hipMemcpy", answer)?;
+        // SAFETY: the memory has as many bytes.
+        unsafe { self.gpu.download(&mut bytes, self.pointer) }?;
         Ok(bytes)
     }
 }
@@ -57,7 +42,7 @@ impl DeviceMemory {
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
         // SAFETY: it is this one's own.
-        unsafe { (self.hip.hipFree)(self.pointer) };
+        unsafe { self.gpu.free(self.pointer) };
     }
 }
 

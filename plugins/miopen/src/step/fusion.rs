@@ -27,7 +27,7 @@ use crate::miopen::{
 };
 use crate::operand::Shape;
 use crate::solution::{Solution, Subject, argument};
-use hipdnn_plugin_sdk::hip::workspace::ALIGNMENT;
+use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
 use problem::available;
 use training::Statistics;
 

@@ -17,7 +17,7 @@ use crate::knob::Options;
 use crate::miopen::{WEIGHT_BIAS, WEIGHT_T5};
 use crate::object::Object;
 use crate::operand::Shape;
-use hipdnn_plugin_sdk::hip::workspace::ALIGNMENT;
+use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
 
 /// A normalization in MIOpen's numbers: of rows without gaps, whatever the dimensions were.
 pub struct NormalizationDesign {

@@ -8,8 +8,8 @@
 use std::collections::HashMap;
 
 use hipdnn_plugin_problem::layout::MAX_RANK;
+use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Tensor, TensorValue};
-use hipdnn_plugin_sdk::hip::workspace::ALIGNMENT;
 
 use super::value::{Access, Level, Origin, Place, Real, Store, Value, element};
 use crate::Refusal;

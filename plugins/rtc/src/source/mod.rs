@@ -21,13 +21,15 @@ use hipdnn_plugin_sdk::graph::Graph;
 
 use crate::Refusal;
 use group::Group;
-use hipdnn_plugin_sdk::hip::workspace::ALIGNMENT;
+use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
 use kernel::Kernel;
 use node::Item;
 use statistics::spelled_out;
 
 /// What HIP's language calls what kernels need.
 pub const HIP: &str = include_str!("hip.h");
+/// What CUDA's language calls them.
+pub const CUDA: &str = include_str!("cuda.h");
 /// What all kernels share.
 pub const PRELUDE: &str = include_str!("prelude.h");
 

@@ -66,7 +66,7 @@ impl Drop for EnteredDevice<'_> {
 }
 
 #[cfg(test)]
-pub(super) mod testing {
+pub(crate) mod testing {
     use std::cell::Cell;
     use std::ffi::c_char;
     use std::mem::transmute;

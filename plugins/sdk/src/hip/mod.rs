@@ -5,12 +5,10 @@
 
 #![expect(non_camel_case_types, reason = "the names of HIP")]
 
-mod device;
+pub(crate) mod device;
 mod loaded;
-pub mod plan_memory;
 #[cfg(feature = "hip-sys")]
 mod signatures;
-pub mod workspace;
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fmt;

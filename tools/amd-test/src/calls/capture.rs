@@ -7,6 +7,7 @@ use std::ffi::{c_int, c_void};
 use std::path::Path;
 
 use hipdnn_plugin_sdk::function_table;
+use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::hip::Hip;
 
 use super::{Check, case, failing};
@@ -78,7 +79,7 @@ fn capturable(library: &Path, hip: &'static Hip, engine: &str, name: &str) -> Re
         done.map(|()| seen)
     };
     let plan = backend.plan(engine, &case.graph, &case.knobs)?;
-    let run = || case.run_plan(&backend, hip, &plan).map(drop);
+    let run = || case.run_plan(&backend, Gpu::Hip(hip), &plan).map(drop);
     // The first execution loads kernels, if nothing else.
     let first = watched(&run)?;
     let seen = watched(&run)?;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::hip::Hip;
 
 use super::{Check, OPENED, case, nothing_left};
@@ -165,7 +166,7 @@ fn every_call(library: &Path, hip: &'static Hip, subject: &Subject) -> Result<St
 type Results = (Result<(), Failure>, Result<(), Failure>);
 
 fn twice([backend, loader]: &[Backend; 2], hip: &'static Hip, engine: &str, case: &Case) -> Results {
-    let run = || case.run(backend, loader, hip, engine).map(drop);
+    let run = || case.run(backend, loader, Gpu::Hip(hip), engine).map(drop);
     let first = run();
     let second = if first.is_err() { run() } else { Ok(()) };
     (first, second)

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::graph::Operation;
 use hipdnn_plugin_sdk::hip::Hip;
 
@@ -119,7 +120,7 @@ fn stream(library: &Path, hip: &'static Hip, engine: &str, name: &str) -> Result
     let plan = backend.plan(engine, &case.graph, &case.knobs)?;
     gate::record(engine, Fail::Nothing);
     let run = || {
-        let (_, mut calls) = calls(|| case.run_plan(&backend, hip, &plan))?;
+        let (_, mut calls) = calls(|| case.run_plan(&backend, Gpu::Hip(hip), &plan))?;
         calls.retain(|call| !KEEPS_APART.contains(&call.name));
         Ok::<_, Failure>(calls)
     };
@@ -327,7 +328,7 @@ fn limit(library: &Path, hip: &'static Hip) -> Result<String, Failure> {
     let allocated = own(&child("limited", &[LIMIT], &[])?);
     let plan = load("limited")?;
     expect("bytes of workspace", &(plan.workspace_size + allocated), &0)?;
-    case.run_plan(&backend, hip, &plan)?;
+    case.run_plan(&backend, Gpu::Hip(hip), &plan)?;
     Ok(format!("{free} bytes for a product, which a limit refuses, and none for what it leaves"))
 }
 
@@ -367,7 +368,7 @@ fn refused(library: &Path, hip: &'static Hip) -> Result<String, Failure> {
     // The rest is for beginning at a round address. The plan has it, and asks for none.
     expect("bytes of a padded image", &allocated(&made), &(IMAGE as usize + 255))?;
     expect("bytes of workspace that are asked for", &plan.workspace_size, &0)?;
-    padded.run_plan(&backend, hip, &plan)?;
+    padded.run_plan(&backend, Gpu::Hip(hip), &plan)?;
     Ok("refused, and within the limit taken".to_owned())
 }
 
@@ -410,7 +411,7 @@ pub fn child(
             fs::write(saved, plan.save()?).map_err(failure)?;
             plan
         };
-        case.run_plan(&backend, hip, &plan)
+        case.run_plan(&backend, Gpu::Hip(hip), &plan)
     };
     let result = run();
     let record = gate::take();

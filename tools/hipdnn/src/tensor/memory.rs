@@ -4,7 +4,8 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use hipdnn_plugin_sdk::hip::{HIP_MEMCPY_DEVICE_TO_HOST, HIP_MEMCPY_HOST_TO_DEVICE, Hip, HipError};
+use hipdnn_plugin_sdk::PluginError;
+use hipdnn_plugin_sdk::gpu::Gpu;
 
 use crate::failure::{Failure, Result};
 
@@ -13,7 +14,7 @@ use crate::failure::{Failure, Result};
 pub enum Place {
     /// The host's memory.
     Host,
-    /// A device's memory, through the HIP runtime.
+    /// A device's memory, through the HIP runtime or the CUDA driver.
     Device,
 }
 
@@ -65,7 +66,7 @@ impl Drop for HostMemory {
 
 /// Memory of a device. It ends when it is dropped.
 pub struct DeviceMemory {
-    hip: &'static Hip,
+    gpu: Gpu,
     start: *mut c_void,
 }
 
@@ -82,33 +83,25 @@ pub fn require_host_memory(bytes: usize) -> Result<()> {
     }
 }
 
-fn of_hip(error: HipError) -> Failure {
-    Failure::work(error.to_string())
+fn of_gpu(error: PluginError) -> Failure {
+    Failure::work(error.message().to_owned())
 }
 
-/// The HIP runtime, where there is a device to use.
-fn hip() -> Result<&'static Hip> {
-    let hip = Hip::get().map_err(|error| Failure::work(format!("device memory is needed, but {error}")))?;
-    match hip.device_count().map_err(of_hip)? {
-        0 => Err(Failure::work("device memory is needed, but the HIP runtime finds no device")),
-        _ => Ok(hip),
-    }
+/// The GPU, where there is one.
+fn gpu() -> Result<Gpu> {
+    Gpu::find().map_err(|refusal| Failure::work(format!("device memory is needed, but {refusal}")))
 }
 
 impl DeviceMemory {
-    fn new(hip: &'static Hip, size: usize) -> Result<Self> {
-        let mut start = std::ptr::null_mut();
-        // SAFETY: the output is valid.
-        let answer = unsafe { (hip.hipMalloc)(&raw mut start, size.max(1)) };
-        hip.check("hipMalloc", answer).map_err(of_hip)?;
-        Ok(Self { hip, start })
+    fn new(gpu: Gpu, size: usize) -> Result<Self> {
+        Ok(Self { gpu, start: gpu.allocate(size).map_err(of_gpu)? })
     }
 }
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
-        // SAFETY: the memory is ours and this is its last use. HIP waits for work that uses it.
-        unsafe { (self.hip.hipFree)(self.start) };
+        // SAFETY: the memory is ours and this is its last use.
+        unsafe { self.gpu.free(self.start) };
     }
 }
 
@@ -124,7 +117,7 @@ impl Memory {
         let host = HostMemory::new(size, alignment, fill)?;
         let device = match place {
             Place::Host => None,
-            Place::Device => Some(DeviceMemory::new(hip()?, size)?),
+            Place::Device => Some(DeviceMemory::new(gpu()?, size)?),
         };
         let memory = Self { host, device };
         memory.upload()?;
@@ -152,40 +145,22 @@ impl Memory {
     /// Brings what the host wrote to the device.
     pub fn upload(&self) -> Result<()> {
         let Some(device) = &self.device else { return Ok(()) };
-        let bytes = self.host.bytes();
-        // SAFETY: both are that large.
-        let answer = unsafe {
-            (device.hip.hipMemcpy)(
-                device.start,
-                bytes.as_ptr().cast(),
-                bytes.len(),
-                HIP_MEMCPY_HOST_TO_DEVICE,
-            )
-        };
-        device.hip.check("hipMemcpy", answer).map_err(of_hip)
+        // SAFETY: the device's memory is as large.
+        unsafe { device.gpu.upload(device.start, self.host.bytes()) }.map_err(of_gpu)
     }
 
     /// Brings what the device wrote to the host.
     pub fn download(&mut self) -> Result<()> {
         let Some(device) = &self.device else { return Ok(()) };
-        let bytes = self.host.bytes_mut();
-        // SAFETY: both are that large.
-        let answer = unsafe {
-            (device.hip.hipMemcpy)(
-                bytes.as_mut_ptr().cast(),
-                device.start,
-                bytes.len(),
-                HIP_MEMCPY_DEVICE_TO_HOST,
-            )
-        };
-        device.hip.check("hipMemcpy", answer).map_err(of_hip)
+        // SAFETY: the device's memory is as large.
+        unsafe { device.gpu.download(self.host.bytes_mut(), device.start) }.map_err(of_gpu)
     }
 }
 
 impl Place {
     /// Whether there is a device whose memory can be used.
     pub fn device_is_there() -> bool {
-        hip().is_ok()
+        gpu().is_ok()
     }
 
     /// Waits until what was executed is done.
@@ -193,9 +168,7 @@ impl Place {
         if self == Self::Host {
             return Ok(());
         }
-        let hip = hip()?;
-        // SAFETY: the function takes nothing.
-        hip.check("hipDeviceSynchronize", unsafe { (hip.hipDeviceSynchronize)() }).map_err(of_hip)
+        gpu()?.synchronize().map_err(of_gpu)
     }
 }
 

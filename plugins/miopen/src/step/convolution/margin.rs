@@ -10,7 +10,7 @@ use crate::miopen::Miopen;
 use crate::object::Object;
 use crate::operand::Shape;
 use crate::step::{ONE, ZERO, factor, missing};
-use hipdnn_plugin_sdk::hip::workspace::ALIGNMENT;
+use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
 
 /// An image inside a larger one that is zero around it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -20,7 +20,7 @@ use crate::solution::argument;
 use crate::step::Tensors;
 use crate::step::activation::{ActivationDesign, Function};
 use crate::step::batchnorm::{BatchnormDesign, Training};
-use hipdnn_plugin_sdk::hip::workspace::ALIGNMENT;
+use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
 
 /// The statistics of a batch normalization in training. Places are among the tensors of the chain.
 #[derive(Clone, Copy)]

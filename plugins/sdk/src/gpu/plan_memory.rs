@@ -4,10 +4,10 @@ use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::workspace::Workspace;
-use super::{HIP_SUCCESS, Hip, HipError, hipEvent_t};
 use crate::PluginError;
 use crate::ffi::hipStream_t;
+use crate::gpu::workspace::Workspace;
+use crate::gpu::{Event, Gpu};
 
 /// Above so many bytes an execution has to bring the workspace: that is memory which programs share between plans.
 const LARGE: usize = 64 << 20;
@@ -15,12 +15,6 @@ const LARGE: usize = 64 << 20;
 /// How many buffers a plan has before executions on other streams wait for each other, on the device. Buffers that threads are
 /// using at the same moment come on top.
 const MOST: usize = 8;
-
-/// `hipEventDisableTiming`
-const WITHOUT_TIMES: u32 = 2;
-
-/// `hipStreamCaptureModeRelaxed`
-const RELAXED: c_int = 2;
 
 /// The workspace of a plan, and memory in its place.
 ///
@@ -30,7 +24,7 @@ const RELAXED: c_int = 2;
 /// again, for the graph may run at any time.
 #[derive(Debug)]
 pub struct PlanMemory {
-    hip: &'static Hip,
+    gpu: Gpu,
     device: c_int,
     workspace: Workspace,
     buffers: Mutex<Buffers>,
@@ -49,12 +43,12 @@ struct Buffers {
 #[derive(Debug)]
 struct Buffer {
     memory: *mut c_void,
-    event: hipEvent_t,
+    event: Event,
     /// The stream of the execution that had it last; none before the first.
     last: Option<hipStream_t>,
 }
 
-// SAFETY: memory, events and streams of HIP are names that any thread may use.
+// SAFETY: memory, events and streams are names that any thread may use.
 unsafe impl Send for Buffer {}
 
 /// A buffer for one execution. It is retired when this is dropped before it was given back.
@@ -66,8 +60,8 @@ struct Taken<'a> {
 
 impl PlanMemory {
     /// For a plan that was made on this device. Nothing is allocated yet.
-    pub fn new(hip: &'static Hip, device: c_int, workspace: Workspace) -> Self {
-        Self { hip, device, workspace, buffers: Mutex::default() }
+    pub fn new(gpu: Gpu, device: c_int, workspace: Workspace) -> Self {
+        Self { gpu, device, workspace, buffers: Mutex::default() }
     }
 
     /// Makes the first buffer where callers are not asked for a workspace, so that executions on one stream allocate nothing.
@@ -142,65 +136,43 @@ impl PlanMemory {
         let taken = Taken { owner: self, buffer: Some(buffer), is_captured };
         if last.is_some() {
             // SAFETY: the event is the buffer's, and the caller vouches for the stream.
-            let answer = unsafe { (self.hip.hipStreamWaitEvent)(stream, event, 0) };
-            self.hip.check("hipStreamWaitEvent", answer)?;
+            unsafe { self.gpu.wait_for(stream, event) }?;
         }
         Ok(taken)
     }
 
-    fn has_happened(&self, event: hipEvent_t) -> bool {
+    fn has_happened(&self, event: Event) -> bool {
         // SAFETY: the event is that of a buffer.
-        let answer = unsafe { (self.hip.hipEventQuery)(event) };
-        self.hip.check("hipEventQuery", answer).is_ok()
+        unsafe { self.gpu.has_happened(event) }
     }
 
     fn make(&self) -> Result<Buffer, PluginError> {
-        let hip = self.hip;
         let size = self.workspace.size();
-        let mut buffer = Buffer { memory: null_mut(), event: null_mut(), last: None };
-        // SAFETY: the outputs are valid, and what was made is freed where the rest cannot be had.
-        let made = unsafe {
-            hip.check("hipMalloc", (hip.hipMalloc)(&mut buffer.memory, size)).and_then(|()| {
-                match hip.hipEventCreateWithFlags {
-                    Some(create) => {
-                        hip.check("hipEventCreateWithFlags", create(&mut buffer.event, WITHOUT_TIMES))
-                    }
-                    None => hip.check("hipEventCreate", (hip.hipEventCreate)(&mut buffer.event)),
-                }
-                .inspect_err(|_| {
-                    (hip.hipFree)(buffer.memory);
-                })
-            })
+        let failed = |error: PluginError| {
+            PluginError::alloc_failed(format!("{size} bytes of device memory for a workspace: {error}"))
         };
-        made.map_err(|HipError { message, .. }| {
-            PluginError::alloc_failed(format!("{size} bytes of device memory for a workspace: {message}"))
-        })?;
+        let memory = self.gpu.allocate(size).map_err(failed)?;
+        let made = self.gpu.create_event().inspect_err(|_| {
+            // SAFETY: it was made above, and nothing uses it.
+            unsafe { self.gpu.free(memory) };
+        });
+        let buffer = Buffer { memory, event: made.map_err(failed)?, last: None };
         self.lock().made += 1;
         Ok(buffer)
     }
 
     /// Whether work on the stream becomes part of a graph.
     fn is_capturing(&self, stream: hipStream_t) -> bool {
-        let Some(is_capturing) = self.hip.hipStreamIsCapturing else { return false };
-        let mut status = 0;
-        // SAFETY: the output is valid, and the caller vouches for the stream.
-        let answer = unsafe { is_capturing(stream, &mut status) };
-        // The default stream has no answer while another stream is captured: then it is not.
-        self.hip.check("hipStreamIsCapturing", answer).is_ok() && status != 0
+        // SAFETY: the caller vouches for the stream.
+        unsafe { self.gpu.is_capturing(stream) }
     }
 
-    /// Has HIP let this thread allocate although a stream is being captured.
+    /// Has the driver let this thread allocate although a stream is being captured.
     fn in_capture<T>(&self, work: impl FnOnce() -> T) -> T {
-        let exchange = |mode: &mut c_int| match self.hip.hipThreadExchangeStreamCaptureMode {
-            // SAFETY: the mode is valid, and becomes the one before.
-            Some(exchange) => (unsafe { exchange(mode) }) == HIP_SUCCESS,
-            None => false,
-        };
-        let mut mode = RELAXED;
-        let is_relaxed = exchange(&mut mode);
+        let before = self.gpu.relax_capture();
         let done = work();
-        if is_relaxed {
-            exchange(&mut mode);
+        if let Some(before) = before {
+            self.gpu.set_capture_mode(before);
         }
         done
     }
@@ -212,7 +184,7 @@ impl Buffers {
         &self,
         stream: hipStream_t,
         is_captured: bool,
-        has_happened: impl Fn(hipEvent_t) -> bool,
+        has_happened: impl Fn(Event) -> bool,
     ) -> Option<usize> {
         let of = |last| self.free.iter().position(|buffer| buffer.last == last);
         if is_captured {
@@ -231,10 +203,9 @@ impl Taken<'_> {
 
     /// After the work was queued.
     fn give_back(mut self, stream: hipStream_t) -> Result<(), PluginError> {
-        let hip = self.owner.hip;
         if let (Some(buffer), false) = (&mut self.buffer, self.is_captured) {
             // SAFETY: the event is the buffer's, and the caller vouches for the stream.
-            hip.check("hipEventRecord", unsafe { (hip.hipEventRecord)(buffer.event, stream) })?;
+            unsafe { self.owner.gpu.record(buffer.event, stream) }?;
             buffer.last = Some(stream);
             if let Some(buffer) = self.buffer.take() {
                 self.owner.lock().free.push(buffer);
@@ -260,13 +231,13 @@ impl Drop for PlanMemory {
         if buffers.free.is_empty() && buffers.retired.is_empty() {
             return;
         }
-        // hipFree waits for the work of the device. A failure leaves nothing to do.
-        let _entered = self.hip.enter(self.device);
+        // Freeing waits for the work of the device. A failure leaves nothing to do.
+        let _entered = self.gpu.enter(self.device);
         for buffer in buffers.free.drain(..).chain(buffers.retired.drain(..)) {
             // SAFETY: both are the buffer's own, and no execution has it.
             unsafe {
-                (self.hip.hipEventDestroy)(buffer.event);
-                (self.hip.hipFree)(buffer.memory);
+                self.gpu.destroy_event(buffer.event);
+                self.gpu.free(buffer.memory);
             }
         }
     }

@@ -2,9 +2,9 @@ use std::cell::{Cell, RefCell};
 use std::ffi::c_uint;
 use std::ptr::without_provenance_mut;
 
-use super::super::device::testing::several_devices;
-use super::super::{HIP_ERROR_INVALID_VALUE, hipError_t};
 use super::*;
+use crate::hip::device::testing::several_devices;
+use crate::hip::{HIP_ERROR_INVALID_VALUE, HIP_SUCCESS, Hip, hipError_t, hipEvent_t};
 
 thread_local! {
     /// The calls of this thread's test.
@@ -99,7 +99,7 @@ fn memory(size: usize) -> PlanMemory {
     CAPTURING.set(false);
     DONE.set(false);
     CALLS.take();
-    PlanMemory::new(Box::leak(Box::new(hip)), 0, Workspace::new(0, size).unwrap())
+    PlanMemory::new(Gpu::Hip(Box::leak(Box::new(hip))), 0, Workspace::new(0, size).unwrap())
 }
 
 fn stream(number: usize) -> hipStream_t {

@@ -1,0 +1,147 @@
+//! A compiler at run time: hipRTC or NVRTC, whose functions are alike.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ptr;
+
+use hipdnn_plugin_sdk::PluginError;
+
+/// What a function of a compiler answers; 0 is success.
+pub type RtcResult = c_int;
+/// A program that is being compiled.
+pub type RtcProgram = *mut c_void;
+
+/// No error.
+pub const SUCCESS: RtcResult = 0;
+
+/// The most of the compiler's words that a message has.
+const MAX_WORDS: usize = 2000;
+
+/// The functions of a compiler and how it is called.
+#[derive(Clone, Copy, Debug)]
+pub struct Compiler {
+    /// The file that the functions are from.
+    pub library: &'static str,
+    /// The prefix of its functions' names, for messages.
+    pub prefix: &'static str,
+    /// The option before an architecture.
+    pub architecture_option: &'static str,
+    /// The options of every compilation, beside the architecture.
+    pub options: &'static [&'static str],
+    /// The text of an error, which lives for ever.
+    pub error_string: unsafe extern "C" fn(RtcResult) -> *const c_char,
+    /// The version.
+    pub version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> RtcResult,
+    /// Makes a program of a source, with headers by their names.
+    pub create: unsafe extern "C" fn(
+        *mut RtcProgram,
+        *const c_char,
+        *const c_char,
+        c_int,
+        *mut *const c_char,
+        *mut *const c_char,
+    ) -> RtcResult,
+    /// Compiles a program with options.
+    pub compile: unsafe extern "C" fn(RtcProgram, c_int, *mut *const c_char) -> RtcResult,
+    /// The bytes of the compiler's words, with the NUL.
+    pub log_size: unsafe extern "C" fn(RtcProgram, *mut usize) -> RtcResult,
+    /// The compiler's words.
+    pub log: unsafe extern "C" fn(RtcProgram, *mut c_char) -> RtcResult,
+    /// The bytes of the code.
+    pub code_size: unsafe extern "C" fn(RtcProgram, *mut usize) -> RtcResult,
+    /// The code.
+    pub code: unsafe extern "C" fn(RtcProgram, *mut c_char) -> RtcResult,
+    /// Ends a program.
+    pub destroy: unsafe extern "C" fn(*mut RtcProgram) -> RtcResult,
+}
+
+/// A program, ended when it is dropped.
+struct Program<'a> {
+    compiler: &'a Compiler,
+    program: RtcProgram,
+}
+
+impl Drop for Program<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the program is this one's own. A failure here leaves nothing to do.
+        unsafe { (self.compiler.destroy)(&mut self.program) };
+    }
+}
+
+impl Compiler {
+    /// Which compiler this is, for keys of what it compiled.
+    ///
+    /// # Errors
+    /// The compiler's.
+    pub fn name(&self) -> Result<String, PluginError> {
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: the outputs are valid.
+        self.check("Version", unsafe { (self.version)(&mut major, &mut minor) })?;
+        Ok(format!("{} {major}.{minor}", self.library))
+    }
+
+    fn check(&self, function: &str, result: RtcResult) -> Result<(), PluginError> {
+        if result == SUCCESS {
+            return Ok(());
+        }
+        // SAFETY: any number is fine.
+        let text = unsafe { (self.error_string)(result) };
+        let text = if text.is_null() {
+            "no text".into()
+        } else {
+            // SAFETY: the compiler's texts are NUL terminated and live for ever.
+            unsafe { CStr::from_ptr(text) }.to_string_lossy()
+        };
+        Err(PluginError::internal(format!("{}{function} failed with error {result}: {text}", self.prefix)))
+    }
+
+    /// Compiles a source for an architecture, `gfx1100` or `sm_90` for instance. No device is needed.
+    ///
+    /// # Errors
+    /// The compiler's, with its first words.
+    pub fn compile(&self, source: &str, architecture: &str) -> Result<Vec<u8>, PluginError> {
+        let text = |text: &str| {
+            CString::new(text).map_err(|_| PluginError::internal("a source or an architecture has a NUL"))
+        };
+        let source = text(source)?;
+        let mut made = ptr::null_mut();
+        // SAFETY: the texts are NUL terminated, there are no headers, and what is made is ended by its owner below.
+        let result = unsafe {
+            (self.create)(&mut made, source.as_ptr(), c"hipdnn".as_ptr(), 0, ptr::null_mut(), ptr::null_mut())
+        };
+        self.check("CreateProgram", result)?;
+        let program = Program { compiler: self, program: made };
+        let mut options = vec![text(&format!("{}{architecture}", self.architecture_option))?];
+        for option in self.options {
+            options.push(text(option)?);
+        }
+        let mut pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
+        // SAFETY: the program is alive and there are as many options as is said.
+        let result =
+            unsafe { (self.compile)(program.program, pointers.len() as c_int, pointers.as_mut_ptr()) };
+        if let Err(error) = self.check("CompileProgram", result) {
+            let words = self.words(&program).unwrap_or_default();
+            return Err(error.with_context(|error| format!("{error} ({architecture})\n{words}")));
+        }
+        let mut size = 0;
+        // SAFETY: the program is alive and the output valid.
+        self.check("GetCodeSize", unsafe { (self.code_size)(program.program, &mut size) })?;
+        let mut code = vec![0_u8; size];
+        // SAFETY: there is room for as many bytes as was said.
+        let result = unsafe { (self.code)(program.program, code.as_mut_ptr().cast()) };
+        self.check("GetCode", result)?;
+        Ok(code)
+    }
+
+    fn words(&self, program: &Program<'_>) -> Option<String> {
+        let mut size = 0;
+        // SAFETY: the program is alive and the output valid.
+        let result = unsafe { (self.log_size)(program.program, &mut size) };
+        self.check("GetProgramLogSize", result).ok()?;
+        let mut words = vec![0_u8; size];
+        // SAFETY: there is room for as many bytes as was said.
+        let result = unsafe { (self.log)(program.program, words.as_mut_ptr().cast()) };
+        self.check("GetProgramLog", result).ok()?;
+        words.truncate(MAX_WORDS);
+        Some(String::from_utf8_lossy(&words).trim_end_matches('\0').to_owned())
+    }
+}

@@ -1,0 +1,135 @@
+//! The devices of CUDA, and which of them a thread works on.
+
+use std::ffi::{c_int, c_void};
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use super::{
+    CAPABILITY_MAJOR, CAPABILITY_MINOR, CUcontext, CUdevice, CUstream, Cuda, CudaError, MULTIPROCESSOR_COUNT,
+};
+
+/// A device with the context that is used on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Device {
+    /// The driver.
+    pub cuda: &'static Cuda,
+    /// The device's number.
+    pub number: CUdevice,
+    /// Its compute capability, 90 for 9.0.
+    pub capability: c_int,
+    /// The number of its multiprocessors.
+    pub multiprocessors: c_int,
+    /// The context.
+    pub context: CUcontext,
+}
+
+// SAFETY: a context is a name that any thread may use.
+unsafe impl Send for Device {}
+// SAFETY: as for Send.
+unsafe impl Sync for Device {}
+
+/// A context that is this thread's until this is dropped; then the thread has the one that it had before.
+#[derive(Debug)]
+#[must_use = "the thread leaves the context when this is dropped"]
+pub struct EnteredContext {
+    /// The driver, where the thread had another context.
+    pushed: Option<&'static Cuda>,
+    /// The context belongs to the thread that entered it.
+    not_send: PhantomData<*const ()>,
+}
+
+impl Drop for EnteredContext {
+    fn drop(&mut self) {
+        if let Some(cuda) = self.pushed {
+            let mut left = ptr::null_mut();
+            // SAFETY: the output is valid, and this thread pushed a context. A failure leaves nothing to do.
+            unsafe { (cuda.cuCtxPopCurrent_v2)(&mut left) };
+        }
+    }
+}
+
+/// The default streams: null, that of all threads, and each thread's own. They belong to whichever context is current.
+const DEFAULT_STREAMS: usize = 2;
+
+/// The context that work on a stream is for: the stream's, or else the thread's, or else the primary one of device 0.
+///
+/// # Errors
+/// The driver's.
+///
+/// # Safety
+/// `stream` is a default stream (null, 1 or 2) or a live one.
+#[inline]
+pub unsafe fn context_of(cuda: &'static Cuda, stream: CUstream) -> Result<CUcontext, CudaError> {
+    let mut context = ptr::null_mut();
+    if stream.addr() > DEFAULT_STREAMS {
+        // SAFETY: the output is valid, and the caller vouches for the stream.
+        cuda.check("cuStreamGetCtx", unsafe { (cuda.cuStreamGetCtx)(stream, &mut context) })?;
+    } else {
+        // SAFETY: the output is valid.
+        cuda.check("cuCtxGetCurrent", unsafe { (cuda.cuCtxGetCurrent)(&mut context) })?;
+    }
+    if context.is_null() { first_context(cuda) } else { Ok(context) }
+}
+
+/// The primary context of device 0. It stays retained: plans live in it.
+#[cold]
+fn first_context(cuda: &'static Cuda) -> Result<CUcontext, CudaError> {
+    static FIRST: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+    let known = FIRST.load(Ordering::Acquire);
+    if !known.is_null() {
+        return Ok(known);
+    }
+    let (mut context, mut first) = (ptr::null_mut(), 0);
+    // SAFETY: the outputs are valid.
+    unsafe {
+        cuda.check("cuDeviceGet", (cuda.cuDeviceGet)(&mut first, 0))?;
+        cuda.check("cuDevicePrimaryCtxRetain", (cuda.cuDevicePrimaryCtxRetain)(&mut context, first))?;
+    }
+    FIRST.store(context, Ordering::Release);
+    Ok(context)
+}
+
+impl Device {
+    /// The device of a context.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn of_context(cuda: &'static Cuda, context: CUcontext) -> Result<Self, CudaError> {
+        let mut device = Self { cuda, number: 0, capability: 0, multiprocessors: 0, context };
+        let _entered = device.enter()?;
+        // SAFETY: the output is valid, and this thread has a context.
+        cuda.check("cuCtxGetDevice", unsafe { (cuda.cuCtxGetDevice)(&mut device.number) })?;
+        let attribute = |which| {
+            let mut value = 0;
+            // SAFETY: the output is valid, and the device exists.
+            let answer = unsafe { (cuda.cuDeviceGetAttribute)(&mut value, which, device.number) };
+            cuda.check("cuDeviceGetAttribute", answer).map(|()| value)
+        };
+        device.capability = 10 * attribute(CAPABILITY_MAJOR)? + attribute(CAPABILITY_MINOR)?;
+        device.multiprocessors = attribute(MULTIPROCESSOR_COUNT)?;
+        Ok(device)
+    }
+
+    /// Makes the device's context this thread's until what this answers is dropped.
+    ///
+    /// # Errors
+    /// The driver's.
+    #[inline]
+    pub fn enter(&self) -> Result<EnteredContext, CudaError> {
+        let mut current = ptr::null_mut();
+        // SAFETY: the output is valid.
+        self.cuda.check("cuCtxGetCurrent", unsafe { (self.cuda.cuCtxGetCurrent)(&mut current) })?;
+        let is_other = current != self.context;
+        if is_other {
+            // SAFETY: the context is alive: it is the stream's, the caller's own or a primary one that is retained.
+            self.cuda.check("cuCtxPushCurrent", unsafe { (self.cuda.cuCtxPushCurrent_v2)(self.context) })?;
+        }
+        Ok(EnteredContext { pushed: is_other.then_some(self.cuda), not_send: PhantomData })
+    }
+
+    /// The device's architecture, `sm_90` for instance.
+    pub fn architecture(&self) -> String {
+        format!("sm_{}", self.capability)
+    }
+}

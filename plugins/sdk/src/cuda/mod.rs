@@ -1,0 +1,294 @@
+//! The part of the CUDA driver that engines need, looked for at run time.
+//!
+//! Without the driver, [`Cuda::with_device`] is an error that an engine can hand on. The signatures are those of CUDA 12 and 13:
+//! `cargo xtask test nvidia` compares them with NVIDIA's headers.
+
+mod context;
+pub mod search;
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::fmt;
+use std::sync::OnceLock;
+
+use crate::{PluginError, Refusal, function_table};
+
+pub use context::{Device, EnteredContext, context_of};
+
+/// What a function of the driver answers; 0 is success.
+pub type CUresult = c_int;
+/// A device, by its number.
+pub type CUdevice = c_int;
+/// A context: a device and what belongs to it.
+pub type CUcontext = *mut c_void;
+/// A stream; null is the default stream of the thread's context.
+pub type CUstream = *mut c_void;
+/// An event.
+pub type CUevent = *mut c_void;
+/// Code on a device.
+pub type CUmodule = *mut c_void;
+/// A kernel of a module.
+pub type CUfunction = *mut c_void;
+/// An address in device memory.
+pub type CUdeviceptr = u64;
+
+crate::header_constants! {
+    /// Success.
+    CUDA_SUCCESS: c_int = CUDA_SUCCESS 0;
+    /// An argument is not what the function takes; also the answer for an address that the driver does not know.
+    CUDA_ERROR_INVALID_VALUE: c_int = CUDA_ERROR_INVALID_VALUE 1;
+    /// There is no device.
+    CUDA_ERROR_NO_DEVICE: c_int = CUDA_ERROR_NO_DEVICE 100;
+    /// The number of multiprocessors.
+    MULTIPROCESSOR_COUNT: c_int = CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT 16;
+    /// The major number of the compute capability.
+    CAPABILITY_MAJOR: c_int = CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR 75;
+    /// The minor number of the compute capability.
+    CAPABILITY_MINOR: c_int = CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR 76;
+    /// What an address is asked for: the kind of memory.
+    MEMORY_TYPE: c_int = CU_POINTER_ATTRIBUTE_MEMORY_TYPE 2;
+    /// What an address is asked for: whether it is managed memory.
+    IS_MANAGED: c_int = CU_POINTER_ATTRIBUTE_IS_MANAGED 8;
+    /// Host memory that the driver knows.
+    MEMORY_HOST: c_int = CU_MEMORYTYPE_HOST 1;
+    /// Device memory.
+    MEMORY_DEVICE: c_int = CU_MEMORYTYPE_DEVICE 2;
+}
+
+function_table! {
+    /// The functions of the CUDA driver.
+    #[expect(non_snake_case, reason = "the names of CUDA")]
+    pub struct Cuda: "the CUDA driver", ["libcuda.so.1"] {
+        required {
+            /// Starts the driver; flags are 0.
+            fn cuInit(flags: c_uint) -> CUresult;
+            /// The name of an error.
+            fn cuGetErrorName(error: CUresult, text: *mut *const c_char) -> CUresult;
+            /// The text of an error.
+            fn cuGetErrorString(error: CUresult, text: *mut *const c_char) -> CUresult;
+            /// The version of CUDA that the driver has, 13000 for 13.0.
+            fn cuDriverGetVersion(version: *mut c_int) -> CUresult;
+            /// The number of devices.
+            fn cuDeviceGetCount(count: *mut c_int) -> CUresult;
+            /// A device by its place.
+            fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int) -> CUresult;
+            /// The name of a device.
+            fn cuDeviceGetName(name: *mut c_char, room: c_int, device: CUdevice) -> CUresult;
+            /// One number of a device.
+            fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: CUdevice) -> CUresult;
+            /// The bytes of a device's memory.
+            fn cuDeviceTotalMem_v2(bytes: *mut usize, device: CUdevice) -> CUresult;
+            /// The context that the CUDA runtime uses for a device, kept alive.
+            fn cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice) -> CUresult;
+            /// The context of this thread.
+            fn cuCtxGetCurrent(context: *mut CUcontext) -> CUresult;
+            /// Makes a context this thread's.
+            fn cuCtxPushCurrent_v2(context: CUcontext) -> CUresult;
+            /// Gives this thread the context that it had before.
+            fn cuCtxPopCurrent_v2(context: *mut CUcontext) -> CUresult;
+            /// The device of this thread's context.
+            fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult;
+            /// Waits for all work of this thread's context.
+            fn cuCtxSynchronize() -> CUresult;
+            /// The context of a stream.
+            fn cuStreamGetCtx(stream: CUstream, context: *mut CUcontext) -> CUresult;
+            /// Waits for the work of a stream.
+            fn cuStreamSynchronize(stream: CUstream) -> CUresult;
+            /// Puts code on this thread's device.
+            fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CUresult;
+            /// Takes code from its device.
+            fn cuModuleUnload(module: CUmodule) -> CUresult;
+            /// A kernel by its name.
+            fn cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char) -> CUresult;
+            /// Starts a kernel.
+            fn cuLaunchKernel(
+                function: CUfunction,
+                grid_x: c_uint,
+                grid_y: c_uint,
+                grid_z: c_uint,
+                block_x: c_uint,
+                block_y: c_uint,
+                block_z: c_uint,
+                shared: c_uint,
+                stream: CUstream,
+                parameters: *mut *mut c_void,
+                extra: *mut *mut c_void
+            ) -> CUresult;
+            /// Allocates device memory.
+            fn cuMemAlloc_v2(pointer: *mut CUdeviceptr, bytes: usize) -> CUresult;
+            /// Frees device memory.
+            fn cuMemFree_v2(pointer: CUdeviceptr) -> CUresult;
+            /// Copies to the device, and waits.
+            fn cuMemcpyHtoD_v2(to: CUdeviceptr, from: *const c_void, bytes: usize) -> CUresult;
+            /// Copies from the device, and waits.
+            fn cuMemcpyDtoH_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize) -> CUresult;
+            /// Makes an event.
+            fn cuEventCreate(event: *mut CUevent, flags: c_uint) -> CUresult;
+            /// Lets an event happen when a stream gets there.
+            fn cuEventRecord(event: CUevent, stream: CUstream) -> CUresult;
+            /// Whether an event has happened.
+            fn cuEventQuery(event: CUevent) -> CUresult;
+            /// Ends an event.
+            fn cuEventDestroy_v2(event: CUevent) -> CUresult;
+            /// Has a stream wait for an event.
+            fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint) -> CUresult;
+            /// Whether the work of a stream becomes part of a graph.
+            fn cuStreamIsCapturing(stream: CUstream, status: *mut c_int) -> CUresult;
+            /// What this thread may do while a stream is captured.
+            fn cuThreadExchangeStreamCaptureMode(mode: *mut c_int) -> CUresult;
+            /// What is known of an address.
+            fn cuPointerGetAttribute(answer: *mut c_void, attribute: c_int, pointer: CUdeviceptr) -> CUresult;
+        }
+        optional {}
+    }
+}
+
+/// A function of a CUDA library that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CudaError {
+    /// The number of the error.
+    pub code: c_int,
+    /// The function and the library's own words.
+    pub message: String,
+}
+
+impl fmt::Display for CudaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for CudaError {}
+
+impl From<CudaError> for PluginError {
+    fn from(error: CudaError) -> Self {
+        Self::internal(error.message)
+    }
+}
+
+impl From<CudaError> for Refusal {
+    fn from(error: CudaError) -> Self {
+        Self::new(error.message)
+    }
+}
+
+impl Cuda {
+    /// The driver of this process, started, with at least one device to work on. Once there is a device the answer stays
+    /// the same.
+    ///
+    /// # Errors
+    /// What was looked for, or that there is no device.
+    pub fn with_device() -> Result<&'static Self, Refusal> {
+        static CUDA: OnceLock<&'static Cuda> = OnceLock::new();
+        if let Some(cuda) = CUDA.get() {
+            return Ok(cuda);
+        }
+        let cuda = Self::get()?;
+        // SAFETY: the function may be called any number of times.
+        let started = cuda.check("cuInit", unsafe { (cuda.cuInit)(0) });
+        let count = started.and_then(|()| cuda.device_count());
+        match count {
+            Ok(1..) => Ok(CUDA.get_or_init(|| cuda)),
+            Err(error) if error.code != CUDA_ERROR_NO_DEVICE => Err(error.into()),
+            _ => Err(Refusal::new(format!("the CUDA driver ({}) finds no device", cuda.library().name()))),
+        }
+    }
+
+    /// Makes an error of an answer that is not success.
+    ///
+    /// # Errors
+    /// When `answer` is an error.
+    #[inline]
+    pub fn check(&self, function: &str, answer: CUresult) -> Result<(), CudaError> {
+        if answer == CUDA_SUCCESS { Ok(()) } else { Err(self.error(function, answer)) }
+    }
+
+    #[cold]
+    fn error(&self, function: &str, answer: CUresult) -> CudaError {
+        let words = [self.cuGetErrorName, self.cuGetErrorString].map(|ask| {
+            let mut text = std::ptr::null();
+            // SAFETY: the output is valid, and any number is fine.
+            if unsafe { ask(answer, &mut text) } != CUDA_SUCCESS || text.is_null() {
+                return String::new();
+            }
+            // SAFETY: the driver's texts are NUL terminated and live for ever.
+            unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+        });
+        CudaError {
+            code: answer,
+            message: format!("{function} failed with error {answer}: {}", words.join(", ")),
+        }
+    }
+
+    /// The number of devices.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn device_count(&self) -> Result<usize, CudaError> {
+        let mut count = 0;
+        // SAFETY: the output is valid.
+        self.check("cuDeviceGetCount", unsafe { (self.cuDeviceGetCount)(&mut count) })?;
+        Ok(usize::try_from(count).unwrap_or(0))
+    }
+
+    /// The version of CUDA that the driver has, 13000 for 13.0.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn driver_version(&self) -> Result<c_int, CudaError> {
+        let mut version = 0;
+        // SAFETY: the output is valid.
+        self.check("cuDriverGetVersion", unsafe { (self.cuDriverGetVersion)(&mut version) })?;
+        Ok(version)
+    }
+
+    /// Whether a device can read and write at an address: device memory, managed memory, or host memory that was
+    /// registered with the driver. The address may be any.
+    #[expect(
+        clippy::not_unsafe_ptr_arg_deref,
+        reason = "the driver does not look at what the address points to"
+    )]
+    #[inline]
+    pub fn is_device_memory(&self, pointer: *const c_void) -> bool {
+        let mut kind: c_uint = 0;
+        // SAFETY: the output is valid for the attribute, and the driver looks the address up only.
+        let answer = unsafe {
+            (self.cuPointerGetAttribute)(
+                (&raw mut kind).cast(),
+                MEMORY_TYPE,
+                pointer.expose_provenance() as u64,
+            )
+        };
+        answer == CUDA_SUCCESS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_driver_is_found_or_the_error_says_what_was_looked_for() {
+        match Cuda::with_device() {
+            Ok(cuda) => {
+                assert!(cuda.driver_version().unwrap() >= 12000);
+                let error = cuda.check("f", CUDA_ERROR_INVALID_VALUE).unwrap_err();
+                assert!(
+                    error.message.starts_with("f failed with error 1: CUDA_ERROR_INVALID_VALUE"),
+                    "{error}"
+                );
+                let local = 0_u8;
+                assert!(!cuda.is_device_memory((&raw const local).cast()));
+            }
+            Err(refusal) => {
+                let message = refusal.to_string();
+                assert!(message.contains("libcuda.so.1"), "{message}");
+            }
+        }
+    }
+
+    #[test]
+    fn another_library_lacks_every_function() {
+        let message = Cuda::load_from(&["libm.so.6"]).unwrap_err().to_string();
+        assert!(message.contains("libm.so.6 (it lacks cuInit, "), "{message}");
+    }
+}

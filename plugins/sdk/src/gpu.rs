@@ -1,0 +1,204 @@
+//! The GPU of a process, whoever made it: memory, copies, events and waiting.
+//!
+//! Programs feed an engine with its memory; plans have a [`workspace`] in it, and [`plan_memory`] of their own.
+
+mod event;
+pub mod plan_memory;
+pub mod workspace;
+
+use std::ffi::{c_int, c_void};
+
+use crate::cuda::{self, Cuda, EnteredContext};
+use crate::hip::{EnteredDevice, HIP_MEMCPY_DEVICE_TO_HOST, HIP_MEMCPY_HOST_TO_DEVICE, Hip};
+use crate::{PluginError, Refusal};
+
+/// A point in the work of a stream.
+pub type Event = *mut c_void;
+
+/// A GPU and the library that reaches it.
+#[derive(Clone, Copy, Debug)]
+pub enum Gpu {
+    /// The device of this thread, as HIP sees it.
+    Hip(&'static Hip),
+    /// A device of CUDA with its context.
+    Cuda(cuda::Device),
+}
+
+/// The GPU is this thread's until this is dropped.
+#[derive(Debug)]
+pub enum Entered {
+    /// A device of HIP.
+    Hip(EnteredDevice<'static>),
+    /// A context of CUDA.
+    Cuda(EnteredContext),
+}
+
+impl Gpu {
+    /// Makes the GPU this thread's until what this answers is dropped; of HIP's devices that of this number.
+    ///
+    /// # Errors
+    /// The library's.
+    pub fn enter(&self, number: c_int) -> Result<Entered, PluginError> {
+        Ok(match self {
+            Self::Hip(hip) => Entered::Hip(hip.enter(number)?),
+            Self::Cuda(device) => Entered::Cuda(device.enter()?),
+        })
+    }
+
+    /// The GPU that HIP finds, or else the one that CUDA finds.
+    ///
+    /// # Errors
+    /// What was looked for.
+    pub fn find() -> Result<Self, Refusal> {
+        let of_hip = match Hip::with_device() {
+            Ok(hip) => return Ok(Self::Hip(hip)),
+            Err(refusal) => refusal,
+        };
+        match Cuda::with_device() {
+            Ok(cuda) => {
+                // SAFETY: null is a default stream.
+                let context = unsafe { cuda::context_of(cuda, std::ptr::null_mut()) }?;
+                Ok(Self::Cuda(cuda::Device::of_context(cuda, context)?))
+            }
+            Err(of_cuda) => Err(Refusal::new(format!("{of_hip}; {of_cuda}"))),
+        }
+    }
+
+    /// Allocates device memory, to be given to [`Gpu::free`] once.
+    ///
+    /// # Errors
+    /// The library's.
+    pub fn allocate(&self, bytes: usize) -> Result<*mut c_void, PluginError> {
+        // Nothing has an address of its own as well.
+        let bytes = bytes.max(1);
+        match self {
+            Self::Hip(hip) => {
+                let mut pointer = std::ptr::null_mut();
+                // SAFETY: the output is valid.
+                hip.check("hipMalloc", unsafe { (hip.hipMalloc)(&mut pointer, bytes) })?;
+                Ok(pointer)
+            }
+            Self::Cuda(device) => {
+                let _entered = device.enter()?;
+                let mut pointer = 0;
+                // SAFETY: the output is valid.
+                device
+                    .cuda
+                    .check("cuMemAlloc", unsafe { (device.cuda.cuMemAlloc_v2)(&mut pointer, bytes) })?;
+                Ok(std::ptr::with_exposed_provenance_mut(pointer as usize))
+            }
+        }
+    }
+
+    /// Frees device memory. Work that uses it is waited for.
+    ///
+    /// # Safety
+    /// `pointer` is from [`Gpu::allocate`] of this GPU and not freed.
+    pub unsafe fn free(&self, pointer: *mut c_void) {
+        match self {
+            // SAFETY: as promised by the caller. A failure leaves nothing to do.
+            Self::Hip(hip) => drop(unsafe { (hip.hipFree)(pointer) }),
+            Self::Cuda(device) => {
+                if let Ok(_entered) = device.enter() {
+                    // SAFETY: as promised by the caller.
+                    unsafe { (device.cuda.cuMemFree_v2)(pointer.expose_provenance() as u64) };
+                }
+            }
+        }
+    }
+
+    /// Copies bytes to the device, and waits.
+    ///
+    /// # Errors
+    /// The library's.
+    ///
+    /// # Safety
+    /// `to` is device memory with room for the bytes.
+    pub unsafe fn upload(&self, to: *mut c_void, from: &[u8]) -> Result<(), PluginError> {
+        let bytes = from.as_ptr().cast();
+        match self {
+            Self::Hip(hip) => {
+                // SAFETY: both are valid for the length.
+                let answer = unsafe { (hip.hipMemcpy)(to, bytes, from.len(), HIP_MEMCPY_HOST_TO_DEVICE) };
+                Ok(hip.check("hipMemcpy", answer)?)
+            }
+            Self::Cuda(device) => {
+                let _entered = device.enter()?;
+                let to = to.expose_provenance() as u64;
+                // SAFETY: both are valid for the length.
+                let answer = unsafe { (device.cuda.cuMemcpyHtoD_v2)(to, bytes, from.len()) };
+                Ok(device.cuda.check("cuMemcpyHtoD", answer)?)
+            }
+        }
+    }
+
+    /// Copies bytes from the device, once the work before is done.
+    ///
+    /// # Errors
+    /// The library's.
+    ///
+    /// # Safety
+    /// `from` is device memory with as many bytes.
+    pub unsafe fn download(&self, to: &mut [u8], from: *const c_void) -> Result<(), PluginError> {
+        let (room, bytes) = (to.as_mut_ptr().cast(), to.len());
+        match self {
+            Self::Hip(hip) => {
+                // SAFETY: both are valid for the length.
+                let answer = unsafe { (hip.hipMemcpy)(room, from, bytes, HIP_MEMCPY_DEVICE_TO_HOST) };
+                Ok(hip.check("hipMemcpy", answer)?)
+            }
+            Self::Cuda(device) => {
+                let _entered = device.enter()?;
+                let from = from.expose_provenance() as u64;
+                // SAFETY: both are valid for the length.
+                let answer = unsafe { (device.cuda.cuMemcpyDtoH_v2)(room, from, bytes) };
+                Ok(device.cuda.check("cuMemcpyDtoH", answer)?)
+            }
+        }
+    }
+
+    /// Waits for all work of the device.
+    ///
+    /// # Errors
+    /// The library's, those of the work among them.
+    pub fn synchronize(&self) -> Result<(), PluginError> {
+        match self {
+            // SAFETY: the function takes nothing.
+            Self::Hip(hip) => Ok(hip.check("hipDeviceSynchronize", unsafe { (hip.hipDeviceSynchronize)() })?),
+            Self::Cuda(device) => {
+                let _entered = device.enter()?;
+                // SAFETY: as above.
+                let answer = unsafe { (device.cuda.cuCtxSynchronize)() };
+                Ok(device.cuda.check("cuCtxSynchronize", answer)?)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_back_from_the_device_or_the_reason_names_both_libraries() {
+        match Gpu::find() {
+            Ok(gpu) => {
+                let sent: Vec<u8> = (0..=255).collect();
+                let mut back = vec![0; 256];
+                let memory = gpu.allocate(256).unwrap();
+                // SAFETY: the memory has 256 bytes and is freed once.
+                unsafe {
+                    gpu.upload(memory, &sent).unwrap();
+                    gpu.synchronize().unwrap();
+                    gpu.download(&mut back, memory).unwrap();
+                    gpu.free(memory);
+                }
+                assert_eq!(back, sent);
+            }
+            Err(refusal) => {
+                let message = refusal.to_string();
+                assert!(message.contains("hip") && message.contains("libcuda.so.1"), "{message}");
+            }
+        }
+    }
+}

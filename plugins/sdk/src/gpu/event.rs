@@ -1,0 +1,154 @@
+//! Events, and whether a stream is being captured.
+//!
+//! Where a context matters, the caller has entered the GPU.
+
+use std::ffi::{c_int, c_uint};
+use std::ptr::null_mut;
+
+use crate::PluginError;
+use crate::cuda::CUDA_SUCCESS;
+use crate::ffi::hipStream_t;
+use crate::gpu::{Event, Gpu};
+use crate::hip::HIP_SUCCESS;
+
+/// `hipEventDisableTiming` and `CU_EVENT_DISABLE_TIMING`
+const WITHOUT_TIMES: c_uint = 2;
+
+/// `hipStreamCaptureModeRelaxed` and `CU_STREAM_CAPTURE_MODE_RELAXED`
+const RELAXED: c_int = 2;
+
+impl Gpu {
+    /// Makes an event without times, to be given to [`Gpu::destroy_event`] once.
+    ///
+    /// # Errors
+    /// The library's.
+    pub fn create_event(&self) -> Result<Event, PluginError> {
+        let mut event = null_mut();
+        // SAFETY: the output is valid.
+        unsafe {
+            match self {
+                Self::Hip(hip) => match hip.hipEventCreateWithFlags {
+                    Some(create) => {
+                        hip.check("hipEventCreateWithFlags", create(&mut event, WITHOUT_TIMES))?
+                    }
+                    None => hip.check("hipEventCreate", (hip.hipEventCreate)(&mut event))?,
+                },
+                Self::Cuda(device) => {
+                    let cuda = device.cuda;
+                    cuda.check("cuEventCreate", (cuda.cuEventCreate)(&mut event, WITHOUT_TIMES))?;
+                }
+            }
+        }
+        Ok(event)
+    }
+
+    /// Ends an event. A failure leaves nothing to do.
+    ///
+    /// # Safety
+    /// The event is from [`Gpu::create_event`] of this GPU and not ended.
+    pub unsafe fn destroy_event(&self, event: Event) {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            match self {
+                Self::Hip(hip) => (hip.hipEventDestroy)(event),
+                Self::Cuda(device) => (device.cuda.cuEventDestroy_v2)(event),
+            }
+        };
+    }
+
+    /// Lets an event happen when the work that the stream has by now is done.
+    ///
+    /// # Errors
+    /// The library's.
+    ///
+    /// # Safety
+    /// Event and stream are alive and of this GPU.
+    pub unsafe fn record(&self, event: Event, stream: hipStream_t) -> Result<(), PluginError> {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            match self {
+                Self::Hip(hip) => Ok(hip.check("hipEventRecord", (hip.hipEventRecord)(event, stream))?),
+                Self::Cuda(device) => {
+                    Ok(device.cuda.check("cuEventRecord", (device.cuda.cuEventRecord)(event, stream))?)
+                }
+            }
+        }
+    }
+
+    /// Has later work of the stream wait for an event.
+    ///
+    /// # Errors
+    /// The library's.
+    ///
+    /// # Safety
+    /// As for [`Gpu::record`].
+    pub unsafe fn wait_for(&self, stream: hipStream_t, event: Event) -> Result<(), PluginError> {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            match self {
+                Self::Hip(hip) => {
+                    Ok(hip.check("hipStreamWaitEvent", (hip.hipStreamWaitEvent)(stream, event, 0))?)
+                }
+                Self::Cuda(device) => {
+                    let cuda = device.cuda;
+                    Ok(cuda.check("cuStreamWaitEvent", (cuda.cuStreamWaitEvent)(stream, event, 0))?)
+                }
+            }
+        }
+    }
+
+    /// Whether an event has happened.
+    ///
+    /// # Safety
+    /// The event is alive and of this GPU.
+    pub unsafe fn has_happened(&self, event: Event) -> bool {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            match self {
+                Self::Hip(hip) => hip.check("hipEventQuery", (hip.hipEventQuery)(event)).is_ok(),
+                Self::Cuda(device) => (device.cuda.cuEventQuery)(event) == CUDA_SUCCESS,
+            }
+        }
+    }
+
+    /// Whether work on a stream becomes part of a graph. The default stream has no answer while another is captured: then
+    /// it does not.
+    ///
+    /// # Safety
+    /// The stream is alive and of this GPU.
+    pub unsafe fn is_capturing(&self, stream: hipStream_t) -> bool {
+        let mut status = 0;
+        // SAFETY: the output is valid, and the rest is as promised by the caller.
+        let answer = unsafe {
+            match self {
+                Self::Hip(hip) => match hip.hipStreamIsCapturing {
+                    Some(ask) => hip.check("hipStreamIsCapturing", ask(stream, &mut status)).is_ok(),
+                    None => false,
+                },
+                Self::Cuda(device) => (device.cuda.cuStreamIsCapturing)(stream, &mut status) == CUDA_SUCCESS,
+            }
+        };
+        answer && status != 0
+    }
+
+    /// Lets this thread allocate although a stream is being captured; answers the mode before.
+    pub fn relax_capture(&self) -> Option<c_int> {
+        self.set_capture_mode(RELAXED)
+    }
+
+    /// Sets what this thread may do while a stream is being captured; answers the mode before, none where that is not known.
+    pub fn set_capture_mode(&self, mut mode: c_int) -> Option<c_int> {
+        // SAFETY: the mode is valid, and becomes the one before.
+        let is_done = unsafe {
+            match self {
+                Self::Hip(hip) => hip
+                    .hipThreadExchangeStreamCaptureMode
+                    .is_some_and(|exchange| exchange(&mut mode) == HIP_SUCCESS),
+                Self::Cuda(device) => {
+                    (device.cuda.cuThreadExchangeStreamCaptureMode)(&mut mode) == CUDA_SUCCESS
+                }
+            }
+        };
+        is_done.then_some(mode)
+    }
+}
