@@ -4,7 +4,7 @@ use std::ptr::without_provenance_mut;
 
 use super::*;
 use crate::hip::device::testing::several_devices;
-use crate::hip::{HIP_ERROR_INVALID_VALUE, HIP_SUCCESS, Hip, hipError_t, hipEvent_t};
+use crate::hip::{HIP_ERROR_INVALID_VALUE, HIP_SUCCESS, hipError_t, hipEvent_t};
 
 thread_local! {
     /// The calls of this thread's test.
@@ -82,18 +82,16 @@ unsafe extern "C" fn exchange(mode: *mut c_int) -> hipError_t {
 }
 
 fn memory(size: usize) -> PlanMemory {
-    let hip = Hip {
-        hipMalloc: malloc,
-        hipFree: free,
-        hipEventCreateWithFlags: Some(create),
-        hipEventDestroy: destroy,
-        hipEventRecord: record,
-        hipEventQuery: query,
-        hipStreamWaitEvent: wait,
-        hipStreamIsCapturing: Some(is_capturing),
-        hipThreadExchangeStreamCaptureMode: Some(exchange),
-        ..several_devices()
-    };
+    let mut hip = several_devices();
+    hip.hipMalloc = malloc;
+    hip.hipFree = free;
+    hip.hipEventCreateWithFlags = Some(create);
+    hip.hipEventDestroy = destroy;
+    hip.hipEventRecord = record;
+    hip.hipEventQuery = query;
+    hip.hipStreamWaitEvent = wait;
+    hip.hipStreamIsCapturing = Some(is_capturing);
+    hip.hipThreadExchangeStreamCaptureMode = Some(exchange);
     NEXT.set(0x1000);
     FAILING.set("");
     CAPTURING.set(false);
