@@ -88,7 +88,11 @@ static void call_library(void)
     CHECK(text[0] != '\0');
     CHECK_OK(hipdnnBackendDestroyDescriptor(descriptor));
     CHECK_OK(hipdnnBackendGetGlobalLogLevel_ext(&level));
-    const hipdnnStatus_t status = hipdnnSetEnginePluginPaths_ext(0, NULL, HIPDNN_PLUGIN_LOADING_ADDITIVE);
+    /* Besides the plugin with threads, one whose function needs the loader when a handle is made. */
+    char path[PATH_LENGTH];
+    const char* const paths[] = {path};
+    plugin_path(path, "opens_library");
+    const hipdnnStatus_t status = hipdnnSetEnginePluginPaths_ext(1, paths, HIPDNN_PLUGIN_LOADING_ADDITIVE);
     CHECK(status == HIPDNN_STATUS_SUCCESS || status == HIPDNN_STATUS_NOT_SUPPORTED);
     hipdnnLoggingCallback_ext(HIPDNN_SEV_INFO, "a line from within");
 }

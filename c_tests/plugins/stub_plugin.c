@@ -11,6 +11,9 @@
 
 #include "stub.h"
 
+#ifdef OPENS
+#include <dlfcn.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,13 +154,23 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetEngineName(int64_t engine_id, const ch
 }
 #endif
 
-/* CREATE_STATUS: no handle can be made. CREATE_SILENT: success without a handle. */
+/*
+ * CREATE_STATUS: no handle can be made. CREATE_SILENT: success without a handle. OPENS: a library that is opened when a handle is
+ * made, as by engines that find out then what they stand on.
+ */
 #ifndef CREATE_STATUS
 #define CREATE_STATUS OK
 #endif
 #ifndef NO_CREATE
 hipdnnPluginStatus_t hipdnnEnginePluginCreate(hipdnnEnginePluginHandle_t *handle)
 {
+#ifdef OPENS
+    void *const library = dlopen(OPENS, RTLD_NOW | RTLD_LOCAL);
+    if (library != NULL)
+    {
+        dlclose(library);
+    }
+#endif
 #if defined(CREATE_SILENT)
     (void)handle;
     record("Create");

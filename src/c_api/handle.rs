@@ -11,8 +11,8 @@ use crate::handle as handles;
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` is null;
-///     HIPDNN_STATUS_NOT_SUPPORTED when a plugin is being loaded or unloaded by this thread, or by another while this one
-///     is in a callback of the log or waits too long;
+///     HIPDNN_STATUS_NOT_SUPPORTED when plugins would have to be loaded while this thread loads or unloads one, or while
+///     another does so and this one waits too long or is in a callback of the log;
 ///     HIPDNN_STATUS_INTERNAL_ERROR when the library's own folder cannot be determined.
 ///
 /// May be called from any thread.

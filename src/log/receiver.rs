@@ -85,11 +85,20 @@ static ENDED: Condvar = Condvar::new();
 /// Whether there may be a receiver: what a line pays where there is none.
 static ANY: AtomicBool = AtomicBool::new(false);
 
+/// Whether there ever was one: what a call pays to know that it is not made in a callback.
+static EVER: AtomicBool = AtomicBool::new(false);
+
 /// The receiver whose callback this thread is in, as an address.
 static IN_CALLBACK: ThreadWord = ThreadWord::new();
 
 /// Whether this thread is in a callback. It must not wait for other threads then: they may be waiting for what logged the line.
+#[inline]
 pub fn in_callback() -> bool {
+    EVER.load(Ordering::Relaxed) && is_in_callback()
+}
+
+#[cold]
+fn is_in_callback() -> bool {
     IN_CALLBACK.get().is_some_and(|receiver| receiver != 0)
 }
 
@@ -139,6 +148,7 @@ impl Receiver {
 pub fn set(key: Key, level: Severity, mode: CallMode) -> Result<()> {
     let level = level as c_int;
     prepare_for_forks();
+    EVER.store(true, Ordering::Relaxed);
     let mut state = STATE.lock();
     if level != OFF && mode == CallMode::HIPDNN_LOG_CALLBACK_ASYNC {
         // Here and not with the first line, whose thread a plugin may be waiting for. If it cannot be started, a line tries again.

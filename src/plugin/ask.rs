@@ -4,7 +4,7 @@ use hipdnn_plugin_sdk::ffi::{hipdnnEnginePluginHandle_t, hipdnnPluginConstData_t
 use smallvec::SmallVec;
 
 use super::admission::first_duplicate;
-use super::{EngineRef, Plugin, Session, check};
+use super::{EngineRef, Plugin, Session, check, gate};
 use crate::graph::FrozenGraph;
 use crate::log;
 use crate::status::{Error, Result, Status};
@@ -66,6 +66,7 @@ fn ask(
     graph: &FrozenGraph,
     to: &mut Engines,
 ) -> Result<()> {
+    let _visit = gate::visit("engines cannot be asked")?;
     let required = graph.required_api_version();
     if plugin.api_version < required {
         return Err(Error::not_supported(format!(

@@ -7,7 +7,7 @@ use hipdnn_plugin_sdk::ffi::{
     HipdnnEnginePluginExecutionContext, hipdnnEnginePluginHandle_t, hipdnnPluginConstData_t as ConstData,
 };
 
-use super::{EngineRef, Plugin, Session, check};
+use super::{EngineRef, Plugin, Session, check, gate};
 use crate::graph::FrozenGraph;
 use crate::log;
 use crate::status::{Error, Result};
@@ -81,6 +81,7 @@ pub fn compile(
     graph: &FrozenGraph,
     config: &[u8],
 ) -> Result<(Raw, i64)> {
+    let _visit = gate::visit("a plan cannot be made")?;
     let (plugin, handle) = opened(session, engine)?;
     let graph = const_data(graph.bytes(plugin.generation.layout)?);
     let config = const_data(config);
@@ -98,6 +99,7 @@ pub fn compile(
 /// # Errors
 /// NOT_SUPPORTED when the plugin cannot load contexts, and what the plugin says of the payload.
 pub fn load(session: &Session, engine: EngineRef, payload: &[u8]) -> Result<(Raw, i64)> {
+    let _visit = gate::visit("a plan cannot be loaded")?;
     let (plugin, handle) = opened(session, engine)?;
     require_saving(plugin)?;
     let payload = const_data(payload);

@@ -21,51 +21,87 @@ const CLOSING: Duration = Duration::from_secs(5);
 /// How long a thread waits for plugins to be opened, which may take long. It may be one that an initializer waits for.
 const OPENING: Duration = Duration::from_secs(60);
 
+/// How long closing waits for callbacks that are calling plugins, before it is left to others.
+const VISITS: Duration = Duration::from_secs(1);
+
 struct State {
     /// The thread that opens or closes libraries, 0 for none.
     owner: usize,
     is_closing: bool,
     /// How often the owner changed, or went on to close another library.
     steps: u64,
+    /// How many callbacks of the log are calling plugins.
+    visitors: usize,
     /// What is to be closed.
     unused: VecDeque<Library>,
 }
 
 static STATE: Mutex<State> =
-    Mutex::new(State { owner: 0, is_closing: false, steps: 0, unused: VecDeque::new() });
-/// Told of each step.
+    Mutex::new(State { owner: 0, is_closing: false, steps: 0, visitors: 0, unused: VecDeque::new() });
+/// Told of each step, and when a visitor leaves.
 static CHANGED: Condvar = Condvar::new();
 
 /// The right to open libraries, given back when this is dropped.
 pub struct Opening(());
 
-/// Waits for the right to open libraries, for what `function` does.
+/// Waits for the right to open libraries. `what` says what cannot be done without it.
 ///
 /// # Errors
 /// NOT_SUPPORTED where this thread has it, or where waiting might be for ever: in a callback of the log, and after a while.
-pub fn open(function: &'static str) -> Result<Opening> {
+pub fn open(what: &'static str) -> Result<Opening> {
     let own = thread_number();
     let mut state = STATE.lock();
     while state.owner != 0 {
         let (is_closing, steps) = (state.is_closing, state.steps);
-        let refusal = || {
-            let what = if is_closing { "unloaded" } else { "loaded" };
-            Err(Error::not_supported(format!("{function} cannot be called while a plugin is being {what}")))
-        };
         if state.owner == own || receiver::in_callback() {
-            return refusal();
+            return Err(refusal(what, is_closing));
         }
         let patience = if is_closing { CLOSING } else { OPENING };
         let waited_in_vain;
         (state, waited_in_vain) =
             CHANGED.wait_while_for(state, patience, |state| state.owner != 0 && state.steps == steps);
         if waited_in_vain {
-            return refusal();
+            return Err(refusal(what, is_closing));
         }
     }
     state.owner = own;
     state.steps += 1;
     Ok(Opening(()))
+}
+
+fn refusal(what: &str, is_closing: bool) -> Error {
+    let now = if is_closing { "unloaded" } else { "loaded" };
+    Error::not_supported(format!("{what} while a plugin is being {now}"))
+}
+
+/// While it lives no library is closed.
+pub struct Visit(());
+
+/// Begins what calls plugins and may make them open libraries of their own; `what` is what cannot be done otherwise. In a callback of the log, which a destructor may wait
+/// for, no library is closed meanwhile; elsewhere this does nothing.
+///
+/// # Errors
+/// NOT_SUPPORTED in a callback while a library is being closed.
+#[inline]
+pub fn visit(what: &'static str) -> Result<Option<Visit>> {
+    if receiver::in_callback() { visit_from_callback(what).map(Some) } else { Ok(None) }
+}
+
+#[cold]
+fn visit_from_callback(what: &'static str) -> Result<Visit> {
+    let mut state = STATE.lock();
+    if state.is_closing {
+        return Err(refusal(what, true));
+    }
+    state.visitors += 1;
+    Ok(Visit(()))
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        STATE.lock().visitors -= 1;
+        CHANGED.notify_all();
+    }
 }
 
 /// Whether this thread is opening plugins.
@@ -81,7 +117,7 @@ impl Drop for Opening {
 }
 
 /// Closes a library that nobody uses any more: now, or when the thread that is at libraries is done. In a callback of the log,
-/// which may run on a thread of that very library, it is left to the next who opens or closes one.
+/// which may run on a thread of that very library, and while callbacks call plugins, it is left to the next who opens or closes one.
 pub fn close(library: Library) {
     let mut state = STATE.lock();
     state.unused.push_back(library);
@@ -97,7 +133,15 @@ pub fn close(library: Library) {
 fn close_unused() {
     loop {
         let mut state = STATE.lock();
-        let next = if receiver::in_callback() { None } else { state.unused.pop_front() };
+        let mut can_close = !receiver::in_callback();
+        if can_close && state.visitors > 0 && !state.unused.is_empty() {
+            // From here on there are no new ones, and these come to an end, unless one waits for this thread.
+            state.is_closing = true;
+            let waited_in_vain;
+            (state, waited_in_vain) = CHANGED.wait_while_for(state, VISITS, |state| state.visitors > 0);
+            can_close = !waited_in_vain;
+        }
+        let next = if can_close { state.unused.pop_front() } else { None };
         state.is_closing = next.is_some();
         state.steps += 1;
         if next.is_none() {

@@ -58,6 +58,7 @@ static EAGER: AtomicBool = AtomicBool::new(false);
 /// # Errors
 /// NOT_SUPPORTED where they are not loaded, and this thread cannot wait for the one that loads or unloads plugins.
 pub fn open_session() -> Result<Arc<Session>> {
+    let _visit = gate::visit("hipdnnCreate cannot be called")?;
     Ok(Session::open(match loaded() {
         Some(set) => set,
         None => load_once()?,
@@ -69,7 +70,7 @@ fn loaded() -> Option<Arc<PluginSet>> {
 }
 
 fn load_once() -> Result<Arc<PluginSet>> {
-    let opening = gate::open("hipdnnCreate")?;
+    let opening = gate::open("hipdnnCreate cannot be called")?;
     // Another thread may have loaded them meanwhile.
     if let Some(set) = loaded() {
         return Ok(set);
