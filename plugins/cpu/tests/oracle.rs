@@ -1,7 +1,8 @@
 //! Both engines against results that NumPy computed from closed forms, in double precision.
 //!
-//! The cases are the folders of `tests/oracle/cases`, written by `tests/oracle/make.py`, which says how to add one. Each has a
-//! graph and an array for each tensor that is bound: what the graph reads is filled in, what it writes is compared.
+//! The cases are in `tests/oracle/cases`, a file for each kind of operation, written by `tests/oracle/make.py`, which says how
+//! to add one. A case has a graph and an array for each tensor that is bound: what the graph reads is filled in, what it writes
+//! is compared.
 //!
 //! An element `x` of a result may differ from the expected `e` by `u · (|e| + m)`, where `m` is the largest finite magnitude
 //! that is expected in the tensor and `u` is that of [`unit`] for the type of the tensor. NaN has to meet NaN.
@@ -14,14 +15,14 @@
     reason = "tests: a failure is what a panic is for"
 )]
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation, Tensor};
 use hipdnn_plugin_sdk::json;
-use npyz::{NpyFile, TypeChar};
+use safetensors::{Dtype, SafeTensors};
 
 #[expect(dead_code, reason = "the other tests use the rest")]
 #[path = "engines/common.rs"]
@@ -29,7 +30,7 @@ mod common;
 
 use common::{Case, Memory};
 
-/// The operations without a folder. Attention and mixtures of experts have their cases in `engines/oracle_attention.rs`; a
+/// The operations without a case here. Attention and mixtures of experts have their cases in `engines/oracle_attention.rs`; a
 /// custom operation is whatever a plugin makes of it.
 const WITHOUT: &[&str] =
     &["CustomOp", "MoeGroupedMatmul", "MoeGroupedMatmulBackward", "Sdpa", "SdpaBackward"];
@@ -46,33 +47,55 @@ fn unit(data_type: DataType) -> f64 {
     }
 }
 
-fn folders() -> Vec<PathBuf> {
-    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle/cases");
-    let mut folders: Vec<_> = fs::read_dir(cases).unwrap().map(|entry| entry.unwrap().path()).collect();
-    folders.sort();
-    folders
+/// A case: its name, its graph, and the elements and dims of the tensors that are bound, by uid.
+struct Oracle {
+    name: String,
+    graph: Graph,
+    arrays: BTreeMap<i64, (Vec<usize>, Vec<f64>)>,
 }
 
-fn graph(folder: &Path) -> Graph {
-    let text = fs::read_to_string(folder.join("graph.json")).unwrap();
-    json::read(&text).unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+/// All cases, in the order of their names.
+fn oracles() -> Vec<Oracle> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle/cases");
+    let mut oracles = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let bytes = fs::read(entry.unwrap().path()).unwrap();
+        let (_, head) = SafeTensors::read_metadata(&bytes).unwrap();
+        for (name, graph) in head.metadata().as_ref().expect("graphs") {
+            let graph = json::read(graph).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let oracle = Oracle { name: name.clone(), graph, arrays: BTreeMap::new() };
+            assert!(oracles.insert(name.clone(), oracle).is_none(), "{name} is there twice");
+        }
+        for (name, array) in SafeTensors::deserialize(&bytes).unwrap().iter() {
+            let (case, uid) = name.split_once('/').expect("CASE/UID");
+            let values = match array.dtype() {
+                Dtype::F32 => elements(array.data(), f32::from_le_bytes).map(f64::from).collect(),
+                Dtype::F64 => elements(array.data(), f64::from_le_bytes).collect(),
+                Dtype::I32 => elements(array.data(), i32::from_le_bytes).map(f64::from).collect(),
+                Dtype::I64 => elements(array.data(), i64::from_le_bytes).map(|n| n as f64).collect(),
+                other => panic!("{name} has elements of type {other:?}"),
+            };
+            let arrays = &mut oracles.get_mut(case).expect("a graph").arrays;
+            arrays.insert(uid.parse().unwrap(), (array.shape().to_vec(), values));
+        }
+    }
+    oracles.into_values().collect()
 }
 
-/// The array of a tensor, in the order of its indices.
-fn array(folder: &Path, tensor: &Tensor) -> Vec<f64> {
-    let path = folder.join(format!("{}.npy", tensor.uid));
-    let bytes = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let file = NpyFile::new(&bytes[..]).unwrap();
-    let dims: Vec<i64> = file.shape().iter().map(|dim| *dim as i64).collect();
-    assert_eq!(dims, tensor.dims, "{}", path.display());
-    assert_eq!(file.order(), npyz::Order::C, "{}", path.display());
-    let npyz::DType::Plain(kind) = file.dtype() else { panic!("{} has fields", path.display()) };
-    match (kind.type_char(), kind.size_field()) {
-        (TypeChar::Float, 4) => file.into_vec::<f32>().unwrap().into_iter().map(f64::from).collect(),
-        (TypeChar::Float, 8) => file.into_vec::<f64>().unwrap(),
-        (TypeChar::Int, 4) => file.into_vec::<i32>().unwrap().into_iter().map(f64::from).collect(),
-        (TypeChar::Int, 8) => file.into_vec::<i64>().unwrap().into_iter().map(|n| n as f64).collect(),
-        _ => panic!("{} has elements of type {kind}", path.display()),
+fn elements<T, const SIZE: usize>(bytes: &[u8], read: fn([u8; SIZE]) -> T) -> impl Iterator<Item = T> {
+    let (elements, rest) = bytes.as_chunks();
+    assert!(rest.is_empty());
+    elements.iter().map(move |element| read(*element))
+}
+
+impl Oracle {
+    /// The elements of a tensor, in the order of its indices.
+    fn array(&self, tensor: &Tensor) -> &[f64] {
+        let array = self.arrays.get(&tensor.uid);
+        let (dims, values) = array.unwrap_or_else(|| panic!("{} has no array {}", self.name, tensor.uid));
+        let dims: Vec<i64> = dims.iter().map(|dim| *dim as i64).collect();
+        assert_eq!(dims, tensor.dims, "{} {}", self.name, tensor.uid);
+        values
     }
 }
 
@@ -81,7 +104,7 @@ fn bound(graph: &Graph) -> impl Iterator<Item = &Tensor> {
     graph.tensors.iter().filter(|tensor| !tensor.is_virtual && tensor.value.is_none())
 }
 
-fn outputs(graph: &Graph) -> HashSet<i64> {
+fn outputs(graph: &Graph) -> BTreeSet<i64> {
     graph.nodes.iter().flat_map(|node| node.operation.outputs()).collect()
 }
 
@@ -101,38 +124,34 @@ fn compare(what: &str, tensor: &Tensor, got: &[f64], expected: &[f64]) {
 
 #[test]
 fn both_engines_give_what_is_expected() {
-    let folders = folders();
-    for folder in &folders {
-        let graph = graph(folder);
-        let written = outputs(&graph);
+    let mut compared = 0;
+    for oracle in oracles() {
+        let graph = &oracle.graph;
+        let written = outputs(graph);
         for engine in 0..2 {
             // An odd address for every other tensor.
-            let memory = bound(&graph).map(|tensor| Memory::new(tensor, tensor.uid as usize % 2));
+            let memory = bound(graph).map(|tensor| Memory::new(tensor, tensor.uid as usize % 2));
             let mut case = Case { memory: memory.collect(), graph: graph.clone() };
-            for tensor in bound(&graph).filter(|tensor| !written.contains(&tensor.uid)) {
-                case.fill(tensor.uid, &array(folder, tensor));
+            for tensor in bound(graph).filter(|tensor| !written.contains(&tensor.uid)) {
+                case.fill(tensor.uid, oracle.array(tensor));
             }
             case.run(planner(engine));
-            for tensor in bound(&graph).filter(|tensor| written.contains(&tensor.uid)) {
-                let what = format!("{} on engine {engine}", folder.file_name().unwrap().display());
-                compare(&what, tensor, &case.values(tensor.uid), &array(folder, tensor));
+            for tensor in bound(graph).filter(|tensor| written.contains(&tensor.uid)) {
+                let what = format!("{} on engine {engine}", oracle.name);
+                compare(&what, tensor, &case.values(tensor.uid), oracle.array(tensor));
+                compared += 1;
             }
         }
     }
+    assert_eq!(compared, 624);
 }
 
 #[test]
-fn folders_hold_what_their_graphs_bind() {
-    for folder in folders() {
-        let graph = graph(&folder);
-        let arrays = bound(&graph).map(|tensor| format!("{}.npy", tensor.uid));
-        let expected: HashSet<_> = arrays.chain(["graph.json".to_owned()]).collect();
-        let found: HashSet<_> = fs::read_dir(&folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        assert_eq!(found, expected, "{}", folder.display());
-        assert!(bound(&graph).any(|tensor| outputs(&graph).contains(&tensor.uid)), "{}", folder.display());
+fn cases_hold_what_their_graphs_bind() {
+    for oracle in oracles() {
+        let uids: BTreeSet<i64> = bound(&oracle.graph).map(|tensor| tensor.uid).collect();
+        assert_eq!(oracle.arrays.into_keys().collect::<BTreeSet<_>>(), uids, "{}", oracle.name);
+        assert!(!uids.is_disjoint(&outputs(&oracle.graph)), "{}", oracle.name);
     }
 }
 
@@ -140,8 +159,8 @@ fn folders_hold_what_their_graphs_bind() {
 #[test]
 fn every_kind_has_a_case() {
     let (mut kinds, mut modes) = (HashSet::new(), HashSet::new());
-    for folder in folders() {
-        for node in graph(&folder).nodes {
+    for oracle in oracles() {
+        for node in oracle.graph.nodes {
             kinds.insert(node.operation.spec().name);
             if let Operation::Pointwise(pointwise) = &node.operation {
                 modes.insert(pointwise.operation);

@@ -52,7 +52,7 @@ const INSIDE: &str = "hipdnn";
 const RIGS: [&str; 2] = ["rig", "other-rig"];
 
 /// Runs the tests, or those whose names contain one of the words.
-pub fn test(workspace: &Workspace, words: &[&str]) -> Result<(), Failure> {
+pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
     let softhip = match std::env::var_os("SOFTHIP_DIR") {
         Some(path) => PathBuf::from(path),
         None => workspace.path("../shared/softhip"),
@@ -83,7 +83,7 @@ pub fn test(workspace: &Workspace, words: &[&str]) -> Result<(), Failure> {
 
 /// All checks, in two lanes that take about as long. The kernels that MIOpen compiles for a lane are kept for it alone, so that the lanes
 /// have nothing to do with each other.
-fn lanes<'a>(workspace: &'a Workspace, userland: &'a Userland, words: &'a [&'a str]) -> Vec<Vec<Check<'a>>> {
+fn lanes<'a>(workspace: &'a Workspace, userland: &'a Userland, words: &'a [String]) -> Vec<Vec<Check<'a>>> {
     let [first, second] = &RIGS;
     let part = move |rig, part: &'static str, reverse: &'static str| -> Check<'a> {
         let order = if reverse == "1" { ", last workgroup first" } else { "" };

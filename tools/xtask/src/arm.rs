@@ -42,16 +42,16 @@ const PACKAGES: &[(&str, &[&str])] = &[
 const LIMIT: Duration = Duration::from_secs(3600);
 
 /// Runs the tests, or those of the packages whose names contain one of the words.
-pub fn test(workspace: &Workspace, words: &[&str]) -> Result<(), Failure> {
+pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
     let folder = workspace.path("target/arm/userland");
     let Some(userland) = Userland::ready(folder, &CONTENTS, "arm-test")? else { return Ok(()) };
     let mut steps = Steps::new();
     steps.group("set-up");
     if steps.run("the sources and the crates", || carry(workspace, &userland)) {
         steps.group("arm: tests on an emulated processor");
-        let chosen = PACKAGES
-            .iter()
-            .filter(|(package, _)| words.is_empty() || words.iter().any(|word| package.contains(word)));
+        let chosen = PACKAGES.iter().filter(|(package, _)| {
+            words.is_empty() || words.iter().any(|word| package.contains(word.as_str()))
+        });
         for (package, options) in chosen {
             steps.run(package, || {
                 let words = ["cargo", "test", "--offline", "--target", TARGET, "-p", package];

@@ -16,9 +16,9 @@ const PACKAGES: &[&str] = &["numpy", "onnx", "onnxruntime", "onednn-cpu-gomp", "
 const PICTURE: &str = "docs/images/cpu-engine.svg";
 
 /// Builds everything and measures. The words go to the benchmark.
-pub fn bench(workspace: &Workspace, words: &[&str]) -> Result<(), Failure> {
+pub fn bench(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
     let folder = workspace.target_dir().join("bench-cpu");
-    if words.iter().any(|word| ["--help", "-h"].contains(word)) {
+    if words.iter().any(|word| word == "--help" || word == "-h") {
         return show(
             workspace.cargo(["run", "--release", "--locked", "-q", "-p", "bench-cpu", "--"]).args(words),
         );
@@ -35,7 +35,7 @@ pub fn bench(workspace: &Workspace, words: &[&str]) -> Result<(), Failure> {
     benchmark.arg("--onnxruntime").arg(workspace.path("tools/bench-cpu/onnxruntime_peer.py"));
     benchmark.arg("--onednn").arg(onednn);
     benchmark.arg("--data").arg(folder.join("data"));
-    let is_part = words.iter().any(|word| *word == "--quick" || word.starts_with("--suite"));
+    let is_part = words.iter().any(|word| word == "--quick" || word.starts_with("--suite"));
     if !is_part && !words.iter().any(|word| word.starts_with("--picture")) {
         benchmark.arg("--picture").arg(workspace.path(PICTURE));
     }

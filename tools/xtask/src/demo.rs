@@ -12,7 +12,7 @@ use crate::workspace::Workspace;
 const EXAMPLE: &str = "examples_c/train_digits.c";
 
 /// Builds everything, then the example, then runs it with its words on the terminal.
-pub fn run(workspace: &Workspace, arguments: &[&str]) -> Result<(), Failure> {
+pub fn run(workspace: &Workspace, arguments: &[String]) -> Result<(), Failure> {
     tools::require(&[&tools::CC])?;
     println!("building the library and its engines");
     let stage = install::stage(workspace, false)?;

@@ -18,37 +18,83 @@ mod tools;
 mod userland;
 mod workspace;
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::Parser;
 pub use failure::Failure;
 use workspace::Workspace;
 
-fn usage() -> String {
-    format!(
-        "\
-cargo xtask COMMAND
-
-  demo                  build everything and train a network from C
-  test [GROUP...]       run every test, or those of some groups:
-{}  lint                  clippy and rustdoc, warnings as errors
-  amd-smoke             some graphs on the AMD GPU that is here, with a report to send back
-                        (exit status 2: there is none)
-  amd-test [WORD...]    the engines for AMD GPUs on AMD's libraries and an emulated device
-  arm-test [WORD...]    the library and CPU_ENGINE on an emulated 64-bit ARM processor
-  bench-cpu [OPTION...] CPU_ENGINE side by side with ONNX Runtime and oneDNN (--help says more)
-  generate [--check]    write the generated files, or fail with the difference
-  build                 build for release and lay the result out in target/stage
-  install --prefix DIR [--libdir lib]
-                        build for release and install",
-        test::about()
-    )
+/// The commands of this project.
+#[derive(Debug, PartialEq, Parser)]
+#[command(name = "xtask", bin_name = "cargo xtask", after_help = test::about(), max_term_width = 110)]
+enum Command {
+    /// Build everything and train a network from C.
+    #[command(disable_help_flag = true)]
+    Demo {
+        /// Go to the program.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Run every test, or those of some groups.
+    #[command(after_help = test::about())]
+    Test {
+        /// The groups; all if none is named.
+        #[arg(value_name = "GROUP", value_parser = test::names(), hide_possible_values = true)]
+        groups: Vec<String>,
+    },
+    /// Run clippy and rustdoc, warnings as errors.
+    Lint,
+    /// Run some graphs on the AMD GPU that is here, with a report to send back (exit status 2: there is none).
+    AmdSmoke,
+    /// Test the engines for AMD GPUs on AMD's libraries and an emulated device.
+    AmdTest {
+        /// Only tests whose names contain one of the words.
+        #[arg(value_name = "WORD")]
+        words: Vec<String>,
+    },
+    /// Test the library and CPU_ENGINE on an emulated 64-bit ARM processor.
+    ArmTest {
+        /// Only packages whose names contain one of the words.
+        #[arg(value_name = "WORD")]
+        words: Vec<String>,
+    },
+    /// Measure CPU_ENGINE side by side with ONNX Runtime and oneDNN (--help says more).
+    #[command(disable_help_flag = true)]
+    BenchCpu {
+        /// Go to the benchmark.
+        #[arg(value_name = "OPTION", trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
+    /// Write the generated files.
+    Generate {
+        /// Write nothing; fail with the difference.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Build for release and lay the result out in target/stage.
+    Build,
+    /// Build for release and install.
+    Install {
+        /// Where to.
+        #[arg(long, value_name = "DIR")]
+        prefix: PathBuf,
+        /// The folder for libraries, below the prefix.
+        #[arg(long, value_name = "DIR", default_value = "lib")]
+        libdir: String,
+    },
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match run(&arguments) {
+    let command = match Command::try_parse() {
+        Ok(command) => command,
+        Err(error) => {
+            // Help is no failure. Status 2, clap's own, says here that there is no device.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+        }
+    };
+    match run(&command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{failure}");
@@ -57,76 +103,38 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &[&str]) -> Result<(), Failure> {
+fn run(command: &Command) -> Result<(), Failure> {
     let workspace = Workspace::new();
-    match arguments {
-        ["demo", rest @ ..] => demo::run(&workspace, rest),
-        ["test", groups @ ..] => test::run_groups(&workspace, groups),
-        ["amd-test", words @ ..] => amd::test(&workspace, words),
-        ["amd-smoke"] => smoke::smoke(&workspace),
-        ["arm-test", words @ ..] => arm::test(&workspace, words),
-        ["bench-cpu", words @ ..] => bench_cpu::bench(&workspace, words),
-        ["lint"] => lint::lint(&workspace),
-        ["generate"] => {
+    match command {
+        Command::Demo { arguments } => demo::run(&workspace, arguments),
+        Command::Test { groups } => test::run_groups(&workspace, groups),
+        Command::AmdTest { words } => amd::test(&workspace, words),
+        Command::AmdSmoke => smoke::smoke(&workspace),
+        Command::ArmTest { words } => arm::test(&workspace, words),
+        Command::BenchCpu { options } => bench_cpu::bench(&workspace, options),
+        Command::Lint => lint::lint(&workspace),
+        Command::Generate { check: false } => {
             for path in generate::write(&workspace)? {
                 println!("wrote {}", workspace.relative(&path));
             }
             Ok(())
         }
-        ["generate", "--check"] => {
+        Command::Generate { check: true } => {
             let files = generate::check(&workspace)?;
             println!("{files} generated files are as they ought to be");
             Ok(())
         }
-        ["build"] => {
+        Command::Build => {
             let stage = install::stage(&workspace, false)?;
             println!("laid out in {}", workspace.relative(&stage));
             Ok(())
         }
-        ["install", options @ ..] => {
-            let options = InstallOptions::read(options)?;
+        Command::Install { prefix, libdir } => {
             install::build(&workspace, false)?;
-            install::install(&workspace, Path::new(options.prefix), options.libdir)?;
-            println!("installed in {}", options.prefix);
+            install::install(&workspace, prefix, libdir)?;
+            println!("installed in {}", prefix.display());
             Ok(())
         }
-        ["help" | "--help" | "-h"] => {
-            println!("{}", usage());
-            Ok(())
-        }
-        _ => Err(Failure::new(usage())),
-    }
-}
-
-/// What `install` is told.
-#[derive(Debug, PartialEq)]
-struct InstallOptions<'a> {
-    prefix: &'a str,
-    libdir: &'a str,
-}
-
-impl<'a> InstallOptions<'a> {
-    /// Reads `--name VALUE` and `--name=VALUE`.
-    fn read(mut words: &[&'a str]) -> Result<Self, Failure> {
-        let (mut prefix, mut libdir) = (None, "lib");
-        while let [word, rest @ ..] = words {
-            words = rest;
-            let (name, value) = match (word.split_once('='), rest) {
-                (Some(both), _) => both,
-                (None, [value, after @ ..]) => {
-                    words = after;
-                    (*word, *value)
-                }
-                (None, []) => return Err(Failure::new(format!("{word}: a value was expected after it"))),
-            };
-            match name {
-                "--prefix" => prefix = Some(value),
-                "--libdir" => libdir = value,
-                _ => return Err(Failure::new(format!("{name}: --prefix or --libdir was expected"))),
-            }
-        }
-        let prefix = prefix.ok_or_else(|| Failure::new("install needs --prefix DIR"))?;
-        Ok(Self { prefix, libdir })
     }
 }
 
@@ -134,17 +142,43 @@ impl<'a> InstallOptions<'a> {
 mod tests {
     use super::*;
 
+    fn read(words: &[&str]) -> Result<Command, String> {
+        let all = ["cargo xtask"].iter().chain(words);
+        Command::try_parse_from(all).map_err(|error| error.to_string())
+    }
+
     #[test]
     fn install_options_are_read_in_both_spellings() {
-        let wanted = InstallOptions { prefix: "/p", libdir: "lib64" };
-        assert_eq!(InstallOptions::read(&["--prefix", "/p", "--libdir=lib64"]).unwrap(), wanted);
-        assert_eq!(InstallOptions::read(&["--prefix=/p"]).unwrap().libdir, "lib");
+        let wanted = Command::Install { prefix: "/p".into(), libdir: "lib64".into() };
+        assert_eq!(read(&["install", "--prefix", "/p", "--libdir=lib64"]), Ok(wanted));
+        let wanted = Command::Install { prefix: "/p".into(), libdir: "lib".into() };
+        assert_eq!(read(&["install", "--prefix=/p"]), Ok(wanted));
     }
 
     #[test]
     fn wrong_install_options_are_refused() {
         for words in [&["--prefix"][..], &["--prfix", "/p"], &["--libdir", "lib"], &["/p"], &[]] {
-            assert!(InstallOptions::read(words).is_err(), "{words:?}");
+            assert!(read(&[&["install"], words].concat()).is_err(), "{words:?}");
         }
+    }
+
+    #[test]
+    fn the_help_names_every_command_and_group() {
+        let help = read(&["--help"]).unwrap_err();
+        for word in ["demo", "test", "amd-smoke", "bench-cpu", "generate", "lint", "exports", "cmake"] {
+            let line = |line: &&str| line.split_whitespace().next() == Some(word);
+            assert_eq!(help.lines().filter(line).count(), 1, "{word}\n{help}");
+        }
+        let unknown = read(&["test", "rust", "no-such"]).unwrap_err();
+        assert!(unknown.contains("'no-such'") && unknown.contains("exports"), "{unknown}");
+        assert!(read(&[]).is_err());
+    }
+
+    #[test]
+    fn options_of_other_programs_are_passed_on() {
+        let wanted = Command::BenchCpu { options: vec!["--suite".into(), "sdpa".into(), "--help".into()] };
+        assert_eq!(read(&["bench-cpu", "--suite", "sdpa", "--help"]), Ok(wanted));
+        let wanted = Command::Demo { arguments: vec!["--steps".into(), "3".into()] };
+        assert_eq!(read(&["demo", "--steps", "3"]), Ok(wanted));
     }
 }

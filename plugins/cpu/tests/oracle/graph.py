@@ -1,4 +1,4 @@
-"""A graph with the values of its tensors, and how it becomes a folder of the oracle."""
+"""A graph with the values of its tensors, and how cases become a file of the oracle."""
 
 import json
 
@@ -6,7 +6,11 @@ import numpy as np
 
 # Formats of small floats: bits of the exponent and of the mantissa.
 SHORT = {"half": (5, 10), "bfloat16": (8, 7)}
-ARRAY_TYPES = {"int64": "<i8", "int32": "<i4", "int8": "<i4", "uint8": "<i4", "boolean": "<i4", "double": "<f8"}
+# How values are stored: NumPy's name and that of safetensors.
+ARRAY_TYPES = {
+    "double": ("<f8", "F64"), "int64": ("<i8", "I64"), "int32": ("<i4", "I32"), "int8": ("<i4", "I32"),
+    "uint8": ("<i4", "I32"), "boolean": ("<i4", "I32"),
+}
 
 
 def rounded(data_type, values):
@@ -38,7 +42,7 @@ def channels_last(dims):
 
 
 class Case:
-    """One folder: a graph, its inputs and what it has to write."""
+    """A graph, its inputs and what it has to write."""
 
     def __init__(self, name, compute="float"):
         self.name, self.compute = name, compute
@@ -86,14 +90,25 @@ class Case:
         name = f"n{len(self.nodes)}"
         self.nodes.append({"compute_data_type": self.compute, "name": name, "type": kind, **keys})
 
-    def save(self, folder):
-        folder = folder / self.name
-        folder.mkdir(parents=True)
+    def graph(self):
         graph = {
             "compute_data_type": self.compute, "intermediate_data_type": "float", "io_data_type": "float",
             "is_override_shape_enabled": False, "name": self.name, "nodes": self.nodes, "tensors": self.tensors,
         }
-        (folder / "graph.json").write_text(json.dumps(graph, indent=1, sort_keys=True) + "\n")
-        for uid, (data_type, values) in self.arrays.items():
-            array_type = ARRAY_TYPES.get(data_type, "<f4")
-            np.save(folder / f"{uid}.npy", np.ascontiguousarray(values).astype(array_type))
+        return json.dumps(graph, sort_keys=True, separators=(",", ":"))
+
+
+def save(path, cases):
+    """Writes cases as a safetensors file: the length of a JSON header, the header, the arrays."""
+    header, data = {"__metadata__": {case.name: case.graph() for case in cases}}, b""
+    for case in cases:
+        for uid, (data_type, values) in case.arrays.items():
+            array_type, name = ARRAY_TYPES.get(data_type, ("<f4", "F32"))
+            array = np.ascontiguousarray(values).astype(array_type).tobytes()
+            header[f"{case.name}/{uid}"] = {
+                "dtype": name, "shape": values.shape, "data_offsets": [len(data), len(data) + len(array)],
+            }
+            data += array
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)

@@ -8,9 +8,10 @@ double precision, written down without a look at the engines. Inputs are rounded
 the engines begin with the same numbers. The seed of each kind of operation is its name, so that the cases of one do not
 change with those of another.
 
-A case is a folder: `graph.json`, and `UID.npy` for each tensor that is bound, inputs and expected outputs alike, with the dims
-of the tensor in row-major order. To add one, yield another `Case` from the module of its operation; for a new operation
-add a module with `cases(random)` and its name below. `plugins/cpu/tests/oracle.rs` finds the folders by itself.
+`cases/MODULE.safetensors` has the cases of one module: in its metadata, which are text, the graph of each case as JSON, and
+beside it an array `CASE/UID` for each tensor that is bound, inputs and expected outputs alike, with the dims of the tensor in
+row-major order. To add a case, yield another `Case` from the module of its operation; for a new operation add a module with
+`cases(random)` and its name below. `plugins/cpu/tests/oracle.rs` finds the files by itself.
 """
 
 import importlib
@@ -20,16 +21,18 @@ import zlib
 
 import numpy as np
 
+from graph import save
+
 MODULES = ["batchnorm", "block_scale", "convolution", "matmul", "normalization", "pointwise", "reduction", "resample"]
 
 
 def main():
     folder = pathlib.Path(__file__).parent / "cases"
     shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
     for name in MODULES:
         random = np.random.default_rng(zlib.crc32(name.encode()))
-        for case in importlib.import_module(name).cases(random):
-            case.save(folder)
+        save(folder / f"{name}.safetensors", list(importlib.import_module(name).cases(random)))
 
 
 if __name__ == "__main__":

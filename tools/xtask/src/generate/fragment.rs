@@ -2,29 +2,15 @@
 
 use std::path::Path;
 
-use cbindgen::{Braces, Builder, Config, DocumentationStyle, EnumConfig, Language, RenameRule, Style};
+use cbindgen::{Builder, Config, RenameRule, Style};
 
 use crate::Failure;
 use crate::generate::headers::Alias;
+use crate::workspace::Workspace;
 
-fn config() -> Config {
-    let mut config = Config {
-        language: Language::C,
-        style: Style::Type,
-        braces: Braces::NextLine,
-        no_includes: true,
-        usize_is_size_t: true,
-        line_length: 110,
-        tab_width: 4,
-        documentation: true,
-        documentation_style: DocumentationStyle::Cxx,
-        enumeration: EnumConfig::default(),
-        ..Config::default()
-    };
-    config.function.prefix = Some("HIPDNN_BACKEND_EXPORT".to_owned());
-    config.function.deprecated = Some("HIPDNN_BACKEND_DEPRECATED".to_owned());
-    config.function.rename_args = RenameRule::CamelCase;
-    config
+/// The settings in `cbindgen.toml`.
+fn config() -> Result<Config, Failure> {
+    Config::from_file(Workspace::new().path("cbindgen.toml")).map_err(Failure::new)
 }
 
 fn run(config: Config, sources: &[&Path]) -> Result<String, Failure> {
@@ -66,14 +52,14 @@ fn for_c_readers(text: &str) -> String {
 
 /// Types and constants of one file. `items` are emitted; constants always are.
 pub fn types(source: &Path, items: &[&str]) -> Result<String, Failure> {
-    let mut config = config();
+    let mut config = config()?;
     config.export.include = items.iter().map(|&item| item.to_owned()).collect();
     run(config, &[source])
 }
 
 /// Opaque structs and the pointers to them, named by tag alone.
 pub fn opaque(source: &Path, items: &[&str]) -> Result<String, Failure> {
-    let mut config = config();
+    let mut config = config()?;
     config.style = Style::Tag;
     config.export.include = items.iter().map(|&item| item.to_owned()).collect();
     run(config, &[source])
@@ -81,12 +67,12 @@ pub fn opaque(source: &Path, items: &[&str]) -> Result<String, Failure> {
 
 /// The exported functions of the files, in the order of the files.
 pub fn functions(sources: &[&Path]) -> Result<String, Failure> {
-    run(config(), sources)
+    run(config()?, sources)
 }
 
 /// The functions of the plugin interface in one file, which other files define.
 pub fn plugin_functions(source: &Path) -> Result<String, Failure> {
-    let mut config = config();
+    let mut config = config()?;
     config.function.rename_args = RenameRule::None;
     run(config, &[source])
 }
