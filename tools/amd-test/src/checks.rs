@@ -87,7 +87,7 @@ fn half_parameters(backend: &Backend, hip: &'static Hip) -> Result<(), Failure> 
             }
             let named = |failure| Failure(format!("{engine}: {}: {failure}", case.name));
             let plan = backend.plan(&engine, &case.graph, &[]).map_err(named)?;
-            case.run_plan(backend, hip, &plan).map_err(named)?;
+            case.run_plan(backend, Gpu::Hip(hip), &plan).map_err(named)?;
         }
         match backend.plan("MIOPEN_ENGINE", &case.graph, &[]) {
             Err(Failure(words)) if words.contains(DOES_NOT_APPLY) => {}
