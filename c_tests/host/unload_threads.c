@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FEW = 8, FEW_EXITS = 2, PATIENCE = 60, MOST_THREADS = 8 };
+enum { FEW = 20, FEW_OF_MANY = 8, FEW_EXITS = 2, PATIENCE = 60, MOST_THREADS = 8 };
 
 typedef enum { EAGER, PATHS_TWICE, WRONG_VERSION, TWICE_THE_ID, NO_ENGINES, CLASH, POLICY, WRONG_POLICY, EXIT, WAYS } way;
 
@@ -392,10 +392,11 @@ int main(int count, char** words)
         return end_with_handles((log_mode)atoi(words[1]), atoi(words[2]));
     }
     says_what_it_does = count > 1;
-    const int runs = count > 1 ? atoi(words[1]) : FEW;
+    const int asked = count > 1 ? atoi(words[1]) : 0;
     const int logs = count > 2 ? atoi(words[2]) : (int)LOGS;
-    const int exits = count > 1 ? runs : FEW_EXITS;
+    const int exits = asked > 0 ? asked : FEW_EXITS;
     for (int threads = 1; threads <= MOST_THREADS; threads *= MOST_THREADS) {
+        const int runs = asked > 0 ? asked : threads == 1 ? FEW : FEW_OF_MANY;
         for (int i = 0; i < logs; i++) {
             for (way which = EAGER; which < EXIT; which++) {
                 run_case(which, (log_mode)i, threads, runs);
@@ -406,7 +407,7 @@ int main(int count, char** words)
             }
         }
     }
-    test_calls_of_the_plugin(runs, logs);
+    test_calls_of_the_plugin(asked > 0 ? asked : FEW_OF_MANY, logs);
     test_calls_of_its_threads();
     return check_result();
 }
