@@ -89,7 +89,8 @@ Examples:
     #[command(after_help = "\
 Examples:
   hipdnn graph graph.json
-  hipdnn graph graph.json --svg graph.svg")]
+  hipdnn graph graph.json --svg graph.svg
+  hipdnn graph graph.json --dot | dot -Tpng > graph.png")]
     Graph(Graph),
 }
 
@@ -119,6 +120,9 @@ pub struct Graph {
     /// Draw it into this file.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+    /// Write it for Graphviz, in the DOT language.
+    #[arg(long, conflicts_with = "svg")]
+    pub dot: bool,
 }
 
 /// What is read and written, and whether it is checked.

@@ -21,6 +21,7 @@ pub fn graph(backend: &Backend, arguments: &cli::Graph) -> Result<Outcome> {
                 path.display()
             )))
         }
+        None if arguments.dot => Ok(Outcome::from(picture::dot(&graph))),
         None => Ok(Outcome::from(text(&graph))),
     }
 }

@@ -1,9 +1,10 @@
 //! A picture of a graph: operations as filled boxes, tensors as outlined ones, layer by layer from top to bottom.
 //!
 //! [`diagram`] makes boxes and edges of a graph, [`layers`] puts each box on a layer, [`order`] sorts the boxes of a layer so
-//! that few edges cross, [`place`] gives them coordinates, [`mod@svg`] draws them.
+//! that few edges cross, [`place`] gives them coordinates, [`mod@svg`] draws them. [`mod@dot`] leaves all that to Graphviz.
 
 mod diagram;
+mod dot;
 mod layers;
 mod order;
 mod place;
@@ -29,6 +30,11 @@ pub fn svg(graph: &Graph) -> Result<String> {
     order::sort(&mut layered);
     let placed = place::Placed::new(&diagram, &layered);
     Ok(svg::draw(graph, &diagram, &placed))
+}
+
+/// The graph in Graphviz' language.
+pub fn dot(graph: &Graph) -> String {
+    dot::write(&graph.name, &diagram::Diagram::new(graph))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ const HEAD: f64 = 74.0;
 const FOOT: f64 = 44.0;
 
 /// How a kind of box is drawn: fill, line, colour of the title.
-fn colours(kind: Kind) -> (&'static str, &'static str, &'static str) {
+pub fn colours(kind: Kind) -> (&'static str, &'static str, &'static str) {
     match kind {
         Kind::Operation(family) => (family_colour(family), "none", "#ffffff"),
         Kind::Input => ("#ddf4ff", "#54aeff", "#1f2328"),

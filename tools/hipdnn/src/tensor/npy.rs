@@ -7,6 +7,8 @@ use std::fs;
 use std::path::Path;
 
 use half::f16;
+use serde::Deserialize;
+use serde_json::Value;
 
 use super::Array;
 use crate::data_type::DataType;
@@ -16,11 +18,24 @@ use crate::graph::Tensor;
 const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// What a header says.
-#[derive(Debug, PartialEq)]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Header {
-    element: String,
-    is_fortran_order: bool,
-    dims: Vec<usize>,
+    descr: Value,
+    fortran_order: bool,
+    shape: Vec<usize>,
+}
+
+impl Header {
+    /// Reads a header as JSON, from which the dictionaries that NumPy writes differ in a few signs.
+    fn read(text: &str) -> std::result::Result<Self, String> {
+        let mut json: String = text.split_whitespace().collect();
+        let signs = [("'", "\""), ("True", "true"), ("False", "false"), ("(", "["), (")", "]")];
+        for (python, sign) in signs.into_iter().chain([(",]", "]"), (",}", "}")]) {
+            json = json.replace(python, sign);
+        }
+        serde_json::from_str(&json).map_err(|why| format!("the header is not as NumPy writes it: {why}"))
+    }
 }
 
 /// Reads the array in a file.
@@ -49,17 +64,18 @@ fn parse(bytes: &[u8]) -> std::result::Result<Array, String> {
     }
     .ok_or("the file ends inside its header")?;
     let header = std::str::from_utf8(header).map_err(|_| "the header is not text")?;
-    let header = Cursor { rest: header }.header()?;
-    let count = header.dims.iter().try_fold(1_usize, |count, dim| count.checked_mul(*dim));
+    let Header { descr, fortran_order, shape } = Header::read(header)?;
+    let element = descr.as_str().ok_or("the elements are records, expected numbers")?;
+    let count = shape.iter().try_fold(1_usize, |count, dim| count.checked_mul(*dim));
     let count = count.ok_or("the shape is too large")?;
-    let (size, decode) = decoder(&header.element)?;
+    let (size, decode) = decoder(element)?;
     let expected = count.checked_mul(size).ok_or("the shape is too large")?;
     if data.len() != expected {
         return Err(format!("there are {} bytes of elements, expected {expected}", data.len()));
     }
     let values: Vec<f64> = data.chunks_exact(size).map(decode).collect();
-    let values = if header.is_fortran_order { from_fortran_order(&header.dims, &values) } else { values };
-    Ok(Array { dims: header.dims, values })
+    let values = if fortran_order { from_fortran_order(&shape, &values) } else { values };
+    Ok(Array { dims: shape, values })
 }
 
 /// The size of an element, and how to read one.
@@ -150,90 +166,6 @@ fn compose(data_type: DataType, array: &Array) -> Vec<u8> {
     bytes
 }
 
-/// Reads the header's dictionary from the front.
-struct Cursor<'a> {
-    rest: &'a str,
-}
-
-type Parsed<T> = std::result::Result<T, String>;
-
-impl<'a> Cursor<'a> {
-    fn header(mut self) -> Parsed<Header> {
-        let (mut element, mut order, mut dims) = (None, None, None);
-        self.expect("{")?;
-        while !self.take("}") {
-            let key = self.text()?;
-            self.expect(":")?;
-            match key {
-                "descr" => element = Some(self.element()?),
-                "fortran_order" => order = Some(self.truth()?),
-                "shape" => dims = Some(self.dims()?),
-                other => return Err(format!("the header has the unknown key {other:?}")),
-            }
-            if !self.take(",") {
-                self.expect("}")?;
-                break;
-            }
-        }
-        match (element, order, dims) {
-            (Some(element), Some(is_fortran_order), Some(dims)) => {
-                Ok(Header { element: element.to_owned(), is_fortran_order, dims })
-            }
-            _ => Err("the header lacks one of descr, fortran_order and shape".to_owned()),
-        }
-    }
-
-    fn take(&mut self, sign: &str) -> bool {
-        let rest = self.rest.trim_start().strip_prefix(sign);
-        self.rest = rest.unwrap_or(self.rest);
-        rest.is_some()
-    }
-
-    fn expect(&mut self, sign: &str) -> Parsed<()> {
-        if self.take(sign) { Ok(()) } else { Err(self.wrong(sign)) }
-    }
-
-    fn wrong(&self, expected: &str) -> String {
-        let found: String = self.rest.trim_start().chars().take(20).collect();
-        format!("the header has {found:?} where {expected} was expected")
-    }
-
-    fn text(&mut self) -> Parsed<&'a str> {
-        let quote = if self.take("'") { '\'' } else { self.expect("\"").map(|()| '"')? };
-        let (text, rest) = self.rest.split_once(quote).ok_or_else(|| self.wrong("the end of a text"))?;
-        self.rest = rest;
-        Ok(text)
-    }
-
-    fn element(&mut self) -> Parsed<&'a str> {
-        match self.rest.trim_start().starts_with('[') {
-            true => Err("the elements are records, expected numbers".to_owned()),
-            false => self.text(),
-        }
-    }
-
-    fn truth(&mut self) -> Parsed<bool> {
-        if self.take("True") { Ok(true) } else { self.expect("False").map(|()| false) }
-    }
-
-    fn dims(&mut self) -> Parsed<Vec<usize>> {
-        let mut dims = Vec::new();
-        self.expect("(")?;
-        while !self.take(")") {
-            let rest = self.rest.trim_start();
-            let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-            let (digits, rest) = rest.split_at_checked(end).unwrap_or_default();
-            dims.push(digits.parse().map_err(|_| self.wrong("a dimension"))?);
-            self.rest = rest;
-            if !self.take(",") {
-                self.expect(")")?;
-                break;
-            }
-        }
-        Ok(dims)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -290,15 +222,17 @@ mod tests {
         assert!(parse(b"\x93NUMPY\x09\x00\x00\x00").unwrap_err().contains("version is 9.0"));
         assert!(parse(b"\x93NUMPY\x02\x00\xff\xff\xff\xff{").unwrap_err().contains("inside its header"));
         assert!(parse(&file(good, &[0; 9])).unwrap_err().contains("9 bytes of elements, expected 8"));
-        assert!(header("{'descr': '<f4', 'shape': (2,)}").contains("lacks one of"));
+        assert!(header("{'descr': '<f4', 'shape': (2,)}").contains("missing field `fortran_order`"));
         assert!(header("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}").contains("\"|O\""));
         assert!(
             header("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}").contains("records")
         );
-        assert!(header("{'descr': '<f4', 'fortran_order': False, 'shape': (-2,)}").contains("a dimension"));
+        assert!(header("{'descr': '<f4', 'fortran_order': False, 'shape': (-2,)}").contains("integer `-2`"));
+        assert!(header("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), 'x': 1}").contains("`x`"));
+        assert!(header("").contains("the header is not as NumPy writes it"));
         let huge = "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999, 99999999999)}";
         assert!(header(huge).contains("too large"));
-        assert!(header(&"(".repeat(60000)).contains("where { was expected"));
+        assert!(header(&"(".repeat(60000)).contains("recursion limit exceeded"));
         for length in 0..file(good, &[0; 8]).len() {
             assert!(parse(&file(good, &[0; 8])[..length]).is_err(), "{length}");
         }

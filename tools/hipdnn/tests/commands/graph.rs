@@ -47,6 +47,19 @@ fn every_example_is_drawn() {
 }
 
 #[test]
+fn a_graph_is_written_for_graphviz() {
+    let text = succeed(&["graph", &example("matmul"), "--dot"]);
+    assert!(text.starts_with("digraph \"matmul\" {\n") && text.ends_with("}\n"), "{text}");
+    // Three operations and six tensors, with an edge for each tensor that an operation reads or writes.
+    assert_eq!(text.matches(" [label=").count(), 3 + 6 + 8, "{text}");
+    assert_eq!(text.matches(" -> ").count(), 8, "{text}");
+    for part in ["label=\"matmul\\nproduct\"", "label=\"a\\nbfloat16 4×48×64\"", "[label=\"in_0\"]"] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    assert!(refuse(&["graph", &example("matmul"), "--dot", "--svg", "a.svg"], 2).contains("--dot"));
+}
+
+#[test]
 fn a_picture_that_cannot_be_written_is_named() {
     let line = refuse(&["graph", &example("matmul"), "--svg", "/no/such/folder/a.svg"], 2);
     assert!(line.starts_with("hipdnn: cannot write /no/such/folder/a.svg: "), "{line}");
