@@ -5,9 +5,7 @@ use crate::*;
 use hipdnn_plugin_sdk::graph::operation::{
     ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward,
 };
-use hipdnn_plugin_sdk::graph::{
-    ConvMode, DataType, Operation, PointwiseMode, Tensor,
-};
+use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Operation, PointwiseMode, Tensor};
 
 /// A convolution of square images.
 pub(crate) struct Layer {

@@ -17,9 +17,7 @@ use self::operations::*;
 use self::rates::*;
 use self::timing::*;
 use hipdnn_plugin_sdk::graph::operation::Pointwise;
-use hipdnn_plugin_sdk::graph::{
-    DataType, Operation, PointwiseMode, Tensor,
-};
+use hipdnn_plugin_sdk::graph::{DataType, Operation, PointwiseMode, Tensor};
 use std::time::Duration;
 
 /// Time for one row of the table.

@@ -3,9 +3,7 @@
 use crate::timing::*;
 use crate::*;
 use hipdnn_plugin_sdk::graph::operation::Matmul;
-use hipdnn_plugin_sdk::graph::{
-    DataType, Operation, PointwiseMode, Tensor,
-};
+use hipdnn_plugin_sdk::graph::{DataType, Operation, PointwiseMode, Tensor};
 
 /// A product of matrices: how many, rows, columns and terms, and whether the right factor's columns are far apart.
 pub(crate) struct Product {

@@ -4,12 +4,9 @@ use crate::rates::*;
 use crate::timing::*;
 use crate::*;
 use hipdnn_plugin_sdk::graph::operation::{
-    Batchnorm, BatchnormBackward,
-    Layernorm, LayernormBackward, Pointwise, Reduction, Sdpa,
+    Batchnorm, BatchnormBackward, Layernorm, LayernormBackward, Pointwise, Reduction, Sdpa,
 };
-use hipdnn_plugin_sdk::graph::{
-    DataType, NormFwdPhase, Operation, PointwiseMode, ReductionMode, Tensor,
-};
+use hipdnn_plugin_sdk::graph::{DataType, NormFwdPhase, Operation, PointwiseMode, ReductionMode, Tensor};
 
 pub(crate) fn bandwidth_row(
     name: &str,

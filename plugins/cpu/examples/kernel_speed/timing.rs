@@ -4,9 +4,7 @@ use crate::*;
 use hipdnn_cpu_plugin::fusion::node::plan_node;
 use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
-use hipdnn_plugin_sdk::graph::{
-    DataType, Graph, Node, Operation, Tensor,
-};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor};
 use std::time::{Duration, Instant};
 
 pub(crate) fn strides(dims: &[i64; 4], channels_last: bool) -> [i64; 4] {

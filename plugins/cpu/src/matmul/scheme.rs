@@ -1,8 +1,6 @@
 //! What the factors of a product become before tiles read them, and the tiles: numbers of the compute type, or pairs of
 //! factors of 16 bits.
 
-use hipdnn_plugin_sdk::graph::DataType;
-
 use crate::gemm::pack::{Pack, Store, packing_of};
 use crate::gemm::tile::{MAX_LINE, TileKernel, WIDE_ROWS, fused};
 use crate::kernel::Refusal;
@@ -55,6 +53,7 @@ impl<T: Float + Accumulator> Scheme<T> {
 #[cfg(target_arch = "x86_64")]
 mod pairs {
     use half::bf16;
+    use hipdnn_plugin_sdk::graph::DataType;
 
     use super::*;
     use crate::gemm::pack::store_whole;

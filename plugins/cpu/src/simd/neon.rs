@@ -3,7 +3,7 @@
 use std::arch::aarch64::*;
 
 use crate::simd::isa::{Isa, IsaTask, run_portable};
-use crate::simd::vector::{Float, Lanewise, PartialVector, Vector, implement_vector};
+use crate::simd::vector::{Lanewise, PartialVector, Vector, implement_vector};
 
 implement_vector!(
     F32x4,

@@ -5,8 +5,6 @@ use std::any::TypeId;
 use half::{bf16, f16};
 
 use crate::dtype::small_float;
-#[cfg(target_arch = "aarch64")]
-use crate::simd::neon::{F32x4, F64x2};
 use crate::simd::vector::Float;
 
 /// An element as a tensor stores it.

@@ -8,8 +8,6 @@ use hipdnn_plugin_sdk::graph::DataType;
 use crate::kernel::Refusal;
 use crate::simd::convert;
 use crate::simd::isa::{Isa, IsaTask};
-#[cfg(target_arch = "aarch64")]
-use crate::simd::neon::{F32x4, F64x2};
 use crate::simd::stored::*;
 use crate::simd::vector::Float;
 

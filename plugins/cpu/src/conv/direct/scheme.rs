@@ -6,9 +6,8 @@ use crate::conv::direct::correct::correct;
 use crate::conv::direct::problem::{Accumulator, Scheme, Write};
 use crate::conv::direct::tile::TileKernel;
 use crate::conv::epilogue::ChannelEpilogue;
-use crate::conv::geometry::Block;
-use crate::conv::operands::{Fill, Operands, fill_of};
-use crate::gemm::pack::{Pack, packing_of};
+use crate::conv::operands::{Operands, fill_of};
+use crate::gemm::pack::packing_of;
 use crate::kernel::Refusal;
 use crate::pointwise::Epilogue;
 use crate::simd::isa::Isa;
@@ -85,7 +84,10 @@ mod pairs {
     use super::*;
     use crate::conv::direct::correct::correct_pairs;
     use crate::conv::direct::tile::MAX_PIXELS;
+    use crate::conv::geometry::Block;
     use crate::conv::geometry::{Geometry, Strides};
+    use crate::conv::operands::Fill;
+    use crate::gemm::pack::Pack;
     use crate::gemm::pairs::{Bfloat16Pairs, IntegerPairs, PairElement, packs};
     use crate::simd::stored::{Stored, with_stored};
 

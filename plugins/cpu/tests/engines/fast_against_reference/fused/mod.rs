@@ -4,10 +4,7 @@ mod normalization;
 use super::{FAST, REFERENCE, both, compare};
 use crate::common::{Case, Random, channels_last, packed};
 use hipdnn_cpu_plugin::plan::planner::planner;
-use hipdnn_plugin_sdk::graph::operation::{
-    BatchnormInference, ConvolutionForward, Pointwise,
-    Reduction,
-};
+use hipdnn_plugin_sdk::graph::operation::{BatchnormInference, ConvolutionForward, Pointwise, Reduction};
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode, ReductionMode, TensorValue};
 
 fn pointwise(operation: PointwiseMode, inputs: &[i64], out_0: i64) -> Pointwise {

@@ -4,9 +4,7 @@ use super::*;
 use crate::common::{Case, Random, channels_last, packed};
 use crate::fast_against_reference::{FAST, REFERENCE, both, compare};
 use hipdnn_cpu_plugin::plan::planner::planner;
-use hipdnn_plugin_sdk::graph::operation::{
-    Batchnorm, BatchnormInferenceVariance, Layernorm, RmsNorm,
-};
+use hipdnn_plugin_sdk::graph::operation::{Batchnorm, BatchnormInferenceVariance, Layernorm, RmsNorm};
 use hipdnn_plugin_sdk::graph::{DataType, NormFwdPhase, PointwiseMode, TensorValue};
 
 /// Adds one of the operations that are mostly before or behind a normalization.

@@ -7,10 +7,7 @@ use super::{FAST, FLOATS, REFERENCE, roundoff};
 use crate::common::{Case, Random};
 use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_cpu_plugin::plan::steps::Plan;
-use hipdnn_plugin_sdk::graph::{
-    DataType, PaddingMode, PointwiseMode,
-    ReductionMode, ResampleMode,
-};
+use hipdnn_plugin_sdk::graph::{DataType, PaddingMode, PointwiseMode, ReductionMode, ResampleMode};
 
 /// Every operation that takes floating point numbers and does not refuse what is not finite.
 fn operations() -> Vec<(String, Build)> {
