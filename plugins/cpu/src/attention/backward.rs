@@ -49,13 +49,13 @@ pub(crate) struct Backward<T: 'static> {
     pub(crate) workers: Workers,
 }
 
-/// Keys above which the reference computes: each lane has room for the gradients of all.
+/// Keys above which the reference computes: each worker has room for the gradients of all.
 pub(crate) const MAX_KEYS: usize = 1 << 20;
 
-/// How many areas a lane has.
+/// How many areas a worker has.
 pub(crate) const AREAS: usize = 13;
 
-/// A lane's memory.
+/// A worker's memory.
 pub(crate) struct ScratchLayout<T> {
     /// The queries and the gradients of results, as rows and as columns, and the results.
     pub(crate) q: *mut T,
@@ -127,7 +127,7 @@ impl<T: Functions> Backward<T> {
         self.shape.queries.div_ceil(lanes).div_ceil(self.panels) * lanes
     }
 
-    /// The scratch memory of each lane.
+    /// The scratch memory of each worker.
     pub(crate) fn layout(&self) -> ([(usize, usize); AREAS], usize) {
         let mut scratch = Scratch::default();
         let Shape { depth, value_depth, keys, .. } = self.shape;
@@ -165,7 +165,7 @@ impl<T: Functions> Backward<T> {
     /// Computes what belongs to a head of keys; says whether all is finite.
     ///
     /// # Safety
-    /// The tensors and the lengths are those of the operation, the areas those of a lane.
+    /// The tensors and the lengths are those of the operation, the areas those of a worker.
     pub(crate) unsafe fn head(&self, of: &Head<'_>, areas: &ScratchLayout<T>) -> bool {
         let Shape { keys, .. } = self.shape;
         let [width, value_width] = self.widths;
@@ -317,7 +317,8 @@ impl<T: Functions> Backward<T> {
         }
     }
 
-    /// Adds a product of `rows` rows of `terms` terms to as many rows, which are as long as those of the right factor are apart.
+    /// Adds a product of `rows` rows of `terms` terms to as many rows, which are as long as those of the
+    /// operand B are apart.
     ///
     /// # Safety
     /// The factors and sums are there.
@@ -335,7 +336,7 @@ impl<T: Functions> Backward<T> {
         let parts = all.div_ceil(vectors);
         for first in (0..rows).step_by(most_rows) {
             let rows = (rows - first).min(most_rows);
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             unsafe {
                 let (a, to) = (a.skip(first), to.add(first * width));
                 if any {
@@ -435,7 +436,7 @@ impl<T: Functions> Kernel for Backward<T> {
     }
 
     unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         unsafe { self.lengths.check(tensors) }
     }
 
@@ -446,8 +447,8 @@ impl<T: Functions> Kernel for Backward<T> {
             let areas = self.areas(scratch.get(0), worker);
             let (place, head) = (number / key_heads, number % key_heads);
             let tensors = all.all();
-            // SAFETY: the tensors are those of the operation; no two heads have a key or a query in common, and every lane has its
-            // areas.
+            // SAFETY: the tensors are those of the operation; no two heads have a key or a query in
+            // common, and every worker has its areas.
             unsafe {
                 let sequence = self.lengths.sequence(tensors, place);
                 let heads = head * group..(head + 1) * group;

@@ -20,8 +20,8 @@ use crate::tensor::row_converter::RowConverter;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Threads, Workers, part};
 
-/// Keys of a block: the scores of a panel stay in the first cache, with 64 numbers to a key. A multiple of the rows of every level's
-/// tiles.
+/// Keys of a block: the scores of a panel stay in the L1 cache, with 64 numbers to a key. A multiple of the rows of
+/// every instruction set's tiles.
 pub(crate) const KEYS: usize = 128;
 
 /// Panels for which a block of keys is copied, where it has to be: the more, the less the copies take.
@@ -64,7 +64,7 @@ pub(crate) struct Forward<T: 'static> {
     pub(crate) workers: Workers,
 }
 
-/// A lane's memory.
+/// A worker's memory.
 pub(crate) struct ScratchLayout<T> {
     pub(crate) q: *mut T,
     pub(crate) k: *mut T,
@@ -170,8 +170,8 @@ impl<T: Weight> Forward<T> {
         self.shape.queries.div_ceil(lanes).div_ceil(self.panels) * lanes
     }
 
-    /// The scratch memory of each lane: for each of some panels queries, results, and what is known of them, and a block of keys,
-    /// of values, and of scores; and the largest numbers.
+    /// The scratch memory of each worker: for each of some panels queries, results, and what is known of them,
+    /// and a block of keys, of values, and of scores; and the largest numbers.
     pub(crate) fn layout(&self) -> ([(usize, usize); 8], usize) {
         let mut scratch = Scratch::default();
         let keys = KEYS.min(self.shape.keys);
@@ -221,11 +221,11 @@ impl<T: Weight> Forward<T> {
         }
     }
 
-    /// Computes a part of a head; says whether all is well. Where it is not, infinities or NaN are among the numbers, and the part is
-    /// to be computed again, with `any`.
+    /// Computes a part of a head; says whether all is well. Where it is not, infinities or NaN are among the
+    /// numbers, and the part is to be computed again, with `any`.
     ///
     /// # Safety
-    /// The tensors and the lengths are those of the operation, the areas those of a lane.
+    /// The tensors and the lengths are those of the operation, the areas those of a worker.
     pub(crate) unsafe fn part(&self, part: &Part<'_>, areas: &ScratchLayout<T>, any: bool) -> bool {
         let Part { tensors, panels, .. } = part;
         let panels: [Option<Panel<T>>; PANELS] = std::array::from_fn(|number| {
@@ -401,7 +401,7 @@ impl<T: Weight> Kernel for Forward<T> {
     }
 
     unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         unsafe { self.lengths.check(tensors) }
     }
 
@@ -410,7 +410,7 @@ impl<T: Weight> Kernel for Forward<T> {
         let (all, scratch) = (Tensors(tensors), Shared([scratch]));
         let largest = |worker: usize| self.areas(scratch.get(0), worker).largest;
         for worker in 0..self.workers.count() {
-            // SAFETY: every lane has its areas.
+            // SAFETY: every worker has its areas.
             unsafe { largest(worker).write([T::ZERO; 2]) };
         }
         self.workers.for_each_part(batch * heads * self.parts, |worker, number| {
@@ -418,7 +418,8 @@ impl<T: Weight> Kernel for Forward<T> {
             // The last queries see the most keys where not all see all: what takes longest comes first.
             let (head, number) = (number / self.parts, self.parts - 1 - number % self.parts);
             let tensors = all.all();
-            // SAFETY: the tensors are those of the operation; no two parts have a query in common, and every lane has its areas.
+            // SAFETY: the tensors are those of the operation; no two parts have a query in common, and
+            // every worker has its areas.
             unsafe {
                 let sequence = self.lengths.sequence(tensors, head / heads);
                 let panels = part(self.panels, self.parts, number);
@@ -431,7 +432,7 @@ impl<T: Weight> Kernel for Forward<T> {
                 self.pad(&part, &areas);
             }
         });
-        // SAFETY: all lanes are done, and the tensors are those of the operation.
+        // SAFETY: all workers are done, and the tensors are those of the operation.
         unsafe {
             let all = (0..self.workers.count()).map(|worker| largest(worker).read());
             let merge = |most: [T; 2], of: [T; 2]| [0, 1].map(|i| LargestMagnitude::merge(of[i], most[i]));

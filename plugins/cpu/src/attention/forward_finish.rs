@@ -17,7 +17,7 @@ impl<T: Float> VectorTask<T> for Largest<T> {
 
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) -> T {
-        // SAFETY: made of numbers that are there, and run at the vector's level.
+        // SAFETY: made of numbers that are there, and run at the vector's instruction set.
         unsafe { fold_row::<V, LargestMagnitude>(self.numbers, self.len) }
     }
 }
@@ -45,7 +45,7 @@ impl<T: Weight> Forward<T> {
     /// They are there.
     pub(crate) unsafe fn round(&self, probabilities: *mut T, len: usize, any: bool) {
         let Some(run) = &self.factors.rounding else { return };
-        // SAFETY: the caller promises the numbers.
+        // SAFETY: the values are readable and writable, as this function requires.
         unsafe {
             if !any {
                 return run.round(probabilities, len);

@@ -13,19 +13,21 @@ pub(crate) struct PanelGemm<'a, T: 'static> {
     pub(crate) isa: Isa,
     pub(crate) tiles: TileKernel<T>,
     pub(crate) seen: &'a VisibleKeys,
-    /// Columns, a multiple of the level's vectors, which is also the distance of rows of the factor and the products.
+    /// Columns, a multiple of the instruction set's vectors, which is also the distance of rows of the factor
+    /// and the products.
     pub(crate) columns: usize,
     /// Terms of each product.
     pub(crate) depth: usize,
-    /// The first row of the right factor.
+    /// The first row of the operand B.
     pub(crate) right: *const T,
 }
 
 impl<T: Float> PanelGemm<'_, T> {
-    /// Multiplies the rows of keys with the columns, as far as queries see keys of the same tile; -∞ stands for the other products.
+    /// Multiplies the rows of keys with the columns, as far as queries see keys of the same tile; -∞ stands for
+    /// the other products.
     ///
     /// # Safety
-    /// The level is one that the processor has, and the factors and the products are there.
+    /// The processor supports the instruction set, and the factors and the products are there.
     pub(crate) unsafe fn of(&self, keys: &Range<usize>, rows: Matrix<T>, to: *mut T) {
         let Self { isa, tiles, seen, columns, depth, right } = self;
         let TileKernel { rows: most_rows, lanes, .. } = *tiles;
@@ -41,7 +43,7 @@ impl<T: Float> PanelGemm<'_, T> {
             while begin < end && !touches(end - 1) {
                 end -= 1;
             }
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             unsafe {
                 let to = to.add(first * columns);
                 if end - begin < vectors {

@@ -1,11 +1,12 @@
 //! Attention whose scores are never stored: tiles of them, and of the results, one block of keys after the other.
 //!
-//! For each block of keys the scores of a panel of queries are a product of matrices ([`forward`]), with a row for each key and a
-//! column for each query: so keys are read where they are, and maxima and sums are taken without combining the lanes of a
-//! vector. What is added to the scores or hides them comes next ([`scores`]); then their exponentials against the largest so far, by
-//! which what was summed before is scaled ([`softmax`]), and a second product adds the values with these weights ([`tile`]). Where
-//! weights are to be rounded to eight bits ([`factors`]), all blocks of keys come twice, first for the sums of their weights. The
-//! gradients make the same scores again ([`backward`]).
+//! For each block of keys the scores of a panel of queries are a matrix multiplication ([`forward`]), with a row
+//! for each key and a column for each query: so keys are read where they are, and maxima and sums are taken without
+//! combining the lanes of a vector. What is added to the scores or hides them comes next ([`scores`]); then their
+//! exponentials against the largest so far, by which what was summed before is scaled ([`softmax`]), and a second
+//! product adds the values with these weights ([`tile`]). Where weights are to be rounded to eight bits
+//! ([`factors`]), all blocks of keys come twice, first for the sums of their weights. The gradients make the same
+//! scores again ([`backward`]).
 
 #![expect(
     clippy::indexing_slicing,
@@ -34,7 +35,7 @@ use crate::problem::attention::{Attention, AttentionGradients};
 use crate::simd::isa::Isa;
 use crate::threading::partition::Threads;
 
-/// Plans an attention for a level of the processor.
+/// Plans an attention for an instruction set.
 pub(crate) fn plan(
     attention: &Attention,
     compute: Compute,
@@ -48,7 +49,7 @@ pub(crate) fn plan(
     })
 }
 
-/// Plans the gradients of an attention for a level of the processor.
+/// Plans the gradients of an attention for an instruction set.
 pub(crate) fn plan_gradients(
     gradients: &AttentionGradients,
     compute: Compute,

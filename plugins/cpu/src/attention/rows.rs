@@ -82,7 +82,7 @@ impl<T: Functions> Rows<T> {
     pub(crate) unsafe fn row(&self, tensors: &[*mut u8], at: At) -> *mut u8 {
         let head = at.head / (at.heads / self.heads);
         let offset = at.place * self.strides[0] + head * self.strides[1] + at.row * self.strides[2];
-        // SAFETY: the caller promises the row.
+        // SAFETY: the row is valid, as this function requires.
         unsafe { tensors[self.slot].add(offset * self.run.size) }
     }
 
@@ -91,14 +91,15 @@ impl<T: Functions> Rows<T> {
     /// # Safety
     /// As for [`Rows::row`].
     pub(crate) unsafe fn in_place(&self, tensors: &[*mut u8], at: At) -> Matrix<T> {
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         Matrix { first: unsafe { self.row(tensors, at).cast_const().cast() }, row_stride: self.strides[2] }
     }
 
     /// Copies `count` rows, each to `width` numbers of which those that are not there are zeros.
     ///
     /// # Safety
-    /// The level is one that the processor has, the rows are in the tensor, and there is room for the copies.
+    /// The processor supports the instruction set, the rows are in the tensor, and there is room for the
+    /// copies.
     pub(crate) unsafe fn copy(
         &self,
         (isa, tensors): (Isa, &[*mut u8]),
@@ -108,7 +109,7 @@ impl<T: Functions> Rows<T> {
         width: usize,
     ) -> Matrix<T> {
         let copy = PackSource {
-            // SAFETY: passed on.
+            // SAFETY: the function called requires what this one requires.
             from: unsafe { self.row(tensors, at) },
             rows: count,
             row: self.strides[2],
@@ -117,7 +118,7 @@ impl<T: Functions> Rows<T> {
             width,
             row_stride: width,
         };
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         unsafe { (self.pack)(isa, &copy, to) };
         Matrix { first: to.cast_const(), row_stride: width }
     }
@@ -136,7 +137,7 @@ impl<T: Functions> Rows<T> {
         (width, row_stride): (usize, usize),
     ) {
         let copy = PackSource {
-            // SAFETY: passed on.
+            // SAFETY: the function called requires what this one requires.
             from: unsafe { self.row(tensors, at) },
             rows: self.depth,
             row: self.strides[3],
@@ -145,14 +146,14 @@ impl<T: Functions> Rows<T> {
             width,
             row_stride,
         };
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         unsafe { (self.pack)(isa, &copy, to) };
     }
 
     /// Writes rows, of which `from` has `row_stride` numbers each.
     ///
     /// # Safety
-    /// The level is one that the processor has, and the rows are in the tensor and in `from`.
+    /// The processor supports the instruction set, and the rows are in the tensor and in `from`.
     pub(crate) unsafe fn write(
         &self,
         (isa, tensors): (Isa, &[*mut u8]),
@@ -169,7 +170,7 @@ impl<T: Functions> Rows<T> {
             row: self.strides[2],
             column: self.strides[3],
         };
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         unsafe { (self.store)(isa, &sums, self.row(tensors, at)) };
     }
 }

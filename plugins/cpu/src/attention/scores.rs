@@ -116,8 +116,8 @@ impl<T: Float> Scores<T> {
     /// Adds to a block of scores what there is to add, and makes those -∞ that do not count.
     ///
     /// # Safety
-    /// The level is one that the processor has, `tensors` are those of the operation, of which the sequence and the head are,
-    /// and the block is there.
+    /// The processor supports the instruction set, `tensors` are those of the operation, of which the sequence
+    /// and the head are, and the block is there.
     pub(crate) unsafe fn apply(
         &self,
         isa: Isa,

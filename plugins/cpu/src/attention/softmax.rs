@@ -117,7 +117,7 @@ struct RoundedColumns<T, const LANES: usize, const FUSED: bool>(Softmax<T>);
 /// Runs the work on columns that suits vectors of so many lanes.
 macro_rules! dispatch {
     ($isa:expr, $lanes:expr, $work:ident, $softmax:expr) => {
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         unsafe {
             match ($isa == Isa::Portable, $lanes) {
                 (true, 4) => $isa.run($work::<T, 4, false>($softmax)),
@@ -134,8 +134,8 @@ impl<T: Weight> Softmax<T> {
     /// Makes the scores weights.
     ///
     /// # Safety
-    /// The level is one that the processor has, all but the portable one have fused instructions; the scores, whose columns are
-    /// a multiple of the level's vectors, and the sums are there.
+    /// The processor supports the instruction set, all but the portable one have fused instructions; the
+    /// scores, whose columns are a multiple of the instruction set's vectors, and the sums are there.
     pub(crate) unsafe fn run(self, isa: Isa, lanes: usize) {
         dispatch!(isa, lanes, Columns, self);
     }
@@ -155,7 +155,7 @@ impl<T: Weight> Softmax<T> {
     pub(crate) unsafe fn known_with_any(self) {
         let Self { scores, row_stride, keys, columns, sums } = self;
         for (key, column) in (0..keys).flat_map(|key| (0..columns).map(move |column| (key, column))) {
-            // SAFETY: the caller promises the scores and sums.
+            // SAFETY: the scores and sums are valid, as this function requires.
             unsafe {
                 let score = scores.add(key * row_stride + column);
                 let (max, factor) = (sums.max.add(column).read(), sums.factor.add(column).read());
@@ -178,7 +178,7 @@ impl<T: Weight> Softmax<T> {
             if weight < least { least } else { weight }
         };
         for column in 0..columns {
-            // SAFETY: the caller promises the scores and sums.
+            // SAFETY: the scores and sums are valid, as this function requires.
             unsafe {
                 let score = |key: usize| scores.add(key * row_stride + column);
                 let (max, sum) = (sums.max.add(column), sums.sum.add(column));
@@ -299,7 +299,7 @@ impl<T: Functions> Scaling<T> {
     /// The factor and the row are there.
     #[inline(always)]
     unsafe fn row(&self, number: usize) -> (*mut [T], T) {
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe {
             let row = self.numbers.add(number * self.width);
             (std::ptr::slice_from_raw_parts_mut(row, self.width), self.factors.add(number).read())

@@ -1,4 +1,5 @@
-//! Convolutions whose window covers its image: every weight meets one element of an image, so they are products of matrices.
+//! Convolutions whose window covers its image: every weight meets one element of an image, so they are matrix
+//! multiplications.
 
 use hipdnn_plugin_sdk::graph::{DataType, Tensor};
 

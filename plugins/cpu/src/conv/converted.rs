@@ -173,8 +173,8 @@ impl Kernel for Converted {
         let mut pointers = [std::ptr::null_mut(); MAX_TENSORS + MAX_COPIES];
         pointers[..tensors.len()].copy_from_slice(tensors);
         let mut convolution = &self.convolution;
-        // SAFETY: the caller promises the tensors, the memory has room for the copies, and what is behind them is the convolution's
-        // own. Its tensors are those that it was planned for.
+        // SAFETY: this function requires the tensors, the memory has room for the copies, and what is behind
+        // them is the convolution's own. Its tensors are those that it was planned for.
         unsafe {
             for (place, copied) in self.copies.iter().enumerate() {
                 let (tensor, copy) = (tensors[copied.slot], scratch.add(copied.offset));

@@ -22,7 +22,7 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// A rough guess for a level.
+    /// A rough guess for an instruction set.
     pub(crate) fn of<T: Float>(isa: Isa) -> Self {
         let per_nanosecond = match isa {
             Isa::Portable => 6.0,
@@ -112,7 +112,7 @@ impl Shape<'_> {
             size = half;
             best = geometry(1, size);
         }
-        // Enough blocks for the lanes, which a small product does not need.
+        // Enough blocks for the workers, which a small product does not need.
         let workers = self.threads.workers_for_reduction(self.time(&best, cost), usize::MAX).count();
         let wanted = if workers > 1 { 3 * workers } else { 1 };
         if size == windows.output && !self.in_place {

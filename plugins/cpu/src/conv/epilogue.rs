@@ -84,7 +84,7 @@ impl TileEpilogue {
         origin[2..2 + self.spatial].copy_from_slice(&block.origin[3 - self.spatial..]);
         size[2..2 + self.spatial].copy_from_slice(&block.size[3 - self.spatial..]);
         let rank = 2 + self.spatial;
-        // SAFETY: the caller promises the tensors.
+        // SAFETY: the tensors are those of the operation, as this function requires.
         unsafe { self.block_epilogue.run_on_box(tensors, &origin[..rank], &size[..rank]) };
     }
 }

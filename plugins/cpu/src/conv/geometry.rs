@@ -1,11 +1,11 @@
-//! How a convolution becomes a matrix product without being unrolled.
+//! How a convolution becomes a matrix multiplication without being unrolled.
 //!
-//! The input is copied into planes: rows of numbers in which a tap of the window is nothing but a distance. Output element
-//! `o` and a tap at `q` meet at position `o + q`, so all outputs of an image, one after another, meet the tap in one
-//! unbroken run, and the product reads the plane where it lies. Rows are a little longer than the output's, for the zeros
-//! of the padding; what the product yields in these columns is dropped. With a stride there is a plane for each remainder
-//! of the division by it. Where that wastes too much (a window nearly as large as its image), each tap gets a plane of its
-//! own with exactly the outputs' columns, which is the common unrolled form.
+//! The input is copied into planes: rows of numbers in which a tap of the window is nothing but a distance. Output
+//! element `o` and a tap at `q` meet at position `o + q`, so all outputs of an image, one after another, meet the
+//! tap in one unbroken run, and the product reads the plane where it lies. Rows are a little longer than the
+//! output's, for the zeros of the padding; what the product yields in these columns is dropped. With a stride there
+//! is a plane for each remainder of the division by it. Where that wastes too much (a window nearly as large as its
+//! image), each tap gets a plane of its own with exactly the outputs' columns, which is the common unrolled form.
 
 use std::collections::HashMap;
 

@@ -65,7 +65,7 @@ const LEAST_ROWS: usize = 16;
 /// Images from which on blocks of whole images are enough for all threads.
 const LEAST_IMAGES: usize = 16;
 
-/// Plans a convolution for a level of the processor, with more to compute of the output of a forward one or not.
+/// Plans a convolution for an instruction set, with more to compute of the output of a forward one or not.
 pub(crate) fn plan(
     convolution: &Convolution,
     compute: Compute,
@@ -179,7 +179,8 @@ fn plan_in<T: Float + Accumulator>(
             return Ok(Box::new(places));
         }
     }
-    // Double precision is asked for by those who want exact results. With steps, transforming takes too long beside fast products.
+    // Double precision is prefetched by those who want exact results. With steps, transforming takes too long
+    // beside fast products.
     if !is_wanted
         && is_single
         && !(isa.has_whole_vectors() && operands.windows.stride[1] > 1)

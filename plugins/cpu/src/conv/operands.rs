@@ -35,7 +35,8 @@ pub(crate) struct Weights {
 }
 
 impl Weights {
-    /// Whether those of a row, given the distances of a window's elements, are numbers side by side in the order of the sums.
+    /// Whether those of a row, given the distances of a window's elements, are contiguous values in the order
+    /// of the sums.
     pub(crate) fn are_rows<T: Float>(&self, taps: impl ExactSizeIterator<Item = usize>) -> bool {
         is_number::<T>(self.data_type)
             && self.channel == taps.len()
@@ -125,7 +126,7 @@ pub(crate) unsafe fn fill<S: Stored, T: Float>(
     channels: usize,
     planes: *mut T,
 ) {
-    // SAFETY: the caller promises what is needed.
+    // SAFETY: the function called requires what this one requires.
     unsafe { geometry.fill::<S, T>(block, from, strides, channels, planes) };
 }
 
@@ -144,7 +145,7 @@ pub(crate) unsafe fn store<S: Stored, T: Float>(
     to: *mut u8,
     strides: &Strides,
 ) {
-    // SAFETY: the caller promises what is needed.
+    // SAFETY: the function called requires what this one requires.
     unsafe { store_tile::<S, T>(geometry, block, columns, tile, row, rows, to, strides) };
 }
 

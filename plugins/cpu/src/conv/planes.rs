@@ -22,7 +22,7 @@ pub(crate) unsafe fn copy_runs<S: Stored, T: Float>(
     plane_strides: usize,
     (len, channels): (usize, usize),
 ) {
-    // SAFETY: the caller promises all runs.
+    // SAFETY: all runs are valid, as this function requires.
     unsafe {
         if len < SHORT {
             for i in 0..len {
@@ -99,7 +99,8 @@ impl Geometry {
         planes: *mut T,
     ) {
         let from = from.cast::<S>();
-        // SAFETY: the caller promises this much; the runs are inside the tensor and inside the planes.
+        // SAFETY: this much is valid, as this function requires; the runs are inside the tensor and inside
+        // the planes.
         unsafe {
             planes.write_bytes(0, channels * self.channel());
             self.input_runs(block, strides, |source, target, stride, len| {
@@ -126,7 +127,8 @@ impl Geometry {
         planes: *mut u32,
     ) {
         let from = from.cast::<S>();
-        // SAFETY: the caller promises this much; the runs are inside the tensor and inside the planes.
+        // SAFETY: this much is valid, as this function requires; the runs are inside the tensor and inside
+        // the planes.
         unsafe {
             planes.write_bytes(0, channels.div_ceil(2) * self.channel());
             self.input_runs(block, strides, |source, target, stride, len| {
@@ -213,7 +215,7 @@ impl Geometry {
         row: usize,
     ) {
         let from = from.cast::<S>();
-        // SAFETY: the caller promises this much.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe { rows.write_bytes(0, channels * row) };
         self.runs(block, 0, self.columns(block), |run| {
             let source = strides.offset(run.image, run.at);

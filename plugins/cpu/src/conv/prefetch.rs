@@ -1,7 +1,7 @@
-//! Memory that is asked for before it is needed, so that it is near by then.
+//! Memory that is prefetched before it is needed, so that it is near by then.
 //!
-//! What the next block of a convolution reads lies in short runs, one for each channel, often each in a page of its own: the processor
-//! does not see by itself where they go on.
+//! What the next block of a convolution reads lies in short runs, one for each channel, often each in a page of its
+//! own: the processor does not see by itself where they go on.
 
 use crate::conv::geometry::{Block, Geometry, Strides};
 use crate::conv::operands::{OperandView, Operands};
@@ -12,7 +12,7 @@ use crate::tensor::scratch::CACHE_LINE;
 /// Tests have small images.
 const FAR: usize = if cfg!(test) { 2 << 10 } else { 4 << 20 };
 
-/// Whether the input and the output of a convolution are so large that it pays to ask for them.
+/// Whether the input and the output of a convolution are so large that it pays to prefetch them.
 pub(crate) fn pays(operands: &Operands) -> bool {
     bytes(operands) >= FAR as f64
 }
@@ -27,7 +27,7 @@ pub(crate) fn bytes(operands: &Operands) -> f64 {
     bytes(input, *channels, windows.input) + bytes(output, *rows, windows.output)
 }
 
-/// What tiles ask for while they multiply, some lines of the cache each.
+/// What tiles prefetch while they multiply, some lines of the cache each.
 #[derive(Clone, Copy)]
 pub(crate) struct BlockPrefetch {
     /// The first line of the first channel.
@@ -66,15 +66,15 @@ impl CacheLines {
     }
 }
 
-/// What one tile asks for. Only some lines can be on their way at a time, and what a tile itself has to wait for is among them, so
-/// that they are asked for one by one while it multiplies.
+/// What one tile prefetches. Only some lines can be on their way at a time, and what a tile itself has to wait for
+/// is among them, so that they are prefetched one by one while it multiplies.
 #[derive(Clone, Copy)]
 pub(crate) struct TilePrefetch {
     now: CacheLines,
     then: [CacheLines; 2],
-    /// What was asked for of the present channel: whole runs, and lines of the next one.
+    /// What was prefetched of the present channel: whole runs, and lines of the next one.
     at: (usize, usize),
-    /// Channels that are multiplied from one time to the next, and the lines that are asked for each time.
+    /// Channels that are multiplied from one time to the next, and the lines that are prefetched each time.
     every: usize,
     at_once: usize,
 }
@@ -178,7 +178,8 @@ impl BlockPrefetch {
         Self::of(geometry, &geometry.block(block), &input.strides, *channels, (from, size))
     }
 
-    /// What the tile with this number asks for while it multiplies the channels, where there are so many tiles.
+    /// What the tile with this number prefetches while it multiplies the channels, where there are so many
+    /// tiles.
     pub(crate) fn for_tile(&self, tile: usize, tiles: usize) -> TilePrefetch {
         TilePrefetch::of(
             [self.share(tile, tiles), CacheLines::NONE, CacheLines::NONE],
@@ -187,7 +188,7 @@ impl BlockPrefetch {
         )
     }
 
-    /// The lines that the tile with this number asks for, where there are so many tiles.
+    /// The lines that the tile with this number prefetches, where there are so many tiles.
     pub(crate) fn share(&self, tile: usize, tiles: usize) -> CacheLines {
         let (channels, channel_stride) = self.channels;
         let of_image = self.rows.0 * self.lines;

@@ -146,7 +146,7 @@ impl StridedBackwardData {
 unsafe fn spread<S: Stored, T: Float>(from: *const T, len: usize, to: *mut S, columns: usize, stride: usize) {
     let zero = S::nearest(T::ZERO);
     let mut i = 0;
-    // SAFETY: the caller promises both.
+    // SAFETY: both are valid, as this function requires.
     unsafe {
         if stride == 1 {
             return store_run::<S, T>(from, to.cast(), 1, len);

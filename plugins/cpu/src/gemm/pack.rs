@@ -64,16 +64,17 @@ pub(crate) fn packing_of<T: Float>(
 }
 
 /// # Safety
-/// The level is one that the processor has, the matrix is readable, and rows of `width` numbers `row_stride` apart are writable.
+/// The processor supports the instruction set, the matrix is readable, and rows of `width` numbers `row_stride`
+/// apart are writable.
 unsafe fn pack<S: Stored, T: Float>(isa: Isa, copy: &PackSource, to: *mut T) {
-    // SAFETY: the caller promises the level.
+    // SAFETY: the instruction set is valid, as this function requires.
     unsafe { isa.run_vectors(Packing::<S, T> { copy, from: copy.from.cast(), to }) };
 }
 
 /// # Safety
-/// The level is one that the processor has, the sums are readable, and the elements are writable.
+/// The processor supports the instruction set, the sums are readable, and the elements are writable.
 unsafe fn store<S: Stored, T: Float>(isa: Isa, sums: &Accumulators<T>, to: *mut u8) {
-    // SAFETY: the caller promises the level.
+    // SAFETY: the instruction set is valid, as this function requires.
     unsafe { isa.run_vectors(Storing::<S, T> { sums, to: to.cast() }) };
 }
 
@@ -86,7 +87,8 @@ struct Packing<'a, S, T> {
 /// Columns that are read side by side where a row's elements do not lie so.
 const STREAMS: usize = 16;
 
-/// Rows ahead of the one that is copied that are asked for: rows are often a page apart, which no processor foresees.
+/// Rows ahead of the one that is copied that are prefetched: rows are often a page apart, which no processor
+/// foresees.
 pub(crate) const PREFETCH_ROWS: usize = 16;
 
 impl<S: Stored, T: Float> VectorTask<T> for Packing<'_, S, T> {
@@ -141,8 +143,8 @@ impl<S: Stored, T: Float> VectorTask<T> for Packing<'_, S, T> {
     }
 }
 
-/// Copies up to [`STREAMS`] columns whose elements lie side by side, as far as the level has a way to transpose blocks of them;
-/// gives the number of rows.
+/// Copies up to [`STREAMS`] columns whose elements lie side by side, as far as the instruction set has a way to
+/// transpose blocks of them; gives the number of rows.
 ///
 /// # Safety
 /// The columns are readable, rows of `room` numbers are writable, and the processor has the vector's instructions.
@@ -179,13 +181,13 @@ unsafe fn copy_columns<S: Stored, V: Vector>(
     rows
 }
 
-/// Copies `len` elements that lie side by side.
+/// Copies `len` contiguous elements.
 ///
 /// # Safety
 /// They are readable, `to` is writable, and the processor has the vector's instructions.
 #[inline(always)]
 unsafe fn copy_row<S: Stored, V: Vector>(from: *const S, to: *mut V::Scalar, len: usize) {
-    // SAFETY: as the caller promises.
+    // SAFETY: everything read and written here is valid, as this function requires.
     unsafe {
         let mut j = 0;
         if TypeId::of::<S>() == TypeId::of::<V::Scalar>() {
@@ -273,7 +275,7 @@ pub(crate) fn store_whole(data_type: DataType) -> Result<Store<i32>, Refusal> {
 unsafe fn whole<S: Stored>(_level: Isa, sums: &Accumulators<i32>, to: *mut u8) {
     let Accumulators { from, row_stride, rows, columns, row, column } = sums;
     for i in 0..*rows {
-        // SAFETY: the caller promises readable sums and writable elements.
+        // SAFETY: readable sums and writable elements are valid, as this function requires.
         unsafe {
             let (from, to) = (from.add(i * row_stride), to.cast::<S>().add(i * row));
             if TypeId::of::<S>() == TypeId::of::<i32>() && *column == 1 {

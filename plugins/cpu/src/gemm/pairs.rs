@@ -1,6 +1,7 @@
 //! Products of factors of 16 bits, two terms of a sum at a time.
 //!
-//! A word is the terms 2l and 2l + 1 of a row of the left factor, or of a column of the right one, the first in the lower half.
+//! A word is the terms 2l and 2l + 1 of a row of the operand A, or of a column of the right one, the first in the
+//! lower half.
 
 #![cfg_attr(
     not(target_arch = "x86_64"),
@@ -25,7 +26,7 @@ pub(crate) struct Pairs {
 }
 
 impl Pairs {
-    /// What this processor has beside a level.
+    /// What this processor has beside an instruction set.
     pub(crate) fn of(isa: Isa) -> Self {
         #[cfg(target_arch = "x86_64")]
         if isa == Isa::Avx512 {
@@ -76,8 +77,8 @@ pub(crate) fn word(first: u16, second: u16) -> u32 {
     u32::from(first) | u32::from(second) << 16
 }
 
-/// The functions that copy the left factor, whose columns are terms, and the right one, whose rows are. Words are written whatever
-/// the type of the sums is called.
+/// The functions that copy the operand A, whose columns are terms, and the right one, whose rows are. Words are
+/// written whatever the type of the sums is called.
 pub(crate) fn packs<S: PairElement, T: 'static>() -> (Pack<T>, Pack<T>) {
     (pack_left::<S, T>, pack_right::<S, T>)
 }
@@ -85,14 +86,14 @@ pub(crate) fn packs<S: PairElement, T: 'static>() -> (Pack<T>, Pack<T>) {
 /// # Safety
 /// As [`Pack`], with the pitch in words.
 unsafe fn pack_left<S: PairElement, T>(isa: Isa, copy: &PackSource, to: *mut T) {
-    // SAFETY: the caller promises the level.
+    // SAFETY: the instruction set is valid, as this function requires.
     unsafe { isa.run(Left::<S> { copy, from: copy.from.cast(), to: to.cast() }) };
 }
 
 /// # Safety
 /// As [`Pack`], with half as many rows in the copy.
 unsafe fn pack_right<S: PairElement, T>(isa: Isa, copy: &PackSource, to: *mut T) {
-    // SAFETY: the caller promises the level.
+    // SAFETY: the instruction set is valid, as this function requires.
     unsafe { isa.run(Right::<S> { isa, copy, from: copy.from.cast(), to: to.cast() }) };
 }
 
@@ -233,25 +234,25 @@ mod x86 {
 
         #[inline(always)]
         unsafe fn zero() -> Self {
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             Self(unsafe { _mm512_setzero_ps() })
         }
 
         #[inline(always)]
         unsafe fn splat(word: f32) -> Self {
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             Self(unsafe { _mm512_set1_ps(word) })
         }
 
         #[inline(always)]
         unsafe fn load(from: *const f32) -> Self {
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             Self(unsafe { _mm512_loadu_ps(from) })
         }
 
         #[inline(always)]
         unsafe fn store(self, to: *mut f32) {
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             unsafe { _mm512_storeu_ps(to, self.0) };
         }
 
@@ -267,13 +268,13 @@ mod x86 {
 
         #[inline(always)]
         unsafe fn plus(self, other: Self) -> Self {
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             Self(unsafe { _mm512_add_ps(self.0, other.0) })
         }
 
         #[inline(always)]
         unsafe fn run<W: IsaTask>(work: W) -> W::Output {
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             unsafe { run_bfloat16(work) }
         }
     }
@@ -289,43 +290,43 @@ mod x86 {
 
         #[inline(always)]
         unsafe fn zero() -> Self {
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             Self(unsafe { _mm512_setzero_si512() })
         }
 
         #[inline(always)]
         unsafe fn splat(word: i32) -> Self {
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             Self(unsafe { _mm512_set1_epi32(word) })
         }
 
         #[inline(always)]
         unsafe fn load(from: *const i32) -> Self {
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             Self(unsafe { _mm512_loadu_epi32(from) })
         }
 
         #[inline(always)]
         unsafe fn store(self, to: *mut i32) {
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             unsafe { _mm512_storeu_epi32(to, self.0) };
         }
 
         #[inline(always)]
         unsafe fn add_product(self, factor: Self, other: Self) -> Self {
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             Self(unsafe { _mm512_dpwssd_epi32(self.0, factor.0, other.0) })
         }
 
         #[inline(always)]
         unsafe fn plus(self, other: Self) -> Self {
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             Self(unsafe { _mm512_add_epi32(self.0, other.0) })
         }
 
         #[inline(always)]
         unsafe fn run<W: IsaTask>(work: W) -> W::Output {
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             unsafe { run_whole(work) }
         }
     }

@@ -6,17 +6,18 @@ use crate::simd::vector::{Float, Lanewise, Vector};
 
 /// What a tile is computed from: `to[r][j] = from[r][j] + Σ a[r][l] · b[l][j] + add[j]` over the depth.
 pub(crate) struct Tile<T> {
-    /// The first row of the left factor, whose terms lie side by side.
+    /// The first row of the operand A, whose terms lie side by side.
     pub(crate) a: *const T,
     /// Distance of its rows.
     pub(crate) a_stride: usize,
-    /// The first row of the right factor, whose columns lie side by side.
+    /// The first row of the operand B, whose columns lie side by side.
     pub(crate) b: *const T,
     /// Distance of its rows.
     pub(crate) b_stride: usize,
-    /// Whether rows of `b` are asked for some time before they are read.
+    /// Whether rows of `b` are prefetched some time before they are read.
     pub(crate) prefetches: bool,
-    /// Where whole vectors of the rows of `b` are copied to, one row after the other; null for nowhere. Then they are always asked for.
+    /// Where whole vectors of the rows of `b` are copied to, one row after the other; null for nowhere. Then
+    /// they are always prefetched.
     pub(crate) keep: *mut T,
     /// Terms of each sum.
     pub(crate) depth: usize,
@@ -85,50 +86,50 @@ pub(crate) unsafe trait Register: Copy {
     unsafe fn run<W: IsaTask>(work: W) -> W::Output;
 }
 
-// SAFETY: a vector's functions need no instructions but those of its level.
+// SAFETY: a vector's functions need no instructions but those of its instruction set.
 unsafe impl<V: Vector> Register for V {
     type Word = V::Scalar;
     const LANES: usize = V::LANES;
 
     #[inline(always)]
     unsafe fn zero() -> Self {
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe { V::zero() }
     }
 
     #[inline(always)]
     unsafe fn splat(word: V::Scalar) -> Self {
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe { V::splat(word) }
     }
 
     #[inline(always)]
     unsafe fn load(from: *const V::Scalar) -> Self {
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe { V::load(from) }
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut V::Scalar) {
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe { Vector::store(self, to) }
     }
 
     #[inline(always)]
     unsafe fn add_product(self, factor: Self, other: Self) -> Self {
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe { factor.mul_add(other, self) }
     }
 
     #[inline(always)]
     unsafe fn plus(self, other: Self) -> Self {
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe { self.lanewise(Lanewise::Add, other) }
     }
 
     #[inline(always)]
     unsafe fn run<W: IsaTask>(work: W) -> W::Output {
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe { V::dispatch(work) }
     }
 }
@@ -141,7 +142,7 @@ type RunLine<T> = unsafe fn(&Tile<T>, usize);
 /// Vectors in a tile's row at most.
 const MAX_VECTORS: usize = 3;
 
-/// The tiles of a level.
+/// The micro-kernels of an instruction set.
 pub(crate) struct TileKernel<T: 'static> {
     /// Rows of the largest tile.
     pub(crate) rows: usize,
@@ -157,15 +158,15 @@ pub(crate) struct TileKernel<T: 'static> {
     run_line: RunLine<T>,
 }
 
-/// Rows of the wide tile. With as few rows, reading the right factor takes all the time, and is faster the more of
-/// it lies side by side.
+/// Rows of the wide tile. With as few rows, reading the operand B takes all the time, and is faster the more of it
+/// lies side by side.
 pub(crate) const WIDE_ROWS: usize = 2;
 
-/// Vectors of the longest line, a tile of one row. Its sums stay in the first cache.
+/// Vectors of the longest line, a tile of one row. Its sums stay in the L1 cache.
 pub(crate) const MAX_LINE: usize = 256;
 
-/// Terms that are added to a line's sums together: as many rows of the right factor are read at once, each from its beginning to
-/// its end.
+/// Terms that are added to a line's sums together: as many rows of the operand B are read at once, each from its
+/// beginning to its end.
 const LINE_TERMS: usize = 8;
 
 impl<T: 'static> Clone for TileKernel<T> {
@@ -204,7 +205,7 @@ impl<V: Register> Tiles<V> {
 }
 
 impl<T: Float> TileKernel<T> {
-    /// The tiles of a level.
+    /// The micro-kernels of an instruction set.
     pub(crate) fn of(isa: Isa) -> Self {
         match isa {
             #[cfg(not(target_arch = "aarch64"))]
@@ -240,15 +241,16 @@ impl<T: 'static> TileKernel<T> {
         self.vectors * self.lanes
     }
 
-    /// Computes a tile of `rows` rows and `vectors` vectors, each at least 1 and at most those of the largest tile, or of as
-    /// many as the wide tile has; or of one row and up to [`MAX_LINE`] vectors, where nothing is kept.
+    /// Computes a tile of `rows` rows and `vectors` vectors, each at least 1 and at most those of the largest
+    /// tile, or of as many as the wide tile has; or of one row and up to [`MAX_LINE`] vectors, where nothing is
+    /// kept.
     ///
     /// # Safety
-    /// The kernel's level is one that the processor has. `depth` numbers of each row of `a` and whole vectors of each row
-    /// of `b`, of `from`, `add` and `keep` unless they are null, and of `to` are there.
+    /// The processor supports the kernel's instruction set. `depth` numbers of each row of `a` and whole
+    /// vectors of each row of `b`, of `from`, `add` and `keep` unless they are null, and of `to` are there.
     #[inline(always)]
     pub(crate) unsafe fn run(&self, tile: &Tile<T>, rows: usize, vectors: usize) {
-        // SAFETY: the caller promises what the kernel needs.
+        // SAFETY: the kernel requires what this function requires.
         unsafe {
             if vectors <= MAX_VECTORS {
                 self.run[rows - 1][vectors - 1](tile);
@@ -271,7 +273,8 @@ impl<V: Register, const ROWS: usize, const VECTORS: usize> IsaTask for TileTask<
     fn run(self) {
         let Tile { a, a_stride, b, b_stride, prefetches, keep, depth, from, from_stride, add, to, to_stride } =
             *self.0;
-        // SAFETY: `tile` is called with memory as `TileKernel::run` describes it, at the vector's level.
+        // SAFETY: `tile` is called with memory as `TileKernel::run` describes it, at the vector's
+        // instruction set.
         unsafe {
             let mut sums = [[V::zero(); VECTORS]; ROWS];
             if !from.is_null() {
@@ -345,7 +348,7 @@ pub(crate) fn prefetch_row<V: Register, const VECTORS: usize>(row: *const V::Wor
 /// They are readable, and the processor has the vector's instructions.
 #[inline(always)]
 pub(crate) unsafe fn load<V: Register, const VECTORS: usize>(from: *const V::Word) -> [V; VECTORS] {
-    // SAFETY: as the caller promises.
+    // SAFETY: everything read and written here is valid, as this function requires.
     unsafe {
         let mut vectors = [V::zero(); VECTORS];
         for (v, vector) in vectors.iter_mut().enumerate() {
@@ -367,7 +370,7 @@ unsafe fn multiply<V: Register, const ROWS: usize, const VECTORS: usize>(
     sums: &mut [[V; VECTORS]; ROWS],
 ) {
     for (row, sums) in rows.iter().zip(sums) {
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe {
             let factor = V::splat(row.add(l).read_unaligned());
             for (sum, column) in sums.iter_mut().zip(columns) {
@@ -420,7 +423,7 @@ unsafe fn terms<V: Register, const TERMS: usize>(
     to: *mut V::Word,
     vectors: usize,
 ) {
-    // SAFETY: as the caller promises.
+    // SAFETY: everything read and written here is valid, as this function requires.
     unsafe {
         let mut factors = [V::zero(); TERMS];
         for (term, factor) in factors.iter_mut().enumerate() {
@@ -442,7 +445,7 @@ unsafe fn terms<V: Register, const TERMS: usize>(
 /// # Safety
 /// As [`TileKernel::run`].
 unsafe fn line<V: Register>(tile: &Tile<V::Word>, vectors: usize) {
-    // SAFETY: the caller promises that the processor has the register's instructions.
+    // SAFETY: the processor has the register's instructions. This function requires it.
     unsafe { V::run(LineTask::<V>(tile, vectors)) };
 }
 
@@ -451,7 +454,7 @@ unsafe fn line<V: Register>(tile: &Tile<V::Word>, vectors: usize) {
 /// # Safety
 /// As [`TileKernel::run`].
 unsafe fn tile<V: Register, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Word>) {
-    // SAFETY: the caller promises that the processor has the register's instructions.
+    // SAFETY: the processor has the register's instructions. This function requires it.
     unsafe { V::run(TileTask::<V, ROWS, VECTORS>(tile)) };
 }
 

@@ -1,4 +1,4 @@
-//! What is computed of a product's sums before they leave the first cache.
+//! What is computed of a product's sums before they leave the L1 cache.
 
 use hipdnn_plugin_sdk::graph::Tensor;
 

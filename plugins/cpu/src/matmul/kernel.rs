@@ -26,26 +26,26 @@ const ROWS: usize = 512;
 /// panels more often costs less.
 const FEW_ROWS: usize = 256;
 
-/// Numbers of the left factor that are copied at a time.
+/// Numbers of the operand A that are copied at a time.
 const COPIED: usize = 2 << 20;
 
-/// Terms of a sum up to which the left factor is copied.
+/// Terms of a sum up to which the operand A is copied.
 const MAX_COPIED: usize = 1 << 24;
 
-/// Rows of the left factor that are copied as one part of the work.
+/// Rows of the operand A that are copied as one part of the work.
 const COPIED_ROWS: usize = 32;
 
-/// Distances of rows in bytes at which the rows of a tile share few places of the first cache.
+/// Distances of rows in bytes at which the rows of a tile share few places of the L1 cache.
 const CROWDED: usize = 1024;
 
-/// Products of matrices with every decision made.
+/// Matrix multiplications with every decision made.
 pub(crate) struct Gemm<T: 'static> {
     problem: Problem,
     isa: Isa,
     scheme: Scheme<T>,
     /// What a tile multiplies for each sum.
     words: usize,
-    /// Whether the rows of the right factor are read in place, because only one tile reads them.
+    /// Whether the rows of the operand B are read in place, because only one tile reads them.
     b_in_place: bool,
     /// In how many blocks the rows of a matrix are computed, the columns, and the terms.
     row_blocks: usize,
@@ -54,13 +54,13 @@ pub(crate) struct Gemm<T: 'static> {
     wide: usize,
     wide_vectors: usize,
     depth_blocks: usize,
-    /// Blocks of rows between two copies of the left factor.
+    /// Blocks of rows between two copies of the operand A.
     group: usize,
     /// Distance of the copied rows.
     row_stride: usize,
     workers: Workers,
     pack_workers: Workers,
-    /// The panels of a right factor that stays the same, one after the other.
+    /// The panels of a operand B that stays the same, one after the other.
     prepacked: Prepacked<T>,
     areas: ScratchLayout,
 }
@@ -73,8 +73,8 @@ pub(crate) struct ScratchLayout {
     row: usize,
 }
 
-/// Nanoseconds for the copy of a byte of the right factor or of a number of the left one, roughly, and for reading a byte of the right
-/// one in place.
+/// Nanoseconds for the copy of a byte of the operand B or of a number of the left one, roughly, and for reading a
+/// byte of the right one in place.
 const COPY: f64 = 0.3;
 
 const READ: f64 = 0.05;
@@ -95,7 +95,7 @@ impl<T: Accumulator> Gemm<T> {
         }
         let words = k.div_ceil(*terms);
         let work = [m, n, k, matrices].iter().map(|number| *number as f64).product::<f64>() * scheme.time;
-        // Enough parts for the lanes, where there are few columns.
+        // Enough parts for the workers, where there are few columns.
         let wanted =
             threads.workers(work, usize::MAX).count().div_ceil(matrices * n.div_ceil(kernel.columns()));
         let keeps = settings.constant_weights && problem.has_one_right_factor();
@@ -172,7 +172,7 @@ impl<T: Accumulator> Gemm<T> {
         })
     }
 
-    /// The scratch memory: copied rows, and for each lane a panel, sums, and part of the row that is added.
+    /// The scratch memory: copied rows, and for each worker a panel, sums, and part of the row that is added.
     fn layout(&self, scratch: &mut Scratch) -> [usize; 4] {
         let workers = self.workers.count();
         [
@@ -197,7 +197,7 @@ impl<T: Accumulator> Gemm<T> {
     /// Copies part of a block's rows.
     ///
     /// # Safety
-    /// `a` is the left factor's first element, `to` has room for the block.
+    /// `a` is the operand A's first element, `to` has room for the block.
     unsafe fn copy_rows(&self, block: usize, number: usize, a: *const u8, to: *mut T) {
         let Problem { a: factor, m, k, .. } = &self.problem;
         let rows = part(*m, self.row_blocks, block % self.row_blocks);
@@ -256,7 +256,7 @@ impl<T: Accumulator> Gemm<T> {
         (vectors.start * self.words + words.start * vectors.len()) * self.scheme.kernel.lanes
     }
 
-    /// All panels of a right factor that stays the same; null where these are not kept.
+    /// All panels of a operand B that stays the same; null where these are not kept.
     ///
     /// # Safety
     /// `b` is the factor's first element.
@@ -268,7 +268,7 @@ impl<T: Accumulator> Gemm<T> {
                 self.workers.for_each_part(self.panels * self.depth_blocks, |_, number| {
                     let vectors = self.vectors(number / self.depth_blocks);
                     let words = part(self.words, self.depth_blocks, number % self.depth_blocks);
-                    // SAFETY: there is room for all panels, and each is copied by one lane.
+                    // SAFETY: there is room for all panels, and each is copied by one worker.
                     unsafe {
                         let to = to.get(0).cast::<T>().add(self.prepacked_place(&vectors, &words));
                         self.copy_panel(&vectors, &words, b.get(0), to);
@@ -283,9 +283,9 @@ impl<T: Accumulator> Gemm<T> {
     /// Computes the columns of a panel in a block of rows.
     ///
     /// # Safety
-    /// `a` is the block's first row with rows `a_stride` apart, `b` and `c` are the first elements of the right factor and the
-    /// product, `row` the first of the row that is added, `all_panels` the panels that are kept or null, `panel`, `sums` and `part_of_row`
-    /// are a lane's areas.
+    /// `a` is the block's first row with rows `a_stride` apart, `b` and `c` are the first elements of the
+    /// operand B and the product, `row` the first of the row that is added, `all_panels` the panels that are
+    /// kept or null, `panel`, `sums` and `part_of_row` are a worker's areas.
     unsafe fn multiply(
         &self,
         block: usize,
@@ -394,7 +394,7 @@ impl<T: Accumulator> Kernel for Gemm<T> {
         let Problem { a, b, c, m, matrices, .. } = &self.problem;
         let layout = self.layout(&mut Scratch::default());
         let row = self.scheme.tile_epilogue.row.map_or(std::ptr::null_mut(), |slot| tensors[slot]);
-        // SAFETY: the tensor is the right factor.
+        // SAFETY: the tensor is the operand B.
         let panels = unsafe { self.prepacked_panels(tensors[b.slot]) }.cast_mut().cast();
         let base = Shared([tensors[a.slot], tensors[b.slot], tensors[c.slot], scratch, row, panels]);
         let all = Tensors(tensors);
@@ -406,7 +406,8 @@ impl<T: Accumulator> Kernel for Gemm<T> {
             let group = self.group.min(blocks - start);
             if !self.scheme.a_readable {
                 self.pack_workers.for_each_part(group * parts, |_, number| {
-                    // SAFETY: the scratch memory has room for a group of blocks; every part is copied by one lane.
+                    // SAFETY: the scratch memory has room for a group of blocks; every part is
+                    // copied by one worker.
                     unsafe {
                         let to = base.get(3).add(layout[0]).cast::<T>().add(number / parts * copied);
                         self.copy_rows(start + number / parts, number % parts, base.get(0), to);
@@ -425,8 +426,8 @@ impl<T: Accumulator> Kernel for Gemm<T> {
                     own(layout[3], self.areas.row),
                 ];
                 let of_block = part(*m, self.row_blocks, (start + block) % self.row_blocks);
-                // SAFETY: the tensors cover their matrices, the scratch memory has room for every lane; no two panels of blocks
-                // write the same elements of the product.
+                // SAFETY: the tensors cover their matrices, the scratch memory has room for every
+                // worker; no two panels of blocks write the same elements of the product.
                 unsafe {
                     let rows = if !self.scheme.a_readable {
                         (

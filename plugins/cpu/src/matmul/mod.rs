@@ -1,8 +1,9 @@
-//! Products of matrices.
+//! Matrix multiplications.
 //!
-//! Tiles of the result are computed in registers ([`tile`]) from rows of the left factor and a panel of columns of the right one. A
-//! panel is copied so that its rows follow each other ([`pack`]), unless only one tile reads it. Rows of the left factor are read where
-//! they are, if they are numbers of the compute type that lie side by side, and copied otherwise.
+//! Tiles of the result are computed in registers ([`tile`]) from rows of the operand A and a panel of columns of
+//! the right one. A panel is copied so that its rows follow each other ([`pack`]), unless only one tile reads it.
+//! Rows of the operand A are read where they are, if they are numbers of the compute type that lie side by side,
+//! and copied otherwise.
 
 #![expect(
     clippy::indexing_slicing,
@@ -32,7 +33,7 @@ use crate::simd::isa::Isa;
 /// Whole numbers of up to this magnitude are floats.
 const MAX_EXACT: f64 = (1_u32 << f32::MANTISSA_DIGITS) as f64;
 
-/// Plans a product for a level of the processor, with more to compute of its result or not.
+/// Plans a product for an instruction set, with more to compute of its result or not.
 pub(crate) fn plan(
     matmul: &Matmul,
     compute: Compute,

@@ -106,8 +106,8 @@ impl Problem {
         self.transposed = !self.transposed;
     }
 
-    /// Makes rows of the last batch dimensions, as far as all their matrices have one right factor and follow each other in the left
-    /// factor and in c.
+    /// Makes rows of the last batch dimensions, as far as all their matrices have one operand B and follow each
+    /// other in the operand A and in c.
     fn merge(&mut self) {
         while let Some(last) = self.rank.checked_sub(1) {
             let dim = self.dims[last];
@@ -128,7 +128,7 @@ impl Problem {
         }
     }
 
-    /// Whether the right factor is the operation's, and one matrix.
+    /// Whether the operand B is the operation's, and one matrix.
     pub(crate) fn has_one_right_factor(&self) -> bool {
         let shared = |axis: usize| {
             let (share, stride) = self.b.batch[axis];

@@ -15,7 +15,7 @@ pub(crate) struct Scheme<T: 'static> {
     pub(crate) kernel: TileKernel<T>,
     /// Terms of a sum in what a tile multiplies.
     pub(crate) terms: usize,
-    /// Whether rows of the left factor are as the tiles read them, and rows of the right one.
+    /// Whether rows of the operand A are as the tiles read them, and rows of the right one.
     pub(crate) a_readable: bool,
     pub(crate) b_readable: bool,
     pub(crate) pack_a: Pack<T>,

@@ -1,8 +1,8 @@
-//! Conversions and transpositions with the registers of a level.
+//! Conversions and transpositions with the registers of an instruction set.
 //!
-//! Each function does what the level has instructions for and says how much that was; the caller does the rest, number by
-//! number. All are `#[inline(always)]` and fast only below [`Isa::run`]. There are no closures around instructions: a closure that
-//! is not inlined is compiled without the level's.
+//! Each function does what the instruction set has instructions for and says how much that was; the caller does the
+//! rest, element by element. All are `#[inline(always)]` and fast only below [`Isa::run`]. There are no closures
+//! around instructions: a closure that is not inlined is compiled without the instruction set's.
 
 use std::any::TypeId;
 
@@ -19,7 +19,7 @@ pub(crate) fn same<A: 'static, B: 'static>() -> bool {
     TypeId::of::<A>() == TypeId::of::<B>()
 }
 
-/// Reads a vector of elements that lie side by side.
+/// Reads a vector of contiguous elements.
 ///
 /// # Safety
 /// The processor has the vector's instructions, and as many elements as it has lanes are readable.
@@ -40,7 +40,7 @@ pub(crate) unsafe fn load<S: Stored, V: Vector>(from: *const S) -> V {
     }
 }
 
-/// Writes a vector as elements that lie side by side, each rounded to nearest.
+/// Writes a vector as contiguous elements, each rounded to nearest.
 ///
 /// # Safety
 /// The processor has the vector's instructions, and as many elements as it has lanes are writable.
@@ -61,14 +61,14 @@ pub(crate) unsafe fn store<S: Stored, V: Vector>(vector: V, to: *mut S) {
     }
 }
 
-/// Reads elements that lie side by side as numbers; gives how many.
+/// Reads contiguous elements as numbers; gives how many.
 ///
 /// # Safety
-/// The processor has the level, `len` elements are readable and as many numbers writable.
+/// The processor supports the instruction set, `len` elements are readable and as many numbers writable.
 #[inline(always)]
 pub(crate) unsafe fn widen<S: Stored, T: Float>(isa: Isa, from: *const S, to: *mut T, len: usize) -> usize {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: as the caller promises.
+    // SAFETY: everything read and written here is valid, as this function requires.
     unsafe {
         if same::<T, f32>() {
             match isa {
@@ -83,20 +83,20 @@ pub(crate) unsafe fn widen<S: Stored, T: Float>(isa: Isa, from: *const S, to: *m
         return 0;
     }
     for i in 0..len {
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe { to.add(i).write(from.add(i).read_unaligned().in_line()) };
     }
     len
 }
 
-/// Writes numbers as elements that lie side by side, each rounded to nearest; gives how many.
+/// Writes numbers as contiguous elements, each rounded to nearest; gives how many.
 ///
 /// # Safety
-/// The processor has the level, `len` numbers are readable and as many elements writable.
+/// The processor supports the instruction set, `len` numbers are readable and as many elements writable.
 #[inline(always)]
 pub(crate) unsafe fn narrow<S: Stored, T: Float>(isa: Isa, from: *const T, to: *mut S, len: usize) -> usize {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: as the caller promises.
+    // SAFETY: everything read and written here is valid, as this function requires.
     unsafe {
         if same::<T, f32>() && same::<S, f16>() {
             match isa {
@@ -118,13 +118,14 @@ pub(crate) unsafe fn narrow<S: Stored, T: Float>(isa: Isa, from: *const T, to: *
         return 0;
     }
     for i in 0..len {
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe { to.add(i).write_unaligned(S::nearest(from.add(i).read())) };
     }
     len
 }
 
-/// Numbers in a row and in a column of the blocks that [`transpose`] copies at a level; 0 where it copies none.
+/// Numbers in a row and in a column of the blocks that [`transpose`] copies at an instruction set; 0 where it
+/// copies none.
 #[inline(always)]
 pub(crate) fn block<S: 'static, T: 'static>(isa: Isa) -> usize {
     #[cfg(target_arch = "x86_64")]
@@ -139,11 +140,11 @@ pub(crate) fn block<S: 'static, T: 'static>(isa: Isa) -> usize {
     0
 }
 
-/// Copies a block of [`block`] rows, whose elements in each of `columns` columns lie side by side, so that each row does.
-/// Zeros stand for columns beyond these.
+/// Copies a block of [`block`] rows, whose elements in each of `columns` columns lie side by side, so that each row
+/// does. Zeros stand for columns beyond these.
 ///
 /// # Safety
-/// The processor has the level, the block's columns are readable and whole rows are writable.
+/// The processor supports the instruction set, the block's columns are readable and whole rows are writable.
 #[inline(always)]
 pub(crate) unsafe fn transpose<S: 'static, T: 'static>(
     isa: Isa,
@@ -152,7 +153,7 @@ pub(crate) unsafe fn transpose<S: 'static, T: 'static>(
     (to, row_stride): (*mut T, usize),
 ) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: as the caller promises.
+    // SAFETY: everything read and written here is valid, as this function requires.
     unsafe {
         match isa {
             Isa::Avx512 => x86::transpose_512(from, column, columns, to.cast(), row_stride),
@@ -191,7 +192,7 @@ mod x86 {
     /// 16 elements.
     #[inline(always)]
     unsafe fn load_512<S: 'static>(from: *const S) -> __m512 {
-        // SAFETY: the caller promises elements of a type that is read, and the instructions.
+        // SAFETY: this function requires elements of a type that is read, and the instructions.
         unsafe {
             if same::<S, f32>() {
                 _mm512_loadu_ps(from.cast())
@@ -207,7 +208,7 @@ mod x86 {
     /// 8 elements.
     #[inline(always)]
     unsafe fn load_256<S: 'static>(from: *const S) -> __m256 {
-        // SAFETY: the caller promises elements of a type that is read, and the instructions.
+        // SAFETY: this function requires elements of a type that is read, and the instructions.
         unsafe {
             if same::<S, f32>() {
                 _mm256_loadu_ps(from.cast())
@@ -223,7 +224,8 @@ mod x86 {
     #[inline(always)]
     pub(crate) unsafe fn widen_512<S: 'static>(from: *const S, to: *mut f32, len: usize) -> usize {
         for i in blocks(len, 16) {
-            // SAFETY: the caller promises `len` elements and numbers, and the instructions.
+            // SAFETY: `len` elements and numbers, and the instructions are valid, as this function
+            // requires.
             unsafe { _mm512_storeu_ps(to.add(i), load_512(from.add(i))) };
         }
         done(len, 16)
@@ -232,7 +234,8 @@ mod x86 {
     #[inline(always)]
     pub(crate) unsafe fn widen_256<S: 'static>(from: *const S, to: *mut f32, len: usize) -> usize {
         for i in blocks(len, 8) {
-            // SAFETY: the caller promises `len` elements and numbers, and the instructions.
+            // SAFETY: `len` elements and numbers, and the instructions are valid, as this function
+            // requires.
             unsafe { _mm256_storeu_ps(to.add(i), load_256(from.add(i))) };
         }
         done(len, 8)
@@ -241,7 +244,8 @@ mod x86 {
     #[inline(always)]
     pub(crate) unsafe fn halve_512(from: *const f32, to: *mut f16, len: usize) -> usize {
         for i in blocks(len, 16) {
-            // SAFETY: the caller promises `len` numbers and elements, and the instructions.
+            // SAFETY: `len` numbers and elements, and the instructions are valid, as this function
+            // requires.
             unsafe {
                 let numbers = _mm512_loadu_ps(from.add(i));
                 let halves = _mm512_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(numbers);
@@ -254,7 +258,8 @@ mod x86 {
     #[inline(always)]
     pub(crate) unsafe fn halve_256(from: *const f32, to: *mut f16, len: usize) -> usize {
         for i in blocks(len, 8) {
-            // SAFETY: the caller promises `len` numbers and elements, and the instructions.
+            // SAFETY: `len` numbers and elements, and the instructions are valid, as this function
+            // requires.
             unsafe {
                 let numbers = _mm256_loadu_ps(from.add(i));
                 let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(numbers);
@@ -270,7 +275,7 @@ mod x86 {
         const TOGETHER: usize = 16;
         let whole = len - len % TOGETHER;
         for i in (0..whole).step_by(TOGETHER) {
-            // SAFETY: the caller promises `len` numbers and elements.
+            // SAFETY: `len` numbers and elements are valid, as this function requires.
             unsafe {
                 let bits = from.add(i).cast::<[u32; TOGETHER]>().read_unaligned();
                 let mut elements = [0_u16; TOGETHER];
@@ -289,7 +294,8 @@ mod x86 {
     #[inline(always)]
     pub(crate) unsafe fn truncate_512(from: *const f32, to: *mut bf16, len: usize) -> usize {
         for i in blocks(len, 16) {
-            // SAFETY: the caller promises `len` numbers and elements, and the instructions.
+            // SAFETY: `len` numbers and elements, and the instructions are valid, as this function
+            // requires.
             unsafe {
                 let numbers = _mm512_loadu_ps(from.add(i));
                 let bits = _mm512_castps_si512(numbers);
@@ -309,7 +315,8 @@ mod x86 {
     #[inline(always)]
     pub(crate) unsafe fn truncate_256(from: *const f32, to: *mut bf16, len: usize) -> usize {
         for i in blocks(len, 8) {
-            // SAFETY: the caller promises `len` numbers and elements, and the instructions.
+            // SAFETY: `len` numbers and elements, and the instructions are valid, as this function
+            // requires.
             unsafe {
                 let numbers = _mm256_loadu_ps(from.add(i));
                 let bits = _mm256_castps_si256(numbers);
@@ -336,7 +343,7 @@ mod x86 {
         to: *mut f32,
         row_stride: usize,
     ) {
-        // SAFETY: the caller promises the block and the instructions.
+        // SAFETY: the block and the instructions are valid, as this function requires.
         unsafe {
             let mut a = [_mm512_setzero_ps(); 16];
             if columns >= 16 {
@@ -386,7 +393,7 @@ mod x86 {
         to: *mut f32,
         row_stride: usize,
     ) {
-        // SAFETY: the caller promises the block and the instructions.
+        // SAFETY: the block and the instructions are valid, as this function requires.
         unsafe {
             let mut a = [_mm256_setzero_ps(); 8];
             for (j, register) in a.iter_mut().enumerate() {
@@ -433,7 +440,8 @@ mod tests {
         #[inline(always)]
         unsafe fn of<V: Vector<Scalar = f32>>(self, x: V) -> V {
             let mut stored = [S::nearest(0.0_f32); MAX_LANES];
-            // SAFETY: the caller promises the instructions, and no vector has more lanes.
+            // SAFETY: the instructions, and no vector has more lanes are valid, as this function
+            // requires.
             unsafe {
                 store(x, stored.as_mut_ptr());
                 load(stored.as_ptr())

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-/// A set of instructions that kernels are compiled for.
+/// An instruction set that kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Isa {
     /// What every processor of the target has.
@@ -15,8 +15,8 @@ pub(crate) enum Isa {
     Avx512,
 }
 
-/// A computation that is compiled once for each level. `run` must be `#[inline(always)]`, as must be what it calls, so
-/// that the code takes on the instructions of the caller.
+/// A computation that is compiled once for each instruction set. `run` must be `#[inline(always)]`, as must be what
+/// it calls, so that the code takes on the instructions of the caller.
 pub(crate) trait IsaTask {
     /// What the computation yields.
     type Output;
@@ -26,14 +26,14 @@ pub(crate) trait IsaTask {
 }
 
 impl Isa {
-    /// The best level of this processor.
+    /// The widest instruction set of this processor.
     pub(crate) fn detect() -> Self {
         // Conversions of short runs ask for it each time.
         static DETECTED: OnceLock<Isa> = OnceLock::new();
         *DETECTED.get_or_init(|| Self::available().last().copied().unwrap_or(Self::Portable))
     }
 
-    /// All levels that this processor can run, the best last.
+    /// All instruction sets that this processor supports, the widest last.
     pub(crate) fn available() -> &'static [Self] {
         #[cfg(target_arch = "x86_64")]
         {
@@ -66,18 +66,18 @@ impl Isa {
         false
     }
 
-    /// Runs the work compiled for this level.
+    /// Runs the work compiled for this instruction set.
     ///
     /// # Safety
-    /// The level is one of [`Isa::available`].
+    /// The instruction set is one of [`Isa::available`].
     #[inline]
     pub(crate) unsafe fn run<W: IsaTask>(self, work: W) -> W::Output {
         match self {
             Self::Portable => run_portable(work),
-            // SAFETY: the caller promises that the processor has the instructions.
+            // SAFETY: the processor has the instructions. This function requires it.
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => unsafe { run_avx2(work) },
-            // SAFETY: as above.
+            // SAFETY: the processor has the instructions. This function requires it.
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => unsafe { run_avx512(work) },
         }

@@ -146,7 +146,7 @@ macro_rules! pieces {
             #[inline(always)]
             unsafe fn load_lanes(from: *const $number, (low, high): (usize, usize)) -> Self {
                 let mut numbers = [0.0; Self::LANES];
-                // SAFETY: the caller promises the lanes' numbers.
+                // SAFETY: the lanes' numbers are valid, as this function requires.
                 unsafe {
                     for i in low..high {
                         numbers[i] = from.wrapping_add(i).read_unaligned();
@@ -158,7 +158,7 @@ macro_rules! pieces {
             #[inline(always)]
             unsafe fn store_lanes(self, to: *mut $number, (low, high): (usize, usize)) {
                 let mut numbers = [0.0; Self::LANES];
-                // SAFETY: the caller promises the lanes' numbers.
+                // SAFETY: the lanes' numbers are valid, as this function requires.
                 unsafe {
                     self.store(numbers.as_mut_ptr());
                     for i in low..high {
@@ -169,33 +169,33 @@ macro_rules! pieces {
 
             #[inline(always)]
             unsafe fn unzip(self, next: Self) -> (Self, Self) {
-                // SAFETY: as above.
+                // SAFETY: the lanes' numbers are valid, as this function requires.
                 unsafe { (Self($unzip(self.0, next.0)), Self($unzip_odd(self.0, next.0))) }
             }
 
             #[inline(always)]
             unsafe fn zip(self, other: Self) -> (Self, Self) {
-                // SAFETY: as above.
+                // SAFETY: the lanes' numbers are valid, as this function requires.
                 unsafe { (Self($zip(self.0, other.0)), Self($zip_high(self.0, other.0))) }
             }
 
             #[inline(always)]
             unsafe fn following(self) -> Self {
-                // SAFETY: as above.
+                // SAFETY: the lanes' numbers are valid, as this function requires.
                 Self(unsafe { $ext::<1>(self.0, self.0) })
             }
 
             #[inline(always)]
             unsafe fn clamp(self, low: Self, high: Self) -> Self {
                 // NaN where one is NaN.
-                // SAFETY: as above.
+                // SAFETY: the lanes' numbers are valid, as this function requires.
                 Self(unsafe { $min(high.0, $max(low.0, self.0)) })
             }
 
             #[inline(always)]
             unsafe fn where_larger(self, than: Self, yes: Self, no: Self) -> Self {
                 let ($x, $than) = (self.0, than.0);
-                // SAFETY: as above.
+                // SAFETY: the lanes' numbers are valid, as this function requires.
                 Self(unsafe { $select($larger, yes.0, no.0) })
             }
         }

@@ -1,7 +1,7 @@
-//! Results that go past the caches.
+//! Results that go around the caches.
 //!
-//! What is written is read into the caches first, and throws out something else. Where the tensors of a kernel are larger than any
-//! cache, neither is of use to anybody: streamed results take a third of the traffic away.
+//! What is written is read into the caches first, and throws out something else. Where the tensors of a kernel are
+//! larger than any cache, neither is of use to anybody: streamed results take a third of the traffic away.
 
 use crate::simd::vector::Vector;
 

@@ -51,15 +51,15 @@ pub(crate) trait Float: Real {
 /// A register full of numbers.
 ///
 /// # Safety
-/// An implementation's functions need no instructions but those of its level. They are `#[inline(always)]`, and fast only
-/// below [`Isa::run`].
+/// An implementation's functions need no instructions but those of its instruction set. They are
+/// `#[inline(always)]`, and fast only below [`Isa::run`].
 pub(crate) unsafe trait Vector: PartialVector {
-    /// The level whose instructions the functions need.
+    /// The instruction set whose instructions the functions need.
     const ISA: Isa;
     /// How many numbers there are.
     const LANES: usize;
 
-    /// Does work compiled for the vector's level.
+    /// Does work compiled for the vector's instruction set.
     ///
     /// # Safety
     /// The processor has the vector's instructions.
@@ -89,13 +89,14 @@ pub(crate) unsafe trait Vector: PartialVector {
     /// As [`Vector::zero`], and `LANES` numbers are writable.
     unsafe fn store(self, to: *mut Self::Scalar);
 
-    /// Writes `LANES` numbers past the caches where the level can do that. [`crate::simd::stream::settle`] is to be called afterwards.
+    /// Writes `LANES` numbers around the caches where the instruction set can do that.
+    /// [`crate::simd::stream::settle`] is to be called afterwards.
     ///
     /// # Safety
     /// As [`Vector::store`], and `to` is aligned to the size of the vector.
     #[inline(always)]
     unsafe fn stream(self, to: *mut Self::Scalar) {
-        // SAFETY: the caller promises the instructions and writable numbers.
+        // SAFETY: the processor has the vector's instructions, and there are writable numbers.
         unsafe { self.store(to) };
     }
 
@@ -140,7 +141,7 @@ pub(crate) unsafe trait Vector: PartialVector {
     #[inline(always)]
     unsafe fn look_up(self, table: &[Self::Scalar; 16]) -> Self {
         let mut numbers = [Self::Scalar::ZERO; MAX_LANES];
-        // SAFETY: the caller promises the instructions; no vector has more lanes.
+        // SAFETY: the processor has the instructions, as this function requires; no vector has more lanes.
         unsafe {
             self.store(numbers.as_mut_ptr());
             for number in &mut numbers {
@@ -158,7 +159,7 @@ pub(crate) unsafe trait Vector: PartialVector {
     #[inline(always)]
     unsafe fn parted(self) -> (Self, Self) {
         let mut numbers = [[Self::Scalar::ZERO; MAX_LANES]; 2];
-        // SAFETY: the caller promises the instructions; no vector has more lanes.
+        // SAFETY: the processor has the instructions, as this function requires; no vector has more lanes.
         unsafe {
             self.store(numbers[0].as_mut_ptr());
             let [parts, powers] = &mut numbers;
@@ -271,7 +272,7 @@ pub(crate) fn relu<T: Real>(number: T) -> T {
     if number <= T::ZERO { T::ZERO } else { bounded }
 }
 
-/// A [`IsaTask`] that is written with the vectors of its level.
+/// A [`IsaTask`] that is written with the vectors of its instruction set.
 pub(crate) trait VectorTask<T> {
     /// What the computation yields.
     type Output;
@@ -291,21 +292,21 @@ impl<V: Vector, W: VectorTask<V::Scalar>> IsaTask for With<V, W> {
 
     #[inline(always)]
     fn run(self) -> W::Output {
-        // SAFETY: `Isa::run_vectors` runs the work at the vector's level.
+        // SAFETY: `Isa::run_vectors` runs the work at the vector's instruction set.
         unsafe { self.0.run::<V>() }
     }
 }
 
 impl Isa {
-    /// Runs the work with the vectors of this level.
+    /// Runs the work with the vectors of this instruction set.
     ///
     /// # Safety
-    /// The level is one of [`Isa::available`].
+    /// The instruction set is one of [`Isa::available`].
     #[inline]
     pub(crate) unsafe fn run_vectors<T: Float, W: VectorTask<T>>(self, work: W) -> W::Output {
         use std::marker::PhantomData;
-        // Not `Isa::run`, of which each vector would get the code of every level.
-        // SAFETY: the caller promises that the processor has the level.
+        // Not `Isa::run`, of which each vector would get the code of every instruction set.
+        // SAFETY: the processor supports the instruction set. This function requires it.
         unsafe {
             match self {
                 Self::Portable => T::Portable::dispatch(With::<T::Portable, W>(work, PhantomData)),
@@ -334,71 +335,74 @@ macro_rules! implement_vector {
 
             #[inline(always)]
             unsafe fn dispatch<W: IsaTask>(work: W) -> W::Output {
-                // SAFETY: the caller promises the instructions.
+                // SAFETY: the processor has the vector's instructions, as this function requires.
                 unsafe { $run(work) }
             }
 
             #[inline(always)]
             unsafe fn zero() -> Self {
-                // SAFETY: the caller promises the instructions.
+                // SAFETY: the processor has the vector's instructions, as this function requires.
                 Self(unsafe { $zero() })
             }
 
             #[inline(always)]
             unsafe fn splat(number: $number) -> Self {
-                // SAFETY: the caller promises the instructions.
+                // SAFETY: the processor has the vector's instructions, as this function requires.
                 Self(unsafe { $splat(number) })
             }
 
             #[inline(always)]
             unsafe fn load(from: *const $number) -> Self {
-                // SAFETY: the caller promises the instructions and readable numbers.
+                // SAFETY: the processor has the vector's instructions, and there are readable
+                // numbers.
                 Self(unsafe { $load(from) })
             }
 
             #[inline(always)]
             unsafe fn store(self, to: *mut $number) {
-                // SAFETY: the caller promises the instructions and writable numbers.
+                // SAFETY: the processor has the vector's instructions, and there are writable
+                // numbers.
                 unsafe { $store(to, self.0) };
             }
 
             #[inline(always)]
             unsafe fn mul_add(self, factor: Self, summand: Self) -> Self {
-                // SAFETY: the caller promises the instructions.
+                // SAFETY: the processor has the vector's instructions, as this function requires.
                 Self(unsafe { $fma(self.0, factor.0, summand.0) })
             }
 
             #[inline(always)]
             unsafe fn sum(self) -> $number {
                 let $v = self.0;
-                // SAFETY: the caller promises the instructions.
+                // SAFETY: the processor has the vector's instructions, as this function requires.
                 unsafe { $sum }
             }
 
             #[inline(always)]
             unsafe fn lanewise(self, $operation: Lanewise, other: Self) -> Self {
                 let ($x, $y) = (self.0, other.0);
-                // SAFETY: the caller promises the instructions.
+                // SAFETY: the processor has the vector's instructions, as this function requires.
                 Self(unsafe { $lanewise })
             }
 
             #[inline(always)]
             unsafe fn swapped(self, $distance: usize) -> Self {
                 let $swap = self.0;
-                // SAFETY: the caller promises the instructions.
+                // SAFETY: the processor has the vector's instructions, as this function requires.
                 Self(unsafe { $swapped })
             }
 
             #[inline(always)]
             unsafe fn where_above_0(self, yes: Self, no: Self) -> Self {
                 let ($c, $yes, $no) = (self.0, yes.0, no.0);
-                // SAFETY: the caller promises the instructions.
+                // SAFETY: the processor has the vector's instructions, as this function requires.
                 Self(unsafe { $where })
             }
             $(
                 #[inline(always)]
                 unsafe fn stream(self, to: *mut $number) {
-                    // SAFETY: the caller promises the instructions and aligned, writable numbers.
+                    // SAFETY: the processor has the vector's instructions, and there are
+                    // aligned, writable numbers.
                     unsafe { $stream(to, self.0) };
                 }
             )?
@@ -408,7 +412,8 @@ macro_rules! implement_vector {
                 #[inline(always)]
                 unsafe fn look_up(self, $table: &[$number; 16]) -> Self {
                     let $at = self.0;
-                    // SAFETY: the caller promises the instructions; the table has a number for each lane.
+                    // SAFETY: the processor has the instructions, as this function requires; the table
+                    // has a number for each lane.
                     Self(unsafe { $look_up })
                 }
             )?
@@ -416,7 +421,8 @@ macro_rules! implement_vector {
                 #[inline(always)]
                 unsafe fn parted(self) -> (Self, Self) {
                     let $whole = self.0;
-                    // SAFETY: the caller promises the instructions.
+                    // SAFETY: the processor has the vector's instructions, as this function
+                    // requires.
                     let (part, power) = unsafe { $parted };
                     (Self(part), Self(power))
                 }

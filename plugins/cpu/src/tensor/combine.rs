@@ -49,12 +49,12 @@ macro_rules! join {
             }
             #[inline(always)]
             unsafe fn vector<V: Vector>(total: V, $v: V) -> V {
-                // SAFETY: the caller promises the instructions.
+                // SAFETY: the processor has the vector's instructions, as this function requires.
                 unsafe { total.lanewise(Lanewise::$by, $vector) }
             }
             #[inline(always)]
             unsafe fn merge_vector<V: Vector>(one: V, other: V) -> V {
-                // SAFETY: as above.
+                // SAFETY: the processor has the vector's instructions, as this function requires.
                 unsafe { one.lanewise(Lanewise::$by, other) }
             }
         }
@@ -142,7 +142,7 @@ fn smaller<T: Float>(x: T, y: T) -> T {
 #[inline(always)]
 unsafe fn without_zeros<V: Vector>(v: V) -> V {
     let mut numbers = [V::Scalar::ONE; MAX_LANES];
-    // SAFETY: the caller promises the instructions; there is room for the lanes of any vector.
+    // SAFETY: the processor has the instructions, as this function requires; there is room for the lanes of any vector.
     unsafe {
         v.store(numbers.as_mut_ptr());
         for number in &mut numbers {
@@ -158,7 +158,7 @@ unsafe fn without_zeros<V: Vector>(v: V) -> V {
 /// The processor has the vector's instructions, and the numbers are readable.
 #[inline(always)]
 pub(crate) unsafe fn fold_row<V: Vector, J: Combine>(x: *const V::Scalar, len: usize) -> V::Scalar {
-    // SAFETY: the caller promises instructions and numbers.
+    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
     unsafe {
         let mut total = J::start::<V::Scalar>();
         let mut at = 0;
@@ -195,7 +195,7 @@ pub(crate) unsafe fn fold_row<V: Vector, J: Combine>(x: *const V::Scalar, len: u
 pub(crate) unsafe fn fold_lanes<V: Vector, J: Combine>(mut all: V) -> V::Scalar {
     let mut lanes = [V::Scalar::ZERO; MAX_LANES];
     let mut distance = V::LANES / 2;
-    // SAFETY: the caller promises the instructions; no vector has more lanes.
+    // SAFETY: the processor has the instructions, as this function requires; no vector has more lanes.
     unsafe {
         while distance > 0 {
             all = J::merge_vector(all, all.swapped(distance));
@@ -216,7 +216,7 @@ pub(crate) unsafe fn fold_columns<V: Vector, J: Combine>(
     totals: *mut V::Scalar,
     len: usize,
 ) {
-    // SAFETY: the caller promises instructions and numbers.
+    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
     unsafe {
         let mut at = 0;
         while at + V::LANES <= len {

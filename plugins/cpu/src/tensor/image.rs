@@ -39,7 +39,7 @@ impl<T: Float> Image<T> {
         })
     }
 
-    /// Whether rows are numbers side by side.
+    /// Whether rows are contiguous values.
     #[inline(always)]
     pub(crate) fn has_rows(&self) -> bool {
         self.run.same && self.strides[3] == 1
@@ -52,7 +52,7 @@ impl<T: Float> Image<T> {
     #[inline(always)]
     pub(crate) unsafe fn load(&self, from: *const u8, lines: Range<usize>, width: usize, to: *mut T) {
         let [_, _, rows, columns] = self.strides;
-        // SAFETY: the caller promises the elements and the numbers.
+        // SAFETY: the elements and the numbers are valid, as this function requires.
         unsafe {
             if columns == 1 && rows == width {
                 (self.run.load)(from.add(lines.start * rows * self.run.size), 1, to, lines.len() * width);
@@ -72,7 +72,7 @@ impl<T: Float> Image<T> {
     #[inline(always)]
     pub(crate) unsafe fn store(&self, from: *const T, to: *mut u8, lines: usize, width: usize) {
         let [_, _, rows, columns] = self.strides;
-        // SAFETY: the caller promises the elements and the numbers.
+        // SAFETY: the elements and the numbers are valid, as this function requires.
         unsafe {
             if columns == 1 && rows == width {
                 (self.run.store)(from, to, 1, lines * width);
@@ -92,7 +92,7 @@ impl<T: Float> Image<T> {
     pub(crate) unsafe fn at(&self, base: *mut u8, [image, channel, row, column]: [usize; 4]) -> *mut u8 {
         let [images, channels, rows, columns] = self.strides;
         let offset = image * images + channel * channels + row * rows + column * columns;
-        // SAFETY: the caller promises the element.
+        // SAFETY: the element is valid, as this function requires.
         unsafe { base.add(offset * self.run.size) }
     }
 }
@@ -107,7 +107,7 @@ pub(crate) unsafe fn inside<V: Vector>(first: isize, stride: usize, len: usize) 
     let low = if first < 0 { (stride - 1 - first) / stride } else { 0 };
     let high = if first < len { (len - first + stride - 1) / stride } else { 0 };
     let lanes = V::LANES as isize;
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe { V::lanes(low.min(lanes) as usize, high.clamp(0, lanes) as usize) }
 }
 
@@ -123,7 +123,7 @@ pub(crate) unsafe fn load_strided<V: Vector>(
     len: usize,
 ) -> V {
     let from = row.wrapping_offset(first);
-    // SAFETY: the caller promises the numbers; places outside of the row are not read.
+    // SAFETY: the numbers are valid, as this function requires; places outside of the row are not read.
     unsafe {
         match stride {
             1 => V::load_lanes(from, inside::<V>(first, 1, len)),

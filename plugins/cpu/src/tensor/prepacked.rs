@@ -40,7 +40,8 @@ pub(crate) struct Prepacked<T> {
 // with; it is read after the state was seen to be FULL, when nobody writes it any more.
 unsafe impl<T: Send> Send for Prepacked<T> {}
 
-// SAFETY: as above.
+// SAFETY: the memory is written by the one thread that has set the state to FILLING, and by those that it shares the
+// work with; it is read after the state was seen to be FULL, when nobody writes it any more.
 unsafe impl<T: Sync> Sync for Prepacked<T> {}
 
 impl<T> Prepacked<T> {

@@ -45,7 +45,7 @@ impl<T: Float> Row<T> {
     /// The tensors are those of the kernel, which have the row.
     #[inline(always)]
     pub(crate) unsafe fn first(&self, tensors: &[*mut u8], base: usize) -> *mut u8 {
-        // SAFETY: the caller promises the row.
+        // SAFETY: the row is valid, as this function requires.
         unsafe { tensors[self.slot].add(base * self.run.size) }
     }
 
@@ -56,7 +56,7 @@ impl<T: Float> Row<T> {
     #[inline(always)]
     pub(crate) unsafe fn numbers(&self, tensors: &[*mut u8], base: usize, buffer: *mut T) -> *const T {
         let tensor = tensors[self.slot];
-        // SAFETY: the caller promises row and buffer.
+        // SAFETY: the row and buffer are valid, as this function requires.
         unsafe {
             if self.direct {
                 return tensor.add(base * self.run.size).cast();
@@ -76,7 +76,7 @@ impl<T: Float> Row<T> {
     /// # Safety
     /// As [`Row::numbers`], for these elements.
     pub(crate) unsafe fn load(&self, tensors: &[*mut u8], first: usize, to: *mut T, len: usize) {
-        // SAFETY: the caller promises elements and room.
+        // SAFETY: the elements and room are valid, as this function requires.
         unsafe { (self.run.load)(self.first(tensors, first), 1, to, len) };
     }
 
@@ -85,7 +85,7 @@ impl<T: Float> Row<T> {
     /// # Safety
     /// As [`Row::numbers`], for these elements.
     pub(crate) unsafe fn store(&self, tensors: &[*mut u8], first: usize, from: *const T, len: usize) {
-        // SAFETY: the caller promises elements and numbers.
+        // SAFETY: the elements and numbers are valid, as this function requires.
         unsafe { (self.run.store)(from, self.first(tensors, first), 1, len) };
     }
 
@@ -96,7 +96,7 @@ impl<T: Float> Row<T> {
     #[inline(always)]
     pub(crate) unsafe fn target(&self, tensors: &[*mut u8], base: usize, buffer: *mut T) -> *mut T {
         if self.direct {
-            // SAFETY: the caller promises the row.
+            // SAFETY: the row is valid, as this function requires.
             unsafe { tensors[self.slot].add(base * self.run.size).cast() }
         } else {
             buffer
@@ -113,7 +113,7 @@ impl<T: Float> Row<T> {
             return;
         }
         let tensor = tensors[self.slot];
-        // SAFETY: the caller promises row and buffer.
+        // SAFETY: the row and buffer are valid, as this function requires.
         unsafe {
             let mut chunks = Chunks::new(&self.nest, [0, base], usize::MAX);
             let mut from = buffer;

@@ -76,7 +76,7 @@ impl<T: Float> RowConverter<T> {
         let mut at = 0;
         while at < len {
             let part = TOGETHER.min(len - at);
-            // SAFETY: the caller promises the numbers; there is room for a part.
+            // SAFETY: the numbers are valid, as this function requires; there is room for a part.
             unsafe {
                 (self.store)(numbers.add(at), stored.as_mut_ptr().cast(), 1, part);
                 (self.load)(stored.as_ptr().cast(), 1, numbers.add(at), part);
@@ -118,7 +118,7 @@ const COPIED: usize = 12;
 pub(crate) unsafe fn load_run<S: Stored, T: Float>(from: *const u8, stride: usize, to: *mut T, len: usize) {
     let from = from.cast::<S>();
     let mut i = 0;
-    // SAFETY: the caller promises both runs, which do not lie in each other.
+    // SAFETY: this function requires both runs, which do not lie in each other.
     unsafe {
         if stride == 1 && len >= COPIED && TypeId::of::<S>() == TypeId::of::<T>() {
             // As bytes, whatever the alignment.
@@ -154,7 +154,7 @@ pub(crate) unsafe fn load_run<S: Stored, T: Float>(from: *const u8, stride: usiz
 pub(crate) unsafe fn store_run<S: Stored, T: Float>(from: *const T, to: *mut u8, stride: usize, len: usize) {
     let to = to.cast::<S>();
     let mut i = 0;
-    // SAFETY: the caller promises both runs.
+    // SAFETY: the both runs are valid, as this function requires.
     unsafe {
         if stride == 1 && has_vectors::<S, T>() {
             i = Isa::detect().run(Narrow(from, to, len));
@@ -185,7 +185,7 @@ fn has_vectors<S: Stored, T: Float>() -> bool {
         && Isa::detect() != Isa::Portable
 }
 
-/// Elements that become numbers at the processor's level; yields how many are done.
+/// Elements that become numbers with the processor's instructions; yields how many are done.
 struct Widen<S, T>(*const S, *mut T, usize);
 
 impl<S: Stored, T: Float> IsaTask for Widen<S, T> {
@@ -193,7 +193,7 @@ impl<S: Stored, T: Float> IsaTask for Widen<S, T> {
 
     #[inline(always)]
     fn run(self) -> usize {
-        // SAFETY: made where both runs are valid, and run at the processor's level.
+        // SAFETY: made where both runs are valid, and run with the processor's instructions.
         unsafe { convert::widen(Isa::detect(), self.0, self.1, self.2) }
     }
 }
@@ -206,7 +206,7 @@ impl<S: Stored, T: Float> IsaTask for Narrow<S, T> {
 
     #[inline(always)]
     fn run(self) -> usize {
-        // SAFETY: as above.
+        // SAFETY: made where both runs are valid, and run with the processor's instructions.
         unsafe { convert::narrow(Isa::detect(), self.0, self.1, self.2) }
     }
 }
@@ -221,14 +221,14 @@ pub(crate) unsafe fn all_finite<T: Float>(numbers: *const T, len: usize) -> bool
     let mut at = 0;
     while at + sums.len() <= len {
         for (i, sum) in sums.iter_mut().enumerate() {
-            // SAFETY: the caller promises `len` numbers.
+            // SAFETY: `len` numbers are valid, as this function requires.
             *sum = *sum + unsafe { numbers.add(at + i).read_unaligned() } * T::ZERO;
         }
         at += sums.len();
     }
     let mut sum = sums.into_iter().fold(T::ZERO, |sum, number| sum + number);
     for i in at..len {
-        // SAFETY: the caller promises `len` numbers.
+        // SAFETY: `len` numbers are valid, as this function requires.
         sum = sum + unsafe { numbers.add(i).read_unaligned() } * T::ZERO;
     }
     sum == T::ZERO
@@ -238,8 +238,8 @@ pub(crate) unsafe fn all_finite<T: Float>(numbers: *const T, len: usize) -> bool
 mod tests {
     use super::*;
 
-    /// Compares what is read and written at once with what is converted number by number: `of` makes an element of its bits, `bits`
-    /// gives these.
+    /// Compares what is read and written at once with what is converted element by element: `of` makes an
+    /// element of its bits, `bits` gives these.
     fn convert<S: Stored>(of: fn(u16) -> S, bits: fn(S) -> u16) {
         let elements: Vec<S> = (0..=u16::MAX).map(of).collect();
         let read: Vec<f32> = elements.iter().map(|element| element.number()).collect();

@@ -83,7 +83,7 @@ impl Processors {
         if !is_allowed || processors > MOST || count >= processors {
             return;
         }
-        // SAFETY: as above.
+        // SAFETY: the functions take any set, and numbers below its size.
         unsafe { libc::CPU_CLR(number, &mut others) };
         for thread in self.threads.iter().take(count) {
             let thread = thread.load(Ordering::Acquire);

@@ -1,8 +1,8 @@
-//! Threads: one pool for the process, and work that is dealt out to lanes.
+//! Threads: one pool for the process, and work that is dealt out to workers.
 //!
-//! A plan decides how many lanes its work is worth. Lane 0 is always the calling thread where there are as many threads as
-//! lanes, so that work of one lane never leaves it and a caller of larger work does not wait for a thread to wake before
-//! anything happens.
+//! A plan decides how many workers its work is worth. Worker 0 is always the calling thread where there are as many
+//! threads as workers, so that work of one worker never leaves it and a caller of larger work does not wait for a
+//! thread to wake before anything happens.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -13,20 +13,20 @@ use crate::threading::pool::Pool;
 /// The environment variable with the number of threads that a computation may use, the caller's included.
 const THREADS_VARIABLE: &str = "HIPDNN_CPU_THREADS";
 
-/// Nanoseconds that a further lane costs the others: a thread that looks for work has it in about one microsecond, and one that
-/// sleeps takes several to be woken.
+/// Nanoseconds that a further worker costs the others: a thread that looks for work has it in about one
+/// microsecond, and one that sleeps takes several to be woken.
 const NANOSECONDS_OF_WORKER: f64 = 2_500.0;
 
 /// Nanoseconds of work from which on it is shared with a second thread that looks for work, and wakes none that sleeps.
 const NANOSECONDS_OF_SHORT: f64 = 3_000.0;
 
-/// With this many nanoseconds of work for each lane, what a lane costs does not count.
+/// With this many nanoseconds of work for each worker, what a worker costs does not count.
 const NANOSECONDS_PER_WORKER: f64 = 25_000.0;
 
 /// The most parts into which sums are divided whose results do not depend on the threads.
 const FIXED_PARTS: usize = 16;
 
-/// Runs of parts into which dealt work falls, of which each lane begins with one; more lanes share them.
+/// Runs of parts into which dealt work falls, of which each worker begins with one; more workers share them.
 const MAX_RUNS: usize = 32;
 
 /// The threads besides the calling one; none until a plan needs some.
@@ -59,8 +59,8 @@ impl Threads {
         if self.most == 0 { default_threads() } else { self.most }
     }
 
-    /// Lanes for work that one thread does in this time and that falls into `parts`. Starts threads if they are needed, so
-    /// this is for plans, not for runs.
+    /// Workers for work that one thread does in this time and that falls into `parts`. Starts threads if they
+    /// are needed, so this is for plans, not for runs.
     pub(crate) fn workers(self, nanoseconds: f64, parts: usize) -> Workers {
         let least = if nanoseconds < NANOSECONDS_OF_SHORT { 1 } else { 2 };
         let worth = worth(nanoseconds);
@@ -68,7 +68,7 @@ impl Threads {
         Workers { wakes: worth > 1, ..workers }
     }
 
-    /// Lanes for work whose result depends on how many there are.
+    /// Workers for work whose result depends on how many there are.
     pub(crate) fn workers_for_reduction(self, nanoseconds: f64, parts: usize) -> Workers {
         if self.deterministic {
             self.divided(worth(nanoseconds).min(parts).min(FIXED_PARTS))
@@ -87,13 +87,13 @@ impl Threads {
     }
 }
 
-/// How many lanes pay for work of this length: so many that another one would cost as much as it saves, or as have enough to do
-/// each.
+/// How many workers pay for work of this length: so many that another one would cost as much as it saves, or as
+/// have enough to do each.
 fn worth(nanoseconds: f64) -> usize {
     (nanoseconds / NANOSECONDS_OF_WORKER).sqrt().max(nanoseconds / NANOSECONDS_PER_WORKER) as usize
 }
 
-/// How many lanes work is spread over.
+/// How many workers work is spread over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Workers {
     count: usize,
@@ -108,12 +108,12 @@ impl Workers {
     #[cfg(test)]
     pub(crate) const ONE: Self = Self { count: 1, threads: 1, wakes: false };
 
-    /// The number of lanes, at least 1.
+    /// The number of workers, at least 1.
     pub(crate) fn count(self) -> usize {
         self.count
     }
 
-    /// Calls `work` once with each lane's number, and returns when all have returned. Allocates nothing.
+    /// Calls `work` once with each worker's number, and returns when all have returned. Allocates nothing.
     pub(crate) fn run(self, work: impl Fn(usize) + Sync) {
         match POOL.get() {
             Some(pool) if self.threads > 1 => {
@@ -128,15 +128,16 @@ impl Workers {
         }
     }
 
-    /// Deals the numbers below `parts` out to the lanes: `work` gets the lane's number and the part's.
+    /// Deals the numbers below `parts` out to the workers: `work` gets the worker's number and the part's.
     pub(crate) fn for_each_part(self, parts: usize, work: impl Fn(usize, usize) + Sync) {
         self.for_each_part_with_state(parts, |dealt, (): &mut ()| work(dealt.worker, dealt.part));
     }
 
-    /// The same where each lane keeps something from one of its parts to the next.
+    /// The same where each worker keeps something from one of its parts to the next.
     ///
-    /// A lane gets parts that follow each other, the same ones whenever as many are dealt, so that what it reads and writes is still in its
-    /// processor's caches from the last time, and from the step before. A lane that has done its own takes the last ones of others.
+    /// A worker gets parts that follow each other, the same ones whenever as many are dealt, so that what it
+    /// reads and writes is still in its processor's caches from the last time, and from the step before. A
+    /// worker that has done its own takes the last ones of others.
     pub(crate) fn for_each_part_with_state<C: Default>(
         self,
         parts: usize,
@@ -159,34 +160,35 @@ impl Workers {
         });
     }
 
-    /// The numbers below `total` that belong to this lane when each lane gets one run of them.
+    /// The numbers below `total` that belong to this worker when each worker gets one run of them.
     pub(crate) fn share(self, worker: usize, total: usize) -> std::ops::Range<usize> {
         total * worker / self.count..total * (worker + 1) / self.count
     }
 }
 
-/// A part that a lane got.
+/// A part that a worker got.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Assignment {
     pub(crate) worker: usize,
     pub(crate) part: usize,
-    /// The end of the parts that follow it and that the lane is likely to get, too.
+    /// The end of the parts that follow it and that the worker is likely to get, too.
     pub(crate) end: usize,
 }
 
 impl Assignment {
-    /// The part that the lane is likely to get next.
+    /// The part that the worker is likely to get next.
     pub(crate) fn next(&self) -> Option<usize> {
         Some(self.part + 1).filter(|next| *next < self.end)
     }
 
-    /// The block that the lane is likely to begin with next, where so many parts are a block.
+    /// The block that the worker is likely to begin with next, where so many parts are a block.
     pub(crate) fn next_block(&self, parts: usize) -> Option<usize> {
         self.next().filter(|next| next.is_multiple_of(parts)).map(|next| next / parts)
     }
 }
 
-/// How much of a run of parts is taken. It has a cache line of its own, which one lane keeps as long as no other one helps it.
+/// How much of a run of parts is taken. It has a cache line of its own, which one worker keeps as long as no other
+/// one helps it.
 #[repr(align(64))]
 struct PartQueue {
     all: AtomicUsize,
@@ -325,7 +327,7 @@ mod tests {
 
     #[test]
     fn every_part_is_dealt_once() {
-        // More lanes than there are runs of parts.
+        // More workers than there are runs of parts.
         let many = Workers { count: 3 * MAX_RUNS + 1, ..threads(2, false).workers(1e9, 100) };
         for workers in [
             Workers::ONE,

@@ -43,32 +43,33 @@ struct CacheLine<T>(T);
 
 /// What goes to and fro between a caller and its threads: one line.
 struct Exchange {
-    /// Which lanes nobody has taken: see [`Offer`].
+    /// Which workers nobody has taken: see [`Offer`].
     offer: AtomicU64,
-    /// What the lanes do, written before they are offered and read by who has taken one.
+    /// What the workers do, written before they are offered and read by who has taken one.
     job: UnsafeCell<Option<Job>>,
-    /// Lanes that threads of the pool have done, and whether one of them panicked.
+    /// Workers that threads of the pool have done, and whether one of them panicked.
     done: AtomicUsize,
     panicked: AtomicBool,
 }
 
-// SAFETY: the job is written by the caller that has the threads while no lane is taken, and read by threads that have taken one.
+// SAFETY: the job is written by the caller that has the threads while no worker is taken, and read by threads that
+// have taken one.
 unsafe impl Sync for Exchange {}
 
-/// What the lanes do. The caller waits for all of them, so it outlives their use of it.
+/// What the workers do. The caller waits for all of them, so it outlives their use of it.
 #[derive(Clone, Copy)]
 struct Job(*const (dyn Fn(usize) + Sync));
 
 // SAFETY: what is pointed to may be used by several threads.
 unsafe impl Send for Job {}
 
-/// Lanes that are to be taken, in one word: a number that grows with every piece of work, the first lane that nobody has taken, and how
-/// many lanes there are.
+/// Workers that are to be taken, in one word: a number that grows with every piece of work, the first worker that
+/// nobody has taken, and how many workers there are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Offer(u64);
 
 impl Offer {
-    /// The most lanes that are offered at a time.
+    /// The most workers that are offered at a time.
     const MOST: usize = u16::MAX as usize;
 
     fn new(number: u32, next: usize, workers: usize) -> Self {
@@ -159,7 +160,7 @@ impl Pool {
                 work,
             )
         });
-        // SAFETY: the threads are this caller's, and none has taken a lane.
+        // SAFETY: the threads are this caller's, and none has taken a worker.
         unsafe { shared.job.get().write(Some(job)) };
         shared.done.store(0, Ordering::Relaxed);
         let number = self.offer().number().wrapping_add(1);
@@ -182,9 +183,9 @@ impl Pool {
                 work(worker);
             }
         }));
-        // After a panic here, lanes that nobody has taken are left out.
+        // After a panic here, workers that nobody has taken are left out.
         let left = if result.is_err() { self.close() } else { 0 };
-        // Lane 0 was never offered.
+        // Worker 0 was never offered.
         self.wait(offered - 1 - own - left);
         let panicked = shared.panicked.load(Ordering::Relaxed);
         if panicked {
@@ -198,7 +199,7 @@ impl Pool {
         }
     }
 
-    /// Takes a lane that nobody has taken, if there is one.
+    /// Takes a worker that nobody has taken, if there is one.
     fn take(&self) -> Option<usize> {
         let mut offer = self.offer();
         while offer.is_open() {
@@ -212,7 +213,7 @@ impl Pool {
         None
     }
 
-    /// Takes all lanes that nobody has taken, and says how many they were.
+    /// Takes all workers that nobody has taken, and says how many they were.
     fn close(&self) -> usize {
         let mut left = 0;
         while self.take().is_some() {
@@ -221,7 +222,7 @@ impl Pool {
         left
     }
 
-    /// Waits until threads of the pool have done so many lanes.
+    /// Waits until threads of the pool have done so many workers.
     fn wait(&self, workers: usize) {
         let is_done = || self.work.0.done.load(Ordering::SeqCst) == workers;
         if look(is_done) {
@@ -253,8 +254,8 @@ impl Pool {
             };
             seen = self.offer().number();
             let work = &self.work.0;
-            // SAFETY: the caller wrote it before it offered the lane, takes the lanes that are left, then waits until this one is done,
-            // so the work is still there.
+            // SAFETY: the caller wrote it before it offered the worker, takes the workers that are left,
+            // then waits until this one is done, so the work is still there.
             let result =
                 unsafe { (*work.job.get()).map(|job| catch_unwind(AssertUnwindSafe(|| (*job.0)(worker)))) };
             if matches!(result, Some(Err(_))) {

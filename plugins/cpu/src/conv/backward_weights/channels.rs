@@ -1,8 +1,8 @@
-//! The gradient of the filter, with output channels along the vectors.
+//! Backward weights, the gradient of the weights, with output channels along the vectors.
 //!
-//! The gradient of the output is transposed, so that each of its elements is a row of channels. Each lane has weights of its
-//! own, for which it goes through all outputs, or, where there are few weights, blocks of outputs of its own, whose sums are added
-//! in their order; so results do not depend on the number of lanes.
+//! The gradient of the output is transposed, so that each of its elements is a row of channels. Each worker has
+//! weights of its own, for which it goes through all outputs, or, where there are few weights, blocks of outputs of
+//! its own, whose sums are added in their order; so results do not depend on the number of workers.
 
 #[cfg(test)]
 mod tests;
@@ -184,7 +184,7 @@ impl<T: Float> BackwardWeightsByChannel<T> {
         })
     }
 
-    /// Numbers in a lane's planes, in its copy of the output's gradient, and in its sums.
+    /// Numbers in a worker's planes, in its copy of the output's gradient, and in its sums.
     fn sizes(&self) -> [usize; 3] {
         let (pieces, channels) = self.division.most();
         let width = pieces * self.kernel.piece;
@@ -196,7 +196,7 @@ impl<T: Float> BackwardWeightsByChannel<T> {
         channels * self.operands.taps.len() + MAX_ROWS
     }
 
-    /// Whether lanes have blocks of their own, each of which has sums of its own.
+    /// Whether workers have blocks of their own, each of which has sums of its own.
     fn has_block_lanes(&self) -> bool {
         self.division.by_blocks > 1
     }
@@ -314,7 +314,7 @@ impl<T: Float> BackwardWeightsByChannel<T> {
                         (&met.outputs[..images * met.of_image], &met.numbers[..images * met.of_image])
                     }
                 };
-                // SAFETY: the caller promises the memory.
+                // SAFETY: the memory is valid, as this function requires.
                 unsafe {
                     let right = gradients.add(first * outputs);
                     let tile = sums.add(first * rows);
@@ -346,7 +346,7 @@ impl<T: Float> BackwardWeightsByChannel<T> {
         self.panels(share, |pieces, channels| {
             let width = pieces.len() * self.kernel.piece;
             let first = channels.start * weights.row + share.channels.start * weights.channel;
-            // SAFETY: the caller promises sums and weights.
+            // SAFETY: the sums and weights are valid, as this function requires.
             unsafe {
                 let sums = sums.add(pieces.start * self.kernel.piece * rows);
                 if let Some(transpose) = self.transpose {
@@ -393,18 +393,19 @@ impl<T: Float> Kernel for BackwardWeightsByChannel<T> {
         let weight_size = weights.data_type.size().unwrap_or(1);
         let finite = AtomicBool::new(true);
         let sums_of = |number: usize| {
-            // SAFETY: the scratch memory has an area for each lane, or for each block.
+            // SAFETY: the scratch memory has an area for each worker, or for each block.
             unsafe { base.get(3).add(areas.sums).cast::<T>().add(number * Scratch::padded::<T>(sums_size)) }
         };
         self.workers.run(|worker| {
             let share = self.division.share(worker);
             let area = |offset: usize, numbers: usize| {
-                // SAFETY: the scratch memory has an area for each lane.
+                // SAFETY: the scratch memory has an area for each worker.
                 unsafe { base.get(3).add(offset).cast::<T>().add(worker * Scratch::padded::<T>(numbers)) }
             };
             let planes = area(areas.planes, planes_size);
             let gradients = area(areas.gradients, gradients_size);
-            // SAFETY: the tensors cover all channels and images; the memory and the weights are this lane's.
+            // SAFETY: the tensors cover all channels and images; the memory and the weights are this
+            // worker's.
             unsafe {
                 // Images are copied into planes whose zeros stay.
                 planes.write_bytes(0, planes_size);

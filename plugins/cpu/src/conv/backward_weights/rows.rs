@@ -1,8 +1,8 @@
-//! The gradient of the filter: for each output channel, input channel and tap the scalar product of the output's gradient
-//! with the part of the input that meets the tap.
+//! Backward weights, the gradient of the weights: for each output channel, input channel and tap the scalar product
+//! of the output's gradient with the part of the input that meets the tap.
 //!
-//! Both run along the columns, so neither is transposed. Each lane sums over its own images; the sums of the lanes are
-//! added in their order, so equal numbers of threads give equal bits.
+//! Both run along the columns, so neither is transposed. Each worker sums over its own images; the sums of the
+//! workers are added in their order, so equal numbers of threads give equal bits.
 
 use crate::conv::backward_weights::tile::{DotTile, DotTileKernel};
 use crate::conv::cost::{BUFFER, Cost, Shape};
@@ -17,7 +17,7 @@ use crate::tensor::row_converter::{all_finite, not_a_float};
 use crate::tensor::scratch::{Scratch, Shared};
 use crate::threading::partition::Workers;
 
-/// Output channels below which a further lane shares a lane's images, because both copy them.
+/// Output channels below which a further worker shares a worker's images, because both copy them.
 const LEAST_ROWS: usize = 32;
 
 /// Pairs that one tile can have, at most.
@@ -46,12 +46,12 @@ type Spread<T> = unsafe fn(&Geometry, &Block, *const u8, &Strides, usize, *mut T
 
 type Store<T> = unsafe fn(&BackwardWeights<T>, usize, *const T, *mut u8);
 
-/// The gradient of the filter with every decision made.
+/// Backward weights, the gradient of the weights with every decision made.
 pub(crate) struct BackwardWeights<T> {
     operands: Operands,
     geometry: Geometry,
     kernel: DotTileKernel<T>,
-    /// Lanes by images, and by output channels of the same images.
+    /// Workers by images, and by output channels of the same images.
     image_workers: usize,
     row_workers: usize,
     workers: Workers,
@@ -128,7 +128,7 @@ impl<T: Float> BackwardWeights<T> {
         })
     }
 
-    /// Numbers in a lane's planes, a lane's gradient, and the sums of all rows.
+    /// Numbers in a worker's planes, a worker's gradient, and the sums of all rows.
     fn sizes(&self) -> [usize; 3] {
         let Operands { channels, rows, groups, .. } = self.operands;
         [
@@ -170,8 +170,9 @@ impl<T: Float> BackwardWeights<T> {
         let taps = self.geometry.taps();
         let width = self.kernel.pairs;
         let columns = self.geometry.columns(block).next_multiple_of(self.kernel.lanes);
-        // Zeros stand for the padding and for what lies between the outputs; what is not finite would not leave them zero.
-        // SAFETY: the caller promises planes and gradients.
+        // Zeros stand for the padding and for what lies between the outputs; what is not finite would not
+        // leave them zero.
+        // SAFETY: the planes and gradients are valid, as this function requires.
         let exact = !unsafe {
             all_finite(planes, self.operands.channels * self.geometry.channel())
                 && all_finite(gradients, rows.len() * self.row)
@@ -192,8 +193,8 @@ impl<T: Float> BackwardWeights<T> {
             }
             for above in (0..rows.len()).step_by(self.kernel.rows) {
                 let height = (rows.len() - above).min(self.kernel.rows);
-                // SAFETY: the caller promises filled memory; planes reach beyond each tap's last column as far as columns
-                // are rounded up.
+                // SAFETY: filled memory is valid, as this function requires; planes reach beyond
+                // each tap's last column as far as columns are rounded up.
                 unsafe {
                     if exact {
                         self.dots_exactly(block, (from, above), planes, gradients, &mut tile);
@@ -242,7 +243,8 @@ impl<T: Float> BackwardWeights<T> {
                 let len = (first..run.len).take_while(meets).count();
                 let column = run.column + first;
                 for r in 0..self.kernel.rows {
-                    // SAFETY: the caller promises filled memory, also in the rows up to a whole tile.
+                    // SAFETY: this function requires filled memory, also in the rows up to a
+                    // whole tile.
                     let sum = unsafe {
                         let b = planes.add(channel * self.geometry.channel() + taps[tap] + column);
                         dot(gradients.add((above + r) * self.row + column), b, len)
@@ -262,7 +264,7 @@ unsafe fn dot<T: Float>(a: *const T, b: *const T, len: usize) -> T {
     // Several sums, so that the compiler makes vectors of them.
     let mut sums = [T::ZERO; 8];
     let mut at = 0;
-    // SAFETY: the caller promises the numbers.
+    // SAFETY: the values are readable and writable, as this function requires.
     unsafe {
         while at + sums.len() <= len {
             let [a, b] = [a, b].map(|numbers| numbers.add(at).cast::<[T; 8]>().read_unaligned());
@@ -299,8 +301,8 @@ impl<T: Float> Kernel for BackwardWeights<T> {
             if own.is_empty() {
                 return;
             }
-            // SAFETY: the tensors cover what the blocks name; each lane has planes and gradients of its own, and sums that
-            // no other lane adds to.
+            // SAFETY: the tensors cover what the blocks name; each worker has planes and gradients of
+            // its own, and sums that no other worker adds to.
             unsafe {
                 let planes = base.get(3).add(areas.planes).cast::<T>();
                 let planes = planes.add(worker * Scratch::padded::<T>(planes_size));
@@ -336,7 +338,7 @@ impl<T: Float> Kernel for BackwardWeights<T> {
         });
         self.store_workers.run(|worker| {
             for row in self.store_workers.share(worker, groups * rows) {
-                // SAFETY: every row of the sums is complete; each row is written by one lane.
+                // SAFETY: every row of the sums is complete; each row is written by one worker.
                 unsafe { (self.store)(self, row, base.get(3).add(areas.sums).cast(), base.get(2)) };
             }
         });
@@ -356,11 +358,11 @@ unsafe fn spread<S: Stored, T: Float>(
     rows: *mut T,
     row: usize,
 ) {
-    // SAFETY: the caller promises what is needed.
+    // SAFETY: the function called requires what this one requires.
     unsafe { geometry.spread::<S, T>(block, from, strides, channels, rows, row) };
 }
 
-/// Adds up the lanes' sums of one row and writes them as weights.
+/// Adds up the workers' sums of one row and writes them as weights.
 ///
 /// # Safety
 /// `sums` are complete, `to` is the first weight.
@@ -372,7 +374,7 @@ unsafe fn store<S: Stored, T: Float>(filter: &BackwardWeights<T>, row: usize, su
     for channel in 0..filter.operands.channels {
         for (tap, distance) in filter.operands.taps.iter().enumerate() {
             let place = row * filter.pairs() + channel * taps + tap;
-            // SAFETY: the caller promises the sums and the tensor.
+            // SAFETY: the sums and the tensor are valid, as this function requires.
             unsafe {
                 let mut sum = sums.add(place).read();
                 for worker in 1..filter.image_workers {

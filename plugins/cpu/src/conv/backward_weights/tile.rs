@@ -19,7 +19,7 @@ pub(crate) struct DotTile<'a, T> {
     pub(crate) tile: *mut T,
 }
 
-/// The tile of scalar products at one level.
+/// The micro-kernel of scalar products of one instruction set.
 pub(crate) struct DotTileKernel<T> {
     /// Rows of `a` and of the tile.
     pub(crate) rows: usize,
@@ -39,7 +39,7 @@ impl<T> Clone for DotTileKernel<T> {
 impl<T> Copy for DotTileKernel<T> {}
 
 impl<T: Float> DotTileKernel<T> {
-    /// The kernel of a level.
+    /// The micro-kernel of an instruction set.
     pub(crate) fn of(isa: Isa) -> Self {
         match isa {
             #[cfg(not(target_arch = "aarch64"))]
@@ -60,11 +60,11 @@ impl<T: Float> DotTileKernel<T> {
     /// Computes a tile.
     ///
     /// # Safety
-    /// The kernel's level is one that the processor has. The rows of `a` and the runs of `b` are readable for `columns`
-    /// numbers, `tile` is writable as a whole.
+    /// The processor supports the kernel's instruction set. The rows of `a` and the runs of `b` are readable
+    /// for `columns` numbers, `tile` is writable as a whole.
     pub(crate) unsafe fn run(&self, dots: &DotTile<'_, T>) {
         assert!(dots.pairs.len() >= self.pairs);
-        // SAFETY: the caller promises what the kernel needs.
+        // SAFETY: the kernel requires what this function requires.
         unsafe { (self.run)(dots) };
     }
 }
@@ -80,7 +80,8 @@ impl<V: Vector, const ROWS: usize, const PAIRS: usize> IsaTask for DotTileTask<'
     #[inline(always)]
     fn run(self) {
         let DotTile { columns, a, row_stride, b, pairs, tile } = *self.0;
-        // SAFETY: `dots` is called with memory as `DotTileKernel::run` describes it, at the vector's level.
+        // SAFETY: `dots` is called with memory as `DotTileKernel::run` describes it, at the vector's
+        // instruction set.
         unsafe {
             let mut runs = [b; PAIRS];
             for (run, pair) in runs.iter_mut().zip(pairs) {
@@ -115,6 +116,6 @@ impl<V: Vector, const ROWS: usize, const PAIRS: usize> IsaTask for DotTileTask<'
 /// # Safety
 /// As [`DotTileKernel::run`].
 pub(crate) unsafe fn dots<V: Vector, const ROWS: usize, const PAIRS: usize>(dots: &DotTile<'_, V::Scalar>) {
-    // SAFETY: the caller promises that the processor has the vector's level.
+    // SAFETY: the processor has the vector's instructions. This function requires it.
     unsafe { V::dispatch(DotTileTask::<V, ROWS, PAIRS>(dots)) };
 }

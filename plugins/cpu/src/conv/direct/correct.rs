@@ -22,7 +22,7 @@ pub(crate) unsafe fn correct<T: Float + Accumulator>(
     columns: *const T,
     sums: *mut T,
 ) {
-    // SAFETY: the caller promises what is needed.
+    // SAFETY: the function called requires what this one requires.
     unsafe { channels.correct((block, pixels), (weights, columns, sums), |weight, number| weight * number) };
 }
 
@@ -43,7 +43,7 @@ pub(crate) unsafe fn correct_pairs(
 ) {
     let half = |word: f32, shift: u32| bf16::from_bits((word.to_bits() >> shift) as u16).to_f32();
     let product = |weight, number| half(weight, 0) * half(number, 0) + half(weight, 16) * half(number, 16);
-    // SAFETY: the caller promises what is needed.
+    // SAFETY: the function called requires what this one requires.
     unsafe { channels.correct((block, pixels), (weights, columns, sums), product) };
 }
 
@@ -60,7 +60,7 @@ impl<T: Float + Accumulator> Direct<T> {
     ) {
         let width = self.kernel.width;
         let (first, count) = (pixels.start * width, pixels.len() * width);
-        // SAFETY: the caller promises the sums.
+        // SAFETY: the sums are valid, as this function requires.
         let has_nan = unsafe { self.isa.run(HasNan(std::slice::from_raw_parts(sums.add(first), count))) };
         if !has_nan {
             return;
@@ -78,7 +78,8 @@ impl<T: Float + Accumulator> Direct<T> {
             }
             for first in (0..width).step_by(TOGETHER) {
                 let count = (width - first).min(TOGETHER);
-                // SAFETY: the caller promises the sums, the weights and the columns.
+                // SAFETY: the sums, the weights and the columns are valid, as this function
+                // requires.
                 unsafe {
                     let to = sums.add(pixel * width + first);
                     let is_nan = |number: T| number.partial_cmp(&number).is_none();

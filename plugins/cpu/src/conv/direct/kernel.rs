@@ -23,13 +23,13 @@ use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::Assignment;
 use std::ops::Range;
 
-/// Tiles whose sums become elements at once: outputs of whole vectors, of which 32 channels stay in the first cache.
+/// Tiles whose sums become elements at once: outputs of whole vectors, of which 32 channels stay in the L1 cache.
 const TOGETHER: usize = 16;
 
-/// Pieces for each lane, so that lanes of different speed end at about the same time.
+/// Pieces for each worker, so that workers of different speed end at about the same time.
 const PIECES_PER_LANE: usize = 4;
 
-/// What a lane has of its last piece of work.
+/// What a worker has of its last piece of work.
 #[derive(Default)]
 struct WorkerState {
     /// The group and the block that are in its planes.
@@ -168,7 +168,7 @@ impl<T: Accumulator> Direct<T> {
         count > 1 && steps >= count - count / 4
     }
 
-    /// The scratch memory, laid out: packed weights, and for each lane planes and sums.
+    /// The scratch memory, laid out: packed weights, and for each worker planes and sums.
     fn layout(&self, scratch: &mut Scratch) -> (usize, usize, usize) {
         let workers = self.workers.count();
         (
@@ -208,7 +208,8 @@ impl<T: Accumulator> Direct<T> {
                 width,
                 row_stride,
             };
-            // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is packed by one lane.
+            // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is
+            // packed by one worker.
             unsafe {
                 let to = shared.get(1).cast::<T>().add(number * self.panel());
                 if in_order {
@@ -298,7 +299,7 @@ impl<T: Accumulator> Direct<T> {
         let (tiles, count) = self.tiles(block);
         let tile_epilogue = |tile_epilogue: &TileEpilogue, channels: Range<usize>| {
             let first = group * rows;
-            // SAFETY: the caller promises the tensors.
+            // SAFETY: the tensors are those of the operation, as this function requires.
             unsafe { tile_epilogue.run(tensors, block, first + channels.start..first + channels.end) };
         };
         // Where channels lie side by side, those of a panel are not all that lies in a line of the cache.
@@ -315,7 +316,7 @@ impl<T: Accumulator> Direct<T> {
                 found += usize::from(more.channels > 0);
             };
             add(next.map_or(CacheLines::NONE, |next| next.share(tile, panels.len() * count / tiles)));
-            // Two tiles have about a line of a channel, and each asks for it in half of the channels.
+            // Two tiles have about a line of a channel, and each prefetches it in half of the channels.
             let (panel, number) = match number + together / 2 {
                 number if number < count => (panel, number),
                 number => (panel + 1, number - count),
@@ -333,7 +334,8 @@ impl<T: Accumulator> Direct<T> {
         for panel in panels.clone() {
             let first = panel * width;
             let present = (rows - first).min(width);
-            // SAFETY: the caller promises weights, columns and sums; the tensors have the channels.
+            // SAFETY: the weights, columns and sums are valid, as this function requires; the tensors
+            // have the channels.
             unsafe {
                 let weights = weights.add(panel * self.panel());
                 let mut done = 0;
@@ -420,7 +422,7 @@ impl<T: Accumulator> Kernel for Direct<T> {
             groups * self.pieces * blocks,
             |dealt, carried: &mut WorkerState| {
                 let Assignment { worker, part: number, .. } = dealt;
-                // Pieces of a block follow each other, so that a lane copies its input once.
+                // Pieces of a block follow each other, so that a worker copies its input once.
                 let (piece, at) = (number % self.pieces, number / self.pieces);
                 let (group, block_number) = (at / blocks, at % blocks);
                 let next = dealt.next_block(self.pieces).filter(|_| self.prefetches);
@@ -435,8 +437,8 @@ impl<T: Accumulator> Kernel for Direct<T> {
                 });
                 let block = self.geometry.block(block_number);
                 let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
-                // SAFETY: the tensors cover the group, the scratch memory has planes and sums for each lane; no two blocks, pieces
-                // and groups write the same outputs.
+                // SAFETY: the tensors cover the group, the scratch memory has planes and sums for
+                // each worker; no two blocks, pieces and groups write the same outputs.
                 unsafe {
                     let planes =
                         base.get(1).add(planes).cast::<T>().add(worker * Scratch::padded::<T>(self.planes));

@@ -57,7 +57,7 @@ pub(crate) struct Direct<T: 'static> {
     /// The blocks, and the planes unless the input is read where it is.
     pub(crate) geometry: Geometry,
     pub(crate) in_place: bool,
-    /// Whether memory is asked for before it is needed.
+    /// Whether memory is prefetched before it is needed.
     pub(crate) prefetches: bool,
     /// Channels of a group in what tiles multiply, and how many of them are one word.
     pub(crate) words: usize,
@@ -80,7 +80,7 @@ pub(crate) struct Direct<T: 'static> {
     pub(crate) correct: Option<Correct<T>>,
     pub(crate) channel_epilogue: ChannelEpilogue,
     pub(crate) tile_epilogue: Option<TileEpilogue>,
-    /// Numbers in a lane's planes and sums, and in the packed weights.
+    /// Numbers in a worker's planes and sums, and in the packed weights.
     pub(crate) planes: usize,
     pub(crate) sums: usize,
     pub(crate) weights: usize,

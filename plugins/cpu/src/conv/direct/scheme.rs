@@ -104,7 +104,8 @@ mod pairs {
         channels: usize,
         planes: *mut T,
     ) {
-        // SAFETY: the caller promises what is needed; words are written whatever their type is called.
+        // SAFETY: what is needed is valid, as this function requires; words are written whatever their
+        // type is called.
         unsafe { geometry.fill_pairs::<S>(block, from, strides, channels, planes.cast()) };
     }
 
@@ -112,7 +113,7 @@ mod pairs {
     /// As [`Write`].
     unsafe fn write<S: Stored>(from: *const i32, to: *mut u8, stride: usize, len: usize) {
         for i in 0..len {
-            // SAFETY: the caller promises both.
+            // SAFETY: both are valid, as this function requires.
             unsafe {
                 let number = f64::from(from.add(i).read());
                 to.cast::<S>().add(i * stride).write_unaligned(S::nearest(number));

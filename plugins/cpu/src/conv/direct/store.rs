@@ -153,7 +153,7 @@ impl<T: Accumulator> Finished<T> {
         }
         if let Some((from, stride)) = other {
             let mut others = [T::ZERO; N];
-            // SAFETY: the caller promises the elements.
+            // SAFETY: the elements are valid, as this function requires.
             unsafe {
                 if stride == 1 && present == N {
                     others = from.cast::<[T; N]>().read_unaligned();
@@ -180,7 +180,7 @@ impl<T: Accumulator> Finished<T> {
     /// They are in the output.
     #[inline(always)]
     unsafe fn write<const N: usize>(&self, numbers: &[T; N], present: usize, to: *mut T, stride: usize) {
-        // SAFETY: the caller promises the elements.
+        // SAFETY: the elements are valid, as this function requires.
         unsafe {
             if let Some(write) = self.other {
                 write(numbers.as_ptr(), to.cast(), stride, present);
@@ -250,8 +250,8 @@ impl<T: Accumulator> Panel<'_, T> {
             let rows = (channels - from).min(SIDE);
             for i in (line.range.0..line.range.1).step_by(SIDE) {
                 let present = (line.range.1 - i).min(SIDE);
-                // SAFETY: a line's sums are there, a row for each output, whose numbers are a multiple of the level's blocks; the
-                // tensors have the outputs.
+                // SAFETY: a line's sums are there, a row for each output, whose numbers are a
+                // multiple of the instruction set's blocks; the tensors have the outputs.
                 unsafe {
                     let sums = sums.add(i * width + from);
                     if side > 0 {

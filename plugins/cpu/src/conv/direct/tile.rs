@@ -26,7 +26,7 @@ pub(crate) struct Tile<'a, T> {
     pub(crate) channel_stride: usize,
     /// Distance of each output in `b`.
     pub(crate) pixels: &'a [usize; MAX_PIXELS],
-    /// What is asked for meanwhile.
+    /// What is prefetched meanwhile.
     pub(crate) tile_prefetch: TilePrefetch,
     /// Where the sums go: [`TileKernel::pixels`] rows of as many numbers as there are channels.
     pub(crate) to: *mut T,
@@ -40,7 +40,7 @@ type RunTwo<T> = unsafe fn(&mut Tile<'_, T>, usize);
 /// Distances of neighbouring outputs for which there is a kernel for two tiles.
 const MAX_STEP: usize = 2;
 
-/// The tile of a level.
+/// The micro-kernel of an instruction set.
 pub(crate) struct TileKernel<T> {
     /// Outputs of a tile.
     pub(crate) pixels: usize,
@@ -61,7 +61,8 @@ impl<T> Clone for TileKernel<T> {
 impl<T> Copy for TileKernel<T> {}
 
 impl<T: Float> TileKernel<T> {
-    /// The kernel of a level. Two vectors of channels suffice to hide how long an addition takes, and fill up soon.
+    /// The micro-kernel of an instruction set. Two vectors of channels suffice to hide how long an addition
+    /// takes, and fill up soon.
     pub(crate) fn of(isa: Isa) -> Self {
         match isa {
             #[cfg(not(target_arch = "aarch64"))]
@@ -100,7 +101,7 @@ impl<T> TileKernel<T> {
     /// `to` is writable for all of them.
     #[inline(always)]
     pub(crate) unsafe fn run(&self, tile: &mut Tile<'_, T>) {
-        // SAFETY: the caller promises what the kernel needs.
+        // SAFETY: the kernel requires what this function requires.
         unsafe { (self.run)(tile) };
     }
 
@@ -112,7 +113,7 @@ impl<T> TileKernel<T> {
     #[inline(always)]
     pub(crate) unsafe fn run_two(&self, tile: &mut Tile<'_, T>, step: usize, second: usize) {
         if let Some(two) = self.two {
-            // SAFETY: the caller promises what the kernel needs.
+            // SAFETY: the kernel requires what this function requires.
             unsafe { two[step - 1](tile, second) };
         }
     }
@@ -129,7 +130,7 @@ impl<R: Register, const PIXELS: usize> IsaTask for TileTask<'_, '_, R, PIXELS> {
 
     #[inline(always)]
     fn run(self) {
-        // What is asked for stays where it is, as in the tiles of products.
+        // What is prefetched stays where it is, as in the tiles of products.
         let Self(tile) = self;
         let Tile { mut a, left_out, mut b, taps, channels, channel_stride, pixels, to, .. } = *tile;
         let mut places = [0; PIXELS];
@@ -235,7 +236,7 @@ unsafe fn two_products<R: Register, const STEP: usize>(
     channel_stride: usize,
     sums: &mut [[[R; VECTORS]; MAX_PIXELS]; 2],
 ) {
-    // SAFETY: the caller promises weights and numbers.
+    // SAFETY: the weights and numbers are valid, as this function requires.
     unsafe {
         let mut weights = [R::zero(); VECTORS];
         for (v, weights) in weights.iter_mut().enumerate() {
@@ -261,7 +262,7 @@ unsafe fn two_products<R: Register, const STEP: usize>(
 /// # Safety
 /// As [`TileKernel::run_two`].
 unsafe fn two<R: Register, const STEP: usize>(tile: &mut Tile<'_, R::Word>, second: usize) {
-    // SAFETY: the caller promises that the processor has the instructions.
+    // SAFETY: the processor has the instructions. This function requires it.
     unsafe { R::run(TwoTask::<R, STEP>(tile, second)) };
 }
 
@@ -270,6 +271,6 @@ unsafe fn two<R: Register, const STEP: usize>(tile: &mut Tile<'_, R::Word>, seco
 /// # Safety
 /// As [`TileKernel::run`].
 unsafe fn tile<R: Register, const PIXELS: usize>(tile: &mut Tile<'_, R::Word>) {
-    // SAFETY: the caller promises that the processor has the instructions.
+    // SAFETY: the processor has the instructions. This function requires it.
     unsafe { R::run(TileTask::<R, PIXELS>(tile)) };
 }

@@ -281,7 +281,7 @@ impl<T: Float> DirectSmall<T> {
     }
 }
 
-/// One lane's memory.
+/// One worker's memory.
 pub(crate) struct WorkerMemory<T> {
     pub(crate) tile: *mut T,
     pub(crate) rows: *mut T,
@@ -291,7 +291,8 @@ impl<T: Float> DirectSmall<T> {
     /// Computes all products for a block of images.
     ///
     /// # Safety
-    /// `weights` are all the packed ones, `planes` have the block's images, and the lane's memory and the tensors are as planned.
+    /// `weights` are all the packed ones, `planes` have the block's images, and the worker's memory and the
+    /// tensors are as planned.
     pub(crate) unsafe fn multiply(
         &self,
         (group, block): (usize, &Block),
@@ -319,7 +320,8 @@ impl<T: Float> DirectSmall<T> {
         if let Some(outputs) = self.whole {
             for panel in 0..self.panels {
                 for planned in &self.parts {
-                    // SAFETY: as the caller promises.
+                    // SAFETY: everything read and written here is valid, as this function
+                    // requires.
                     unsafe { self.sum(planned, (group, panel), block.images, weights, planes, worker.tile) };
                 }
                 store(panel, 0, outputs, [1, 1, outputs], true);
@@ -330,7 +332,7 @@ impl<T: Float> DirectSmall<T> {
             let size = planned.part.size;
             let flat = output.strides.are_flat(size);
             for panel in 0..self.panels {
-                // SAFETY: as the caller promises.
+                // SAFETY: everything read and written here is valid, as this function requires.
                 unsafe { self.sum(planned, (group, panel), block.images, weights, planes, worker.tile) };
                 store(panel, planned.part.first, planned.of_image, size, flat);
             }
@@ -406,7 +408,7 @@ impl<T: Float> Kernel for DirectSmall<T> {
         let rows_size = self.columns.next_multiple_of(LEAST_COLUMNS) * self.width();
         let blocks = windows.batch.div_ceil(self.images);
         let area = |offset: usize, worker: usize, numbers: usize| {
-            // SAFETY: the scratch memory has an area for each lane.
+            // SAFETY: the scratch memory has an area for each worker.
             unsafe { base.get(1).add(offset).cast::<T>().add(worker * Scratch::padded::<T>(numbers)) }
         };
         self.workers.for_each_part_with_state(
@@ -415,7 +417,7 @@ impl<T: Float> Kernel for DirectSmall<T> {
                 let planes = area(areas.planes, worker, planes_size);
                 if !std::mem::replace(cleared, true) {
                     // Images are copied into planes whose zeros stay.
-                    // SAFETY: the planes are this lane's.
+                    // SAFETY: the planes are this worker's.
                     unsafe { planes.write_bytes(0, planes_size) };
                 }
                 let (group, image) = (number / blocks, number % blocks * self.images);

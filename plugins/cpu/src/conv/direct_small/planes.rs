@@ -28,8 +28,9 @@ pub(crate) struct Planes<T> {
 }
 
 impl<T: Float> Planes<T> {
-    /// Plans them for a number of channels and for blocks of so many images and outputs of each at a time. `inside` says that no
-    /// number is asked for that the tensor does not have, so that there is no need of zeros.
+    /// Plans them for a number of channels and for blocks of so many images and outputs of each at a time.
+    /// `inside` says that no number is prefetched that the tensor does not have, so that there is no need of
+    /// zeros.
     pub(crate) fn plan(
         windows: &Windows,
         place: OperandView,
@@ -113,7 +114,7 @@ impl<T: Float> Planes<T> {
             return from.cast::<T>().wrapping_add(block.image * strides.batch).wrapping_offset(first);
         }
         if self.padded && self.parted {
-            // SAFETY: the caller promises the room.
+            // SAFETY: the room is valid, as this function requires.
             unsafe { to.write_bytes(0, self.strides.batch * block.images) };
         }
         // Elements that there are.
@@ -166,7 +167,7 @@ impl<T: Float> Planes<T> {
 /// Both are valid for `len` numbers.
 #[inline(always)]
 unsafe fn copy_short<T: Copy>(from: *const T, to: *mut T, len: usize) {
-    // SAFETY: the caller promises the numbers.
+    // SAFETY: the values are readable and writable, as this function requires.
     unsafe {
         let mut i = 0;
         while i + 8 <= len {

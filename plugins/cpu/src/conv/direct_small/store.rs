@@ -26,7 +26,7 @@ impl<T: Float> DirectSmall<T> {
         let line = count / lines;
         let stride = if flat { 1 } else { strides.spatial[2] };
         let place = |number: usize| strides.offset(image, [number / height, number % height, 0]);
-        // SAFETY: the caller promises the numbers, and the tensor has the outputs.
+        // SAFETY: the numbers, and the tensor has the outputs are valid, as this function requires.
         unsafe {
             let to = |line: usize| to.add(place(line) * self.store_size);
             if strides.channel == 1 {

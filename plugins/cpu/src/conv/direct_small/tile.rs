@@ -33,7 +33,7 @@ const ROWS: usize = 8;
 /// Rows of the highest tile: the elements of a window of 3 by 3.
 pub(crate) const MAX_ROWS: usize = 9;
 
-/// The tile at one level.
+/// The micro-kernel of one instruction set.
 pub(crate) struct AccumulatorTileKernel<T: 'static> {
     /// Its rows.
     pub(crate) rows: usize,
@@ -76,7 +76,7 @@ impl<V: Vector, const ROWS: usize> Tiles<V, ROWS> {
 }
 
 impl<T: Float> AccumulatorTileKernel<T> {
-    /// The kernel of a level.
+    /// The micro-kernel of an instruction set.
     pub(crate) fn of(isa: Isa) -> Self {
         match isa {
             #[cfg(not(target_arch = "aarch64"))]
@@ -117,15 +117,16 @@ impl<T: Float> AccumulatorTileKernel<T> {
         self.run.len()
     }
 
-    /// Computes a tile of `height` rows, as [`AccumulatorTileKernel::height`] says or [`AccumulatorTileKernel::rows`], and `pieces` pieces.
+    /// Computes a tile of `height` rows, as [`AccumulatorTileKernel::height`] says or
+    /// [`AccumulatorTileKernel::rows`], and `pieces` pieces.
     ///
     /// # Safety
-    /// The kernel's level is one that the processor has. The numbers of every row and term, and a row of pieces for each
-    /// term, are readable; the rows of `tile` are readable and writable.
+    /// The processor supports the kernel's instruction set. The numbers of every row and term, and a row of
+    /// pieces for each term, are readable; the rows of `tile` are readable and writable.
     pub(crate) unsafe fn run(&self, sums: &AccumulatorTile<'_, T>, (height, pieces): (usize, usize)) {
         assert!(sums.rows.len() >= height && sums.places.len() >= height);
         let run = if height == self.rows { self.run } else { self.tall };
-        // SAFETY: the caller promises what the kernel needs.
+        // SAFETY: the kernel requires what this function requires.
         unsafe { run[pieces - 1](sums) };
     }
 }
@@ -144,7 +145,8 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool> IsaTa
     fn run(self) {
         let AccumulatorTile { rows, terms, from, right, factors, tile, places: to, add } = *self.0;
         let width = VECTORS * V::LANES + if HALF { <V::Half as Vector>::LANES } else { 0 };
-        // SAFETY: `sums` is called with memory as `AccumulatorTileKernel::run` describes it, at the vector's level.
+        // SAFETY: `sums` is called with memory as `AccumulatorTileKernel::run` describes it, at the vector's
+        // instruction set.
         unsafe {
             let mut places = [from; ROWS];
             for (place, row) in places.iter_mut().zip(rows) {
@@ -199,7 +201,7 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool> IsaTa
 unsafe fn sums<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool>(
     sums: &AccumulatorTile<'_, V::Scalar>,
 ) {
-    // SAFETY: the caller promises that the processor has the vector's level.
+    // SAFETY: the processor has the vector's instructions. This function requires it.
     unsafe { V::ISA.run(AccumulatorTileTask::<V, ROWS, VECTORS, HALF>(sums)) };
 }
 

@@ -45,15 +45,17 @@ impl<T: Float> VectorTask<T> for Im2colTile<'_, T> {
         let strides = tiled.operands.input.strides;
         let width = columns.len().next_multiple_of(V::LANES);
         let taps = tiled.taps.len();
-        // SAFETY: the caller promises the processor, the input and the rows. A run is written in whole vectors, beyond its end but not
-        // beyond its row; the run that comes next is written afterwards.
+        // SAFETY: the processor, the input and the rows are valid, as this function requires. A run is
+        // written in whole vectors, beyond its end but not beyond its row; the run that comes next is
+        // written afterwards.
         unsafe {
             if columns.len() < width {
                 for row in 0..tiled.depth {
                     V::zero().store(to.add((row + 1) * width - V::LANES));
                 }
             }
-            // The rows of some channels stay in the first cache until all taps have written their part of each line.
+            // The rows of some channels stay in the L1 cache until all taps have written their part of
+            // each line.
             let all = tiled.operands.channels;
             let together = if taps == 1 { all } else { CHANNELS };
             for first in (0..all).step_by(together) {
@@ -95,7 +97,7 @@ impl<T: Float> Strip<T> {
     /// The processor has the vector's instructions, and the rows are writable.
     #[inline(always)]
     unsafe fn clear<V: Vector<Scalar = T>>(&self) {
-        // SAFETY: the caller promises the rows.
+        // SAFETY: the rows are valid, as this function requires.
         unsafe {
             let rest = V::lanes(0, self.rest);
             for channel in 0..self.channels {
@@ -115,7 +117,7 @@ impl<T: Float> Strip<T> {
     #[inline(always)]
     unsafe fn copy<V: Vector<Scalar = T>, const STEP: usize>(&self, tiled: &Im2col<T>) {
         let len = tiled.input[1];
-        // SAFETY: the caller promises the rows and the lines.
+        // SAFETY: the rows and the lines are valid, as this function requires.
         unsafe {
             match self.vectors {
                 1 => self.copy_vectors::<V, STEP, 1>(len),
@@ -138,7 +140,8 @@ impl<T: Float> Strip<T> {
         let read = STEP * V::LANES;
         let fits = self.first >= 0 && self.first as usize + read * VECTORS <= len;
         let from = self.line.wrapping_offset(self.first);
-        // SAFETY: the caller promises the rows, and the lines, of which places before and behind them are not read.
+        // SAFETY: this function requires the rows, and the lines, of which places before and behind them are not
+        // read.
         unsafe {
             if fits {
                 self.copy_each::<V, VECTORS>(from, |from, vector| {
@@ -174,7 +177,7 @@ impl<T: Float> Strip<T> {
         read: impl Fn(*const T, usize) -> V,
     ) {
         let mut to = self.to;
-        // SAFETY: the caller promises the rows and the lines.
+        // SAFETY: the rows and the lines are valid, as this function requires.
         unsafe {
             let rest = V::lanes(0, self.rest);
             for _ in 0..self.channels {
@@ -194,7 +197,7 @@ impl<T: Float> Strip<T> {
     #[inline(always)]
     unsafe fn copy_stride<V: Vector<Scalar = T>>(&self, tiled: &Im2col<T>) {
         let (stride, len) = (tiled.stride[1], tiled.input[1]);
-        // SAFETY: the caller promises the rows and the lines.
+        // SAFETY: the rows and the lines are valid, as this function requires.
         unsafe {
             for channel in 0..self.channels {
                 let (line, to) =

@@ -27,7 +27,7 @@ impl<T: Float> Im2col<T> {
             for (column, at) in (run.column..run.column + run.len).zip(run.at..) {
                 let meets = |tap: usize| meets([run.line, at], &self.taps[tap]);
                 let rows = (rows, self.kernel.rows);
-                // SAFETY: the caller promises weights, columns and the tile.
+                // SAFETY: the weights, columns and the tile are valid, as this function requires.
                 unsafe { product.column_again(rows, column, self.taps.len(), meets) };
             }
         });

@@ -1,9 +1,9 @@
-//! A convolution as a product of matrices whose right factor is made tile by tile: what the outputs of a tile meet, for each channel and
-//! tap of the window one row of a few vectors.
+//! A convolution as a matrix multiplication whose operand B is made tile by tile: what the outputs of a tile meet,
+//! for each channel and tap of the window one row of a few vectors.
 //!
-//! All outputs of all images are one row of columns, so that a tile goes on in the next line or image and hardly any number is
-//! computed in vain. What a tile reads lies in a row, wherever it lies in the images, and while some tiles are multiplied, the input
-//! of the next ones is asked for.
+//! All outputs of all images are one row of columns, so that a tile goes on in the next line or image and hardly
+//! any number is computed in vain. What a tile reads lies in a row, wherever it lies in the images, and while some
+//! tiles are multiplied, the input of the next ones is prefetched.
 
 #[cfg(test)]
 mod tests;
@@ -44,15 +44,16 @@ const FEW_WEIGHTS: usize = 512 << 10;
 /// Tiles of a block at most.
 pub(crate) const MAX_TILES: usize = 16;
 
-/// Bytes of images and results from which on more is asked for. Tests have small images.
+/// Bytes of images and results from which on more is prefetched. Tests have small images.
 const FAR: usize = if cfg!(test) { 2 << 10 } else { 1 << 20 };
 
-/// Terms that are multiplied before more is asked for, and lines that are then: each time costs about as much as one term.
+/// Terms that are multiplied before more is prefetched, and lines that are then: each time costs about as much as
+/// one term.
 const INTERVAL: usize = 16;
 
 const TOGETHER: usize = 4;
 
-/// Blocks or pieces of their rows for each lane, about, so that lanes of different speed end at the same time.
+/// Blocks or pieces of their rows for each worker, about, so that workers of different speed end at the same time.
 const PER_LANE: usize = 4;
 
 /// What it takes to read the weights of a panel for a block, in panels multiplied with a tile: where all weights stay in the second cache, and
@@ -179,7 +180,8 @@ impl<T: Float> Im2col<T> {
         }))
     }
 
-    /// The scratch memory, laid out: packed weights, and for each lane copied tiles, a tile of results and one that is added.
+    /// The scratch memory, laid out: packed weights, and for each worker copied tiles, a tile of results and
+    /// one that is added.
     fn layout(&self, scratch: &mut Scratch) -> [usize; 3] {
         let workers = self.workers.count();
         [
@@ -234,7 +236,8 @@ impl<T: Float> Im2col<T> {
         let height = self.kernel.rows;
         self.pack_workers.for_each_part(self.operands.groups * self.panels, |_, number| {
             let place = (number / self.panels, number % self.panels);
-            // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is packed by one lane.
+            // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is
+            // packed by one worker.
             unsafe {
                 let to = shared.get(1).cast::<T>().add(number * self.depth * height);
                 (self.pack)(&self.operands, &self.operands.parts[0].taps, height, place, shared.get(0), to);
@@ -263,7 +266,7 @@ impl<T: Float> Im2col<T> {
             let row = panel * height;
             let present = (rows - row).min(height);
             for (number, Spot { columns, vectors, alone }) in spots.iter().enumerate() {
-                // SAFETY: the caller promises weights, tiles and tensors.
+                // SAFETY: the weights, tiles and tensors are valid, as this function requires.
                 unsafe {
                     let bias = self.channel_epilogue.bias.map(|(slot, stride)| {
                         (tensors[slot].cast::<T>().add((group * rows + row) * stride).cast_const(), stride)
@@ -341,9 +344,9 @@ fn pieces(columns: &Range<usize>, size: usize, mut each: impl FnMut(usize, usize
     }
 }
 
-/// In how many tiles blocks are computed, of all tiles, and in how many pieces their panels of rows, of so many in each group. A lane gets
-/// pieces that follow each other and copies a block once for all of its own. Times, as those to copy a tile and to read a panel's weights,
-/// are in panels multiplied with a tile.
+/// In how many tiles blocks are computed, of all tiles, and in how many pieces their panels of rows, of so many in
+/// each group. A worker gets pieces that follow each other and copies a block once for all of its own. Times, as
+/// those to copy a tile and to read a panel's weights, are in panels multiplied with a tile.
 fn division(
     [tiles, panels, groups]: [usize; 3],
     most: usize,
@@ -359,7 +362,7 @@ fn division(
         let of_lane = (tiles.div_ceil(block) * groups * pieces).div_ceil(lanes);
         let piece = (block as f64 + read) * panels as f64 / pieces as f64;
         let copied = (of_lane.div_ceil(pieces) * block) as f64 * copy;
-        // A lane that is disturbed is waited for.
+        // A worker that is disturbed is waited for.
         of_lane as f64 * (piece + UNIT) + copied + piece / PER_LANE as f64
     };
     let blocks = least..=tiles.min(least + PER_LANE * lanes);
@@ -406,8 +409,8 @@ impl<T: Float> Kernel for Im2col<T> {
             let spots = &spots[..tiles.len()];
             let products = [panels.start, self.panels].map(|panels| panels * tiles.len());
             let next = InputPrefetch::new(self, shared.all(), next, products);
-            // SAFETY: the tensors cover the group, the scratch memory has tiles and buffers for each lane; no two units write the same
-            // outputs.
+            // SAFETY: the tensors cover the group, the scratch memory has tiles and buffers for each
+            // worker; no two units write the same outputs.
             unsafe {
                 let own = |area: usize, numbers: usize, number: usize| {
                     base.get(1).add(area).cast::<T>().add(number * Scratch::padded::<T>(numbers))

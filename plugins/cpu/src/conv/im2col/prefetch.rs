@@ -1,4 +1,4 @@
-//! The input of the next tiles, which is asked for while others are multiplied.
+//! The input of the next tiles, which is prefetched while others are multiplied.
 
 use std::ops::Range;
 
@@ -7,18 +7,18 @@ use crate::conv::prefetch::CacheLines;
 use crate::simd::vector::Float;
 use crate::tensor::scratch::CACHE_LINE;
 
-/// Images whose input is asked for at most.
+/// Images whose input is prefetched at most.
 const MAX_IMAGES: usize = 8;
 
-/// What is asked for, tile by tile of the product: what is read of an image, of some channels each.
+/// What is prefetched, tile by tile of the product: what is read of an image, of some channels each.
 ///
-/// All lines of a channel follow each other: where they lie side by side, the processor itself goes on with the next ones, which it does
-/// not where other channels come between.
+/// All lines of a channel follow each other: where they lie side by side, the processor itself goes on with the
+/// next ones, which it does not where other channels come between.
 pub(crate) struct InputPrefetch {
     /// What is read of each image, of all channels, and how many images there are.
     images: [CacheLines; MAX_IMAGES],
     count: usize,
-    /// Channels that are asked for together, and parts of an image for each tile.
+    /// Channels that are prefetched together, and parts of an image for each tile.
     together: usize,
     each: usize,
     /// What comes next: an image, and the first of its channels.
@@ -51,7 +51,7 @@ impl InputPrefetch {
         all
     }
 
-    /// What the next tile of the product asks for.
+    /// What the next tile of the product prefetches.
     #[inline(always)]
     pub(crate) fn take(&mut self) -> [CacheLines; 3] {
         let mut taken = [CacheLines::NONE; 3];

@@ -39,7 +39,7 @@ pub(crate) struct Im2col<T: 'static> {
     pub(crate) channel_epilogue: ChannelEpilogue,
     /// Distance of the rows of weights that are read where they are; others are packed.
     pub(crate) weights_stride: Option<usize>,
-    /// Whether memory is asked for before it is needed.
+    /// Whether memory is prefetched before it is needed.
     pub(crate) prefetches: bool,
     /// Packed weights that stay the same.
     pub(crate) prepacked: Prepacked<T>,
@@ -58,8 +58,8 @@ pub(crate) struct LineRun {
     pub(crate) at: usize,
 }
 
-/// Numbers in the parts of the scratch memory: all packed weights, and for each lane a block's tiles, a tile of results, and one of what is
-/// added to them.
+/// Numbers in the parts of the scratch memory: all packed weights, and for each worker a block's tiles, a tile of
+/// results, and one of what is added to them.
 pub(crate) struct ScratchLayout {
     pub(crate) weights: usize,
     pub(crate) columns: usize,

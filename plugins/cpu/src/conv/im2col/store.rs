@@ -27,7 +27,7 @@ impl<T: Float> VectorTask<T> for Rows<T> {
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
         let whole = self.len / V::LANES * V::LANES;
-        // SAFETY: the caller promises the processor, and rows that are readable and writable.
+        // SAFETY: this function requires the processor, and rows that are readable and writable.
         unsafe {
             let rest = V::lanes(0, self.len - whole);
             for row in 0..self.rows {
@@ -59,7 +59,7 @@ impl<T: Float> Im2col<T> {
         let Operands { output, .. } = &self.operands;
         let Strides { batch, channel: to_stride, .. } = output.strides;
         match alone.filter(|_| self.kernel.is_height(rows)) {
-            // SAFETY: the caller promises the place.
+            // SAFETY: the place is valid, as this function requires.
             Some((image, place)) => unsafe {
                 (tensors[output.slot].cast::<T>().add(image * batch + channel * to_stride + place), to_stride)
             },
@@ -80,7 +80,7 @@ impl<T: Float> Im2col<T> {
     ) -> (*const T, usize) {
         let Some((slot, strides)) = &self.channel_epilogue.residual else { return (std::ptr::null(), 0) };
         let from = tensors[*slot].cast::<T>().cast_const();
-        // SAFETY: the caller promises the elements and the buffer.
+        // SAFETY: the elements and the buffer are valid, as this function requires.
         unsafe {
             if let Some((image, place)) = alone {
                 let place = image * strides.batch + channel * strides.channel + place;
@@ -111,7 +111,7 @@ impl<T: Float> Im2col<T> {
         let Strides { batch, channel: to_stride, .. } = output.strides;
         let to = tensors[output.slot].cast::<T>();
         self.images(columns, |column, len, image, place| {
-            // SAFETY: the caller promises the elements and the buffer.
+            // SAFETY: the elements and the buffer are valid, as this function requires.
             unsafe {
                 let to = to.add(image * batch + channel * to_stride + place);
                 let from = buffer.add(column);

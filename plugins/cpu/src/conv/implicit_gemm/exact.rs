@@ -24,7 +24,7 @@ impl<T: Float> ImplicitGemm<T> {
                 let at = [run.at[0], run.at[1], run.at[2] + i];
                 let meets = |tap: usize| self.geometry.meets(at, taps[tap].0);
                 let rows = (rows, self.kernel.rows);
-                // SAFETY: the caller promises weights, planes and the tile.
+                // SAFETY: the weights, planes and the tile are valid, as this function requires.
                 unsafe { product.column_again(rows, run.column - from + i, taps.len(), meets) };
             }
         });

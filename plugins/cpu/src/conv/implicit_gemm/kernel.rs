@@ -1,4 +1,4 @@
-//! A convolution as a matrix product: output channels by outputs, summed over taps and input channels.
+//! A convolution as a matrix multiplication: output channels by outputs, summed over taps and input channels.
 //!
 //! The forward pass is one such product. The gradient of the input is one for each remainder of the division of the
 //! input's indices by the stride: there the same taps meet every element. All of them read the same planes.
@@ -61,7 +61,7 @@ pub(crate) struct ImplicitGemm<T: 'static> {
     /// the same way.
     in_place: bool,
     written_in_place: bool,
-    /// Whether memory is asked for before it is needed.
+    /// Whether memory is prefetched before it is needed.
     prefetches: bool,
     /// Distance of the rows of weights that are read where they are; others are packed.
     weights_stride: Option<usize>,
@@ -79,7 +79,7 @@ pub(crate) struct ScratchLayout {
     tile: usize,
 }
 
-/// One lane's work on a block of a group: where everything is.
+/// One worker's work on a block of a group: where everything is.
 struct BlockTask<'a, T> {
     tensors: &'a [*mut u8],
     group: usize,
@@ -90,7 +90,7 @@ struct BlockTask<'a, T> {
     /// The first column of the first channel.
     columns: *const T,
     tile: *mut T,
-    /// The input of the lane's next block.
+    /// The input of the worker's next block.
     next: Option<BlockPrefetch>,
 }
 
@@ -149,7 +149,7 @@ impl<T: Float> ImplicitGemm<T> {
         let panels = operands.rows.div_ceil(kernel.rows);
         let blocks = geometry.blocks() * operands.groups;
         let wanted = threads.workers_for_reduction(work, usize::MAX).count();
-        // Pieces of the rows repeat the copy of the input, so there are only as many as the lanes need.
+        // Pieces of the rows repeat the copy of the input, so there are only as many as the workers need.
         let pieces =
             if wanted > 1 && blocks < 2 * wanted { (2 * wanted).div_ceil(blocks).min(panels) } else { 1 };
         let workers = threads.workers(work, blocks * pieces);
@@ -205,7 +205,7 @@ impl<T: Float> ImplicitGemm<T> {
         })
     }
 
-    /// The scratch memory, laid out from `base`: packed weights, and for each lane planes and a tile.
+    /// The scratch memory, laid out from `base`: packed weights, and for each worker planes and a tile.
     fn layout(&self, scratch: &mut Scratch) -> (usize, usize, usize) {
         let workers = self.workers.count();
         (
@@ -257,7 +257,7 @@ impl<T: Float> ImplicitGemm<T> {
         };
         let tile_epilogue = |tile_epilogue: &TileEpilogue, rows: std::ops::Range<usize>| {
             let first = group * self.operands.rows;
-            // SAFETY: the caller promises the tensors.
+            // SAFETY: the tensors are those of the operation, as this function requires.
             unsafe { tile_epilogue.run(tensors, &block, first + rows.start..first + rows.end) };
         };
         for number in 0..panels.len() * tiles {
@@ -370,7 +370,8 @@ impl<T: Float> ImplicitGemm<T> {
             let planned = &self.parts[number / of_part];
             let place = number % of_part;
             let (group, panel) = (place / self.panels, place % self.panels);
-            // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is packed by one lane.
+            // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is
+            // packed by one worker.
             unsafe {
                 let to = shared.get(1).cast::<T>().add(planned.packed + place * planned.panel);
                 (self.pack)(
@@ -420,8 +421,8 @@ impl<T: Float> Kernel for ImplicitGemm<T> {
             let piece = number / blocks % self.pieces;
             let group = number / blocks / self.pieces;
             let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
-            // SAFETY: the tensors cover the group, the scratch memory has planes and a tile for each lane; no two blocks,
-            // pieces and groups write the same outputs.
+            // SAFETY: the tensors cover the group, the scratch memory has planes and a tile for each
+            // worker; no two blocks, pieces and groups write the same outputs.
             unsafe {
                 let planes = base
                     .get(1)

@@ -1,4 +1,4 @@
-//! The two inner loops of convolution: a tile of a matrix product, and a tile of scalar products.
+//! The two inner loops of convolution: a tile of a matrix multiplication, and a tile of scalar products.
 
 use crate::conv::prefetch::TilePrefetch;
 use crate::gemm::pack::prefetch;
@@ -33,10 +33,11 @@ pub(crate) struct GemmTile<'a, T> {
     pub(crate) residual_row: usize,
     /// Whether what is negative becomes zero, at last.
     pub(crate) relu: bool,
-    /// What is asked for meanwhile, and whether that includes `tile` and the residual.
+    /// What is prefetched meanwhile, and whether that includes `tile` and the residual.
     pub(crate) tile_prefetch: TilePrefetch,
     pub(crate) is_far: bool,
-    /// Whether the rows of `b` follow each other, and are too many to be in the first cache: then those that come next are asked for.
+    /// Whether the rows of `b` follow each other, and are too many to be in the L1 cache: then those that come
+    /// next are prefetched.
     pub(crate) asks_rows: bool,
     /// Where the vectors of the rows of `b` are copied to, row after row; null for nowhere. Only of one tap, and by tiles of all
     /// [`GemmTileKernel::rows`].
@@ -67,7 +68,8 @@ impl<T: Float> GemmTile<'_, T> {
             let first = self.taps[tap % taps] + tap / taps * self.channel_stride + column;
             for term in 0..terms {
                 let number = tap + term * window;
-                // SAFETY: the caller promises weights and numbers; panels have memory for all of their rows.
+                // SAFETY: the weights and numbers are valid, as this function requires; panels have
+                // memory for all of their rows.
                 unsafe {
                     let b = self.b.add(first + term * stride).read_unaligned();
                     if self.stride.is_none() && height == MAX_ROWS {
@@ -85,7 +87,7 @@ impl<T: Float> GemmTile<'_, T> {
             }
         }
         for (row, sum) in sums.into_iter().enumerate().take(rows) {
-            // SAFETY: the caller promises the tile, and what is added.
+            // SAFETY: the tile, and what is added are valid, as this function requires.
             unsafe {
                 let sum = self.with_epilogue(sum, row, column);
                 self.tile.add(row * self.row + column).write_unaligned(sum);
@@ -98,7 +100,7 @@ impl<T: Float> GemmTile<'_, T> {
     /// # Safety
     /// There is a bias for the row, and a residual for the row and column, unless these are null.
     pub(crate) unsafe fn with_epilogue(&self, mut sum: T, row: usize, column: usize) -> T {
-        // SAFETY: the caller promises both.
+        // SAFETY: both are valid, as this function requires.
         unsafe {
             if !self.bias.is_null() {
                 sum = sum + self.bias.add(row * self.bias_stride).read_unaligned();
@@ -117,14 +119,14 @@ const MAX_ROWS: usize = 8;
 /// One size of the tile of a product; the number is that of the rows that there are.
 type RunGemmTile<T> = unsafe fn(&mut GemmTile<'_, T>, usize);
 
-/// How many numbers of `a` ahead are asked for with the rows of `b`: where they come from far away, the processor stops looking ahead at
-/// the end of each page.
+/// How many numbers of `a` ahead are prefetched with the rows of `b`: where they come from far away, the processor
+/// stops looking ahead at the end of each page.
 pub(crate) const WEIGHTS_AHEAD: usize = 512;
 
 /// Vectors in the rows of the widest tile.
 const MAX_VECTORS: usize = 3;
 
-/// The tile of a product at one level.
+/// The GEMM micro-kernel of one instruction set.
 pub(crate) struct GemmTileKernel<T: 'static> {
     /// Rows in a panel of `a` and in the tile.
     pub(crate) rows: usize,
@@ -173,7 +175,7 @@ impl<V: Vector, const PANEL: usize> Tiles<V, PANEL> {
 }
 
 impl<T: Float> GemmTileKernel<T> {
-    /// The kernel of a level.
+    /// The micro-kernel of an instruction set.
     pub(crate) fn of(isa: Isa) -> Self {
         match isa {
             #[cfg(not(target_arch = "aarch64"))]
@@ -202,13 +204,15 @@ impl<T: Float> GemmTileKernel<T> {
         [1, 2, 4, self.rows].contains(&rows)
     }
 
-    /// Computes the first `rows` rows and `vectors` vectors of a tile; what else the tile holds afterwards is not said.
+    /// Computes the first `rows` rows and `vectors` vectors of a tile; what else the tile holds afterwards is
+    /// not said.
     ///
     /// # Safety
-    /// The kernel's level is one that the processor has. Of `a`, [`GemmTileKernel::rows`] numbers are readable for each
-    /// channel and tap, or `rows` rows; of `b`, whole vectors from each tap and channel; of the residual, `rows` rows of whole
-    /// vectors; and `rows` numbers of the bias. `tile` is writable for [`GemmTileKernel::rows`] rows, or `rows` if
-    /// [`GemmTileKernel::is_height`], of whole vectors; `keep` is for as many rows of whole vectors as there are channels.
+    /// The processor supports the kernel's instruction set. Of `a`, [`GemmTileKernel::rows`] numbers are
+    /// readable for each channel and tap, or `rows` rows; of `b`, whole vectors from each tap and channel; of
+    /// the residual, `rows` rows of whole vectors; and `rows` numbers of the bias. `tile` is writable for
+    /// [`GemmTileKernel::rows`] rows, or `rows` if [`GemmTileKernel::is_height`], of whole vectors; `keep` is
+    /// for as many rows of whole vectors as there are channels.
     #[inline(always)]
     pub(crate) unsafe fn run(&self, product: &mut GemmTile<'_, T>, rows: usize, vectors: usize) {
         let by_rows = &self.run[usize::from(product.stride.is_some())];
@@ -218,7 +222,7 @@ impl<T: Float> GemmTileKernel<T> {
             3..=4 => &by_rows[2],
             _ => &by_rows[3],
         };
-        // SAFETY: the caller promises what the kernel needs.
+        // SAFETY: the kernel requires what this function requires.
         unsafe { by_vectors[vectors - 1](product, rows) };
     }
 }
@@ -242,8 +246,8 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
     #[inline(always)]
     fn run(self) {
         let Self(product, present) = self;
-        // What is asked for stays where it is: a copy of what the caller has just written would wait until the results of the tile before
-        // are in the cache.
+        // What is prefetched stays where it is: a copy of what the caller has just written would wait until
+        // the results of the tile before are in the cache.
         let GemmTile { taps, channels, channel_stride, a, mut b, mut keep, .. } = *product;
         if product.is_far {
             for row in 0..ROWS.min(present) {
@@ -257,7 +261,8 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
                 }
             }
         }
-        // SAFETY: `product` is called with memory as `GemmTileKernel::run` describes it, at the vector's level.
+        // SAFETY: `product` is called with memory as `GemmTileKernel::run` describes it, at the vector's
+        // instruction set.
         unsafe {
             let mut sums = [[V::zero(); VECTORS]; ROWS];
             // Rows that are apart, or the numbers of a packed panel's rows, which go on by whole panels.
@@ -367,7 +372,7 @@ unsafe fn multiply<V: Vector, const ROWS: usize, const VECTORS: usize, const APA
     columns: [V; VECTORS],
     sums: &mut [[V; VECTORS]; ROWS],
 ) {
-    // SAFETY: as the caller promises.
+    // SAFETY: everything read and written here is valid, as this function requires.
     unsafe {
         for (r, sums) in sums.iter_mut().enumerate() {
             let weight = if APART { rows[r].add(at) } else { panel.add(at + r) };
@@ -393,6 +398,6 @@ unsafe fn product<
     product: &mut GemmTile<'_, V::Scalar>,
     rows: usize,
 ) {
-    // SAFETY: the caller promises that the processor has the vector's level.
+    // SAFETY: the processor has the vector's instructions. This function requires it.
     unsafe { V::dispatch(GemmTileTask::<V, PANEL, ROWS, VECTORS, APART>(product, rows)) };
 }

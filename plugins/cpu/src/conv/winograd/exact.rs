@@ -36,10 +36,11 @@ impl<T: Float> Winograd<T> {
         let (width, lanes, side) = (self.kernel.columns(), self.kernel.lanes, self.tile.outputs);
         let mut lines = [T::ZERO; MAX_OUTPUTS * MAX_COLUMNS];
         for r in 0..present {
-            // SAFETY: the caller promises the sums; no tile of the product has more columns.
+            // SAFETY: the sums are valid, as this function requires; no tile of the product has more
+            // columns.
             unsafe { self.with_epilogue(sums.add(r * width), 1, vectors, (None, false), lines.as_mut_ptr()) };
             let first = group * weights.group + (row + r) * weights.row;
-            // SAFETY: the caller promises the weights.
+            // SAFETY: the weights are valid, as this function requires.
             let weight = |channel: usize, element: usize| unsafe {
                 (self.weight)(source, first + channel * weights.channel + self.window[element])
             };
@@ -69,7 +70,7 @@ impl<T: Float> Winograd<T> {
                             });
                             all.map(|numbers| numbers[i - begin])
                         } else {
-                            // SAFETY: the caller promises the planes.
+                            // SAFETY: the planes are valid, as this function requires.
                             unsafe {
                                 self.inside(
                                     lane.planes.add(run.column + i * self.tile.input_stride()),
@@ -101,7 +102,7 @@ impl<T: Float> Winograd<T> {
         weight: impl Fn(usize, usize) -> T,
     ) -> [[T; MAX_LANES]; MAX_OUTPUTS] {
         let (rows, channels, row_stride) = (self.rows, self.operands.channels, self.planes.channel());
-        // SAFETY: the caller promises the planes.
+        // SAFETY: the planes are valid, as this function requires.
         unsafe {
             with_sides!(self.tile, SIDE, OUTPUTS => {
                 let work = Exact::<_, _, SIDE, OUTPUTS> { planes, rows, channels, row_stride, weight };
@@ -138,7 +139,7 @@ impl<T: Float> Winograd<T> {
             for (element, (met_by, count)) in met_by.iter().zip(counts).enumerate() {
                 let weight = weight(channel, element);
                 for (output, place) in &met_by[..count] {
-                    // SAFETY: the caller promises the planes.
+                    // SAFETY: the planes are valid, as this function requires.
                     let number = unsafe { planes.add(*place).read() };
                     outputs[*output] = outputs[*output] + weight * number;
                 }
@@ -167,7 +168,8 @@ impl<T: Float, W: Fn(usize, usize) -> T, const SIDE: usize, const OUTPUTS: usize
 
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) -> Self::Output {
-        // SAFETY: the caller promises the planes and the instructions; no vector has more lanes.
+        // SAFETY: the planes and the instructions are valid, as this function requires; no vector has more
+        // lanes.
         unsafe {
             let tile = Tile { side: SIDE, outputs: OUTPUTS, stride: (SIDE - 3) / (OUTPUTS - 1) };
             let mut sums = [V::zero(); MAX_OUTPUTS];

@@ -33,7 +33,7 @@ pub(crate) unsafe fn pack<S: Stored, T: Float>(
             let place = group * weights.group + (first + row) * weights.row + begin * weights.channel;
             for channel in 0..count {
                 for (numbers, distance) in elements.iter_mut().zip(winograd.window) {
-                    // SAFETY: the caller promises the weights.
+                    // SAFETY: the weights are valid, as this function requires.
                     numbers[channel * height + row] = unsafe {
                         from.cast::<S>()
                             .add(place + channel * weights.channel + distance)
@@ -45,7 +45,7 @@ pub(crate) unsafe fn pack<S: Stored, T: Float>(
         }
         let (from, stride, len) = (elements.as_ptr().cast(), CHANNELS * MAX_ROWS, count * height);
         let to_stride = winograd.panels * winograd.panel();
-        // SAFETY: the caller promises the panel; there are as many elements.
+        // SAFETY: the panel is valid, as this function requires; there are as many elements.
         unsafe {
             let to = to.add(begin * height);
             with_sides!(winograd.tile, SIDE, _OUTPUTS => {
@@ -61,6 +61,6 @@ pub(crate) unsafe fn pack<S: Stored, T: Float>(
 /// # Safety
 /// There is an element with this number.
 pub(crate) unsafe fn weight<S: Stored, T: Float>(from: *const u8, number: usize) -> T {
-    // SAFETY: the caller promises it.
+    // SAFETY: everything read and written here is valid, as this function requires.
     unsafe { from.cast::<S>().add(number).read_unaligned().number() }
 }

@@ -1,13 +1,14 @@
-//! Convolutions with windows of 3 × 3 by Winograd's algorithm. F(2 × 2, 3 × 3) has 16 multiplications for 4 outputs, not 36, and 25 of
-//! windows with step 2; F(4 × 4, 3 × 3) has 36 for 16 outputs, not 144.
+//! Convolutions with windows of 3 × 3 by Winograd's algorithm. F(2 × 2, 3 × 3) has 16 multiplications for 4
+//! outputs, not 36, and 25 of windows with step 2; F(4 × 4, 3 × 3) has 36 for 16 outputs, not 144.
 //!
-//! A tile of 2 × 2 outputs meets 4 × 4 elements of the input, with step 2 5 × 5, and one of 4 × 4 outputs 6 × 6. These and the window are transformed by additions,
-//! multiplied number by number, summed over the channels, and transformed back: y = Aᵀ [Σ (G g Gᵀ) ∘ (Bᵀ d B)] A. For the transformed
-//! numbers of each place the sum is a product of matrices. Sums of elements are rounded before they are multiplied, so results
-//! are farther from the exact ones than those of other forms.
+//! A tile of 2 × 2 outputs meets 4 × 4 elements of the input, with step 2 5 × 5, and one of 4 × 4 outputs 6 × 6.
+//! These and the window are transformed by additions, multiplied element by element, summed over the channels, and
+//! transformed back: y = Aᵀ [Σ (G g Gᵀ) ∘ (Bᵀ d B)] A. For the transformed numbers of each place the sum is a
+//! matrix multiplication. Sums of elements are rounded before they are multiplied, so results are farther from the
+//! exact ones than those of other forms.
 //!
-//! Tiles are the outputs of a window as large as they are, whose [`Geometry`] has the blocks. What they meet is copied into planes with
-//! zeros around, and taken apart when it is transformed.
+//! Tiles are the outputs of a window as large as they are, whose [`Geometry`] has the blocks. What they meet is
+//! copied into planes with zeros around, and taken apart when it is transformed.
 
 use crate::conv::cost::{BUFFER, Cost, Shape};
 use crate::conv::epilogue::{ChannelEpilogue, TileEpilogue};
@@ -41,7 +42,7 @@ const MAX_BUFFERS: usize = 8;
 /// input of a place comes from there.
 const SUMS: usize = 96 << 10;
 
-/// What a lane has of its last piece of work.
+/// What a worker has of its last piece of work.
 #[derive(Default)]
 struct WorkerState {
     /// The group and the block that are in its planes.
@@ -147,7 +148,7 @@ impl<T: Float> Winograd<T> {
             (geometry, time) = shape.best(&cost, times * BUFFER)?;
             times *= 2;
         }
-        // Where lanes share a block, each of them copies and transforms it.
+        // Where workers share a block, each of them copies and transforms it.
         let wanted = threads.workers_for_reduction(time, usize::MAX).count();
         while geometry.blocks() * operands.groups < wanted {
             let Some(smaller) = halved(&windows, &geometry, kernel.lanes) else { break };
@@ -228,8 +229,8 @@ impl<T: Float> Winograd<T> {
         self.kernel.columns() + self.kernel.lanes
     }
 
-    /// Numbers from the transformed tiles of a place to those of the next. Where that were a power of 2, the numbers of a tile would
-    /// take each other's lines of the first cache.
+    /// Numbers from the transformed tiles of a place to those of the next. Where that were a power of 2, the
+    /// numbers of a tile would take each other's lines of the L1 cache.
     pub(crate) fn place(&self) -> usize {
         self.operands.channels * self.width() + Scratch::padded::<T>(1)
     }
@@ -239,7 +240,7 @@ impl<T: Float> Winograd<T> {
         self.tile.input_stride() * self.kernel.lanes + self.tile.side
     }
 
-    /// The sizes of the parts of a lane's memory, in the order of [`WorkerMemory`].
+    /// The sizes of the parts of a worker's memory, in the order of [`WorkerMemory`].
     fn sizes(&self) -> [usize; 4] {
         let channels = self.operands.channels;
         let tile = self.kernel.rows * self.kernel.columns();
@@ -251,7 +252,7 @@ impl<T: Float> Winograd<T> {
         ]
     }
 
-    /// The scratch memory, laid out: transformed windows, and the parts of each lane.
+    /// The scratch memory, laid out: transformed windows, and the parts of each worker.
     fn layout(&self, scratch: &mut Scratch) -> (usize, [usize; 4]) {
         let workers = self.workers.count();
         let weights = self.operands.groups * self.tile.places() * self.panels * self.panel();
@@ -307,7 +308,7 @@ impl<T: Float> Kernel for Winograd<T> {
         let (packed, _) = self.prepacked.get(source, unsafe { scratch.add(packed).cast::<T>() }, |to| {
             let shared = Shared([source, to.cast()]);
             self.pack_workers.for_each_part(groups * self.panels, |_, number| {
-                // SAFETY: the tensor covers its weights; a panel is packed by one lane.
+                // SAFETY: the tensor covers its weights; a panel is packed by one worker.
                 unsafe {
                     let (group, panel) = (number / self.panels, number % self.panels);
                     let to = (group * self.tile.places() * self.panels + panel) * self.panel();
@@ -323,7 +324,7 @@ impl<T: Float> Kernel for Winograd<T> {
             groups * self.pieces * blocks,
             |dealt, carried: &mut WorkerState| {
                 let Assignment { worker, part: number, .. } = dealt;
-                // Pieces of a block follow each other, so that a lane copies its input once.
+                // Pieces of a block follow each other, so that a worker copies its input once.
                 let (piece, at) = (number % self.pieces, number / self.pieces);
                 let (group, block_number) = (at / blocks, at % blocks);
                 let block = self.geometry.block(block_number);
@@ -335,8 +336,8 @@ impl<T: Float> Kernel for Winograd<T> {
                     let block = self.elements(&self.geometry.block(next % blocks));
                     BlockPrefetch::of(&self.planes, &block, &input.strides, *channels, (from, self.fill_size))
                 });
-                // SAFETY: the tensors cover the group, and the scratch memory has all parts for each lane; no two blocks, pieces and
-                // groups write the same outputs.
+                // SAFETY: the tensors cover the group, and the scratch memory has all parts for each
+                // worker; no two blocks, pieces and groups write the same outputs.
                 unsafe {
                     let area = |number: usize| {
                         base.get(1)

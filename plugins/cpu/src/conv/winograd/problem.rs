@@ -30,7 +30,7 @@ pub(crate) struct Winograd<T: 'static> {
     pub(crate) planes: Geometry,
     /// Distance in the planes of each row of a tile.
     pub(crate) rows: [usize; MAX_SIDE],
-    /// Whether memory is asked for before it is needed.
+    /// Whether memory is prefetched before it is needed.
     pub(crate) prefetches: bool,
     /// Panels of rows in a group, and in how many pieces they are dealt out.
     pub(crate) panels: usize,
@@ -50,7 +50,7 @@ pub(crate) struct Winograd<T: 'static> {
     pub(crate) prepacked: Prepacked<T>,
 }
 
-/// One lane's memory: planes, their transformed numbers, sums of some panels, and the outputs of one.
+/// One worker's memory: planes, their transformed numbers, sums of some panels, and the outputs of one.
 #[derive(Clone, Copy)]
 pub(crate) struct WorkerMemory<T> {
     pub(crate) planes: *mut T,

@@ -21,7 +21,8 @@ impl<T: Float> Winograd<T> {
     unsafe fn transform(&self, lane: WorkerMemory<T>, lines: &[Line]) {
         let (planes, to, width, place) = (lane.planes, lane.inputs, self.width(), self.place());
         let (rows, row_stride, channels) = (self.rows, self.planes.channel(), self.operands.channels);
-        // SAFETY: the caller promises the planes; the lane has room for what is made of them.
+        // SAFETY: the planes are valid, as this function requires; the lane has room for what is made of
+        // them.
         unsafe {
             with_sides!(self.tile, SIDE, OUTPUTS => {
                 let work = Inputs::<_, SIDE, OUTPUTS> { planes, rows, channels, row_stride, lines, width, place, to };
@@ -43,7 +44,7 @@ impl<T: Float> Winograd<T> {
         to: *mut T,
     ) -> bool {
         let (rows, width) = (self.kernel.rows, self.kernel.columns());
-        // SAFETY: the caller promises all of it.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe {
             with_sides!(self.tile, SIDE, OUTPUTS => {
                 let work = Outputs::<_, SIDE, OUTPUTS> { sums, rows, present, vectors, width, bias, relu, to };
@@ -84,7 +85,8 @@ impl<T: Float> Winograd<T> {
             let from = vectors * tile / tiles;
             let count = vectors * (tile + 1) / tiles - from;
             let range = (from * lanes, columns.min((from + count) * lanes));
-            // SAFETY: the caller promises planes and windows; the lane's memory has room for a tile, and the tensors for its outputs.
+            // SAFETY: the planes and windows are valid, as this function requires; the lane's memory has
+            // room for a tile, and the tensors for its outputs.
             unsafe {
                 if *transformed != Some(range) {
                     let (mut lines, mut found) = ([Line::default(); MAX_COLUMNS], 0);
@@ -156,7 +158,7 @@ impl<T: Float> Winograd<T> {
         }
         if let Some(tile_epilogue) = &self.tile_epilogue {
             let rows = group * rows + panels.start * height..group * rows + (panels.end * height).min(*rows);
-            // SAFETY: the caller promises the tensors.
+            // SAFETY: the tensors are those of the operation, as this function requires.
             unsafe { tile_epilogue.run(tensors, &self.outputs(block), rows) };
         }
     }
@@ -183,7 +185,7 @@ pub(crate) unsafe fn write<S: Stored, T: Float>(
             let len = (side * run.len).min(whole[2] - at[2]);
             let first = strides.offset(run.image, at);
             for row in 0..rows {
-                // SAFETY: the caller promises rows and elements.
+                // SAFETY: the rows and elements are valid, as this function requires.
                 unsafe {
                     let outputs = outputs.add((side * row + line) * width + side * place);
                     let to = to.add((first + row * strides.channel) * size_of::<S>());
