@@ -3,19 +3,19 @@
 use crate::simd::isa::{Isa, IsaTask};
 use crate::simd::vector::{Float, Vector};
 
-/// What a tile of scalar products is computed from: `tile[k][p] = Σ a[k · channel_stride + j] · b[pairs[p] + j]` over the columns.
+/// Arguments of the micro-kernel: `tile[k][p] = Σ a[k · row_stride + j] · b[pairs[p] + j]` over the columns j.
 pub(crate) struct DotTile<'a, T> {
     /// Number of columns, a multiple of [`DotTileKernel::lanes`].
     pub(crate) columns: usize,
     /// The first row of `a`.
     pub(crate) a: *const T,
-    /// Distance of rows in `a`.
+    /// Row stride of `a`.
     pub(crate) row_stride: usize,
     /// The planes.
     pub(crate) b: *const T,
-    /// Beginnings of the runs in `b`, one for each of [`DotTileKernel::pairs`].
+    /// Offsets of the runs in `b`, [`DotTileKernel::pairs`] of them.
     pub(crate) pairs: &'a [usize],
-    /// Rows of [`DotTileKernel::pairs`] numbers, as many as [`DotTileKernel::rows`].
+    /// The results: [`DotTileKernel::rows`] rows of [`DotTileKernel::pairs`] values.
     pub(crate) tile: *mut T,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct DotTileKernel<T> {
     pub(crate) rows: usize,
     /// Columns of the tile.
     pub(crate) pairs: usize,
-    /// Numbers in a vector.
+    /// Elements of a vector.
     pub(crate) lanes: usize,
     pub(crate) run: unsafe fn(&DotTile<'_, T>),
 }
@@ -60,8 +60,8 @@ impl<T: Float> DotTileKernel<T> {
     /// Computes a tile.
     ///
     /// # Safety
-    /// The processor supports the kernel's instruction set. The rows of `a` and the runs of `b` are readable
-    /// for `columns` numbers, `tile` is writable as a whole.
+    /// The processor supports the kernel's instruction set, the rows of `a` and the runs of `b` are readable
+    /// for `columns` values, and `tile` is writable.
     pub(crate) unsafe fn run(&self, dots: &DotTile<'_, T>) {
         assert!(dots.pairs.len() >= self.pairs);
         // SAFETY: the kernel requires what this function requires.
@@ -69,7 +69,7 @@ impl<T: Float> DotTileKernel<T> {
     }
 }
 
-/// One size of the tile of scalar products.
+/// A tile of one size.
 pub(crate) struct DotTileTask<'a, 'b, V: Vector, const ROWS: usize, const PAIRS: usize>(
     &'a DotTile<'b, V::Scalar>,
 );
@@ -111,7 +111,7 @@ impl<V: Vector, const ROWS: usize, const PAIRS: usize> IsaTask for DotTileTask<'
     }
 }
 
-/// Computes one size of tile.
+/// Computes a tile of one size.
 ///
 /// # Safety
 /// As [`DotTileKernel::run`].

@@ -1,5 +1,5 @@
-//! Sums that are NaN, computed again without the zeros that stand for the padding, which weights that are not finite do not leave
-//! zero.
+//! NaN that padding may have caused: where a weight is NaN or infinite, its product with the zeros of the padding
+//! is NaN. Such outputs are computed again without the padding.
 
 use std::ops::Range;
 
@@ -10,11 +10,11 @@ use crate::conv::geometry::Block;
 use crate::simd::isa::IsaTask;
 use crate::simd::vector::Float;
 
-/// Channels whose sums are made side by side.
+/// Channels that are computed together.
 const TOGETHER: usize = 16;
 
 /// # Safety
-/// As [`Direct::multiply`], with the weights of a panel and its sums, of outputs of the block.
+/// As [`Direct::multiply`], with one panel's weights and accumulators of outputs of the block.
 pub(crate) unsafe fn correct<T: Float + Accumulator>(
     channels: &Direct<T>,
     (block, pixels): (&Block, Range<usize>),
@@ -26,7 +26,7 @@ pub(crate) unsafe fn correct<T: Float + Accumulator>(
     unsafe { channels.correct((block, pixels), (weights, columns, sums), |weight, number| weight * number) };
 }
 
-/// The same of pairs of `bfloat16`.
+/// The same for pairs of `bfloat16`.
 ///
 /// # Safety
 /// As [`correct`].
@@ -48,10 +48,10 @@ pub(crate) unsafe fn correct_pairs(
 }
 
 impl<T: Float + Accumulator> Direct<T> {
-    /// What is NaN among those of some of a block's outputs that meet the padding is computed again without it.
+    /// Computes NaN among the outputs that meet the padding again, without the padding.
     ///
     /// # Safety
-    /// As [`Direct::multiply`], with the weights of a panel and its sums.
+    /// As [`Direct::multiply`], with one panel's weights and accumulators.
     unsafe fn correct(
         &self,
         (block, pixels): (&Block, Range<usize>),
@@ -111,7 +111,7 @@ impl<T: Float + Accumulator> Direct<T> {
     }
 }
 
-/// Whether some of the numbers are NaN.
+/// Whether one of the values is NaN.
 struct HasNan<'a, T>(&'a [T]);
 
 impl<T: Float> IsaTask for HasNan<'_, T> {
@@ -119,7 +119,7 @@ impl<T: Float> IsaTask for HasNan<'_, T> {
 
     #[inline(always)]
     fn run(self) -> bool {
-        // Without an end ahead of time, so that the compiler makes vectors of it.
+        // No early exit, so that the compiler vectorises the loop.
         self.0.iter().fold(false, |found, number| found | number.partial_cmp(number).is_none())
     }
 }

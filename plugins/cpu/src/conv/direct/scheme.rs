@@ -1,5 +1,4 @@
-//! What the input and the filters become before tiles read them, and the tiles: numbers of the compute type, or pairs of channels of
-//! 16 bits.
+//! The two ways to compute a direct convolution: on values of the compute type, or on pairs of channels of 16 bits.
 
 use crate::conv::cost::Cost;
 use crate::conv::direct::correct::correct;
@@ -47,7 +46,7 @@ impl Accumulator for i32 {
 }
 
 impl<T: Float + Accumulator> Scheme<T> {
-    /// Numbers of the compute type.
+    /// Values of the compute type.
     pub(crate) fn numbers(
         operands: &Operands,
         isa: Isa,
@@ -91,7 +90,7 @@ mod pairs {
     use crate::gemm::pairs::{Bfloat16Pairs, IntegerPairs, PairElement, packs};
     use crate::simd::stored::{Stored, with_stored};
 
-    /// Terms up to which sums of products of bytes stay below 2³¹.
+    /// Terms up to which a sum of products of bytes stays below 2³¹.
     const MAX_TERMS: usize = 1 << 15;
 
     /// # Safety
@@ -122,7 +121,7 @@ mod pairs {
     }
 
     impl Scheme<f32> {
-        /// Pairs of `bfloat16`; none where input or filters are something else.
+        /// Pairs of `bfloat16`; `None` if input or weights have another dtype.
         pub(crate) fn bfloat16(
             operands: &Operands,
             isa: Isa,
@@ -147,7 +146,7 @@ mod pairs {
     }
 
     impl Scheme<i32> {
-        /// Pairs of bytes; none where input or filters are something else, or sums are too large.
+        /// Pairs of bytes; `None` if input or weights have another dtype, or sums may overflow.
         pub(crate) fn bytes(operands: &Operands, isa: Isa) -> Option<Result<Self, Refusal>> {
             let of = |data_type| -> Option<(Fill<i32>, Pack<i32>)> {
                 match data_type {

@@ -1,13 +1,13 @@
-//! Whether a tile has NaN, and whether what it was made of is finite.
+//! Whether a tile has NaN, and whether its weights are finite.
 
 use crate::conv::implicit_gemm::tile::GemmTile;
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::all_finite;
 
-/// Whether a tile of so many rows and columns has NaN among its numbers.
+/// Whether a tile of (rows, row stride) and this many columns has NaN.
 ///
 /// # Safety
-/// It has them, its rows `row_stride` numbers apart.
+/// The tile has them.
 pub(crate) unsafe fn has_nan<T: Float>(
     tile: *const T,
     (rows, row_stride): (usize, usize),

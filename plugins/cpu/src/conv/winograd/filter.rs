@@ -1,4 +1,4 @@
-//! The windows, transformed panel by panel.
+//! Transforms the weights: G g Gᵀ, panel by panel.
 
 use crate::conv::operands::Operands;
 use crate::conv::winograd::problem::Winograd;
@@ -6,16 +6,16 @@ use crate::conv::winograd::transform::{Filters, with_sides};
 use crate::simd::stored::Stored;
 use crate::simd::vector::Float;
 
-/// Rows of a panel, at most.
+/// Rows of a panel at most.
 const MAX_ROWS: usize = 8;
 
-/// Channels whose windows are transformed at once.
+/// Channels whose filters are transformed together.
 const CHANNELS: usize = 32;
 
-/// Transforms the windows of a panel of rows, zeros for those beyond the last.
+/// Transforms the filters of a panel of rows, zeros beyond the last row.
 ///
 /// # Safety
-/// `from` is the first weight, `to` is writable for a panel, and so are those of the other places.
+/// `from` is the first weight; `to` is writable for a panel, at each of the transformed positions.
 pub(crate) unsafe fn pack<S: Stored, T: Float>(
     winograd: &Winograd<T>,
     (group, panel): (usize, usize),
@@ -25,7 +25,7 @@ pub(crate) unsafe fn pack<S: Stored, T: Float>(
     let Operands { channels, rows, weights, .. } = &winograd.operands;
     let height = winograd.kernel.rows;
     let first = panel * height;
-    // Element by element; what is beyond the last row stays zero.
+    // Tap by tap; what is beyond the last row stays zero.
     let mut elements = [[T::ZERO; CHANNELS * MAX_ROWS]; 9];
     for begin in (0..*channels).step_by(CHANNELS) {
         let count = (channels - begin).min(CHANNELS);
@@ -59,7 +59,7 @@ pub(crate) unsafe fn pack<S: Stored, T: Float>(
 /// One weight.
 ///
 /// # Safety
-/// There is an element with this number.
+/// The element with this index exists.
 pub(crate) unsafe fn weight<S: Stored, T: Float>(from: *const u8, number: usize) -> T {
     // SAFETY: everything read and written here is valid, as this function requires.
     unsafe { from.cast::<S>().add(number).read_unaligned().number() }

@@ -1,4 +1,4 @@
-//! Tiles, transformed, multiplied and transformed back.
+//! Transforms tiles, multiplies them, and transforms the results back.
 
 use crate::conv::geometry::{Block, Strides};
 use crate::conv::implicit_gemm::tile::GemmTile;
@@ -14,10 +14,10 @@ use crate::tensor::row_converter::store_run;
 pub(crate) const MAX_COLUMNS: usize = 48;
 
 impl<T: Float> Winograd<T> {
-    /// Transforms the tiles of some lines.
+    /// Transforms the tiles of some rows.
     ///
     /// # Safety
-    /// The lane's planes have them.
+    /// The worker's planes have them.
     unsafe fn transform(&self, lane: WorkerMemory<T>, lines: &[Line]) {
         let (planes, to, width, place) = (lane.planes, lane.inputs, self.width(), self.place());
         let (rows, row_stride, channels) = (self.rows, self.planes.channel(), self.operands.channels);
@@ -31,10 +31,11 @@ impl<T: Float> Winograd<T> {
         }
     }
 
-    /// Transforms the sums of a panel back, and ends them as it is said; tells whether they are finite.
+    /// Transforms the accumulators of a panel back and applies the epilogue; returns whether all results are
+    /// finite.
     ///
     /// # Safety
-    /// There are sums and a bias for `present` rows, and room for their outputs.
+    /// There are accumulators and a bias for `present` rows, and room for their outputs.
     pub(crate) unsafe fn with_epilogue(
         &self,
         sums: *const T,
@@ -65,7 +66,8 @@ impl<T: Float> Winograd<T> {
     /// Computes some panels of a block.
     ///
     /// # Safety
-    /// `packed` are the transformed windows of the group, the lane's planes have the block, and the tensors cover its outputs.
+    /// `packed` are the transformed weights of the group, the worker's planes have the block, and the tensors
+    /// cover its outputs.
     pub(crate) unsafe fn multiply(
         &self,
         tensors: &[*mut u8],
@@ -121,7 +123,7 @@ impl<T: Float> Winograd<T> {
                                 next.for_tile(number, tiles * panels.len() * places)
                             }),
                             is_far: false,
-                            asks_rows: self.isa.has_whole_vectors(),
+                            prefetches_rows: self.isa.has_whole_vectors(),
                             keep: std::ptr::null_mut(),
                         };
                         self.kernel.run(&mut product, (rows - panel * height).min(height), count);
