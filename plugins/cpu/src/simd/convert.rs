@@ -1,8 +1,8 @@
-//! Conversions and transpositions with the registers of an instruction set.
+//! Conversions and transpositions in registers.
 //!
-//! Each function does what the instruction set has instructions for and says how much that was; the caller does the
-//! rest, element by element. All are `#[inline(always)]` and fast only below [`Isa::run`]. There are no closures
-//! around instructions: a closure that is not inlined is compiled without the instruction set's.
+//! Each function does as much as the instruction set allows and returns how much that was; the caller does the
+//! rest, element by element. All are `#[inline(always)]`, and fast only when called below [`Isa::run`]. No closures
+//! around instructions: a closure that is not inlined is compiled without the instruction set.
 
 use std::any::TypeId;
 
@@ -61,10 +61,10 @@ pub(crate) unsafe fn store<S: Stored, V: Vector>(vector: V, to: *mut S) {
     }
 }
 
-/// Reads contiguous elements as numbers; gives how many.
+/// Converts contiguous elements to the compute type; returns how many.
 ///
 /// # Safety
-/// The processor supports the instruction set, `len` elements are readable and as many numbers writable.
+/// The processor supports the instruction set, `len` elements are readable, and as many values are writable.
 #[inline(always)]
 pub(crate) unsafe fn widen<S: Stored, T: Float>(isa: Isa, from: *const S, to: *mut T, len: usize) -> usize {
     #[cfg(target_arch = "x86_64")]
@@ -89,10 +89,10 @@ pub(crate) unsafe fn widen<S: Stored, T: Float>(isa: Isa, from: *const S, to: *m
     len
 }
 
-/// Writes numbers as contiguous elements, each rounded to nearest; gives how many.
+/// Rounds values to contiguous elements; returns how many.
 ///
 /// # Safety
-/// The processor supports the instruction set, `len` numbers are readable and as many elements writable.
+/// The processor supports the instruction set, `len` values are readable, and as many elements are writable.
 #[inline(always)]
 pub(crate) unsafe fn narrow<S: Stored, T: Float>(isa: Isa, from: *const T, to: *mut S, len: usize) -> usize {
     #[cfg(target_arch = "x86_64")]
@@ -124,8 +124,7 @@ pub(crate) unsafe fn narrow<S: Stored, T: Float>(isa: Isa, from: *const T, to: *
     len
 }
 
-/// Numbers in a row and in a column of the blocks that [`transpose`] copies at an instruction set; 0 where it
-/// copies none.
+/// Rows and columns of the blocks that [`transpose`] copies; 0 if it copies none.
 #[inline(always)]
 pub(crate) fn block<S: 'static, T: 'static>(isa: Isa) -> usize {
     #[cfg(target_arch = "x86_64")]
@@ -140,11 +139,11 @@ pub(crate) fn block<S: 'static, T: 'static>(isa: Isa) -> usize {
     0
 }
 
-/// Copies a block of [`block`] rows, whose elements in each of `columns` columns lie side by side, so that each row
-/// does. Zeros stand for columns beyond these.
+/// Transposes a block of [`block`] rows with contiguous columns into contiguous rows. Columns beyond `columns`
+/// become zero.
 ///
 /// # Safety
-/// The processor supports the instruction set, the block's columns are readable and whole rows are writable.
+/// The processor supports the instruction set, the block's columns are readable, and whole rows are writable.
 #[inline(always)]
 pub(crate) unsafe fn transpose<S: 'static, T: 'static>(
     isa: Isa,
@@ -172,19 +171,20 @@ mod x86 {
 
     use super::same;
 
-    /// Whether registers are filled with such elements.
+    /// Whether [`load`] supports the element type.
     pub(crate) fn reads<S: 'static>() -> bool {
         same::<S, f32>() || same::<S, f16>() || same::<S, bf16>()
     }
 
-    /// The beginnings of blocks of so many numbers. The last ends with the last number, and so may have some of the block before.
+    /// The offsets of blocks of `block` elements. The last block ends with the last element, so it may overlap
+    /// the one before.
     #[inline(always)]
     fn blocks(len: usize, block: usize) -> impl Iterator<Item = usize> {
         let count = if len < block { 0 } else { len.div_ceil(block) };
         (0..count).map(move |number| (number * block).min(len - block))
     }
 
-    /// How many numbers are in such blocks.
+    /// How many elements such blocks cover.
     fn done(len: usize, block: usize) -> usize {
         if len < block { 0 } else { len }
     }
@@ -269,7 +269,7 @@ mod x86 {
         done(len, 8)
     }
 
-    /// Rounds to the upper half of the bits, ties to even. Written so that the compiler makes vectors of it.
+    /// Rounds to the upper half of the bits, ties to even. Written so that the compiler vectorises it.
     #[inline(always)]
     pub(crate) unsafe fn truncate(from: *const f32, to: *mut bf16, len: usize) -> usize {
         const TOGETHER: usize = 16;
@@ -357,7 +357,7 @@ mod x86 {
                     }
                 }
             }
-            // Pairs of columns, then fours of them, in each quarter of the registers.
+            // Pairs of columns, then groups of four, in each quarter of the registers.
             let mut b = [_mm512_setzero_ps(); 16];
             for i in 0..8 {
                 b[2 * i] = _mm512_unpacklo_ps(a[2 * i], a[2 * i + 1]);
@@ -371,7 +371,8 @@ mod x86 {
                 a[4 * i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(x, z));
                 a[4 * i + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(x, z));
             }
-            // a[4 i + r] has rows r, r + 4, r + 8 and r + 12 of columns 4 i to 4 i + 3: quarters are put together.
+            // a[4 i + r] has rows r, r + 4, r + 8 and r + 12 of columns 4 i to 4 i + 3: the quarters are
+            // combined.
             for r in 0..4 {
                 let even = _mm512_shuffle_f32x4::<0x88>(a[r], a[4 + r]);
                 let odd = _mm512_shuffle_f32x4::<0xDD>(a[r], a[4 + r]);
@@ -432,7 +433,7 @@ mod tests {
     use super::*;
     use crate::testing::{Function, each};
 
-    /// What is read of what was written.
+    /// Stores and loads again.
     #[derive(Clone, Copy)]
     struct Again<S>(std::marker::PhantomData<S>);
 
@@ -450,7 +451,7 @@ mod tests {
     }
 
     fn vectors_are_stored_as<S: Stored>() {
-        // Every exponent and sign, with ties and what is next to them in both types, infinities and NaN.
+        // Every exponent and sign, with ties and their neighbours in both types, infinities and NaN.
         let ends =
             [0, 1, 0xFFF, 0x1000, 0x1001, 0x2FFF, 0x3000, 0x3001, 0x7FFF, 0x8000, 0x8001, 0x1_7FFF, 0x1_8000];
         let bits = (0..1 << 9).flat_map(|upper| ends.map(|lower| (upper << 23) | lower));

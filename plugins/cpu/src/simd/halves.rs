@@ -1,5 +1,5 @@
-//! Halves of the largest registers, whose lanes are chosen by masks: without these, writing some lanes of a register takes many times
-//! as long as writing all of them.
+//! Half registers of AVX-512, with lanes selected by masks: without them, writing some lanes takes many times as
+//! long as writing all of them.
 
 use std::arch::x86_64::*;
 

@@ -1,4 +1,4 @@
-//! The registers of NEON, and parts of them.
+//! The registers of NEON.
 
 use std::arch::aarch64::*;
 
@@ -37,7 +37,8 @@ implement_vector!(
         Lanewise::NotBelow => vbslq_f32(vcltq_f32(x, y), y, x),
         Lanewise::NotAbove => vbslq_f32(vcgtq_f32(x, y), y, x),
         Lanewise::Scale => {
-            // In two steps, as neither subnormal results nor the largest ones are one power of 2 away.
+            // In two steps, because subnormal results and the largest ones are more than one power of 2
+            // away.
             let exponent = vcvtnq_s32_f32(y);
             let first = vshrq_n_s32::<1>(exponent);
             let biased = vaddq_s32(first, vdupq_n_s32(127));
@@ -85,7 +86,8 @@ implement_vector!(
         Lanewise::NotBelow => vbslq_f64(vcltq_f64(x, y), y, x),
         Lanewise::NotAbove => vbslq_f64(vcgtq_f64(x, y), y, x),
         Lanewise::Scale => {
-            // In two steps, as neither subnormal results nor the largest ones are one power of 2 away.
+            // In two steps, because subnormal results and the largest ones are more than one power of 2
+            // away.
             let exponent = vcvtnq_s64_f64(y);
             let first = vshrq_n_s64::<1>(exponent);
             let biased = vaddq_s64(first, vdupq_n_s64(1023));

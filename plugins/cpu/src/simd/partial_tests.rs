@@ -1,4 +1,4 @@
-//! Parts of vectors are the same on every instruction set.
+//! Loads and stores of some lanes, and permutations, agree on every instruction set.
 
 use crate::simd::isa::Isa;
 use crate::simd::vector::{VectorTask, *};

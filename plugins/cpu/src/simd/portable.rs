@@ -1,9 +1,9 @@
-//! Vectors without instructions of their own: the compiler finds the registers.
+//! Vectors as plain arrays: the compiler finds the registers.
 
 use crate::simd::isa::{Isa, IsaTask, run_portable};
 use crate::simd::vector::{Float, Lanewise, PartialVector, Vector, relu};
 
-/// A vector of plain numbers; the compiler finds the registers. For single numbers, and targets without vectors below.
+/// A vector as an array, for single elements and for targets without vectors of their own.
 #[derive(Clone, Copy)]
 pub(crate) struct PortableVector<T, const N: usize>(pub(crate) [T; N]);
 

@@ -1,4 +1,4 @@
-//! Parts of the registers of AVX-512 and AVX2.
+//! Loads, stores and permutations of some lanes with AVX-512 and AVX2.
 
 use std::arch::x86_64::*;
 
@@ -83,7 +83,7 @@ macro_rules! pieces {
     };
 }
 
-/// The lanes below this number, of up to 16.
+/// A mask of the lanes below this number, of up to 16.
 #[inline(always)]
 fn below(lane: usize) -> u16 {
     ((1_u32 << lane) - 1) as u16

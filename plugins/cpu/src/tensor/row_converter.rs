@@ -1,4 +1,4 @@
-//! Rows of elements of any data type, read as the floats that kernels compute in and written from them.
+//! Conversion of rows: elements of any dtype are read as values of the compute type, and written from them.
 
 use std::any::TypeId;
 
@@ -20,19 +20,19 @@ pub(crate) enum Float16 {
     Bfloat16,
 }
 
-/// Reads and writes runs of elements of one data type.
+/// Reads and writes rows of one dtype.
 pub(crate) struct RowConverter<T> {
     /// Bytes of an element.
     pub(crate) size: usize,
-    /// Whether an element is a number of this type.
+    /// Whether the dtype is the compute type.
     pub(crate) same: bool,
-    /// Whether an element holds every number of this type.
+    /// Whether the dtype represents every value of the compute type.
     pub(crate) wider: bool,
-    /// Which floats of 16 bits the elements are, if they are.
+    /// Which 16-bit float the dtype is, if it is one.
     pub(crate) float16: Option<Float16>,
-    /// Reads `len` elements that are `stride` elements apart.
+    /// Reads `len` elements with this stride.
     pub(crate) load: unsafe fn(from: *const u8, stride: usize, to: *mut T, len: usize),
-    /// Writes `len` elements that are `stride` elements apart.
+    /// Writes `len` elements with this stride.
     pub(crate) store: unsafe fn(from: *const T, to: *mut u8, stride: usize, len: usize),
 }
 
@@ -44,18 +44,18 @@ impl<T> Clone for RowConverter<T> {
 
 impl<T> Copy for RowConverter<T> {}
 
-/// Whether elements of a data type are the numbers that are computed with.
+/// Whether a dtype is the compute type.
 pub(crate) fn is_number<T: Float>(data_type: DataType) -> bool {
     RowConverter::<T>::of(data_type).is_ok_and(|run| run.same)
 }
 
 impl<T: Float> RowConverter<T> {
-    /// The runs of a data type whose elements are floats.
+    /// The conversion of a floating-point dtype.
     pub(crate) fn of(data_type: DataType) -> Result<Self, Refusal> {
         with_float!(data_type, S => Ok(Self::stored::<S>()), other => Err(not_a_float(other)))
     }
 
-    /// The runs of a data type whose elements are floats, integers of up to 32 bits, or truth values.
+    /// The conversion of a dtype of floats, integers of up to 32 bits, or booleans.
     pub(crate) fn of_number(data_type: DataType) -> Result<Self, Refusal> {
         match data_type {
             DataType::Int8 => Ok(Self::stored::<i8>()),
@@ -66,10 +66,10 @@ impl<T: Float> RowConverter<T> {
         }
     }
 
-    /// Makes numbers what they are when they have been stored.
+    /// Rounds values to the dtype, in place.
     ///
     /// # Safety
-    /// The numbers are readable and writable, and an element is no larger than a number.
+    /// The values are readable and writable, and an element is no larger than a value.
     pub(crate) unsafe fn round(&self, numbers: *mut T, len: usize) {
         const TOGETHER: usize = 128;
         let mut stored = [T::ZERO; TOGETHER];
