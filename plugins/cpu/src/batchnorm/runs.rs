@@ -240,7 +240,7 @@ impl<T: Float> Task<'_, T> {
             let means = V::splat(about);
             let prefetch_at = |[_, place]: [usize; 2]| prefetch(at.x.wrapping_add(place));
             let [sum, squares] = self.sums::<V, 2>(prefetch_at, |[_, place], lanes, [sum, squares]| {
-                // Workers without a number differ from nothing.
+                // Lanes without an element do not deviate.
                 let mut deviation = read::<V>(at.x.add(place), lanes).lanewise(Lanewise::Sub, means);
                 if let Some(lanes) = lanes {
                     let mut numbers = [T::ZERO; crate::simd::vector::MAX_LANES];
