@@ -9,35 +9,34 @@ use crate::threading::partition::Threads;
 pub struct Settings {
     /// The threads to use.
     pub threads: Threads,
-    /// Whether weights stay the same from one execution of the plan to the next: the filters of convolutions and of their
-    /// data gradients, and the right factors of matrix products. Kernels may keep what they make of them, in
-    /// memory of the plan.
+    /// Whether weights stay the same from one execution of the plan to the next: the weights of convolutions
+    /// and of their data gradients, and operand B of matrix multiplications. Kernels may then keep prepacked
+    /// weights in the plan's memory.
     pub constant_weights: bool,
-    /// The form of convolutions.
+    /// The algorithm of convolutions.
     pub convolution: Algorithm,
 }
 
-/// How a convolution becomes a product of matrices.
+/// The algorithm of a convolution. The order is that of the knob's values, which saved plans contain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
-    /// The form that is guessed to take the least time; [`Algorithm::Winograd`] and [`Algorithm::Winograd4`] in single precision alone.
+    /// The algorithm with the least estimated time; [`Algorithm::Winograd`] and [`Algorithm::Winograd4`] in single precision only.
     #[default]
     Automatic,
-    /// The input is read where it is, or in a copy in which a tap of the window is a distance.
+    /// Implicit GEMM: the input is read in place, or from one copy that all taps of the filter share.
     ImplicitGemm,
-    /// The input is copied once for each tap.
+    /// GEMM on an unrolled input: the input is copied once for each tap of the filter.
     Unrolled,
-    /// Vectors are of output channels instead of outputs, where there is such a form: of a convolution, and of a data gradient with
-    /// step 1.
+    /// Direct convolution with vectors of output channels: forward, and backward data with stride 1.
     Direct,
-    /// Winograd's algorithm F(2 × 2, 3 × 3) for windows of 3 × 3 with step 1, forward and in data gradients, and forward with step 2:
-    /// fewer multiplications, and results that are farther from the exact ones. For all else as [`Algorithm::Automatic`].
+    /// Winograd F(2 × 2, 3 × 3): filters of 3 × 3 with stride 1, forward and backward data, and forward with stride 2. Fewer
+    /// multiplications and larger rounding errors. Other convolutions as [`Algorithm::Automatic`].
     Winograd,
-    /// Winograd's algorithm F(4 × 4, 3 × 3) for windows of 3 × 3 with step 1, forward and in data gradients: fewer multiplications still,
-    /// and results that are farther still from the exact ones. For all else as [`Algorithm::Automatic`].
+    /// Winograd F(4 × 4, 3 × 3): filters of 3 × 3 with stride 1, forward and backward data. Still fewer multiplications and still
+    /// larger rounding errors. Other convolutions as [`Algorithm::Automatic`].
     Winograd4,
-    /// The input is copied tile by tile, as it is multiplied, where there is such a form: for numbers of the type that is computed in, of
-    /// up to two spatial dimensions, forward and in data gradients with step 1.
+    /// im2col tile by tile, just before a tile is multiplied: elements of the compute type, at most two spatial dimensions,
+    /// forward and backward data with stride 1.
     Im2col,
 }
 

@@ -96,14 +96,14 @@ impl<F: Function> VectorTask<f32> for Each<'_, F> {
         for chunk in self.1.chunks_mut(V::LANES) {
             let mut numbers = [0.0; 16];
             numbers[..chunk.len()].copy_from_slice(chunk);
-            // SAFETY: the vector is no longer than the numbers, and run at its level.
+            // SAFETY: the vector is no longer than the numbers, and run at its instruction set.
             unsafe { self.0.of(V::load(numbers.as_ptr())).store(numbers.as_mut_ptr()) };
             chunk.copy_from_slice(&numbers[..chunk.len()]);
         }
     }
 }
 
-/// A function of each of some numbers, at a level that the processor has.
+/// A function of each of some numbers, at an instruction set that the processor supports.
 pub(crate) fn each(isa: Isa, function: impl Function, x: &[f32]) -> Vec<f32> {
     let mut y = x.to_vec();
     // SAFETY: only levels that the processor has are tested.

@@ -1,8 +1,8 @@
-//! The gradients: scores are made again, block by block, and become probabilities by the statistics that were kept.
+//! Backward attention: scores are computed again, block by block, and become probabilities by the saved statistics.
 //!
-//! With P the probabilities and dP = dO · Vᵀ, of which both have a row for each key and a column for each query: dS = P (dP - Σ dO · O),
-//! and dV = P · dO, dK = dS · Q, dQ = dSᵀ · K. A head of keys, with all heads of queries that read it, is computed by one thread,
-//! query after query, so that results do not depend on how many there are.
+//! P are the probabilities and dP = dO · Vᵀ, both with a row for each key and a column for each query. dS = P (dP -
+//! Σ dO · O), dV = P · dO, dK = dS · Q, dQ = dSᵀ · K. One worker computes a key head with all query heads that read
+//! it, query after query, so results do not depend on the number of workers.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ use crate::simd::isa::Isa;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Threads, Workers, part};
 
-/// Gradients of an attention with every decision made.
+/// Backward attention with every decision made.
 pub(crate) struct Backward<T: 'static> {
     pub(crate) shape: Shape,
     pub(crate) lengths: Lengths,
@@ -44,18 +44,18 @@ pub(crate) struct Backward<T: 'static> {
     pub(crate) dv: Rows<T>,
     /// Panels of a head.
     pub(crate) panels: usize,
-    /// Numbers of a query or key, and of a value, with what fills the last vector.
+    /// Elements of a query or key, and of a value, rounded up to whole vectors.
     pub(crate) widths: [usize; 2],
     pub(crate) workers: Workers,
 }
 
-/// Keys above which the reference computes: each lane has room for the gradients of all.
+/// Keys above which the reference computes: each worker has room for the gradients of all keys.
 pub(crate) const MAX_KEYS: usize = 1 << 20;
 
-/// How many areas a lane has.
+/// Number of areas of a worker.
 pub(crate) const AREAS: usize = 13;
 
-/// A lane's memory.
+/// A worker's memory.
 pub(crate) struct ScratchLayout<T> {
     /// The queries and the gradients of results, as rows and as columns, and the results.
     pub(crate) q: *mut T,
@@ -69,7 +69,7 @@ pub(crate) struct ScratchLayout<T> {
     /// Scores, which become probabilities, and their gradients.
     pub(crate) scores: *mut T,
     pub(crate) slopes: *mut T,
-    /// What is added to scores.
+    /// The bias of scores.
     pub(crate) added: *mut T,
     /// Statistics of each query, and Σ dO · O.
     pub(crate) known: *mut T,
@@ -78,13 +78,13 @@ pub(crate) struct ScratchLayout<T> {
     pub(crate) of_keys: *mut T,
 }
 
-/// A head of keys.
+/// A key head.
 pub(crate) struct Head<'a> {
     pub(crate) tensors: &'a [*mut u8],
     pub(crate) sequence: Sequence,
-    /// The heads of queries that read it.
+    /// The query heads that read it.
     pub(crate) heads: Range<usize>,
-    /// Whether infinities or NaN are among the numbers.
+    /// Whether values may be infinite or NaN.
     pub(crate) any: bool,
 }
 
@@ -127,7 +127,7 @@ impl<T: Functions> Backward<T> {
         self.shape.queries.div_ceil(lanes).div_ceil(self.panels) * lanes
     }
 
-    /// The scratch memory of each lane.
+    /// The scratch memory of each worker.
     pub(crate) fn layout(&self) -> ([(usize, usize); AREAS], usize) {
         let mut scratch = Scratch::default();
         let Shape { depth, value_depth, keys, .. } = self.shape;
@@ -162,10 +162,10 @@ impl<T: Functions> Backward<T> {
         At { place: of.sequence.place, head, heads: self.shape.heads, row }
     }
 
-    /// Computes what belongs to a head of keys; says whether all is finite.
+    /// Computes everything of a key head; returns whether all results are finite.
     ///
     /// # Safety
-    /// The tensors and the lengths are those of the operation, the areas those of a lane.
+    /// The tensors and the lengths are those of the operation, and the areas are a worker's.
     pub(crate) unsafe fn head(&self, of: &Head<'_>, areas: &ScratchLayout<T>) -> bool {
         let Shape { keys, .. } = self.shape;
         let [width, value_width] = self.widths;
@@ -192,10 +192,10 @@ impl<T: Functions> Backward<T> {
         }
     }
 
-    /// Adds what a panel of queries gives, and writes their gradients; says whether these are finite.
+    /// Adds the part of a panel of queries, and writes their gradients; returns whether these are finite.
     ///
     /// # Safety
-    /// As for [`Backward::head`].
+    /// As [`Backward::head`].
     pub(crate) unsafe fn panel(
         &self,
         of: &Head<'_>,
@@ -247,10 +247,10 @@ impl<T: Functions> Backward<T> {
         }
     }
 
-    /// Goes on with a block of keys.
+    /// Continues with a block of keys.
     ///
     /// # Safety
-    /// As for [`Backward::head`]; the keys are of the sequence.
+    /// As [`Backward::head`]; the keys are of the sequence.
     pub(crate) unsafe fn keys(
         &self,
         of: &Head<'_>,
@@ -317,10 +317,10 @@ impl<T: Functions> Backward<T> {
         }
     }
 
-    /// Adds a product of `rows` rows of `terms` terms to as many rows, which are as long as those of the right factor are apart.
+    /// Adds the product of `rows` rows of `terms` terms to as many rows, whose row stride is that of operand B.
     ///
     /// # Safety
-    /// The factors and sums are there.
+    /// Operands and accumulators are valid.
     pub(crate) unsafe fn add(
         &self,
         any: bool,
@@ -335,13 +335,13 @@ impl<T: Functions> Backward<T> {
         let parts = all.div_ceil(vectors);
         for first in (0..rows).step_by(most_rows) {
             let rows = (rows - first).min(most_rows);
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             unsafe {
                 let (a, to) = (a.skip(first), to.add(first * width));
                 if any {
                     for row in 0..rows {
                         let to = to.add(row * width);
-                        // Terms of one row lie side by side.
+                        // The terms of one row are contiguous.
                         let a = a.skip(row).first;
                         let (a_stride, b_stride) = (1, b.row_stride);
                         let growth = TransposedTile {
@@ -381,7 +381,7 @@ impl<T: Functions> Backward<T> {
     }
 }
 
-/// Refuses what the reference alone computes.
+/// Refuses what only the reference computes.
 pub(crate) fn refuse(gradients: &AttentionGradients) -> Result<(), Refusal> {
     let Shape { keys, depth, value_depth, key_heads, value_heads, .. } = gradients.shape;
     for (name, depth) in [("q", depth), ("v", value_depth)] {
@@ -435,7 +435,7 @@ impl<T: Functions> Kernel for Backward<T> {
     }
 
     unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         unsafe { self.lengths.check(tensors) }
     }
 
@@ -446,8 +446,8 @@ impl<T: Functions> Kernel for Backward<T> {
             let areas = self.areas(scratch.get(0), worker);
             let (place, head) = (number / key_heads, number % key_heads);
             let tensors = all.all();
-            // SAFETY: the tensors are those of the operation; no two heads have a key or a query in common, and every lane has its
-            // areas.
+            // SAFETY: the tensors are those of the operation; no two heads have a key or a query in
+            // common, and every worker has its areas.
             unsafe {
                 let sequence = self.lengths.sequence(tensors, place);
                 let heads = head * group..(head + 1) * group;

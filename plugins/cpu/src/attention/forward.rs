@@ -1,4 +1,4 @@
-//! The loops around the tiles.
+//! Forward attention: the loops over panels of queries and blocks of keys.
 
 use std::ops::Range;
 
@@ -20,23 +20,23 @@ use crate::tensor::row_converter::RowConverter;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Threads, Workers, part};
 
-/// Keys of a block: the scores of a panel stay in the first cache, with 64 numbers to a key. A multiple of the rows of every level's
-/// tiles.
+/// Keys of a block: the scores of a panel stay in the L1 cache, with 64 scores per key. A multiple of the tile
+/// height of every instruction set.
 pub(crate) const KEYS: usize = 128;
 
-/// Panels for which a block of keys is copied, where it has to be: the more, the less the copies take.
+/// Panels for which a block of keys is packed, if it has to be: the more panels, the less the packing costs.
 pub(crate) const PANELS: usize = 5;
 
-/// As many parts are worth copying keys more often.
+/// With this many parts, packing keys more often pays.
 pub(crate) const PARTS: usize = 8;
 
-/// Numbers of a query, key or value above which the reference computes.
+/// Elements of a query, key or value above which the reference computes.
 pub(crate) const MAX_DEPTH: usize = 2048;
 
-/// Nanoseconds that the weight of a score takes, about.
+/// Estimated nanoseconds for the exponential of a score.
 pub(crate) const WEIGHT: f64 = 0.2;
 
-/// An attention with every decision made.
+/// Forward attention with every decision made.
 pub(crate) struct Forward<T: 'static> {
     pub(crate) shape: Shape,
     pub(crate) lengths: Lengths,
@@ -46,25 +46,25 @@ pub(crate) struct Forward<T: 'static> {
     pub(crate) factor: ScaleSource<T>,
     pub(crate) factors: Scales<T>,
     pub(crate) scores: Scores<T>,
-    /// One more score of each head: its slot, run and distance.
+    /// The sink, one more score of each head: its slot, conversion and stride.
     pub(crate) sink: Option<(usize, RowConverter<T>, usize)>,
     pub(crate) q: Rows<T>,
     pub(crate) k: Rows<T>,
     pub(crate) v: Rows<T>,
     pub(crate) o: Rows<T>,
-    /// Statistics, maxima and sums.
+    /// Where statistics, maxima and sums are written.
     pub(crate) kept: [Option<Rows<T>>; 3],
-    /// Whether keys and values are read where they are.
+    /// Whether keys and values are read in place.
     pub(crate) in_place: [bool; 2],
-    /// Panels of a head, and the parts into which they are divided.
+    /// Panels of a head, and parts into which they are divided for the workers.
     pub(crate) panels: usize,
     pub(crate) parts: usize,
-    /// Numbers of a value, and of a result, with what fills the last vector.
+    /// Elements of a value and of a result, rounded up to whole vectors.
     pub(crate) width: usize,
     pub(crate) workers: Workers,
 }
 
-/// A lane's memory.
+/// A worker's memory.
 pub(crate) struct ScratchLayout<T> {
     pub(crate) q: *mut T,
     pub(crate) k: *mut T,
@@ -73,15 +73,15 @@ pub(crate) struct ScratchLayout<T> {
     pub(crate) added: *mut T,
     pub(crate) results: *mut T,
     pub(crate) sums: Sums<T>,
-    /// The largest probability and the largest result of all parts so far.
+    /// The largest probability and the largest result of the worker's parts so far.
     pub(crate) largest: *mut [T; 2],
 }
 
 /// Queries of a head that are computed together.
 pub(crate) struct Panel<T> {
-    /// Those that are there.
+    /// The queries.
     pub(crate) queries: Range<usize>,
-    /// With what fills the last vector.
+    /// Their number, rounded up to whole vectors.
     pub(crate) columns: usize,
     pub(crate) seen: VisibleKeys,
     /// The queries as columns.
@@ -93,15 +93,15 @@ pub(crate) struct Panel<T> {
 /// What is done with a block of keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pass {
-    /// Values are added with weights against the largest score so far.
+    /// Weights against the largest score so far are applied to the values (online softmax).
     All,
-    /// Weights are added alone.
+    /// Weights are summed only.
     Sums,
-    /// Values are added with probabilities that are rounded.
+    /// Rounded probabilities are applied to the values.
     Rounded,
 }
 
-/// Panels of a head that see blocks of keys one after the other.
+/// Panels of a head that share blocks of keys.
 pub(crate) struct Part<'a> {
     pub(crate) tensors: &'a [*mut u8],
     pub(crate) sequence: Sequence,
@@ -170,8 +170,8 @@ impl<T: Weight> Forward<T> {
         self.shape.queries.div_ceil(lanes).div_ceil(self.panels) * lanes
     }
 
-    /// The scratch memory of each lane: for each of some panels queries, results, and what is known of them, and a block of keys,
-    /// of values, and of scores; and the largest numbers.
+    /// The scratch memory of each worker: for each of some panels the queries, results and statistics; a block
+    /// of keys, of values, and of scores; and the largest values.
     pub(crate) fn layout(&self) -> ([(usize, usize); 8], usize) {
         let mut scratch = Scratch::default();
         let keys = KEYS.min(self.shape.keys);
@@ -199,7 +199,7 @@ impl<T: Weight> Forward<T> {
         ScratchLayout { q, k, v, scores, added, results, sums, largest: largest.cast() }
     }
 
-    /// One of a part's panels, as far as its queries are in the sequence.
+    /// One of a part's panels, limited to queries of the sequence.
     pub(crate) fn panel(&self, part_: &Part<'_>, number: usize, areas: &ScratchLayout<T>) -> Panel<T> {
         let lanes = self.tiles.lanes;
         let vectors = part(self.shape.queries.div_ceil(lanes), self.panels, number);
@@ -221,11 +221,11 @@ impl<T: Weight> Forward<T> {
         }
     }
 
-    /// Computes a part of a head; says whether all is well. Where it is not, infinities or NaN are among the numbers, and the part is
-    /// to be computed again, with `any`.
+    /// Computes a part of a head; returns whether all results are finite. If not, values are infinite or NaN,
+    /// and the part has to be computed again with `any`.
     ///
     /// # Safety
-    /// The tensors and the lengths are those of the operation, the areas those of a lane.
+    /// The tensors and the lengths are those of the operation, and the areas are a worker's.
     pub(crate) unsafe fn part(&self, part: &Part<'_>, areas: &ScratchLayout<T>, any: bool) -> bool {
         let Part { tensors, panels, .. } = part;
         let panels: [Option<Panel<T>>; PANELS] = std::array::from_fn(|number| {
@@ -243,7 +243,7 @@ impl<T: Weight> Forward<T> {
                 (begin, end) = (begin.min(seen.start), end.max(seen.end));
             }
             let rounds = self.factors.rounding.is_some();
-            // What is rounded are probabilities, for which all sums have to be known.
+            // Probabilities are rounded, for which all sums have to be known.
             for pass in if rounds { &[Pass::Sums, Pass::Rounded][..] } else { &[Pass::All] } {
                 for first in (begin..end).step_by(KEYS) {
                     let keys = first..(first + KEYS).min(end);
@@ -280,10 +280,10 @@ impl<T: Weight> Forward<T> {
         At { place: part.sequence.place, head: part.head, heads: self.shape.heads, row }
     }
 
-    /// Copies the queries of a panel, and makes room for results.
+    /// Packs the queries of a panel, and initialises its results.
     ///
     /// # Safety
-    /// As for [`Forward::part`].
+    /// As [`Forward::part`].
     pub(crate) unsafe fn begin(&self, part: &Part<'_>, panel: &Panel<T>) {
         let Part { tensors, head, .. } = part;
         let (at, count) = (self.at(part, panel.queries.start), panel.queries.len());
@@ -299,7 +299,7 @@ impl<T: Weight> Forward<T> {
                 read(run, at)
             });
             let (max, sum) = match sink {
-                // Its weight counts, but it has no value.
+                // The sink has a weight but no value.
                 Some(score) if score != -(T::ONE / T::ZERO) => (score, T::ONE),
                 _ => (-(T::ONE / T::ZERO), T::ZERO),
             };
@@ -309,10 +309,11 @@ impl<T: Weight> Forward<T> {
         }
     }
 
-    /// Goes on with a block of keys.
+    /// Continues with a block of keys.
     ///
     /// # Safety
-    /// As for [`Forward::part`]; the keys are of the sequence, and they and their values are where the matrices say.
+    /// As [`Forward::part`]; the keys are of the sequence, and they and their values are where the matrices
+    /// say.
     pub(crate) unsafe fn keys(
         &self,
         part_: &Part<'_>,
@@ -390,7 +391,7 @@ impl<T: Weight> Forward<T> {
     }
 }
 
-/// Whether a probability is -0, which those of scores are that do not count.
+/// Whether a probability is -0, which stands for masked scores.
 pub(crate) fn is_hidden<T: Functions>(probability: T) -> bool {
     probability == T::ZERO && T::ONE / probability < T::ZERO
 }
@@ -401,7 +402,7 @@ impl<T: Weight> Kernel for Forward<T> {
     }
 
     unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         unsafe { self.lengths.check(tensors) }
     }
 
@@ -410,15 +411,16 @@ impl<T: Weight> Kernel for Forward<T> {
         let (all, scratch) = (Tensors(tensors), Shared([scratch]));
         let largest = |worker: usize| self.areas(scratch.get(0), worker).largest;
         for worker in 0..self.workers.count() {
-            // SAFETY: every lane has its areas.
+            // SAFETY: every worker has its areas.
             unsafe { largest(worker).write([T::ZERO; 2]) };
         }
         self.workers.for_each_part(batch * heads * self.parts, |worker, number| {
             let areas = self.areas(scratch.get(0), worker);
-            // The last queries see the most keys where not all see all: what takes longest comes first.
+            // With a causal mask the last queries see the most keys: the longest parts come first.
             let (head, number) = (number / self.parts, self.parts - 1 - number % self.parts);
             let tensors = all.all();
-            // SAFETY: the tensors are those of the operation; no two parts have a query in common, and every lane has its areas.
+            // SAFETY: the tensors are those of the operation; no two parts have a query in common, and
+            // every worker has its areas.
             unsafe {
                 let sequence = self.lengths.sequence(tensors, head / heads);
                 let panels = part(self.panels, self.parts, number);
@@ -431,7 +433,7 @@ impl<T: Weight> Kernel for Forward<T> {
                 self.pad(&part, &areas);
             }
         });
-        // SAFETY: all lanes are done, and the tensors are those of the operation.
+        // SAFETY: all workers are done, and the tensors are those of the operation.
         unsafe {
             let all = (0..self.workers.count()).map(|worker| largest(worker).read());
             let merge = |most: [T; 2], of: [T; 2]| [0, 1].map(|i| LargestMagnitude::merge(of[i], most[i]));

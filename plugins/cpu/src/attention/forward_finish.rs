@@ -1,4 +1,4 @@
-//! What is left when a panel of queries has seen all keys: sums, statistics and the results.
+//! What remains when a panel of queries has seen all keys: sums, statistics and the results.
 
 use crate::attention::forward::{Forward, Panel, Part, ScratchLayout, is_hidden};
 use crate::attention::softmax::{CheckedScaling, Scaling, Weight};
@@ -6,7 +6,7 @@ use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::combine::{Combine, LargestMagnitude, fold_row};
 use crate::threading::partition::part;
 
-/// The largest magnitude of some numbers, NaN if there is one.
+/// The largest magnitude, NaN if there is one.
 pub(crate) struct Largest<T> {
     pub(crate) numbers: *const T,
     pub(crate) len: usize,
@@ -17,16 +17,16 @@ impl<T: Float> VectorTask<T> for Largest<T> {
 
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) -> T {
-        // SAFETY: made of numbers that are there, and run at the vector's level.
+        // SAFETY: made of numbers that are there, and run at the vector's instruction set.
         unsafe { fold_row::<V, LargestMagnitude>(self.numbers, self.len) }
     }
 }
 
 impl<T: Weight> Forward<T> {
-    /// Makes sums what weights become probabilities by, times what these are multiplied by.
+    /// Turns sums into the factors that make probabilities of weights, times their scale.
     ///
     /// # Safety
-    /// As for [`Forward::part`].
+    /// As [`Forward::part`].
     pub(crate) unsafe fn divide(&self, part: &Part<'_>, panel: &Panel<T>) {
         let Panel { columns, sums, .. } = panel;
         // SAFETY: the panel has a sum and a factor for each column.
@@ -39,13 +39,14 @@ impl<T: Weight> Forward<T> {
         }
     }
 
-    /// Rounds probabilities to the type of the values. With `any`, those of scores that do not count stay -0, and no other is.
+    /// Rounds probabilities to the dtype of the values. With `any`, those of masked scores stay -0, and no
+    /// other becomes -0.
     ///
     /// # Safety
-    /// They are there.
+    /// The probabilities are valid.
     pub(crate) unsafe fn round(&self, probabilities: *mut T, len: usize, any: bool) {
         let Some(run) = &self.factors.rounding else { return };
-        // SAFETY: the caller promises the numbers.
+        // SAFETY: the values are readable and writable, as this function requires.
         unsafe {
             if !any {
                 return run.round(probabilities, len);
@@ -59,10 +60,10 @@ impl<T: Weight> Forward<T> {
         }
     }
 
-    /// Writes the results of a panel, and what is kept of its queries; says whether all are finite.
+    /// Writes the results of a panel, and its queries' statistics; returns whether all results are finite.
     ///
     /// # Safety
-    /// As for [`Forward::part`].
+    /// As [`Forward::part`].
     pub(crate) unsafe fn finish(&self, part: &Part<'_>, panel: &Panel<T>, areas: &ScratchLayout<T>) -> bool {
         let Panel { queries, results, sums, .. } = panel;
         let (count, tensors) = (queries.len(), part.tensors);
@@ -78,12 +79,12 @@ impl<T: Weight> Forward<T> {
             } else {
                 let scale = self.factors.of_probabilities(tensors) * of_sums;
                 for (factor, sum) in factor.iter_mut().zip(sum.iter()) {
-                    // Where no key counts, the results are zeros.
+                    // If all keys are masked, the results are zeros.
                     *factor = if *sum == T::ZERO { scale } else { scale / *sum };
                 }
             }
             if of_probabilities {
-                // The largest score of a row has a weight of 1.
+                // The largest score of a row has weight 1.
                 let sums = sum.iter().filter(|sum| **sum != T::ZERO);
                 *probability =
                     sums.fold(*probability, |most, sum| LargestMagnitude::merge(T::ONE / *sum, most));
@@ -120,10 +121,10 @@ impl<T: Weight> Forward<T> {
         }
     }
 
-    /// Writes what there is to write of queries beyond the length of their sequence.
+    /// Writes the results of queries beyond the length of their sequence.
     ///
     /// # Safety
-    /// As for [`Forward::part`].
+    /// As [`Forward::part`].
     pub(crate) unsafe fn pad(&self, part_: &Part<'_>, areas: &ScratchLayout<T>) {
         let (lanes, shape) = (self.tiles.lanes, &self.shape);
         let all = shape.queries.div_ceil(lanes);

@@ -1,4 +1,4 @@
-//! Products of a panel's columns with a block of keys or values.
+//! The GEMM of a panel's queries with a block of keys or values, which skips masked tiles.
 
 use std::ops::Range;
 
@@ -8,24 +8,24 @@ use crate::gemm::tile::{Tile, TileKernel};
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 
-/// The columns of a panel, and who sees what.
+/// The columns of a panel, and which keys they see.
 pub(crate) struct PanelGemm<'a, T: 'static> {
     pub(crate) isa: Isa,
     pub(crate) tiles: TileKernel<T>,
     pub(crate) seen: &'a VisibleKeys,
-    /// Columns, a multiple of the level's vectors, which is also the distance of rows of the factor and the products.
+    /// Columns, a multiple of the vector length; also the row stride of operand B and of the results.
     pub(crate) columns: usize,
-    /// Terms of each product.
+    /// Terms of each sum.
     pub(crate) depth: usize,
-    /// The first row of the right factor.
+    /// The first row of operand B.
     pub(crate) right: *const T,
 }
 
 impl<T: Float> PanelGemm<'_, T> {
-    /// Multiplies the rows of keys with the columns, as far as queries see keys of the same tile; -∞ stands for the other products.
+    /// Multiplies rows of keys by the columns, except for tiles that are masked entirely; these become -∞.
     ///
     /// # Safety
-    /// The level is one that the processor has, and the factors and the products are there.
+    /// The processor supports the instruction set, and operands and results are valid.
     pub(crate) unsafe fn of(&self, keys: &Range<usize>, rows: Matrix<T>, to: *mut T) {
         let Self { isa, tiles, seen, columns, depth, right } = self;
         let TileKernel { rows: most_rows, lanes, .. } = *tiles;
@@ -41,7 +41,7 @@ impl<T: Float> PanelGemm<'_, T> {
             while begin < end && !touches(end - 1) {
                 end -= 1;
             }
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             unsafe {
                 let to = to.add(first * columns);
                 if end - begin < vectors {

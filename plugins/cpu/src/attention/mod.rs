@@ -1,11 +1,11 @@
-//! Attention whose scores are never stored: tiles of them, and of the results, one block of keys after the other.
+//! Attention with online softmax: scores are never stored as a whole, but computed block by block of keys.
 //!
-//! For each block of keys the scores of a panel of queries are a product of matrices ([`forward`]), with a row for each key and a
-//! column for each query: so keys are read where they are, and maxima and sums are taken without combining the lanes of a
-//! vector. What is added to the scores or hides them comes next ([`scores`]); then their exponentials against the largest so far, by
-//! which what was summed before is scaled ([`softmax`]), and a second product adds the values with these weights ([`tile`]). Where
-//! weights are to be rounded to eight bits ([`factors`]), all blocks of keys come twice, first for the sums of their weights. The
-//! gradients make the same scores again ([`backward`]).
+//! For each block of keys a GEMM computes the scores of a panel of queries ([`forward`]), with a row for each key
+//! and a column for each query: so keys are read in place, and maxima and sums need no reduction across a vector.
+//! Then come bias and mask ([`scores`]), the exponentials against the largest score so far, by which earlier
+//! results are rescaled ([`softmax`]), and a second GEMM that applies these weights to the values ([`tile`]). If
+//! weights are rounded to 8 bits ([`scales`]), all blocks of keys are computed twice, first for the sums of their
+//! weights. The gradients compute the same scores again ([`backward`]).
 
 #![expect(
     clippy::indexing_slicing,
@@ -34,7 +34,7 @@ use crate::problem::attention::{Attention, AttentionGradients};
 use crate::simd::isa::Isa;
 use crate::threading::partition::Threads;
 
-/// Plans an attention for a level of the processor.
+/// Plans forward attention for an instruction set.
 pub(crate) fn plan(
     attention: &Attention,
     compute: Compute,
@@ -48,7 +48,7 @@ pub(crate) fn plan(
     })
 }
 
-/// Plans the gradients of an attention for a level of the processor.
+/// Plans backward attention for an instruction set.
 pub(crate) fn plan_gradients(
     gradients: &AttentionGradients,
     compute: Compute,
@@ -61,13 +61,13 @@ pub(crate) fn plan_gradients(
     })
 }
 
-/// Refuses what the reference alone computes.
+/// Refuses what only the reference computes.
 fn refuse(attention: &Attention) -> Result<(), Refusal> {
     let asked = [
         (attention.options.dropout.is_some(), "dropout"),
         (attention.block_mask.is_some(), "block_mask"),
         (attention.rng_dump.is_some(), "rng_dump"),
-        // The largest score of a row may be that of the sink, which is no probability.
+        // The largest score of a row may be that of the sink, which is not a probability.
         (attention.amax_s.is_some() && attention.sink.is_some(), "amax_s beside sink_token"),
     ];
     if let Some((_, name)) = asked.iter().find(|(asked, _)| *asked) {

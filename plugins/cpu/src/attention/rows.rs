@@ -1,4 +1,4 @@
-//! Where queries, keys, values and results lie.
+//! Rows of queries, keys, values and results in memory.
 
 use std::any::TypeId;
 
@@ -12,45 +12,45 @@ use crate::problem::attention::shape::Sequences;
 use crate::simd::isa::Isa;
 use crate::tensor::row_converter::RowConverter;
 
-/// Rows of a tensor.
+/// The rows of a tensor.
 pub(crate) struct Rows<T> {
     slot: usize,
-    /// Reads and writes numbers.
+    /// Reads and writes elements.
     pub(crate) run: RowConverter<T>,
     pack: Pack<T>,
     store: Store<T>,
     heads: usize,
     strides: [usize; 4],
-    /// Numbers of a row.
+    /// Elements of a row.
     depth: usize,
-    /// Whether the numbers of a row are of this type and lie side by side.
+    /// Whether rows are contiguous values of the compute type.
     plain: bool,
 }
 
 /// A row of a head in a batch.
 #[derive(Clone, std::marker::Copy)]
 pub(crate) struct At {
-    /// The place in the batch.
+    /// The index in the batch.
     pub(crate) place: usize,
-    /// The head among those of the queries.
+    /// The query head.
     pub(crate) head: usize,
-    /// How many heads the queries have.
+    /// Number of query heads.
     pub(crate) heads: usize,
     /// The row.
     pub(crate) row: usize,
 }
 
-/// Rows in memory, side by side or not.
+/// Rows in memory, contiguous or not.
 #[derive(Clone, std::marker::Copy)]
 pub(crate) struct Matrix<T> {
-    /// The first number.
+    /// The first element.
     pub(crate) first: *const T,
-    /// Distance of rows.
+    /// Row stride.
     pub(crate) row_stride: usize,
 }
 
 impl<T> Matrix<T> {
-    /// The rows after the first few.
+    /// The rows after the first `rows`.
     pub(crate) fn skip(self, rows: usize) -> Self {
         Self { first: self.first.wrapping_add(rows * self.row_stride), row_stride: self.row_stride }
     }
@@ -70,35 +70,35 @@ impl<T: Functions> Rows<T> {
         Ok(Self { slot, run, pack, store, heads: dims[1], strides, depth: dims[3], plain })
     }
 
-    /// Whether rows can be read where they are by what reads `multiple` numbers at a time.
+    /// Whether rows can be read in place by code that reads `multiple` elements at a time.
     pub(crate) fn is_plain(&self, multiple: usize) -> bool {
         self.plain && self.depth.is_multiple_of(multiple)
     }
 
-    /// A row of the head that one of the heads of the queries reads.
+    /// The first element of a row, for a query head.
     ///
     /// # Safety
-    /// The row is in the tensor.
+    /// The tensor has the row.
     pub(crate) unsafe fn row(&self, tensors: &[*mut u8], at: At) -> *mut u8 {
         let head = at.head / (at.heads / self.heads);
         let offset = at.place * self.strides[0] + head * self.strides[1] + at.row * self.strides[2];
-        // SAFETY: the caller promises the row.
+        // SAFETY: the row is valid, as this function requires.
         unsafe { tensors[self.slot].add(offset * self.run.size) }
     }
 
-    /// `count` rows where they are, for rows that are plain.
+    /// `count` rows in place, if rows are plain.
     ///
     /// # Safety
-    /// As for [`Rows::row`].
+    /// As [`Rows::row`].
     pub(crate) unsafe fn in_place(&self, tensors: &[*mut u8], at: At) -> Matrix<T> {
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         Matrix { first: unsafe { self.row(tensors, at).cast_const().cast() }, row_stride: self.strides[2] }
     }
 
-    /// Copies `count` rows, each to `width` numbers of which those that are not there are zeros.
+    /// Packs `count` rows, each padded with zeros to `width` elements.
     ///
     /// # Safety
-    /// The level is one that the processor has, the rows are in the tensor, and there is room for the copies.
+    /// The processor supports the instruction set, the tensor has the rows, and there is room for the copies.
     pub(crate) unsafe fn copy(
         &self,
         (isa, tensors): (Isa, &[*mut u8]),
@@ -108,7 +108,7 @@ impl<T: Functions> Rows<T> {
         width: usize,
     ) -> Matrix<T> {
         let copy = PackSource {
-            // SAFETY: passed on.
+            // SAFETY: the function called requires what this one requires.
             from: unsafe { self.row(tensors, at) },
             rows: count,
             row: self.strides[2],
@@ -117,16 +117,15 @@ impl<T: Functions> Rows<T> {
             width,
             row_stride: width,
         };
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         unsafe { (self.pack)(isa, &copy, to) };
         Matrix { first: to.cast_const(), row_stride: width }
     }
 
-    /// Copies `count` rows as columns, of which there are `width`, those that are not there being zeros, with `row_stride` numbers from
-    /// one number of a row to the next.
+    /// Packs `count` rows as columns, padded with zeros to `width` columns; `row_stride` is that of the copy.
     ///
     /// # Safety
-    /// As for [`Rows::copy`].
+    /// As [`Rows::copy`].
     pub(crate) unsafe fn copy_turned(
         &self,
         (isa, tensors): (Isa, &[*mut u8]),
@@ -136,7 +135,7 @@ impl<T: Functions> Rows<T> {
         (width, row_stride): (usize, usize),
     ) {
         let copy = PackSource {
-            // SAFETY: passed on.
+            // SAFETY: the function called requires what this one requires.
             from: unsafe { self.row(tensors, at) },
             rows: self.depth,
             row: self.strides[3],
@@ -145,14 +144,14 @@ impl<T: Functions> Rows<T> {
             width,
             row_stride,
         };
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         unsafe { (self.pack)(isa, &copy, to) };
     }
 
-    /// Writes rows, of which `from` has `row_stride` numbers each.
+    /// Writes rows, whose row stride in `from` is `row_stride`.
     ///
     /// # Safety
-    /// The level is one that the processor has, and the rows are in the tensor and in `from`.
+    /// The processor supports the instruction set, and the tensor and `from` have the rows.
     pub(crate) unsafe fn write(
         &self,
         (isa, tensors): (Isa, &[*mut u8]),
@@ -169,7 +168,7 @@ impl<T: Functions> Rows<T> {
             row: self.strides[2],
             column: self.strides[3],
         };
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         unsafe { (self.store)(isa, &sums, self.row(tensors, at)) };
     }
 }

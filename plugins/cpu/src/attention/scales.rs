@@ -1,4 +1,4 @@
-//! The factors of tensors with eight bits, and the largest numbers that they are chosen by.
+//! The scales of 8-bit tensors, and the largest values from which new scales are chosen.
 
 use crate::dtype::element::is_float_of_eight_bits;
 use crate::kernel::Refusal;
@@ -9,7 +9,7 @@ use crate::problem::batchnorm::Scalar;
 use crate::reference::attention::sequences::Sequence;
 use crate::tensor::row_converter::RowConverter;
 
-/// A number that is there when the plan is made, or when it runs.
+/// A scale that is known when the plan is made, or read when it runs.
 pub(crate) enum ScaleSource<T> {
     Value(T),
     Tensor(usize, RowConverter<T>),
@@ -23,7 +23,7 @@ impl<T: Functions> ScaleSource<T> {
         }
     }
 
-    /// The only number of a tensor, 1 where there is none.
+    /// The only element of a tensor, 1 if there is none.
     fn of_tensor(name: &str, scalar: Option<&Scalar>) -> Result<Self, Refusal> {
         let Some(scalar) = scalar else { return Ok(Self::Value(T::ONE)) };
         let run =
@@ -36,28 +36,28 @@ impl<T: Functions> ScaleSource<T> {
     pub(crate) unsafe fn get(&self, tensors: &[*mut u8]) -> T {
         match self {
             Self::Value(value) => *value,
-            // SAFETY: passed on.
+            // SAFETY: the function called requires what this one requires.
             Self::Tensor(slot, run) => unsafe { read(run, tensors[*slot]) },
         }
     }
 }
 
-/// A number in memory.
+/// One element.
 ///
 /// # Safety
 /// It is readable.
 pub(crate) unsafe fn read<T: Functions>(run: &RowConverter<T>, from: *const u8) -> T {
     let mut number = T::ZERO;
-    // SAFETY: passed on.
+    // SAFETY: the function called requires what this one requires.
     unsafe { (run.load)(from, 1, &raw mut number, 1) };
     number
 }
 
-/// A factor of some heads.
+/// A scale per head.
 struct PerHead<T> {
     slot: usize,
     run: RowConverter<T>,
-    /// Heads of the queries that have it in common, and its distances from one sequence and from one head to the next.
+    /// Query heads that share a scale, and the strides of sequences and of heads.
     sharing: usize,
     strides: [usize; 2],
 }
@@ -80,17 +80,17 @@ impl<T: Functions> PerHead<T> {
     }
 }
 
-/// The factors of an attention.
+/// The scales of an attention.
 pub(crate) struct Scales<T> {
     /// Of queries, keys and values.
     heads: [Option<PerHead<T>>; 3],
     descale_s: ScaleSource<T>,
     scale_s: ScaleSource<T>,
-    /// What results are multiplied by last, unless it is 1.
+    /// The last factor of the results, unless it is 1.
     scale_o: Option<ScaleSource<T>>,
-    /// Where the largest probability and the largest result before that go.
+    /// Where the largest probability and the largest unscaled result are written.
     largest: [Option<(usize, RowConverter<T>)>; 2],
-    /// Rounds probabilities to the type of the values.
+    /// Rounds probabilities to the dtype of the values.
     pub(crate) rounding: Option<RowConverter<T>>,
 }
 
@@ -118,73 +118,73 @@ impl<T: Functions> Scales<T> {
         })
     }
 
-    /// Whether the largest probability and the largest result are asked for.
+    /// Whether the largest probability and the largest result are outputs.
     pub(crate) fn asks_for_largest(&self) -> [bool; 2] {
         self.largest.map(|largest| largest.is_some())
     }
 
-    /// What scores of a head are multiplied by.
+    /// The factor of a head's scores.
     ///
     /// # Safety
     /// The tensors, the sequence and the head are those of the operation.
     pub(crate) unsafe fn of_scores(&self, tensors: &[*mut u8], sequence: &Sequence, head: usize) -> T {
         let [q, k, _] = &self.heads;
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         unsafe { at(q, tensors, sequence, head) * at(k, tensors, sequence, head) }
     }
 
-    /// What probabilities are multiplied by.
+    /// The factor of probabilities.
     ///
     /// # Safety
     /// The tensors are those of the operation.
     pub(crate) unsafe fn of_probabilities(&self, tensors: &[*mut u8]) -> T {
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         unsafe { self.scale_s.get(tensors) }
     }
 
-    /// What sums of values of a head are multiplied by.
+    /// The factor of a head's weighted sums of values.
     ///
     /// # Safety
-    /// As for [`Scales::of_scores`].
+    /// As [`Scales::of_scores`].
     pub(crate) unsafe fn of_sums(&self, tensors: &[*mut u8], sequence: &Sequence, head: usize) -> T {
         let [_, _, v] = &self.heads;
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         unsafe { self.descale_s.get(tensors) * at(v, tensors, sequence, head) }
     }
 
-    /// What results are multiplied by last; none where they stay as they are.
+    /// The last factor of the results; `None` if it is 1.
     ///
     /// # Safety
     /// The tensors are those of the operation.
     pub(crate) unsafe fn of_results(&self, tensors: &[*mut u8]) -> Option<T> {
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         self.scale_o.as_ref().map(|factor| unsafe { factor.get(tensors) })
     }
 
-    /// Writes the largest numbers, as far as they are asked for.
+    /// Writes the largest values that are outputs.
     ///
     /// # Safety
-    /// As for [`Scales::of_probabilities`].
+    /// As [`Scales::of_probabilities`].
     pub(crate) unsafe fn write_largest(&self, tensors: &[*mut u8], largest: [T; 2]) {
         for (to, largest) in self.largest.iter().zip(&largest) {
             if let Some((slot, run)) = to {
-                // SAFETY: passed on.
+                // SAFETY: the function called requires what this one requires.
                 unsafe { (run.store)(largest, tensors[*slot], 1, 1) };
             }
         }
     }
 }
 
-/// A factor of a head, 1 where there is none.
+/// The scale of a head, 1 if there is none.
 ///
 /// # Safety
-/// As for [`Scales::of_scores`].
+/// As [`Scales::of_scores`].
 unsafe fn at<T: Functions>(
     factor: &Option<PerHead<T>>,
     tensors: &[*mut u8],
     sequence: &Sequence,
     head: usize,
 ) -> T {
-    // SAFETY: passed on.
+    // SAFETY: the function called requires what this one requires.
     factor.as_ref().map_or(T::ONE, |factor| unsafe { factor.get(tensors, sequence, head) })
 }

@@ -1,4 +1,4 @@
-//! What is added to a block of scores, and which of them count.
+//! Bias and mask of a block of scores.
 //!
 //! A row of a block belongs to a key and a column to a query.
 
@@ -16,7 +16,7 @@ use crate::simd::isa::{Isa, IsaTask};
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::RowConverter;
 
-/// A tensor that is spread over the scores.
+/// A tensor that is broadcast over the scores.
 struct Mask<T> {
     slot: usize,
     run: RowConverter<T>,
@@ -25,37 +25,38 @@ struct Mask<T> {
     is_boolean: bool,
 }
 
-/// What happens to the scores.
+/// What is done to the scores.
 pub(crate) struct Scores<T> {
     mask: Option<Mask<T>>,
     band: Band,
-    /// By how much a score falls for each key of distance, of each head; empty if it does not.
+    /// The ALiBi slope of each head: how much a score falls per key of distance; empty if there is none.
     slopes: Vec<T>,
 }
 
-/// Queries of a head at most that are computed together.
+/// Queries of a head that are computed together, at most.
 pub(crate) const MAX_COLUMNS: usize = 48;
 
-/// The keys that each query of a panel sees.
+/// The keys that each query of a panel may see.
 pub(crate) struct VisibleKeys {
     keys: [(usize, usize); MAX_COLUMNS],
     count: usize,
 }
 
 impl VisibleKeys {
-    /// The keys that any of these queries sees, which are numbered from the panel's first; none if there are no such queries.
+    /// The keys that any of these queries sees; empty if there are no such queries. Queries are counted from
+    /// the panel's first.
     pub(crate) fn by(&self, queries: Range<usize>) -> Range<usize> {
         let end = queries.end.min(self.count);
         if queries.start >= end { 0..0 } else { self.keys[queries.start].0..self.keys[end - 1].1 }
     }
 
-    /// Whether one of these queries sees one of the keys, going by the outer ones.
+    /// Whether any of these queries may see any of the keys, judged by the outermost queries.
     pub(crate) fn touches(&self, queries: Range<usize>, keys: &Range<usize>) -> bool {
         let seen = self.by(queries);
         seen.start < keys.end && keys.start < seen.end
     }
 
-    /// Whether one of the queries does not see one of the keys.
+    /// Whether some key is masked for some query.
     fn hides(&self, keys: &Range<usize>) -> bool {
         self.keys[..self.count].iter().any(|(begin, end)| *begin > keys.start || *end < keys.end)
     }
@@ -65,15 +66,15 @@ impl VisibleKeys {
 pub(crate) struct ScoreBlock<T> {
     /// The first score.
     pub(crate) scores: *mut T,
-    /// Distance of rows.
+    /// Row stride.
     pub(crate) row_stride: usize,
-    /// Columns of which the first belong to queries.
+    /// Columns, of which the first belong to queries.
     pub(crate) columns: usize,
     /// The queries.
     pub(crate) queries: Range<usize>,
     /// The keys.
     pub(crate) keys: Range<usize>,
-    /// Room for as many numbers, if there is a mask.
+    /// Room for as many values, if there is a mask tensor.
     pub(crate) added: *mut T,
 }
 
@@ -96,7 +97,7 @@ impl<T: Float> Scores<T> {
         Ok(Self { mask: mask.transpose()?, band: options.band, slopes })
     }
 
-    /// Whether blocks need room for what is added.
+    /// Whether blocks need room for a mask tensor.
     pub(crate) fn has_mask(&self) -> bool {
         self.mask.is_some()
     }
@@ -113,11 +114,11 @@ impl<T: Float> Scores<T> {
         seen
     }
 
-    /// Adds to a block of scores what there is to add, and makes those -∞ that do not count.
+    /// Adds bias and mask to a block of scores; masked scores become -∞.
     ///
     /// # Safety
-    /// The level is one that the processor has, `tensors` are those of the operation, of which the sequence and the head are,
-    /// and the block is there.
+    /// The processor supports the instruction set, `tensors` are those of the operation, which has the sequence
+    /// and the head, and the block is valid.
     pub(crate) unsafe fn apply(
         &self,
         isa: Isa,
@@ -159,7 +160,7 @@ impl<T: Float> Scores<T> {
                 isa.run(AddSlope { scores, row_stride, rows: keys.len(), columns, slope: *slope, distance });
             }
             if seen.hides(keys) {
-                // The queries that see a key: neither end falls from a key to the next.
+                // The queries that see a key: both ends only grow from key to key.
                 let (mut first, mut last) = (0, 0);
                 for (row, key) in keys.clone().enumerate() {
                     while first < seen.count && seen.keys[first].1 <= key {
@@ -184,11 +185,11 @@ impl<T: Float> Scores<T> {
     }
 }
 
-/// Makes columns -∞.
+/// Sets columns to -∞.
 pub(crate) struct MaskColumns<T> {
     /// The first score.
     pub(crate) scores: *mut T,
-    /// Distance of rows.
+    /// Row stride.
     pub(crate) row_stride: usize,
     /// Rows.
     pub(crate) rows: usize,
@@ -210,14 +211,14 @@ impl<T: Float> IsaTask for MaskColumns<T> {
     }
 }
 
-/// Adds a mask.
+/// Adds a mask tensor.
 struct AddBias<T> {
     scores: *mut T,
     added: *const T,
     row_stride: usize,
     rows: usize,
     columns: usize,
-    /// Whether each column has numbers of its own, and not all the same.
+    /// Whether columns have values of their own, instead of one for all.
     each: bool,
     is_boolean: bool,
 }
@@ -249,7 +250,7 @@ impl<T: Float> IsaTask for AddBias<T> {
                         *score = if *counts == T::ZERO { nothing } else { *score }
                     });
                 } else {
-                    // What is -∞ hides a score that is NaN, too.
+                    // -∞ masks a score that is NaN, too.
                     pairs.for_each(|(score, added)| {
                         *score = if *added == nothing { nothing } else { *score + *added };
                     });
@@ -259,14 +260,14 @@ impl<T: Float> IsaTask for AddBias<T> {
     }
 }
 
-/// Lets scores fall with the distance from the diagonal.
+/// Adds an ALiBi bias: scores fall with the distance from the diagonal.
 struct AddSlope<T> {
     scores: *mut T,
     row_stride: usize,
     rows: usize,
     columns: usize,
     slope: T,
-    /// How far the first query's place on the diagonal is ahead of the first key.
+    /// Distance of the first query's diagonal position from the first key.
     distance: T,
 }
 

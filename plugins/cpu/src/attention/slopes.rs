@@ -1,4 +1,4 @@
-//! From scores and gradients of probabilities to gradients of scores.
+//! The gradients of scores, from scores and the gradients of probabilities.
 
 use crate::pointwise::functions::Functions;
 use crate::simd::isa::IsaTask;
@@ -26,7 +26,7 @@ impl<T: Functions> IsaTask for Dot<T> {
     }
 }
 
-/// Makes scores probabilities, and gradients of probabilities those of scores.
+/// Turns scores into probabilities, and gradients of probabilities into those of scores.
 pub(crate) struct Slopes<T> {
     pub(crate) scores: *mut T,
     pub(crate) slopes: *mut T,
@@ -34,7 +34,7 @@ pub(crate) struct Slopes<T> {
     pub(crate) rows: usize,
     pub(crate) stats: *const T,
     pub(crate) deltas: *const T,
-    /// The smallest probability of a score that counts.
+    /// The smallest probability of a score that is not masked.
     pub(crate) least: T,
 }
 
@@ -56,7 +56,7 @@ impl<T: Functions> IsaTask for Slopes<T> {
                 for ((score, slope), (stats, delta)) in scores.iter_mut().zip(slopes).zip(known) {
                     let probability = (*score - *stats).exponential();
                     let probability = if probability < self.least { self.least } else { probability };
-                    // Where no key counts, no score has a part.
+                    // If all keys are masked, no score contributes.
                     let counts = *score != nothing && *stats != nothing;
                     let from_value = probability * (*slope - *delta);
                     *slope = if counts { from_value } else { T::ZERO };

@@ -1,15 +1,15 @@
-//! The weights of a block of scores, and what becomes of earlier blocks.
+//! Online softmax: the weights of a block of scores, and the rescaling of earlier blocks.
 //!
-//! A row of scores belongs to a key and a column to a query, so that nothing has to be combined across a vector.
+//! A row of scores belongs to a key and a column to a query, so nothing is reduced across a vector.
 
 use crate::dtype::element::Real;
 use crate::pointwise::functions::Functions;
 use crate::simd::isa::{Isa, IsaTask};
 
-/// Numbers whose exponentials are weights.
+/// Compute types with the exponential that weights need.
 pub(crate) trait Weight: Functions {
-    /// e to a value that is not above 0, or NaN; 0 where it would be subnormal. `FUSED` says that the processor multiplies and
-    /// adds in one instruction.
+    /// e to a value that is not above 0, or NaN; 0 if the result would be subnormal. `FUSED` says that the
+    /// processor has fused multiply-add.
     fn weight<const FUSED: bool>(self) -> Self;
 }
 
@@ -18,9 +18,10 @@ macro_rules! weight {
         impl Weight for $real {
             #[inline(always)]
             fn weight<const FUSED: bool>(self) -> Self {
-                /// Below this the result is no normal number.
+                /// Below this the result is subnormal.
                 const LOWEST: $real = $lowest;
-                /// Added to a number, it leaves no room for a fraction; the whole number is then in the lowest bits.
+                /// Adding this constant leaves no bits for a fraction; the integer is then in the
+                /// lowest bits.
                 const WHOLE: $real = 1.5 * (1_u64 << $mantissa) as $real;
 
                 let exponent = self * std::$real::consts::LOG2_E;
@@ -39,8 +40,8 @@ macro_rules! weight {
     };
 }
 
-// Powers of two of numbers from -1/2 to 1/2, with errors of 2e-7 and 1e-17. The exponents are rounded, so that the error of a
-// weight grows with them as that of the score does.
+// Powers of two of values from -1/2 to 1/2, with errors of 2e-7 and 1e-17. The exponents are rounded, so the error
+// of a weight grows with them as that of the score does.
 weight!(
     f32,
     23,
@@ -68,29 +69,29 @@ weight!(
     ]
 );
 
-/// The larger of two; the second where the first is NaN, and NaN where the second is.
+/// The larger of two; the second if the first is NaN, and NaN if the second is.
 #[inline(always)]
 fn larger<T: Real>(a: T, b: T) -> T {
     if a > b { a } else { b }
 }
 
-/// What scores are compared with: finite where the largest so far is -∞, so that the weight of -∞ is 0.
+/// The reference for scores: finite if the largest so far is -∞, so that the weight of -∞ is 0.
 #[inline(always)]
 fn base<T: Real>(max: T) -> T {
     if max < -T::LARGEST { -T::LARGEST } else { max }
 }
 
-/// A weight that is nothing beside others, but whose product with infinity is infinite.
+/// A weight that is negligible beside others, but whose product with infinity is infinite.
 pub(crate) const LEAST: f64 = 1e-37;
 
-/// What a sum of weights of each column has to go on from.
+/// The state of each column's softmax.
 #[derive(Clone, Copy)]
 pub(crate) struct Sums<T> {
-    /// The largest score so far: -∞ before the first that counts.
+    /// The largest score so far: -∞ before the first score that is not masked.
     pub(crate) max: *mut T,
     /// Σ e^(s - max).
     pub(crate) sum: *mut T,
-    /// What results so far are to be multiplied by.
+    /// The factor by which earlier results are rescaled.
     pub(crate) factor: *mut T,
 }
 
@@ -98,26 +99,26 @@ pub(crate) struct Sums<T> {
 pub(crate) struct Softmax<T> {
     /// The first score.
     pub(crate) scores: *mut T,
-    /// Distance of rows.
+    /// Row stride.
     pub(crate) row_stride: usize,
     /// Rows.
     pub(crate) keys: usize,
     /// Columns.
     pub(crate) columns: usize,
-    /// What is known of the columns.
+    /// The state of the columns.
     pub(crate) sums: Sums<T>,
 }
 
 /// `LANES` columns at a time.
 struct Columns<T, const LANES: usize, const FUSED: bool>(Softmax<T>);
 
-/// The same where sums and factors are known.
+/// The same where sums and factors are final.
 struct RoundedColumns<T, const LANES: usize, const FUSED: bool>(Softmax<T>);
 
-/// Runs the work on columns that suits vectors of so many lanes.
+/// Runs a task on columns, as many at a time as suit vectors of this many lanes.
 macro_rules! dispatch {
     ($isa:expr, $lanes:expr, $work:ident, $softmax:expr) => {
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         unsafe {
             match ($isa == Isa::Portable, $lanes) {
                 (true, 4) => $isa.run($work::<T, 4, false>($softmax)),
@@ -131,31 +132,31 @@ macro_rules! dispatch {
 }
 
 impl<T: Weight> Softmax<T> {
-    /// Makes the scores weights.
+    /// Turns scores into weights.
     ///
     /// # Safety
-    /// The level is one that the processor has, all but the portable one have fused instructions; the scores, whose columns are
-    /// a multiple of the level's vectors, and the sums are there.
+    /// The processor supports the instruction set, which has fused multiply-add unless it is the portable one;
+    /// the scores, whose columns are a multiple of the vector length, and the sums are valid.
     pub(crate) unsafe fn run(self, isa: Isa, lanes: usize) {
         dispatch!(isa, lanes, Columns, self);
     }
 
-    /// Makes the scores weights against the largest of all, times the factor of their column.
+    /// Turns scores into weights against the largest of all, times the factor of their column.
     ///
     /// # Safety
-    /// As for [`Softmax::run`].
+    /// As [`Softmax::run`].
     pub(crate) unsafe fn known(self, isa: Isa, lanes: usize) {
         dispatch!(isa, lanes, RoundedColumns, self);
     }
 
-    /// The same where infinities or NaN are among the scores or values: -0 stands for scores that do not count.
+    /// The same if scores or values may be infinite or NaN: -0 stands for masked scores.
     ///
     /// # Safety
-    /// As for [`Softmax::run_with_any`].
+    /// As [`Softmax::run_with_any`].
     pub(crate) unsafe fn known_with_any(self) {
         let Self { scores, row_stride, keys, columns, sums } = self;
         for (key, column) in (0..keys).flat_map(|key| (0..columns).map(move |column| (key, column))) {
-            // SAFETY: the caller promises the scores and sums.
+            // SAFETY: the scores and sums are valid, as this function requires.
             unsafe {
                 let score = scores.add(key * row_stride + column);
                 let (max, factor) = (sums.max.add(column).read(), sums.factor.add(column).read());
@@ -165,11 +166,11 @@ impl<T: Weight> Softmax<T> {
         }
     }
 
-    /// The same where infinities or NaN are among the scores or values: NaN is the largest of all, and no weight of a score that
-    /// counts is 0, nor what results are multiplied by.
+    /// The same if scores or values may be infinite or NaN: NaN is the largest of all, and neither the weight
+    /// of an unmasked score nor a rescaling factor is 0.
     ///
     /// # Safety
-    /// The scores and the sums are there.
+    /// The scores and the sums are valid.
     pub(crate) unsafe fn run_with_any(self) {
         let Self { scores, row_stride, keys, columns, sums } = self;
         let (nothing, least) = (-(T::ONE / T::ZERO), T::from_f64(LEAST));
@@ -178,7 +179,7 @@ impl<T: Weight> Softmax<T> {
             if weight < least { least } else { weight }
         };
         for column in 0..columns {
-            // SAFETY: the caller promises the scores and sums.
+            // SAFETY: the scores and sums are valid, as this function requires.
             unsafe {
                 let score = |key: usize| scores.add(key * row_stride + column);
                 let (max, sum) = (sums.max.add(column), sums.sum.add(column));
@@ -216,7 +217,7 @@ impl<T: Weight, const LANES: usize, const FUSED: bool> IsaTask for Columns<T, LA
                 let row = |key: usize| scores.add(key * row_stride + first).cast::<[T; LANES]>();
                 let of = |numbers: *mut T| numbers.add(first).cast::<[T; LANES]>();
                 let before = of(sums.max).read_unaligned();
-                // Two, so that one does not wait for the other.
+                // Two accumulators, so that operations overlap.
                 let (mut max, mut odd) = (before, [-(T::ONE / T::ZERO); LANES]);
                 for pair in 0..keys / 2 {
                     let (a, b) = (row(2 * pair).read_unaligned(), row(2 * pair + 1).read_unaligned());
@@ -282,24 +283,24 @@ impl<T: Weight, const LANES: usize, const FUSED: bool> IsaTask for RoundedColumn
     }
 }
 
-/// Multiplies rows by a factor each; those whose factor is 1 stay as they are.
+/// Multiplies rows by a factor each; those whose factor is 1 stay unchanged.
 pub(crate) struct Scaling<T> {
     /// A factor for each row.
     pub(crate) factors: *const T,
-    /// How many there are.
+    /// Number of rows.
     pub(crate) rows: usize,
     /// The first row.
     pub(crate) numbers: *mut T,
-    /// Numbers of a row.
+    /// Elements of a row.
     pub(crate) width: usize,
 }
 
 impl<T: Functions> Scaling<T> {
     /// # Safety
-    /// The factor and the row are there.
+    /// The factor and the row are valid.
     #[inline(always)]
     unsafe fn row(&self, number: usize) -> (*mut [T], T) {
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe {
             let row = self.numbers.add(number * self.width);
             (std::ptr::slice_from_raw_parts_mut(row, self.width), self.factors.add(number).read())
@@ -325,7 +326,7 @@ impl<T: Functions> IsaTask for Scaling<T> {
     }
 }
 
-/// The same; says whether all results are finite.
+/// The same; returns whether all results are finite.
 pub(crate) struct CheckedScaling<T>(pub(crate) Scaling<T>);
 
 impl<T: Functions> IsaTask for CheckedScaling<T> {
@@ -334,7 +335,7 @@ impl<T: Functions> IsaTask for CheckedScaling<T> {
     #[inline(always)]
     fn run(self) -> bool {
         const STEP: usize = 16;
-        // A finite number times zero is zero, everything else is NaN.
+        // A finite value times zero is zero; everything else is NaN.
         let (mut sums, mut rests) = ([T::ZERO; STEP], T::ZERO);
         for r in 0..self.0.rows {
             // SAFETY: the rows and factors are there.

@@ -1,39 +1,39 @@
-//! Products whose left factor has its rows side by side: tiles of results that grow by weights times values.
+//! The GEMM micro-kernel with operand A transposed: results grow by weights times values.
 
 use crate::dtype::element::Real;
 use crate::simd::isa::{Isa, IsaTask};
 use crate::simd::vector::{Float, Vector};
 use crate::threading::partition::part;
 
-/// `to[r][j] = to[r][j] + Σ a[l][r] · b[l][j]` over the depth.
+/// Arguments of the micro-kernel: `to[r][j] = to[r][j] + Σ a[l][r] · b[l][j]` over the depth l.
 #[derive(Clone, Copy)]
 pub(crate) struct TransposedTile<T> {
     /// The first term of the first row.
     pub(crate) a: *const T,
-    /// Distance of terms; those of all rows lie side by side.
+    /// Stride of terms; those of all rows are contiguous.
     pub(crate) a_stride: usize,
-    /// The first row of the right factor, whose columns lie side by side.
+    /// The first row of operand B, whose columns are contiguous.
     pub(crate) b: *const T,
-    /// Distance of its rows.
+    /// Row stride of B.
     pub(crate) b_stride: usize,
     /// Terms of each sum.
     pub(crate) depth: usize,
-    /// The sums.
+    /// The accumulators.
     pub(crate) to: *mut T,
-    /// Distance of their rows.
+    /// Their row stride.
     pub(crate) to_stride: usize,
 }
 
 impl<T: Real> TransposedTile<T> {
-    /// Adds to `rows` rows of `width` numbers where infinities or NaN are among those of the right factor: a term that is `nothing` on
-    /// the left has no part, whatever it is on the right.
+    /// Computes `rows` rows of `width` elements if values of B may be infinite or NaN: a term whose A is
+    /// `nothing` is skipped, whatever its B is.
     ///
     /// # Safety
-    /// What the fields name is there.
+    /// What the fields name is valid.
     pub(crate) unsafe fn run_with_any(&self, rows: usize, width: usize, nothing: impl Fn(T) -> bool) {
         for l in 0..self.depth {
             for r in 0..rows {
-                // SAFETY: as the caller promises.
+                // SAFETY: everything read and written here is valid, as this function requires.
                 unsafe {
                     let factor = self.a.add(l * self.a_stride + r).read();
                     if !nothing(factor) {
@@ -54,19 +54,19 @@ type RunTile<T> = unsafe fn(&TransposedTile<T>);
 /// Vectors in a tile's row at most.
 const MAX_VECTORS: usize = 4;
 
-/// The tiles of a level.
+/// The micro-kernels of an instruction set.
 pub(crate) struct TransposedTileKernel<T: 'static> {
     /// Rows of the largest tile.
     pub(crate) rows: usize,
     /// Vectors in its rows.
     vectors: usize,
-    /// Numbers in a vector.
+    /// Elements of a vector.
     lanes: usize,
-    /// By rows and vectors, each less one.
+    /// By rows and vectors, each minus 1.
     run: &'static [[RunTile<T>; MAX_VECTORS]],
 }
 
-/// The tiles of one vector.
+/// The micro-kernels of one vector type.
 struct Tiles<V>(V);
 
 impl<V: Vector> Tiles<V> {
@@ -92,7 +92,7 @@ impl<V: Vector> Tiles<V> {
 }
 
 impl<T: Float> TransposedTileKernel<T> {
-    /// The tiles of a level.
+    /// The micro-kernels of an instruction set.
     pub(crate) fn of(isa: Isa) -> Self {
         match isa {
             #[cfg(not(target_arch = "aarch64"))]
@@ -112,10 +112,11 @@ impl<T: Float> TransposedTileKernel<T> {
         }
     }
 
-    /// Computes `rows` rows, at most those of the largest tile, of `width` numbers, a multiple of the lanes.
+    /// Computes `rows` rows, at most those of the largest tile, of `width` elements, a multiple of the vector
+    /// length.
     ///
     /// # Safety
-    /// The kernel's level is one that the processor has, and what [`TransposedTile`] names is there.
+    /// The processor supports the kernel's instruction set, and what [`TransposedTile`] names is valid.
     #[inline(always)]
     pub(crate) unsafe fn run(&self, growth: &TransposedTile<T>, rows: usize, width: usize) {
         let all = width / self.lanes;
@@ -123,7 +124,7 @@ impl<T: Float> TransposedTileKernel<T> {
         for number in 0..parts {
             let vectors = part(all, parts, number);
             let skipped = vectors.start * self.lanes;
-            // SAFETY: the caller promises whole rows.
+            // SAFETY: whole rows are valid, as this function requires.
             unsafe {
                 let part = TransposedTile { b: growth.b.add(skipped), to: growth.to.add(skipped), ..*growth };
                 self.run[rows - 1][vectors.len() - 1](&part);
@@ -144,7 +145,8 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize> IsaTask
     #[inline(always)]
     fn run(self) {
         let TransposedTile { mut a, a_stride, mut b, b_stride, depth, to, to_stride } = *self.0;
-        // SAFETY: `grow` is called with memory as `TransposedTileKernel::run` describes it, at the vector's level.
+        // SAFETY: `grow` is called with memory as `TransposedTileKernel::run` describes it, at the vector's
+        // instruction set.
         unsafe {
             let mut sums = [[V::zero(); VECTORS]; ROWS];
             for (r, row) in sums.iter_mut().enumerate() {
@@ -175,11 +177,11 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize> IsaTask
     }
 }
 
-/// Computes one size of tile.
+/// Computes a tile of one size.
 ///
 /// # Safety
 /// As [`TransposedTileKernel::run`].
 unsafe fn grow<V: Vector, const ROWS: usize, const VECTORS: usize>(growth: &TransposedTile<V::Scalar>) {
-    // SAFETY: the caller promises that the processor has the vector's level.
+    // SAFETY: the processor has the vector's instructions. This function requires it.
     unsafe { V::dispatch(TransposedTileTask::<V, ROWS, VECTORS>(growth)) };
 }

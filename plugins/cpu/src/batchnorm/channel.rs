@@ -47,7 +47,7 @@ impl<T: Float> Memory<T> {
         len: usize,
         buffer: &mut [T; BUFFER],
     ) -> *const T {
-        // SAFETY: the caller promises the elements.
+        // SAFETY: the elements are valid, as this function requires.
         unsafe {
             let from = base.add(offset * self.run.size);
             if self.direct {
@@ -67,7 +67,7 @@ impl<T: Float> Memory<T> {
     #[inline(always)]
     pub(crate) unsafe fn target(&self, base: *mut u8, offset: usize, buffer: &mut [T; BUFFER]) -> *mut T {
         if self.direct {
-            // SAFETY: the caller promises the elements.
+            // SAFETY: the elements are valid, as this function requires.
             unsafe { base.add(offset * self.run.size).cast() }
         } else {
             buffer.as_mut_ptr()
@@ -88,7 +88,7 @@ impl<T: Float> Memory<T> {
         buffer: &[T; BUFFER],
     ) {
         if !self.direct {
-            // SAFETY: the caller promises the elements.
+            // SAFETY: the elements are valid, as this function requires.
             unsafe { (self.run.store)(buffer.as_ptr(), base.add(offset * self.run.size), stride, len) };
         }
     }
@@ -118,14 +118,14 @@ impl<T: Float> Channels<T> {
     /// # Safety
     /// `tensors` are those of the kernel, `channel` is one of its channels.
     unsafe fn get(&self, tensors: &[*mut u8], channel: usize) -> T {
-        // SAFETY: the caller promises the element.
+        // SAFETY: the element is valid, as this function requires.
         unsafe { self.element.load(tensors[self.slot], channel * self.stride) }
     }
 
     /// # Safety
     /// As [`Channels::get`], and the tensor is one that the kernel writes.
     unsafe fn set(&self, tensors: &[*mut u8], channel: usize, number: T) {
-        // SAFETY: the caller promises the element.
+        // SAFETY: the element is valid, as this function requires.
         unsafe { self.element.store(tensors[self.slot], channel * self.stride, number) };
     }
 }
@@ -285,7 +285,7 @@ impl<T: Float> Parameters<T> {
         moments: &Moments,
         n: f64,
     ) -> [T; 3] {
-        // SAFETY: the caller promises tensors and channel.
+        // SAFETY: the tensors and channel are valid, as this function requires.
         unsafe {
             match self {
                 Self::Inference { mean, spread, epsilon, scale, bias } => {
@@ -315,7 +315,7 @@ impl<T: Float> Parameters<T> {
         n: f64,
     ) -> (T, T) {
         match self {
-            // SAFETY: the caller promises tensors and channel.
+            // SAFETY: the tensors and channel are valid, as this function requires.
             Self::Backward { saved: Some((mean, inv)), .. } => unsafe {
                 (mean.get(tensors, channel), inv.get(tensors, channel))
             },
@@ -343,7 +343,7 @@ impl<T: Float> Parameters<T> {
         let Self::Backward { scale, dscale, dbias, .. } = self else {
             return Gradient { mean, factor: T::ZERO, bias: T::ZERO, slope: T::ZERO };
         };
-        // SAFETY: the caller promises tensors and channel.
+        // SAFETY: the tensors and channel are valid, as this function requires.
         unsafe {
             let factor = scale.get(tensors, channel) * inv;
             dscale.set(tensors, channel, T::from_f64(product));
@@ -360,7 +360,7 @@ impl<T: Float> Training<T> {
     /// As there.
     unsafe fn forward(&self, tensors: &[*mut u8], channel: usize, moments: &Moments, n: f64) -> [T; 3] {
         let (mean, variance) = moments.statistics(n);
-        // SAFETY: the caller promises tensors and channel.
+        // SAFETY: the tensors and channel are valid, as this function requires.
         unsafe {
             let inv = T::ONE / (T::from_f64(variance) + self.epsilon.get(tensors, channel)).sqrt();
             let rounded = T::from_f64(mean);
@@ -386,7 +386,7 @@ impl<T: Float> Running<T> {
     /// # Safety
     /// As [`Parameters::forward`].
     unsafe fn update(&self, tensors: &[*mut u8], channel: usize, mean: T, variance: T) {
-        // SAFETY: the caller promises tensors and channel.
+        // SAFETY: the tensors and channel are valid, as this function requires.
         unsafe {
             let weight = match &self.momentum {
                 Some(momentum) => momentum.get(tensors, channel),

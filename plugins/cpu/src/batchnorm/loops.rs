@@ -1,4 +1,4 @@
-//! The loops over numbers that lie side by side.
+//! The loops over contiguous values.
 
 use crate::dtype::element::Real;
 use crate::simd::vector::{Lanewise, Vector};
@@ -30,7 +30,7 @@ impl<V: Vector, const N: usize> Totals<V, N> {
     /// The processor has the vector's instructions.
     #[inline(always)]
     pub(crate) unsafe fn new() -> Self {
-        // SAFETY: the caller promises the instructions.
+        // SAFETY: the processor has the vector's instructions, as this function requires.
         let zero = unsafe { V::zero() };
         Self { vectors: [[zero; N]; SUMS], rest: [V::Scalar::ZERO; N], count: 0, sums: [0.0; N] }
     }
@@ -73,7 +73,7 @@ impl<V: Vector, const N: usize> Totals<V, N> {
     /// The processor has the vector's instructions.
     #[inline(always)]
     unsafe fn joined(&self) -> [V::Scalar; N] {
-        // SAFETY: the caller promises the instructions.
+        // SAFETY: the processor has the vector's instructions, as this function requires.
         let mut result = unsafe { of_lanes(self.vectors) };
         for (result, rest) in result.iter_mut().zip(self.rest) {
             *result = *result + rest;
@@ -88,7 +88,7 @@ impl<V: Vector, const N: usize> Totals<V, N> {
     #[inline(always)]
     pub(crate) unsafe fn keep(&mut self) {
         if self.count >= EXACT {
-            // SAFETY: the caller promises the instructions.
+            // SAFETY: the processor has the vector's instructions, as this function requires.
             unsafe { *self = Self { sums: self.finished(), ..Self::new() } };
         }
     }
@@ -99,7 +99,7 @@ impl<V: Vector, const N: usize> Totals<V, N> {
     /// The processor has the vector's instructions.
     #[inline(always)]
     pub(crate) unsafe fn finished(&self) -> [f64; N] {
-        // SAFETY: the caller promises the instructions.
+        // SAFETY: the processor has the vector's instructions, as this function requires.
         let last = unsafe { self.joined() };
         let mut sums = self.sums;
         for (sum, last) in sums.iter_mut().zip(last) {
@@ -118,7 +118,7 @@ pub(crate) unsafe fn of_lanes<V: Vector, const N: usize>(vectors: [[V; N]; SUMS]
     let [a, b, c, d] = vectors;
     let mut sums = [V::Scalar::ZERO; N];
     for (i, sum) in sums.iter_mut().enumerate() {
-        // SAFETY: the caller promises the instructions.
+        // SAFETY: the processor has the vector's instructions, as this function requires.
         *sum = unsafe {
             let halves = [(a, b), (c, d)].map(|(x, y)| x[i].lanewise(Lanewise::Add, y[i]));
             halves[0].lanewise(Lanewise::Add, halves[1]).sum()
@@ -137,7 +137,7 @@ pub(crate) unsafe fn total<V: Vector, const N: usize>(
     vector: impl Fn(usize, [V; N]) -> [V; N],
     number: impl Fn(usize, [V::Scalar; N]) -> [V::Scalar; N],
 ) -> [V::Scalar; N] {
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe {
         let mut totals = Totals::<V, N>::new();
         totals.add(len, vector, number);
@@ -151,7 +151,7 @@ pub(crate) unsafe fn total<V: Vector, const N: usize>(
 /// The processor has the vector's instructions, and `len` numbers are readable.
 #[inline(always)]
 pub(crate) unsafe fn sum<V: Vector>(totals: &mut Totals<V, 1>, x: *const V::Scalar, len: usize) {
-    // SAFETY: the caller promises instructions and numbers.
+    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
     unsafe {
         totals.add(
             len,
@@ -167,7 +167,7 @@ pub(crate) unsafe fn sum<V: Vector>(totals: &mut Totals<V, 1>, x: *const V::Scal
 /// As [`sum`], and there is a number.
 #[inline(always)]
 pub(crate) unsafe fn first_mean<V: Vector>(x: *const V::Scalar, len: usize) -> V::Scalar {
-    // SAFETY: the caller promises instructions and numbers.
+    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
     unsafe {
         let first = x.read_unaligned();
         if len < V::LANES {
@@ -189,7 +189,7 @@ pub(crate) unsafe fn deviations<V: Vector>(
     mean: V::Scalar,
     len: usize,
 ) {
-    // SAFETY: the caller promises instructions and numbers.
+    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
     unsafe {
         // Additions have units of their own besides those of multiplications.
         let means = V::splat(mean);
@@ -219,7 +219,7 @@ pub(crate) unsafe fn gradient_sums<V: Vector>(
     mean: V::Scalar,
     len: usize,
 ) {
-    // SAFETY: the caller promises instructions and numbers.
+    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
     unsafe {
         let means = V::splat(mean);
         totals.add(
@@ -258,7 +258,7 @@ pub(crate) unsafe fn gradient<V: Vector>(
     dx: *mut V::Scalar,
     len: usize,
 ) {
-    // SAFETY: the caller promises instructions and numbers.
+    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
     unsafe {
         let one = V::splat(V::Scalar::ONE);
         let zero = V::zero();
@@ -303,7 +303,7 @@ unsafe fn each<V: Vector>(len: usize, mut vector: impl FnMut(usize), mut number:
 /// The processor has the vector's instructions; `len` numbers of x are readable, and of `sums` writable.
 #[inline(always)]
 pub(crate) unsafe fn add_row<V: Vector>(x: *const V::Scalar, sums: *mut V::Scalar, len: usize) {
-    // SAFETY: the caller promises instructions and numbers.
+    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
     unsafe {
         let one = V::splat(V::Scalar::ONE);
         each::<V>(
@@ -325,7 +325,7 @@ pub(crate) unsafe fn add_deviations<V: Vector>(
     [sums, squares]: [*mut V::Scalar; 2],
     len: usize,
 ) {
-    // SAFETY: the caller promises instructions and numbers.
+    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
     unsafe {
         let one = V::splat(V::Scalar::ONE);
         let minus = V::splat(-V::Scalar::ONE);
@@ -357,7 +357,7 @@ pub(crate) unsafe fn add_gradients<V: Vector>(
     [sums, products]: [*mut V::Scalar; 2],
     len: usize,
 ) {
-    // SAFETY: the caller promises instructions and numbers.
+    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
     unsafe {
         let one = V::splat(V::Scalar::ONE);
         let minus = V::splat(-V::Scalar::ONE);
@@ -390,7 +390,7 @@ pub(crate) unsafe fn scale_row<V: Vector>(
     y: *mut V::Scalar,
     len: usize,
 ) {
-    // SAFETY: the caller promises instructions and numbers.
+    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
     unsafe {
         let minus = V::splat(-V::Scalar::ONE);
         each::<V>(
@@ -419,7 +419,7 @@ pub(crate) unsafe fn gradient_row<V: Vector>(
     dx: *mut V::Scalar,
     len: usize,
 ) {
-    // SAFETY: the caller promises instructions and numbers.
+    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
     unsafe {
         let minus = V::splat(-V::Scalar::ONE);
         let zero = V::zero();

@@ -40,7 +40,7 @@ use crate::tensor::loop_nest::LoopNest;
 use crate::tensor::row_converter::is_number;
 use crate::threading::partition::Threads;
 
-/// Plans a batch normalization for a level of the processor, with what follows it.
+/// Plans a batch normalization for an instruction set, with what follows it.
 pub(crate) fn plan(
     batchnorm: &Batchnorm,
     compute: Compute,

@@ -30,7 +30,7 @@ impl<T: Float> Kernel for ChannelsFirst<T> {
         let shared = Tensors(tensors);
         self.workers.run(|worker| {
             let channels = self.workers.share(worker, self.shape.channels);
-            // SAFETY: the level is the processor's; the caller promises the tensors.
+            // SAFETY: the processor supports the instruction set; the caller promises the tensors.
             unsafe { self.shape.isa.run_vectors(Task { planar: self, tensors: shared.all(), channels }) };
         });
     }
@@ -51,7 +51,8 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
         let ChannelsFirst { shape, parameters, .. } = self.planar;
         let mut buffers = [[T::ZERO; BUFFER]; 3];
         for channel in self.channels.clone() {
-            // SAFETY: the caller promises instructions and tensors; the channel is this thread's.
+            // SAFETY: the instructions and tensors are valid, as this function requires; the channel is
+            // this thread's.
             unsafe {
                 let moments = if parameters.wants_moments() {
                     self.moments::<V>(channel, &mut buffers[1])
@@ -96,7 +97,7 @@ impl<T: Float> Task<'_, T> {
         let (base, chunk, n) = (self.base(channel), shape.chunk().min(BUFFER), shape.elements);
         let (x, stride) = (&shape.memory[1], shape.inner_strides[1]);
         let from = self.tensors[x.slot];
-        // SAFETY: the caller promises the tensors; pieces are no longer than the buffer.
+        // SAFETY: the tensors are valid, as this function requires; pieces are no longer than the buffer.
         unsafe {
             let about = match Chunks::new(&shape.nest, base, chunk).next() {
                 Some(([_, at, _], len)) => {
@@ -162,7 +163,8 @@ impl<T: Float> Task<'_, T> {
         let [added, x, y] = &shape.memory;
         let [added_at, x_at, y_at] = [added.slot, x.slot, y.slot].map(|slot| self.tensors[slot]);
         let [added_buffer, x_buffer, y_buffer] = buffers;
-        // SAFETY: the caller promises instructions and tensors; pieces are no longer than the buffers where these are needed.
+        // SAFETY: the instructions and tensors are valid, as this function requires; pieces are no longer
+        // than the buffers where these are needed.
         unsafe {
             let numbers = [V::splat(by[0]), V::splat(by[1]), V::splat(by[2])];
             let mut chunks = Chunks::new(&shape.nest, self.base(channel), shape.chunk());

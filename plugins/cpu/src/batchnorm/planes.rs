@@ -1,8 +1,9 @@
 //! Inference where the elements of a channel lie side by side, in the order of memory.
 //!
-//! Images are read and written from their beginning to their end, whatever channels these are of: planes may be of a few dozen
-//! elements, and those of one channel far apart. An element of another tensor is added, and RELU computed, while the numbers are in
-//! registers; any other chain follows on blocks of the result that are still in a near cache.
+//! Images are read and written from their beginning to their end, whatever channels these are of: planes may be of
+//! a few dozen elements, and those of one channel far apart. An element of another tensor is added, and RELU
+//! computed, while the numbers are in registers; any other chain follows on blocks of the result that are still in
+//! a near cache (L1 or L2).
 
 use std::ops::Range;
 
@@ -30,7 +31,7 @@ pub(crate) struct Planes<T> {
     nest: LoopNest<4>,
     /// Where x and y are among the pointers.
     slots: [usize; 2],
-    /// Whether the result goes past the caches.
+    /// Whether the result goes around the caches.
     streamed: bool,
     epilogue: PlaneEpilogue,
 }
@@ -110,7 +111,8 @@ impl<T: Float> Kernel for Planes<T> {
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
         let numbers = scratch.cast::<Affine<T>>();
         for channel in 0..self.channels {
-            // SAFETY: the caller promises tensors and scratch memory, which has room for the numbers of each channel.
+            // SAFETY: this function requires the tensors and scratch memory, which has room for the numbers
+            // of each channel.
             unsafe {
                 let by = self.parameters.forward(tensors, channel, &Moments::default(), 1.0);
                 numbers.add(channel).write(by);
@@ -121,7 +123,8 @@ impl<T: Float> Kernel for Planes<T> {
         self.workers.run(|worker| {
             let elements = self.workers.share(worker, elements);
             let numbers = numbers.get(0).cast::<Affine<T>>();
-            // SAFETY: the level is the processor's; the caller promises the tensors, of which each lane has its own elements.
+            // SAFETY: the processor supports the instruction set; the caller promises the tensors, of
+            // which each worker has its own elements.
             unsafe { self.isa.run_vectors(Task { by: self, tensors: shared.all(), elements, numbers }) };
         });
     }
@@ -141,7 +144,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
         let epilogue = &self.by.epilogue;
-        // SAFETY: the caller promises instructions, tensors and numbers.
+        // SAFETY: the instructions, tensors and numbers are valid, as this function requires.
         unsafe {
             match (&epilogue.block_epilogue, epilogue.added, epilogue.relu) {
                 (Some(block_epilogue), ..) => {
@@ -187,7 +190,7 @@ impl<T: Float> Task<'_, T> {
         while at < elements.end {
             let len = (nest.len - first).min(elements.end - at);
             let [x_at, y_at, added_at, channel] = place.offsets;
-            // SAFETY: the caller promises elements and numbers.
+            // SAFETY: the elements and numbers are valid, as this function requires.
             unsafe {
                 let [mean, factor, summand] = self.numbers.add(channel).read();
                 let part = Part {
@@ -218,7 +221,8 @@ impl<V: Vector> Part<V> {
     /// The processor has the vector's instructions; `len` numbers are readable, and of y writable.
     #[inline(always)]
     pub(crate) unsafe fn compute<const ADDED: bool, const RELU: bool>(&self, len: usize) {
-        // SAFETY: the caller promises instructions and numbers.
+        // SAFETY: the processor has the vector's instructions and the values are valid, as this function
+        // requires.
         unsafe {
             if len < V::LANES {
                 self.few::<ADDED, RELU>(0, len);
@@ -236,13 +240,14 @@ impl<V: Vector> Part<V> {
         }
     }
 
-    /// The same past the caches.
+    /// The same around the caches.
     ///
     /// # Safety
     /// As [`Part::compute`].
     #[inline(always)]
     unsafe fn stream<const ADDED: bool, const RELU: bool>(&self, len: usize) {
-        // SAFETY: the caller promises instructions and numbers.
+        // SAFETY: the processor has the vector's instructions and the values are valid, as this function
+        // requires.
         unsafe {
             let first = before_aligned::<V>(self.y);
             let Some(mut at) = first.filter(|first| *first < len) else {
@@ -264,7 +269,8 @@ impl<V: Vector> Part<V> {
     /// As [`Part::compute`], for these numbers.
     #[inline(always)]
     unsafe fn few<const ADDED: bool, const RELU: bool>(&self, at: usize, len: usize) {
-        // SAFETY: the caller promises instructions and numbers.
+        // SAFETY: the processor has the vector's instructions and the values are valid, as this function
+        // requires.
         unsafe {
             let lanes = V::lanes(0, len);
             let added = if ADDED { V::load_lanes(self.added.add(at), lanes) } else { V::zero() };
@@ -279,7 +285,8 @@ impl<V: Vector> Part<V> {
     /// As [`Part::compute`], for the numbers of a vector.
     #[inline(always)]
     unsafe fn vector<const ADDED: bool, const RELU: bool>(&self, at: usize) -> V {
-        // SAFETY: the caller promises instructions and numbers.
+        // SAFETY: the processor has the vector's instructions and the values are valid, as this function
+        // requires.
         unsafe {
             let added = if ADDED { V::load(self.added.add(at)) } else { V::zero() };
             self.of::<ADDED, RELU>(V::load(self.x.add(at)), added)
@@ -293,7 +300,7 @@ impl<V: Vector> Part<V> {
     #[inline(always)]
     unsafe fn of<const ADDED: bool, const RELU: bool>(&self, x: V, added: V) -> V {
         let [mean, factor, summand] = self.numbers;
-        // SAFETY: the caller promises the instructions.
+        // SAFETY: the processor has the vector's instructions, as this function requires.
         unsafe {
             let mut y = x.lanewise(Lanewise::Sub, mean).mul_add(factor, summand);
             if ADDED {
@@ -323,7 +330,8 @@ mod tests {
         #[inline(always)]
         unsafe fn run<V: Vector<Scalar = T>>(self) {
             let Self { x, added, stored, streamed } = self;
-            // SAFETY: the level is the processor's; the slices are as long as what is written.
+            // SAFETY: the processor supports the instruction set; the slices are as long as what is
+            // written.
             unsafe {
                 let numbers = [0.5, 1.25, -0.25].map(T::from_f64);
                 let numbers = [V::splat(numbers[0]), V::splat(numbers[1]), V::splat(numbers[2])];
@@ -343,7 +351,8 @@ mod tests {
                     let (x, added) = numbers.split_at(len);
                     let mut results = [0, 1].map(|_| vec![T::ONE; first + len + 1]);
                     let [stored, streamed] = results.each_mut().map(|all| all[first..].as_mut_ptr());
-                    // SAFETY: the processor has the level; there is room for all numbers.
+                    // SAFETY: the processor supports the instruction set; there is room for all
+                    // numbers.
                     unsafe { isa.run_vectors(Both { x, added, stored, streamed }) };
                     assert_eq!(results[0], results[1], "{len} numbers from {first} on at {isa:?}");
                     assert!(results[0][..first].iter().all(|number| *number == T::ONE));

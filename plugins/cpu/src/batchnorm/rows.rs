@@ -38,7 +38,7 @@ enum Pass {
 
 /// The scratch memory of a run.
 pub(crate) struct ScratchLayout<T> {
-    /// For each lane two sums a channel, those of one kind side by side.
+    /// For each worker two sums a channel, those of one kind side by side.
     totals: *mut f64,
     /// Four numbers a channel, likewise: the mean first, the others as the last pass needs them.
     numbers: *mut T,
@@ -58,7 +58,7 @@ impl<T: Float> ChannelsLast<T> {
         )
     }
 
-    /// Runs a pass on all lanes.
+    /// Runs a pass on all workers.
     ///
     /// # Safety
     /// As [`Kernel::run`].
@@ -66,7 +66,8 @@ impl<T: Float> ChannelsLast<T> {
         let shared = (Tensors(tensors), Shared([scratch]));
         self.workers.run(|worker| {
             let rows = self.workers.share(worker, self.rows);
-            // SAFETY: the level is the processor's; each lane has its own rows and its own sums.
+            // SAFETY: the processor supports the instruction set; each worker has its own rows and its
+            // own sums.
             unsafe {
                 let areas = self.areas(shared.1.get(0), worker);
                 self.shape.isa.run_vectors(Task { by: self, pass, tensors: shared.0.all(), rows, areas });
@@ -75,7 +76,7 @@ impl<T: Float> ChannelsLast<T> {
     }
 
     /// # Safety
-    /// `scratch` is the scratch memory, `lane` one of the lanes.
+    /// `scratch` is the scratch memory, `worker` one of the workers.
     unsafe fn areas(&self, scratch: *mut u8, worker: usize) -> ScratchLayout<T> {
         let (totals, numbers) = self.layout(&mut Scratch::default());
         let worker = worker * Scratch::padded::<f64>(2 * self.shape.channels);
@@ -88,7 +89,7 @@ impl<T: Float> ChannelsLast<T> {
         }
     }
 
-    /// The two sums of a channel over all lanes.
+    /// The two sums of a channel over all workers.
     ///
     /// # Safety
     /// The pass has written them.
@@ -96,7 +97,7 @@ impl<T: Float> ChannelsLast<T> {
         let mut sums = [0.0; 2];
         for worker in 0..self.workers.count() {
             for (i, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: the caller promises the sums.
+                // SAFETY: the sums are valid, as this function requires.
                 *sum += unsafe {
                     self.areas(scratch, worker).totals.add(i * self.shape.channels + channel).read()
                 };
@@ -111,7 +112,7 @@ impl<T: Float> ChannelsLast<T> {
     /// The pass has written the sums.
     unsafe fn finish<const N: usize>(&self, scratch: *mut u8, each: impl Fn(usize, [f64; 2]) -> [T; N]) {
         for channel in 0..self.shape.channels {
-            // SAFETY: the caller promises the sums; there are four numbers a channel.
+            // SAFETY: the sums are valid, as this function requires; there are four numbers a channel.
             unsafe {
                 let numbers = self.areas(scratch, 0).numbers;
                 for (i, number) in each(channel, self.sums(scratch, channel)).into_iter().enumerate() {
@@ -130,7 +131,8 @@ impl<T: Float> Kernel for ChannelsLast<T> {
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
         let (n, channels) = (self.shape.elements, self.shape.channels);
         let parameters = &self.parameters;
-        // SAFETY: the caller promises tensors and scratch memory; every pass finds what the one before has written.
+        // SAFETY: the tensors and scratch memory are valid, as this function requires; every pass finds what
+        // the one before has written.
         unsafe {
             let numbers = self.areas(scratch, 0).numbers;
             let moments = |channel: usize, [sum, squares]: [f64; 2]| Moments {
@@ -200,7 +202,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
     unsafe fn run<V: Vector<Scalar = T>>(self) {
         let channels = self.by.shape.channels;
         let blocks = (0..channels).step_by(BUFFER).map(|first| (first, (channels - first).min(BUFFER)));
-        // SAFETY: the caller promises the instructions, tensors and areas.
+        // SAFETY: the instructions, tensors and areas are valid, as this function requires.
         unsafe {
             match (self.pass, &self.by.shape.epilogue.block_epilogue) {
                 (Pass::Sum | Pass::Deviations | Pass::Gradients, _) => {

@@ -19,7 +19,8 @@ const EXACT: usize = 32;
 /// The longest runs that are not as well computed in pieces.
 pub(crate) const LONGEST: usize = 1024;
 
-/// Elements ahead of those that are added up that are asked for: what lies between the runs keeps the processor from foreseeing them.
+/// Elements ahead of those that are added up that are prefetched: what lies between the runs keeps the processor
+/// from foreseeing them.
 const AHEAD: usize = 1024;
 
 /// A training or its gradient whose channels are runs.
@@ -56,7 +57,7 @@ impl<T: Float> Kernel for Runs<T> {
         let shared = Tensors(tensors);
         self.workers.run(|worker| {
             let channels = self.workers.share(worker, self.shape.channels);
-            // SAFETY: the level is the processor's; the caller promises the tensors.
+            // SAFETY: the processor supports the instruction set; the caller promises the tensors.
             unsafe { self.shape.isa.run_vectors(Task { by: self, tensors: shared.all(), channels }) };
         });
     }
@@ -88,7 +89,8 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
     unsafe fn run<V: Vector<Scalar = T>>(self) {
         let Runs { shape, parameters, gate, .. } = self.by;
         for channel in self.channels.clone() {
-            // SAFETY: the caller promises instructions and tensors; the channel is this thread's.
+            // SAFETY: the instructions and tensors are valid, as this function requires; the channel is
+            // this thread's.
             unsafe {
                 let at = self.channel(channel);
                 let moments =
@@ -118,7 +120,7 @@ impl<T: Float> Task<'_, T> {
         let Runs { shape, gate, .. } = self.by;
         let [dy, x, y] = [0, 1, 2].map(|i| {
             let offset = shape.step[i] * channel;
-            // SAFETY: the caller promises the channel.
+            // SAFETY: the channel is valid, as this function requires.
             unsafe { self.tensors[shape.memory[i].slot].cast::<T>().add(offset) }
         });
         // SAFETY: the gate has the strides of dy.
@@ -153,7 +155,8 @@ impl<T: Float> Task<'_, T> {
             for from in (0..len).step_by(most) {
                 let to = (from + most).min(len);
                 let (whole, rest) = ((to - from) / V::LANES, (to - from) % V::LANES);
-                // SAFETY: the caller promises the instructions, and the lanes are fewer than a vector has.
+                // SAFETY: this function requires the instructions, and the lanes are fewer than a vector
+                // has.
                 let (mut sums, lanes) = unsafe { ([[V::zero(); N]; SUMS], V::lanes(0, rest)) };
                 let mut run = first;
                 while whole < SUMS && run + SUMS <= end {
@@ -191,7 +194,7 @@ impl<T: Float> Task<'_, T> {
                     }
                     run += 1;
                 }
-                // SAFETY: the caller promises the instructions.
+                // SAFETY: the processor has the vector's instructions, as this function requires.
                 let sums = unsafe { of_lanes(sums) };
                 for (total, sum) in totals.iter_mut().zip(sums) {
                     *total += sum.to_f64();
@@ -209,7 +212,8 @@ impl<T: Float> Task<'_, T> {
     #[inline(always)]
     unsafe fn moments<V: Vector<Scalar = T>>(&self, at: Channel<T>) -> Moments {
         let n = self.by.shape.elements;
-        // SAFETY: the caller promises instructions and numbers.
+        // SAFETY: the processor has the vector's instructions and the values are valid, as this function
+        // requires.
         unsafe {
             let about = first_mean::<V>(at.x, self.by.shape.nest.len);
             let moments = self.moments_about::<V>(at, about);
@@ -230,12 +234,13 @@ impl<T: Float> Task<'_, T> {
     /// As [`Task::moments`].
     #[inline(always)]
     unsafe fn moments_about<V: Vector<Scalar = T>>(&self, at: Channel<T>, about: T) -> Moments {
-        // SAFETY: the caller promises instructions and numbers; a buffer has a vector's.
+        // SAFETY: the instructions and numbers are valid, as this function requires; a buffer has a
+        // vector's.
         unsafe {
             let means = V::splat(about);
             let prefetch_at = |[_, place]: [usize; 2]| prefetch(at.x.wrapping_add(place));
             let [sum, squares] = self.sums::<V, 2>(prefetch_at, |[_, place], lanes, [sum, squares]| {
-                // Lanes without a number differ from nothing.
+                // Lanes without an element do not deviate.
                 let mut deviation = read::<V>(at.x.add(place), lanes).lanewise(Lanewise::Sub, means);
                 if let Some(lanes) = lanes {
                     let mut numbers = [T::ZERO; crate::simd::vector::MAX_LANES];
@@ -259,7 +264,8 @@ impl<T: Float> Task<'_, T> {
         by: [T; 3],
     ) {
         let Runs { shape, runs, stride, .. } = self.by;
-        // SAFETY: the caller promises instructions and numbers.
+        // SAFETY: the processor has the vector's instructions and the values are valid, as this function
+        // requires.
         unsafe {
             let numbers = [V::splat(by[0]), V::splat(by[1]), V::splat(by[2])];
             for run in 0..*runs {
@@ -283,7 +289,8 @@ impl<T: Float> Task<'_, T> {
     ) {
         let Runs { shape, parameters, runs, stride, .. } = self.by;
         let n = shape.elements;
-        // SAFETY: the caller promises instructions and numbers.
+        // SAFETY: the processor has the vector's instructions and the values are valid, as this function
+        // requires.
         unsafe {
             let statistics = parameters.statistics(self.tensors, channel, moments, n);
             let means = V::splat(statistics.0);
@@ -333,7 +340,8 @@ impl<T: Float> Channel<T> {
         at: usize,
         lanes: Option<V::Lanes>,
     ) -> V {
-        // SAFETY: the caller promises instructions and numbers.
+        // SAFETY: the processor has the vector's instructions and the values are valid, as this function
+        // requires.
         unsafe {
             let dy = read::<V>(self.dy.add(at), lanes);
             if !GATED {
@@ -352,7 +360,7 @@ impl<T: Float> Channel<T> {
 /// The processor has the vector's instructions, and the numbers are readable.
 #[inline(always)]
 unsafe fn read<V: Vector>(from: *const V::Scalar, lanes: Option<V::Lanes>) -> V {
-    // SAFETY: the caller promises instructions and numbers.
+    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
     unsafe {
         match lanes {
             None => V::load(from),

@@ -1,4 +1,5 @@
-//! Convolutions whose window covers its image: every weight meets one element of an image, so they are products of matrices.
+//! Convolutions whose filter covers the whole image: each weight meets one input element per image, so they are
+//! plain matrix multiplications.
 
 use hipdnn_plugin_sdk::graph::{DataType, Tensor};
 
@@ -7,8 +8,8 @@ use crate::problem::Operand;
 use crate::problem::convolution::{Convolution, Direction};
 use crate::problem::matmul::Matmul;
 
-/// The product that such a convolution is; none where it is not, or where the elements of an image or of a filter do not
-/// follow each other at one distance.
+/// The matrix multiplication that computes the convolution; `None` if the filter does not cover the image, or if
+/// the elements of an image or of a filter have no single stride.
 pub(crate) fn product(c: &Convolution) -> Option<Matmul> {
     let covers = (0..c.spatial).all(|i| {
         c.output[i] == 1
@@ -22,7 +23,7 @@ pub(crate) fn product(c: &Convolution) -> Option<Matmul> {
     let (x, w, y) = (c.x.layout.strides(), c.w.layout.strides(), c.y.layout.strides());
     let (elements, of_x, of_w) = merged(c)?;
     let [n, o] = [(c.batch, x[0], y[0]), (c.out_channels, w[0], y[1])];
-    // Each as rows and columns: their numbers, and their distances.
+    // Each operand as rows and columns: how many, and their strides.
     let images = matrix(&c.x, (n.0, n.1), (elements, of_x))?;
     let filters = matrix(&c.w, (o.0, o.1), (elements, of_w))?;
     let outputs = matrix(&c.y, (n.0, n.2), (o.0, o.2))?;
@@ -36,7 +37,7 @@ pub(crate) fn product(c: &Convolution) -> Option<Matmul> {
     Some(Matmul { a, b, c: product, m, n, k, batch: 0, a_share: share, b_share: share })
 }
 
-/// Channels and spatial dimensions as one: its elements, and their distances in x and in w.
+/// Channels and spatial dimensions merged into one: its size, and its strides in x and in w.
 fn merged(c: &Convolution) -> Option<(usize, usize, usize)> {
     let (x, w) = (c.x.layout.strides(), c.w.layout.strides());
     let sizes = std::iter::once(c.in_channels).chain(c.input.into_iter().take(c.spatial));
@@ -53,7 +54,7 @@ fn merged(c: &Convolution) -> Option<(usize, usize, usize)> {
     Some((elements, *of_x, *of_w))
 }
 
-/// An operand as a matrix of so many rows and columns at these distances.
+/// An operand as a matrix with these (size, stride) pairs for rows and columns.
 fn matrix(operand: &Operand, rows: (usize, usize), columns: (usize, usize)) -> Option<Operand> {
     layout(operand.data_type, [rows.0, columns.0], [rows.1, columns.1])
         .map(|layout| Operand { layout, ..*operand })
@@ -66,7 +67,7 @@ fn transposed(matrix: &Operand) -> Option<Operand> {
     layout(matrix.data_type, [columns, rows], [right, down]).map(|layout| Operand { layout, ..*matrix })
 }
 
-/// None for what no tensor is; the elements are those of one that there is.
+/// The layout of a matrix with these strides; `None` if no tensor can have it.
 fn layout(data_type: DataType, dims: [usize; 2], strides: [usize; 2]) -> Option<Layout> {
     let [dims, strides] = [dims, strides].map(|values| values.map(|value| value as i64));
     Layout::of(&Tensor::new(0, data_type, &dims, &strides)).ok()

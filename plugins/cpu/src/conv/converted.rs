@@ -1,6 +1,6 @@
-//! Convolutions of floats of 8 bits: of copies that hold the same numbers in the type that is computed in.
+//! Convolutions of 8-bit floats: the operands are converted to the compute type, then convolved.
 //!
-//! So no form of a convolution has to know of these types. Weights that stay the same are copied once.
+//! No other algorithm has to know of 8-bit floats. Constant weights are converted once.
 
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, Tensor};
 
@@ -18,33 +18,33 @@ use crate::tensor::prepacked::Prepacked;
 use crate::tensor::scratch::Scratch;
 use crate::threading::partition::Threads;
 
-/// The tensors of a convolution. The convolution of copies finds these behind all tensors that a kernel may have: what follows it may
-/// read one of them, too, as it is.
+/// The operands of a convolution. Their converted copies are numbered after all tensors of the kernel, because an
+/// epilogue may also read one of the original tensors.
 const MAX_COPIES: usize = 3;
 
-/// A convolution of copies.
+/// A convolution of converted operands.
 pub(crate) struct Converted {
     convolution: Box<dyn Kernel>,
     copies: Vec<Copied>,
-    /// Bytes of all copies, behind which the memory of the convolution begins.
+    /// Bytes of all copies; the scratch memory of the inner convolution begins after them.
     size: usize,
     constant: Option<Constant>,
 }
 
-/// Weights that stay the same.
+/// Constant weights.
 struct Constant {
-    /// The place of the tensor among those that are copied.
+    /// Index of the weights in `copies`.
     place: usize,
-    /// Their copy.
+    /// Their converted copy.
     copy: Prepacked<u8>,
-    /// The convolution that may rely on it. It is run with this copy alone: others lie where those of the last execution did.
+    /// The convolution that prepacks these weights. It runs only with the copy kept here.
     convolution: Box<dyn Kernel>,
 }
 
-/// A tensor that is copied.
+/// An operand that is converted.
 struct Copied {
     slot: usize,
-    /// Where its copy begins in the memory for copies, and its bytes.
+    /// Offset and size of its copy in the scratch memory.
     offset: usize,
     size: usize,
     is_result: bool,
@@ -57,7 +57,7 @@ pub(crate) type PlanConv =
     fn(&Convolution, Compute, Isa, Settings, Option<Epilogue>) -> Result<Box<dyn Kernel>, Refusal>;
 
 impl Converted {
-    /// Plans copies and the convolution of them; none where no operand is a float of 8 bits.
+    /// Plans the conversions and the convolution; `None` if no operand is an 8-bit float.
     pub(crate) fn plan(
         convolution: &Convolution,
         compute: Compute,
@@ -81,7 +81,7 @@ impl Converted {
             copy.slot = MAX_TENSORS + copies.len();
             let is_result = operand.slot == result;
             if is_result && epilogue.is_some() {
-                // What follows reads the result as the numbers that its elements are.
+                // An epilogue reads the result before it would be rounded to 8 bits.
                 return Err(format!("the result is {}, expected a wider one", operand.data_type.name()));
             }
             let ends = if is_result { [copy, tensor] } else { [tensor, copy] };
@@ -111,14 +111,14 @@ impl Converted {
             }),
             _ => None,
         };
-        // Where the weights are not copied, they are where the caller has them.
+        // Weights that need no conversion stay in the caller's memory.
         let is_constant = settings.constant_weights && weights.is_none();
         let size = scratch.size();
         Ok(Some(Self { convolution: plan(is_constant)?, copies, size, constant }))
     }
 }
 
-/// A tensor of the same shape without gaps, whose elements are in the same order.
+/// A dense tensor of the same shape with its dimensions in the same order.
 fn packed(operand: &Operand, compute: Compute) -> Result<Operand, Refusal> {
     let data_type = match compute {
         Compute::Single => DataType::Float,
@@ -136,7 +136,7 @@ fn packed(operand: &Operand, compute: Compute) -> Result<Operand, Refusal> {
     Ok(Operand { data_type, layout, ..*operand })
 }
 
-/// Plans a copy from one tensor to another of the same shape.
+/// Plans the conversion of one tensor to another of the same shape.
 fn plan_copy(
     [from, to]: [Operand; 2],
     compute: Compute,
@@ -152,10 +152,10 @@ fn plan_copy(
 }
 
 impl Copied {
-    /// Copies the tensor to its copy, or the other way.
+    /// Converts the tensor into its copy, or the other way round.
     ///
     /// # Safety
-    /// Both are there.
+    /// Both pointers are valid for their tensors.
     unsafe fn run(&self, tensor: *mut u8, copy: *mut u8) {
         let ends = if self.is_result { [copy, tensor] } else { [tensor, copy] };
         // SAFETY: passed on. A copy has no memory of its own.
@@ -173,8 +173,8 @@ impl Kernel for Converted {
         let mut pointers = [std::ptr::null_mut(); MAX_TENSORS + MAX_COPIES];
         pointers[..tensors.len()].copy_from_slice(tensors);
         let mut convolution = &self.convolution;
-        // SAFETY: the caller promises the tensors, the memory has room for the copies, and what is behind them is the convolution's
-        // own. Its tensors are those that it was planned for.
+        // SAFETY: this function requires the tensors, the memory has room for the copies, and what is behind
+        // them is the convolution's own. Its tensors are those that it was planned for.
         unsafe {
             for (place, copied) in self.copies.iter().enumerate() {
                 let (tensor, copy) = (tensors[copied.slot], scratch.add(copied.offset));

@@ -1,4 +1,4 @@
-//! The choice of blocks and of the form of the planes, by a rough estimate of time.
+//! Estimated times, and the block sizes that minimise them.
 
 use crate::conv::geometry::{Geometry, Windows};
 use crate::kernel::Refusal;
@@ -7,22 +7,22 @@ use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::threading::partition::Threads;
 
-/// Numbers of a block's planes that stay in a processor's second cache.
+/// Elements of a block's planes that stay in the L2 cache.
 pub(crate) const BUFFER: usize = 64 << 10;
 
-/// Tiles of columns below which a box is not divided any further.
+/// Column tiles below which a box is not divided any further.
 pub(crate) const LEAST_TILES: usize = 4;
 
-/// Nanoseconds that things take, one thread alone.
+/// Costs in nanoseconds on one thread.
 pub(crate) struct Cost {
-    /// A multiplication and addition.
+    /// One multiply-add.
     pub(crate) fused: f64,
-    /// A number copied.
+    /// One copied element.
     pub(crate) copy: f64,
 }
 
 impl Cost {
-    /// A rough guess for a level.
+    /// A rough estimate for an instruction set.
     pub(crate) fn of<T: Float>(isa: Isa) -> Self {
         let per_nanosecond = match isa {
             Isa::Portable => 6.0,
@@ -38,26 +38,26 @@ impl Cost {
 /// The size of a convolution.
 pub(crate) struct Shape<'a> {
     pub(crate) windows: &'a Windows,
-    /// Taps that are multiplied with an output's position, those of all products together.
+    /// Taps of all sub-problems together.
     pub(crate) taps: usize,
     pub(crate) groups: usize,
-    /// Channels that are filled into planes together.
+    /// Input channels that are copied into planes together.
     pub(crate) channels: usize,
-    /// Rows that are computed with each plane.
+    /// Output channels computed from each plane.
     pub(crate) rows: usize,
-    /// Columns are computed in vectors of so many, and in tiles.
+    /// Columns are computed in vectors of this length, and in tiles.
     pub(crate) round: usize,
     pub(crate) tile: usize,
-    /// The form of the planes.
+    /// How the planes are laid out.
     pub(crate) algorithm: Algorithm,
-    /// Whether the input is read where it is.
+    /// Whether the input is read in place.
     pub(crate) in_place: bool,
     /// The threads that share the blocks.
     pub(crate) threads: Threads,
 }
 
 impl Shape<'_> {
-    /// The geometry that is guessed to take the least time with planes of about `buffer` numbers, and that time.
+    /// The geometry with the least estimated time for planes of about `buffer` elements, and that time.
     pub(crate) fn best(&self, cost: &Cost, buffer: usize) -> Result<(Geometry, f64), Refusal> {
         let form = |unrolled| {
             let geometry = self.blocks(unrolled, buffer, cost);
@@ -83,7 +83,7 @@ impl Shape<'_> {
         Ok(best)
     }
 
-    /// Nanoseconds for one thread.
+    /// Estimated nanoseconds on one thread.
     fn time(&self, geometry: &Geometry, cost: &Cost) -> f64 {
         let blocks = (geometry.blocks() * self.groups) as f64;
         let columns = geometry.largest().next_multiple_of(self.round) as f64;
@@ -112,7 +112,7 @@ impl Shape<'_> {
             size = half;
             best = geometry(1, size);
         }
-        // Enough blocks for the lanes, which a small product does not need.
+        // Small problems need fewer blocks than there are workers.
         let workers = self.threads.workers_for_reduction(self.time(&best, cost), usize::MAX).count();
         let wanted = if workers > 1 { 3 * workers } else { 1 };
         if size == windows.output && !self.in_place {

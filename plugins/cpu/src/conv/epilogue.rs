@@ -1,4 +1,4 @@
-//! What a convolution computes of its sums while they are in registers.
+//! Epilogues of a convolution: on accumulators in registers, or on blocks of the output.
 
 use hipdnn_plugin_sdk::graph::PointwiseMode;
 
@@ -9,25 +9,24 @@ use crate::pointwise::elements::BlockEpilogue;
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::is_number;
 
-/// A number for each channel is added, then an element of another tensor, and then what is negative becomes zero; each of
-/// these or none. It is what stands behind most convolutions.
+/// The usual epilogue: bias by channel, residual, RELU, each of them optional and in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct ChannelEpilogue {
-    /// Where the numbers for the channels are: their place among the pointers, and their distance.
+    /// The bias: index among the kernel's pointers, and stride.
     pub(crate) bias: Option<(usize, usize)>,
-    /// Where the other tensor is, and its strides.
+    /// The residual: index among the kernel's pointers, and strides.
     pub(crate) residual: Option<(usize, Strides)>,
-    /// Whether what is negative becomes zero.
+    /// Whether RELU follows.
     pub(crate) relu: bool,
 }
 
 impl ChannelEpilogue {
-    /// The ending that a chain is; none where it is another, or where something is stored in another type than it is
-    /// computed in.
+    /// The epilogue that a chain of operations is; `None` if it is another one, or if an intermediate result is
+    /// stored in another dtype.
     pub(crate) fn of<T: Float>(epilogue: &Epilogue, spatial: usize) -> Option<Self> {
         let rank = 2 + spatial;
         let mut channel_epilogue = Self::default();
-        // The convolution's result, and what has become of it.
+        // The convolution's result after the steps so far.
         let mut last = Value::Input(0);
         for (number, step) in epilogue.chain.steps.iter().enumerate() {
             let Operation::Pointwise(mode, _) = &step.operation else { return None };
@@ -65,7 +64,7 @@ impl ChannelEpilogue {
     }
 }
 
-/// What is computed of each block of the output where no [`ChannelEpilogue`] does.
+/// An epilogue of any operations, computed on blocks of the output while they are in cache.
 pub(crate) struct TileEpilogue {
     pub(crate) block_epilogue: Box<dyn BlockEpilogue>,
     /// Spatial dimensions of the tensors.
@@ -73,10 +72,10 @@ pub(crate) struct TileEpilogue {
 }
 
 impl TileEpilogue {
-    /// Computes it for a range of channels of a block.
+    /// Runs the epilogue on a range of channels of a block.
     ///
     /// # Safety
-    /// As [`BlockEpilogue::tile_epilogue`].
+    /// As [`BlockEpilogue::run_on_box`].
     pub(crate) unsafe fn run(&self, tensors: &[*mut u8], block: &Block, channels: std::ops::Range<usize>) {
         let [mut origin, mut size] = [[0; 5]; 2];
         (origin[0], size[0]) = (block.image, block.images);
@@ -84,7 +83,7 @@ impl TileEpilogue {
         origin[2..2 + self.spatial].copy_from_slice(&block.origin[3 - self.spatial..]);
         size[2..2 + self.spatial].copy_from_slice(&block.size[3 - self.spatial..]);
         let rank = 2 + self.spatial;
-        // SAFETY: the caller promises the tensors.
+        // SAFETY: the tensors are those of the operation, as this function requires.
         unsafe { self.block_epilogue.run_on_box(tensors, &origin[..rank], &size[..rank]) };
     }
 }

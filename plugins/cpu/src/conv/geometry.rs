@@ -1,15 +1,15 @@
-//! How a convolution becomes a matrix product without being unrolled.
+//! The geometry of implicit GEMM: where each tap of the filter finds its inputs without unrolling them (im2col).
 //!
-//! The input is copied into planes: rows of numbers in which a tap of the window is nothing but a distance. Output element
-//! `o` and a tap at `q` meet at position `o + q`, so all outputs of an image, one after another, meet the tap in one
-//! unbroken run, and the product reads the plane where it lies. Rows are a little longer than the output's, for the zeros
-//! of the padding; what the product yields in these columns is dropped. With a stride there is a plane for each remainder
-//! of the division by it. Where that wastes too much (a window nearly as large as its image), each tap gets a plane of its
-//! own with exactly the outputs' columns, which is the common unrolled form.
+//! The input is copied into planes in which a tap is a constant offset: output `o` and tap `q` meet at position `o
+//! + q`, so all outputs of an image, one after another, read one contiguous run per tap, and GEMM reads the plane
+//! in place. Rows of a plane are a little longer than the output's, because of the padding; results in these extra
+//! columns are dropped. With a stride there is one plane for each remainder modulo the stride. If that wastes too
+//! much (a filter nearly as large as its image), each tap gets a plane of its own with exactly the output's
+//! columns, which is im2col.
 
 use std::collections::HashMap;
 
-/// What is to be met: output element `o` and tap `t` meet input element `o * stride + taps[t]`.
+/// The sliding windows: output `o` and tap `t` meet input element `o * stride + taps[t]`.
 #[derive(Clone, Debug)]
 pub(crate) struct Windows {
     /// Number of images.
@@ -18,36 +18,36 @@ pub(crate) struct Windows {
     pub(crate) output: [usize; 3],
     /// Spatial dimensions of the input.
     pub(crate) input: [usize; 3],
-    /// Step of the window.
+    /// Stride of the convolution.
     pub(crate) stride: [usize; 3],
-    /// Place of each tap.
+    /// Position of each tap, padding included.
     pub(crate) taps: Vec<[isize; 3]>,
 }
 
-/// Where elements of a tensor lie, in elements.
+/// Strides of a tensor, in elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Strides {
-    /// From one image to the next.
+    /// Of images.
     pub(crate) batch: usize,
-    /// From one channel to the next.
+    /// Of channels.
     pub(crate) channel: usize,
-    /// Along the spatial dimensions.
+    /// Of the spatial dimensions.
     pub(crate) spatial: [usize; 3],
 }
 
 impl Strides {
-    /// Whether images of this size have no gaps, the last dimension fastest.
+    /// Whether images of this size are dense, the last dimension fastest.
     pub(crate) fn are_flat(&self, size: [usize; 3]) -> bool {
         (0..3).all(|i| size[i] == 1 || self.spatial[i] == size[i + 1..].iter().product::<usize>())
     }
 
-    /// Distance of an element of channel 0.
+    /// Offset of an element of channel 0.
     pub(crate) fn offset(&self, image: usize, at: [usize; 3]) -> usize {
         image * self.batch + at[0] * self.spatial[0] + at[1] * self.spatial[1] + at[2] * self.spatial[2]
     }
 }
 
-/// A part of the output: some images, and a box of each.
+/// A part of the output: some images, and a box in each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Block {
     /// The first image.
@@ -61,13 +61,13 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Outputs, or tiles of outputs.
+    /// Number of outputs.
     pub(crate) fn outputs(&self) -> usize {
         self.images * self.size.iter().product::<usize>()
     }
 }
 
-/// A run of outputs that lie side by side in the columns and along the last spatial dimension.
+/// Outputs that are contiguous in the columns and along the last spatial dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Columns {
     /// The first column.
@@ -80,25 +80,25 @@ pub(crate) struct Columns {
     pub(crate) at: [usize; 3],
 }
 
-/// The planes and columns of a block, planned for all blocks at once.
+/// Planes and columns, planned for all blocks at once.
 #[derive(Clone, Debug)]
 pub(crate) struct Geometry {
     pub(crate) windows: Windows,
-    /// Input element of position 0 of each plane when a block begins at output 0.
+    /// Input element at position 0 of each plane, for a block that begins at output 0.
     pub(crate) starts: Vec<[isize; 3]>,
-    /// Distance of each tap from the beginning of a channel's planes.
+    /// Offset of each tap from the beginning of a channel's planes.
     pub(crate) tap_offsets: Vec<usize>,
-    /// Images in a block and the size of its box, at most.
+    /// Images of the largest block, and the size of its box.
     pub(crate) block: (usize, [usize; 3]),
-    /// Positions that a box is wider than its outputs.
+    /// Positions by which a box is wider than its outputs.
     pub(crate) span: [usize; 3],
-    /// The smallest tap, in steps.
+    /// The smallest tap, in units of the stride.
     pub(crate) first: [isize; 3],
-    /// Distance of neighbours in the columns: along the three dimensions and from image to image.
+    /// Strides of the columns: along the three dimensions, and of images.
     pub(crate) plane_strides: [usize; 4],
-    /// Numbers in one plane.
+    /// Elements of one plane.
     pub(crate) plane: usize,
-    /// Whether some output meets a tap outside of the input.
+    /// Whether some output meets a tap in the padding.
     pub(crate) padded: bool,
 }
 
@@ -108,8 +108,8 @@ pub(crate) fn div_ceil(a: isize, b: isize) -> isize {
 }
 
 impl Geometry {
-    /// Plans the planes for blocks of at most `images` images and boxes of at most `size`; columns are computed `round` at
-    /// a time. `unrolled` gives each tap its own plane.
+    /// Plans the planes for blocks of at most `images` images and boxes of at most `size`; columns are rounded
+    /// up to multiples of `round`. With `unrolled`, each tap gets its own plane.
     pub(crate) fn new(
         windows: &Windows,
         unrolled: bool,
@@ -122,7 +122,7 @@ impl Geometry {
         let mut known = HashMap::new();
         let mut tap_planes = Vec::with_capacity(windows.taps.len());
         let mut steps = Vec::with_capacity(windows.taps.len());
-        // Steps are counted from element 0, or from the first tap where a box is less wide then.
+        // Positions are counted from element 0, or from the first tap if that makes the box narrower.
         let from = [0, 1, 2].map(|i| {
             let taps = || windows.taps.iter().map(|tap| tap[i]);
             let (low, high) = (taps().min().unwrap_or(0), taps().max().unwrap_or(0));
@@ -154,7 +154,7 @@ impl Geometry {
             let high = steps.iter().map(|q| q[i]).max().unwrap_or(0);
             first[i] = low;
             span[i] = (high - low) as usize;
-            // Zeros at the end of one row can be those at the beginning of the next.
+            // The padding at the end of one row can serve as that at the beginning of the next.
             let mut shared = 0;
             if size[i] == windows.output[i] {
                 let before = (-low).max(0);
@@ -197,28 +197,27 @@ impl Geometry {
         }
     }
 
-    /// Whether some output meets a tap outside of the input, where zeros stand for what is not there.
+    /// Whether some output meets a tap in the padding.
     pub(crate) fn is_padded(&self) -> bool {
         self.padded
     }
 
-    /// Numbers in the planes of one channel.
+    /// Elements of one channel's planes.
     pub(crate) fn channel(&self) -> usize {
         self.plane * self.starts.len()
     }
 
-    /// Distance of each tap from the beginning of a channel's planes.
+    /// Offset of each tap from the beginning of a channel's planes.
     pub(crate) fn taps(&self) -> &[usize] {
         &self.tap_offsets
     }
 
-    /// Distance of neighbours in the columns: along the three dimensions and from image to image.
+    /// Strides of the columns: along the three dimensions, and of images.
     pub(crate) fn plane_strides(&self) -> [usize; 4] {
         self.plane_strides
     }
 
-    /// The taps, from the first to behind the last, that outputs of a line may meet inside of the input, where all others are
-    /// outside.
+    /// The range of taps that outputs of a row may meet inside the input; all other taps are in the padding.
     pub(crate) fn met(&self, depth: usize, row: usize) -> (usize, usize) {
         let inside = |tap: &[isize; 3]| {
             [(0, depth), (1, row)].into_iter().all(|(i, output)| {
@@ -231,7 +230,7 @@ impl Geometry {
         (first, taps.iter().rposition(inside).map_or(first, |last| last + 1))
     }
 
-    /// Whether the outputs of each block follow each other in an image.
+    /// Whether the outputs of each block are contiguous within an image.
     pub(crate) fn is_flat(&self) -> bool {
         let (images, size) = self.block;
         let [_, rows, columns] = self.windows.output;
@@ -256,7 +255,7 @@ impl Geometry {
         [self.windows.batch.div_ceil(images), boxes[0], boxes[1], boxes[2]]
     }
 
-    /// The block with this number.
+    /// The block with this index.
     pub(crate) fn block(&self, number: usize) -> Block {
         let (images, size) = self.block;
         let counts = self.counts();
@@ -282,7 +281,7 @@ impl Geometry {
             + 1
     }
 
-    /// Calls `each` with the runs of outputs among the columns from `from` to `to`.
+    /// Calls `each` with the runs of outputs among the columns `from..to`.
     #[inline(always)]
     pub(crate) fn runs(&self, block: &Block, from: usize, to: usize, mut each: impl FnMut(Columns)) {
         let [depth, row, _, image] = self.plane_strides;
@@ -317,7 +316,7 @@ impl Geometry {
         }
     }
 
-    /// The input that a block is computed from, with these strides; none where channels lie within each other.
+    /// The part of the input that a block reads, for prefetching; `None` if channels overlap.
     pub(crate) fn input(&self, block: &Block, strides: &Strides) -> Option<Input> {
         let Windows { input, stride, taps, .. } = &self.windows;
         let ends = [0, 1, 2].map(|i| {
@@ -328,7 +327,7 @@ impl Geometry {
             let last = ((block.origin[i] + block.size[i] - 1) * stride[i]) as isize;
             (inside(first + low), inside(last + high), high - low)
         });
-        // Rows between those that are met.
+        // Whether the block skips input rows.
         let are_apart = stride[1] as isize > ends[1].2 + 1 && block.size[1] > 1;
         let rows = if are_apart { (block.size[1], stride[1] * strides.spatial[1]) } else { (1, 0) };
         let reach = |i: usize| (ends[i].1 - ends[i].0) * strides.spatial[i];
@@ -339,7 +338,7 @@ impl Geometry {
         (strides.channel >= len).then_some(Input { first, images, rows, len })
     }
 
-    /// Whether an output meets a tap inside of the input.
+    /// Whether an output meets a tap inside the input.
     pub(crate) fn meets(&self, output: [usize; 3], tap: usize) -> bool {
         (0..3).all(|i| {
             let at = (output[i] * self.windows.stride[i]) as isize + self.windows.taps[tap][i];
@@ -348,12 +347,12 @@ impl Geometry {
     }
 }
 
-/// The input that a block is computed from, of planes of channels.
+/// The part of the input that a block reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Input {
-    /// Distance of its first element from that of the tensor, in elements.
+    /// Offset of its first element in the tensor.
     pub(crate) first: usize,
-    /// Runs of elements in a channel, and their distance: images, and rows where those between them are not met.
+    /// Runs of elements in a channel and their strides: over images, and over rows if rows are skipped.
     pub(crate) images: (usize, usize),
     pub(crate) rows: (usize, usize),
     /// Elements from the first to the last of a run.

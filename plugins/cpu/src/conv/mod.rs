@@ -1,4 +1,7 @@
-//! Convolution and its gradients.
+//! Convolution and its gradients: which algorithm computes them, and the algorithms.
+//!
+//! [`plan`] chooses. All algorithms share the problem in [`operands`], the tiling of images in [`geometry`], and
+//! the epilogues in [`epilogue`].
 
 #![expect(
     clippy::indexing_slicing,
@@ -49,23 +52,24 @@ use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::RowConverter;
 
-/// Spatial dimensions that the kernels know.
+/// Spatial dimensions that the kernels support.
 pub(crate) const SPATIAL: usize = 3;
 
-/// Taps of a window above which the reference computes.
+/// Taps of a filter above which the reference computes.
 pub(crate) const MAX_TAPS: usize = 1 << 14;
 
-/// Positions of a padded image, and channels, above which the reference computes: sums and products of fewer do not overflow.
+/// Positions of a padded image, and channels, above which the reference computes. Below, products of sizes do not
+/// overflow.
 const MAX_POSITIONS: f64 = (1_u64 << 31) as f64;
 
-/// Channels of the output from which on products of `bfloat16` are added up in pairs: half of a tile's.
+/// Output channels from which on products of `bfloat16` are summed in pairs: half of a tile's rows.
 #[cfg(target_arch = "x86_64")]
 const LEAST_ROWS: usize = 16;
 
 /// Images from which on blocks of whole images are enough for all threads.
 const LEAST_IMAGES: usize = 16;
 
-/// Plans a convolution for a level of the processor, with more to compute of the output of a forward one or not.
+/// Plans a convolution for an instruction set; only the forward direction has an epilogue.
 pub(crate) fn plan(
     convolution: &Convolution,
     compute: Compute,
@@ -156,7 +160,8 @@ fn plan_in<T: Float + Accumulator>(
         {
             return Ok(Box::new(channels));
         }
-        // Sums in another order are other results, so this does not depend on times, which the number of threads shows in.
+        // Another order of summation gives other results, so this choice must not depend on estimated times,
+        // which depend on the number of threads.
         let has_rows = is_wanted || operands.rows >= LEAST_ROWS;
         let bfloat16 = if is_single && has_rows && pairs.bfloat16 {
             Scheme::bfloat16(&operands, isa, spatial, epilogue)
@@ -171,7 +176,7 @@ fn plan_in<T: Float + Accumulator>(
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = pairs;
-    // Filters have to be packed for it, which would take longer than what it saves.
+    // It needs packed weights. Packing them for each execution would cost more than it saves.
     if !is_wanted && settings.constant_weights && im2col::choice::wastes::<T>(&operands, isa) {
         let scheme = Scheme::<T>::numbers(&operands, isa, spatial, epilogue)?;
         let places = Direct::<T>::plan(operands.clone(), scheme, isa, settings, spatial, epilogue)?;
@@ -179,7 +184,8 @@ fn plan_in<T: Float + Accumulator>(
             return Ok(Box::new(places));
         }
     }
-    // Double precision is asked for by those who want exact results. With steps, transforming takes too long beside fast products.
+    // Users of double precision want exact results. With strides, the transforms take too long compared with
+    // full 512-bit multiplications.
     if !is_wanted
         && is_single
         && !(isa.has_whole_vectors() && operands.windows.stride[1] > 1)
@@ -206,17 +212,17 @@ fn plan_in<T: Float + Accumulator>(
     })
 }
 
-/// The convolution with three spatial dimensions, the leading ones 1 where it has fewer.
+/// The convolution with three spatial dimensions; leading ones are 1.
 struct Problem<'a> {
     convolution: &'a Convolution,
     input: [usize; 3],
     output: [usize; 3],
     stride: [usize; 3],
-    /// For each tap its place before the first output's first element, and its distance in the filter.
+    /// Position of each tap before the first output's first element, and its offset in the filter.
     taps: Vec<([isize; 3], usize)>,
 }
 
-/// The last dimensions of three, the leading ones `fill`.
+/// The last dimensions of three; leading ones are `fill`.
 fn three(spatial: usize, fill: usize, values: &[usize]) -> [usize; 3] {
     let mut three = [fill; 3];
     three[SPATIAL - spatial..].copy_from_slice(&values[..spatial]);
@@ -280,7 +286,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// The windows of the outputs over x, and the distances of the taps in the filter.
+    /// The sliding windows over x, and the offsets of the taps in the filter.
     fn windows(&self) -> (Windows, Vec<usize>) {
         let windows = Windows {
             batch: self.convolution.batch,
@@ -292,7 +298,7 @@ impl<'a> Problem<'a> {
         (windows, self.taps.iter().map(|(_, distance)| *distance).collect())
     }
 
-    /// The filter, with a row for each output channel.
+    /// The weights, with a row for each output channel.
     fn weights(&self) -> Weights {
         let c = self.convolution;
         let strides = c.w.layout.strides();
@@ -337,8 +343,9 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// One product for each remainder of x's indices when they are divided by the stride: element
-    /// `remainder + i * stride` of dx meets tap `t` of dy at `i + (remainder - place of t) / stride`, where that is whole.
+    /// Backward data: one sub-problem for each remainder of x's indices modulo the stride. Element `remainder +
+    /// i * stride` of dx meets tap `t` of dy at `i + (remainder - position of t) / stride` where that is an
+    /// integer.
     fn backward_data(&self) -> Result<Operands, Refusal> {
         let c = self.convolution;
         let remainders = [0, 1, 2].map(|i| self.stride[i].min(self.input[i]));
@@ -379,7 +386,7 @@ impl<'a> Problem<'a> {
             let part = (remainder[0] * remainders[1] + remainder[1]) * remainders[2] + remainder[2];
             parts[part].taps.push((number, *distance));
         }
-        // Where only the first product has taps, it yields every element that is not zero.
+        // If only the first sub-problem has taps, all other elements are zero.
         let alone = parts.len() > 1 && parts.iter().skip(1).all(|part| part.taps.is_empty());
         let has_rows = output.strides.spatial[2] == 1 && remainders[0] == 1;
         let between = (alone && has_rows && !parts[0].taps.is_empty()).then(|| {

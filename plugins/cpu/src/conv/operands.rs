@@ -1,4 +1,4 @@
-//! What convolutions are made of, and how it is read and written.
+//! The operands of a convolution, common to all algorithms, and how they are packed, filled and stored.
 
 use hipdnn_plugin_sdk::graph::DataType;
 
@@ -10,32 +10,32 @@ use crate::simd::stored::{Stored, with_stored};
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::{is_number, not_a_float};
 
-/// One operand in memory.
+/// A tensor in memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OperandView {
-    /// Its place among the kernel's pointers.
+    /// Its index among the kernel's pointers.
     pub(crate) slot: usize,
-    /// The type of its elements.
+    /// Its dtype.
     pub(crate) data_type: DataType,
-    /// Where its elements lie.
+    /// Its strides.
     pub(crate) strides: Strides,
 }
 
 /// The weights in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Weights {
-    /// Their place among the kernel's pointers.
+    /// Their index among the kernel's pointers.
     pub(crate) slot: usize,
-    /// The type of their elements.
+    /// Their dtype.
     pub(crate) data_type: DataType,
-    /// Distance in elements of a group, of a row of the product and of a channel that is summed over.
+    /// Strides in elements: of groups, of output channels (rows of GEMM), and of input channels.
     pub(crate) group: usize,
     pub(crate) row: usize,
     pub(crate) channel: usize,
 }
 
 impl Weights {
-    /// Whether those of a row, given the distances of a window's elements, are numbers side by side in the order of the sums.
+    /// Whether each row is contiguous in the order of summation, given the offsets of the taps.
     pub(crate) fn are_rows<T: Float>(&self, taps: impl ExactSizeIterator<Item = usize>) -> bool {
         is_number::<T>(self.data_type)
             && self.channel == taps.len()
@@ -43,36 +43,36 @@ impl Weights {
     }
 }
 
-/// One of the products.
+/// A sub-problem: outputs that are sums over the same taps.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SubProblem {
-    /// Its taps: their number among those of the windows, and their distance in the weights.
+    /// Its taps: index among those of the windows, and offset in the weights.
     pub(crate) taps: Vec<(usize, usize)>,
-    /// Elements of the output before its first.
+    /// Offset of its first output.
     pub(crate) first: usize,
     /// The size of its output, at most that of the windows.
     pub(crate) size: [usize; 3],
 }
 
-/// What the products are made of.
+/// A convolution as sub-problems over the same input and output.
 #[derive(Clone, Debug)]
 pub(crate) struct Operands {
     pub(crate) windows: Windows,
     pub(crate) parts: Vec<SubProblem>,
     pub(crate) groups: usize,
-    /// Channels of the input in a group, which are summed over.
+    /// Input channels of a group, which are summed over.
     pub(crate) channels: usize,
-    /// Channels of the output in a group.
+    /// Output channels of a group.
     pub(crate) rows: usize,
     pub(crate) input: OperandView,
     pub(crate) weights: Weights,
     pub(crate) output: OperandView,
-    /// What lies between the output's elements that are computed, where the only product does not yield all of them.
+    /// For a single sub-problem that computes only some elements of the output: the zeros between them.
     pub(crate) between: Option<StridedBackwardData>,
 }
 
 impl Operands {
-    /// The only product, where it yields all outputs, one after the other, and all taps are its own in their order.
+    /// The only sub-problem, if it computes all outputs in order with all taps in order.
     pub(crate) fn whole(&self) -> Option<&SubProblem> {
         let Self { windows, parts, between, .. } = self;
         let [part] = parts.as_slice() else { return None };
@@ -81,7 +81,7 @@ impl Operands {
         (is_whole && part.size == windows.output).then_some(part)
     }
 
-    /// The first element of the input of a group, with elements of so many bytes; there may be none.
+    /// The first input element of a group, for elements of `size` bytes; the group may be empty.
     pub(crate) fn input_of(&self, tensors: &[*mut u8], group: usize, size: usize) -> *mut u8 {
         tensors[self.input.slot].wrapping_add(group * self.channels * self.input.strides.channel * size)
     }
@@ -94,8 +94,8 @@ pub(crate) type Fill<T> = unsafe fn(&Geometry, &Block, *const u8, &Strides, usiz
 pub(crate) type Store<T> =
     unsafe fn(&Geometry, &Block, (usize, usize), *const T, usize, usize, *mut u8, &Strides);
 
-/// Whether the columns of the product are the input's elements as they lie in memory: a window of one element, at every
-/// element of the input.
+/// Whether GEMM's columns are the input elements as they lie in memory: a 1 × 1 filter with stride 1 and no
+/// padding.
 pub(crate) fn are_columns<T: Float>(operands: &Operands) -> bool {
     let Operands { windows, parts, input, .. } = operands;
     is_number::<T>(input.data_type)
@@ -106,7 +106,7 @@ pub(crate) fn are_columns<T: Float>(operands: &Operands) -> bool {
         && input.strides.are_flat(windows.input)
 }
 
-/// The distance of rows of weights that can be read where they are: the numbers of each lie in the order of the sums.
+/// Row stride of weights that can be read in place: each row is contiguous in the order of summation.
 pub(crate) fn rows_stride<T: Float>(operands: &Operands) -> Option<usize> {
     let [part] = operands.parts.as_slice() else { return None };
     let taps = part.taps.iter().map(|(_, distance)| *distance);
@@ -116,7 +116,7 @@ pub(crate) fn rows_stride<T: Float>(operands: &Operands) -> Option<usize> {
 /// See [`Geometry::fill`].
 ///
 /// # Safety
-/// As there.
+/// As [`Geometry::fill`].
 pub(crate) unsafe fn fill<S: Stored, T: Float>(
     geometry: &Geometry,
     block: &Block,
@@ -125,14 +125,14 @@ pub(crate) unsafe fn fill<S: Stored, T: Float>(
     channels: usize,
     planes: *mut T,
 ) {
-    // SAFETY: the caller promises what is needed.
+    // SAFETY: the function called requires what this one requires.
     unsafe { geometry.fill::<S, T>(block, from, strides, channels, planes) };
 }
 
 /// See [`store_tile`].
 ///
 /// # Safety
-/// As there.
+/// As [`store_tile`].
 #[expect(clippy::too_many_arguments, reason = "as in store_tile")]
 pub(crate) unsafe fn store<S: Stored, T: Float>(
     geometry: &Geometry,
@@ -144,17 +144,18 @@ pub(crate) unsafe fn store<S: Stored, T: Float>(
     to: *mut u8,
     strides: &Strides,
 ) {
-    // SAFETY: the caller promises what is needed.
+    // SAFETY: the function called requires what this one requires.
     unsafe { store_tile::<S, T>(geometry, block, columns, tile, row, rows, to, strides) };
 }
 
 /// See [`pack`].
 pub(crate) type Pack<T> = unsafe fn(&Operands, &[(usize, usize)], usize, (usize, usize), *const u8, *mut T);
 
-/// Packs the weights of one panel of some rows: for each channel and tap the weights of all rows, zeros for those beyond the last.
+/// Packs the weights of one panel: for each channel and tap the weights of all rows, and zeros for rows beyond the
+/// last.
 ///
 /// # Safety
-/// `from` is the first weight, `to` is writable for a panel.
+/// `from` is the first weight; `to` is writable for a panel.
 unsafe fn pack<S: Stored, T: Float>(
     operands: &Operands,
     taps: &[(usize, usize)],
@@ -172,7 +173,7 @@ unsafe fn pack<S: Stored, T: Float>(
         if present < height {
             to.write_bytes(0, channels * taps.len() * height);
         }
-        // Row by row last: what is read next to each other is far apart, but what is written is not.
+        // The inner loop is over rows: reads are strided, but writes are contiguous.
         for channel in 0..*channels {
             for (tap, (_, distance)) in taps.iter().enumerate() {
                 let from = from.add(channel * weights.channel + distance);
@@ -185,7 +186,7 @@ unsafe fn pack<S: Stored, T: Float>(
     }
 }
 
-/// What packs weights of a data type.
+/// The packing routine for a dtype.
 pub(crate) fn pack_of<T: Float>(data_type: DataType) -> Result<Pack<T>, Refusal> {
     Ok(with_stored!(data_type, S => pack::<S, T>, other => match other {
         DataType::Int8 => pack::<i8, T>,
@@ -194,12 +195,12 @@ pub(crate) fn pack_of<T: Float>(data_type: DataType) -> Result<Pack<T>, Refusal>
     }))
 }
 
-/// The refusal of a data type.
+/// Refuses a dtype.
 fn is_other(argument: &str, data_type: DataType, also: &str) -> Refusal {
     format!("{argument}: data type is {}, expected float, double, half, bfloat16{also}", data_type.name())
 }
 
-/// Fills planes with elements of a data type, and the size of one.
+/// The routine that fills planes from a dtype, and the size of an element.
 pub(crate) fn fill_of<T: Float>(data_type: DataType) -> Result<(Fill<T>, usize), Refusal> {
     Ok(with_stored!(data_type, S => (fill::<S, T>, size_of::<S>()), other => match other {
         DataType::Int8 => (fill::<i8, T>, size_of::<i8>()),
@@ -208,7 +209,7 @@ pub(crate) fn fill_of<T: Float>(data_type: DataType) -> Result<(Fill<T>, usize),
     }))
 }
 
-/// Stores tiles as elements of a data type, and the size of one.
+/// The routine that stores tiles as a dtype, and the size of an element.
 pub(crate) fn store_of<T: Float>(data_type: DataType) -> Result<(Store<T>, usize), Refusal> {
     Ok(with_stored!(data_type, S => (store::<S, T>, size_of::<S>()), other => match other {
         DataType::Int8 => (store::<i8, T>, size_of::<i8>()),

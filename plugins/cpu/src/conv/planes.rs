@@ -1,4 +1,4 @@
-//! Copies between tensors and the planes and tiles that a GEMM reads and writes.
+//! Copies between tensors and the planes and tiles that implicit GEMM reads and writes.
 
 use crate::conv::geometry::{Block, Geometry, Strides, div_ceil};
 use crate::gemm::pairs::{PairElement, word};
@@ -9,8 +9,8 @@ use crate::tensor::row_converter::{load_run, store_run};
 /// Runs shorter than this are copied channel by channel.
 pub(crate) const SHORT: usize = 4;
 
-/// Reads a run of `len` elements of each of some channels, given the distances of elements and of channels, into runs that
-/// are `plane_strides` numbers apart.
+/// Reads a run of `len` elements of each of some channels, given the strides of elements and of channels, into runs
+/// with stride `plane_stride`.
 ///
 /// # Safety
 /// The elements are readable, and the runs are writable.
@@ -22,7 +22,7 @@ pub(crate) unsafe fn copy_runs<S: Stored, T: Float>(
     plane_strides: usize,
     (len, channels): (usize, usize),
 ) {
-    // SAFETY: the caller promises all runs.
+    // SAFETY: all runs are valid, as this function requires.
     unsafe {
         if len < SHORT {
             for i in 0..len {
@@ -39,11 +39,11 @@ pub(crate) unsafe fn copy_runs<S: Stored, T: Float>(
     }
 }
 
-/// Writes rows of a tile to the output: `rows` channels of the runs of outputs among the columns from `from` to `to`.
+/// Writes rows of a tile to the output: `rows` channels of the runs of outputs among the columns `from..to`.
 ///
 /// # Safety
-/// `tile` holds `rows` rows of `row` numbers, the first column being `from`; `to_channel` is the first element of the first
-/// row's channel of a tensor with these strides and the output's dimensions.
+/// `tile` holds `rows` rows of `row` values, the first column being `from`; `to_channel` is the first element of
+/// the first row's channel in a tensor with these strides and the output's dimensions.
 #[expect(clippy::too_many_arguments, reason = "two places, each with its shape")]
 #[inline(always)]
 pub(crate) unsafe fn store_tile<S: Stored, T: Float>(
@@ -84,12 +84,11 @@ pub(crate) unsafe fn store_tile<S: Stored, T: Float>(
 }
 
 impl Geometry {
-    /// Copies a block's input, `channels` channels from `from`, into planes: first the planes of one channel, then those
-    /// of the next.
+    /// Copies a block's input, `channels` channels from `from`, into planes, channel by channel.
     ///
     /// # Safety
-    /// `from` is the first element of the first channel of a tensor with these strides and the input's dimensions;
-    /// `planes` is writable for `channels * self.channel()` numbers.
+    /// `from` is the first element of the first channel in a tensor with these strides and the input's
+    /// dimensions; `planes` is writable for `channels * self.channel()` values.
     pub(crate) unsafe fn fill<S: Stored, T: Float>(
         &self,
         block: &Block,
@@ -99,7 +98,8 @@ impl Geometry {
         planes: *mut T,
     ) {
         let from = from.cast::<S>();
-        // SAFETY: the caller promises this much; the runs are inside the tensor and inside the planes.
+        // SAFETY: this much is valid, as this function requires; the runs are inside the tensor and inside
+        // the planes.
         unsafe {
             planes.write_bytes(0, channels * self.channel());
             self.input_runs(block, strides, |source, target, stride, len| {
@@ -109,7 +109,8 @@ impl Geometry {
         }
     }
 
-    /// The same with pairs of channels as words, the first in the lower half; a zero stands for a channel beyond the last.
+    /// The same with pairs of channels packed into words, the first in the lower half; a missing second channel
+    /// is zero.
     ///
     /// # Safety
     /// As [`Geometry::fill`], with half as many planes as there are channels, rounded up.
@@ -126,7 +127,8 @@ impl Geometry {
         planes: *mut u32,
     ) {
         let from = from.cast::<S>();
-        // SAFETY: the caller promises this much; the runs are inside the tensor and inside the planes.
+        // SAFETY: this much is valid, as this function requires; the runs are inside the tensor and inside
+        // the planes.
         unsafe {
             planes.write_bytes(0, channels.div_ceil(2) * self.channel());
             self.input_runs(block, strides, |source, target, stride, len| {
@@ -149,8 +151,8 @@ impl Geometry {
         }
     }
 
-    /// Calls `each` with the runs of a block's input along the last spatial dimension: the distance of the first element in channel
-    /// 0, its place in the planes of a channel, the distance of neighbours in the tensor, and how many there are.
+    /// Calls `each` with the runs of a block's input along the last spatial dimension: offset of the first
+    /// element in channel 0, offset in the planes of a channel, stride in the tensor, and length.
     #[inline(always)]
     pub(crate) fn input_runs(
         &self,
@@ -197,12 +199,12 @@ impl Geometry {
         }
     }
 
-    /// Copies a block of the output's shape, `channels` channels from `from`, into rows of `row` numbers that are in the
+    /// Copies a block of the output's shape, `channels` channels from `from`, into rows of `row` values in the
     /// order of the columns, with zeros between the runs of outputs.
     ///
     /// # Safety
-    /// `from` is the first element of the first channel of a tensor with these strides and the output's dimensions;
-    /// `rows` is writable for `channels * row` numbers, and `row` is at least the block's columns.
+    /// `from` is the first element of the first channel in a tensor with these strides and the output's
+    /// dimensions; `rows` is writable for `channels * row` values, and `row` is at least the block's columns.
     pub(crate) unsafe fn spread<S: Stored, T: Float>(
         &self,
         block: &Block,
@@ -213,7 +215,7 @@ impl Geometry {
         row: usize,
     ) {
         let from = from.cast::<S>();
-        // SAFETY: the caller promises this much.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe { rows.write_bytes(0, channels * row) };
         self.runs(block, 0, self.columns(block), |run| {
             let source = strides.offset(run.image, run.at);

@@ -1,23 +1,23 @@
-//! Memory that is asked for before it is needed, so that it is near by then.
+//! Prefetches what a convolution needs next.
 //!
-//! What the next block of a convolution reads lies in short runs, one for each channel, often each in a page of its own: the processor
-//! does not see by itself where they go on.
+//! The input of a block lies in short runs, one per channel and often one per page, which hardware prefetching does
+//! not follow.
 
 use crate::conv::geometry::{Block, Geometry, Strides};
 use crate::conv::operands::{OperandView, Operands};
 use crate::gemm::pack::prefetch;
 use crate::tensor::scratch::CACHE_LINE;
 
-/// Bytes of an image and its result from which on they are not expected to be near. Asking for what is near takes up to 2 % of the time.
-/// Tests have small images.
+/// Bytes of an image and its result from which on they are not expected to be in cache. Prefetching what is in
+/// cache already costs up to 2 % of the time. Tests have small images.
 const FAR: usize = if cfg!(test) { 2 << 10 } else { 4 << 20 };
 
-/// Whether the input and the output of a convolution are so large that it pays to ask for them.
+/// Whether input and output are so large that prefetching pays.
 pub(crate) fn pays(operands: &Operands) -> bool {
     bytes(operands) >= FAR as f64
 }
 
-/// Bytes of the input and the output of a convolution.
+/// Bytes of input and output.
 pub(crate) fn bytes(operands: &Operands) -> f64 {
     let Operands { windows, groups, channels, rows, input, output, .. } = operands;
     let bytes = |place: &OperandView, channels: usize, size: [usize; 3]| {
@@ -27,28 +27,28 @@ pub(crate) fn bytes(operands: &Operands) -> f64 {
     bytes(input, *channels, windows.input) + bytes(output, *rows, windows.output)
 }
 
-/// What tiles ask for while they multiply, some lines of the cache each.
+/// The cache lines of a block, divided among the tiles that prefetch them while they multiply.
 #[derive(Clone, Copy)]
 pub(crate) struct BlockPrefetch {
     /// The first line of the first channel.
     first: *const u8,
-    /// Runs of lines in a channel, as [`Input`] has them, with distances in bytes.
+    /// Runs of lines in a channel, as in [`Input`], with strides in bytes.
     images: (usize, usize),
     rows: (usize, usize),
     lines: usize,
-    /// Channels, and their distance in bytes.
+    /// Channels, and their stride in bytes.
     channels: (usize, usize),
 }
 
-/// Lines of the cache in each of some channels.
+/// Cache lines in each of some channels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct CacheLines {
     pub(crate) first: *const u8,
-    /// Lines side by side, and such runs in a channel with their distance in bytes.
+    /// Contiguous lines of a run, and the runs of a channel with their stride in bytes.
     pub(crate) together: usize,
     pub(crate) runs: (usize, usize),
     pub(crate) channels: usize,
-    /// Distance of channels in bytes.
+    /// Stride of channels in bytes.
     pub(crate) channel_stride: usize,
 }
 
@@ -60,27 +60,27 @@ impl CacheLines {
         Self { first, together: 1, runs: (1, 0), channels, channel_stride }
     }
 
-    /// How many there are.
+    /// How many lines there are.
     fn count(&self) -> usize {
         self.together * self.runs.0 * self.channels
     }
 }
 
-/// What one tile asks for. Only some lines can be on their way at a time, and what a tile itself has to wait for is among them, so
-/// that they are asked for one by one while it multiplies.
+/// What one tile prefetches. Only a few loads can be in flight at a time, including those that the tile itself
+/// waits for, so lines are requested one by one while the tile multiplies.
 #[derive(Clone, Copy)]
 pub(crate) struct TilePrefetch {
     now: CacheLines,
     then: [CacheLines; 2],
-    /// What was asked for of the present channel: whole runs, and lines of the next one.
+    /// Progress in the current channel: whole runs, and lines of the next run.
     at: (usize, usize),
-    /// Channels that are multiplied from one time to the next, and the lines that are asked for each time.
+    /// Input channels multiplied between two requests, and lines per request.
     every: usize,
     at_once: usize,
 }
 
 impl TilePrefetch {
-    /// Nothing.
+    /// Prefetches nothing.
     pub(crate) const NONE: Self = Self {
         now: CacheLines::NONE,
         then: [CacheLines::NONE; 2],
@@ -89,8 +89,8 @@ impl TilePrefetch {
         at_once: 0,
     };
 
-    /// These lines, one after the other, at intervals of at least so many of the channels that are multiplied, and at least so many lines
-    /// each time. Those of no channel come last.
+    /// Prefetches these lines one after the other, at intervals of at least `least` input channels and at least
+    /// `together` lines each time. Entries without channels come last.
     pub(crate) fn of(all: [CacheLines; 3], channels: usize, [least, together]: [usize; 2]) -> Self {
         let lines: usize = all.iter().map(CacheLines::count).sum();
         if lines == 0 || channels == 0 {
@@ -101,13 +101,13 @@ impl TilePrefetch {
         Self { now, then, at: (0, 0), every, at_once: lines.div_ceil(channels / every) }
     }
 
-    /// How many of the channels that are left are multiplied before the next time.
+    /// How many of the remaining channels are multiplied before the next request.
     #[inline(always)]
     pub(crate) fn until(&self, left: usize) -> usize {
         self.every.min(left)
     }
 
-    /// It is time.
+    /// Issues the next request.
     #[inline(always)]
     pub(crate) fn prefetch(&mut self) {
         let mut left = self.at_once;
@@ -140,8 +140,8 @@ impl TilePrefetch {
 }
 
 impl BlockPrefetch {
-    /// The input of a block, given the first element of the tensor, or of a group of its channels, and the size of one; none where
-    /// the elements of a channel do not lie together.
+    /// The input of a block, given the first element of the tensor or of a group, and the size of an element;
+    /// `None` if the elements of a channel are not close together.
     pub(crate) fn of(
         geometry: &Geometry,
         block: &Block,
@@ -154,14 +154,14 @@ impl BlockPrefetch {
             first: from.wrapping_add(input.first * size),
             images: (input.images.0, input.images.1 * size),
             rows: (input.rows.0, input.rows.1 * size),
-            // Wherever in its line the first element is.
+            // One more line, because the first element may be anywhere in its line.
             lines: 1 + (input.len * size).div_ceil(CACHE_LINE),
             channels: (channels, strides.channel * size),
         })
     }
 
-    /// The input of a block with this number, counted through the blocks of all groups; none behind the last. `size` is that of an
-    /// element in bytes.
+    /// The input of the block with this index, counted through the blocks of all groups; `None` after the last.
+    /// `size` is the bytes of an element.
     pub(crate) fn of_number(
         geometry: &Geometry,
         operands: &Operands,
@@ -178,7 +178,7 @@ impl BlockPrefetch {
         Self::of(geometry, &geometry.block(block), &input.strides, *channels, (from, size))
     }
 
-    /// What the tile with this number asks for while it multiplies the channels, where there are so many tiles.
+    /// What tile `tile` of `tiles` prefetches while it multiplies.
     pub(crate) fn for_tile(&self, tile: usize, tiles: usize) -> TilePrefetch {
         TilePrefetch::of(
             [self.share(tile, tiles), CacheLines::NONE, CacheLines::NONE],
@@ -187,7 +187,7 @@ impl BlockPrefetch {
         )
     }
 
-    /// The lines that the tile with this number asks for, where there are so many tiles.
+    /// The lines that tile `tile` of `tiles` prefetches.
     pub(crate) fn share(&self, tile: usize, tiles: usize) -> CacheLines {
         let (channels, channel_stride) = self.channels;
         let of_image = self.rows.0 * self.lines;

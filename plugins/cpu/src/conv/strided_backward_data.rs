@@ -1,4 +1,4 @@
-//! Gradients of images of which a window of one element meets but some rows and columns: zeros lie between these.
+//! Backward data of 1 × 1 filters with a stride: only some rows and columns of dx are not zero.
 
 use hipdnn_plugin_sdk::graph::DataType;
 
@@ -10,15 +10,15 @@ use crate::simd::vector::Float;
 use crate::tensor::row_converter::{not_a_float, store_run};
 use crate::tensor::scratch::CACHE_LINE;
 
-/// Numbers that are written together.
+/// Elements that are written together.
 const TOGETHER: usize = 8;
 
-/// What lies between the elements that a product yields.
+/// The zeros between the elements that GEMM computes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StridedBackwardData {
-    /// Rows and columns from one element to the next.
+    /// Rows and columns from one computed element to the next.
     pub(crate) stride: [usize; 2],
-    /// Rows and columns of the image, whose first ones are yielded and whose columns lie side by side.
+    /// Rows and columns of the image, which begins with a computed element and whose rows are contiguous.
     pub(crate) size: [usize; 2],
 }
 
@@ -34,28 +34,28 @@ pub(crate) type Spread<T> = unsafe fn(
     &Strides,
 );
 
-/// Stores tiles as elements of a data type with zeros between them.
+/// The routine that stores tiles as a dtype, with zeros between the elements.
 pub(crate) fn spread_of<T: Float>(data_type: DataType) -> Result<Spread<T>, Refusal> {
     Ok(
         with_stored!(data_type, S => StridedBackwardData::store::<S, T>, other => return Err(not_a_float(other))),
     )
 }
 
-/// A run of elements that are yielded, and what lies between them.
+/// A run of computed elements, and the zeros around them.
 struct Area {
-    /// The first in the tile, and how many there are.
+    /// Column of the first element in the tile, and how many there are.
     column: usize,
     len: usize,
-    /// The first in the tensor, of channel 0.
+    /// Offset of the first element in channel 0.
     first: usize,
-    /// Rows and columns, and the distance of rows.
+    /// Rows and columns to write, and the row stride.
     rows: usize,
     columns: usize,
     row: usize,
 }
 
 impl StridedBackwardData {
-    /// Calls `each` with the runs of elements among the columns from `from` to `to`, whose distances are these.
+    /// Calls `each` with the runs of elements among the columns `from..to`.
     #[inline(always)]
     fn areas(
         &self,
@@ -78,7 +78,7 @@ impl StridedBackwardData {
         });
     }
 
-    /// Asks for the memory that [`StridedBackwardData::store`] writes.
+    /// Prefetches the memory that [`StridedBackwardData::store`] writes.
     pub(crate) fn prefetch(
         &self,
         geometry: &Geometry,
@@ -101,12 +101,13 @@ impl StridedBackwardData {
         });
     }
 
-    /// Writes rows of a tile to the output, and what lies between its elements: `rows` channels of the runs of outputs among the
-    /// columns from `from` to `to`.
+    /// Writes rows of a tile to the output with zeros in between: `rows` channels of the runs of outputs among
+    /// the columns `from..to`.
     ///
     /// # Safety
-    /// The tile has `rows` rows of the given distance, the first column being `from`; `to_channel` is the first element of the first
-    /// row's channel of a tensor with these strides, from one element that is yielded to the next, and this size.
+    /// The tile has `rows` rows of the given stride, the first column being `from`; `to_channel` is the first
+    /// element of the first row's channel in a tensor whose strides are those of computed elements, and which
+    /// has this size.
     #[expect(clippy::too_many_arguments, reason = "two places, each with its shape")]
     unsafe fn store<S: Stored, T: Float>(
         &self,
@@ -138,15 +139,15 @@ impl StridedBackwardData {
     }
 }
 
-/// Writes a row: `len` numbers, `stride` elements apart, with zeros between and behind them up to `columns`.
+/// Writes a row: `len` elements with stride `stride`, and zeros between and after them up to `columns`.
 ///
 /// # Safety
-/// The numbers are readable, the elements writable, and the last number is one of these.
+/// The values are readable, the elements writable, and the last value is one of the columns.
 #[inline(always)]
 unsafe fn spread<S: Stored, T: Float>(from: *const T, len: usize, to: *mut S, columns: usize, stride: usize) {
     let zero = S::nearest(T::ZERO);
     let mut i = 0;
-    // SAFETY: the caller promises both.
+    // SAFETY: both are valid, as this function requires.
     unsafe {
         if stride == 1 {
             return store_run::<S, T>(from, to.cast(), 1, len);

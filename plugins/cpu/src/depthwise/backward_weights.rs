@@ -1,8 +1,9 @@
-//! The gradient of the filters: for each channel and each element of its window, the sum of the products of the output's gradient
-//! with what of the image the element meets. Nothing is multiplied with zeros that stand for what is outside.
+//! The gradient of the filters: for each channel and each element of its window, the sum of the products of the
+//! output's gradient with what of the image the element meets. Nothing is multiplied with zeros that stand for what
+//! is outside.
 //!
-//! A lane adds up the products of some images or rows of its own; the sums of the lanes are added in their order, so equal
-//! numbers of lanes give equal bits.
+//! A worker adds up the products of some images or rows of its own; the sums of the workers are added in their
+//! order, so equal numbers of workers give equal bits.
 
 use std::ops::Range;
 
@@ -30,14 +31,14 @@ pub(crate) struct BackwardWeights<T> {
     y: Image<T>,
     /// The distances in bytes of the elements of a channel's window.
     offsets: Vec<usize>,
-    /// Whether vectors are of channels that lie side by side, and not of elements of a row.
+    /// Whether vectors are of contiguous channels, and not of elements of a row.
     last: bool,
     /// Channels of a part.
     channels: usize,
     workers: Workers,
 }
 
-/// Offsets in bytes of areas of the scratch memory: one of each for each lane.
+/// Offsets in bytes of areas of the scratch memory: one of each for each worker.
 #[derive(Clone, Copy)]
 pub(crate) struct ScratchLayout {
     sums: usize,
@@ -107,16 +108,17 @@ impl<T: Float> BackwardWeights<T> {
         padded * self.shape.taps()
     }
 
-    /// Adds up the sums of all lanes.
+    /// Adds up the sums of all workers.
     ///
     /// # Safety
-    /// The tensors are those of the kernel; each lane's sums begin `worker_stride` bytes after those of the one before.
+    /// The tensors are those of the kernel; each worker's sums begin `worker_stride` bytes after those of the
+    /// one before.
     unsafe fn finish(&self, tensors: &[*mut u8], sums: *const u8, worker_stride: usize) {
         let taps = self.shape.taps();
         for channel in 0..self.shape.channels {
             for tap in 0..taps {
                 let place = self.place(channel, tap);
-                // SAFETY: the caller promises the tensors and the sums.
+                // SAFETY: the tensors and the sums are valid, as this function requires.
                 unsafe {
                     let mut total = T::ZERO;
                     for worker in 0..self.workers.count() {
@@ -129,7 +131,8 @@ impl<T: Float> BackwardWeights<T> {
         }
     }
 
-    /// The place of a sum among a lane's: channel by channel, or of some channels together element by element of the window.
+    /// The place of a sum among a worker's: channel by channel, or of some channels together element by element
+    /// of the window.
     fn place(&self, channel: usize, tap: usize) -> usize {
         let taps = self.shape.taps();
         if !self.last {
@@ -145,7 +148,7 @@ impl<T: Float> BackwardWeights<T> {
     }
 }
 
-/// What a lane adds up.
+/// What a worker adds up.
 struct Task<'a, T> {
     by: &'a BackwardWeights<T>,
     tensors: &'a [*mut u8],
@@ -160,7 +163,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
 
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
-        // SAFETY: the caller promises the tensors and the memory.
+        // SAFETY: the tensors and the memory are valid, as this function requires.
         unsafe {
             for i in 0..self.by.numbers() {
                 self.sums.add(i).write(T::ZERO);
@@ -241,7 +244,7 @@ impl<T: Float> Task<'_, T> {
         copy: *mut T,
     ) -> (*const T, [usize; 2]) {
         let count = end - first;
-        // SAFETY: the caller promises the rows.
+        // SAFETY: the rows are valid, as this function requires.
         unsafe {
             let from = of.at(self.tensors[of.slot], [image, first, 0, 0]);
             if of.run.same {
@@ -285,7 +288,8 @@ impl<T: Float> Kernel for BackwardWeights<T> {
                 gradient: area(gradient),
                 parts: self.workers.share(worker, parts),
             };
-            // SAFETY: the level is available; the caller promises tensors and scratch memory, of which each lane has its own.
+            // SAFETY: the processor supports the instruction set; the caller promises tensors and
+            // scratch memory, of which each worker has its own.
             unsafe { self.isa.run_vectors::<T, _>(work) };
         });
         // SAFETY: all workers have written their sums.

@@ -20,7 +20,7 @@ use crate::threading::partition::{Threads, Workers};
 /// Numbers of the output that are computed before what follows is done with them, and of which copies are made.
 const NEAR: usize = 8 << 10;
 
-/// Parts for each lane.
+/// Parts for each worker.
 const PARTS: usize = 6;
 
 /// Channels are divided at multiples of this, a few cache lines.
@@ -45,7 +45,7 @@ pub(crate) struct ChannelsLast<T> {
     padded: bool,
     channel_epilogue: Option<AffineEpilogue<T>>,
     turn: Option<Transposition<T>>,
-    /// Channels and rows of the output that are computed by one lane, one after the other.
+    /// Channels and rows of the output that are computed by one worker, one after the other.
     channels: usize,
     rows: usize,
     workers: Workers,
@@ -102,7 +102,7 @@ fn most_columns<T: Float>(isa: Isa) -> usize {
     lanes / 2
 }
 
-/// Offsets in bytes of a lane's areas of the scratch memory.
+/// Offsets in bytes of a worker's areas of the scratch memory.
 #[derive(Clone, Copy)]
 pub(crate) struct ScratchLayout {
     taps: usize,
@@ -137,7 +137,7 @@ impl<T: Float> ChannelsLast<T> {
         let wanted = if wanted > 1 { PARTS * wanted } else { 1 };
         let (offsets, padded) = (shape.offsets(&w), shape.is_padded());
         if turn.is_some() {
-            // Whole images of as many channels as stay in the first cache.
+            // Whole images of as many channels as stay in the L1 cache.
             let numbers = (input + output) as usize;
             let near = (NEAR / numbers).clamp(BLOCK, CHANNELS);
             let channels = shape.channels.div_ceil(wanted.div_ceil(shape.batch)).min(near);
@@ -175,7 +175,7 @@ impl<T: Float> ChannelsLast<T> {
         Self { shape, isa, form, x, w, y, offsets, padded, channel_epilogue, turn, channels, rows, workers }
     }
 
-    /// The areas of a lane, laid out from the beginning of its memory.
+    /// The areas of a worker, laid out from the beginning of its memory.
     fn layout(&self, scratch: &mut Scratch) -> ScratchLayout {
         let [stride, dilation] = [self.shape.stride[0], self.shape.dilation[0]];
         let reach = (self.rows - 1) * stride + (self.shape.window[0] - 1) * dilation + 1;
@@ -194,7 +194,7 @@ impl<T: Float> ChannelsLast<T> {
         }
     }
 
-    /// Bytes of a lane's scratch memory.
+    /// Bytes of a worker's scratch memory.
     fn room(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }
@@ -206,7 +206,7 @@ impl<T: Float> ChannelsLast<T> {
     #[inline(always)]
     unsafe fn taps(&self, from: *mut u8, (to, row_stride): (*mut T, usize), channels: usize) {
         for tap in 0..self.offsets.len() {
-            // SAFETY: the caller promises the weights.
+            // SAFETY: the weights are valid, as this function requires.
             unsafe {
                 let (from, to) = (from.add(self.offsets[tap]), to.add(tap * row_stride));
                 if self.w.run.same {
@@ -247,7 +247,8 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
         let count = if turn.is_some() { present.next_multiple_of(BLOCK) } else { present };
         let lines = shape.rows(&self.rows);
         let (width, columns) = (shape.input[1], shape.output[1]);
-        // SAFETY: the caller promises the tensors, which have all of the elements, and the scratch memory with its areas.
+        // SAFETY: this function requires the tensors, which have all of the elements, and the scratch memory
+        // with its areas.
         unsafe {
             let taps = self.scratch.add(areas.taps).cast::<T>();
             let zeros = self.scratch.add(areas.zeros).cast::<T>();
@@ -379,14 +380,14 @@ impl<T: Float> Kernel for ChannelsLast<T> {
             let part = Task {
                 kernel: self,
                 tensors: shared.all(),
-                // SAFETY: the scratch memory has room for each lane.
+                // SAFETY: the scratch memory has room for each worker.
                 scratch: unsafe { memory.get(0).add(worker * room) },
                 image,
                 channels: piece * self.channels..self.shape.channels.min((piece + 1) * self.channels),
                 rows: band * self.rows..self.shape.output[0].min((band + 1) * self.rows),
             };
-            // SAFETY: the level is available; the caller promises tensors and scratch memory, and no two parts write the same
-            // elements.
+            // SAFETY: the processor supports the instruction set; the caller promises tensors and
+            // scratch memory, and no two parts write the same elements.
             unsafe { self.isa.run_vectors::<T, _>(part) };
         });
     }

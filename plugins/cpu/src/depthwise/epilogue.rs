@@ -64,7 +64,7 @@ impl<T: Float> AffineEpilogue<T> {
         if rank == 3 {
             (origin[2], size[2]) = (0, size[3]);
         }
-        // SAFETY: the caller promises the tensors.
+        // SAFETY: the tensors are those of the operation, as this function requires.
         unsafe { self.tail.run_on_box(tensors, &origin[..rank], &size[..rank]) };
     }
 }
@@ -129,7 +129,7 @@ impl<T: Float> Affine<T> {
     pub(crate) unsafe fn numbers(&self, tensors: &[*mut u8], channel: usize) -> Option<(T, T)> {
         let (mut factor, mut summand) = (T::ONE, T::ZERO);
         for link in &self.links {
-            // SAFETY: the caller promises the tensors.
+            // SAFETY: the tensors are those of the operation, as this function requires.
             let number = unsafe {
                 let from = tensors[link.slot].add(channel * link.stride * link.run.size);
                 if link.run.same {

@@ -87,7 +87,7 @@ impl<T: Float> Band<T> {
     #[inline(always)]
     unsafe fn side_by_side(&self, to: *mut T, run: usize) {
         let from = self.between.cast_const();
-        // SAFETY: the caller promises the row, and that all of its columns are there.
+        // SAFETY: this function requires the row, and that all of its columns are there.
         unsafe {
             if self.input_dilation[1] == 2 {
                 for i in 0..self.columns / 2 {
@@ -109,7 +109,7 @@ impl<T: Float> Band<T> {
     /// The form [`Form::ThreeApart`](crate::depthwise::band::Form): two rows of the output at a time, and a vector of even and one of odd columns.
     #[inline(always)]
     pub(crate) unsafe fn pairs<V: Vector<Scalar = T>>(&self) {
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe {
             if V::Half::LANES < V::LANES && self.columns <= 2 * V::Half::LANES {
                 self.pairs_of::<V::Half>();
@@ -175,7 +175,7 @@ impl<T: Float> Band<T> {
         line: isize,
         read: &[V::Lanes; 2],
     ) -> [V; 2] {
-        // SAFETY: the caller promises the instructions and the lanes' numbers.
+        // SAFETY: the processor has the vector's instructions, and the lanes' numbers are valid.
         unsafe {
             if line < 0 || line >= self.size[0] as isize {
                 return [V::zero(); 2];

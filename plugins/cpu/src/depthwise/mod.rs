@@ -1,7 +1,8 @@
 //! Convolutions whose channels do not meet: each channel of the output is made of one channel of the input.
 //!
-//! There is no matrix product in them, and little to compute for each number that is read: the kernels read images in place
-//! where they can and keep rows of the output in registers until everything that is added to them is.
+//! There is no matrix multiplication in them, and little to compute for each number that is read: the kernels read
+//! images in place where they can and keep rows of the output in registers until everything that is added to them
+//! is.
 
 #![expect(
     clippy::indexing_slicing,
@@ -50,7 +51,7 @@ pub(crate) fn covers(c: &Convolution) -> bool {
                 let fits = (0..c.spatial).all(|i| c.window[i] <= MAX_SIDE);
                 c.out_channels == 1 && (fits || !(0..c.spatial).any(in_steps))
             }
-            // With many, the matrix product reads the image fewer times.
+            // With many, the matrix multiplication reads the image fewer times.
             Direction::BackwardFilter => c.out_channels <= MAX_MULTIPLIER,
         }
         && (c.groups > 1 || c.out_channels == 1)
@@ -64,7 +65,7 @@ pub(crate) fn covers(c: &Convolution) -> bool {
         })
 }
 
-/// Plans a convolution that is covered for a level of the processor.
+/// Plans a convolution that is covered for an instruction set.
 pub(crate) fn plan(
     convolution: &Convolution,
     compute: Compute,

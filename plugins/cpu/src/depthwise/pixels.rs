@@ -54,7 +54,7 @@ impl<T: Float> Band<T> {
     /// input that windows meet are readable. The form is that of the convolution.
     #[inline(always)]
     pub(crate) unsafe fn run<V: Vector<Scalar = T>>(&self, form: Form) {
-        // SAFETY: the caller promises all of it.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe {
             if matches!(form, Form::Apart | Form::ThreeApart) {
                 return self.with_gaps::<V>();
@@ -123,7 +123,7 @@ impl<T: Float> Band<T> {
         channel: usize,
         to: *mut T,
     ) {
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe {
             let mut sums = [V::zero(); TOGETHER];
             let taps = self.taps.add(channel);
@@ -158,7 +158,7 @@ impl<T: Float> Band<T> {
     /// What is done with a sum.
     #[inline(always)]
     unsafe fn finished<V: Vector<Scalar = T>>(&self, sum: V, factor: V, summand: V) -> V {
-        // SAFETY: the caller promises the instructions.
+        // SAFETY: the processor has the vector's instructions, as this function requires.
         unsafe {
             let sum = sum.mul_add(factor, summand);
             match self.bounds {
@@ -175,7 +175,7 @@ impl<T: Float> Band<T> {
     #[inline(always)]
     pub(crate) unsafe fn any<V: Vector<Scalar = T>>(&self) {
         if self.input_dilation != [1, 1] {
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             return unsafe { self.with_gaps::<V>() };
         }
         for row in self.rows.clone() {
@@ -243,7 +243,7 @@ impl<T: Float> Band<T> {
     #[inline(always)]
     unsafe fn vector<V: Vector<Scalar = T>>(&self, row: usize, column: usize, channel: usize) {
         let (height, width) = (self.size[0] as isize, self.size[1] as isize);
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe {
             let lanes = V::lanes(0, (self.channels - channel).min(V::LANES));
             let taps = self.taps.add(channel);

@@ -15,10 +15,11 @@ use crate::threading::partition::{Threads, Workers};
 /// Numbers of the output that are computed before what follows is done with them.
 const NEAR: usize = 8 << 10;
 
-/// Parts for each lane: few enough to be worth a turn, enough that lanes end together.
+/// Parts for each worker: few enough to be worth a turn, enough that workers end together.
 const PARTS: usize = 6;
 
-/// Channels that are computed together at most, and the numbers of these channels' images at most: they stay in the first cache.
+/// Channels that are computed together at most, and the numbers of these channels' images at most: they stay in the
+/// L1 cache.
 const TOGETHER: usize = 16;
 
 const NEAR_NUMBERS: usize = 4 << 10;
@@ -42,14 +43,15 @@ pub(crate) struct ChannelsFirst<T> {
     are_dense: bool,
     padded: bool,
     channel_epilogue: Option<AffineEpilogue<T>>,
-    /// Channels and rows of the output that are computed by one lane, one after the other, and channels that are computed together.
+    /// Channels and rows of the output that are computed by one worker, one after the other, and channels that
+    /// are computed together.
     channels: usize,
     rows: usize,
     together: usize,
     workers: Workers,
 }
 
-/// Offsets in bytes of a lane's areas of the scratch memory.
+/// Offsets in bytes of a worker's areas of the scratch memory.
 #[derive(Clone, Copy)]
 pub(crate) struct ScratchLayout {
     taps: usize,
@@ -81,7 +83,7 @@ impl<T: Float> ChannelsFirst<T> {
         let work = planes as f64 * (plane as f64 * each * size_of::<T>() as f64 / 4.0 + input + BEGIN);
         let wanted = threads.workers(work, usize::MAX).count();
         let wanted = if wanted > 1 { PARTS * wanted } else { 1 };
-        // What follows and is not done in registers is done with what is still in the first cache.
+        // What follows and is not done in registers is done with what is still in the L1 cache.
         let near = channel_epilogue.as_ref().is_some_and(|channel_epilogue| channel_epilogue.near.is_none());
         let mut rows = shape.output[0];
         let whole = |least: usize| least.next_multiple_of(form.rows());
@@ -125,7 +127,7 @@ impl<T: Float> ChannelsFirst<T> {
         }
     }
 
-    /// The areas of a lane, laid out from the beginning of its memory.
+    /// The areas of a worker, laid out from the beginning of its memory.
     fn layout(&self, scratch: &mut Scratch) -> ScratchLayout {
         let [stride, dilation] = [self.shape.stride[0], self.shape.dilation[0]];
         let reach = (self.rows - 1) * stride + (self.shape.window[0] - 1) * dilation + 1;
@@ -141,7 +143,7 @@ impl<T: Float> ChannelsFirst<T> {
         }
     }
 
-    /// Bytes of a lane's scratch memory.
+    /// Bytes of a worker's scratch memory.
     fn room(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }
@@ -169,7 +171,8 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
         let lines = shape.rows(&self.rows);
         let [height, width] = shape.input;
         let [_, columns] = shape.output;
-        // SAFETY: the caller promises the tensors, which have all of the elements, and the scratch memory with its areas.
+        // SAFETY: this function requires the tensors, which have all of the elements, and the scratch memory
+        // with its areas.
         unsafe {
             let copy_of_taps = self.scratch.add(areas.taps).cast::<T>();
             let first = w.at(self.tensors[w.slot], [self.channels.start, 0, 0, 0]);
@@ -268,7 +271,7 @@ impl<T: Float> ChannelsFirst<T> {
         if self.in_order && run.same {
             return from.cast_const().cast();
         }
-        // SAFETY: the caller promises the weights, which lie side by side where they are in order.
+        // SAFETY: this function requires the weights, which lie side by side where they are in order.
         unsafe {
             if self.in_order {
                 (run.load)(from, 1, to, self.offsets.len());
@@ -306,14 +309,14 @@ impl<T: Float> Kernel for ChannelsFirst<T> {
             let part = Task {
                 kernel: self,
                 tensors: shared.all(),
-                // SAFETY: the scratch memory has room for each lane.
+                // SAFETY: the scratch memory has room for each worker.
                 scratch: unsafe { memory.get(0).add(worker * room) },
                 image,
                 channels: group * self.channels..self.shape.channels.min((group + 1) * self.channels),
                 rows: band * self.rows..self.shape.output[0].min((band + 1) * self.rows),
             };
-            // SAFETY: the level is available; the caller promises tensors and scratch memory, and no two parts write the same
-            // elements.
+            // SAFETY: the processor supports the instruction set; the caller promises tensors and
+            // scratch memory, and no two parts write the same elements.
             unsafe { self.isa.run_vectors::<T, _>(part) };
         });
     }

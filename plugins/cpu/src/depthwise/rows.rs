@@ -18,7 +18,7 @@ impl<T: Float> Band<T> {
     /// by 5.
     #[inline(always)]
     pub(crate) unsafe fn run<V: Vector<Scalar = T>>(&self, form: Form) {
-        // SAFETY: the caller promises all of it.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe {
             if form == Form::Apart {
                 return self.with_gaps::<V, false>();
@@ -40,7 +40,7 @@ impl<T: Float> Band<T> {
     /// As [`Band::run`], of one channel.
     #[inline(always)]
     pub(crate) unsafe fn run_exactly<V: Vector<Scalar = T>>(&self) {
-        // SAFETY: the caller promises all of it.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe {
             if self.input_dilation == [1, 1] {
                 self.any::<V, true>();
@@ -71,7 +71,7 @@ impl<T: Float> Band<T> {
         sums: &mut [V; N],
         channel: usize,
     ) {
-        // SAFETY: the caller promises the instructions, and the numbers of the channels.
+        // SAFETY: the instructions, and the numbers of the channels are valid, as this function requires.
         unsafe {
             let [factor, summand] = self.ends.add(channel).read();
             let (factor, summand) = (V::splat(factor), V::splat(summand));
@@ -93,7 +93,7 @@ impl<T: Float> Band<T> {
         for row in self.rows.clone() {
             let mut column = 0;
             while column < self.columns {
-                // SAFETY: as the caller promises.
+                // SAFETY: everything read and written here is valid, as this function requires.
                 unsafe { self.vector::<V, EXACT>(row, column) };
                 column += V::LANES;
             }

@@ -35,7 +35,7 @@ impl<T: Float> Rows<'_, T> {
     #[inline(always)]
     pub(crate) unsafe fn run<V: Vector<Scalar = T>>(&self) {
         let Shape { window, stride, dilation, .. } = *self.shape;
-        // SAFETY: the caller promises all of it.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe {
             match (window, stride, dilation) {
                 ([3, 3], [_, 1], [_, 1]) => self.block::<V, 3, 3, 1>([0, 0]),
@@ -143,7 +143,7 @@ impl<T: Float> Rows<'_, T> {
 /// Numbers `S` apart, from each of `K` neighbours on.
 #[inline(always)]
 unsafe fn neighbours<V: Vector, const K: usize, const S: usize>(from: *const V::Scalar) -> [V; K] {
-    // SAFETY: the caller promises the instructions and the numbers.
+    // SAFETY: the processor has the vector's instructions, and the numbers are valid.
     unsafe {
         let mut values = [V::zero(); K];
         if S == 1 {
@@ -185,7 +185,7 @@ impl<T: Float> Pixels<'_, T> {
     #[inline(always)]
     pub(crate) unsafe fn row<V: Vector<Scalar = T>>(&self, row: usize, channel: usize, sums: *mut T) {
         let window = self.shape.window;
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe {
             if window == [3, 3] {
                 self.block::<V, 3, 3>(row, channel, [0, 0], sums);

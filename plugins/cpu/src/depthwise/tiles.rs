@@ -34,7 +34,7 @@ unsafe fn met<V: Vector, const K: usize, const S: usize, const EDGE: bool>(
     from: *const V::Scalar,
     lanes: &[V::Lanes; SIDE],
 ) -> [V; K] {
-    // SAFETY: the caller promises the instructions and the numbers.
+    // SAFETY: the processor has the vector's instructions, and the numbers are valid.
     unsafe {
         let mut values = [V::zero(); K];
         if S == 1 {
@@ -68,14 +68,14 @@ impl<T: Float> Band<T> {
         // What is read of a line for a vector with so few lanes has no window.
         if columns_of::<V, K, S>() == 0 {
             for channel in 0..self.channels {
-                // SAFETY: as the caller promises.
+                // SAFETY: everything read and written here is valid, as this function requires.
                 unsafe { self.alone(channel).any::<V, false>() };
             }
             return;
         }
         let has_half = V::Half::LANES < V::LANES;
         let of_half = if has_half { columns_of::<V::Half, K, S>() } else { 0 };
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe {
             if self.columns <= of_half {
                 return self.narrow::<V::Half, K, S, R>();
@@ -111,7 +111,7 @@ impl<T: Float> Band<T> {
     /// The lanes of the vectors that are read for a tile, whose first place in a line this is, that lie inside.
     #[inline(always)]
     unsafe fn read<V: Vector<Scalar = T>, const S: usize>(&self, first: isize) -> [V::Lanes; SIDE] {
-        // SAFETY: the caller promises the instructions.
+        // SAFETY: the processor has the vector's instructions, as this function requires.
         unsafe {
             let mut lanes = [V::lanes(0, 0); SIDE];
             for i in 0..SIDE {
@@ -125,7 +125,7 @@ impl<T: Float> Band<T> {
     /// Images of one tile's columns: what is known of a row of tiles is known for all channels.
     #[inline(always)]
     unsafe fn narrow<V: Vector<Scalar = T>, const K: usize, const S: usize, const R: usize>(&self) {
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe {
             let read = self.read::<V, S>(-self.padding[1]);
             let written = V::lanes(0, self.columns);
@@ -188,7 +188,7 @@ impl<T: Float> Band<T> {
         &self,
         channel: usize,
     ) -> [[V; K]; K] {
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe {
             let from = self.taps.add(channel * self.steps[2]);
             let mut taps = [[V::zero(); K]; K];

@@ -93,7 +93,7 @@ impl<R: Real> Element<R> {
     /// # Safety
     /// The element lies in memory that is valid for reads.
     pub unsafe fn load(&self, base: *const u8, index: usize) -> R {
-        // SAFETY: the caller promises that the element is readable.
+        // SAFETY: the element is readable. This function requires it.
         unsafe { (self.load)(base, index) }
     }
 
@@ -102,7 +102,7 @@ impl<R: Real> Element<R> {
     /// # Safety
     /// The element lies in memory that is valid for writes.
     pub unsafe fn store(&self, base: *mut u8, index: usize, value: R) {
-        // SAFETY: the caller promises that the element is writable.
+        // SAFETY: the element is writable. This function requires it.
         unsafe { (self.store)(base, index, value) }
     }
 }

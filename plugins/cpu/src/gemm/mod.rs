@@ -1,6 +1,7 @@
-//! Multiplication of matrices on packed operands: packing and the micro-kernels that compute one tile in registers.
+//! The parts of a GEMM: packing of operands, and micro-kernels that compute one tile of the result in registers.
 //!
-//! Nothing here knows of convolutions or of the operations of a graph.
+//! Nothing here knows of convolutions or of the operations of a graph; the loops around a tile are those of the
+//! operation.
 
 #![expect(
     clippy::indexing_slicing,

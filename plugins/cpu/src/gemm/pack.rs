@@ -1,5 +1,5 @@
-//! Copies of the factors as the tiles read them, numbers of the compute type with rows side by side, and of the sums into
-//! the product.
+//! Packing: copies of operands in the order in which micro-kernels read them, and stores of accumulators as
+//! elements of the result.
 
 use std::any::TypeId;
 
@@ -12,42 +12,42 @@ use crate::simd::isa::Isa;
 use crate::simd::stored::{Stored, with_float, with_stored};
 use crate::simd::vector::{Float, Vector, VectorTask};
 
-/// A matrix to copy.
+/// A matrix to pack.
 pub(crate) struct PackSource {
     /// Its first element.
     pub(crate) from: *const u8,
-    /// Its rows and their distance in elements.
+    /// Its rows, and their stride in elements.
     pub(crate) rows: usize,
     pub(crate) row: usize,
-    /// Its columns and their distance in elements.
+    /// Its columns, and their stride in elements.
     pub(crate) columns: usize,
     pub(crate) column: usize,
-    /// Columns of the copy, of which those beyond the matrix get zeros.
+    /// Columns of the copy; those beyond the matrix are zero.
     pub(crate) width: usize,
-    /// Distance of rows in the copy, at least `width`.
+    /// Row stride of the copy, at least `width`.
     pub(crate) row_stride: usize,
 }
 
-/// Sums to store.
+/// Accumulators to store.
 pub(crate) struct Accumulators<T> {
     /// The first one.
     pub(crate) from: *const T,
-    /// Distance of their rows.
+    /// Their row stride.
     pub(crate) row_stride: usize,
     pub(crate) rows: usize,
     pub(crate) columns: usize,
-    /// Distance in elements of rows and of columns where they go.
+    /// Row and column stride of the destination, in elements.
     pub(crate) row: usize,
     pub(crate) column: usize,
 }
 
-/// Copies a matrix whose elements are of one data type.
+/// Packs a matrix of one dtype.
 pub(crate) type Pack<T> = unsafe fn(Isa, &PackSource, *mut T);
 
-/// Stores sums as elements of one data type.
+/// Stores accumulators as one dtype.
 pub(crate) type Store<T> = unsafe fn(Isa, &Accumulators<T>, *mut u8);
 
-/// The functions that copy from and store to a data type.
+/// The routines that pack from and store to a dtype.
 pub(crate) fn packing_of<T: Float>(
     argument: &str,
     data_type: DataType,
@@ -64,16 +64,17 @@ pub(crate) fn packing_of<T: Float>(
 }
 
 /// # Safety
-/// The level is one that the processor has, the matrix is readable, and rows of `width` numbers `row_stride` apart are writable.
+/// The processor supports the instruction set, the matrix is readable, and rows of `width` values with stride
+/// `row_stride` are writable.
 unsafe fn pack<S: Stored, T: Float>(isa: Isa, copy: &PackSource, to: *mut T) {
-    // SAFETY: the caller promises the level.
+    // SAFETY: the instruction set is valid, as this function requires.
     unsafe { isa.run_vectors(Packing::<S, T> { copy, from: copy.from.cast(), to }) };
 }
 
 /// # Safety
-/// The level is one that the processor has, the sums are readable, and the elements are writable.
+/// The processor supports the instruction set, the accumulators are readable, and the elements are writable.
 unsafe fn store<S: Stored, T: Float>(isa: Isa, sums: &Accumulators<T>, to: *mut u8) {
-    // SAFETY: the caller promises the level.
+    // SAFETY: the instruction set is valid, as this function requires.
     unsafe { isa.run_vectors(Storing::<S, T> { sums, to: to.cast() }) };
 }
 
@@ -83,10 +84,11 @@ struct Packing<'a, S, T> {
     to: *mut T,
 }
 
-/// Columns that are read side by side where a row's elements do not lie so.
+/// Columns that are read in parallel if a row's elements are not contiguous.
 const STREAMS: usize = 16;
 
-/// Rows ahead of the one that is copied that are asked for: rows are often a page apart, which no processor foresees.
+/// How many rows ahead are prefetched while packing: rows are often in different pages, where hardware prefetching
+/// does not follow.
 pub(crate) const PREFETCH_ROWS: usize = 16;
 
 impl<S: Stored, T: Float> VectorTask<T> for Packing<'_, S, T> {
@@ -110,7 +112,8 @@ impl<S: Stored, T: Float> VectorTask<T> for Packing<'_, S, T> {
             } else {
                 let side = block::<S, V::Scalar>(V::ISA);
                 for first in (0..columns).step_by(STREAMS) {
-                    // The last block ends with the last column, and so may have some of the block before.
+                    // The last block ends with the last column, so it may overlap the block
+                    // before.
                     let is_short = side > 0 && !(width - first).min(STREAMS).is_multiple_of(side);
                     let first =
                         if is_short && row == 1 { first.min(width.saturating_sub(side)) } else { first };
@@ -141,11 +144,11 @@ impl<S: Stored, T: Float> VectorTask<T> for Packing<'_, S, T> {
     }
 }
 
-/// Copies up to [`STREAMS`] columns whose elements lie side by side, as far as the level has a way to transpose blocks of them;
-/// gives the number of rows.
+/// Packs up to [`STREAMS`] contiguous columns by transposing blocks, as far as the instruction set can; returns the
+/// number of rows done.
 ///
 /// # Safety
-/// The columns are readable, rows of `room` numbers are writable, and the processor has the vector's instructions.
+/// The columns are readable, rows of `room` values are writable, and the processor has the vector's instructions.
 #[inline(always)]
 unsafe fn copy_columns<S: Stored, V: Vector>(
     (from, column): (*const S, usize),
@@ -179,13 +182,13 @@ unsafe fn copy_columns<S: Stored, V: Vector>(
     rows
 }
 
-/// Copies `len` elements that lie side by side.
+/// Copies `len` contiguous elements.
 ///
 /// # Safety
 /// They are readable, `to` is writable, and the processor has the vector's instructions.
 #[inline(always)]
 unsafe fn copy_row<S: Stored, V: Vector>(from: *const S, to: *mut V::Scalar, len: usize) {
-    // SAFETY: as the caller promises.
+    // SAFETY: everything read and written here is valid, as this function requires.
     unsafe {
         let mut j = 0;
         if TypeId::of::<S>() == TypeId::of::<V::Scalar>() {
@@ -247,7 +250,7 @@ impl<S: Stored, T: Float> VectorTask<T> for Storing<'_, S, T> {
     }
 }
 
-/// The function that stores whole sums as elements of a data type.
+/// The routine that stores integer accumulators as a dtype.
 #[cfg_attr(
     not(target_arch = "x86_64"),
     expect(dead_code, reason = "other processors have no instructions for pairs")
@@ -273,7 +276,7 @@ pub(crate) fn store_whole(data_type: DataType) -> Result<Store<i32>, Refusal> {
 unsafe fn whole<S: Stored>(_level: Isa, sums: &Accumulators<i32>, to: *mut u8) {
     let Accumulators { from, row_stride, rows, columns, row, column } = sums;
     for i in 0..*rows {
-        // SAFETY: the caller promises readable sums and writable elements.
+        // SAFETY: readable sums and writable elements are valid, as this function requires.
         unsafe {
             let (from, to) = (from.add(i * row_stride), to.cast::<S>().add(i * row));
             if TypeId::of::<S>() == TypeId::of::<i32>() && *column == 1 {
@@ -287,7 +290,7 @@ unsafe fn whole<S: Stored>(_level: Isa, sums: &Accumulators<i32>, to: *mut u8) {
     }
 }
 
-/// Asks for a cache line that is read soon, wherever it is.
+/// Prefetches a cache line; the address need not be valid.
 #[inline(always)]
 pub(crate) fn prefetch<S>(at: *const S) {
     #[cfg(target_arch = "x86_64")]

@@ -1,6 +1,7 @@
-//! Products of factors of 16 bits, two terms of a sum at a time.
+//! Operands of 16 bits, multiplied two terms at a time.
 //!
-//! A word is the terms 2l and 2l + 1 of a row of the left factor, or of a column of the right one, the first in the lower half.
+//! A word holds the terms 2l and 2l + 1 of a row of operand A, or of a column of operand B, the first in the lower
+//! half.
 
 #![cfg_attr(
     not(target_arch = "x86_64"),
@@ -15,17 +16,17 @@ use crate::gemm::pack::{PREFETCH_ROWS, Pack, PackSource, prefetch};
 use crate::simd::convert;
 use crate::simd::isa::{Isa, IsaTask};
 
-/// Which instructions for pairs there are.
+/// Which pair instructions the processor has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pairs {
-    /// For `bfloat16`, with sums in single precision.
+    /// For `bfloat16`, with accumulators in single precision.
     pub(crate) bfloat16: bool,
-    /// For whole numbers, with sums of 32 bits.
+    /// For integers, with accumulators of 32 bits.
     pub(crate) whole: bool,
 }
 
 impl Pairs {
-    /// What this processor has beside a level.
+    /// The pair instructions of this processor, given the instruction set.
     pub(crate) fn of(isa: Isa) -> Self {
         #[cfg(target_arch = "x86_64")]
         if isa == Isa::Avx512 {
@@ -41,7 +42,7 @@ impl Pairs {
 
 /// An element that half of a word is made of.
 pub(crate) trait PairElement: std::marker::Copy + Send + Sync + 'static {
-    /// Whether the bits are the element's.
+    /// Whether the element is stored as it is.
     const IS_WHOLE: bool;
     /// The half of a word.
     fn bits(self) -> u16;
@@ -71,28 +72,28 @@ impl PairElement for u8 {
     }
 }
 
-/// The word of two factors.
+/// The word of two elements.
 pub(crate) fn word(first: u16, second: u16) -> u32 {
     u32::from(first) | u32::from(second) << 16
 }
 
-/// The functions that copy the left factor, whose columns are terms, and the right one, whose rows are. Words are written whatever
-/// the type of the sums is called.
+/// The routines that pack operand A, whose columns are terms, and operand B, whose rows are. Words are 32 bits
+/// whatever the type of the accumulators is called.
 pub(crate) fn packs<S: PairElement, T: 'static>() -> (Pack<T>, Pack<T>) {
     (pack_left::<S, T>, pack_right::<S, T>)
 }
 
 /// # Safety
-/// As [`Pack`], with the pitch in words.
+/// As [`Pack`], with the row stride in words.
 unsafe fn pack_left<S: PairElement, T>(isa: Isa, copy: &PackSource, to: *mut T) {
-    // SAFETY: the caller promises the level.
+    // SAFETY: the instruction set is valid, as this function requires.
     unsafe { isa.run(Left::<S> { copy, from: copy.from.cast(), to: to.cast() }) };
 }
 
 /// # Safety
 /// As [`Pack`], with half as many rows in the copy.
 unsafe fn pack_right<S: PairElement, T>(isa: Isa, copy: &PackSource, to: *mut T) {
-    // SAFETY: the caller promises the level.
+    // SAFETY: the instruction set is valid, as this function requires.
     unsafe { isa.run(Right::<S> { isa, copy, from: copy.from.cast(), to: to.cast() }) };
 }
 
@@ -136,7 +137,7 @@ struct Right<'a, S> {
     to: *mut u32,
 }
 
-/// Columns that are read side by side where a row's elements do not lie so.
+/// Columns that are read in parallel if a row's elements are not contiguous.
 const STREAMS: usize = 16;
 
 impl<S: PairElement> IsaTask for Right<'_, S> {
@@ -166,7 +167,7 @@ impl<S: PairElement> IsaTask for Right<'_, S> {
                 for first in (0..columns).step_by(STREAMS) {
                     let present = (columns - first).min(STREAMS);
                     let mut done = 0;
-                    // Pairs lie side by side already: the copy is a transposition of words.
+                    // Pairs are contiguous already, so packing is a transposition of words.
                     if S::IS_WHOLE && row == 1 && column.is_multiple_of(2) {
                         let from = from.add(first * column).cast::<f32>();
                         let side = convert::block::<f32, f32>(isa);
@@ -222,7 +223,7 @@ mod x86 {
         work.run()
     }
 
-    /// Sums in single precision, or pairs of `bfloat16`.
+    /// A register of single-precision accumulators, or of pairs of `bfloat16`.
     #[derive(Clone, Copy)]
     pub(crate) struct Bfloat16Pairs(__m512);
 
@@ -233,25 +234,25 @@ mod x86 {
 
         #[inline(always)]
         unsafe fn zero() -> Self {
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             Self(unsafe { _mm512_setzero_ps() })
         }
 
         #[inline(always)]
         unsafe fn splat(word: f32) -> Self {
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             Self(unsafe { _mm512_set1_ps(word) })
         }
 
         #[inline(always)]
         unsafe fn load(from: *const f32) -> Self {
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             Self(unsafe { _mm512_loadu_ps(from) })
         }
 
         #[inline(always)]
         unsafe fn store(self, to: *mut f32) {
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             unsafe { _mm512_storeu_ps(to, self.0) };
         }
 
@@ -267,18 +268,18 @@ mod x86 {
 
         #[inline(always)]
         unsafe fn plus(self, other: Self) -> Self {
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             Self(unsafe { _mm512_add_ps(self.0, other.0) })
         }
 
         #[inline(always)]
         unsafe fn run<W: IsaTask>(work: W) -> W::Output {
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             unsafe { run_bfloat16(work) }
         }
     }
 
-    /// Whole sums of 32 bits, or pairs of 16 bits.
+    /// A register of 32-bit integer accumulators, or of pairs of 16-bit integers.
     #[derive(Clone, Copy)]
     pub(crate) struct IntegerPairs(__m512i);
 
@@ -289,43 +290,43 @@ mod x86 {
 
         #[inline(always)]
         unsafe fn zero() -> Self {
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             Self(unsafe { _mm512_setzero_si512() })
         }
 
         #[inline(always)]
         unsafe fn splat(word: i32) -> Self {
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             Self(unsafe { _mm512_set1_epi32(word) })
         }
 
         #[inline(always)]
         unsafe fn load(from: *const i32) -> Self {
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             Self(unsafe { _mm512_loadu_epi32(from) })
         }
 
         #[inline(always)]
         unsafe fn store(self, to: *mut i32) {
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             unsafe { _mm512_storeu_epi32(to, self.0) };
         }
 
         #[inline(always)]
         unsafe fn add_product(self, factor: Self, other: Self) -> Self {
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             Self(unsafe { _mm512_dpwssd_epi32(self.0, factor.0, other.0) })
         }
 
         #[inline(always)]
         unsafe fn plus(self, other: Self) -> Self {
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             Self(unsafe { _mm512_add_epi32(self.0, other.0) })
         }
 
         #[inline(always)]
         unsafe fn run<W: IsaTask>(work: W) -> W::Output {
-            // SAFETY: as the caller promises.
+            // SAFETY: everything read and written here is valid, as this function requires.
             unsafe { run_whole(work) }
         }
     }

@@ -23,7 +23,8 @@ fn product(arrays: &[Array; 3], pairs: Pairs) -> Vec<f64> {
     arrays[2].numbers()
 }
 
-/// Factors and a product of these types in random layouts, up to two batch dimensions of which the right factor may lack some.
+/// Factors and a product of these types in random layouts, up to two batch dimensions of which the operand B may
+/// lack some.
 fn case(random: &mut Random, types: [DataType; 3], mut number: impl FnMut(&mut Random) -> f64) -> [Array; 3] {
     let [m, n, k] = [60, 70, 90].map(|most| random.within(1, most) as i64);
     // More than one part of a sum.

@@ -1,54 +1,57 @@
-//! The inner loop of the products: a tile of the result, which stays in registers.
+//! The GEMM micro-kernel: computes one MR × NR tile of the result in registers.
 
 use crate::gemm::pack::{PREFETCH_ROWS, prefetch};
 use crate::simd::isa::{Isa, IsaTask};
 use crate::simd::vector::{Float, Lanewise, Vector};
 
-/// What a tile is computed from: `to[r][j] = from[r][j] + Σ a[r][l] · b[l][j] + add[j]` over the depth.
+/// Arguments of the micro-kernel: `to[r][j] = from[r][j] + Σ a[r][l] · b[l][j] + add[j]` over the depth l.
 pub(crate) struct Tile<T> {
-    /// The first row of the left factor, whose terms lie side by side.
+    /// The first row of operand A; the terms of a row are contiguous.
     pub(crate) a: *const T,
-    /// Distance of its rows.
+    /// Row stride of A.
     pub(crate) a_stride: usize,
-    /// The first row of the right factor, whose columns lie side by side.
+    /// The first row of operand B; the columns of a row are contiguous.
     pub(crate) b: *const T,
-    /// Distance of its rows.
+    /// Row stride of B.
     pub(crate) b_stride: usize,
-    /// Whether rows of `b` are asked for some time before they are read.
+    /// Whether upcoming rows of `b` are prefetched.
     pub(crate) prefetches: bool,
-    /// Where whole vectors of the rows of `b` are copied to, one row after the other; null for nowhere. Then they are always asked for.
+    /// Where whole vectors of the rows of `b` are copied to, row after row; null for nowhere. Then they are
+    /// always prefetched.
     pub(crate) keep: *mut T,
     /// Terms of each sum.
     pub(crate) depth: usize,
-    /// Sums to go on from; null to begin with zeros.
+    /// Initial accumulators; null for zeros.
     pub(crate) from: *const T,
-    /// Distance of rows in `from`.
+    /// Row stride of `from`.
     pub(crate) from_stride: usize,
-    /// A row that is added to every row of the sums at last; null for none.
+    /// A row that is added to every row at the end; null for none.
     pub(crate) add: *const T,
-    /// Where the sums go; may be `from`.
+    /// Where the results go; may be `from`.
     pub(crate) to: *mut T,
-    /// Distance of rows in `to`.
+    /// Row stride of `to`.
     pub(crate) to_stride: usize,
 }
 
-/// A register as a tile sees it: of sums, and of what is multiplied, which is as wide as a sum but may be several smaller factors.
+/// A register as the micro-kernel sees it: of accumulators, or of operands, which have as many bits but may be
+/// several smaller values.
 ///
 /// # Safety
-/// An implementation's functions need no instructions but those that `run` compiles for. They are `#[inline(always)]`.
+/// An implementation's functions need no instructions but those that `run` compiles for. They are
+/// `#[inline(always)]`.
 pub(crate) unsafe trait Register: Copy {
-    /// A sum, or what is multiplied.
+    /// An accumulator, or an operand of as many bits.
     type Word: Copy + 'static;
-    /// How many of them there are.
+    /// Words of a register.
     const LANES: usize;
 
-    /// All lanes 0.
+    /// Zero in all lanes.
     ///
     /// # Safety
     /// The processor has the instructions that the register needs, as for all functions here.
     unsafe fn zero() -> Self;
 
-    /// All lanes the same word.
+    /// The same word in all lanes.
     ///
     /// # Safety
     /// As [`Register::zero`].
@@ -66,106 +69,105 @@ pub(crate) unsafe trait Register: Copy {
     /// As [`Register::zero`], and `LANES` words are writable.
     unsafe fn store(self, to: *mut Self::Word);
 
-    /// Sums, and a product in each lane.
+    /// The accumulators plus the product of two operands in each lane.
     ///
     /// # Safety
     /// As [`Register::zero`].
     unsafe fn add_product(self, factor: Self, other: Self) -> Self;
 
-    /// Sums of sums.
+    /// The sum of two registers of accumulators.
     ///
     /// # Safety
     /// As [`Register::zero`].
     unsafe fn plus(self, other: Self) -> Self;
 
-    /// Runs work that is compiled for the instructions.
+    /// Runs a task compiled for the instructions.
     ///
     /// # Safety
     /// As [`Register::zero`].
     unsafe fn run<W: IsaTask>(work: W) -> W::Output;
 }
 
-// SAFETY: a vector's functions need no instructions but those of its level.
+// SAFETY: a vector's functions need no instructions but those of its instruction set.
 unsafe impl<V: Vector> Register for V {
     type Word = V::Scalar;
     const LANES: usize = V::LANES;
 
     #[inline(always)]
     unsafe fn zero() -> Self {
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe { V::zero() }
     }
 
     #[inline(always)]
     unsafe fn splat(word: V::Scalar) -> Self {
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe { V::splat(word) }
     }
 
     #[inline(always)]
     unsafe fn load(from: *const V::Scalar) -> Self {
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe { V::load(from) }
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut V::Scalar) {
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe { Vector::store(self, to) }
     }
 
     #[inline(always)]
     unsafe fn add_product(self, factor: Self, other: Self) -> Self {
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe { factor.mul_add(other, self) }
     }
 
     #[inline(always)]
     unsafe fn plus(self, other: Self) -> Self {
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe { self.lanewise(Lanewise::Add, other) }
     }
 
     #[inline(always)]
     unsafe fn run<W: IsaTask>(work: W) -> W::Output {
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe { V::dispatch(work) }
     }
 }
 
 type RunTile<T> = unsafe fn(&Tile<T>);
 
-/// The number is that of the vectors in a row.
+/// The argument is the number of vectors in a row.
 type RunLine<T> = unsafe fn(&Tile<T>, usize);
 
 /// Vectors in a tile's row at most.
 const MAX_VECTORS: usize = 3;
 
-/// The tiles of a level.
+/// The micro-kernels of an instruction set.
 pub(crate) struct TileKernel<T: 'static> {
-    /// Rows of the largest tile.
+    /// Rows of the largest tile (MR).
     pub(crate) rows: usize,
-    /// Vectors in its rows.
+    /// Vectors in its rows (NR is `vectors * lanes`).
     pub(crate) vectors: usize,
-    /// Numbers in a vector.
+    /// Elements of a vector.
     pub(crate) lanes: usize,
     /// Vectors in a row of the wide tile.
     pub(crate) wide: usize,
-    /// By rows and vectors, each less one.
+    /// By rows and vectors, each minus 1.
     run: &'static [[RunTile<T>; MAX_VECTORS]],
     run_wide: RunTile<T>,
     run_line: RunLine<T>,
 }
 
-/// Rows of the wide tile. With as few rows, reading the right factor takes all the time, and is faster the more of
-/// it lies side by side.
+/// Rows of the wide tile. With so few rows, reading operand B is the bottleneck, and is faster in longer runs.
 pub(crate) const WIDE_ROWS: usize = 2;
 
-/// Vectors of the longest line, a tile of one row. Its sums stay in the first cache.
+/// Vectors of the longest line, which is a tile of one row. Its accumulators stay in the L1 cache.
 pub(crate) const MAX_LINE: usize = 256;
 
-/// Terms that are added to a line's sums together: as many rows of the right factor are read at once, each from its beginning to
-/// its end.
+/// Terms that are added to a line's accumulators together: as many rows of B are read at once, each from beginning
+/// to end.
 const LINE_TERMS: usize = 8;
 
 impl<T: 'static> Clone for TileKernel<T> {
@@ -176,7 +178,7 @@ impl<T: 'static> Clone for TileKernel<T> {
 
 impl<T: 'static> Copy for TileKernel<T> {}
 
-/// The tiles of one vector.
+/// The micro-kernels of one vector type.
 struct Tiles<V>(V);
 
 impl<V: Register> Tiles<V> {
@@ -204,7 +206,7 @@ impl<V: Register> Tiles<V> {
 }
 
 impl<T: Float> TileKernel<T> {
-    /// The tiles of a level.
+    /// The micro-kernels of an instruction set.
     pub(crate) fn of(isa: Isa) -> Self {
         match isa {
             #[cfg(not(target_arch = "aarch64"))]
@@ -227,7 +229,7 @@ impl<T: Float> TileKernel<T> {
 }
 
 impl<T: 'static> TileKernel<T> {
-    /// The tiles of a register of which there are 32.
+    /// The micro-kernels of a register type of which there are 32.
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     pub(crate) fn of_eight<V: Register<Word = T>>() -> Self {
         let (run, run_wide, run_line) =
@@ -240,15 +242,15 @@ impl<T: 'static> TileKernel<T> {
         self.vectors * self.lanes
     }
 
-    /// Computes a tile of `rows` rows and `vectors` vectors, each at least 1 and at most those of the largest tile, or of as
-    /// many as the wide tile has; or of one row and up to [`MAX_LINE`] vectors, where nothing is kept.
+    /// Computes a tile of `rows` rows and `vectors` vectors: at least 1 and at most those of the largest tile,
+    /// or of the wide tile; or one row and up to [`MAX_LINE`] vectors if `keep` is null.
     ///
     /// # Safety
-    /// The kernel's level is one that the processor has. `depth` numbers of each row of `a` and whole vectors of each row
-    /// of `b`, of `from`, `add` and `keep` unless they are null, and of `to` are there.
+    /// The processor supports the kernel's instruction set. `depth` values of each row of `a`, and whole
+    /// vectors of each row of `b`, of `to`, and of `from`, `add` and `keep` unless these are null, are valid.
     #[inline(always)]
     pub(crate) unsafe fn run(&self, tile: &Tile<T>, rows: usize, vectors: usize) {
-        // SAFETY: the caller promises what the kernel needs.
+        // SAFETY: the kernel requires what this function requires.
         unsafe {
             if vectors <= MAX_VECTORS {
                 self.run[rows - 1][vectors - 1](tile);
@@ -261,7 +263,7 @@ impl<T: 'static> TileKernel<T> {
     }
 }
 
-/// One size of tile.
+/// A tile of one size.
 struct TileTask<'a, V: Register, const ROWS: usize, const VECTORS: usize>(&'a Tile<V::Word>);
 
 impl<V: Register, const ROWS: usize, const VECTORS: usize> IsaTask for TileTask<'_, V, ROWS, VECTORS> {
@@ -271,7 +273,8 @@ impl<V: Register, const ROWS: usize, const VECTORS: usize> IsaTask for TileTask<
     fn run(self) {
         let Tile { a, a_stride, b, b_stride, prefetches, keep, depth, from, from_stride, add, to, to_stride } =
             *self.0;
-        // SAFETY: `tile` is called with memory as `TileKernel::run` describes it, at the vector's level.
+        // SAFETY: `tile` is called with memory as `TileKernel::run` describes it, at the vector's
+        // instruction set.
         unsafe {
             let mut sums = [[V::zero(); VECTORS]; ROWS];
             if !from.is_null() {
@@ -289,7 +292,8 @@ impl<V: Register, const ROWS: usize, const VECTORS: usize> IsaTask for TileTask<
             if !keep.is_null() {
                 let mut keep = keep;
                 for l in 0..depth {
-                    // The rows are often a page apart, which no processor foresees.
+                    // Rows are often in different pages, where hardware prefetching does not
+                    // follow.
                     prefetch_row::<V, VECTORS>(b, b_stride);
                     let columns = load::<V, VECTORS>(b);
                     for (v, column) in columns.iter().enumerate() {
@@ -330,7 +334,7 @@ impl<V: Register, const ROWS: usize, const VECTORS: usize> IsaTask for TileTask<
     }
 }
 
-/// Asks for the row of vectors that is [`PREFETCH_ROWS`] rows behind this one, whether it is there or not.
+/// Prefetches the row of vectors [`PREFETCH_ROWS`] rows further on; it need not exist.
 #[inline(always)]
 pub(crate) fn prefetch_row<V: Register, const VECTORS: usize>(row: *const V::Word, row_stride: usize) {
     let row = row.wrapping_add(PREFETCH_ROWS * row_stride);
@@ -339,13 +343,13 @@ pub(crate) fn prefetch_row<V: Register, const VECTORS: usize>(row: *const V::Wor
     }
 }
 
-/// A row of vectors.
+/// Loads a row of vectors.
 ///
 /// # Safety
 /// They are readable, and the processor has the vector's instructions.
 #[inline(always)]
 pub(crate) unsafe fn load<V: Register, const VECTORS: usize>(from: *const V::Word) -> [V; VECTORS] {
-    // SAFETY: as the caller promises.
+    // SAFETY: everything read and written here is valid, as this function requires.
     unsafe {
         let mut vectors = [V::zero(); VECTORS];
         for (v, vector) in vectors.iter_mut().enumerate() {
@@ -355,7 +359,7 @@ pub(crate) unsafe fn load<V: Register, const VECTORS: usize>(from: *const V::Wor
     }
 }
 
-/// Adds term `l` of each row times the columns.
+/// Adds the products of term `l` of each row and the columns.
 ///
 /// # Safety
 /// The term is readable, and the processor has the vector's instructions.
@@ -367,7 +371,7 @@ unsafe fn multiply<V: Register, const ROWS: usize, const VECTORS: usize>(
     sums: &mut [[V; VECTORS]; ROWS],
 ) {
     for (row, sums) in rows.iter().zip(sums) {
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe {
             let factor = V::splat(row.add(l).read_unaligned());
             for (sum, column) in sums.iter_mut().zip(columns) {
@@ -377,7 +381,7 @@ unsafe fn multiply<V: Register, const ROWS: usize, const VECTORS: usize>(
     }
 }
 
-/// One row of any number of vectors, whose sums are in memory.
+/// One row of any number of vectors, with accumulators in memory.
 struct LineTask<'a, V: Register>(&'a Tile<V::Word>, usize);
 
 impl<V: Register> IsaTask for LineTask<'_, V> {
@@ -409,10 +413,11 @@ impl<V: Register> IsaTask for LineTask<'_, V> {
     }
 }
 
-/// Adds some terms to the sums of a line.
+/// Adds some terms to the accumulators of a line.
 ///
 /// # Safety
-/// The terms, as many rows of vectors and the sums are there, and the processor has the register's instructions.
+/// The terms, as many rows of vectors and the accumulators are valid, and the processor has the register's
+/// instructions.
 #[inline(always)]
 unsafe fn terms<V: Register, const TERMS: usize>(
     a: *const V::Word,
@@ -420,7 +425,7 @@ unsafe fn terms<V: Register, const TERMS: usize>(
     to: *mut V::Word,
     vectors: usize,
 ) {
-    // SAFETY: as the caller promises.
+    // SAFETY: everything read and written here is valid, as this function requires.
     unsafe {
         let mut factors = [V::zero(); TERMS];
         for (term, factor) in factors.iter_mut().enumerate() {
@@ -442,20 +447,20 @@ unsafe fn terms<V: Register, const TERMS: usize>(
 /// # Safety
 /// As [`TileKernel::run`].
 unsafe fn line<V: Register>(tile: &Tile<V::Word>, vectors: usize) {
-    // SAFETY: the caller promises that the processor has the register's instructions.
+    // SAFETY: the processor has the register's instructions. This function requires it.
     unsafe { V::run(LineTask::<V>(tile, vectors)) };
 }
 
-/// Computes one size of tile.
+/// Computes a tile of one size.
 ///
 /// # Safety
 /// As [`TileKernel::run`].
 unsafe fn tile<V: Register, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Word>) {
-    // SAFETY: the caller promises that the processor has the register's instructions.
+    // SAFETY: the processor has the register's instructions. This function requires it.
     unsafe { V::run(TileTask::<V, ROWS, VECTORS>(tile)) };
 }
 
-/// Nanoseconds of a multiplication and addition, roughly.
+/// Estimated nanoseconds of a multiply-add.
 pub(crate) fn fused<T>(isa: Isa) -> f64 {
     let per_nanosecond = match isa {
         Isa::Portable => 6.0,

@@ -1,4 +1,4 @@
-//! What is computed of a product's sums before they leave the first cache.
+//! Epilogues of a matrix multiplication, computed before results leave the L1 cache.
 
 use hipdnn_plugin_sdk::graph::Tensor;
 
@@ -10,19 +10,19 @@ use crate::pointwise::chain::{Chain, Input};
 use crate::pointwise::elements::BlockEpilogue;
 use crate::problem::Operand;
 
-/// A chain behind a product, divided by where it is computed.
+/// A chain of operations, divided by where it is computed.
 #[derive(Default)]
 pub(crate) struct TileEpilogue {
-    /// Among the kernel's pointers a row that is added to each row of the product while it is in registers.
+    /// Index among the kernel's pointers of a row that is added to each row of the result in registers.
     pub(crate) row: Option<usize>,
-    /// What is computed of a tile's numbers, which lie side by side in its only tensor.
+    /// What is computed on a tile, whose values are contiguous in a tensor of one dimension.
     pub(crate) near: Option<Box<dyn BlockEpilogue>>,
-    /// What is computed of blocks of the product where they are.
+    /// What is computed on blocks of the result in place.
     pub(crate) block_epilogue: Option<Box<dyn BlockEpilogue>>,
 }
 
 impl TileEpilogue {
-    /// All of a chain where the product is.
+    /// The whole chain on blocks of the result.
     #[cfg_attr(
         not(target_arch = "x86_64"),
         expect(dead_code, reason = "other processors have no instructions for pairs")
@@ -31,7 +31,7 @@ impl TileEpilogue {
         Ok(Self { block_epilogue: epilogue.map(|epilogue| epilogue.plan()).transpose()?, ..Self::default() })
     }
 
-    /// Divides a chain; a tile has at most `most` numbers.
+    /// Divides a chain; a tile has at most `most` values.
     pub(crate) fn plan<T: Accumulator>(
         epilogue: Option<Epilogue>,
         problem: &Problem,
@@ -61,7 +61,7 @@ impl TileEpilogue {
     }
 }
 
-/// Plans a chain of nothing but the results for up to `most` of them side by side.
+/// Plans a chain whose only input is the result, for up to `most` contiguous values.
 fn near<T: Accumulator>(epilogue: Epilogue, most: usize) -> Result<Box<dyn BlockEpilogue>, Refusal> {
     let most = i64::try_from(most).map_err(|_| format!("a tile has {most} numbers"))?;
     let data_type = T::TYPE;

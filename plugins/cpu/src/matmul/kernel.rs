@@ -1,4 +1,4 @@
-//! The loops around the tiles.
+//! The loops around the micro-kernel: blocking, packing and the division among workers.
 
 use std::ops::Range;
 
@@ -13,59 +13,59 @@ use crate::tensor::prepacked::Prepacked;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Workers, part};
 
-/// Terms of a sum that are added in one go: a panel of them stays in a processor's second cache.
+/// Terms that are summed in one go (K block): a panel of them stays in the L2 cache.
 const MAX_DEPTH: usize = 1536;
 
-/// What sums of more terms are divided into.
+/// K block for longer sums.
 const DEPTH: usize = 1024;
 
-/// Rows that are computed with a panel before the next panel is copied.
+/// Rows that are computed with a panel before the next panel is packed.
 const ROWS: usize = 512;
 
-/// The same where panels are kept and vectors are multiplied whole: the rows then have to stay in the second cache, and reading
-/// panels more often costs less.
+/// The same for prepacked panels on processors with full 512-bit vector units: there the rows have to stay in the
+/// L2 cache, and reading panels more often costs less.
 const FEW_ROWS: usize = 256;
 
-/// Numbers of the left factor that are copied at a time.
+/// Elements of operand A that are packed at a time.
 const COPIED: usize = 2 << 20;
 
-/// Terms of a sum up to which the left factor is copied.
+/// Terms up to which operand A is packed.
 const MAX_COPIED: usize = 1 << 24;
 
-/// Rows of the left factor that are copied as one part of the work.
+/// Rows of operand A that are packed as one part of the work.
 const COPIED_ROWS: usize = 32;
 
-/// Distances of rows in bytes at which the rows of a tile share few places of the first cache.
+/// Row strides in bytes at which the rows of a tile compete for few sets of the L1 cache.
 const CROWDED: usize = 1024;
 
-/// Products of matrices with every decision made.
+/// A matrix multiplication with every decision made.
 pub(crate) struct Gemm<T: 'static> {
     problem: Problem,
     isa: Isa,
     scheme: Scheme<T>,
-    /// What a tile multiplies for each sum.
+    /// Words that a tile multiplies for each sum.
     words: usize,
-    /// Whether the rows of the right factor are read in place, because only one tile reads them.
+    /// Whether the rows of operand B are read in place, because only one tile reads them.
     b_in_place: bool,
-    /// In how many blocks the rows of a matrix are computed, the columns, and the terms.
+    /// Blocks of rows, panels of columns, and K blocks.
     row_blocks: usize,
     panels: usize,
-    /// How many of the panels are of wide tiles or lines, and the vectors of all of these; they come first.
+    /// How many of the panels are for wide tiles or lines, and the vectors of all of these; they come first.
     wide: usize,
     wide_vectors: usize,
     depth_blocks: usize,
-    /// Blocks of rows between two copies of the left factor.
+    /// Blocks of rows between two packings of operand A.
     group: usize,
-    /// Distance of the copied rows.
+    /// Row stride of packed rows.
     row_stride: usize,
     workers: Workers,
     pack_workers: Workers,
-    /// The panels of a right factor that stays the same, one after the other.
+    /// The prepacked panels of a constant operand B.
     prepacked: Prepacked<T>,
     areas: ScratchLayout,
 }
 
-/// Numbers in the parts of the scratch memory.
+/// Elements of the parts of the scratch memory.
 pub(crate) struct ScratchLayout {
     a: usize,
     b: usize,
@@ -73,8 +73,8 @@ pub(crate) struct ScratchLayout {
     row: usize,
 }
 
-/// Nanoseconds for the copy of a byte of the right factor or of a number of the left one, roughly, and for reading a byte of the right
-/// one in place.
+/// Estimated nanoseconds to pack a byte of operand B or an element of operand A, and to read a byte of operand B in
+/// place.
 const COPY: f64 = 0.3;
 
 const READ: f64 = 0.05;
@@ -95,7 +95,7 @@ impl<T: Accumulator> Gemm<T> {
         }
         let words = k.div_ceil(*terms);
         let work = [m, n, k, matrices].iter().map(|number| *number as f64).product::<f64>() * scheme.time;
-        // Enough parts for the lanes, where there are few columns.
+        // Enough parts for the workers if there are few columns.
         let wanted =
             threads.workers(work, usize::MAX).count().div_ceil(matrices * n.div_ceil(kernel.columns()));
         let keeps = settings.constant_weights && problem.has_one_right_factor();
@@ -172,7 +172,7 @@ impl<T: Accumulator> Gemm<T> {
         })
     }
 
-    /// The scratch memory: copied rows, and for each lane a panel, sums, and part of the row that is added.
+    /// The scratch memory: packed rows, and for each worker a panel, accumulators, and part of the added row.
     fn layout(&self, scratch: &mut Scratch) -> [usize; 4] {
         let workers = self.workers.count();
         [
@@ -194,10 +194,10 @@ impl<T: Accumulator> Gemm<T> {
         first + vectors.start..first + vectors.end
     }
 
-    /// Copies part of a block's rows.
+    /// Packs part of a block's rows.
     ///
     /// # Safety
-    /// `a` is the left factor's first element, `to` has room for the block.
+    /// `a` is the first element of operand A; `to` has room for the block.
     unsafe fn copy_rows(&self, block: usize, number: usize, a: *const u8, to: *mut T) {
         let Problem { a: factor, m, k, .. } = &self.problem;
         let rows = part(*m, self.row_blocks, block % self.row_blocks);
@@ -227,10 +227,10 @@ impl<T: Accumulator> Gemm<T> {
         words.start * self.scheme.terms..(words.end * self.scheme.terms).min(self.problem.k)
     }
 
-    /// Copies some words of the columns of a panel.
+    /// Packs some words of the columns of a panel.
     ///
     /// # Safety
-    /// `b` is the first element of the panel's matrix, `to` has room for the words.
+    /// `b` is the first element of the panel's matrix; `to` has room for the words.
     unsafe fn copy_panel(&self, vectors: &Range<usize>, words: &Range<usize>, b: *const u8, to: *mut T) {
         let Problem { b: right, n, .. } = &self.problem;
         let lanes = self.scheme.kernel.lanes;
@@ -251,15 +251,15 @@ impl<T: Accumulator> Gemm<T> {
         }
     }
 
-    /// The place of some words of a panel among those that are kept.
+    /// The offset of some words of a panel in the prepacked operand.
     fn prepacked_place(&self, vectors: &Range<usize>, words: &Range<usize>) -> usize {
         (vectors.start * self.words + words.start * vectors.len()) * self.scheme.kernel.lanes
     }
 
-    /// All panels of a right factor that stays the same; null where these are not kept.
+    /// All panels of a constant operand B; null if they are not kept.
     ///
     /// # Safety
-    /// `b` is the factor's first element.
+    /// `b` is the operand's first element.
     unsafe fn prepacked_panels(&self, b: *mut u8) -> *const T {
         let b = Shared([b]);
         let (panels, _) = self.prepacked.get(b.get(0), std::ptr::null_mut(), |to| {
@@ -268,7 +268,7 @@ impl<T: Accumulator> Gemm<T> {
                 self.workers.for_each_part(self.panels * self.depth_blocks, |_, number| {
                     let vectors = self.vectors(number / self.depth_blocks);
                     let words = part(self.words, self.depth_blocks, number % self.depth_blocks);
-                    // SAFETY: there is room for all panels, and each is copied by one lane.
+                    // SAFETY: there is room for all panels, and each is copied by one worker.
                     unsafe {
                         let to = to.get(0).cast::<T>().add(self.prepacked_place(&vectors, &words));
                         self.copy_panel(&vectors, &words, b.get(0), to);
@@ -283,9 +283,9 @@ impl<T: Accumulator> Gemm<T> {
     /// Computes the columns of a panel in a block of rows.
     ///
     /// # Safety
-    /// `a` is the block's first row with rows `a_stride` apart, `b` and `c` are the first elements of the right factor and the
-    /// product, `row` the first of the row that is added, `all_panels` the panels that are kept or null, `panel`, `sums` and `part_of_row`
-    /// are a lane's areas.
+    /// `a` is the block's first row with row stride `a_stride`; `b` and `c` are the first elements of operand B
+    /// and the result; `row` is the first of the added row; `all_panels` are the prepacked panels or null;
+    /// `panel`, `sums` and `part_of_row` are a worker's areas.
     unsafe fn multiply(
         &self,
         block: usize,
@@ -306,7 +306,7 @@ impl<T: Accumulator> Gemm<T> {
         let tiles = rows.len().div_ceil(most_rows);
         let is_kept = !all_panels.is_null();
         let in_place = self.b_in_place && whole && !is_kept;
-        // The first tile of a panel reads it in place and leaves a copy for the others.
+        // The first tile of a panel reads it in place and leaves a packed copy for the others.
         let copied_by_first = self.scheme.b_readable && whole && !in_place && !is_kept;
         let near = tile_epilogue.near.as_deref();
         let straight = whole && T::is_in(result) && result.column == 1 && near.is_none();
@@ -354,7 +354,8 @@ impl<T: Accumulator> Gemm<T> {
                         a_stride,
                         b: if copies { from.cast_const() } else { b },
                         b_stride: if copies { right.row } else { b_stride },
-                        // Where vectors are multiplied in halves, there is time enough to wait for the second cache.
+                        // With 256-bit vector units there is time enough to wait for the L2
+                        // cache.
                         prefetches: self.isa.has_whole_vectors(),
                         keep: if copies { panel } else { std::ptr::null_mut() },
                         depth: words.len(),
@@ -394,7 +395,7 @@ impl<T: Accumulator> Kernel for Gemm<T> {
         let Problem { a, b, c, m, matrices, .. } = &self.problem;
         let layout = self.layout(&mut Scratch::default());
         let row = self.scheme.tile_epilogue.row.map_or(std::ptr::null_mut(), |slot| tensors[slot]);
-        // SAFETY: the tensor is the right factor.
+        // SAFETY: the tensor is the operand B.
         let panels = unsafe { self.prepacked_panels(tensors[b.slot]) }.cast_mut().cast();
         let base = Shared([tensors[a.slot], tensors[b.slot], tensors[c.slot], scratch, row, panels]);
         let all = Tensors(tensors);
@@ -406,7 +407,8 @@ impl<T: Accumulator> Kernel for Gemm<T> {
             let group = self.group.min(blocks - start);
             if !self.scheme.a_readable {
                 self.pack_workers.for_each_part(group * parts, |_, number| {
-                    // SAFETY: the scratch memory has room for a group of blocks; every part is copied by one lane.
+                    // SAFETY: the scratch memory has room for a group of blocks; every part is
+                    // copied by one worker.
                     unsafe {
                         let to = base.get(3).add(layout[0]).cast::<T>().add(number / parts * copied);
                         self.copy_rows(start + number / parts, number % parts, base.get(0), to);
@@ -425,8 +427,8 @@ impl<T: Accumulator> Kernel for Gemm<T> {
                     own(layout[3], self.areas.row),
                 ];
                 let of_block = part(*m, self.row_blocks, (start + block) % self.row_blocks);
-                // SAFETY: the tensors cover their matrices, the scratch memory has room for every lane; no two panels of blocks
-                // write the same elements of the product.
+                // SAFETY: the tensors cover their matrices, the scratch memory has room for every
+                // worker; no two panels of blocks write the same elements of the product.
                 unsafe {
                     let rows = if !self.scheme.a_readable {
                         (

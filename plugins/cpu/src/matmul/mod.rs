@@ -1,8 +1,8 @@
-//! Products of matrices.
+//! Matrix multiplication, the operation.
 //!
-//! Tiles of the result are computed in registers ([`tile`]) from rows of the left factor and a panel of columns of the right one. A
-//! panel is copied so that its rows follow each other ([`pack`]), unless only one tile reads it. Rows of the left factor are read where
-//! they are, if they are numbers of the compute type that lie side by side, and copied otherwise.
+//! Tiles of the result are computed by the micro-kernels of [`crate::gemm::tile`] from rows of operand A and a
+//! panel of columns of operand B. A panel is packed ([`crate::gemm::pack`]) unless only one tile reads it. Rows of
+//! A are read in place if they are contiguous values of the compute type, and packed otherwise.
 
 #![expect(
     clippy::indexing_slicing,
@@ -29,10 +29,10 @@ use crate::problem::matmul::Matmul;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
 
-/// Whole numbers of up to this magnitude are floats.
+/// Integers up to this magnitude are exact in single precision.
 const MAX_EXACT: f64 = (1_u32 << f32::MANTISSA_DIGITS) as f64;
 
-/// Plans a product for a level of the processor, with more to compute of its result or not.
+/// Plans a matrix multiplication with its epilogue for an instruction set.
 pub(crate) fn plan(
     matmul: &Matmul,
     compute: Compute,
@@ -43,7 +43,7 @@ pub(crate) fn plan(
     plan_with(matmul, compute, isa, Pairs::of(isa), settings, epilogue)
 }
 
-/// The same with these instructions for pairs, which the processor has.
+/// The same with these pair instructions, which the processor has.
 pub(crate) fn plan_with(
     matmul: &Matmul,
     compute: Compute,
@@ -80,7 +80,8 @@ pub(crate) fn plan_with(
     })
 }
 
-/// What so many products of factors of these types are added up in: sums of bytes are exact, as whole numbers are that a float holds.
+/// The type in which `terms` products of these dtypes are summed: sums of bytes have to be exact, and single
+/// precision holds integers only up to a limit.
 pub(crate) fn exact(factors: [DataType; 2], terms: f64, compute: Compute) -> Compute {
     let largest = |data_type| match data_type {
         DataType::Int8 => Some(128.0),

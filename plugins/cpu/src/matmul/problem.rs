@@ -1,5 +1,5 @@
-//! A product as the kernels see it: rows of the result along its elements in memory, batch dimensions merged into rows
-//! where that can be.
+//! A matrix multiplication as the kernels see it: result rows along its contiguous dimension, batch dimensions
+//! merged into rows if possible.
 
 use hipdnn_plugin_sdk::graph::DataType;
 
@@ -7,19 +7,19 @@ use crate::layout::MAX_RANK;
 use crate::problem::Operand;
 use crate::problem::matmul::Matmul;
 
-/// A factor, or the product.
+/// An operand, or the result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Matrices {
-    /// Its place among the kernel's pointers.
+    /// Its index among the kernel's pointers.
     pub(crate) slot: usize,
     pub(crate) data_type: DataType,
     /// Bytes of an element.
     pub(crate) size: usize,
-    /// Distance of rows.
+    /// Row stride.
     pub(crate) row: usize,
-    /// Distance of columns.
+    /// Column stride.
     pub(crate) column: usize,
-    /// For each batch dimension how many neighbours share a matrix, and the distance of matrices.
+    /// For each batch dimension how many neighbours share a matrix, and the stride of matrices.
     batch: [(usize, usize); MAX_RANK],
 }
 
@@ -32,15 +32,15 @@ pub(crate) struct Problem {
     pub(crate) m: usize,
     pub(crate) n: usize,
     pub(crate) k: usize,
-    /// The number of matrices of c.
+    /// Number of matrices of c.
     pub(crate) matrices: usize,
     /// Batch dimensions of c that are left.
     rank: usize,
     dims: [usize; MAX_RANK],
-    /// Batch dimensions of c before some were merged into the rows.
+    /// Batch dimensions of c before some were merged into rows.
     whole: usize,
     whole_dims: [usize; MAX_RANK],
-    /// Rows of c before that; columns, where c is transposed.
+    /// Rows of c before merging; columns, if c is transposed.
     own_rows: usize,
     /// Whether rows here are columns of the operation.
     transposed: bool,
@@ -85,7 +85,8 @@ impl Problem {
             own_rows: p.m,
             transposed: false,
         };
-        // Vectors are along the rows of c: where its columns are nearer to each other, the transposed product is computed.
+        // Vectors run along the rows of c; if its columns have the smaller stride, the transposed product is
+        // computed.
         let (row, column) = (problem.c.row, problem.c.column);
         if p.n == 1 && p.m > 1 || (p.m > 1 && p.n > 1 && row < column) {
             problem.transpose();
@@ -106,8 +107,8 @@ impl Problem {
         self.transposed = !self.transposed;
     }
 
-    /// Makes rows of the last batch dimensions, as far as all their matrices have one right factor and follow each other in the left
-    /// factor and in c.
+    /// Merges the last batch dimensions into rows, as far as all their matrices share one operand B and are
+    /// consecutive in operand A and in c.
     fn merge(&mut self) {
         while let Some(last) = self.rank.checked_sub(1) {
             let dim = self.dims[last];
@@ -128,7 +129,7 @@ impl Problem {
         }
     }
 
-    /// Whether the right factor is the operation's, and one matrix.
+    /// Whether there is a single matrix B, in the layout of the operation.
     pub(crate) fn has_one_right_factor(&self) -> bool {
         let shared = |axis: usize| {
             let (share, stride) = self.b.batch[axis];
@@ -157,7 +158,7 @@ impl Problem {
         offsets
     }
 
-    /// Calls `work` with each box of the operation's result that rows and columns of a matrix make up.
+    /// Calls `work` with each box of the operation's result that the given rows and columns of a matrix form.
     pub(crate) fn areas(
         &self,
         matrix: usize,
@@ -167,7 +168,7 @@ impl Problem {
     ) {
         let mut row = rows.start;
         while row < rows.end {
-            // All matrices that are merged into rows follow each other, so they count on from those of the others.
+            // Matrices that are merged into rows are numbered on.
             let merged = self.m / self.own_rows;
             let mut rest = matrix * merged + row / self.own_rows;
             let first = row % self.own_rows;
@@ -187,12 +188,12 @@ impl Problem {
     }
 }
 
-/// What sums are made in.
+/// The type of the accumulators.
 pub(crate) trait Accumulator: Copy + Send + Sync + 'static {
-    /// Its data type.
+    /// Its dtype.
     const TYPE: DataType;
 
-    /// Whether elements are such.
+    /// Whether a matrix has this dtype.
     fn is_in(matrices: &Matrices) -> bool {
         matrices.data_type == Self::TYPE
     }

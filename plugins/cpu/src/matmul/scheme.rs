@@ -1,7 +1,4 @@
-//! What the factors of a product become before tiles read them, and the tiles: numbers of the compute type, or pairs of
-//! factors of 16 bits.
-
-use hipdnn_plugin_sdk::graph::DataType;
+//! The two ways to multiply: values of the compute type, or pairs of 16 bits.
 
 use crate::gemm::pack::{Pack, Store, packing_of};
 use crate::gemm::tile::{MAX_LINE, TileKernel, WIDE_ROWS, fused};
@@ -12,29 +9,29 @@ use crate::pointwise::Epilogue;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 
-/// How a product is computed.
+/// How operands are packed, and which micro-kernel runs.
 pub(crate) struct Scheme<T: 'static> {
     pub(crate) kernel: TileKernel<T>,
-    /// Terms of a sum in what a tile multiplies.
+    /// Terms of a sum per word.
     pub(crate) terms: usize,
-    /// Whether rows of the left factor are as the tiles read them, and rows of the right one.
+    /// Whether rows of operand A can be read in place, and rows of operand B.
     pub(crate) a_readable: bool,
     pub(crate) b_readable: bool,
     pub(crate) pack_a: Pack<T>,
     pub(crate) pack_b: Pack<T>,
     pub(crate) store: Store<T>,
-    /// Nanoseconds that a term takes, roughly.
+    /// Estimated nanoseconds of a term.
     pub(crate) time: f64,
     pub(crate) tile_epilogue: TileEpilogue,
 }
 
-/// Numbers in a tile at most.
+/// Elements of a tile at most.
 fn most<T: 'static>(kernel: &TileKernel<T>) -> usize {
     (kernel.rows * kernel.columns()).max(kernel.lanes * (WIDE_ROWS * kernel.wide).max(MAX_LINE))
 }
 
 impl<T: Float + Accumulator> Scheme<T> {
-    /// Numbers of the compute type.
+    /// Values of the compute type.
     pub(crate) fn numbers(problem: &Problem, isa: Isa, epilogue: Option<Epilogue>) -> Result<Self, Refusal> {
         let Problem { a, b, c, n, k, .. } = problem;
         let kernel = TileKernel::<T>::of(isa);
@@ -55,16 +52,17 @@ impl<T: Float + Accumulator> Scheme<T> {
 #[cfg(target_arch = "x86_64")]
 mod pairs {
     use half::bf16;
+    use hipdnn_plugin_sdk::graph::DataType;
 
     use super::*;
     use crate::gemm::pack::store_whole;
     use crate::gemm::pairs::{Bfloat16Pairs, IntegerPairs, packs};
 
-    /// Terms up to which sums of products of bytes stay below 2³¹.
+    /// Terms up to which a sum of products of bytes stays below 2³¹.
     const MAX_TERMS: usize = 1 << 15;
 
     impl Scheme<f32> {
-        /// Pairs of `bfloat16`; none where the factors are not such.
+        /// Pairs of `bfloat16`; `None` if the operands have another dtype.
         pub(crate) fn bfloat16(
             problem: &Problem,
             isa: Isa,
@@ -96,7 +94,7 @@ mod pairs {
     }
 
     impl Scheme<i32> {
-        /// Pairs of bytes; none where the factors are not such, or their sums are too large.
+        /// Pairs of bytes; `None` if the operands have another dtype, or sums may overflow.
         pub(crate) fn bytes(
             problem: &Problem,
             isa: Isa,

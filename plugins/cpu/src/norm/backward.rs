@@ -19,7 +19,7 @@ use crate::threading::partition::{Threads, Workers};
 /// Rows whose sums for the gradients of the parameters are in the compute type, before they are added to those in double precision.
 const EXACT_ROWS: usize = 256;
 
-/// The most numbers that all lanes together have a sum for.
+/// The most numbers that all workers together have a sum for.
 const MAX_SUMS: usize = 4 << 20;
 
 /// Where the statistics come from.
@@ -50,11 +50,12 @@ pub(crate) struct Backward<T> {
 pub(crate) struct ScratchLayout {
     /// Scale, where it is not read in place.
     scale: usize,
-    /// For each lane the sums of the gradients of scale and bias, in double precision.
+    /// For each worker the sums of the gradients of scale and bias, in double precision.
     totals: usize,
-    /// For each lane the same sums of a few rows.
+    /// For each worker the same sums of a few rows.
     sums: usize,
-    /// For each lane a row of x, which becomes that of dx, and one of dy, where they are not read and written in place.
+    /// For each worker a row of x, which becomes that of dx, and one of dy, where they are not read and written
+    /// in place.
     x: usize,
     dy: usize,
 }
@@ -90,7 +91,7 @@ impl<T: Float + Stored> Backward<T> {
         let (len, count) = (inner.iter().product::<usize>(), rows.runs() * rows.len);
         let direct = dy.direct && x.direct && dx.direct;
         let work = 6.0 * per_element(direct) * len as f64 * count as f64;
-        // Each lane has sums of its own, which the others' are added to: not worth it for a few rows.
+        // Each worker has sums of its own, which the others' are added to: not worth it for a few rows.
         let parts = count.div_ceil(8).min(MAX_SUMS / len.max(1)).max(1);
         Ok(Self {
             isa,
@@ -127,11 +128,11 @@ impl<T: Float + Stored> Backward<T> {
         }
     }
 
-    /// Adds up what the lanes have for a gradient of a parameter, and writes it.
+    /// Adds up what the workers have for a gradient of a parameter, and writes it.
     ///
     /// # Safety
-    /// The lanes have written their totals, `which` is 0 for the gradient of scale and 1 for that of bias; `buffer` has room for
-    /// a row.
+    /// The workers have written their totals, `which` is 0 for the gradient of scale and 1 for that of bias;
+    /// `buffer` has room for a row.
     unsafe fn finish(
         &self,
         row: &Row<T>,
@@ -141,7 +142,7 @@ impl<T: Float + Stored> Backward<T> {
         buffer: *mut T,
     ) {
         let worker_stride = Scratch::padded::<f64>(2 * self.len);
-        // SAFETY: the caller promises totals and tensors.
+        // SAFETY: the totals and tensors are valid, as this function requires.
         unsafe {
             let to = row.target(tensors, 0, buffer);
             for i in 0..self.len {
@@ -164,8 +165,8 @@ impl<T: Float + Stored> Kernel for Backward<T> {
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
         let areas = self.layout(&mut Scratch::default());
         let len = self.len;
-        // SAFETY: the caller promises tensors and scratch memory; the areas are inside of it, and each lane has its own rows, sums
-        // and buffers.
+        // SAFETY: the tensors and scratch memory are valid, as this function requires; the areas are inside
+        // of it, and each worker has its own rows, sums and buffers.
         unsafe {
             let scale = self.scale.numbers(tensors, 0, scratch.wrapping_add(areas.scale).cast());
             let shared = (Tensors(tensors), Shared([scratch, scale.cast_mut().cast()]));
@@ -212,7 +213,8 @@ impl<T: Float + Stored> VectorTask<T> for Task<'_, T> {
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
         let len = self.by.len;
-        // SAFETY: the caller promises the instructions; there are two totals and two sums for each number of a row.
+        // SAFETY: the processor has the instructions, as this function requires; there are two totals and two sums
+        // for each number of a row.
         unsafe {
             for i in 0..2 * len {
                 self.totals.add(i).write(0.0);

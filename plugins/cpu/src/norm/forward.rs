@@ -54,7 +54,7 @@ pub(crate) struct Forward<T> {
     mean: Option<Each<T>>,
     inverse: Option<Each<T>>,
     access: Access,
-    /// Rows of a lane that are computed together.
+    /// Rows of a worker that are computed together.
     together: usize,
     fused: Fused,
 }
@@ -124,13 +124,13 @@ impl<T: Float + Stored> Forward<T> {
             mean: Each::optional(p.mean.as_ref())?,
             inverse: Each::optional(p.inverse.as_ref())?,
             access,
-            // Copies are to stay in the first caches.
+            // Copies are to stay in the L1 cache.
             together: if access != Access::Copied || len <= EXACT { TOGETHER } else { 1 },
             fused,
         })
     }
 
-    /// Numbers of a lane's buffer: rows that are copied, or one that statistics are computed of once more.
+    /// Numbers of a worker's buffer: rows that are copied, or one that statistics are computed of once more.
     fn buffer(&self) -> usize {
         match self.access {
             Access::InPlace => 0,
@@ -139,7 +139,8 @@ impl<T: Float + Stored> Forward<T> {
         }
     }
 
-    /// Offsets of the areas for scale, bias, and the buffer of each lane; empty where the tensors are read and written in place.
+    /// Offsets of the areas for scale, bias, and the buffer of each worker; empty where the tensors are read
+    /// and written in place.
     fn layout(&self, scratch: &mut Scratch) -> [usize; 3] {
         let needed = |direct: bool| if direct { 0 } else { self.len };
         let bias = self.bias.as_ref().is_none_or(|bias| bias.direct);
@@ -158,8 +159,8 @@ impl<T: Float + Stored> Kernel for Forward<T> {
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
         let [scale_at, bias_at, rows_at] = self.layout(&mut Scratch::default());
-        // SAFETY: the caller promises tensors and scratch memory; the areas are inside of it, and each lane has its own rows and
-        // its own buffer.
+        // SAFETY: the tensors and scratch memory are valid, as this function requires; the areas are inside
+        // of it, and each worker has its own rows and its own buffer.
         unsafe {
             let scale = self.scale.numbers(tensors, 0, scratch.wrapping_add(scale_at).cast());
             let bias = self
@@ -232,8 +233,8 @@ impl<T: Float + Stored> Task<'_, T> {
         // Rows that are there, those that are computed, and those of which what follows is.
         let (mut made, mut done, mut finished) = (self.rows.start, self.rows.start, self.rows.start);
         while done < self.rows.end {
-            // SAFETY: the caller promises the instructions; the offsets are those of rows of the tensors, which have `len`
-            // elements, as have the parameters.
+            // SAFETY: the processor has the instructions, as this function requires; the offsets are those of
+            // rows of the tensors, which have `len` elements, as have the parameters.
             unsafe {
                 if let Some(prologue) = &fused.prologue
                     && made == done
@@ -270,7 +271,8 @@ impl<T: Float + Stored> Task<'_, T> {
         let none = Normalized { x: nowhere.cast_const(), mean: T::ZERO, inverse: T::ZERO, y: nowhere };
         let (mut normalized, mut places) = ([none; ROWS], [[0; 4]; ROWS]);
         let (mut from, mut buffers) = ([nowhere.cast_const(); ROWS], [self.buffer; ROWS]);
-        // SAFETY: the caller promises instructions and rows; the buffer has room for what is copied.
+        // SAFETY: the instructions and rows are valid, as this function requires; the buffer has room for
+        // what is copied.
         unsafe {
             for i in 0..ROWS {
                 let Some(place) = rows.next() else { return };

@@ -34,14 +34,14 @@ impl<T: Float> Each<T> {
     /// # Safety
     /// The tensors are those of the kernel, `at` is the offset of an element.
     pub(crate) unsafe fn get(&self, tensors: &[*mut u8], at: usize) -> T {
-        // SAFETY: the caller promises the element.
+        // SAFETY: the element is valid, as this function requires.
         unsafe { self.element.load(tensors[self.slot], at) }
     }
 
     /// # Safety
     /// As [`Each::get`], and the tensor is one that the kernel writes.
     pub(crate) unsafe fn set(&self, tensors: &[*mut u8], at: usize, number: T) {
-        // SAFETY: the caller promises the element.
+        // SAFETY: the element is valid, as this function requires.
         unsafe { self.element.store(tensors[self.slot], at, number) };
     }
 }

@@ -26,7 +26,7 @@ pub(crate) unsafe fn statistics<S: Stored, V: Vector, const ROWS: usize>(
     buffer: *mut V::Scalar,
 ) -> [(f64, f64); ROWS] {
     let (mut about, mut found) = ([V::Scalar::ZERO; ROWS], [(0.0, 0.0); ROWS]);
-    // SAFETY: the caller promises the numbers, and the buffer where they are elements.
+    // SAFETY: the numbers, and the buffer where they are elements are valid, as this function requires.
     unsafe {
         if centered {
             for (about, x) in about.iter_mut().zip(rows) {
@@ -67,7 +67,8 @@ pub(crate) unsafe fn statistics<S: Stored, V: Vector, const ROWS: usize>(
 #[inline(always)]
 unsafe fn beginning<S: Stored, V: Vector>(x: *const S, len: usize) -> V::Scalar {
     let mut first = [V::Scalar::ZERO; MAX_LANES];
-    // SAFETY: the caller promises instructions and elements; no vector has more lanes than there are numbers.
+    // SAFETY: the instructions and elements are valid, as this function requires; no vector has more lanes than
+    // there are numbers.
     unsafe {
         if len < V::LANES {
             first[0] = x.read_unaligned().number();
@@ -87,7 +88,7 @@ unsafe fn numbers<S: Stored, V: Vector>(x: *const S, len: usize, buffer: *mut V:
     if convert::same::<S, V::Scalar>() {
         return x.cast();
     }
-    // SAFETY: the caller promises instructions, elements and the buffer.
+    // SAFETY: the instructions, elements and the buffer are valid, as this function requires.
     unsafe {
         let mut at = 0;
         while at + V::LANES <= len {
@@ -114,7 +115,7 @@ unsafe fn moments_of_some<S: Stored, V: Vector, const ROWS: usize>(
     centered: bool,
 ) -> [(f64, f64); ROWS] {
     let mut found = [(0.0, 0.0); ROWS];
-    // SAFETY: the caller promises instructions and numbers.
+    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
     unsafe {
         let (mut means, mut sums, mut squares) = ([V::zero(); ROWS], [V::zero(); ROWS], [V::zero(); ROWS]);
         let mut rest = [[V::Scalar::ZERO; 2]; ROWS];
@@ -161,7 +162,7 @@ unsafe fn moments<V: Vector>(
     centered: bool,
 ) -> (f64, f64) {
     let n = len as f64;
-    // SAFETY: the caller promises the numbers; the pieces are inside of them.
+    // SAFETY: the numbers are valid, as this function requires; the pieces are inside of them.
     let [deviation, squares] = unsafe {
         let mut totals = Totals::<V, 2>::new();
         let mut at = 0;
@@ -178,14 +179,14 @@ unsafe fn moments<V: Vector>(
     (about.to_f64() + deviation, if variance < 0.0 { 0.0 } else { variance })
 }
 
-/// Mean and mean square of the differences from it, number by number in double precision.
+/// Mean and mean square of the differences from it, element by element in double precision.
 ///
 /// # Safety
 /// `len` numbers are readable.
 #[cold]
 unsafe fn in_double<T: Real>(x: *const T, len: usize, centered: bool) -> (f64, f64) {
     let n = len as f64;
-    // SAFETY: the caller promises the numbers.
+    // SAFETY: the values are readable and writable, as this function requires.
     let numbers = || (0..len).map(|i| unsafe { x.add(i).read_unaligned() }.to_f64());
     let mean = if centered { numbers().sum::<f64>() / n } else { 0.0 };
     (mean, numbers().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n)

@@ -18,10 +18,10 @@ pub(crate) const DETERMINISTIC: &str = "deterministic";
 /// Whether weights stay the same from one execution of a plan to the next.
 pub(crate) const CONSTANT_WEIGHTS: &str = "constant_weights";
 
-/// The form of convolutions: one of [`ALGORITHMS`].
+/// The algorithm of convolutions: one of [`ALGORITHMS`].
 pub(crate) const CONVOLUTION: &str = "convolution";
 
-/// What the numbers of the knob mean.
+/// What the values of the knob mean. Saved plans contain these values.
 pub(crate) const ALGORITHMS: [Algorithm; 7] = [
     Algorithm::Automatic,
     Algorithm::ImplicitGemm,
@@ -83,7 +83,7 @@ pub fn planner(engine: usize) -> Planner {
     }
 }
 
-/// What the fast engine lets its user choose.
+/// The knobs of the fast engine.
 pub(crate) fn fast_knobs() -> Vec<Knob> {
     vec![
         Knob::int(
@@ -102,18 +102,19 @@ pub(crate) fn fast_knobs() -> Vec<Knob> {
         ),
         Knob::flag(
             CONSTANT_WEIGHTS,
-            "1: a promise that filters, and right factors of matrix products, stay the same as long as the plan lives. \
+            "1: a promise that weights of convolutions, and operand B of matrix products, stay the same as long as the plan lives. \
              They are packed once, by the first execution. 0: they may change.",
             false,
         ),
         Knob::int(
             CONVOLUTION,
-            "The form of convolutions. 0: the one that is guessed to be the fastest, 4 and 5 among them in single precision. 1: the \
-             input is read in place, or in a copy that all elements of the window share. 2: the input is copied for each \
-             element of the window. 3: computed by vectors of channels instead of vectors of elements, where there is such \
-             a form. 4: Winograd's algorithm for windows of 3 x 3 with step 1, and forward with step 2, whose results are \
-             farther from the exact ones than those of 1, 2 and 3; else as 0. 5: Winograd's algorithm with larger tiles for \
-             windows of 3 x 3 with step 1, whose results are farther from the exact ones than those of 4; else as 0.",
+            "The algorithm of convolutions. 0 automatic: the least estimated time, 4 and 5 in single precision only. 1 implicit \
+             GEMM: the input is read in place, or from one copy that all taps share. 2 unrolled: the input is copied for each tap \
+             of the filter. 3 direct: vectors of output channels; forward, and backward data with stride 1. 4 Winograd \
+             F(2 x 2, 3 x 3): filters of 3 x 3 with stride 1, and forward with stride 2; larger rounding errors than 1, 2, 3 and \
+             6; else as 0. 5 Winograd F(4 x 4, 3 x 3): filters of 3 x 3 with stride 1; larger rounding errors than 4; else as 0. \
+             6 im2col: the input is copied tile by tile; one or two spatial dimensions, elements of the compute type; else as 1 \
+             or 2.",
             0,
             0,
             ALGORITHMS.len() as i64 - 1,

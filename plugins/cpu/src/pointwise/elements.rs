@@ -13,7 +13,7 @@ use crate::tensor::row_converter::RowConverter;
 use crate::tensor::scratch::Tensors;
 use crate::threading::partition::{Threads, Workers};
 
-/// Bytes of a buffer: few enough that all of them stay in the first cache.
+/// Bytes of a buffer: few enough that all of them stay in the L1 cache.
 const BYTES: usize = 2048;
 
 /// Memory for some numbers.
@@ -36,7 +36,7 @@ impl Buffer {
     }
 }
 
-/// How an operand of the inner loop becomes numbers side by side.
+/// How an operand of the inner loop becomes contiguous values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
     /// It is.
@@ -83,7 +83,7 @@ pub(crate) struct Elements<T, const N: usize> {
     nest: LoopNest<N>,
     inputs: Vec<Memory<T>>,
     output: Memory<T>,
-    /// Whether the result goes past the caches.
+    /// Whether the result goes around the caches.
     streamed: bool,
     /// Nanoseconds that one thread takes for an element, about.
     time: f64,
@@ -254,7 +254,7 @@ impl<T: Functions, const N: usize> Elements<T, N> {
 /// `to` is writable for `len` numbers.
 unsafe fn fill<T: Copy>(to: *mut T, number: T, len: usize) {
     for i in 0..len {
-        // SAFETY: the caller promises the numbers.
+        // SAFETY: the values are readable and writable, as this function requires.
         unsafe { to.add(i).write(number) };
     }
 }
@@ -264,7 +264,8 @@ impl<T: Functions, const N: usize> Kernel for Elements<T, N> {
         let shared = Tensors(tensors);
         let elements = self.nest.runs() * self.nest.len;
         self.workers.run(|worker| {
-            // SAFETY: the caller promises the tensors; each lane computes elements of its own.
+            // SAFETY: the tensors are valid, as this function requires; each worker computes elements of
+            // its own.
             unsafe { self.part(shared.all(), &self.nest, [0; N], self.workers.share(worker, elements)) };
         });
     }
@@ -292,12 +293,12 @@ impl<T: Functions, const N: usize> BlockEpilogue for Elements<T, N> {
     unsafe fn run_on_box(&self, tensors: &[*mut u8], origin: &[usize], size: &[usize]) {
         let (nest, base) = self.axes.nest_of_box(origin, size);
         let elements = nest.runs() * nest.len;
-        // SAFETY: the caller promises the tensors.
+        // SAFETY: the tensors are those of the operation, as this function requires.
         unsafe { self.part(tensors, &nest, base, 0..elements) };
     }
 
     unsafe fn run_on_range(&self, tensors: &[*mut u8], elements: std::ops::Range<usize>) {
-        // SAFETY: the caller promises the tensors.
+        // SAFETY: the tensors are those of the operation, as this function requires.
         unsafe { self.part(tensors, &self.nest, [0; N], elements) };
     }
 

@@ -9,7 +9,7 @@ use crate::pointwise::softmax::Softmax;
 use crate::simd::isa::Isa;
 use crate::simd::vector::{Float, Vector};
 
-/// Computes rows at a level that the processor has.
+/// Computes rows at an instruction set that the processor supports.
 pub(crate) type RowFunction<T> = unsafe fn(Isa, Softmax<T>);
 
 /// Numbers with functions.
@@ -54,7 +54,7 @@ impl<T> All<T> {
     /// As [`Functions::smooth`]; the number is below the count.
     #[inline(always)]
     pub(crate) unsafe fn operands<V: Vector<Scalar = T>>(&self, number: usize) -> [V; 2] {
-        // SAFETY: the caller promises the operands.
+        // SAFETY: the operands are valid, as this function requires.
         self.from.map(|(from, stride)| unsafe { V::load(from.add(number * stride)) })
     }
 }
@@ -71,7 +71,7 @@ mod tests {
     use crate::pointwise::transcendental::normal_function;
     use crate::testing::{Function, each};
 
-    /// A function of single precision, for vectors of any level.
+    /// A function of single precision, for vectors of any instruction set.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Tested {
         Exponential,
@@ -86,7 +86,7 @@ mod tests {
     impl Function for Tested {
         #[inline(always)]
         unsafe fn of<V: Vector<Scalar = f32>>(self, x: V) -> V {
-            // SAFETY: the caller promises the instructions.
+            // SAFETY: the processor has the vector's instructions, as this function requires.
             unsafe {
                 match self {
                     Self::Exponential => exponential(x),

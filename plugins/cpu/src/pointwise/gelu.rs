@@ -127,7 +127,7 @@ const COEFFICIENTS: [[f32; 16]; 6] = [
 /// The processor has the vector's instructions.
 #[inline(always)]
 pub(crate) unsafe fn gelu<V: Vector<Scalar = f32>>(x: V) -> V {
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe {
         let half = V::splat(0.5);
         let size = x.lanewise(Lanewise::Abs, x);
@@ -158,7 +158,7 @@ mod tests {
     impl Function for Gelu {
         #[inline(always)]
         unsafe fn of<V: Vector<Scalar = f32>>(self, x: V) -> V {
-            // SAFETY: the caller promises the instructions.
+            // SAFETY: the processor has the vector's instructions, as this function requires.
             unsafe { gelu(x) }
         }
     }

@@ -1,7 +1,7 @@
 //! Operations one behind the other, whose results stay in registers.
 //!
-//! A loop for each operation would read and write the first cache for each. Instead some vectors go through all of them: what
-//! an operation makes is what the next one goes on with. Only what is read again later is stored.
+//! A loop for each operation would read and write the L1 cache for each. Instead some vectors go through all of
+//! them: what an operation makes is what the next one goes on with. Only what is read again later is stored.
 
 #[cfg(test)]
 mod tests;
@@ -119,7 +119,7 @@ pub(crate) struct Memory<'a, T> {
     pub(crate) rows: &'a [*mut T; MAX_PLACES],
     /// Single numbers.
     pub(crate) ones: *const T,
-    /// The place that is written past the caches, until [`crate::simd::stream::settle`].
+    /// The place that is written around the caches, until [`crate::simd::stream::settle`].
     pub(crate) streamed: Option<usize>,
 }
 
@@ -127,10 +127,11 @@ impl<T: Functions> Line<T> {
     /// Runs `len` numbers through the line, and yields what its reductions make of them.
     ///
     /// # Safety
-    /// The level is one that the processor has. The places that are read are readable and those that are written are writable
-    /// for `len` numbers, without alignment; two places may be the same, but not overlap otherwise.
+    /// The processor supports the instruction set. The places that are read are readable and those that are
+    /// written are writable for `len` numbers, without alignment; two places may be the same, but not overlap
+    /// otherwise.
     pub(crate) unsafe fn run(&self, isa: Isa, memory: &Memory<'_, T>, len: usize) -> [T; MAX_TOTALS] {
-        // SAFETY: the caller promises the level.
+        // SAFETY: the instruction set is valid, as this function requires.
         unsafe { isa.run_vectors::<T, _>(LineTask { links: &self.links, memory, len }) }
     }
 }
@@ -157,7 +158,7 @@ impl<T: Functions> VectorTask<T> for LineTask<'_, T> {
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) -> [T; MAX_TOTALS] {
         let Self { links, memory, len } = self;
-        // SAFETY: the caller promises the instructions and the numbers.
+        // SAFETY: the processor has the vector's instructions, and the numbers are valid.
         unsafe {
             let zero = V::zero();
             let mut totals = Totals { vectors: [[zero; SUMS]; MAX_TOTALS], rest: [T::ZERO; MAX_TOTALS] };
@@ -216,7 +217,7 @@ impl<T: Functions> VectorTask<T> for LineTask<'_, T> {
 /// The processor has the vector's instructions.
 #[inline(always)]
 unsafe fn joined<V: Vector, J: Combine>(vectors: &[V; SUMS], rest: V::Scalar) -> V::Scalar {
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe {
         let [a, b, c, d] = *vectors;
         let all = J::merge_vector(J::merge_vector(a, b), J::merge_vector(c, d));
@@ -238,7 +239,7 @@ unsafe fn rest<T: Functions, V: Vector<Scalar = T>>(
     let mut at = range.start;
     while at < range.end {
         let count = V::LANES.min(range.end - at);
-        // SAFETY: the caller promises the numbers, and the instructions.
+        // SAFETY: the numbers, and the instructions are valid, as this function requires.
         unsafe {
             let part = (count < V::LANES).then(|| V::lanes(0, count));
             let streamed = memory.streamed.filter(|_| part.is_none());
@@ -255,7 +256,7 @@ unsafe fn rest<T: Functions, V: Vector<Scalar = T>>(
 /// The processor has the vector's instructions, and the numbers are readable.
 #[inline(always)]
 unsafe fn read<V: Vector>(from: *const V::Scalar, part: Option<V::Lanes>) -> V {
-    // SAFETY: the caller promises instructions and numbers.
+    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
     unsafe {
         match part {
             None => V::load(from),
@@ -276,7 +277,7 @@ unsafe fn block<T: Functions, V: Vector<Scalar = T>, const K: usize>(
     (lanes, part): (usize, Option<V::Lanes>),
     totals: &mut Totals<V>,
 ) {
-    // SAFETY: the caller promises the instructions and the numbers.
+    // SAFETY: the processor has the vector's instructions, and the numbers are valid.
     unsafe {
         let mut vectors = [V::zero(); K];
         for link in links {
@@ -376,7 +377,7 @@ unsafe fn functions<T: Functions, V: Vector<Scalar = T>, const K: usize>(
 ) -> [V; K] {
     let mut near = vectors;
     let mut spread = [T::ZERO; MAX_LANES];
-    // SAFETY: the caller promises the instructions and the numbers.
+    // SAFETY: the processor has the vector's instructions, and the numbers are valid.
     unsafe {
         let to = near.as_mut_ptr().cast::<T>();
         let own = (to.cast_const(), V::LANES);
@@ -411,7 +412,7 @@ impl<T: Functions, V: Vector<Scalar = T>> IsaTask for FunctionTask<'_, T, V> {
 
     #[inline(always)]
     fn run(self) {
-        // SAFETY: made where the numbers are, and run at the vector's level.
+        // SAFETY: made where the numbers are, and run at the vector's instruction set.
         unsafe { T::smooth::<V>(self.0) };
     }
 }
@@ -425,7 +426,7 @@ unsafe fn rounded<T: Functions, V: Vector<Scalar = T>, const K: usize>(
     vectors: [V; K],
     run: RowConverter<T>,
 ) -> [V; K] {
-    // SAFETY: passed on.
+    // SAFETY: the function called requires what this one requires.
     unsafe {
         if V::ISA != Isa::Portable && convert::same::<T, f32>() {
             match run.float16 {
@@ -438,7 +439,7 @@ unsafe fn rounded<T: Functions, V: Vector<Scalar = T>, const K: usize>(
     }
 }
 
-/// The same with the instructions that the level has for such elements.
+/// The same with the instructions that the instruction set has for such elements.
 ///
 /// # Safety
 /// As [`rounded`].
@@ -446,7 +447,8 @@ unsafe fn rounded<T: Functions, V: Vector<Scalar = T>, const K: usize>(
 unsafe fn as_stored<S: Stored, V: Vector, const K: usize>(mut vectors: [V; K]) -> [V; K] {
     let mut stored = [S::nearest(V::Scalar::ZERO); MAX_LANES];
     for vector in &mut vectors {
-        // SAFETY: the caller promises the instructions; no vector has more lanes than there are elements.
+        // SAFETY: the processor has the instructions, as this function requires; no vector has more lanes than there
+        // are elements.
         unsafe {
             convert::store(*vector, stored.as_mut_ptr());
             *vector = convert::load(stored.as_ptr());
@@ -467,7 +469,7 @@ unsafe fn one_by_one<T: Functions, V: Vector<Scalar = T>, const K: usize>(
     let mut numbers = [T::ZERO; MAX_LANES * TOGETHER];
     // What is stored is no larger than the numbers.
     let mut stored = [T::ZERO; MAX_LANES * TOGETHER];
-    // SAFETY: the caller promises the instructions; there is room for all vectors.
+    // SAFETY: the processor has the instructions, as this function requires; there is room for all vectors.
     unsafe {
         for (i, vector) in vectors.iter().enumerate() {
             vector.store(numbers.as_mut_ptr().add(i * V::LANES));

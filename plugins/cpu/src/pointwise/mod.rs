@@ -33,7 +33,7 @@ use crate::problem::pointwise::Pointwise;
 use crate::simd::isa::Isa;
 use crate::threading::partition::Threads;
 
-/// Plans a pointwise operation for a level of the processor.
+/// Plans a pointwise operation for an instruction set.
 pub(crate) fn plan(
     pointwise: &Pointwise,
     compute: Compute,
@@ -79,7 +79,7 @@ pub(crate) struct Epilogue<'a> {
     pub(crate) output: &'a Operand,
     /// What is computed in.
     pub(crate) compute: Compute,
-    /// The level of the processor.
+    /// The instruction set.
     pub(crate) isa: Isa,
 }
 
@@ -101,7 +101,8 @@ pub(crate) fn plan_epilogue(
     Ok(plan_elements(chain, output, compute, isa, Threads { most: 1, deterministic: false }, true)?)
 }
 
-/// Numbers that a kernel computes before what follows is computed of them: few enough that they are still in a near cache.
+/// Numbers that a kernel computes before what follows is computed of them: few enough that they are still in a near
+/// cache (L1 or L2).
 pub(crate) const NEAR: usize = 4096;
 
 /// A chain alone, or behind a kernel.

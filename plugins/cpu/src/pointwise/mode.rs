@@ -1,8 +1,8 @@
-//! What the modes do to numbers that lie side by side.
+//! What the modes do to contiguous values.
 //!
-//! Modes that are a few instructions are compiled into loops over vectors for each level. The others call the reference's
-//! function for each number: there the time goes into the logarithm or the sine, not into the call. What [`crate::pointwise::line`] has
-//! in registers comes here only as a single number of a row.
+//! Modes that are a few instructions are compiled into loops over vectors for each instruction set. The others call
+//! the reference's function for each number: there the time goes into the logarithm or the sine, not into the call.
+//! What [`crate::pointwise::line`] has in registers comes here only as a single number of a row.
 
 use hipdnn_plugin_sdk::graph::PointwiseMode;
 
@@ -24,7 +24,7 @@ pub(crate) struct Mode<T> {
 }
 
 impl<T: Functions> Mode<T> {
-    /// The mode at a level; none for those that no function of the operands is.
+    /// The mode at an instruction set; none for those that no function of the operands is.
     pub(crate) fn of(mode: PointwiseMode, numbers: Numbers<T>, isa: Isa) -> Option<Self> {
         let function = function::<T>(mode)?;
         let (run, time) = if let Some(run) = simple_loop(mode, isa) {
@@ -39,11 +39,11 @@ impl<T: Functions> Mode<T> {
     /// Computes `len` numbers.
     ///
     /// # Safety
-    /// The level is one that the processor has. The operands are readable and `out` is writable for `len` numbers, without
-    /// alignment; `out` is none of the operands.
+    /// The processor supports the instruction set. The operands are readable and `out` is writable for `len`
+    /// numbers, without alignment; `out` is none of the operands.
     #[inline(always)]
     pub(crate) unsafe fn run(&self, operands: [*const T; 3], out: *mut T, len: usize) {
-        // SAFETY: the caller promises what is needed.
+        // SAFETY: the function called requires what this one requires.
         unsafe { (self.run)(self, operands, out, len) };
     }
 }
@@ -54,7 +54,7 @@ impl<T: Functions> Mode<T> {
 /// As [`Mode::run`].
 unsafe fn by_function<T: Functions>(mode: &Mode<T>, operands: [*const T; 3], out: *mut T, len: usize) {
     for i in 0..len {
-        // SAFETY: the caller promises numbers.
+        // SAFETY: the numbers are valid, as this function requires.
         unsafe {
             let numbers = operands.map(|operand| operand.add(i).read_unaligned());
             out.add(i).write_unaligned((mode.function)(numbers, &mode.numbers));
@@ -93,7 +93,7 @@ impl<T: Functions, S: Simple<T>> IsaTask for SimpleTask<'_, T, S> {
     }
 }
 
-/// The loop at one level, which is a number because only that can be a constant argument.
+/// The loop at one instruction set, which is a number because only that can be a constant argument.
 ///
 /// # Safety
 /// As [`Mode::run`].
@@ -111,7 +111,7 @@ unsafe fn simple<T: Functions, S: Simple<T>, const ISA: usize>(
         _ => Isa::Portable,
     };
     let work = SimpleTask { mode, operands, out, len, simple: std::marker::PhantomData::<S> };
-    // SAFETY: the caller promises the level.
+    // SAFETY: the instruction set is valid, as this function requires.
     unsafe { isa.run(work) };
 }
 
@@ -125,7 +125,7 @@ fn dispatch<T: Functions, S: Simple<T>>(isa: Isa) -> Loop<T> {
     }
 }
 
-/// Declares a mode's function and yields its loop at a level.
+/// Declares a mode's function and yields its loop at an instruction set.
 macro_rules! declared {
     ($isa:ident, |$mode:ident, $x:ident, $y:ident, $z:ident| $result:expr) => {{
         struct This;

@@ -1,7 +1,7 @@
-//! The operations of a chain over numbers that lie side by side.
+//! The operations of a chain over contiguous values.
 //!
-//! They are divided into lines, as few as can be: a line ends where something needs a total of it, or where an operation has no
-//! form in registers. Results that only the next operation of a line reads are never stored.
+//! They are divided into lines, as few as can be: a line ends where something needs a total of it, or where an
+//! operation has no form in registers. Results that only the next operation of a line reads are never stored.
 
 use hipdnn_plugin_sdk::graph::{PointwiseMode, ReductionMode};
 
@@ -71,7 +71,7 @@ pub(crate) struct Program<T> {
 pub(crate) struct Places<T> {
     pub(crate) rows: [*mut T; MAX_PLACES],
     pub(crate) ones: [T; ONES],
-    /// Whether the result goes past the caches.
+    /// Whether the result goes around the caches.
     pub(crate) streamed: bool,
 }
 
@@ -108,7 +108,7 @@ impl<T: Functions> Places<T> {
 }
 
 impl<T: Functions> Program<T> {
-    /// Plans a chain for a level, where `input_is_one` says which inputs are one number for a row.
+    /// Plans a chain for an instruction set, where `input_is_one` says which inputs are one number for a row.
     pub(crate) fn plan(
         chain: &Chain,
         isa: Isa,
@@ -232,12 +232,14 @@ impl<T: Functions> Program<T> {
     /// Computes `len` numbers.
     ///
     /// # Safety
-    /// The level is one that the processor has. Inputs are readable; registers, repeated numbers and the result are writable for
-    /// `len` numbers. The result may be one of the inputs where every operation has a form in registers.
+    /// The processor supports the instruction set. Inputs are readable; registers, repeated numbers and the
+    /// result are writable for `len` numbers. The result may be one of the inputs where every operation has a
+    /// form in registers.
     #[inline(always)]
     pub(crate) unsafe fn run(&self, places: &mut Places<T>, len: usize) {
         for item in &self.items {
-            // SAFETY: the caller promises the places; a register was written before it is read.
+            // SAFETY: the places are valid, as this function requires; a register was written before it
+            // is read.
             unsafe {
                 match item {
                     Item::Line(line, ends) => {

@@ -1,7 +1,7 @@
 //! A chain with reductions along the last dimensions of its shape: softmax, norms and their kin, row by row.
 //!
-//! A row is what a reduction makes one number of. It is small enough that the results of all operations on it stay in a near
-//! cache, so the tensors are read once and the result is written once.
+//! A row is what a reduction makes one number of. It is small enough that the results of all operations on it stay
+//! in a near cache (L1 or L2), so the tensors are read once and the result is written once.
 
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::MAX_RANK;
@@ -145,7 +145,7 @@ impl<T: Functions> Rows<T> {
                 place.offsets[tensor] + (first + row) * nest.inner_strides[tensor]
             };
             let count = (nest.len - first).min(rows.end - row).min(most);
-            // SAFETY: the caller promises the tensors, and the buffer for rows that are converted.
+            // SAFETY: this function requires the tensors, and the buffer for rows that are converted.
             unsafe {
                 let (mut x, mut y) = ((buffer.cast_const(), len), (buffer, len));
                 if from.direct {
@@ -189,7 +189,7 @@ impl<T: Functions> Rows<T> {
         buffers: *mut T,
         places: &mut Places<T>,
     ) {
-        // SAFETY: the caller promises the tensors and room for all rows.
+        // SAFETY: the tensors and room for all rows are valid, as this function requires.
         unsafe {
             let buffer = |number: usize| buffers.add(number * self.row_stride());
             for (number, input) in self.inputs.iter().enumerate() {
@@ -239,11 +239,12 @@ impl<T: Functions> Kernel for Rows<T> {
         let rows = self.nest.runs() * self.nest.len;
         self.workers.run(|worker| {
             let rows = self.workers.share(worker, rows);
-            // SAFETY: the scratch memory has buffers for each lane.
+            // SAFETY: the scratch memory has buffers for each worker.
             let buffers =
                 unsafe { buffers.get(0).cast::<T>().add(worker * Scratch::padded::<T>(self.room())) };
             if let Some(softmax) = self.softmax {
-                // SAFETY: the caller promises the tensors; each lane computes rows of its own.
+                // SAFETY: the tensors are valid, as this function requires; each worker computes
+                // rows of its own.
                 unsafe { self.softmax(shared.all(), softmax, rows, buffers) };
                 return;
             }
@@ -259,7 +260,8 @@ impl<T: Functions> Kernel for Rows<T> {
             }
             let mut elements = crate::tensor::loop_nest::Elements::new(&self.nest, rows);
             while let Some(offsets) = elements.next() {
-                // SAFETY: the caller promises the tensors; each lane computes rows of its own.
+                // SAFETY: the tensors are valid, as this function requires; each worker computes
+                // rows of its own.
                 unsafe { self.row(shared.all(), &offsets, buffers, &mut places) };
             }
         });

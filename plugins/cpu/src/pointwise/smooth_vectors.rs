@@ -24,14 +24,14 @@ where
     V::Scalar: Functions,
 {
     let mut lanes = [[number; MAX_LANES]; 2];
-    // SAFETY: the caller promises the instructions; no vector has more lanes.
+    // SAFETY: the processor has the instructions, as this function requires; no vector has more lanes.
     unsafe {
         x.store(lanes[0].as_mut_ptr());
         y.store(lanes[1].as_mut_ptr());
     }
     let [mut results, others] = lanes;
     one_by_one(smooth.mode(), &mut results[..V::LANES], &others, number);
-    // SAFETY: as above.
+    // SAFETY: the processor has the instructions, as this function requires; no vector has more lanes.
     unsafe { V::load(results.as_ptr()) }
 }
 
@@ -67,7 +67,7 @@ const DENSITY: f32 = (0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2) as f32;
 #[inline(always)]
 pub(crate) unsafe fn in_single<V: Vector<Scalar = f32>>(smooth: Smooth, x: V, y: V, number: f32) -> V {
     use Lanewise::{Abs, Add, Div, Mul, Neg, NotAbove, NotBelow, Sqrt, Sub};
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe {
         let (zero, half, one) = (V::zero(), V::splat(0.5), V::splat(1.0));
         match smooth {
@@ -147,7 +147,7 @@ pub(crate) unsafe fn in_single<V: Vector<Scalar = f32>>(smooth: Smooth, x: V, y:
 /// The processor has the vector's instructions.
 #[inline(always)]
 unsafe fn sigmoid<V: Vector<Scalar = f32>>(x: V) -> V {
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe {
         let one = V::splat(1.0);
         one.lanewise(Lanewise::Div, exponential(x.lanewise(Lanewise::Neg, x)).lanewise(Lanewise::Add, one))
@@ -160,7 +160,7 @@ unsafe fn sigmoid<V: Vector<Scalar = f32>>(x: V) -> V {
 /// The processor has the vector's instructions.
 #[inline(always)]
 unsafe fn gelu_argument<V: Vector<Scalar = f32>>(x: V) -> V {
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe {
         let cube = x
             .lanewise(Lanewise::Mul, V::splat(GELU_CUBIC))

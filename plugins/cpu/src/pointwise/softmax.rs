@@ -15,7 +15,7 @@ const TOGETHER: usize = 4;
 /// Short rows that are computed together: more of them are too many numbers in flight.
 const ROWS: usize = 2;
 
-/// The longest of these: together they stay in the first cache.
+/// The longest of these: together they stay in the L1 cache.
 const SHORT: usize = 1024;
 
 /// e to a value that is not above 0: of two operations less than the exponential, and off by up to 8 units in the last place where the
@@ -29,7 +29,7 @@ unsafe fn weight<V: Vector<Scalar = f32>>(x: V) -> V {
     const LOWEST: f32 = -104.0;
     const COEFFICIENTS: [f32; 5] = [0.041_898_02, 0.166_676_37, 0.499_991_48, 0.999_999_7, 1.0];
 
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe {
         let x = x.lanewise(Lanewise::NotBelow, V::splat(LOWEST));
         let shifted = x.mul_add(V::splat(std::f32::consts::LOG2_E), V::splat(WHOLE));
@@ -65,7 +65,7 @@ impl VectorTask<f32> for Softmax<f32> {
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = f32>>(self) {
         let mut row = 0;
-        // SAFETY: the caller promises the instructions, and all rows.
+        // SAFETY: the instructions, and all rows are valid, as this function requires.
         unsafe {
             if self.len <= SHORT {
                 while row + ROWS <= self.rows {
@@ -93,7 +93,7 @@ impl Softmax<f32> {
         let many = whole - whole % (TOGETHER * V::LANES);
         // What fills no vector: minus infinity behind it is never the largest, and adds 0 to the sum.
         let mut last = [[f32::NEG_INFINITY; MAX_LANES]; R];
-        // SAFETY: the caller promises the instructions, and `len` numbers of x and y in each row.
+        // SAFETY: this function requires the instructions, and `len` numbers of x and y in each row.
         unsafe {
             let mut most = [V::zero(); R];
             for (row, most) in most.iter_mut().enumerate() {
@@ -186,7 +186,7 @@ mod tests {
     impl Function for Weight {
         #[inline(always)]
         unsafe fn of<V: Vector<Scalar = f32>>(self, x: V) -> V {
-            // SAFETY: the caller promises the instructions.
+            // SAFETY: the processor has the vector's instructions, as this function requires.
             unsafe { weight(x) }
         }
     }

@@ -10,7 +10,7 @@ use crate::simd::vector::{Lanewise, Vector, WHOLE};
 /// The processor has the vector's instructions.
 #[inline(always)]
 pub(crate) unsafe fn polynomial<V: Vector<Scalar = f32>, const N: usize>(x: V, coefficients: [f32; N]) -> V {
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe {
         let mut sum = V::splat(coefficients[0]);
         for coefficient in &coefficients[1..] {
@@ -26,7 +26,7 @@ pub(crate) unsafe fn polynomial<V: Vector<Scalar = f32>, const N: usize>(x: V, c
 /// The processor has the vector's instructions.
 #[inline(always)]
 pub(crate) unsafe fn within<V: Vector>(x: V, low: V::Scalar, high: V::Scalar) -> V {
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe { x.lanewise(Lanewise::NotBelow, V::splat(low)).lanewise(Lanewise::NotAbove, V::splat(high)) }
 }
 
@@ -41,7 +41,7 @@ pub(crate) const LN_2: [f32; 2] = [355.0 / 512.0, -2.121_944_4e-4];
 pub(crate) unsafe fn exponential<V: Vector<Scalar = f32>>(x: V) -> V {
     /// Beyond this, the result is infinite.
     const HIGHEST: f32 = 89.0;
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe { exponential_of_negative(x.lanewise(Lanewise::NotAbove, V::splat(HIGHEST))) }
 }
 
@@ -53,7 +53,7 @@ pub(crate) unsafe fn exponential<V: Vector<Scalar = f32>>(x: V) -> V {
 pub(crate) unsafe fn exponential_of_negative<V: Vector<Scalar = f32>>(x: V) -> V {
     /// Below this, the result is 0.
     const LOWEST: f32 = -104.0;
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe {
         let x = x.lanewise(Lanewise::NotBelow, V::splat(LOWEST));
         let shifted = x.mul_add(V::splat(std::f32::consts::LOG2_E), V::splat(WHOLE));
@@ -72,7 +72,7 @@ pub(crate) unsafe fn exponential_of_negative<V: Vector<Scalar = f32>>(x: V) -> V
 /// The processor has the vector's instructions.
 #[inline(always)]
 pub(crate) unsafe fn exponential_less_1<V: Vector<Scalar = f32>>(x: V) -> V {
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe {
         let half = hyperbolic_tangent(x.lanewise(Lanewise::Mul, V::splat(0.5)));
         let rest = V::splat(1.0).lanewise(Lanewise::Sub, half);
@@ -86,7 +86,7 @@ pub(crate) unsafe fn exponential_less_1<V: Vector<Scalar = f32>>(x: V) -> V {
 /// The processor has the vector's instructions.
 #[inline(always)]
 pub(crate) unsafe fn logarithm_of_1_more<V: Vector<Scalar = f32>>(x: V) -> V {
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe {
         // ln(1 + x) = 2 artanh(x / (2 + x)).
         let s = x.lanewise(Lanewise::Div, x.lanewise(Lanewise::Add, V::splat(2.0)));
@@ -103,7 +103,7 @@ pub(crate) unsafe fn logarithm_of_1_more<V: Vector<Scalar = f32>>(x: V) -> V {
 /// The processor has the vector's instructions.
 #[inline(always)]
 pub(crate) unsafe fn logarithm<V: Vector<Scalar = f32>>(x: V) -> V {
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe {
         let (part, power) = x.parted();
         // ln(1 + r) = r - r²/2 + r³ · (1/3 - …).
@@ -146,7 +146,7 @@ pub(crate) unsafe fn quotient<V: Vector<Scalar = f32>, const P: usize, const Q: 
     above: [f32; P],
     below: [f32; Q],
 ) -> V {
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe {
         let x = within(x, -one, one);
         let square = x.lanewise(Lanewise::Mul, x);
@@ -161,7 +161,7 @@ pub(crate) unsafe fn quotient<V: Vector<Scalar = f32>, const P: usize, const Q: 
 /// The processor has the vector's instructions.
 #[inline(always)]
 pub(crate) unsafe fn hyperbolic_tangent<V: Vector<Scalar = f32>>(x: V) -> V {
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe {
         quotient(
             x,
@@ -178,7 +178,7 @@ pub(crate) unsafe fn hyperbolic_tangent<V: Vector<Scalar = f32>>(x: V) -> V {
 /// The processor has the vector's instructions.
 #[inline(always)]
 pub(crate) unsafe fn error_function<V: Vector<Scalar = f32>>(x: V) -> V {
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe {
         quotient(
             x,
@@ -202,7 +202,7 @@ pub(crate) unsafe fn error_function<V: Vector<Scalar = f32>>(x: V) -> V {
 /// The processor has the vector's instructions.
 #[inline(always)]
 pub(crate) unsafe fn normal_function<V: Vector<Scalar = f32>>(x: V) -> V {
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe {
         quotient(
             x,

@@ -18,12 +18,12 @@ pub(crate) struct Backward<T> {
     last: bool,
     /// Columns of dy whose windows lie inside of dx.
     inner: Range<usize>,
-    /// Channels that are computed by one lane, one after the other.
+    /// Channels that are computed by one worker, one after the other.
     channels: usize,
     workers: Workers,
 }
 
-/// Offsets in bytes of a lane's areas of the scratch memory.
+/// Offsets in bytes of a worker's areas of the scratch memory.
 pub(crate) struct ScratchLayout {
     plane: usize,
     row: usize,
@@ -63,7 +63,7 @@ impl<T: Float> Backward<T> {
         }
     }
 
-    /// Bytes of a lane's scratch memory.
+    /// Bytes of a worker's scratch memory.
     fn room(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }
@@ -83,7 +83,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
 
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
-        // SAFETY: the caller promises the tensors and the scratch memory.
+        // SAFETY: the tensors and the scratch memory are valid, as this function requires.
         unsafe {
             if self.kernel.last {
                 self.side_by_side();
@@ -239,7 +239,7 @@ impl<T: Float> Task<'_, T> {
 /// It is valid.
 #[inline(always)]
 unsafe fn add<T: Float>(to: *mut T, number: T) {
-    // SAFETY: the caller promises the number.
+    // SAFETY: the number is valid, as this function requires.
     unsafe { to.write_unaligned(to.read_unaligned() + number) };
 }
 
@@ -257,13 +257,13 @@ impl<T: Float> Kernel for Backward<T> {
             let part = Task {
                 kernel: self,
                 tensors: shared.all(),
-                // SAFETY: the scratch memory has room for each lane.
+                // SAFETY: the scratch memory has room for each worker.
                 scratch: unsafe { memory.get(0).add(worker * room) },
                 image,
                 channels: group * self.channels..shape.channels.min((group + 1) * self.channels),
             };
-            // SAFETY: the level is available; the caller promises tensors and scratch memory, and no two parts write the same
-            // elements.
+            // SAFETY: the processor supports the instruction set; the caller promises tensors and
+            // scratch memory, and no two parts write the same elements.
             unsafe { self.pool.isa.run_vectors::<T, _>(part) };
         });
     }

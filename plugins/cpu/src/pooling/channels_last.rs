@@ -13,7 +13,7 @@ use crate::threading::partition::{Threads, Workers};
 pub(crate) struct ChannelsLast<T> {
     pool: PoolPlan<T>,
     workers: Workers,
-    /// Rows of y that are computed by one lane, one after the other.
+    /// Rows of y that are computed by one worker, one after the other.
     rows: usize,
 }
 
@@ -43,7 +43,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
         let PoolPlan { shape, x, y, index, .. } = &self.kernel.pool;
-        // SAFETY: the caller promises the tensors, which have all of the elements.
+        // SAFETY: this function requires the tensors, which have all of the elements.
         unsafe {
             let input = x.at(self.tensors[x.slot], [self.image, 0, 0, 0]).cast_const().cast::<T>();
             for row in self.rows.clone() {
@@ -166,7 +166,8 @@ impl<T: Float> Kernel for ChannelsLast<T> {
             let (image, band) = (number / bands, number % bands);
             let rows = band * self.rows..shape.output[0].min((band + 1) * self.rows);
             let part = Task { kernel: self, tensors: shared.all(), image, rows };
-            // SAFETY: the level is available; the caller promises the tensors, and no two parts write the same elements.
+            // SAFETY: the processor supports the instruction set; the caller promises the tensors, and
+            // no two parts write the same elements.
             unsafe { self.pool.isa.run_vectors::<T, _>(part) };
         });
     }

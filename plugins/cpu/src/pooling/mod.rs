@@ -27,7 +27,7 @@ use crate::threading::partition::Threads;
 /// Spatial dimensions that the kernels know.
 pub(crate) const SPATIAL: usize = 2;
 
-/// Plans a pooling or its gradient for a level of the processor.
+/// Plans a pooling or its gradient for an instruction set.
 pub(crate) fn plan(
     problem: &Resample,
     compute: Compute,

@@ -14,13 +14,13 @@ pub(crate) struct ChannelsFirst<T> {
     pool: PoolPlan<T>,
     /// Columns whose windows lie inside of x.
     inner: Range<usize>,
-    /// Channels and rows of y that are computed by one lane, one after the other.
+    /// Channels and rows of y that are computed by one worker, one after the other.
     channels: usize,
     rows: usize,
     workers: Workers,
 }
 
-/// Offsets in bytes of a lane's areas of the scratch memory.
+/// Offsets in bytes of a worker's areas of the scratch memory.
 pub(crate) struct ScratchLayout {
     input: usize,
     output: usize,
@@ -51,7 +51,7 @@ impl<T: Float> ChannelsFirst<T> {
         }
     }
 
-    /// Bytes of a lane's scratch memory.
+    /// Bytes of a worker's scratch memory.
     fn room(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }
@@ -87,7 +87,8 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
         let lines = top.first..end.max(top.first);
         let [_, width] = shape.input;
         let columns = shape.output[1];
-        // SAFETY: the caller promises the tensors, which have all of the elements, and the scratch memory with its areas.
+        // SAFETY: this function requires the tensors, which have all of the elements, and the scratch memory
+        // with its areas.
         unsafe {
             for channel in self.channels.clone() {
                 let input = x.at(self.tensors[x.slot], [self.image, channel, 0, 0]);
@@ -196,7 +197,7 @@ impl<T: Float> ChannelsFirst<T> {
     unsafe fn largest<V: Vector<Scalar = T>>(&self, plane: Plane<T>, rows: Span, column: usize) -> V {
         let shape = &self.pool.shape;
         let first = column * shape.stride[1] - shape.padding[1];
-        // SAFETY: the caller promises rows and columns.
+        // SAFETY: the rows and columns are valid, as this function requires.
         unsafe {
             let zeros =
                 shape.zero(&rows, &Span { first, len: 1, before: false, after: false }) != Zero::Never;
@@ -221,7 +222,7 @@ impl<T: Float> ChannelsFirst<T> {
         for (i, step) in steps[..V::LANES].iter_mut().enumerate() {
             *step = T::from_f64((i * shape.stride[1]) as f64);
         }
-        // SAFETY: the caller promises rows and columns.
+        // SAFETY: the rows and columns are valid, as this function requires.
         unsafe {
             let steps = V::load(steps.as_ptr());
             let zero = shape.zero(&rows, &Span { first, len: 1, before: false, after: false });
@@ -260,7 +261,7 @@ impl<T: Float> ChannelsFirst<T> {
         let shape = &self.pool.shape;
         let first = column * shape.stride[1] - shape.padding[1];
         let columns = Span { first, len: shape.window[1], before: false, after: false };
-        // SAFETY: the caller promises rows and columns.
+        // SAFETY: the rows and columns are valid, as this function requires.
         unsafe {
             let mut sums = V::zero();
             for line in rows.first..rows.first + rows.len {
@@ -291,14 +292,14 @@ impl<T: Float> Kernel for ChannelsFirst<T> {
             let part = Task {
                 kernel: self,
                 tensors: shared.all(),
-                // SAFETY: the scratch memory has room for each lane.
+                // SAFETY: the scratch memory has room for each worker.
                 scratch: unsafe { memory.get(0).add(worker * room) },
                 image,
                 channels: group * self.channels..shape.channels.min((group + 1) * self.channels),
                 rows: band * self.rows..shape.output[0].min((band + 1) * self.rows),
             };
-            // SAFETY: the level is available; the caller promises tensors and scratch memory, and no two parts write the same
-            // elements.
+            // SAFETY: the processor supports the instruction set; the caller promises tensors and
+            // scratch memory, and no two parts write the same elements.
             unsafe { self.pool.isa.run_vectors::<T, _>(part) };
         });
     }

@@ -29,7 +29,7 @@ impl Index {
     ) -> *mut i32 {
         let [images, channels, rows, columns] = self.strides;
         let offset = image * images + channel * channels + row * rows + column * columns;
-        // SAFETY: the caller promises the element.
+        // SAFETY: the element is valid, as this function requires.
         unsafe { tensors[self.slot].cast::<i32>().add(offset) }
     }
 }

@@ -100,7 +100,7 @@ impl Case {
         .into()
     }
 
-    /// Computes at every level what the reference does.
+    /// Computes at every instruction set what the reference does.
     fn check(&self, operation: &Operation, compute: DataType, arrays: &[Array], results: &[i64]) {
         let mut expected = arrays.to_vec();
         run_planned(operation.clone(), compute, &mut expected, reference::plan_node).unwrap();

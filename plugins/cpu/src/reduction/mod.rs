@@ -38,7 +38,7 @@ const MAX_PARTS: usize = 16;
 /// Elements that are worth a part.
 const PART: usize = 1 << 15;
 
-/// Plans a reduction for a level of the processor.
+/// Plans a reduction for an instruction set.
 pub(crate) fn plan(
     reduction: &Reduction,
     compute: Compute,
@@ -125,10 +125,11 @@ impl<T: Float, R: Float> Kernel for Shape<T, R> {
         self.workers.run(|worker| {
             let tasks = self.workers.share(worker, self.tasks * self.parts);
             let scratch = shared.1.get(0).cast();
-            // SAFETY: the level is the processor's; the caller promises tensors and scratch memory, and each lane has its own tasks.
+            // SAFETY: the processor supports the instruction set; the caller promises tensors and
+            // scratch memory, and each worker has its own tasks.
             unsafe { self.isa.run_vectors(Task { shape: self, tensors: shared.0.all(), scratch, tasks }) };
         });
-        // SAFETY: the lanes have written all totals.
+        // SAFETY: the workers have written all totals.
         unsafe {
             with_combine!(self.mode, J => self.finish::<J>(tensors[self.y_slot], scratch.cast()));
         }
@@ -140,7 +141,7 @@ impl<T: Float, R: Float> VectorTask<T> for Task<'_, T, R> {
 
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
-        // SAFETY: the caller promises the instructions.
+        // SAFETY: the processor has the vector's instructions, as this function requires.
         unsafe {
             if self.shape.by_rows {
                 with_combine!(self.shape.mode, J => self.rows::<V, J>());
@@ -170,7 +171,7 @@ impl<T: Float, R: Float> Shape<T, R> {
         (output, y_at): (usize, usize),
         total: f64,
     ) {
-        // SAFETY: the caller promises the memory.
+        // SAFETY: the memory is valid, as this function requires.
         unsafe {
             if self.parts == 1 {
                 self.y_element.store(y, y_at, R::from_f64(finalized(self.mode, total, self.count)));
@@ -193,7 +194,7 @@ impl<T: Float, R: Float> Shape<T, R> {
         while let Some([_, y_at]) = at.next() {
             let mut total = J::start::<f64>();
             for part in 0..self.parts {
-                // SAFETY: the caller promises the totals.
+                // SAFETY: the totals are valid, as this function requires.
                 total = J::merge(total, unsafe { scratch.add(part * self.outputs + output).read() });
             }
             // SAFETY: the place is one of y's.

@@ -124,7 +124,8 @@ impl<R: Real> Inference<R> {
 
 impl<R: Real> Kernel for Inference<R> {
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
-        // SAFETY: the caller keeps the kernel contract; channels and walks stay below the dims of x, which y shares.
+        // SAFETY: the tensors and the scratch memory are those of the kernel's contract; channels and walks
+        // stay below the dims of x, which y shares.
         unsafe {
             let (x, y) = (self.x.bind(tensors), self.y.bind(tensors));
             for channel in 0..self.plane.channels {
@@ -202,7 +203,8 @@ impl<R: Real> Training<R> {
 
 impl<R: Real> Kernel for Training<R> {
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
-        // SAFETY: the caller keeps the kernel contract; channels and walks stay below the dims of x, which y shares.
+        // SAFETY: the tensors and the scratch memory are those of the kernel's contract; channels and walks
+        // stay below the dims of x, which y shares.
         unsafe {
             let (x, y) = (self.x.bind(tensors), self.y.bind(tensors));
             let epsilon = self.epsilon.get(tensors);
@@ -243,7 +245,7 @@ impl<R: Real> Running<R> {
     /// # Safety
     /// As for [`Channels::get`].
     unsafe fn update(&self, tensors: &[*mut u8], channel: usize, mean: R, variance: R) {
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         unsafe {
             let weight = match &self.momentum {
                 Some(momentum) => momentum.get(tensors),
@@ -296,7 +298,8 @@ impl<R: Real> Backward<R> {
 
 impl<R: Real> Kernel for Backward<R> {
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
-        // SAFETY: the caller keeps the kernel contract; channels and walks stay below the dims of x, which dy and dx share.
+        // SAFETY: the tensors and the scratch memory are those of the kernel's contract; channels and walks
+        // stay below the dims of x, which dy and dx share.
         unsafe {
             let (dy, x, dx) = (self.dy.bind(tensors), self.x.bind(tensors), self.dx.bind(tensors));
             let n = self.plane.elements();

@@ -158,7 +158,7 @@ impl Quantize {
 impl Kernel for Quantize {
     unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
         let layout = &self.problem.x.layout;
-        // SAFETY: the caller keeps the kernel contract.
+        // SAFETY: the tensors and the scratch memory are those of the kernel's contract.
         let x = unsafe { self.x.bind(tensors) };
         let mut at = Walk::new(layout.dims(), [layout.strides()]);
         loop {
@@ -177,7 +177,8 @@ impl Kernel for Quantize {
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
         let p = &self.problem;
         let (x_step, y_step) = (p.x.layout.strides()[p.axis], p.y_strides[p.axis]);
-        // SAFETY: the caller keeps the kernel contract; blocks and their elements are inside x, and so inside y and scale.
+        // SAFETY: the tensors and the scratch memory are those of the kernel's contract; blocks and their
+        // elements are inside x, and so inside y and scale.
         unsafe {
             let (x, y) = (self.x.bind(tensors), self.y.bind(tensors));
             let scales = self.scale.bind(tensors);
@@ -217,8 +218,8 @@ impl Kernel for Dequantize {
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
         let p = &self.problem;
         let strides = p.scale.layout.strides();
-        // SAFETY: the caller keeps the kernel contract; the walk is over the dims of x and y, and a block that has an element
-        // has a scale.
+        // SAFETY: the tensors and the scratch memory are those of the kernel's contract; the walk is over
+        // the dims of x and y, and a block that has an element has a scale.
         unsafe {
             let (x, y, scales) = (self.x.bind(tensors), self.y.bind(tensors), self.scale.bind(tensors));
             let mut at = Walk::new(p.x.layout.dims(), [p.x.layout.strides(), p.y.layout.strides()]);

@@ -36,7 +36,8 @@ pub(crate) fn plan<R: Real>(problem: Convolution) -> Result<Box<dyn Kernel>, Ref
 
 impl<R: Real> Kernel for PortableVector<R> {
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
-        // SAFETY: the caller keeps the kernel contract; every offset below is made of indices inside the tensors' dims.
+        // SAFETY: the tensors and the scratch memory are those of the kernel's contract; every offset below
+        // is made of indices inside the tensors' dims.
         unsafe {
             let (x, w, y) = (self.x.bind(tensors), self.w.bind(tensors), self.y.bind(tensors));
             match self.problem.direction {

@@ -1,4 +1,4 @@
-//! Products of matrices, each element as one sum.
+//! Matrix multiplications, each element as one sum.
 
 #![expect(clippy::indexing_slicing, reason = "axes run below the rank of the operands, at most MAX_RANK")]
 
@@ -26,7 +26,7 @@ pub(crate) fn plan<R: Real>(problem: Matmul) -> Result<Box<dyn Kernel>, Refusal>
 
 impl<R: Real> Kernel for PortableVector<R> {
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
-        // SAFETY: the caller keeps the kernel contract.
+        // SAFETY: the tensors and the scratch memory are those of the kernel's contract.
         let (a, b, c) = unsafe { (self.a.bind(tensors), self.b.bind(tensors), self.c.bind(tensors)) };
         let p = &self.problem;
         let mut at = Walk::new(&p.c.layout.dims()[..p.batch], [p.c.layout.strides()]);

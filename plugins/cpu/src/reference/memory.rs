@@ -52,7 +52,7 @@ impl<R: Real> Memory<R> {
     /// `tensors` has the pointers that the kernel was planned for; until the view is dropped, they stay valid for the extent
     /// of the tensor.
     pub(crate) unsafe fn bind(&self, tensors: &[*mut u8]) -> View<R> {
-        // SAFETY: the caller promises a pointer for every tensor of the operation.
+        // SAFETY: a pointer for every tensor of the operation is valid, as this function requires.
         View { base: unsafe { *tensors.get_unchecked(self.slot) }, element: self.element }
     }
 }
@@ -101,7 +101,7 @@ impl<R: Real> Channels<R> {
     /// # Safety
     /// As for [`Channels::get`], for a tensor that the kernel writes.
     pub(crate) unsafe fn set(&self, tensors: &[*mut u8], channel: usize, value: R) {
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         unsafe { self.memory.bind(tensors).set(channel * self.stride, value) }
     }
 }

@@ -136,7 +136,7 @@ impl Products {
                 Err(format!("{name}[{row}] is {number}, expected 0 to {}", end.saturating_sub(1)))
             }
         };
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         unsafe {
             match &self.routing {
                 Routing::None => Ok(()),
@@ -213,7 +213,7 @@ struct Gradient {
 
 impl Kernel for Gradient {
     unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         unsafe { self.groups.check(tensors) }
     }
 

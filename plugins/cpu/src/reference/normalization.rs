@@ -105,7 +105,8 @@ impl<R: Real> Kernel for Forward<R> {
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
         let (dims, leading) = (self.x_layout.dims(), self.leading);
         let (xs, ys) = (self.x_layout.strides(), self.y_layout.strides());
-        // SAFETY: the caller keeps the kernel contract; the walks stay below the dims of x, over which all parts are spread.
+        // SAFETY: the tensors and the scratch memory are those of the kernel's contract; the walks stay
+        // below the dims of x, over which all parts are spread.
         unsafe {
             let (x, y) = (self.x.bind(tensors), self.y.bind(tensors));
             let scale = self.scale.memory.bind(tensors);
@@ -213,7 +214,8 @@ impl<R: Real> Backward<R> {
             Source::Saved { mean, inverse } => (strides(mean.as_ref()), &inverse.strides[..]),
             Source::Computed(_) => (strides::<R>(None), strides::<R>(None)),
         };
-        // SAFETY: the caller keeps the kernel contract; the walks stay below the dims of x, over which all parts are spread.
+        // SAFETY: the tensors and the scratch memory are those of the kernel's contract; the walks stay
+        // below the dims of x, over which all parts are spread.
         unsafe {
             let (x, dy, dx) = (self.x.bind(tensors), self.dy.bind(tensors), self.dx.bind(tensors));
             let scale = self.scale.memory.bind(tensors);
@@ -319,7 +321,8 @@ impl<R: Real> Kernel for Backward<R> {
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
-        // SAFETY: the caller keeps the kernel contract: scratch is aligned and has room for every row.
+        // SAFETY: the tensors and the scratch memory are those of the kernel's contract: scratch is aligned
+        // and has room for every row.
         unsafe {
             self.input_gradient(tensors, scratch.cast());
             self.parameter_gradients(tensors, scratch.cast());

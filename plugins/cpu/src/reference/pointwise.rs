@@ -221,8 +221,8 @@ pub(crate) fn plan<R: Real>(problem: Pointwise) -> Result<Box<dyn Kernel>, Refus
 
 impl<R: Real> Kernel for PortableVector<R> {
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
-        // SAFETY: the caller keeps the kernel contract; the walk is over the result's dims, and the operands' strides over
-        // them stay inside the operands.
+        // SAFETY: the tensors and the scratch memory are those of the kernel's contract; the walk is over
+        // the result's dims, and the operands' strides over them stay inside the operands.
         unsafe {
             let output = self.output.bind(tensors);
             let [x, y, z] = self.inputs.map(|input| input.map(|memory| memory.bind(tensors)));
@@ -247,7 +247,8 @@ impl<R: Real> Kernel for PortableVector<R> {
 
 impl Kernel for Index {
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
-        // SAFETY: the caller keeps the kernel contract; the walk is over the result's dims.
+        // SAFETY: the tensors and the scratch memory are those of the kernel's contract; the walk is over
+        // the result's dims.
         unsafe {
             let output = self.output.bind(tensors);
             let mut at = Walk::new(self.layout.dims(), [self.layout.strides()]);

@@ -35,7 +35,7 @@ pub(crate) fn plan<R: Real>(problem: Reduction) -> Result<Box<dyn Kernel>, Refus
 
 impl<R: Real> Kernel for PortableVector<R> {
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
-        // SAFETY: the caller keeps the kernel contract.
+        // SAFETY: the tensors and the scratch memory are those of the kernel's contract.
         let (x, y) = unsafe { (self.x.bind(tensors), self.y.bind(tensors)) };
         let p = &self.problem;
         let x_strides = p.x.layout.strides();

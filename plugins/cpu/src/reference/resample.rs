@@ -124,7 +124,7 @@ fn plane_strides(problem: &Resample) -> [usize; MAX_SPATIAL] {
 /// # Safety
 /// As for [`Memory::bind`].
 unsafe fn indices(tensors: &[*mut u8], operand: &Operand) -> *mut i32 {
-    // SAFETY: the caller promises a pointer for every tensor of the operation.
+    // SAFETY: a pointer for every tensor of the operation is valid, as this function requires.
     unsafe { *tensors.get_unchecked(operand.slot) }.cast()
 }
 
@@ -137,10 +137,10 @@ struct Forward<R> {
 impl<R: Real> Kernel for Forward<R> {
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
         let p = &self.problem;
-        // SAFETY: the caller keeps the kernel contract.
+        // SAFETY: the tensors and the scratch memory are those of the kernel's contract.
         let (x, y) = unsafe { (self.x.bind(tensors), self.y.bind(tensors)) };
         let index = p.index.as_ref().map(|operand| {
-            // SAFETY: as above.
+            // SAFETY: the tensors and the scratch memory are those of the kernel's contract.
             (unsafe { indices(tensors, operand) }, operand.layout.strides())
         });
         let index_strides = index.map_or(&[][..], |(_, strides)| strides);
@@ -251,8 +251,9 @@ impl<R: Real> Kernel for Backward<R> {
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
         let p = &self.problem;
         let (dxs, dys) = (p.x.layout.strides(), p.y.layout.strides());
-        // SAFETY: the caller keeps the kernel contract: scratch is aligned and has room for a plane. Walks stay below the dims
-        // of dx and dy, and an index is used only if it lies in the plane.
+        // SAFETY: the tensors and the scratch memory are those of the kernel's contract: scratch is aligned
+        // and has room for a plane. Walks stay below the dims of dx and dy, and an index is used only if it
+        // lies in the plane.
         unsafe {
             let (dx, dy) = (self.dx.bind(tensors), self.dy.bind(tensors));
             let sums = scratch.cast::<f64>();

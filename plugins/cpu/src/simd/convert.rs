@@ -1,8 +1,8 @@
-//! Conversions and transpositions with the registers of a level.
+//! Conversions and transpositions in registers.
 //!
-//! Each function does what the level has instructions for and says how much that was; the caller does the rest, number by
-//! number. All are `#[inline(always)]` and fast only below [`Isa::run`]. There are no closures around instructions: a closure that
-//! is not inlined is compiled without the level's.
+//! Each function does as much as the instruction set allows and returns how much that was; the caller does the
+//! rest, element by element. All are `#[inline(always)]`, and fast only when called below [`Isa::run`]. No closures
+//! around instructions: a closure that is not inlined is compiled without the instruction set.
 
 use std::any::TypeId;
 
@@ -19,7 +19,7 @@ pub(crate) fn same<A: 'static, B: 'static>() -> bool {
     TypeId::of::<A>() == TypeId::of::<B>()
 }
 
-/// Reads a vector of elements that lie side by side.
+/// Reads a vector of contiguous elements.
 ///
 /// # Safety
 /// The processor has the vector's instructions, and as many elements as it has lanes are readable.
@@ -40,7 +40,7 @@ pub(crate) unsafe fn load<S: Stored, V: Vector>(from: *const S) -> V {
     }
 }
 
-/// Writes a vector as elements that lie side by side, each rounded to nearest.
+/// Writes a vector as contiguous elements, each rounded to nearest.
 ///
 /// # Safety
 /// The processor has the vector's instructions, and as many elements as it has lanes are writable.
@@ -61,14 +61,14 @@ pub(crate) unsafe fn store<S: Stored, V: Vector>(vector: V, to: *mut S) {
     }
 }
 
-/// Reads elements that lie side by side as numbers; gives how many.
+/// Converts contiguous elements to the compute type; returns how many.
 ///
 /// # Safety
-/// The processor has the level, `len` elements are readable and as many numbers writable.
+/// The processor supports the instruction set, `len` elements are readable, and as many values are writable.
 #[inline(always)]
 pub(crate) unsafe fn widen<S: Stored, T: Float>(isa: Isa, from: *const S, to: *mut T, len: usize) -> usize {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: as the caller promises.
+    // SAFETY: everything read and written here is valid, as this function requires.
     unsafe {
         if same::<T, f32>() {
             match isa {
@@ -83,20 +83,20 @@ pub(crate) unsafe fn widen<S: Stored, T: Float>(isa: Isa, from: *const S, to: *m
         return 0;
     }
     for i in 0..len {
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe { to.add(i).write(from.add(i).read_unaligned().in_line()) };
     }
     len
 }
 
-/// Writes numbers as elements that lie side by side, each rounded to nearest; gives how many.
+/// Rounds values to contiguous elements; returns how many.
 ///
 /// # Safety
-/// The processor has the level, `len` numbers are readable and as many elements writable.
+/// The processor supports the instruction set, `len` values are readable, and as many elements are writable.
 #[inline(always)]
 pub(crate) unsafe fn narrow<S: Stored, T: Float>(isa: Isa, from: *const T, to: *mut S, len: usize) -> usize {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: as the caller promises.
+    // SAFETY: everything read and written here is valid, as this function requires.
     unsafe {
         if same::<T, f32>() && same::<S, f16>() {
             match isa {
@@ -118,13 +118,13 @@ pub(crate) unsafe fn narrow<S: Stored, T: Float>(isa: Isa, from: *const T, to: *
         return 0;
     }
     for i in 0..len {
-        // SAFETY: as the caller promises.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe { to.add(i).write_unaligned(S::nearest(from.add(i).read())) };
     }
     len
 }
 
-/// Numbers in a row and in a column of the blocks that [`transpose`] copies at a level; 0 where it copies none.
+/// Rows and columns of the blocks that [`transpose`] copies; 0 if it copies none.
 #[inline(always)]
 pub(crate) fn block<S: 'static, T: 'static>(isa: Isa) -> usize {
     #[cfg(target_arch = "x86_64")]
@@ -139,11 +139,11 @@ pub(crate) fn block<S: 'static, T: 'static>(isa: Isa) -> usize {
     0
 }
 
-/// Copies a block of [`block`] rows, whose elements in each of `columns` columns lie side by side, so that each row does.
-/// Zeros stand for columns beyond these.
+/// Transposes a block of [`block`] rows with contiguous columns into contiguous rows. Columns beyond `columns`
+/// become zero.
 ///
 /// # Safety
-/// The processor has the level, the block's columns are readable and whole rows are writable.
+/// The processor supports the instruction set, the block's columns are readable, and whole rows are writable.
 #[inline(always)]
 pub(crate) unsafe fn transpose<S: 'static, T: 'static>(
     isa: Isa,
@@ -152,7 +152,7 @@ pub(crate) unsafe fn transpose<S: 'static, T: 'static>(
     (to, row_stride): (*mut T, usize),
 ) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: as the caller promises.
+    // SAFETY: everything read and written here is valid, as this function requires.
     unsafe {
         match isa {
             Isa::Avx512 => x86::transpose_512(from, column, columns, to.cast(), row_stride),
@@ -171,19 +171,20 @@ mod x86 {
 
     use super::same;
 
-    /// Whether registers are filled with such elements.
+    /// Whether [`load`] supports the element type.
     pub(crate) fn reads<S: 'static>() -> bool {
         same::<S, f32>() || same::<S, f16>() || same::<S, bf16>()
     }
 
-    /// The beginnings of blocks of so many numbers. The last ends with the last number, and so may have some of the block before.
+    /// The offsets of blocks of `block` elements. The last block ends with the last element, so it may overlap
+    /// the one before.
     #[inline(always)]
     fn blocks(len: usize, block: usize) -> impl Iterator<Item = usize> {
         let count = if len < block { 0 } else { len.div_ceil(block) };
         (0..count).map(move |number| (number * block).min(len - block))
     }
 
-    /// How many numbers are in such blocks.
+    /// How many elements such blocks cover.
     fn done(len: usize, block: usize) -> usize {
         if len < block { 0 } else { len }
     }
@@ -191,7 +192,7 @@ mod x86 {
     /// 16 elements.
     #[inline(always)]
     unsafe fn load_512<S: 'static>(from: *const S) -> __m512 {
-        // SAFETY: the caller promises elements of a type that is read, and the instructions.
+        // SAFETY: this function requires elements of a type that is read, and the instructions.
         unsafe {
             if same::<S, f32>() {
                 _mm512_loadu_ps(from.cast())
@@ -207,7 +208,7 @@ mod x86 {
     /// 8 elements.
     #[inline(always)]
     unsafe fn load_256<S: 'static>(from: *const S) -> __m256 {
-        // SAFETY: the caller promises elements of a type that is read, and the instructions.
+        // SAFETY: this function requires elements of a type that is read, and the instructions.
         unsafe {
             if same::<S, f32>() {
                 _mm256_loadu_ps(from.cast())
@@ -223,7 +224,8 @@ mod x86 {
     #[inline(always)]
     pub(crate) unsafe fn widen_512<S: 'static>(from: *const S, to: *mut f32, len: usize) -> usize {
         for i in blocks(len, 16) {
-            // SAFETY: the caller promises `len` elements and numbers, and the instructions.
+            // SAFETY: `len` elements and numbers, and the instructions are valid, as this function
+            // requires.
             unsafe { _mm512_storeu_ps(to.add(i), load_512(from.add(i))) };
         }
         done(len, 16)
@@ -232,7 +234,8 @@ mod x86 {
     #[inline(always)]
     pub(crate) unsafe fn widen_256<S: 'static>(from: *const S, to: *mut f32, len: usize) -> usize {
         for i in blocks(len, 8) {
-            // SAFETY: the caller promises `len` elements and numbers, and the instructions.
+            // SAFETY: `len` elements and numbers, and the instructions are valid, as this function
+            // requires.
             unsafe { _mm256_storeu_ps(to.add(i), load_256(from.add(i))) };
         }
         done(len, 8)
@@ -241,7 +244,8 @@ mod x86 {
     #[inline(always)]
     pub(crate) unsafe fn halve_512(from: *const f32, to: *mut f16, len: usize) -> usize {
         for i in blocks(len, 16) {
-            // SAFETY: the caller promises `len` numbers and elements, and the instructions.
+            // SAFETY: `len` numbers and elements, and the instructions are valid, as this function
+            // requires.
             unsafe {
                 let numbers = _mm512_loadu_ps(from.add(i));
                 let halves = _mm512_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(numbers);
@@ -254,7 +258,8 @@ mod x86 {
     #[inline(always)]
     pub(crate) unsafe fn halve_256(from: *const f32, to: *mut f16, len: usize) -> usize {
         for i in blocks(len, 8) {
-            // SAFETY: the caller promises `len` numbers and elements, and the instructions.
+            // SAFETY: `len` numbers and elements, and the instructions are valid, as this function
+            // requires.
             unsafe {
                 let numbers = _mm256_loadu_ps(from.add(i));
                 let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(numbers);
@@ -264,13 +269,13 @@ mod x86 {
         done(len, 8)
     }
 
-    /// Rounds to the upper half of the bits, ties to even. Written so that the compiler makes vectors of it.
+    /// Rounds to the upper half of the bits, ties to even. Written so that the compiler vectorises it.
     #[inline(always)]
     pub(crate) unsafe fn truncate(from: *const f32, to: *mut bf16, len: usize) -> usize {
         const TOGETHER: usize = 16;
         let whole = len - len % TOGETHER;
         for i in (0..whole).step_by(TOGETHER) {
-            // SAFETY: the caller promises `len` numbers and elements.
+            // SAFETY: `len` numbers and elements are valid, as this function requires.
             unsafe {
                 let bits = from.add(i).cast::<[u32; TOGETHER]>().read_unaligned();
                 let mut elements = [0_u16; TOGETHER];
@@ -289,7 +294,8 @@ mod x86 {
     #[inline(always)]
     pub(crate) unsafe fn truncate_512(from: *const f32, to: *mut bf16, len: usize) -> usize {
         for i in blocks(len, 16) {
-            // SAFETY: the caller promises `len` numbers and elements, and the instructions.
+            // SAFETY: `len` numbers and elements, and the instructions are valid, as this function
+            // requires.
             unsafe {
                 let numbers = _mm512_loadu_ps(from.add(i));
                 let bits = _mm512_castps_si512(numbers);
@@ -309,7 +315,8 @@ mod x86 {
     #[inline(always)]
     pub(crate) unsafe fn truncate_256(from: *const f32, to: *mut bf16, len: usize) -> usize {
         for i in blocks(len, 8) {
-            // SAFETY: the caller promises `len` numbers and elements, and the instructions.
+            // SAFETY: `len` numbers and elements, and the instructions are valid, as this function
+            // requires.
             unsafe {
                 let numbers = _mm256_loadu_ps(from.add(i));
                 let bits = _mm256_castps_si256(numbers);
@@ -336,7 +343,7 @@ mod x86 {
         to: *mut f32,
         row_stride: usize,
     ) {
-        // SAFETY: the caller promises the block and the instructions.
+        // SAFETY: the block and the instructions are valid, as this function requires.
         unsafe {
             let mut a = [_mm512_setzero_ps(); 16];
             if columns >= 16 {
@@ -350,7 +357,7 @@ mod x86 {
                     }
                 }
             }
-            // Pairs of columns, then fours of them, in each quarter of the registers.
+            // Pairs of columns, then groups of four, in each quarter of the registers.
             let mut b = [_mm512_setzero_ps(); 16];
             for i in 0..8 {
                 b[2 * i] = _mm512_unpacklo_ps(a[2 * i], a[2 * i + 1]);
@@ -364,7 +371,8 @@ mod x86 {
                 a[4 * i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(x, z));
                 a[4 * i + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(x, z));
             }
-            // a[4 i + r] has rows r, r + 4, r + 8 and r + 12 of columns 4 i to 4 i + 3: quarters are put together.
+            // a[4 i + r] has rows r, r + 4, r + 8 and r + 12 of columns 4 i to 4 i + 3: the quarters are
+            // combined.
             for r in 0..4 {
                 let even = _mm512_shuffle_f32x4::<0x88>(a[r], a[4 + r]);
                 let odd = _mm512_shuffle_f32x4::<0xDD>(a[r], a[4 + r]);
@@ -386,7 +394,7 @@ mod x86 {
         to: *mut f32,
         row_stride: usize,
     ) {
-        // SAFETY: the caller promises the block and the instructions.
+        // SAFETY: the block and the instructions are valid, as this function requires.
         unsafe {
             let mut a = [_mm256_setzero_ps(); 8];
             for (j, register) in a.iter_mut().enumerate() {
@@ -425,7 +433,7 @@ mod tests {
     use super::*;
     use crate::testing::{Function, each};
 
-    /// What is read of what was written.
+    /// Stores and loads again.
     #[derive(Clone, Copy)]
     struct Again<S>(std::marker::PhantomData<S>);
 
@@ -433,7 +441,8 @@ mod tests {
         #[inline(always)]
         unsafe fn of<V: Vector<Scalar = f32>>(self, x: V) -> V {
             let mut stored = [S::nearest(0.0_f32); MAX_LANES];
-            // SAFETY: the caller promises the instructions, and no vector has more lanes.
+            // SAFETY: the instructions, and no vector has more lanes are valid, as this function
+            // requires.
             unsafe {
                 store(x, stored.as_mut_ptr());
                 load(stored.as_ptr())
@@ -442,7 +451,7 @@ mod tests {
     }
 
     fn vectors_are_stored_as<S: Stored>() {
-        // Every exponent and sign, with ties and what is next to them in both types, infinities and NaN.
+        // Every exponent and sign, with ties and their neighbours in both types, infinities and NaN.
         let ends =
             [0, 1, 0xFFF, 0x1000, 0x1001, 0x2FFF, 0x3000, 0x3001, 0x7FFF, 0x8000, 0x8001, 0x1_7FFF, 0x1_8000];
         let bits = (0..1 << 9).flat_map(|upper| ends.map(|lower| (upper << 23) | lower));

@@ -1,4 +1,4 @@
-//! The floats that kernels compute in, and their vectors on each instruction set.
+//! Single and double precision as compute types, with their vectors on each instruction set.
 
 use half::{bf16, f16};
 
@@ -29,11 +29,13 @@ macro_rules! implement_float {
             }
             #[inline(always)]
             fn scaled(self, exponent: Self) -> Self {
-                // Added to a number, this leaves no room for a fraction; the whole number is then in the lowest bits.
+                // Adding this constant leaves no bits for a fraction; the integer is then in the
+                // lowest bits.
                 let whole: $real = $whole;
                 let exponent =
                     (exponent + whole).to_bits().cast_signed().wrapping_sub(whole.to_bits().cast_signed());
-                // In two steps, as neither subnormal results nor the largest ones are one power of 2 away.
+                // In two steps, because subnormal results and the largest ones are more than one
+                // power of 2 away.
                 let first = exponent >> 1;
                 let power = |exponent| {
                     let biased = $bias.wrapping_add_signed(exponent);

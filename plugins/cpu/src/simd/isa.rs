@@ -1,39 +1,39 @@
-//! What the processor can do, found at run time.
+//! Instruction sets: which of them the processor supports, found at run time, and code that is compiled for each.
 
 use std::sync::OnceLock;
 
-/// A set of instructions that kernels are compiled for.
+/// An instruction set that kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Isa {
-    /// What every processor of the target has.
+    /// The baseline of the target.
     Portable,
-    /// 256-bit vectors with fused multiply and add.
+    /// AVX2, FMA and F16C: 256-bit vectors.
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// 512-bit vectors.
+    /// AVX-512 F, BW, DQ and VL: 512-bit vectors.
     #[cfg(target_arch = "x86_64")]
     Avx512,
 }
 
-/// A computation that is compiled once for each level. `run` must be `#[inline(always)]`, as must be what it calls, so
-/// that the code takes on the instructions of the caller.
+/// A computation that is compiled once for each instruction set. `run`, and everything it calls, must be
+/// `#[inline(always)]`, so that the code is compiled with the instructions of the caller.
 pub(crate) trait IsaTask {
-    /// What the computation yields.
+    /// The result.
     type Output;
 
-    /// Does it.
+    /// Runs the computation.
     fn run(self) -> Self::Output;
 }
 
 impl Isa {
-    /// The best level of this processor.
+    /// The widest instruction set of this processor.
     pub(crate) fn detect() -> Self {
-        // Conversions of short runs ask for it each time.
+        // Cached, because conversions of short runs ask for it each time.
         static DETECTED: OnceLock<Isa> = OnceLock::new();
         *DETECTED.get_or_init(|| Self::available().last().copied().unwrap_or(Self::Portable))
     }
 
-    /// All levels that this processor can run, the best last.
+    /// All instruction sets that this processor supports, the widest last.
     pub(crate) fn available() -> &'static [Self] {
         #[cfg(target_arch = "x86_64")]
         {
@@ -54,8 +54,8 @@ impl Isa {
         &[Self::Portable]
     }
 
-    /// Whether the processor computes with a whole 512-bit vector at once. Where it takes one in halves, as AMD's Zen 4 does, everything
-    /// around multiplications has twice the time.
+    /// Whether the processor has full 512-bit vector units. If it splits 512-bit operations in two, as AMD's
+    /// Zen 4 does, everything around multiplications has twice the time.
     pub(crate) fn has_whole_vectors(self) -> bool {
         #[cfg(target_arch = "x86_64")]
         {
@@ -66,26 +66,26 @@ impl Isa {
         false
     }
 
-    /// Runs the work compiled for this level.
+    /// Runs a task compiled for this instruction set.
     ///
     /// # Safety
-    /// The level is one of [`Isa::available`].
+    /// The instruction set is one of [`Isa::available`].
     #[inline]
     pub(crate) unsafe fn run<W: IsaTask>(self, work: W) -> W::Output {
         match self {
             Self::Portable => run_portable(work),
-            // SAFETY: the caller promises that the processor has the instructions.
+            // SAFETY: the processor has the instructions. This function requires it.
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => unsafe { run_avx2(work) },
-            // SAFETY: as above.
+            // SAFETY: the processor has the instructions. This function requires it.
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => unsafe { run_avx512(work) },
         }
     }
 }
 
-/// Whether the processor is one of AMD's family 0x19 (AMD, "Processor Programming Reference" of that family), of which those with 512-bit
-/// vectors are Zen 4.
+/// Whether the processor is of AMD's family 0x19 (AMD, "Processor Programming Reference" of that family), whose
+/// members with AVX-512 are Zen 4.
 #[cfg(target_arch = "x86_64")]
 fn is_zen_4() -> bool {
     use std::arch::x86_64::__cpuid;
@@ -95,7 +95,7 @@ fn is_zen_4() -> bool {
     name == b"AuthenticAMD" && family == 0x19
 }
 
-/// Does work with what every processor of the target has.
+/// Runs a task with the baseline of the target.
 pub(crate) fn run_portable<W: IsaTask>(work: W) -> W::Output {
     work.run()
 }

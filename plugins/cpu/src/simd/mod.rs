@@ -1,6 +1,8 @@
-//! Vectors of one instruction set: what the processor has, loads, stores, conversions and arithmetic of whole registers.
+//! SIMD vectors: the instruction set of the processor, and loads, stores, conversions and arithmetic of whole
+//! registers.
 //!
-//! Nothing here knows of tensors, threads or graphs.
+//! [`vector`] has the traits that kernels are written with, the other files implement them. Nothing here knows of
+//! tensors, threads or graphs.
 
 #![expect(
     clippy::indexing_slicing,

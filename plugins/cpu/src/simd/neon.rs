@@ -1,9 +1,9 @@
-//! The registers of NEON, and parts of them.
+//! The registers of NEON.
 
 use std::arch::aarch64::*;
 
 use crate::simd::isa::{Isa, IsaTask, run_portable};
-use crate::simd::vector::{Float, Lanewise, PartialVector, Vector, implement_vector};
+use crate::simd::vector::{Lanewise, PartialVector, Vector, implement_vector};
 
 implement_vector!(
     F32x4,
@@ -37,7 +37,8 @@ implement_vector!(
         Lanewise::NotBelow => vbslq_f32(vcltq_f32(x, y), y, x),
         Lanewise::NotAbove => vbslq_f32(vcgtq_f32(x, y), y, x),
         Lanewise::Scale => {
-            // In two steps, as neither subnormal results nor the largest ones are one power of 2 away.
+            // In two steps, because subnormal results and the largest ones are more than one power of 2
+            // away.
             let exponent = vcvtnq_s32_f32(y);
             let first = vshrq_n_s32::<1>(exponent);
             let biased = vaddq_s32(first, vdupq_n_s32(127));
@@ -85,7 +86,8 @@ implement_vector!(
         Lanewise::NotBelow => vbslq_f64(vcltq_f64(x, y), y, x),
         Lanewise::NotAbove => vbslq_f64(vcgtq_f64(x, y), y, x),
         Lanewise::Scale => {
-            // In two steps, as neither subnormal results nor the largest ones are one power of 2 away.
+            // In two steps, because subnormal results and the largest ones are more than one power of 2
+            // away.
             let exponent = vcvtnq_s64_f64(y);
             let first = vshrq_n_s64::<1>(exponent);
             let biased = vaddq_s64(first, vdupq_n_s64(1023));
@@ -146,7 +148,7 @@ macro_rules! pieces {
             #[inline(always)]
             unsafe fn load_lanes(from: *const $number, (low, high): (usize, usize)) -> Self {
                 let mut numbers = [0.0; Self::LANES];
-                // SAFETY: the caller promises the lanes' numbers.
+                // SAFETY: the lanes' numbers are valid, as this function requires.
                 unsafe {
                     for i in low..high {
                         numbers[i] = from.wrapping_add(i).read_unaligned();
@@ -158,7 +160,7 @@ macro_rules! pieces {
             #[inline(always)]
             unsafe fn store_lanes(self, to: *mut $number, (low, high): (usize, usize)) {
                 let mut numbers = [0.0; Self::LANES];
-                // SAFETY: the caller promises the lanes' numbers.
+                // SAFETY: the lanes' numbers are valid, as this function requires.
                 unsafe {
                     self.store(numbers.as_mut_ptr());
                     for i in low..high {
@@ -169,33 +171,33 @@ macro_rules! pieces {
 
             #[inline(always)]
             unsafe fn unzip(self, next: Self) -> (Self, Self) {
-                // SAFETY: as above.
+                // SAFETY: the lanes' numbers are valid, as this function requires.
                 unsafe { (Self($unzip(self.0, next.0)), Self($unzip_odd(self.0, next.0))) }
             }
 
             #[inline(always)]
             unsafe fn zip(self, other: Self) -> (Self, Self) {
-                // SAFETY: as above.
+                // SAFETY: the lanes' numbers are valid, as this function requires.
                 unsafe { (Self($zip(self.0, other.0)), Self($zip_high(self.0, other.0))) }
             }
 
             #[inline(always)]
             unsafe fn following(self) -> Self {
-                // SAFETY: as above.
+                // SAFETY: the lanes' numbers are valid, as this function requires.
                 Self(unsafe { $ext::<1>(self.0, self.0) })
             }
 
             #[inline(always)]
             unsafe fn clamp(self, low: Self, high: Self) -> Self {
                 // NaN where one is NaN.
-                // SAFETY: as above.
+                // SAFETY: the lanes' numbers are valid, as this function requires.
                 Self(unsafe { $min(high.0, $max(low.0, self.0)) })
             }
 
             #[inline(always)]
             unsafe fn where_larger(self, than: Self, yes: Self, no: Self) -> Self {
                 let ($x, $than) = (self.0, than.0);
-                // SAFETY: as above.
+                // SAFETY: the lanes' numbers are valid, as this function requires.
                 Self(unsafe { $select($larger, yes.0, no.0) })
             }
         }

@@ -1,4 +1,4 @@
-//! Parts of vectors are the same on every instruction set.
+//! Loads and stores of some lanes, and permutations, agree on every instruction set.
 
 use crate::simd::isa::Isa;
 use crate::simd::vector::{VectorTask, *};
@@ -10,7 +10,7 @@ impl<T: Float> VectorTask<T> for Check {
 
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
-        // SAFETY: run at the vector's level.
+        // SAFETY: run at the vector's instruction set.
         unsafe {
             Self::of::<T, V>();
             Self::of::<T, V::Half>();
@@ -25,7 +25,7 @@ impl Check {
         let number = |i: usize| T::from_f64(i as f64);
         let from: Vec<T> = (0..4 * n).map(number).collect();
         let mut to = vec![T::from_f64(-1.0); 2 * n];
-        // SAFETY: run at the vector's level, all indices lie inside the arrays.
+        // SAFETY: run at the vector's instruction set, all indices lie inside the arrays.
         unsafe {
             for low in 0..=n {
                 for high in 0..=n {
@@ -82,7 +82,7 @@ impl Check {
 #[test]
 fn parts_of_vectors_are_those_named() {
     for isa in Isa::available() {
-        // SAFETY: the level is available.
+        // SAFETY: the processor supports the instruction set.
         unsafe {
             isa.run_vectors::<f32, _>(Check);
             isa.run_vectors::<f64, _>(Check);

@@ -1,9 +1,9 @@
-//! Vectors without instructions of their own: the compiler finds the registers.
+//! Vectors as plain arrays: the compiler finds the registers.
 
 use crate::simd::isa::{Isa, IsaTask, run_portable};
 use crate::simd::vector::{Float, Lanewise, PartialVector, Vector, relu};
 
-/// A vector of plain numbers; the compiler finds the registers. For single numbers, and targets without vectors below.
+/// A vector as an array, for single elements and for targets without vectors of their own.
 #[derive(Clone, Copy)]
 pub(crate) struct PortableVector<T, const N: usize>(pub(crate) [T; N]);
 
@@ -29,13 +29,13 @@ unsafe impl<T: Float, const N: usize> Vector for PortableVector<T, N> {
 
     #[inline(always)]
     unsafe fn load(from: *const T) -> Self {
-        // SAFETY: the caller promises N readable numbers.
+        // SAFETY: the N readable numbers are valid, as this function requires.
         Self(unsafe { from.cast::<[T; N]>().read_unaligned() })
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut T) {
-        // SAFETY: the caller promises N writable numbers.
+        // SAFETY: the N writable numbers are valid, as this function requires.
         unsafe { to.cast::<[T; N]>().write_unaligned(self.0) };
     }
 
@@ -137,7 +137,7 @@ unsafe impl<T: Float, const N: usize> PartialVector for PortableVector<T, N> {
         let mut numbers = [T::ZERO; N];
         for (i, number) in numbers.iter_mut().enumerate() {
             if low <= i && i < high {
-                // SAFETY: the caller promises the lanes' numbers.
+                // SAFETY: the lanes' numbers are valid, as this function requires.
                 *number = unsafe { from.wrapping_add(i).read_unaligned() };
             }
         }
@@ -148,7 +148,7 @@ unsafe impl<T: Float, const N: usize> PartialVector for PortableVector<T, N> {
     unsafe fn store_lanes(self, to: *mut T, (low, high): (usize, usize)) {
         for (i, number) in self.0.into_iter().enumerate() {
             if low <= i && i < high {
-                // SAFETY: the caller promises the lanes' numbers.
+                // SAFETY: the lanes' numbers are valid, as this function requires.
                 unsafe { to.wrapping_add(i).write_unaligned(number) };
             }
         }

@@ -1,25 +1,23 @@
-//! The elements that tensors store: how one becomes a float to compute with, and the other way round.
+//! The element types of tensors: conversion to and from the compute type.
 
 use std::any::TypeId;
 
 use half::{bf16, f16};
 
 use crate::dtype::small_float;
-#[cfg(target_arch = "aarch64")]
-use crate::simd::neon::{F32x4, F64x2};
 use crate::simd::vector::Float;
 
 /// An element as a tensor stores it.
 pub(crate) trait Stored: Copy + Send + Sync + 'static {
-    /// The number.
+    /// The value.
     fn number<T: Float>(self) -> T;
-    /// The element nearest to a number.
+    /// The element nearest to a value.
     fn nearest<T: Float>(number: T) -> Self;
 
-    /// Whether loops over [`Stored::in_line`] and [`Stored::nearest`] of single precision become vectors.
+    /// Whether loops over [`Stored::in_line`] and [`Stored::nearest`] in single precision vectorise.
     const IN_LINE: bool = false;
 
-    /// The number, where many are read one after the other.
+    /// The value; for loops over many elements.
     #[inline(always)]
     fn in_line<T: Float>(self) -> T {
         self.number()
@@ -92,7 +90,7 @@ macro_rules! stored_code {
 
             #[inline(always)]
             fn nearest<T: Float>(number: T) -> Self {
-                // In double precision a number may be rounded to single precision first, and then again.
+                // In double precision the value could be rounded twice, first to single precision.
                 if TypeId::of::<T>() == TypeId::of::<f32>() {
                     Self(small_float::$format.encode_single(number.into_single()))
                 } else {
@@ -111,7 +109,7 @@ stored_code!(E4m3Fnuz, E4M3_FNUZ);
 
 stored_code!(E5m2Fnuz, E5M2_FNUZ);
 
-/// A byte that is read as 0 or 1, and written as 1 where the number is not zero.
+/// A boolean: read as 0 or 1, and written as 1 if the value is not zero.
 #[derive(Clone, Copy)]
 pub(crate) struct Boolean(u8);
 
@@ -126,8 +124,8 @@ impl Stored for Boolean {
     }
 }
 
-/// Calls a generic function with the element of a data type as its type argument `$s`; `$other` gets the data type where
-/// it is no float of at least 16 bits.
+/// Calls a generic function with the element of a dtype as its type argument `$s`; `$other` gets the dtype if it is
+/// not a float of at least 16 bits.
 macro_rules! with_stored {
     ($data_type:expr, $s:ident => $call:expr, $other:ident => $refuse:expr) => {
         match $data_type {

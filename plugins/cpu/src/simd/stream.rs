@@ -1,24 +1,25 @@
-//! Results that go past the caches.
+//! Non-temporal (streaming) stores.
 //!
-//! What is written is read into the caches first, and throws out something else. Where the tensors of a kernel are larger than any
-//! cache, neither is of use to anybody: streamed results take a third of the traffic away.
+//! An ordinary store first loads the cache line, and evicts another one. If the tensors of a kernel are larger than
+//! any cache, neither is useful: streaming saves a third of the memory traffic.
 
 use crate::simd::vector::Vector;
 
-/// Bytes that a kernel reads and writes from which on its results are streamed: about the largest last-level cache that one
-/// program has for itself. Below, streaming is slower, and who reads the results next finds them in a cache.
+/// Bytes read and written from which on a kernel streams its results: about the largest last-level cache that one
+/// program has for itself. Below, streaming is slower, and the next reader finds the results in a cache.
 const LARGE: usize = 32 << 20;
 
-/// Numbers side by side from which on it pays to look for the first line of the cache that all of is written.
+/// Contiguous elements from which on it pays to look for the first aligned cache line.
 const LONG: usize = 512;
 
-/// Whether the results of a kernel are to be streamed that reads and writes `numbers`, and as many as `run` side by side.
+/// Whether a kernel should stream that reads and writes `numbers` elements, and writes `run` contiguous ones at a
+/// time.
 pub(crate) fn is_worth<T>(numbers: usize, run: usize) -> bool {
     numbers * size_of::<T>() >= LARGE && run >= LONG
 }
 
-/// How many numbers there are before the first place from `to` on that a vector can be [streamed](Vector::stream) to; none where
-/// there is no such place.
+/// Elements before the first address from `to` on to which a vector can be [streamed](Vector::stream); `None` if
+/// there is no such address.
 #[inline(always)]
 pub(crate) fn before_aligned<V: Vector>(to: *const V::Scalar) -> Option<usize> {
     let size = size_of::<V::Scalar>();
@@ -26,7 +27,7 @@ pub(crate) fn before_aligned<V: Vector>(to: *const V::Scalar) -> Option<usize> {
     (behind % size == 0).then(|| (V::LANES - behind / size) % V::LANES)
 }
 
-/// Makes what was streamed visible to other threads before anything that this one writes later.
+/// Makes streamed stores visible to other threads before any later store of this thread.
 #[inline(always)]
 pub(crate) fn settle() {
     #[cfg(target_arch = "x86_64")]

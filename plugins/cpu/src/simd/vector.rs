@@ -1,33 +1,35 @@
-//! The traits of vectors of one register, and of the floats that they hold.
+//! The traits of SIMD vectors and of the floats in them.
+//!
+//! Kernels are written once over [`Vector`] and compiled for each instruction set by [`Isa::run_vectors`].
 
 use half::{bf16, f16};
 
 use crate::dtype::element::Real;
 use crate::simd::isa::{Isa, IsaTask};
 
-/// Added to a number of single precision, it leaves no room for a fraction, and the whole number is in the lowest bits.
+/// Adding this to a single-precision value leaves no bits for a fraction; the integer is then in the lowest bits.
 pub(crate) const WHOLE: f32 = 12_582_912.0;
 
 /// The most lanes of a vector.
 pub(crate) const MAX_LANES: usize = 16;
 
-/// A [`Real`] that fast kernels compute in.
+/// A compute type of kernels: a [`Real`] with vectors.
 pub(crate) trait Float: Real {
-    /// The vector of [`crate::simd::isa::Isa::Portable`].
+    /// The vector of [`Isa::Portable`].
     type Portable: Vector<Scalar = Self>;
-    /// The vector of [`crate::simd::isa::Isa::Avx2`].
+    /// The vector of [`Isa::Avx2`].
     #[cfg(target_arch = "x86_64")]
     type Avx2: Vector<Scalar = Self>;
-    /// The vector of [`crate::simd::isa::Isa::Avx512`].
+    /// The vector of [`Isa::Avx512`].
     #[cfg(target_arch = "x86_64")]
     type Avx512: Vector<Scalar = Self>;
 
-    /// `self * factor + summand`, rounded once where the target can do that in one instruction.
+    /// `self * factor + summand`, rounded once if the target has an instruction for it.
     fn fused(self, factor: Self, summand: Self) -> Self;
-    /// `self` times 2 to the power of a whole number. Where the result has fewer bits than usual, it may be rounded twice.
+    /// `self` times 2 to the power of an integer (ldexp). Subnormal results may be rounded twice.
     fn scaled(self, exponent: Self) -> Self;
-    /// Of a number above 0 one from 0.75 to 1.5 and a whole one, the power of 2 that it is to be multiplied by. Of infinity and
-    /// of what is not above 0 these are any two.
+    /// A positive value as a mantissa from 0.75 to 1.5 and an integer exponent of 2 (frexp). Of infinity, NaN
+    /// and values not above 0 both are unspecified.
     fn parted(self) -> (Self, Self);
 
     /// From single precision.
@@ -38,68 +40,69 @@ pub(crate) trait Float: Real {
     fn from_half(stored: f16) -> Self;
     /// From bfloat16.
     fn from_bfloat16(stored: bf16) -> Self;
-    /// To the nearest of single precision.
+    /// To single precision, rounded to nearest.
     fn into_single(self) -> f32;
-    /// To the nearest of double precision.
+    /// To double precision.
     fn into_double(self) -> f64;
-    /// To the nearest of half precision.
+    /// To half precision, rounded to nearest.
     fn into_half(self) -> f16;
-    /// To the nearest of bfloat16.
+    /// To bfloat16, rounded to nearest.
     fn into_bfloat16(self) -> bf16;
 }
 
-/// A register full of numbers.
+/// A vector register.
 ///
 /// # Safety
-/// An implementation's functions need no instructions but those of its level. They are `#[inline(always)]`, and fast only
-/// below [`Isa::run`].
+/// An implementation's functions need no instructions but those of its instruction set. They are
+/// `#[inline(always)]`, and fast only when called below [`Isa::run`].
 pub(crate) unsafe trait Vector: PartialVector {
-    /// The level whose instructions the functions need.
+    /// The instruction set that the functions need.
     const ISA: Isa;
-    /// How many numbers there are.
+    /// Number of lanes.
     const LANES: usize;
 
-    /// Does work compiled for the vector's level.
+    /// Runs a task compiled for the vector's instruction set.
     ///
     /// # Safety
     /// The processor has the vector's instructions.
     unsafe fn dispatch<W: IsaTask>(work: W) -> W::Output;
 
-    /// All lanes 0.
+    /// Zero in all lanes.
     ///
     /// # Safety
     /// The processor has the vector's instructions.
     unsafe fn zero() -> Self;
 
-    /// All lanes the same number.
+    /// The same value in all lanes.
     ///
     /// # Safety
     /// As [`Vector::zero`].
     unsafe fn splat(number: Self::Scalar) -> Self;
 
-    /// Reads `LANES` numbers; no alignment is needed.
+    /// Reads `LANES` values; no alignment is needed.
     ///
     /// # Safety
-    /// As [`Vector::zero`], and `LANES` numbers are readable.
+    /// As [`Vector::zero`], and `LANES` values are readable.
     unsafe fn load(from: *const Self::Scalar) -> Self;
 
-    /// Writes `LANES` numbers; no alignment is needed.
+    /// Writes `LANES` values; no alignment is needed.
     ///
     /// # Safety
-    /// As [`Vector::zero`], and `LANES` numbers are writable.
+    /// As [`Vector::zero`], and `LANES` values are writable.
     unsafe fn store(self, to: *mut Self::Scalar);
 
-    /// Writes `LANES` numbers past the caches where the level can do that. [`crate::simd::stream::settle`] is to be called afterwards.
+    /// Writes `LANES` values with a non-temporal store if the instruction set has one. Call
+    /// [`crate::simd::stream::settle`] afterwards.
     ///
     /// # Safety
     /// As [`Vector::store`], and `to` is aligned to the size of the vector.
     #[inline(always)]
     unsafe fn stream(self, to: *mut Self::Scalar) {
-        // SAFETY: the caller promises the instructions and writable numbers.
+        // SAFETY: the processor has the vector's instructions, and there are writable numbers.
         unsafe { self.store(to) };
     }
 
-    /// `self * factor + summand`, in each lane.
+    /// `self * factor + summand` in each lane.
     ///
     /// # Safety
     /// As [`Vector::zero`].
@@ -111,19 +114,19 @@ pub(crate) unsafe trait Vector: PartialVector {
     /// As [`Vector::zero`].
     unsafe fn sum(self) -> Self::Scalar;
 
-    /// An operation on each lane of one or two vectors.
+    /// An element-wise operation on one or two vectors.
     ///
     /// # Safety
     /// As [`Vector::zero`].
     unsafe fn lanewise(self, operation: Lanewise, other: Self) -> Self;
 
-    /// Exchanges lanes that are this far apart, a power of 2 below [`Vector::LANES`].
+    /// Exchanges lanes at this distance, a power of 2 below [`Vector::LANES`].
     ///
     /// # Safety
     /// As [`Vector::zero`].
     unsafe fn swapped(self, distance: usize) -> Self;
 
-    /// In each lane `yes` where the number is above 0, else `no`, as where it is NaN.
+    /// In each lane `yes` if the value is above 0, else `no`, also for NaN.
     ///
     /// # Safety
     /// As [`Vector::zero`].
@@ -132,15 +135,15 @@ pub(crate) unsafe trait Vector: PartialVector {
     /// Whether [`Vector::look_up`] is about as fast as an addition.
     const LOOKS_UP: bool = false;
 
-    /// In each lane the number of the table with the index n, from 0 to 15, where this one's is [`WHOLE`] + n; any number of the table
-    /// where it is something else.
+    /// In each lane entry n of the table, from 0 to 15, if the value is [`WHOLE`] + n; any entry if it is
+    /// something else.
     ///
     /// # Safety
     /// As [`Vector::zero`].
     #[inline(always)]
     unsafe fn look_up(self, table: &[Self::Scalar; 16]) -> Self {
         let mut numbers = [Self::Scalar::ZERO; MAX_LANES];
-        // SAFETY: the caller promises the instructions; no vector has more lanes.
+        // SAFETY: the processor has the instructions, as this function requires; no vector has more lanes.
         unsafe {
             self.store(numbers.as_mut_ptr());
             for number in &mut numbers {
@@ -150,15 +153,14 @@ pub(crate) unsafe trait Vector: PartialVector {
         }
     }
 
-    /// Of each number above 0 one from 0.75 to 1.5 and a whole one, the power of 2 that it is to be multiplied by. Of infinity and of
-    /// what is not above 0 these are any two.
+    /// [`Float::parted`] in each lane.
     ///
     /// # Safety
     /// As [`Vector::zero`].
     #[inline(always)]
     unsafe fn parted(self) -> (Self, Self) {
         let mut numbers = [[Self::Scalar::ZERO; MAX_LANES]; 2];
-        // SAFETY: the caller promises the instructions; no vector has more lanes.
+        // SAFETY: the processor has the instructions, as this function requires; no vector has more lanes.
         unsafe {
             self.store(numbers[0].as_mut_ptr());
             let [parts, powers] = &mut numbers;
@@ -170,68 +172,68 @@ pub(crate) unsafe trait Vector: PartialVector {
     }
 }
 
-/// What a kernel of images does with a register besides arithmetic: rows end where no register does.
+/// Loads, stores and permutations of some lanes, for rows of images that do not end with a whole register.
 ///
 /// # Safety
 /// As [`Vector`].
 pub(crate) unsafe trait PartialVector: Copy {
-    /// One number.
+    /// The type of an element.
     type Scalar: Float;
-    /// A register of half as many numbers, or the same where there is none.
+    /// A vector of half as many lanes, or the same type if there is none.
     type Half: Vector<Scalar = Self::Scalar>;
-    /// Some lanes side by side.
+    /// A range of lanes.
     type Lanes: Copy;
 
-    /// The lanes from `low` on, up to but not including `high`; none where `high` is not larger.
+    /// The lanes `low..high`.
     ///
     /// # Safety
-    /// The processor has the vector's instructions; neither is more than the number of lanes.
+    /// The processor has the vector's instructions; neither bound is more than the number of lanes.
     unsafe fn lanes(low: usize, high: usize) -> Self::Lanes;
 
-    /// Reads these lanes' numbers, and zeros into all others, whose memory is not touched.
+    /// Reads these lanes, and sets all others to zero without touching their memory.
     ///
     /// # Safety
-    /// The processor has the vector's instructions, and the numbers of the lanes are readable.
+    /// The processor has the vector's instructions, and the lanes' elements are readable.
     unsafe fn load_lanes(from: *const Self::Scalar, lanes: Self::Lanes) -> Self;
 
-    /// Writes these lanes' numbers and nothing else.
+    /// Writes these lanes and nothing else.
     ///
     /// # Safety
-    /// The processor has the vector's instructions, and the numbers of the lanes are writable.
+    /// The processor has the vector's instructions, and the lanes' elements are writable.
     unsafe fn store_lanes(self, to: *mut Self::Scalar, lanes: Self::Lanes);
 
-    /// The numbers at even and at odd places of this vector and the next together.
+    /// The even and the odd elements of this vector followed by the next.
     ///
     /// # Safety
     /// The processor has the vector's instructions.
     unsafe fn unzip(self, next: Self) -> (Self, Self);
 
-    /// The numbers of this vector and of the other by turns: the first half of both, and the second one.
+    /// The elements of both vectors interleaved, as two vectors.
     ///
     /// # Safety
     /// The processor has the vector's instructions.
     unsafe fn zip(self, other: Self) -> (Self, Self);
 
-    /// In each lane the number of the next one, and any number in the last.
+    /// In each lane the element of the next lane; in the last lane anything.
     ///
     /// # Safety
     /// The processor has the vector's instructions.
     unsafe fn following(self) -> Self;
 
-    /// Each number, but at least the one of `low` and at most the one of `high`, which are no NaN; NaN stays.
+    /// Each element clamped to `low` and `high`, which are not NaN; NaN stays NaN.
     ///
     /// # Safety
     /// The processor has the vector's instructions.
     unsafe fn clamp(self, low: Self, high: Self) -> Self;
 
-    /// In each lane the number of `yes` where this one is larger than `than`, or NaN where that is not, else the number of `no`.
+    /// In each lane `yes` if this element is larger than `than`, or if it is NaN and `than` is not; else `no`.
     ///
     /// # Safety
     /// The processor has the vector's instructions.
     unsafe fn where_larger(self, than: Self, yes: Self, no: Self) -> Self;
 }
 
-/// Operations on each lane of x and y.
+/// Element-wise operations on x and y.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lanewise {
     /// x + y.
@@ -242,48 +244,48 @@ pub(crate) enum Lanewise {
     Mul,
     /// x / y.
     Div,
-    /// x where x ≥ y or x is NaN, else y.
+    /// x if x ≥ y or x is NaN, else y.
     Max,
-    /// x where x ≤ y or x is NaN, else y.
+    /// x if x ≤ y or x is NaN, else y.
     Min,
     /// |x|.
     Abs,
     /// -x.
     Neg,
-    /// 0 where x ≤ 0, else x, or the largest number where x is infinite.
+    /// 0 if x ≤ 0, the largest finite value if x is infinite, else x.
     Relu,
     /// x.
     Identity,
-    /// The root of x.
+    /// √x.
     Sqrt,
-    /// y where x < y, else x, NaN included.
+    /// y if x < y, else x, also if x is NaN.
     NotBelow,
-    /// y where x > y, else x, NaN included.
+    /// y if x > y, else x, also if x is NaN.
     NotAbove,
-    /// x · 2^y for a whole y. Where the result has fewer bits than usual, it may be rounded twice.
+    /// x · 2^y for an integer y (ldexp). Subnormal results may be rounded twice.
     Scale,
 }
 
-/// What RELU makes of a number: 0 unless it is above, the largest one of infinity, and NaN of NaN.
+/// RELU: 0 for values not above 0, the largest finite value for infinity, NaN for NaN.
 #[inline(always)]
 pub(crate) fn relu<T: Real>(number: T) -> T {
     let bounded = if number >= T::LARGEST { T::LARGEST } else { number };
     if number <= T::ZERO { T::ZERO } else { bounded }
 }
 
-/// A [`IsaTask`] that is written with the vectors of its level.
+/// A computation that is written over the vectors of an instruction set.
 pub(crate) trait VectorTask<T> {
-    /// What the computation yields.
+    /// The result.
     type Output;
 
-    /// Does it. Must be `#[inline(always)]`.
+    /// Runs the computation. Must be `#[inline(always)]`.
     ///
     /// # Safety
     /// The processor has the vector's instructions.
     unsafe fn run<V: Vector<Scalar = T>>(self) -> Self::Output;
 }
 
-/// A computation with one vector.
+/// A task with its vector type.
 struct With<V, W>(W, std::marker::PhantomData<V>);
 
 impl<V: Vector, W: VectorTask<V::Scalar>> IsaTask for With<V, W> {
@@ -291,21 +293,21 @@ impl<V: Vector, W: VectorTask<V::Scalar>> IsaTask for With<V, W> {
 
     #[inline(always)]
     fn run(self) -> W::Output {
-        // SAFETY: `Isa::run_vectors` runs the work at the vector's level.
+        // SAFETY: `Isa::run_vectors` runs the work at the vector's instruction set.
         unsafe { self.0.run::<V>() }
     }
 }
 
 impl Isa {
-    /// Runs the work with the vectors of this level.
+    /// Runs a task with the vectors of this instruction set.
     ///
     /// # Safety
-    /// The level is one of [`Isa::available`].
+    /// The instruction set is one of [`Isa::available`].
     #[inline]
     pub(crate) unsafe fn run_vectors<T: Float, W: VectorTask<T>>(self, work: W) -> W::Output {
         use std::marker::PhantomData;
-        // Not `Isa::run`, of which each vector would get the code of every level.
-        // SAFETY: the caller promises that the processor has the level.
+        // Not `Isa::run`, of which each vector would get the code of every instruction set.
+        // SAFETY: the processor supports the instruction set. This function requires it.
         unsafe {
             match self {
                 Self::Portable => T::Portable::dispatch(With::<T::Portable, W>(work, PhantomData)),
@@ -318,7 +320,7 @@ impl Isa {
     }
 }
 
-/// Declares a vector by its intrinsics.
+/// Implements [`Vector`] by intrinsics.
 macro_rules! implement_vector {
     ($name:ident, $isa:ident, $run:ident, $register:ty, $number:ty, $lanes:literal, $zero:ident, $splat:ident, $load:ident, $store:ident, $fma:ident,
         |$v:ident| $sum:expr, |$operation:ident, $x:ident, $y:ident| $lanewise:expr,
@@ -334,71 +336,74 @@ macro_rules! implement_vector {
 
             #[inline(always)]
             unsafe fn dispatch<W: IsaTask>(work: W) -> W::Output {
-                // SAFETY: the caller promises the instructions.
+                // SAFETY: the processor has the vector's instructions, as this function requires.
                 unsafe { $run(work) }
             }
 
             #[inline(always)]
             unsafe fn zero() -> Self {
-                // SAFETY: the caller promises the instructions.
+                // SAFETY: the processor has the vector's instructions, as this function requires.
                 Self(unsafe { $zero() })
             }
 
             #[inline(always)]
             unsafe fn splat(number: $number) -> Self {
-                // SAFETY: the caller promises the instructions.
+                // SAFETY: the processor has the vector's instructions, as this function requires.
                 Self(unsafe { $splat(number) })
             }
 
             #[inline(always)]
             unsafe fn load(from: *const $number) -> Self {
-                // SAFETY: the caller promises the instructions and readable numbers.
+                // SAFETY: the processor has the vector's instructions, and there are readable
+                // numbers.
                 Self(unsafe { $load(from) })
             }
 
             #[inline(always)]
             unsafe fn store(self, to: *mut $number) {
-                // SAFETY: the caller promises the instructions and writable numbers.
+                // SAFETY: the processor has the vector's instructions, and there are writable
+                // numbers.
                 unsafe { $store(to, self.0) };
             }
 
             #[inline(always)]
             unsafe fn mul_add(self, factor: Self, summand: Self) -> Self {
-                // SAFETY: the caller promises the instructions.
+                // SAFETY: the processor has the vector's instructions, as this function requires.
                 Self(unsafe { $fma(self.0, factor.0, summand.0) })
             }
 
             #[inline(always)]
             unsafe fn sum(self) -> $number {
                 let $v = self.0;
-                // SAFETY: the caller promises the instructions.
+                // SAFETY: the processor has the vector's instructions, as this function requires.
                 unsafe { $sum }
             }
 
             #[inline(always)]
             unsafe fn lanewise(self, $operation: Lanewise, other: Self) -> Self {
                 let ($x, $y) = (self.0, other.0);
-                // SAFETY: the caller promises the instructions.
+                // SAFETY: the processor has the vector's instructions, as this function requires.
                 Self(unsafe { $lanewise })
             }
 
             #[inline(always)]
             unsafe fn swapped(self, $distance: usize) -> Self {
                 let $swap = self.0;
-                // SAFETY: the caller promises the instructions.
+                // SAFETY: the processor has the vector's instructions, as this function requires.
                 Self(unsafe { $swapped })
             }
 
             #[inline(always)]
             unsafe fn where_above_0(self, yes: Self, no: Self) -> Self {
                 let ($c, $yes, $no) = (self.0, yes.0, no.0);
-                // SAFETY: the caller promises the instructions.
+                // SAFETY: the processor has the vector's instructions, as this function requires.
                 Self(unsafe { $where })
             }
             $(
                 #[inline(always)]
                 unsafe fn stream(self, to: *mut $number) {
-                    // SAFETY: the caller promises the instructions and aligned, writable numbers.
+                    // SAFETY: the processor has the vector's instructions, and there are
+                    // aligned, writable numbers.
                     unsafe { $stream(to, self.0) };
                 }
             )?
@@ -408,7 +413,8 @@ macro_rules! implement_vector {
                 #[inline(always)]
                 unsafe fn look_up(self, $table: &[$number; 16]) -> Self {
                     let $at = self.0;
-                    // SAFETY: the caller promises the instructions; the table has a number for each lane.
+                    // SAFETY: the processor has the instructions, as this function requires; the table
+                    // has a number for each lane.
                     Self(unsafe { $look_up })
                 }
             )?
@@ -416,7 +422,8 @@ macro_rules! implement_vector {
                 #[inline(always)]
                 unsafe fn parted(self) -> (Self, Self) {
                     let $whole = self.0;
-                    // SAFETY: the caller promises the instructions.
+                    // SAFETY: the processor has the vector's instructions, as this function
+                    // requires.
                     let (part, power) = unsafe { $parted };
                     (Self(part), Self(power))
                 }

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use crate::simd::isa::{Isa, IsaTask, run_avx2, run_avx512};
 use crate::simd::vector::{Float, Lanewise, Vector, implement_vector};
 
-/// Does to each number what a vector has no instruction for.
+/// Applies a scalar function to each lane, where there is no instruction.
 macro_rules! one_by_one {
     ($load:ident, $store:ident, $x:expr, $y:expr, [$number:ty; $lanes:literal], $function:expr) => {{
         let (mut numbers, mut others) = ([0.0 as $number; $lanes], [0.0 as $number; $lanes]);
@@ -47,13 +47,13 @@ implement_vector!(
         Lanewise::Abs => _mm512_abs_ps(x),
         Lanewise::Neg => _mm512_xor_ps(x, _mm512_set1_ps(-0.0)),
         Lanewise::Relu => {
-            // The second operand where one is NaN.
+            // The instruction returns its second operand if one is NaN.
             let bounded = _mm512_min_ps(_mm512_set1_ps(f32::MAX), x);
             _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_NLE_UQ>(x, _mm512_setzero_ps()), bounded)
         }
         Lanewise::Identity => x,
         Lanewise::Sqrt => _mm512_sqrt_ps(x),
-        // The second operand where one is NaN.
+        // The instruction returns its second operand if one is NaN.
         Lanewise::NotBelow => _mm512_max_ps(y, x),
         Lanewise::NotAbove => _mm512_min_ps(y, x),
         Lanewise::Scale => _mm512_scalef_ps(x, y),
@@ -102,13 +102,13 @@ implement_vector!(
         Lanewise::Abs => _mm512_abs_pd(x),
         Lanewise::Neg => _mm512_xor_pd(x, _mm512_set1_pd(-0.0)),
         Lanewise::Relu => {
-            // The second operand where one is NaN.
+            // The instruction returns its second operand if one is NaN.
             let bounded = _mm512_min_pd(_mm512_set1_pd(f64::MAX), x);
             _mm512_maskz_mov_pd(_mm512_cmp_pd_mask::<_CMP_NLE_UQ>(x, _mm512_setzero_pd()), bounded)
         }
         Lanewise::Identity => x,
         Lanewise::Sqrt => _mm512_sqrt_pd(x),
-        // The second operand where one is NaN.
+        // The instruction returns its second operand if one is NaN.
         Lanewise::NotBelow => _mm512_max_pd(y, x),
         Lanewise::NotAbove => _mm512_min_pd(y, x),
         Lanewise::Scale => _mm512_scalef_pd(x, y),
@@ -157,17 +157,18 @@ implement_vector!(
         Lanewise::Abs => _mm256_andnot_ps(_mm256_set1_ps(-0.0), x),
         Lanewise::Neg => _mm256_xor_ps(x, _mm256_set1_ps(-0.0)),
         Lanewise::Relu => {
-            // The second operand where one is NaN.
+            // The instruction returns its second operand if one is NaN.
             let bounded = _mm256_min_ps(_mm256_set1_ps(f32::MAX), x);
             _mm256_and_ps(_mm256_cmp_ps::<_CMP_NLE_UQ>(x, _mm256_setzero_ps()), bounded)
         }
         Lanewise::Identity => x,
         Lanewise::Sqrt => _mm256_sqrt_ps(x),
-        // The second operand where one is NaN.
+        // The instruction returns its second operand if one is NaN.
         Lanewise::NotBelow => _mm256_max_ps(y, x),
         Lanewise::NotAbove => _mm256_min_ps(y, x),
         Lanewise::Scale => {
-            // In two steps, as neither subnormal results nor the largest ones are one power of 2 away.
+            // In two steps, because subnormal results and the largest ones are more than one power of 2
+            // away.
             let exponent = _mm256_cvtps_epi32(y);
             let first = _mm256_srai_epi32::<1>(exponent);
             let power = |exponent| {
@@ -231,13 +232,13 @@ implement_vector!(
         Lanewise::Abs => _mm256_andnot_pd(_mm256_set1_pd(-0.0), x),
         Lanewise::Neg => _mm256_xor_pd(x, _mm256_set1_pd(-0.0)),
         Lanewise::Relu => {
-            // The second operand where one is NaN.
+            // The instruction returns its second operand if one is NaN.
             let bounded = _mm256_min_pd(_mm256_set1_pd(f64::MAX), x);
             _mm256_and_pd(_mm256_cmp_pd::<_CMP_NLE_UQ>(x, _mm256_setzero_pd()), bounded)
         }
         Lanewise::Identity => x,
         Lanewise::Sqrt => _mm256_sqrt_pd(x),
-        // The second operand where one is NaN.
+        // The instruction returns its second operand if one is NaN.
         Lanewise::NotBelow => _mm256_max_pd(y, x),
         Lanewise::NotAbove => _mm256_min_pd(y, x),
         Lanewise::Scale => one_by_one!(_mm256_loadu_pd, _mm256_storeu_pd, x, y, [f64; 4], f64::scaled),

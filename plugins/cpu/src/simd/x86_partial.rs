@@ -1,4 +1,4 @@
-//! Parts of the registers of AVX-512 and AVX2.
+//! Loads, stores and permutations of some lanes with AVX-512 and AVX2.
 
 use std::arch::x86_64::*;
 
@@ -24,27 +24,29 @@ macro_rules! pieces {
 
             #[inline(always)]
             unsafe fn lanes($low: usize, $high: usize) -> $lanes {
-                // SAFETY: the caller promises the instructions.
+                // SAFETY: the processor has the vector's instructions, as this function requires.
                 unsafe { $make }
             }
 
             #[inline(always)]
             unsafe fn load_lanes($from: *const $number, $read: $lanes) -> Self {
-                // SAFETY: the caller promises the instructions and the lanes' numbers.
+                // SAFETY: the processor has the vector's instructions, and there are the lanes'
+                // numbers.
                 Self(unsafe { $load })
             }
 
             #[inline(always)]
             unsafe fn store_lanes(self, $to: *mut $number, $written: $lanes) {
                 let $stored = self.0;
-                // SAFETY: the caller promises the instructions and the lanes' numbers.
+                // SAFETY: the processor has the vector's instructions, and there are the lanes'
+                // numbers.
                 unsafe { $store };
             }
 
             #[inline(always)]
             unsafe fn unzip(self, next: Self) -> (Self, Self) {
                 let ($a, $b) = (self.0, next.0);
-                // SAFETY: the caller promises the instructions.
+                // SAFETY: the processor has the vector's instructions, as this function requires.
                 let (even, odd) = unsafe { $unzip };
                 (Self(even), Self(odd))
             }
@@ -52,7 +54,7 @@ macro_rules! pieces {
             #[inline(always)]
             unsafe fn zip(self, other: Self) -> (Self, Self) {
                 let ($first, $second) = (self.0, other.0);
-                // SAFETY: the caller promises the instructions.
+                // SAFETY: the processor has the vector's instructions, as this function requires.
                 let (low, high) = unsafe { $zip };
                 (Self(low), Self(high))
             }
@@ -60,28 +62,28 @@ macro_rules! pieces {
             #[inline(always)]
             unsafe fn following(self) -> Self {
                 let $f = self.0;
-                // SAFETY: the caller promises the instructions.
+                // SAFETY: the processor has the vector's instructions, as this function requires.
                 Self(unsafe { $following })
             }
 
             #[inline(always)]
             unsafe fn clamp(self, low: Self, high: Self) -> Self {
                 // The second operand where one is NaN.
-                // SAFETY: the caller promises the instructions.
+                // SAFETY: the processor has the vector's instructions, as this function requires.
                 Self(unsafe { $min(high.0, $max(low.0, self.0)) })
             }
 
             #[inline(always)]
             unsafe fn where_larger(self, than: Self, yes: Self, no: Self) -> Self {
                 let ($x, $than, $yes, $no) = (self.0, than.0, yes.0, no.0);
-                // SAFETY: the caller promises the instructions.
+                // SAFETY: the processor has the vector's instructions, as this function requires.
                 Self(unsafe { $larger })
             }
         }
     };
 }
 
-/// The lanes below this number, of up to 16.
+/// A mask of the lanes below this number, of up to 16.
 #[inline(always)]
 fn below(lane: usize) -> u16 {
     ((1_u32 << lane) - 1) as u16

@@ -1,28 +1,28 @@
-//! How elements become one.
+//! The ways to combine the elements of a reduction.
 
 use hipdnn_plugin_sdk::graph::ReductionMode;
 
 use crate::dtype::element::Real;
 use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector};
 
-/// One of the ways. `total` is what there is of the elements before.
+/// One way to combine; `total` is the result for the elements so far.
 pub(crate) trait Combine {
-    /// What no element at all would give.
+    /// The result for no elements.
     fn start<T: Float>() -> T;
 
-    /// A total of this element and those before.
+    /// The total after one more element.
     fn number<T: Float>(total: T, element: T) -> T;
 
-    /// The total of two totals.
+    /// The combination of two totals.
     fn merge<T: Float>(one: T, other: T) -> T;
 
-    /// [`Combine::number`], lane by lane.
+    /// [`Combine::number`] in each lane.
     ///
     /// # Safety
     /// The processor has the vector's instructions.
     unsafe fn vector<V: Vector>(total: V, elements: V) -> V;
 
-    /// [`Combine::merge`], lane by lane.
+    /// [`Combine::merge`] in each lane.
     ///
     /// # Safety
     /// As [`Combine::vector`].
@@ -49,12 +49,12 @@ macro_rules! join {
             }
             #[inline(always)]
             unsafe fn vector<V: Vector>(total: V, $v: V) -> V {
-                // SAFETY: the caller promises the instructions.
+                // SAFETY: the processor has the vector's instructions, as this function requires.
                 unsafe { total.lanewise(Lanewise::$by, $vector) }
             }
             #[inline(always)]
             unsafe fn merge_vector<V: Vector>(one: V, other: V) -> V {
-                // SAFETY: as above.
+                // SAFETY: the processor has the vector's instructions, as this function requires.
                 unsafe { one.lanewise(Lanewise::$by, other) }
             }
         }
@@ -135,14 +135,14 @@ fn smaller<T: Float>(x: T, y: T) -> T {
     if (x <= y) | (x != x) { x } else { y }
 }
 
-/// 1 in place of each 0.
+/// Each 0 replaced by 1.
 ///
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
 unsafe fn without_zeros<V: Vector>(v: V) -> V {
     let mut numbers = [V::Scalar::ONE; MAX_LANES];
-    // SAFETY: the caller promises the instructions; there is room for the lanes of any vector.
+    // SAFETY: the processor has the instructions, as this function requires; there is room for the lanes of any vector.
     unsafe {
         v.store(numbers.as_mut_ptr());
         for number in &mut numbers {
@@ -152,18 +152,18 @@ unsafe fn without_zeros<V: Vector>(v: V) -> V {
     }
 }
 
-/// The total of `len` numbers.
+/// Combines `len` elements.
 ///
 /// # Safety
-/// The processor has the vector's instructions, and the numbers are readable.
+/// The processor has the vector's instructions, and the elements are readable.
 #[inline(always)]
 pub(crate) unsafe fn fold_row<V: Vector, J: Combine>(x: *const V::Scalar, len: usize) -> V::Scalar {
-    // SAFETY: the caller promises instructions and numbers.
+    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
     unsafe {
         let mut total = J::start::<V::Scalar>();
         let mut at = 0;
         if len >= V::LANES {
-            // Several totals next to each other, so that one step does not wait for the one before.
+            // Several independent totals, so that additions overlap.
             let mut totals = [V::splat(total); 4];
             while at + 4 * V::LANES <= len {
                 for (i, total) in totals.iter_mut().enumerate() {
@@ -187,7 +187,7 @@ pub(crate) unsafe fn fold_row<V: Vector, J: Combine>(x: *const V::Scalar, len: u
     }
 }
 
-/// The total of a vector's lanes.
+/// Combines the lanes of a vector.
 ///
 /// # Safety
 /// The processor has the vector's instructions.
@@ -195,7 +195,7 @@ pub(crate) unsafe fn fold_row<V: Vector, J: Combine>(x: *const V::Scalar, len: u
 pub(crate) unsafe fn fold_lanes<V: Vector, J: Combine>(mut all: V) -> V::Scalar {
     let mut lanes = [V::Scalar::ZERO; MAX_LANES];
     let mut distance = V::LANES / 2;
-    // SAFETY: the caller promises the instructions; no vector has more lanes.
+    // SAFETY: the processor has the instructions, as this function requires; no vector has more lanes.
     unsafe {
         while distance > 0 {
             all = J::merge_vector(all, all.swapped(distance));
@@ -206,7 +206,7 @@ pub(crate) unsafe fn fold_lanes<V: Vector, J: Combine>(mut all: V) -> V::Scalar 
     lanes[0]
 }
 
-/// Adds a row of elements to the totals of their columns.
+/// Combines a row of elements with the totals of their columns.
 ///
 /// # Safety
 /// As [`fold_row`], and the totals are writable.
@@ -216,7 +216,7 @@ pub(crate) unsafe fn fold_columns<V: Vector, J: Combine>(
     totals: *mut V::Scalar,
     len: usize,
 ) {
-    // SAFETY: the caller promises instructions and numbers.
+    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
     unsafe {
         let mut at = 0;
         while at + V::LANES <= len {
@@ -231,7 +231,7 @@ pub(crate) unsafe fn fold_columns<V: Vector, J: Combine>(
     }
 }
 
-/// What a reduction makes of the total of `count` elements.
+/// The result of a reduction, given the total of `count` elements.
 pub(crate) fn finalized<T: Float>(mode: ReductionMode, total: T, count: usize) -> T {
     match mode {
         ReductionMode::Avg => total / T::from_f64(count as f64),
@@ -240,7 +240,7 @@ pub(crate) fn finalized<T: Float>(mode: ReductionMode, total: T, count: usize) -
     }
 }
 
-/// Calls a function with the way of joining elements as its first type argument.
+/// Calls a generic function with the [`Combine`] of a reduction mode as its first type argument.
 macro_rules! with_combine {
     ($mode:expr, $j:ident => $call:expr) => {{
         use hipdnn_plugin_sdk::graph::ReductionMode as Mode;

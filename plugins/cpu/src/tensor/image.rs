@@ -8,22 +8,22 @@ use crate::problem::Operand;
 use crate::simd::vector::{Float, Vector};
 use crate::tensor::row_converter::RowConverter;
 
-/// Numbers in the largest vector.
+/// The most lanes of a vector.
 pub(crate) const MAX_LANES: usize = 16;
 
-/// The last dimensions of two, the first `fill` where there is but one.
+/// The last two spatial dimensions; `fill` for the first if there is only one.
 pub(crate) fn two<N: Copy>(spatial: usize, fill: N, values: &[N]) -> [N; 2] {
     if spatial == 1 { [fill, values[0]] } else { [values[0], values[1]] }
 }
 
-/// A tensor of images, or of windows.
+/// A tensor of images, or of filters.
 #[derive(Clone, Copy)]
 pub(crate) struct Image<T> {
-    /// Its place among the kernel's pointers.
+    /// Its index among the kernel's pointers.
     pub(crate) slot: usize,
     /// How its elements are read and written.
     pub(crate) run: RowConverter<T>,
-    /// Distance of images, channels, rows and columns, in elements.
+    /// Strides of images, channels, rows and columns, in elements.
     pub(crate) strides: [usize; 4],
 }
 
@@ -39,20 +39,20 @@ impl<T: Float> Image<T> {
         })
     }
 
-    /// Whether rows are numbers side by side.
+    /// Whether rows are contiguous values of the compute type.
     #[inline(always)]
     pub(crate) fn has_rows(&self) -> bool {
         self.run.same && self.strides[3] == 1
     }
 
-    /// Reads lines of a channel whose first element is `from`, each after the one before.
+    /// Reads rows of a channel whose first element is `from`, one after the other.
     ///
     /// # Safety
-    /// The channel has the lines, of `width` elements; `to` is writable for all of them.
+    /// The channel has the rows, of `width` elements; `to` is writable for all of them.
     #[inline(always)]
     pub(crate) unsafe fn load(&self, from: *const u8, lines: Range<usize>, width: usize, to: *mut T) {
         let [_, _, rows, columns] = self.strides;
-        // SAFETY: the caller promises the elements and the numbers.
+        // SAFETY: the elements and the numbers are valid, as this function requires.
         unsafe {
             if columns == 1 && rows == width {
                 (self.run.load)(from.add(lines.start * rows * self.run.size), 1, to, lines.len() * width);
@@ -65,14 +65,14 @@ impl<T: Float> Image<T> {
         }
     }
 
-    /// Writes lines of a channel, the first of which begins at `to`.
+    /// Writes rows of a channel, beginning at `to`.
     ///
     /// # Safety
-    /// The channel has the lines, of `width` elements; `from` is readable for all of them.
+    /// The channel has the rows, of `width` elements; `from` is readable for all of them.
     #[inline(always)]
     pub(crate) unsafe fn store(&self, from: *const T, to: *mut u8, lines: usize, width: usize) {
         let [_, _, rows, columns] = self.strides;
-        // SAFETY: the caller promises the elements and the numbers.
+        // SAFETY: the elements and the numbers are valid, as this function requires.
         unsafe {
             if columns == 1 && rows == width {
                 (self.run.store)(from, to, 1, lines * width);
@@ -84,7 +84,7 @@ impl<T: Float> Image<T> {
         }
     }
 
-    /// The place of an element.
+    /// The address of an element.
     ///
     /// # Safety
     /// The pointer is the tensor's, which has the element.
@@ -92,12 +92,12 @@ impl<T: Float> Image<T> {
     pub(crate) unsafe fn at(&self, base: *mut u8, [image, channel, row, column]: [usize; 4]) -> *mut u8 {
         let [images, channels, rows, columns] = self.strides;
         let offset = image * images + channel * channels + row * rows + column * columns;
-        // SAFETY: the caller promises the element.
+        // SAFETY: the element is valid, as this function requires.
         unsafe { base.add(offset * self.run.size) }
     }
 }
 
-/// The lanes of a vector whose places, `stride` apart from `first` on, lie below `len`.
+/// The lanes whose positions, from `first` on with this stride, are in `0..len`.
 ///
 /// # Safety
 /// The processor has the vector's instructions.
@@ -107,14 +107,14 @@ pub(crate) unsafe fn inside<V: Vector>(first: isize, stride: usize, len: usize) 
     let low = if first < 0 { (stride - 1 - first) / stride } else { 0 };
     let high = if first < len { (len - first + stride - 1) / stride } else { 0 };
     let lanes = V::LANES as isize;
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe { V::lanes(low.min(lanes) as usize, high.clamp(0, lanes) as usize) }
 }
 
-/// Numbers of a row, `stride` apart from place `first` on, and zeros for places that are not below `len`.
+/// Elements of a row from position `first` on with this stride, and zeros for positions outside `0..len`.
 ///
 /// # Safety
-/// The processor has the vector's instructions; the row has `len` numbers.
+/// The processor has the vector's instructions; the row has `len` elements.
 #[inline(always)]
 pub(crate) unsafe fn load_strided<V: Vector>(
     row: *const V::Scalar,
@@ -123,7 +123,7 @@ pub(crate) unsafe fn load_strided<V: Vector>(
     len: usize,
 ) -> V {
     let from = row.wrapping_offset(first);
-    // SAFETY: the caller promises the numbers; places outside of the row are not read.
+    // SAFETY: the numbers are valid, as this function requires; places outside of the row are not read.
     unsafe {
         match stride {
             1 => V::load_lanes(from, inside::<V>(first, 1, len)),

@@ -1,17 +1,17 @@
-//! Nested loops over several tensors of one shape, with as few loops as their strides allow.
+//! Loop nests over several tensors of one shape, with as few loops as their strides allow.
 
 use crate::layout::MAX_RANK;
 
-/// The dimensions of a shape that several tensors share, in the order in which the elements of one of them lie in memory.
+/// The dimensions of a shape that several tensors share, sorted by the strides of one of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Axes<const N: usize> {
     rank: usize,
-    /// Of each dimension its place in the shape, its size and the strides along it.
+    /// For each dimension its index in the shape, its size, and its strides.
     axes: [(usize, usize, [usize; N]); MAX_RANK],
 }
 
 impl<const N: usize> Axes<N> {
-    /// The dimensions `dims`, of which there are at most [`MAX_RANK`], in the order of tensor `by`.
+    /// The dimensions `dims`, at most [`MAX_RANK`] of them, sorted by the strides of tensor `by`.
     pub(crate) fn new(dims: &[usize], strides: [&[usize]; N], by: usize) -> Self {
         let mut axes = [(0, 1, [0; N]); MAX_RANK];
         for (axis, dim) in dims.iter().enumerate() {
@@ -21,12 +21,12 @@ impl<const N: usize> Axes<N> {
         Self { rank: dims.len(), axes }
     }
 
-    /// The loops over all of the shape.
+    /// The loops over the whole shape.
     pub(crate) fn nest(&self) -> LoopNest<N> {
         self.nest_of(|axis| self.axes[axis].1)
     }
 
-    /// The loops over a box of the shape, and the offsets of its first element in each tensor.
+    /// The loops over a box of the shape, and the offset of its first element in each tensor.
     pub(crate) fn nest_of_box(&self, origin: &[usize], size: &[usize]) -> (LoopNest<N>, [usize; N]) {
         let mut base = [0; N];
         for (axis, _, strides) in &self.axes[..self.rank] {
@@ -37,8 +37,7 @@ impl<const N: usize> Axes<N> {
         (self.nest_of(|axis| size[self.axes[axis].0]), base)
     }
 
-    /// The loops where the dimensions have these sizes. Dimensions that follow each other without a gap in every tensor
-    /// become one.
+    /// The loops for these dimension sizes. Dimensions that are dense in every tensor are merged.
     fn nest_of(&self, size: impl Fn(usize) -> usize) -> LoopNest<N> {
         let mut nest = LoopNest {
             rank: 0,
@@ -73,29 +72,28 @@ impl<const N: usize> Axes<N> {
     }
 }
 
-/// The loops: dimensions that follow each other without a gap in every tensor are one.
+/// A loop nest, in which dimensions that are dense in every tensor are merged.
 #[derive(Clone, Debug)]
 pub(crate) struct LoopNest<const N: usize> {
     /// Number of loops besides the innermost.
     rank: usize,
     dims: [usize; MAX_RANK],
     strides: [[usize; N]; MAX_RANK],
-    /// Elements of the innermost loop.
+    /// Length of the innermost loop.
     pub(crate) len: usize,
-    /// Their distance in each tensor.
+    /// Strides of the innermost loop.
     pub(crate) inner_strides: [usize; N],
 }
 
-/// A place in a nest.
+/// A position in a nest.
 pub(crate) struct Position<const N: usize> {
     index: [usize; MAX_RANK],
-    /// Elements before the innermost loop's first, in each tensor.
+    /// Offsets of the innermost loop's first element, in each tensor.
     pub(crate) offsets: [usize; N],
 }
 
 impl<const N: usize> LoopNest<N> {
-    /// The loops over `dims`, of which there are at most [`MAX_RANK`], in the order in which the elements of tensor `by`
-    /// lie in memory.
+    /// The loops over `dims`, at most [`MAX_RANK`] of them, sorted by the strides of tensor `by`.
     pub(crate) fn new(dims: &[usize], strides: [&[usize]; N], by: usize) -> Self {
         Axes::new(dims, strides, by).nest()
     }
@@ -105,7 +103,7 @@ impl<const N: usize> LoopNest<N> {
         self.dims[..self.rank].iter().product()
     }
 
-    /// How often the innermost loop runs, and the distances of its runs, where these are equal.
+    /// How often the innermost loop runs, and the strides of its runs, if there is a single outer loop.
     pub(crate) fn single(&self) -> Option<(usize, [usize; N])> {
         match self.rank {
             0 => Some((1, [0; N])),
@@ -114,7 +112,7 @@ impl<const N: usize> LoopNest<N> {
         }
     }
 
-    /// The place of one run of the innermost loop.
+    /// The position of one run of the innermost loop.
     pub(crate) fn place(&self, run: usize) -> Position<N> {
         let mut place = Position { index: [0; MAX_RANK], offsets: [0; N] };
         let mut rest = run;
@@ -128,7 +126,7 @@ impl<const N: usize> LoopNest<N> {
         place
     }
 
-    /// Goes to the next run; after the last to the first.
+    /// Advances to the next run, after the last to the first.
     #[inline(always)]
     pub(crate) fn advance(&self, place: &mut Position<N>) {
         for axis in (0..self.rank).rev() {
@@ -147,9 +145,9 @@ impl<const N: usize> LoopNest<N> {
     }
 }
 
-/// The runs of a nest's innermost loop, divided where they are longer than a chunk.
+/// The runs of the innermost loop, split into chunks.
 ///
-/// Kernels walk over these in a plain loop: what a closure does would be compiled without the instructions of its caller.
+/// Kernels iterate with a plain loop: a closure would be compiled without the caller's instruction set.
 pub(crate) struct Chunks<'a, const N: usize> {
     nest: &'a LoopNest<N>,
     base: [usize; N],
@@ -157,7 +155,7 @@ pub(crate) struct Chunks<'a, const N: usize> {
     place: Position<N>,
     /// Elements of the current run that are done.
     done: usize,
-    /// Runs that are not done.
+    /// Runs that are left.
     left: usize,
 }
 
@@ -198,7 +196,7 @@ pub(crate) struct Elements<'a, const N: usize> {
 }
 
 impl<'a, const N: usize> Elements<'a, N> {
-    /// The elements with these numbers, in the order of the loops.
+    /// The elements with these indices, in the order of the loops.
     #[inline(always)]
     pub(crate) fn new(nest: &'a LoopNest<N>, elements: std::ops::Range<usize>) -> Self {
         let (run, at) = (elements.start / nest.len, elements.start % nest.len);

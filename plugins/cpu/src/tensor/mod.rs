@@ -1,4 +1,6 @@
 //! Views of tensors and the loops over them: strides, rows, images, scratch memory, prepacked operands.
+//!
+//! Nothing here knows of the operations of a graph, except for the modes of a reduction in [`combine`].
 
 #![expect(
     clippy::indexing_slicing,

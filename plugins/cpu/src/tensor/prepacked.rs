@@ -1,4 +1,4 @@
-//! What a plan keeps from its first execution on.
+//! Prepacked weights: what a plan makes of constant weights in its first execution and keeps.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
@@ -7,31 +7,30 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 #[repr(align(64))]
 struct Line(#[expect(dead_code, reason = "it is there for its size")] [u8; 64]);
 
-/// The size of large pages. A processor has the addresses of some thousand pages at hand, which otherwise are of 4 KiB, and has to look
-/// for all others.
+/// The size of large pages. With pages of 4 KiB, the addresses of large weights exceed the TLB.
 const LARGE_PAGE: usize = 2 << 20;
 
-/// Nothing is in the memory.
+/// The memory is empty.
 const EMPTY: u8 = 0;
 
-/// An execution writes it.
+/// An execution is writing it.
 const FILLING: u8 = 1;
 
-/// It is written, and stays as it is.
+/// It is written, and never changes again.
 const FULL: u8 = 2;
 
-/// Memory of a kernel for what it makes of weights, when the caller promises that these stay the same
+/// Memory of a kernel for packed weights, when the caller promises that the weights are constant
 /// ([`Settings::constant_weights`](crate::settings::Settings)). The first execution fills it, later ones read it.
 ///
-/// Nobody waits. While one execution fills the memory, others that run at the same time use their scratch memory, as does
-/// any execution whose weights lie elsewhere than those that the memory was filled from. Should an execution not come to the end of
-/// filling it, or the process be copied meanwhile, the memory is never used.
+/// Nobody waits. While one execution fills the memory, others use their scratch memory, as does any execution whose
+/// weights have another address than those that were packed. If the filling execution does not finish, or the
+/// process is forked meanwhile, the memory is never used.
 pub(crate) struct Prepacked<T> {
-    /// Capacity for all numbers; none where nothing is kept.
+    /// Capacity for all elements; empty if nothing is kept.
     lines: Vec<MaybeUninit<Line>>,
     first: *mut T,
     state: AtomicU8,
-    /// Where the weights were that the memory was filled from, and what is known of them. Written before the state is FULL.
+    /// The address of the weights that were packed, and what `fill` returned. Written before the state is FULL.
     source: AtomicPtr<u8>,
     note: AtomicBool,
 }
@@ -40,18 +39,19 @@ pub(crate) struct Prepacked<T> {
 // with; it is read after the state was seen to be FULL, when nobody writes it any more.
 unsafe impl<T: Send> Send for Prepacked<T> {}
 
-// SAFETY: as above.
+// SAFETY: the memory is written by the one thread that has set the state to FILLING, and by those that it shares the
+// work with; it is read after the state was seen to be FULL, when nobody writes it any more.
 unsafe impl<T: Sync> Sync for Prepacked<T> {}
 
 impl<T> Prepacked<T> {
-    /// Memory for so many numbers if it is `wanted`. Without it, or where there is no such memory, every execution has to make
-    /// them anew.
+    /// Memory for this many elements if `wanted`. Without it, or if memory is short, every execution packs
+    /// anew.
     pub(crate) fn new(numbers: usize, wanted: bool) -> Self {
         Self::aligned(numbers.saturating_mul(size_of::<T>()), wanted, size_of::<Line>())
     }
 
-    /// The same in large pages, as far as it fills them and the system has them: faster to read for what reads each part a few times
-    /// only.
+    /// The same in large pages, if the memory fills them and the system has them: faster for data that is read
+    /// only a few times.
     pub(crate) fn in_large_pages(numbers: usize, wanted: bool) -> Self {
         let bytes = numbers.saturating_mul(size_of::<T>());
         if bytes < LARGE_PAGE {
@@ -65,7 +65,7 @@ impl<T> Prepacked<T> {
         kept
     }
 
-    /// Memory whose first number has an address that is a multiple of `alignment`.
+    /// Memory whose first element has an address that is a multiple of `alignment`.
     fn aligned(bytes: usize, wanted: bool, alignment: usize) -> Self {
         let mut lines: Vec<MaybeUninit<Line>> = Vec::new();
         // What lies before that address is never touched.
@@ -83,8 +83,8 @@ impl<T> Prepacked<T> {
         }
     }
 
-    /// The numbers that `fill` makes of the weights at `source`, and what it has said of them. It is called with the place to
-    /// write them to, unless they are there: the kept memory if nobody has filled it yet, else `scratch`.
+    /// The packed weights at `source`, and what `fill` returned for them. Unless they are kept already, `fill`
+    /// is called with the destination: the kept memory if nobody has filled it yet, else `scratch`.
     pub(crate) fn get(
         &self,
         source: *mut u8,
@@ -120,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    /// Weights, and what a kernel makes of them.
+    /// Weights, and their packed form.
     fn doubled(kept: &Prepacked<u32>, weights: &mut [u32], fills: &AtomicUsize) -> (Vec<u32>, bool, bool) {
         let mut scratch = vec![0; weights.len()];
         let (made, note) = kept.get(weights.as_mut_ptr().cast(), scratch.as_mut_ptr(), |to| {
@@ -141,7 +141,7 @@ mod tests {
         let mut weights = [1, 7, 3];
         for _ in 0..3 {
             assert_eq!(doubled(&kept, &mut weights, &fills), (vec![2, 14, 6], true, false));
-            // Against the promise, and so it shows that nobody reads them again.
+            // Breaks the promise, which shows that nobody reads the weights again.
             weights[0] = 100;
         }
         assert_eq!(fills.load(Ordering::Relaxed), 1);

@@ -1,4 +1,4 @@
-//! The elements of a row: in place where they lie side by side, else copied together.
+//! Rows of a tensor: read in place if contiguous, else gathered into a buffer.
 
 use hipdnn_plugin_sdk::graph::DataType;
 
@@ -7,19 +7,19 @@ use crate::simd::vector::Float;
 use crate::tensor::loop_nest::{Chunks, LoopNest};
 use crate::tensor::row_converter::RowConverter;
 
-/// A tensor whose elements are taken row by row, all tensors of a kernel in the same order.
+/// A tensor that is processed row by row, all tensors of a kernel in the same order.
 pub(crate) struct Row<T> {
     slot: usize,
     run: RowConverter<T>,
-    /// The loops over a row, by the tensor that gives the order and by this one.
+    /// The loops over a row, sorted by the ordering tensor, with the strides of this one.
     nest: LoopNest<2>,
-    /// Whether the elements of a row are numbers of the compute type, side by side.
+    /// Whether the elements of a row are contiguous values of the compute type.
     pub(crate) direct: bool,
 }
 
 impl<T: Float> Row<T> {
-    /// The rows of a tensor of floats over `dims`, of which there are at most `MAX_RANK`, in the order in which `by` has them in
-    /// memory.
+    /// The rows of a floating-point tensor over `dims`, at most `MAX_RANK` of them, sorted by the strides of
+    /// tensor `by`.
     pub(crate) fn of(
         slot: usize,
         data_type: DataType,
@@ -34,7 +34,7 @@ impl<T: Float> Row<T> {
         Ok(row)
     }
 
-    /// Whether the elements of a row lie side by side, whatever their type.
+    /// Whether the elements of a row are contiguous, whatever their dtype.
     pub(crate) fn is_run(&self) -> bool {
         self.nest.runs() == 1 && (self.nest.len == 1 || self.nest.inner_strides[1] == 1)
     }
@@ -45,18 +45,18 @@ impl<T: Float> Row<T> {
     /// The tensors are those of the kernel, which have the row.
     #[inline(always)]
     pub(crate) unsafe fn first(&self, tensors: &[*mut u8], base: usize) -> *mut u8 {
-        // SAFETY: the caller promises the row.
+        // SAFETY: the row is valid, as this function requires.
         unsafe { tensors[self.slot].add(base * self.run.size) }
     }
 
-    /// The numbers of the row whose first element is `base`: in place, or in the buffer.
+    /// The values of the row whose first element is `base`: in place, or in the buffer.
     ///
     /// # Safety
     /// The tensors are those of the kernel, which have the row; the buffer has room for it.
     #[inline(always)]
     pub(crate) unsafe fn numbers(&self, tensors: &[*mut u8], base: usize, buffer: *mut T) -> *const T {
         let tensor = tensors[self.slot];
-        // SAFETY: the caller promises row and buffer.
+        // SAFETY: the row and buffer are valid, as this function requires.
         unsafe {
             if self.direct {
                 return tensor.add(base * self.run.size).cast();
@@ -71,39 +71,40 @@ impl<T: Float> Row<T> {
         buffer
     }
 
-    /// Copies elements from one on, which all lie side by side.
+    /// Reads contiguous elements.
     ///
     /// # Safety
     /// As [`Row::numbers`], for these elements.
     pub(crate) unsafe fn load(&self, tensors: &[*mut u8], first: usize, to: *mut T, len: usize) {
-        // SAFETY: the caller promises elements and room.
+        // SAFETY: the elements and room are valid, as this function requires.
         unsafe { (self.run.load)(self.first(tensors, first), 1, to, len) };
     }
 
-    /// Writes elements from one on, which all lie side by side.
+    /// Writes contiguous elements.
     ///
     /// # Safety
     /// As [`Row::numbers`], for these elements.
     pub(crate) unsafe fn store(&self, tensors: &[*mut u8], first: usize, from: *const T, len: usize) {
-        // SAFETY: the caller promises elements and numbers.
+        // SAFETY: the elements and numbers are valid, as this function requires.
         unsafe { (self.run.store)(from, self.first(tensors, first), 1, len) };
     }
 
-    /// Where the numbers of the row are to be written: in place, or into the buffer. [`Row::written`] is to be called afterwards.
+    /// Where the values of the row are to be written: in place, or into the buffer. Call [`Row::written`]
+    /// afterwards.
     ///
     /// # Safety
     /// As [`Row::numbers`].
     #[inline(always)]
     pub(crate) unsafe fn target(&self, tensors: &[*mut u8], base: usize, buffer: *mut T) -> *mut T {
         if self.direct {
-            // SAFETY: the caller promises the row.
+            // SAFETY: the row is valid, as this function requires.
             unsafe { tensors[self.slot].add(base * self.run.size).cast() }
         } else {
             buffer
         }
     }
 
-    /// Copies what was written into the buffer.
+    /// Copies the buffer to the row.
     ///
     /// # Safety
     /// As [`Row::numbers`].
@@ -113,7 +114,7 @@ impl<T: Float> Row<T> {
             return;
         }
         let tensor = tensors[self.slot];
-        // SAFETY: the caller promises row and buffer.
+        // SAFETY: the row and buffer are valid, as this function requires.
         unsafe {
             let mut chunks = Chunks::new(&self.nest, [0, base], usize::MAX);
             let mut from = buffer;

@@ -1,4 +1,4 @@
-//! Rows of elements of any data type, read as the floats that kernels compute in and written from them.
+//! Conversion of rows: elements of any dtype are read as values of the compute type, and written from them.
 
 use std::any::TypeId;
 
@@ -8,8 +8,6 @@ use hipdnn_plugin_sdk::graph::DataType;
 use crate::kernel::Refusal;
 use crate::simd::convert;
 use crate::simd::isa::{Isa, IsaTask};
-#[cfg(target_arch = "aarch64")]
-use crate::simd::neon::{F32x4, F64x2};
 use crate::simd::stored::*;
 use crate::simd::vector::Float;
 
@@ -22,19 +20,19 @@ pub(crate) enum Float16 {
     Bfloat16,
 }
 
-/// Reads and writes runs of elements of one data type.
+/// Reads and writes rows of one dtype.
 pub(crate) struct RowConverter<T> {
     /// Bytes of an element.
     pub(crate) size: usize,
-    /// Whether an element is a number of this type.
+    /// Whether the dtype is the compute type.
     pub(crate) same: bool,
-    /// Whether an element holds every number of this type.
+    /// Whether the dtype represents every value of the compute type.
     pub(crate) wider: bool,
-    /// Which floats of 16 bits the elements are, if they are.
+    /// Which 16-bit float the dtype is, if it is one.
     pub(crate) float16: Option<Float16>,
-    /// Reads `len` elements that are `stride` elements apart.
+    /// Reads `len` elements with this stride.
     pub(crate) load: unsafe fn(from: *const u8, stride: usize, to: *mut T, len: usize),
-    /// Writes `len` elements that are `stride` elements apart.
+    /// Writes `len` elements with this stride.
     pub(crate) store: unsafe fn(from: *const T, to: *mut u8, stride: usize, len: usize),
 }
 
@@ -46,18 +44,18 @@ impl<T> Clone for RowConverter<T> {
 
 impl<T> Copy for RowConverter<T> {}
 
-/// Whether elements of a data type are the numbers that are computed with.
+/// Whether a dtype is the compute type.
 pub(crate) fn is_number<T: Float>(data_type: DataType) -> bool {
     RowConverter::<T>::of(data_type).is_ok_and(|run| run.same)
 }
 
 impl<T: Float> RowConverter<T> {
-    /// The runs of a data type whose elements are floats.
+    /// The conversion of a floating-point dtype.
     pub(crate) fn of(data_type: DataType) -> Result<Self, Refusal> {
         with_float!(data_type, S => Ok(Self::stored::<S>()), other => Err(not_a_float(other)))
     }
 
-    /// The runs of a data type whose elements are floats, integers of up to 32 bits, or truth values.
+    /// The conversion of a dtype of floats, integers of up to 32 bits, or booleans.
     pub(crate) fn of_number(data_type: DataType) -> Result<Self, Refusal> {
         match data_type {
             DataType::Int8 => Ok(Self::stored::<i8>()),
@@ -68,17 +66,17 @@ impl<T: Float> RowConverter<T> {
         }
     }
 
-    /// Makes numbers what they are when they have been stored.
+    /// Rounds values to the dtype, in place.
     ///
     /// # Safety
-    /// The numbers are readable and writable, and an element is no larger than a number.
+    /// The values are readable and writable, and an element is no larger than a value.
     pub(crate) unsafe fn round(&self, numbers: *mut T, len: usize) {
         const TOGETHER: usize = 128;
         let mut stored = [T::ZERO; TOGETHER];
         let mut at = 0;
         while at < len {
             let part = TOGETHER.min(len - at);
-            // SAFETY: the caller promises the numbers; there is room for a part.
+            // SAFETY: the numbers are valid, as this function requires; there is room for a part.
             unsafe {
                 (self.store)(numbers.add(at), stored.as_mut_ptr().cast(), 1, part);
                 (self.load)(stored.as_ptr().cast(), 1, numbers.add(at), part);
@@ -120,7 +118,7 @@ const COPIED: usize = 12;
 pub(crate) unsafe fn load_run<S: Stored, T: Float>(from: *const u8, stride: usize, to: *mut T, len: usize) {
     let from = from.cast::<S>();
     let mut i = 0;
-    // SAFETY: the caller promises both runs, which do not lie in each other.
+    // SAFETY: this function requires both runs, which do not lie in each other.
     unsafe {
         if stride == 1 && len >= COPIED && TypeId::of::<S>() == TypeId::of::<T>() {
             // As bytes, whatever the alignment.
@@ -156,7 +154,7 @@ pub(crate) unsafe fn load_run<S: Stored, T: Float>(from: *const u8, stride: usiz
 pub(crate) unsafe fn store_run<S: Stored, T: Float>(from: *const T, to: *mut u8, stride: usize, len: usize) {
     let to = to.cast::<S>();
     let mut i = 0;
-    // SAFETY: the caller promises both runs.
+    // SAFETY: the both runs are valid, as this function requires.
     unsafe {
         if stride == 1 && has_vectors::<S, T>() {
             i = Isa::detect().run(Narrow(from, to, len));
@@ -187,7 +185,7 @@ fn has_vectors<S: Stored, T: Float>() -> bool {
         && Isa::detect() != Isa::Portable
 }
 
-/// Elements that become numbers at the processor's level; yields how many are done.
+/// Elements that become numbers with the processor's instructions; yields how many are done.
 struct Widen<S, T>(*const S, *mut T, usize);
 
 impl<S: Stored, T: Float> IsaTask for Widen<S, T> {
@@ -195,7 +193,7 @@ impl<S: Stored, T: Float> IsaTask for Widen<S, T> {
 
     #[inline(always)]
     fn run(self) -> usize {
-        // SAFETY: made where both runs are valid, and run at the processor's level.
+        // SAFETY: made where both runs are valid, and run with the processor's instructions.
         unsafe { convert::widen(Isa::detect(), self.0, self.1, self.2) }
     }
 }
@@ -208,7 +206,7 @@ impl<S: Stored, T: Float> IsaTask for Narrow<S, T> {
 
     #[inline(always)]
     fn run(self) -> usize {
-        // SAFETY: as above.
+        // SAFETY: made where both runs are valid, and run with the processor's instructions.
         unsafe { convert::narrow(Isa::detect(), self.0, self.1, self.2) }
     }
 }
@@ -223,14 +221,14 @@ pub(crate) unsafe fn all_finite<T: Float>(numbers: *const T, len: usize) -> bool
     let mut at = 0;
     while at + sums.len() <= len {
         for (i, sum) in sums.iter_mut().enumerate() {
-            // SAFETY: the caller promises `len` numbers.
+            // SAFETY: `len` numbers are valid, as this function requires.
             *sum = *sum + unsafe { numbers.add(at + i).read_unaligned() } * T::ZERO;
         }
         at += sums.len();
     }
     let mut sum = sums.into_iter().fold(T::ZERO, |sum, number| sum + number);
     for i in at..len {
-        // SAFETY: the caller promises `len` numbers.
+        // SAFETY: `len` numbers are valid, as this function requires.
         sum = sum + unsafe { numbers.add(i).read_unaligned() } * T::ZERO;
     }
     sum == T::ZERO
@@ -240,8 +238,8 @@ pub(crate) unsafe fn all_finite<T: Float>(numbers: *const T, len: usize) -> bool
 mod tests {
     use super::*;
 
-    /// Compares what is read and written at once with what is converted number by number: `of` makes an element of its bits, `bits`
-    /// gives these.
+    /// Compares what is read and written at once with what is converted element by element: `of` makes an
+    /// element of its bits, `bits` gives these.
     fn convert<S: Stored>(of: fn(u16) -> S, bits: fn(S) -> u16) {
         let elements: Vec<S> = (0..=u16::MAX).map(of).collect();
         let read: Vec<f32> = elements.iter().map(|element| element.number()).collect();

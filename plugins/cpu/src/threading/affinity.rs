@@ -1,24 +1,25 @@
-//! On which processors the threads run.
+//! On which processors the pool's threads run.
 //!
-//! A thread that is woken often begins on the processor of whoever woke it, and stays there for milliseconds: with few processors that
-//! have had much to do, the kernel (6.18) does not look for one that is free. The caller goes on working, so the two would take
-//! turns. So threads that are to be woken are kept off the caller's processor, of those that they may run on.
+//! A thread that is woken often starts on the processor of the thread that woke it, and stays there for
+//! milliseconds: on few processors that have been busy, the kernel (6.18) does not look for an idle one. The caller
+//! goes on working, so both would take turns. So threads that are woken are kept off the caller's processor, within
+//! the processors they may use.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
-/// The most processors for which this is done: with more there is always one that is found to be free, and a caller that moves would
-/// have many threads to move.
+/// The most processors for which this is done: with more there is always an idle one, and a caller that migrates
+/// would have many threads to move.
 const MOST: usize = 8;
 
-/// Where the threads of a pool run.
+/// The processors of a pool's threads.
 #[derive(Default)]
 pub(crate) struct Processors {
-    /// The kernel's numbers of the threads, and how many there are.
+    /// The kernel's ids of the threads, and how many there are.
     threads: [AtomicI32; MOST],
     count: AtomicUsize,
     home: OnceLock<Allowed>,
-    /// One more than the processor that the threads are kept off; 0 where there is none.
+    /// One more than the processor that the threads are kept off; 0 if there is none.
     left: AtomicI32,
 }
 
@@ -31,7 +32,7 @@ struct Allowed {
 }
 
 impl Allowed {
-    /// That of the calling thread.
+    /// Those of the calling thread.
     fn here() -> Option<Self> {
         // SAFETY: a set is a number for each processor, of which 0 is valid, and the call writes at most its size.
         let (status, allowed) = unsafe {
@@ -48,7 +49,7 @@ fn own_process() -> libc::pid_t {
 }
 
 impl Processors {
-    /// Takes note of the calling thread, which is one of the pool's.
+    /// Registers the calling thread, which belongs to the pool.
     pub(crate) fn join(&self) {
         let Some(home) = Allowed::here() else { return };
         self.home.get_or_init(|| home);
@@ -62,8 +63,8 @@ impl Processors {
         self.left.store(0, Ordering::Release);
     }
 
-    /// Keeps the threads off the processor that the calling thread runs on, if there is another one for each of them. Calls the
-    /// kernel only if that is another processor than before.
+    /// Keeps the threads off the processor that the calling thread runs on, if each of them has another one.
+    /// Calls the kernel only if the processor has changed.
     pub(crate) fn leave_to_caller(&self) {
         // SAFETY: the call has no arguments.
         let here = unsafe { libc::sched_getcpu() };
@@ -83,7 +84,7 @@ impl Processors {
         if !is_allowed || processors > MOST || count >= processors {
             return;
         }
-        // SAFETY: as above.
+        // SAFETY: the functions take any set, and numbers below its size.
         unsafe { libc::CPU_CLR(number, &mut others) };
         for thread in self.threads.iter().take(count) {
             let thread = thread.load(Ordering::Acquire);
@@ -112,7 +113,7 @@ mod tests {
                 Allowed::here().unwrap().allowed
             });
             joined.wait();
-            // The caller may be moved at any time, so what counts is where it was then.
+            // The caller may migrate at any time, so the processor at that moment counts.
             places.leave_to_caller();
             let left = places.left.load(Ordering::Acquire);
             moved.wait();

@@ -1,4 +1,5 @@
-//! The thread pool and the division of work among its workers. Nothing here knows of tensors.
+//! The thread pool ([`pool`]), the division of work among its workers ([`partition`]), and the processors that they
+//! run on ([`affinity`]). Nothing here knows of tensors.
 
 #![expect(
     clippy::indexing_slicing,

@@ -1,8 +1,8 @@
-//! Threads: one pool for the process, and work that is dealt out to lanes.
+//! The division of work among workers.
 //!
-//! A plan decides how many lanes its work is worth. Lane 0 is always the calling thread where there are as many threads as
-//! lanes, so that work of one lane never leaves it and a caller of larger work does not wait for a thread to wake before
-//! anything happens.
+//! A plan decides how many workers its work is worth. If there are as many threads as workers, worker 0 is always
+//! the calling thread, so work of one worker never leaves it, and a caller of larger work starts at once instead of
+//! waiting for a thread to wake.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -13,26 +13,26 @@ use crate::threading::pool::Pool;
 /// The environment variable with the number of threads that a computation may use, the caller's included.
 const THREADS_VARIABLE: &str = "HIPDNN_CPU_THREADS";
 
-/// Nanoseconds that a further lane costs the others: a thread that looks for work has it in about one microsecond, and one that
-/// sleeps takes several to be woken.
+/// Nanoseconds that one more worker costs the others: a polling thread gets its work in about one microsecond, a
+/// sleeping one takes several to wake.
 const NANOSECONDS_OF_WORKER: f64 = 2_500.0;
 
-/// Nanoseconds of work from which on it is shared with a second thread that looks for work, and wakes none that sleeps.
+/// Nanoseconds of work from which on a second, polling thread gets a share, without waking a sleeping one.
 const NANOSECONDS_OF_SHORT: f64 = 3_000.0;
 
-/// With this many nanoseconds of work for each lane, what a lane costs does not count.
+/// With this many nanoseconds of work per worker, the cost of a worker does not matter.
 const NANOSECONDS_PER_WORKER: f64 = 25_000.0;
 
-/// The most parts into which sums are divided whose results do not depend on the threads.
+/// The most parts into which sums are divided whose results must not depend on the threads.
 const FIXED_PARTS: usize = 16;
 
-/// Runs of parts into which dealt work falls, of which each lane begins with one; more lanes share them.
+/// Queues of parts, of which each worker begins with one; more workers share them.
 const MAX_RUNS: usize = 32;
 
-/// The threads besides the calling one; none until a plan needs some.
+/// The threads besides the calling one; started when a plan first needs some.
 static POOL: OnceLock<&'static Pool> = OnceLock::new();
 
-/// How many threads a computation uses that does not say.
+/// The number of threads if a plan does not limit it.
 fn default_threads() -> usize {
     static THREADS: OnceLock<usize> = OnceLock::new();
     *THREADS.get_or_init(|| {
@@ -45,10 +45,10 @@ fn default_threads() -> usize {
     })
 }
 
-/// Which threads a plan may use, and whether their number may show in its results.
+/// Which threads a plan may use, and whether their number may influence its results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Threads {
-    /// The most threads at a time, the calling one included; 0 for as many as the environment says.
+    /// The most threads at a time, the calling one included; 0 for the default.
     pub most: usize,
     /// Whether results are the same bits for any number of threads.
     pub deterministic: bool,
@@ -59,8 +59,8 @@ impl Threads {
         if self.most == 0 { default_threads() } else { self.most }
     }
 
-    /// Lanes for work that one thread does in this time and that falls into `parts`. Starts threads if they are needed, so
-    /// this is for plans, not for runs.
+    /// Workers for work that takes one thread this long and consists of `parts` parts. Starts threads if
+    /// necessary, so this is for planning, not for execution.
     pub(crate) fn workers(self, nanoseconds: f64, parts: usize) -> Workers {
         let least = if nanoseconds < NANOSECONDS_OF_SHORT { 1 } else { 2 };
         let worth = worth(nanoseconds);
@@ -68,7 +68,7 @@ impl Threads {
         Workers { wakes: worth > 1, ..workers }
     }
 
-    /// Lanes for work whose result depends on how many there are.
+    /// Workers for work whose result depends on their number.
     pub(crate) fn workers_for_reduction(self, nanoseconds: f64, parts: usize) -> Workers {
         if self.deterministic {
             self.divided(worth(nanoseconds).min(parts).min(FIXED_PARTS))
@@ -87,19 +87,19 @@ impl Threads {
     }
 }
 
-/// How many lanes pay for work of this length: so many that another one would cost as much as it saves, or as have enough to do
-/// each.
+/// How many workers pay for work of this length: until one more would cost as much as it saves, or as many as have
+/// enough to do each.
 fn worth(nanoseconds: f64) -> usize {
     (nanoseconds / NANOSECONDS_OF_WORKER).sqrt().max(nanoseconds / NANOSECONDS_PER_WORKER) as usize
 }
 
-/// How many lanes work is spread over.
+/// How many workers share the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Workers {
     count: usize,
-    /// Threads that are at them at a time, at most as many.
+    /// Threads that run them, at most as many.
     threads: usize,
-    /// Whether they are worth waking threads that sleep.
+    /// Whether the work is worth waking sleeping threads.
     wakes: bool,
 }
 
@@ -108,12 +108,12 @@ impl Workers {
     #[cfg(test)]
     pub(crate) const ONE: Self = Self { count: 1, threads: 1, wakes: false };
 
-    /// The number of lanes, at least 1.
+    /// The number of workers, at least 1.
     pub(crate) fn count(self) -> usize {
         self.count
     }
 
-    /// Calls `work` once with each lane's number, and returns when all have returned. Allocates nothing.
+    /// Calls `work` once with each worker's index, and returns when all calls have returned. Allocates nothing.
     pub(crate) fn run(self, work: impl Fn(usize) + Sync) {
         match POOL.get() {
             Some(pool) if self.threads > 1 => {
@@ -128,15 +128,16 @@ impl Workers {
         }
     }
 
-    /// Deals the numbers below `parts` out to the lanes: `work` gets the lane's number and the part's.
+    /// Calls `work` with a worker's index and each part below `parts`.
     pub(crate) fn for_each_part(self, parts: usize, work: impl Fn(usize, usize) + Sync) {
         self.for_each_part_with_state(parts, |dealt, (): &mut ()| work(dealt.worker, dealt.part));
     }
 
-    /// The same where each lane keeps something from one of its parts to the next.
+    /// The same, where each worker keeps state from one of its parts to the next.
     ///
-    /// A lane gets parts that follow each other, the same ones whenever as many are dealt, so that what it reads and writes is still in its
-    /// processor's caches from the last time, and from the step before. A lane that has done its own takes the last ones of others.
+    /// A worker gets consecutive parts, the same ones whenever there are as many, so that their data is still
+    /// in its caches from the last execution and from the step before. A worker that is done steals the last
+    /// parts of others.
     pub(crate) fn for_each_part_with_state<C: Default>(
         self,
         parts: usize,
@@ -159,34 +160,35 @@ impl Workers {
         });
     }
 
-    /// The numbers below `total` that belong to this lane when each lane gets one run of them.
+    /// The range below `total` that belongs to this worker if each worker gets one range.
     pub(crate) fn share(self, worker: usize, total: usize) -> std::ops::Range<usize> {
         total * worker / self.count..total * (worker + 1) / self.count
     }
 }
 
-/// A part that a lane got.
+/// A part that is assigned to a worker.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Assignment {
     pub(crate) worker: usize,
     pub(crate) part: usize,
-    /// The end of the parts that follow it and that the lane is likely to get, too.
+    /// The end of the following parts that the worker is likely to get, too.
     pub(crate) end: usize,
 }
 
 impl Assignment {
-    /// The part that the lane is likely to get next.
+    /// The part that the worker is likely to get next.
     pub(crate) fn next(&self) -> Option<usize> {
         Some(self.part + 1).filter(|next| *next < self.end)
     }
 
-    /// The block that the lane is likely to begin with next, where so many parts are a block.
+    /// The block that the worker is likely to begin next, if `parts` parts are a block.
     pub(crate) fn next_block(&self, parts: usize) -> Option<usize> {
         self.next().filter(|next| next.is_multiple_of(parts)).map(|next| next / parts)
     }
 }
 
-/// How much of a run of parts is taken. It has a cache line of its own, which one lane keeps as long as no other one helps it.
+/// The parts of one worker, taken from the front by their owner and stolen from the back by others. Has a cache
+/// line of its own, which stays with the owner as long as nobody steals.
 #[repr(align(64))]
 struct PartQueue {
     all: AtomicUsize,
@@ -195,28 +197,29 @@ struct PartQueue {
 }
 
 impl PartQueue {
-    /// One of which nothing is taken.
+    /// A queue of which nothing is taken.
     const fn new() -> Self {
         Self { all: AtomicUsize::new(0), from_front: AtomicUsize::new(0), from_back: AtomicUsize::new(0) }
     }
 
-    /// Takes the first part of `len` that is left.
+    /// Takes the first remaining part of `len`.
     fn first(&self, len: usize) -> Option<usize> {
         self.is_left(len).then(|| self.from_front.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Takes the last part of `len` that is left.
+    /// Takes the last remaining part of `len`.
     fn last(&self, len: usize) -> Option<usize> {
         self.is_left(len).then(|| len - 1 - self.from_back.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Whether the caller may take one: no more than `len` are taken from both ends together, so nobody gets another's.
+    /// Whether the caller may take one: no more than `len` are taken from both ends together, so no part is
+    /// taken twice.
     fn is_left(&self, len: usize) -> bool {
         self.all.load(Ordering::Relaxed) < len && self.all.fetch_add(1, Ordering::Relaxed) < len
     }
 }
 
-/// Calls `work` with each number below `count` that no other thread has taken.
+/// Calls `work` with each index below `count` that no other thread has taken.
 fn take_each(next: &AtomicUsize, count: usize, mut work: impl FnMut(usize)) {
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
@@ -325,7 +328,7 @@ mod tests {
 
     #[test]
     fn every_part_is_dealt_once() {
-        // More lanes than there are runs of parts.
+        // More workers than there are queues.
         let many = Workers { count: 3 * MAX_RUNS + 1, ..threads(2, false).workers(1e9, 100) };
         for workers in [
             Workers::ONE,
@@ -346,7 +349,7 @@ mod tests {
     }
 }
 
-/// Part `number` of `total` in `parts` parts of nearly the same size.
+/// Part `number` of `total`, divided into `parts` parts of nearly the same size.
 pub(crate) fn part(total: usize, parts: usize, number: usize) -> Range<usize> {
     let (size, larger) = (total / parts, total % parts);
     let start = number * size + number.min(larger);

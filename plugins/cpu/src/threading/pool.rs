@@ -1,7 +1,7 @@
-//! The threads besides the calling one: one set for the process, lent to one caller at a time.
+//! The thread pool: one for the process, lent to one caller at a time.
 //!
-//! Handing work over allocates nothing, which is why this is not a general thread pool: those box what they are given. A caller
-//! that finds the threads lent to another does its work alone, so two callers never run more threads than there are, and a
+//! Handing out work allocates nothing, which general thread pools do because they box their tasks. A caller that
+//! finds the threads lent to another does its work alone, so two callers never run more threads than there are. A
 //! caller whose threads are slow to wake does their part itself.
 
 use std::cell::UnsafeCell;
@@ -15,22 +15,22 @@ use hipdnn_plugin_sdk::thread;
 
 use crate::threading::affinity::Processors;
 
-/// How long a thread that has nothing to do looks for more before it sleeps, and a caller for the end of what threads are at.
-/// Waking takes up to 50 µs in a virtual machine: a thread is there for the next step of a graph, and for the next of some small
-/// graphs between which a program does something else, and not for a program that is done. Training a small network takes 8 % less
-/// time than with a quarter of this.
+/// How long an idle thread polls before it sleeps, and a caller polls for the end of its threads' work. Waking
+/// takes up to 50 µs in a virtual machine: a thread stays awake for the next step of a graph, and for the next of
+/// some small graphs, but not for a program that is done. Training a small network takes 8 % less time than with a
+/// quarter of this.
 const LOOK: Duration = Duration::from_micros(200);
 
 /// Threads that wait for work.
 pub(crate) struct Pool {
-    /// How many threads were asked for. Only grows.
+    /// How many threads were requested. Only grows.
     threads: AtomicUsize,
     /// Held while threads are started.
     starting: Mutex<()>,
     /// Whether a caller has the threads.
     lent: CacheLine<AtomicBool>,
     work: CacheLine<Exchange>,
-    /// Threads that sleep, and whether the caller does. Who goes to sleep says so with `sleep` held.
+    /// Sleeping threads, and whether the caller sleeps. Changed with `sleep` held by whoever goes to sleep.
     asleep: AtomicUsize,
     is_awaited: AtomicBool,
     sleep: Mutex<()>,
@@ -39,38 +39,39 @@ pub(crate) struct Pool {
     places: Processors,
 }
 
-/// What lies in cache lines of its own, which are not taken away from who writes it by those who look at something else.
+/// Alignment to cache lines of its own, so that polling does not disturb what lies beside it.
 #[repr(align(64))]
 struct CacheLine<T>(T);
 
-/// What goes to and fro between a caller and its threads: one line.
+/// What a caller and its threads exchange: one cache line.
 struct Exchange {
-    /// Which lanes nobody has taken: see [`Offer`].
+    /// The workers that are not taken yet: see [`Offer`].
     offer: AtomicU64,
-    /// What the lanes do, written before they are offered and read by who has taken one.
+    /// The work, written before it is offered and read by those who took a worker.
     job: UnsafeCell<Option<Job>>,
-    /// Lanes that threads of the pool have done, and whether one of them panicked.
+    /// Workers that the pool's threads have finished, and whether one of them panicked.
     done: AtomicUsize,
     panicked: AtomicBool,
 }
 
-// SAFETY: the job is written by the caller that has the threads while no lane is taken, and read by threads that have taken one.
+// SAFETY: the job is written by the caller that has the threads while no worker is taken, and read by threads that
+// have taken one.
 unsafe impl Sync for Exchange {}
 
-/// What the lanes do. The caller waits for all of them, so it outlives their use of it.
+/// The work of all workers. The caller waits for all of them, so it outlives their use of it.
 #[derive(Clone, Copy)]
 struct Job(*const (dyn Fn(usize) + Sync));
 
 // SAFETY: what is pointed to may be used by several threads.
 unsafe impl Send for Job {}
 
-/// Lanes that are to be taken, in one word: a number that grows with every piece of work, the first lane that nobody has taken, and how
-/// many lanes there are.
+/// The workers to be taken, in one word: a counter of offers, the first worker that is not taken, and the number of
+/// workers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Offer(u64);
 
 impl Offer {
-    /// The most lanes that are offered at a time.
+    /// The most workers that are offered at a time.
     const MOST: usize = u16::MAX as usize;
 
     fn new(number: u32, next: usize, workers: usize) -> Self {
@@ -95,7 +96,7 @@ impl Offer {
 }
 
 impl Pool {
-    /// Starts threads, or as many of them as can be had.
+    /// Starts threads, or as many of them as the system allows.
     pub(crate) fn start(threads: usize) -> &'static Self {
         let pool: &'static Self = Box::leak(Box::new(Self {
             threads: AtomicUsize::new(0),
@@ -118,7 +119,7 @@ impl Pool {
         pool
     }
 
-    /// Starts as many threads as are missing to this number.
+    /// Starts the threads that are missing to this number.
     pub(crate) fn grow(&'static self, threads: usize) {
         if self.threads.load(Ordering::Relaxed) >= threads {
             return;
@@ -128,7 +129,7 @@ impl Pool {
         for index in there..threads {
             let name = CString::new(format!("hipdnn-cpu-{index}")).unwrap_or_default();
             if !thread::start(&name, move || self.serve()) {
-                // The callers do what missing threads would have done.
+                // Callers do the work of missing threads.
                 break;
             }
         }
@@ -136,7 +137,7 @@ impl Pool {
     }
 
     fn offer(&self) -> Offer {
-        // In one order with `asleep`, as what a caller writes to one and a thread to the other before they read.
+        // Sequentially consistent with `asleep`: caller and thread each write one and then read the other.
         Offer(self.work.0.offer.load(Ordering::SeqCst))
     }
 
@@ -145,8 +146,9 @@ impl Pool {
         self.sleep.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls `work` once with each number below `workers`, 0 on this thread, and returns when all calls have returned. Threads that sleep
-    /// are woken for it only if it is worth that. A panic of one of the calls goes on here.
+    /// Calls `work` once with each index below `workers`, 0 on this thread, and returns when all calls have
+    /// returned. Sleeping threads are woken only if the work is worth it. A panic of one of the calls is
+    /// resumed here.
     pub(crate) fn run(&self, workers: usize, wakes: bool, work: &(dyn Fn(usize) + Sync)) {
         let all_sleep = || self.asleep.load(Ordering::Relaxed) >= self.threads.load(Ordering::Relaxed);
         if workers < 2 || (!wakes && all_sleep()) || self.lent.0.swap(true, Ordering::Acquire) {
@@ -160,7 +162,7 @@ impl Pool {
                 work,
             )
         });
-        // SAFETY: the threads are this caller's, and none has taken a lane.
+        // SAFETY: the threads are this caller's, and none has taken a worker.
         unsafe { shared.job.get().write(Some(job)) };
         shared.done.store(0, Ordering::Relaxed);
         let number = self.offer().number().wrapping_add(1);
@@ -168,7 +170,7 @@ impl Pool {
         let asleep = self.asleep.load(Ordering::SeqCst);
         if wakes && asleep > 0 {
             self.places.leave_to_caller();
-            // A thread that is about to sleep does once this has its lock.
+            // A thread that is about to sleep does so once this has its lock.
             drop(self.sleepers());
             for _ in 1..offered.min(asleep + 1) {
                 self.wake.notify_one();
@@ -183,9 +185,9 @@ impl Pool {
                 work(worker);
             }
         }));
-        // After a panic here, lanes that nobody has taken are left out.
+        // After a panic here, workers that nobody has taken are dropped.
         let left = if result.is_err() { self.close() } else { 0 };
-        // Lane 0 was never offered.
+        // Worker 0 was never offered.
         self.wait(offered - 1 - own - left);
         let panicked = shared.panicked.load(Ordering::Relaxed);
         if panicked {
@@ -199,7 +201,7 @@ impl Pool {
         }
     }
 
-    /// Takes a lane that nobody has taken, if there is one.
+    /// Takes a worker, if one is left.
     fn take(&self) -> Option<usize> {
         let mut offer = self.offer();
         while offer.is_open() {
@@ -213,7 +215,7 @@ impl Pool {
         None
     }
 
-    /// Takes all lanes that nobody has taken, and says how many they were.
+    /// Takes all remaining workers, and returns how many they were.
     fn close(&self) -> usize {
         let mut left = 0;
         while self.take().is_some() {
@@ -222,7 +224,7 @@ impl Pool {
         left
     }
 
-    /// Waits until threads of the pool have done so many lanes.
+    /// Waits until the pool's threads have finished this many workers.
     fn wait(&self, workers: usize) {
         let is_done = || self.work.0.done.load(Ordering::SeqCst) == workers;
         if look(is_done) {
@@ -236,7 +238,7 @@ impl Pool {
         self.is_awaited.store(false, Ordering::SeqCst);
     }
 
-    /// What a thread of the pool does all its life.
+    /// The loop of a thread of the pool.
     fn serve(&self) {
         self.places.join();
         let mut seen = self.offer().number();
@@ -244,8 +246,8 @@ impl Pool {
             let is_there = |offer: Offer| offer.is_open() || offer.number() != seen;
             let found = look(|| is_there(self.offer()));
             let Some(worker) = self.take() else {
-                // The others were faster than waking, if there was work. More of the kind may come, so this thread looks for it before
-                // it sleeps: it would be late for every piece of short work if it did not.
+                // Others took all workers before this thread was awake. More short work may follow,
+                // so it polls before it sleeps; otherwise it would be late each time.
                 if !found {
                     self.rest(seen);
                 }
@@ -254,8 +256,8 @@ impl Pool {
             };
             seen = self.offer().number();
             let work = &self.work.0;
-            // SAFETY: the caller wrote it before it offered the lane, takes the lanes that are left, then waits until this one is done,
-            // so the work is still there.
+            // SAFETY: the caller wrote it before it offered the worker, takes the workers that are left,
+            // then waits until this one is done, so the work is still there.
             let result =
                 unsafe { (*work.job.get()).map(|job| catch_unwind(AssertUnwindSafe(|| (*job.0)(worker)))) };
             if matches!(result, Some(Err(_))) {
@@ -269,7 +271,7 @@ impl Pool {
         }
     }
 
-    /// Sleeps until it is woken, unless there is other work than was seen.
+    /// Sleeps until it is woken, unless there is another offer than the one seen.
     fn rest(&self, seen: u32) {
         let sleepers = self.sleepers();
         self.asleep.fetch_add(1, Ordering::SeqCst);
@@ -282,7 +284,7 @@ impl Pool {
     }
 }
 
-/// Looks for something to become true for a little while, and says whether it is.
+/// Polls a condition for a little while, and returns whether it became true.
 fn look(is_there: impl Fn() -> bool) -> bool {
     let begun = Instant::now();
     while !is_there() {

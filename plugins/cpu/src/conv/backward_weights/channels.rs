@@ -1,8 +1,8 @@
-//! The gradient of the filter, with output channels along the vectors.
+//! Backward weights with vectors of output channels.
 //!
-//! The gradient of the output is transposed, so that each of its elements is a row of channels. Each lane has weights of its
-//! own, for which it goes through all outputs, or, where there are few weights, blocks of outputs of its own, whose sums are added
-//! in their order; so results do not depend on the number of lanes.
+//! The output's gradient is transposed, so that each output is a row of channels. Each worker has weights of its
+//! own and goes through all outputs. If there are few weights, each worker has blocks of outputs instead, and the
+//! blocks' sums are added in order. So results do not depend on the number of workers.
 
 #[cfg(test)]
 mod tests;
@@ -28,24 +28,24 @@ use crate::tensor::row_converter::{all_finite, is_number};
 use crate::tensor::scratch::{Scratch, Shared};
 use crate::threading::partition::{Workers, part};
 
-/// About so many outputs are summed together.
+/// Outputs that are summed in registers, about.
 const OUTPUTS: usize = 512;
 
-/// The gradient of a filter.
+/// Backward weights with vectors of output channels, with every decision made.
 pub(crate) struct BackwardWeightsByChannel<T: 'static> {
     operands: Operands,
     isa: Isa,
     kernel: AccumulatorTileKernel<T>,
     planes: Planes<T>,
-    /// The blocks of outputs that are summed together.
+    /// The blocks of outputs that are summed in registers.
     blocks: Geometry,
-    /// Where the outputs of a block begin in the planes, and their numbers.
+    /// Offsets of a block's outputs in the planes, and their indices.
     outputs: Vec<usize>,
     numbers: Vec<usize>,
-    /// For each tap the outputs that meet it inside of the input, and those that meet it or the next one; none where there are about as
-    /// many as all.
+    /// For each tap the outputs that meet it inside the input, and those that meet it or the next tap; empty if
+    /// that is about all of them.
     met: Vec<[Met; 2]>,
-    /// Whether tiles are of one tap each, so that no output is multiplied with what lies outside of the input.
+    /// Whether a tile is of one tap, so that no output is multiplied with padding.
     by_tap: bool,
     division: Partition,
     workers: Workers,
@@ -53,9 +53,9 @@ pub(crate) struct BackwardWeightsByChannel<T: 'static> {
     input_size: usize,
     gradient_size: usize,
     store: Store<T>,
-    /// How sums become weights where these lie in the sums' order.
+    /// Transposes sums into weights that are contiguous in the sums' order.
     transpose: Option<Pack<T>>,
-    /// What computes where zeros stand for the padding and the output's gradient is not finite.
+    /// Computes instead if padding meets gradients that are NaN or infinite.
     exact: Option<BackwardWeights<T>>,
 }
 
@@ -66,10 +66,10 @@ pub(crate) struct ScratchLayout {
     sums: usize,
 }
 
-/// Numbers of the planes of a block at most, which elements of a window that are far apart could make large.
+/// Elements of a block's planes at most; large dilations could exceed it.
 const MAX_NUMBERS: f64 = (1_u64 << 24) as f64;
 
-/// Whether this form is for such a gradient: there are enough output channels to fill a vector, and windows are small.
+/// Whether this algorithm applies: enough output channels to fill a vector, and small filters.
 pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa, settings: Settings) -> bool {
     let lanes = AccumulatorTileKernel::<T>::of(isa).lanes;
     let Operands { windows, channels, rows, .. } = operands;
@@ -84,8 +84,7 @@ pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa, settings: Settings)
         && sides.into_iter().product::<f64>() * (images * channels) as f64 <= MAX_NUMBERS
 }
 
-/// Images of a block and the size of its box, as few blocks as there can be, of nearly the same size. All lie side by side in the
-/// order of the outputs.
+/// Images and box size of the blocks: as few blocks of about the same size as possible.
 fn block(batch: usize, outputs: [usize; 3]) -> (usize, [usize; 3]) {
     let of_image: usize = outputs.iter().product();
     if of_image <= OUTPUTS {
@@ -131,7 +130,8 @@ impl<T: Float> BackwardWeightsByChannel<T> {
             let met = if size == windows.output { met(&blocks, &outputs) } else { Vec::new() };
             (outputs, met)
         };
-        // What meets no padding reads the image where it is. This does not depend on the threads, which results must not show.
+        // Without padding the image is read in place. This must not depend on the threads, because results
+        // would.
         let in_place = Planes::plan(windows, *input, *channels, (images, size), true)?;
         let (outputs, met) = of_images(&in_place);
         let by_tap = !met.is_empty()
@@ -184,19 +184,19 @@ impl<T: Float> BackwardWeightsByChannel<T> {
         })
     }
 
-    /// Numbers in a lane's planes, in its copy of the output's gradient, and in its sums.
+    /// Elements of a worker's planes, of its copy of the output's gradient, and of its sums.
     fn sizes(&self) -> [usize; 3] {
         let (pieces, channels) = self.division.most();
         let width = pieces * self.kernel.piece;
         [self.planes.numbers(), self.outputs.len() * width, self.rows(channels) * width]
     }
 
-    /// Rows of the sums of so many input channels, with those that a tile has beyond the last.
+    /// Rows of sums for this many input channels, rounded up to whole tiles.
     fn rows(&self, channels: usize) -> usize {
         channels * self.operands.taps.len() + MAX_ROWS
     }
 
-    /// Whether lanes have blocks of their own, each of which has sums of its own.
+    /// Whether workers have blocks of outputs, each with sums of its own.
     fn has_block_lanes(&self) -> bool {
         self.division.by_blocks > 1
     }
@@ -212,8 +212,8 @@ impl<T: Float> BackwardWeightsByChannel<T> {
         }
     }
 
-    /// Calls `each` with the pieces of every panel of a share, counted from the share's first, and the output channels that they
-    /// have.
+    /// Calls `each` with the pieces of every panel of a share, relative to the share's first, and with their
+    /// output channels.
     fn panels(&self, share: &WorkerShare, mut each: impl FnMut(Range<usize>, Range<usize>)) {
         let panels = share.pieces.len().div_ceil(self.kernel.most());
         for panel in 0..panels {
@@ -225,15 +225,16 @@ impl<T: Float> BackwardWeightsByChannel<T> {
         }
     }
 
-    /// Copies the output's gradient of a block: for each panel and output a row of channels, zeros for those beyond the last.
+    /// Transposes the output's gradient of a block: for each panel and output a row of channels, zeros beyond
+    /// the last channel.
     ///
     /// # Safety
-    /// `from` is the group's first element, `to` has room for the rows.
+    /// `from` is the group's first element; `to` has room for the rows.
     unsafe fn transpose(&self, from: *const u8, block: &Block, share: &WorkerShare, to: *mut T) {
         let Operands { windows, gradient, .. } = &self.operands;
         let strides = &gradient.strides;
         let [depth, height, length] = block.size;
-        // Outputs that follow each other are one line.
+        // Contiguous outputs are treated as one row.
         let flat = strides.are_flat(windows.output);
         let lines = if flat { 1 } else { depth * height };
         let line = if flat { depth * height * length } else { length };
@@ -262,10 +263,10 @@ impl<T: Float> BackwardWeightsByChannel<T> {
         });
     }
 
-    /// Adds the products of a block's outputs to the sums, or begins them.
+    /// Adds the products of a block's outputs to the sums, or starts them.
     ///
     /// # Safety
-    /// Planes and gradients are those of the block, the sums have room for all rows.
+    /// Planes and gradients are those of the block, and the sums have room for all rows.
     unsafe fn add(
         &self,
         (outputs, add): (usize, bool),
@@ -279,14 +280,14 @@ impl<T: Float> BackwardWeightsByChannel<T> {
         let pairs = channels * count;
         let rows = self.rows(channels);
         let images = outputs / self.operands.windows.output.iter().product::<usize>().max(1);
-        // Pairs of one tap follow each other where only some outputs meet it.
+        // If only some outputs meet a tap, pairs of one tap are consecutive.
         let met_by_tap = !self.met.is_empty();
         let pair = |number: usize| match met_by_tap {
             true => (number % channels, number / channels),
             false => (number / count, number % count),
         };
         let together = if self.by_tap { channels } else { pairs };
-        // Panel by panel, so that a panel stays near.
+        // Panel by panel, so that a panel stays in cache.
         self.panels(share, |pieces, _| {
             let (first, width) = (pieces.start * self.kernel.piece, pieces.len() * self.kernel.piece);
             let height = match self.by_tap {
@@ -299,7 +300,7 @@ impl<T: Float> BackwardWeightsByChannel<T> {
                 (start..end).step_by(height).map(move |from| from..end.min(from + height))
             });
             for numbers in tiles {
-                // Rows beyond the last are computed like it, and are none of the weights'.
+                // Slots beyond the last row repeat it, and their results are dropped.
                 let (mut places, mut to) = ([0; MAX_ROWS], [0; MAX_ROWS]);
                 for (i, (place, to)) in places.iter_mut().zip(&mut to).enumerate() {
                     let (channel, tap) = pair((numbers.start + i).min(numbers.end - 1));
@@ -314,7 +315,7 @@ impl<T: Float> BackwardWeightsByChannel<T> {
                         (&met.outputs[..images * met.of_image], &met.numbers[..images * met.of_image])
                     }
                 };
-                // SAFETY: the caller promises the memory.
+                // SAFETY: the memory is valid, as this function requires.
                 unsafe {
                     let right = gradients.add(first * outputs);
                     let tile = sums.add(first * rows);
@@ -337,7 +338,7 @@ impl<T: Float> BackwardWeightsByChannel<T> {
     /// Writes the sums of a share as weights.
     ///
     /// # Safety
-    /// The sums are complete, `to` is the group's first weight.
+    /// The sums are complete, and `to` is the group's first weight.
     unsafe fn store(&self, share: &WorkerShare, sums: *const T, to: *mut u8) {
         let Operands { weights, taps, .. } = &self.operands;
         let rows = self.rows(share.channels.len());
@@ -346,7 +347,7 @@ impl<T: Float> BackwardWeightsByChannel<T> {
         self.panels(share, |pieces, channels| {
             let width = pieces.len() * self.kernel.piece;
             let first = channels.start * weights.row + share.channels.start * weights.channel;
-            // SAFETY: the caller promises sums and weights.
+            // SAFETY: the sums and weights are valid, as this function requires.
             unsafe {
                 let sums = sums.add(pieces.start * self.kernel.piece * rows);
                 if let Some(transpose) = self.transpose {
@@ -393,20 +394,21 @@ impl<T: Float> Kernel for BackwardWeightsByChannel<T> {
         let weight_size = weights.data_type.size().unwrap_or(1);
         let finite = AtomicBool::new(true);
         let sums_of = |number: usize| {
-            // SAFETY: the scratch memory has an area for each lane, or for each block.
+            // SAFETY: the scratch memory has an area for each worker, or for each block.
             unsafe { base.get(3).add(areas.sums).cast::<T>().add(number * Scratch::padded::<T>(sums_size)) }
         };
         self.workers.run(|worker| {
             let share = self.division.share(worker);
             let area = |offset: usize, numbers: usize| {
-                // SAFETY: the scratch memory has an area for each lane.
+                // SAFETY: the scratch memory has an area for each worker.
                 unsafe { base.get(3).add(offset).cast::<T>().add(worker * Scratch::padded::<T>(numbers)) }
             };
             let planes = area(areas.planes, planes_size);
             let gradients = area(areas.gradients, gradients_size);
-            // SAFETY: the tensors cover all channels and images; the memory and the weights are this lane's.
+            // SAFETY: the tensors cover all channels and images; the memory and the weights are this
+            // worker's.
             unsafe {
-                // Images are copied into planes whose zeros stay.
+                // The zeros around the images are written once.
                 planes.write_bytes(0, planes_size);
                 for group in 0..*groups {
                     let from = (group * channels + share.channels.start) * input.strides.channel;

@@ -1,4 +1,5 @@
-//! Backward weights: the gradient of the weights.
+//! Backward weights: the gradient of the weights, on vectors of output channels ([`channels`]) or as scalar
+//! products along rows ([`rows`]).
 
 pub(crate) mod channels;
 pub(crate) mod partition;

@@ -1,13 +1,13 @@
-//! How the lanes of a filter's gradient divide their work.
+//! How backward weights are divided among workers.
 
 use std::ops::Range;
 
 use crate::threading::partition::{Threads, Workers, part};
 
-/// Which lane has which weights, or which blocks of outputs.
+/// A division by weights, or by blocks of outputs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Partition {
-    /// Lanes by pieces of output channels, and by input channels, or by blocks.
+    /// Workers by pieces of output channels, by input channels, and by blocks.
     pub(crate) rows: usize,
     pub(crate) channels: usize,
     pub(crate) by_blocks: usize,
@@ -17,11 +17,11 @@ pub(crate) struct Partition {
     pub(crate) blocks: usize,
 }
 
-/// Numbers of the sums of all blocks together up to which lanes may have blocks of their own.
+/// Sums of all blocks together up to which workers may have blocks of their own.
 pub(crate) const MAX_SUMS: usize = 1 << 14;
 
 impl Partition {
-    /// What a lane computes.
+    /// The part of a worker.
     pub(crate) fn share(&self, worker: usize) -> WorkerShare {
         WorkerShare {
             pieces: part(self.pieces, self.rows, worker / self.channels % self.rows),
@@ -30,13 +30,13 @@ impl Partition {
         }
     }
 
-    /// How many of both a lane has at most.
+    /// Pieces and input channels of the worker that has most.
     pub(crate) fn most(&self) -> (usize, usize) {
         (self.pieces.div_ceil(self.rows), self.inputs.div_ceil(self.channels))
     }
 
-    /// The one of `whole` that takes the least time, which is given for pieces and channels of a lane. Blocks are divided only if they
-    /// may be.
+    /// The division of `whole` with the least time; `time` gives that for pieces and channels of one worker.
+    /// Blocks are divided only if `may_divide_blocks`.
     pub(crate) fn best(
         whole: Self,
         threads: Threads,
@@ -66,7 +66,7 @@ impl Partition {
     }
 }
 
-/// What a lane computes.
+/// The part of one worker.
 pub(crate) struct WorkerShare {
     pub(crate) pieces: Range<usize>,
     pub(crate) channels: Range<usize>,
@@ -77,7 +77,7 @@ pub(crate) struct WorkerShare {
 mod tests {
     use super::*;
 
-    /// What the lanes have together: for each piece, channel and block how often.
+    /// How often the workers together have each piece, channel and block.
     fn met(division: &Partition) -> Vec<usize> {
         let Partition { pieces, inputs, blocks, .. } = *division;
         let mut met = vec![0; pieces * inputs * blocks];

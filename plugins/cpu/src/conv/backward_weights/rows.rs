@@ -1,8 +1,8 @@
-//! The gradient of the filter: for each output channel, input channel and tap the scalar product of the output's gradient
-//! with the part of the input that meets the tap.
+//! Backward weights as scalar products: for each output channel, input channel and tap that of the output's
+//! gradient with the input that the tap meets.
 //!
-//! Both run along the columns, so neither is transposed. Each lane sums over its own images; the sums of the lanes are
-//! added in their order, so equal numbers of threads give equal bits.
+//! Both are contiguous along the columns, so neither is transposed. Each worker sums over its own images; the
+//! workers' sums are added in order, so results are the same for the same number of threads.
 
 use crate::conv::backward_weights::tile::{DotTile, DotTileKernel};
 use crate::conv::cost::{BUFFER, Cost, Shape};
@@ -17,28 +17,28 @@ use crate::tensor::row_converter::{all_finite, not_a_float};
 use crate::tensor::scratch::{Scratch, Shared};
 use crate::threading::partition::Workers;
 
-/// Output channels below which a further lane shares a lane's images, because both copy them.
+/// Output channels below which another worker shares a worker's images, because both copy them.
 const LEAST_ROWS: usize = 32;
 
-/// Pairs that one tile can have, at most.
+/// Columns of the largest tile.
 const MAX_PAIRS: usize = 8;
 
-/// Numbers in the largest tile.
+/// Elements of the largest tile.
 const MAX_SUMS: usize = 32;
 
-/// What the gradient is made of.
+/// The operands of backward weights.
 #[derive(Clone, Debug)]
 pub(crate) struct Operands {
     pub(crate) windows: Windows,
     pub(crate) groups: usize,
-    /// Channels of the input in a group.
+    /// Input channels of a group.
     pub(crate) channels: usize,
-    /// Channels of the output in a group.
+    /// Output channels of a group.
     pub(crate) rows: usize,
     pub(crate) input: OperandView,
     pub(crate) gradient: OperandView,
     pub(crate) weights: Weights,
-    /// Distance of each tap in the weights.
+    /// Offset of each tap in the weights.
     pub(crate) taps: Vec<usize>,
 }
 
@@ -46,12 +46,12 @@ type Spread<T> = unsafe fn(&Geometry, &Block, *const u8, &Strides, usize, *mut T
 
 type Store<T> = unsafe fn(&BackwardWeights<T>, usize, *const T, *mut u8);
 
-/// The gradient of the filter with every decision made.
+/// Backward weights as scalar products, with every decision made.
 pub(crate) struct BackwardWeights<T> {
     operands: Operands,
     geometry: Geometry,
     kernel: DotTileKernel<T>,
-    /// Lanes by images, and by output channels of the same images.
+    /// Workers by images, and by output channels of the same images.
     image_workers: usize,
     row_workers: usize,
     workers: Workers,
@@ -61,7 +61,7 @@ pub(crate) struct BackwardWeights<T> {
     spread: Spread<T>,
     spread_size: usize,
     store: Store<T>,
-    /// Numbers in a row of the gradient's columns.
+    /// Columns of the gradient, padded.
     row: usize,
 }
 
@@ -128,7 +128,7 @@ impl<T: Float> BackwardWeights<T> {
         })
     }
 
-    /// Numbers in a lane's planes, a lane's gradient, and the sums of all rows.
+    /// Elements of a worker's planes, of a worker's gradient, and of the sums of all rows.
     fn sizes(&self) -> [usize; 3] {
         let Operands { channels, rows, groups, .. } = self.operands;
         [
@@ -138,7 +138,7 @@ impl<T: Float> BackwardWeights<T> {
         ]
     }
 
-    /// Sums in a row: channels times taps.
+    /// Sums in a row: input channels times taps.
     fn pairs(&self) -> usize {
         self.operands.channels * self.operands.windows.taps.len()
     }
@@ -156,8 +156,8 @@ impl<T: Float> BackwardWeights<T> {
     /// Adds the products of one block to the sums of `rows` of one group.
     ///
     /// # Safety
-    /// `planes` and `gradients` are filled, the latter from the first of `rows` on and with zeros up to a multiple of the
-    /// kernel's rows; `sums` are those of the group's first row.
+    /// `planes` and `gradients` are filled, the latter from the first of `rows` on and with zeros up to a
+    /// multiple of the kernel's rows; `sums` are those of the group's first row.
     unsafe fn add(
         &self,
         block: &Block,
@@ -170,15 +170,16 @@ impl<T: Float> BackwardWeights<T> {
         let taps = self.geometry.taps();
         let width = self.kernel.pairs;
         let columns = self.geometry.columns(block).next_multiple_of(self.kernel.lanes);
-        // Zeros stand for the padding and for what lies between the outputs; what is not finite would not leave them zero.
-        // SAFETY: the caller promises planes and gradients.
+        // Zeros stand for the padding and for what lies between the outputs; what is not finite would not
+        // leave them zero.
+        // SAFETY: the planes and gradients are valid, as this function requires.
         let exact = !unsafe {
             all_finite(planes, self.operands.channels * self.geometry.channel())
                 && all_finite(gradients, rows.len() * self.row)
         };
         let mut tile = [T::ZERO; MAX_SUMS];
         for from in (0..pairs).step_by(width) {
-            // Channel by channel, so that the taps of a tile share what they read.
+            // Channel by channel, so that the taps of a tile share their input.
             let mut places = [0; MAX_PAIRS];
             let (mut channel, mut tap) = (from / taps.len(), from % taps.len());
             for (i, place) in places.iter_mut().enumerate() {
@@ -192,8 +193,8 @@ impl<T: Float> BackwardWeights<T> {
             }
             for above in (0..rows.len()).step_by(self.kernel.rows) {
                 let height = (rows.len() - above).min(self.kernel.rows);
-                // SAFETY: the caller promises filled memory; planes reach beyond each tap's last column as far as columns
-                // are rounded up.
+                // SAFETY: filled memory is valid, as this function requires; planes reach beyond
+                // each tap's last column as far as columns are rounded up.
                 unsafe {
                     if exact {
                         self.dots_exactly(block, (from, above), planes, gradients, &mut tile);
@@ -218,7 +219,7 @@ impl<T: Float> BackwardWeights<T> {
         }
     }
 
-    /// The same tile, but without the products with padding, which is not zero times infinity.
+    /// The same tile without the products with padding, because zero times infinity is NaN.
     ///
     /// # Safety
     /// As [`BackwardWeights::add`].
@@ -237,12 +238,13 @@ impl<T: Float> BackwardWeights<T> {
             for p in 0..width.min(self.pairs() - from) {
                 let (channel, tap) = ((from + p) / taps.len(), (from + p) % taps.len());
                 let meets = |i: &usize| self.geometry.meets([run.at[0], run.at[1], run.at[2] + i], tap);
-                // Those of a line that meet the image follow each other.
+                // The outputs of a row that meet the tap inside the image are contiguous.
                 let Some(first) = (0..run.len).find(meets) else { continue };
                 let len = (first..run.len).take_while(meets).count();
                 let column = run.column + first;
                 for r in 0..self.kernel.rows {
-                    // SAFETY: the caller promises filled memory, also in the rows up to a whole tile.
+                    // SAFETY: this function requires filled memory, also in the rows up to a
+                    // whole tile.
                     let sum = unsafe {
                         let b = planes.add(channel * self.geometry.channel() + taps[tap] + column);
                         dot(gradients.add((above + r) * self.row + column), b, len)
@@ -254,15 +256,15 @@ impl<T: Float> BackwardWeights<T> {
     }
 }
 
-/// A scalar product of so many numbers.
+/// The scalar product of `len` values.
 ///
 /// # Safety
 /// They are readable.
 unsafe fn dot<T: Float>(a: *const T, b: *const T, len: usize) -> T {
-    // Several sums, so that the compiler makes vectors of them.
+    // Several accumulators, so that the compiler vectorises the loop.
     let mut sums = [T::ZERO; 8];
     let mut at = 0;
-    // SAFETY: the caller promises the numbers.
+    // SAFETY: the values are readable and writable, as this function requires.
     unsafe {
         while at + sums.len() <= len {
             let [a, b] = [a, b].map(|numbers| numbers.add(at).cast::<[T; 8]>().read_unaligned());
@@ -299,8 +301,8 @@ impl<T: Float> Kernel for BackwardWeights<T> {
             if own.is_empty() {
                 return;
             }
-            // SAFETY: the tensors cover what the blocks name; each lane has planes and gradients of its own, and sums that
-            // no other lane adds to.
+            // SAFETY: the tensors cover what the blocks name; each worker has planes and gradients of
+            // its own, and sums that no other worker adds to.
             unsafe {
                 let planes = base.get(3).add(areas.planes).cast::<T>();
                 let planes = planes.add(worker * Scratch::padded::<T>(planes_size));
@@ -336,7 +338,7 @@ impl<T: Float> Kernel for BackwardWeights<T> {
         });
         self.store_workers.run(|worker| {
             for row in self.store_workers.share(worker, groups * rows) {
-                // SAFETY: every row of the sums is complete; each row is written by one lane.
+                // SAFETY: every row of the sums is complete; each row is written by one worker.
                 unsafe { (self.store)(self, row, base.get(3).add(areas.sums).cast(), base.get(2)) };
             }
         });
@@ -346,7 +348,7 @@ impl<T: Float> Kernel for BackwardWeights<T> {
 /// See [`Geometry::spread`].
 ///
 /// # Safety
-/// As there.
+/// As [`Geometry::spread`].
 unsafe fn spread<S: Stored, T: Float>(
     geometry: &Geometry,
     block: &Block,
@@ -356,14 +358,14 @@ unsafe fn spread<S: Stored, T: Float>(
     rows: *mut T,
     row: usize,
 ) {
-    // SAFETY: the caller promises what is needed.
+    // SAFETY: the function called requires what this one requires.
     unsafe { geometry.spread::<S, T>(block, from, strides, channels, rows, row) };
 }
 
-/// Adds up the lanes' sums of one row and writes them as weights.
+/// Adds the workers' sums of one row and writes them as weights.
 ///
 /// # Safety
-/// `sums` are complete, `to` is the first weight.
+/// `sums` are complete, and `to` is the first weight.
 unsafe fn store<S: Stored, T: Float>(filter: &BackwardWeights<T>, row: usize, sums: *const T, to: *mut u8) {
     let Operands { rows, weights, .. } = &filter.operands;
     let to = to.cast::<S>();
@@ -372,7 +374,7 @@ unsafe fn store<S: Stored, T: Float>(filter: &BackwardWeights<T>, row: usize, su
     for channel in 0..filter.operands.channels {
         for (tap, distance) in filter.operands.taps.iter().enumerate() {
             let place = row * filter.pairs() + channel * taps + tap;
-            // SAFETY: the caller promises the sums and the tensor.
+            // SAFETY: the sums and the tensor are valid, as this function requires.
             unsafe {
                 let mut sum = sums.add(place).read();
                 for worker in 1..filter.image_workers {

@@ -3,29 +3,29 @@
 use crate::simd::isa::{Isa, IsaTask};
 use crate::simd::vector::{Float, Vector};
 
-/// What a tile of scalar products is computed from: `tile[k][p] = Σ a[k · channel_stride + j] · b[pairs[p] + j]` over the columns.
+/// Arguments of the micro-kernel: `tile[k][p] = Σ a[k · row_stride + j] · b[pairs[p] + j]` over the columns j.
 pub(crate) struct DotTile<'a, T> {
     /// Number of columns, a multiple of [`DotTileKernel::lanes`].
     pub(crate) columns: usize,
     /// The first row of `a`.
     pub(crate) a: *const T,
-    /// Distance of rows in `a`.
+    /// Row stride of `a`.
     pub(crate) row_stride: usize,
     /// The planes.
     pub(crate) b: *const T,
-    /// Beginnings of the runs in `b`, one for each of [`DotTileKernel::pairs`].
+    /// Offsets of the runs in `b`, [`DotTileKernel::pairs`] of them.
     pub(crate) pairs: &'a [usize],
-    /// Rows of [`DotTileKernel::pairs`] numbers, as many as [`DotTileKernel::rows`].
+    /// The results: [`DotTileKernel::rows`] rows of [`DotTileKernel::pairs`] values.
     pub(crate) tile: *mut T,
 }
 
-/// The tile of scalar products at one level.
+/// The micro-kernel of scalar products of one instruction set.
 pub(crate) struct DotTileKernel<T> {
     /// Rows of `a` and of the tile.
     pub(crate) rows: usize,
     /// Columns of the tile.
     pub(crate) pairs: usize,
-    /// Numbers in a vector.
+    /// Elements of a vector.
     pub(crate) lanes: usize,
     pub(crate) run: unsafe fn(&DotTile<'_, T>),
 }
@@ -39,7 +39,7 @@ impl<T> Clone for DotTileKernel<T> {
 impl<T> Copy for DotTileKernel<T> {}
 
 impl<T: Float> DotTileKernel<T> {
-    /// The kernel of a level.
+    /// The micro-kernel of an instruction set.
     pub(crate) fn of(isa: Isa) -> Self {
         match isa {
             #[cfg(not(target_arch = "aarch64"))]
@@ -60,16 +60,16 @@ impl<T: Float> DotTileKernel<T> {
     /// Computes a tile.
     ///
     /// # Safety
-    /// The kernel's level is one that the processor has. The rows of `a` and the runs of `b` are readable for `columns`
-    /// numbers, `tile` is writable as a whole.
+    /// The processor supports the kernel's instruction set, the rows of `a` and the runs of `b` are readable
+    /// for `columns` values, and `tile` is writable.
     pub(crate) unsafe fn run(&self, dots: &DotTile<'_, T>) {
         assert!(dots.pairs.len() >= self.pairs);
-        // SAFETY: the caller promises what the kernel needs.
+        // SAFETY: the kernel requires what this function requires.
         unsafe { (self.run)(dots) };
     }
 }
 
-/// One size of the tile of scalar products.
+/// A tile of one size.
 pub(crate) struct DotTileTask<'a, 'b, V: Vector, const ROWS: usize, const PAIRS: usize>(
     &'a DotTile<'b, V::Scalar>,
 );
@@ -80,7 +80,8 @@ impl<V: Vector, const ROWS: usize, const PAIRS: usize> IsaTask for DotTileTask<'
     #[inline(always)]
     fn run(self) {
         let DotTile { columns, a, row_stride, b, pairs, tile } = *self.0;
-        // SAFETY: `dots` is called with memory as `DotTileKernel::run` describes it, at the vector's level.
+        // SAFETY: `dots` is called with memory as `DotTileKernel::run` describes it, at the vector's
+        // instruction set.
         unsafe {
             let mut runs = [b; PAIRS];
             for (run, pair) in runs.iter_mut().zip(pairs) {
@@ -110,11 +111,11 @@ impl<V: Vector, const ROWS: usize, const PAIRS: usize> IsaTask for DotTileTask<'
     }
 }
 
-/// Computes one size of tile.
+/// Computes a tile of one size.
 ///
 /// # Safety
 /// As [`DotTileKernel::run`].
 pub(crate) unsafe fn dots<V: Vector, const ROWS: usize, const PAIRS: usize>(dots: &DotTile<'_, V::Scalar>) {
-    // SAFETY: the caller promises that the processor has the vector's level.
+    // SAFETY: the processor has the vector's instructions. This function requires it.
     unsafe { V::dispatch(DotTileTask::<V, ROWS, PAIRS>(dots)) };
 }

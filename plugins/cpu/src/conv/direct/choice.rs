@@ -4,16 +4,16 @@ use crate::conv::cost::BUFFER;
 use crate::conv::geometry::Geometry;
 use crate::conv::operands::Operands;
 
-/// Lines of an image up to which it is counted which taps each of them meets.
+/// Image rows up to which the taps that each row meets are counted.
 pub(crate) const MAX_LINES: usize = 1 << 16;
 
-/// Tiles in a block: their sums stay in a processor's second cache.
+/// Tiles in a block: their accumulators stay in the L2 cache.
 pub(crate) const MAX_TILES: usize = 64;
 
 /// Tiles below which a block is not divided any further.
 pub(crate) const LEAST_TILES: usize = 4;
 
-/// Divides the outputs into blocks whose planes and sums stay near; none where that cannot be.
+/// Divides the outputs into blocks whose planes and accumulators stay in cache; `None` if that is not possible.
 pub(crate) fn blocks(
     operands: &Operands,
     words: usize,
@@ -48,7 +48,7 @@ pub(crate) fn blocks(
     (numbers <= (1_u64 << 32) as f64).then_some(best)
 }
 
-/// Taps that an output is multiplied with, on average.
+/// Taps per output inside the image, on average.
 pub(crate) fn mean_taps(output: [usize; 3], geometry: &Geometry, taps: usize) -> f64 {
     let lines = output[0] * output[1];
     if !geometry.is_padded() || lines > MAX_LINES {

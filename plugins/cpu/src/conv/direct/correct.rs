@@ -1,5 +1,5 @@
-//! Sums that are NaN, computed again without the zeros that stand for the padding, which weights that are not finite do not leave
-//! zero.
+//! NaN that padding may have caused: where a weight is NaN or infinite, its product with the zeros of the padding
+//! is NaN. Such outputs are computed again without the padding.
 
 use std::ops::Range;
 
@@ -10,11 +10,11 @@ use crate::conv::geometry::Block;
 use crate::simd::isa::IsaTask;
 use crate::simd::vector::Float;
 
-/// Channels whose sums are made side by side.
+/// Channels that are computed together.
 const TOGETHER: usize = 16;
 
 /// # Safety
-/// As [`Direct::multiply`], with the weights of a panel and its sums, of outputs of the block.
+/// As [`Direct::multiply`], with one panel's weights and accumulators of outputs of the block.
 pub(crate) unsafe fn correct<T: Float + Accumulator>(
     channels: &Direct<T>,
     (block, pixels): (&Block, Range<usize>),
@@ -22,11 +22,11 @@ pub(crate) unsafe fn correct<T: Float + Accumulator>(
     columns: *const T,
     sums: *mut T,
 ) {
-    // SAFETY: the caller promises what is needed.
+    // SAFETY: the function called requires what this one requires.
     unsafe { channels.correct((block, pixels), (weights, columns, sums), |weight, number| weight * number) };
 }
 
-/// The same of pairs of `bfloat16`.
+/// The same for pairs of `bfloat16`.
 ///
 /// # Safety
 /// As [`correct`].
@@ -43,15 +43,15 @@ pub(crate) unsafe fn correct_pairs(
 ) {
     let half = |word: f32, shift: u32| bf16::from_bits((word.to_bits() >> shift) as u16).to_f32();
     let product = |weight, number| half(weight, 0) * half(number, 0) + half(weight, 16) * half(number, 16);
-    // SAFETY: the caller promises what is needed.
+    // SAFETY: the function called requires what this one requires.
     unsafe { channels.correct((block, pixels), (weights, columns, sums), product) };
 }
 
 impl<T: Float + Accumulator> Direct<T> {
-    /// What is NaN among those of some of a block's outputs that meet the padding is computed again without it.
+    /// Computes NaN among the outputs that meet the padding again, without the padding.
     ///
     /// # Safety
-    /// As [`Direct::multiply`], with the weights of a panel and its sums.
+    /// As [`Direct::multiply`], with one panel's weights and accumulators.
     unsafe fn correct(
         &self,
         (block, pixels): (&Block, Range<usize>),
@@ -60,7 +60,7 @@ impl<T: Float + Accumulator> Direct<T> {
     ) {
         let width = self.kernel.width;
         let (first, count) = (pixels.start * width, pixels.len() * width);
-        // SAFETY: the caller promises the sums.
+        // SAFETY: the sums are valid, as this function requires.
         let has_nan = unsafe { self.isa.run(HasNan(std::slice::from_raw_parts(sums.add(first), count))) };
         if !has_nan {
             return;
@@ -78,7 +78,8 @@ impl<T: Float + Accumulator> Direct<T> {
             }
             for first in (0..width).step_by(TOGETHER) {
                 let count = (width - first).min(TOGETHER);
-                // SAFETY: the caller promises the sums, the weights and the columns.
+                // SAFETY: the sums, the weights and the columns are valid, as this function
+                // requires.
                 unsafe {
                     let to = sums.add(pixel * width + first);
                     let is_nan = |number: T| number.partial_cmp(&number).is_none();
@@ -110,7 +111,7 @@ impl<T: Float + Accumulator> Direct<T> {
     }
 }
 
-/// Whether some of the numbers are NaN.
+/// Whether one of the values is NaN.
 struct HasNan<'a, T>(&'a [T]);
 
 impl<T: Float> IsaTask for HasNan<'_, T> {
@@ -118,7 +119,7 @@ impl<T: Float> IsaTask for HasNan<'_, T> {
 
     #[inline(always)]
     fn run(self) -> bool {
-        // Without an end ahead of time, so that the compiler makes vectors of it.
+        // No early exit, so that the compiler vectorises the loop.
         self.0.iter().fold(false, |found, number| found | number.partial_cmp(number).is_none())
     }
 }

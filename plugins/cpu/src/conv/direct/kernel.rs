@@ -1,9 +1,9 @@
-//! A convolution with vectors of output channels.
+//! Direct convolution with vectors of output channels.
 //!
-//! A tile is some outputs by some channels. An output is nothing but a place in the input, so that outputs need not lie side by
-//! side: no number is computed twice or in vain where images are small, and steps of the window cost nothing. The input is
-//! read where it is unless there is padding or its type is another. In return filters have to be packed, with the numbers of a
-//! tile's channels side by side, and sums have to be transposed where channels do not lie so in the output.
+//! A tile is a few outputs times a few output channels. An output is only an offset into the input, so outputs need
+//! not be contiguous: no element is computed twice or for nothing in small images, and the convolution's stride
+//! costs nothing. The input is read in place unless it is padded or has another dtype. In return weights have to be
+//! packed, and results have to be transposed unless the output is channels last.
 
 use crate::conv::direct::choice::{MAX_TILES, blocks, mean_taps};
 use crate::conv::direct::problem::{Accumulator, Direct, Scheme};
@@ -23,45 +23,45 @@ use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::Assignment;
 use std::ops::Range;
 
-/// Tiles whose sums become elements at once: outputs of whole vectors, of which 32 channels stay in the first cache.
+/// Tiles that are stored together: outputs of whole vectors, so that 32 channels stay in the L1 cache.
 const TOGETHER: usize = 16;
 
-/// Pieces for each lane, so that lanes of different speed end at about the same time.
+/// Pieces per worker, so that workers of different speed end at about the same time.
 const PIECES_PER_LANE: usize = 4;
 
-/// What a lane has of its last piece of work.
+/// What a worker keeps from one piece of work to the next.
 #[derive(Default)]
 struct WorkerState {
-    /// The group and the block that are in its planes.
+    /// The group and the block whose input is in its planes.
     filled: Option<(usize, usize)>,
 }
 
 /// Where a tile's outputs are.
 #[derive(Clone, core::marker::Copy)]
 struct At {
-    /// Distance of each output from the block's first one.
+    /// Offset of each output from the block's first one.
     pixels: [usize; MAX_PIXELS],
-    /// The distance of each from the next, where two tiles can be computed at once.
+    /// The stride between outputs, if two tiles can be computed at once.
     stride: Option<usize>,
-    /// The taps that they meet.
+    /// The range of taps that the outputs meet.
     taps: (usize, usize),
 }
 
-/// The outputs of a block in a tensor, which follow each other in an image.
+/// The outputs of a block in a tensor where they are contiguous within an image.
 struct Far {
     /// The first output of channel 0.
     first: *const u8,
     /// Bytes of an element.
     size: usize,
-    /// Outputs of an image.
+    /// Outputs of an image in this block.
     of_image: usize,
-    /// Distances of images and of channels in bytes.
+    /// Strides of images and of channels in bytes.
     image: usize,
     channel: usize,
 }
 
 impl Far {
-    /// The lines of the cache that an output is in, for some channels.
+    /// The cache lines that hold an output, for some channels.
     fn lines(&self, pixel: usize, channels: Range<usize>) -> CacheLines {
         let (image, pixel) = (pixel / self.of_image, pixel % self.of_image);
         let distance = image * self.image + pixel * self.size + channels.start * self.channel;
@@ -70,7 +70,7 @@ impl Far {
 }
 
 impl<T: Accumulator> Direct<T> {
-    /// Plans it, with more to compute of the sums or not; none where there are several products.
+    /// Plans the convolution with its epilogue; `None` if there is more than one sub-problem.
     pub(crate) fn plan(
         operands: Operands,
         scheme: Scheme<T>,
@@ -97,7 +97,7 @@ impl<T: Accumulator> Direct<T> {
         let copied = copied as f64 * (operands.groups * operands.channels) as f64;
         let packed = (operands.groups * panels * kernel.width) as f64 * (words * part.taps.len()) as f64;
         let depth = operands.channels as f64 * mean_taps(windows.output, &geometry, part.taps.len());
-        // Sums are transposed on their way.
+        // Results are transposed while they are stored.
         let stored = if operands.output.strides.channel == 1 { cost.copy } else { 1.5 * cost.copy };
         let mut time = products * (depth * cost.fused + stored) + copied * cost.copy;
         let wanted = threads.workers_for_reduction(time, usize::MAX).count();
@@ -168,7 +168,7 @@ impl<T: Accumulator> Direct<T> {
         count > 1 && steps >= count - count / 4
     }
 
-    /// The scratch memory, laid out: packed weights, and for each lane planes and sums.
+    /// The scratch memory: packed weights, then planes and accumulators of each worker.
     fn layout(&self, scratch: &mut Scratch) -> (usize, usize, usize) {
         let workers = self.workers.count();
         (
@@ -178,7 +178,7 @@ impl<T: Accumulator> Direct<T> {
         )
     }
 
-    /// Numbers in a packed panel.
+    /// Elements of a packed panel.
     fn panel(&self) -> usize {
         self.kernel.width * self.words * self.taps.len()
     }
@@ -186,7 +186,7 @@ impl<T: Accumulator> Direct<T> {
     /// Packs all weights.
     ///
     /// # Safety
-    /// `from` is the first weight, `to` is writable for all panels.
+    /// `from` is the first weight; `to` is writable for all panels.
     unsafe fn pack_all(&self, from: *const u8, to: *mut T) {
         let Operands { channels, rows, groups, weights, .. } = &self.operands;
         let shared = Shared([from.cast_mut(), to.cast()]);
@@ -208,7 +208,8 @@ impl<T: Accumulator> Direct<T> {
                 width,
                 row_stride,
             };
-            // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is packed by one lane.
+            // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is
+            // packed by one worker.
             unsafe {
                 let to = shared.get(1).cast::<T>().add(number * self.panel());
                 if in_order {
@@ -240,7 +241,7 @@ impl<T: Accumulator> Direct<T> {
                     let line = n * image + d * depth + h * row;
                     for w in 0..size[2] {
                         let at = &mut tiles[pixel / self.kernel.pixels];
-                        // Those beyond the last are computed like it.
+                        // Slots beyond the last output repeat it.
                         at.pixels[pixel % self.kernel.pixels..].fill(line + w * column);
                         at.taps = (at.taps.0.min(met.0), at.taps.1.max(met.1));
                         pixel += 1;
@@ -255,13 +256,13 @@ impl<T: Accumulator> Direct<T> {
         (tiles, count)
     }
 
-    /// Where the outputs of a block will be written, and what is added to them is read.
+    /// Where the outputs of a block are written and the residual is read, for prefetching.
     fn far(&self, tensors: &[*mut u8], group: usize, block: &Block) -> [Option<Far>; 2] {
         let Operands { rows, output, windows, .. } = &self.operands;
         let of = |slot: usize, strides: &Strides, size: usize| {
             let whole = windows.output;
             let follow = block.size[2] == whole[2] && (block.size[1] == whole[1] || block.size[0] == 1);
-            // Channels that lie side by side are written one output after the other.
+            // Channels-last outputs are written sequentially and need no prefetch.
             (self.prefetches && follow && strides.are_flat(whole) && strides.channel > 1).then(|| Far {
                 first: tensors[slot].wrapping_add(
                     (group * rows * strides.channel + strides.offset(block.image, block.origin)) * size,
@@ -282,8 +283,8 @@ impl<T: Accumulator> Direct<T> {
     /// Computes some panels of a block.
     ///
     /// # Safety
-    /// `weights` are the packed ones of the group, `columns` is what the block's first output meets at a tap of distance 0,
-    /// `sums` is writable for a block's sums, and the tensors cover the outputs.
+    /// `weights` are the group's packed ones, `columns` is the input element that the block's first output
+    /// meets at a tap of offset 0, `accumulators` is writable for a block, and the tensors cover the outputs.
     unsafe fn multiply(
         &self,
         tensors: &[*mut u8],
@@ -298,13 +299,14 @@ impl<T: Accumulator> Direct<T> {
         let (tiles, count) = self.tiles(block);
         let tile_epilogue = |tile_epilogue: &TileEpilogue, channels: Range<usize>| {
             let first = group * rows;
-            // SAFETY: the caller promises the tensors.
+            // SAFETY: the tensors are those of the operation, as this function requires.
             unsafe { tile_epilogue.run(tensors, block, first + channels.start..first + channels.end) };
         };
-        // Where channels lie side by side, those of a panel are not all that lies in a line of the cache.
+        // A channels-last output: one panel's channels are only part of a cache line.
         let by_panel = output.strides.channel != 1;
         let far = self.far(tensors, group, block);
-        // Sums of some tiles become elements while they are near, where their outputs are one run of whole lines.
+        // Results of some tiles are stored together while they are in the L1 cache, if their outputs are
+        // contiguous.
         let together = if self.geometry.is_flat() { TOGETHER.min(count) } else { count };
         let pixels = block.outputs();
         let tile_prefetch = |panel: usize, number: usize, tiles: usize| {
@@ -315,7 +317,7 @@ impl<T: Accumulator> Direct<T> {
                 found += usize::from(more.channels > 0);
             };
             add(next.map_or(CacheLines::NONE, |next| next.share(tile, panels.len() * count / tiles)));
-            // Two tiles have about a line of a channel, and each asks for it in half of the channels.
+            // Two tiles cover about a cache line per channel, so each prefetches half of the channels.
             let (panel, number) = match number + together / 2 {
                 number if number < count => (panel, number),
                 number => (panel + 1, number - count),
@@ -333,13 +335,14 @@ impl<T: Accumulator> Direct<T> {
         for panel in panels.clone() {
             let first = panel * width;
             let present = (rows - first).min(width);
-            // SAFETY: the caller promises weights, columns and sums; the tensors have the channels.
+            // SAFETY: the weights, columns and sums are valid, as this function requires; the tensors
+            // have the channels.
             unsafe {
                 let weights = weights.add(panel * self.panel());
                 let mut done = 0;
                 while done < count {
                     let (number, at) = (done, tiles[done]);
-                    // What becomes elements together ends with a tile.
+                    // What is stored together ends with a tile.
                     let behind =
                         Some(done + 1).filter(|next| *next < count && !next.is_multiple_of(together));
                     let behind = behind
@@ -420,7 +423,7 @@ impl<T: Accumulator> Kernel for Direct<T> {
             groups * self.pieces * blocks,
             |dealt, carried: &mut WorkerState| {
                 let Assignment { worker, part: number, .. } = dealt;
-                // Pieces of a block follow each other, so that a lane copies its input once.
+                // Pieces of a block are consecutive, so that a worker copies the block's input once.
                 let (piece, at) = (number % self.pieces, number / self.pieces);
                 let (group, block_number) = (at / blocks, at % blocks);
                 let next = dealt.next_block(self.pieces).filter(|_| self.prefetches);
@@ -435,8 +438,8 @@ impl<T: Accumulator> Kernel for Direct<T> {
                 });
                 let block = self.geometry.block(block_number);
                 let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
-                // SAFETY: the tensors cover the group, the scratch memory has planes and sums for each lane; no two blocks, pieces
-                // and groups write the same outputs.
+                // SAFETY: the tensors cover the group, the scratch memory has planes and sums for
+                // each worker; no two blocks, pieces and groups write the same outputs.
                 unsafe {
                     let planes =
                         base.get(1).add(planes).cast::<T>().add(worker * Scratch::padded::<T>(self.planes));

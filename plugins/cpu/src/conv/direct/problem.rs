@@ -1,4 +1,4 @@
-//! A direct convolution with every decision made, and what it is computed with.
+//! The data of a direct convolution: what is planned once and read by its loops.
 
 use std::ops::Range;
 
@@ -12,61 +12,63 @@ use crate::simd::isa::Isa;
 use crate::tensor::prepacked::Prepacked;
 use crate::threading::partition::Workers;
 
-/// Writes numbers to elements of another type that are some elements apart.
+/// Rounds accumulators to elements of another dtype with this stride.
 pub(crate) type Write<T> = unsafe fn(from: *const T, to: *mut u8, stride: usize, len: usize);
 
-/// What sums are made in.
+/// The type of the accumulators.
 pub(crate) trait Accumulator: Copy + Send + Sync + 'static {
     const ZERO: Self;
     /// The sum of both.
     fn plus(self, other: Self) -> Self;
-    /// What RELU makes of it.
+    /// RELU.
     fn relu(self) -> Self;
 }
 
-/// Computes what is NaN because of the padding again: of some outputs of a block, the weights of a panel, the columns and the sums.
+/// Computes NaN that padding caused again: for some outputs of a block, with one panel's weights, the columns and
+/// the accumulators.
 pub(crate) type Correct<T> = unsafe fn(&Direct<T>, (&Block, Range<usize>), *const T, *const T, *mut T);
 
-/// How a convolution is computed.
+/// How operands are packed and which micro-kernel runs: values of the compute type, or pairs of 16 bits.
 pub(crate) struct Scheme<T: 'static> {
     pub(crate) kernel: TileKernel<T>,
-    /// Channels of the input in what a tile multiplies.
+    /// Input channels per packed word.
     pub(crate) terms: usize,
-    /// Whether the input is as the tiles read it.
+    /// Whether the micro-kernel can read the input in place.
     pub(crate) is_readable: bool,
     pub(crate) fill: Fill<T>,
     pub(crate) input_size: usize,
     pub(crate) pack: Pack<T>,
     pub(crate) weights_size: usize,
-    /// Writes sums as elements of another type.
+    /// Rounds accumulators to another dtype.
     pub(crate) write: Option<Write<T>>,
     pub(crate) output_size: usize,
     pub(crate) correct: Option<Correct<T>>,
-    /// What is computed of the sums before they are written; none where there is nothing or something else.
+    /// The epilogue applied before results are stored; `None` if there is none, or if it is a [`TileEpilogue`].
     pub(crate) channel_epilogue: Option<ChannelEpilogue>,
-    /// Nanoseconds that a term takes, and a number that is copied.
+    /// Cost of a term, and of a copied element.
     pub(crate) cost: Cost,
 }
 
-/// The convolution with every decision made.
+/// A direct convolution with every decision made.
 pub(crate) struct Direct<T: 'static> {
     pub(crate) operands: Operands,
     pub(crate) part: SubProblem,
     pub(crate) isa: Isa,
     pub(crate) kernel: TileKernel<T>,
-    /// The blocks, and the planes unless the input is read where it is.
+    /// The blocks, and the planes unless the input is read in place.
     pub(crate) geometry: Geometry,
     pub(crate) in_place: bool,
-    /// Whether memory is asked for before it is needed.
+    /// Whether input and output are prefetched.
     pub(crate) prefetches: bool,
-    /// Channels of a group in what tiles multiply, and how many of them are one word.
+    /// Packed words per tap: input channels of a group divided by the channels of a word.
     pub(crate) words: usize,
     pub(crate) terms: usize,
-    /// Distance of taps and channels in what is read, and of neighbours: along the three dimensions and from image to image.
+    /// Offsets of the taps, stride of channels, and strides of neighbours along the three dimensions and of
+    /// images, in what is read.
     pub(crate) taps: Vec<usize>,
     pub(crate) channel_stride: usize,
     pub(crate) stride: [usize; 4],
-    /// Panels of channels in a group, and in how many pieces they are dealt out.
+    /// Panels of output channels in a group, and pieces into which they are divided for the workers.
     pub(crate) panels: usize,
     pub(crate) pieces: usize,
     pub(crate) workers: Workers,
@@ -80,11 +82,11 @@ pub(crate) struct Direct<T: 'static> {
     pub(crate) correct: Option<Correct<T>>,
     pub(crate) channel_epilogue: ChannelEpilogue,
     pub(crate) tile_epilogue: Option<TileEpilogue>,
-    /// Numbers in a lane's planes and sums, and in the packed weights.
+    /// Elements of a worker's planes, of its accumulators, and of the packed weights.
     pub(crate) planes: usize,
     pub(crate) sums: usize,
     pub(crate) weights: usize,
     pub(crate) prepacked: Prepacked<T>,
-    /// Nanoseconds that one thread is guessed to take.
+    /// Estimated nanoseconds on one thread.
     pub(crate) time: f64,
 }

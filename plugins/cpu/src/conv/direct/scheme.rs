@@ -1,14 +1,12 @@
-//! What the input and the filters become before tiles read them, and the tiles: numbers of the compute type, or pairs of channels of
-//! 16 bits.
+//! The two ways to compute a direct convolution: on values of the compute type, or on pairs of channels of 16 bits.
 
 use crate::conv::cost::Cost;
 use crate::conv::direct::correct::correct;
 use crate::conv::direct::problem::{Accumulator, Scheme, Write};
 use crate::conv::direct::tile::TileKernel;
 use crate::conv::epilogue::ChannelEpilogue;
-use crate::conv::geometry::Block;
-use crate::conv::operands::{Fill, Operands, fill_of};
-use crate::gemm::pack::{Pack, packing_of};
+use crate::conv::operands::{Operands, fill_of};
+use crate::gemm::pack::packing_of;
 use crate::kernel::Refusal;
 use crate::pointwise::Epilogue;
 use crate::simd::isa::Isa;
@@ -48,7 +46,7 @@ impl Accumulator for i32 {
 }
 
 impl<T: Float + Accumulator> Scheme<T> {
-    /// Numbers of the compute type.
+    /// Values of the compute type.
     pub(crate) fn numbers(
         operands: &Operands,
         isa: Isa,
@@ -85,11 +83,14 @@ mod pairs {
     use super::*;
     use crate::conv::direct::correct::correct_pairs;
     use crate::conv::direct::tile::MAX_PIXELS;
+    use crate::conv::geometry::Block;
     use crate::conv::geometry::{Geometry, Strides};
+    use crate::conv::operands::Fill;
+    use crate::gemm::pack::Pack;
     use crate::gemm::pairs::{Bfloat16Pairs, IntegerPairs, PairElement, packs};
     use crate::simd::stored::{Stored, with_stored};
 
-    /// Terms up to which sums of products of bytes stay below 2³¹.
+    /// Terms up to which a sum of products of bytes stays below 2³¹.
     const MAX_TERMS: usize = 1 << 15;
 
     /// # Safety
@@ -102,7 +103,8 @@ mod pairs {
         channels: usize,
         planes: *mut T,
     ) {
-        // SAFETY: the caller promises what is needed; words are written whatever their type is called.
+        // SAFETY: what is needed is valid, as this function requires; words are written whatever their
+        // type is called.
         unsafe { geometry.fill_pairs::<S>(block, from, strides, channels, planes.cast()) };
     }
 
@@ -110,7 +112,7 @@ mod pairs {
     /// As [`Write`].
     unsafe fn write<S: Stored>(from: *const i32, to: *mut u8, stride: usize, len: usize) {
         for i in 0..len {
-            // SAFETY: the caller promises both.
+            // SAFETY: both are valid, as this function requires.
             unsafe {
                 let number = f64::from(from.add(i).read());
                 to.cast::<S>().add(i * stride).write_unaligned(S::nearest(number));
@@ -119,7 +121,7 @@ mod pairs {
     }
 
     impl Scheme<f32> {
-        /// Pairs of `bfloat16`; none where input or filters are something else.
+        /// Pairs of `bfloat16`; `None` if input or weights have another dtype.
         pub(crate) fn bfloat16(
             operands: &Operands,
             isa: Isa,
@@ -144,7 +146,7 @@ mod pairs {
     }
 
     impl Scheme<i32> {
-        /// Pairs of bytes; none where input or filters are something else, or sums are too large.
+        /// Pairs of bytes; `None` if input or weights have another dtype, or sums may overflow.
         pub(crate) fn bytes(operands: &Operands, isa: Isa) -> Option<Result<Self, Refusal>> {
             let of = |data_type| -> Option<(Fill<i32>, Pack<i32>)> {
                 match data_type {

@@ -1,4 +1,4 @@
-//! Sums of a panel of channels, which lie side by side for each output, become elements of the output.
+//! Stores a panel's accumulators, which are contiguous by channel for each output, as elements of the output.
 
 use std::ops::Range;
 
@@ -10,15 +10,15 @@ use crate::simd::isa::IsaTask;
 /// Channels in the widest panel.
 const MAX_WIDTH: usize = 32;
 
-/// Outputs and channels that are transposed at once.
+/// Rows and columns of the blocks that are transposed at once.
 const SIDE: usize = 16;
 
-/// A panel's sums for a block.
+/// One panel's accumulators for a block.
 pub(crate) struct Panel<'a, T: 'static> {
     pub(crate) channels: &'a Direct<T>,
     pub(crate) tensors: &'a [*mut u8],
     pub(crate) block: &'a Block,
-    /// Those of the block's outputs that are meant.
+    /// The block's outputs that are stored.
     pub(crate) pixels: Range<usize>,
     /// The first channel, and how many there are.
     pub(crate) first: usize,
@@ -26,18 +26,18 @@ pub(crate) struct Panel<'a, T: 'static> {
     pub(crate) sums: *const T,
 }
 
-/// Outputs that follow each other in the sums and in memory.
+/// Outputs that are contiguous both in the accumulators and in memory.
 #[derive(Clone, Copy)]
 struct Line {
-    /// The first among the block's outputs.
+    /// Index of the first one among the block's outputs.
     pixel: usize,
-    /// Those of them that are meant.
+    /// The range of them that is stored.
     range: (usize, usize),
     image: usize,
     at: [usize; 3],
 }
 
-/// A tensor as a panel sees it.
+/// A tensor as the panel sees it.
 #[derive(Clone, Copy)]
 struct View<T> {
     /// The element of the panel's first channel in image 0.
@@ -45,13 +45,13 @@ struct View<T> {
     strides: Strides,
 }
 
-/// What becomes of sums, and where they go. A copy of what is known elsewhere, so that it stays in registers whatever is written.
+/// The epilogue and the destination, copied so that the compiler keeps them in registers across stores.
 #[derive(Clone, Copy)]
 struct Finished<T> {
     bias: Option<[T; MAX_WIDTH]>,
     residual: Option<View<T>>,
     relu: bool,
-    /// Where numbers go, and how where elements are of another type.
+    /// The destination, and the conversion if its dtype differs.
     output: View<T>,
     other: Option<Write<T>>,
     /// Bytes of an element.
@@ -85,7 +85,7 @@ impl<T: Accumulator> IsaTask for Panel<'_, T> {
             && channel_epilogue.residual.as_ref().is_none_or(|(_, strides)| are_flat(strides));
         let joined = |mut strides: Strides| {
             if lines_follow {
-                // What follows each other need not do so along a dimension of 1.
+                // A dimension of size 1 may have any stride.
                 strides.spatial[2] = 1;
             }
             strides
@@ -125,7 +125,8 @@ impl<T: Accumulator> IsaTask for Panel<'_, T> {
 }
 
 impl<T> View<T> {
-    /// The element of a line's first output and the panel's first channel, whose size is that of `T` or given.
+    /// The element of a line's first output and the panel's first channel, for elements of `T` or of the given
+    /// size.
     #[inline(always)]
     fn of(&self, line: &Line, size: usize) -> *mut T {
         self.first.wrapping_byte_add(self.strides.offset(line.image, line.at) * size)
@@ -133,11 +134,11 @@ impl<T> View<T> {
 }
 
 impl<T: Accumulator> Finished<T> {
-    /// What becomes of some sums: `bias` is added, and elements of another tensor that are `stride` elements from each other, and
-    /// what is negative becomes zero, as far as they are wanted.
+    /// Applies the epilogue to some accumulators: adds the bias and the residual, whose elements have this
+    /// stride, then RELU, as far as each is present.
     ///
     /// # Safety
-    /// There are `present` elements of the other tensor.
+    /// The residual has `present` elements.
     #[inline(always)]
     unsafe fn end<const N: usize>(
         &self,
@@ -153,7 +154,7 @@ impl<T: Accumulator> Finished<T> {
         }
         if let Some((from, stride)) = other {
             let mut others = [T::ZERO; N];
-            // SAFETY: the caller promises the elements.
+            // SAFETY: the elements are valid, as this function requires.
             unsafe {
                 if stride == 1 && present == N {
                     others = from.cast::<[T; N]>().read_unaligned();
@@ -174,13 +175,13 @@ impl<T: Accumulator> Finished<T> {
         }
     }
 
-    /// Writes some numbers to elements that are `stride` elements from each other.
+    /// Stores values with this stride.
     ///
     /// # Safety
-    /// They are in the output.
+    /// The output has the elements.
     #[inline(always)]
     unsafe fn write<const N: usize>(&self, numbers: &[T; N], present: usize, to: *mut T, stride: usize) {
-        // SAFETY: the caller promises the elements.
+        // SAFETY: the elements are valid, as this function requires.
         unsafe {
             if let Some(write) = self.other {
                 write(numbers.as_ptr(), to.cast(), stride, present);
@@ -196,7 +197,7 @@ impl<T: Accumulator> Finished<T> {
 }
 
 impl<T: Accumulator> Panel<'_, T> {
-    /// Writes a line whose channels lie side by side.
+    /// Stores a line of a channels-last output.
     #[inline(always)]
     fn by_outputs(&self, line: &Line, with_epilogue: &Finished<T>) {
         let width = self.channels.kernel.width;
@@ -231,12 +232,12 @@ impl<T: Accumulator> Panel<'_, T> {
         }
     }
 
-    /// Writes a line, some outputs of each channel after the other.
+    /// Stores a line channel by channel, transposing blocks.
     #[inline(always)]
     fn by_channels(&self, line: &Line, with_epilogue: &Finished<T>) {
         let width = self.channels.kernel.width;
         let isa = self.channels.isa;
-        // Bits are only moved.
+        // Transposing moves bits only, so the dtype does not matter.
         let side = if size_of::<T>() == size_of::<f32>() { convert::block::<f32, f32>(isa) } else { 0 };
         let (channels, size) = (self.present, with_epilogue.size);
         let sums = self.sums.wrapping_add(line.pixel * width);
@@ -250,8 +251,8 @@ impl<T: Accumulator> Panel<'_, T> {
             let rows = (channels - from).min(SIDE);
             for i in (line.range.0..line.range.1).step_by(SIDE) {
                 let present = (line.range.1 - i).min(SIDE);
-                // SAFETY: a line's sums are there, a row for each output, whose numbers are a multiple of the level's blocks; the
-                // tensors have the outputs.
+                // SAFETY: a line's sums are there, a row for each output, whose numbers are a
+                // multiple of the instruction set's blocks; the tensors have the outputs.
                 unsafe {
                     let sums = sums.add(i * width + from);
                     if side > 0 {

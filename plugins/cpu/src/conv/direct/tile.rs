@@ -1,4 +1,4 @@
-//! The inner loop: a tile of some outputs by some channels, which lie side by side in vectors.
+//! The micro-kernel: a tile of a few outputs times vectors of output channels.
 
 use crate::conv::implicit_gemm::tile::WEIGHTS_AHEAD;
 use crate::conv::prefetch::TilePrefetch;
@@ -10,45 +10,46 @@ use crate::simd::vector::Float;
 /// Outputs of the largest tile.
 pub(crate) const MAX_PIXELS: usize = 7;
 
-/// What a tile is computed from: `to[p][j] = Σ a[c][t][j] · b[taps[t] + c · channel_stride + pixels[p]]` over channels and taps.
+/// Arguments of the micro-kernel: `to[p][j] = Σ a[c][t][j] · b[taps[t] + c · channel_stride + pixels[p]]` over
+/// channels c and taps t.
 pub(crate) struct Tile<'a, T> {
-    /// For each channel and tap a number for each of [`TileKernel::width`] channels of the output, from the first tap on.
+    /// Packed weights: for each channel and tap [`TileKernel::width`] values, from the first tap on.
     pub(crate) a: *const T,
-    /// Taps in `a` that are left out behind those of each channel.
+    /// Taps in `a` that are skipped after those of each channel.
     pub(crate) left_out: usize,
     /// The input.
     pub(crate) b: *const T,
-    /// Distance of each tap in `b`.
+    /// Offset of each tap in `b`.
     pub(crate) taps: &'a [usize],
-    /// Number of channels.
+    /// Number of input channels.
     pub(crate) channels: usize,
-    /// Distance of channels in `b`.
+    /// Stride of channels in `b`.
     pub(crate) channel_stride: usize,
-    /// Distance of each output in `b`.
+    /// Offset of each output in `b`.
     pub(crate) pixels: &'a [usize; MAX_PIXELS],
-    /// What is asked for meanwhile.
+    /// What is prefetched meanwhile.
     pub(crate) tile_prefetch: TilePrefetch,
-    /// Where the sums go: [`TileKernel::pixels`] rows of as many numbers as there are channels.
+    /// Where accumulators go: [`TileKernel::pixels`] rows of [`TileKernel::width`] values.
     pub(crate) to: *mut T,
 }
 
 type RunTile<T> = unsafe fn(&mut Tile<'_, T>);
 
-/// The number is the distance of the second tile's outputs from the first one's.
+/// The argument is the offset of the second tile's outputs from the first one's.
 type RunTwo<T> = unsafe fn(&mut Tile<'_, T>, usize);
 
-/// Distances of neighbouring outputs for which there is a kernel for two tiles.
+/// Output strides with a micro-kernel for two tiles.
 const MAX_STEP: usize = 2;
 
-/// The tile of a level.
+/// The micro-kernel of an instruction set.
 pub(crate) struct TileKernel<T> {
     /// Outputs of a tile.
     pub(crate) pixels: usize,
-    /// Channels of a tile.
+    /// Output channels of a tile.
     pub(crate) width: usize,
     run: RunTile<T>,
-    /// Two tiles at once, by the distance of neighbouring outputs less one; for processors that multiply so fast that reading weights for
-    /// one of them takes longer.
+    /// Two tiles at once, by output stride minus 1; for processors where loading weights for a single tile is
+    /// the bottleneck.
     two: Option<[RunTwo<T>; MAX_STEP]>,
 }
 
@@ -61,12 +62,13 @@ impl<T> Clone for TileKernel<T> {
 impl<T> Copy for TileKernel<T> {}
 
 impl<T: Float> TileKernel<T> {
-    /// The kernel of a level. Two vectors of channels suffice to hide how long an addition takes, and fill up soon.
+    /// The micro-kernel of an instruction set. Two vectors of channels are enough to hide the latency of an
+    /// addition, and small channel counts fill them.
     pub(crate) fn of(isa: Isa) -> Self {
         match isa {
             #[cfg(not(target_arch = "aarch64"))]
             Isa::Portable => Self::with::<T::Portable, 4>(),
-            // 32 registers.
+            // NEON has 32 registers.
             #[cfg(target_arch = "aarch64")]
             Isa::Portable => Self::with::<T::Portable, 7>(),
             #[cfg(target_arch = "x86_64")]
@@ -81,12 +83,13 @@ impl<T: Float> TileKernel<T> {
 }
 
 impl<T> TileKernel<T> {
-    /// The kernel of a register.
+    /// The micro-kernel of a register type.
     pub(crate) fn with<R: Register<Word = T>, const PIXELS: usize>() -> Self {
         Self { pixels: PIXELS, width: VECTORS * R::LANES, run: tile::<R, PIXELS>, two: None }
     }
 
-    /// The distance of neighbouring outputs, as [`TileKernel::run_two`] takes it, where there is a kernel for two such tiles.
+    /// The output stride that [`TileKernel::run_two`] takes; `None` if there is no micro-kernel for two such
+    /// tiles.
     pub(crate) fn step(&self, pixels: &[usize; MAX_PIXELS]) -> Option<usize> {
         let (step, first) = (pixels[1].wrapping_sub(pixels[0]), pixels[0]);
         let are_apart = || pixels.iter().enumerate().all(|(i, place)| *place == first + i * step);
@@ -96,23 +99,23 @@ impl<T> TileKernel<T> {
     /// Computes a tile.
     ///
     /// # Safety
-    /// The kernel's instructions are such that the processor has. `a` and `b` are readable wherever the sums name them, and
-    /// `to` is writable for all of them.
+    /// The processor supports the kernel's instructions, `a` and `b` are readable wherever the formula reads
+    /// them, and `to` is writable.
     #[inline(always)]
     pub(crate) unsafe fn run(&self, tile: &mut Tile<'_, T>) {
-        // SAFETY: the caller promises what the kernel needs.
+        // SAFETY: the kernel requires what this function requires.
         unsafe { (self.run)(tile) };
     }
 
-    /// Computes a tile and the one behind it, whose outputs are `second` numbers from the tile's; the outputs of each are `step` from
-    /// each other. Sums of the second tile follow those of the first.
+    /// Computes a tile and the next one, whose outputs are `second` elements after the first one's; outputs of
+    /// each have stride `step`. Accumulators of the second tile follow those of the first.
     ///
     /// # Safety
-    /// As [`TileKernel::run`], of both tiles, and [`TileKernel::step`] has said this step.
+    /// As [`TileKernel::run`] for both tiles, and [`TileKernel::step`] returned this stride.
     #[inline(always)]
     pub(crate) unsafe fn run_two(&self, tile: &mut Tile<'_, T>, step: usize, second: usize) {
         if let Some(two) = self.two {
-            // SAFETY: the caller promises what the kernel needs.
+            // SAFETY: the kernel requires what this function requires.
             unsafe { two[step - 1](tile, second) };
         }
     }
@@ -121,7 +124,7 @@ impl<T> TileKernel<T> {
 /// Vectors of channels in a tile.
 const VECTORS: usize = 2;
 
-/// One size of the tile.
+/// A tile of one size.
 struct TileTask<'a, 'b, R: Register, const PIXELS: usize>(&'a mut Tile<'b, R::Word>);
 
 impl<R: Register, const PIXELS: usize> IsaTask for TileTask<'_, '_, R, PIXELS> {
@@ -129,7 +132,7 @@ impl<R: Register, const PIXELS: usize> IsaTask for TileTask<'_, '_, R, PIXELS> {
 
     #[inline(always)]
     fn run(self) {
-        // What is asked for stays where it is, as in the tiles of products.
+        // The prefetch state is updated in place; a copy would have to wait for it.
         let Self(tile) = self;
         let Tile { mut a, left_out, mut b, taps, channels, channel_stride, pixels, to, .. } = *tile;
         let mut places = [0; PIXELS];
@@ -170,7 +173,7 @@ impl<R: Register, const PIXELS: usize> IsaTask for TileTask<'_, '_, R, PIXELS> {
     }
 }
 
-/// Two tiles at once. With the outputs of each a fixed distance from each other, the places of all need two registers.
+/// Two tiles at once. With a constant stride between outputs, all addresses need two registers only.
 struct TwoTask<'a, 'b, R: Register, const STEP: usize>(&'a mut Tile<'b, R::Word>, usize);
 
 impl<R: Register, const STEP: usize> IsaTask for TwoTask<'_, '_, R, STEP> {
@@ -226,7 +229,7 @@ impl<R: Register, const STEP: usize> IsaTask for TwoTask<'_, '_, R, STEP> {
 /// Adds the products of one channel and tap for two tiles.
 ///
 /// # Safety
-/// As [`TileKernel::run_two`], of this channel and tap.
+/// As [`TileKernel::run_two`] for this channel and tap.
 #[inline(always)]
 unsafe fn two_products<R: Register, const STEP: usize>(
     a: *const R::Word,
@@ -235,7 +238,7 @@ unsafe fn two_products<R: Register, const STEP: usize>(
     channel_stride: usize,
     sums: &mut [[[R; VECTORS]; MAX_PIXELS]; 2],
 ) {
-    // SAFETY: the caller promises weights and numbers.
+    // SAFETY: the weights and numbers are valid, as this function requires.
     unsafe {
         let mut weights = [R::zero(); VECTORS];
         for (v, weights) in weights.iter_mut().enumerate() {
@@ -244,7 +247,7 @@ unsafe fn two_products<R: Register, const STEP: usize>(
         }
         for (tile, sums) in sums.iter_mut().enumerate() {
             let from = b.wrapping_add(tile * second);
-            // Each channel is often in a page of its own.
+            // Channels are often in different pages, where the hardware prefetcher does not follow.
             prefetch(from.wrapping_add(PREFETCH_ROWS * channel_stride));
             for (p, sums) in sums.iter_mut().enumerate() {
                 let number = R::splat(from.add(p * STEP).read_unaligned());
@@ -261,7 +264,7 @@ unsafe fn two_products<R: Register, const STEP: usize>(
 /// # Safety
 /// As [`TileKernel::run_two`].
 unsafe fn two<R: Register, const STEP: usize>(tile: &mut Tile<'_, R::Word>, second: usize) {
-    // SAFETY: the caller promises that the processor has the instructions.
+    // SAFETY: the processor has the instructions. This function requires it.
     unsafe { R::run(TwoTask::<R, STEP>(tile, second)) };
 }
 
@@ -270,6 +273,6 @@ unsafe fn two<R: Register, const STEP: usize>(tile: &mut Tile<'_, R::Word>, seco
 /// # Safety
 /// As [`TileKernel::run`].
 unsafe fn tile<R: Register, const PIXELS: usize>(tile: &mut Tile<'_, R::Word>) {
-    // SAFETY: the caller promises that the processor has the instructions.
+    // SAFETY: the processor has the instructions. This function requires it.
     unsafe { R::run(TileTask::<R, PIXELS>(tile)) };
 }

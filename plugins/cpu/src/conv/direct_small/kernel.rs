@@ -1,4 +1,4 @@
-//! The forward convolution, and the gradient of the input, with output channels along the vectors.
+//! Forward convolution and backward data of small images, on vectors of output channels.
 
 use hipdnn_plugin_sdk::graph::DataType;
 
@@ -25,17 +25,17 @@ use crate::threading::partition::{Assignment, Workers};
 pub(crate) struct Image {
     pub(crate) number: usize,
     pub(crate) size: [usize; 3],
-    /// Whether they follow each other.
+    /// Whether they are contiguous.
     pub(crate) flat: bool,
 }
 
-/// Outputs that a block has at least, if there are as many images.
+/// Outputs of a block at least, if there are as many images.
 pub(crate) const LEAST_COLUMNS: usize = 64;
 
-/// Rows that are transposed have multiples of so many numbers.
+/// Rows that are transposed have a multiple of this many elements.
 pub(crate) const MAX_LANES: usize = 16;
 
-/// One of the products with every decision made.
+/// One of the sub-problems with every decision made.
 pub(crate) struct Planned {
     pub(crate) part: SubProblem,
     pub(crate) classes: Vec<Class>,
@@ -43,25 +43,24 @@ pub(crate) struct Planned {
     pub(crate) of_image: usize,
     /// Rows of its weights.
     pub(crate) rows: usize,
-    /// Numbers before its first panel in the packed weights.
+    /// Elements before its first panel in the packed weights.
     pub(crate) packed: usize,
 }
 
-/// Outputs that are sums of the same taps.
+/// Outputs that are sums over the same taps.
 pub(crate) struct Class {
-    /// Where those of a block's images begin in the planes, image by image.
+    /// Offsets of a block's outputs in the planes, image by image.
     pub(crate) outputs: Vec<usize>,
-    /// The rows of a block's sums in which they are.
+    /// Their rows in the accumulators of a block.
     pub(crate) sums: Vec<usize>,
     /// How many there are in an image.
     pub(crate) of_image: usize,
-    /// How far the numbers that a sum is made of are from there, channel by channel, and the rows of weights that they are
-    /// multiplied with.
+    /// Offset of each term's input, channel by channel, and the row of weights that it is multiplied with.
     pub(crate) terms: Vec<usize>,
     pub(crate) factors: Vec<usize>,
 }
 
-/// The products of a convolution.
+/// A convolution of small images with every decision made.
 pub(crate) struct DirectSmall<T: 'static> {
     pub(crate) operands: Operands,
     pub(crate) isa: Isa,
@@ -80,16 +79,17 @@ pub(crate) struct DirectSmall<T: 'static> {
     pub(crate) store: Store<T>,
     pub(crate) store_size: usize,
     pub(crate) transpose: Pack<T>,
-    /// Whether outputs are the numbers that are computed with.
+    /// Whether the output's dtype is the compute type.
     pub(crate) direct: bool,
-    /// Numbers of packed weights.
+    /// Elements of the packed weights.
     pub(crate) weights: usize,
-    /// Rows of the sums of a block.
+    /// Rows of the accumulators of a block.
     pub(crate) columns: usize,
-    /// Outputs of an image, where the sums of all products lie in the order of the outputs and are stored at once.
+    /// Outputs of an image, if the results of all sub-problems are in the order of the outputs and stored at
+    /// once.
     pub(crate) whole: Option<usize>,
     pub(crate) tile_epilogue: Option<TileEpilogue>,
-    /// What computes where zeros stand for the padding and weights are not finite.
+    /// Computes instead if padding meets weights that are NaN or infinite.
     pub(crate) exact: Option<ImplicitGemm<T>>,
     pub(crate) prepacked: Prepacked<T>,
 }
@@ -103,7 +103,7 @@ pub(crate) struct ScratchLayout {
 }
 
 impl<T: Float> DirectSmall<T> {
-    /// Nanoseconds that they are guessed to take on one thread.
+    /// Estimated nanoseconds on one thread.
     pub(crate) fn time(operands: &Operands, isa: Isa, constant_weights: bool) -> f64 {
         let (kernel, cost) = (AccumulatorTileKernel::<T>::of(isa), Cost::of::<T>(isa));
         let Operands { windows, parts, channels, rows, groups, .. } = operands;
@@ -125,7 +125,7 @@ impl<T: Float> DirectSmall<T> {
                 + packed * cost.copy)
     }
 
-    /// Plans them, with more to compute of the sums or not. `exact` computes the same.
+    /// Plans the convolution with its epilogue. `exact` computes the same.
     pub(crate) fn plan(
         operands: Operands,
         isa: Isa,
@@ -145,7 +145,7 @@ impl<T: Float> DirectSmall<T> {
         } else {
             1
         }));
-        // Twice as many where taps outside of the images can be left out then.
+        // Twice as many images if taps in the padding can then be skipped.
         let tiles = |images: usize| {
             let of_part = |part| tiles(&classes(windows, part, images, kernel.rows), images, kernel.rows);
             parts.iter().map(of_part).sum::<usize>()
@@ -153,7 +153,7 @@ impl<T: Float> DirectSmall<T> {
         let is_worth = 2 * least * 2 * wanted <= windows.batch && tiles(2 * least) * 20 < tiles(least) * 39;
         let images = if is_worth { 2 * least } else { least };
         let of_parts: Vec<_> = parts.iter().map(|part| classes(windows, part, images, kernel.rows)).collect();
-        // Images are then read where they are, and what is not finite meets no padding.
+        // Images are then read in place, and no weight meets padding.
         let inside = parts.iter().zip(&of_parts).all(|(part, classes)| are_inside(windows, part, classes));
         let planes = Planes::plan(windows, *input, *channels, (images, windows.output), inside)?;
         let (pieces, panels) = panels(*rows, &kernel);
@@ -220,7 +220,7 @@ impl<T: Float> DirectSmall<T> {
         })
     }
 
-    /// Numbers in a row of a panel.
+    /// Elements in a row of a panel.
     pub(crate) fn width(&self) -> usize {
         self.pieces * self.kernel.piece
     }
@@ -235,11 +235,11 @@ impl<T: Float> DirectSmall<T> {
         }
     }
 
-    /// Packs all weights: for each panel and term a row of numbers, zeros for channels beyond the last. Tells whether they are
-    /// finite, if that matters.
+    /// Packs all weights: for each panel and term a row, zeros beyond the last channel. Returns whether they
+    /// are finite, if that matters.
     ///
     /// # Safety
-    /// `from` is the first weight, `to` is writable for all panels.
+    /// `from` is the first weight; `to` is writable for all panels.
     pub(crate) unsafe fn pack(&self, from: *const u8, to: *mut T) -> bool {
         let Operands { groups, channels, rows, weights, .. } = &self.operands;
         let width = self.width();
@@ -281,17 +281,18 @@ impl<T: Float> DirectSmall<T> {
     }
 }
 
-/// One lane's memory.
+/// One worker's memory.
 pub(crate) struct WorkerMemory<T> {
     pub(crate) tile: *mut T,
     pub(crate) rows: *mut T,
 }
 
 impl<T: Float> DirectSmall<T> {
-    /// Computes all products for a block of images.
+    /// Computes all sub-problems for a block of images.
     ///
     /// # Safety
-    /// `weights` are all the packed ones, `planes` have the block's images, and the lane's memory and the tensors are as planned.
+    /// `weights` are all packed weights, `planes` have the block's images, and the worker's memory and the
+    /// tensors are as planned.
     pub(crate) unsafe fn multiply(
         &self,
         (group, block): (usize, &Block),
@@ -319,7 +320,8 @@ impl<T: Float> DirectSmall<T> {
         if let Some(outputs) = self.whole {
             for panel in 0..self.panels {
                 for planned in &self.parts {
-                    // SAFETY: as the caller promises.
+                    // SAFETY: everything read and written here is valid, as this function
+                    // requires.
                     unsafe { self.sum(planned, (group, panel), block.images, weights, planes, worker.tile) };
                 }
                 store(panel, 0, outputs, [1, 1, outputs], true);
@@ -330,17 +332,17 @@ impl<T: Float> DirectSmall<T> {
             let size = planned.part.size;
             let flat = output.strides.are_flat(size);
             for panel in 0..self.panels {
-                // SAFETY: as the caller promises.
+                // SAFETY: everything read and written here is valid, as this function requires.
                 unsafe { self.sum(planned, (group, panel), block.images, weights, planes, worker.tile) };
                 store(panel, planned.part.first, planned.of_image, size, flat);
             }
         }
     }
 
-    /// The sums of a panel of one product.
+    /// The accumulators of a panel of one sub-problem.
     ///
     /// # Safety
-    /// As [`DirectSmall::multiply`], and `tile` has room for the sums.
+    /// As [`DirectSmall::multiply`], and `tile` has room for the accumulators.
     pub(crate) unsafe fn sum(
         &self,
         planned: &Planned,
@@ -355,7 +357,7 @@ impl<T: Float> DirectSmall<T> {
             let Class { terms, factors, .. } = class;
             let outputs = images * class.of_image;
             for from in (0..outputs).step_by(self.kernel.rows) {
-                // Rows beyond the last are computed like it.
+                // Slots beyond the last row repeat it.
                 let (mut rows, mut places) = ([0; MAX_ROWS], [0; MAX_ROWS]);
                 for (i, (row, place)) in rows.iter_mut().zip(&mut places).enumerate() {
                     let number = (from + i).min(outputs - 1);
@@ -406,7 +408,7 @@ impl<T: Float> Kernel for DirectSmall<T> {
         let rows_size = self.columns.next_multiple_of(LEAST_COLUMNS) * self.width();
         let blocks = windows.batch.div_ceil(self.images);
         let area = |offset: usize, worker: usize, numbers: usize| {
-            // SAFETY: the scratch memory has an area for each lane.
+            // SAFETY: the scratch memory has an area for each worker.
             unsafe { base.get(1).add(offset).cast::<T>().add(worker * Scratch::padded::<T>(numbers)) }
         };
         self.workers.for_each_part_with_state(
@@ -415,7 +417,7 @@ impl<T: Float> Kernel for DirectSmall<T> {
                 let planes = area(areas.planes, worker, planes_size);
                 if !std::mem::replace(cleared, true) {
                     // Images are copied into planes whose zeros stay.
-                    // SAFETY: the planes are this lane's.
+                    // SAFETY: the planes are this worker's.
                     unsafe { planes.write_bytes(0, planes_size) };
                 }
                 let (group, image) = (number / blocks, number % blocks * self.images);
@@ -441,14 +443,14 @@ impl<T: Float> Kernel for DirectSmall<T> {
     }
 }
 
-/// Bytes of a panel of weights, which stay in the second cache while all outputs are computed with it.
+/// Bytes of a panel of weights, which stay in the L2 cache while all outputs are computed with it.
 pub(crate) const RESIDENT: usize = 256 << 10;
 
-/// Outputs below which weights are not worth being packed in each execution.
+/// Outputs below which packing the weights for each execution does not pay.
 pub(crate) const WORTH_PACKING: usize = 128;
 
-/// Whether this form is for such products: rows of outputs are shorter than a vector and are not all one row, and there are
-/// enough output channels to fill one.
+/// Whether this algorithm applies: rows of outputs are shorter than a vector, the outputs are not one contiguous
+/// row, and there are enough output channels to fill a vector.
 pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa, settings: Settings) -> bool {
     let kernel = AccumulatorTileKernel::<T>::of(isa);
     let Operands { windows, parts, rows, channels, .. } = operands;
@@ -461,7 +463,7 @@ pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa, settings: Settings)
         && windows.output[2] < kernel.lanes
         && (taps > 1 || windows.stride != [1; 3])
         && rows * 2 > kernel.lanes
-        // A product alone has another form that is faster from there on.
+        // Beyond that, a single sub-problem has a faster algorithm.
         && (panel < RESIDENT || (panel == RESIDENT && parts.len() > 1))
         && (settings.constant_weights || outputs >= WORTH_PACKING)
 }

@@ -1,9 +1,8 @@
-//! Convolutions of small images, with output channels along the vectors.
+//! Convolutions of small images on vectors of output channels.
 //!
-//! Where rows of images are shorter than a vector, neither tiles of columns nor copies of them for each tap are worth their
-//! time. Here a vector has one output of several channels. What it is multiplied with is one number of the input, which
-//! may lie anywhere, so all taps read the same image, with zeros around it where the window reaches beyond. The outputs are
-//! transposed when they are complete, unless channels lie side by side.
+//! If rows of images are shorter than a vector, neither column tiles nor im2col pay. Here a vector holds several
+//! channels of one output. It is multiplied with one input element, which may be anywhere, so all taps read the
+//! same image, zero-padded if necessary. The results are transposed unless the output is channels last.
 
 pub(crate) mod kernel;
 pub(crate) mod outputs;

@@ -1,21 +1,21 @@
-//! The outputs of an image: which taps they are sums of, and where they are.
+//! The outputs of an image: the taps that each of them meets, and their offsets.
 
 use std::collections::BTreeMap;
 
 use crate::conv::geometry::{Geometry, Strides, Windows};
 use crate::conv::operands::SubProblem;
 
-/// Outputs of an image from which on few of them are at its sides.
+/// Outputs of an image from which on few of them are at the border.
 const MAX_OUTPUTS: usize = 4096;
 
-/// Numbers of taps of a product.
+/// Indices of taps of a sub-problem.
 type Taps = Vec<usize>;
 
-/// Numbers of outputs of an image.
+/// Indices of outputs of an image.
 type Indices = Vec<usize>;
 
-/// The outputs of an image by the taps that they meet inside of the input, with the numbers of these taps; all together where that is
-/// no less work.
+/// The outputs of an image, grouped by the taps that they meet inside the input; one group with all taps if
+/// grouping does not save work.
 pub(crate) fn classes(
     windows: &Windows,
     part: &SubProblem,
@@ -36,7 +36,7 @@ pub(crate) fn classes(
     if tiles(&stride, images, rows) < tiles(&together, images, rows) { stride } else { together }
 }
 
-/// Whether an output of an image meets a tap of its product inside of the input.
+/// Whether an output of an image meets a tap of its sub-problem inside the input.
 fn meets(windows: &Windows, part: &SubProblem, number: usize, tap: usize) -> bool {
     let [_, height, length] = part.size;
     let at = [number / length / height, number / length % height, number % length];
@@ -47,7 +47,7 @@ fn meets(windows: &Windows, part: &SubProblem, number: usize, tap: usize) -> boo
     })
 }
 
-/// Whether it is known that all outputs meet the taps of their class inside of the input.
+/// Whether all outputs meet the taps of their group inside the input.
 pub(crate) fn are_inside(windows: &Windows, part: &SubProblem, classes: &[(Taps, Indices)]) -> bool {
     let few = part.size.iter().product::<usize>() <= MAX_OUTPUTS;
     few && classes.iter().all(|(taps, outputs)| {
@@ -55,12 +55,12 @@ pub(crate) fn are_inside(windows: &Windows, part: &SubProblem, classes: &[(Taps,
     })
 }
 
-/// How many products of a number and a row of weights the tiles of some images have for each channel.
+/// Rows of weights that the tiles of some images multiply for each channel.
 pub(crate) fn tiles(classes: &[(Taps, Indices)], images: usize, rows: usize) -> usize {
     classes.iter().map(|(taps, outputs)| (images * outputs.len()).div_ceil(rows) * taps.len()).sum()
 }
 
-/// The places of a product's outputs in the plane of a channel.
+/// Offsets of a sub-problem's outputs in the plane of a channel.
 pub(crate) fn in_plane(part: &SubProblem, strides: &Strides) -> impl Iterator<Item = usize> + use<> {
     let (first, size, strides) = (part.first, part.size, *strides);
     let [_, height, length] = size;
@@ -70,7 +70,7 @@ pub(crate) fn in_plane(part: &SubProblem, strides: &Strides) -> impl Iterator<It
     })
 }
 
-/// How many outputs an image has, where those of all products together follow each other without a gap.
+/// Number of outputs of an image, if those of all sub-problems together are contiguous.
 pub(crate) fn whole_plane(parts: &[SubProblem], strides: &Strides) -> Option<usize> {
     let all: usize = parts.iter().map(|part| part.size.iter().product::<usize>()).sum();
     let mut met = vec![false; all];
@@ -82,20 +82,20 @@ pub(crate) fn whole_plane(parts: &[SubProblem], strides: &Strides) -> Option<usi
     Some(all)
 }
 
-/// Some of the outputs of a block of images.
+/// Some outputs of a block of images.
 pub(crate) struct Met {
     /// How many there are in an image.
     pub(crate) of_image: usize,
-    /// Where they begin in the planes, image by image, and their numbers.
+    /// Their offsets in the planes, image by image, and their indices.
     pub(crate) outputs: Vec<usize>,
     pub(crate) numbers: Vec<usize>,
 }
 
-/// Taps of a window above which it is not looked for outputs that do not meet them.
+/// Taps of a filter above which no outputs are skipped.
 pub(crate) const MAX_TAPS: usize = 49;
 
-/// The outputs that meet each tap inside of the input, and those that meet it or the next one, among all of a block of images; none
-/// where that is no less work.
+/// The outputs of a block of images that meet each tap inside the input, and those that meet it or the next one;
+/// empty if skipping saves no work.
 pub(crate) fn met(blocks: &Geometry, outputs: &[usize]) -> Vec<[Met; 2]> {
     let whole = blocks.block(0);
     let [_, height, length] = whole.size;
@@ -128,7 +128,7 @@ pub(crate) fn met(blocks: &Geometry, outputs: &[usize]) -> Vec<[Met; 2]> {
 mod tests {
     use super::*;
 
-    /// A window of 3 × 3 with padding 1 over square images.
+    /// A filter of 3 × 3 with padding 1 over square images.
     fn windows(input: usize, stride: usize) -> (Windows, SubProblem) {
         let output = (input - 1) / stride + 1;
         let places = |number: isize| [0, number / 3 - 1, number % 3 - 1];

@@ -1,4 +1,4 @@
-//! Images with zeros around them.
+//! Zero-padded images.
 
 use crate::conv::geometry::{Block, Strides, Windows};
 use crate::conv::operands::OperandView;
@@ -6,30 +6,30 @@ use crate::kernel::Refusal;
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::{RowConverter, is_number};
 
-/// Where some images' numbers are when they are multiplied: in the tensor itself, or in a copy that has all elements that the
-/// windows reach.
+/// Where images are read from: the tensor itself, or a copy that has every element that a filter reaches.
 pub(crate) struct Planes<T> {
-    /// How the tensor's elements are read.
+    /// Conversion of the tensor's elements.
     run: RowConverter<T>,
     input: [usize; 3],
     stride: [usize; 3],
     place: OperandView,
-    /// The first element that a window of the first block reaches, before those that there are or among them, and how many it reaches.
+    /// The first position that the first block reaches, which may be in the padding, and how many positions it
+    /// reaches.
     low: [isize; 3],
     size: [usize; 3],
-    /// Distances in the planes, or in the tensor.
+    /// Strides in the planes, or in the tensor.
     strides: Strides,
-    /// Images at most.
+    /// Images of a block at most.
     images: usize,
     copied: bool,
     padded: bool,
-    /// Whether a block is not of whole images, so that its zeros are where no other block's are.
+    /// Whether blocks are parts of images, so that each block has its padding elsewhere.
     parted: bool,
 }
 
 impl<T: Float> Planes<T> {
-    /// Plans them for a number of channels and for blocks of so many images and outputs of each at a time. `inside` says that no
-    /// number is asked for that the tensor does not have, so that there is no need of zeros.
+    /// Plans the planes for this many channels, and for blocks of some images and outputs of each. `inside`
+    /// says that nothing outside the tensor is read, so that no padding is needed.
     pub(crate) fn plan(
         windows: &Windows,
         place: OperandView,
@@ -65,17 +65,18 @@ impl<T: Float> Planes<T> {
         Ok(Self { run, input, stride, place, low, size, strides, images, copied, padded, parted })
     }
 
-    /// Whether zeros stand for what some output meets outside of the input.
+    /// Whether some output meets padding.
     pub(crate) fn are_padded(&self) -> bool {
         self.padded
     }
 
-    /// Numbers of the copy.
+    /// Elements of the copy.
     pub(crate) fn numbers(&self) -> usize {
         if self.copied { self.strides.batch * self.images } else { 0 }
     }
 
-    /// Where the outputs of some images begin, image by image: for each the distance of its first tap from that of the first.
+    /// Offsets of the outputs of some images, image by image: that of each output's first tap from that of the
+    /// first output.
     pub(crate) fn outputs(&self, images: usize, size: [usize; 3], stride: [usize; 3]) -> Vec<usize> {
         let [_, height, length] = size;
         let of_image: usize = size.iter().product();
@@ -87,17 +88,17 @@ impl<T: Float> Planes<T> {
         offsets.collect()
     }
 
-    /// Distance of a channel's number for a tap from the beginning of the planes, of an output that begins where they do.
+    /// Offset of a channel's element for a tap, relative to an output.
     pub(crate) fn term(&self, channel: usize, tap: [isize; 3]) -> usize {
         let at = [0, 1, 2].map(|i| (tap[i] - self.low[i]) as usize);
         channel * self.strides.channel + self.strides.offset(0, at)
     }
 
-    /// The beginning of the planes of some channels for a block, perhaps before the tensor's. They are copied to `to` unless the
-    /// tensor's own elements do.
+    /// The planes of some channels for a block; the pointer may be before the tensor's first element. Copies
+    /// them to `to` unless the tensor is read in place.
     ///
     /// # Safety
-    /// `from` is the first element of the first channel; what is written is [`Planes::numbers`] numbers at most, which
+    /// `from` is the first element of the first channel; `to` is writable for [`Planes::numbers`] values, which
     /// are zero or from an earlier call.
     pub(crate) unsafe fn fill(
         &self,
@@ -113,17 +114,17 @@ impl<T: Float> Planes<T> {
             return from.cast::<T>().wrapping_add(block.image * strides.batch).wrapping_offset(first);
         }
         if self.padded && self.parted {
-            // SAFETY: the caller promises the room.
+            // SAFETY: the room is valid, as this function requires.
             unsafe { to.write_bytes(0, self.strides.batch * block.images) };
         }
-        // Elements that there are.
+        // Elements inside the image.
         let inside = |i: usize| {
             let first = low[i].clamp(0, self.input[i] as isize);
             let end = (low[i] + self.size[i] as isize).clamp(first, self.input[i] as isize);
             first as usize..end as usize
         };
         let [depth, height, width] = [inside(0), inside(1), inside(2)];
-        // A run of a row's elements for each channel, or one of channels for each element.
+        // For each channel a run of a row's elements, or for each element a run of channels.
         let (runs, len, stride) = if self.strides.channel == 1 {
             (width.len(), channels, strides.channel)
         } else {
@@ -160,13 +161,13 @@ impl<T: Float> Planes<T> {
     }
 }
 
-/// Copies numbers, few at a time, for which a call would take longer than they do.
+/// Copies a few elements, for which a call would take longer than the copy.
 ///
 /// # Safety
-/// Both are valid for `len` numbers.
+/// Both pointers are valid for `len` values.
 #[inline(always)]
 unsafe fn copy_short<T: Copy>(from: *const T, to: *mut T, len: usize) {
-    // SAFETY: the caller promises the numbers.
+    // SAFETY: the values are readable and writable, as this function requires.
     unsafe {
         let mut i = 0;
         while i + 8 <= len {

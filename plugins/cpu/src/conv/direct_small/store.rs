@@ -1,14 +1,14 @@
-//! From accumulators, whose channels lie side by side, to elements of the output.
+//! Stores accumulators, which are contiguous by channel, as elements of the output.
 
 use crate::conv::direct_small::kernel::{DirectSmall, Image, MAX_LANES};
 use crate::gemm::pack::{Accumulators as Stored, PackSource};
 use crate::simd::vector::Float;
 
 impl<T: Float> DirectSmall<T> {
-    /// Stores an image's outputs of some channels, given each output's channels side by side.
+    /// Stores some channels of an image's outputs, given each output's contiguous channels.
     ///
     /// # Safety
-    /// `from` has the outputs, `rows` has room for them, `to` is the first channel's first element.
+    /// `from` has the outputs, `rows` has room for them, and `to` is the first channel's first element.
     pub(crate) unsafe fn store(
         &self,
         image: &Image,
@@ -20,13 +20,13 @@ impl<T: Float> DirectSmall<T> {
         let strides = &self.operands.output.strides;
         let Image { number: image, size, flat } = *image;
         let (width, count) = (self.width(), size.iter().product::<usize>());
-        // Outputs that follow each other are one row.
+        // Contiguous outputs are treated as one row.
         let [depth, height, _] = size;
         let lines = if flat { 1 } else { depth * height };
         let line = count / lines;
         let stride = if flat { 1 } else { strides.spatial[2] };
         let place = |number: usize| strides.offset(image, [number / height, number % height, 0]);
-        // SAFETY: the caller promises the numbers, and the tensor has the outputs.
+        // SAFETY: the numbers, and the tensor has the outputs are valid, as this function requires.
         unsafe {
             let to = |line: usize| to.add(place(line) * self.store_size);
             if strides.channel == 1 {
@@ -44,7 +44,7 @@ impl<T: Float> DirectSmall<T> {
                 }
                 return;
             }
-            // Vectors of channels, and of outputs where they do not go to their place at once.
+            // Blocks of channels and outputs that are transposed, unless they are stored directly.
             let direct = self.direct && flat && channels >= self.kernel.lanes;
             let (row, row_stride) = match direct {
                 true => (count, strides.channel),

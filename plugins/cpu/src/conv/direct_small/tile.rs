@@ -1,27 +1,29 @@
-//! A tile of sums: some outputs, or weights, of several channels. A piece is half a vector of channels, where there are such.
+//! The micro-kernel: some outputs, or weights, times several output channels. A piece is half a vector of channels
+//! if the instruction set has half vectors.
 
 use crate::conv::cost::Cost;
 use crate::gemm::pack::prefetch;
 use crate::simd::isa::{Isa, IsaTask};
 use crate::simd::vector::{Float, Lanewise, Vector};
 
-/// What a tile is computed from: `tile[places[r] + v] = Σ from[rows[r] + terms[j]] · right[factors[j]][v]`.
+/// Arguments of the micro-kernel: `tile[places[r] + v] = Σ from[rows[r] + terms[j]] · right[factors[j]][v]` over
+/// the terms j.
 pub(crate) struct AccumulatorTile<'a, T> {
-    /// For each row of the tile the place of its first number.
+    /// For each row of the tile the offset of its first input.
     pub(crate) rows: &'a [usize],
-    /// How far the number of each term is from that.
+    /// For each term the offset from that.
     pub(crate) terms: &'a [usize],
-    /// What places count from, which need not be among the numbers itself.
+    /// The origin of these offsets, which need not be inside the input itself.
     pub(crate) from: *const T,
-    /// Rows of pieces, side by side.
+    /// Operand B: rows of pieces.
     pub(crate) right: *const T,
-    /// For each term the number of its row.
+    /// For each term the row of B.
     pub(crate) factors: &'a [usize],
-    /// Rows of pieces.
+    /// The results.
     pub(crate) tile: *mut T,
-    /// For each row the place of its first number in `tile`.
+    /// For each row its offset in `tile`.
     pub(crate) places: &'a [usize],
-    /// Whether the sums are added to what the tile holds.
+    /// Whether results are added to the tile.
     pub(crate) add: bool,
 }
 
@@ -30,20 +32,20 @@ type RunTile<T> = unsafe fn(&AccumulatorTile<'_, T>);
 /// Rows of the highest tile of any width.
 const ROWS: usize = 8;
 
-/// Rows of the highest tile: the elements of a window of 3 by 3.
+/// Rows of the highest tile: the taps of a 3 × 3 filter.
 pub(crate) const MAX_ROWS: usize = 9;
 
-/// The tile at one level.
+/// The micro-kernel of one instruction set.
 pub(crate) struct AccumulatorTileKernel<T: 'static> {
     /// Its rows.
     pub(crate) rows: usize,
-    /// Numbers in a vector.
+    /// Elements of a vector.
     pub(crate) lanes: usize,
-    /// Numbers in a piece: half a vector, or a vector where registers are few.
+    /// Elements of a piece: half a vector, or a vector if registers are few.
     pub(crate) piece: usize,
     /// By number of pieces in a row.
     run: &'static [RunTile<T>],
-    /// The same of [`MAX_ROWS`] rows, of few pieces.
+    /// The same with [`MAX_ROWS`] rows, for few pieces.
     tall: &'static [RunTile<T>],
 }
 
@@ -55,7 +57,7 @@ impl<T> Clone for AccumulatorTileKernel<T> {
 
 impl<T> Copy for AccumulatorTileKernel<T> {}
 
-/// The tiles of one vector.
+/// The micro-kernels of one vector type.
 struct Tiles<V, const ROWS: usize>(V);
 
 impl<V: Vector, const ROWS: usize> Tiles<V, ROWS> {
@@ -76,12 +78,12 @@ impl<V: Vector, const ROWS: usize> Tiles<V, ROWS> {
 }
 
 impl<T: Float> AccumulatorTileKernel<T> {
-    /// The kernel of a level.
+    /// The micro-kernel of an instruction set.
     pub(crate) fn of(isa: Isa) -> Self {
         match isa {
             #[cfg(not(target_arch = "aarch64"))]
             Isa::Portable => Self::with::<T::Portable, 4>(),
-            // 32 registers.
+            // NEON has 32 registers.
             #[cfg(target_arch = "aarch64")]
             Isa::Portable => Self::with::<T::Portable, 8>(),
             #[cfg(target_arch = "x86_64")]
@@ -106,7 +108,8 @@ impl<T: Float> AccumulatorTileKernel<T> {
         }
     }
 
-    /// The rows of tiles of so many pieces for which the fewest tiles have so many rows together: [`AccumulatorTileKernel::rows`] or one more.
+    /// The tile height for which the fewest tiles have this many rows together: [`AccumulatorTileKernel::rows`]
+    /// or one more.
     pub(crate) fn height(&self, rows: usize, pieces: usize) -> usize {
         let is_tall = pieces <= self.tall.len() && rows.div_ceil(MAX_ROWS) < rows.div_ceil(self.rows);
         if is_tall { MAX_ROWS } else { self.rows }
@@ -117,20 +120,21 @@ impl<T: Float> AccumulatorTileKernel<T> {
         self.run.len()
     }
 
-    /// Computes a tile of `height` rows, as [`AccumulatorTileKernel::height`] says or [`AccumulatorTileKernel::rows`], and `pieces` pieces.
+    /// Computes a tile of `height` rows ([`AccumulatorTileKernel::height`] or [`AccumulatorTileKernel::rows`])
+    /// and `pieces` pieces.
     ///
     /// # Safety
-    /// The kernel's level is one that the processor has. The numbers of every row and term, and a row of pieces for each
-    /// term, are readable; the rows of `tile` are readable and writable.
+    /// The processor supports the kernel's instruction set. The inputs of every row and term, and a row of
+    /// pieces for each term, are readable; the rows of `tile` are readable and writable.
     pub(crate) unsafe fn run(&self, sums: &AccumulatorTile<'_, T>, (height, pieces): (usize, usize)) {
         assert!(sums.rows.len() >= height && sums.places.len() >= height);
         let run = if height == self.rows { self.run } else { self.tall };
-        // SAFETY: the caller promises what the kernel needs.
+        // SAFETY: the kernel requires what this function requires.
         unsafe { run[pieces - 1](sums) };
     }
 }
 
-/// A tile whose rows are some vectors and, where `HALF` says so, half a one.
+/// A tile whose rows are some vectors and, with `HALF`, half a vector.
 struct AccumulatorTileTask<'a, 'b, V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool>(
     &'a AccumulatorTile<'b, V::Scalar>,
 );
@@ -144,7 +148,8 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool> IsaTa
     fn run(self) {
         let AccumulatorTile { rows, terms, from, right, factors, tile, places: to, add } = *self.0;
         let width = VECTORS * V::LANES + if HALF { <V::Half as Vector>::LANES } else { 0 };
-        // SAFETY: `sums` is called with memory as `AccumulatorTileKernel::run` describes it, at the vector's level.
+        // SAFETY: `sums` is called with memory as `AccumulatorTileKernel::run` describes it, at the vector's
+        // instruction set.
         unsafe {
             let mut places = [from; ROWS];
             for (place, row) in places.iter_mut().zip(rows) {
@@ -192,23 +197,23 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool> IsaTa
     }
 }
 
-/// Computes one size of tile.
+/// Computes a tile of one size.
 ///
 /// # Safety
 /// As [`AccumulatorTileKernel::run`].
 unsafe fn sums<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool>(
     sums: &AccumulatorTile<'_, V::Scalar>,
 ) {
-    // SAFETY: the caller promises that the processor has the vector's level.
+    // SAFETY: the processor has the vector's instructions. This function requires it.
     unsafe { V::ISA.run(AccumulatorTileTask::<V, ROWS, VECTORS, HALF>(sums)) };
 }
 
-/// Nanoseconds for a number that is copied in rows of `row`, each of which costs something, too.
+/// Nanoseconds per element copied in rows of `row`, including the overhead of a row.
 pub(crate) fn copied(cost: &Cost, row: usize) -> f64 {
     cost.copy * (0.5 + 2.0 / row.max(1) as f64)
 }
 
-/// How so many channels are divided into panels: pieces in a panel, and panels.
+/// How many pieces a panel has, and how many panels there are, for this many channels.
 pub(crate) fn panels<T: Float>(channels: usize, kernel: &AccumulatorTileKernel<T>) -> (usize, usize) {
     let pieces = channels.div_ceil(kernel.piece);
     let panels = pieces.div_ceil(kernel.most());

@@ -1,4 +1,4 @@
-//! Where im2col is the algorithm to choose.
+//! Whether im2col applies to a convolution, and whether it is likely to be the fastest algorithm.
 
 use crate::conv::implicit_gemm::tile::GemmTileKernel;
 use crate::conv::operands::{Operands, are_columns};
@@ -7,32 +7,33 @@ use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::is_number;
 
-/// The columns of all images, and how many more whole vectors have.
+/// Columns of all images, and columns by which whole vectors exceed them.
 pub(crate) fn columns(operands: &Operands, lanes: usize) -> [usize; 2] {
     let columns = operands.windows.batch * operands.windows.output.iter().product::<usize>();
     [columns, columns.next_multiple_of(lanes) - columns]
 }
 
-/// The part of the columns, as a divisor, that may be computed in vain.
+/// At most 1/3 of the columns may be computed for nothing.
 const MAX_IN_VAIN: usize = 3;
 
-/// The same from which on vectors of channels are faster, where columns follow each other in memory, and where not.
+/// The wasted part, as a divisor, from which on vectors of channels are faster: for columns that are contiguous in
+/// memory, and for others.
 const WASTE: [usize; 2] = [20, 5];
 
-/// Terms of a sum below which these are not.
+/// Terms of a sum below which vectors of channels are not faster.
 const LEAST_TERMS: usize = 512;
 
-/// Channels on both sides up to which columns that follow each other in memory are better read there, if they are near.
+/// Channels on both sides up to which contiguous columns are better read in place if they are in cache.
 const SMALL: usize = 64;
 
-/// Terms of a sum above which a tile is too large for any cache.
+/// Terms of a sum above which a tile exceeds every cache.
 const MAX_DEPTH: usize = 1 << 16;
 
-/// Rows below which a tile is multiplied too seldom for its copy.
+/// Output channels below which a copied tile is used too few times.
 const LEAST_ROWS: usize = 64;
 
-/// Whether the form is one for this convolution: of two dimensions, with elements as they are computed, one product alone, and not too many
-/// terms.
+/// Whether im2col applies: at most two spatial dimensions, operands of the compute type, a single sub-problem, and
+/// not too many terms.
 pub(crate) fn has_form<T: Float>(operands: &Operands) -> bool {
     let Operands { windows, input, output, .. } = operands;
     let Some(part) = operands.whole() else { return false };
@@ -46,7 +47,7 @@ pub(crate) fn has_form<T: Float>(operands: &Operands) -> bool {
         && operands.channels.saturating_mul(part.taps.len()) <= MAX_DEPTH
 }
 
-/// Whether this form is likely to be the fastest one on processors with whole vectors of 512 bits.
+/// Whether im2col is likely to be the fastest algorithm on processors with full 512-bit vector units.
 pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa) -> bool {
     let kernel = GemmTileKernel::<T>::of(isa);
     let [columns, in_vain] = columns(operands, kernel.lanes);
@@ -59,8 +60,8 @@ pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa) -> bool {
         && in_vain <= columns / MAX_IN_VAIN
 }
 
-/// Whether so many columns are computed in vain that vectors of channels are faster, which compute none: they read filters more often, and
-/// have to transpose sums, which takes long where these have few terms.
+/// Whether so many columns are computed for nothing that vectors of output channels are faster. Those waste no
+/// columns, but read the weights more often and transpose the results, which is expensive for short sums.
 pub(crate) fn wastes<T: Float>(operands: &Operands, isa: Isa) -> bool {
     let [columns, in_vain] = columns(operands, GemmTileKernel::<T>::of(isa).lanes);
     let divisor = WASTE[usize::from(!are_columns::<T>(operands))];

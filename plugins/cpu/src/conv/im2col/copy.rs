@@ -1,4 +1,4 @@
-//! What a tile multiplies, copied from the input.
+//! Copies the input of a tile into the order of GEMM (im2col).
 
 use std::ops::Range;
 
@@ -6,32 +6,32 @@ use crate::conv::im2col::problem::Im2col;
 use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::image::{inside, load_strided};
 
-/// Channels whose rows are copied together where a window has several elements.
+/// Channels whose rows are copied together if the filter has several taps.
 const CHANNELS: usize = 16;
 
-/// Copies what a tile's columns meet: for each channel and tap a row of whole vectors. Columns beyond the last one hold numbers of the
-/// input or zeros.
+/// Copies what a tile's columns meet: for each channel and tap a row of whole vectors. Columns beyond the last one
+/// hold other inputs or zeros.
 pub(crate) struct Im2colTile<'a, T: 'static> {
     pub(crate) tiled: &'a Im2col<T>,
     pub(crate) columns: &'a Range<usize>,
     /// The first element of the first image and channel.
     pub(crate) from: *const T,
-    /// Room for the rows.
+    /// The destination.
     pub(crate) to: *mut T,
 }
 
-/// A run of a tile for one tap: where its numbers come from and go to, in each channel.
+/// A run of a tile for one tap: its source and destination in each channel.
 struct Strip<T> {
-    /// The first element of the first channel's line, and the place of the first number in it.
+    /// The first element of the first channel's row, and the index of the run's first element in it.
     line: *const T,
     first: isize,
-    /// Distance of channels.
+    /// Stride of channels in the source.
     from_stride: usize,
-    /// The run's place in the first channel's row, and the distance of these rows.
+    /// The destination in the first channel, and the stride of channels there.
     to: *mut T,
     to_stride: usize,
     channels: usize,
-    /// Vectors that it is written in, and the numbers of the last one that belong to the row.
+    /// Vectors of the run, and valid lanes of the last one.
     vectors: usize,
     rest: usize,
 }
@@ -45,15 +45,16 @@ impl<T: Float> VectorTask<T> for Im2colTile<'_, T> {
         let strides = tiled.operands.input.strides;
         let width = columns.len().next_multiple_of(V::LANES);
         let taps = tiled.taps.len();
-        // SAFETY: the caller promises the processor, the input and the rows. A run is written in whole vectors, beyond its end but not
-        // beyond its row; the run that comes next is written afterwards.
+        // SAFETY: the processor, the input and the rows are valid, as this function requires. A run is
+        // written in whole vectors, beyond its end but not beyond its row; the run that comes next is
+        // written afterwards.
         unsafe {
             if columns.len() < width {
                 for row in 0..tiled.depth {
                     V::zero().store(to.add((row + 1) * width - V::LANES));
                 }
             }
-            // The rows of some channels stay in the first cache until all taps have written their part of each line.
+            // The rows of some channels stay in the L1 cache until all taps have copied from them.
             let all = tiled.operands.channels;
             let together = if taps == 1 { all } else { CHANNELS };
             for first in (0..all).step_by(together) {
@@ -95,7 +96,7 @@ impl<T: Float> Strip<T> {
     /// The processor has the vector's instructions, and the rows are writable.
     #[inline(always)]
     unsafe fn clear<V: Vector<Scalar = T>>(&self) {
-        // SAFETY: the caller promises the rows.
+        // SAFETY: the rows are valid, as this function requires.
         unsafe {
             let rest = V::lanes(0, self.rest);
             for channel in 0..self.channels {
@@ -108,14 +109,14 @@ impl<T: Float> Strip<T> {
         }
     }
 
-    /// Copies numbers that are 1 or 2 elements apart.
+    /// Copies elements with stride 1 or 2.
     ///
     /// # Safety
-    /// As [`Strip::clear`], and the lines are readable.
+    /// As [`Strip::clear`], and the source rows are readable.
     #[inline(always)]
     unsafe fn copy<V: Vector<Scalar = T>, const STEP: usize>(&self, tiled: &Im2col<T>) {
         let len = tiled.input[1];
-        // SAFETY: the caller promises the rows and the lines.
+        // SAFETY: the rows and the lines are valid, as this function requires.
         unsafe {
             match self.vectors {
                 1 => self.copy_vectors::<V, STEP, 1>(len),
@@ -126,7 +127,7 @@ impl<T: Float> Strip<T> {
         }
     }
 
-    /// The same for a number of vectors that is known, of lines of `len` numbers.
+    /// The same with a constant number of vectors, from rows of `len` elements.
     ///
     /// # Safety
     /// As [`Strip::copy`].
@@ -138,7 +139,8 @@ impl<T: Float> Strip<T> {
         let read = STEP * V::LANES;
         let fits = self.first >= 0 && self.first as usize + read * VECTORS <= len;
         let from = self.line.wrapping_offset(self.first);
-        // SAFETY: the caller promises the rows, and the lines, of which places before and behind them are not read.
+        // SAFETY: this function requires the rows, and the lines, of which places before and behind them are not
+        // read.
         unsafe {
             if fits {
                 self.copy_each::<V, VECTORS>(from, |from, vector| {
@@ -162,11 +164,12 @@ impl<T: Float> Strip<T> {
         }
     }
 
-    /// Writes the vectors that are read from a channel's line, for each channel. Few instructions, so that what comes from far away is on
-    /// its way for many channels at a time: with 60 more for each channel, convolutions of large images of 1 × 1 take half as long again.
+    /// Copies the run of each channel, with `read` as the load. The loop is kept short so that loads of many
+    /// channels are in flight at once: 60 more instructions per channel make 1 × 1 convolutions of large images
+    /// 1.5 times slower.
     ///
     /// # Safety
-    /// The processor has the vector's instructions, the rows are writable, and `read` may read the lines.
+    /// The processor has the vector's instructions, the rows are writable, and `read` may read the source rows.
     #[inline(always)]
     unsafe fn copy_each<V: Vector<Scalar = T>, const VECTORS: usize>(
         &self,
@@ -174,7 +177,7 @@ impl<T: Float> Strip<T> {
         read: impl Fn(*const T, usize) -> V,
     ) {
         let mut to = self.to;
-        // SAFETY: the caller promises the rows and the lines.
+        // SAFETY: the rows and the lines are valid, as this function requires.
         unsafe {
             let rest = V::lanes(0, self.rest);
             for _ in 0..self.channels {
@@ -187,14 +190,14 @@ impl<T: Float> Strip<T> {
         }
     }
 
-    /// Copies numbers any distance apart, and zeros for those that are not there.
+    /// Copies elements with any stride, and zeros for positions outside the row.
     ///
     /// # Safety
     /// As [`Strip::copy`].
     #[inline(always)]
     unsafe fn copy_stride<V: Vector<Scalar = T>>(&self, tiled: &Im2col<T>) {
         let (stride, len) = (tiled.stride[1], tiled.input[1]);
-        // SAFETY: the caller promises the rows and the lines.
+        // SAFETY: the rows and the lines are valid, as this function requires.
         unsafe {
             for channel in 0..self.channels {
                 let (line, to) =

@@ -1,4 +1,4 @@
-//! Tiles with NaN, whose columns beside the padding are computed again without the zeros that stand for it.
+//! NaN that padding may have caused: columns at the padding are computed again without its zeros.
 
 use std::ops::Range;
 
@@ -7,10 +7,11 @@ use crate::conv::implicit_gemm::tile::GemmTile;
 use crate::simd::vector::Float;
 
 impl<T: Float> Im2col<T> {
-    /// The columns of a tile that meet the padding, but without the products with it, which are not zero times infinity.
+    /// Computes the columns of a tile that meet the padding without their products with it, because zero times
+    /// infinity is NaN.
     ///
     /// # Safety
-    /// As [`GemmTileKernel::run`](crate::conv::implicit_gemm::tile::ProductKernel::run).
+    /// As [`GemmTileKernel::run`](crate::conv::implicit_gemm::tile::GemmTileKernel::run).
     pub(crate) unsafe fn multiply_exactly(
         &self,
         product: &GemmTile<'_, T>,
@@ -27,7 +28,7 @@ impl<T: Float> Im2col<T> {
             for (column, at) in (run.column..run.column + run.len).zip(run.at..) {
                 let meets = |tap: usize| meets([run.line, at], &self.taps[tap]);
                 let rows = (rows, self.kernel.rows);
-                // SAFETY: the caller promises weights, columns and the tile.
+                // SAFETY: the weights, columns and the tile are valid, as this function requires.
                 unsafe { product.column_again(rows, column, self.taps.len(), meets) };
             }
         });

@@ -1,9 +1,9 @@
-//! A convolution as a product of matrices whose right factor is made tile by tile: what the outputs of a tile meet, for each channel and
-//! tap of the window one row of a few vectors.
+//! Convolution as GEMM with im2col: operand B is copied tile by tile, for each channel and tap one row of a few
+//! vectors.
 //!
-//! All outputs of all images are one row of columns, so that a tile goes on in the next line or image and hardly any number is
-//! computed in vain. What a tile reads lies in a row, wherever it lies in the images, and while some tiles are multiplied, the input
-//! of the next ones is asked for.
+//! The outputs of all images form one row of columns, so a tile may continue in the next row or image and hardly
+//! any column is computed for nothing. A tile's input is contiguous once copied, wherever it came from, and the
+//! input of later tiles is prefetched meanwhile.
 
 #[cfg(test)]
 mod tests;
@@ -30,52 +30,52 @@ use crate::tensor::row_converter::all_finite;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::Assignment;
 
-/// Bytes of a block: the copied tiles and the input of the next ones. They stay in a processor's second cache, which has 2 MB where vectors
-/// are multiplied as wholes.
+/// Bytes of a block: its copied tiles and the input of the next ones. They fit the L2 cache, which has 2 MB on
+/// processors with full 512-bit vector units.
 const BLOCK: usize = 1536 << 10;
 
-/// The same where the product of the first panel copies the tiles, the input is larger than the output, and all weights are near whatever the
-/// block: the sooner a block ends, the more of the input comes while others are multiplied.
+/// The same if the first panel copies the tiles, the input is larger than the output, and all weights are in cache
+/// anyway: with shorter blocks, more of the input is loaded while other tiles are multiplied.
 const SMALL_BLOCK: usize = 768 << 10;
 
-/// Bytes of weights up to which these are near.
+/// Bytes of weights that stay in cache.
 const FEW_WEIGHTS: usize = 512 << 10;
 
 /// Tiles of a block at most.
 pub(crate) const MAX_TILES: usize = 16;
 
-/// Bytes of images and results from which on more is asked for. Tests have small images.
+/// Bytes of images and results from which on more is prefetched. Tests have small images.
 const FAR: usize = if cfg!(test) { 2 << 10 } else { 1 << 20 };
 
-/// Terms that are multiplied before more is asked for, and lines that are then: each time costs about as much as one term.
+/// Terms between two prefetches, and cache lines of each prefetch, which costs about as much as one term.
 const INTERVAL: usize = 16;
 
 const TOGETHER: usize = 4;
 
-/// Blocks or pieces of their rows for each lane, about, so that lanes of different speed end at the same time.
+/// Blocks, or pieces of their rows, per worker, so that workers of different speed end at about the same time.
 const PER_LANE: usize = 4;
 
-/// What it takes to read the weights of a panel for a block, in panels multiplied with a tile: where all weights stay in the second cache, and
-/// where they come from farther away.
+/// Cost of reading one panel's weights for a block, in panels multiplied with a tile: weights that stay in the L2
+/// cache, and weights that do not.
 const READ: [f64; 2] = [0.125, 0.5];
 
-/// Bytes of weights from which on they do not stay there.
+/// Bytes of weights that stay in the L2 cache.
 const MAX_WEIGHTS: usize = 1 << 20;
 
-/// What it takes to begin with a block or a piece of it, in the same.
+/// Cost of beginning a block or a piece of it, in the same unit.
 const UNIT: f64 = 1.0;
 
-/// What it takes to copy a tile, in panels of rows multiplied with it: where columns follow each other in memory, so that the first panel
-/// does it, and where not.
+/// Cost of copying a tile, in panels multiplied with it: if the first panel copies it because columns are
+/// contiguous in memory, and otherwise.
 const COPY: [f64; 2] = [0.25, 2.0];
 
-/// A tile's place among the outputs.
+/// A tile's position among the outputs.
 #[derive(Clone, Debug, PartialEq)]
 struct Spot {
     /// Its columns, counted from the first one of the first image, and the vectors that they fill.
     columns: Range<usize>,
     vectors: usize,
-    /// The image, and the first output there, of a tile of whole vectors in one image.
+    /// The image and the first output there, if the tile is whole vectors within one image.
     alone: Option<(usize, usize)>,
 }
 
@@ -83,15 +83,15 @@ impl Spot {
     const NONE: Self = Self { columns: 0..0, vectors: 0, alone: None };
 }
 
-/// Bytes of a block at most, given those of a group's weights, and rows and channels of a group where the product of the first panel copies
-/// it.
+/// Bytes of the largest block, given the bytes of a group's weights, and output and input channels of a group if
+/// the first panel copies the tiles.
 fn largest(weight_bytes: usize, flat: Option<[usize; 2]>) -> usize {
     let is_small = flat.is_some_and(|[rows, channels]| rows < channels) && weight_bytes <= FEW_WEIGHTS;
     if is_small { SMALL_BLOCK } else { BLOCK }
 }
 
 impl<T: Float> Im2col<T> {
-    /// Plans it, with more to compute of the sums or not; none where there is no such form.
+    /// Plans the convolution with its epilogue; `None` if im2col does not apply.
     pub(crate) fn plan(
         operands: &Operands,
         isa: Isa,
@@ -179,7 +179,8 @@ impl<T: Float> Im2col<T> {
         }))
     }
 
-    /// The scratch memory, laid out: packed weights, and for each lane copied tiles, a tile of results and one that is added.
+    /// The scratch memory: packed weights, then for each worker copied tiles, a tile of results and a tile of
+    /// residuals.
     fn layout(&self, scratch: &mut Scratch) -> [usize; 3] {
         let workers = self.workers.count();
         [
@@ -189,7 +190,7 @@ impl<T: Float> Im2col<T> {
         ]
     }
 
-    /// The columns of a tile, from the first of the first image on.
+    /// The columns of a tile, counted from the first one of the first image.
     pub(crate) fn columns(&self, tile: usize) -> Range<usize> {
         let columns = self.operands.windows.batch * self.output[0] * self.output[1];
         let vectors = columns.div_ceil(self.kernel.lanes);
@@ -197,7 +198,7 @@ impl<T: Float> Im2col<T> {
         at(tile)..at(tile + 1)
     }
 
-    /// Where a tile is.
+    /// The position of a tile.
     fn spot(&self, tile: usize) -> Spot {
         let columns = self.columns(tile);
         let of_image = self.output[0] * self.output[1];
@@ -219,8 +220,8 @@ impl<T: Float> Im2col<T> {
         });
     }
 
-    /// Calls `each` with the parts of some columns that lie in one image: the first column, how many there are, the image, and the first
-    /// output.
+    /// Calls `each` with the parts of some columns that lie in one image: first column, number of columns,
+    /// image, first output.
     pub(crate) fn images(&self, columns: &Range<usize>, each: impl FnMut(usize, usize, usize, usize)) {
         pieces(columns, self.output[0] * self.output[1], each);
     }
@@ -228,13 +229,14 @@ impl<T: Float> Im2col<T> {
     /// Packs all weights.
     ///
     /// # Safety
-    /// `from` is the first weight, `to` is writable for all panels.
+    /// `from` is the first weight; `to` is writable for all panels.
     unsafe fn pack_all(&self, from: *const u8, to: *mut T) {
         let shared = Shared([from.cast_mut(), to.cast()]);
         let height = self.kernel.rows;
         self.pack_workers.for_each_part(self.operands.groups * self.panels, |_, number| {
             let place = (number / self.panels, number % self.panels);
-            // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is packed by one lane.
+            // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is
+            // packed by one worker.
             unsafe {
                 let to = shared.get(1).cast::<T>().add(number * self.depth * height);
                 (self.pack)(&self.operands, &self.operands.parts[0].taps, height, place, shared.get(0), to);
@@ -242,12 +244,12 @@ impl<T: Float> Im2col<T> {
         });
     }
 
-    /// Computes the rows of some panels of the tiles of a block.
+    /// Computes some panels for the tiles of a block.
     ///
     /// # Safety
-    /// `weights` are the group's, and known to be finite or not, `copied` the copied tiles, or with `copies` room for those that lie alone in an
-    /// image, `buffers` two tiles that are writable, and the
-    /// tensors cover the group.
+    /// `weights` are the group's, and known to be finite or not; `copied` holds the copied tiles, or with
+    /// `copies` has room for those that are within one image; `buffers` are two writable tiles; the tensors
+    /// cover the group.
     unsafe fn multiply(
         &self,
         tensors: &[*mut u8],
@@ -263,7 +265,7 @@ impl<T: Float> Im2col<T> {
             let row = panel * height;
             let present = (rows - row).min(height);
             for (number, Spot { columns, vectors, alone }) in spots.iter().enumerate() {
-                // SAFETY: the caller promises weights, tiles and tensors.
+                // SAFETY: the weights, tiles and tensors are valid, as this function requires.
                 unsafe {
                     let bias = self.channel_epilogue.bias.map(|(slot, stride)| {
                         (tensors[slot].cast::<T>().add((group * rows + row) * stride).cast_const(), stride)
@@ -304,14 +306,14 @@ impl<T: Float> Im2col<T> {
                         relu: self.channel_epilogue.relu,
                         tile_prefetch: TilePrefetch::of(next.take(), self.depth, [INTERVAL, TOGETHER]),
                         is_far: self.prefetches && to != buffers[0],
-                        asks_rows: true,
+                        prefetches_rows: true,
                         keep,
                     };
                     if self.prefetches && to == buffers[0] {
                         self.prefetch(tensors, columns, channels);
                     }
                     self.kernel.run(&mut product, present, *vectors);
-                    // Zeros stand for the padding, and weights that are not finite would not leave them zero: NaN shows them.
+                    // A weight that is NaN or infinite times a zero of the padding is NaN.
                     if self.is_padded
                         && !is_finite
                         && has_nan(to, (present, row_stride), columns.len())
@@ -328,8 +330,8 @@ impl<T: Float> Im2col<T> {
     }
 }
 
-/// Calls `each` with the pieces of some columns where `size` of them at a time belong together: the first one, counted from the first of all,
-/// how many there are, the number of what they belong to, and the place of the first one there.
+/// Splits some columns at multiples of `size` and calls `each` with: first column relative to the start, number of
+/// columns, index of the multiple, and offset in it.
 #[inline(always)]
 fn pieces(columns: &Range<usize>, size: usize, mut each: impl FnMut(usize, usize, usize, usize)) {
     let mut at = columns.start;
@@ -341,9 +343,9 @@ fn pieces(columns: &Range<usize>, size: usize, mut each: impl FnMut(usize, usize
     }
 }
 
-/// In how many tiles blocks are computed, of all tiles, and in how many pieces their panels of rows, of so many in each group. A lane gets
-/// pieces that follow each other and copies a block once for all of its own. Times, as those to copy a tile and to read a panel's weights,
-/// are in panels multiplied with a tile.
+/// The number of tiles of a block, and of pieces into which its panels are divided. A worker gets consecutive
+/// pieces, and copies a block once for all of its own. Times, also those to copy a tile and to read a panel's
+/// weights, are in panels multiplied with a tile.
 fn division(
     [tiles, panels, groups]: [usize; 3],
     most: usize,
@@ -359,7 +361,7 @@ fn division(
         let of_lane = (tiles.div_ceil(block) * groups * pieces).div_ceil(lanes);
         let piece = (block as f64 + read) * panels as f64 / pieces as f64;
         let copied = (of_lane.div_ceil(pieces) * block) as f64 * copy;
-        // A lane that is disturbed is waited for.
+        // All others wait for a worker that is interrupted.
         of_lane as f64 * (piece + UNIT) + copied + piece / PER_LANE as f64
     };
     let blocks = least..=tiles.min(least + PER_LANE * lanes);
@@ -406,8 +408,8 @@ impl<T: Float> Kernel for Im2col<T> {
             let spots = &spots[..tiles.len()];
             let products = [panels.start, self.panels].map(|panels| panels * tiles.len());
             let next = InputPrefetch::new(self, shared.all(), next, products);
-            // SAFETY: the tensors cover the group, the scratch memory has tiles and buffers for each lane; no two units write the same
-            // outputs.
+            // SAFETY: the tensors cover the group, the scratch memory has tiles and buffers for each
+            // worker; no two units write the same outputs.
             unsafe {
                 let own = |area: usize, numbers: usize, number: usize| {
                     base.get(1).add(area).cast::<T>().add(number * Scratch::padded::<T>(numbers))
@@ -415,7 +417,8 @@ impl<T: Float> Kernel for Im2col<T> {
                 let columns = own(columns, self.areas.columns, worker);
                 let buffers = [0, 1].map(|number| own(buffers, self.areas.tile, 2 * worker + number));
                 let is_new = *copied != Some(block);
-                // Tiles that lie in memory as they are multiplied are copied by the product of the first panel, which has to be whole.
+                // If columns are contiguous in memory, the first panel copies the tiles while it
+                // multiplies, and has to be a whole panel.
                 let is_whole = (panels.start + 1) * self.kernel.rows <= self.operands.rows;
                 let copies = is_new && self.is_flat && is_whole;
                 if is_new {

@@ -1,4 +1,4 @@
-//! The input of the next tiles, which is asked for while others are multiplied.
+//! Prefetches the input of the next tiles while others are multiplied.
 
 use std::ops::Range;
 
@@ -7,27 +7,28 @@ use crate::conv::prefetch::CacheLines;
 use crate::simd::vector::Float;
 use crate::tensor::scratch::CACHE_LINE;
 
-/// Images whose input is asked for at most.
+/// Images whose input is prefetched at most.
 const MAX_IMAGES: usize = 8;
 
-/// What is asked for, tile by tile of the product: what is read of an image, of some channels each.
+/// What is prefetched, tile by tile: the input of some channels of an image.
 ///
-/// All lines of a channel follow each other: where they lie side by side, the processor itself goes on with the next ones, which it does
-/// not where other channels come between.
+/// All rows of a channel are prefetched in order: the hardware prefetcher continues on contiguous rows, but not
+/// across other channels.
 pub(crate) struct InputPrefetch {
-    /// What is read of each image, of all channels, and how many images there are.
+    /// The input of each image, over all channels, and how many images there are.
     images: [CacheLines; MAX_IMAGES],
     count: usize,
-    /// Channels that are asked for together, and parts of an image for each tile.
+    /// Channels that are prefetched together, and parts of an image for each tile.
     together: usize,
     each: usize,
-    /// What comes next: an image, and the first of its channels.
+    /// The next image, and its next channel.
     image: usize,
     channel: usize,
 }
 
 impl InputPrefetch {
-    /// The input of some tiles of a group, or nothing, for those of so many tiles of the product that come after the first ones.
+    /// Prefetches the input of some tiles of a group, or of none, during as many tiles of GEMM as come after
+    /// the first ones.
     pub(crate) fn new<T: Float>(
         tiled: &Im2col<T>,
         tensors: &[*mut u8],
@@ -51,7 +52,7 @@ impl InputPrefetch {
         all
     }
 
-    /// What the next tile of the product asks for.
+    /// What is prefetched during the next tile.
     #[inline(always)]
     pub(crate) fn take(&mut self) -> [CacheLines; 3] {
         let mut taken = [CacheLines::NONE; 3];
@@ -72,7 +73,8 @@ impl InputPrefetch {
 }
 
 impl<T: Float> Im2col<T> {
-    /// What some columns meet of a group whose first element this is, image by image as far as there is room, and of how many images.
+    /// The input that some columns meet, image by image as far as there is room, and the number of images;
+    /// `from` is the group's first element.
     fn reads(&self, columns: &Range<usize>, from: *const u8, images: &mut [CacheLines]) -> usize {
         let strides = self.operands.input.strides;
         let len = self.output[1];
@@ -94,7 +96,7 @@ impl<T: Float> Im2col<T> {
             let (left, right) = reach(1, left, right);
             let (top, bottom) = reach(0, first / len, last / len);
             let channel_stride = strides.spatial[1];
-            // Lines that nothing meets may lie between the others.
+            // Rows that no tap meets are skipped.
             let (runs, height) = if self.stride[0] as isize > window {
                 (1 + (bottom - top) / self.stride[0], 0)
             } else {

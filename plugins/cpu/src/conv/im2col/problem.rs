@@ -1,4 +1,4 @@
-//! A convolution by im2col with every decision made.
+//! The data of a convolution by im2col: what is planned once and read by its loops.
 
 use crate::conv::epilogue::ChannelEpilogue;
 use crate::conv::implicit_gemm::tile::GemmTileKernel;
@@ -7,59 +7,60 @@ use crate::simd::isa::Isa;
 use crate::tensor::prepacked::Prepacked;
 use crate::threading::partition::Workers;
 
-/// The product with every decision made.
+/// A convolution by im2col with every decision made.
 pub(crate) struct Im2col<T: 'static> {
     pub(crate) operands: Operands,
     pub(crate) isa: Isa,
     pub(crate) kernel: GemmTileKernel<T>,
-    /// Lines of an image and their elements, of the input and of the output; one line where a window is one element.
+    /// Rows of an image and their length, of the input and of the output; a single row if the filter is 1 × 1.
     pub(crate) input: [usize; 2],
     pub(crate) output: [usize; 2],
     pub(crate) stride: [usize; 2],
-    /// The place of each tap, in lines and in elements of a line.
+    /// The position of each tap: row and column.
     pub(crate) taps: Vec<[isize; 2]>,
-    /// The least and the greatest of these.
+    /// The smallest and the largest tap position.
     pub(crate) reach: [(isize, isize); 2],
     pub(crate) is_padded: bool,
-    /// Whether the columns of an image follow each other in memory.
+    /// Whether the columns of an image are contiguous in memory.
     pub(crate) is_flat: bool,
-    /// Whether it is known of packed weights if they are finite. That takes longer than looking at few results, unless they are kept.
+    /// Whether packed weights are checked for NaN and infinity. That costs more than checking a few results,
+    /// unless the packed weights are kept.
     pub(crate) knows_weights: bool,
-    /// Terms of a sum.
+    /// Terms of a sum: input channels times taps.
     pub(crate) depth: usize,
     /// Tiles of all images, and of a block.
     pub(crate) tiles: usize,
     pub(crate) block: usize,
-    /// Panels of rows in a group, and in how many pieces they are dealt out.
+    /// Panels of output channels in a group, and pieces into which they are divided for the workers.
     pub(crate) panels: usize,
     pub(crate) pieces: usize,
     pub(crate) workers: Workers,
     pub(crate) pack_workers: Workers,
     pub(crate) pack: Pack<T>,
     pub(crate) channel_epilogue: ChannelEpilogue,
-    /// Distance of the rows of weights that are read where they are; others are packed.
+    /// Row stride of weights that are read in place; others are packed.
     pub(crate) weights_stride: Option<usize>,
-    /// Whether memory is asked for before it is needed.
+    /// Whether input and output are prefetched.
     pub(crate) prefetches: bool,
-    /// Packed weights that stay the same.
+    /// Packed weights, if weights are constant.
     pub(crate) prepacked: Prepacked<T>,
     pub(crate) areas: ScratchLayout,
 }
 
-/// Outputs of a tile that follow each other in a line of an image.
+/// Outputs of a tile that are contiguous in a row of an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct LineRun {
     /// The first one's column in the tile.
     pub(crate) column: usize,
     pub(crate) len: usize,
     pub(crate) image: usize,
-    /// The first one's line and its place there.
+    /// The first one's row and column in the image.
     pub(crate) line: usize,
     pub(crate) at: usize,
 }
 
-/// Numbers in the parts of the scratch memory: all packed weights, and for each lane a block's tiles, a tile of results, and one of what is
-/// added to them.
+/// Elements of the parts of the scratch memory: packed weights, and for each worker a block's tiles, a tile of
+/// results, and a tile of residuals.
 pub(crate) struct ScratchLayout {
     pub(crate) weights: usize,
     pub(crate) columns: usize,

@@ -1,5 +1,5 @@
-//! Where a tile's results go, and where what is added to them comes from: the output itself, or a buffer where a tile goes on in
-//! another image or ends within a vector.
+//! Where a tile's results go and its residuals come from: the output itself, or a buffer if the tile spans images
+//! or ends within a vector.
 
 use std::ops::Range;
 
@@ -10,11 +10,11 @@ use crate::gemm::pack::prefetch;
 use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::scratch::CACHE_LINE;
 
-/// Rows of a few numbers that are copied.
+/// Copies rows of a few elements.
 struct Rows<T> {
     from: *const T,
     to: *mut T,
-    /// Distances of rows.
+    /// Strides of rows.
     from_stride: usize,
     to_stride: usize,
     rows: usize,
@@ -27,7 +27,7 @@ impl<T: Float> VectorTask<T> for Rows<T> {
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
         let whole = self.len / V::LANES * V::LANES;
-        // SAFETY: the caller promises the processor, and rows that are readable and writable.
+        // SAFETY: this function requires the processor, and rows that are readable and writable.
         unsafe {
             let rest = V::lanes(0, self.len - whole);
             for row in 0..self.rows {
@@ -44,8 +44,8 @@ impl<T: Float> VectorTask<T> for Rows<T> {
 }
 
 impl<T: Float> Im2col<T> {
-    /// Where so many rows of results go, of channels from one on, and their distance, given the image and first output of a tile that can be
-    /// written there.
+    /// The destination of `rows` rows of results from channel `first` on, and its row stride, for a tile that
+    /// can be written directly.
     ///
     /// # Safety
     /// The output has them.
@@ -59,7 +59,7 @@ impl<T: Float> Im2col<T> {
         let Operands { output, .. } = &self.operands;
         let Strides { batch, channel: to_stride, .. } = output.strides;
         match alone.filter(|_| self.kernel.is_height(rows)) {
-            // SAFETY: the caller promises the place.
+            // SAFETY: the place is valid, as this function requires.
             Some((image, place)) => unsafe {
                 (tensors[output.slot].cast::<T>().add(image * batch + channel * to_stride + place), to_stride)
             },
@@ -67,7 +67,7 @@ impl<T: Float> Im2col<T> {
         }
     }
 
-    /// Rows that are added to a tile's results, of channels from one on, and their distance; null for none.
+    /// The residuals of a tile from a channel on, and their row stride; null if there are none.
     ///
     /// # Safety
     /// The tensors cover the tile, and `buffer` is writable for one.
@@ -80,7 +80,7 @@ impl<T: Float> Im2col<T> {
     ) -> (*const T, usize) {
         let Some((slot, strides)) = &self.channel_epilogue.residual else { return (std::ptr::null(), 0) };
         let from = tensors[*slot].cast::<T>().cast_const();
-        // SAFETY: the caller promises the elements and the buffer.
+        // SAFETY: the elements and the buffer are valid, as this function requires.
         unsafe {
             if let Some((image, place)) = alone {
                 let place = image * strides.batch + channel * strides.channel + place;
@@ -96,10 +96,10 @@ impl<T: Float> Im2col<T> {
         }
     }
 
-    /// Copies so many rows of a tile's results to the output, the first to this channel.
+    /// Copies rows of a tile's results to the output.
     ///
     /// # Safety
-    /// The tensors cover the tile, and `buffer` has it.
+    /// The tensors cover the tile, and `buffer` holds it.
     pub(crate) unsafe fn store(
         &self,
         tensors: &[*mut u8],
@@ -111,7 +111,7 @@ impl<T: Float> Im2col<T> {
         let Strides { batch, channel: to_stride, .. } = output.strides;
         let to = tensors[output.slot].cast::<T>();
         self.images(columns, |column, len, image, place| {
-            // SAFETY: the caller promises the elements and the buffer.
+            // SAFETY: the elements and the buffer are valid, as this function requires.
             unsafe {
                 let to = to.add(image * batch + channel * to_stride + place);
                 let from = buffer.add(column);
@@ -127,7 +127,7 @@ impl<T: Float> Im2col<T> {
         });
     }
 
-    /// Asks for the lines of the output that so many rows of a tile go to, from a channel on.
+    /// Prefetches the output that some rows of a tile are written to.
     pub(crate) fn prefetch(
         &self,
         tensors: &[*mut u8],

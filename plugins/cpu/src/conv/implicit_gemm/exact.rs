@@ -1,4 +1,4 @@
-//! Tiles with NaN, whose columns beside the padding are computed again without the zeros that stand for it.
+//! NaN that padding may have caused: columns at the padding are computed again without its zeros.
 
 use crate::conv::geometry::Block;
 use crate::conv::implicit_gemm::kernel::{ImplicitGemm, Planned};
@@ -6,10 +6,11 @@ use crate::conv::implicit_gemm::tile::GemmTile;
 use crate::simd::vector::Float;
 
 impl<T: Float> ImplicitGemm<T> {
-    /// The columns of a tile that meet the padding, but without the products with it, which are not zero times infinity.
+    /// Computes the columns of a tile that meet the padding without their products with it, because zero times
+    /// infinity is NaN.
     ///
     /// # Safety
-    /// As [`GemmTileKernel::run`](crate::conv::implicit_gemm::tile::ProductKernel::run).
+    /// As [`GemmTileKernel::run`](crate::conv::implicit_gemm::tile::GemmTileKernel::run).
     pub(crate) unsafe fn multiply_exactly(
         &self,
         planned: &Planned,
@@ -24,7 +25,7 @@ impl<T: Float> ImplicitGemm<T> {
                 let at = [run.at[0], run.at[1], run.at[2] + i];
                 let meets = |tap: usize| self.geometry.meets(at, taps[tap].0);
                 let rows = (rows, self.kernel.rows);
-                // SAFETY: the caller promises weights, planes and the tile.
+                // SAFETY: the weights, planes and the tile are valid, as this function requires.
                 unsafe { product.column_again(rows, run.column - from + i, taps.len(), meets) };
             }
         });

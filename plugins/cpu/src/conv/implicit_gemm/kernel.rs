@@ -1,7 +1,7 @@
-//! A convolution as a matrix product: output channels by outputs, summed over taps and input channels.
+//! Convolution as implicit GEMM: output channels times outputs, summed over taps and input channels.
 //!
-//! The forward pass is one such product. The gradient of the input is one for each remainder of the division of the
-//! input's indices by the stride: there the same taps meet every element. All of them read the same planes.
+//! The forward pass is one GEMM. Backward data is one for each remainder of the input's indices modulo the stride,
+//! because the same taps meet all elements with one remainder. All of them read the same planes.
 
 use crate::conv::cost::{BUFFER, Cost, Shape};
 use crate::conv::epilogue::{ChannelEpilogue, TileEpilogue};
@@ -23,27 +23,27 @@ use crate::tensor::row_converter::is_number;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Assignment, Workers};
 
-/// Bytes of weights up to which they are walked through for each tile of columns instead of the other way round.
+/// Bytes of weights up to which they are read once per column tile, instead of columns once per panel.
 const RESIDENT_WEIGHTS: usize = 512 << 10;
 
-/// One of the products with every decision made.
+/// One of the GEMMs with every decision made.
 pub(crate) struct Planned {
     pub(crate) part: SubProblem,
-    /// Distance of each tap in the planes.
+    /// Offset of each tap in the planes.
     offsets: Vec<usize>,
-    /// Numbers in a packed panel of rows.
+    /// Elements of a packed panel.
     panel: usize,
-    /// Numbers before the first panel in the packed weights.
+    /// Elements before the first panel in the packed weights.
     packed: usize,
 }
 
-/// Products over the same planes.
+/// A convolution by implicit GEMM with every decision made.
 pub(crate) struct ImplicitGemm<T: 'static> {
     operands: Operands,
     parts: Vec<Planned>,
     pub(crate) geometry: Geometry,
     pub(crate) kernel: GemmTileKernel<T>,
-    /// Panels of rows in a group, and in how many pieces they are dealt out.
+    /// Panels of output channels in a group, and pieces into which they are divided for the workers.
     panels: usize,
     pieces: usize,
     workers: Workers,
@@ -53,33 +53,33 @@ pub(crate) struct ImplicitGemm<T: 'static> {
     pack: Pack<T>,
     store: Store<T>,
     store_size: usize,
-    /// What stores a tile with zeros between its elements, where these lie there.
+    /// Stores a tile with zeros between its elements, for backward data with a stride.
     spread: Option<Spread<T>>,
     channel_epilogue: ChannelEpilogue,
     tile_epilogue: Option<TileEpilogue>,
-    /// Whether the input is read where it is, which needs columns that follow each other, and whether the output is written
-    /// the same way.
+    /// Whether the input is read in place, which needs contiguous columns, and whether the output is written in
+    /// place.
     in_place: bool,
     written_in_place: bool,
-    /// Whether memory is asked for before it is needed.
+    /// Whether input and output are prefetched.
     prefetches: bool,
-    /// Distance of the rows of weights that are read where they are; others are packed.
+    /// Row stride of weights that are read in place; others are packed.
     weights_stride: Option<usize>,
     scratch: ScratchLayout,
-    /// Packed weights that stay the same.
+    /// Packed weights, if weights are constant.
     prepacked: Prepacked<T>,
-    /// Nanoseconds that one thread is guessed to take.
+    /// Estimated nanoseconds on one thread.
     pub(crate) time: f64,
 }
 
-/// Numbers in the parts of the scratch memory.
+/// Elements of the parts of the scratch memory.
 pub(crate) struct ScratchLayout {
     weights: usize,
     planes: usize,
     tile: usize,
 }
 
-/// One lane's work on a block of a group: where everything is.
+/// One worker's work on a block of a group.
 struct BlockTask<'a, T> {
     tensors: &'a [*mut u8],
     group: usize,
@@ -90,12 +90,12 @@ struct BlockTask<'a, T> {
     /// The first column of the first channel.
     columns: *const T,
     tile: *mut T,
-    /// The input of the lane's next block.
+    /// The input of the worker's next block.
     next: Option<BlockPrefetch>,
 }
 
 impl<T: Float> ImplicitGemm<T> {
-    /// Plans them, with more to compute of the sums or not.
+    /// Plans the convolution with its epilogue.
     pub(crate) fn plan(
         operands: Operands,
         isa: Isa,
@@ -123,7 +123,7 @@ impl<T: Float> ImplicitGemm<T> {
         if are_columns::<T>(&operands) && settings.convolution != Algorithm::Unrolled {
             shape.in_place = true;
             let (other, time) = shape.best(&cost, BUFFER)?;
-            // The last tile begins earlier where it would be too wide, for which there have to be enough columns.
+            // The last tile begins earlier if it would be too wide, which needs enough columns.
             let fits = |number| {
                 let columns = other.columns(&other.block(number));
                 columns >= kernel.columns() || columns.is_multiple_of(kernel.lanes)
@@ -149,7 +149,7 @@ impl<T: Float> ImplicitGemm<T> {
         let panels = operands.rows.div_ceil(kernel.rows);
         let blocks = geometry.blocks() * operands.groups;
         let wanted = threads.workers_for_reduction(work, usize::MAX).count();
-        // Pieces of the rows repeat the copy of the input, so there are only as many as the lanes need.
+        // Each piece of the rows copies the input again, so there are no more pieces than the workers need.
         let pieces =
             if wanted > 1 && blocks < 2 * wanted { (2 * wanted).div_ceil(blocks).min(panels) } else { 1 };
         let workers = threads.workers(work, blocks * pieces);
@@ -205,7 +205,7 @@ impl<T: Float> ImplicitGemm<T> {
         })
     }
 
-    /// The scratch memory, laid out from `base`: packed weights, and for each lane planes and a tile.
+    /// The scratch memory: packed weights, then planes and a tile of each worker.
     fn layout(&self, scratch: &mut Scratch) -> (usize, usize, usize) {
         let workers = self.workers.count();
         (
@@ -215,26 +215,26 @@ impl<T: Float> ImplicitGemm<T> {
         )
     }
 
-    /// The columns of one of some tiles, and in how many vectors they are computed.
+    /// The first column of a tile, and its vectors.
     fn tile_columns(&self, columns: usize, tiles: usize, number: usize) -> (usize, usize, usize) {
         let lanes = self.kernel.lanes;
         let total = columns.div_ceil(lanes);
         let (first, end) = (total * number / tiles, total * (number + 1) / tiles);
         let vectors = end - first;
         let to = columns.min(end * lanes);
-        // In place there is nothing to read beyond the last column, so that some are computed twice.
+        // In place nothing may be read beyond the last column, so some columns are computed twice.
         let from = if self.in_place { to - vectors * lanes } else { first * lanes };
         (from, to, vectors)
     }
 
-    /// Computes the rows of some panels of one product.
+    /// Computes some panels of one of the GEMMs.
     ///
     /// # Safety
-    /// The share's places are what they are said to be, `tile` is writable for a tile.
+    /// The pointers of `share` are what its fields say, and `tile` is writable for a tile.
     unsafe fn multiply(&self, planned: &Planned, share: &BlockTask<'_, T>) {
         let Operands { channels, rows, input, output, .. } = &self.operands;
         let BlockTask { tensors, group, ref panels, .. } = *share;
-        // Some of the products have one output less along a dimension.
+        // With a stride, some of the GEMMs have one output less along a dimension.
         let size = planned.part.size;
         let block = Block {
             size: [0, 1, 2].map(|i| share.block.size[i].min(size[i].saturating_sub(share.block.origin[i]))),
@@ -246,8 +246,8 @@ impl<T: Float> ImplicitGemm<T> {
         let columns = self.geometry.columns(&block);
         let width = self.kernel.columns();
         let tiles = columns.div_ceil(self.kernel.lanes).div_ceil(self.kernel.vectors);
-        // With more to compute, all columns of a panel are computed one after the other, while they are near. Where channels
-        // lie side by side, a panel's would be far apart, and the whole block is next.
+        // With an epilogue, all columns of a panel are computed one after the other while they are in cache.
+        // In a channels-last output a panel is scattered, so the epilogue runs on the whole block.
         let by_panel = self.tile_epilogue.is_some() && output.strides.channel != 1;
         let weights_stay = !by_panel && panels.len() * planned.panel * size_of::<T>() <= RESIDENT_WEIGHTS;
         let (offsets, channel_stride): (&[usize], _) = if self.in_place {
@@ -257,7 +257,7 @@ impl<T: Float> ImplicitGemm<T> {
         };
         let tile_epilogue = |tile_epilogue: &TileEpilogue, rows: std::ops::Range<usize>| {
             let first = group * self.operands.rows;
-            // SAFETY: the caller promises the tensors.
+            // SAFETY: the tensors are those of the operation, as this function requires.
             unsafe { tile_epilogue.run(tensors, &block, first + rows.start..first + rows.end) };
         };
         for number in 0..panels.len() * tiles {
@@ -314,7 +314,7 @@ impl<T: Float> ImplicitGemm<T> {
                         .next
                         .map_or(TilePrefetch::NONE, |next| next.for_tile(number, panels.len() * tiles)),
                     is_far: stored && self.prefetches,
-                    asks_rows: false,
+                    prefetches_rows: false,
                     keep: std::ptr::null_mut(),
                 };
                 if self.prefetches
@@ -324,7 +324,7 @@ impl<T: Float> ImplicitGemm<T> {
                     between.prefetch(&self.geometry, &block, (from, end), height, to, &output.strides);
                 }
                 self.kernel.run(&mut product, height, vectors);
-                // Zeros stand for the padding, and weights that are not finite would not leave them zero: NaN shows them.
+                // A weight that is NaN or infinite times a zero of the padding is NaN.
                 if self.geometry.is_padded()
                     && has_nan(tile, (height, width), vectors * self.kernel.lanes)
                     && !are_finite(&product, height, self.kernel.rows)
@@ -362,7 +362,7 @@ impl<T: Float> ImplicitGemm<T> {
     /// Packs all weights.
     ///
     /// # Safety
-    /// `from` is the first weight, `to` is writable for all panels.
+    /// `from` is the first weight; `to` is writable for all panels.
     unsafe fn pack_all(&self, from: *const u8, to: *mut T) {
         let shared = Shared([from.cast_mut(), to.cast()]);
         let of_part = self.operands.groups * self.panels;
@@ -370,7 +370,8 @@ impl<T: Float> ImplicitGemm<T> {
             let planned = &self.parts[number / of_part];
             let place = number % of_part;
             let (group, panel) = (place / self.panels, place % self.panels);
-            // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is packed by one lane.
+            // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is
+            // packed by one worker.
             unsafe {
                 let to = shared.get(1).cast::<T>().add(planned.packed + place * planned.panel);
                 (self.pack)(
@@ -420,8 +421,8 @@ impl<T: Float> Kernel for ImplicitGemm<T> {
             let piece = number / blocks % self.pieces;
             let group = number / blocks / self.pieces;
             let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
-            // SAFETY: the tensors cover the group, the scratch memory has planes and a tile for each lane; no two blocks,
-            // pieces and groups write the same outputs.
+            // SAFETY: the tensors cover the group, the scratch memory has planes and a tile for each
+            // worker; no two blocks, pieces and groups write the same outputs.
             unsafe {
                 let planes = base
                     .get(1)
@@ -437,7 +438,8 @@ impl<T: Float> Kernel for ImplicitGemm<T> {
                     (self.fill)(&self.geometry, &block, from, &input.strides, channels, planes);
                     planes.cast_const()
                 };
-                // Outputs of several products lie between each other: those of a panel are written while they are near.
+                // The outputs of several GEMMs are interleaved: those of one panel are written while
+                // they are in cache.
                 let together = if self.parts.len() > 1 { 1 } else { panels.len().max(1) };
                 let products = panels.step_by(together).flat_map(|first| {
                     self.parts.iter().map(move |planned| (planned, first..first + together))

@@ -1,13 +1,13 @@
-//! Whether a tile has NaN, and whether what it was made of is finite.
+//! Whether a tile has NaN, and whether its weights are finite.
 
 use crate::conv::implicit_gemm::tile::GemmTile;
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::all_finite;
 
-/// Whether a tile of so many rows and columns has NaN among its numbers.
+/// Whether a tile of (rows, row stride) and this many columns has NaN.
 ///
 /// # Safety
-/// It has them, its rows `row_stride` numbers apart.
+/// The tile has them.
 pub(crate) unsafe fn has_nan<T: Float>(
     tile: *const T,
     (rows, row_stride): (usize, usize),
@@ -16,7 +16,7 @@ pub(crate) unsafe fn has_nan<T: Float>(
     let mut found = false;
     for row in 0..rows {
         for column in 0..columns {
-            // SAFETY: the caller promises the tile.
+            // SAFETY: the tile is valid, as this function requires.
             let number = unsafe { tile.add(row * row_stride + column).read_unaligned() };
             found |= number.partial_cmp(&number).is_none();
         }
@@ -30,7 +30,7 @@ pub(crate) unsafe fn has_nan<T: Float>(
 /// There are so many rows.
 pub(crate) unsafe fn are_finite<T: Float>(product: &GemmTile<'_, T>, rows: usize, height: usize) -> bool {
     let row = product.channels * product.taps.len();
-    // SAFETY: the caller promises the rows.
+    // SAFETY: the rows are valid, as this function requires.
     unsafe {
         match product.stride {
             Some(stride) => (0..rows).all(|r| all_finite(product.a.add(r * stride), row)),

@@ -1,4 +1,5 @@
-//! The two inner loops of convolution: a tile of a matrix product, and a tile of scalar products.
+//! The GEMM micro-kernel of convolutions: operand B is addressed by taps and channels, and the epilogue runs before
+//! results are stored.
 
 use crate::conv::prefetch::TilePrefetch;
 use crate::gemm::pack::prefetch;
@@ -6,49 +7,50 @@ use crate::gemm::tile::{load, prefetch_row};
 use crate::simd::isa::{Isa, IsaTask};
 use crate::simd::vector::{Float, Lanewise, Vector, relu};
 
-/// What a tile of a product is computed from: `tile[r][j] = Σ a[r][c][t] · b[taps[t] + c · channel_stride + j]` over channels and taps, and
-/// what is computed of it before it is written.
+/// Arguments of the micro-kernel: `tile[r][j] = Σ a[r][c][t] · b[taps[t] + c · channel_stride + j]` over channels c
+/// and taps t, then the epilogue.
 pub(crate) struct GemmTile<'a, T> {
-    /// Distance of each tap in `b`.
+    /// Offset of each tap in `b`.
     pub(crate) taps: &'a [usize],
-    /// Number of channels.
+    /// Number of input channels.
     pub(crate) channels: usize,
-    /// Distance of channels in `b`.
+    /// Stride of channels in `b`.
     pub(crate) channel_stride: usize,
-    /// For each channel and tap one number for each of [`GemmTileKernel::rows`] rows; or, with `stride`, the first row.
+    /// Packed weights: for each channel and tap one value for each of [`GemmTileKernel::rows`] rows. With
+    /// `stride`, the first row of weights in place.
     pub(crate) a: *const T,
-    /// Distance of rows in `a` where the numbers of each row lie side by side.
+    /// Row stride of weights in place.
     pub(crate) stride: Option<usize>,
     /// The planes, from the first column.
     pub(crate) b: *const T,
-    /// As many rows as are computed.
+    /// The results.
     pub(crate) tile: *mut T,
-    /// Distance of rows in `tile`.
+    /// Row stride of `tile`.
     pub(crate) row: usize,
-    /// A number for each row that is added, if it is not null, and the distance of these.
+    /// The bias of each row, and its stride; null if there is none.
     pub(crate) bias: *const T,
     pub(crate) bias_stride: usize,
-    /// Rows like those of `tile` that are added then, if it is not null, and their distance.
+    /// The residual, and its row stride; null if there is none.
     pub(crate) residual: *const T,
     pub(crate) residual_row: usize,
-    /// Whether what is negative becomes zero, at last.
+    /// Whether RELU follows.
     pub(crate) relu: bool,
-    /// What is asked for meanwhile, and whether that includes `tile` and the residual.
+    /// What is prefetched meanwhile, and whether that includes `tile` and the residual.
     pub(crate) tile_prefetch: TilePrefetch,
     pub(crate) is_far: bool,
-    /// Whether the rows of `b` follow each other, and are too many to be in the first cache: then those that come next are asked for.
-    pub(crate) asks_rows: bool,
-    /// Where the vectors of the rows of `b` are copied to, row after row; null for nowhere. Only of one tap, and by tiles of all
-    /// [`GemmTileKernel::rows`].
+    /// Whether upcoming rows of `b` are prefetched: they are consecutive and do not stay in the L1 cache.
+    pub(crate) prefetches_rows: bool,
+    /// Where the vectors of the rows of `b` are copied to, row after row; null for nowhere. Only with a single
+    /// tap, and by tiles of all [`GemmTileKernel::rows`].
     pub(crate) keep: *mut T,
 }
 
 impl<T: Float> GemmTile<'_, T> {
-    /// Computes a column of the tile again, unless all taps of its window meet the input, without those that do not: zeros stand for what
-    /// they would meet, which weights that are not finite do not leave zero. A packed panel has `height` rows.
+    /// Computes a column of the tile again if some of its taps are in the padding, without these taps: zero
+    /// times a weight that is NaN or infinite is NaN. A packed panel has `height` rows.
     ///
     /// # Safety
-    /// The tile has the rows and the column, and the window has taps, each with as many channels.
+    /// The tile has the rows and the column, and the filter's taps have as many channels each.
     pub(crate) unsafe fn column_again(
         &self,
         (rows, height): (usize, usize),
@@ -60,14 +62,15 @@ impl<T: Float> GemmTile<'_, T> {
             return;
         }
         let mut sums = [T::ZERO; MAX_ROWS];
-        // A window of several taps may be so many channels of one tap here.
+        // Here a filter of several taps may be given as one tap with more channels.
         let (taps, terms) = (self.taps.len(), self.channels * self.taps.len() / window);
         let stride = self.channel_stride * (window / taps);
         for tap in (0..window).filter(|tap| meets(*tap)) {
             let first = self.taps[tap % taps] + tap / taps * self.channel_stride + column;
             for term in 0..terms {
                 let number = tap + term * window;
-                // SAFETY: the caller promises weights and numbers; panels have memory for all of their rows.
+                // SAFETY: the weights and numbers are valid, as this function requires; panels have
+                // memory for all of their rows.
                 unsafe {
                     let b = self.b.add(first + term * stride).read_unaligned();
                     if self.stride.is_none() && height == MAX_ROWS {
@@ -85,7 +88,7 @@ impl<T: Float> GemmTile<'_, T> {
             }
         }
         for (row, sum) in sums.into_iter().enumerate().take(rows) {
-            // SAFETY: the caller promises the tile, and what is added.
+            // SAFETY: the tile, and what is added are valid, as this function requires.
             unsafe {
                 let sum = self.with_epilogue(sum, row, column);
                 self.tile.add(row * self.row + column).write_unaligned(sum);
@@ -93,12 +96,12 @@ impl<T: Float> GemmTile<'_, T> {
         }
     }
 
-    /// What becomes of a sum.
+    /// Applies the epilogue to one accumulator.
     ///
     /// # Safety
-    /// There is a bias for the row, and a residual for the row and column, unless these are null.
+    /// Bias and residual are null, or have the row and column.
     pub(crate) unsafe fn with_epilogue(&self, mut sum: T, row: usize, column: usize) -> T {
-        // SAFETY: the caller promises both.
+        // SAFETY: both are valid, as this function requires.
         unsafe {
             if !self.bias.is_null() {
                 sum = sum + self.bias.add(row * self.bias_stride).read_unaligned();
@@ -114,25 +117,25 @@ impl<T: Float> GemmTile<'_, T> {
 /// Rows of a tile at most.
 const MAX_ROWS: usize = 8;
 
-/// One size of the tile of a product; the number is that of the rows that there are.
+/// A micro-kernel of one size; the argument is the number of valid rows.
 type RunGemmTile<T> = unsafe fn(&mut GemmTile<'_, T>, usize);
 
-/// How many numbers of `a` ahead are asked for with the rows of `b`: where they come from far away, the processor stops looking ahead at
-/// the end of each page.
+/// How many values of `a` ahead are prefetched, together with rows of `b`: hardware prefetching stops at the end of
+/// each page.
 pub(crate) const WEIGHTS_AHEAD: usize = 512;
 
 /// Vectors in the rows of the widest tile.
 const MAX_VECTORS: usize = 3;
 
-/// The tile of a product at one level.
+/// The GEMM micro-kernel of one instruction set.
 pub(crate) struct GemmTileKernel<T: 'static> {
     /// Rows in a panel of `a` and in the tile.
     pub(crate) rows: usize,
     /// Vectors in its rows, at most.
     pub(crate) vectors: usize,
-    /// Numbers in a vector.
+    /// Elements of a vector.
     pub(crate) lanes: usize,
-    /// For packed rows and such that are apart, by number of rows, 1, 2, 4, 8, and number of vectors.
+    /// By packed or strided weights, by number of rows (1, 2, 4, 8), and by number of vectors.
     run: &'static [[[RunGemmTile<T>; MAX_VECTORS]; 4]; 2],
 }
 
@@ -144,7 +147,7 @@ impl<T> Clone for GemmTileKernel<T> {
 
 impl<T> Copy for GemmTileKernel<T> {}
 
-/// The tiles of one vector, for panels of some rows.
+/// The micro-kernels of one vector type, for panels of `PANEL` rows.
 struct Tiles<V, const PANEL: usize>(V);
 
 impl<V: Vector, const PANEL: usize> Tiles<V, PANEL> {
@@ -173,12 +176,12 @@ impl<V: Vector, const PANEL: usize> Tiles<V, PANEL> {
 }
 
 impl<T: Float> GemmTileKernel<T> {
-    /// The kernel of a level.
+    /// The micro-kernel of an instruction set.
     pub(crate) fn of(isa: Isa) -> Self {
         match isa {
             #[cfg(not(target_arch = "aarch64"))]
             Isa::Portable => Self::with::<T::Portable, 4>(2),
-            // 32 registers.
+            // NEON has 32 registers.
             #[cfg(target_arch = "aarch64")]
             Isa::Portable => Self::with::<T::Portable, 8>(3),
             #[cfg(target_arch = "x86_64")]
@@ -197,18 +200,20 @@ impl<T: Float> GemmTileKernel<T> {
         self.vectors * self.lanes
     }
 
-    /// Whether a tile of so many rows writes no others.
+    /// Whether a tile of this many rows writes exactly these rows.
     pub(crate) fn is_height(&self, rows: usize) -> bool {
         [1, 2, 4, self.rows].contains(&rows)
     }
 
-    /// Computes the first `rows` rows and `vectors` vectors of a tile; what else the tile holds afterwards is not said.
+    /// Computes the first `rows` rows and `vectors` vectors of a tile. The rest of the tile may be overwritten
+    /// with anything.
     ///
     /// # Safety
-    /// The kernel's level is one that the processor has. Of `a`, [`GemmTileKernel::rows`] numbers are readable for each
-    /// channel and tap, or `rows` rows; of `b`, whole vectors from each tap and channel; of the residual, `rows` rows of whole
-    /// vectors; and `rows` numbers of the bias. `tile` is writable for [`GemmTileKernel::rows`] rows, or `rows` if
-    /// [`GemmTileKernel::is_height`], of whole vectors; `keep` is for as many rows of whole vectors as there are channels.
+    /// The processor supports the kernel's instruction set. Of `a`, [`GemmTileKernel::rows`] values are
+    /// readable for each channel and tap, or `rows` rows; of `b`, whole vectors from each tap and channel; of
+    /// the residual, `rows` rows of whole vectors; of the bias, `rows` values. `tile` is writable for
+    /// [`GemmTileKernel::rows`] rows, or for `rows` if [`GemmTileKernel::is_height`], of whole vectors; `keep`
+    /// is writable for as many rows of whole vectors as there are channels.
     #[inline(always)]
     pub(crate) unsafe fn run(&self, product: &mut GemmTile<'_, T>, rows: usize, vectors: usize) {
         let by_rows = &self.run[usize::from(product.stride.is_some())];
@@ -218,12 +223,12 @@ impl<T: Float> GemmTileKernel<T> {
             3..=4 => &by_rows[2],
             _ => &by_rows[3],
         };
-        // SAFETY: the caller promises what the kernel needs.
+        // SAFETY: the kernel requires what this function requires.
         unsafe { by_vectors[vectors - 1](product, rows) };
     }
 }
 
-/// One size of the tile of a product.
+/// A tile of one size.
 struct GemmTileTask<
     'a,
     'b,
@@ -242,8 +247,8 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
     #[inline(always)]
     fn run(self) {
         let Self(product, present) = self;
-        // What is asked for stays where it is: a copy of what the caller has just written would wait until the results of the tile before
-        // are in the cache.
+        // The prefetch state is updated in place; a copy would have to wait for the stores of the tile
+        // before.
         let GemmTile { taps, channels, channel_stride, a, mut b, mut keep, .. } = *product;
         if product.is_far {
             for row in 0..ROWS.min(present) {
@@ -257,14 +262,16 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
                 }
             }
         }
-        // SAFETY: `product` is called with memory as `GemmTileKernel::run` describes it, at the vector's level.
+        // SAFETY: `product` is called with memory as `GemmTileKernel::run` describes it, at the vector's
+        // instruction set.
         unsafe {
             let mut sums = [[V::zero(); VECTORS]; ROWS];
-            // Rows that are apart, or the numbers of a packed panel's rows, which go on by whole panels.
+            // Pointers to each row of weights in place, or into a packed panel, where all advance by
+            // whole panels.
             let mut rows = [a; ROWS];
             for (r, row) in rows.iter_mut().enumerate() {
                 *row = match product.stride {
-                    // Those beyond the last are computed like it.
+                    // Slots beyond the last row repeat it.
                     Some(stride) if APART => a.add(r.min(present - 1) * stride),
                     _ => a.add(r),
                 };
@@ -289,7 +296,7 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
                             b = b.wrapping_add(channel_stride);
                             keep = keep.add(VECTORS * V::LANES);
                         }
-                    } else if product.asks_rows {
+                    } else if product.prefetches_rows {
                         for _ in 0..run {
                             prefetch_row::<V, VECTORS>(b, channel_stride);
                             if !APART {
@@ -355,10 +362,10 @@ impl<V: Vector, const PANEL: usize, const ROWS: usize, const VECTORS: usize, con
     }
 }
 
-/// Adds the products of one channel and tap: a number of each row, `at` numbers on, with vectors of columns.
+/// Adds the products of one channel and tap: one value of each row, at offset `at`, times vectors of columns.
 ///
 /// # Safety
-/// The numbers are readable, and the processor has the vector's instructions.
+/// The values are readable, and the processor has the vector's instructions.
 #[inline(always)]
 unsafe fn multiply<V: Vector, const ROWS: usize, const VECTORS: usize, const APART: bool>(
     rows: &[*const V::Scalar; ROWS],
@@ -367,7 +374,7 @@ unsafe fn multiply<V: Vector, const ROWS: usize, const VECTORS: usize, const APA
     columns: [V; VECTORS],
     sums: &mut [[V; VECTORS]; ROWS],
 ) {
-    // SAFETY: as the caller promises.
+    // SAFETY: everything read and written here is valid, as this function requires.
     unsafe {
         for (r, sums) in sums.iter_mut().enumerate() {
             let weight = if APART { rows[r].add(at) } else { panel.add(at + r) };
@@ -379,7 +386,7 @@ unsafe fn multiply<V: Vector, const ROWS: usize, const VECTORS: usize, const APA
     }
 }
 
-/// Computes one size of tile.
+/// Computes a tile of one size.
 ///
 /// # Safety
 /// As [`GemmTileKernel::run`].
@@ -393,6 +400,6 @@ unsafe fn product<
     product: &mut GemmTile<'_, V::Scalar>,
     rows: usize,
 ) {
-    // SAFETY: the caller promises that the processor has the vector's level.
+    // SAFETY: the processor has the vector's instructions. This function requires it.
     unsafe { V::dispatch(GemmTileTask::<V, PANEL, ROWS, VECTORS, APART>(product, rows)) };
 }

@@ -1,52 +1,54 @@
-//! Where Winograd's algorithm is the faster one, and with which tiles.
+//! Whether Winograd's algorithm is estimated to be the fastest, and with which tiles.
 
 use crate::conv::operands::Operands;
 use crate::conv::winograd::kernel::square;
 use crate::conv::winograd::transform::Tile;
 use crate::simd::isa::Isa;
 
-/// Channels of input and output below which transforming takes too long whatever the estimate says.
+/// Channels of input and output below which the transforms take too long whatever the estimate says.
 const LEAST_CHANNELS: usize = 16;
 
-/// Tiles that are multiplied at once: others are computed in vain.
+/// Tiles that are multiplied at once; a partial group costs as much.
 const TOGETHER: f64 = 16.0;
 
-/// What a multiplication takes, measured by those of other forms, in whose tiles there are more of them; and where transformed filters
-/// have more numbers than this, so that they come from far away for each tile of the product. With step 1, and with step 2.
+/// Cost of a multiplication relative to other algorithms, whose tiles have more of them: usually, and if the
+/// transformed weights exceed the cache. For stride 1 and stride 2.
 const PRODUCT: [[f64; 2]; 2] = [[1.03, 1.06], [1.05, 1.22]];
 
 const NEAR: f64 = (1 << 19) as f64;
 
-/// What it costs, in multiplications, to copy and transform a tile for each channel of the input and of the output: of 2 × 2 outputs with
-/// step 1 and with step 2, and of 4 × 4; and a line of these.
+/// Cost, in multiplications, of copying and transforming a tile, per input and output channel: F(2 × 2) with stride
+/// 1, with stride 2, and F(4 × 4); then of a row of tiles.
 const TILE: [f64; 3] = [150.0, 250.0, 350.0];
 
 const LINE: [f64; 3] = [0.0, 0.0, 1100.0];
 
-/// What it costs to read a number of a filter for the first time, and a transformed one: usually, and of filters that stay the same and come
-/// from far away, where vectors are multiplied as wholes, so that there are more multiplications in the time.
+/// Cost of reading a weight for the first time, and a transformed one: usually, and for constant weights that
+/// exceed the cache on processors with full 512-bit vector units, which do more multiplications in the time.
 const NUMBER: f64 = 5.0;
 
 const TRANSFORMED: [f64; 2] = [7.0, 20.0];
 
-/// What it costs to transform a window of 3 × 3 for each 16 places, and to pack it for other forms, where that is to be done each time.
+/// Cost of transforming a 3 × 3 filter, per 16 transformed elements, and of packing it for other algorithms, if
+/// that is done for each execution.
 const FILTER: [f64; 2] = [300.0, 100.0];
 
-/// What it costs to write a number of a transformed filter to memory that is new, as the first of many executions does; and how much an
-/// execution costs, about 5 ms of a thread, of which the first should take at most three times as long as later ones.
+/// Cost of writing a transformed weight to new memory, as the first of many executions does; and the cost of an
+/// execution of about 5 ms, of which the first should take at most three times as long as later ones.
 const FIRST: f64 = 400.0;
 
 const LONG: f64 = 3e8;
 
-/// How much of the time of another form it may take, and with larger tiles of that with smaller ones: numbers are less exact.
+/// At most this part of the time of other algorithms, and F(4 × 4) of the time of F(2 × 2), because results are
+/// less exact.
 const SHARE: f64 = 0.9;
 
-/// Numbers of the transformed filters.
+/// Elements of the transformed weights.
 fn numbers(operands: &Operands, tile: Tile) -> f64 {
     (tile.places() * operands.channels * operands.rows) as f64
 }
 
-/// What a convolution costs with tiles of so many outputs along a side, in multiplications; none where there is no such form.
+/// Estimated cost with tiles of `outputs` × `outputs`, in multiplications; `None` if there is no such form.
 fn cost(operands: &Operands, outputs: usize, isa: Isa, constant_weights: bool) -> Option<f64> {
     let windows = &operands.windows;
     let tile = Tile::of(outputs, windows.stride[1])?;
@@ -64,8 +66,8 @@ fn cost(operands: &Operands, outputs: usize, isa: Isa, constant_weights: bool) -
     Some(channels * rows * places * (products + read + transform) + transformed)
 }
 
-/// The outputs along a side of a tile with which a convolution, or a data gradient, is guessed to be the fastest; none where other forms
-/// are. Results show it, so that it does not depend on the number of threads.
+/// The tile size with which a convolution or its backward data is estimated to be the fastest; `None` if another
+/// algorithm is. Results depend on it, so it must not depend on the number of threads.
 pub(crate) fn fastest(operands: &Operands, isa: Isa, constant_weights: bool) -> Option<usize> {
     if operands.channels.min(operands.rows) < LEAST_CHANNELS || square(operands).is_none() {
         return None;

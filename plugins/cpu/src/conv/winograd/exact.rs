@@ -1,4 +1,5 @@
-//! Tiles whose numbers are not finite, computed again by the sums that define them: such a number is in outputs that do not meet it.
+//! Tiles with NaN or infinity, computed again directly: the transforms spread such values to outputs that do not
+//! depend on them.
 
 use crate::conv::geometry::Block;
 use crate::conv::operands::Operands;
@@ -7,7 +8,7 @@ use crate::conv::winograd::product::MAX_COLUMNS;
 use crate::conv::winograd::transform::{MAX_OUTPUTS, MAX_SIDE, Tile, elements, with_sides};
 use crate::simd::vector::{Float, MAX_LANES, Vector, VectorTask, relu};
 
-/// Row and column, in a tile, of an element of the window of one of its outputs.
+/// Row and column, in a tile, of a tap of one of its outputs.
 #[inline(always)]
 fn met(tile: Tile, output: usize, element: usize) -> [usize; 2] {
     let at = [output / tile.outputs, output % tile.outputs];
@@ -19,11 +20,12 @@ fn is_finite<T: Float>(number: T) -> bool {
 }
 
 impl<T: Float> Winograd<T> {
-    /// Computes what is not finite in a panel's outputs again. It depends on the numbers of a tile alone, not on those
-    /// that are computed with it.
+    /// Computes the outputs of a panel that are NaN or infinite again. Depends only on the tile's own inputs,
+    /// not on other tiles computed with it.
     ///
     /// # Safety
-    /// As [`Winograd::multiply`], with the first of the weights, and the panel's sums of so many vectors.
+    /// As [`Winograd::multiply`], with the first of the weights, and the panel's accumulators of so many
+    /// vectors.
     pub(crate) unsafe fn correct(
         &self,
         (block, range, vectors): (&Block, (usize, usize), usize),
@@ -36,14 +38,15 @@ impl<T: Float> Winograd<T> {
         let (width, lanes, side) = (self.kernel.columns(), self.kernel.lanes, self.tile.outputs);
         let mut lines = [T::ZERO; MAX_OUTPUTS * MAX_COLUMNS];
         for r in 0..present {
-            // SAFETY: the caller promises the sums; no tile of the product has more columns.
+            // SAFETY: the sums are valid, as this function requires; no tile of the product has more
+            // columns.
             unsafe { self.with_epilogue(sums.add(r * width), 1, vectors, (None, false), lines.as_mut_ptr()) };
             let first = group * weights.group + (row + r) * weights.row;
-            // SAFETY: the caller promises the weights.
+            // SAFETY: the weights are valid, as this function requires.
             let weight = |channel: usize, element: usize| unsafe {
                 (self.weight)(source, first + channel * weights.channel + self.window[element])
             };
-            // Zeros stand for the padding, and weights that are not finite would not leave them zero.
+            // A weight that is NaN or infinite times a zero of the padding is NaN.
             let mut are_zeros = None;
             self.lines(block, range, |place, run| {
                 for begin in (0..run.len).step_by(lanes) {
@@ -69,7 +72,7 @@ impl<T: Float> Winograd<T> {
                             });
                             all.map(|numbers| numbers[i - begin])
                         } else {
-                            // SAFETY: the caller promises the planes.
+                            // SAFETY: the planes are valid, as this function requires.
                             unsafe {
                                 self.inside(
                                     lane.planes.add(run.column + i * self.tile.input_stride()),
@@ -101,7 +104,7 @@ impl<T: Float> Winograd<T> {
         weight: impl Fn(usize, usize) -> T,
     ) -> [[T; MAX_LANES]; MAX_OUTPUTS] {
         let (rows, channels, row_stride) = (self.rows, self.operands.channels, self.planes.channel());
-        // SAFETY: the caller promises the planes.
+        // SAFETY: the planes are valid, as this function requires.
         unsafe {
             with_sides!(self.tile, SIDE, OUTPUTS => {
                 let work = Exact::<_, _, SIDE, OUTPUTS> { planes, rows, channels, row_stride, weight };
@@ -110,7 +113,7 @@ impl<T: Float> Winograd<T> {
         }
     }
 
-    /// The outputs of a tile, of elements inside of the input alone, given its planes and its place in them.
+    /// The outputs of a tile from inputs inside the image only, given its planes and its position.
     ///
     /// # Safety
     /// The planes have the tile.
@@ -121,7 +124,7 @@ impl<T: Float> Winograd<T> {
         weight: impl Fn(usize, usize) -> T,
     ) -> [T; MAX_OUTPUTS] {
         let mut outputs = [T::ZERO; MAX_OUTPUTS];
-        // For each element of the window the outputs for which it meets the input, and where.
+        // For each tap the outputs for which it is inside the input, and where.
         let mut met_by = [[(0, 0); MAX_OUTPUTS]; 9];
         let mut counts = [0; 9];
         for (element, (met_by, count)) in met_by.iter_mut().zip(&mut counts).enumerate() {
@@ -138,7 +141,7 @@ impl<T: Float> Winograd<T> {
             for (element, (met_by, count)) in met_by.iter().zip(counts).enumerate() {
                 let weight = weight(channel, element);
                 for (output, place) in &met_by[..count] {
-                    // SAFETY: the caller promises the planes.
+                    // SAFETY: the planes are valid, as this function requires.
                     let number = unsafe { planes.add(*place).read() };
                     outputs[*output] = outputs[*output] + weight * number;
                 }
@@ -151,12 +154,12 @@ impl<T: Float> Winograd<T> {
 /// The outputs of a vector of tiles.
 struct Exact<T, W, const SIDE: usize, const OUTPUTS: usize> {
     planes: *const T,
-    /// Distance of each row of a tile.
+    /// Offset of each row of a tile.
     rows: [usize; MAX_SIDE],
     channels: usize,
-    /// Distance of channels in the planes.
+    /// Stride of channels in the planes.
     row_stride: usize,
-    /// The weight of a channel and an element of the window.
+    /// The weight of a channel and tap.
     weight: W,
 }
 
@@ -167,7 +170,8 @@ impl<T: Float, W: Fn(usize, usize) -> T, const SIDE: usize, const OUTPUTS: usize
 
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) -> Self::Output {
-        // SAFETY: the caller promises the planes and the instructions; no vector has more lanes.
+        // SAFETY: the planes and the instructions are valid, as this function requires; no vector has more
+        // lanes.
         unsafe {
             let tile = Tile { side: SIDE, outputs: OUTPUTS, stride: (SIDE - 3) / (OUTPUTS - 1) };
             let mut sums = [V::zero(); MAX_OUTPUTS];

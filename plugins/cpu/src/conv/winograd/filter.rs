@@ -1,4 +1,4 @@
-//! The windows, transformed panel by panel.
+//! Transforms the weights: G g Gᵀ, panel by panel.
 
 use crate::conv::operands::Operands;
 use crate::conv::winograd::problem::Winograd;
@@ -6,16 +6,16 @@ use crate::conv::winograd::transform::{Filters, with_sides};
 use crate::simd::stored::Stored;
 use crate::simd::vector::Float;
 
-/// Rows of a panel, at most.
+/// Rows of a panel at most.
 const MAX_ROWS: usize = 8;
 
-/// Channels whose windows are transformed at once.
+/// Channels whose filters are transformed together.
 const CHANNELS: usize = 32;
 
-/// Transforms the windows of a panel of rows, zeros for those beyond the last.
+/// Transforms the filters of a panel of rows, zeros beyond the last row.
 ///
 /// # Safety
-/// `from` is the first weight, `to` is writable for a panel, and so are those of the other places.
+/// `from` is the first weight; `to` is writable for a panel, at each of the transformed positions.
 pub(crate) unsafe fn pack<S: Stored, T: Float>(
     winograd: &Winograd<T>,
     (group, panel): (usize, usize),
@@ -25,7 +25,7 @@ pub(crate) unsafe fn pack<S: Stored, T: Float>(
     let Operands { channels, rows, weights, .. } = &winograd.operands;
     let height = winograd.kernel.rows;
     let first = panel * height;
-    // Element by element; what is beyond the last row stays zero.
+    // Tap by tap; what is beyond the last row stays zero.
     let mut elements = [[T::ZERO; CHANNELS * MAX_ROWS]; 9];
     for begin in (0..*channels).step_by(CHANNELS) {
         let count = (channels - begin).min(CHANNELS);
@@ -33,7 +33,7 @@ pub(crate) unsafe fn pack<S: Stored, T: Float>(
             let place = group * weights.group + (first + row) * weights.row + begin * weights.channel;
             for channel in 0..count {
                 for (numbers, distance) in elements.iter_mut().zip(winograd.window) {
-                    // SAFETY: the caller promises the weights.
+                    // SAFETY: the weights are valid, as this function requires.
                     numbers[channel * height + row] = unsafe {
                         from.cast::<S>()
                             .add(place + channel * weights.channel + distance)
@@ -45,7 +45,7 @@ pub(crate) unsafe fn pack<S: Stored, T: Float>(
         }
         let (from, stride, len) = (elements.as_ptr().cast(), CHANNELS * MAX_ROWS, count * height);
         let to_stride = winograd.panels * winograd.panel();
-        // SAFETY: the caller promises the panel; there are as many elements.
+        // SAFETY: the panel is valid, as this function requires; there are as many elements.
         unsafe {
             let to = to.add(begin * height);
             with_sides!(winograd.tile, SIDE, _OUTPUTS => {
@@ -59,8 +59,8 @@ pub(crate) unsafe fn pack<S: Stored, T: Float>(
 /// One weight.
 ///
 /// # Safety
-/// There is an element with this number.
+/// The element with this index exists.
 pub(crate) unsafe fn weight<S: Stored, T: Float>(from: *const u8, number: usize) -> T {
-    // SAFETY: the caller promises it.
+    // SAFETY: everything read and written here is valid, as this function requires.
     unsafe { from.cast::<S>().add(number).read_unaligned().number() }
 }

@@ -1,13 +1,13 @@
-//! Convolutions with windows of 3 × 3 by Winograd's algorithm. F(2 × 2, 3 × 3) has 16 multiplications for 4 outputs, not 36, and 25 of
-//! windows with step 2; F(4 × 4, 3 × 3) has 36 for 16 outputs, not 144.
+//! Winograd's algorithm for 3 × 3 filters. F(2 × 2, 3 × 3) has 16 multiplications for 4 outputs instead of 36 (25
+//! with stride 2); F(4 × 4, 3 × 3) has 36 for 16 outputs instead of 144.
 //!
-//! A tile of 2 × 2 outputs meets 4 × 4 elements of the input, with step 2 5 × 5, and one of 4 × 4 outputs 6 × 6. These and the window are transformed by additions,
-//! multiplied number by number, summed over the channels, and transformed back: y = Aᵀ [Σ (G g Gᵀ) ∘ (Bᵀ d B)] A. For the transformed
-//! numbers of each place the sum is a product of matrices. Sums of elements are rounded before they are multiplied, so results
-//! are farther from the exact ones than those of other forms.
+//! A tile of 2 × 2 outputs meets 4 × 4 inputs (5 × 5 with stride 2), one of 4 × 4 outputs 6 × 6. Inputs and filter
+//! are transformed by additions, multiplied element by element, summed over the channels, and transformed back: y =
+//! Aᵀ [Σ (G g Gᵀ) ∘ (Bᵀ d B)] A. For each transformed position the sum over channels is a matrix multiplication.
+//! Transforms round before the multiplication, so results are less exact than those of other algorithms.
 //!
-//! Tiles are the outputs of a window as large as they are, whose [`Geometry`] has the blocks. What they meet is copied into planes with
-//! zeros around, and taken apart when it is transformed.
+//! The tiles are the outputs of a larger sliding window, whose [`Geometry`] gives the blocks. Their input is copied
+//! into zero-padded planes, and split into tiles while it is transformed.
 
 use crate::conv::cost::{BUFFER, Cost, Shape};
 use crate::conv::epilogue::{ChannelEpilogue, TileEpilogue};
@@ -31,26 +31,27 @@ use crate::tensor::row_converter::{RowConverter, not_a_float};
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Assignment, Threads};
 
-/// Tiles of columns that a block is to have, so that the transformed windows are not read for few outputs.
+/// Column tiles that a block should have, so that the transformed weights are read for enough outputs.
 const WANTED_TILES: usize = 2;
 
-/// How many times more numbers than for other forms planes may have for that.
+/// Planes may be this many times larger than for other algorithms to reach that.
 const MAX_BUFFERS: usize = 8;
 
-/// Numbers in the sums of some panels, which stay in a processor's second cache. The more panels, the less often the transformed
-/// input of a place comes from there.
+/// Accumulators of some panels that stay in the L2 cache. The more panels, the fewer times the transformed input is
+/// read from there.
 const SUMS: usize = 96 << 10;
 
-/// What a lane has of its last piece of work.
+/// What a worker keeps from one piece of work to the next.
 #[derive(Default)]
 struct WorkerState {
-    /// The group and the block that are in its planes.
+    /// The group and the block whose input is in its planes.
     filled: Option<(usize, usize)>,
     /// The first and the last column of the tiles of that block that are transformed.
     transformed: Option<(usize, usize)>,
 }
 
-/// The taps of a window of 3 × 3 in the order of its rows: the first one's place, and the distances in the filter.
+/// The taps of a 3 × 3 filter in row order: the first one's position, and the offsets in the filter; `None` for
+/// other filters.
 pub(crate) fn square(operands: &Operands) -> Option<([isize; 3], [usize; 9])> {
     let [part] = operands.parts.as_slice() else { return None };
     if operands.between.is_some() {
@@ -82,7 +83,7 @@ pub(crate) fn square(operands: &Operands) -> Option<([isize; 3], [usize; 9])> {
     Some((first, distances))
 }
 
-/// Smaller blocks of tiles; none where more vectors of tiles would be computed then, of so many lanes.
+/// Smaller blocks of tiles; `None` if more vectors of `lanes` tiles would be computed then.
 fn halved(tiles: &Windows, geometry: &Geometry, lanes: usize) -> Option<Geometry> {
     let vectors = |geometry: &Geometry| {
         let blocks = 0..geometry.blocks();
@@ -100,8 +101,8 @@ fn halved(tiles: &Windows, geometry: &Geometry, lanes: usize) -> Option<Geometry
 }
 
 impl<T: Float> Winograd<T> {
-    /// Plans it with tiles of so many outputs along a side, 2 or 4, with more to compute of the sums or not; none where it is not for
-    /// such a convolution.
+    /// Plans the convolution with its epilogue and tiles of `outputs` × `outputs`, 2 or 4; `None` if the
+    /// algorithm does not apply.
     pub(crate) fn plan(
         operands: &Operands,
         outputs: usize,
@@ -110,7 +111,7 @@ impl<T: Float> Winograd<T> {
         spatial: usize,
         epilogue: Option<Epilogue>,
     ) -> Result<Option<Self>, Refusal> {
-        // Whole numbers have sums that are exact elsewhere.
+        // Integers have exact sums in other algorithms.
         let types = [operands.input.data_type, operands.weights.data_type, operands.output.data_type];
         if types.into_iter().any(|data_type| RowConverter::<T>::of(data_type).is_err()) {
             return Ok(None);
@@ -138,7 +139,7 @@ impl<T: Float> Winograd<T> {
             tile: kernel.columns(),
             algorithm: Algorithm::ImplicitGemm,
             in_place: false,
-            // Blocks for the threads come below.
+            // Blocks are divided for the threads below.
             threads: Threads { most: 1, ..threads },
         };
         let (mut geometry, mut time) = shape.best(&cost, BUFFER)?;
@@ -147,7 +148,7 @@ impl<T: Float> Winograd<T> {
             (geometry, time) = shape.best(&cost, times * BUFFER)?;
             times *= 2;
         }
-        // Where lanes share a block, each of them copies and transforms it.
+        // Workers that share a block each copy and transform it.
         let wanted = threads.workers_for_reduction(time, usize::MAX).count();
         while geometry.blocks() * operands.groups < wanted {
             let Some(smaller) = halved(&windows, &geometry, kernel.lanes) else { break };
@@ -168,7 +169,7 @@ impl<T: Float> Winograd<T> {
         let blocks = geometry.blocks() * operands.groups;
         let are_shared = blocks < 2 * wanted && !blocks.is_multiple_of(wanted);
         let pieces = if are_shared { (2 * wanted).div_ceil(blocks).min(panels) } else { 1 };
-        // As many in each group, so that none has but a few.
+        // About the same number of panels in each group.
         let most = (SUMS / (places * kernel.rows * kernel.columns())).max(1);
         let of_piece = panels.div_ceil(pieces).max(1);
         let channel_epilogue =
@@ -218,28 +219,29 @@ impl<T: Float> Winograd<T> {
         }))
     }
 
-    /// Numbers in a panel of the windows' numbers of one place: for each channel one for each row. Panels follow each other, and places.
+    /// Elements of a panel of transformed weights at one position: for each channel one per row. Panels are
+    /// consecutive, then positions.
     pub(crate) fn panel(&self) -> usize {
         self.operands.channels * self.kernel.rows
     }
 
-    /// Numbers in a row of transformed tiles.
+    /// Elements in a row of transformed tiles.
     pub(crate) fn width(&self) -> usize {
         self.kernel.columns() + self.kernel.lanes
     }
 
-    /// Numbers from the transformed tiles of a place to those of the next. Where that were a power of 2, the numbers of a tile would
-    /// take each other's lines of the first cache.
+    /// Stride of positions in the transformed tiles. Were it a power of 2, the elements of a tile would evict
+    /// each other from the L1 cache.
     pub(crate) fn place(&self) -> usize {
         self.operands.channels * self.width() + Scratch::padded::<T>(1)
     }
 
-    /// Numbers behind the planes that vectors of the last line's last tiles may reach.
+    /// Elements after the planes that vectors of the last row's last tiles may read.
     fn beyond(&self) -> usize {
         self.tile.input_stride() * self.kernel.lanes + self.tile.side
     }
 
-    /// The sizes of the parts of a lane's memory, in the order of [`WorkerMemory`].
+    /// The sizes of the parts of a worker's memory, in the order of [`WorkerMemory`].
     fn sizes(&self) -> [usize; 4] {
         let channels = self.operands.channels;
         let tile = self.kernel.rows * self.kernel.columns();
@@ -251,14 +253,15 @@ impl<T: Float> Winograd<T> {
         ]
     }
 
-    /// The scratch memory, laid out: transformed windows, and the parts of each lane.
+    /// The scratch memory: transformed weights, then the parts of each worker.
     fn layout(&self, scratch: &mut Scratch) -> (usize, [usize; 4]) {
         let workers = self.workers.count();
         let weights = self.operands.groups * self.tile.places() * self.panels * self.panel();
         (scratch.area::<T>(weights, 1), self.sizes().map(|size| scratch.area::<T>(size, workers)))
     }
 
-    /// Calls `each` with the lines of a block's tiles from `from` to `to`, counted without gaps, and the place of each line's first one.
+    /// Calls `each` with the rows of a block's tiles in `from..to`, counted without gaps, and the position of
+    /// each row's first tile.
     #[inline(always)]
     pub(crate) fn lines(
         &self,
@@ -286,7 +289,7 @@ impl<T: Float> Winograd<T> {
         }
     }
 
-    /// A block of tiles in the planes.
+    /// The input block of a block of tiles.
     fn elements(&self, tiles: &Block) -> Block {
         let scaled = |[d, h, w]: [usize; 3]| [d, h, w * self.tile.input_stride()];
         Block { origin: scaled(tiles.origin), size: scaled(tiles.size), ..*tiles }
@@ -307,7 +310,7 @@ impl<T: Float> Kernel for Winograd<T> {
         let (packed, _) = self.prepacked.get(source, unsafe { scratch.add(packed).cast::<T>() }, |to| {
             let shared = Shared([source, to.cast()]);
             self.pack_workers.for_each_part(groups * self.panels, |_, number| {
-                // SAFETY: the tensor covers its weights; a panel is packed by one lane.
+                // SAFETY: the tensor covers its weights; a panel is packed by one worker.
                 unsafe {
                     let (group, panel) = (number / self.panels, number % self.panels);
                     let to = (group * self.tile.places() * self.panels + panel) * self.panel();
@@ -323,7 +326,7 @@ impl<T: Float> Kernel for Winograd<T> {
             groups * self.pieces * blocks,
             |dealt, carried: &mut WorkerState| {
                 let Assignment { worker, part: number, .. } = dealt;
-                // Pieces of a block follow each other, so that a lane copies its input once.
+                // Pieces of a block are consecutive, so that a worker copies the block's input once.
                 let (piece, at) = (number % self.pieces, number / self.pieces);
                 let (group, block_number) = (at / blocks, at % blocks);
                 let block = self.geometry.block(block_number);
@@ -335,8 +338,8 @@ impl<T: Float> Kernel for Winograd<T> {
                     let block = self.elements(&self.geometry.block(next % blocks));
                     BlockPrefetch::of(&self.planes, &block, &input.strides, *channels, (from, self.fill_size))
                 });
-                // SAFETY: the tensors cover the group, and the scratch memory has all parts for each lane; no two blocks, pieces and
-                // groups write the same outputs.
+                // SAFETY: the tensors cover the group, and the scratch memory has all parts for each
+                // worker; no two blocks, pieces and groups write the same outputs.
                 unsafe {
                     let area = |number: usize| {
                         base.get(1)

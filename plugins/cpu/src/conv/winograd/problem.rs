@@ -1,4 +1,4 @@
-//! A convolution by Winograd's algorithm with every decision made.
+//! The data of a convolution by Winograd's algorithm: what is planned once and read by its loops.
 
 use crate::conv::epilogue::{ChannelEpilogue, TileEpilogue};
 use crate::conv::geometry::{Block, Geometry};
@@ -15,27 +15,27 @@ pub(crate) type Write<T> = unsafe fn(&Winograd<T>, &Block, (usize, usize), (usiz
 
 pub(crate) type Weight<T> = unsafe fn(*const u8, usize) -> T;
 
-/// The convolution with every decision made.
+/// A convolution by Winograd's algorithm with every decision made.
 pub(crate) struct Winograd<T: 'static> {
     pub(crate) operands: Operands,
     pub(crate) isa: Isa,
     pub(crate) kernel: GemmTileKernel<T>,
-    /// Distance of each element of the window in the filter, row by row.
+    /// Offset of each tap in the filter, row by row.
     pub(crate) window: [usize; 9],
-    /// What a tile is.
+    /// The tile.
     pub(crate) tile: Tile,
     /// Blocks of tiles.
     pub(crate) geometry: Geometry,
-    /// Their planes, with a column for each element of the input in a row, and one row in so many as tiles are apart.
+    /// Their planes: a column for each input element of a row, one row of tiles per tile stride.
     pub(crate) planes: Geometry,
-    /// Distance in the planes of each row of a tile.
+    /// Offset in the planes of each row of a tile.
     pub(crate) rows: [usize; MAX_SIDE],
-    /// Whether memory is asked for before it is needed.
+    /// Whether input and output are prefetched.
     pub(crate) prefetches: bool,
-    /// Panels of rows in a group, and in how many pieces they are dealt out.
+    /// Panels of output channels in a group, and pieces into which they are divided for the workers.
     pub(crate) panels: usize,
     pub(crate) pieces: usize,
-    /// Panels that are multiplied with the numbers of a place before those of the next.
+    /// Panels that are multiplied at one position before the next position.
     pub(crate) together: usize,
     pub(crate) workers: Workers,
     pub(crate) pack_workers: Workers,
@@ -50,7 +50,7 @@ pub(crate) struct Winograd<T: 'static> {
     pub(crate) prepacked: Prepacked<T>,
 }
 
-/// One lane's memory: planes, their transformed numbers, sums of some panels, and the outputs of one.
+/// One worker's memory: planes, transformed inputs, accumulators of some panels, and outputs of one panel.
 #[derive(Clone, Copy)]
 pub(crate) struct WorkerMemory<T> {
     pub(crate) planes: *mut T,

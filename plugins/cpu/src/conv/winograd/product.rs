@@ -1,4 +1,4 @@
-//! Tiles, transformed, multiplied and transformed back.
+//! Transforms tiles, multiplies them, and transforms the results back.
 
 use crate::conv::geometry::{Block, Strides};
 use crate::conv::implicit_gemm::tile::GemmTile;
@@ -14,14 +14,15 @@ use crate::tensor::row_converter::store_run;
 pub(crate) const MAX_COLUMNS: usize = 48;
 
 impl<T: Float> Winograd<T> {
-    /// Transforms the tiles of some lines.
+    /// Transforms the tiles of some rows.
     ///
     /// # Safety
-    /// The lane's planes have them.
+    /// The worker's planes have them.
     unsafe fn transform(&self, lane: WorkerMemory<T>, lines: &[Line]) {
         let (planes, to, width, place) = (lane.planes, lane.inputs, self.width(), self.place());
         let (rows, row_stride, channels) = (self.rows, self.planes.channel(), self.operands.channels);
-        // SAFETY: the caller promises the planes; the lane has room for what is made of them.
+        // SAFETY: the planes are valid, as this function requires; the lane has room for what is made of
+        // them.
         unsafe {
             with_sides!(self.tile, SIDE, OUTPUTS => {
                 let work = Inputs::<_, SIDE, OUTPUTS> { planes, rows, channels, row_stride, lines, width, place, to };
@@ -30,10 +31,11 @@ impl<T: Float> Winograd<T> {
         }
     }
 
-    /// Transforms the sums of a panel back, and ends them as it is said; tells whether they are finite.
+    /// Transforms the accumulators of a panel back and applies the epilogue; returns whether all results are
+    /// finite.
     ///
     /// # Safety
-    /// There are sums and a bias for `present` rows, and room for their outputs.
+    /// There are accumulators and a bias for `present` rows, and room for their outputs.
     pub(crate) unsafe fn with_epilogue(
         &self,
         sums: *const T,
@@ -43,7 +45,7 @@ impl<T: Float> Winograd<T> {
         to: *mut T,
     ) -> bool {
         let (rows, width) = (self.kernel.rows, self.kernel.columns());
-        // SAFETY: the caller promises all of it.
+        // SAFETY: everything read and written here is valid, as this function requires.
         unsafe {
             with_sides!(self.tile, SIDE, OUTPUTS => {
                 let work = Outputs::<_, SIDE, OUTPUTS> { sums, rows, present, vectors, width, bias, relu, to };
@@ -64,7 +66,8 @@ impl<T: Float> Winograd<T> {
     /// Computes some panels of a block.
     ///
     /// # Safety
-    /// `packed` are the transformed windows of the group, the lane's planes have the block, and the tensors cover its outputs.
+    /// `packed` are the transformed weights of the group, the worker's planes have the block, and the tensors
+    /// cover its outputs.
     pub(crate) unsafe fn multiply(
         &self,
         tensors: &[*mut u8],
@@ -84,7 +87,8 @@ impl<T: Float> Winograd<T> {
             let from = vectors * tile / tiles;
             let count = vectors * (tile + 1) / tiles - from;
             let range = (from * lanes, columns.min((from + count) * lanes));
-            // SAFETY: the caller promises planes and windows; the lane's memory has room for a tile, and the tensors for its outputs.
+            // SAFETY: the planes and windows are valid, as this function requires; the lane's memory has
+            // room for a tile, and the tensors for its outputs.
             unsafe {
                 if *transformed != Some(range) {
                     let (mut lines, mut found) = ([Line::default(); MAX_COLUMNS], 0);
@@ -119,7 +123,7 @@ impl<T: Float> Winograd<T> {
                                 next.for_tile(number, tiles * panels.len() * places)
                             }),
                             is_far: false,
-                            asks_rows: self.isa.has_whole_vectors(),
+                            prefetches_rows: self.isa.has_whole_vectors(),
                             keep: std::ptr::null_mut(),
                         };
                         self.kernel.run(&mut product, (rows - panel * height).min(height), count);
@@ -156,7 +160,7 @@ impl<T: Float> Winograd<T> {
         }
         if let Some(tile_epilogue) = &self.tile_epilogue {
             let rows = group * rows + panels.start * height..group * rows + (panels.end * height).min(*rows);
-            // SAFETY: the caller promises the tensors.
+            // SAFETY: the tensors are those of the operation, as this function requires.
             unsafe { tile_epilogue.run(tensors, &self.outputs(block), rows) };
         }
     }
@@ -183,7 +187,7 @@ pub(crate) unsafe fn write<S: Stored, T: Float>(
             let len = (side * run.len).min(whole[2] - at[2]);
             let first = strides.offset(run.image, at);
             for row in 0..rows {
-                // SAFETY: the caller promises rows and elements.
+                // SAFETY: the rows and elements are valid, as this function requires.
                 unsafe {
                     let outputs = outputs.add((side * row + line) * width + side * place);
                     let to = to.add((first + row * strides.channel) * size_of::<S>());

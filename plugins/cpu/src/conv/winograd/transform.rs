@@ -88,26 +88,26 @@ fn first<V: Copy, const COUNT: usize>(numbers: [V; MAX_SIDE]) -> [V; COUNT] {
 
 #[inline(always)]
 unsafe fn sum<V: Vector>(a: V, b: V) -> V {
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe { a.lanewise(Lanewise::Add, b) }
 }
 
 #[inline(always)]
 unsafe fn difference<V: Vector>(a: V, b: V) -> V {
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe { a.lanewise(Lanewise::Sub, b) }
 }
 
 /// A vector, and another multiplied by a number.
 #[inline(always)]
 unsafe fn plus<V: Vector>(summand: V, factor: f64, a: V) -> V {
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe { a.mul_add(V::splat(V::Scalar::from_f64(factor)), summand) }
 }
 
 #[inline(always)]
 unsafe fn times<V: Vector>(factor: f64, a: V) -> V {
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe { a.lanewise(Lanewise::Mul, V::splat(V::Scalar::from_f64(factor))) }
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct Filters<T, const SIDE: usize> {
 
 #[inline(always)]
 unsafe fn filter<V: Vector, const SIDE: usize>([a, b, c]: [V; 3]) -> [V; SIDE] {
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe {
         let places = match SIDE {
             4 => {
@@ -154,7 +154,8 @@ impl<T: Float, const SIDE: usize> VectorTask<T> for Filters<T, SIDE> {
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
         let Self { from, stride, len, to, to_stride } = self;
-        // SAFETY: the caller promises the numbers, and the instructions; lanes beyond the last number are not touched.
+        // SAFETY: the numbers, and the instructions are valid, as this function requires; lanes beyond the
+        // last number are not touched.
         unsafe {
             for first in (0..len).step_by(V::LANES) {
                 let lanes = V::lanes(0, (len - first).min(V::LANES));
@@ -210,7 +211,7 @@ pub(crate) struct Inputs<'a, T, const SIDE: usize, const OUTPUTS: usize> {
 /// They are readable, and the processor has the vector's instructions.
 #[inline(always)]
 unsafe fn pair<V: Vector>(from: *const V::Scalar) -> (V, V) {
-    // SAFETY: the caller promises both.
+    // SAFETY: both are valid, as this function requires.
     unsafe { V::load(from).unzip(V::load(from.add(V::LANES))) }
 }
 
@@ -220,7 +221,7 @@ unsafe fn pair<V: Vector>(from: *const V::Scalar) -> (V, V) {
 /// So many numbers are readable as a vector of tiles meets, and a vector more, and the processor has the vector's instructions.
 #[inline(always)]
 pub(crate) unsafe fn elements<V: Vector, const SIDE: usize>(from: *const V::Scalar) -> [V; SIDE] {
-    // SAFETY: the caller promises both.
+    // SAFETY: both are valid, as this function requires.
     unsafe {
         let elements = if SIDE == 4 {
             let ((a, b), (c, e)) = (pair::<V>(from), pair::<V>(from.add(2)));
@@ -238,7 +239,7 @@ pub(crate) unsafe fn elements<V: Vector, const SIDE: usize>(from: *const V::Scal
 
 #[inline(always)]
 unsafe fn input<V: Vector, const SIDE: usize>(elements: [V; SIDE]) -> [V; SIDE] {
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe {
         let [a, b, c, d] = [elements[0], elements[1], elements[2], elements[3]];
         let last = elements[SIDE - 1];
@@ -283,7 +284,7 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> Inputs<'_, T, SIDE, OUTP
     #[inline(always)]
     unsafe fn down<V: Vector<Scalar = T>>(&self, from: *const T, count: usize, to: &mut Downward<T, SIDE>) {
         for column in (0..count).step_by(V::LANES) {
-            // SAFETY: the caller promises both.
+            // SAFETY: both are valid, as this function requires.
             unsafe {
                 let mut elements = [V::zero(); SIDE];
                 for (element, row) in elements.iter_mut().zip(&self.rows) {
@@ -304,7 +305,7 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> Inputs<'_, T, SIDE, OUTP
     unsafe fn across<V: Vector<Scalar = T>>(&self, row: usize, line: &Line, from: *const T, to: *mut T) {
         for first in (0..line.len).step_by(V::LANES) {
             // Lanes beyond the line are written again by the next one.
-            // SAFETY: the caller promises it.
+            // SAFETY: everything read and written here is valid, as this function requires.
             unsafe {
                 let places = input(elements::<V, SIDE>(from.add(Self::APART * first)));
                 for (column, number) in places.into_iter().enumerate() {
@@ -383,7 +384,7 @@ pub(crate) struct Outputs<T, const SIDE: usize, const OUTPUTS: usize> {
 
 #[inline(always)]
 unsafe fn output<V: Vector, const SIDE: usize, const OUTPUTS: usize>(m: [V; SIDE]) -> [V; OUTPUTS] {
-    // SAFETY: the caller promises the instructions.
+    // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe {
         let last = m[SIDE - 1];
         let lines = match SIDE {
@@ -420,7 +421,7 @@ unsafe fn output<V: Vector, const SIDE: usize, const OUTPUTS: usize>(m: [V; SIDE
 /// There is room for all of them, and the processor has the vector's instructions.
 #[inline(always)]
 unsafe fn store_by_turns<V: Vector, const OUTPUTS: usize>(numbers: [V; OUTPUTS], to: *mut V::Scalar) {
-    // SAFETY: the caller promises both.
+    // SAFETY: both are valid, as this function requires.
     unsafe {
         let turns = if OUTPUTS == 2 {
             let (first, second) = numbers[0].zip(numbers[1]);
@@ -442,7 +443,7 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> VectorTask<T> for Output
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) -> bool {
         let Self { sums, rows, present, vectors, width, bias, relu, to } = self;
-        // SAFETY: the caller promises all rows, and the instructions.
+        // SAFETY: all rows, and the instructions are valid, as this function requires.
         unsafe {
             let mut zeros = V::zero();
             for row in 0..present {

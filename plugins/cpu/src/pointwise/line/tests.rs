@@ -14,7 +14,7 @@ struct Rounded(DataType);
 impl Function for Rounded {
     #[inline(always)]
     unsafe fn of<V: Vector<Scalar = f32>>(self, x: V) -> V {
-        // SAFETY: the caller promises the instructions.
+        // SAFETY: the processor has the vector's instructions, as this function requires.
         unsafe { rounded::<f32, V, 1>([x], RowConverter::of(self.0).unwrap())[0] }
     }
 }
@@ -52,7 +52,7 @@ fn run(isa: Isa, [x, y]: [&[f32]; 2], first: usize, is_streamed: bool) -> (Vec<f
     rows[..3].copy_from_slice(&[x.as_ptr().cast_mut(), y.as_ptr().cast_mut(), to[first..].as_mut_ptr()]);
     let two = 2.0;
     let memory = Memory { rows: &rows, ones: &raw const two, streamed: is_streamed.then_some(TO) };
-    // SAFETY: the processor has the level; inputs and the result are as long as is said.
+    // SAFETY: the processor supports the instruction set; inputs and the result are as long as is said.
     let totals = unsafe { Line { links }.run(isa, &memory, x.len()) };
     settle();
     (to, totals)

@@ -132,7 +132,7 @@ impl Run<'_> {
     /// # Safety
     /// The head and the query are of the sequence.
     unsafe fn delta(&self, sequence: &Sequence, head: usize, query: usize) -> f64 {
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         unsafe { self.d_o.row(sequence, head, query).dot(&self.o.row(sequence, head, query)) }
     }
 
@@ -147,7 +147,7 @@ impl Run<'_> {
         query: usize,
         key: usize,
     ) -> Option<(f64, f64)> {
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         unsafe {
             let score = self.scores.score(sequence, head, query, key);
             let stats = self.stats.row(sequence, head, query).get(0);
@@ -171,7 +171,7 @@ impl Run<'_> {
         delta: f64,
     ) -> Option<f64> {
         let heads = self.backward.shape.heads;
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         unsafe {
             let (probability, kept) = self.probability(sequence, head, query, key)?;
             // What is dropped has no part, whatever its value is.

@@ -192,7 +192,7 @@ impl Run<'_> {
         let forward = self.forward;
         let heads = forward.shape.heads;
         let keys = self.scores.keys(sequence, query);
-        // SAFETY: the caller promises the indices.
+        // SAFETY: the indices are valid, as this function requires.
         unsafe {
             let sink = forward.sink.as_ref().map(|sink| sink.get(self.tensors, head));
             let mut max = sink.unwrap_or(f64::NEG_INFINITY);
@@ -255,7 +255,7 @@ impl Run<'_> {
             // SAFETY: the tensor has room for padding.
             unsafe { self.o.row(sequence, head, query).fill(0.0) };
         }
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         unsafe { self.statistics(sequence, head, query, f64::NEG_INFINITY, 0.0) };
     }
 
@@ -268,7 +268,8 @@ impl Run<'_> {
             if let Some(rows) = rows
                 && (query < sequence.queries || rows.has_padding())
             {
-                // SAFETY: the caller promises the indices, and padding has a row where the tensor has padding.
+                // SAFETY: this function requires the indices, and padding has a row where the tensor has
+                // padding.
                 unsafe { rows.bind(self.tensors).row(sequence, head, query).set(0, value) };
             }
         }

@@ -13,6 +13,6 @@ pub(crate) fn single(argument: &str, scalar: Option<&Scalar>) -> Result<Option<S
 /// # Safety
 /// As for [`Memory::bind`](crate::reference::memory::Memory::bind).
 pub(crate) unsafe fn factor(single: Option<&Single<f64>>, tensors: &[*mut u8]) -> f64 {
-    // SAFETY: passed on.
+    // SAFETY: the function called requires what this one requires.
     single.map_or(1.0, |single| unsafe { single.get(tensors) })
 }

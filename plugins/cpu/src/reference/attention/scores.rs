@@ -137,7 +137,7 @@ impl Scores {
         tensors: &[*mut u8],
         sequence: impl Fn(usize) -> Sequence,
     ) -> Result<(), Refusal> {
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         unsafe {
             self.q.check(tensors, self.shape.batch, |place| sequence(place).queries)?;
             self.k.check(tensors, self.shape.batch, |place| sequence(place).keys)
@@ -147,7 +147,7 @@ impl Scores {
     /// # Safety
     /// `tensors` are the pointers of the operation, and what they say was checked.
     pub(crate) unsafe fn bind<'a>(&'a self, tensors: &'a [*mut u8]) -> BoundScores<'a> {
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         unsafe {
             BoundScores {
                 q: self.q.bind(tensors),
@@ -200,7 +200,7 @@ impl BoundScores<'_> {
     /// The query is one of the sequence, the key one of [`BoundScores::keys`].
     pub(crate) unsafe fn score(&self, sequence: &Sequence, head: usize, query: usize, key: usize) -> f64 {
         let Scores { shape, descales, mask, block_mask, alibi, .. } = self.scores;
-        // SAFETY: the caller promises the indices.
+        // SAFETY: the indices are valid, as this function requires.
         unsafe {
             let mut score = f64::NEG_INFINITY;
             if let Some(block_mask) = block_mask
@@ -262,7 +262,7 @@ impl BoundScores<'_> {
                     0.0
                 }
             }
-            // SAFETY: passed on.
+            // SAFETY: the function called requires what this one requires.
             BoundDrop::Mask { mask, scale } => unsafe {
                 mask.get(self.tensors, [sequence.place, head, query, key]) * scale
             },

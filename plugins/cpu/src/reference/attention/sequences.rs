@@ -12,7 +12,7 @@ use crate::reference::memory::{Memory, View};
 /// `tensors` are the pointers of the operation, and `row` and `column` are inside the integers' dimensions.
 pub(crate) unsafe fn integer(integers: &Integers, tensors: &[*mut u8], row: usize, column: usize) -> i64 {
     let at = row * integers.strides[0] + column * integers.strides[1];
-    // SAFETY: the caller promises the pointers, and a place inside the tensor.
+    // SAFETY: the pointers, and a place inside the tensor are valid, as this function requires.
     unsafe {
         let base = *tensors.get_unchecked(integers.slot);
         match integers.data_type {
@@ -120,7 +120,7 @@ impl Rows {
     /// # Safety
     /// As for [`Memory::bind`].
     pub(crate) unsafe fn bind<'a>(&'a self, tensors: &'a [*mut u8]) -> Bound<'a> {
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         Bound { rows: self, view: unsafe { self.memory.bind(tensors) }, tensors }
     }
 
@@ -198,7 +198,7 @@ impl Bound<'_> {
     unsafe fn offset(&self, sequence: &Sequence, head: usize, position: usize) -> usize {
         let [s0, s1, s2, _] = self.rows.strides;
         let place = sequence.place;
-        // SAFETY: the caller promises the place; the tables were checked up to it.
+        // SAFETY: the place is valid, as this function requires; the tables were checked up to it.
         unsafe {
             match &self.rows.start {
                 Start::Even => place * s0 + head * s1 + position * s2,
@@ -221,7 +221,7 @@ impl Bound<'_> {
     /// # Safety
     /// The head is one of the tensor, and the position one of the sequence, or one of its padding.
     pub(crate) unsafe fn row(&self, sequence: &Sequence, head: usize, position: usize) -> Row<'_> {
-        // SAFETY: passed on.
+        // SAFETY: the function called requires what this one requires.
         let offset = unsafe { self.offset(sequence, head, position) };
         Row { view: &self.view, offset, stride: self.rows.strides[3], length: self.rows.dims[3] }
     }
@@ -270,7 +270,7 @@ impl Row<'_> {
     /// The kernel writes the tensor.
     pub(crate) unsafe fn fill(&self, value: f64) {
         for place in 0..self.length {
-            // SAFETY: passed on.
+            // SAFETY: the function called requires what this one requires.
             unsafe { self.set(place, value) }
         }
     }
