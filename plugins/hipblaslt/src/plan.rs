@@ -310,7 +310,7 @@ impl Plan {
             steps.push(Placed { run, choice, slots });
         }
         let workspace = Workspace::new(virtuals.size, scratch)?;
-        let memory = PlanMemory::new(Gpu::Hip(ready.runtime.hip), ready.device, workspace);
+        let memory = PlanMemory::new(Gpu::Hip(ready.runtime.hip), workspace);
         Ok(Self { graph: original.clone(), config, steps, device: ready.device, memory })
     }
 

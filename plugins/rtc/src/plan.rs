@@ -174,7 +174,7 @@ impl Plan {
                 block: kernel.block,
             });
         }
-        let memory = PlanMemory::new(device.gpu()?, device.number, workspace(&program)?);
+        let memory = PlanMemory::new(device.gpu()?, workspace(&program)?);
         memory.make_first()?;
         Ok(Self {
             graph: original.clone(),

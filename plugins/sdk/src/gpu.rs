@@ -6,10 +6,10 @@ mod event;
 pub mod plan_memory;
 pub mod workspace;
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 
-use crate::cuda::{self, Cuda, EnteredContext};
-use crate::hip::{EnteredDevice, HIP_MEMCPY_DEVICE_TO_HOST, HIP_MEMCPY_HOST_TO_DEVICE, Hip};
+use crate::cuda::{self, Cuda};
+use crate::hip::{HIP_MEMCPY_DEVICE_TO_HOST, HIP_MEMCPY_HOST_TO_DEVICE, Hip};
 use crate::{PluginError, Refusal};
 
 /// A point in the work of a stream.
@@ -24,27 +24,7 @@ pub enum Gpu {
     Cuda(cuda::Device),
 }
 
-/// The GPU is this thread's until this is dropped.
-#[derive(Debug)]
-pub enum Entered {
-    /// A device of HIP.
-    Hip(EnteredDevice<'static>),
-    /// A context of CUDA.
-    Cuda(EnteredContext),
-}
-
 impl Gpu {
-    /// Makes the GPU this thread's until what this answers is dropped; of HIP's devices that of this number.
-    ///
-    /// # Errors
-    /// The library's.
-    pub fn enter(&self, number: c_int) -> Result<Entered, PluginError> {
-        Ok(match self {
-            Self::Hip(hip) => Entered::Hip(hip.enter(number)?),
-            Self::Cuda(device) => Entered::Cuda(device.enter()?),
-        })
-    }
-
     /// The GPU that HIP finds, or else the one that CUDA finds.
     ///
     /// # Errors

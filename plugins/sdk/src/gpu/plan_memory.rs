@@ -1,6 +1,6 @@
 //! Device memory of a plan's own, for executions that bring no workspace.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -25,7 +25,6 @@ const MOST: usize = 8;
 #[derive(Debug)]
 pub struct PlanMemory {
     gpu: Gpu,
-    device: c_int,
     workspace: Workspace,
     buffers: Mutex<Buffers>,
 }
@@ -60,8 +59,8 @@ struct Taken<'a> {
 
 impl PlanMemory {
     /// For a plan that was made on this device. Nothing is allocated yet.
-    pub fn new(gpu: Gpu, device: c_int, workspace: Workspace) -> Self {
-        Self { gpu, device, workspace, buffers: Mutex::default() }
+    pub fn new(gpu: Gpu, workspace: Workspace) -> Self {
+        Self { gpu, workspace, buffers: Mutex::default() }
     }
 
     /// Makes the first buffer where callers are not asked for a workspace, so that executions on one stream allocate nothing.
@@ -231,8 +230,7 @@ impl Drop for PlanMemory {
         if buffers.free.is_empty() && buffers.retired.is_empty() {
             return;
         }
-        // Freeing waits for the work of the device. A failure leaves nothing to do.
-        let _entered = self.gpu.enter(self.device);
+        // Freeing waits for the work of the device, whichever device is the thread's. A failure leaves nothing to do.
         for buffer in buffers.free.drain(..).chain(buffers.retired.drain(..)) {
             // SAFETY: both are the buffer's own, and no execution has it.
             unsafe {

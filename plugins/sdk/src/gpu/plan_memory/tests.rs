@@ -97,7 +97,7 @@ fn memory(size: usize) -> PlanMemory {
     CAPTURING.set(false);
     DONE.set(false);
     CALLS.take();
-    PlanMemory::new(Gpu::Hip(Box::leak(Box::new(hip))), 0, Workspace::new(0, size).unwrap())
+    PlanMemory::new(Gpu::Hip(Box::leak(Box::new(hip))), Workspace::new(0, size).unwrap())
 }
 
 fn stream(number: usize) -> hipStream_t {
