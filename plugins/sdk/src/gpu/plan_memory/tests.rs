@@ -1,5 +1,5 @@
 use std::cell::{Cell, RefCell};
-use std::ffi::c_uint;
+use std::ffi::{c_int, c_uint};
 use std::ptr::without_provenance_mut;
 
 use super::*;
