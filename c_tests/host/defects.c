@@ -51,6 +51,7 @@ static const variant VARIANTS[] = {
     RUNS("api_0", "STUB_ENGINE"),
     RUNS("calls_back", "STUB_ENGINE"),
     RUNS("threaded", "STUB_ENGINE"),
+    RUNS("opens_library", "OTHER_STUB_ENGINE"),
 
     /* What they are given is tested by generations.c. */
     RUNS("newer_version", "0x"),
