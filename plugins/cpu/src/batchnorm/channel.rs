@@ -1,4 +1,4 @@
-//! The numbers of a channel: what is read for it, what is made of its sums, and what is written.
+//! The parameters of a channel: what is read for it, what its sums give, and what is written.
 
 use hipdnn_plugin_sdk::graph::DataType;
 
@@ -10,31 +10,31 @@ use crate::reference::memory::float_element;
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::RowConverter;
 
-/// Numbers in a buffer for what cannot be read in place.
+/// Elements of the buffer for what cannot be read in place.
 pub(crate) const BUFFER: usize = 512;
 
-/// The weight of the new value in the running statistics where no momentum is given.
+/// The weight of the new value in the running statistics if no momentum is given.
 const DEFAULT_MOMENTUM: f64 = 0.1;
 
-/// What is added to the variance where a backward pass has no statistics kept for it.
+/// The epsilon of a backward pass without saved statistics.
 const BACKWARD_EPSILON: f64 = 1e-5;
 
 /// A tensor with the elements of all channels.
 pub(crate) struct Memory<T> {
     pub(crate) slot: usize,
     pub(crate) run: RowConverter<T>,
-    /// Whether its elements are the numbers themselves, side by side.
+    /// Whether its elements are contiguous values of the compute type.
     pub(crate) direct: bool,
 }
 
 impl<T: Float> Memory<T> {
-    /// The memory of a tensor by its slot and type, whose neighbouring elements are so far apart.
+    /// The tensor with this slot and dtype, whose elements have this stride.
     pub(crate) fn of((slot, data_type): (usize, DataType), stride: usize) -> Result<Self, Refusal> {
         let run = RowConverter::of(data_type)?;
         Ok(Self { slot, direct: run.same && stride == 1, run })
     }
 
-    /// `len` numbers from element `offset` on: in place, or copied into the buffer.
+    /// `len` values from element `offset` on: in place, or copied into the buffer.
     ///
     /// # Safety
     /// `base` is the tensor, which has the elements; `len` is at most [`BUFFER`] unless the memory is direct.
@@ -59,8 +59,8 @@ impl<T: Float> Memory<T> {
         }
     }
 
-    /// Where `len` numbers from element `offset` on are to be written: in place, or into the buffer. [`Memory::written`] is to
-    /// be called afterwards.
+    /// Where `len` values from element `offset` on are to be written: in place, or into the buffer. Call
+    /// [`Memory::written`] afterwards.
     ///
     /// # Safety
     /// As [`Memory::numbers`].
@@ -74,7 +74,7 @@ impl<T: Float> Memory<T> {
         }
     }
 
-    /// Copies what was written into the buffer.
+    /// Copies the buffer to the tensor.
     ///
     /// # Safety
     /// As [`Memory::numbers`].
@@ -94,7 +94,7 @@ impl<T: Float> Memory<T> {
     }
 }
 
-/// One number for each channel.
+/// A tensor with one value per channel.
 pub(crate) struct Channels<T> {
     slot: usize,
     element: Element<T>,
@@ -116,26 +116,26 @@ impl<T: Float> Channels<T> {
     }
 
     /// # Safety
-    /// `tensors` are those of the kernel, `channel` is one of its channels.
+    /// `tensors` are those of the kernel, which has the channel.
     unsafe fn get(&self, tensors: &[*mut u8], channel: usize) -> T {
         // SAFETY: the element is valid, as this function requires.
         unsafe { self.element.load(tensors[self.slot], channel * self.stride) }
     }
 
     /// # Safety
-    /// As [`Channels::get`], and the tensor is one that the kernel writes.
+    /// As [`Channels::get`], and the kernel writes the tensor.
     unsafe fn set(&self, tensors: &[*mut u8], channel: usize, number: T) {
         // SAFETY: the element is valid, as this function requires.
         unsafe { self.element.store(tensors[self.slot], channel * self.stride, number) };
     }
 }
 
-/// Which of the forms it is.
+/// The form of batch normalization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// With given statistics.
     Inference,
-    /// With those of x.
+    /// With the statistics of x.
     Training,
     /// The gradients.
     Backward {
@@ -144,19 +144,19 @@ pub(crate) enum Role {
     },
 }
 
-/// The sums of a channel, which tell mean and variance.
+/// The sums of a channel that give mean and variance.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Moments {
-    /// The mean that differences were taken from.
+    /// The shift: deviations are from this value.
     pub(crate) about: f64,
-    /// The sum of the differences.
+    /// The sum of the deviations.
     pub(crate) sum: f64,
     /// The sum of their squares.
     pub(crate) squares: f64,
 }
 
 impl Moments {
-    /// Whether the differences were taken from a number that is about the mean of `n` elements, and all are finite.
+    /// Whether the shift is close enough to the mean of `n` elements, and all elements are finite.
     pub(crate) fn are_near(&self, n: f64) -> bool {
         let (mean, variance) = self.statistics(n);
         let deviation = mean - self.about;
@@ -170,13 +170,13 @@ impl Moments {
             return (self.about, f64::NAN);
         }
         let deviation = self.sum / n;
-        // Not below zero by rounding, but NaN stays.
+        // Rounding must not make it negative, but NaN stays.
         let variance = self.squares / n - deviation * deviation;
         (self.about + deviation, if variance < 0.0 { 0.0 } else { variance })
     }
 }
 
-/// The parameters of all forms.
+/// The parameters of each form.
 pub(crate) enum Parameters<T> {
     /// Mean, inverse or variance with epsilon, scale and bias.
     Inference {
@@ -186,9 +186,9 @@ pub(crate) enum Parameters<T> {
         scale: Channels<T>,
         bias: Channels<T>,
     },
-    /// Scale, bias and epsilon, and what is kept.
+    /// Scale, bias and epsilon, and the outputs.
     Training(Box<Training<T>>),
-    /// Scale, the statistics that were kept, and the gradients of scale and bias.
+    /// Scale, the saved statistics, and the gradients of scale and bias.
     Backward {
         scale: Channels<T>,
         saved: Option<(Channels<T>, Channels<T>)>,
@@ -197,7 +197,7 @@ pub(crate) enum Parameters<T> {
     },
 }
 
-/// The parameters of a training.
+/// The parameters of training.
 pub(crate) struct Training<T> {
     scale: Channels<T>,
     bias: Channels<T>,
@@ -269,15 +269,15 @@ impl<T: Float> Parameters<T> {
         }
     }
 
-    /// Whether mean and variance of x are wanted.
+    /// Whether mean and variance of x are needed.
     pub(crate) fn wants_moments(&self) -> bool {
         matches!(self.role(), Role::Training | Role::Backward { saved: false })
     }
 
-    /// Mean, factor and summand of y = (x - mean) · factor + summand. In a training, also writes what is kept.
+    /// Mean, factor and summand of y = (x - mean) · factor + summand. In training, also writes the statistics.
     ///
     /// # Safety
-    /// `tensors` are those of the kernel, `channel` is one of its channels, and no other thread has the same.
+    /// `tensors` are those of the kernel, which has the channel, and no other thread has the same channel.
     pub(crate) unsafe fn forward(
         &self,
         tensors: &[*mut u8],
@@ -327,7 +327,7 @@ impl<T: Float> Parameters<T> {
         }
     }
 
-    /// What dx is made of, from Σ dy and Σ dy · (x - mean). Writes the gradients of scale and bias.
+    /// The coefficients of dx, from Σ dy and Σ dy · (x - mean). Writes the gradients of scale and bias.
     ///
     /// # Safety
     /// As [`Parameters::forward`].
@@ -357,7 +357,7 @@ impl<T: Float> Training<T> {
     /// See [`Parameters::forward`].
     ///
     /// # Safety
-    /// As there.
+    /// As [`Parameters::forward`].
     unsafe fn forward(&self, tensors: &[*mut u8], channel: usize, moments: &Moments, n: f64) -> [T; 3] {
         let (mean, variance) = moments.statistics(n);
         // SAFETY: the tensors and channel are valid, as this function requires.

@@ -3,28 +3,28 @@
 use crate::dtype::element::Real;
 use crate::simd::vector::{Lanewise, Vector};
 
-/// Sums that are computed next to each other, so that an addition does not wait for the one before.
+/// Independent accumulators, so that additions overlap.
 pub(crate) const SUMS: usize = 4;
 
-/// Numbers whose sums are in the compute type, before they are added to others in double precision.
+/// Values that are summed in the compute type before they are added in double precision.
 const EXACT: usize = 512;
 
-/// How much larger the square of the distance between the mean and the number that differences were taken from may be than the
-/// variance: what rounding does to the sum of squares grows with it.
+/// The largest ratio of the squared distance between mean and shift to the variance: the rounding error of the sum
+/// of squares grows with it.
 pub(crate) const NEAR: f64 = 4.0;
 
-/// Sums of numbers that may come in several pieces.
+/// Sums of values that come in several pieces.
 pub(crate) struct Totals<V: Vector, const N: usize> {
     vectors: [[V; N]; SUMS],
     rest: [V::Scalar; N],
-    /// How many numbers were added.
+    /// How many values were added since the last [`Totals::keep`].
     count: usize,
-    /// What was added before these.
+    /// The sums before these, in double precision.
     sums: [f64; N],
 }
 
 impl<V: Vector, const N: usize> Totals<V, N> {
-    /// Nothing so far.
+    /// Zero.
     ///
     /// # Safety
     /// The processor has the vector's instructions.
@@ -35,7 +35,8 @@ impl<V: Vector, const N: usize> Totals<V, N> {
         Self { vectors: [[zero; N]; SUMS], rest: [V::Scalar::ZERO; N], count: 0, sums: [0.0; N] }
     }
 
-    /// Adds the values of all indices below `len`: `vector` adds those of a vector's lanes from an index on to a sum.
+    /// Adds the values of all indices below `len`: `vector` adds those of a vector's lanes from an index on to
+    /// a sum.
     ///
     /// # Safety
     /// The processor has the vector's instructions, and the closures can be called with all indices.
@@ -67,7 +68,7 @@ impl<V: Vector, const N: usize> Totals<V, N> {
         self.count += len;
     }
 
-    /// What was added, in the compute type.
+    /// The recent sums, in the compute type.
     ///
     /// # Safety
     /// The processor has the vector's instructions.
@@ -81,7 +82,7 @@ impl<V: Vector, const N: usize> Totals<V, N> {
         result
     }
 
-    /// Goes on in double precision where enough was added. To be called after each piece.
+    /// Moves the sums to double precision if enough values were added. To be called after each piece.
     ///
     /// # Safety
     /// The processor has the vector's instructions.
@@ -109,7 +110,7 @@ impl<V: Vector, const N: usize> Totals<V, N> {
     }
 }
 
-/// Adds up all lanes of each of the sums.
+/// Adds all lanes of each of the sums.
 ///
 /// # Safety
 /// The processor has the vector's instructions.
@@ -127,7 +128,7 @@ pub(crate) unsafe fn of_lanes<V: Vector, const N: usize>(vectors: [[V; N]; SUMS]
     sums
 }
 
-/// Adds up the values of all indices below `len`; the closures are as in [`Totals`].
+/// Sums the values of all indices below `len`; the closures are as in [`Totals`].
 ///
 /// # Safety
 /// The processor has the vector's instructions, and the closures can be called with all indices.
@@ -148,7 +149,7 @@ pub(crate) unsafe fn total<V: Vector, const N: usize>(
 /// Adds Σ x.
 ///
 /// # Safety
-/// The processor has the vector's instructions, and `len` numbers are readable.
+/// The processor has the vector's instructions, and `len` values are readable.
 #[inline(always)]
 pub(crate) unsafe fn sum<V: Vector>(totals: &mut Totals<V, 1>, x: *const V::Scalar, len: usize) {
     // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
@@ -161,10 +162,10 @@ pub(crate) unsafe fn sum<V: Vector>(totals: &mut Totals<V, 1>, x: *const V::Scal
     }
 }
 
-/// The mean of the first numbers, exactly that of all where they are the same.
+/// The mean of the first values; exact if all values are the same.
 ///
 /// # Safety
-/// As [`sum`], and there is a number.
+/// As [`sum`], and there is a value.
 #[inline(always)]
 pub(crate) unsafe fn first_mean<V: Vector>(x: *const V::Scalar, len: usize) -> V::Scalar {
     // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
@@ -191,7 +192,7 @@ pub(crate) unsafe fn deviations<V: Vector>(
 ) {
     // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
     unsafe {
-        // Additions have units of their own besides those of multiplications.
+        // Subtraction and multiply-add use different execution units.
         let means = V::splat(mean);
         totals.add(
             len,
@@ -237,7 +238,7 @@ pub(crate) unsafe fn gradient_sums<V: Vector>(
     }
 }
 
-/// What the gradient of a channel's input is made of: dx = factor · (dy - bias - (x - mean) · slope).
+/// The coefficients of a channel's gradient: dx = factor · (dy - bias - (x - mean) · slope).
 #[derive(Clone, Copy)]
 pub(crate) struct Gradient<T> {
     pub(crate) mean: T,
@@ -249,7 +250,7 @@ pub(crate) struct Gradient<T> {
 /// dx of one channel.
 ///
 /// # Safety
-/// As [`sum`] for both, and `dx` is writable for `len` numbers.
+/// As [`sum`] for both, and `dx` is writable for `len` values.
 #[inline(always)]
 pub(crate) unsafe fn gradient<V: Vector>(
     dy: *const V::Scalar,
@@ -280,7 +281,7 @@ pub(crate) unsafe fn gradient<V: Vector>(
     }
 }
 
-/// Calls `vector` for every whole vector below `len`, and `number` for what is left.
+/// Calls `vector` for every whole vector below `len`, and `number` for each remaining index.
 ///
 /// # Safety
 /// The closures can be called with all indices.
@@ -300,7 +301,7 @@ unsafe fn each<V: Vector>(len: usize, mut vector: impl FnMut(usize), mut number:
 /// sums += x, channel by channel.
 ///
 /// # Safety
-/// The processor has the vector's instructions; `len` numbers of x are readable, and of `sums` writable.
+/// The processor has the vector's instructions; `len` values of x are readable, and of `sums` writable.
 #[inline(always)]
 pub(crate) unsafe fn add_row<V: Vector>(x: *const V::Scalar, sums: *mut V::Scalar, len: usize) {
     // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.

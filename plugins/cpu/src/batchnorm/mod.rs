@@ -1,14 +1,13 @@
-//! Batch normalization in its four forms.
+//! Batch normalization: inference, training and gradients.
 //!
-//! Where the elements of a channel lie side by side, an inference goes through memory from its beginning to its end
-//! ([`planes`]), and of the other forms each channel is one thread's ([`runs`] where it has short runs at equal distances, else
-//! [`planar`]); where the channels of an element do, each
-//! thread has rows of them and adds up sums by channel ([`rows`]). Any other order of the dimensions is read through a buffer,
+//! Channels first: an inference goes through memory in order ([`planes`]); for the other forms each worker has
+//! channels of its own ([`runs`] for short runs with one stride, else [`planar`]). Channels last: each worker has
+//! rows of its own and sums by channel ([`rows`]). Any other order of the dimensions is read through a buffer,
 //! channel by channel.
 //!
-//! Sums of up to some hundred numbers are in the compute type, sums of these in double precision. Mean and variance come from
-//! differences from a number that is about the mean, which their sum corrects: in rows the mean of a pass before, in a channel
-//! the mean of its first numbers, where these are not far off.
+//! Sums of up to some hundred values are in the compute type, sums of these in double precision. Mean and variance
+//! are computed from deviations from a shift close to the mean: in rows the mean of a pass before, in a channel the
+//! mean of its first values, unless these are far off.
 
 #![expect(
     clippy::indexing_slicing,
@@ -40,7 +39,7 @@ use crate::tensor::loop_nest::LoopNest;
 use crate::tensor::row_converter::is_number;
 use crate::threading::partition::Threads;
 
-/// Plans a batch normalization for an instruction set, with what follows it.
+/// Plans a batch normalization with its epilogue for an instruction set.
 pub(crate) fn plan(
     batchnorm: &Batchnorm,
     compute: Compute,
@@ -54,8 +53,8 @@ pub(crate) fn plan(
     plan_with(batchnorm, compute, isa, threads, after, None)
 }
 
-/// Plans the gradients of a batch normalization with a RELU behind it: dy is that of the RELU's result, and passes where the number
-/// of `gate` is above 0.
+/// Plans the gradients of a batch normalization with RELU behind it: dy is that of RELU's result, and passes where
+/// the value of `gate` is above 0.
 pub(crate) fn plan_gated(
     batchnorm: &Backward,
     gate: &Operand,
@@ -107,7 +106,8 @@ fn plan_in<T: Float>(
     {
         return Ok(Box::new(planes::Planes::plan(problem, parameters, isa, threads, after)?));
     }
-    // Three operands in each form, so that there is one kernel: x stands for dy where there is none and nothing is added.
+    // Three operands in each form, so that one kernel serves all: x stands for dy if there is none and nothing
+    // is added.
     let operands = match batchnorm {
         Batchnorm::Inference(p) => [p.x, p.x, p.y],
         Batchnorm::Training(p) => [p.x, p.x, p.y],
@@ -174,17 +174,17 @@ fn plan_in<T: Float>(
     })
 }
 
-/// Whether the tensors hold the numbers that are computed with.
+/// Whether all tensors have the compute type.
 fn has_numbers<T: Float>(operands: &[Operand]) -> bool {
     operands.iter().all(|operand| is_number::<T>(operand.data_type))
 }
 
-/// All but the channel's number.
+/// All dimensions but that of channels.
 fn without_channel(numbers: &[usize]) -> Vec<usize> {
     numbers.iter().enumerate().filter(|(axis, _)| *axis != 1).map(|(_, number)| *number).collect()
 }
 
-/// Whether rows of channels lie in the same order in x and y, each on its own.
+/// Whether rows of channels have the same order in x and y, without overlap.
 fn same_rows(x: &Operand, y: &Operand) -> bool {
     let (dims, xs, ys) = (x.layout.dims(), x.layout.strides(), y.layout.strides());
     let channels = dims.get(1).copied().unwrap_or(1);

@@ -1,4 +1,4 @@
-//! Channel by channel: each thread has channels of its own.
+//! Channels first: each worker has channels of its own.
 
 use crate::batchnorm::channel::{BUFFER, Moments, Parameters, Role};
 use crate::batchnorm::loops;
@@ -11,7 +11,7 @@ use crate::tensor::loop_nest::Chunks;
 use crate::tensor::scratch::Tensors;
 use crate::threading::partition::Workers;
 
-/// A batch normalization whose channels are computed one by one.
+/// A batch normalization that is computed channel by channel.
 pub(crate) struct ChannelsFirst<T> {
     shape: Shape<T>,
     parameters: Parameters<T>,
@@ -86,8 +86,8 @@ impl<T: Float> Task<'_, T> {
         self.planar.shape.step.map(|step| step * channel)
     }
 
-    /// What tells the mean and the variance of a channel: of differences from the mean of its first numbers, and from that of all
-    /// where they are not about that.
+    /// The sums of a channel that give mean and variance: of deviations from the mean of its first values, or,
+    /// if these are far off, from the mean of all.
     ///
     /// # Safety
     /// The processor has the vector's instructions; the tensors are those of a run.
@@ -120,7 +120,7 @@ impl<T: Float> Task<'_, T> {
         }
     }
 
-    /// The sums of a channel, of differences from a number.
+    /// The sums of a channel's deviations from a shift.
     ///
     /// # Safety
     /// As [`Task::moments`].
@@ -148,7 +148,7 @@ impl<T: Float> Task<'_, T> {
         }
     }
 
-    /// Computes the result of a channel, with what is added, and 0 in place of what is negative.
+    /// Computes the result of a channel, with residual and RELU.
     ///
     /// # Safety
     /// As [`Task::moments`].

@@ -1,9 +1,8 @@
-//! Inference where the elements of a channel lie side by side, in the order of memory.
+//! Channels-first inference in the order of memory.
 //!
-//! Images are read and written from their beginning to their end, whatever channels these are of: planes may be of
-//! a few dozen elements, and those of one channel far apart. An element of another tensor is added, and RELU
-//! computed, while the numbers are in registers; any other chain follows on blocks of the result that are still in
-//! a near cache (L1 or L2).
+//! Images are read and written from beginning to end across channels, because planes may have only a few dozen
+//! elements and those of one channel may be far from each other. Residual and RELU are computed in registers; any
+//! other epilogue runs on blocks of the result that are still in cache.
 
 use std::ops::Range;
 
@@ -21,17 +20,17 @@ use crate::tensor::row_converter::is_number;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Threads, Workers};
 
-/// An inference, plane by plane.
+/// A plane-by-plane inference with every decision made.
 pub(crate) struct Planes<T> {
     isa: Isa,
     workers: Workers,
     channels: usize,
     parameters: Parameters<T>,
-    /// The loops over x, y, what is added and, with a step of 1 from channel to channel, the channel's number.
+    /// The loops over x, y, the residual and, with a stride of 1 per channel, the channel's index.
     nest: LoopNest<4>,
-    /// Where x and y are among the pointers.
+    /// The slots of x and y.
     slots: [usize; 2],
-    /// Whether the result goes around the caches.
+    /// Whether the result is written with non-temporal stores.
     streamed: bool,
     epilogue: PlaneEpilogue,
 }
@@ -39,7 +38,7 @@ pub(crate) struct Planes<T> {
 /// Mean, factor and summand of a channel.
 pub(crate) type Affine<N> = [N; 3];
 
-/// The loops of an inference, and of a tensor that is added.
+/// The loops of an inference with the strides of the residual.
 fn nest(problem: &Inference, added: &[usize]) -> LoopNest<4> {
     let (x, y) = (&problem.x.layout, &problem.y.layout);
     let mut numbered = [0; MAX_RANK];
@@ -47,7 +46,7 @@ fn nest(problem: &Inference, added: &[usize]) -> LoopNest<4> {
     LoopNest::new(y.dims(), [x.strides(), y.strides(), &added[..y.rank()], &numbered[..y.rank()]], 1)
 }
 
-/// Whether planes lie in memory as they are needed.
+/// Whether planes are contiguous.
 fn are_near(nest: &LoopNest<4>) -> bool {
     nest.inner_strides == [1, 1, 1, 0]
 }
@@ -61,7 +60,7 @@ pub(crate) fn covers<T: Float>(problem: &Inference) -> bool {
 }
 
 impl<T: Float> Planes<T> {
-    /// Plans an inference that is [covered](covers), with what follows it.
+    /// Plans an inference that is [covered](covers), with its epilogue.
     pub(crate) fn plan(
         problem: &Inference,
         parameters: Parameters<T>,
@@ -130,7 +129,7 @@ impl<T: Float> Kernel for Planes<T> {
     }
 }
 
-/// Some elements, in the order in which those of y lie in memory.
+/// Some elements, in the order of y's memory.
 struct Task<'a, T> {
     by: &'a Planes<T>,
     tensors: &'a [*mut u8],
@@ -175,7 +174,8 @@ impl<T: Float> Task<'_, T> {
     /// Computes some elements.
     ///
     /// # Safety
-    /// The processor has the vector's instructions; tensors and numbers are those of a run, which has the elements.
+    /// The processor has the vector's instructions; tensors and parameters are those of a run, which has the
+    /// elements.
     #[inline(always)]
     unsafe fn planes<V: Vector<Scalar = T>, const ADDED: bool, const RELU: bool>(
         &self,
@@ -215,10 +215,10 @@ impl<T: Float> Task<'_, T> {
 }
 
 impl<V: Vector> Part<V> {
-    /// Computes y = (x - mean) · factor + summand, with what is added, and 0 in place of what is negative. y may be x.
+    /// Computes y = (x - mean) · factor + summand, with residual and RELU. y may be x.
     ///
     /// # Safety
-    /// The processor has the vector's instructions; `len` numbers are readable, and of y writable.
+    /// The processor has the vector's instructions; `len` values are readable, and of y writable.
     #[inline(always)]
     pub(crate) unsafe fn compute<const ADDED: bool, const RELU: bool>(&self, len: usize) {
         // SAFETY: the processor has the vector's instructions and the values are valid, as this function
@@ -228,7 +228,7 @@ impl<V: Vector> Part<V> {
                 self.few::<ADDED, RELU>(0, len);
                 return;
             }
-            // The last numbers first, while x is still there if y lies in its place.
+            // The last vector is computed first, because y may overwrite x.
             let last = len - V::LANES;
             let end = self.vector::<ADDED, RELU>(last);
             let mut at = 0;
@@ -240,7 +240,7 @@ impl<V: Vector> Part<V> {
         }
     }
 
-    /// The same around the caches.
+    /// The same with non-temporal stores.
     ///
     /// # Safety
     /// As [`Part::compute`].
@@ -263,10 +263,10 @@ impl<V: Vector> Part<V> {
         }
     }
 
-    /// Computes fewer numbers than a vector has, from an index on.
+    /// Computes less than a vector, from an index on.
     ///
     /// # Safety
-    /// As [`Part::compute`], for these numbers.
+    /// As [`Part::compute`], for these elements.
     #[inline(always)]
     unsafe fn few<const ADDED: bool, const RELU: bool>(&self, at: usize, len: usize) {
         // SAFETY: the processor has the vector's instructions and the values are valid, as this function
@@ -282,7 +282,7 @@ impl<V: Vector> Part<V> {
     /// The results from an index on.
     ///
     /// # Safety
-    /// As [`Part::compute`], for the numbers of a vector.
+    /// As [`Part::compute`], for the elements of a vector.
     #[inline(always)]
     unsafe fn vector<const ADDED: bool, const RELU: bool>(&self, at: usize) -> V {
         // SAFETY: the processor has the vector's instructions and the values are valid, as this function
@@ -293,7 +293,7 @@ impl<V: Vector> Part<V> {
         }
     }
 
-    /// The results of these numbers.
+    /// The results of these values.
     ///
     /// # Safety
     /// The processor has the vector's instructions.

@@ -1,4 +1,4 @@
-//! Row by row: the channels of an element lie side by side, and each thread has rows of its own.
+//! Channels last: each worker has rows of its own.
 
 use crate::batchnorm::channel::{BUFFER, Moments, Parameters, Role};
 use crate::batchnorm::loops;
@@ -10,10 +10,10 @@ use crate::tensor::loop_nest::Elements;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::Workers;
 
-/// Rows whose sums are in the compute type, before they are added to those in double precision.
+/// Rows that are summed in the compute type before they are added in double precision.
 const EXACT_ROWS: usize = 256;
 
-/// A batch normalization whose rows are computed one by one.
+/// A batch normalization that is computed row by row.
 pub(crate) struct ChannelsLast<T> {
     shape: Shape<T>,
     parameters: Parameters<T>,
@@ -24,11 +24,11 @@ pub(crate) struct ChannelsLast<T> {
 /// What a pass over the rows does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pass {
-    /// Adds up x.
+    /// Sums x.
     Sum,
-    /// Adds up differences from the mean, and their squares.
+    /// Sums deviations from the mean, and their squares.
     Deviations,
-    /// Adds up dy, and its products with the differences.
+    /// Sums dy, and its products with the deviations.
     Gradients,
     /// Computes y.
     Scale,
@@ -38,9 +38,9 @@ enum Pass {
 
 /// The scratch memory of a run.
 pub(crate) struct ScratchLayout<T> {
-    /// For each worker two sums a channel, those of one kind side by side.
+    /// For each worker two sums per channel, those of one kind contiguous.
     totals: *mut f64,
-    /// Four numbers a channel, likewise: the mean first, the others as the last pass needs them.
+    /// Four values per channel, likewise: the mean first, the others as the last pass needs them.
     numbers: *mut T,
 }
 
@@ -76,7 +76,7 @@ impl<T: Float> ChannelsLast<T> {
     }
 
     /// # Safety
-    /// `scratch` is the scratch memory, `worker` one of the workers.
+    /// `scratch` is the scratch memory, which has the worker.
     unsafe fn areas(&self, scratch: *mut u8, worker: usize) -> ScratchLayout<T> {
         let (totals, numbers) = self.layout(&mut Scratch::default());
         let worker = worker * Scratch::padded::<f64>(2 * self.shape.channels);
@@ -106,7 +106,7 @@ impl<T: Float> ChannelsLast<T> {
         sums
     }
 
-    /// Calls `each` with every channel and its two sums, and writes the numbers that it returns from the first on.
+    /// Calls `each` with every channel and its two sums, and writes the values that it returns.
     ///
     /// # Safety
     /// The pass has written the sums.
@@ -230,7 +230,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
 }
 
 impl<T: Float> Task<'_, T> {
-    /// Adds up some channels over the rows.
+    /// Sums some channels over the rows.
     ///
     /// # Safety
     /// The processor has the vector's instructions; tensors and areas are those of a run.
@@ -281,7 +281,7 @@ impl<T: Float> Task<'_, T> {
     /// Computes the result of some channels in some rows.
     ///
     /// # Safety
-    /// As [`Task::add`], and the numbers of all channels are written.
+    /// As [`Task::add`], and the values of all channels are written.
     #[inline(always)]
     unsafe fn compute<V: Vector<Scalar = T>>(&self, first: usize, len: usize, rows: std::ops::Range<usize>) {
         let shape = &self.by.shape;

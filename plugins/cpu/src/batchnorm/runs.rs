@@ -1,7 +1,8 @@
-//! Channel by channel where a channel's elements are runs at equal distances, as the planes of a batch of images are.
+//! Channels first, for channels of short runs with one stride, such as the planes of a batch of small images.
 //!
-//! Planes of small images are a few vectors each. Sums stay in registers from one to the next, and of planes of one or two vectors
-//! several are added up next to each other. A RELU before the batch normalization has its gradient computed while dy is read.
+//! Planes of small images are a few vectors each. Sums stay in registers from one plane to the next, and several
+//! planes of one or two vectors are summed in parallel. The gradient of a RELU before the batch normalization is
+//! computed while dy is read.
 
 use crate::batchnorm::channel::{Moments, Parameters, Role};
 use crate::batchnorm::loops::{SUMS, first_mean, of_lanes};
@@ -13,28 +14,27 @@ use crate::simd::vector::{Float, Lanewise, Vector, VectorTask};
 use crate::tensor::scratch::{CACHE_LINE, Tensors};
 use crate::threading::partition::Workers;
 
-/// Numbers that are added up in each lane of a vector, before their sum is added to others in double precision.
+/// Values that are summed in each lane before the sum is added in double precision.
 const EXACT: usize = 32;
 
-/// The longest runs that are not as well computed in pieces.
+/// The longest run for which this pays.
 pub(crate) const LONGEST: usize = 1024;
 
-/// Elements ahead of those that are added up that are prefetched: what lies between the runs keeps the processor
-/// from foreseeing them.
+/// How many elements ahead are prefetched: hardware prefetching does not follow from run to run.
 const AHEAD: usize = 1024;
 
-/// A training or its gradient whose channels are runs.
+/// Training or its gradients, for channels of runs.
 pub(crate) struct Runs<T> {
     shape: Shape<T>,
     parameters: Parameters<T>,
     workers: Workers,
-    /// How many runs a channel has, and their distances.
+    /// Runs of a channel, and their strides.
     runs: usize,
     stride: [usize; 3],
     gate: Option<ReluInput>,
 }
 
-/// Whether channels are runs that this is for.
+/// Whether the channels are such runs.
 pub(crate) fn covers<T: Float>(shape: &Shape<T>, role: Role, gate: Option<ReluInput>) -> bool {
     role != Role::Inference
         && shape.memory.iter().all(|memory| memory.direct)
@@ -70,12 +70,12 @@ struct Task<'a, T> {
     channels: std::ops::Range<usize>,
 }
 
-/// The numbers of a channel, from the first element of its first run on.
+/// A channel, from the first element of its first run on.
 #[derive(Clone, Copy)]
 struct Channel<T> {
-    /// dy, or what is added.
+    /// dy, or the residual.
     dy: *const T,
-    /// What of dy passes where it is above 0.
+    /// The input of RELU: dy passes where it is above 0.
     gate: *const T,
     x: *const T,
     /// The result.
@@ -130,11 +130,11 @@ impl<T: Float> Task<'_, T> {
         Channel { dy, gate, x, y }
     }
 
-    /// The sums of what `of` gives for the numbers from places in dy and in x on, all of a vector or some lanes. `prefetch_at` gets places
-    /// that are soon read, or beyond the channel.
+    /// Sums what `of` gives for the elements at offsets in dy and in x, for a vector or some lanes.
+    /// `prefetch_at` gets offsets that are read soon; they may be beyond the channel.
     ///
     /// # Safety
-    /// The processor has the vector's instructions, and `of` can be called with the places of all elements.
+    /// The processor has the vector's instructions, and `of` can be called with the offsets of all elements.
     #[inline(always)]
     unsafe fn sums<V: Vector<Scalar = T>, const N: usize>(
         &self,
@@ -204,11 +204,11 @@ impl<T: Float> Task<'_, T> {
         totals
     }
 
-    /// What tells the mean and the variance of a channel: of differences from the mean of its first numbers, and from that of all
-    /// where they are not about that.
+    /// The sums of a channel that give mean and variance: of deviations from the mean of its first values, or,
+    /// if these are far off, from the mean of all.
     ///
     /// # Safety
-    /// The processor has the vector's instructions, and the channel its numbers.
+    /// The processor has the vector's instructions, and the channel has its elements.
     #[inline(always)]
     unsafe fn moments<V: Vector<Scalar = T>>(&self, at: Channel<T>) -> Moments {
         let n = self.by.shape.elements;
@@ -228,7 +228,7 @@ impl<T: Float> Task<'_, T> {
         }
     }
 
-    /// The sums of a channel, of differences from a number.
+    /// The sums of a channel's deviations from a shift.
     ///
     /// # Safety
     /// As [`Task::moments`].
@@ -253,7 +253,7 @@ impl<T: Float> Task<'_, T> {
         }
     }
 
-    /// Computes the result of a channel, with what is added, and 0 in place of what is negative.
+    /// Computes the result of a channel, with residual and RELU.
     ///
     /// # Safety
     /// As [`Task::moments`].
@@ -330,10 +330,10 @@ impl<T: Float> Task<'_, T> {
 }
 
 impl<T: Float> Channel<T> {
-    /// dy from a place on, with the gradient of the RELU before it: zeros where its result is not above 0.
+    /// dy from an offset on, multiplied by the gradient of RELU if there is one.
     ///
     /// # Safety
-    /// The processor has the vector's instructions, and there are such numbers.
+    /// The processor has the vector's instructions, and there are such elements.
     #[inline(always)]
     unsafe fn passed<V: Vector<Scalar = T>, const GATED: bool>(
         &self,
@@ -348,7 +348,7 @@ impl<T: Float> Channel<T> {
                 return dy;
             }
             let gate = read::<V>(self.gate.add(at), lanes);
-            // A NaN counts as above 0.
+            // NaN counts as above 0.
             V::splat(T::ONE).lanewise(Lanewise::NotAbove, gate).where_above_0(dy, V::zero())
         }
     }
@@ -357,7 +357,7 @@ impl<T: Float> Channel<T> {
 /// A vector, or some of its lanes and zeros.
 ///
 /// # Safety
-/// The processor has the vector's instructions, and the numbers are readable.
+/// The processor has the vector's instructions, and the elements are readable.
 #[inline(always)]
 unsafe fn read<V: Vector>(from: *const V::Scalar, lanes: Option<V::Lanes>) -> V {
     // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.

@@ -1,4 +1,4 @@
-//! The tensors of a batch normalization and the loops over them.
+//! The tensors of a batch normalization, and the loops over them.
 
 use crate::batchnorm::channel;
 use crate::batchnorm::channel::{Memory, Role};
@@ -8,32 +8,32 @@ use crate::simd::vector::Float;
 use crate::tensor::loop_nest::LoopNest;
 use crate::threading::partition::Threads;
 
-/// The input of a RELU, with dy's strides.
+/// The input of a RELU, with the strides of dy.
 #[derive(Clone, Copy)]
 pub(crate) struct ReluInput {
-    /// Where it is among the pointers.
+    /// Its slot.
     pub(crate) slot: usize,
 }
 
-/// What follows the result of an element.
+/// The epilogue.
 #[derive(Default)]
 pub(crate) struct PlaneEpilogue {
-    /// Where the tensor is that is added.
+    /// The slot of the residual.
     pub(crate) added: Option<usize>,
-    /// Whether what is negative becomes zero then.
+    /// Whether RELU follows.
     pub(crate) relu: bool,
-    /// Anything else.
+    /// Any other epilogue.
     pub(crate) block_epilogue: Option<Box<dyn BlockEpilogue>>,
 }
 
-/// The operands dy or what is added, x, and the result, and how to walk over them.
+/// The three operands (dy or residual, x, result), and the loops over them.
 pub(crate) struct Shape<T> {
     pub(crate) isa: Isa,
     pub(crate) threads: Threads,
     pub(crate) channels: usize,
-    /// Elements from one channel to the next.
+    /// Strides of channels.
     pub(crate) step: [usize; 3],
-    /// Elements between neighbours of a run.
+    /// Strides of the innermost loop.
     pub(crate) inner_strides: [usize; 3],
     /// Elements of a channel.
     pub(crate) elements: f64,
@@ -46,12 +46,12 @@ pub(crate) struct Shape<T> {
 }
 
 impl<T: Float> Shape<T> {
-    /// How many numbers can be worked on at once.
+    /// How many elements are processed at once.
     pub(crate) fn chunk(&self) -> usize {
         if self.memory.iter().all(|memory| memory.direct) { usize::MAX } else { channel::BUFFER }
     }
 
-    /// Nanoseconds that one thread takes.
+    /// Estimated nanoseconds on one thread.
     pub(crate) fn work(&self, role: Role) -> f64 {
         let passes = match role {
             Role::Inference => 1.0,

@@ -1,11 +1,11 @@
 //! The geometry of implicit GEMM: where each tap of the filter finds its inputs without unrolling them (im2col).
 //!
-//! The input is copied into planes in which a tap is a constant offset: output `o` and tap `q` meet at position `o
-//! + q`, so all outputs of an image, one after another, read one contiguous run per tap, and GEMM reads the plane
-//! in place. Rows of a plane are a little longer than the output's, because of the padding; results in these extra
-//! columns are dropped. With a stride there is one plane for each remainder modulo the stride. If that wastes too
-//! much (a filter nearly as large as its image), each tap gets a plane of its own with exactly the output's
-//! columns, which is im2col.
+//! The input is copied into planes in which a tap is a constant offset: the output at `o` and the tap at `q` meet
+//! at position `o + q`, so all outputs of an image, one after another, read one contiguous run per tap, and GEMM
+//! reads the plane in place. Rows of a plane are a little longer than those of the output, because of the padding;
+//! results in these extra columns are dropped. With a stride there is one plane for each remainder modulo the
+//! stride. If that wastes too much (a filter nearly as large as its image), each tap gets a plane of its own with
+//! exactly the columns of the output, which is im2col.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! The gradients of the input and of the parameters.
+//! Backward: the gradients of the input and of the parameters.
 
 use crate::dtype::element::Element;
 use crate::kernel::{Kernel, Refusal};
@@ -16,10 +16,11 @@ use crate::tensor::row::Row;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Threads, Workers};
 
-/// Rows whose sums for the gradients of the parameters are in the compute type, before they are added to those in double precision.
+/// Rows whose contributions to the parameters' gradients are summed in the compute type before they are added in
+/// double precision.
 const EXACT_ROWS: usize = 256;
 
-/// The most numbers that all workers together have a sum for.
+/// The most elements for which all workers together have sums.
 const MAX_SUMS: usize = 4 << 20;
 
 /// Where the statistics come from.
@@ -28,14 +29,14 @@ enum Source<T> {
     Computed { slot: usize, epsilon: Element<T> },
 }
 
-/// A normalization's gradients.
+/// A backward normalization with every decision made.
 pub(crate) struct Backward<T> {
     isa: Isa,
     workers: Workers,
-    /// Numbers in a row.
+    /// Elements of a row.
     len: usize,
     centered: bool,
-    /// The places of the rows in dy, x, dx, mean and inverse.
+    /// The offsets of the rows in dy, x, dx, mean and inverse.
     rows: LoopNest<5>,
     dy: Row<T>,
     x: Row<T>,
@@ -48,14 +49,13 @@ pub(crate) struct Backward<T> {
 
 /// Offsets in the scratch memory.
 pub(crate) struct ScratchLayout {
-    /// Scale, where it is not read in place.
+    /// Scale, if it is not read in place.
     scale: usize,
-    /// For each worker the sums of the gradients of scale and bias, in double precision.
+    /// For each worker the gradients of scale and bias, in double precision.
     totals: usize,
     /// For each worker the same sums of a few rows.
     sums: usize,
-    /// For each worker a row of x, which becomes that of dx, and one of dy, where they are not read and written
-    /// in place.
+    /// For each worker a row of x, which becomes that of dx, and one of dy, if they are not in place.
     x: usize,
     dy: usize,
 }
@@ -91,7 +91,7 @@ impl<T: Float + Stored> Backward<T> {
         let (len, count) = (inner.iter().product::<usize>(), rows.runs() * rows.len);
         let direct = dy.direct && x.direct && dx.direct;
         let work = 6.0 * per_element(direct) * len as f64 * count as f64;
-        // Each worker has sums of its own, which the others' are added to: not worth it for a few rows.
+        // Each worker's sums have to be added to the others', which does not pay for a few rows.
         let parts = count.div_ceil(8).min(MAX_SUMS / len.max(1)).max(1);
         Ok(Self {
             isa,
@@ -128,11 +128,11 @@ impl<T: Float + Stored> Backward<T> {
         }
     }
 
-    /// Adds up what the workers have for a gradient of a parameter, and writes it.
+    /// Adds the workers' sums for the gradient of a parameter, and writes it.
     ///
     /// # Safety
-    /// The workers have written their totals, `which` is 0 for the gradient of scale and 1 for that of bias;
-    /// `buffer` has room for a row.
+    /// The workers have written their totals; `which` is 0 for scale and 1 for bias; `buffer` has room for a
+    /// row.
     unsafe fn finish(
         &self,
         row: &Row<T>,
@@ -237,7 +237,7 @@ impl<T: Float + Stored> VectorTask<T> for Task<'_, T> {
 }
 
 impl<T: Float + Stored> Task<'_, T> {
-    /// Writes dx of some rows, and adds what they contribute to the sums.
+    /// Writes dx of some rows, and adds their contribution to the sums.
     ///
     /// # Safety
     /// The processor has the vector's instructions; tensors, sums and buffers are those of a run.

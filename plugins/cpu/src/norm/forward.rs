@@ -1,4 +1,4 @@
-//! The result, and the statistics where they are kept.
+//! Forward: the result, and the statistics if they are outputs.
 
 use half::{bf16, f16};
 use hipdnn_plugin_sdk::graph::DataType;
@@ -27,23 +27,23 @@ const TOGETHER: usize = 4;
 /// How rows are read and written.
 #[derive(Clone, Copy, PartialEq)]
 enum Access {
-    /// They are numbers of the compute type, side by side.
+    /// In place: contiguous values of the compute type.
     InPlace,
-    /// They are of this type, side by side, and converted in registers.
+    /// In place: contiguous 16-bit floats of this type, converted in registers.
     Half,
     Bfloat16,
-    /// They are copied.
+    /// Copied.
     Copied,
 }
 
-/// A normalization forward.
+/// A forward normalization with every decision made.
 pub(crate) struct Forward<T> {
     isa: Isa,
     workers: Workers,
-    /// Numbers in a row.
+    /// Elements of a row.
     len: usize,
     centered: bool,
-    /// The places of the rows in x, y, mean and inverse.
+    /// The offsets of the rows in x, y, mean and inverse.
     rows: LoopNest<4>,
     x: Row<T>,
     y: Row<T>,
@@ -59,7 +59,7 @@ pub(crate) struct Forward<T> {
     fused: Fused,
 }
 
-/// Whether each row lies on its own in memory, before or behind every other.
+/// Whether no two rows overlap in memory.
 fn are_apart(dims: &[usize], strides: &[usize], leading: usize) -> bool {
     let used = |range: std::ops::Range<usize>| range.filter(|axis| dims[*axis] > 1).map(|axis| strides[axis]);
     let nearest = used(0..leading).min().unwrap_or(usize::MAX);
@@ -93,11 +93,11 @@ impl<T: Float + Stored> Forward<T> {
                 leading_strides(p.mean.as_ref(), leading),
                 leading_strides(p.inverse.as_ref(), leading),
             ],
-            // What is around counts the elements as y has them.
+            // Prologue and epilogue number the elements as y does.
             usize::from(is_fused),
         );
         let (len, count) = (inner.iter().product::<usize>(), rows.runs() * rows.len);
-        // Only where processors convert vectors of them is it worth while to do that twice for x.
+        // Converting x twice pays only with vector conversions.
         let are_runs = x.is_run() && y.is_run() && isa != Isa::Portable && len <= EXACT;
         let access = match (p.x.data_type, p.y.data_type) {
             _ if x.direct && y.direct => Access::InPlace,
@@ -124,13 +124,13 @@ impl<T: Float + Stored> Forward<T> {
             mean: Each::optional(p.mean.as_ref())?,
             inverse: Each::optional(p.inverse.as_ref())?,
             access,
-            // Copies are to stay in the L1 cache.
+            // Copies have to stay in the L1 cache.
             together: if access != Access::Copied || len <= EXACT { TOGETHER } else { 1 },
             fused,
         })
     }
 
-    /// Numbers of a worker's buffer: rows that are copied, or one that statistics are computed of once more.
+    /// Elements of a worker's buffer: copied rows, or one row whose statistics are computed again.
     fn buffer(&self) -> usize {
         match self.access {
             Access::InPlace => 0,
@@ -139,8 +139,7 @@ impl<T: Float + Stored> Forward<T> {
         }
     }
 
-    /// Offsets of the areas for scale, bias, and the buffer of each worker; empty where the tensors are read
-    /// and written in place.
+    /// Offsets of the areas for scale, bias, and each worker's buffer; empty if all tensors are in place.
     fn layout(&self, scratch: &mut Scratch) -> [usize; 3] {
         let needed = |direct: bool| if direct { 0 } else { self.len };
         let bias = self.bias.as_ref().is_none_or(|bias| bias.direct);
@@ -212,7 +211,7 @@ impl<T: Float + Stored> VectorTask<T> for Task<'_, T> {
         // SAFETY: passed on; the plan says of which type the elements are.
         unsafe {
             match self.by.access {
-                // Never planned for others, which need no code for it.
+                // Never planned otherwise, so no code is needed for it.
                 Access::Half if V::ISA != Isa::Portable && same::<T, f32>() => self.all::<f16, V>(),
                 Access::Bfloat16 if V::ISA != Isa::Portable && same::<T, f32>() => self.all::<bf16, V>(),
                 _ => self.all::<T, V>(),
@@ -222,7 +221,7 @@ impl<T: Float + Stored> VectorTask<T> for Task<'_, T> {
 }
 
 impl<T: Float + Stored> Task<'_, T> {
-    /// Computes all rows, which are of this type, or copied.
+    /// Computes all rows, which have this type or are copied.
     ///
     /// # Safety
     /// As [`VectorTask::run`].
@@ -230,7 +229,7 @@ impl<T: Float + Stored> Task<'_, T> {
     unsafe fn all<S: Stored, V: Vector<Scalar = T>>(&self) {
         let Forward { len, together, ref fused, .. } = *self.by;
         let mut rows = Elements::new(&self.by.rows, self.rows.clone());
-        // Rows that are there, those that are computed, and those of which what follows is.
+        // Rows that the prologue has made, that are computed, and on which the epilogue has run.
         let (mut made, mut done, mut finished) = (self.rows.start, self.rows.start, self.rows.start);
         while done < self.rows.end {
             // SAFETY: the processor has the instructions, as this function requires; the offsets are those of

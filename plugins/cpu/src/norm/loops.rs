@@ -1,11 +1,11 @@
-//! The loops over the numbers of a row.
+//! The loops over the elements of a row.
 
 use crate::batchnorm::loops::total;
 use crate::simd::convert;
 use crate::simd::stored::Stored;
 use crate::simd::vector::{Lanewise, Vector};
 
-/// A row of x, its mean and inverse, and where the result goes.
+/// A row of x, its mean and inverse, and the destination.
 #[derive(Clone, Copy)]
 pub(crate) struct Normalized<S, T> {
     pub(crate) x: *const S,
@@ -14,10 +14,11 @@ pub(crate) struct Normalized<S, T> {
     pub(crate) y: *mut S,
 }
 
-/// y = (x - mean) · inverse · scale, and + bias where there is one, of some rows, which share what is read of scale and bias.
+/// y = (x - mean) · inverse · scale, plus bias if there is one, for some rows, which share loads of scale and bias.
 ///
 /// # Safety
-/// The processor has the vector's instructions; `len` elements of the operands are readable, and of `y` writable. `y` may be `x`.
+/// The processor has the vector's instructions; `len` elements of the operands are readable, and of `y` writable.
+/// `y` may be `x`.
 #[inline(always)]
 pub(crate) unsafe fn normalize<S: Stored, V: Vector, const ROWS: usize>(
     rows: &[Normalized<S, V::Scalar>; ROWS],
@@ -34,10 +35,10 @@ pub(crate) unsafe fn normalize<S: Stored, V: Vector, const ROWS: usize>(
     }
 }
 
-/// See [`normalize`]; the bias counts where there is one.
+/// See [`normalize`]; the bias counts if there is one.
 ///
 /// # Safety
-/// As there.
+/// As [`normalize`].
 #[inline(always)]
 unsafe fn scaled<S: Stored, V: Vector, const ROWS: usize, const BIAS: bool>(
     rows: &[Normalized<S, V::Scalar>; ROWS],
@@ -108,7 +109,7 @@ pub(crate) unsafe fn gradient_sums<V: Vector>(
     }
 }
 
-/// What the gradient of a row is made of: dx = inverse · (dy · scale - bias) - (x - mean) · slope.
+/// The coefficients of a row's gradient: dx = inverse · (dy · scale - bias) - (x - mean) · slope.
 #[derive(Clone, Copy)]
 pub(crate) struct Gradient<T> {
     pub(crate) mean: T,
@@ -117,7 +118,8 @@ pub(crate) struct Gradient<T> {
     pub(crate) slope: T,
 }
 
-/// dx of a row, and what the row adds to the gradients of the parameters: dscale += dy · (x - mean) · inverse, dbias += dy.
+/// dx of a row, and its contribution to the gradients of the parameters: dscale += dy · (x - mean) · inverse, dbias
+/// += dy.
 ///
 /// # Safety
 /// As [`normalize`]; `dx` and the two sums are writable, and `dx` may be `x`.

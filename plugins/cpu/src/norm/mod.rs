@@ -1,11 +1,10 @@
-//! Layer normalization, normalization by the root of the mean square, and their gradients.
+//! Layer normalization, RMS normalization, and their gradients.
 //!
-//! A row is taken as numbers of the compute type that lie side by side: in place where it is that already, else
-//! copied together, whatever its strides and type. Its passes then find it in the L1 cache. Each thread has rows of
-//! its own.
+//! A row is read in place if it is contiguous in the compute type, else copied, whatever its strides and dtype.
+//! Later passes find it in the L1 cache. Each worker has rows of its own.
 //!
-//! Sums of up to some thousand numbers are in the compute type, sums of these in double precision. Where a sum
-//! leaves the range of the compute type, the row is summed once more in double precision.
+//! Sums of up to some thousand values are in the compute type, sums of these in double precision. If a sum
+//! overflows the compute type, the row is summed again in double precision.
 
 #![expect(
     clippy::indexing_slicing,
@@ -29,8 +28,8 @@ use crate::simd::stored::Stored;
 use crate::simd::vector::Float;
 use crate::threading::partition::Threads;
 
-/// Plans a normalization for an instruction set, with what is around it; its `x` and `y` are one tensor where
-/// something is before it.
+/// Plans a normalization with prologue and epilogue for an instruction set; with a prologue, its `x` and `y` are
+/// one tensor.
 pub(crate) fn plan(
     normalization: &Normalization,
     compute: Compute,

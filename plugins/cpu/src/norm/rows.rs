@@ -1,4 +1,4 @@
-//! What the kernels of a normalization have in common: tensors with one value for each row, and what is fused.
+//! Common parts of the normalization kernels: tensors with one value per row, and fused operations.
 
 use crate::dtype::element::Element;
 use crate::kernel::Refusal;
@@ -7,16 +7,16 @@ use crate::problem::normalization::Spread;
 use crate::reference::memory::float_element;
 use crate::simd::vector::Float;
 
-/// Operations on each element that are computed with a normalization, of some rows at a time.
+/// Operations that are fused with a normalization, computed on some rows at a time.
 #[derive(Default)]
 pub(crate) struct Fused {
-    /// What makes the rows: writes them where the result goes, from where they are read.
+    /// Computes the normalization's input into the memory of its result.
     pub(crate) prologue: Option<Box<dyn BlockEpilogue>>,
-    /// What is computed of the result.
+    /// Computed on the result.
     pub(crate) epilogue: Option<Box<dyn BlockEpilogue>>,
 }
 
-/// A tensor with one number for each row.
+/// A tensor with one value per row.
 pub(crate) struct Each<T> {
     pub(crate) slot: usize,
     pub(crate) element: Element<T>,
@@ -32,27 +32,27 @@ impl<T: Float> Each<T> {
     }
 
     /// # Safety
-    /// The tensors are those of the kernel, `at` is the offset of an element.
+    /// The tensors are those of the kernel, and `at` is the offset of an element.
     pub(crate) unsafe fn get(&self, tensors: &[*mut u8], at: usize) -> T {
         // SAFETY: the element is valid, as this function requires.
         unsafe { self.element.load(tensors[self.slot], at) }
     }
 
     /// # Safety
-    /// As [`Each::get`], and the tensor is one that the kernel writes.
+    /// As [`Each::get`], and the kernel writes the tensor.
     pub(crate) unsafe fn set(&self, tensors: &[*mut u8], at: usize, number: T) {
         // SAFETY: the element is valid, as this function requires.
         unsafe { self.element.store(tensors[self.slot], at, number) };
     }
 }
 
-/// Strides of a tensor along the leading dimensions, and none where it is absent.
+/// Strides of a tensor along the leading dimensions; zeros if it is absent.
 pub(crate) fn leading_strides(spread: Option<&Spread>, leading: usize) -> &[usize] {
     const NONE: [usize; crate::layout::MAX_RANK] = [0; crate::layout::MAX_RANK];
     spread.map_or(&NONE[..leading], |spread| &spread.strides[..leading])
 }
 
-/// Nanoseconds that one thread takes for an element of a pass.
+/// Estimated nanoseconds per element of a pass, on one thread.
 pub(crate) fn per_element(direct: bool) -> f64 {
     if direct { 0.1 } else { 0.6 }
 }

@@ -1,4 +1,4 @@
-//! Mean and inverse of a row.
+//! Mean and inverse of rows.
 
 use crate::batchnorm::loops::{NEAR, Totals, deviations, first_mean};
 use crate::dtype::element::Real;
@@ -6,17 +6,17 @@ use crate::simd::convert;
 use crate::simd::stored::Stored;
 use crate::simd::vector::{Lanewise, MAX_LANES, Vector};
 
-/// Numbers whose sum is in the compute type, before it is added to others in double precision.
+/// Values that are summed in the compute type before the sum is added in double precision.
 pub(crate) const EXACT: usize = 4096;
 
-/// Mean and 1/√(mean of (x - mean)² + ε) of some rows. Where the mean is not to be subtracted, it counts as 0. What comes out for a row
-/// does not depend on the others.
+/// Mean and 1/√(mean of (x - mean)² + ε) of some rows; the mean counts as 0 if it is not subtracted. A row's result
+/// does not depend on the other rows.
 ///
-/// A row is read once where its first numbers are about its mean, and once more where they are not.
+/// A row is read once if its first values are close to its mean, and once more if not.
 ///
 /// # Safety
-/// The processor has the vector's instructions, and `len` elements of each row are readable, of which there is one. Where they are not
-/// numbers of the compute type, they are at most [`EXACT`], and as many numbers are writable in the buffer.
+/// The processor has the vector's instructions, and `len` elements of each row are readable, of which there is one.
+/// If they do not have the compute type, they are at most [`EXACT`], and as many values are writable in the buffer.
 #[inline(always)]
 pub(crate) unsafe fn statistics<S: Stored, V: Vector, const ROWS: usize>(
     rows: &[*const S; ROWS],
@@ -60,7 +60,7 @@ pub(crate) unsafe fn statistics<S: Stored, V: Vector, const ROWS: usize>(
     found
 }
 
-/// The mean of the first numbers of a row.
+/// The mean of the first values of a row.
 ///
 /// # Safety
 /// As [`statistics`].
@@ -79,7 +79,7 @@ unsafe fn beginning<S: Stored, V: Vector>(x: *const S, len: usize) -> V::Scalar 
     }
 }
 
-/// The numbers of a row: itself, or in the buffer.
+/// The values of a row: in place, or in the buffer.
 ///
 /// # Safety
 /// As [`statistics`].
@@ -103,7 +103,7 @@ unsafe fn numbers<S: Stored, V: Vector>(x: *const S, len: usize, buffer: *mut V:
     buffer
 }
 
-/// What [`moments`] gives, of rows of up to [`EXACT`] numbers: the additions of one row do not wait for those of another.
+/// As [`moments`], for rows of up to [`EXACT`] values: the additions of different rows overlap.
 ///
 /// # Safety
 /// As [`statistics`].
@@ -150,7 +150,7 @@ unsafe fn moments_of_some<S: Stored, V: Vector, const ROWS: usize>(
     found
 }
 
-/// Mean and mean square of the differences from it, from the differences from a number.
+/// Mean and mean squared deviation, computed from deviations from a shift.
 ///
 /// # Safety
 /// As [`statistics`].
@@ -179,10 +179,10 @@ unsafe fn moments<V: Vector>(
     (about.to_f64() + deviation, if variance < 0.0 { 0.0 } else { variance })
 }
 
-/// Mean and mean square of the differences from it, element by element in double precision.
+/// Mean and mean squared deviation, in double precision throughout.
 ///
 /// # Safety
-/// `len` numbers are readable.
+/// `len` values are readable.
 #[cold]
 unsafe fn in_double<T: Real>(x: *const T, len: usize, centered: bool) -> (f64, f64) {
     let n = len as f64;

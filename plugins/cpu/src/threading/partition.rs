@@ -230,6 +230,13 @@ fn take_each(next: &AtomicUsize, count: usize, mut work: impl FnMut(usize)) {
     }
 }
 
+/// Part `number` of `total`, divided into `parts` parts of nearly the same size.
+pub(crate) fn part(total: usize, parts: usize, number: usize) -> Range<usize> {
+    let (size, larger) = (total / parts, total % parts);
+    let start = number * size + number.min(larger);
+    start..start + size + usize::from(number < larger)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -347,11 +354,4 @@ mod tests {
             assert_eq!(shares, (0..100).collect::<Vec<_>>());
         }
     }
-}
-
-/// Part `number` of `total`, divided into `parts` parts of nearly the same size.
-pub(crate) fn part(total: usize, parts: usize, number: usize) -> Range<usize> {
-    let (size, larger) = (total / parts, total % parts);
-    let start = number * size + number.min(larger);
-    start..start + size + usize::from(number < larger)
 }
