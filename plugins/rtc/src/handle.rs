@@ -181,6 +181,20 @@ impl Device {
         }
     }
 
+    /// Refuses memory that a device of CUDA cannot reach; HIP is not asked.
+    ///
+    /// # Errors
+    /// When the driver does not know the address, with the tensor's uid.
+    #[inline]
+    pub fn check_memory(&self, uid: i64, pointer: *const c_void) -> Result<(), PluginError> {
+        match self.context {
+            Some(device) if !device.cuda.is_device_memory(pointer) => Err(PluginError::bad_param(format!(
+                "the buffer of tensor {uid} is at {pointer:?}, which the CUDA driver does not know, expected device memory"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     fn is_of(&self, context: cuda::CUcontext) -> bool {
         self.context.is_some_and(|own| own.context == context)
     }

@@ -248,7 +248,11 @@ impl Step {
         let place = |offset: usize| virtuals.wrapping_byte_add(offset).expose_provenance() as u64;
         for ((word, parameter), slot) in words.iter_mut().zip(&mut parameters).zip(&self.arguments) {
             *word = match *slot {
-                Slot::Bound(uid, alignment) => aligned(uid, buffer(buffers, uid)?, alignment)?,
+                Slot::Bound(uid, alignment) => {
+                    let pointer = buffer(buffers, uid)?;
+                    entered.device.check_memory(uid, pointer)?;
+                    aligned(uid, pointer, alignment)?
+                }
                 Slot::Workspace(offset) => place(offset),
                 Slot::Unmarked(uid, alignment, offset) => match bound(buffers, uid) {
                     Some(pointer) => aligned(uid, pointer, alignment)?,

@@ -62,9 +62,8 @@ impl Gpu {
                 let _entered = device.enter()?;
                 let mut pointer = 0;
                 // SAFETY: the output is valid.
-                device
-                    .cuda
-                    .check("cuMemAlloc", unsafe { (device.cuda.cuMemAlloc_v2)(&mut pointer, bytes) })?;
+                let answer = unsafe { (device.cuda.cuMemAlloc_v2)(&mut pointer, bytes) };
+                device.cuda.check("cuMemAlloc", answer)?;
                 Ok(std::ptr::with_exposed_provenance_mut(pointer as usize))
             }
         }

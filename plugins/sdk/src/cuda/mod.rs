@@ -243,10 +243,6 @@ impl Cuda {
 
     /// Whether a device can read and write at an address: device memory, managed memory, or host memory that was
     /// registered with the driver. The address may be any.
-    #[expect(
-        clippy::not_unsafe_ptr_arg_deref,
-        reason = "the driver does not look at what the address points to"
-    )]
     #[inline]
     pub fn is_device_memory(&self, pointer: *const c_void) -> bool {
         let mut kind: c_uint = 0;

@@ -99,6 +99,7 @@ fn an_installed_tree_has_all_its_engines_with_no_setting() {
         "HIPRTC_ENGINE",
         "MIOPEN_ENGINE",
         "MIOPEN_ENGINE_DETERMINISTIC",
+        "NVRTC_ENGINE",
     ];
     assert_eq!(names, expected);
 }
