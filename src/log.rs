@@ -3,7 +3,7 @@
 //! `HIPDNN_LOG_LEVEL` and `HIPDNN_LOG_FILE` are read once, at the first call. With the log off a call pays one relaxed load.
 //!
 //! A line may come from a thread that a plugin's destructor waits for, while the system's loader holds its lock: see
-//! [`lock`](crate::lock). So nothing between a line and the file uses a thread-local, a lock that is held for longer than it
+//! `crate::lock`. So nothing between a line and the file uses a thread-local, a lock that is held for longer than it
 //! takes to change a word, or anything that the loader has to bring.
 
 pub mod receiver;

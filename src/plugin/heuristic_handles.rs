@@ -126,7 +126,7 @@ impl Drop for Choice<'_> {
 
 thread_local! {
     /// The policies that this thread is asking, the last one first: one may call this library, which then does not ask it again.
-    /// Without a destructor, see [`lock`](crate::lock).
+    /// Without a destructor, see `crate::lock`.
     static ASKING: Cell<*const Asking> = const { Cell::new(ptr::null()) };
 }
 

@@ -25,7 +25,7 @@ pub trait Kernel: Send + Sync {
     /// Computes the node. Allocates nothing and takes no lock.
     ///
     /// # Safety
-    /// `tensors` are the first elements of the operation's tensors in the order of [`pointers`](crate::problem::pointers), each
+    /// `tensors` are the first elements of the operation's tensors in the order of [`pointers`], each
     /// valid for its extent, and [`Kernel::check`] found no fault with them; what is written overlaps nothing else, except that
     /// the new running statistics of a batch normalization may lie exactly where the old ones do. `scratch` is valid for
     /// [`Kernel::scratch_size`] bytes.

@@ -1,7 +1,7 @@
 //! The CPU engines of hipDNN, as an engine plugin.
 //!
 //! [`prepare`](hipdnn_plugin_problem::prepare::prepare) resolves and checks a graph. Each of its nodes becomes a [`kernel`],
-//! which a [`plan`](plan::Plan) runs in order. [`mod@reference`] has a plain kernel for every operation.
+//! which a [`plan`](plan::steps::Plan) runs in order. [`mod@reference`] has a plain kernel for every operation.
 
 mod attention;
 mod batchnorm;

@@ -32,7 +32,7 @@ pub(crate) fn bytes(operands: &Operands) -> f64 {
 pub(crate) struct BlockPrefetch {
     /// The first line of the first channel.
     first: *const u8,
-    /// Runs of lines in a channel, as in [`Input`], with strides in bytes.
+    /// Runs of lines in a channel, as in `Input`, with strides in bytes.
     images: (usize, usize),
     rows: (usize, usize),
     lines: usize,

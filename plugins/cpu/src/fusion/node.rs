@@ -1,6 +1,6 @@
 //! The kernels of CPU_ENGINE.
 //!
-//! [`parts`] divides a graph into fused steps; [`plan_node`] decides everything about one node that does not depend on memory: the form of the computation, the
+//! `parts` divides a graph into fused steps; [`plan_node`] decides everything about one node that does not depend on memory: the form of the computation, the
 //! instructions of this processor, how many threads it is worth. What it refuses, the reference engine computes.
 
 use hipdnn_plugin_sdk::graph::{Graph, Node};

@@ -282,7 +282,7 @@ pub(crate) trait BlockEpilogue: Send + Sync {
     /// The same of some elements, counted in the order in which those of the result lie in memory.
     ///
     /// # Safety
-    /// As [`BlockEpilogue::finish`], for the elements.
+    /// As `BlockEpilogue`, for the elements.
     unsafe fn run_on_range(&self, tensors: &[*mut u8], elements: std::ops::Range<usize>);
 
     /// Nanoseconds that it takes for an element, about.

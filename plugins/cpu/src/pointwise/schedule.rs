@@ -18,7 +18,7 @@ pub(crate) enum LinkDraft<T> {
     Combine(usize, ReductionMode),
 }
 
-/// An [`Item`], likewise.
+/// An `Item`, likewise.
 pub(crate) enum Draft<T> {
     Line(Vec<LinkDraft<T>>),
     /// The number of its last step, and what it is of.

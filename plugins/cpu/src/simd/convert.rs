@@ -171,7 +171,7 @@ mod x86 {
 
     use super::same;
 
-    /// Whether [`load`] supports the element type.
+    /// Whether `load` supports the element type.
     pub(crate) fn reads<S: 'static>() -> bool {
         same::<S, f32>() || same::<S, f16>() || same::<S, bf16>()
     }
