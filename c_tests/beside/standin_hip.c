@@ -102,6 +102,20 @@ HIP(hipEventCreate, void** event)
     return SUCCESS;
 }
 
+HIP(hipEventQuery, void* event)
+{
+    (void)event;
+    return SUCCESS;
+}
+
+HIP(hipStreamWaitEvent, void* stream, void* event, unsigned flags)
+{
+    (void)stream;
+    (void)event;
+    (void)flags;
+    return SUCCESS;
+}
+
 HIP(hipEventRecord, void* event, void* stream)
 {
     (void)stream;
