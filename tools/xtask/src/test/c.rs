@@ -50,7 +50,9 @@ pub fn run(context: &Context, steps: &mut Steps) {
 /// The program whose children end with everything alive. What they leave is no leak; what they touch has to be there.
 fn under_valgrind(context: &Context) -> Result<String, Failure> {
     let folder = folder(context, &context.workspace.path(AT_EXIT));
-    let mut test = command("valgrind", ["-q", "--trace-children=yes", "--error-exitcode=99"]);
+    // Without turns, threads that compute without pause keep the one that ends the process from running for a minute.
+    let options = ["-q", "--fair-sched=yes", "--trace-children=yes", "--error-exitcode=99"];
+    let mut test = command("valgrind", options);
     prepare(test.arg(folder.join("program")).arg("once"), &folder)?;
     run_within(&mut test, LIMIT_OF_VALGRIND).map(|_| String::new())
 }
