@@ -1,6 +1,7 @@
 //! The part of NVRTC that the engine needs, looked for at run time.
 //!
-//! The signatures are those of `nvrtc.h` of CUDA 12 and 13; `cargo xtask test nvidia` compares them with the header.
+//! The signatures are those of `nvrtc.h` of CUDA 12 and 13; the example `cuda_prototypes` writes a
+//! program that compares them with the header.
 
 #![expect(non_camel_case_types, reason = "the names of NVRTC")]
 

@@ -5,9 +5,7 @@ use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::{
-    CAPABILITY_MAJOR, CAPABILITY_MINOR, CUcontext, CUdevice, CUstream, Cuda, CudaError, MULTIPROCESSOR_COUNT,
-};
+use super::{CAPABILITY_MAJOR, CAPABILITY_MINOR, CUcontext, CUdevice, CUstream, Cuda, CudaError};
 
 /// A device with the context that is used on it.
 #[derive(Clone, Copy, Debug)]
@@ -18,8 +16,6 @@ pub struct Device {
     pub number: CUdevice,
     /// Its compute capability, 90 for 9.0.
     pub capability: c_int,
-    /// The number of its multiprocessors.
-    pub multiprocessors: c_int,
     /// The context.
     pub context: CUcontext,
 }
@@ -96,7 +92,7 @@ impl Device {
     /// # Errors
     /// The driver's.
     pub fn of_context(cuda: &'static Cuda, context: CUcontext) -> Result<Self, CudaError> {
-        let mut device = Self { cuda, number: 0, capability: 0, multiprocessors: 0, context };
+        let mut device = Self { cuda, number: 0, capability: 0, context };
         let _entered = device.enter()?;
         // SAFETY: the output is valid, and this thread has a context.
         cuda.check("cuCtxGetDevice", unsafe { (cuda.cuCtxGetDevice)(&mut device.number) })?;
@@ -107,7 +103,6 @@ impl Device {
             cuda.check("cuDeviceGetAttribute", answer).map(|()| value)
         };
         device.capability = 10 * attribute(CAPABILITY_MAJOR)? + attribute(CAPABILITY_MINOR)?;
-        device.multiprocessors = attribute(MULTIPROCESSOR_COUNT)?;
         Ok(device)
     }
 

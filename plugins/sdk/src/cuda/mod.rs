@@ -1,7 +1,7 @@
 //! The part of the CUDA driver that engines need, looked for at run time.
 //!
 //! Without the driver, [`Cuda::with_device`] is an error that an engine can hand on. The signatures are those of CUDA 12 and 13:
-//! `cargo xtask test nvidia` compares them with NVIDIA's headers.
+//! the example `cuda_prototypes` of the plugin with generated kernels writes a program that compares them with NVIDIA's headers.
 
 mod context;
 pub mod search;
@@ -28,8 +28,6 @@ pub type CUevent = *mut c_void;
 pub type CUmodule = *mut c_void;
 /// A kernel of a module.
 pub type CUfunction = *mut c_void;
-/// An address in device memory.
-pub type CUdeviceptr = u64;
 
 crate::header_constants! {
     /// Success.
@@ -38,20 +36,12 @@ crate::header_constants! {
     CUDA_ERROR_INVALID_VALUE: c_int = CUDA_ERROR_INVALID_VALUE 1;
     /// There is no device.
     CUDA_ERROR_NO_DEVICE: c_int = CUDA_ERROR_NO_DEVICE 100;
-    /// The number of multiprocessors.
-    MULTIPROCESSOR_COUNT: c_int = CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT 16;
     /// The major number of the compute capability.
     CAPABILITY_MAJOR: c_int = CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR 75;
     /// The minor number of the compute capability.
     CAPABILITY_MINOR: c_int = CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR 76;
     /// What an address is asked for: the kind of memory.
     MEMORY_TYPE: c_int = CU_POINTER_ATTRIBUTE_MEMORY_TYPE 2;
-    /// What an address is asked for: whether it is managed memory.
-    IS_MANAGED: c_int = CU_POINTER_ATTRIBUTE_IS_MANAGED 8;
-    /// Host memory that the driver knows.
-    MEMORY_HOST: c_int = CU_MEMORYTYPE_HOST 1;
-    /// Device memory.
-    MEMORY_DEVICE: c_int = CU_MEMORYTYPE_DEVICE 2;
 }
 
 function_table! {
@@ -71,12 +61,8 @@ function_table! {
             fn cuDeviceGetCount(count: *mut c_int) -> CUresult;
             /// A device by its place.
             fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int) -> CUresult;
-            /// The name of a device.
-            fn cuDeviceGetName(name: *mut c_char, room: c_int, device: CUdevice) -> CUresult;
             /// One number of a device.
             fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: CUdevice) -> CUresult;
-            /// The bytes of a device's memory.
-            fn cuDeviceTotalMem_v2(bytes: *mut usize, device: CUdevice) -> CUresult;
             /// The context that the CUDA runtime uses for a device, kept alive.
             fn cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice) -> CUresult;
             /// The context of this thread.
@@ -91,8 +77,6 @@ function_table! {
             fn cuCtxSynchronize() -> CUresult;
             /// The context of a stream.
             fn cuStreamGetCtx(stream: CUstream, context: *mut CUcontext) -> CUresult;
-            /// Waits for the work of a stream.
-            fn cuStreamSynchronize(stream: CUstream) -> CUresult;
             /// Puts code on this thread's device.
             fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CUresult;
             /// Takes code from its device.
@@ -114,13 +98,13 @@ function_table! {
                 extra: *mut *mut c_void
             ) -> CUresult;
             /// Allocates device memory.
-            fn cuMemAlloc_v2(pointer: *mut CUdeviceptr, bytes: usize) -> CUresult;
+            fn cuMemAlloc_v2(pointer: *mut u64, bytes: usize) -> CUresult;
             /// Frees device memory.
-            fn cuMemFree_v2(pointer: CUdeviceptr) -> CUresult;
+            fn cuMemFree_v2(pointer: u64) -> CUresult;
             /// Copies to the device, and waits.
-            fn cuMemcpyHtoD_v2(to: CUdeviceptr, from: *const c_void, bytes: usize) -> CUresult;
+            fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, bytes: usize) -> CUresult;
             /// Copies from the device, and waits.
-            fn cuMemcpyDtoH_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize) -> CUresult;
+            fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize) -> CUresult;
             /// Makes an event.
             fn cuEventCreate(event: *mut CUevent, flags: c_uint) -> CUresult;
             /// Lets an event happen when a stream gets there.
@@ -136,7 +120,7 @@ function_table! {
             /// What this thread may do while a stream is captured.
             fn cuThreadExchangeStreamCaptureMode(mode: *mut c_int) -> CUresult;
             /// What is known of an address.
-            fn cuPointerGetAttribute(answer: *mut c_void, attribute: c_int, pointer: CUdeviceptr) -> CUresult;
+            fn cuPointerGetAttribute(answer: *mut c_void, attribute: c_int, pointer: u64) -> CUresult;
         }
         optional {}
     }
