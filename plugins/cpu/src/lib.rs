@@ -27,5 +27,8 @@ pub mod threading;
 
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+#[path = "../tests/mod.rs"]
+mod tests;
 
 use hipdnn_plugin_problem::{layout, prepare, problem, workspace};

@@ -303,7 +303,8 @@ impl Isa {
     ///
     /// # Safety
     /// The instruction set is one of [`Isa::available`].
-    #[inline]
+    // Not inlined: every code unit that calls it would compile the portable kernel again.
+    #[inline(never)]
     pub(crate) unsafe fn run_vectors<T: Float, W: VectorTask<T>>(self, work: W) -> W::Output {
         use std::marker::PhantomData;
         // Not `Isa::run`, of which each vector would get the code of every instruction set.

@@ -1,7 +1,7 @@
 //! Attentions and mixtures of experts with random damage, and with random numbers where lengths, offsets and indices should
 //! be: whatever is accepted runs inside its tensors or says what is out of range, and nothing panics.
 
-use hipdnn_cpu_plugin::plan::planner::planner;
+use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{MoeGroupedMatmul, MoeGroupedMatmulBackward, Sdpa};
 use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment, Graph, MoeGroupedMatmulMode};
 

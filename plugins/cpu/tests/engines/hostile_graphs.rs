@@ -1,6 +1,6 @@
 //! Graphs with random damage: whatever the engines accept runs inside its tensors, and nothing panics.
 
-use hipdnn_cpu_plugin::plan::planner::planner;
+use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, BatchnormInferenceVariance, BlockScaleDequantize, BlockScaleQuantize,
     ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward, Layernorm, LayernormBackward,

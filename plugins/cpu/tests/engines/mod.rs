@@ -1,14 +1,6 @@
 //! The engines from outside: the reference against independent results, the fast engine against the reference.
 
-#![expect(
-    clippy::indexing_slicing,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests: a failure is what a panic is for"
-)]
-
-mod common;
+pub(crate) mod common;
 mod fast_against_reference;
 mod gradients;
 mod hostile_attention;
