@@ -141,7 +141,8 @@ pub fn remove(folder: &Path) -> Result<(), Failure> {
     }
 }
 
-fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+/// Copies a file to a folder that need not exist yet.
+pub fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
     let copied = to.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
         // A program may have the old file mapped: it keeps it, and the new one gets the name.
         let _ = fs::remove_file(to);

@@ -9,6 +9,7 @@ mod failure;
 mod generate;
 mod install;
 mod lint;
+mod nvidia;
 mod plugin_host;
 mod process;
 mod smoke;
@@ -16,6 +17,7 @@ mod steps;
 mod test;
 mod tools;
 mod userland;
+mod venv;
 mod workspace;
 
 use std::path::PathBuf;
@@ -50,6 +52,12 @@ enum Command {
     /// Test the engines for AMD GPUs on AMD's libraries and an emulated device.
     AmdTest {
         /// Only tests whose names contain one of the words.
+        #[arg(value_name = "WORD")]
+        words: Vec<String>,
+    },
+    /// Test the engines for NVIDIA GPUs: without a GPU what can be without, and a package for a machine that has one.
+    NvidiaTest {
+        /// Only cases on the GPU whose names contain one of the words.
         #[arg(value_name = "WORD")]
         words: Vec<String>,
     },
@@ -111,6 +119,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Demo { arguments } => demo::run(&workspace, arguments),
         Command::Test { groups } => test::run_groups(&workspace, groups),
         Command::AmdTest { words } => amd::test(&workspace, words, amd::Order::Forward),
+        Command::NvidiaTest { words } => nvidia::test(&workspace, words),
         Command::Nightly => nightly(&workspace),
         Command::AmdSmoke => smoke::smoke(&workspace),
         Command::ArmTest { words } => arm::test(&workspace, words),
