@@ -1,6 +1,6 @@
 //! What both engines make of one node: a kernel that is planned once and run many times.
 
-pub use hipdnn_plugin_problem::Refusal;
+pub use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_sdk::graph::{Graph, Node};
 
 use crate::prepare::in_node;

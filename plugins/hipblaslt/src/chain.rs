@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_problem::layout::MAX_RANK;
-use hipdnn_plugin_problem::problem::Operand;
-use hipdnn_plugin_problem::problem::matmul::Matmul;
-use hipdnn_plugin_problem::problem::pointwise::{Broadcast, Pointwise};
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::layout::MAX_RANK;
+use hipdnn_plugin_planner::problem::Operand;
+use hipdnn_plugin_planner::problem::matmul::Matmul;
+use hipdnn_plugin_planner::problem::pointwise::{Broadcast, Pointwise};
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, operation};
 
 use crate::product::Product;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::ffi::c_void;
 
-use hipdnn_plugin_problem::prepare::{in_node, mark_outputs, prepare};
-use hipdnn_plugin_problem::workspace::place_in_steps;
+use hipdnn_plugin_planner::prepare::{in_node, mark_outputs, prepare};
+use hipdnn_plugin_planner::workspace::place_in_steps;
 use hipdnn_plugin_sdk::ffi::{HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::gpu::plan_memory::PlanMemory;

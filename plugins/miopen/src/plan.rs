@@ -4,8 +4,8 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_void;
 
-use hipdnn_plugin_problem::prepare::{in_node, mark_outputs, prepare};
-use hipdnn_plugin_problem::workspace::{Place, place_in_steps};
+use hipdnn_plugin_planner::prepare::{in_node, mark_outputs, prepare};
+use hipdnn_plugin_planner::workspace::{Place, place_in_steps};
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::gpu::plan_memory::PlanMemory;

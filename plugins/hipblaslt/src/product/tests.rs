@@ -1,4 +1,4 @@
-use hipdnn_plugin_problem::layout::Layout;
+use hipdnn_plugin_planner::layout::Layout;
 use hipdnn_plugin_sdk::graph::operation;
 use hipdnn_plugin_sdk::graph::{Graph, Operation, Tensor};
 

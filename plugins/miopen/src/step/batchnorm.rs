@@ -3,9 +3,9 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_problem::problem::Operand;
-use hipdnn_plugin_problem::problem::batchnorm::{Batchnorm, Parameter, Scalar, Spread};
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::problem::Operand;
+use hipdnn_plugin_planner::problem::batchnorm::{Batchnorm, Parameter, Scalar, Spread};
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation};
 use hipdnn_plugin_sdk::hip::HIP_MEMCPY_DEVICE_TO_DEVICE;

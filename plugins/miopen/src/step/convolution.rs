@@ -5,10 +5,10 @@ mod margin;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_problem::layout::storage_size;
-use hipdnn_plugin_problem::problem::Operand;
-use hipdnn_plugin_problem::problem::convolution::{Convolution, Direction, MAX_SPATIAL};
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::layout::storage_size;
+use hipdnn_plugin_planner::problem::Operand;
+use hipdnn_plugin_planner::problem::convolution::{Convolution, Direction, MAX_SPATIAL};
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation};
 

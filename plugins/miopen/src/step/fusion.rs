@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
 
-use hipdnn_plugin_problem::problem::pointwise::Pointwise;
+use hipdnn_plugin_planner::problem::pointwise::Pointwise;
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::ffi::HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE;
 use hipdnn_plugin_sdk::graph::{Graph, Operation, PointwiseMode};

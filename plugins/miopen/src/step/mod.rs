@@ -15,9 +15,9 @@ pub mod tensor_op;
 
 use std::ffi::c_void;
 
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_problem::problem::batchnorm::Scalar;
-use hipdnn_plugin_problem::problem::named_tensors;
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::problem::batchnorm::Scalar;
+use hipdnn_plugin_planner::problem::named_tensors;
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation};
 

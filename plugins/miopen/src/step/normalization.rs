@@ -4,10 +4,10 @@ pub mod gradient;
 
 use std::ffi::c_void;
 
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_problem::layout::Layout;
-use hipdnn_plugin_problem::problem::Operand;
-use hipdnn_plugin_problem::problem::normalization::{Forward, Normalization, Spread};
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::layout::Layout;
+use hipdnn_plugin_planner::problem::Operand;
+use hipdnn_plugin_planner::problem::normalization::{Forward, Normalization, Spread};
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::graph::{Graph, Operation};
 

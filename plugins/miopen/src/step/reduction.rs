@@ -2,8 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_problem::problem::reduction::Reduction;
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::problem::reduction::Reduction;
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::graph::{Graph, Operation, ReductionMode};
 
@@ -53,7 +53,7 @@ impl ReductionDesign {
                 x.data_type.name()
             ));
         }
-        let shape = |name: &str, operand: &hipdnn_plugin_problem::problem::Operand| {
+        let shape = |name: &str, operand: &hipdnn_plugin_planner::problem::Operand| {
             Shape::new(name, operand.data_type, operand.layout.dims(), operand.layout.strides())
         };
         let (from, to) = (shape("in", x)?, shape("out", y)?);

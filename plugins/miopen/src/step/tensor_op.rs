@@ -2,9 +2,9 @@
 
 use std::ffi::{c_int, c_void};
 
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_problem::problem::Operand;
-use hipdnn_plugin_problem::problem::pointwise::{Broadcast, Pointwise};
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::problem::Operand;
+use hipdnn_plugin_planner::problem::pointwise::{Broadcast, Pointwise};
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::graph::{Graph, Operation, PointwiseMode};
 

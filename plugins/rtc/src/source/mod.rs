@@ -14,9 +14,9 @@ pub mod window;
 
 use std::collections::{HashMap, HashSet};
 
-use hipdnn_plugin_problem::layout::{Layout, storage_size};
-use hipdnn_plugin_problem::prepare::{in_node, mark_outputs, prepare};
-use hipdnn_plugin_problem::workspace::{Place, Places, arrange};
+use hipdnn_plugin_planner::layout::{Layout, storage_size};
+use hipdnn_plugin_planner::prepare::{in_node, mark_outputs, prepare};
+use hipdnn_plugin_planner::workspace::{Place, Places, arrange};
 use hipdnn_plugin_sdk::graph::Graph;
 
 use crate::Refusal;

@@ -2,12 +2,12 @@
 
 #![expect(clippy::indexing_slicing, reason = "axes run below the rank of the domain, at most MAX_RANK")]
 
-use hipdnn_plugin_problem::layout::MAX_RANK;
-use hipdnn_plugin_problem::problem::batchnorm::{self, Batchnorm};
-use hipdnn_plugin_problem::problem::normalization::{Backward, Forward, Normalization, Spread, Statistics};
-use hipdnn_plugin_problem::problem::pointwise::Pointwise;
-use hipdnn_plugin_problem::problem::reduction::Reduction;
-use hipdnn_plugin_problem::problem::{Operand, pointers};
+use hipdnn_plugin_planner::layout::MAX_RANK;
+use hipdnn_plugin_planner::problem::batchnorm::{self, Batchnorm};
+use hipdnn_plugin_planner::problem::normalization::{Backward, Forward, Normalization, Spread, Statistics};
+use hipdnn_plugin_planner::problem::pointwise::Pointwise;
+use hipdnn_plugin_planner::problem::reduction::Reduction;
+use hipdnn_plugin_planner::problem::{Operand, pointers};
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, PointwiseMode, ReductionMode};
 
 use super::group::{Domain, Group};

@@ -1,6 +1,6 @@
 //! Gradients of a layernorm whose statistics were not kept: the statistics as nodes of their own, before it.
 
-use hipdnn_plugin_problem::problem::normalization::{Normalization, Statistics};
+use hipdnn_plugin_planner::problem::normalization::{Normalization, Statistics};
 use hipdnn_plugin_sdk::graph::operation::{Pointwise, Reduction};
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, ReductionMode, Tensor};
 

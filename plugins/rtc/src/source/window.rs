@@ -9,9 +9,9 @@
 
 use std::fmt::Write;
 
-use hipdnn_plugin_problem::problem::Operand;
-use hipdnn_plugin_problem::problem::convolution::{Convolution, Direction, MAX_SPATIAL};
-use hipdnn_plugin_problem::problem::resample::{Pooling, Resample};
+use hipdnn_plugin_planner::problem::Operand;
+use hipdnn_plugin_planner::problem::convolution::{Convolution, Direction, MAX_SPATIAL};
+use hipdnn_plugin_planner::problem::resample::{Pooling, Resample};
 use hipdnn_plugin_sdk::graph::{Graph, Operation};
 
 use super::value::{Real, element};

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::ffi::{c_uint, c_void};
 
-use hipdnn_plugin_problem::problem::pointwise::Pointwise;
+use hipdnn_plugin_planner::problem::pointwise::Pointwise;
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::graph::{Graph, Operation};
 

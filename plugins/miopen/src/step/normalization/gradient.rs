@@ -2,8 +2,8 @@
 
 use std::ffi::c_void;
 
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_problem::problem::normalization::{Backward, Normalization, Statistics};
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::problem::normalization::{Backward, Normalization, Statistics};
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::graph::{Graph, Operation};
 
