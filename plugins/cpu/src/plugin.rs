@@ -12,6 +12,7 @@ use hipdnn_plugin_sdk::{EnginePlugin, Overrides, PluginError, Refusal, engine_id
 
 use crate::plan::compiled::Compiled;
 use crate::plan::steps::Plan;
+use crate::prepare::prepare;
 use crate::{memory, reference};
 
 /// The engines of this library.
@@ -48,7 +49,7 @@ impl EnginePlugin for CpuPlugin {
 
     fn supports(_: &(), _: usize, graph: &Graph) -> Result<(), Refusal> {
         // The reference computes whatever either engine does, and its plans cost next to nothing.
-        Plan::new(graph, reference::plan_node)?;
+        Plan::new(&prepare(graph)?, reference::plan_node)?;
         Ok(())
     }
 

@@ -3,19 +3,20 @@
 use std::collections::HashMap;
 use std::ffi::c_void;
 
-use hipdnn_plugin_planner::prepare::{in_node, mark_outputs, prepare};
+use hipdnn_plugin_planner::prepare::{Prepared, prepare};
+use hipdnn_plugin_planner::problem::Problem;
 use hipdnn_plugin_planner::workspace::place_in_steps;
 use hipdnn_plugin_sdk::ffi::{HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::gpu::plan_memory::PlanMemory;
 use hipdnn_plugin_sdk::gpu::workspace::{ALIGNMENT, Workspace, same_device};
-use hipdnn_plugin_sdk::graph::{Graph, Operation};
+use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::payload::Payload;
 use hipdnn_plugin_sdk::wire::{self, EngineConfig, Layout};
 use hipdnn_plugin_sdk::{PluginError, Refusal, bound, buffer};
 
 use crate::algorithm::{AlgorithmName, AlgorithmRun};
-use crate::chain::{Chain, Part, Tensors, explain, longest, readers};
+use crate::chain::{Chain, Part, Tensors, explain, longest};
 use crate::gemm::GemmRun;
 use crate::handle::Ready;
 use crate::knob::{Library, Options};
@@ -172,9 +173,7 @@ struct Made {
 /// # Errors
 /// The first node that does not, and why.
 pub fn check(graph: &Graph) -> Result<(), Refusal> {
-    let mut graph = prepare(graph)?;
-    mark_outputs(&mut graph);
-    match parts(&graph, Ok) {
+    match parts(&prepare(graph)?, Ok) {
         Ok(_) => Ok(()),
         Err(error) => Err(Refusal::new(error.message().to_owned())),
     }
@@ -183,27 +182,28 @@ pub fn check(graph: &Graph) -> Result<(), Refusal> {
 /// The chains that a graph falls into, each as long as it can be, in an order in which they can be computed, and what `make`
 /// makes of them. Nothing computes what a shorter chain would leave over.
 fn parts<T: AsRef<Part>>(
-    graph: &Graph,
+    prepared: &Prepared,
     mut make: impl FnMut(Part) -> Result<T, PluginError>,
 ) -> Result<Vec<T>, PluginError> {
-    let readers = readers(graph);
+    let readers = prepared.readers();
     let mut parts: Vec<T> = Vec::new();
-    let mut taken = vec![false; graph.nodes.len()];
-    for (first, node) in graph.nodes.iter().enumerate() {
+    let mut taken = vec![false; prepared.problems.len()];
+    for node in prepared.nodes() {
+        let first = node.place;
         if taken.get(first) == Some(&true) {
             continue;
         }
-        let refuse = |refusal| Refusal::new(in_node(first, node, refusal));
+        let refuse = |refusal| Refusal::new(node.refusal(refusal));
         // A node behind a product is refused for what keeps it out of the product's call.
-        let before =
-            parts.iter().map(T::as_ref).find(|part| node.operation.inputs().contains(&part.tensors.c));
-        if !matches!(node.operation, Operation::Matmul(_))
+        let inputs = node.node.operation.inputs();
+        let before = parts.iter().map(T::as_ref).find(|part| inputs.contains(&part.tensors.c));
+        if !matches!(node.problem, Problem::Matmul(_))
             && let Some(before) = before
         {
-            explain(graph, before, first).map_err(refuse)?;
+            explain(prepared, before, first).map_err(refuse)?;
         }
-        let part = longest(graph, first, &readers).map_err(refuse)?;
-        let made = make(part).map_err(|error| error.with_context(|text| in_node(first, node, text)))?;
+        let part = longest(prepared, first, &readers).map_err(refuse)?;
+        let made = make(part).map_err(|error| error.with_context(|text| node.refusal(text)))?;
         for place in &made.as_ref().nodes {
             if let Some(taken) = taken.get_mut(*place) {
                 *taken = true;
@@ -264,11 +264,11 @@ fn make(
 /// The steps of a prepared graph, in order.
 fn steps(
     ready: &mut Ready<'_>,
-    graph: &Graph,
+    prepared: &Prepared,
     options: &Options,
     saved: &Saved,
 ) -> Result<Vec<Made>, PluginError> {
-    parts(graph, |part| {
+    parts(prepared, |part| {
         let (run, library, algorithm) = make(ready, &part.chain, options, saved.of(&part))?;
         let last = part.nodes.last().copied().unwrap_or_default();
         let choice = Choice { last, nodes: part.nodes.len(), library, algorithm };
@@ -288,9 +288,9 @@ impl Plan {
         options: &Options,
         saved: &Saved,
     ) -> Result<Self, PluginError> {
-        let mut graph = prepare(original).map_err(Refusal::new)?;
-        let unmarked = mark_outputs(&mut graph);
-        let made = steps(ready, &graph, options, saved)?;
+        let prepared = prepare(original).map_err(Refusal::new)?;
+        let made = steps(ready, &prepared, options, saved)?;
+        let Prepared { graph, unmarked, .. } = prepared;
         let touched: Vec<Vec<i64>> = made.iter().map(|made| made.part.tensors.all().collect()).collect();
         let virtuals = place_in_steps(&graph, &unmarked, touched.iter().map(Vec::as_slice), ALIGNMENT)
             .map_err(Refusal::new)?;

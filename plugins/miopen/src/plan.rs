@@ -4,7 +4,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_void;
 
-use hipdnn_plugin_planner::prepare::{in_node, mark_outputs, prepare};
+use hipdnn_plugin_planner::prepare::{Prepared, Readers, prepare};
 use hipdnn_plugin_planner::workspace::{Place, place_in_steps};
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::gpu::Gpu;
@@ -18,7 +18,7 @@ use hipdnn_plugin_sdk::{PluginError, Refusal, bound, buffer};
 use crate::handle::Ready;
 use crate::intermediate::narrow;
 use crate::knob::Options;
-use crate::step::fusion::{chains, readers};
+use crate::step::fusion::chains;
 use crate::step::softmax::{self, Softmax};
 use crate::step::{Design, Step, Tensors, design};
 
@@ -64,38 +64,31 @@ enum Slot {
 /// # Errors
 /// The first node that is not, and why.
 pub fn check(graph: &Graph) -> Result<bool, Refusal> {
-    let Prepared { graph, narrowed, .. } = prepared(graph)?;
-    let together: HashSet<usize> = softmaxes(&graph)?.into_iter().flat_map(|softmax| softmax.nodes).collect();
-    for (place, node) in graph.nodes.iter().enumerate().filter(|(place, _)| !together.contains(place)) {
-        check_count(node.operation.tensors().len())
-            .and_then(|()| design(&graph, node).map(drop))
-            .map_err(|refusal| in_node(place, node, refusal))?;
+    let (prepared, narrowed) = narrowed(graph)?;
+    let together: HashSet<usize> =
+        softmaxes(&prepared, &prepared.readers())?.into_iter().flat_map(|softmax| softmax.nodes).collect();
+    for node in prepared.nodes().filter(|node| !together.contains(&node.place)) {
+        check_count(node.node.operation.tensors().len())
+            .and_then(|()| design(&prepared.graph, &node).map(drop))
+            .map_err(|refusal| node.refusal(refusal))?;
     }
     Ok(!narrowed.is_empty())
 }
 
-/// A prepared graph with the types that its steps compute.
-struct Prepared {
-    graph: Graph,
-    /// The virtual tensors that have another type than the graph says.
-    narrowed: Vec<i64>,
-    /// The outputs that nobody marked.
-    unmarked: HashSet<i64>,
-}
-
-fn prepared(graph: &Graph) -> Result<Prepared, String> {
-    let mut graph = prepare(graph)?;
-    let unmarked = mark_outputs(&mut graph);
-    let narrowed = narrow(&mut graph);
-    Ok(Prepared { graph, narrowed, unmarked })
+/// A prepared graph with the types that its steps compute, and the virtual tensors that have another type than the graph says.
+fn narrowed(graph: &Graph) -> Result<(Prepared, Vec<i64>), String> {
+    let mut prepared = prepare(graph)?;
+    let narrowed = narrow(&mut prepared.graph);
+    if !narrowed.is_empty() {
+        prepared.update_problems()?;
+    }
+    Ok((prepared, narrowed))
 }
 
 /// The softmaxes of a graph. The refusal names the node.
-fn softmaxes(graph: &Graph) -> Result<Vec<Softmax>, Refusal> {
-    softmax::find(graph, &readers(graph)).map_err(|(place, refusal)| match graph.nodes.get(place) {
-        Some(node) => Refusal::new(in_node(place, node, refusal)),
-        None => Refusal::new(refusal),
-    })
+fn softmaxes(prepared: &Prepared, readers: &Readers) -> Result<Vec<Softmax>, Refusal> {
+    softmax::find(&prepared.graph, readers)
+        .map_err(|(place, refusal)| Refusal::new(prepared.refusal(place, refusal)))
 }
 
 fn check_count(count: usize) -> Result<(), String> {
@@ -167,11 +160,12 @@ struct Made {
 /// The steps of a graph, in order. Chains of nodes become one step where MIOpen has a kernel for them.
 fn steps(
     ready: &Ready<'_>,
-    graph: &Graph,
+    prepared: &Prepared,
     options: &Options,
     saved: &Saved,
 ) -> Result<Vec<Made>, PluginError> {
-    let readers = readers(graph);
+    let graph = &prepared.graph;
+    let readers = prepared.readers();
     // By last node: what a fused step reads may be written between its nodes.
     let mut fused: HashMap<usize, Made> = HashMap::new();
     let mut taken = vec![false; graph.nodes.len()];
@@ -182,21 +176,19 @@ fn steps(
             }
         }
     };
-    for Softmax { nodes, uids, design } in softmaxes(graph)? {
+    for Softmax { nodes, uids, design } in softmaxes(prepared, &readers)? {
         let Some(last) = nodes.last().copied() else { continue };
-        let in_last = |error: PluginError| match graph.nodes.get(last) {
-            Some(node) => error.with_context(|text| in_node(last, node, text)),
-            None => error,
-        };
-        let step = design.make(ready, options, &[]).map_err(in_last)?;
+        let step = design
+            .make(ready, options, &[])
+            .map_err(|error| error.with_context(|text| prepared.refusal(last, text)))?;
         take(&nodes, &mut taken);
         fused.insert(last, Made { step, nodes, uids, inside: Vec::new() });
     }
-    for (first, node) in graph.nodes.iter().enumerate() {
-        if taken.get(first) == Some(&true) {
+    for node in prepared.nodes() {
+        if taken.get(node.place) == Some(&true) {
             continue;
         }
-        for fusion in chains(graph, first, &readers) {
+        for fusion in chains(prepared, node.place, &readers) {
             let Some(last) = fusion.nodes.last().copied() else { continue };
             let Some(known) = saved.step(last, fusion.nodes.len()) else { continue };
             let (uids, inside) = fusion.tensors(graph);
@@ -205,7 +197,7 @@ fn steps(
             }
             let step = fusion
                 .make(ready, options, known)
-                .map_err(|error| error.with_context(|text| in_node(first, node, text)))?;
+                .map_err(|error| error.with_context(|text| node.refusal(text)))?;
             if let Some(step) = step {
                 take(&fusion.nodes, &mut taken);
                 fused.insert(last, Made { step, nodes: fusion.nodes, uids, inside });
@@ -214,20 +206,21 @@ fn steps(
         }
     }
     let mut steps = Vec::with_capacity(graph.nodes.len());
-    for (place, node) in graph.nodes.iter().enumerate() {
+    for node in prepared.nodes() {
+        let place = node.place;
         if let Some(made) = fused.remove(&place) {
             steps.push(made);
         }
         if taken.get(place) == Some(&true) {
             continue;
         }
-        let uids = node.operation.tensors();
+        let uids = node.node.operation.tensors();
         let design = check_count(uids.len())
-            .and_then(|()| design(graph, node))
-            .map_err(|refusal| Refusal::new(in_node(place, node, refusal)))?;
+            .and_then(|()| design(graph, &node))
+            .map_err(|refusal| Refusal::new(node.refusal(refusal)))?;
         let step = design
             .make(ready, options, saved.step(place, 1).unwrap_or_default())
-            .map_err(|error| error.with_context(|text| in_node(place, node, text)))?;
+            .map_err(|error| error.with_context(|text| node.refusal(text)))?;
         steps.push(Made { step, nodes: vec![place], uids, inside: Vec::new() });
     }
     Ok(steps)
@@ -246,8 +239,9 @@ impl Plan {
         options: &Options,
         saved: &Saved,
     ) -> Result<Self, PluginError> {
-        let Prepared { graph, narrowed, unmarked } = prepared(original).map_err(Refusal::new)?;
-        let made = steps(ready, &graph, options, saved)?;
+        let (prepared, narrowed) = narrowed(original).map_err(Refusal::new)?;
+        let made = steps(ready, &prepared, options, saved)?;
+        let Prepared { graph, unmarked, .. } = prepared;
         let touched: Vec<Vec<i64>> = made
             .iter()
             .map(|made| made.uids.iter().copied().filter(|uid| !made.inside.contains(uid)).collect())

@@ -7,13 +7,13 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
-use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Tensor, TensorValue};
+use hipdnn_plugin_sdk::graph::{DataType, Tensor, TensorValue};
 use hipdnn_plugin_sdk::{PluginError, bound};
 
 use crate::dtype::element::Element;
 use crate::kernel::{Kernel, MAX_TENSORS, Part, Refusal};
 use crate::plan::own_memory::OwnMemory;
-use crate::prepare::{in_node, mark_outputs, prepare};
+use crate::prepare::{CheckedNode, Prepared};
 use crate::workspace::{Place, place_in_steps};
 
 /// Alignment in bytes of what lies in the workspace.
@@ -88,28 +88,25 @@ impl From<ExecuteError> for PluginError {
 }
 
 impl Plan {
-    /// Prepares the graph and plans each node with `choose`. The refusal names the node and what is wrong with it.
+    /// Plans each node with `choose`. The refusal names the node and what is wrong with it.
     pub fn new(
-        graph: &Graph,
-        choose: impl Fn(&Graph, &Node) -> Result<Box<dyn Kernel>, Refusal>,
+        prepared: &Prepared,
+        choose: impl Fn(&CheckedNode<'_>) -> Result<Box<dyn Kernel>, Refusal>,
     ) -> Result<Self, Refusal> {
-        Self::in_parts(graph, |graph| {
-            let nodes = graph.nodes.iter().enumerate();
-            nodes.map(|(place, node)| Part::of_node(graph, place, node, &choose)).collect()
+        Self::in_parts(prepared, |prepared| {
+            prepared.nodes().map(|node| Part::of_node(&prepared.graph, node, &choose)).collect()
         })
     }
 
-    /// Prepares the graph and plans it with `divide`, which yields parts that together are all nodes, in an order in which
-    /// they can run.
+    /// Plans the graph with `divide`, which yields parts that together are all nodes, in an order in which they can run.
     pub fn in_parts(
-        graph: &Graph,
-        divide: impl FnOnce(&Graph) -> Result<Vec<Part>, Refusal>,
+        prepared: &Prepared,
+        divide: impl FnOnce(&Prepared) -> Result<Vec<Part>, Refusal>,
     ) -> Result<Self, Refusal> {
-        let mut graph = prepare(graph)?;
-        let unmarked = mark_outputs(&mut graph);
-        let parts = divide(&graph)?;
+        let Prepared { graph, unmarked, .. } = prepared;
+        let parts = divide(prepared)?;
         let tensors_of = parts.iter().map(|part| part.tensors.as_slice());
-        let virtuals = place_in_steps(&graph, &unmarked, tensors_of, ALIGNMENT)?;
+        let virtuals = place_in_steps(graph, unmarked, tensors_of, ALIGNMENT)?;
         let tensors: HashMap<i64, &Tensor> =
             graph.tensors.iter().map(|tensor| (tensor.uid, tensor)).collect();
         let slot = |place: &Place| match unmarked.contains(&place.uid) {
@@ -131,10 +128,7 @@ impl Plan {
         let mut constants = Vec::new();
         let mut scratch = 0;
         for part in parts {
-            let refuse = |refusal: Refusal| match graph.nodes.get(part.node) {
-                Some(node) => in_node(part.node, node, refusal),
-                None => refusal,
-            };
+            let refuse = |refusal: Refusal| prepared.refusal(part.node, refusal);
             if part.tensors.len() > MAX_TENSORS {
                 let count = part.tensors.len();
                 return Err(refuse(format!("has {count} tensors, expected at most {MAX_TENSORS}")));

@@ -1,4 +1,5 @@
-use hipdnn_plugin_sdk::graph::{Tensor, TensorValue};
+use hipdnn_plugin_planner::prepare::prepare;
+use hipdnn_plugin_sdk::graph::{Graph, Tensor, TensorValue};
 
 use super::*;
 
@@ -61,10 +62,15 @@ impl Growing {
         self.pointwise(mode, Some(other))
     }
 
+    fn prepared(&self) -> Prepared {
+        prepare(&self.graph).unwrap()
+    }
+
     fn longest(&mut self) -> Result<Part, Refusal> {
         let result = self.result;
         self.graph.tensors.iter_mut().for_each(|tensor| tensor.is_virtual &= tensor.uid != result);
-        longest(&self.graph, 0, &readers(&self.graph))
+        let prepared = self.prepared();
+        longest(&prepared, 0, &prepared.readers())
     }
 
     /// Why the last node is not in the chain before it.
@@ -73,7 +79,7 @@ impl Growing {
             Err(refusal) => refusal,
             Ok(part) => {
                 assert_eq!(part.nodes.len() + 1, self.graph.nodes.len());
-                explain(&self.graph, &part, part.nodes.len()).unwrap_err()
+                explain(&self.prepared(), &part, part.nodes.len()).unwrap_err()
             }
         }
     }
@@ -137,7 +143,7 @@ fn what_is_read_twice_ends_a_chain() {
     let mut growing = growing.with(Add, DataType::Float, &[1, 4]);
     assert_eq!(growing.longest().unwrap().nodes, [0]);
     let part = growing.longest().unwrap();
-    let refusal = explain(&growing.graph, &part, 1).unwrap_err();
+    let refusal = explain(&growing.prepared(), &part, 1).unwrap_err();
     assert!(refusal.starts_with("reads tensor 3, which others read"), "{refusal}");
     // x + x is no bias.
     let twice = Growing::new(DataType::Float);

@@ -1,5 +1,5 @@
 use hipdnn_plugin_sdk::graph::operation::Matmul;
-use hipdnn_plugin_sdk::graph::{DataType, Node, Tensor};
+use hipdnn_plugin_sdk::graph::{DataType, Node, Operation, Tensor};
 
 use super::*;
 

@@ -85,12 +85,11 @@ pub(super) struct Backward {
 }
 
 impl BatchnormDesign {
-    /// The batch normalization that an operation asks for.
+    /// The batch normalization of a node.
     ///
     /// # Errors
     /// The first thing that MIOpen does not do.
-    pub fn of(graph: &Graph, operation: &Operation) -> Result<Self, Refusal> {
-        let batchnorm = Batchnorm::of(graph, operation).ok_or("operation: is no batch normalization")??;
+    pub fn of(graph: &Graph, operation: &Operation, batchnorm: &Batchnorm) -> Result<Self, Refusal> {
         let channels = batchnorm.channels();
         let parameter = |name: &str, parameter: Parameter| {
             if parameter.data_type != DataType::Float {
@@ -102,7 +101,7 @@ impl BatchnormDesign {
             Ok(parameter.slot)
         };
         let scalar = |name: &str, scalar: Scalar| HostScalar::of(graph, operation, name, scalar);
-        let (shape, form) = match &batchnorm {
+        let (shape, form) = match batchnorm {
             Batchnorm::Inference(b) => {
                 let (spread, epsilon) = match b.spread {
                     Spread::InvVariance(inv) => (parameter("inv_variance", inv)?, None),

@@ -1,4 +1,7 @@
 //! What a node asks for: the numbers of its operation, with every shape checked against the others.
+//!
+//! A plugin matches on [`Problem`] without a wildcard arm: an operation that is added then stops it from compiling until it says
+//! what it does with it.
 
 pub mod attention;
 pub mod batchnorm;
@@ -13,8 +16,98 @@ pub mod resample;
 
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation};
 
+use self::attention::{Attention, AttentionGradients};
+use self::batchnorm::Batchnorm;
+use self::block_scale::BlockScale;
+use self::convolution::Convolution;
+use self::matmul::Matmul;
+use self::mixture::{Mixture, MixtureGradient};
+use self::normalization::Normalization;
+use self::pointwise::Pointwise;
+use self::reduction::Reduction;
+use self::resample::Resample;
 use crate::Refusal;
 use crate::layout::Layout;
+
+/// What a node asks for, one variant for each kind of operation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Problem {
+    /// A convolution or one of its gradients.
+    Convolution(Box<Convolution>),
+    /// A batch normalization in one of its forms.
+    Batchnorm(Box<Batchnorm>),
+    /// An operation on each element.
+    Pointwise(Box<Pointwise>),
+    /// An attention.
+    Attention(Box<Attention>),
+    /// The gradients of an attention.
+    AttentionGradients(Box<AttentionGradients>),
+    /// The matrix products of a mixture of experts.
+    Mixture(Box<Mixture>),
+    /// The gradient of their matrices.
+    MixtureGradient(Box<MixtureGradient>),
+    /// A matrix multiplication.
+    Matmul(Box<Matmul>),
+    /// Many elements that become one.
+    Reduction(Box<Reduction>),
+    /// A pooling or its gradient.
+    Resample(Box<Resample>),
+    /// A normalization of rows or its gradients.
+    Normalization(Normalization),
+    /// Blocks of elements that share a scale.
+    BlockScale(BlockScale),
+}
+
+impl Problem {
+    /// What an operation of a graph asks for.
+    ///
+    /// # Errors
+    /// The argument that does not fit the others.
+    pub fn of(graph: &Graph, operation: &Operation) -> Result<Self, Refusal> {
+        let operands = Operands::new(graph, operation);
+        Ok(match operation {
+            Operation::ConvolutionForward(c) => Convolution::forward(&operands, c)?.into(),
+            Operation::ConvolutionBackwardData(c) => Convolution::backward_data(&operands, c)?.into(),
+            Operation::ConvolutionBackwardFilter(c) => Convolution::backward_filter(&operands, c)?.into(),
+            Operation::BatchnormInference(_) => Batchnorm::inference(operands)?.into(),
+            Operation::BatchnormInferenceVariance(_) => Batchnorm::inference_variance(operands)?.into(),
+            Operation::Batchnorm(b) => Batchnorm::training(operands, b)?.into(),
+            Operation::BatchnormBackward(b) => Batchnorm::backward(operands, b)?.into(),
+            Operation::Pointwise(p) => Pointwise::of(&operands, p)?.into(),
+            Operation::Sdpa(s) => Attention::of(graph, operation, s)?.into(),
+            Operation::SdpaBackward(s) => AttentionGradients::of(graph, operation, s)?.into(),
+            Operation::MoeGroupedMatmul(m) => Mixture::of(&operands, m)?.into(),
+            Operation::MoeGroupedMatmulBackward(_) => MixtureGradient::of(&operands)?.into(),
+            Operation::Matmul(_) => Matmul::of(&operands)?.into(),
+            Operation::Reduction(r) => Reduction::of(&operands, r.mode)?.into(),
+            Operation::ResampleForward(r) => Resample::forward(&operands, r)?.into(),
+            Operation::ResampleBackward(r) => Resample::backward(&operands, r)?.into(),
+            Operation::Layernorm(n) => {
+                Self::Normalization(Normalization::layernorm(operands, n.normalized_dim_count)?)
+            }
+            Operation::LayernormBackward(n) => {
+                Self::Normalization(Normalization::layernorm_backward(operands, n.normalized_dim_count)?)
+            }
+            Operation::RmsNorm(_) => Self::Normalization(Normalization::rms(operands)?),
+            Operation::RmsNormBackward(_) => Self::Normalization(Normalization::rms_backward(operands)?),
+            Operation::BlockScaleQuantize(q) => Self::BlockScale(BlockScale::quantize(&operands, q)?),
+            Operation::BlockScaleDequantize(d) => Self::BlockScale(BlockScale::dequantize(&operands, d)?),
+            Operation::CustomOp(_) => return Err("operation is not one that the engines compute".to_owned()),
+        })
+    }
+}
+
+macro_rules! from_boxed {
+    ($($name:ident)+) => {
+        $(impl From<$name> for Problem {
+            fn from(problem: $name) -> Self {
+                Self::$name(Box::new(problem))
+            }
+        })+
+    };
+}
+
+from_boxed! { Convolution Batchnorm Pointwise Attention AttentionGradients Mixture MixtureGradient Matmul Reduction Resample }
 
 /// A tensor as a node sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -15,7 +15,8 @@ pub mod window;
 use std::collections::{HashMap, HashSet};
 
 use hipdnn_plugin_planner::layout::{Layout, storage_size};
-use hipdnn_plugin_planner::prepare::{in_node, mark_outputs, prepare};
+use hipdnn_plugin_planner::prepare::{Prepared, in_node, prepare};
+use hipdnn_plugin_planner::problem::Problem;
 use hipdnn_plugin_planner::workspace::{Place, Places, arrange};
 use hipdnn_plugin_sdk::graph::Graph;
 
@@ -57,17 +58,25 @@ impl Program {
 /// # Errors
 /// The first node that is not computed, and why.
 pub fn generate(graph: &Graph) -> Result<Program, Refusal> {
-    let mut graph = prepare(graph)?;
-    let unmarked = mark_outputs(&mut graph);
-    let mut nodes = Vec::with_capacity(graph.nodes.len());
-    for (place, node) in graph.nodes.clone().iter().enumerate() {
-        let spelled = spelled_out(&mut graph, node).map_err(|refusal| in_node(place, node, refusal))?;
-        nodes.extend(spelled.into_iter().map(|node| (place, node)));
-    }
+    let Prepared { mut graph, problems, unmarked } = prepare(graph)?;
     let mut groups: Vec<Group> = Vec::new();
-    for (place, node) in &nodes {
-        let mut add = || {
-            let mut next = Some(Item::of(&graph, node)?);
+    let given = std::mem::take(&mut graph.nodes);
+    let mut nodes = Vec::with_capacity(given.len());
+    for (place, (node, problem)) in given.into_iter().zip(problems).enumerate() {
+        match spelled_out(&mut graph, &node, &problem) {
+            None => nodes.push((place, node, problem)),
+            Some(spelled) => {
+                for node in spelled {
+                    let problem = Problem::of(&graph, &node.operation)
+                        .map_err(|refusal| in_node(place, &node, refusal))?;
+                    nodes.push((place, node, problem));
+                }
+            }
+        }
+    }
+    for (place, node, problem) in nodes {
+        let add = || {
+            let mut next = Some(Item::of(&node, problem)?);
             while let Some(item) = next {
                 match groups.last_mut() {
                     Some(group) if item.fits(group) => item.add(group, &graph)?,
@@ -81,7 +90,7 @@ pub fn generate(graph: &Graph) -> Result<Program, Refusal> {
             }
             Ok(())
         };
-        add().map_err(|refusal| in_node(*place, node, refusal))?;
+        add().map_err(|refusal| in_node(place, &node, refusal))?;
     }
     // The last group that reads each tensor from memory.
     let mut readers: HashMap<i64, usize> = HashMap::new();
