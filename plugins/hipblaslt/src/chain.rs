@@ -57,18 +57,17 @@ impl<T: Copy> Tensors<T> {
         [self.a, self.b, self.c].into_iter().chain(self.summand).chain(self.bias)
     }
 
-    /// The same places, filled otherwise.
-    ///
-    /// # Errors
-    /// The first that `fill` has.
-    pub fn try_map<U, E>(&self, mut fill: impl FnMut(T) -> Result<U, E>) -> Result<Tensors<U>, E> {
-        Ok(Tensors {
-            a: fill(self.a)?,
-            b: fill(self.b)?,
-            c: fill(self.c)?,
-            summand: self.summand.map(&mut fill).transpose()?,
-            bias: self.bias.map(&mut fill).transpose()?,
-        })
+    /// The same tensors with these in their places, in the order of [`Tensors::all`]; what is missing has its default.
+    pub fn filled<U: Copy + Default>(&self, with: &[U]) -> Tensors<U> {
+        let mut with = with.iter().copied();
+        let mut next = || with.next().unwrap_or_default();
+        Tensors {
+            a: next(),
+            b: next(),
+            c: next(),
+            summand: self.summand.map(|_| next()),
+            bias: self.bias.map(|_| next()),
+        }
     }
 }
 

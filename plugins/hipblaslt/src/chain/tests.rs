@@ -181,3 +181,12 @@ fn refusals_name_the_first_thing_that_is_not_taken() {
     node.relu_upper_clip = Some(6.0);
     assert!(clipped.refusal().starts_with("relu_upper_clip: is 6"));
 }
+
+#[test]
+fn tensors_are_filled_in_the_order_of_all() {
+    let of = Tensors { a: 5, b: 6, c: 7, summand: None, bias: Some(8) };
+    assert_eq!(of.all().collect::<Vec<_>>(), [5, 6, 7, 8]);
+    let filled = of.filled(&[50, 60, 70, 80]);
+    assert_eq!(filled, Tensors { a: 50, b: 60, c: 70, summand: None, bias: Some(80) });
+    assert_eq!(of.filled::<i64>(&[50]), Tensors { a: 50, b: 0, c: 0, summand: None, bias: Some(0) });
+}

@@ -388,7 +388,7 @@ impl Running {
                 let hip = ready.runtime.hip;
                 // SAFETY: both are valid for the size.
                 let answer = unsafe {
-                    (hip.hipMemcpyAsync)(next, prev, size, HIP_MEMCPY_DEVICE_TO_DEVICE, ready.stream)
+                    (hip.hipMemcpyAsync)(next, prev, size, HIP_MEMCPY_DEVICE_TO_DEVICE, ready.entered.stream)
                 };
                 hip.check("hipMemcpyAsync", answer)?;
             }
