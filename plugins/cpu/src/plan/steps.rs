@@ -12,8 +12,11 @@ use hipdnn_plugin_sdk::{PluginError, bound};
 
 use crate::dtype::element::Element;
 use crate::kernel::{Kernel, MAX_TENSORS, Part, Refusal};
+use crate::layout::{Layout, storage_size};
 use crate::plan::own_memory::OwnMemory;
 use crate::prepare::{CheckedNode, Prepared};
+use crate::problem::pointers;
+use crate::reference;
 use crate::workspace::{Place, place_in_steps};
 
 /// Alignment in bytes of what lies in the workspace.
@@ -129,10 +132,7 @@ impl Plan {
         let mut scratch = 0;
         for part in parts {
             let refuse = |refusal: Refusal| prepared.refusal(part.node, refusal);
-            if part.tensors.len() > MAX_TENSORS {
-                let count = part.tensors.len();
-                return Err(refuse(format!("has {count} tensors, expected at most {MAX_TENSORS}")));
-            }
+            check_count(part.tensors.len()).map_err(refuse)?;
             scratch = scratch.max(part.kernel.scratch_size());
             let mut slots = Vec::with_capacity(part.tensors.len());
             for uid in &part.tensors {
@@ -246,6 +246,43 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+/// Whether the reference computes a graph, and so each engine does: what [`Plan::new`] refuses, found out without a plan.
+///
+/// # Errors
+/// The first node that it does not compute, and why.
+pub fn check(prepared: &Prepared) -> Result<(), Refusal> {
+    let graph = &prepared.graph;
+    let mut scratch = 0;
+    for node in prepared.nodes() {
+        let mut check_node = || {
+            scratch = scratch.max(reference::plan_node(&node)?.scratch_size());
+            check_count(pointers(graph, &node.node.operation).len())
+        };
+        check_node().map_err(|refusal| node.refusal(refusal))?;
+    }
+    // As if every virtual tensor lived to the end.
+    let mut size = scratch;
+    let in_workspace = |tensor: &&Tensor| tensor.is_virtual || prepared.unmarked.contains(&tensor.uid);
+    for tensor in graph.tensors.iter().filter(in_workspace) {
+        let own = storage_size(tensor.data_type, Layout::of(tensor)?.extent())?;
+        size = own
+            .checked_next_multiple_of(ALIGNMENT)
+            .and_then(|own| own.checked_add(size))
+            .filter(|size| *size <= isize::MAX as usize - 2 * ALIGNMENT)
+            .ok_or_else(|| {
+                format!("virtual tensor {}: the workspace would be larger than the address space", tensor.uid)
+            })?;
+    }
+    Ok(())
+}
+
+fn check_count(count: usize) -> Result<(), Refusal> {
+    if count > MAX_TENSORS {
+        return Err(format!("has {count} tensors, expected at most {MAX_TENSORS}"));
+    }
+    Ok(())
 }
 
 /// The pointer bound to `uid`, tried first where it stands when the caller binds in the plan's order.
