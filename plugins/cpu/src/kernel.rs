@@ -1,9 +1,9 @@
 //! What both engines make of one node: a kernel that is planned once and run many times.
 
-pub use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_sdk::graph::{Graph, Node};
+pub use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_sdk::graph::Graph;
 
-use crate::prepare::in_node;
+use crate::prepare::CheckedNode;
 use crate::problem::pointers;
 
 /// The computation of one node, with every decision made.
@@ -46,12 +46,11 @@ impl Part {
     /// The part of one node.
     pub fn of_node(
         graph: &Graph,
-        place: usize,
-        node: &Node,
-        choose: impl Fn(&Graph, &Node) -> Result<Box<dyn Kernel>, Refusal>,
+        node: CheckedNode<'_>,
+        choose: impl FnOnce(&CheckedNode<'_>) -> Result<Box<dyn Kernel>, Refusal>,
     ) -> Result<Self, Refusal> {
-        let kernel = choose(graph, node).map_err(|refusal| in_node(place, node, refusal))?;
-        Ok(Self { node: place, tensors: pointers(graph, &node.operation), kernel })
+        let kernel = choose(&node).map_err(|refusal| node.refusal(refusal))?;
+        Ok(Self { node: node.place, tensors: pointers(graph, &node.node.operation), kernel })
     }
 }
 

@@ -9,6 +9,10 @@ use crate::fusion::graph::parts_at;
 use crate::fusion::node::plan_node_at;
 use crate::kernel::{Kernel, Refusal};
 use crate::plan::steps::Plan;
+use crate::prepare::{CheckedNode, prepare};
+use crate::problem::Problem;
+use crate::problem::convolution::Convolution;
+use crate::problem::matmul::Matmul;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::simd::vector::{Vector, VectorTask};
@@ -261,12 +265,13 @@ pub(crate) fn run_planned(
     operation: Operation,
     compute_type: DataType,
     arrays: &mut [Array],
-    plan: impl FnOnce(&Graph, &Node) -> Result<Box<dyn Kernel>, Refusal>,
+    plan: impl FnOnce(&Graph, &CheckedNode<'_>) -> Result<Box<dyn Kernel>, Refusal>,
 ) -> Result<(), Refusal> {
     let order = operation.tensors();
     let graph = Graph { tensors: arrays.iter().map(|a| a.tensor.clone()).collect(), ..Graph::default() };
     let node = Node { name: String::new(), compute_type, operation };
-    let kernel = plan(&graph, &node)?;
+    let problem = Problem::of(&graph, &node.operation)?;
+    let kernel = plan(&graph, &CheckedNode { place: 0, node: &node, problem: &problem })?;
     let mut scratch = vec![0xFF_u8; kernel.scratch_size() + 128];
     let aligned = scratch.as_ptr().align_offset(64);
     let tensors: Vec<*mut u8> = order
@@ -281,6 +286,22 @@ pub(crate) fn run_planned(
     let used = aligned + kernel.scratch_size();
     assert!(scratch[used..].iter().all(|byte| *byte == 0xFF), "wrote beyond the scratch memory");
     Ok(())
+}
+
+/// The numbers of a convolution.
+pub(crate) fn convolution_of(graph: &Graph, operation: &Operation) -> Convolution {
+    match Problem::of(graph, operation) {
+        Ok(Problem::Convolution(convolution)) => *convolution,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The numbers of a matrix multiplication.
+pub(crate) fn matmul_of(graph: &Graph, operation: &Operation) -> Matmul {
+    match Problem::of(graph, operation) {
+        Ok(Problem::Matmul(matmul)) => *matmul,
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Runs the operations as one graph, whose tensors without memory are `between`.
@@ -310,7 +331,8 @@ pub(crate) fn run_together_for(
         nodes: operations.iter().map(node).collect(),
         ..Graph::default()
     };
-    let plan = Plan::in_parts(&graph, |graph| parts_at(graph, isa, settings)).unwrap();
+    let plan =
+        Plan::in_parts(&prepare(&graph).unwrap(), |prepared| parts_at(prepared, isa, settings)).unwrap();
     let buffers: Vec<hipdnnPluginDeviceBuffer_t> = arrays
         .iter_mut()
         .map(|array| hipdnnPluginDeviceBuffer_t { uid: array.tensor.uid, ptr: array.first().cast() })

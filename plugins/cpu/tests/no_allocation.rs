@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::plan::compiled::Compiled;
 use crate::plan::planner::{Planner, planner};
+use hipdnn_plugin_planner::prepare::prepare;
 use hipdnn_plugin_sdk::Overrides;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::operation::{
@@ -16,6 +17,7 @@ use hipdnn_plugin_sdk::graph::{
     ConvMode, DataType, Graph, Node, NormFwdPhase, Operation, PaddingMode, PointwiseMode, ReductionMode,
     ResampleMode, Tensor, TensorValue,
 };
+use hipdnn_plugin_sdk::payload::Request;
 use hipdnn_plugin_sdk::wire::EngineConfig;
 
 struct Counting;
@@ -304,12 +306,10 @@ fn kernels_of_a_chain_allocate_nothing() {
 #[ignore = "run in a process of its own by `executions_allocate_nothing`"]
 fn an_execution_with_shapes_seen_before_allocates_nothing() {
     for (engine, size) in [(0, 5), (1, 5), (0, 70), (1, 70)] {
-        let planned = Compiled::new(
-            &graph(9, DataType::Float),
-            EngineConfig::default(),
-            Planner::new(engine, &[]).unwrap(),
-        )
-        .unwrap();
+        let graph = graph(9, DataType::Float);
+        let prepared = prepare(&graph).unwrap();
+        let request = Request { graph, config: EngineConfig::default() };
+        let planned = Compiled::new(request, &prepared, Planner::new(engine, &[]).unwrap()).unwrap();
         let dims = [2, 8, size, size];
         let strides = [8 * size * size, size * size, size, 1];
         let uids = [1_i64, 3, 6, 7];

@@ -80,7 +80,7 @@ impl AlgorithmRun {
         options: &Options,
         name: Option<AlgorithmName>,
     ) -> Result<Self, PluginError> {
-        let device = ready.device;
+        let device = ready.entered.device.number;
         let (library, handle) = ready.hipblaslt()?;
         let description = Description::new(library, chain)?;
         let key = Key { device, chain: chain.clone(), workspace_size_limit: options.workspace_size_limit };
@@ -347,7 +347,7 @@ impl Run for AlgorithmRun {
                     &self.algo,
                     workspace,
                     self.workspace_size,
-                    ready.stream,
+                    ready.entered.stream,
                 )
             };
             library.check("hipblasLtMatmul", status)?;

@@ -1,13 +1,12 @@
 //! Chains of nodes that one call can compute: a product, a factor, a summand, a bias and an activation, in this order.
 
-use std::collections::HashMap;
-
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_problem::layout::MAX_RANK;
-use hipdnn_plugin_problem::problem::Operand;
-use hipdnn_plugin_problem::problem::matmul::Matmul;
-use hipdnn_plugin_problem::problem::pointwise::{Broadcast, Pointwise};
-use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, operation};
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::layout::MAX_RANK;
+use hipdnn_plugin_planner::prepare::{CheckedNode, Prepared, Readers};
+use hipdnn_plugin_planner::problem::matmul::Matmul;
+use hipdnn_plugin_planner::problem::pointwise::{Broadcast, Pointwise};
+use hipdnn_plugin_planner::problem::{Operand, Problem};
+use hipdnn_plugin_sdk::graph::{DataType, Node, Operation, PointwiseMode, operation};
 
 use crate::product::Product;
 
@@ -58,18 +57,17 @@ impl<T: Copy> Tensors<T> {
         [self.a, self.b, self.c].into_iter().chain(self.summand).chain(self.bias)
     }
 
-    /// The same places, filled otherwise.
-    ///
-    /// # Errors
-    /// The first that `fill` has.
-    pub fn try_map<U, E>(&self, mut fill: impl FnMut(T) -> Result<U, E>) -> Result<Tensors<U>, E> {
-        Ok(Tensors {
-            a: fill(self.a)?,
-            b: fill(self.b)?,
-            c: fill(self.c)?,
-            summand: self.summand.map(&mut fill).transpose()?,
-            bias: self.bias.map(&mut fill).transpose()?,
-        })
+    /// The same tensors with these in their places, in the order of [`Tensors::all`]; what is missing has its default.
+    pub fn filled<U: Copy + Default>(&self, with: &[U]) -> Tensors<U> {
+        let mut with = with.iter().copied();
+        let mut next = || with.next().unwrap_or_default();
+        Tensors {
+            a: next(),
+            b: next(),
+            c: next(),
+            summand: self.summand.map(|_| next()),
+            bias: self.bias.map(|_| next()),
+        }
     }
 }
 
@@ -84,26 +82,12 @@ pub struct Part {
     pub tensors: Tensors<i64>,
 }
 
-/// The nodes that read each tensor.
-pub type Readers = HashMap<i64, Vec<usize>>;
-
-/// The readers of the tensors of a graph. A node that reads a tensor twice is there twice.
-pub fn readers(graph: &Graph) -> Readers {
-    let mut readers: Readers = HashMap::new();
-    for (place, node) in graph.nodes.iter().enumerate() {
-        for uid in node.operation.inputs() {
-            readers.entry(uid).or_default().push(place);
-        }
-    }
-    readers
-}
-
 /// The longest chain that begins with this product.
 ///
 /// # Errors
 /// Why neither the product alone nor a chain behind it can be computed.
-pub fn longest(graph: &Graph, first: usize, readers: &Readers) -> Result<Part, Refusal> {
-    let mut builder = Builder::begin(graph, first)?;
+pub fn longest(prepared: &Prepared, first: usize, readers: &Readers) -> Result<Part, Refusal> {
+    let mut builder = Builder::begin(prepared, first)?;
     let mut longest = builder.part();
     // A node that is no link of the chain is said to be so when its turn comes.
     while let Some(place) = builder.next(readers) {
@@ -123,9 +107,9 @@ pub fn longest(graph: &Graph, first: usize, readers: &Readers) -> Result<Part, R
 ///
 /// # Errors
 /// The first thing that is not taken.
-pub fn explain(graph: &Graph, chain: &Part, place: usize) -> Result<(), Refusal> {
+pub fn explain(prepared: &Prepared, chain: &Part, place: usize) -> Result<(), Refusal> {
     let Some((first, rest)) = chain.nodes.split_first() else { return Ok(()) };
-    let mut builder = Builder::begin(graph, *first)?;
+    let mut builder = Builder::begin(prepared, *first)?;
     for node in rest {
         builder.add(*node)?;
     }
@@ -147,7 +131,7 @@ struct Added {
 
 /// A chain that may become longer.
 struct Builder<'a> {
-    graph: &'a Graph,
+    prepared: &'a Prepared,
     nodes: Vec<usize>,
     node: &'a operation::Matmul,
     /// With the result of the chain in the place of c.
@@ -162,15 +146,32 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn begin(graph: &'a Graph, first: usize) -> Result<Self, Refusal> {
-        let node = graph.nodes.get(first).ok_or("there is no such node")?;
-        let Operation::Matmul(operation) = &node.operation else {
-            return Err("operation is none that this plugin begins with (a product of matrices)".to_owned());
+    fn begin(prepared: &'a Prepared, first: usize) -> Result<Self, Refusal> {
+        let CheckedNode { node, problem, .. } = prepared.node(first).ok_or("there is no such node")?;
+        let matmul = match problem {
+            Problem::Matmul(matmul) => **matmul,
+            Problem::Convolution(_)
+            | Problem::Batchnorm(_)
+            | Problem::Pointwise(_)
+            | Problem::Attention(_)
+            | Problem::AttentionGradients(_)
+            | Problem::Mixture(_)
+            | Problem::MixtureGradient(_)
+            | Problem::Reduction(_)
+            | Problem::Resample(_)
+            | Problem::Normalization(_)
+            | Problem::BlockScale(_) => {
+                return Err(
+                    "operation is none that this plugin begins with (a product of matrices)".to_owned()
+                );
+            }
         };
-        let matmul = Matmul::of(graph, &node.operation).ok_or("operation is no product")??;
+        let Operation::Matmul(operation) = &node.operation else {
+            return Err("operation is no product".to_owned());
+        };
         let double = matmul.a.data_type == DataType::Double;
         let builder = Self {
-            graph,
+            prepared,
             nodes: vec![first],
             node: operation,
             result: operation.c,
@@ -207,7 +208,7 @@ impl<'a> Builder<'a> {
     /// The only reader of the result, where nobody else can see it.
     fn next(&self, readers: &Readers) -> Option<usize> {
         match readers.get(&self.result)?.as_slice() {
-            [reader] if self.graph.tensor(self.result)?.is_virtual => Some(*reader),
+            [reader] if self.prepared.graph.tensor(self.result)?.is_virtual => Some(*reader),
             _ => None,
         }
     }
@@ -227,6 +228,7 @@ impl<'a> Builder<'a> {
     /// Refuses numbers that the host has.
     fn in_memory(&self, name: &str, uid: i64) -> Result<(), Refusal> {
         let by_value = self
+            .prepared
             .graph
             .tensor(uid)
             .is_some_and(|tensor| tensor.value.is_some() || tensor.is_runtime_pass_by_value);
@@ -235,15 +237,15 @@ impl<'a> Builder<'a> {
 
     /// Takes in the node that reads the result.
     fn add(&mut self, place: usize) -> Result<(), Refusal> {
-        let node = self.graph.nodes.get(place).ok_or("there is no such node")?;
-        let Operation::Pointwise(operation) = &node.operation else {
+        let CheckedNode { node, problem, .. } = self.prepared.node(place).ok_or("there is no such node")?;
+        let (Operation::Pointwise(operation), Problem::Pointwise(pointwise)) = (&node.operation, problem)
+        else {
             return Err(
                 "operation does not follow a product in one call (an addition, a scale or an activation)"
                     .to_owned(),
             );
         };
         self.check_compute_type(node)?;
-        let pointwise = Pointwise::of(self.graph, &node.operation).ok_or("operation is not pointwise")??;
         let between = self.matmul.c.data_type;
         if !matches!(between, DataType::Float | DataType::Half | DataType::Bfloat16 | DataType::Double) {
             return Err(format!(
@@ -257,8 +259,8 @@ impl<'a> Builder<'a> {
         }
         match pointwise.mode {
             PointwiseMode::Mul => self.scale(operation)?,
-            PointwiseMode::Add => self.added(operation, &pointwise)?,
-            mode => self.activation = Some(activation(mode, &pointwise)?),
+            PointwiseMode::Add => self.added(operation, pointwise)?,
+            mode => self.activation = Some(activation(mode, pointwise)?),
         }
         let dims = |operand: &Operand| operand.layout;
         if dims(&pointwise.output).dims() != dims(&self.matmul.c).dims() {
@@ -286,7 +288,8 @@ impl<'a> Builder<'a> {
             return Err("operation: is mul after another operation, expected it directly after the product"
                 .to_owned());
         }
-        let number = self.graph.tensor(uid).and_then(|tensor| tensor.value).and_then(|value| value.as_f64());
+        let number =
+            self.prepared.graph.tensor(uid).and_then(|tensor| tensor.value).and_then(|value| value.as_f64());
         self.alpha = number.ok_or_else(|| format!("{name}: is in memory, expected a number in the graph"))?;
         Ok(())
     }

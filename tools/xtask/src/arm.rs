@@ -35,7 +35,7 @@ const INSIDE: &str = "hipdnn";
 const PACKAGES: &[(&str, &[&str])] = &[
     ("hipdnn-backend", &["--lib"]),
     ("hipdnn-plugin-sdk", &[]),
-    ("hipdnn-plugin-problem", &[]),
+    ("hipdnn-plugin-planner", &[]),
     ("hipdnn-cpu-plugin", &["--lib"]),
 ];
 

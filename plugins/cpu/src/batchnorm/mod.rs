@@ -24,15 +24,14 @@ pub(crate) mod shape;
 #[cfg(test)]
 mod tests;
 
-use hipdnn_plugin_sdk::graph::{Graph, Node};
-
 use crate::batchnorm::channel::{Memory, Parameters};
 use crate::batchnorm::shape::{PlaneEpilogue, ReluInput, Shape};
 use crate::dtype::element::Compute;
 use crate::kernel::{Kernel, Refusal};
 use crate::pointwise::Epilogue;
-use crate::problem::Operand;
+use crate::prepare::CheckedNode;
 use crate::problem::batchnorm::{Backward, Batchnorm};
+use crate::problem::{Operand, Problem};
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::loop_nest::LoopNest;
@@ -70,11 +69,12 @@ pub(crate) fn plan_gated(
 }
 
 /// Whether a node is an inference that goes through memory plane by plane.
-pub(crate) fn has_planes(graph: &Graph, node: &Node) -> bool {
-    let Some(Ok(Batchnorm::Inference(problem))) = Batchnorm::of(graph, &node.operation) else { return false };
-    match Compute::of(node.compute_type) {
-        Ok(Compute::Single) => planes::covers::<f32>(&problem),
-        Ok(Compute::Double) => planes::covers::<f64>(&problem),
+pub(crate) fn has_planes(node: &CheckedNode<'_>) -> bool {
+    let Problem::Batchnorm(batchnorm) = node.problem else { return false };
+    let Batchnorm::Inference(problem) = &**batchnorm else { return false };
+    match Compute::of(node.node.compute_type) {
+        Ok(Compute::Single) => planes::covers::<f32>(problem),
+        Ok(Compute::Double) => planes::covers::<f64>(problem),
         Err(_) => false,
     }
 }

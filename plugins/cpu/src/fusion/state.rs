@@ -2,16 +2,17 @@
 
 use std::collections::HashMap;
 
-use hipdnn_plugin_sdk::graph::{Graph, Operation, PointwiseMode};
+use hipdnn_plugin_sdk::graph::{Operation, PointwiseMode};
 
 use crate::dtype::element::Compute;
 use crate::fusion::uses::Uses;
 use crate::pointwise::chain::{Chain, Value};
+use crate::prepare::Prepared;
 
 /// Nodes that one kernel may compute.
 #[derive(Clone)]
 pub(crate) struct Fusion<'a> {
-    pub(crate) graph: &'a Graph,
+    pub(crate) prepared: &'a Prepared,
     pub(crate) uses: &'a Uses<'a>,
     pub(crate) compute: Compute,
     /// The shape of everything that is computed, but for what is one number for each row.

@@ -36,7 +36,8 @@ fn operation(mode: ReductionMode) -> Reduction {
 fn check(mode: ReductionMode, compute: DataType, isa: Isa, arrays: &[Array]) {
     let (mut got, mut expected) = (arrays.to_vec(), arrays.to_vec());
     run(operation(mode).into(), compute, isa, &mut got).unwrap();
-    run_planned(operation(mode).into(), compute, &mut expected, reference::plan_node).unwrap();
+    run_planned(operation(mode).into(), compute, &mut expected, |_, node| reference::plan_node(node))
+        .unwrap();
     let tolerance = match (got[1].tensor.data_type, compute) {
         (DataType::Bfloat16, _) => 8e-3,
         (DataType::Half, _) => 1e-3,

@@ -4,8 +4,8 @@
 
 use std::ops::Range;
 
-use hipdnn_plugin_problem::problem::attention::shape::Integers;
-use hipdnn_plugin_problem::problem::mixture::{Experts, Mixture, MixtureGradient, Routing, Rows};
+use hipdnn_plugin_planner::problem::attention::shape::Integers;
+use hipdnn_plugin_planner::problem::mixture::{Experts, Mixture, MixtureGradient, Routing, Rows};
 
 use crate::kernel::{Kernel, Refusal};
 use crate::reference::attention::sequences::integer;

@@ -3,7 +3,7 @@
 use crate::dtype::element::{Element, Real};
 use crate::plan::planner::Planner;
 use crate::plan::steps::{ExecuteError, Plan};
-use hipdnn_plugin_problem::layout::{Layout, Walk, element_bits, storage_size};
+use hipdnn_plugin_planner::layout::{Layout, Walk, element_bits, storage_size};
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorValue};
 

@@ -148,7 +148,7 @@ fn damage_is_refused_or_harmless() {
         if !small(&graph) {
             continue;
         }
-        let prepared = hipdnn_plugin_problem::prepare::prepare(&graph).unwrap();
+        let prepared = hipdnn_plugin_planner::prepare::prepare(&graph).unwrap().graph;
         // Half of the time numbers that are never out of range, so that not everything fails.
         let most = random.one_of(&[1.0, 7.0]);
         let memory = plan.bound().iter().map(|uid| {

@@ -1,4 +1,5 @@
-use hipdnn_plugin_sdk::graph::{Tensor, TensorValue};
+use hipdnn_plugin_planner::prepare::prepare;
+use hipdnn_plugin_sdk::graph::{Graph, Tensor, TensorValue};
 
 use super::*;
 
@@ -61,10 +62,15 @@ impl Growing {
         self.pointwise(mode, Some(other))
     }
 
+    fn prepared(&self) -> Prepared {
+        prepare(&self.graph).unwrap()
+    }
+
     fn longest(&mut self) -> Result<Part, Refusal> {
         let result = self.result;
         self.graph.tensors.iter_mut().for_each(|tensor| tensor.is_virtual &= tensor.uid != result);
-        longest(&self.graph, 0, &readers(&self.graph))
+        let prepared = self.prepared();
+        longest(&prepared, 0, &prepared.readers())
     }
 
     /// Why the last node is not in the chain before it.
@@ -73,7 +79,7 @@ impl Growing {
             Err(refusal) => refusal,
             Ok(part) => {
                 assert_eq!(part.nodes.len() + 1, self.graph.nodes.len());
-                explain(&self.graph, &part, part.nodes.len()).unwrap_err()
+                explain(&self.prepared(), &part, part.nodes.len()).unwrap_err()
             }
         }
     }
@@ -137,7 +143,7 @@ fn what_is_read_twice_ends_a_chain() {
     let mut growing = growing.with(Add, DataType::Float, &[1, 4]);
     assert_eq!(growing.longest().unwrap().nodes, [0]);
     let part = growing.longest().unwrap();
-    let refusal = explain(&growing.graph, &part, 1).unwrap_err();
+    let refusal = explain(&growing.prepared(), &part, 1).unwrap_err();
     assert!(refusal.starts_with("reads tensor 3, which others read"), "{refusal}");
     // x + x is no bias.
     let twice = Growing::new(DataType::Float);
@@ -174,4 +180,13 @@ fn refusals_name_the_first_thing_that_is_not_taken() {
     let Operation::Pointwise(node) = &mut clipped.graph.nodes[1].operation else { unreachable!() };
     node.relu_upper_clip = Some(6.0);
     assert!(clipped.refusal().starts_with("relu_upper_clip: is 6"));
+}
+
+#[test]
+fn tensors_are_filled_in_the_order_of_all() {
+    let of = Tensors { a: 5, b: 6, c: 7, summand: None, bias: Some(8) };
+    assert_eq!(of.all().collect::<Vec<_>>(), [5, 6, 7, 8]);
+    let filled = of.filled(&[50, 60, 70, 80]);
+    assert_eq!(filled, Tensors { a: 50, b: 60, c: 70, summand: None, bias: Some(80) });
+    assert_eq!(of.filled::<i64>(&[50]), Tensors { a: 50, b: 0, c: 0, summand: None, bias: Some(0) });
 }

@@ -1,4 +1,5 @@
-use hipdnn_plugin_problem::layout::Layout;
+use hipdnn_plugin_planner::layout::Layout;
+use hipdnn_plugin_planner::problem::Problem;
 use hipdnn_plugin_sdk::graph::operation;
 use hipdnn_plugin_sdk::graph::{Graph, Operation, Tensor};
 
@@ -13,7 +14,10 @@ fn matmul(shapes: [(&[i64], &[i64]); 3]) -> Matmul {
             .collect(),
         ..Graph::default()
     };
-    Matmul::of(&graph, &Operation::from(operation::Matmul { a: 1, b: 2, c: 3 })).unwrap().unwrap()
+    match Problem::of(&graph, &Operation::from(operation::Matmul { a: 1, b: 2, c: 3 })) {
+        Ok(Problem::Matmul(matmul)) => *matmul,
+        other => panic!("{other:?}"),
+    }
 }
 
 fn packed(dims: &[i64]) -> Vec<i64> {

@@ -12,6 +12,7 @@ use std::sync::OnceLock;
 
 use crate::{PluginError, Refusal, function_table};
 
+pub(crate) use context::enter;
 pub use context::{Device, EnteredContext, context_of};
 
 /// What a function of the driver answers; 0 is success.

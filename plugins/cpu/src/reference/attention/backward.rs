@@ -3,8 +3,8 @@
 //! The probabilities are made again from the scores and the statistics that the forward direction kept. Each gradient is a
 //! sum of its own, so nothing is kept between them and no number is rounded before its sum is whole.
 
-use hipdnn_plugin_problem::problem::attention::AttentionGradients;
-use hipdnn_plugin_problem::problem::attention::shape::Shape;
+use hipdnn_plugin_planner::problem::attention::AttentionGradients;
+use hipdnn_plugin_planner::problem::attention::shape::Shape;
 
 use crate::kernel::{Kernel, Refusal};
 use crate::reference::attention::scores::{BoundScores, Scores};

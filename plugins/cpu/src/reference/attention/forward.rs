@@ -1,8 +1,8 @@
 //! The attention itself.
 
-use hipdnn_plugin_problem::problem::attention::Attention;
-use hipdnn_plugin_problem::problem::attention::options::Dropout;
-use hipdnn_plugin_problem::problem::attention::shape::Shape;
+use hipdnn_plugin_planner::problem::attention::Attention;
+use hipdnn_plugin_planner::problem::attention::options::Dropout;
+use hipdnn_plugin_planner::problem::attention::shape::Shape;
 
 use crate::dtype::element::{Element, is_float_of_eight_bits};
 use crate::kernel::{Kernel, Refusal};

@@ -15,7 +15,7 @@ pub(crate) mod scalars;
 pub(crate) mod scores;
 pub(crate) mod sequences;
 
-use hipdnn_plugin_problem::problem::attention::{Attention, AttentionGradients};
+use hipdnn_plugin_planner::problem::attention::{Attention, AttentionGradients};
 
 use crate::kernel::{Kernel, Refusal};
 

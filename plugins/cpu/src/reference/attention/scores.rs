@@ -1,9 +1,9 @@
 //! The scores of an attention with all its options, and what dropout leaves of the probabilities.
 
-use hipdnn_plugin_problem::problem::attention::options::{
+use hipdnn_plugin_planner::problem::attention::options::{
     Band, BlockMask, Dropout, HeadFactor, Options, Scale, Spread,
 };
-use hipdnn_plugin_problem::problem::attention::shape::{Integers, Shape};
+use hipdnn_plugin_planner::problem::attention::shape::{Integers, Shape};
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::dtype::element::Element;

@@ -1,6 +1,6 @@
 //! Where the rows of sequences lie, and the numbers in memory that say so.
 
-use hipdnn_plugin_problem::problem::attention::shape::{Integers, Sequences, Shape, Start};
+use hipdnn_plugin_planner::problem::attention::shape::{Integers, Sequences, Shape, Start};
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::kernel::Refusal;

@@ -2,7 +2,10 @@
 
 #![expect(clippy::indexing_slicing, reason = "every index is below a rank that is checked first")]
 
-use hipdnn_plugin_sdk::graph::{ConvMode, Graph, Operation};
+use hipdnn_plugin_sdk::graph::ConvMode;
+use hipdnn_plugin_sdk::graph::operation::{
+    ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward,
+};
 
 use super::{Operand, Operands};
 use crate::Refusal;
@@ -63,42 +66,28 @@ pub struct Convolution {
 }
 
 impl Convolution {
-    /// The convolution that an operation asks for.
-    ///
-    /// The refusal names the argument that does not fit the others; `None` where the operation is no convolution.
-    pub fn of(graph: &Graph, operation: &Operation) -> Option<Result<Self, Refusal>> {
-        let (direction, names, pre, post, stride, dilation, mode) = match operation {
-            Operation::ConvolutionForward(c) => (
-                Direction::Forward,
-                ["x", "w", "y"],
-                &c.pre_padding,
-                &c.post_padding,
-                &c.stride,
-                &c.dilation,
-                c.conv_mode,
-            ),
-            Operation::ConvolutionBackwardData(c) => (
-                Direction::BackwardData,
-                ["dx", "w", "dy"],
-                &c.pre_padding,
-                &c.post_padding,
-                &c.stride,
-                &c.dilation,
-                c.conv_mode,
-            ),
-            Operation::ConvolutionBackwardFilter(c) => (
-                Direction::BackwardFilter,
-                ["x", "dw", "dy"],
-                &c.pre_padding,
-                &c.post_padding,
-                &c.stride,
-                &c.dilation,
-                c.conv_mode,
-            ),
-            _ => return None,
-        };
-        let operands = Operands::new(graph, operation);
-        Some(Self::checked(direction, &operands, names, [pre, post, stride, dilation], mode))
+    /// The forward convolution. The refusal names the argument that does not fit the others, as for the gradients.
+    pub(crate) fn forward(operands: &Operands<'_>, c: &ConvolutionForward) -> Result<Self, Refusal> {
+        let windows = [&c.pre_padding, &c.post_padding, &c.stride, &c.dilation].map(Vec::as_slice);
+        Self::checked(Direction::Forward, operands, ["x", "w", "y"], windows, c.conv_mode)
+    }
+
+    /// The gradient of the input.
+    pub(crate) fn backward_data(
+        operands: &Operands<'_>,
+        c: &ConvolutionBackwardData,
+    ) -> Result<Self, Refusal> {
+        let windows = [&c.pre_padding, &c.post_padding, &c.stride, &c.dilation].map(Vec::as_slice);
+        Self::checked(Direction::BackwardData, operands, ["dx", "w", "dy"], windows, c.conv_mode)
+    }
+
+    /// The gradient of the filter.
+    pub(crate) fn backward_filter(
+        operands: &Operands<'_>,
+        c: &ConvolutionBackwardFilter,
+    ) -> Result<Self, Refusal> {
+        let windows = [&c.pre_padding, &c.post_padding, &c.stride, &c.dilation].map(Vec::as_slice);
+        Self::checked(Direction::BackwardFilter, operands, ["x", "dw", "dy"], windows, c.conv_mode)
     }
 
     fn checked(

@@ -2,7 +2,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "every index is below a rank that is checked first")]
 
-use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation};
+use hipdnn_plugin_sdk::graph::DataType;
 
 use super::batchnorm::{Scalar, optional_scalar};
 use super::{Operand, Operands};
@@ -103,18 +103,25 @@ impl From<Backward> for Normalization {
 }
 
 impl Normalization {
-    /// The normalization that an operation asks for.
-    ///
-    /// The refusal names the argument that does not fit the others; `None` where the operation is none.
-    pub fn of(graph: &Graph, operation: &Operation) -> Option<Result<Self, Refusal>> {
-        let fields = || Fields { operands: Operands::new(graph, operation) };
-        Some(match operation {
-            Operation::Layernorm(norm) => fields().layernorm(norm.normalized_dim_count),
-            Operation::LayernormBackward(norm) => fields().layernorm_backward(norm.normalized_dim_count),
-            Operation::RmsNorm(_) => fields().rms(),
-            Operation::RmsNormBackward(_) => fields().rms_backward(),
-            _ => return None,
-        })
+    /// The layer normalization over so many dimensions. The refusal names the argument that does not fit the others, as for the
+    /// other forms.
+    pub(crate) fn layernorm(operands: Operands<'_>, count: i64) -> Result<Self, Refusal> {
+        Fields { operands }.layernorm(count)
+    }
+
+    /// The gradients of a layer normalization over so many dimensions.
+    pub(crate) fn layernorm_backward(operands: Operands<'_>, count: i64) -> Result<Self, Refusal> {
+        Fields { operands }.layernorm_backward(count)
+    }
+
+    /// The normalization by the root of the mean square.
+    pub(crate) fn rms(operands: Operands<'_>) -> Result<Self, Refusal> {
+        Fields { operands }.rms()
+    }
+
+    /// Its gradients.
+    pub(crate) fn rms_backward(operands: Operands<'_>) -> Result<Self, Refusal> {
+        Fields { operands }.rms_backward()
     }
 }
 

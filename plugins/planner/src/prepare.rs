@@ -6,28 +6,99 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorV
 
 use crate::Refusal;
 use crate::layout::Layout;
-use crate::problem::attention::{Attention, AttentionGradients};
-use crate::problem::batchnorm::Batchnorm;
-use crate::problem::block_scale::BlockScale;
-use crate::problem::convolution::Convolution;
-use crate::problem::matmul::Matmul;
-use crate::problem::mixture::{Mixture, MixtureGradient};
-use crate::problem::normalization::Normalization;
-use crate::problem::pointwise::Pointwise;
-use crate::problem::reduction::Reduction;
-use crate::problem::resample::Resample;
-use crate::problem::{may_be_ragged, named_tensors, ragged_tensors};
+use crate::problem::{Problem, may_be_ragged, named_tensors, ragged_tensors};
 
 /// The most nodes of a graph. The time to plan a graph grows with the square of them.
 const MAX_NODES: usize = 10_000;
 
+/// A graph that makes sense, and what each of its nodes asks for.
+///
+/// Every tensor that a node uses and every node has its type, tensors with a value are not virtual, tensors that no node uses are
+/// gone, and the nodes stand in an order in which a tensor is written before it is read, and written once. Shapes agree, no
+/// extent overflows, and no output has two indices for one element.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prepared {
+    /// The graph.
+    pub graph: Graph,
+    /// What each node of the graph asks for, in the same order.
+    pub problems: Vec<Problem>,
+    /// The tensors that a node writes, none reads and nobody marked as outputs.
+    ///
+    /// Programs that leave a result virtual, as frontends do with what nobody marked, bind it all the same. Whether an execution
+    /// does is known only then: such a tensor has a buffer or has not, and no step may swallow it. It is not virtual in the graph.
+    pub unmarked: HashSet<i64>,
+}
+
+/// A node of a prepared graph, with what it asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckedNode<'a> {
+    /// Its place in the graph.
+    pub place: usize,
+    /// The node.
+    pub node: &'a Node,
+    /// What it asks for.
+    pub problem: &'a Problem,
+}
+
+impl CheckedNode<'_> {
+    /// Says of this node that a refusal is of it.
+    pub fn refusal(&self, refusal: Refusal) -> Refusal {
+        in_node(self.place, self.node, refusal)
+    }
+}
+
+impl Prepared {
+    /// The nodes, in order.
+    pub fn nodes(&self) -> impl Iterator<Item = CheckedNode<'_>> {
+        let nodes = self.graph.nodes.iter().zip(&self.problems).enumerate();
+        nodes.map(|(place, (node, problem))| CheckedNode { place, node, problem })
+    }
+
+    /// The node at a place.
+    pub fn node(&self, place: usize) -> Option<CheckedNode<'_>> {
+        Some(CheckedNode { place, node: self.graph.nodes.get(place)?, problem: self.problems.get(place)? })
+    }
+
+    /// Says of which node a refusal is.
+    pub fn refusal(&self, place: usize, refusal: Refusal) -> Refusal {
+        match self.graph.nodes.get(place) {
+            Some(node) => in_node(place, node, refusal),
+            None => refusal,
+        }
+    }
+
+    /// The nodes that read each tensor, in order. A node that reads a tensor twice is there twice.
+    pub fn readers(&self) -> Readers {
+        let mut readers = Readers::new();
+        for (place, node) in self.graph.nodes.iter().enumerate() {
+            for uid in node.operation.inputs() {
+                readers.entry(uid).or_default().push(place);
+            }
+        }
+        readers
+    }
+
+    /// Makes the problems again, after types of the graph were changed.
+    ///
+    /// # Errors
+    /// The first node that makes no sense any more.
+    pub fn update_problems(&mut self) -> Result<(), Refusal> {
+        for (place, (node, problem)) in self.graph.nodes.iter().zip(&mut self.problems).enumerate() {
+            *problem =
+                Problem::of(&self.graph, &node.operation).map_err(|refusal| in_node(place, node, refusal))?;
+        }
+        Ok(())
+    }
+}
+
+/// The nodes that read each tensor of a graph.
+pub type Readers = HashMap<i64, Vec<usize>>;
+
 /// Resolves a graph and checks that it makes sense.
 ///
-/// In the result every tensor that a node uses and every node has its type, tensors with a value are not virtual, tensors that
-/// no node uses are gone, and the nodes stand in an order in which a tensor is written before it is read, and written once. Shapes agree, no extent
-/// overflows, and no output has two indices for one element. The refusal names the node, the argument, the value got and
-/// what was expected.
-pub fn prepare(graph: &Graph) -> Result<Graph, Refusal> {
+/// # Errors
+/// The node, the argument, the value got and what was expected.
+pub fn prepare(graph: &Graph) -> Result<Prepared, Refusal> {
     if graph.nodes.is_empty() {
         return Err("the graph has no nodes, expected at least one".to_owned());
     }
@@ -51,19 +122,18 @@ pub fn prepare(graph: &Graph) -> Result<Graph, Refusal> {
             }
         }
     }
+    let mut problems = Vec::with_capacity(graph.nodes.len());
     for (place, node) in graph.nodes.iter().enumerate() {
-        check_tensors(&graph, &tensors, &written, place, node)
-            .and_then(|()| check_shapes(&graph, &node.operation))
-            .map_err(|refusal| in_node(place, node, refusal))?;
+        let problem = check_tensors(&graph, &tensors, &written, place, node)
+            .and_then(|()| Problem::of(&graph, &node.operation));
+        problems.push(problem.map_err(|refusal| in_node(place, node, refusal))?);
     }
-    Ok(graph)
+    let unmarked = mark_outputs(&mut graph);
+    Ok(Prepared { graph, problems, unmarked })
 }
 
-/// Makes outputs of the virtual tensors of a prepared graph that a node writes and none reads, and answers which these are.
-///
-/// Programs that leave a result virtual, as frontends do with what nobody marked, bind it all the same. Whether an execution
-/// does is known only then: a tensor answered here has a buffer or has not, and no step may swallow it.
-pub fn mark_outputs(graph: &mut Graph) -> HashSet<i64> {
+/// Makes outputs of the virtual tensors that a node writes and none reads, and answers which these are.
+fn mark_outputs(graph: &mut Graph) -> HashSet<i64> {
     let read: HashSet<i64> = graph.nodes.iter().flat_map(|node| node.operation.inputs()).collect();
     let mut unmarked = HashSet::new();
     for tensor in &mut graph.tensors {
@@ -228,36 +298,6 @@ fn check_tensors(
         }
     }
     Ok(())
-}
-
-fn check_shapes(graph: &Graph, operation: &Operation) -> Result<(), Refusal> {
-    if let Some(convolution) = Convolution::of(graph, operation) {
-        convolution.map(|_| ())
-    } else if let Some(batchnorm) = Batchnorm::of(graph, operation) {
-        batchnorm.map(|_| ())
-    } else if let Some(pointwise) = Pointwise::of(graph, operation) {
-        pointwise.map(|_| ())
-    } else if let Some(attention) = Attention::of(graph, operation) {
-        attention.map(|_| ())
-    } else if let Some(gradients) = AttentionGradients::of(graph, operation) {
-        gradients.map(|_| ())
-    } else if let Some(mixture) = Mixture::of(graph, operation) {
-        mixture.map(|_| ())
-    } else if let Some(gradient) = MixtureGradient::of(graph, operation) {
-        gradient.map(|_| ())
-    } else if let Some(matmul) = Matmul::of(graph, operation) {
-        matmul.map(|_| ())
-    } else if let Some(reduction) = Reduction::of(graph, operation) {
-        reduction.map(|_| ())
-    } else if let Some(resample) = Resample::of(graph, operation) {
-        resample.map(|_| ())
-    } else if let Some(normalization) = Normalization::of(graph, operation) {
-        normalization.map(|_| ())
-    } else if let Some(block_scale) = BlockScale::of(graph, operation) {
-        block_scale.map(|_| ())
-    } else {
-        Err("operation is not one that the engines compute".to_owned())
-    }
 }
 
 #[cfg(test)]

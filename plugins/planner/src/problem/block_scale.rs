@@ -2,7 +2,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "every index is below a rank that is checked first")]
 
-use hipdnn_plugin_sdk::graph::{Graph, Operation};
+use hipdnn_plugin_sdk::graph::operation::{BlockScaleDequantize, BlockScaleQuantize};
 
 use super::{Operand, Operands};
 use crate::Refusal;
@@ -52,19 +52,14 @@ pub enum BlockScale {
 }
 
 impl BlockScale {
-    /// What an operation asks for.
-    ///
-    /// The refusal names the argument that does not fit the others; `None` where the operation is none.
-    pub fn of(graph: &Graph, operation: &Operation) -> Option<Result<Self, Refusal>> {
-        let operands = || Operands::new(graph, operation);
-        Some(match operation {
-            Operation::BlockScaleQuantize(q) => {
-                quantize(&operands(), q.block_size, q.axis, q.transpose).map(|q| Self::Quantize(Box::new(q)))
-            }
-            Operation::BlockScaleDequantize(d) => dequantize(&operands(), &d.block_size, d.is_negative_scale)
-                .map(|d| Self::Dequantize(Box::new(d))),
-            _ => return None,
-        })
+    /// The conversion to a small type. The refusal names the argument that does not fit the others, as for the way back.
+    pub(crate) fn quantize(operands: &Operands<'_>, q: &BlockScaleQuantize) -> Result<Self, Refusal> {
+        Ok(Self::Quantize(Box::new(quantize(operands, q.block_size, q.axis, q.transpose)?)))
+    }
+
+    /// The conversion back.
+    pub(crate) fn dequantize(operands: &Operands<'_>, d: &BlockScaleDequantize) -> Result<Self, Refusal> {
+        Ok(Self::Dequantize(Box::new(dequantize(operands, &d.block_size, d.is_negative_scale)?)))
     }
 }
 

@@ -8,6 +8,7 @@ pub mod options;
 pub mod shape;
 mod tensors;
 
+use hipdnn_plugin_sdk::graph::operation::{Sdpa, SdpaBackward};
 use hipdnn_plugin_sdk::graph::{Graph, Operation};
 
 use self::fields::Fields;
@@ -70,12 +71,9 @@ pub struct Attention {
 }
 
 impl Attention {
-    /// The attention that an operation asks for.
-    ///
-    /// The refusal names the argument that does not fit; `None` where the operation is another.
-    pub fn of(graph: &Graph, operation: &Operation) -> Option<Result<Self, Refusal>> {
-        let Operation::Sdpa(sdpa) = operation else { return None };
-        Some(Fields::new(graph, operation).attention(sdpa))
+    /// The attention of a graph's operation. The refusal names the argument that does not fit.
+    pub(crate) fn of(graph: &Graph, operation: &Operation, sdpa: &Sdpa) -> Result<Self, Refusal> {
+        Fields::new(graph, operation).attention(sdpa)
     }
 }
 
@@ -109,11 +107,8 @@ pub struct AttentionGradients {
 }
 
 impl AttentionGradients {
-    /// The gradients that an operation asks for.
-    ///
-    /// The refusal names the argument that does not fit; `None` where the operation is another.
-    pub fn of(graph: &Graph, operation: &Operation) -> Option<Result<Self, Refusal>> {
-        let Operation::SdpaBackward(sdpa) = operation else { return None };
-        Some(Fields::new(graph, operation).gradients(sdpa))
+    /// The gradients of a graph's operation. The refusal names the argument that does not fit.
+    pub(crate) fn of(graph: &Graph, operation: &Operation, sdpa: &SdpaBackward) -> Result<Self, Refusal> {
+        Fields::new(graph, operation).gradients(sdpa)
     }
 }

@@ -2,8 +2,6 @@
 
 #![expect(clippy::indexing_slicing, reason = "every index is below a rank that is checked first")]
 
-use hipdnn_plugin_sdk::graph::{Graph, Operation};
-
 use super::{Operand, Operands};
 use crate::Refusal;
 use crate::layout::MAX_RANK;
@@ -32,15 +30,8 @@ pub struct Matmul {
 }
 
 impl Matmul {
-    /// The product that an operation asks for.
-    ///
-    /// The refusal names the argument that does not fit the others; `None` where the operation is none.
-    pub fn of(graph: &Graph, operation: &Operation) -> Option<Result<Self, Refusal>> {
-        let Operation::Matmul(_) = operation else { return None };
-        Some(Self::checked(&Operands::new(graph, operation)))
-    }
-
-    fn checked(operands: &Operands<'_>) -> Result<Self, Refusal> {
+    /// The product. The refusal names the argument that does not fit the others.
+    pub(crate) fn of(operands: &Operands<'_>) -> Result<Self, Refusal> {
         let [a, b, c] = [operands.required("a")?, operands.required("b")?, operands.required("c")?];
         let rank = c.layout.rank();
         if rank < 2 {

@@ -2,7 +2,8 @@
 
 #![expect(clippy::indexing_slicing, reason = "every index is below a rank that is checked first")]
 
-use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation, PaddingMode, ResampleMode};
+use hipdnn_plugin_sdk::graph::operation::{ResampleBackward, ResampleForward};
+use hipdnn_plugin_sdk::graph::{DataType, PaddingMode, ResampleMode};
 
 use super::convolution::{MAX_SPATIAL, parameters};
 use super::{Operand, Operands};
@@ -67,36 +68,36 @@ struct Asked<'a> {
 }
 
 impl Resample {
-    /// The pooling that an operation asks for.
-    ///
-    /// The refusal names the argument that does not fit the others; `None` where the operation is none.
-    pub fn of(graph: &Graph, operation: &Operation) -> Option<Result<Self, Refusal>> {
-        let asked = match operation {
-            Operation::ResampleForward(r) => Asked {
-                backward: false,
-                names: ["x", "y"],
-                pre: &r.pre_padding,
-                post: &r.post_padding,
-                stride: &r.stride,
-                window: &r.window,
-                mode: r.resample_mode,
-                padding: r.padding_mode,
-                generate_index: r.generate_index == Some(true),
-            },
-            Operation::ResampleBackward(r) => Asked {
-                backward: true,
-                names: ["dx", "dy"],
-                pre: &r.pre_padding,
-                post: &r.post_padding,
-                stride: &r.stride,
-                window: &r.window,
-                mode: r.resample_mode,
-                padding: r.padding_mode,
-                generate_index: false,
-            },
-            _ => return None,
+    /// The pooling. The refusal names the argument that does not fit the others, as for the gradient.
+    pub(crate) fn forward(operands: &Operands<'_>, r: &ResampleForward) -> Result<Self, Refusal> {
+        let asked = Asked {
+            backward: false,
+            names: ["x", "y"],
+            pre: &r.pre_padding,
+            post: &r.post_padding,
+            stride: &r.stride,
+            window: &r.window,
+            mode: r.resample_mode,
+            padding: r.padding_mode,
+            generate_index: r.generate_index == Some(true),
         };
-        Some(Self::checked(&asked, &Operands::new(graph, operation)))
+        Self::checked(&asked, operands)
+    }
+
+    /// The gradient of the input.
+    pub(crate) fn backward(operands: &Operands<'_>, r: &ResampleBackward) -> Result<Self, Refusal> {
+        let asked = Asked {
+            backward: true,
+            names: ["dx", "dy"],
+            pre: &r.pre_padding,
+            post: &r.post_padding,
+            stride: &r.stride,
+            window: &r.window,
+            mode: r.resample_mode,
+            padding: r.padding_mode,
+            generate_index: false,
+        };
+        Self::checked(&asked, operands)
     }
 
     fn checked(asked: &Asked<'_>, operands: &Operands<'_>) -> Result<Self, Refusal> {

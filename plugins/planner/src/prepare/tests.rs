@@ -51,16 +51,16 @@ fn virtual_tensors_that_no_node_reads_are_outputs() {
     // The 4 is an output by name.
     graph.tensors.push(tensor(4, &[4]));
     graph.nodes.push(node(Pointwise::new(PointwiseMode::Neg, 2, None, 4)));
-    let mut prepared = prepare(&graph).unwrap();
-    assert_eq!(mark_outputs(&mut prepared), HashSet::from([3]));
-    let virtuals: Vec<bool> = prepared.tensors.iter().map(|tensor| tensor.is_virtual).collect();
+    let prepared = prepare(&graph).unwrap();
+    assert_eq!(prepared.unmarked, HashSet::from([3]));
+    let virtuals: Vec<bool> = prepared.graph.tensors.iter().map(|tensor| tensor.is_virtual).collect();
     assert_eq!(virtuals, [false, true, false, false]);
     // It keeps the type that a virtual tensor has.
     graph.tensors.iter_mut().for_each(|tensor| tensor.data_type = DataType::Unset);
     (graph.io_type, graph.intermediate_type) = (DataType::Half, DataType::Double);
-    let prepared = prepare(&graph).unwrap();
+    let prepared = prepare(&graph).unwrap().graph;
     assert_eq!(prepared.tensors[2].data_type, DataType::Double);
-    assert_eq!(mark_outputs(&mut prepare(&chain()).unwrap()), HashSet::new());
+    assert_eq!(prepare(&chain()).unwrap().unmarked, HashSet::new());
 }
 
 #[test]
@@ -76,14 +76,14 @@ fn types_are_filled_from_the_graph() {
     graph.tensors.push(scalar);
     graph.nodes[1] = node(Pointwise::new(PointwiseMode::Add, 2, Some(4), 3));
     graph.nodes[1].compute_type = DataType::Double;
-    let prepared = prepare(&graph).unwrap();
+    let prepared = prepare(&graph).unwrap().graph;
     let types: Vec<_> = prepared.tensors.iter().map(|tensor| tensor.data_type).collect();
     assert_eq!(types, [DataType::Half, DataType::Double, DataType::Half, DataType::Float]);
     assert_eq!(prepared.nodes[0].compute_type, DataType::Float);
     assert_eq!(prepared.nodes[1].compute_type, DataType::Double);
     assert!(!prepared.tensors[3].is_virtual);
     graph.compute_type = DataType::Bfloat16;
-    assert_eq!(prepare(&graph).unwrap().nodes[0].compute_type, DataType::Bfloat16);
+    assert_eq!(prepare(&graph).unwrap().graph.nodes[0].compute_type, DataType::Bfloat16);
     graph.io_type = DataType::Unset;
     assert_refused(&graph, &["node 0 \"it\" (Pointwise)", "in_0", "tensor 1", "io type"]);
 }
@@ -163,7 +163,7 @@ fn a_byte_is_what_the_type_of_its_tensor_says() {
         let mut graph = chain();
         graph.tensors[0] = Tensor::new(1, data_type, &[1], &[1]);
         graph.tensors[0].value = Some(TensorValue::Float8(0xf9));
-        prepare(&graph).map(|graph| graph.tensors[0].value)
+        prepare(&graph).map(|prepared| prepared.graph.tensors[0].value)
     };
     assert_eq!(prepared(DataType::Int8), Ok(Some(TensorValue::Int32(-7))));
     assert_eq!(prepared(DataType::Uint8), Ok(Some(TensorValue::Int32(249))));
@@ -305,4 +305,34 @@ fn batchnorm_shapes_are_checked() {
     assert_refused(&graph, &["mean: absent", "or neither"]);
     graph.nodes[0] = node(BatchnormBackward { mean: None, ..backward });
     assert!(prepare(&graph).is_ok());
+}
+
+#[test]
+fn each_node_comes_with_what_it_asks_for() {
+    let prepared = prepare(&chain()).unwrap();
+    let modes: Vec<_> = prepared
+        .nodes()
+        .map(|node| match (node.place, node.problem) {
+            (place, Problem::Pointwise(pointwise)) => (place, pointwise.mode),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(modes, [(0, PointwiseMode::ReluFwd), (1, PointwiseMode::Abs)]);
+    assert_eq!(prepared.readers(), Readers::from([(1, vec![0]), (2, vec![1])]));
+    assert!(prepared.node(2).is_none());
+    assert!(prepared.refusal(1, "no".to_owned()).starts_with("node 1 \"it\" (Pointwise): no"));
+}
+
+#[test]
+fn problems_follow_changes_of_the_graph() {
+    let mut prepared = prepare(&chain()).unwrap();
+    prepared.graph.tensors[1].data_type = DataType::Half;
+    prepared.update_problems().unwrap();
+    let [Problem::Pointwise(first), Problem::Pointwise(second)] = prepared.problems.as_slice() else {
+        panic!("{:?}", prepared.problems);
+    };
+    assert_eq!(first.output.data_type, DataType::Half);
+    assert_eq!(second.inputs[0].operand.data_type, DataType::Half);
+    prepared.graph.tensors[1].dims = vec![3];
+    assert!(prepared.update_problems().unwrap_err().contains("node 0"));
 }

@@ -1,6 +1,7 @@
 //! Batch normalization in its four forms. Dimension 1 of x is the channel.
 
-use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation};
+use hipdnn_plugin_sdk::graph::DataType;
+use hipdnn_plugin_sdk::graph::operation::{self, BatchnormBackward};
 
 use super::{Operand, Operands};
 use crate::Refusal;
@@ -118,18 +119,26 @@ pub enum Batchnorm {
 }
 
 impl Batchnorm {
-    /// The batch normalization that an operation asks for.
-    ///
-    /// The refusal names the argument that does not fit the others; `None` where the operation is none.
-    pub fn of(graph: &Graph, operation: &Operation) -> Option<Result<Self, Refusal>> {
-        let operands = || Fields { operands: Operands::new(graph, operation) };
-        Some(match operation {
-            Operation::BatchnormInference(_) => operands().inference(false),
-            Operation::BatchnormInferenceVariance(_) => operands().inference(true),
-            Operation::Batchnorm(b) => alone(&b.peer_stats).and_then(|()| operands().training()),
-            Operation::BatchnormBackward(b) => alone(&b.peer_stats).and_then(|()| operands().backward()),
-            _ => return None,
-        })
+    /// The inference with 1/√(variance + ε). The refusal names the argument that does not fit the others, as for the other forms.
+    pub(crate) fn inference(operands: Operands<'_>) -> Result<Self, Refusal> {
+        Fields { operands }.inference(false)
+    }
+
+    /// The inference with variance and ε.
+    pub(crate) fn inference_variance(operands: Operands<'_>) -> Result<Self, Refusal> {
+        Fields { operands }.inference(true)
+    }
+
+    /// The training.
+    pub(crate) fn training(operands: Operands<'_>, b: &operation::Batchnorm) -> Result<Self, Refusal> {
+        alone(&b.peer_stats)?;
+        Fields { operands }.training()
+    }
+
+    /// The gradients.
+    pub(crate) fn backward(operands: Operands<'_>, b: &BatchnormBackward) -> Result<Self, Refusal> {
+        alone(&b.peer_stats)?;
+        Fields { operands }.backward()
     }
 
     /// The input.

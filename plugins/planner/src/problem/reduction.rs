@@ -2,7 +2,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "every index is below a rank that is checked first")]
 
-use hipdnn_plugin_sdk::graph::{Graph, Operation, ReductionMode};
+use hipdnn_plugin_sdk::graph::ReductionMode;
 
 use super::{Operand, Operands};
 use crate::Refusal;
@@ -24,15 +24,8 @@ pub struct Reduction {
 }
 
 impl Reduction {
-    /// The reduction that an operation asks for.
-    ///
-    /// The refusal names the argument that does not fit the others; `None` where the operation is none.
-    pub fn of(graph: &Graph, operation: &Operation) -> Option<Result<Self, Refusal>> {
-        let Operation::Reduction(reduction) = operation else { return None };
-        Some(Self::checked(reduction.mode, &Operands::new(graph, operation)))
-    }
-
-    fn checked(mode: ReductionMode, operands: &Operands<'_>) -> Result<Self, Refusal> {
+    /// The reduction. The refusal names the argument that does not fit the others.
+    pub(crate) fn of(operands: &Operands<'_>, mode: ReductionMode) -> Result<Self, Refusal> {
         if mode == ReductionMode::NotSet {
             return Err("mode: is not_set, expected a reduction mode".to_owned());
         }

@@ -1,6 +1,6 @@
 //! An operation on each element.
 
-use hipdnn_plugin_sdk::graph::{Graph, Operation, PointwiseMode};
+use hipdnn_plugin_sdk::graph::{PointwiseMode, operation};
 
 use super::{Operand, Operands};
 use crate::Refusal;
@@ -61,18 +61,8 @@ pub struct Pointwise {
 }
 
 impl Pointwise {
-    /// The pointwise operation that an operation asks for.
-    ///
-    /// The refusal names the argument that does not fit the others; `None` where the operation is not pointwise.
-    pub fn of(graph: &Graph, operation: &Operation) -> Option<Result<Self, Refusal>> {
-        let Operation::Pointwise(pointwise) = operation else { return None };
-        Some(Self::checked(pointwise, &Operands::new(graph, operation)))
-    }
-
-    fn checked(
-        pointwise: &hipdnn_plugin_sdk::graph::operation::Pointwise,
-        operands: &Operands<'_>,
-    ) -> Result<Self, Refusal> {
+    /// The pointwise operation. The refusal names the argument that does not fit the others.
+    pub(crate) fn of(operands: &Operands<'_>, pointwise: &operation::Pointwise) -> Result<Self, Refusal> {
         let mode = pointwise.operation;
         if mode == PointwiseMode::Unset {
             return Err("operation: is unset, expected a pointwise mode".to_owned());

@@ -1,6 +1,7 @@
 //! Products of groups of rows, each with its expert's matrix, and the gradient of the matrices.
 
-use hipdnn_plugin_sdk::graph::{DataType, Graph, MoeGroupedMatmulMode, Operation};
+use hipdnn_plugin_sdk::graph::operation::MoeGroupedMatmul;
+use hipdnn_plugin_sdk::graph::{DataType, MoeGroupedMatmulMode};
 
 use super::attention::shape::Integers;
 use super::{Operand, Operands};
@@ -78,16 +79,9 @@ pub struct MixtureGradient {
 }
 
 impl Mixture {
-    /// The products that an operation asks for.
-    ///
-    /// The refusal names the argument that does not fit; `None` where the operation is another.
-    pub fn of(graph: &Graph, operation: &Operation) -> Option<Result<Self, Refusal>> {
-        let Operation::MoeGroupedMatmul(moe) = operation else { return None };
-        let operands = Operands::new(graph, operation);
-        Some(Self::checked(&operands, moe.mode, moe.top_k))
-    }
-
-    fn checked(operands: &Operands<'_>, mode: MoeGroupedMatmulMode, top_k: i32) -> Result<Self, Refusal> {
+    /// The products. The refusal names the argument that does not fit.
+    pub(crate) fn of(operands: &Operands<'_>, moe: &MoeGroupedMatmul) -> Result<Self, Refusal> {
+        let (mode, top_k) = (moe.mode, moe.top_k);
         let token = rows("token", operands.required("token")?)?;
         let weight = experts("weight", operands.required("weight")?)?;
         let first = first_rows(operands, weight.dims[0])?;
@@ -149,15 +143,8 @@ impl Mixture {
 }
 
 impl MixtureGradient {
-    /// The gradient that an operation asks for.
-    ///
-    /// The refusal names the argument that does not fit; `None` where the operation is another.
-    pub fn of(graph: &Graph, operation: &Operation) -> Option<Result<Self, Refusal>> {
-        let Operation::MoeGroupedMatmulBackward(_) = operation else { return None };
-        Some(Self::checked(&Operands::new(graph, operation)))
-    }
-
-    fn checked(operands: &Operands<'_>) -> Result<Self, Refusal> {
+    /// The gradient of the matrices. The refusal names the argument that does not fit.
+    pub(crate) fn of(operands: &Operands<'_>) -> Result<Self, Refusal> {
         let d_output = rows("doutput", operands.required("doutput")?)?;
         let token = rows("token", operands.required("token")?)?;
         let d_weight = experts("dweight", operands.required("dweight")?)?;
