@@ -69,7 +69,10 @@ fn outputs(workspace: &Workspace) -> Result<Vec<Output>, Failure> {
 
 fn types_header(workspace: &Workspace, header: &Header) -> Result<String, Failure> {
     let source = workspace.path("src/ffi").join(header.source);
-    let mut body = fragment::types(&source, header.items)?;
+    let mut body = match header.source {
+        "attribute_name.rs" => fragment::attributes(),
+        _ => fragment::types(&source, header.items)?,
+    };
     if header.open {
         for item in header.items {
             body = fragment::open_enum(&body, item)?;
