@@ -3,6 +3,8 @@
 mod aliases;
 mod diff;
 mod fragment;
+#[cfg(test)]
+mod golden;
 mod headers;
 mod plugin_headers;
 
