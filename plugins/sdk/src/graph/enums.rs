@@ -386,6 +386,9 @@ macro_rules! attribute_types {
                 has_default: $has_default,
             };
         })+
+
+        /// Every enumeration.
+        pub const ENUMERATIONS: &[EnumKind] = &[$($name::KIND,)+];
     };
 }
 

@@ -1,4 +1,4 @@
-//! The committed files that are made from other files: the public C headers.
+//! The committed files that are made from other files: the public C headers, the schema, a table for C tests.
 
 mod aliases;
 mod diff;
@@ -7,6 +7,7 @@ mod fragment;
 mod golden;
 mod headers;
 mod plugin_headers;
+mod schema;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -66,6 +67,7 @@ fn outputs(workspace: &Workspace) -> Result<Vec<Output>, Failure> {
         text: version_header(&workspace.version),
     });
     outputs.extend(plugin_headers::outputs(workspace)?);
+    outputs.push(schema::output(workspace)?);
     Ok(outputs)
 }
 
