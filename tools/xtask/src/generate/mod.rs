@@ -1,6 +1,7 @@
 //! The committed files that are made from other files: the public C headers, the schema, a table for C tests.
 
 mod aliases;
+mod c_table;
 mod diff;
 mod fragment;
 #[cfg(test)]
@@ -68,6 +69,7 @@ fn outputs(workspace: &Workspace) -> Result<Vec<Output>, Failure> {
     });
     outputs.extend(plugin_headers::outputs(workspace)?);
     outputs.push(schema::output(workspace)?);
+    outputs.push(c_table::output(workspace)?);
     Ok(outputs)
 }
 
@@ -241,7 +243,7 @@ fn file(name: &str, doc: &[String], source: &str, preamble: &str, body: &str) ->
     if !preamble.is_empty() {
         text.push_str(&format!("{}\n\n", preamble.trim_end()));
     }
-    if body.lines().any(|line| !line.is_empty() && !line.starts_with(['#', '/'])) {
+    if body.lines().any(|line| !line.is_empty() && !line.starts_with(['#', '/', ' '])) {
         text.push_str(&format!(
             "#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n{body}\n\n#ifdef __cplusplus\n}}\n#endif\n"
         ));
