@@ -9,7 +9,6 @@ pub mod c_api;
 mod call;
 pub mod descriptor;
 pub mod device;
-pub mod ffi;
 pub mod graph;
 mod graph_file;
 pub mod handle;
@@ -21,3 +20,5 @@ pub mod plugin;
 pub mod selection;
 pub mod status;
 mod thread_word;
+
+pub use hipdnn_abi as ffi;

@@ -33,6 +33,7 @@ const INSIDE: &str = "hipdnn";
 
 /// What is tested: the package, and the options that choose tests of it.
 const PACKAGES: &[(&str, &[&str])] = &[
+    ("hipdnn-abi", &[]),
     ("hipdnn-backend", &["--lib"]),
     ("hipdnn-plugin-sdk", &[]),
     ("hipdnn-plugin-planner", &[]),
