@@ -4,13 +4,14 @@
 //! asked for. A library that is not installed is no panic and no failed start but an [`Error`], which an engine hands on as
 //! its reason not to compute anything.
 
+mod elf;
 pub mod guard;
 pub mod loaded;
 
 use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use libloading::os::unix;
 
@@ -67,9 +68,13 @@ impl Library {
     /// now, and none of them is visible to other libraries.
     ///
     /// # Errors
-    /// The loader's own words.
+    /// The loader's own words, or that the file is cut short.
     pub fn open(name: impl AsRef<OsStr>) -> Result<Self, Error> {
         let name = name.as_ref();
+        // Names without a slash are those of files that the system has installed.
+        if name.as_bytes().contains(&b'/') {
+            elf::check(Path::new(name)).map_err(Error)?;
+        }
         // SAFETY: opening runs the library's initializers; whoever names a library asks for just that.
         let opened = unsafe { unix::Library::open(Some(name), unix::RTLD_NOW | unix::RTLD_LOCAL) };
         let name = name.to_string_lossy().into_owned();
