@@ -37,6 +37,13 @@ pub fn read_bytes(bytes: &[u8]) -> Result<Graph, GraphError> {
     read(text.strip_prefix('\u{feff}').unwrap_or(text).trim_end_matches('\0'))
 }
 
+/// The most memory that reading so many bytes of text takes, about.
+pub fn memory_for(size: usize) -> usize {
+    // Each value has two bytes of the text at least, and lists double while they grow; texts are there twice, and the graph is besides.
+    let values = (size / 2).min(value::MAX_VALUES);
+    values.saturating_mul(256).saturating_add(size.saturating_mul(4))
+}
+
 /// Writes a graph as JSON. Numbers that are not finite become null, and so are not read back.
 pub fn write(graph: &Graph) -> String {
     let mut object = ObjectWriter::default();

@@ -10,7 +10,7 @@ type Result<T> = std::result::Result<T, GraphError>;
 /// How many tables a graph may have, the limit of the format's own verifier.
 const MAX_TABLES: usize = 1_000_000;
 /// How much larger than its bytes a graph may become when parts are shared between tables.
-const MAX_EXPANSION: usize = 16;
+pub const MAX_EXPANSION: usize = 16;
 
 /// What the backend needs to know of a graph without unpacking it.
 #[derive(Clone, Debug, PartialEq)]
