@@ -47,6 +47,11 @@ impl FrozenGraph {
         Ok(self)
     }
 
+    /// The name that the caller gave the graph, for the log.
+    pub fn name(&self) -> Option<String> {
+        wire::graph_name(&self.bytes)
+    }
+
     /// The handle that the graph was finalized with.
     pub fn handle(&self) -> usize {
         self.handle

@@ -8,8 +8,8 @@ use super::bytes::{check_size, give_bytes};
 use super::guard::{guard, require};
 use crate::descriptor::{Descriptor, saved_plan};
 use crate::ffi::{hipdnnBackendDescriptor_t, hipdnnHandle_t, hipdnnSerializedContentFlags_t as Content, raw};
-use crate::{handle, memory};
 use crate::status::Error;
+use crate::{handle, memory};
 
 /// Gives the bytes of an execution plan, to be loaded later with hipdnnBackendCreateAndDeserializeExecutionPlan_ext, without
 /// the graph. They say which plugin and device the plan was made with, and are sealed with a checksum.

@@ -16,6 +16,7 @@ use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeTyp
 use crate::graph::{FrozenGraph, with_compute_types};
 use crate::graph_file;
 use crate::handle as handles;
+use crate::log;
 use crate::memory::{self, copy};
 use crate::status::{Error, Result};
 
@@ -206,7 +207,10 @@ impl Descriptor {
     /// An open operation graph with the content of a JSON text.
     pub fn graph_from_json(text: &[u8]) -> Result<Self> {
         memory::require("the graph in the JSON", json::memory_for(text.len()))?;
-        let bytes = json::read_bytes(text).and_then(|graph| wire::write(&graph, Layout::G2));
+        let bytes = json::read_with_remarks(text).and_then(|(graph, remarks)| {
+            remarks.iter().for_each(|remark| log::warn(|| format!("jsonGraph: {remark}")));
+            wire::write(&graph, Layout::G2)
+        });
         let bytes = bytes.map_err(|error| Error::bad_param(format!("jsonGraph: {error}")))?;
         let content = Content::Bytes(FrozenGraph::from_bytes(bytes)?);
         Ok(Self::Graph(Lifecycle::open(GraphDraft { handle: 0, content })))

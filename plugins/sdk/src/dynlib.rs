@@ -176,20 +176,30 @@ pub fn first<'a, T>(
     candidates: &[impl Copy + Into<Candidate<'a>>],
     fill: impl Fn(Library) -> Result<T, Vec<&'static str>>,
 ) -> Result<T, Error> {
-    let mut reasons = Vec::with_capacity(candidates.len());
+    // What is the same of several is said once.
+    let mut reasons: Vec<(String, String)> = Vec::with_capacity(candidates.len());
+    let mut add = |file: &str, reason: String| match reasons.last_mut() {
+        Some((files, last)) if *last == reason => *files += &format!(", {file}"),
+        _ => reasons.push((file.to_owned(), reason)),
+    };
     for candidate in candidates {
         let Candidate { file, suffix } = (*candidate).into();
         match Library::open(file) {
-            Err(Error(reason)) => reasons.push(format!("{file} ({reason})")),
+            Err(Error(reason)) => {
+                // The loader begins with the name.
+                let words = reason.strip_prefix(file).and_then(|rest| rest.strip_prefix(": "));
+                add(file, words.unwrap_or(&reason).to_owned());
+            }
             Ok(library) => match fill(Library { suffix, ..library }) {
                 Ok(table) => return Ok(table),
                 Err(missing) => {
                     let missing: Vec<_> = missing.iter().map(|name| format!("{name}{suffix}")).collect();
-                    reasons.push(format!("{file} (it lacks {})", missing.join(", ")));
+                    add(file, format!("it lacks {}", missing.join(", ")));
                 }
             },
         }
     }
+    let reasons: Vec<_> = reasons.iter().map(|(files, reason)| format!("{files} ({reason})")).collect();
     Err(Error(format!("no library for {what} was found; looked for {}", reasons.join(", "))))
 }
 

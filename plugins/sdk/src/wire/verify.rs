@@ -83,6 +83,12 @@ pub fn verify(bytes: &[u8]) -> Result<Summary> {
     Ok(summary)
 }
 
+/// The name of a graph that was verified; none where it has none.
+pub fn graph_name(bytes: &[u8]) -> Option<String> {
+    let name = Table::root(bytes).ok()?.text(graph_field::NAME).ok()?;
+    (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
+}
+
 /// The stamp of the oldest plugin interface, from its three numbers.
 pub(super) fn api_version(bytes: [u8; 12]) -> ApiVersion {
     let part = |i: usize| {
