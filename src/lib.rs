@@ -15,6 +15,7 @@ pub mod handle;
 pub mod last_error;
 mod lock;
 pub mod log;
+pub mod memory;
 pub mod object;
 pub mod plugin;
 pub mod selection;

@@ -16,6 +16,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use hipdnn_plugin_sdk::environment;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -80,7 +81,7 @@ struct Sink {
 
 fn sink() -> &'static Sink {
     SINK.get_or_init(|| {
-        let path = std::env::var_os("HIPDNN_LOG_FILE").filter(|path| !path.is_empty());
+        let path = environment::path("HIPDNN_LOG_FILE");
         let opened = path.map(|path| {
             open(Path::new(&path)).map_err(|error| {
                 let path = Path::new(&path).display();
@@ -96,7 +97,9 @@ fn sink() -> &'static Sink {
                 libc::STDERR_FILENO
             }
         };
-        Sink { file, zone: TimeZone::system() }
+        // TZ may name a file, too.
+        let is_safe = !environment::is_secure() || std::env::var_os("TZ").is_none();
+        Sink { file, zone: if is_safe { TimeZone::system() } else { TimeZone::UTC } }
     })
 }
 

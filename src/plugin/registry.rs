@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use hipdnn_plugin_sdk::environment;
 use hipdnn_plugin_sdk::hip::Hip;
 
 use super::gate;
@@ -186,7 +187,7 @@ fn load(engines: &Paths, heuristics: &Paths) -> Result<PluginSet> {
 /// The files of one kind of plugins, and the places where they were looked for.
 fn find(library: &Path, default: &Path, variable: &str, own: &Paths) -> (BTreeSet<PathBuf>, Vec<PathBuf>) {
     let folder = library.parent().unwrap_or(Path::new("/"));
-    let environment = std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let environment = environment::path(variable).map(PathBuf::from);
     let is_nowhere = environment.is_none() && default.as_os_str().is_empty();
     let search = Search {
         library_folder: folder,

@@ -10,6 +10,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fmt;
 use std::sync::OnceLock;
 
+use crate::dynlib::guard::thrown;
 use crate::{PluginError, Refusal, function_table};
 
 pub(crate) use context::enter;
@@ -189,6 +190,9 @@ impl Cuda {
 
     #[cold]
     fn error(&self, function: &str, answer: CUresult) -> CudaError {
+        if let Some(message) = thrown(function, answer) {
+            return CudaError { code: answer, message };
+        }
         let words = [self.cuGetErrorName, self.cuGetErrorString].map(|ask| {
             let mut text = std::ptr::null();
             // SAFETY: the output is valid, and any number is fine.

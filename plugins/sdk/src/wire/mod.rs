@@ -29,7 +29,7 @@ pub use saved::{
     Container, Origin, SAVED_PLAN_VERSION, SavedPlan, is_container, read_container, read_plan,
     write_container, write_plan,
 };
-pub use verify::{Summary, TensorSummary, verify};
+pub use verify::{MAX_EXPANSION, Summary, TensorSummary, graph_name, verify};
 
 /// The generation of a graph's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
