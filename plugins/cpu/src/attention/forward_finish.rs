@@ -126,7 +126,7 @@ impl<T: Weight> Forward<T> {
     /// # Safety
     /// As [`Forward::part`].
     pub(crate) unsafe fn pad(&self, part_: &Part<'_>, areas: &ScratchLayout<T>) {
-        let (lanes, shape) = (self.tiles.lanes, &self.shape);
+        let (lanes, shape) = (self.kernel.lanes, &self.shape);
         let all = shape.queries.div_ceil(lanes);
         let [begin, end] = [
             part(all, self.panels, part_.panels.start).start,

@@ -3,7 +3,7 @@
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::conv::geometry::{Block, Geometry, Strides};
-use crate::gemm::pack::prefetch;
+use crate::gemm::prefetch::prefetch;
 use crate::kernel::Refusal;
 use crate::simd::stored::{Stored, with_stored};
 use crate::simd::vector::Float;

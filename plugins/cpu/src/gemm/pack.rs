@@ -6,6 +6,7 @@ use std::any::TypeId;
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::dtype::element::Real;
+use crate::gemm::prefetch::{PREFETCH_ROWS, prefetch};
 use crate::kernel::Refusal;
 use crate::simd::convert::{block, narrow, transpose, widen};
 use crate::simd::isa::Isa;
@@ -86,10 +87,6 @@ struct Packing<'a, S, T> {
 
 /// Columns that are read in parallel if a row's elements are not contiguous.
 const STREAMS: usize = 16;
-
-/// How many rows ahead are prefetched while packing: rows are often in different pages, where hardware prefetching
-/// does not follow.
-pub(crate) const PREFETCH_ROWS: usize = 16;
 
 impl<S: Stored, T: Float> VectorTask<T> for Packing<'_, S, T> {
     type Output = ();
@@ -288,21 +285,4 @@ unsafe fn whole<S: Stored>(_level: Isa, sums: &Accumulators<i32>, to: *mut u8) {
             }
         }
     }
-}
-
-/// Prefetches a cache line; the address need not be valid.
-#[inline(always)]
-pub(crate) fn prefetch<S>(at: *const S) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch does not fault.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: a prefetch does not fault and changes neither registers nor memory.
-    unsafe {
-        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) at, options(nostack, readonly, preserves_flags));
-    }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    let _ = at;
 }

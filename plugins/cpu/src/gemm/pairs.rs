@@ -12,7 +12,8 @@ use half::bf16;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use self::x86::{Bfloat16Pairs, IntegerPairs};
-use crate::gemm::pack::{PREFETCH_ROWS, Pack, PackSource, prefetch};
+use crate::gemm::pack::{Pack, PackSource};
+use crate::gemm::prefetch::{PREFETCH_ROWS, prefetch};
 use crate::simd::convert;
 use crate::simd::isa::{Isa, IsaTask};
 
@@ -210,72 +211,42 @@ impl<S: PairElement> IsaTask for Right<'_, S> {
 mod x86 {
     use std::arch::x86_64::*;
 
-    use crate::gemm::tile::Register;
+    use crate::gemm::register::Register;
     use crate::simd::isa::IsaTask;
+    use crate::simd::vector::{Vector, by_contract};
+    use crate::simd::x86::F32x16;
 
     #[target_feature(enable = "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-    fn run_bfloat16<W: IsaTask>(work: W) -> W::Output {
-        work.run()
+    fn run_bfloat16<W: IsaTask>(task: W) -> W::Output {
+        task.run()
     }
 
     #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-    fn run_whole<W: IsaTask>(work: W) -> W::Output {
-        work.run()
+    fn run_integers<W: IsaTask>(task: W) -> W::Output {
+        task.run()
     }
 
     /// A register of single-precision accumulators, or of pairs of `bfloat16`.
     #[derive(Clone, Copy)]
-    pub(crate) struct Bfloat16Pairs(__m512);
+    pub(crate) struct Bfloat16Pairs(F32x16);
 
     // SAFETY: what the functions need is what `run` compiles for.
     unsafe impl Register for Bfloat16Pairs {
         type Word = f32;
         const LANES: usize = 16;
 
-        #[inline(always)]
-        unsafe fn zero() -> Self {
-            // SAFETY: everything read and written here is valid, as this function requires.
-            Self(unsafe { _mm512_setzero_ps() })
-        }
-
-        #[inline(always)]
-        unsafe fn splat(word: f32) -> Self {
-            // SAFETY: everything read and written here is valid, as this function requires.
-            Self(unsafe { _mm512_set1_ps(word) })
-        }
-
-        #[inline(always)]
-        unsafe fn load(from: *const f32) -> Self {
-            // SAFETY: everything read and written here is valid, as this function requires.
-            Self(unsafe { _mm512_loadu_ps(from) })
-        }
-
-        #[inline(always)]
-        unsafe fn store(self, to: *mut f32) {
-            // SAFETY: everything read and written here is valid, as this function requires.
-            unsafe { _mm512_storeu_ps(to, self.0) };
-        }
-
-        #[inline(always)]
-        unsafe fn add_product(self, factor: Self, other: Self) -> Self {
-            // SAFETY: as the caller promises; the types are as large and hold any bits.
-            unsafe {
-                let factor: __m512bh = std::mem::transmute(factor.0);
-                let other: __m512bh = std::mem::transmute(other.0);
-                Self(_mm512_dpbf16_ps(self.0, factor, other))
+        by_contract! {
+            fn zero() -> Self { Self(<F32x16 as Vector>::zero()) }
+            fn splat(word: f32) -> Self { Self(<F32x16 as Vector>::splat(word)) }
+            fn load(from: *const f32) -> Self { Self(<F32x16 as Vector>::load(from)) }
+            fn store(self: Self, to: *mut f32) { Vector::store(self.0, to) }
+            fn add_product(self: Self, a: Self, b: Self) -> Self {
+                // As many bits, any of which are pairs.
+                Self(F32x16(_mm512_dpbf16_ps(self.0.0, std::mem::transmute(a.0.0), std::mem::transmute(b.0.0))))
             }
-        }
-
-        #[inline(always)]
-        unsafe fn plus(self, other: Self) -> Self {
-            // SAFETY: everything read and written here is valid, as this function requires.
-            Self(unsafe { _mm512_add_ps(self.0, other.0) })
-        }
-
-        #[inline(always)]
-        unsafe fn run<W: IsaTask>(work: W) -> W::Output {
-            // SAFETY: everything read and written here is valid, as this function requires.
-            unsafe { run_bfloat16(work) }
+            fn plus(self: Self, other: Self) -> Self { Self(self.0.plus(other.0)) }
+            fn relu(self: Self) -> Self { Self(self.0.relu()) }
+            fn run<W: IsaTask>(task: W) -> W::Output { run_bfloat16(task) }
         }
     }
 
@@ -288,46 +259,15 @@ mod x86 {
         type Word = i32;
         const LANES: usize = 16;
 
-        #[inline(always)]
-        unsafe fn zero() -> Self {
-            // SAFETY: everything read and written here is valid, as this function requires.
-            Self(unsafe { _mm512_setzero_si512() })
-        }
-
-        #[inline(always)]
-        unsafe fn splat(word: i32) -> Self {
-            // SAFETY: everything read and written here is valid, as this function requires.
-            Self(unsafe { _mm512_set1_epi32(word) })
-        }
-
-        #[inline(always)]
-        unsafe fn load(from: *const i32) -> Self {
-            // SAFETY: everything read and written here is valid, as this function requires.
-            Self(unsafe { _mm512_loadu_epi32(from) })
-        }
-
-        #[inline(always)]
-        unsafe fn store(self, to: *mut i32) {
-            // SAFETY: everything read and written here is valid, as this function requires.
-            unsafe { _mm512_storeu_epi32(to, self.0) };
-        }
-
-        #[inline(always)]
-        unsafe fn add_product(self, factor: Self, other: Self) -> Self {
-            // SAFETY: everything read and written here is valid, as this function requires.
-            Self(unsafe { _mm512_dpwssd_epi32(self.0, factor.0, other.0) })
-        }
-
-        #[inline(always)]
-        unsafe fn plus(self, other: Self) -> Self {
-            // SAFETY: everything read and written here is valid, as this function requires.
-            Self(unsafe { _mm512_add_epi32(self.0, other.0) })
-        }
-
-        #[inline(always)]
-        unsafe fn run<W: IsaTask>(work: W) -> W::Output {
-            // SAFETY: everything read and written here is valid, as this function requires.
-            unsafe { run_whole(work) }
+        by_contract! {
+            fn zero() -> Self { Self(_mm512_setzero_si512()) }
+            fn splat(word: i32) -> Self { Self(_mm512_set1_epi32(word)) }
+            fn load(from: *const i32) -> Self { Self(_mm512_loadu_epi32(from)) }
+            fn store(self: Self, to: *mut i32) { _mm512_storeu_epi32(to, self.0) }
+            fn add_product(self: Self, a: Self, b: Self) -> Self { Self(_mm512_dpwssd_epi32(self.0, a.0, b.0)) }
+            fn plus(self: Self, other: Self) -> Self { Self(_mm512_add_epi32(self.0, other.0)) }
+            fn relu(self: Self) -> Self { Self(_mm512_max_epi32(self.0, _mm512_setzero_si512())) }
+            fn run<W: IsaTask>(task: W) -> W::Output { run_integers(task) }
         }
     }
 }

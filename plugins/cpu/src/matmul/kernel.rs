@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
+use crate::gemm::kernel::{MAX_LINE, MicroKernel, WIDE_ROWS};
 use crate::gemm::pack::{Accumulators, PackSource};
-use crate::gemm::tile::{MAX_LINE, Tile, TileKernel, WIDE_ROWS};
+use crate::gemm::tile::{RegisterEpilogue, Tile};
 use crate::kernel::{Kernel, Refusal};
 use crate::matmul::problem::{Accumulator, Problem};
 use crate::matmul::scheme::Scheme;
@@ -296,7 +297,7 @@ impl<T: Accumulator> Gemm<T> {
     ) {
         let Problem { b: right, c: result, m, n, .. } = &self.problem;
         let Scheme { kernel, tile_epilogue, .. } = &self.scheme;
-        let TileKernel { lanes, rows: most_rows, .. } = *kernel;
+        let MicroKernel { lanes, rows: most_rows, .. } = *kernel;
         let rows = part(*m, self.row_blocks, block % self.row_blocks);
         let vectors = self.vectors(number);
         let columns = vectors.start * lanes..(vectors.end * lanes).min(*n);
@@ -349,7 +350,7 @@ impl<T: Accumulator> Gemm<T> {
                     let (to, to_stride) =
                         if last && straight { (c.cast::<T>(), result.row) } else { (prepacked, width) };
                     let copies = copied_by_first && number == 0;
-                    let tile = Tile {
+                    let mut tile = Tile {
                         a: a.add(rows.start * a_stride + words.start),
                         a_stride,
                         b: if copies { from.cast_const() } else { b },
@@ -361,11 +362,15 @@ impl<T: Accumulator> Gemm<T> {
                         depth: words.len(),
                         from: if first { std::ptr::null() } else { prepacked.cast_const() },
                         from_stride: width,
-                        add: if last { added } else { std::ptr::null() },
+                        epilogue: RegisterEpilogue {
+                            residual: if last { added } else { std::ptr::null() },
+                            ..RegisterEpilogue::NONE
+                        },
                         to,
                         to_stride,
+                        ..Tile::EMPTY
                     };
-                    kernel.run(&tile, rows.len(), vectors.len());
+                    kernel.run(&mut tile, rows.len(), vectors.len());
                     if let Some(near) = near.filter(|_| last) {
                         near.run_on_box(&[prepacked.cast()], &[0], &[rows.len() * width]);
                     }

@@ -1,7 +1,7 @@
 //! The two ways to multiply: values of the compute type, or pairs of 16 bits.
 
+use crate::gemm::kernel::{MAX_LINE, MicroKernel, WIDE_ROWS, fused};
 use crate::gemm::pack::{Pack, Store, packing_of};
-use crate::gemm::tile::{MAX_LINE, TileKernel, WIDE_ROWS, fused};
 use crate::kernel::Refusal;
 use crate::matmul::epilogue::TileEpilogue;
 use crate::matmul::problem::{Accumulator, Problem};
@@ -11,7 +11,7 @@ use crate::simd::vector::Float;
 
 /// How operands are packed, and which micro-kernel runs.
 pub(crate) struct Scheme<T: 'static> {
-    pub(crate) kernel: TileKernel<T>,
+    pub(crate) kernel: MicroKernel<T>,
     /// Terms of a sum per word.
     pub(crate) terms: usize,
     /// Whether rows of operand A can be read in place, and rows of operand B.
@@ -26,7 +26,7 @@ pub(crate) struct Scheme<T: 'static> {
 }
 
 /// Elements of a tile at most.
-fn most<T: 'static>(kernel: &TileKernel<T>) -> usize {
+fn most<T: 'static>(kernel: &MicroKernel<T>) -> usize {
     (kernel.rows * kernel.columns()).max(kernel.lanes * (WIDE_ROWS * kernel.wide).max(MAX_LINE))
 }
 
@@ -34,7 +34,7 @@ impl<T: Float + Accumulator> Scheme<T> {
     /// Values of the compute type.
     pub(crate) fn numbers(problem: &Problem, isa: Isa, epilogue: Option<Epilogue>) -> Result<Self, Refusal> {
         let Problem { a, b, c, n, k, .. } = problem;
-        let kernel = TileKernel::<T>::of(isa);
+        let kernel = MicroKernel::<T>::of(isa);
         Ok(Self {
             kernel,
             terms: 1,
@@ -72,7 +72,7 @@ mod pairs {
             if [a, b].iter().any(|factor| factor.data_type != DataType::Bfloat16) {
                 return None;
             }
-            let kernel = TileKernel::of_eight::<Bfloat16Pairs>();
+            let kernel = MicroKernel::of_eight::<Bfloat16Pairs>();
             let (pack_a, pack_b) = packs::<bf16, f32>();
             // Rows, and matrices, begin with whole words.
             let is_even = k.is_multiple_of(2) && (*m == 1 || a.row.is_multiple_of(2));
@@ -113,7 +113,7 @@ mod pairs {
             }
             let made = store_whole(c.data_type).and_then(|store| {
                 Ok(Self {
-                    kernel: TileKernel::of_eight::<IntegerPairs>(),
+                    kernel: MicroKernel::of_eight::<IntegerPairs>(),
                     terms: 2,
                     a_readable: false,
                     b_readable: false,

@@ -50,6 +50,21 @@ pub(crate) trait Float: Real {
     fn into_bfloat16(self) -> bf16;
 }
 
+/// Defines those unsafe functions of a trait that are one expression each. The trait's contract is why all of them
+/// are sound: callers have made sure that the processor has the instructions and that pointers are valid.
+macro_rules! by_contract {
+    ($(fn $name:ident $(<$generic:ident: $bound:ident>)? ($($argument:ident: $type:ty),*) $(-> $result:ty)? {
+        $body:expr
+    })*) => { $(
+        #[inline(always)]
+        unsafe fn $name $(<$generic: $bound>)? ($($argument: $type),*) $(-> $result)? {
+            // SAFETY: the processor has the instructions and memory is valid, as the trait requires of callers.
+            unsafe { $body }
+        }
+    )* };
+}
+pub(crate) use by_contract;
+
 /// A vector register.
 ///
 /// # Safety

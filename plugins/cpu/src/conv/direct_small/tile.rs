@@ -2,7 +2,7 @@
 //! if the instruction set has half vectors.
 
 use crate::conv::cost::Cost;
-use crate::gemm::pack::prefetch;
+use crate::gemm::prefetch::prefetch;
 use crate::simd::isa::{Isa, IsaTask};
 use crate::simd::vector::{Float, Lanewise, Vector};
 
