@@ -32,7 +32,7 @@ use std::collections::HashMap;
 use crate::conv::backward_weights::channels::BackwardWeightsByChannel;
 use crate::conv::backward_weights::rows::BackwardWeights;
 use crate::conv::converted::Converted;
-use crate::conv::direct::problem::{Accumulator, Direct, Scheme};
+use crate::conv::direct::problem::{Direct, Scheme};
 use crate::conv::direct_small::kernel::DirectSmall;
 use crate::conv::geometry::{Strides, Windows};
 use crate::conv::im2col::problem::Im2col;
@@ -98,7 +98,7 @@ pub(crate) fn plan(
     }
 }
 
-fn plan_in<T: Float + Accumulator>(
+fn plan_in<T: Float>(
     c: &Convolution,
     isa: Isa,
     settings: Settings,

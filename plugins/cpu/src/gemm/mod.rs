@@ -8,6 +8,7 @@
     reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
 )]
 
+pub(crate) mod accumulator;
 pub(crate) mod kernel;
 #[cfg(test)]
 mod kernel_tests;

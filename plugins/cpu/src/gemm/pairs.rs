@@ -9,6 +9,7 @@
 )]
 
 use half::bf16;
+use hipdnn_plugin_sdk::graph::DataType;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use self::x86::{Bfloat16Pairs, IntegerPairs};
@@ -82,6 +83,18 @@ pub(crate) fn word(first: u16, second: u16) -> u32 {
 /// whatever the type of the accumulators is called.
 pub(crate) fn packs<S: PairElement, T: 'static>() -> (Pack<T>, Pack<T>) {
     (pack_left::<S, T>, pack_right::<S, T>)
+}
+
+/// Terms up to which a sum of products of bytes stays below 2³¹.
+pub(crate) const MAX_BYTE_TERMS: usize = 1 << 15;
+
+/// The same for bytes; `None` if the dtype is another.
+pub(crate) fn byte_packs(data_type: DataType) -> Option<(Pack<i32>, Pack<i32>)> {
+    match data_type {
+        DataType::Int8 => Some(packs::<i8, i32>()),
+        DataType::Uint8 => Some(packs::<u8, i32>()),
+        _ => None,
+    }
 }
 
 /// # Safety

@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
+use crate::gemm::accumulator::Accumulator;
 use crate::gemm::kernel::{MAX_LINE, MicroKernel, WIDE_ROWS};
 use crate::gemm::pack::{Accumulators, PackSource};
 use crate::gemm::tile::{RegisterEpilogue, Tile};
 use crate::kernel::{Kernel, Refusal};
-use crate::matmul::problem::{Accumulator, Problem};
+use crate::matmul::problem::Problem;
 use crate::matmul::scheme::Scheme;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
@@ -310,7 +311,7 @@ impl<T: Accumulator> Gemm<T> {
         // The first tile of a panel reads it in place and leaves a packed copy for the others.
         let copied_by_first = self.scheme.b_readable && whole && !in_place && !is_kept;
         let near = tile_epilogue.near.as_deref();
-        let straight = whole && T::is_in(result) && result.column == 1 && near.is_none();
+        let straight = whole && result.holds::<T>() && result.column == 1 && near.is_none();
         // SAFETY: rows, columns and terms are inside the factors and the product, of which whole vectors are only touched in whole
         // panels; the areas have room for a panel and for a block's sums.
         unsafe {

@@ -4,7 +4,7 @@ use crate::gemm::kernel::{MAX_LINE, MicroKernel, WIDE_ROWS, fused};
 use crate::gemm::pack::{Pack, Store, packing_of};
 use crate::kernel::Refusal;
 use crate::matmul::epilogue::TileEpilogue;
-use crate::matmul::problem::{Accumulator, Problem};
+use crate::matmul::problem::Problem;
 use crate::pointwise::Epilogue;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
@@ -30,7 +30,7 @@ fn most<T: 'static>(kernel: &MicroKernel<T>) -> usize {
     (kernel.rows * kernel.columns()).max(kernel.lanes * (WIDE_ROWS * kernel.wide).max(MAX_LINE))
 }
 
-impl<T: Float + Accumulator> Scheme<T> {
+impl<T: Float> Scheme<T> {
     /// Values of the compute type.
     pub(crate) fn numbers(problem: &Problem, isa: Isa, epilogue: Option<Epilogue>) -> Result<Self, Refusal> {
         let Problem { a, b, c, n, k, .. } = problem;
@@ -38,8 +38,8 @@ impl<T: Float + Accumulator> Scheme<T> {
         Ok(Self {
             kernel,
             terms: 1,
-            a_readable: T::is_in(a) && (a.column == 1 || *k == 1),
-            b_readable: T::is_in(b) && (b.column == 1 || *n == 1),
+            a_readable: a.holds::<T>() && (a.column == 1 || *k == 1),
+            b_readable: b.holds::<T>() && (b.column == 1 || *n == 1),
             pack_a: packing_of("a", a.data_type)?.0,
             pack_b: packing_of("b", b.data_type)?.0,
             store: packing_of("c", c.data_type)?.1,
@@ -56,10 +56,7 @@ mod pairs {
 
     use super::*;
     use crate::gemm::pack::store_whole;
-    use crate::gemm::pairs::{Bfloat16Pairs, IntegerPairs, packs};
-
-    /// Terms up to which a sum of products of bytes stays below 2³¹.
-    const MAX_TERMS: usize = 1 << 15;
+    use crate::gemm::pairs::{Bfloat16Pairs, IntegerPairs, MAX_BYTE_TERMS, byte_packs, packs};
 
     impl Scheme<f32> {
         /// Pairs of `bfloat16`; `None` if the operands have another dtype.
@@ -101,14 +98,9 @@ mod pairs {
             epilogue: Option<Epilogue>,
         ) -> Option<Result<Self, Refusal>> {
             let Problem { a, b, c, k, .. } = problem;
-            let packs = |data_type| match data_type {
-                DataType::Int8 => Some(packs::<i8, i32>()),
-                DataType::Uint8 => Some(packs::<u8, i32>()),
-                _ => None,
-            };
-            let (pack_a, _) = packs(a.data_type)?;
-            let (_, pack_b) = packs(b.data_type)?;
-            if *k > MAX_TERMS {
+            let (pack_a, _) = byte_packs(a.data_type)?;
+            let (_, pack_b) = byte_packs(b.data_type)?;
+            if *k > MAX_BYTE_TERMS {
                 return None;
             }
             let made = store_whole(c.data_type).and_then(|store| {

@@ -6,13 +6,14 @@
 //! packed, and results have to be transposed unless the output is channels last.
 
 use crate::conv::direct::choice::{MAX_TILES, blocks, mean_taps};
-use crate::conv::direct::problem::{Accumulator, Direct, Scheme};
+use crate::conv::direct::problem::{Direct, Scheme};
 use crate::conv::direct::store::Panel;
 use crate::conv::direct::tile::MAX_PIXELS;
 use crate::conv::epilogue::TileEpilogue;
 use crate::conv::geometry::{Block, Geometry, Strides};
 use crate::conv::operands::Operands;
 use crate::conv::prefetch::{BlockPrefetch, pays};
+use crate::gemm::accumulator::Accumulator;
 use crate::gemm::pack::PackSource;
 use crate::gemm::prefetch::{CacheLines, TilePrefetch};
 use crate::gemm::tile::Tile;
