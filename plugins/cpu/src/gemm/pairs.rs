@@ -243,6 +243,14 @@ mod x86 {
     #[derive(Clone, Copy)]
     pub(crate) struct Bfloat16Pairs(F32x16);
 
+    impl Bfloat16Pairs {
+        #[inline(always)]
+        fn pairs(self) -> __m512bh {
+            // SAFETY: the types have as many bits, and any bits are values of both.
+            unsafe { std::mem::transmute::<__m512, __m512bh>(self.0.0) }
+        }
+    }
+
     // SAFETY: what the functions need is what `run` compiles for.
     unsafe impl Register for Bfloat16Pairs {
         type Word = f32;
@@ -254,8 +262,7 @@ mod x86 {
             fn load(from: *const f32) -> Self { Self(<F32x16 as Vector>::load(from)) }
             fn store(self: Self, to: *mut f32) { Vector::store(self.0, to) }
             fn add_product(self: Self, a: Self, b: Self) -> Self {
-                // As many bits, any of which are pairs.
-                Self(F32x16(_mm512_dpbf16_ps(self.0.0, std::mem::transmute(a.0.0), std::mem::transmute(b.0.0))))
+                Self(F32x16(_mm512_dpbf16_ps(self.0.0, a.pairs(), b.pairs())))
             }
             fn plus(self: Self, other: Self) -> Self { Self(self.0.plus(other.0)) }
             fn relu(self: Self) -> Self { Self(self.0.relu()) }

@@ -11,7 +11,6 @@ use crate::simd::vector::{Lanewise, Vector, by_contract};
 ///
 /// Callers call them only on a processor with these instructions, and with pointers to as many readable or writable
 /// words as a register has.
-#[expect(clippy::missing_safety_doc, reason = "the trait states what all of its functions require")]
 pub(crate) unsafe trait Register: Copy {
     /// An accumulator, or an operand of as many bits.
     type Word: Copy + 'static;
