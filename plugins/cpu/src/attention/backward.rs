@@ -363,7 +363,7 @@ impl<T: Functions> Kernel for Backward<T> {
     }
 
     unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
-        // SAFETY: the function called requires what this one requires.
+        // SAFETY: the tensors are those of the operation, among which the lengths are.
         unsafe { self.lengths.check(tensors) }
     }
 

@@ -327,7 +327,7 @@ impl<T: Weight> Forward<T> {
         let keys_seen = of_panel.start.max(keys.start)..of_panel.end.min(keys.end);
         let (k, v) = (k.skip(keys_seen.start - keys.start), v.skip(keys_seen.start - keys.start));
         let keys = keys_seen;
-        // SAFETY: passed on, and the areas have room for a block.
+        // SAFETY: the tensors have the keys, and the areas room for a block.
         unsafe {
             let (isa, kernel, right) = (self.isa, self.kernel, panel.q.cast_const());
             let products = PanelGemm { isa, kernel, seen, columns, depth: self.shape.depth, right };
@@ -399,7 +399,7 @@ impl<T: Weight> Kernel for Forward<T> {
     }
 
     unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
-        // SAFETY: the function called requires what this one requires.
+        // SAFETY: the tensors are those of the operation, among which the lengths are.
         unsafe { self.lengths.check(tensors) }
     }
 

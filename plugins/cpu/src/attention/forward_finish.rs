@@ -46,7 +46,7 @@ impl<T: Weight> Forward<T> {
     /// The probabilities are valid.
     pub(crate) unsafe fn round(&self, probabilities: *mut T, len: usize, any: bool) {
         let Some(run) = &self.factors.rounding else { return };
-        // SAFETY: the values are readable and writable, as this function requires.
+        // SAFETY: the caller has the probabilities.
         unsafe {
             if !any {
                 return run.round(probabilities, len);

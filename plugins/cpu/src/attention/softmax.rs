@@ -118,7 +118,7 @@ struct RoundedColumns<T, const LANES: usize, const FUSED: bool>(Softmax<T>);
 /// Runs a task on columns, as many at a time as suit vectors of this many lanes.
 macro_rules! dispatch {
     ($isa:expr, $lanes:expr, $work:ident, $softmax:expr) => {
-        // SAFETY: the function called requires what this one requires.
+        // SAFETY: the caller has checked the instruction set, and has the scores and the sums.
         unsafe {
             match ($isa == Isa::Portable, $lanes) {
                 (true, 4) => $isa.run($work::<T, 4, false>($softmax)),
@@ -156,7 +156,7 @@ impl<T: Weight> Softmax<T> {
     pub(crate) unsafe fn known_with_any(self) {
         let Self { scores, row_stride, keys, columns, sums } = self;
         for (key, column) in (0..keys).flat_map(|key| (0..columns).map(move |column| (key, column))) {
-            // SAFETY: the scores and sums are valid, as this function requires.
+            // SAFETY: the caller has the scores and the sums.
             unsafe {
                 let score = scores.add(key * row_stride + column);
                 let (max, factor) = (sums.max.add(column).read(), sums.factor.add(column).read());
@@ -179,7 +179,7 @@ impl<T: Weight> Softmax<T> {
             if weight < least { least } else { weight }
         };
         for column in 0..columns {
-            // SAFETY: the scores and sums are valid, as this function requires.
+            // SAFETY: the caller has the scores and the sums.
             unsafe {
                 let score = |key: usize| scores.add(key * row_stride + column);
                 let (max, sum) = (sums.max.add(column), sums.sum.add(column));
@@ -300,7 +300,7 @@ impl<T: Functions> Scaling<T> {
     /// The factor and the row are valid.
     #[inline(always)]
     unsafe fn row(&self, number: usize) -> (*mut [T], T) {
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: the caller has the factor and the row.
         unsafe {
             let row = self.numbers.add(number * self.width);
             (std::ptr::slice_from_raw_parts_mut(row, self.width), self.factors.add(number).read())

@@ -68,14 +68,14 @@ pub(crate) fn packing_of<T: Float>(
 /// The processor supports the instruction set, the matrix is readable, and rows of `width` values with stride
 /// `row_stride` are writable.
 unsafe fn pack<S: Stored, T: Float>(isa: Isa, copy: &PackSource, to: *mut T) {
-    // SAFETY: the instruction set is valid, as this function requires.
+    // SAFETY: the caller has checked the instruction set, the matrix and the room for the result.
     unsafe { isa.run_vectors(Packing::<S, T> { copy, from: copy.from.cast(), to }) };
 }
 
 /// # Safety
 /// The processor supports the instruction set, the accumulators are readable, and the elements are writable.
 unsafe fn store<S: Stored, T: Float>(isa: Isa, sums: &Accumulators<T>, to: *mut u8) {
-    // SAFETY: the instruction set is valid, as this function requires.
+    // SAFETY: the caller has checked the instruction set, the matrix and the room for the result.
     unsafe { isa.run_vectors(Storing::<S, T> { sums, to: to.cast() }) };
 }
 
@@ -185,7 +185,7 @@ unsafe fn copy_columns<S: Stored, V: Vector>(
 /// They are readable, `to` is writable, and the processor has the vector's instructions.
 #[inline(always)]
 unsafe fn copy_row<S: Stored, V: Vector>(from: *const S, to: *mut V::Scalar, len: usize) {
-    // SAFETY: everything read and written here is valid, as this function requires.
+    // SAFETY: the caller has the instructions and `len` elements on both sides.
     unsafe {
         let mut j = 0;
         if TypeId::of::<S>() == TypeId::of::<V::Scalar>() {
@@ -273,7 +273,7 @@ pub(crate) fn store_whole(data_type: DataType) -> Result<Store<i32>, Refusal> {
 unsafe fn whole<S: Stored>(_level: Isa, sums: &Accumulators<i32>, to: *mut u8) {
     let Accumulators { from, row_stride, rows, columns, row, column } = sums;
     for i in 0..*rows {
-        // SAFETY: readable sums and writable elements are valid, as this function requires.
+        // SAFETY: the caller has the accumulators and the elements.
         unsafe {
             let (from, to) = (from.add(i * row_stride), to.cast::<S>().add(i * row));
             if TypeId::of::<S>() == TypeId::of::<i32>() && *column == 1 {

@@ -100,14 +100,14 @@ pub(crate) fn byte_packs(data_type: DataType) -> Option<(Pack<i32>, Pack<i32>)> 
 /// # Safety
 /// As [`Pack`], with the row stride in words.
 unsafe fn pack_left<S: PairElement, T>(isa: Isa, copy: &PackSource, to: *mut T) {
-    // SAFETY: the instruction set is valid, as this function requires.
+    // SAFETY: the caller has checked the instruction set, the matrix and the room for the result.
     unsafe { isa.run(Left::<S> { copy, from: copy.from.cast(), to: to.cast() }) };
 }
 
 /// # Safety
 /// As [`Pack`], with half as many rows in the copy.
 unsafe fn pack_right<S: PairElement, T>(isa: Isa, copy: &PackSource, to: *mut T) {
-    // SAFETY: the instruction set is valid, as this function requires.
+    // SAFETY: the caller has checked the instruction set, the matrix and the room for the result.
     unsafe { isa.run(Right::<S> { isa, copy, from: copy.from.cast(), to: to.cast() }) };
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn same<A: 'static, B: 'static>() -> bool {
 /// The processor has the vector's instructions, and as many elements as it has lanes are readable.
 #[inline(always)]
 pub(crate) unsafe fn load<S: Stored, V: Vector>(from: *const S) -> V {
-    // SAFETY: as the caller promises; no vector has more lanes than there are numbers.
+    // SAFETY: the caller has the instructions and the elements; no vector has more lanes than the array.
     unsafe {
         if same::<S, V::Scalar>() {
             return V::load(from.cast());
@@ -46,7 +46,7 @@ pub(crate) unsafe fn load<S: Stored, V: Vector>(from: *const S) -> V {
 /// The processor has the vector's instructions, and as many elements as it has lanes are writable.
 #[inline(always)]
 pub(crate) unsafe fn store<S: Stored, V: Vector>(vector: V, to: *mut S) {
-    // SAFETY: as the caller promises; no vector has more lanes than there are numbers.
+    // SAFETY: the caller has the instructions and the elements; no vector has more lanes than the array.
     unsafe {
         if same::<S, V::Scalar>() {
             return vector.store(to.cast());
@@ -68,7 +68,7 @@ pub(crate) unsafe fn store<S: Stored, V: Vector>(vector: V, to: *mut S) {
 #[inline(always)]
 pub(crate) unsafe fn widen<S: Stored, T: Float>(isa: Isa, from: *const S, to: *mut T, len: usize) -> usize {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: everything read and written here is valid, as this function requires.
+    // SAFETY: the caller has checked the instruction set, and has all elements on both sides.
     unsafe {
         if same::<T, f32>() {
             match isa {
@@ -83,7 +83,7 @@ pub(crate) unsafe fn widen<S: Stored, T: Float>(isa: Isa, from: *const S, to: *m
         return 0;
     }
     for i in 0..len {
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: the caller has checked the instruction set, and has all elements on both sides.
         unsafe { to.add(i).write(from.add(i).read_unaligned().in_line()) };
     }
     len
@@ -96,7 +96,7 @@ pub(crate) unsafe fn widen<S: Stored, T: Float>(isa: Isa, from: *const S, to: *m
 #[inline(always)]
 pub(crate) unsafe fn narrow<S: Stored, T: Float>(isa: Isa, from: *const T, to: *mut S, len: usize) -> usize {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: everything read and written here is valid, as this function requires.
+    // SAFETY: the caller has checked the instruction set, and has all elements on both sides.
     unsafe {
         if same::<T, f32>() && same::<S, f16>() {
             match isa {
@@ -118,7 +118,7 @@ pub(crate) unsafe fn narrow<S: Stored, T: Float>(isa: Isa, from: *const T, to: *
         return 0;
     }
     for i in 0..len {
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: the caller has checked the instruction set, and has all elements on both sides.
         unsafe { to.add(i).write_unaligned(S::nearest(from.add(i).read())) };
     }
     len
@@ -152,7 +152,7 @@ pub(crate) unsafe fn transpose<S: 'static, T: 'static>(
     (to, row_stride): (*mut T, usize),
 ) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: everything read and written here is valid, as this function requires.
+    // SAFETY: the caller has checked the instruction set, and has all elements on both sides.
     unsafe {
         match isa {
             Isa::Avx512 => x86::transpose_512(from, column, columns, to.cast(), row_stride),
@@ -192,7 +192,7 @@ mod x86 {
     /// 16 elements.
     #[inline(always)]
     unsafe fn load_512<S: 'static>(from: *const S) -> __m512 {
-        // SAFETY: this function requires elements of a type that is read, and the instructions.
+        // SAFETY: the caller has the instructions and the elements, whose type `reads` accepts.
         unsafe {
             if same::<S, f32>() {
                 _mm512_loadu_ps(from.cast())
@@ -208,7 +208,7 @@ mod x86 {
     /// 8 elements.
     #[inline(always)]
     unsafe fn load_256<S: 'static>(from: *const S) -> __m256 {
-        // SAFETY: this function requires elements of a type that is read, and the instructions.
+        // SAFETY: the caller has the instructions and the elements, whose type `reads` accepts.
         unsafe {
             if same::<S, f32>() {
                 _mm256_loadu_ps(from.cast())
@@ -227,7 +227,7 @@ mod x86 {
         const TOGETHER: usize = 16;
         let whole = len - len % TOGETHER;
         for i in (0..whole).step_by(TOGETHER) {
-            // SAFETY: `len` numbers and elements are valid, as this function requires.
+            // SAFETY: the caller has `len` values and elements.
             unsafe {
                 let bits = from.add(i).cast::<[u32; TOGETHER]>().read_unaligned();
                 let mut elements = [0_u16; TOGETHER];
@@ -317,7 +317,7 @@ mod x86 {
         to: *mut f32,
         row_stride: usize,
     ) {
-        // SAFETY: the block and the instructions are valid, as this function requires.
+        // SAFETY: the caller has the instructions and the block.
         unsafe {
             let mut a = [_mm512_setzero_ps(); 16];
             if columns >= 16 {
@@ -368,7 +368,7 @@ mod x86 {
         to: *mut f32,
         row_stride: usize,
     ) {
-        // SAFETY: the block and the instructions are valid, as this function requires.
+        // SAFETY: the caller has the instructions and the block.
         unsafe {
             let mut a = [_mm256_setzero_ps(); 8];
             for (j, register) in a.iter_mut().enumerate() {
@@ -415,8 +415,7 @@ mod tests {
         #[inline(always)]
         unsafe fn of<V: Vector<Scalar = f32>>(self, x: V) -> V {
             let mut stored = [S::nearest(0.0_f32); MAX_LANES];
-            // SAFETY: the instructions, and no vector has more lanes are valid, as this function
-            // requires.
+            // SAFETY: the caller has the instructions, and no vector has more lanes than the array.
             unsafe {
                 store(x, stored.as_mut_ptr());
                 load(stored.as_ptr())
