@@ -24,6 +24,7 @@ const MAX_VECTORS: usize = 3;
 pub(crate) const MAX_ROWS: usize = 8;
 
 /// The micro-kernels of an instruction set.
+#[derive(Clone, Copy)]
 pub(crate) struct MicroKernel<T: 'static> {
     /// Rows of the largest tile (MR).
     pub(crate) rows: usize,
@@ -48,14 +49,6 @@ pub(crate) const MAX_LINE: usize = 256;
 /// Terms that are added to a line's accumulators together: as many rows of B are read at once, each from beginning
 /// to end.
 const LINE_TERMS: usize = 8;
-
-impl<T: 'static> Clone for MicroKernel<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T: 'static> Copy for MicroKernel<T> {}
 
 /// The micro-kernels of one register type.
 struct Tiles<R>(R);

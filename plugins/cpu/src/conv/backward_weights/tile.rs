@@ -23,6 +23,7 @@ pub(crate) struct DotTile<'a, T> {
 }
 
 /// The micro-kernel of scalar products of one instruction set.
+#[derive(Clone, Copy)]
 pub(crate) struct DotTileKernel<T> {
     /// Rows of `a` and of the tile.
     pub(crate) rows: usize,
@@ -32,14 +33,6 @@ pub(crate) struct DotTileKernel<T> {
     pub(crate) lanes: usize,
     pub(crate) run: unsafe fn(&DotTile<'_, T>),
 }
-
-impl<T> Clone for DotTileKernel<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for DotTileKernel<T> {}
 
 impl<T: Float> DotTileKernel<T> {
     /// The micro-kernel of an instruction set.

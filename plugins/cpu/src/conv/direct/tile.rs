@@ -20,6 +20,7 @@ const MAX_STEP: usize = 2;
 type RunTile<T> = unsafe fn(&mut Tile<'_, T>);
 
 /// The micro-kernel of an instruction set.
+#[derive(Clone, Copy)]
 pub(crate) struct TileKernel<T> {
     /// Outputs of a tile.
     pub(crate) pixels: usize,
@@ -30,14 +31,6 @@ pub(crate) struct TileKernel<T> {
     /// the bottleneck.
     two: Option<[RunTile<T>; MAX_STEP]>,
 }
-
-impl<T> Clone for TileKernel<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for TileKernel<T> {}
 
 impl<T: Float> TileKernel<T> {
     /// The micro-kernel of an instruction set. Two vectors of channels are enough to hide the latency of an

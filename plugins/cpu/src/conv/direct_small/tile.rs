@@ -36,6 +36,7 @@ const ROWS: usize = 8;
 pub(crate) const MAX_ROWS: usize = 9;
 
 /// The micro-kernel of one instruction set.
+#[derive(Clone, Copy)]
 pub(crate) struct AccumulatorTileKernel<T: 'static> {
     /// Its rows.
     pub(crate) rows: usize,
@@ -48,14 +49,6 @@ pub(crate) struct AccumulatorTileKernel<T: 'static> {
     /// The same with [`MAX_ROWS`] rows, for few pieces.
     tall: &'static [RunTile<T>],
 }
-
-impl<T> Clone for AccumulatorTileKernel<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for AccumulatorTileKernel<T> {}
 
 /// The micro-kernels of one vector type.
 struct Tiles<V, const ROWS: usize>(V);
