@@ -6,7 +6,7 @@ use std::any::TypeId;
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::dtype::element::Real;
-use crate::gemm::prefetch::{PREFETCH_ROWS, prefetch};
+use crate::gemm::prefetch::{PREFETCH_ROWS, prefetch_all};
 use crate::kernel::Refusal;
 use crate::simd::convert::{block, narrow, transpose, widen};
 use crate::simd::isa::Isa;
@@ -101,9 +101,7 @@ impl<S: Stored, T: Float> VectorTask<T> for Packing<'_, S, T> {
             if column == 1 {
                 for i in 0..rows {
                     let (from, to) = (from.add(i * row), to.add(i * row_stride));
-                    let later = from.wrapping_add(PREFETCH_ROWS * row);
-                    let bytes = columns * size_of::<S>();
-                    (0..bytes).step_by(64).for_each(|byte| prefetch(later.wrapping_byte_add(byte)));
+                    prefetch_all(from.wrapping_add(PREFETCH_ROWS * row), columns);
                     copy_row::<S, V>(from, to, columns);
                 }
             } else {

@@ -14,7 +14,7 @@ use hipdnn_plugin_sdk::graph::DataType;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use self::x86::{Bfloat16Pairs, IntegerPairs};
 use crate::gemm::pack::{Pack, PackSource};
-use crate::gemm::prefetch::{PREFETCH_ROWS, prefetch};
+use crate::gemm::prefetch::{PREFETCH_ROWS, prefetch_all};
 use crate::simd::convert;
 use crate::simd::isa::{Isa, IsaTask};
 
@@ -167,9 +167,8 @@ impl<S: PairElement> IsaTask for Right<'_, S> {
             if column == 1 {
                 for l in 0..pairs {
                     let (first, second) = (from.add(2 * l * row), from.add((2 * l + 1) * row));
-                    for row in [first, second].map(|of| of.wrapping_add(PREFETCH_ROWS * row)) {
-                        let bytes = columns * size_of::<S>();
-                        (0..bytes).step_by(64).for_each(|byte| prefetch(row.wrapping_byte_add(byte)));
+                    for from in [first, second] {
+                        prefetch_all(from.wrapping_add(PREFETCH_ROWS * row), columns);
                     }
                     let to = to.add(l * row_stride);
                     for j in 0..columns {

@@ -26,6 +26,14 @@ pub(crate) fn prefetch<S>(at: *const S) {
     let _ = at;
 }
 
+/// Prefetches contiguous elements; they need not exist.
+#[inline(always)]
+pub(crate) fn prefetch_all<S>(first: *const S, len: usize) {
+    for byte in (0..len * size_of::<S>()).step_by(CACHE_LINE) {
+        prefetch(first.wrapping_byte_add(byte));
+    }
+}
+
 /// Cache lines in each of some channels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct CacheLines {

@@ -6,9 +6,8 @@ use std::ops::Range;
 use crate::conv::geometry::Strides;
 use crate::conv::im2col::problem::Im2col;
 use crate::conv::operands::Operands;
-use crate::gemm::prefetch::prefetch;
+use crate::gemm::prefetch::{prefetch, prefetch_all};
 use crate::simd::vector::{Float, Vector, VectorTask};
-use crate::tensor::scratch::CACHE_LINE;
 
 /// Copies rows of a few elements.
 struct Rows<T> {
@@ -140,9 +139,7 @@ impl<T: Float> Im2col<T> {
         self.images(columns, |_, len, image, place| {
             for row in channel..channel + rows {
                 let to = to.wrapping_add(image * batch + row * stride + place);
-                for at in (0..len).step_by(CACHE_LINE / size_of::<T>()) {
-                    prefetch(to.wrapping_add(at));
-                }
+                prefetch_all(to, len);
                 prefetch(to.wrapping_add(len - 1));
             }
         });
