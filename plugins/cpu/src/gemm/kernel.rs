@@ -10,7 +10,7 @@ use crate::gemm::prefetch::{PREFETCH_ROWS, PREFETCH_WORDS, prefetch};
 use crate::gemm::register::Register;
 use crate::gemm::tile::{Lhs, Order, Panel, RegisterEpilogue, Rows, Tile};
 use crate::simd::isa::{Isa, IsaTask};
-use crate::simd::vector::{Float, Vector};
+use crate::simd::vector::Float;
 
 type RunTile<T> = unsafe fn(&mut Tile<'_, T>);
 
@@ -97,10 +97,10 @@ impl<T: Float> MicroKernel<T> {
     }
 
     #[cfg(not(target_arch = "aarch64"))]
-    fn of_four<V: Vector<Scalar = T>>(vectors: usize) -> Self {
-        let run_wide = run_tile::<V, Rows<T, WIDE_ROWS>, WIDE_ROWS, 4>;
-        let (run, run_line) = (&Tiles::<V>::FOUR, run_line::<V>);
-        Self { rows: 4, vectors, lanes: <V as Register>::LANES, wide: 4, run, run_wide, run_line }
+    fn of_four<R: Register<Word = T>>(vectors: usize) -> Self {
+        let run_wide = run_tile::<R, Rows<T, WIDE_ROWS>, WIDE_ROWS, 4>;
+        let (run, run_line) = (&Tiles::<R>::FOUR, run_line::<R>);
+        Self { rows: 4, vectors, lanes: R::LANES, wide: 4, run, run_wide, run_line }
     }
 }
 

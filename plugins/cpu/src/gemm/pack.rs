@@ -264,10 +264,6 @@ pub(crate) fn store_whole(data_type: DataType) -> Result<Store<i32>, Refusal> {
 
 /// # Safety
 /// As [`store`].
-#[cfg_attr(
-    not(target_arch = "x86_64"),
-    expect(dead_code, reason = "other processors have no instructions for pairs")
-)]
 unsafe fn whole<S: Stored>(_level: Isa, sums: &Accumulators<i32>, to: *mut u8) {
     let Accumulators { from, row_stride, rows, columns, row, column } = sums;
     for i in 0..*rows {

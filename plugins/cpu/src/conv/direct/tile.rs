@@ -114,6 +114,10 @@ unsafe impl<R: Register, const MR: usize> Lhs<R, MR> for Pixels<R::Word, MR> {
 
 /// The inputs of two tiles' outputs. With a constant stride between outputs, all addresses need two registers only.
 #[derive(Clone, Copy)]
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    expect(dead_code, reason = "other processors read weights fast enough")
+)]
 struct TwoTiles<T, const STEP: usize>([*const T; 2]);
 
 // SAFETY: one element in all lanes is a function of the register.

@@ -30,6 +30,7 @@ pub(crate) struct AccumulatorTile<'a, T> {
 type RunTile<T> = unsafe fn(&AccumulatorTile<'_, T>);
 
 /// Rows of the highest tile of any width.
+#[cfg(target_arch = "x86_64")]
 const ROWS: usize = 8;
 
 /// Rows of the highest tile: the taps of a 3 × 3 filter.
