@@ -208,3 +208,23 @@ unsafe impl<R: Register, const MR: usize> Lhs<R, MR> for Panel<R::Word> {
         prefetch(self.0.wrapping_add(at + PREFETCH_WORDS));
     }
 }
+
+/// Rows anywhere, at the offsets [`Tile::rows`].
+#[derive(Clone, Copy)]
+pub(crate) struct Gathered<T, const MR: usize>([*const T; MR]);
+
+// SAFETY: one element in all lanes is a function of the register.
+unsafe impl<R: Register, const MR: usize> Lhs<R, MR> for Gathered<R::Word, MR> {
+    const TAPS: bool = true;
+
+    #[inline(always)]
+    fn of(tile: &Tile<'_, R::Word>) -> Self {
+        Self(std::array::from_fn(|row| tile.a.wrapping_add(tile.rows[row])))
+    }
+
+    #[inline(always)]
+    unsafe fn get(&self, row: usize, at: usize) -> R {
+        // SAFETY: the caller has the instructions and the term.
+        unsafe { R::splat(self.0[row].wrapping_add(at).read_unaligned()) }
+    }
+}

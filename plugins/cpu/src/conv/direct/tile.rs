@@ -4,7 +4,7 @@
 use crate::gemm::kernel::run_tile;
 use crate::gemm::prefetch::{PREFETCH_ROWS, prefetch};
 use crate::gemm::register::Register;
-use crate::gemm::tile::{Lhs, Tile};
+use crate::gemm::tile::{Gathered, Lhs, Tile};
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 
@@ -56,7 +56,7 @@ impl<T: Float> TileKernel<T> {
 impl<T> TileKernel<T> {
     /// The micro-kernel of a register type.
     pub(crate) fn with<R: Register<Word = T>, const PIXELS: usize>() -> Self {
-        let run = run_tile::<R, Pixels<T, PIXELS>, PIXELS, VECTORS>;
+        let run = run_tile::<R, Gathered<T, PIXELS>, PIXELS, VECTORS>;
         Self { pixels: PIXELS, width: VECTORS * R::LANES, run, two: None }
     }
 
@@ -89,26 +89,6 @@ impl<T> TileKernel<T> {
             // SAFETY: the kernel requires what this function requires.
             unsafe { two[step - 1](tile) };
         }
-    }
-}
-
-/// The inputs of a tile's outputs, wherever they are.
-#[derive(Clone, Copy)]
-struct Pixels<T, const MR: usize>([*const T; MR]);
-
-// SAFETY: one element in all lanes is a function of the register.
-unsafe impl<R: Register, const MR: usize> Lhs<R, MR> for Pixels<R::Word, MR> {
-    const TAPS: bool = true;
-
-    #[inline(always)]
-    fn of(tile: &Tile<'_, R::Word>) -> Self {
-        Self(std::array::from_fn(|row| tile.a.wrapping_add(tile.rows[row])))
-    }
-
-    #[inline(always)]
-    unsafe fn get(&self, row: usize, at: usize) -> R {
-        // SAFETY: the caller has the instructions and the input.
-        unsafe { R::splat(self.0[row].wrapping_add(at).read_unaligned()) }
     }
 }
 
