@@ -179,12 +179,12 @@ impl<T: Functions> Backward<T> {
                 }
             }
             let at = self.at(of, of.heads.start, 0);
-            for (factor, numbers, width, rows) in
+            for (factor, values, width, rows) in
                 [(self.factor.get(of.tensors), dk, width, &self.dk), (T::ONE, dv, value_width, &self.dv)]
             {
-                let scaling = Scaling { factors: &raw const factor, rows: 1, numbers, width: keys * width };
+                let scaling = Scaling { factors: &raw const factor, rows: 1, values, width: keys * width };
                 is_finite &= self.isa.run(CheckedScaling(scaling));
-                rows.write(with, at, keys, numbers.cast_const(), width);
+                rows.write(with, at, keys, values.cast_const(), width);
             }
             is_finite
         }
@@ -214,9 +214,9 @@ impl<T: Functions> Backward<T> {
             if count > 0 {
                 self.q.copy(with, at, count, areas.q, width);
                 self.q.copy_turned(with, at, count, areas.q_columns, (columns, columns));
-                let (factors, numbers) = (&raw const factor, areas.q_columns);
+                let (factors, values) = (&raw const factor, areas.q_columns);
                 let width = columns * self.shape.depth;
-                self.isa.run(Scaling { factors, rows: 1, numbers, width });
+                self.isa.run(Scaling { factors, rows: 1, values, width });
                 self.d_o.copy(with, at, count, areas.d_o, value_width);
                 self.d_o.copy_turned(with, at, count, areas.d_o_columns, (columns, columns));
                 self.o.copy(with, at, count, areas.o, value_width);
@@ -237,8 +237,8 @@ impl<T: Functions> Backward<T> {
                     self.keys(of, &panel, keys, areas);
                 }
             }
-            let (factors, numbers) = (&raw const factor, areas.dq);
-            let scaling = Scaling { factors, rows: 1, numbers, width: count * width };
+            let (factors, values) = (&raw const factor, areas.dq);
+            let scaling = Scaling { factors, rows: 1, values, width: count * width };
             let is_finite = self.isa.run(CheckedScaling(scaling));
             self.dq.write(with, at, all.len(), areas.dq.cast_const(), width);
             is_finite
@@ -314,7 +314,7 @@ pub(crate) fn refuse(gradients: &AttentionGradients) -> Result<(), Refusal> {
     let Shape { keys, depth, value_depth, key_heads, value_heads, .. } = gradients.shape;
     for (name, depth) in [("q", depth), ("v", value_depth)] {
         if depth > MAX_DEPTH {
-            return Err(format!("{name}: has rows of {depth} numbers, expected at most {MAX_DEPTH}"));
+            return Err(format!("{name}: has rows of {depth} values, expected at most {MAX_DEPTH}"));
         }
     }
     if keys > MAX_KEYS {

@@ -52,7 +52,7 @@ pub(crate) struct Forward<T: 'static> {
     pub(crate) v: Rows<T>,
     pub(crate) o: Rows<T>,
     /// Where statistics, maxima and sums are written.
-    pub(crate) kept: [Option<Rows<T>>; 3],
+    pub(crate) statistics: [Option<Rows<T>>; 3],
     /// Whether keys and values are read in place.
     pub(crate) in_place: [bool; 2],
     /// Panels of a head, and parts into which they are divided for the workers.
@@ -113,14 +113,14 @@ impl<T: Weight> Forward<T> {
         let shape = attention.shape;
         for (name, depth) in [("q", shape.depth), ("v", shape.value_depth)] {
             if depth > MAX_DEPTH {
-                return Err(format!("{name}: has rows of {depth} numbers, expected at most {MAX_DEPTH}"));
+                return Err(format!("{name}: has rows of {depth} values, expected at most {MAX_DEPTH}"));
             }
         }
         let sink = attention.sink.as_ref().map(|sink| {
             let run = RowConverter::of(sink.data_type).map_err(|refusal| format!("sink_token: {refusal}"));
             run.map(|run| (sink.slot, run, sink.stride))
         });
-        let kept = |name, sequences: &Option<Sequences>| {
+        let statistics = |name, sequences: &Option<Sequences>| {
             sequences.as_ref().map(|sequences| Rows::<T>::of(name, sequences)).transpose()
         };
         let kernel = MicroKernel::<T>::of(isa);
@@ -146,10 +146,10 @@ impl<T: Weight> Forward<T> {
             k,
             v,
             o: Rows::of("o", &attention.o)?,
-            kept: [
-                kept("stats", &attention.stats)?,
-                kept("max", &attention.max)?,
-                kept("sum_exp", &attention.sum_exp)?,
+            statistics: [
+                statistics("stats", &attention.stats)?,
+                statistics("max", &attention.max)?,
+                statistics("sum_exp", &attention.sum_exp)?,
             ],
             in_place,
             panels,
@@ -291,7 +291,7 @@ impl<T: Weight> Forward<T> {
             self.q.copy_turned((self.isa, tensors), at, count, panel.q, width);
             let factor = self.factor.get(tensors) * self.factors.of_scores(tensors, &part.sequence, *head);
             let (factors, width) = (&raw const factor, self.shape.depth * panel.columns);
-            self.isa.run(Scaling { factors, rows: 1, numbers: panel.q, width });
+            self.isa.run(Scaling { factors, rows: 1, values: panel.q, width });
             let sink = self.sink.as_ref().map(|(slot, run, stride)| {
                 let at = tensors[*slot].add(head * stride * run.size);
                 read(run, at)
@@ -356,8 +356,8 @@ impl<T: Weight> Forward<T> {
             if pass == Pass::Rounded {
                 self.round(areas.scores, keys.len() * columns, any);
             } else if keys.start > of_panel.start {
-                let (factors, numbers) = (sums.factor.cast_const(), panel.results);
-                self.isa.run(Scaling { factors, rows: count, numbers, width: self.width });
+                let (factors, values) = (sums.factor.cast_const(), panel.results);
+                self.isa.run(Scaling { factors, rows: count, values, width: self.width });
             }
             for first in (0..count).step_by(self.kernel.rows) {
                 let rows = (count - first).min(self.kernel.rows);

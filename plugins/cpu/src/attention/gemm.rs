@@ -116,12 +116,12 @@ impl<T: Float> WeightedRows<T> {
         }
     }
 
-    /// The same if elements of B may be infinite or NaN: a term whose weight is `nothing` is skipped, whatever its
+    /// The same if elements of B may be infinite or NaN: a term whose weight is `skipped` is left out, whatever its
     /// B is.
     ///
     /// # Safety
     /// Operands and accumulators are valid.
-    pub(crate) unsafe fn add_with_any(&self, rows: usize, nothing: impl Fn(T) -> bool) {
+    pub(crate) unsafe fn add_with_any(&self, rows: usize, skipped: impl Fn(T) -> bool) {
         let Self { a, order, b, depth, to, width } = *self;
         for l in 0..depth {
             for r in 0..rows {
@@ -129,7 +129,7 @@ impl<T: Float> WeightedRows<T> {
                 // SAFETY: the operands have the term, and the accumulators the row.
                 unsafe {
                     let weight = a.skip(row).first.add(term).read();
-                    if !nothing(weight) {
+                    if !skipped(weight) {
                         let to = std::slice::from_raw_parts_mut(to.add(r * width), width);
                         let b = b.skip(l).first;
                         for (j, to) in to.iter_mut().enumerate() {

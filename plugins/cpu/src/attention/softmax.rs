@@ -173,7 +173,7 @@ impl<T: Weight> Softmax<T> {
     /// The scores and the sums are valid.
     pub(crate) unsafe fn run_with_any(self) {
         let Self { scores, row_stride, keys, columns, sums } = self;
-        let (nothing, least) = (-(T::ONE / T::ZERO), T::from_f64(LEAST));
+        let (masked, least) = (-(T::ONE / T::ZERO), T::from_f64(LEAST));
         let of = |score: T| {
             let weight = score.weight::<false>();
             if weight < least { least } else { weight }
@@ -191,8 +191,7 @@ impl<T: Weight> Softmax<T> {
                 let mut all = T::ZERO;
                 for key in 0..keys {
                     let score = score(key);
-                    let weight =
-                        if score.read() == nothing { T::ZERO } else { of(score.read() - base(most)) };
+                    let weight = if score.read() == masked { T::ZERO } else { of(score.read() - base(most)) };
                     score.write(weight);
                     all = all + weight;
                 }
@@ -215,7 +214,7 @@ impl<T: Weight, const LANES: usize, const FUSED: bool> IsaTask for Columns<T, LA
             // SAFETY: the scores and the sums are there.
             unsafe {
                 let row = |key: usize| scores.add(key * row_stride + first).cast::<[T; LANES]>();
-                let of = |numbers: *mut T| numbers.add(first).cast::<[T; LANES]>();
+                let of = |values: *mut T| values.add(first).cast::<[T; LANES]>();
                 let before = of(sums.max).read_unaligned();
                 // Two accumulators, so that operations overlap.
                 let (mut max, mut odd) = (before, [-(T::ONE / T::ZERO); LANES]);
@@ -268,7 +267,7 @@ impl<T: Weight, const LANES: usize, const FUSED: bool> IsaTask for RoundedColumn
         for first in (0..columns).step_by(LANES) {
             // SAFETY: the scores and the sums are there.
             unsafe {
-                let of = |numbers: *mut T| numbers.add(first).cast::<[T; LANES]>().read_unaligned();
+                let of = |values: *mut T| values.add(first).cast::<[T; LANES]>().read_unaligned();
                 let (bases, factors) = (of(sums.max).map(base), of(sums.factor));
                 for key in 0..keys {
                     let row = scores.add(key * row_stride + first).cast::<[T; LANES]>();
@@ -290,7 +289,7 @@ pub(crate) struct Scaling<T> {
     /// Number of rows.
     pub(crate) rows: usize,
     /// The first row.
-    pub(crate) numbers: *mut T,
+    pub(crate) values: *mut T,
     /// Elements of a row.
     pub(crate) width: usize,
 }
@@ -302,7 +301,7 @@ impl<T: Functions> Scaling<T> {
     unsafe fn row(&self, number: usize) -> (*mut [T], T) {
         // SAFETY: the caller has the factor and the row.
         unsafe {
-            let row = self.numbers.add(number * self.width);
+            let row = self.values.add(number * self.width);
             (std::ptr::slice_from_raw_parts_mut(row, self.width), self.factors.add(number).read())
         }
     }

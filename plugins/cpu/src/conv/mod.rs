@@ -153,7 +153,7 @@ fn plan_in<T: Float>(
     let is_single = TypeId::of::<T>() == TypeId::of::<f32>();
     #[cfg(target_arch = "x86_64")]
     {
-        let bytes = if pairs.whole { Scheme::bytes(&operands, isa) } else { None };
+        let bytes = if pairs.integers { Scheme::bytes(&operands, isa) } else { None };
         if let Some(scheme) = bytes
             && let Some(channels) = Direct::plan(operands.clone(), scheme?, isa, settings, spatial, epilogue)?
             && channels.time < best

@@ -250,11 +250,11 @@ impl<S: Stored, T: Float> VectorTask<T> for Storing<'_, S, T> {
     not(target_arch = "x86_64"),
     expect(dead_code, reason = "other processors have no instructions for pairs")
 )]
-pub(crate) fn store_whole(data_type: DataType) -> Result<Store<i32>, Refusal> {
-    Ok(with_stored!(data_type, S => whole::<S>, other => match other {
-        DataType::Int8 => whole::<i8>,
-        DataType::Uint8 => whole::<u8>,
-        DataType::Int32 => whole::<i32>,
+pub(crate) fn store_integers(data_type: DataType) -> Result<Store<i32>, Refusal> {
+    Ok(with_stored!(data_type, S => integers::<S>, other => match other {
+        DataType::Int8 => integers::<i8>,
+        DataType::Uint8 => integers::<u8>,
+        DataType::Int32 => integers::<i32>,
         other => return Err(format!(
             "c: data type is {}, expected float, double, half, bfloat16, int32, int8 or uint8",
             other.name()
@@ -264,7 +264,7 @@ pub(crate) fn store_whole(data_type: DataType) -> Result<Store<i32>, Refusal> {
 
 /// # Safety
 /// As [`store`].
-unsafe fn whole<S: Stored>(_level: Isa, sums: &Accumulators<i32>, to: *mut u8) {
+unsafe fn integers<S: Stored>(_level: Isa, sums: &Accumulators<i32>, to: *mut u8) {
     let Accumulators { from, row_stride, rows, columns, row, column } = sums;
     for i in 0..*rows {
         // SAFETY: the caller has the accumulators and the elements.

@@ -24,7 +24,7 @@ pub(crate) struct Pairs {
     /// For `bfloat16`, with accumulators in single precision.
     pub(crate) bfloat16: bool,
     /// For integers, with accumulators of 32 bits.
-    pub(crate) whole: bool,
+    pub(crate) integers: bool,
 }
 
 impl Pairs {
@@ -34,7 +34,7 @@ impl Pairs {
         if isa == Isa::Avx512 {
             return Self {
                 bfloat16: is_x86_feature_detected!("avx512bf16"),
-                whole: is_x86_feature_detected!("avx512vnni"),
+                integers: is_x86_feature_detected!("avx512vnni"),
             };
         }
         let _ = isa;
@@ -44,14 +44,14 @@ impl Pairs {
 
 /// An element that half of a word is made of.
 pub(crate) trait PairElement: std::marker::Copy + Send + Sync + 'static {
-    /// Whether the element is stored as it is.
-    const IS_WHOLE: bool;
+    /// Whether the element itself is half of a word, so that two neighbours in memory are a word.
+    const IS_HALF_WORD: bool;
     /// The half of a word.
     fn bits(self) -> u16;
 }
 
 impl PairElement for bf16 {
-    const IS_WHOLE: bool = true;
+    const IS_HALF_WORD: bool = true;
     #[inline(always)]
     fn bits(self) -> u16 {
         self.to_bits()
@@ -59,7 +59,7 @@ impl PairElement for bf16 {
 }
 
 impl PairElement for i8 {
-    const IS_WHOLE: bool = false;
+    const IS_HALF_WORD: bool = false;
     #[inline(always)]
     fn bits(self) -> u16 {
         i16::from(self).cast_unsigned()
@@ -67,7 +67,7 @@ impl PairElement for i8 {
 }
 
 impl PairElement for u8 {
-    const IS_WHOLE: bool = false;
+    const IS_HALF_WORD: bool = false;
     #[inline(always)]
     fn bits(self) -> u16 {
         u16::from(self)
@@ -181,7 +181,7 @@ impl<S: PairElement> IsaTask for Right<'_, S> {
                     let present = (columns - first).min(STREAMS);
                     let mut done = 0;
                     // Pairs are contiguous already, so packing is a transposition of words.
-                    if S::IS_WHOLE && row == 1 && column.is_multiple_of(2) {
+                    if S::IS_HALF_WORD && row == 1 && column.is_multiple_of(2) {
                         let from = from.add(first * column).cast::<f32>();
                         let side = convert::block::<f32, f32>(isa);
                         if side > 0 && (width - first).min(STREAMS).is_multiple_of(side) {

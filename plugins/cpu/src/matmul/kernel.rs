@@ -209,7 +209,7 @@ impl<T: Accumulator> Gemm<T> {
             return;
         }
         let [offset, ..] = self.problem.offsets(block / self.row_blocks);
-        // SAFETY: the rows are inside the factor.
+        // SAFETY: the rows are inside operand A.
         unsafe {
             let copy = PackSource {
                 from: a.add((offset + (rows.start + first) * factor.row) * factor.size),
@@ -238,7 +238,7 @@ impl<T: Accumulator> Gemm<T> {
         let lanes = self.scheme.kernel.lanes;
         let terms = self.terms(words);
         let first = vectors.start * lanes;
-        // SAFETY: the terms and columns are inside the factor.
+        // SAFETY: the terms and columns are inside operand B.
         unsafe {
             let copy = PackSource {
                 from: b.add((terms.start * right.row + first * right.column) * right.size),
@@ -312,7 +312,7 @@ impl<T: Accumulator> Gemm<T> {
         let copied_by_first = self.scheme.b_readable && whole && !in_place && !is_kept;
         let near = tile_epilogue.near.as_deref();
         let straight = whole && result.holds::<T>() && result.column == 1 && near.is_none();
-        // SAFETY: rows, columns and terms are inside the factors and the product, of which whole vectors are only touched in whole
+        // SAFETY: rows, columns and terms are inside the operands and the result, whose whole vectors are only touched in whole
         // panels; the areas have room for a panel and for a block's sums.
         unsafe {
             let c = c.add((c_offset + rows.start * result.row + columns.start * result.column) * result.size);

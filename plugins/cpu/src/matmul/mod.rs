@@ -55,7 +55,7 @@ pub(crate) fn plan_with(
     let problem = Problem::of(matmul);
     #[cfg(target_arch = "x86_64")]
     {
-        let bytes = if pairs.whole { Scheme::bytes(&problem, isa, epilogue) } else { None };
+        let bytes = if pairs.integers { Scheme::bytes(&problem, isa, epilogue) } else { None };
         if let Some(scheme) = bytes {
             return Ok(Box::new(Gemm::plan(problem, isa, settings, scheme?)?));
         }

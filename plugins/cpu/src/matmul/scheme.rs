@@ -55,7 +55,7 @@ mod pairs {
     use hipdnn_plugin_sdk::graph::DataType;
 
     use super::*;
-    use crate::gemm::pack::store_whole;
+    use crate::gemm::pack::store_integers;
     use crate::gemm::pairs::{Bfloat16Pairs, IntegerPairs, MAX_BYTE_TERMS, byte_packs, packs};
 
     impl Scheme<f32> {
@@ -103,7 +103,7 @@ mod pairs {
             if *k > MAX_BYTE_TERMS {
                 return None;
             }
-            let made = store_whole(c.data_type).and_then(|store| {
+            let made = store_integers(c.data_type).and_then(|store| {
                 Ok(Self {
                     kernel: MicroKernel::of_eight::<IntegerPairs>(),
                     terms: 2,
