@@ -8,7 +8,7 @@ use crate::batchnorm::channel::{Moments, Parameters, Role};
 use crate::batchnorm::loops::{SUMS, first_mean, of_lanes};
 use crate::batchnorm::planes::Part;
 use crate::batchnorm::shape::{ReluInput, Shape};
-use crate::gemm::pack::prefetch;
+use crate::gemm::prefetch::prefetch;
 use crate::kernel::Kernel;
 use crate::simd::vector::{Float, Lanewise, Vector, VectorTask};
 use crate::tensor::scratch::{CACHE_LINE, Tensors};

@@ -362,7 +362,7 @@ fn what_the_reference_alone_computes_is_refused() {
     let deep = refusal(|_, arrays| {
         *arrays = (1..5).map(|uid| Array::new(uid, DataType::Float, &[1, 1, 1, 4096], &[4096; 4])).collect();
     });
-    assert_eq!(deep, "q: has rows of 4096 numbers, expected at most 2048");
+    assert_eq!(deep, "q: has rows of 4096 values, expected at most 2048");
 }
 
 #[test]
