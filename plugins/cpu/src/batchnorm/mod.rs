@@ -16,6 +16,7 @@
 
 pub(crate) mod channel;
 pub(crate) mod loops;
+pub(crate) mod parameters;
 pub(crate) mod planar;
 pub(crate) mod planes;
 pub(crate) mod rows;
@@ -26,7 +27,8 @@ mod tests;
 
 use hipdnn_plugin_sdk::graph::{Graph, Node};
 
-use crate::batchnorm::channel::{Memory, Parameters};
+use crate::batchnorm::channel::Memory;
+use crate::batchnorm::parameters::Parameters;
 use crate::batchnorm::shape::{PlaneEpilogue, ReluInput, Shape};
 use crate::dtype::element::Compute;
 use crate::kernel::{Kernel, Refusal};

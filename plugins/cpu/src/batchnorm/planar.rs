@@ -1,7 +1,8 @@
 //! Channels first: each worker has channels of its own.
 
-use crate::batchnorm::channel::{BUFFER, Moments, Parameters, Role};
+use crate::batchnorm::channel::{BUFFER, Moments};
 use crate::batchnorm::loops;
+use crate::batchnorm::parameters::{Parameters, Role};
 use crate::batchnorm::planes::Part;
 use crate::batchnorm::shape::Shape;
 use crate::kernel::Kernel;
@@ -63,7 +64,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
                     self.gradient::<V>(channel, &moments, &mut buffers);
                     continue;
                 }
-                let by = parameters.forward(self.tensors, channel, &moments, shape.elements);
+                let by = parameters.affine(self.tensors, channel, &moments, shape.elements);
                 match (shape.epilogue.added.is_some(), shape.epilogue.relu) {
                     (false, false) => self.scale::<V, false, false>(channel, by, &mut buffers),
                     (false, true) => self.scale::<V, false, true>(channel, by, &mut buffers),
@@ -201,16 +202,16 @@ impl<T: Float> Task<'_, T> {
         let [dy_buffer, x_buffer, dx_buffer] = buffers;
         // SAFETY: as in `scale`.
         unsafe {
-            let statistics = parameters.statistics(self.tensors, channel, moments, n);
+            let statistics = parameters.saved_or_computed(self.tensors, channel, moments, n);
             let mut totals = loops::Totals::<V, 2>::new();
             let mut chunks = Chunks::new(&shape.nest, base, chunk.min(BUFFER));
             while let Some(([at_dy, at_x, _], len)) = chunks.next() {
                 let dy = dy.numbers(dy_at, at_dy, dy_stride, len, dy_buffer);
                 let x = x.numbers(x_at, at_x, x_stride, len, x_buffer);
-                loops::gradient_sums(&mut totals, dy, x, statistics.0, len);
+                loops::gradient_sums(&mut totals, dy, x, statistics[0], len);
                 totals.keep();
             }
-            let by = parameters.backward(self.tensors, channel, statistics, totals.finished(), n);
+            let by = parameters.gradient(self.tensors, channel, statistics, totals.finished(), n);
             let mut chunks = Chunks::new(&shape.nest, base, chunk);
             while let Some(([at_dy, at_x, at], len)) = chunks.next() {
                 let dy = dy.numbers(dy_at, at_dy, dy_stride, len, dy_buffer);

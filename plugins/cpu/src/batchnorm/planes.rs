@@ -6,7 +6,8 @@
 
 use std::ops::Range;
 
-use crate::batchnorm::channel::{Moments, Parameters};
+use crate::batchnorm::channel::Moments;
+use crate::batchnorm::parameters::Parameters;
 use crate::batchnorm::shape::PlaneEpilogue;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::MAX_RANK;
@@ -113,7 +114,7 @@ impl<T: Float> Kernel for Planes<T> {
             // SAFETY: this function requires the tensors and scratch memory, which has room for the numbers
             // of each channel.
             unsafe {
-                let by = self.parameters.forward(tensors, channel, &Moments::default(), 1.0);
+                let by = self.parameters.affine(tensors, channel, &Moments::default(), 1.0);
                 numbers.add(channel).write(by);
             }
         }

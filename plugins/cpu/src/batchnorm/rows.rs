@@ -1,7 +1,8 @@
 //! Channels last: each worker has rows of its own.
 
-use crate::batchnorm::channel::{BUFFER, Moments, Parameters, Role};
+use crate::batchnorm::channel::{BUFFER, Moments};
 use crate::batchnorm::loops;
+use crate::batchnorm::parameters::{Parameters, Role};
 use crate::batchnorm::shape::Shape;
 use crate::kernel::Kernel;
 use crate::pointwise::NEAR;
@@ -148,7 +149,7 @@ impl<T: Float> Kernel for ChannelsLast<T> {
             match parameters.role() {
                 Role::Inference => {
                     for channel in 0..channels {
-                        let by = parameters.forward(tensors, channel, &Moments::default(), n);
+                        let by = parameters.affine(tensors, channel, &Moments::default(), n);
                         for (i, number) in by.into_iter().enumerate() {
                             numbers.add(i * channels + channel).write(number);
                         }
@@ -157,7 +158,7 @@ impl<T: Float> Kernel for ChannelsLast<T> {
                 }
                 Role::Training => {
                     self.finish(scratch, |channel, sums| {
-                        parameters.forward(tensors, channel, &moments(channel, sums), n)
+                        parameters.affine(tensors, channel, &moments(channel, sums), n)
                     });
                     self.pass(Pass::Scale, tensors, scratch);
                 }
@@ -168,15 +169,14 @@ impl<T: Float> Kernel for ChannelsLast<T> {
                         } else {
                             moments(channel, self.sums(scratch, channel))
                         };
-                        let (mean, inv) = parameters.statistics(tensors, channel, &moments, n);
+                        let [mean, inv] = parameters.saved_or_computed(tensors, channel, &moments, n);
                         numbers.add(channel).write(mean);
                         numbers.add(channels + channel).write(inv);
                     }
                     self.pass(Pass::Gradients, tensors, scratch);
                     self.finish(scratch, |channel, sums| {
-                        let statistics =
-                            (numbers.add(channel).read(), numbers.add(channels + channel).read());
-                        let by = parameters.backward(tensors, channel, statistics, sums, n);
+                        let statistics = [0, channels].map(|first| numbers.add(first + channel).read());
+                        let by = parameters.gradient(tensors, channel, statistics, sums, n);
                         [by.mean, by.factor, by.bias, by.slope]
                     });
                     self.pass(Pass::Gradient, tensors, scratch);

@@ -4,8 +4,9 @@
 //! planes of one or two vectors are summed in parallel. The gradient of a RELU before the batch normalization is
 //! computed while dy is read.
 
-use crate::batchnorm::channel::{Moments, Parameters, Role};
+use crate::batchnorm::channel::Moments;
 use crate::batchnorm::loops::{SUMS, first_mean, of_lanes};
+use crate::batchnorm::parameters::{Parameters, Role};
 use crate::batchnorm::planes::Part;
 use crate::batchnorm::shape::{ReluInput, Shape};
 use crate::gemm::pack::prefetch;
@@ -99,7 +100,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
                     (Role::Backward { .. }, None) => self.gradient::<V, false>(channel, at, &moments),
                     (Role::Backward { .. }, Some(_)) => self.gradient::<V, true>(channel, at, &moments),
                     _ => {
-                        let by = parameters.forward(self.tensors, channel, &moments, shape.elements);
+                        let by = parameters.affine(self.tensors, channel, &moments, shape.elements);
                         match (shape.epilogue.added.is_some(), shape.epilogue.relu) {
                             (false, false) => self.scale::<V, false, false>(at, by),
                             (false, true) => self.scale::<V, false, true>(at, by),
@@ -292,8 +293,8 @@ impl<T: Float> Task<'_, T> {
         // SAFETY: the processor has the vector's instructions and the values are valid, as this function
         // requires.
         unsafe {
-            let statistics = parameters.statistics(self.tensors, channel, moments, n);
-            let means = V::splat(statistics.0);
+            let statistics = parameters.saved_or_computed(self.tensors, channel, moments, n);
+            let means = V::splat(statistics[0]);
             let prefetch_at = |[dy_at, x_at]: [usize; 2]| {
                 prefetch(at.dy.wrapping_add(dy_at));
                 prefetch(at.x.wrapping_add(x_at));
@@ -306,7 +307,7 @@ impl<T: Float> Task<'_, T> {
                 let deviation = read::<V>(at.x.add(x_at), lanes).lanewise(Lanewise::Sub, means);
                 [sum.lanewise(Lanewise::Add, dy), dy.mul_add(deviation, product)]
             });
-            let by = parameters.backward(self.tensors, channel, statistics, sums, n);
+            let by = parameters.gradient(self.tensors, channel, statistics, sums, n);
             let (factor, zero) = (V::splat(by.factor), V::zero());
             let [bias, slope] = [V::splat(by.bias), V::splat(-by.slope)];
             let of = |dy_at: usize, x_at: usize, lanes| {

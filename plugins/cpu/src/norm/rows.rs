@@ -4,8 +4,8 @@ use crate::dtype::element::Element;
 use crate::kernel::Refusal;
 use crate::pointwise::elements::BlockEpilogue;
 use crate::problem::normalization::Spread;
-use crate::reference::memory::float_element;
 use crate::simd::vector::Float;
+use crate::tensor::view::float_element;
 
 /// Operations that are fused with a normalization, computed on some rows at a time.
 #[derive(Default)]

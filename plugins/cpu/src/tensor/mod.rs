@@ -14,3 +14,4 @@ pub(crate) mod prepacked;
 pub(crate) mod row;
 pub(crate) mod row_converter;
 pub(crate) mod scratch;
+pub(crate) mod view;
