@@ -35,6 +35,7 @@ use crate::problem::convolution::{Convolution, Direction};
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::image::Image;
+use crate::tensor::parts::InParts;
 use crate::tensor::row_converter::RowConverter;
 use crate::threading::partition::Threads;
 
@@ -97,10 +98,10 @@ fn plan_in<T: Float>(
         };
     }
     let channel_epilogue = epilogue.map(AffineEpilogue::of).transpose()?;
-    let turn = Transposition::of(&shape, from, &images, isa)?;
-    Ok(if turn.is_some() || ChannelsLast::covers(&shape, &images[0], &images[2]) {
-        Box::new(ChannelsLast::plan(shape, images, isa, threads, channel_epilogue, turn))
+    let transposition = Transposition::of(&shape, from, &images, isa)?;
+    Ok(if transposition.is_some() || ChannelsLast::covers(&shape, &images[0], &images[2]) {
+        InParts::boxed(ChannelsLast::plan(shape, images, isa, threads, channel_epilogue, transposition))
     } else {
-        Box::new(ChannelsFirst::plan(shape, images, isa, threads, channel_epilogue))
+        InParts::boxed(ChannelsFirst::plan(shape, images, isa, threads, channel_epilogue))
     })
 }

@@ -42,7 +42,7 @@ impl<T: Float> Band<T> {
     pub(crate) unsafe fn run_exactly<V: Vector<Scalar = T>>(&self) {
         // SAFETY: everything read and written here is valid, as this function requires.
         unsafe {
-            if self.input_dilation == [1, 1] {
+            if self.shape.input_dilation == [1, 1] {
                 self.any::<V, true>();
             } else {
                 self.with_gaps::<V, true>();
@@ -92,7 +92,7 @@ impl<T: Float> Band<T> {
     pub(crate) unsafe fn any<V: Vector<Scalar = T>, const EXACT: bool>(&self) {
         for row in self.rows.clone() {
             let mut column = 0;
-            while column < self.columns {
+            while column < self.shape.output[1] {
                 // SAFETY: everything read and written here is valid, as this function requires.
                 unsafe { self.vector::<V, EXACT>(row, column) };
                 column += V::LANES;
@@ -102,24 +102,25 @@ impl<T: Float> Band<T> {
 
     #[inline(always)]
     unsafe fn vector<V: Vector<Scalar = T>, const EXACT: bool>(&self, row: usize, column: usize) {
-        let height = self.size[0] as isize;
-        let step = self.stride[1];
+        let height = self.shape.input[0] as isize;
+        let step = self.shape.stride[1];
         // SAFETY: as the caller promises; rows and lanes outside of the image are not read.
         unsafe {
             let mut sum = V::zero();
-            for i in 0..self.window[0] {
-                let line = (row * self.stride[0] + i * self.dilation[0]) as isize - self.padding[0];
+            for i in 0..self.shape.window[0] {
+                let line = (row * self.shape.stride[0] + i * self.shape.dilation[0]) as isize
+                    - self.shape.padding[0];
                 if line < 0 || line >= height {
                     continue;
                 }
                 let line = self.input.wrapping_offset(line * self.input_row as isize);
-                for j in 0..self.window[1] {
-                    let first = (column * step + j * self.dilation[1]) as isize - self.padding[1];
-                    let tap = self.taps.add(i * self.window[1] + j).read_unaligned();
-                    let value = load_strided::<V>(line, first, step, self.size[1]);
+                for j in 0..self.shape.window[1] {
+                    let first = (column * step + j * self.shape.dilation[1]) as isize - self.shape.padding[1];
+                    let tap = self.taps.add(i * self.shape.window[1] + j).read_unaligned();
+                    let value = load_strided::<V>(line, first, step, self.shape.input[1]);
                     let tap = if EXACT {
                         let taps = [tap; MAX_LANES];
-                        V::load_lanes(taps.as_ptr(), inside::<V>(first, step, self.size[1]))
+                        V::load_lanes(taps.as_ptr(), inside::<V>(first, step, self.shape.input[1]))
                     } else {
                         V::splat(tap)
                     };
@@ -129,7 +130,7 @@ impl<T: Float> Band<T> {
             let mut sums = [sum];
             self.finish(&mut sums, 0);
             let to = self.output.add((row - self.rows.start) * self.output_row + column);
-            sums[0].store_lanes(to, V::lanes(0, (self.columns - column).min(V::LANES)));
+            sums[0].store_lanes(to, V::lanes(0, (self.shape.output[1] - column).min(V::LANES)));
         }
     }
 }

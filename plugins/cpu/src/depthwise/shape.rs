@@ -99,6 +99,11 @@ impl Shape {
         first..row(last).max(first)
     }
 
+    /// The most rows of the input that so many rows of the output read.
+    pub(crate) fn most_lines(&self, rows: usize) -> usize {
+        ((rows - 1) * self.stride[0] + (self.window[0] - 1) * self.dilation[0] + 1).min(self.input[0])
+    }
+
     /// Whether some window reaches beyond the image, or meets gaps.
     pub(crate) fn is_padded(&self) -> bool {
         (0..2).any(|i| {

@@ -5,6 +5,7 @@
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
 use crate::depthwise::band::Band;
+use crate::depthwise::shape::Shape;
 use crate::simd::vector::{Float, Vector};
 use crate::tensor::image::inside;
 
@@ -77,18 +78,18 @@ impl<T: Float> Band<T> {
         let of_half = if has_half { columns_of::<V::Half, K, S>() } else { 0 };
         // SAFETY: everything read and written here is valid, as this function requires.
         unsafe {
-            if self.columns <= of_half {
+            if self.shape.output[1] <= of_half {
                 return self.narrow::<V::Half, K, S, R>();
             }
-            if self.columns <= columns_of::<V, K, S>() {
+            if self.shape.output[1] <= columns_of::<V, K, S>() {
                 return self.narrow::<V, K, S, R>();
             }
-            let left = self.columns % columns_of::<V, K, S>();
-            let end = if left <= of_half { self.columns - left } else { self.columns };
+            let left = self.shape.output[1] % columns_of::<V, K, S>();
+            let end = if left <= of_half { self.shape.output[1] - left } else { self.shape.output[1] };
             for channel in 0..self.channels {
                 self.wide::<V, K, S, R, true>(channel, 0..end);
-                if end < self.columns {
-                    self.wide::<V::Half, K, S, R, false>(channel, end..self.columns);
+                if end < self.shape.output[1] {
+                    self.wide::<V::Half, K, S, R, false>(channel, end..self.shape.output[1]);
                 }
             }
         }
@@ -97,7 +98,7 @@ impl<T: Float> Band<T> {
     /// The rows of tiles.
     #[inline(always)]
     fn lines<const K: usize, const S: usize, const R: usize>(&self) -> impl Iterator<Item = Lines> {
-        let Self { padding, size, .. } = *self;
+        let Shape { padding, input: size, .. } = self.shape;
         let end = self.rows.end;
         self.rows.clone().step_by(R).map(move |row| {
             let count = (end - row).min(R);
@@ -116,7 +117,7 @@ impl<T: Float> Band<T> {
             let mut lanes = [V::lanes(0, 0); SIDE];
             for i in 0..SIDE {
                 let place = if S == 1 { i } else { i * V::LANES };
-                lanes[i] = inside::<V>(first + place as isize, 1, self.size[1]);
+                lanes[i] = inside::<V>(first + place as isize, 1, self.shape.input[1]);
             }
             lanes
         }
@@ -127,8 +128,8 @@ impl<T: Float> Band<T> {
     unsafe fn narrow<V: Vector<Scalar = T>, const K: usize, const S: usize, const R: usize>(&self) {
         // SAFETY: everything read and written here is valid, as this function requires.
         unsafe {
-            let read = self.read::<V, S>(-self.padding[1]);
-            let written = V::lanes(0, self.columns);
+            let read = self.read::<V, S>(-self.shape.padding[1]);
+            let written = V::lanes(0, self.shape.output[1]);
             for lines in self.lines::<K, S, R>() {
                 for channel in 0..self.channels {
                     let taps = self.window_of::<V, K>(channel);
@@ -147,12 +148,12 @@ impl<T: Float> Band<T> {
     ) where
         V: Vector<Scalar = T>,
     {
-        let width = self.size[1] as isize;
+        let width = self.shape.input[1] as isize;
         let reach = (V::LANES * S + if S == 1 { K - 1 } else { 0 }) as isize;
         // SAFETY: as the caller promises; a vector that is read or written without lanes lies inside of its row.
         unsafe {
             let taps = self.window_of::<V, K>(channel);
-            let first = |column: usize| (column * S) as isize - self.padding[1];
+            let first = |column: usize| (column * S) as isize - self.shape.padding[1];
             // Mostly the first and the last tile reach beyond the image.
             let last =
                 columns.start + (columns.len() - 1) / columns_of::<V, K, S>() * columns_of::<V, K, S>();
@@ -212,7 +213,7 @@ impl<T: Float> Band<T> {
     ) where
         V: Vector<Scalar = T>,
     {
-        let first = (column * S) as isize - self.padding[1];
+        let first = (column * S) as isize - self.shape.padding[1];
         let place = lines.top * self.input_row as isize + first;
         let mut from = self.input.wrapping_add(channel * self.steps[0]).wrapping_offset(place);
         // SAFETY: as the caller promises; rows outside of the image are not read.

@@ -1,66 +1,58 @@
 //! Element by element of y, where the channels of an element lie side by side.
 
-use std::ops::Range;
-
-use crate::kernel::Kernel;
-use crate::pooling::shape::{PARTS, PoolPlan, Span, Zero};
-use crate::simd::vector::{Float, Lanewise, Vector, VectorTask};
+use crate::pooling::shape::{PoolPlan, Span, Zero};
+use crate::simd::vector::{Float, Lanewise, Vector};
 use crate::tensor::image::MAX_LANES;
-use crate::tensor::scratch::Tensors;
-use crate::threading::partition::{Threads, Workers};
+use crate::tensor::parts::{Part, PartKernel, Parts};
+use crate::threading::partition::Threads;
 
 /// A pooling with every decision made.
 pub(crate) struct ChannelsLast<T> {
     pool: PoolPlan<T>,
-    workers: Workers,
-    /// Rows of y that are computed by one worker, one after the other.
-    rows: usize,
+    parts: Parts,
 }
 
 impl<T: Float> ChannelsLast<T> {
     /// Plans it.
     pub(crate) fn plan(pool: PoolPlan<T>, threads: Threads) -> Self {
-        let work = pool.work();
-        let wanted = threads.workers(work, usize::MAX).count();
-        let wanted = if wanted > 1 { PARTS * wanted } else { 1 };
-        let rows = pool.shape.output[0].div_ceil(wanted.div_ceil(pool.shape.batch));
-        let workers = threads.workers(work, pool.shape.batch * pool.shape.output[0].div_ceil(rows));
-        Self { pool, workers, rows }
+        let (shape, work) = (pool.shape, pool.work());
+        let rows = shape.output[0].div_ceil(Parts::wanted(threads, work).div_ceil(shape.batch));
+        let whole = [shape.channels, shape.output[0]];
+        let parts = Parts::new(pool.isa, (threads, work), shape.batch, whole, [shape.channels, rows]);
+        Self { pool, parts }
     }
 }
 
-/// Some rows of one image.
-struct Task<'a, T> {
-    kernel: &'a ChannelsLast<T>,
-    tensors: &'a [*mut u8],
-    image: usize,
-    rows: Range<usize>,
-}
+impl<T: Float> PartKernel<T, 0> for ChannelsLast<T> {
+    fn parts(&self) -> &Parts {
+        &self.parts
+    }
 
-impl<T: Float> VectorTask<T> for Task<'_, T> {
-    type Output = ();
+    fn areas(&self) -> [usize; 0] {
+        []
+    }
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Scalar = T>>(self) {
-        let PoolPlan { shape, x, y, index, .. } = &self.kernel.pool;
+    unsafe fn run_part<V: Vector<Scalar = T>>(&self, part: &Part<'_, T, 0>) {
+        let PoolPlan { shape, x, y, index, .. } = &self.pool;
+        let Part { tensors, image, .. } = *part;
         // SAFETY: this function requires the tensors, which have all of the elements.
         unsafe {
-            let input = x.at(self.tensors[x.slot], [self.image, 0, 0, 0]).cast_const().cast::<T>();
-            for row in self.rows.clone() {
+            let input = x.at(tensors[x.slot], [image, 0, 0, 0]).cast_const().cast::<T>();
+            for row in part.rows.clone() {
                 let rows = shape.span(0, row);
                 for column in 0..shape.output[1] {
                     let columns = shape.span(1, column);
-                    let to = y.at(self.tensors[y.slot], [self.image, 0, row, column]).cast::<T>();
-                    let index = index.map(|index| {
-                        (index.at(self.tensors, [self.image, 0, row, column]), index.strides[1])
-                    });
+                    let to = y.at(tensors[y.slot], [image, 0, row, column]).cast::<T>();
+                    let index =
+                        index.map(|index| (index.at(tensors, [image, 0, row, column]), index.strides[1]));
                     let mut channel = 0;
                     while channel < shape.channels {
                         let count = (shape.channels - channel).min(V::LANES);
                         let lanes = V::lanes(0, count);
                         let from = input.add(channel);
                         let number = if shape.is_maximum() {
-                            let (number, places) = self.kernel.largest::<V>(from, rows, columns, lanes);
+                            let (number, places) = self.largest::<V>(from, rows, columns, lanes);
                             if let Some((index, index_stride)) = index {
                                 let mut numbers = [T::ZERO; MAX_LANES];
                                 places.store(numbers.as_mut_ptr());
@@ -72,7 +64,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
                             }
                             number
                         } else {
-                            self.kernel.mean::<V>(from, rows, columns, lanes)
+                            self.mean::<V>(from, rows, columns, lanes)
                         };
                         number.store_lanes(to.add(channel), lanes);
                         channel += V::LANES;
@@ -154,21 +146,5 @@ impl<T: Float> ChannelsLast<T> {
             }
             sums.lanewise(Lanewise::Div, V::splat(shape.divisor(&rows, &columns)))
         }
-    }
-}
-
-impl<T: Float> Kernel for ChannelsLast<T> {
-    unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
-        let shared = Tensors(tensors);
-        let shape = &self.pool.shape;
-        let bands = shape.output[0].div_ceil(self.rows);
-        self.workers.for_each_part(shape.batch * bands, |_, number| {
-            let (image, band) = (number / bands, number % bands);
-            let rows = band * self.rows..shape.output[0].min((band + 1) * self.rows);
-            let part = Task { kernel: self, tensors: shared.all(), image, rows };
-            // SAFETY: the processor supports the instruction set; the caller promises the tensors, and
-            // no two parts write the same elements.
-            unsafe { self.pool.isa.run_vectors::<T, _>(part) };
-        });
     }
 }

@@ -22,6 +22,7 @@ use crate::problem::resample::Resample;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::image::{Image, two};
+use crate::tensor::parts::InParts;
 use crate::threading::partition::Threads;
 
 /// Spatial dimensions that the kernels know.
@@ -63,10 +64,10 @@ fn plan_in<T: Float>(
     });
     let pool = PoolPlan { shape, isa, x, y, index };
     Ok(if problem.backward {
-        Box::new(Backward::plan(pool, threads))
+        InParts::boxed(Backward::plan(pool, threads))
     } else if pool.is_last() {
-        Box::new(ChannelsLast::plan(pool, threads))
+        InParts::boxed(ChannelsLast::plan(pool, threads))
     } else {
-        Box::new(ChannelsFirst::plan(pool, threads))
+        InParts::boxed(ChannelsFirst::plan(pool, threads))
     })
 }

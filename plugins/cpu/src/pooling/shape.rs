@@ -5,9 +5,6 @@ use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::image::{Image, two};
 
-/// Parts for each lane: few enough to be worth a turn, enough that lanes end together.
-pub(crate) const PARTS: usize = 6;
-
 /// The tensor of places.
 #[derive(Clone, Copy)]
 pub(crate) struct Index {
