@@ -30,7 +30,7 @@ use hipdnn_plugin_sdk::graph::{Graph, Node};
 use crate::batchnorm::channel::Memory;
 use crate::batchnorm::parameters::Parameters;
 use crate::batchnorm::shape::{PlaneEpilogue, ReluInput, Shape};
-use crate::dtype::element::Compute;
+use crate::dtype::element::{Compute, with_compute};
 use crate::kernel::{Kernel, Refusal};
 use crate::pointwise::Epilogue;
 use crate::problem::Operand;
@@ -74,11 +74,8 @@ pub(crate) fn plan_gated(
 /// Whether a node is an inference that goes through memory plane by plane.
 pub(crate) fn has_planes(graph: &Graph, node: &Node) -> bool {
     let Some(Ok(Batchnorm::Inference(problem))) = Batchnorm::of(graph, &node.operation) else { return false };
-    match Compute::of(node.compute_type) {
-        Ok(Compute::Single) => planes::covers::<f32>(&problem),
-        Ok(Compute::Double) => planes::covers::<f64>(&problem),
-        Err(_) => false,
-    }
+    let Ok(compute) = Compute::of(node.compute_type) else { return false };
+    with_compute!(compute, T => planes::covers::<T>(&problem))
 }
 
 fn plan_with(
@@ -89,10 +86,7 @@ fn plan_with(
     after: Option<Epilogue<'_>>,
     gate: Option<ReluInput>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
-    match compute {
-        Compute::Single => plan_in::<f32>(batchnorm, isa, threads, after, gate),
-        Compute::Double => plan_in::<f64>(batchnorm, isa, threads, after, gate),
-    }
+    with_compute!(compute, T => plan_in::<T>(batchnorm, isa, threads, after, gate))
 }
 
 fn plan_in<T: Float>(

@@ -12,6 +12,7 @@ use crate::batchnorm::shape::{ReluInput, Shape};
 use crate::gemm::pack::prefetch;
 use crate::kernel::Kernel;
 use crate::simd::vector::{Float, Lanewise, Vector, VectorTask};
+use crate::tensor::image::read;
 use crate::tensor::scratch::{CACHE_LINE, Tensors};
 use crate::threading::partition::Workers;
 
@@ -351,21 +352,6 @@ impl<T: Float> Channel<T> {
             let gate = read::<V>(self.gate.add(at), lanes);
             // NaN counts as above 0.
             V::splat(T::ONE).lanewise(Lanewise::NotAbove, gate).where_above_0(dy, V::zero())
-        }
-    }
-}
-
-/// A vector, or some of its lanes and zeros.
-///
-/// # Safety
-/// The processor has the vector's instructions, and the elements are readable.
-#[inline(always)]
-unsafe fn read<V: Vector>(from: *const V::Scalar, lanes: Option<V::Lanes>) -> V {
-    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
-    unsafe {
-        match lanes {
-            None => V::load(from),
-            Some(lanes) => V::load_lanes(from, lanes),
         }
     }
 }

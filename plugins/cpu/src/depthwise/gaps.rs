@@ -2,8 +2,8 @@
 
 use crate::depthwise::band::Band;
 use crate::depthwise::shape::{MAX_SIDE, Shape, number};
-use crate::simd::vector::{Float, Vector};
-use crate::tensor::image::{MAX_LANES, inside};
+use crate::simd::vector::{Float, MAX_LANES, Vector};
+use crate::tensor::image::inside;
 
 /// Numbers that are in a row of the output, the columns that meet the same elements of a window side by side; 0 without gaps.
 pub(crate) fn room(shape: &Shape) -> usize {

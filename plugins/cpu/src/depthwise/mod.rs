@@ -28,7 +28,7 @@ use crate::depthwise::channels_last::{ChannelsLast, Transposition};
 use crate::depthwise::epilogue::AffineEpilogue;
 use crate::depthwise::planar::ChannelsFirst;
 use crate::depthwise::shape::{LONGEST, MAX_MULTIPLIER, MAX_SIDE, MAX_TAPS, SPATIAL, Shape};
-use crate::dtype::element::Compute;
+use crate::dtype::element::{Compute, with_compute};
 use crate::kernel::{Kernel, Refusal};
 use crate::pointwise::Epilogue;
 use crate::problem::convolution::{Convolution, Direction};
@@ -74,10 +74,7 @@ pub(crate) fn plan(
     threads: Threads,
     epilogue: Option<Epilogue<'_>>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
-    match compute {
-        Compute::Single => plan_in::<f32>(convolution, isa, threads, epilogue),
-        Compute::Double => plan_in::<f64>(convolution, isa, threads, epilogue),
-    }
+    with_compute!(compute, T => plan_in::<T>(convolution, isa, threads, epilogue))
 }
 
 fn plan_in<T: Float>(

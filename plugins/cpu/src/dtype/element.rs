@@ -167,6 +167,15 @@ macro_rules! float {
     };
 }
 
+/// Functions that the type has itself.
+macro_rules! unary {
+    ($($name:ident)*) => {$(
+        fn $name(self) -> Self {
+            self.$name()
+        }
+    )*};
+}
+
 macro_rules! real {
     ($real:ident, $to:ident, $from:ident, $erf:path) => {
         impl Real for $real {
@@ -183,39 +192,7 @@ macro_rules! real {
             fn is_nan(self) -> bool {
                 self.is_nan()
             }
-            fn abs(self) -> Self {
-                self.abs()
-            }
-            fn ceil(self) -> Self {
-                self.ceil()
-            }
-            fn floor(self) -> Self {
-                self.floor()
-            }
-            fn sqrt(self) -> Self {
-                self.sqrt()
-            }
-            fn exp(self) -> Self {
-                self.exp()
-            }
-            fn exp_m1(self) -> Self {
-                self.exp_m1()
-            }
-            fn ln(self) -> Self {
-                self.ln()
-            }
-            fn ln_1p(self) -> Self {
-                self.ln_1p()
-            }
-            fn sin(self) -> Self {
-                self.sin()
-            }
-            fn tan(self) -> Self {
-                self.tan()
-            }
-            fn tanh(self) -> Self {
-                self.tanh()
-            }
+            unary!(abs ceil floor sqrt exp exp_m1 ln ln_1p sin tan tanh);
             fn erf(self) -> Self {
                 $erf(self)
             }
@@ -283,6 +260,23 @@ impl Compute {
         }
     }
 }
+
+/// Evaluates an expression with the type of a [`Compute`] as `$t`.
+macro_rules! with_compute {
+    ($compute:expr, $t:ident => $call:expr) => {
+        match $compute {
+            $crate::dtype::element::Compute::Single => {
+                type $t = f32;
+                $call
+            }
+            $crate::dtype::element::Compute::Double => {
+                type $t = f64;
+                $call
+            }
+        }
+    };
+}
+pub(crate) use with_compute;
 
 #[cfg(test)]
 mod tests {

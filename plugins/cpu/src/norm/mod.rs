@@ -19,7 +19,7 @@ pub(crate) mod statistics;
 #[cfg(test)]
 mod tests;
 
-use crate::dtype::element::Compute;
+use crate::dtype::element::{Compute, with_compute};
 use crate::kernel::{Kernel, Refusal};
 use crate::norm::rows::Fused;
 use crate::problem::normalization::Normalization;
@@ -37,10 +37,7 @@ pub(crate) fn plan(
     threads: Threads,
     fused: Fused,
 ) -> Result<Box<dyn Kernel>, Refusal> {
-    match compute {
-        Compute::Single => plan_in::<f32>(normalization, isa, threads, fused),
-        Compute::Double => plan_in::<f64>(normalization, isa, threads, fused),
-    }
+    with_compute!(compute, T => plan_in::<T>(normalization, isa, threads, fused))
 }
 
 fn plan_in<T: Float + Stored>(

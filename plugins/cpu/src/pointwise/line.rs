@@ -21,6 +21,7 @@ use crate::simd::stored::Stored;
 use crate::simd::stream::before_aligned;
 use crate::simd::vector::{Lanewise, MAX_LANES, Vector, VectorTask};
 use crate::tensor::combine::{Combine, finalized, fold_lanes, with_combine};
+use crate::tensor::image::{read, write};
 use crate::tensor::row_converter::{Float16, RowConverter};
 
 /// Vectors that go through the operations together: enough that each of the operations has something to wait for.
@@ -250,21 +251,6 @@ unsafe fn rest<T: Functions, V: Vector<Scalar = T>>(
     }
 }
 
-/// A vector from a place on, or some lanes of one and zeros.
-///
-/// # Safety
-/// The processor has the vector's instructions, and the numbers are readable.
-#[inline(always)]
-unsafe fn read<V: Vector>(from: *const V::Scalar, part: Option<V::Lanes>) -> V {
-    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
-    unsafe {
-        match part {
-            None => V::load(from),
-            Some(lanes) => V::load_lanes(from, lanes),
-        }
-    }
-}
-
 /// Takes `K` vectors through the line, of which all lanes count, or the first `lanes` of one, which `part` says then.
 ///
 /// # Safety
@@ -332,10 +318,7 @@ unsafe fn block<T: Functions, V: Vector<Scalar = T>, const K: usize>(
                         }
                     } else {
                         for (i, vector) in vectors.iter().enumerate() {
-                            match part {
-                                None => vector.store(to.add(i * V::LANES)),
-                                Some(lanes) => vector.store_lanes(to.add(i * V::LANES), lanes),
-                            }
+                            write(*vector, to.add(i * V::LANES), part);
                         }
                     }
                 }

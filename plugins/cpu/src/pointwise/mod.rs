@@ -22,7 +22,7 @@ pub(crate) mod softmax;
 mod tests;
 pub(crate) mod transcendental;
 
-use crate::dtype::element::Compute;
+use crate::dtype::element::{Compute, with_compute};
 use crate::kernel::{Kernel, Refusal};
 use crate::pointwise::chain::{Chain, MAX_INPUTS};
 use crate::pointwise::elements::{BlockEpilogue, Elements};
@@ -64,10 +64,7 @@ pub(crate) fn plan_rows(
     isa: Isa,
     threads: Threads,
 ) -> Result<Box<dyn Kernel>, Refusal> {
-    Ok(match compute {
-        Compute::Single => Box::new(Rows::<f32>::plan(chain, dims, reduced, output, isa, threads)?),
-        Compute::Double => Box::new(Rows::<f64>::plan(chain, dims, reduced, output, isa, threads)?),
-    })
+    Ok(with_compute!(compute, T => Box::new(Rows::<T>::plan(chain, dims, reduced, output, isa, threads)?)))
 }
 
 /// A chain that a kernel applies to its own results, which are input 0 and are replaced.
@@ -132,8 +129,5 @@ fn plan_elements(
             Box::new(Elements::<T, { MAX_INPUTS + 1 }>::plan(chain, output, isa, threads, is_epilogue)?)
         })
     }
-    match compute {
-        Compute::Single => plan_in::<f32>(chain, output, isa, threads, is_epilogue),
-        Compute::Double => plan_in::<f64>(chain, output, isa, threads, is_epilogue),
-    }
+    with_compute!(compute, T => plan_in::<T>(chain, output, isa, threads, is_epilogue))
 }

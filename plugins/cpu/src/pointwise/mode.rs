@@ -1,8 +1,8 @@
-//! What the modes do to contiguous values.
+//! The modes over contiguous values.
 //!
-//! Modes that are a few instructions are compiled into loops over vectors for each instruction set. The others call
-//! the reference's function for each number: there the time goes into the logarithm or the sine, not into the call.
-//! What [`crate::pointwise::line`] has in registers comes here only as a single number of a row.
+//! Modes of a few instructions that [`crate::pointwise::line`] does not compute in registers are compiled into loops over vectors for
+//! each instruction set. The others call the reference's function for each value: logarithms and sines take longer than the call, and
+//! modes in registers come here with a single value per row only.
 
 use hipdnn_plugin_sdk::graph::PointwiseMode;
 
@@ -146,21 +146,11 @@ fn simple_loop<T: Functions>(mode: PointwiseMode, isa: Isa) -> Option<Loop<T>> {
         ($($function:tt)*) => { declared!(isa, $($function)*) };
     }
     Some(match mode {
-        M::Abs => simple!(|_m, x, _y, _z| x.abs()),
-        M::Neg => simple!(|_m, x, _y, _z| -x),
-        M::Identity => simple!(|_m, x, _y, _z| x),
         M::Ceil => simple!(|_m, x, _y, _z| x.ceil()),
         M::Floor => simple!(|_m, x, _y, _z| x.floor()),
-        M::Sqrt => simple!(|_m, x, _y, _z| x.sqrt()),
         M::Rsqrt => simple!(|_m, x, _y, _z| T::ONE / x.sqrt()),
         M::Reciprocal => simple!(|_m, x, _y, _z| T::ONE / x),
-        M::Add => simple!(|_m, x, y, _z| x + y),
-        M::Sub => simple!(|_m, x, y, _z| x - y),
-        M::Mul => simple!(|_m, x, y, _z| x * y),
-        M::Div => simple!(|_m, x, y, _z| x / y),
         M::AddSquare => simple!(|_m, x, y, _z| x + y * y),
-        M::Max => simple!(|_m, x, y, _z| if x >= y || is_nan(x) { x } else { y }),
-        M::Min => simple!(|_m, x, y, _z| if x <= y || is_nan(x) { x } else { y }),
         M::CmpEq => simple!(|_m, x, y, _z| truth(x == y)),
         M::CmpNeq => simple!(|_m, x, y, _z| truth(x != y)),
         M::CmpGe => simple!(|_m, x, y, _z| truth(x >= y)),
@@ -194,10 +184,4 @@ fn simple_loop<T: Functions>(mode: PointwiseMode, isa: Isa) -> Option<Loop<T>> {
 #[inline(always)]
 fn truth<T: Functions>(holds: bool) -> T {
     if holds { T::ONE } else { T::ZERO }
-}
-
-#[inline(always)]
-#[expect(clippy::eq_op, reason = "only NaN differs from itself")]
-fn is_nan<T: Functions>(number: T) -> bool {
-    number != number
 }

@@ -5,7 +5,7 @@
 
 use hipdnn_plugin_sdk::graph::{PointwiseMode, ReductionMode};
 
-use crate::dtype::element::Compute;
+use crate::dtype::element::{Compute, with_compute};
 use crate::kernel::Refusal;
 use crate::pointwise::chain::{Chain, MAX_INPUTS, MAX_STEPS, Operation, Step as Spec, Value};
 use crate::pointwise::functions::{Functions, RowFunction};
@@ -350,8 +350,5 @@ pub(crate) fn places(chain: &Chain, stored: &[bool; MAX_STEPS]) -> Result<[usize
 
 /// Whether results of a type can be computed in a chain.
 pub(crate) fn can_compute(compute: Compute, stored: hipdnn_plugin_sdk::graph::DataType) -> bool {
-    match compute {
-        Compute::Single => RowConverter::<f32>::of_number(stored).is_ok(),
-        Compute::Double => RowConverter::<f64>::of_number(stored).is_ok(),
-    }
+    with_compute!(compute, T => RowConverter::<T>::of_number(stored).is_ok())
 }

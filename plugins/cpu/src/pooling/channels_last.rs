@@ -1,8 +1,7 @@
 //! Element by element of y, where the channels of an element lie side by side.
 
-use crate::pooling::shape::{PoolPlan, Span, Zero};
+use crate::pooling::shape::{PoolPlan, Span, Zero, store_places};
 use crate::simd::vector::{Float, Lanewise, Vector};
-use crate::tensor::image::MAX_LANES;
 use crate::tensor::parts::{Part, PartKernel, Parts};
 use crate::threading::partition::Threads;
 
@@ -54,13 +53,7 @@ impl<T: Float> PartKernel<T, 0> for ChannelsLast<T> {
                         let number = if shape.is_maximum() {
                             let (number, places) = self.largest::<V>(from, rows, columns, lanes);
                             if let Some((index, index_stride)) = index {
-                                let mut numbers = [T::ZERO; MAX_LANES];
-                                places.store(numbers.as_mut_ptr());
-                                for (i, number) in numbers[..count].iter().enumerate() {
-                                    index
-                                        .add((channel + i) * index_stride)
-                                        .write_unaligned(number.to_f64() as i32);
-                                }
+                                store_places(places, count, index.add(channel * index_stride), index_stride);
                             }
                             number
                         } else {

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use crate::pooling::shape::{PoolPlan, Span, Zero};
-use crate::simd::vector::{Float, Lanewise, Vector};
-use crate::tensor::image::{MAX_LANES, load_strided};
+use crate::pooling::shape::{PoolPlan, Span, Zero, store_places};
+use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector};
+use crate::tensor::image::load_strided;
 use crate::tensor::parts::{Part, PartKernel, Parts};
 use crate::threading::partition::Threads;
 
@@ -88,13 +88,7 @@ impl<T: Float> PartKernel<T, 2> for ChannelsFirst<T> {
                             None => self.mean::<V>(plane, span, column),
                             Some((index, index_stride)) => {
                                 let (number, places) = self.largest_at::<V>(plane, span, column);
-                                let mut numbers = [T::ZERO; MAX_LANES];
-                                places.store(numbers.as_mut_ptr());
-                                for (i, number) in numbers[..count].iter().enumerate() {
-                                    index
-                                        .add((column + i) * index_stride)
-                                        .write_unaligned(number.to_f64() as i32);
-                                }
+                                store_places(places, count, index.add(column * index_stride), index_stride);
                                 number
                             }
                         };

@@ -1,8 +1,9 @@
 //! The shape of a pooling, and the positions of its windows.
 
+use crate::dtype::element::Real;
 use crate::problem::resample::{Pooling, Resample};
 use crate::simd::isa::Isa;
-use crate::simd::vector::Float;
+use crate::simd::vector::{Float, MAX_LANES, Vector};
 use crate::tensor::image::{Image, two};
 
 /// The tensor of places.
@@ -156,5 +157,21 @@ impl Shape {
 
     pub(crate) fn is_maximum(&self) -> bool {
         matches!(self.pooling, Pooling::Maximum { .. })
+    }
+}
+
+/// Writes the first `count` lanes, which are indices, to an index tensor.
+///
+/// # Safety
+/// The processor has the vector's instructions; the elements from `to` on are writable.
+#[inline(always)]
+pub(crate) unsafe fn store_places<V: Vector>(places: V, count: usize, to: *mut i32, stride: usize) {
+    let mut values = [V::Scalar::ZERO; MAX_LANES];
+    // SAFETY: the instructions and elements are valid, as this function requires; no vector has more lanes than there are values.
+    unsafe {
+        places.store(values.as_mut_ptr());
+        for (i, value) in values[..count].iter().enumerate() {
+            to.add(i * stride).write_unaligned(value.to_f64() as i32);
+        }
     }
 }

@@ -5,11 +5,8 @@ use std::ops::Range;
 use crate::dtype::element::Real;
 use crate::kernel::Refusal;
 use crate::problem::Operand;
-use crate::simd::vector::{Float, Vector};
+use crate::simd::vector::{Float, MAX_LANES, Vector};
 use crate::tensor::row_converter::RowConverter;
-
-/// The most lanes of a vector.
-pub(crate) const MAX_LANES: usize = 16;
 
 /// The last two spatial dimensions; `fill` for the first if there is only one.
 pub(crate) fn two<N: Copy>(spatial: usize, fill: N, values: &[N]) -> [N; 2] {
@@ -142,6 +139,36 @@ impl<T: Float> Image<T> {
         let offset = image * images + channel * channels + row * rows + column * columns;
         // SAFETY: the element is valid, as this function requires.
         unsafe { base.add(offset * self.run.size) }
+    }
+}
+
+/// A vector, or some of its lanes and zeros.
+///
+/// # Safety
+/// The processor has the vector's instructions, and the elements are readable.
+#[inline(always)]
+pub(crate) unsafe fn read<V: Vector>(from: *const V::Scalar, lanes: Option<V::Lanes>) -> V {
+    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    unsafe {
+        match lanes {
+            None => V::load(from),
+            Some(lanes) => V::load_lanes(from, lanes),
+        }
+    }
+}
+
+/// Writes a vector, or some of its lanes.
+///
+/// # Safety
+/// The processor has the vector's instructions, and the elements are writable.
+#[inline(always)]
+pub(crate) unsafe fn write<V: Vector>(vector: V, to: *mut V::Scalar, lanes: Option<V::Lanes>) {
+    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    unsafe {
+        match lanes {
+            None => vector.store(to),
+            Some(lanes) => vector.store_lanes(to, lanes),
+        }
     }
 }
 
