@@ -111,7 +111,7 @@ impl<T: Float> Kernel for Planes<T> {
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
         let numbers = scratch.cast::<Affine<T>>();
         for channel in 0..self.channels {
-            // SAFETY: this function requires the tensors and scratch memory, which has room for the numbers
+            // SAFETY: this function requires the tensors and scratch memory, which has room for the values
             // of each channel.
             unsafe {
                 let by = self.parameters.affine(tensors, channel, &Moments::default(), 1.0);
@@ -144,7 +144,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
         let epilogue = &self.by.epilogue;
-        // SAFETY: the instructions, tensors and numbers are valid, as this function requires.
+        // SAFETY: the instructions, tensors and values are valid, as this function requires.
         unsafe {
             match (&epilogue.block_epilogue, epilogue.added, epilogue.relu) {
                 (Some(block_epilogue), ..) => {
@@ -191,7 +191,7 @@ impl<T: Float> Task<'_, T> {
         while at < elements.end {
             let len = (nest.len - first).min(elements.end - at);
             let [x_at, y_at, added_at, channel] = place.offsets;
-            // SAFETY: the elements and numbers are valid, as this function requires.
+            // SAFETY: the elements and values are valid, as this function requires.
             unsafe {
                 let [mean, factor, summand] = self.numbers.add(channel).read();
                 let part = Part {
@@ -353,7 +353,7 @@ mod tests {
                     let mut results = [0, 1].map(|_| vec![T::ONE; first + len + 1]);
                     let [stored, streamed] = results.each_mut().map(|all| all[first..].as_mut_ptr());
                     // SAFETY: the processor supports the instruction set; there is room for all
-                    // numbers.
+                    // values.
                     unsafe { isa.run_vectors(Both { x, added, stored, streamed }) };
                     assert_eq!(results[0], results[1], "{len} numbers from {first} on at {isa:?}");
                     assert!(results[0][..first].iter().all(|number| *number == T::ONE));

@@ -113,7 +113,7 @@ impl<T: Float> ChannelsLast<T> {
     /// The pass has written the sums.
     unsafe fn finish<const N: usize>(&self, scratch: *mut u8, each: impl Fn(usize, [f64; 2]) -> [T; N]) {
         for channel in 0..self.shape.channels {
-            // SAFETY: the sums are valid, as this function requires; there are four numbers a channel.
+            // SAFETY: the sums are valid, as this function requires; there are four values a channel.
             unsafe {
                 let numbers = self.areas(scratch, 0).numbers;
                 for (i, number) in each(channel, self.sums(scratch, channel)).into_iter().enumerate() {
@@ -289,7 +289,7 @@ impl<T: Float> Task<'_, T> {
         let [dy_at, x_at, result_at] = [dy.slot, x.slot, result.slot].map(|slot| self.tensors[slot]);
         let mut buffers = [[T::ZERO; BUFFER]; 3];
         let [dy_buffer, x_buffer, result_buffer] = &mut buffers;
-        // SAFETY: rows have `channels` elements, the areas four numbers for each of these.
+        // SAFETY: rows have `channels` elements, the areas four values for each of these.
         unsafe {
             let [mean, factor, bias, slope] =
                 [0, 1, 2, 3].map(|i| self.areas.numbers.add(i * shape.channels + first).cast_const());

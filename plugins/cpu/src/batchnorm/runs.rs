@@ -236,7 +236,7 @@ impl<T: Float> Task<'_, T> {
     /// As [`Task::moments`].
     #[inline(always)]
     unsafe fn moments_about<V: Vector<Scalar = T>>(&self, at: Channel<T>, about: T) -> Moments {
-        // SAFETY: the instructions and numbers are valid, as this function requires; a buffer has a
+        // SAFETY: the instructions and values are valid, as this function requires; a buffer has a
         // vector's.
         unsafe {
             let means = V::splat(about);

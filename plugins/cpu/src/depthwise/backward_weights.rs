@@ -3,7 +3,7 @@
 //! is outside.
 //!
 //! A worker adds up the products of some images or rows of its own; the sums of the workers are added in their
-//! order, so equal numbers of workers give equal bits.
+//! order, so the same number of workers give equal bits.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use crate::tensor::image::Image;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Threads, Workers};
 
-/// Rows of the output's gradient in a part, where the channels of an element lie side by side; copies are made of so many.
+/// Rows of the output's gradient in a part, where the channels of an element are contiguous; copies are made of so many.
 const COPIED: usize = 8;
 
 /// Parts that the work is made of at least, where there are as many channels.
@@ -85,7 +85,7 @@ impl<T: Float> BackwardWeights<T> {
         if self.last { self.shape.output[0].div_ceil(COPIED) } else { 1 }
     }
 
-    /// Numbers of a lane's sums. Where vectors are of channels, the last ones have channels of those before.
+    /// Values of a lane's sums. Where vectors are of channels, the last ones have channels of those before.
     fn numbers(&self) -> usize {
         let channels = self.shape.channels;
         let padded = if self.last { channels.next_multiple_of(TOGETHER) } else { channels };

@@ -5,7 +5,7 @@ use crate::depthwise::shape::{MAX_SIDE, Shape, number};
 use crate::simd::vector::{Float, MAX_LANES, Vector};
 use crate::tensor::image::inside;
 
-/// Numbers that are in a row of the output, the columns that meet the same elements of a window side by side; 0 without gaps.
+/// Values that are in a row of the output, the columns that meet the same elements of a window contiguous; 0 without gaps.
 pub(crate) fn room(shape: &Shape) -> usize {
     let [rows, columns] = shape.input_dilation;
     if [rows, columns] == [1, 1] {
@@ -26,7 +26,7 @@ impl<T: Float> Band<T> {
     pub(crate) unsafe fn with_gaps<V: Vector<Scalar = T>, const EXACT: bool>(&self) {
         let [height, width] = self.shape.input;
         let run = run_of(self.shape.output[1], self.shape.input_dilation[1]);
-        // SAFETY: as the caller promises; rows and lanes outside of the image are not read. There is room for each of the columns.
+        // SAFETY: the operands are valid, as this function requires; rows and lanes outside of the image are not read. There is room for each of the columns.
         unsafe {
             for row in self.rows.clone() {
                 let mut lines = [(self.input, self.taps); MAX_SIDE];
@@ -112,7 +112,7 @@ impl<T: Float> Band<T> {
     /// The form [`Form::ThreeApart`](crate::depthwise::band::Form): two rows of the output at a time, and a vector of even and one of odd columns.
     #[inline(always)]
     pub(crate) unsafe fn pairs<V: Vector<Scalar = T>>(&self) {
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
         unsafe {
             if V::Half::LANES < V::LANES && self.shape.output[1] <= 2 * V::Half::LANES {
                 self.pairs_of::<V::Half>();
@@ -128,7 +128,7 @@ impl<T: Float> Band<T> {
         // What windows of row 0 and column 0 meet.
         let [top, left] = self.shape.padding.map(|n| (1 - n) / 2);
         let pairs = self.rows.start / 2..self.rows.end.div_ceil(2);
-        // SAFETY: as the caller promises; what is outside of the image is not read, what is outside of the rows not written.
+        // SAFETY: the operands are valid, as this function requires; what is outside of the image is not read, what is outside of the rows not written.
         unsafe {
             for column in (0..self.shape.output[1]).step_by(2 * V::LANES) {
                 let first = left + (column / 2) as isize;
@@ -170,7 +170,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// Numbers of a line from a place on, and from the next one on; zeros where there is no line. `from` is the place in line 0.
+    /// Values of a line from a place on, and from the next one on; zeros where there is no line. `from` is the place in line 0.
     #[inline(always)]
     unsafe fn neighbours<V: Vector<Scalar = T>>(
         &self,
@@ -178,7 +178,7 @@ impl<T: Float> Band<T> {
         line: isize,
         read: &[V::Lanes; 2],
     ) -> [V; 2] {
-        // SAFETY: the processor has the vector's instructions, and the lanes' numbers are valid.
+        // SAFETY: the processor has the vector's instructions, and the lanes' values are valid.
         unsafe {
             if line < 0 || line >= self.shape.input[0] as isize {
                 return [V::zero(); 2];

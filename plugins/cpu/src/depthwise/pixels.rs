@@ -1,6 +1,6 @@
-//! Rows of images whose channels lie side by side: a vector is a run of channels of one element of the output.
+//! Rows of images whose channels are contiguous: a vector is a run of channels of one element of the output.
 //!
-//! Loops over registers are over indices: what iterators and closures do may be compiled without the instructions of their caller.
+//! Loops over registers are over indices: iterators and closures may be compiled without the instructions of their caller.
 
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
@@ -44,7 +44,7 @@ impl<T: Float> Band<T> {
     /// input that windows meet are readable. The form is that of the convolution.
     #[inline(always)]
     pub(crate) unsafe fn run<V: Vector<Scalar = T>>(&self, form: Form) {
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
         unsafe {
             if matches!(form, Form::Apart | Form::ThreeApart) {
                 return self.with_gaps::<V>();
@@ -93,7 +93,7 @@ impl<T: Float> Band<T> {
                 let mut channel = 0;
                 while channel < self.channels {
                     channel = channel.min(self.channels - V::LANES);
-                    // SAFETY: as the caller promises; a vector of channels lies inside of them.
+                    // SAFETY: the operands are valid, as this function requires; a vector of channels lies inside of them.
                     unsafe {
                         let to = self.output.add((row - self.rows.start) * rows + column * columns + channel);
                         self.tile::<V, K, S>(&elements, channel, to);
@@ -113,7 +113,7 @@ impl<T: Float> Band<T> {
         channel: usize,
         to: *mut T,
     ) {
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
         unsafe {
             let mut sums = [V::zero(); TOGETHER];
             let taps = self.taps.add(channel);
@@ -165,14 +165,14 @@ impl<T: Float> Band<T> {
     #[inline(always)]
     pub(crate) unsafe fn any<V: Vector<Scalar = T>>(&self) {
         if self.shape.input_dilation != [1, 1] {
-            // SAFETY: everything read and written here is valid, as this function requires.
+            // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
             return unsafe { self.with_gaps::<V>() };
         }
         for row in self.rows.clone() {
             for column in 0..self.shape.output[1] {
                 let mut channel = 0;
                 while channel < self.channels {
-                    // SAFETY: as the caller promises; lanes beyond the last channel are not touched.
+                    // SAFETY: the operands are valid, as this function requires; lanes beyond the last channel are not touched.
                     unsafe { self.vector::<V>(row, column, channel) };
                     channel += V::LANES;
                 }
@@ -187,7 +187,7 @@ impl<T: Float> Band<T> {
         let mut lines = [(self.input, self.taps); MAX_SIDE];
         let mut elements = [(0, 0); MAX_SIDE];
         let values = self.taps.wrapping_add(self.shape.window[0] * self.shape.window[1] * self.channels);
-        // SAFETY: as the caller promises; lanes beyond the last channel are not touched.
+        // SAFETY: the operands are valid, as this function requires; lanes beyond the last channel are not touched.
         unsafe {
             for row in self.rows.clone() {
                 let mut met = 0;
@@ -234,7 +234,7 @@ impl<T: Float> Band<T> {
     #[inline(always)]
     unsafe fn vector<V: Vector<Scalar = T>>(&self, row: usize, column: usize, channel: usize) {
         let (height, width) = (self.shape.input[0] as isize, self.shape.input[1] as isize);
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
         unsafe {
             let lanes = V::lanes(0, (self.channels - channel).min(V::LANES));
             let taps = self.taps.add(channel);

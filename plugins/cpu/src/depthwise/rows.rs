@@ -1,7 +1,7 @@
 //! Rows of one channel's image: a vector is a run of neighbours in a row of the output, and the window's elements are each
 //! multiplied with the same run a little farther left or right, or in the row above or below.
 //!
-//! Loops over registers are over indices: what iterators and closures do may be compiled without the instructions of their caller.
+//! Loops over registers are over indices: iterators and closures may be compiled without the instructions of their caller.
 
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
@@ -18,7 +18,7 @@ impl<T: Float> Band<T> {
     /// by 5.
     #[inline(always)]
     pub(crate) unsafe fn run<V: Vector<Scalar = T>>(&self, form: Form) {
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
         unsafe {
             if form == Form::Apart {
                 return self.with_gaps::<V, false>();
@@ -40,7 +40,7 @@ impl<T: Float> Band<T> {
     /// As [`Band::run`], of one channel.
     #[inline(always)]
     pub(crate) unsafe fn run_exactly<V: Vector<Scalar = T>>(&self) {
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
         unsafe {
             if self.shape.input_dilation == [1, 1] {
                 self.any::<V, true>();
@@ -71,7 +71,7 @@ impl<T: Float> Band<T> {
         sums: &mut [V; N],
         channel: usize,
     ) {
-        // SAFETY: the instructions, and the numbers of the channels are valid, as this function requires.
+        // SAFETY: the instructions, and the values of the channels are valid, as this function requires.
         unsafe {
             let [factor, summand] = self.ends.add(channel).read();
             let (factor, summand) = (V::splat(factor), V::splat(summand));
@@ -93,7 +93,7 @@ impl<T: Float> Band<T> {
         for row in self.rows.clone() {
             let mut column = 0;
             while column < self.shape.output[1] {
-                // SAFETY: everything read and written here is valid, as this function requires.
+                // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
                 unsafe { self.vector::<V, EXACT>(row, column) };
                 column += V::LANES;
             }
@@ -104,7 +104,7 @@ impl<T: Float> Band<T> {
     unsafe fn vector<V: Vector<Scalar = T>, const EXACT: bool>(&self, row: usize, column: usize) {
         let height = self.shape.input[0] as isize;
         let step = self.shape.stride[1];
-        // SAFETY: as the caller promises; rows and lanes outside of the image are not read.
+        // SAFETY: the operands are valid, as this function requires; rows and lanes outside of the image are not read.
         unsafe {
             let mut sum = V::zero();
             for i in 0..self.shape.window[0] {

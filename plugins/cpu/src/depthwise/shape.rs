@@ -15,7 +15,7 @@ pub(crate) const MAX_MULTIPLIER: usize = 4;
 /// Elements along a side of a window above which the general kernel computes gradients of the image with steps.
 pub(crate) const MAX_SIDE: usize = 32;
 
-/// Numbers along a side of the padded image above which the general kernel computes, so that no place in it overflows.
+/// Values along a side of the padded image above which the general kernel computes, so that no place in it overflows.
 pub(crate) const LONGEST: usize = 1 << 28;
 
 /// A convolution with two spatial dimensions, the first 1 where it has but one.

@@ -1,6 +1,6 @@
 //! Sums of the products of two images, one for each element of a window, in registers.
 //!
-//! Loops over registers are over indices: what iterators and closures do may be compiled without the instructions of their caller.
+//! Loops over registers are over indices: iterators and closures may be compiled without the instructions of their caller.
 
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
@@ -8,19 +8,19 @@ use crate::depthwise::shape::Shape;
 use crate::simd::vector::{Float, Vector};
 use crate::tensor::image::{inside, load_strided};
 
-/// Channels whose sums lie side by side: a cache line, and the largest vector.
+/// Channels whose sums are contiguous: a cache line, and the largest vector.
 pub(crate) const TOGETHER: usize = 16;
 
 /// Elements of a row of a window that are summed together, where its form is not known.
 const SIDE: usize = 5;
 
-/// The planes of a channel, whose rows lie side by side: a vector is a run of neighbours.
+/// The planes of a channel, whose rows are contiguous: a vector is a run of neighbours.
 pub(crate) struct Rows<'a, T> {
     pub(crate) shape: &'a Shape,
-    /// The image, and the distance of its rows.
+    /// The image, and the stride of its rows.
     pub(crate) input: *const T,
     pub(crate) input_row: usize,
-    /// The output's gradient, and the distance of its rows.
+    /// The output's gradient, and the stride of its rows.
     pub(crate) gradient: *const T,
     pub(crate) gradient_row: usize,
     /// Where sums are added, row by row of the window.
@@ -35,7 +35,7 @@ impl<T: Float> Rows<'_, T> {
     #[inline(always)]
     pub(crate) unsafe fn run<V: Vector<Scalar = T>>(&self) {
         let Shape { window, stride, dilation, .. } = *self.shape;
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
         unsafe {
             match (window, stride, dilation) {
                 ([3, 3], [_, 1], [_, 1]) => self.block::<V, 3, 3, 1>([0, 0]),
@@ -71,7 +71,7 @@ impl<T: Float> Rows<'_, T> {
             let last = (output[1] / V::LANES).min(room.max(0) as usize / (S * V::LANES));
             inner = first..last.max(first);
         }
-        // SAFETY: as the caller promises; rows and lanes outside of the image are not read.
+        // SAFETY: the operands are valid, as this function requires; rows and lanes outside of the image are not read.
         unsafe {
             let mut sums = [[V::zero(); K]; R];
             for row in 0..output[0] {
@@ -140,10 +140,10 @@ impl<T: Float> Rows<'_, T> {
     }
 }
 
-/// Numbers `S` apart, from each of `K` neighbours on.
+/// Values `S` apart, from each of `K` neighbours on.
 #[inline(always)]
 unsafe fn neighbours<V: Vector, const K: usize, const S: usize>(from: *const V::Scalar) -> [V; K] {
-    // SAFETY: the processor has the vector's instructions, and the numbers are valid.
+    // SAFETY: the processor has the vector's instructions, and the values are valid.
     unsafe {
         let mut values = [V::zero(); K];
         if S == 1 {
@@ -164,13 +164,13 @@ unsafe fn neighbours<V: Vector, const K: usize, const S: usize>(from: *const V::
     }
 }
 
-/// Images whose channels lie side by side: a vector is a run of channels.
+/// Images whose channels are contiguous: a vector is a run of channels.
 pub(crate) struct Pixels<'a, T> {
     pub(crate) shape: &'a Shape,
-    /// The image, as if it began with row 0, and the distances of its rows and columns.
+    /// The image, as if it began with row 0, and the strides of its rows and columns.
     pub(crate) input: *const T,
     pub(crate) input_strides: [usize; 2],
-    /// The output's gradient, and the distances of its rows and columns.
+    /// The output's gradient, and the strides of its rows and columns.
     pub(crate) gradient: *const T,
     pub(crate) gradient_strides: [usize; 2],
 }
@@ -185,7 +185,7 @@ impl<T: Float> Pixels<'_, T> {
     #[inline(always)]
     pub(crate) unsafe fn row<V: Vector<Scalar = T>>(&self, row: usize, channel: usize, sums: *mut T) {
         let window = self.shape.window;
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
         unsafe {
             if window == [3, 3] {
                 self.block::<V, 3, 3>(row, channel, [0, 0], sums);
@@ -219,7 +219,7 @@ impl<T: Float> Pixels<'_, T> {
             let [low, high] = [low, high].map(|at| (at.max(0) + step - 1) / step);
             low.min(output[1] as isize) as usize..high.min(output[1] as isize) as usize
         };
-        // SAFETY: as the caller promises; what is beside the image is not read.
+        // SAFETY: the operands are valid, as this function requires; what is beside the image is not read.
         unsafe {
             let mut lines = [None; R];
             for i in 0..R {

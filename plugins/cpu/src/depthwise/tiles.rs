@@ -1,6 +1,6 @@
 //! Windows of a few neighbours, tile by tile: some rows of one vector of columns.
 //!
-//! Loops over registers are over indices: what iterators and closures do may be compiled without the instructions of their caller.
+//! Loops over registers are over indices: iterators and closures may be compiled without the instructions of their caller.
 
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
@@ -29,13 +29,13 @@ const fn columns_of<V: Vector, const K: usize, const S: usize>() -> usize {
     if S == 1 { V::LANES } else { V::LANES - (K - 1) / 2 }
 }
 
-/// The numbers of a line of the input that the first tile's window and those behind it meet with each of its columns.
+/// The values of a line of the input that the first tile's window and those behind it meet with each of its columns.
 #[inline(always)]
 unsafe fn met<V: Vector, const K: usize, const S: usize, const EDGE: bool>(
     from: *const V::Scalar,
     lanes: &[V::Lanes; SIDE],
 ) -> [V; K] {
-    // SAFETY: the processor has the vector's instructions, and the numbers are valid.
+    // SAFETY: the processor has the vector's instructions, and the values are valid.
     unsafe {
         let mut values = [V::zero(); K];
         if S == 1 {
@@ -69,14 +69,14 @@ impl<T: Float> Band<T> {
         // What is read of a line for a vector with so few lanes has no window.
         if columns_of::<V, K, S>() == 0 {
             for channel in 0..self.channels {
-                // SAFETY: everything read and written here is valid, as this function requires.
+                // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
                 unsafe { self.alone(channel).any::<V, false>() };
             }
             return;
         }
         let has_half = V::Half::LANES < V::LANES;
         let of_half = if has_half { columns_of::<V::Half, K, S>() } else { 0 };
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
         unsafe {
             if self.shape.output[1] <= of_half {
                 return self.narrow::<V::Half, K, S, R>();
@@ -126,7 +126,7 @@ impl<T: Float> Band<T> {
     /// Images of one tile's columns: what is known of a row of tiles is known for all channels.
     #[inline(always)]
     unsafe fn narrow<V: Vector<Scalar = T>, const K: usize, const S: usize, const R: usize>(&self) {
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
         unsafe {
             let read = self.read::<V, S>(-self.shape.padding[1]);
             let written = V::lanes(0, self.shape.output[1]);
@@ -150,7 +150,7 @@ impl<T: Float> Band<T> {
     {
         let width = self.shape.input[1] as isize;
         let reach = (V::LANES * S + if S == 1 { K - 1 } else { 0 }) as isize;
-        // SAFETY: as the caller promises; a vector that is read or written without lanes lies inside of its row.
+        // SAFETY: the operands are valid, as this function requires; a vector that is read or written without lanes lies inside of its row.
         unsafe {
             let taps = self.window_of::<V, K>(channel);
             let first = |column: usize| (column * S) as isize - self.shape.padding[1];
@@ -183,13 +183,13 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// The window of a channel, each of its numbers in all lanes.
+    /// The window of a channel, each of its values in all lanes.
     #[inline(always)]
     pub(crate) unsafe fn window_of<V: Vector<Scalar = T>, const K: usize>(
         &self,
         channel: usize,
     ) -> [[V; K]; K] {
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
         unsafe {
             let from = self.taps.add(channel * self.steps[2]);
             let mut taps = [[V::zero(); K]; K];
@@ -216,7 +216,7 @@ impl<T: Float> Band<T> {
         let first = (column * S) as isize - self.shape.padding[1];
         let place = lines.top * self.input_row as isize + first;
         let mut from = self.input.wrapping_add(channel * self.steps[0]).wrapping_offset(place);
-        // SAFETY: as the caller promises; rows outside of the image are not read.
+        // SAFETY: the operands are valid, as this function requires; rows outside of the image are not read.
         unsafe {
             let mut sums = [V::zero(); R];
             // Written out, so that sums and window stay in registers.

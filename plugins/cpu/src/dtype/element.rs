@@ -1,4 +1,4 @@
-//! Elements: how they lie in memory and the numbers that they become.
+//! Elements: how they lie in memory and the values that they become.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -82,7 +82,7 @@ impl<R> Clone for Element<R> {
 impl<R> Copy for Element<R> {}
 
 impl<R: Real> Element<R> {
-    /// The element of a data type that holds numbers; the refusal names the type.
+    /// The element of a data type that holds values; the refusal names the type.
     pub fn of(data_type: DataType) -> Result<Self, Refusal> {
         R::element(data_type)
             .ok_or_else(|| format!("data type is {}, expected one that is set", data_type.name()))

@@ -85,7 +85,7 @@ impl Format {
         self.decode_single(code) as f64
     }
 
-    /// The numbers of all codes of 8 bits, which single precision holds.
+    /// The values of all codes of 8 bits, which single precision holds.
     #[expect(clippy::indexing_slicing, reason = "the index is below the length")]
     pub(crate) const fn numbers(self) -> DecodeTable {
         let mut numbers = [0.0; 256];
@@ -174,7 +174,7 @@ impl Format {
     }
 }
 
-/// The numbers that the codes of a format stand for.
+/// The values that the codes of a format stand for.
 pub(crate) struct DecodeTable([f32; 256]);
 
 impl DecodeTable {

@@ -418,7 +418,7 @@ fn plan_producer(
     Err(format!("operation is {}, which nothing is computed with", operation.spec().name))
 }
 
-/// The type of the numbers that are computed with.
+/// The type of the values that are computed with.
 fn number(compute: Compute) -> DataType {
     match compute {
         Compute::Single => DataType::Float,

@@ -276,7 +276,7 @@ fn a_row_does_not_depend_on_the_rows_beside_it() {
     let mut random = Random::new(27);
     for (data_type, len) in [(DataType::Float, 83), (DataType::Bfloat16, 83), (DataType::Float, 5000)] {
         let mut case = Case::new(&mut random, (&[11, len], 1), true, 0, data_type, 0);
-        // A row whose first numbers are far from its mean, and one with an infinity.
+        // A row whose first values are far from its mean, and one with an infinity.
         for column in 0..16 {
             case.array(X).set(&[2, column], 1000.0);
         }

@@ -18,7 +18,7 @@ impl Functions for f64 {
 
     #[inline(always)]
     fn in_registers(smooth: Smooth) -> bool {
-        // Loops over these alone become vectors.
+        // The loops over these alone are vectorized.
         use Smooth::{AddSquare, Reciprocal, ReluBwd, Rsqrt};
         !matches!(smooth, AddSquare | Reciprocal | ReluBwd | Rsqrt)
     }
@@ -38,13 +38,13 @@ impl Functions for f64 {
 
 impl Functions for f32 {
     const TIME: f64 = 0.4;
-    // SAFETY: whoever calls it promises level and numbers.
+    // SAFETY: the caller of a `RowFunction` promises the instruction set and the rows.
     const SOFTMAX: Option<RowFunction<Self>> = Some(|isa, rows| unsafe { isa.run_vectors(rows) });
 
     #[inline(always)]
     fn exponential(self) -> Self {
         let (one, mut result) = (self, 0.0);
-        // SAFETY: a plain vector needs no instructions of its own; both numbers are there.
+        // SAFETY: a portable vector needs no instructions; both values are valid.
         unsafe { exponential(PortableVector::<Self, 1>::load(&raw const one)).store(&raw mut result) };
         result
     }

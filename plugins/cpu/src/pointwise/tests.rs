@@ -29,7 +29,7 @@ fn operation(mode: PointwiseMode, inputs: usize, random: &mut Random) -> Pointwi
     }
 }
 
-/// The numbers that an operation computes with.
+/// The values that an operation computes with.
 fn numbers<T: Real>(operation: &Pointwise) -> Numbers<T> {
     let real = |value: f32| T::from_f64(f64::from(value));
     let number = |value: Option<f32>, otherwise: f32| real(value.unwrap_or(otherwise));
@@ -188,7 +188,7 @@ const OF_CHAINS: [PointwiseMode; 14] = [
     PointwiseMode::Floor,
 ];
 
-/// A chain over `len` numbers in double precision gives, bit for bit, what its functions give one by one.
+/// A chain over `len` values in double precision gives, bit for bit, what its functions give one by one.
 fn check_chain(random: &mut Random, isa: Isa, len: usize) {
     let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0];
     let mut inputs: Vec<Vec<f64>> = (0..random.within(1, 5))
@@ -269,7 +269,7 @@ fn chains_give_what_their_operations_give() {
     }
 }
 
-/// What a reduction makes of numbers, one after the other.
+/// What a reduction makes of values, one after the other.
 fn reduced(mode: ReductionMode, numbers: &[f64]) -> f64 {
     let nan = numbers.iter().any(|number| number.is_nan());
     let sizes = || numbers.iter().map(|number| number.abs());
@@ -309,7 +309,7 @@ fn rows_are_reduced_at_every_level() {
                 .map(|_| match random.within(0, 20) {
                     0 if special => random.of(&[f64::NAN, f64::INFINITY, f64::NEG_INFINITY]),
                     1 => 0.0,
-                    // Small whole numbers, so that sums are exact in any order.
+                    // Small integers, so that sums are exact in any order.
                     _ => {
                         if mode == ReductionMode::Mul || mode == ReductionMode::MulNoZeros {
                             random.of(&[1.0, -1.0, 2.0, 0.5])
@@ -356,7 +356,7 @@ fn softmax_is_that_of_its_operations_at_every_level() {
     let mut random = Random::new(41);
     for isa in Isa::available() {
         for len in (2..70).chain([127, 128, 129, 200, 512, 1000]) {
-            // Some rows are computed together, others alone; they need not lie one behind the other.
+            // Some rows are computed together, others alone; they need not lie one after the other.
             let (rows, row_stride) = (random.within(3, 9), len + random.of(&[0, 0, 3]));
             let mut x: Vec<f32> = (0..rows * row_stride).map(|_| 8.0 * random.real() as f32).collect();
             // The second row has minus infinities, as a mask makes them; the third what makes all of it NaN.
@@ -369,7 +369,7 @@ fn softmax_is_that_of_its_operations_at_every_level() {
                 .map(|()| random.of(&[DataType::Float, DataType::Float, DataType::Half, DataType::Bfloat16]));
             let [from, to] = stored.map(|data_type| RowConverter::<f32>::of(data_type).unwrap());
             let mut bytes = vec![0_u8; from.size * x.len()];
-            // SAFETY: there are as many elements as numbers.
+            // SAFETY: there are as many elements as values.
             unsafe {
                 (from.store)(x.as_ptr(), bytes.as_mut_ptr(), 1, x.len());
                 (from.load)(bytes.as_ptr(), 1, x.as_mut_ptr(), x.len());
@@ -400,7 +400,7 @@ fn softmax_is_that_of_its_operations_at_every_level() {
             // SAFETY: both tensors have their elements.
             unsafe { run_kernel(&*kernel, &pointers) };
             let mut out = vec![7.0_f32; rows * len];
-            // SAFETY: there are as many elements as numbers.
+            // SAFETY: there are as many elements as values.
             unsafe { (to.load)(written.as_ptr(), 1, out.as_mut_ptr(), out.len()) };
             let unit = match stored[1] {
                 DataType::Half => 2.0_f64.powi(-11),

@@ -7,13 +7,13 @@ use crate::simd::vector::{Float, Vector};
 use crate::tensor::parts::{Part, PartKernel, Parts};
 use crate::threading::partition::Threads;
 
-/// Channels are divided at multiples of this where they lie side by side, a few cache lines.
+/// Channels are divided at multiples of this where they are contiguous, a few cache lines.
 const CHANNELS: usize = 64;
 
 /// A gradient with every decision made.
 pub(crate) struct Backward<T> {
     pool: PoolPlan<T>,
-    /// Whether the channels of an element lie side by side.
+    /// Whether the channels of an element are contiguous.
     last: bool,
     /// Columns of dy whose windows lie inside of dx.
     inner: Range<usize>,
@@ -122,7 +122,7 @@ impl<T: Float> Backward<T> {
         let shape = &self.pool.shape;
         let inner = self.inner.clone();
         let columns = shape.output[1];
-        // SAFETY: the positions of spans lie inside of the plane, and the row has its numbers.
+        // SAFETY: the positions of spans lie inside of the plane, and the row has its values.
         unsafe {
             for column in (0..inner.start).chain(inner.end..columns) {
                 let span = shape.span(1, column);
@@ -160,7 +160,7 @@ impl<T: Float> Backward<T> {
         }
     }
 
-    /// Where the channels of an element lie side by side.
+    /// Where the channels of an element are contiguous.
     ///
     /// # Safety
     /// As [`PartKernel::run_part`].

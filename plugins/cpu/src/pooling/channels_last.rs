@@ -1,4 +1,4 @@
-//! Element by element of y, where the channels of an element lie side by side.
+//! Element by element of y, where the channels of an element are contiguous.
 
 use crate::pooling::shape::{PoolPlan, Span, Zero, store_places};
 use crate::simd::vector::{Float, Lanewise, Vector};
@@ -69,7 +69,7 @@ impl<T: Float> PartKernel<T, 0> for ChannelsLast<T> {
 }
 
 impl<T: Float> ChannelsLast<T> {
-    /// The largest numbers of a window in some channels, and their places.
+    /// The largest values of a window in some channels, and their places.
     #[inline(always)]
     unsafe fn largest<V: Vector<Scalar = T>>(
         &self,

@@ -1,4 +1,4 @@
-//! Plane by plane, where the elements of a row lie side by side; of other layouts and types a plane is copied first.
+//! Plane by plane, where the elements of a row are contiguous; of other layouts and types a plane is copied first.
 
 use std::ops::Range;
 
@@ -153,7 +153,7 @@ impl<T: Float> ChannelsFirst<T> {
         }
     }
 
-    /// The largest numbers of windows that lie inside of the columns.
+    /// The largest values of windows that lie inside of the columns.
     #[inline(always)]
     unsafe fn largest<V: Vector<Scalar = T>>(&self, plane: Plane<T>, rows: Span, column: usize) -> V {
         let shape = &self.pool.shape;

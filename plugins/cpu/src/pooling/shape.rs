@@ -44,7 +44,7 @@ pub(crate) struct PoolPlan<T> {
 }
 
 impl<T: Float> PoolPlan<T> {
-    /// Whether both images are numbers with the channels of an element side by side.
+    /// Whether both images are values with the channels of an element contiguous.
     pub(crate) fn is_last(&self) -> bool {
         let last = |image: &Image<T>| image.run.same && image.strides[1] == 1;
         self.shape.channels >= 4 && last(&self.x) && last(&self.y)

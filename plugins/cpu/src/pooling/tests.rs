@@ -143,7 +143,7 @@ fn forward(random: &mut Random, mut number: impl FnMut(&mut Random) -> f64) {
 fn windows_become_what_the_reference_makes_of_them() {
     let mut random = Random::new(21);
     for _ in 0..400 {
-        // Few different numbers, so that many are equal.
+        // Few different values, so that many are equal.
         forward(&mut random, Random::whole);
     }
 }

@@ -1,4 +1,4 @@
-//! Many results at once: their elements lie side by side.
+//! Many results at once: their elements are contiguous.
 
 use crate::reduction::shape::{BUFFER, Task};
 use crate::simd::vector::{Float, Vector};

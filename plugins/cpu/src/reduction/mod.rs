@@ -4,7 +4,7 @@
 //! results do, many results are computed at once (`columns`). Few results of many elements are divided into parts, whose number
 //! depends on the shape alone.
 //!
-//! Sums of up to some thousand numbers and extremes are in the compute type, sums of these in double precision; products and squares,
+//! Sums of up to some thousand values and extremes are in the compute type, sums of these in double precision; products and squares,
 //! which leave the range of single precision soon, are in double precision throughout.
 
 #![expect(

@@ -5,7 +5,7 @@ use crate::simd::vector::{Float, Vector};
 use crate::tensor::combine::{Combine, fold_row};
 use crate::tensor::loop_nest::Elements;
 
-/// Numbers whose total is in the type of the totals, before it is joined with others in double precision.
+/// Values whose total is in the type of the totals, before it is joined with others in double precision.
 const EXACT: usize = 4096;
 
 impl<T: Float, R: Float> Task<'_, T, R> {

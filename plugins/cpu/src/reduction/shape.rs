@@ -8,7 +8,7 @@ use crate::tensor::loop_nest::LoopNest;
 use crate::tensor::row_converter::RowConverter;
 use crate::threading::partition::Workers;
 
-/// Numbers in a buffer for what cannot be read in place, and columns whose totals are computed at once.
+/// Values in a buffer for what cannot be read in place, and columns whose totals are computed at once.
 pub(crate) const BUFFER: usize = 1024;
 
 /// A reduction with every decision made.

@@ -125,11 +125,11 @@ mod tests {
         let mut scratch = vec![0; weights.len()];
         let (made, note) = kept.get(weights.as_mut_ptr().cast(), scratch.as_mut_ptr(), |to| {
             fills.fetch_add(1, Ordering::Relaxed);
-            // SAFETY: the kept memory and the scratch memory have as many numbers.
+            // SAFETY: the kept memory and the scratch memory have as many values.
             weights.iter().enumerate().for_each(|(i, weight)| unsafe { to.add(i).write(weight * 2) });
             weights.contains(&7)
         });
-        // SAFETY: all numbers are written.
+        // SAFETY: all values are written.
         let numbers = unsafe { std::slice::from_raw_parts(made, weights.len()) }.to_vec();
         (numbers, note, std::ptr::eq(made, scratch.as_ptr()))
     }

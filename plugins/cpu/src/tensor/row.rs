@@ -85,7 +85,7 @@ impl<T: Float> Row<T> {
     /// # Safety
     /// As [`Row::numbers`], for these elements.
     pub(crate) unsafe fn store(&self, tensors: &[*mut u8], first: usize, from: *const T, len: usize) {
-        // SAFETY: the elements and numbers are valid, as this function requires.
+        // SAFETY: the elements and values are valid, as this function requires.
         unsafe { (self.run.store)(from, self.first(tensors, first), 1, len) };
     }
 

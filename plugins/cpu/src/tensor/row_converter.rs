@@ -76,7 +76,7 @@ impl<T: Float> RowConverter<T> {
         let mut at = 0;
         while at < len {
             let part = TOGETHER.min(len - at);
-            // SAFETY: the numbers are valid, as this function requires; there is room for a part.
+            // SAFETY: the values are valid, as this function requires; there is room for a part.
             unsafe {
                 (self.store)(numbers.add(at), stored.as_mut_ptr().cast(), 1, part);
                 (self.load)(stored.as_ptr().cast(), 1, numbers.add(at), part);
@@ -113,7 +113,7 @@ const COPIED: usize = 12;
 /// Reads `len` elements that are `stride` elements apart.
 ///
 /// # Safety
-/// The elements are readable and `to` is writable for `len` numbers, elsewhere.
+/// The elements are readable and `to` is writable for `len` values, elsewhere.
 #[inline(always)]
 pub(crate) unsafe fn load_run<S: Stored, T: Float>(from: *const u8, stride: usize, to: *mut T, len: usize) {
     let from = from.cast::<S>();
@@ -149,12 +149,12 @@ pub(crate) unsafe fn load_run<S: Stored, T: Float>(from: *const u8, stride: usiz
 /// Writes `len` elements that are `stride` elements apart.
 ///
 /// # Safety
-/// The elements are writable and `from` is readable for `len` numbers.
+/// The elements are writable and `from` is readable for `len` values.
 #[inline(always)]
 pub(crate) unsafe fn store_run<S: Stored, T: Float>(from: *const T, to: *mut u8, stride: usize, len: usize) {
     let to = to.cast::<S>();
     let mut i = 0;
-    // SAFETY: the both runs are valid, as this function requires.
+    // SAFETY: both runs are valid, as this function requires.
     unsafe {
         if stride == 1 && has_vectors::<S, T>() {
             i = Isa::detect().run(Narrow(from, to, len));
@@ -177,7 +177,7 @@ pub(crate) unsafe fn store_run<S: Stored, T: Float>(from: *const T, to: *mut u8,
     }
 }
 
-/// Whether [`convert`] has instructions of this processor for the elements and numbers.
+/// Whether [`convert`] has instructions of this processor for the elements and values.
 #[inline(always)]
 fn has_vectors<S: Stored, T: Float>() -> bool {
     (S::IN_LINE || TypeId::of::<S>() == TypeId::of::<f16>() || TypeId::of::<S>() == TypeId::of::<bf16>())
@@ -185,7 +185,7 @@ fn has_vectors<S: Stored, T: Float>() -> bool {
         && Isa::detect() != Isa::Portable
 }
 
-/// Elements that become numbers with the processor's instructions; yields how many are done.
+/// Elements that become values with the processor's instructions; yields how many are done.
 struct Widen<S, T>(*const S, *mut T, usize);
 
 impl<S: Stored, T: Float> IsaTask for Widen<S, T> {
@@ -198,7 +198,7 @@ impl<S: Stored, T: Float> IsaTask for Widen<S, T> {
     }
 }
 
-/// Numbers that become elements, likewise.
+/// Values that become elements, likewise.
 struct Narrow<S, T>(*const T, *mut S, usize);
 
 impl<S: Stored, T: Float> IsaTask for Narrow<S, T> {
@@ -211,24 +211,24 @@ impl<S: Stored, T: Float> IsaTask for Narrow<S, T> {
     }
 }
 
-/// Whether `len` numbers are finite, all of them.
+/// Whether `len` values are finite, all of them.
 ///
 /// # Safety
-/// The numbers are readable.
+/// The values are readable.
 pub(crate) unsafe fn all_finite<T: Float>(numbers: *const T, len: usize) -> bool {
     // A finite number times zero is zero, everything else is NaN. Several sums, so that they can be vectors.
     let mut sums = [T::ZERO; 32];
     let mut at = 0;
     while at + sums.len() <= len {
         for (i, sum) in sums.iter_mut().enumerate() {
-            // SAFETY: `len` numbers are valid, as this function requires.
+            // SAFETY: `len` values are valid, as this function requires.
             *sum = *sum + unsafe { numbers.add(at + i).read_unaligned() } * T::ZERO;
         }
         at += sums.len();
     }
     let mut sum = sums.into_iter().fold(T::ZERO, |sum, number| sum + number);
     for i in at..len {
-        // SAFETY: `len` numbers are valid, as this function requires.
+        // SAFETY: `len` values are valid, as this function requires.
         sum = sum + unsafe { numbers.add(i).read_unaligned() } * T::ZERO;
     }
     sum == T::ZERO
