@@ -236,8 +236,8 @@ impl<T: Float> Task<'_, T> {
     /// As [`Task::moments`].
     #[inline(always)]
     unsafe fn moments_about<V: Vector<Scalar = T>>(&self, at: Channel<T>, about: T) -> Moments {
-        // SAFETY: the instructions and values are valid, as this function requires; a buffer has a
-        // vector's.
+        // SAFETY: the instructions and values are valid, as this function requires; no vector has more lanes than the
+        // buffer.
         unsafe {
             let means = V::splat(about);
             let prefetch_at = |[_, place]: [usize; 2]| prefetch(at.x.wrapping_add(place));

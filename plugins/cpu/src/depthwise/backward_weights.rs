@@ -1,9 +1,7 @@
-//! The gradient of the filters: for each channel and each element of its window, the sum of the products of the
-//! output's gradient with what of the image the element meets. Nothing is multiplied with zeros that stand for what
-//! is outside.
+//! Backward weights. Nothing is multiplied with padding.
 //!
-//! A worker adds up the products of some images or rows of its own; the sums of the workers are added in their
-//! order, so the same number of workers give equal bits.
+//! Each worker has images or rows of its own. The sums of the workers are added in order: results are the same bits for the same number
+//! of workers.
 
 use std::ops::Range;
 
@@ -16,13 +14,13 @@ use crate::tensor::image::Image;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Threads, Workers};
 
-/// Rows of the output's gradient in a part, where the channels of an element are contiguous; copies are made of so many.
+/// Rows of dy in a part with channels last, and in a copy.
 const COPIED: usize = 8;
 
-/// Parts that the work is made of at least, where there are as many channels.
+/// The least parts, if there are enough channels.
 const PARTS: usize = 16;
 
-/// The gradient with every decision made.
+/// A planned gradient.
 pub(crate) struct BackwardWeights<T> {
     shape: Shape,
     isa: Isa,
@@ -31,7 +29,7 @@ pub(crate) struct BackwardWeights<T> {
     y: Image<T>,
     /// Offsets in bytes of the elements of a filter.
     offsets: Vec<usize>,
-    /// Whether vectors are of contiguous channels, and not of elements of a row.
+    /// Whether vectors are runs of channels, not of rows.
     last: bool,
     /// Channels of a part.
     channels: usize,
@@ -52,7 +50,7 @@ impl<T: Float> BackwardWeights<T> {
         let bands = shape.batch * if last { shape.output[0].div_ceil(COPIED) } else { 1 };
         let mut channels = 1;
         if last {
-            // All of them as long as there are enough rows, since these are one piece of memory.
+            // All channels if there are enough rows, since these are contiguous.
             channels = shape.channels.div_ceil(PARTS.div_ceil(bands)).next_multiple_of(TOGETHER);
         }
         let parts = bands * shape.channels.div_ceil(channels);
@@ -85,7 +83,7 @@ impl<T: Float> BackwardWeights<T> {
         if self.last { self.shape.output[0].div_ceil(COPIED) } else { 1 }
     }
 
-    /// Values of a lane's sums. Where vectors are of channels, the last ones have channels of those before.
+    /// Values of a worker's sums. With vectors of channels the last group overlaps the one before.
     fn numbers(&self) -> usize {
         let channels = self.shape.channels;
         let padded = if self.last { channels.next_multiple_of(TOGETHER) } else { channels };
@@ -115,8 +113,7 @@ impl<T: Float> BackwardWeights<T> {
         }
     }
 
-    /// The place of a sum among a worker's: channel by channel, or of some channels together element by element
-    /// of the window.
+    /// The index of a sum: channel by channel, or element by element of the filter for groups of channels.
     fn place(&self, channel: usize, tap: usize) -> usize {
         let taps = self.shape.taps();
         if !self.last {
@@ -126,13 +123,13 @@ impl<T: Float> BackwardWeights<T> {
         (group * taps + tap) * TOGETHER + channel - self.first(group)
     }
 
-    /// The first channel of a group: all groups are whole, so the last one begins where the one before has not ended.
+    /// The first channel of a group; the last group overlaps the one before.
     fn first(&self, group: usize) -> usize {
         (group * TOGETHER).min(self.shape.channels - TOGETHER)
     }
 }
 
-/// What a worker adds up.
+/// Some parts, on one worker.
 struct Task<'a, T> {
     by: &'a BackwardWeights<T>,
     tensors: &'a [*mut u8],
@@ -162,7 +159,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
 }
 
 impl<T: Float> Task<'_, T> {
-    /// Channel by channel, of one image after the other.
+    /// Channels first.
     #[inline(always)]
     unsafe fn rows<V: Vector<Scalar = T>>(&self) {
         let BackwardWeights { shape, x, y, .. } = self.by;
@@ -182,7 +179,7 @@ impl<T: Float> Task<'_, T> {
         }
     }
 
-    /// Some channels together, of some rows.
+    /// Channels last.
     #[inline(always)]
     unsafe fn pixels<V: Vector<Scalar = T>>(&self) {
         let BackwardWeights { shape, x, y, .. } = self.by;

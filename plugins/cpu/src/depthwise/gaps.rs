@@ -1,11 +1,11 @@
-//! Images with gaps between their rows and columns, which gradients have of convolutions with steps.
+//! Dilated input: backward data of convolutions with strides.
 
 use crate::depthwise::band::Band;
 use crate::depthwise::shape::{MAX_SIDE, Shape, number};
 use crate::simd::vector::{Float, MAX_LANES, Vector};
 use crate::tensor::image::inside;
 
-/// Values that are in a row of the output, the columns that meet the same elements of a window contiguous; 0 without gaps.
+/// Values of the buffer for a row of the output, sorted by phase; 0 without dilation. Columns of one phase use the same elements of the filter.
 pub(crate) fn room(shape: &Shape) -> usize {
     let [rows, columns] = shape.input_dilation;
     if [rows, columns] == [1, 1] {
@@ -15,13 +15,13 @@ pub(crate) fn room(shape: &Shape) -> usize {
     }
 }
 
-/// Room for every column that meets the same elements of a window, in whole vectors.
+/// Room for the columns of one phase, in whole vectors.
 fn run_of(columns: usize, input_dilation: usize) -> usize {
     columns.div_ceil(input_dilation).next_multiple_of(MAX_LANES)
 }
 
 impl<T: Float> Band<T> {
-    /// An image with gaps, row by row: of the columns that meet the same elements of the window one vector after the other.
+    /// Any dilated input, row by row and phase by phase.
     #[inline(always)]
     pub(crate) unsafe fn with_gaps<V: Vector<Scalar = T>, const EXACT: bool>(&self) {
         let [height, width] = self.shape.input;
@@ -84,7 +84,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// Writes a row of which each run has the columns of a phase.
+    /// Writes a row from the buffer, which is sorted by phase.
     #[inline(always)]
     unsafe fn side_by_side(&self, to: *mut T, run: usize) {
         let from = self.between.cast_const();
@@ -109,7 +109,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// The form [`Form::ThreeApart`](crate::depthwise::band::Form): two rows of the output at a time, and a vector of even and one of odd columns.
+    /// [`Form::ThreeApart`](crate::depthwise::band::Form): two rows of the output, and a vector of even and one of odd columns at a time.
     #[inline(always)]
     pub(crate) unsafe fn pairs<V: Vector<Scalar = T>>(&self) {
         // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
@@ -125,7 +125,7 @@ impl<T: Float> Band<T> {
     #[inline(always)]
     unsafe fn pairs_of<V: Vector<Scalar = T>>(&self) {
         let width = self.shape.input[1];
-        // What windows of row 0 and column 0 meet.
+        // The input of row 0 and column 0.
         let [top, left] = self.shape.padding.map(|n| (1 - n) / 2);
         let pairs = self.rows.start / 2..self.rows.end.div_ceil(2);
         // SAFETY: the operands are valid, as this function requires; what is outside of the image is not read, what is outside of the rows not written.
@@ -170,7 +170,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// Values of a line from a place on, and from the next one on; zeros where there is no line. `from` is the place in line 0.
+    /// Two vectors of a row, the second one element later; zeros if the row is outside. `from` is the element of row 0.
     #[inline(always)]
     unsafe fn neighbours<V: Vector<Scalar = T>>(
         &self,

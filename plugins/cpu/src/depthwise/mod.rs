@@ -1,8 +1,7 @@
-//! Convolutions whose channels do not meet: each channel of the output is made of one channel of the input.
+//! Depthwise convolutions: each channel of the output depends on one channel of the input.
 //!
-//! There is no matrix multiplication in them, and little to compute for each number that is read: the kernels read
-//! images in place where they can and keep rows of the output in registers until everything that is added to them
-//! is.
+//! There is no matrix multiplication, and little arithmetic per element: the kernels read images in place if they can, and keep rows of
+//! the output in registers until they are complete.
 
 #![expect(
     clippy::indexing_slicing,
@@ -46,20 +45,20 @@ pub(crate) fn covers(c: &Convolution) -> bool {
         && c.in_channels == 1
         && match c.direction {
             Direction::Forward => true,
-            // The same with rows and columns of the window in the opposite order.
+            // The same with the filter reversed.
             Direction::BackwardData => {
                 let in_steps = |i: usize| c.stride[i] > 1;
                 let fits = (0..c.spatial).all(|i| c.window[i] <= MAX_SIDE);
                 c.out_channels == 1 && (fits || !(0..c.spatial).any(in_steps))
             }
-            // With many, the matrix multiplication reads the image fewer times.
+            // With more, a GEMM reads the image fewer times.
             Direction::BackwardFilter => c.out_channels <= MAX_MULTIPLIER,
         }
         && (c.groups > 1 || c.out_channels == 1)
         && [&c.x, &c.w, &c.y].iter().all(|operand| RowConverter::<f64>::of(operand.data_type).is_ok())
         && c.window[..c.spatial].iter().product::<usize>() <= MAX_TAPS
         && (0..c.spatial).all(|i| {
-            // Each is small, and so is every place of a window.
+            // No position of a window overflows.
             sizes.iter().all(|size| size[i] < LONGEST)
                 && c.window[i].saturating_mul(c.dilation[i]) < LONGEST
                 && c.output[i].saturating_mul(c.stride[i]) < LONGEST
@@ -91,7 +90,7 @@ fn plan_in<T: Float>(
     if c.direction == Direction::BackwardFilter {
         return match epilogue {
             None => Ok(Box::new(BackwardWeights::plan(shape, images, isa, threads))),
-            Some(_) => Err("what follows is not done with gradients of filters".to_owned()),
+            Some(_) => Err("gradients of weights have no epilogue".to_owned()),
         };
     }
     let channel_epilogue = epilogue.map(AffineEpilogue::of).transpose()?;

@@ -1,4 +1,4 @@
-//! Rows of images whose channels are contiguous: a vector is a run of channels of one element of the output.
+//! Channels last: a vector is a run of channels of one element of the output.
 //!
 //! Loops over registers are over indices: iterators and closures may be compiled without the instructions of their caller.
 
@@ -8,10 +8,10 @@ use crate::depthwise::band::Form;
 use crate::depthwise::shape::{MAX_SIDE, Shape, number};
 use crate::simd::vector::{Float, Vector};
 
-/// Elements of a row of the output that are computed together: they share elements of the input, and the weights.
+/// Elements of a row of the output that are computed together: they share loads of the input and the filter.
 pub(crate) const TOGETHER: usize = 4;
 
-/// The largest side of a window whose form is known, and the columns that such windows of a tile meet at most.
+/// The longest side of filters with their own loops, and the most columns of the input that a tile reads.
 const SIDE: usize = 5;
 
 const COLUMNS: usize = (TOGETHER - 1) * 2 + SIDE;
@@ -41,7 +41,7 @@ impl<T: Float> Band<T> {
     ///
     /// # Safety
     /// The processor has the vector's instructions; the rows of the output are writable, the taps, zeros and the elements of the
-    /// input that windows meet are readable. The form is that of the convolution.
+    /// input in their windows are readable. The form is that of the convolution.
     #[inline(always)]
     pub(crate) unsafe fn run<V: Vector<Scalar = T>>(&self, form: Form) {
         // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
@@ -62,7 +62,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// The element in this row and column, zeros where there is none.
+    /// The element in this row and column; zeros in the padding.
     #[inline(always)]
     fn element(&self, row: isize, column: isize) -> *const T {
         let (height, width) = (self.shape.input[0] as isize, self.shape.input[1] as isize);
@@ -73,13 +73,13 @@ impl<T: Float> Band<T> {
         self.input.wrapping_add(row as usize * rows + column as usize * columns)
     }
 
-    /// Windows of `K` by `K` neighbours, `S` apart.
+    /// Filters of `K` × `K` with stride `S`.
     #[inline(always)]
     unsafe fn tiles<V: Vector<Scalar = T>, const K: usize, const S: usize>(&self) {
         for row in self.rows.clone() {
             let mut column = 0;
             while column < self.shape.output[1] {
-                // The last are computed once more with those before them, where they are fewer.
+                // The last tile overlaps the one before.
                 column = column.min(self.shape.output[1] - TOGETHER);
                 let mut elements = [[self.zeros; COLUMNS]; K];
                 let top = (row * S) as isize - self.shape.padding[0];
@@ -122,7 +122,7 @@ impl<T: Float> Band<T> {
                 for j in 0..K {
                     row[j] = V::load(taps.add((i * K + j) * self.channels));
                 }
-                // Written out, so that sums and window stay in registers.
+                // Unrolled, so that accumulators and filter stay in registers.
                 macro_rules! columns {
                     ($($at:literal)*) => {$(
                         if $at < (TOGETHER - 1) * S + K {
@@ -145,7 +145,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// What is done with a sum.
+    /// The epilogue of an accumulator.
     #[inline(always)]
     unsafe fn finished<V: Vector<Scalar = T>>(&self, sum: V, factor: V, summand: V) -> V {
         // SAFETY: the processor has the vector's instructions, as this function requires.
@@ -158,7 +158,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// Any window, element by element; nothing is multiplied with zeros that stand for what is outside.
+    /// Any filter, element by element; nothing is multiplied with padding.
     ///
     /// # Safety
     /// As [`Band::run`].
@@ -180,7 +180,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// An image with gaps, element by element of the output.
+    /// Dilated input, element by element of the output.
     #[inline(always)]
     unsafe fn with_gaps<V: Vector<Scalar = T>>(&self) {
         let [height, width] = self.shape.input;

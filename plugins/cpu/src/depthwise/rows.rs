@@ -1,5 +1,4 @@
-//! Rows of one channel's image: a vector is a run of neighbours in a row of the output, and the window's elements are each
-//! multiplied with the same run a little farther left or right, or in the row above or below.
+//! Channels first: a vector is a run of a row of the output. Each element of the filter is multiplied with a shifted run of the input.
 //!
 //! Loops over registers are over indices: iterators and closures may be compiled without the instructions of their caller.
 
@@ -14,8 +13,7 @@ impl<T: Float> Band<T> {
     ///
     /// # Safety
     /// The processor has the vector's instructions; the rows of the output are writable, the taps and the rows of the input that
-    /// their windows meet are readable. The form is that of the convolution; there is one channel where it is none of windows of 3 by 3 or 5
-    /// by 5.
+    /// they read are readable. The form is that of the convolution; there is one channel unless the filter is 3 × 3 or 5 × 5.
     #[inline(always)]
     pub(crate) unsafe fn run<V: Vector<Scalar = T>>(&self, form: Form) {
         // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
@@ -34,7 +32,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// The same without the products of zeros beside the image, where the window may have what is not finite.
+    /// The same for filters with NaN or infinity: nothing is multiplied with padding.
     ///
     /// # Safety
     /// As [`Band::run`], of one channel.
@@ -64,7 +62,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// What is done with sums of a channel.
+    /// The epilogue of a channel.
     #[inline(always)]
     pub(crate) unsafe fn finish<V: Vector<Scalar = T>, const N: usize>(
         &self,
@@ -87,7 +85,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// Any window, vector by vector. `EXACT` multiplies nothing with the zeros that stand for what is outside.
+    /// Any filter, vector by vector. `EXACT` multiplies nothing with padding.
     #[inline(always)]
     pub(crate) unsafe fn any<V: Vector<Scalar = T>, const EXACT: bool>(&self) {
         for row in self.rows.clone() {

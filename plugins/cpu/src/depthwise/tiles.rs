@@ -1,4 +1,4 @@
-//! Windows of a few neighbours, tile by tile: some rows of one vector of columns.
+//! Small filters, tile by tile: some rows of one vector of columns.
 //!
 //! Loops over registers are over indices: iterators and closures may be compiled without the instructions of their caller.
 
@@ -9,27 +9,27 @@ use crate::depthwise::shape::Shape;
 use crate::simd::vector::{Float, Vector};
 use crate::tensor::image::inside;
 
-/// The largest side of a window whose form is known.
+/// The longest side of these filters.
 const SIDE: usize = 5;
 
-/// Some rows of a column of tiles.
+/// The rows of a tile.
 #[derive(Clone, Copy)]
 struct Lines {
-    /// The first of the output's rows, and how many there are.
+    /// The first row of the output, and the number of rows.
     row: usize,
     count: usize,
-    /// The place of the first line of the input, which may lie above the image, and a bit for each line that is met.
+    /// The first row of the input, which may be above the image, and a bit for each row that is inside.
     top: isize,
     met: u32,
 }
 
-/// Columns of the output that a tile of this vector has: as many as the vectors that it reads have windows.
+/// Columns of the output in a tile.
 #[inline(always)]
 const fn columns_of<V: Vector, const K: usize, const S: usize>() -> usize {
     if S == 1 { V::LANES } else { V::LANES - (K - 1) / 2 }
 }
 
-/// The values of a line of the input that the first tile's window and those behind it meet with each of its columns.
+/// The values of a row of the input for each column of the filter.
 #[inline(always)]
 unsafe fn met<V: Vector, const K: usize, const S: usize, const EDGE: bool>(
     from: *const V::Scalar,
@@ -60,13 +60,12 @@ unsafe fn met<V: Vector, const K: usize, const S: usize, const EDGE: bool>(
 }
 
 impl<T: Float> Band<T> {
-    /// Windows of `K` by `K` neighbours, `S` apart, in tiles of `R` rows and one vector of columns, or half of one where that has all
-    /// that are left.
+    /// Filters of `K` × `K` with stride `S`, in tiles of `R` rows and one vector of columns, or half a vector for the last columns.
     #[inline(always)]
     pub(crate) unsafe fn strips<V: Vector<Scalar = T>, const K: usize, const S: usize, const R: usize>(
         &self,
     ) {
-        // What is read of a line for a vector with so few lanes has no window.
+        // A vector with so few lanes has no complete window.
         if columns_of::<V, K, S>() == 0 {
             for channel in 0..self.channels {
                 // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
@@ -109,7 +108,7 @@ impl<T: Float> Band<T> {
         })
     }
 
-    /// The lanes of the vectors that are read for a tile, whose first place in a line this is, that lie inside.
+    /// The lanes inside the image of the vectors of a tile that begins at this column of the input.
     #[inline(always)]
     unsafe fn read<V: Vector<Scalar = T>, const S: usize>(&self, first: isize) -> [V::Lanes; SIDE] {
         // SAFETY: the processor has the vector's instructions, as this function requires.
@@ -123,7 +122,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// Images of one tile's columns: what is known of a row of tiles is known for all channels.
+    /// Images with the columns of one tile: masks are the same for all channels.
     #[inline(always)]
     unsafe fn narrow<V: Vector<Scalar = T>, const K: usize, const S: usize, const R: usize>(&self) {
         // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
@@ -139,7 +138,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// Some columns of a channel, which begin at a tile; `INNER` where tiles may lie inside of the image's sides.
+    /// Some columns of a channel, from a tile on; `INNER` if tiles may need no masks.
     #[inline(always)]
     unsafe fn wide<V, const K: usize, const S: usize, const R: usize, const INNER: bool>(
         &self,
@@ -154,7 +153,7 @@ impl<T: Float> Band<T> {
         unsafe {
             let taps = self.window_of::<V, K>(channel);
             let first = |column: usize| (column * S) as isize - self.shape.padding[1];
-            // Mostly the first and the last tile reach beyond the image.
+            // Mostly only the first and the last tile need masks.
             let last =
                 columns.start + (columns.len() - 1) / columns_of::<V, K, S>() * columns_of::<V, K, S>();
             let edges = [self.read::<V, S>(first(columns.start)), self.read::<V, S>(first(last))];
@@ -164,7 +163,7 @@ impl<T: Float> Band<T> {
                     let is_inner = INNER && first >= 0 && first + reach <= width;
                     let place = (channel, lines, column);
                     if is_inner && column + V::LANES <= columns.end {
-                        // Columns behind the tile's are written once more, by the next one.
+                        // The next tile overwrites the columns after this one.
                         let none = V::lanes(0, 0);
                         self.tile::<V, K, S, R, false>(&taps, place, &[none; SIDE], none);
                     } else {
@@ -183,7 +182,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// The window of a channel, each of its values in all lanes.
+    /// The filter of a channel, each element broadcast.
     #[inline(always)]
     pub(crate) unsafe fn window_of<V: Vector<Scalar = T>, const K: usize>(
         &self,
@@ -202,7 +201,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// Some rows of one vector of columns; `EDGE` where it or what it is made of may reach beyond the image's sides.
+    /// One tile; `EDGE` if it needs masks.
     #[inline(always)]
     unsafe fn tile<V, const K: usize, const S: usize, const R: usize, const EDGE: bool>(
         &self,
@@ -219,7 +218,7 @@ impl<T: Float> Band<T> {
         // SAFETY: the operands are valid, as this function requires; rows outside of the image are not read.
         unsafe {
             let mut sums = [V::zero(); R];
-            // Written out, so that sums and window stay in registers.
+            // Unrolled, so that accumulators and filter stay in registers.
             macro_rules! each {
                 ($($at:literal)*) => {$(
                     if $at < (R - 1) * S + K {

@@ -1,4 +1,4 @@
-//! The gradient of x: each element of dy is added where its window was, or its largest element.
+//! The gradient: each element of dy is added to all elements of its window, or to the maximum.
 
 use std::ops::Range;
 
@@ -7,15 +7,15 @@ use crate::simd::vector::{Float, Vector};
 use crate::tensor::parts::{Part, PartKernel, Parts};
 use crate::threading::partition::Threads;
 
-/// Channels are divided at multiples of this where they are contiguous, a few cache lines.
+/// Contiguous channels are divided at multiples of this: a few cache lines.
 const CHANNELS: usize = 64;
 
-/// A gradient with every decision made.
+/// A planned gradient.
 pub(crate) struct Backward<T> {
     pool: PoolPlan<T>,
-    /// Whether the channels of an element are contiguous.
+    /// Whether channels are contiguous.
     last: bool,
-    /// Columns of dy whose windows lie inside of dx.
+    /// Columns of dy whose windows are inside dx.
     inner: Range<usize>,
     parts: Parts,
 }
@@ -25,7 +25,7 @@ impl<T: Float> Backward<T> {
     pub(crate) fn plan(pool: PoolPlan<T>, threads: Threads) -> Self {
         let shape = pool.shape;
         let x = &pool.x;
-        // Places count elements without gaps.
+        // Indices are those of planes without gaps.
         let last = pool.is_last() && x.strides[2] == shape.input[1] * x.strides[3];
         let work = pool.work();
         let wanted = Parts::wanted(threads, work);
@@ -40,7 +40,7 @@ impl<T: Float> Backward<T> {
         Self { inner: shape.inner(), pool, last, parts }
     }
 
-    /// Whether a plane of dx is computed where it lies.
+    /// Whether planes of dx are computed in place.
     fn is_direct(&self) -> bool {
         self.pool.x.has_rows() && self.pool.x.strides[2] == self.pool.shape.input[1]
     }
@@ -86,12 +86,12 @@ impl<T: Float> Backward<T> {
         let [height, width] = shape.input;
         let columns = shape.output[1];
         let direct = self.is_direct();
-        // SAFETY: the tensors have all of the elements; places are checked.
+        // SAFETY: the tensors have all of the elements; indices are checked.
         unsafe {
             for channel in part.channels.clone() {
                 let place = x.at(tensors[x.slot], [image, channel, 0, 0]);
                 let plane: *mut T = if direct { place.cast() } else { plane_copy };
-                // Bytes, since what is the caller's may lie anywhere.
+                // As bytes: the caller's memory may be unaligned.
                 plane.cast::<u8>().write_bytes(0, height * width * size_of::<T>());
                 for row in 0..shape.output[0] {
                     let from = y.at(tensors[y.slot], [image, channel, row, 0]);
@@ -122,7 +122,7 @@ impl<T: Float> Backward<T> {
         let shape = &self.pool.shape;
         let inner = self.inner.clone();
         let columns = shape.output[1];
-        // SAFETY: the positions of spans lie inside of the plane, and the row has its values.
+        // SAFETY: the positions of spans are inside the plane, and the row has its values.
         unsafe {
             for column in (0..inner.start).chain(inner.end..columns) {
                 let span = shape.span(1, column);
@@ -160,7 +160,7 @@ impl<T: Float> Backward<T> {
         }
     }
 
-    /// Where the channels of an element are contiguous.
+    /// Channels last.
     ///
     /// # Safety
     /// As [`PartKernel::run_part`].
@@ -170,7 +170,7 @@ impl<T: Float> Backward<T> {
         let Part { tensors, areas: [_, numbers], image, .. } = *part;
         let [height, width] = shape.input;
         let (first, count) = (part.channels.start, part.channels.len());
-        // SAFETY: the tensors have all of the elements; places are checked.
+        // SAFETY: the tensors have all of the elements; indices are checked.
         unsafe {
             let to = x.at(tensors[x.slot], [image, first, 0, 0]).cast::<T>();
             let pixel = x.strides[3];
@@ -211,10 +211,10 @@ impl<T: Float> Backward<T> {
     }
 }
 
-/// Adds to a number.
+/// Adds to a value.
 ///
 /// # Safety
-/// It is valid.
+/// The value is readable and writable.
 #[inline(always)]
 unsafe fn add<T: Float>(to: *mut T, number: T) {
     // SAFETY: the number is valid, as this function requires.

@@ -1,11 +1,11 @@
-//! Element by element of y, where the channels of an element are contiguous.
+//! Channels last: a vector is a run of channels of one element of y.
 
 use crate::pooling::shape::{PoolPlan, Span, Zero, store_places};
 use crate::simd::vector::{Float, Lanewise, Vector};
 use crate::tensor::parts::{Part, PartKernel, Parts};
 use crate::threading::partition::Threads;
 
-/// A pooling with every decision made.
+/// A planned pooling.
 pub(crate) struct ChannelsLast<T> {
     pool: PoolPlan<T>,
     parts: Parts,
@@ -69,7 +69,7 @@ impl<T: Float> PartKernel<T, 0> for ChannelsLast<T> {
 }
 
 impl<T: Float> ChannelsLast<T> {
-    /// The largest values of a window in some channels, and their places.
+    /// The maxima of a window in some channels, and their indices.
     #[inline(always)]
     unsafe fn largest<V: Vector<Scalar = T>>(
         &self,
@@ -81,7 +81,7 @@ impl<T: Float> ChannelsLast<T> {
         let PoolPlan { shape, x, index, .. } = &self.pool;
         let zero = shape.zero(&rows, &columns);
         let empty = rows.len == 0 || columns.len == 0;
-        // SAFETY: the positions of spans lie inside of x.
+        // SAFETY: the positions of spans are inside x.
         unsafe {
             let none = V::splat(-T::ONE);
             let mut places = none;
@@ -95,7 +95,7 @@ impl<T: Float> ChannelsLast<T> {
                 for at in columns.first..columns.first + columns.len {
                     let number = V::load_lanes(from.add(line * x.strides[2] + at * x.strides[3]), lanes);
                     if !begun {
-                        // The first is the largest even if it is minus infinity.
+                        // The first one counts even if it is minus infinity.
                         (best, begun) = (number, true);
                         places = V::splat(T::from_f64((line * shape.input[1] + at) as f64));
                     } else if index.is_some() {
@@ -127,7 +127,7 @@ impl<T: Float> ChannelsLast<T> {
         lanes: V::Lanes,
     ) -> V {
         let PoolPlan { shape, x, .. } = &self.pool;
-        // SAFETY: the positions of spans lie inside of x.
+        // SAFETY: the positions of spans are inside x.
         unsafe {
             let mut sums = V::zero();
             for line in rows.first..rows.first + rows.len {

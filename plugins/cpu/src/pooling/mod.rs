@@ -25,7 +25,7 @@ use crate::tensor::image::{Image, two};
 use crate::tensor::parts::InParts;
 use crate::threading::partition::Threads;
 
-/// Spatial dimensions that the kernels know.
+/// The most spatial dimensions.
 pub(crate) const SPATIAL: usize = 2;
 
 /// Plans a pooling or its gradient for an instruction set.
@@ -41,7 +41,7 @@ pub(crate) fn plan(
     }
 }
 
-/// `most` is how many elements of a plane can be told apart by a number.
+/// `most` is the largest plane whose indices are exact in the compute type.
 fn plan_in<T: Float>(
     problem: &Resample,
     isa: Isa,

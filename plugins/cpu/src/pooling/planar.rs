@@ -1,4 +1,4 @@
-//! Plane by plane, where the elements of a row are contiguous; of other layouts and types a plane is copied first.
+//! Channels first, plane by plane. Planes of other layouts and dtypes are copied first.
 
 use std::ops::Range;
 
@@ -8,10 +8,10 @@ use crate::tensor::image::load_strided;
 use crate::tensor::parts::{Part, PartKernel, Parts};
 use crate::threading::partition::Threads;
 
-/// A pooling with every decision made.
+/// A planned pooling.
 pub(crate) struct ChannelsFirst<T> {
     pool: PoolPlan<T>,
-    /// Columns whose windows lie inside of x.
+    /// Columns whose windows are inside x.
     inner: Range<usize>,
     parts: Parts,
 }
@@ -105,7 +105,7 @@ impl<T: Float> PartKernel<T, 2> for ChannelsFirst<T> {
 }
 
 impl<T: Float> ChannelsFirst<T> {
-    /// One element of y, and the place of the largest element of its window.
+    /// One element of y, and the index of the maximum of its window.
     ///
     /// # Safety
     /// The processor has the vector's instructions; the plane has the window's rows.
@@ -113,7 +113,7 @@ impl<T: Float> ChannelsFirst<T> {
     unsafe fn element<V: Vector<Scalar = T>>(&self, plane: Plane<T>, rows: Span, column: usize) -> (T, i32) {
         let shape = &self.pool.shape;
         let columns = shape.span(1, column);
-        // SAFETY: the positions of spans lie inside of the plane.
+        // SAFETY: the positions of spans are inside the plane.
         unsafe {
             if !shape.is_maximum() {
                 let mut sums = V::zero();
@@ -153,7 +153,7 @@ impl<T: Float> ChannelsFirst<T> {
         }
     }
 
-    /// The largest values of windows that lie inside of the columns.
+    /// The maxima of windows inside the columns.
     #[inline(always)]
     unsafe fn largest<V: Vector<Scalar = T>>(&self, plane: Plane<T>, rows: Span, column: usize) -> V {
         let shape = &self.pool.shape;
@@ -174,7 +174,7 @@ impl<T: Float> ChannelsFirst<T> {
         }
     }
 
-    /// The same and their places.
+    /// The same with their indices.
     #[inline(always)]
     unsafe fn largest_at<V: Vector<Scalar = T>>(&self, plane: Plane<T>, rows: Span, column: usize) -> (V, V) {
         let shape = &self.pool.shape;
@@ -203,7 +203,7 @@ impl<T: Float> ChannelsFirst<T> {
                         places = number.where_larger(best, own, places);
                         best = number.where_larger(best, number, best);
                     } else {
-                        // The first is the largest even if it is minus infinity.
+                        // The first one counts even if it is minus infinity.
                         (best, places, begun) = (number, own, true);
                     }
                 }
@@ -216,7 +216,7 @@ impl<T: Float> ChannelsFirst<T> {
         }
     }
 
-    /// The means of windows that lie inside of the columns.
+    /// The means of windows inside the columns.
     #[inline(always)]
     unsafe fn mean<V: Vector<Scalar = T>>(&self, plane: Plane<T>, rows: Span, column: usize) -> V {
         let shape = &self.pool.shape;

@@ -1,11 +1,10 @@
 //! Reductions: sums, products, extremes and norms along some dimensions.
 //!
-//! Where the elements that become one lie nearest to each other, they are taken along (`rows`); where those of different
-//! results do, many results are computed at once (`columns`). Few results of many elements are divided into parts, whose number
-//! depends on the shape alone.
+//! If the fastest dimension is reduced, results are computed one by one ([`rows`]), else many at once ([`columns`]). Few results of many
+//! elements are divided into parts, whose number depends on the shape alone.
 //!
-//! Sums of up to some thousand values and extremes are in the compute type, sums of these in double precision; products and squares,
-//! which leave the range of single precision soon, are in double precision throughout.
+//! Sums of up to some thousand values, maxima and minima are in the compute type, sums of these in double precision. Products and sums of
+//! squares, which may overflow single precision, are in double precision.
 
 #![expect(
     clippy::indexing_slicing,
@@ -50,7 +49,7 @@ pub(crate) fn plan(
     let float = matches!(x, DataType::Float | DataType::Half | DataType::Bfloat16 | DataType::Double);
     let wide = !float || matches!(reduction.mode, Mul | MulNoZeros | Norm2);
     match compute {
-        // The reference rounds these to single precision before anything else.
+        // The reference rounds their elements to single precision first.
         Compute::Single if wide && matches!(x, DataType::Double | DataType::Int32) => {
             Err(format!("in: data type is {}, which single precision does not hold", x.name()))
         }
@@ -71,7 +70,7 @@ fn plan_in<T: Float, R: Float>(
     // Elements of less than a byte could not be written by several threads.
     RowConverter::<R>::of_number(y.data_type)?;
     let (dims, strides) = (x.layout.dims(), x.layout.strides());
-    // A dimension of the other kind counts as one of 1.
+    // Dimensions of the other kind count as 1.
     let nest_over = |reduced: bool| {
         let mut own = [1; crate::layout::MAX_RANK];
         for (axis, dim) in dims.iter().enumerate() {
@@ -115,7 +114,7 @@ fn plan_in<T: Float, R: Float>(
 }
 
 impl<T: Float, R: Float> Kernel for Shape<T, R> {
-    /// Bytes for the totals of the parts.
+    /// Bytes of the partial results.
     fn scratch_size(&self) -> usize {
         if self.parts == 1 { 0 } else { self.parts * self.outputs * size_of::<f64>() }
     }
@@ -158,10 +157,10 @@ impl<T: Float, R: Float> Shape<T, R> {
         self.count * part / self.parts..self.count * (part + 1) / self.parts
     }
 
-    /// Keeps the total of a part of a result, or writes the result where there is one part.
+    /// Stores a partial result, or the result if there is one part.
     ///
     /// # Safety
-    /// `y` and `scratch` are those of a run, `y_at` is the place of result number `output`.
+    /// `y` and `scratch` are those of a run, `y_at` is the offset of the result with index `output`.
     #[inline(always)]
     unsafe fn put(
         &self,
@@ -181,7 +180,7 @@ impl<T: Float, R: Float> Shape<T, R> {
         }
     }
 
-    /// Writes the results from the totals of their parts.
+    /// Combines the partial results.
     ///
     /// # Safety
     /// As [`Shape::put`]; all totals are there.
@@ -197,7 +196,7 @@ impl<T: Float, R: Float> Shape<T, R> {
                 // SAFETY: the totals are valid, as this function requires.
                 total = J::merge(total, unsafe { scratch.add(part * self.outputs + output).read() });
             }
-            // SAFETY: the place is one of y's.
+            // SAFETY: the offset is inside y.
             unsafe { self.y_element.store(y, y_at, R::from_f64(finalized(self.mode, total, self.count))) };
             output += 1;
         }

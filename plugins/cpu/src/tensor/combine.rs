@@ -10,7 +10,7 @@ pub(crate) trait Combine {
     /// The result for no elements.
     fn start<T: Float>() -> T;
 
-    /// The total after one more element.
+    /// The total with one more element.
     fn number<T: Float>(total: T, element: T) -> T;
 
     /// The combination of two totals.
@@ -163,7 +163,7 @@ pub(crate) unsafe fn fold_row<V: Vector, J: Combine>(x: *const V::Scalar, len: u
         let mut total = J::start::<V::Scalar>();
         let mut at = 0;
         if len >= V::LANES {
-            // Several independent totals, so that additions overlap.
+            // Independent accumulators, so that additions overlap.
             let mut totals = [V::splat(total); 4];
             while at + 4 * V::LANES <= len {
                 for (i, total) in totals.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! Tensors of images, and vectors of the elements of their rows.
+//! Images and their rows, and vectors of rows.
 
 use std::ops::Range;
 
@@ -117,7 +117,7 @@ impl<T: Float> Image<T> {
     #[inline(always)]
     pub(crate) unsafe fn store(&self, from: *const T, to: *mut u8, lines: usize, width: usize) {
         let [_, _, rows, columns] = self.strides;
-        // SAFETY: the elements and the values are valid, as this function requires.
+        // SAFETY: the rows and the copy are valid, as this function requires.
         unsafe {
             if columns == 1 && rows == width {
                 (self.run.store)(from, to, 1, lines * width);
@@ -198,7 +198,7 @@ pub(crate) unsafe fn load_strided<V: Vector>(
     len: usize,
 ) -> V {
     let from = row.wrapping_offset(first);
-    // SAFETY: the values are valid, as this function requires; places outside of the row are not read.
+    // SAFETY: the row is valid, as this function requires; positions outside are not read.
     unsafe {
         match stride {
             1 => V::load_lanes(from, inside::<V>(first, 1, len)),

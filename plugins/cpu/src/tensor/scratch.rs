@@ -3,12 +3,12 @@
 /// Bytes of a cache line: areas begin at multiples of it, so that workers do not write each other's lines.
 pub(crate) const CACHE_LINE: usize = 64;
 
-/// Gives out areas one after another.
+/// Divides memory into areas.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch(usize);
 
 impl Scratch {
-    /// Values in an area of at least `numbers` that ends at a cache line's end.
+    /// `numbers` rounded up to whole cache lines.
     pub(crate) fn padded<T>(numbers: usize) -> usize {
         numbers.next_multiple_of(CACHE_LINE / size_of::<T>())
     }
@@ -20,14 +20,14 @@ impl Scratch {
         offset
     }
 
-    /// The bytes that a layout gives out.
+    /// The bytes of a layout.
     pub(crate) fn size_of<A>(layout: impl FnOnce(&mut Self) -> A) -> usize {
         let mut scratch = Self::default();
         layout(&mut scratch);
         scratch.size()
     }
 
-    /// Bytes given out.
+    /// Bytes in areas.
     pub(crate) fn size(&self) -> usize {
         self.0
     }
@@ -40,7 +40,7 @@ pub(crate) struct Shared<const N: usize>(pub(crate) [*mut u8; N]);
 unsafe impl<const N: usize> Sync for Shared<N> {}
 
 impl<const N: usize> Shared<N> {
-    /// The pointer with this number.
+    /// The pointer with this index.
     pub(crate) fn get(&self, index: usize) -> *mut u8 {
         self.0[index]
     }
