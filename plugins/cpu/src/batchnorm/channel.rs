@@ -32,7 +32,7 @@ impl<T: Float> Memory<T> {
     /// # Safety
     /// `base` is the tensor, which has the elements; `len` is at most [`BUFFER`] unless the memory is direct.
     #[inline(always)]
-    pub(crate) unsafe fn numbers(
+    pub(crate) unsafe fn values(
         &self,
         base: *const u8,
         offset: usize,
@@ -56,7 +56,7 @@ impl<T: Float> Memory<T> {
     /// [`Memory::written`] afterwards.
     ///
     /// # Safety
-    /// As [`Memory::numbers`].
+    /// As [`Memory::values`].
     #[inline(always)]
     pub(crate) unsafe fn target(&self, base: *mut u8, offset: usize, buffer: &mut [T; BUFFER]) -> *mut T {
         if self.direct {
@@ -70,7 +70,7 @@ impl<T: Float> Memory<T> {
     /// Copies the buffer to the tensor.
     ///
     /// # Safety
-    /// As [`Memory::numbers`].
+    /// As [`Memory::values`].
     #[inline(always)]
     pub(crate) unsafe fn written(
         &self,

@@ -102,7 +102,7 @@ impl<T: Float> Task<'_, T> {
         unsafe {
             let about = match Chunks::new(&shape.nest, base, chunk).next() {
                 Some(([_, at, _], len)) => {
-                    loops::first_mean::<V>(x.numbers(from, at, stride, len, buffer), len)
+                    loops::first_mean::<V>(x.values(from, at, stride, len, buffer), len)
                 }
                 None => T::ZERO,
             };
@@ -113,7 +113,7 @@ impl<T: Float> Task<'_, T> {
             let mut total = loops::Totals::<V, 1>::new();
             let mut chunks = Chunks::new(&shape.nest, base, chunk);
             while let Some(([_, at, _], len)) = chunks.next() {
-                loops::sum(&mut total, x.numbers(from, at, stride, len, buffer), len);
+                loops::sum(&mut total, x.values(from, at, stride, len, buffer), len);
                 total.keep();
             }
             let [total] = total.finished();
@@ -140,7 +140,7 @@ impl<T: Float> Task<'_, T> {
             let mut totals = loops::Totals::<V, 2>::new();
             let mut chunks = Chunks::new(&shape.nest, self.base(channel), shape.chunk().min(BUFFER));
             while let Some(([_, at, _], len)) = chunks.next() {
-                let x = x.numbers(from, at, stride, len, buffer);
+                let x = x.values(from, at, stride, len, buffer);
                 loops::deviations(&mut totals, x, about, len);
                 totals.keep();
             }
@@ -170,9 +170,9 @@ impl<T: Float> Task<'_, T> {
             let numbers = [V::splat(by[0]), V::splat(by[1]), V::splat(by[2])];
             let mut chunks = Chunks::new(&shape.nest, self.base(channel), shape.chunk());
             while let Some(([at_added, at_x, at], len)) = chunks.next() {
-                let x = x.numbers(x_at, at_x, shape.inner_strides[1], len, x_buffer);
+                let x = x.values(x_at, at_x, shape.inner_strides[1], len, x_buffer);
                 let added = if ADDED {
-                    added.numbers(added_at, at_added, shape.inner_strides[0], len, added_buffer)
+                    added.values(added_at, at_added, shape.inner_strides[0], len, added_buffer)
                 } else {
                     x
                 };
@@ -206,16 +206,16 @@ impl<T: Float> Task<'_, T> {
             let mut totals = loops::Totals::<V, 2>::new();
             let mut chunks = Chunks::new(&shape.nest, base, chunk.min(BUFFER));
             while let Some(([at_dy, at_x, _], len)) = chunks.next() {
-                let dy = dy.numbers(dy_at, at_dy, dy_stride, len, dy_buffer);
-                let x = x.numbers(x_at, at_x, x_stride, len, x_buffer);
+                let dy = dy.values(dy_at, at_dy, dy_stride, len, dy_buffer);
+                let x = x.values(x_at, at_x, x_stride, len, x_buffer);
                 loops::gradient_sums(&mut totals, dy, x, statistics[0], len);
                 totals.keep();
             }
             let by = parameters.gradient(self.tensors, channel, statistics, totals.finished(), n);
             let mut chunks = Chunks::new(&shape.nest, base, chunk);
             while let Some(([at_dy, at_x, at], len)) = chunks.next() {
-                let dy = dy.numbers(dy_at, at_dy, dy_stride, len, dy_buffer);
-                let x = x.numbers(x_at, at_x, x_stride, len, x_buffer);
+                let dy = dy.values(dy_at, at_dy, dy_stride, len, dy_buffer);
+                let x = x.values(x_at, at_x, x_stride, len, x_buffer);
                 let target = dx.target(dx_at, at, dx_buffer);
                 loops::gradient::<V>(dy, x, &by, target, len);
                 dx.written(dx_at, at, dx_stride, len, dx_buffer);

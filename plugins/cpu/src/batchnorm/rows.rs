@@ -258,12 +258,12 @@ impl<T: Float> Task<'_, T> {
                 });
                 let mut elements = Elements::new(&shape.nest, from..end);
                 while let Some([at_dy, at_x, _]) = elements.next() {
-                    let x = x.numbers(x_at, at_x + first, 1, len, x_buffer);
+                    let x = x.values(x_at, at_x + first, 1, len, x_buffer);
                     match self.pass {
                         Pass::Sum => loops::add_row::<V>(x, one, len),
                         Pass::Deviations => loops::add_deviations::<V>(x, means, [one, other], len),
                         _ => {
-                            let dy = dy.numbers(dy_at, at_dy + first, 1, len, dy_buffer);
+                            let dy = dy.values(dy_at, at_dy + first, 1, len, dy_buffer);
                             loops::add_gradients::<V>(dy, x, means, [one, other], len);
                         }
                     }
@@ -295,12 +295,12 @@ impl<T: Float> Task<'_, T> {
                 [0, 1, 2, 3].map(|i| self.areas.numbers.add(i * shape.channels + first).cast_const());
             let mut elements = Elements::new(&shape.nest, rows);
             while let Some([at_dy, at_x, at]) = elements.next() {
-                let x = x.numbers(x_at, at_x + first, 1, len, x_buffer);
+                let x = x.values(x_at, at_x + first, 1, len, x_buffer);
                 let to = result.target(result_at, at + first, result_buffer);
                 if self.pass == Pass::Scale {
                     loops::scale_row::<V>(x, [mean, factor, bias], to, len);
                 } else {
-                    let dy = dy.numbers(dy_at, at_dy + first, 1, len, dy_buffer);
+                    let dy = dy.values(dy_at, at_dy + first, 1, len, dy_buffer);
                     loops::gradient_row::<V>(dy, x, [mean, factor, bias, slope], to, len);
                 }
                 result.written(result_at, at + first, 1, len, result_buffer);

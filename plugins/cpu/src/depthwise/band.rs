@@ -14,7 +14,7 @@ pub(crate) struct Band<T> {
     pub(crate) shape: Shape,
     /// The number of channels, and their strides in the image, the output and the filters.
     pub(crate) channels: usize,
-    pub(crate) steps: [usize; 3],
+    pub(crate) channel_strides: [usize; 3],
     /// The image, as if it began with row 0, and the stride of its rows.
     pub(crate) input: *const T,
     pub(crate) input_row: usize,
@@ -25,9 +25,9 @@ pub(crate) struct Band<T> {
     /// The filter, row by row.
     pub(crate) taps: *const T,
     /// With dilated input, [`room`](crate::depthwise::gaps::room) for a row.
-    pub(crate) between: *mut T,
+    pub(crate) phases: *mut T,
     /// Factor and summand of each channel, and the bounds of the results.
-    pub(crate) ends: *const [T; 2],
+    pub(crate) coefficients: *const [T; 2],
     pub(crate) bounds: Option<(T, T)>,
 }
 
@@ -43,9 +43,9 @@ pub(crate) enum Form {
     /// All others.
     Any,
     /// Dilated input.
-    Apart,
+    Dilated,
     /// Input dilated by 2 in both directions, and filters of 3 × 3 whose first element is on a gap in both directions.
-    ThreeApart,
+    ThreeDilated,
 }
 
 impl Form {
@@ -54,7 +54,7 @@ impl Form {
         if shape.input_dilation != [1, 1] {
             let is_beside = shape.padding.iter().all(|n| n.rem_euclid(2) == 1);
             let is_three = (shape.dilation, shape.window, shape.input_dilation) == ([1, 1], [3, 3], [2, 2]);
-            return if is_three && is_beside { Self::ThreeApart } else { Self::Apart };
+            return if is_three && is_beside { Self::ThreeDilated } else { Self::Dilated };
         }
         match (shape.dilation, shape.window, shape.stride) {
             ([1, 1], [3, 3], [1, 1]) => Self::Three,

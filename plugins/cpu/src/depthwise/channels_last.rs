@@ -63,7 +63,7 @@ impl<T: Float> Transposition<T> {
         let is_plane = |image: &Image<T>, size: [usize; 2]| {
             image.strides[3] == 1 && (size[0] == 1 || image.strides[2] == size[1])
         };
-        let is_form = !matches!(Form::of(shape), Form::Any | Form::Apart | Form::ThreeApart);
+        let is_form = !matches!(Form::of(shape), Form::Any | Form::Dilated | Form::ThreeDilated);
         // Masked lanes cost little.
         #[cfg(target_arch = "x86_64")]
         let is_form = is_form && !(isa == Isa::Avx512 && from.has_rows() && to.has_rows());

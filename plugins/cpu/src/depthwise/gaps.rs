@@ -1,7 +1,7 @@
 //! Dilated input: backward data of convolutions with strides.
 
 use crate::depthwise::band::Band;
-use crate::depthwise::shape::{MAX_SIDE, Shape, number};
+use crate::depthwise::shape::{MAX_SIDE, Shape, index_of};
 use crate::simd::vector::{Float, MAX_LANES, Vector};
 use crate::tensor::image::inside;
 
@@ -23,7 +23,7 @@ fn run_of(columns: usize, input_dilation: usize) -> usize {
 impl<T: Float> Band<T> {
     /// Any dilated input, row by row and phase by phase.
     #[inline(always)]
-    pub(crate) unsafe fn with_gaps<V: Vector<Scalar = T>, const EXACT: bool>(&self) {
+    pub(crate) unsafe fn dilated<V: Vector<Scalar = T>, const EXACT: bool>(&self) {
         let [height, width] = self.shape.input;
         let run = run_of(self.shape.output[1], self.shape.input_dilation[1]);
         // SAFETY: the operands are valid, as this function requires; rows and lanes outside of the image are not read. There is room for each of the columns.
@@ -34,7 +34,7 @@ impl<T: Float> Band<T> {
                 for i in 0..self.shape.window[0] {
                     let place = (row * self.shape.stride[0] + i * self.shape.dilation[0]) as isize
                         - self.shape.padding[0];
-                    if let Some(line) = number(place, self.shape.input_dilation[0], height) {
+                    if let Some(line) = index_of(place, self.shape.input_dilation[0], height) {
                         let taps = self.taps.add(i * self.shape.window[1]);
                         lines[met] = (self.input.wrapping_add(line * self.input_row), taps);
                         met += 1;
@@ -74,20 +74,20 @@ impl<T: Float> Band<T> {
                             }
                         }
                         let mut sums = [sum];
-                        self.finish(&mut sums, 0);
-                        sums[0].store(self.between.add(phase * run + column));
+                        self.apply_epilogue(&mut sums, 0);
+                        sums[0].store(self.phases.add(phase * run + column));
                     }
                 }
                 let to = self.output.add((row - self.rows.start) * self.output_row);
-                self.side_by_side(to, run);
+                self.interleave(to, run);
             }
         }
     }
 
     /// Writes a row from the buffer, which is sorted by phase.
     #[inline(always)]
-    unsafe fn side_by_side(&self, to: *mut T, run: usize) {
-        let from = self.between.cast_const();
+    unsafe fn interleave(&self, to: *mut T, run: usize) {
+        let from = self.phases.cast_const();
         // SAFETY: this function requires the row, and that all of its columns are there.
         unsafe {
             if self.shape.input_dilation[1] == 2 {
@@ -109,7 +109,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// [`Form::ThreeApart`](crate::depthwise::band::Form): two rows of the output, and a vector of even and one of odd columns at a time.
+    /// [`Form::ThreeDilated`](crate::depthwise::band::Form): two rows of the output, and a vector of even and one of odd columns at a time.
     #[inline(always)]
     pub(crate) unsafe fn pairs<V: Vector<Scalar = T>>(&self) {
         // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
@@ -138,8 +138,9 @@ impl<T: Float> Band<T> {
                 let written = [V::lanes(0, written[0]), V::lanes(0, written[1])];
                 for channel in 0..self.channels {
                     let taps = self.window_of::<V, 3>(channel);
-                    let input = self.input.wrapping_add(channel * self.steps[0]).wrapping_offset(first);
-                    let output = self.output.wrapping_add(channel * self.steps[1] + column);
+                    let input =
+                        self.input.wrapping_add(channel * self.channel_strides[0]).wrapping_offset(first);
+                    let output = self.output.wrapping_add(channel * self.channel_strides[1] + column);
                     let mut above = self.neighbours::<V>(input, top + pairs.start as isize, &read);
                     for pair in pairs.clone() {
                         let below = self.neighbours::<V>(input, top + pair as isize + 1, &read);
@@ -153,7 +154,7 @@ impl<T: Float> Band<T> {
                         sums[3] = above[1].mul_add(taps[0][2], sums[3]);
                         sums[3] = below[0].mul_add(taps[2][0], sums[3]);
                         sums[3] = below[1].mul_add(taps[2][2], sums[3]);
-                        self.finish(&mut sums, channel);
+                        self.apply_epilogue(&mut sums, channel);
                         for i in 0..2 {
                             let row = 2 * pair + i;
                             if self.rows.contains(&row) {

@@ -83,7 +83,7 @@ fn plan_in<T: Float>(
     epilogue: Option<Epilogue<'_>>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let backward = c.direction == Direction::BackwardData;
-    let shape = if backward { Shape::of(c).turned() } else { Shape::of(c) };
+    let shape = if backward { Shape::of(c).backward_data() } else { Shape::of(c) };
     let (from, to) = if backward { (&c.y, &c.x) } else { (&c.x, &c.y) };
     let [x, w, y] = [from, &c.w, to].map(|operand| Image::<T>::of(operand, c.spatial));
     let images = [x?, w?, y?];

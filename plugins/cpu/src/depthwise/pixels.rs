@@ -5,7 +5,7 @@
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
 use crate::depthwise::band::Form;
-use crate::depthwise::shape::{MAX_SIDE, Shape, number};
+use crate::depthwise::shape::{MAX_SIDE, Shape, index_of};
 use crate::simd::vector::{Float, Vector};
 
 /// Elements of a row of the output that are computed together: they share loads of the input and the filter.
@@ -46,8 +46,8 @@ impl<T: Float> Band<T> {
     pub(crate) unsafe fn run<V: Vector<Scalar = T>>(&self, form: Form) {
         // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
         unsafe {
-            if matches!(form, Form::Apart | Form::ThreeApart) {
-                return self.with_gaps::<V>();
+            if matches!(form, Form::Dilated | Form::ThreeDilated) {
+                return self.dilated::<V>();
             }
             if self.shape.output[1] < TOGETHER || self.channels < V::LANES {
                 return self.any::<V>();
@@ -57,7 +57,7 @@ impl<T: Float> Band<T> {
                 Form::ThreeByTwo => self.tiles::<V, 3, 2>(),
                 Form::Five => self.tiles::<V, 5, 1>(),
                 Form::FiveByTwo => self.tiles::<V, 5, 2>(),
-                Form::Any | Form::Apart | Form::ThreeApart => self.any::<V>(),
+                Form::Any | Form::Dilated | Form::ThreeDilated => self.any::<V>(),
             }
         }
     }
@@ -140,14 +140,14 @@ impl<T: Float> Band<T> {
             let values = taps.add(K * K * self.channels);
             let (factor, summand) = (V::load(values), V::load(values.add(self.channels)));
             for r in 0..TOGETHER {
-                self.finished(sums[r], factor, summand).store(to.add(r * self.output_strides[1]));
+                self.with_epilogue(sums[r], factor, summand).store(to.add(r * self.output_strides[1]));
             }
         }
     }
 
     /// The epilogue of an accumulator.
     #[inline(always)]
-    unsafe fn finished<V: Vector<Scalar = T>>(&self, sum: V, factor: V, summand: V) -> V {
+    unsafe fn with_epilogue<V: Vector<Scalar = T>>(&self, sum: V, factor: V, summand: V) -> V {
         // SAFETY: the processor has the vector's instructions, as this function requires.
         unsafe {
             let sum = sum.mul_add(factor, summand);
@@ -166,7 +166,7 @@ impl<T: Float> Band<T> {
     pub(crate) unsafe fn any<V: Vector<Scalar = T>>(&self) {
         if self.shape.input_dilation != [1, 1] {
             // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
-            return unsafe { self.with_gaps::<V>() };
+            return unsafe { self.dilated::<V>() };
         }
         for row in self.rows.clone() {
             for column in 0..self.shape.output[1] {
@@ -182,7 +182,7 @@ impl<T: Float> Band<T> {
 
     /// Dilated input, element by element of the output.
     #[inline(always)]
-    unsafe fn with_gaps<V: Vector<Scalar = T>>(&self) {
+    unsafe fn dilated<V: Vector<Scalar = T>>(&self) {
         let [height, width] = self.shape.input;
         let mut lines = [(self.input, self.taps); MAX_SIDE];
         let mut elements = [(0, 0); MAX_SIDE];
@@ -194,7 +194,7 @@ impl<T: Float> Band<T> {
                 for i in 0..self.shape.window[0] {
                     let place = (row * self.shape.stride[0] + i * self.shape.dilation[0]) as isize
                         - self.shape.padding[0];
-                    if let Some(line) = number(place, self.shape.input_dilation[0], height) {
+                    if let Some(line) = index_of(place, self.shape.input_dilation[0], height) {
                         let taps = self.taps.add(i * self.shape.window[1] * self.channels);
                         lines[met] = (self.input.wrapping_add(line * self.input_strides[0]), taps);
                         met += 1;
@@ -205,7 +205,7 @@ impl<T: Float> Band<T> {
                     for j in 0..self.shape.window[1] {
                         let place = (column * self.shape.stride[1] + j * self.shape.dilation[1]) as isize
                             - self.shape.padding[1];
-                        if let Some(at) = number(place, self.shape.input_dilation[1], width) {
+                        if let Some(at) = index_of(place, self.shape.input_dilation[1], width) {
                             elements[count] = (at * self.input_strides[1], j * self.channels);
                             count += 1;
                         }
@@ -224,7 +224,7 @@ impl<T: Float> Band<T> {
                         }
                         let factor = V::load_lanes(values.wrapping_add(channel), lanes);
                         let summand = V::load_lanes(values.wrapping_add(self.channels + channel), lanes);
-                        self.finished(sum, factor, summand).store_lanes(to.add(channel), lanes);
+                        self.with_epilogue(sum, factor, summand).store_lanes(to.add(channel), lanes);
                     }
                 }
             }
@@ -261,7 +261,7 @@ impl<T: Float> Band<T> {
             let summand = V::load_lanes(values.add(self.channels), lanes);
             let [rows, columns] = self.output_strides;
             let to = self.output.add((row - self.rows.start) * rows + column * columns + channel);
-            self.finished(sum, factor, summand).store_lanes(to, lanes);
+            self.with_epilogue(sum, factor, summand).store_lanes(to, lanes);
         }
     }
 }

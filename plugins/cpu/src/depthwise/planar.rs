@@ -54,8 +54,8 @@ impl<T: Float> ChannelsFirst<T> {
         let form = Form::of(&shape);
         let copied = |image: &Image<T>| if image.has_rows() { 0.05 } else { 0.4 };
         let tap = match form {
-            Form::Any | Form::Apart => 0.1,
-            Form::ThreeApart => 0.01,
+            Form::Any | Form::Dilated => 0.1,
+            Form::ThreeDilated => 0.01,
             _ => 0.02,
         };
         let each = shape.taps() as f64 * tap + copied(&y);
@@ -81,7 +81,7 @@ impl<T: Float> ChannelsFirst<T> {
         let parts = Parts::new(isa, (threads, work), shape.batch, whole_output, [channels, rows]);
         let (offsets, padded) = (shape.offsets(&w), shape.is_padded());
         let in_order = offsets.iter().enumerate().all(|(tap, offset)| *offset == tap * w.run.size);
-        let has_form = !matches!(form, Form::Any | Form::Apart);
+        let has_form = !matches!(form, Form::Any | Form::Dilated);
         let is_full = |tap: usize| offsets.contains(&(tap * w.run.size));
         let are_dense =
             has_form && w.run.same && w.strides[0] == offsets.len() && (0..offsets.len()).all(is_full);
@@ -114,7 +114,7 @@ impl<T: Float> PartKernel<T, 4> for ChannelsFirst<T> {
     #[inline(always)]
     unsafe fn run_part<V: Vector<Scalar = T>>(&self, part: &Part<'_, T, 4>) {
         let Self { shape, x, w, y, channel_epilogue, .. } = self;
-        let Part { tensors, areas: [taps_copy, input_copy, output_copy, between], image, .. } = *part;
+        let Part { tensors, areas: [taps_copy, input_copy, output_copy, phases], image, .. } = *part;
         let affine = channel_epilogue.as_ref().and_then(|epilogue| epilogue.affine.as_ref());
         let lines = shape.rows(&part.rows);
         let columns = shape.output[1];
@@ -128,14 +128,14 @@ impl<T: Float> PartKernel<T, 4> for ChannelsFirst<T> {
                 let mut count = if are_finite { self.together } else { 1 };
                 count = count.min(part.channels.end - channel);
                 let taps = self.taps(w.at(tensors[w.slot], [channel, 0, 0, 0]), taps_copy, count);
-                let mut ends = [[T::ONE, T::ZERO]; TOGETHER];
+                let mut coefficients = [[T::ONE, T::ZERO]; TOGETHER];
                 let mut are_known = true;
                 if let Some(affine) = affine {
                     let mut known = 0;
                     while known < count
                         && let Some((factor, summand)) = affine.coefficients(tensors, channel + known)
                     {
-                        ends[known] = [factor, summand];
+                        coefficients[known] = [factor, summand];
                         known += 1;
                     }
                     are_known = known > 0;
@@ -148,15 +148,15 @@ impl<T: Float> PartKernel<T, 4> for ChannelsFirst<T> {
                 let band = Band {
                     shape: *shape,
                     channels: count,
-                    steps: [x.strides[1], y.strides[1], shape.taps()],
+                    channel_strides: [x.strides[1], y.strides[1], shape.taps()],
                     input,
                     input_row,
                     output: if direct { place.cast() } else { output_copy },
                     output_row: if direct { y.strides[2] } else { columns },
                     rows: part.rows.clone(),
                     taps,
-                    between,
-                    ends: ends.as_ptr(),
+                    phases,
+                    coefficients: coefficients.as_ptr(),
                     bounds: affine.and_then(|affine| affine.bounds).filter(|_| are_known),
                 };
                 if self.padded && !are_finite && !all_finite(taps, shape.taps()) {

@@ -18,16 +18,16 @@ impl<T: Float> Band<T> {
     pub(crate) unsafe fn run<V: Vector<Scalar = T>>(&self, form: Form) {
         // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
         unsafe {
-            if form == Form::Apart {
-                return self.with_gaps::<V, false>();
+            if form == Form::Dilated {
+                return self.dilated::<V, false>();
             }
             match form {
                 Form::Three => self.strips::<V, 3, 1, ROWS_OF_THREE>(),
                 Form::ThreeByTwo => self.strips::<V, 3, 2, ROWS_OF_THREE>(),
                 Form::Five => self.strips::<V, 5, 1, ROWS_OF_FIVE>(),
                 Form::FiveByTwo => self.strips::<V, 5, 2, ROWS_OF_FIVE>(),
-                Form::ThreeApart => self.pairs::<V>(),
-                Form::Any | Form::Apart => self.any::<V, false>(),
+                Form::ThreeDilated => self.pairs::<V>(),
+                Form::Any | Form::Dilated => self.any::<V, false>(),
             }
         }
     }
@@ -43,7 +43,7 @@ impl<T: Float> Band<T> {
             if self.shape.input_dilation == [1, 1] {
                 self.any::<V, true>();
             } else {
-                self.with_gaps::<V, true>();
+                self.dilated::<V, true>();
             }
         }
     }
@@ -51,27 +51,27 @@ impl<T: Float> Band<T> {
     /// One of the channels.
     #[inline(always)]
     pub(crate) fn alone(&self, channel: usize) -> Self {
-        let [input, output, taps] = self.steps.map(|step| step * channel);
+        let [input, output, taps] = self.channel_strides.map(|step| step * channel);
         Self {
             channels: 1,
             input: self.input.wrapping_add(input),
             output: self.output.wrapping_add(output),
             taps: self.taps.wrapping_add(taps),
-            ends: self.ends.wrapping_add(channel),
+            coefficients: self.coefficients.wrapping_add(channel),
             ..self.clone()
         }
     }
 
     /// The epilogue of a channel.
     #[inline(always)]
-    pub(crate) unsafe fn finish<V: Vector<Scalar = T>, const N: usize>(
+    pub(crate) unsafe fn apply_epilogue<V: Vector<Scalar = T>, const N: usize>(
         &self,
         sums: &mut [V; N],
         channel: usize,
     ) {
         // SAFETY: the instructions, and the values of the channels are valid, as this function requires.
         unsafe {
-            let [factor, summand] = self.ends.add(channel).read();
+            let [factor, summand] = self.coefficients.add(channel).read();
             let (factor, summand) = (V::splat(factor), V::splat(summand));
             for i in 0..N {
                 sums[i] = sums[i].mul_add(factor, summand);
@@ -126,7 +126,7 @@ impl<T: Float> Band<T> {
                 }
             }
             let mut sums = [sum];
-            self.finish(&mut sums, 0);
+            self.apply_epilogue(&mut sums, 0);
             let to = self.output.add((row - self.rows.start) * self.output_row + column);
             sums[0].store_lanes(to, V::lanes(0, (self.shape.output[1] - column).min(V::LANES)));
         }

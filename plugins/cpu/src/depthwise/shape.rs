@@ -59,7 +59,7 @@ impl Shape {
     }
 
     /// The convolution for backward data: dy as its input, dilated by the strides, and strides of 1.
-    pub(crate) fn turned(self) -> Self {
+    pub(crate) fn backward_data(self) -> Self {
         let reach = |i: usize| ((self.window[i] - 1) * self.dilation[i]) as isize;
         Self {
             input: self.output,
@@ -117,7 +117,7 @@ impl Shape {
 
 /// The row or column of the image at a position in the dilated input; none in gaps and in the padding.
 #[inline(always)]
-pub(crate) fn number(place: isize, input_dilation: usize, len: usize) -> Option<usize> {
+pub(crate) fn index_of(place: isize, input_dilation: usize, len: usize) -> Option<usize> {
     if place < 0 {
         return None;
     }

@@ -190,7 +190,7 @@ impl<T: Float> Band<T> {
     ) -> [[V; K]; K] {
         // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
         unsafe {
-            let from = self.taps.add(channel * self.steps[2]);
+            let from = self.taps.add(channel * self.channel_strides[2]);
             let mut taps = [[V::zero(); K]; K];
             for i in 0..K {
                 for j in 0..K {
@@ -214,7 +214,7 @@ impl<T: Float> Band<T> {
     {
         let first = (column * S) as isize - self.shape.padding[1];
         let place = lines.top * self.input_row as isize + first;
-        let mut from = self.input.wrapping_add(channel * self.steps[0]).wrapping_offset(place);
+        let mut from = self.input.wrapping_add(channel * self.channel_strides[0]).wrapping_offset(place);
         // SAFETY: the operands are valid, as this function requires; rows outside of the image are not read.
         unsafe {
             let mut sums = [V::zero(); R];
@@ -237,9 +237,9 @@ impl<T: Float> Band<T> {
                 )*};
             }
             each!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
-            self.finish(&mut sums, channel);
+            self.apply_epilogue(&mut sums, channel);
             let row = (lines.row - self.rows.start) * self.output_row;
-            let mut to = self.output.wrapping_add(channel * self.steps[1] + row + column);
+            let mut to = self.output.wrapping_add(channel * self.channel_strides[1] + row + column);
             for r in 0..R {
                 if r < lines.count {
                     if EDGE {

@@ -157,7 +157,7 @@ impl<T: Float + Stored> Kernel for Backward<T> {
         // SAFETY: the tensors and scratch memory are valid, as this function requires; the areas are inside
         // of it, and each worker has its own rows, sums and buffers.
         unsafe {
-            let scale = self.scale.numbers(tensors, 0, scratch.wrapping_add(scale_at).cast());
+            let scale = self.scale.values(tensors, 0, scratch.wrapping_add(scale_at).cast());
             let shared = (Tensors(tensors), Shared([scratch, scale.cast_mut().cast()]));
             self.workers.run(|worker| {
                 let area = |at: usize, bytes: usize| shared.1.get(0).wrapping_add(at + worker * bytes);
@@ -240,8 +240,8 @@ impl<T: Float + Stored> Task<'_, T> {
             // are needed.
             unsafe {
                 let tensors = Pointers::new(self.tensors);
-                let x = self.by.x.numbers(self.tensors, x_at, self.x);
-                let dy = self.by.dy.numbers(self.tensors, dy_at, self.dy);
+                let x = self.by.x.values(self.tensors, x_at, self.x);
+                let dy = self.by.dy.values(self.tensors, dy_at, self.dy);
                 let (mean, inverse) = match &self.by.source {
                     Source::Saved { mean, inverse } => (
                         mean.map_or(0.0, |mean| mean.get(tensors, mean_at).to_f64()),

@@ -159,11 +159,11 @@ impl<T: Float + Stored> Kernel for Forward<T> {
         // SAFETY: the tensors and scratch memory are valid, as this function requires; the areas are inside
         // of it, and each worker has its own rows and its own buffer.
         unsafe {
-            let scale = self.scale.numbers(tensors, 0, scratch.wrapping_add(scale_at).cast());
+            let scale = self.scale.values(tensors, 0, scratch.wrapping_add(scale_at).cast());
             let bias = self
                 .bias
                 .as_ref()
-                .map(|bias| bias.numbers(tensors, 0, scratch.wrapping_add(bias_at).cast()).cast_mut());
+                .map(|bias| bias.values(tensors, 0, scratch.wrapping_add(bias_at).cast()).cast_mut());
             let epsilon = self.epsilon.get(Pointers::new(tensors), 0).to_f64();
             let shared = (
                 Tensors(tensors),
@@ -276,7 +276,7 @@ impl<T: Float + Stored> Task<'_, T> {
                 places[i] = place;
                 if access == Access::Copied {
                     buffers[i] = self.buffer.wrapping_add(i * len);
-                    from[i] = x.numbers(self.tensors, place[0], buffers[i]).cast();
+                    from[i] = x.values(self.tensors, place[0], buffers[i]).cast();
                 } else {
                     from[i] = x.first(self.tensors, place[0]).cast_const().cast();
                 }

@@ -31,7 +31,7 @@ impl Buffer {
     }
 
     /// Its first value.
-    fn numbers<T>(&mut self) -> *mut T {
+    fn values<T>(&mut self) -> *mut T {
         self.0.as_mut_ptr().cast()
     }
 }
@@ -171,7 +171,7 @@ impl<T: Functions, const N: usize> Elements<T, N> {
         let mut buffers = [Buffer::EMPTY; N];
         let mut places = Places::nowhere();
         for (number, register) in registers.iter_mut().enumerate() {
-            *places.register(number) = register.numbers();
+            *places.register(number) = register.values();
         }
         let mut access = [Access::InPlace; N];
         for ((access, input), stride) in access.iter_mut().zip(&self.inputs).zip(nest.inner_strides) {
@@ -202,7 +202,7 @@ impl<T: Functions, const N: usize> Elements<T, N> {
                     let offset = |i: usize| base[i] + place.offsets[i] + from * nest.inner_strides[i];
                     for (i, input) in self.inputs.iter().enumerate() {
                         let base = tensors[input.slot].cast_const().add(offset(i) * input.run.size);
-                        let buffer = buffers[i].numbers::<T>();
+                        let buffer = buffers[i].values::<T>();
                         *places.input(i) = match access[i] {
                             Access::InPlace => base.cast_mut().cast(),
                             Access::One => {
@@ -231,7 +231,7 @@ impl<T: Functions, const N: usize> Elements<T, N> {
                         *places.out() = to.cast();
                         self.program.run(&mut places, len);
                     } else {
-                        let out = buffers[N - 1].numbers::<T>();
+                        let out = buffers[N - 1].values::<T>();
                         *places.out() = out;
                         self.program.run(&mut places, len);
                         (self.output.run.store)(out, to, end_stride, len);

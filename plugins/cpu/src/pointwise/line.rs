@@ -336,7 +336,7 @@ unsafe fn block<T: Functions, V: Vector<Scalar = T>, const K: usize>(
                     let rest = &mut totals.rest[total];
                     with_combine!(mode, J => {
                         for number in &numbers[..lanes] {
-                            *rest = J::number(*rest, *number);
+                            *rest = J::value(*rest, *number);
                         }
                     });
                 }

@@ -194,7 +194,7 @@ impl<T: Functions> Rows<T> {
             for (number, input) in self.inputs.iter().enumerate() {
                 match input {
                     Access::Row(row) => {
-                        let numbers = row.numbers(tensors, offsets[number], buffer(number));
+                        let numbers = row.values(tensors, offsets[number], buffer(number));
                         *places.input(number) = numbers.cast_mut();
                     }
                     Access::One(slot, run) => {

@@ -11,12 +11,12 @@ pub(crate) trait Combine {
     fn start<T: Float>() -> T;
 
     /// The total with one more element.
-    fn number<T: Float>(total: T, element: T) -> T;
+    fn value<T: Float>(total: T, element: T) -> T;
 
     /// The combination of two totals.
     fn merge<T: Float>(one: T, other: T) -> T;
 
-    /// [`Combine::number`] in each lane.
+    /// [`Combine::value`] in each lane.
     ///
     /// # Safety
     /// The processor has the vector's instructions.
@@ -29,7 +29,7 @@ pub(crate) trait Combine {
     unsafe fn merge_vector<V: Vector>(one: V, other: V) -> V;
 }
 
-macro_rules! join {
+macro_rules! combine {
     ($name:ident, $what:literal, $start:ident, |$x:ident: $t:ident| $number:expr, |$v:ident| $vector:expr, $merge:ident, $by:ident) => {
         #[doc = $what]
         pub(crate) struct $name;
@@ -40,7 +40,7 @@ macro_rules! join {
                 $start()
             }
             #[inline(always)]
-            fn number<$t: Float>(total: $t, $x: $t) -> $t {
+            fn value<$t: Float>(total: $t, $x: $t) -> $t {
                 $merge(total, $number)
             }
             #[inline(always)]
@@ -61,15 +61,15 @@ macro_rules! join {
     };
 }
 
-join!(Sum, "Σ x.", zero, |x: T| x, |v| v, add, Add);
+combine!(Sum, "Σ x.", zero, |x: T| x, |v| v, add, Add);
 
-join!(Magnitudes, "Σ |x|.", zero, |x: T| x.abs(), |v| v.lanewise(Lanewise::Abs, v), add, Add);
+combine!(Magnitudes, "Σ |x|.", zero, |x: T| x.abs(), |v| v.lanewise(Lanewise::Abs, v), add, Add);
 
-join!(Squares, "Σ x².", zero, |x: T| x * x, |v| v.lanewise(Lanewise::Mul, v), add, Add);
+combine!(Squares, "Σ x².", zero, |x: T| x * x, |v| v.lanewise(Lanewise::Mul, v), add, Add);
 
-join!(Product, "Π x.", one, |x: T| x, |v| v, multiply, Mul);
+combine!(Product, "Π x.", one, |x: T| x, |v| v, multiply, Mul);
 
-join!(
+combine!(
     ProductOfOthers,
     "Π x over all x that are not 0.",
     one,
@@ -79,11 +79,11 @@ join!(
     Mul
 );
 
-join!(Largest, "The largest x, NaN if there is one.", lowest, |x: T| x, |v| v, larger, Max);
+combine!(Largest, "The largest x, NaN if there is one.", lowest, |x: T| x, |v| v, larger, Max);
 
-join!(Smallest, "The smallest x, NaN if there is one.", highest, |x: T| x, |v| v, smaller, Min);
+combine!(Smallest, "The smallest x, NaN if there is one.", highest, |x: T| x, |v| v, smaller, Min);
 
-join!(
+combine!(
     LargestMagnitude,
     "The largest |x|, NaN if there is one.",
     zero,
@@ -180,7 +180,7 @@ pub(crate) unsafe fn fold_row<V: Vector, J: Combine>(x: *const V::Scalar, len: u
             total = fold_lanes::<V, J>(all);
         }
         while at < len {
-            total = J::number(total, x.add(at).read_unaligned());
+            total = J::value(total, x.add(at).read_unaligned());
             at += 1;
         }
         total
@@ -225,7 +225,7 @@ pub(crate) unsafe fn fold_columns<V: Vector, J: Combine>(
         }
         while at < len {
             let total = totals.add(at);
-            total.write(J::number(total.read(), x.add(at).read_unaligned()));
+            total.write(J::value(total.read(), x.add(at).read_unaligned()));
             at += 1;
         }
     }
@@ -245,38 +245,38 @@ macro_rules! with_combine {
     ($mode:expr, $j:ident => $call:expr) => {{
         use hipdnn_plugin_sdk::graph::ReductionMode as Mode;
 
-        use $crate::tensor::combine as join;
+        use $crate::tensor::combine as kinds;
         match $mode {
             Mode::NotSet | Mode::Add | Mode::Avg => {
-                type $j = join::Sum;
+                type $j = kinds::Sum;
                 $call
             }
             Mode::Norm1 => {
-                type $j = join::Magnitudes;
+                type $j = kinds::Magnitudes;
                 $call
             }
             Mode::Norm2 => {
-                type $j = join::Squares;
+                type $j = kinds::Squares;
                 $call
             }
             Mode::Mul => {
-                type $j = join::Product;
+                type $j = kinds::Product;
                 $call
             }
             Mode::MulNoZeros => {
-                type $j = join::ProductOfOthers;
+                type $j = kinds::ProductOfOthers;
                 $call
             }
             Mode::Max => {
-                type $j = join::Largest;
+                type $j = kinds::Largest;
                 $call
             }
             Mode::Min => {
-                type $j = join::Smallest;
+                type $j = kinds::Smallest;
                 $call
             }
             Mode::Amax => {
-                type $j = join::LargestMagnitude;
+                type $j = kinds::LargestMagnitude;
                 $call
             }
         }

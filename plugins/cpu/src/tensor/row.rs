@@ -54,7 +54,7 @@ impl<T: Float> Row<T> {
     /// # Safety
     /// The tensors are those of the kernel, which have the row; the buffer has room for it.
     #[inline(always)]
-    pub(crate) unsafe fn numbers(&self, tensors: &[*mut u8], base: usize, buffer: *mut T) -> *const T {
+    pub(crate) unsafe fn values(&self, tensors: &[*mut u8], base: usize, buffer: *mut T) -> *const T {
         let tensor = tensors[self.slot];
         // SAFETY: the row and buffer are valid, as this function requires.
         unsafe {
@@ -74,7 +74,7 @@ impl<T: Float> Row<T> {
     /// Reads contiguous elements.
     ///
     /// # Safety
-    /// As [`Row::numbers`], for these elements.
+    /// As [`Row::values`], for these elements.
     pub(crate) unsafe fn load(&self, tensors: &[*mut u8], first: usize, to: *mut T, len: usize) {
         // SAFETY: the elements and room are valid, as this function requires.
         unsafe { (self.run.load)(self.first(tensors, first), 1, to, len) };
@@ -83,7 +83,7 @@ impl<T: Float> Row<T> {
     /// Writes contiguous elements.
     ///
     /// # Safety
-    /// As [`Row::numbers`], for these elements.
+    /// As [`Row::values`], for these elements.
     pub(crate) unsafe fn store(&self, tensors: &[*mut u8], first: usize, from: *const T, len: usize) {
         // SAFETY: the elements and values are valid, as this function requires.
         unsafe { (self.run.store)(from, self.first(tensors, first), 1, len) };
@@ -93,7 +93,7 @@ impl<T: Float> Row<T> {
     /// afterwards.
     ///
     /// # Safety
-    /// As [`Row::numbers`].
+    /// As [`Row::values`].
     #[inline(always)]
     pub(crate) unsafe fn target(&self, tensors: &[*mut u8], base: usize, buffer: *mut T) -> *mut T {
         if self.direct {
@@ -107,7 +107,7 @@ impl<T: Float> Row<T> {
     /// Copies the buffer to the row.
     ///
     /// # Safety
-    /// As [`Row::numbers`].
+    /// As [`Row::values`].
     #[inline(always)]
     pub(crate) unsafe fn written(&self, tensors: &[*mut u8], base: usize, buffer: *const T) {
         if self.direct {
