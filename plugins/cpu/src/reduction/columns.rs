@@ -8,7 +8,7 @@ use crate::tensor::loop_nest::Elements;
 /// Rows that are combined in the compute type before the totals are combined in double precision.
 const EXACT_ROWS: usize = 256;
 
-impl<T: Float, R: Float> Task<'_, T, R> {
+impl<T: Float> Task<'_, T> {
     /// # Safety
     /// The processor has the vector's instructions; tensors and scratch memory are those of a run.
     #[inline(always)]

@@ -19,7 +19,7 @@ mod tests;
 
 use hipdnn_plugin_sdk::graph::{DataType, ReductionMode};
 
-use crate::dtype::element::{Compute, Element};
+use crate::dtype::element::{Compute, Element, Real, with_compute};
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::reduction::Reduction;
 use crate::reduction::shape::{BUFFER, Shape, Task};
@@ -53,22 +53,23 @@ pub(crate) fn plan(
         Compute::Single if wide && matches!(x, DataType::Double | DataType::Int32) => {
             Err(format!("in: data type is {}, which single precision does not hold", x.name()))
         }
-        Compute::Single if wide => plan_in::<f64, f32>(reduction, isa, threads),
-        Compute::Single => plan_in::<f32, f32>(reduction, isa, threads),
-        Compute::Double => plan_in::<f64, f64>(reduction, isa, threads),
+        Compute::Single if wide => plan_in::<f64>(reduction, compute, isa, threads),
+        Compute::Single => plan_in::<f32>(reduction, compute, isa, threads),
+        Compute::Double => plan_in::<f64>(reduction, compute, isa, threads),
     }
 }
 
-/// Plans a reduction with totals of type `T` and results of the compute type `R`.
-fn plan_in<T: Float, R: Float>(
+/// Plans a reduction with totals of type `T`.
+fn plan_in<T: Float>(
     reduction: &Reduction,
+    compute: Compute,
     isa: Isa,
     threads: Threads,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let (x, y) = (&reduction.x, &reduction.y);
     let run = RowConverter::<T>::of_number(x.data_type)?;
     // Elements of less than a byte could not be written by several threads.
-    RowConverter::<R>::of_number(y.data_type)?;
+    RowConverter::<f64>::of_number(y.data_type)?;
     let (dims, strides) = (x.layout.dims(), x.layout.strides());
     // Dimensions of the other kind count as 1.
     let nest_over = |reduced: bool| {
@@ -103,7 +104,8 @@ fn plan_in<T: Float, R: Float>(
         by_rows,
         direct,
         y_slot: y.slot,
-        y_element: Element::<R>::of(y.data_type)?,
+        compute,
+        y_element: Element::of(y.data_type)?,
         kept,
         reduced,
         outputs,
@@ -113,7 +115,7 @@ fn plan_in<T: Float, R: Float>(
     Ok(Box::new(shape))
 }
 
-impl<T: Float, R: Float> Kernel for Shape<T, R> {
+impl<T: Float> Kernel for Shape<T> {
     /// Bytes of the partial results.
     fn scratch_size(&self) -> usize {
         if self.parts == 1 { 0 } else { self.parts * self.outputs * size_of::<f64>() }
@@ -135,7 +137,7 @@ impl<T: Float, R: Float> Kernel for Shape<T, R> {
     }
 }
 
-impl<T: Float, R: Float> VectorTask<T> for Task<'_, T, R> {
+impl<T: Float> VectorTask<T> for Task<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -151,10 +153,22 @@ impl<T: Float, R: Float> VectorTask<T> for Task<'_, T, R> {
     }
 }
 
-impl<T: Float, R: Float> Shape<T, R> {
+impl<T: Float> Shape<T> {
     /// The elements of one result that belong to a part.
     fn part(&self, part: usize) -> std::ops::Range<usize> {
         self.count * part / self.parts..self.count * (part + 1) / self.parts
+    }
+
+    /// Writes a result, rounded to the compute type first.
+    ///
+    /// # Safety
+    /// `y` is that of a run, and `y_at` is inside it.
+    #[inline(always)]
+    unsafe fn store(&self, y: *mut u8, y_at: usize, total: f64) {
+        let result = finalized(self.mode, total, self.count);
+        let rounded = with_compute!(self.compute, T => T::from_f64(result).to_f64());
+        // SAFETY: the element is valid, as this function requires.
+        unsafe { self.y_element.store(y, y_at, rounded) };
     }
 
     /// Stores a partial result, or the result if there is one part.
@@ -173,7 +187,7 @@ impl<T: Float, R: Float> Shape<T, R> {
         // SAFETY: the memory is valid, as this function requires.
         unsafe {
             if self.parts == 1 {
-                self.y_element.store(y, y_at, R::from_f64(finalized(self.mode, total, self.count)));
+                self.store(y, y_at, total);
             } else {
                 scratch.add(part * self.outputs + output).write(total);
             }
@@ -197,7 +211,7 @@ impl<T: Float, R: Float> Shape<T, R> {
                 total = J::merge(total, unsafe { scratch.add(part * self.outputs + output).read() });
             }
             // SAFETY: the offset is inside y.
-            unsafe { self.y_element.store(y, y_at, R::from_f64(finalized(self.mode, total, self.count))) };
+            unsafe { self.store(y, y_at, total) };
             output += 1;
         }
     }

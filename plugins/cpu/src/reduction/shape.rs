@@ -2,7 +2,7 @@
 
 use hipdnn_plugin_sdk::graph::ReductionMode;
 
-use crate::dtype::element::Element;
+use crate::dtype::element::{Compute, Element};
 use crate::simd::isa::Isa;
 use crate::tensor::loop_nest::LoopNest;
 use crate::tensor::row_converter::RowConverter;
@@ -12,7 +12,7 @@ use crate::threading::partition::Workers;
 pub(crate) const BUFFER: usize = 1024;
 
 /// A planned reduction.
-pub(crate) struct Shape<T, R> {
+pub(crate) struct Shape<T> {
     pub(crate) isa: Isa,
     pub(crate) workers: Workers,
     pub(crate) mode: ReductionMode,
@@ -25,7 +25,8 @@ pub(crate) struct Shape<T, R> {
     /// Whether the innermost elements are read in place.
     pub(crate) direct: bool,
     pub(crate) y_slot: usize,
-    pub(crate) y_element: Element<R>,
+    pub(crate) compute: Compute,
+    pub(crate) y_element: Element<f64>,
     /// The loops over the results, in x and y.
     pub(crate) kept: LoopNest<2>,
     /// The loops over the elements of one result, in x.
@@ -38,8 +39,8 @@ pub(crate) struct Shape<T, R> {
 }
 
 /// Some results or blocks of columns, or parts of them.
-pub(crate) struct Task<'a, T, R> {
-    pub(crate) shape: &'a Shape<T, R>,
+pub(crate) struct Task<'a, T> {
+    pub(crate) shape: &'a Shape<T>,
     pub(crate) tensors: &'a [*mut u8],
     pub(crate) scratch: *mut f64,
     pub(crate) tasks: std::ops::Range<usize>,

@@ -30,22 +30,22 @@ pub(crate) trait Combine {
 }
 
 macro_rules! combine {
-    ($name:ident, $what:literal, $start:ident, |$x:ident: $t:ident| $number:expr, |$v:ident| $vector:expr, $merge:ident, $by:ident) => {
+    ($name:ident, $what:literal, $start:expr, |$x:ident: $t:ident| $value:expr, |$v:ident| $vector:expr, |$a:ident, $b:ident| $merge:expr, $by:ident) => {
         #[doc = $what]
         pub(crate) struct $name;
 
         impl Combine for $name {
             #[inline(always)]
-            fn start<T: Float>() -> T {
-                $start()
+            fn start<$t: Float>() -> $t {
+                $start
             }
             #[inline(always)]
             fn value<$t: Float>(total: $t, $x: $t) -> $t {
-                $merge(total, $number)
+                Self::merge(total, $value)
             }
             #[inline(always)]
-            fn merge<T: Float>(one: T, other: T) -> T {
-                $merge(one, other)
+            fn merge<T: Float>($a: T, $b: T) -> T {
+                $merge
             }
             #[inline(always)]
             unsafe fn vector<V: Vector>(total: V, $v: V) -> V {
@@ -61,67 +61,53 @@ macro_rules! combine {
     };
 }
 
-combine!(Sum, "Σ x.", zero, |x: T| x, |v| v, add, Add);
+combine!(Sum, "Σ x.", T::ZERO, |x: T| x, |v| v, |a, b| a + b, Add);
 
-combine!(Magnitudes, "Σ |x|.", zero, |x: T| x.abs(), |v| v.lanewise(Lanewise::Abs, v), add, Add);
+combine!(Magnitudes, "Σ |x|.", T::ZERO, |x: T| x.abs(), |v| v.lanewise(Lanewise::Abs, v), |a, b| a + b, Add);
 
-combine!(Squares, "Σ x².", zero, |x: T| x * x, |v| v.lanewise(Lanewise::Mul, v), add, Add);
+combine!(Squares, "Σ x².", T::ZERO, |x: T| x * x, |v| v.lanewise(Lanewise::Mul, v), |a, b| a + b, Add);
 
-combine!(Product, "Π x.", one, |x: T| x, |v| v, multiply, Mul);
+combine!(Product, "Π x.", T::ONE, |x: T| x, |v| v, |a, b| a * b, Mul);
 
 combine!(
     ProductOfOthers,
     "Π x over all x that are not 0.",
-    one,
+    T::ONE,
     |x: T| if x == T::ZERO { T::ONE } else { x },
     |v| without_zeros(v),
-    multiply,
+    |a, b| a * b,
     Mul
 );
 
-combine!(Largest, "The largest x, NaN if there is one.", lowest, |x: T| x, |v| v, larger, Max);
+combine!(
+    Largest,
+    "The largest x, NaN if there is one.",
+    -T::ONE / T::ZERO,
+    |x: T| x,
+    |v| v,
+    |a, b| larger(a, b),
+    Max
+);
 
-combine!(Smallest, "The smallest x, NaN if there is one.", highest, |x: T| x, |v| v, smaller, Min);
+combine!(
+    Smallest,
+    "The smallest x, NaN if there is one.",
+    T::ONE / T::ZERO,
+    |x: T| x,
+    |v| v,
+    |a, b| smaller(a, b),
+    Min
+);
 
 combine!(
     LargestMagnitude,
     "The largest |x|, NaN if there is one.",
-    zero,
+    T::ZERO,
     |x: T| x.abs(),
     |v| v.lanewise(Lanewise::Abs, v),
-    larger,
+    |a, b| larger(a, b),
     Max
 );
-
-#[inline(always)]
-fn zero<T: Float>() -> T {
-    T::ZERO
-}
-
-#[inline(always)]
-fn one<T: Float>() -> T {
-    T::ONE
-}
-
-#[inline(always)]
-fn lowest<T: Float>() -> T {
-    -T::ONE / T::ZERO
-}
-
-#[inline(always)]
-fn highest<T: Float>() -> T {
-    T::ONE / T::ZERO
-}
-
-#[inline(always)]
-fn add<T: Float>(x: T, y: T) -> T {
-    x + y
-}
-
-#[inline(always)]
-fn multiply<T: Float>(x: T, y: T) -> T {
-    x * y
-}
 
 #[inline(always)]
 #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
