@@ -24,10 +24,9 @@ pub trait Kernel: Send + Sync {
     /// Computes the node. Allocates nothing and takes no lock.
     ///
     /// # Safety
-    /// `tensors` are the first elements of the operation's tensors in the order of [`pointers`], each
-    /// valid for its extent, and [`Kernel::check`] found no fault with them; what is written overlaps nothing else, except that
-    /// the new running statistics of a batch normalization may lie exactly where the old ones do. `scratch` is valid for
-    /// [`Kernel::scratch_size`] bytes.
+    /// `tensors` are the first elements of the operation's tensors in the order of [`pointers`], each valid for its extent, and
+    /// [`Kernel::check`] found no fault with them; what is written overlaps nothing else, except that the new running statistics
+    /// of a batch normalization may lie exactly where the old ones do. `scratch` is valid for [`Kernel::scratch_size`] bytes.
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8);
 }
 

@@ -36,8 +36,7 @@ impl<V: Vector, const N: usize> Totals<V, N> {
         Self { vectors: [[zero; N]; SUMS], rest: [V::Scalar::ZERO; N], count: 0, sums: [0.0; N] }
     }
 
-    /// Adds the values of all indices below `len`: `vector` adds those of a vector's lanes from an index on to
-    /// a sum.
+    /// Adds the values of all indices below `len`: `vector` adds those of a vector's lanes from an index on to a sum.
     ///
     /// # Safety
     /// The processor has the vector's instructions, and the closures can be called with all indices.

@@ -1,9 +1,8 @@
 //! Batch normalization: inference, training and gradients.
 //!
-//! Channels first: an inference goes through memory in order ([`planes`]); for the other forms each worker has
-//! channels of its own ([`runs`] for short runs with one stride, else [`planar`]). Channels last: each worker has
-//! rows of its own and sums by channel ([`rows`]). Any other order of the dimensions is read through a buffer,
-//! channel by channel.
+//! Channels first: an inference goes through memory in order ([`planes`]); for the other forms each worker has channels of its
+//! own ([`runs`] for short runs with one stride, else [`planar`]). Channels last: each worker has rows of its own and sums by
+//! channel ([`rows`]). Any other order of the dimensions is read through a buffer, channel by channel.
 //!
 //! Sums of up to some hundred values are in the compute type, sums of these in double precision. Mean and variance
 //! are computed from deviations from a shift close to the mean: in rows the mean of a pass before, in a channel the
@@ -102,8 +101,7 @@ fn plan_in<T: Float>(
     {
         return Ok(Box::new(planes::Planes::plan(problem, parameters, isa, threads, after)?));
     }
-    // Three operands in each form, so that one kernel serves all: x stands for dy if there is none and nothing
-    // is added.
+    // Three operands in each form, so that one kernel serves all: x stands for dy if there is none and nothing is added.
     let operands = match batchnorm {
         Batchnorm::Inference(p) => [p.x, p.x, p.y],
         Batchnorm::Training(p) => [p.x, p.x, p.y],

@@ -52,8 +52,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
         let ChannelsFirst { shape, parameters, .. } = self.planar;
         let mut buffers = [[T::ZERO; BUFFER]; 3];
         for channel in self.channels.clone() {
-            // SAFETY: the instructions and tensors are valid, as this function requires; the channel is
-            // this thread's.
+            // SAFETY: the instructions and tensors are valid, as this function requires; the channel is this thread's.
             unsafe {
                 let moments = if parameters.wants_moments() {
                     self.moments::<V>(channel, &mut buffers[1])

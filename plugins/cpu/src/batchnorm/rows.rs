@@ -67,8 +67,7 @@ impl<T: Float> ChannelsLast<T> {
         let shared = (Tensors(tensors), Shared([scratch]));
         self.workers.run(|worker| {
             let rows = self.workers.share(worker, self.rows);
-            // SAFETY: the processor supports the instruction set; each worker has its own rows and its
-            // own sums.
+            // SAFETY: the processor supports the instruction set; each worker has its own rows and its own sums.
             unsafe {
                 let areas = self.areas(shared.1.get(0), worker);
                 self.shape.isa.run_vectors(Task { by: self, pass, tensors: shared.0.all(), rows, areas });

@@ -1,8 +1,7 @@
 //! Channels first, for channels of short runs with one stride, such as the planes of a batch of small images.
 //!
-//! Planes of small images are a few vectors each. Sums stay in registers from one plane to the next, and several
-//! planes of one or two vectors are summed in parallel. The gradient of a RELU before the batch normalization is
-//! computed while dy is read.
+//! Planes of small images are a few vectors each. Sums stay in registers from one plane to the next, and several planes of one or
+//! two vectors are summed in parallel. The gradient of a RELU before the batch normalization is computed while dy is read.
 
 use crate::batchnorm::channel::Moments;
 use crate::batchnorm::loops::{SUMS, first_mean, of_lanes};
@@ -91,8 +90,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
     unsafe fn run<V: Vector<Scalar = T>>(self) {
         let Runs { shape, parameters, gate, .. } = self.by;
         for channel in self.channels.clone() {
-            // SAFETY: the instructions and tensors are valid, as this function requires; the channel is
-            // this thread's.
+            // SAFETY: the instructions and tensors are valid, as this function requires; the channel is this thread's.
             unsafe {
                 let at = self.channel(channel);
                 let moments =
@@ -157,8 +155,7 @@ impl<T: Float> Task<'_, T> {
             for from in (0..len).step_by(most) {
                 let to = (from + most).min(len);
                 let (whole, rest) = ((to - from) / V::LANES, (to - from) % V::LANES);
-                // SAFETY: this function requires the instructions, and the lanes are fewer than a vector
-                // has.
+                // SAFETY: this function requires the instructions, and the lanes are fewer than a vector has.
                 let (mut sums, lanes) = unsafe { ([[V::zero(); N]; SUMS], V::lanes(0, rest)) };
                 let mut run = first;
                 while whole < SUMS && run + SUMS <= end {
@@ -214,8 +211,7 @@ impl<T: Float> Task<'_, T> {
     #[inline(always)]
     unsafe fn moments<V: Vector<Scalar = T>>(&self, at: Channel<T>) -> Moments {
         let n = self.by.shape.elements;
-        // SAFETY: the processor has the vector's instructions and the values are valid, as this function
-        // requires.
+        // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
         unsafe {
             let about = first_mean::<V>(at.x, self.by.shape.nest.len);
             let moments = self.moments_about::<V>(at, about);
@@ -236,8 +232,7 @@ impl<T: Float> Task<'_, T> {
     /// As [`Task::moments`].
     #[inline(always)]
     unsafe fn moments_about<V: Vector<Scalar = T>>(&self, at: Channel<T>, about: T) -> Moments {
-        // SAFETY: the instructions and values are valid, as this function requires; no vector has more lanes than the
-        // buffer.
+        // SAFETY: the instructions and values are valid, as this function requires; no vector has more lanes than the buffer.
         unsafe {
             let means = V::splat(about);
             let prefetch_at = |[_, place]: [usize; 2]| prefetch(at.x.wrapping_add(place));
@@ -266,8 +261,7 @@ impl<T: Float> Task<'_, T> {
         by: [T; 3],
     ) {
         let Runs { shape, runs, stride, .. } = self.by;
-        // SAFETY: the processor has the vector's instructions and the values are valid, as this function
-        // requires.
+        // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
         unsafe {
             let numbers = [V::splat(by[0]), V::splat(by[1]), V::splat(by[2])];
             for run in 0..*runs {
@@ -291,8 +285,7 @@ impl<T: Float> Task<'_, T> {
     ) {
         let Runs { shape, parameters, runs, stride, .. } = self.by;
         let n = shape.elements;
-        // SAFETY: the processor has the vector's instructions and the values are valid, as this function
-        // requires.
+        // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
         unsafe {
             let statistics = parameters.saved_or_computed(self.tensors, channel, moments, n);
             let means = V::splat(statistics[0]);
@@ -342,8 +335,7 @@ impl<T: Float> Channel<T> {
         at: usize,
         lanes: Option<V::Lanes>,
     ) -> V {
-        // SAFETY: the processor has the vector's instructions and the values are valid, as this function
-        // requires.
+        // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
         unsafe {
             let dy = read::<V>(self.dy.add(at), lanes);
             if !GATED {

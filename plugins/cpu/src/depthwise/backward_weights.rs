@@ -93,8 +93,7 @@ impl<T: Float> BackwardWeights<T> {
     /// Adds up the sums of all workers.
     ///
     /// # Safety
-    /// The tensors are those of the kernel; each worker's sums begin `worker_stride` bytes after those of the
-    /// one before.
+    /// The tensors are those of the kernel; each worker's sums begin `worker_stride` bytes after those of the one before.
     unsafe fn finish(&self, tensors: &[*mut u8], sums: *const u8, worker_stride: usize) {
         let taps = self.shape.taps();
         for channel in 0..self.shape.channels {

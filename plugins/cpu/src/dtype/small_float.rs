@@ -219,8 +219,7 @@ fn place<const BITS: usize>(index: usize) -> (usize, usize) {
 /// The bytes with the element are readable.
 pub(crate) unsafe fn load_bits<const BITS: usize>(base: *const u8, index: usize) -> u8 {
     let (byte, shift) = place::<BITS>(index);
-    // SAFETY: the bytes are valid, as this function requires; the second is looked at only if the element
-    // reaches into it.
+    // SAFETY: the bytes are valid, as this function requires; the second is looked at only if the element reaches into it.
     let word = unsafe {
         let low = u16::from(base.add(byte).read());
         if shift + BITS > 8 { low | u16::from(base.add(byte + 1).read()) << 8 } else { low }

@@ -120,8 +120,7 @@ impl<T: Float + Stored> Backward<T> {
     /// Adds the workers' sums for the gradient of a parameter, and writes it.
     ///
     /// # Safety
-    /// The workers have written their totals; `which` is 0 for scale and 1 for bias; `buffer` has room for a
-    /// row.
+    /// The workers have written their totals; `which` is 0 for scale and 1 for bias; `buffer` has room for a row.
     unsafe fn finish(
         &self,
         row: &Row<T>,

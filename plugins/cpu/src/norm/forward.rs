@@ -268,8 +268,7 @@ impl<T: Float + Stored> Task<'_, T> {
         let none = Normalized { x: nowhere.cast_const(), mean: T::ZERO, inverse: T::ZERO, y: nowhere };
         let (mut normalized, mut places) = ([none; ROWS], [[0; 4]; ROWS]);
         let (mut from, mut buffers) = ([nowhere.cast_const(); ROWS], [self.buffer; ROWS]);
-        // SAFETY: the instructions and rows are valid, as this function requires; the buffer has room for
-        // what is copied.
+        // SAFETY: the instructions and rows are valid, as this function requires; the buffer has room for what is copied.
         unsafe {
             for i in 0..ROWS {
                 let Some(place) = rows.next() else { return };

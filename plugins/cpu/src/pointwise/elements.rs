@@ -264,8 +264,7 @@ impl<T: Functions, const N: usize> Kernel for Elements<T, N> {
         let shared = Tensors(tensors);
         let elements = self.nest.runs() * self.nest.len;
         self.workers.run(|worker| {
-            // SAFETY: the tensors are valid, as this function requires; each worker computes elements of
-            // its own.
+            // SAFETY: the tensors are valid, as this function requires; each worker computes elements of its own.
             unsafe { self.part(shared.all(), &self.nest, [0; N], self.workers.share(worker, elements)) };
         });
     }

@@ -26,8 +26,7 @@ impl Functions for f64 {
     #[inline(always)]
     unsafe fn smooth<V: Vector<Scalar = Self>>(all: &All<Self>) {
         for i in 0..all.count {
-            // SAFETY: the processor has the vector's instructions and the values are valid, as this
-            // function requires.
+            // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
             unsafe {
                 let [x, y] = all.operands::<V>(i);
                 exactly(all.smooth, x, y, all.number).store(all.to.add(i * V::LANES));
@@ -56,8 +55,7 @@ impl Functions for f32 {
 
     #[inline(always)]
     unsafe fn smooth<V: Vector<Scalar = Self>>(all: &All<Self>) {
-        // SAFETY: the processor has the vector's instructions and the values are valid, as this function
-        // requires.
+        // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
         unsafe {
             with_constant!(all.smooth, S => {
                 for i in 0..all.count {

@@ -237,8 +237,7 @@ impl<T: Functions> Program<T> {
     #[inline(always)]
     pub(crate) unsafe fn run(&self, places: &mut Places<T>, len: usize) {
         for item in &self.items {
-            // SAFETY: the places are valid, as this function requires; a register was written before it
-            // is read.
+            // SAFETY: the places are valid, as this function requires; a register was written before it is read.
             unsafe {
                 match item {
                     Item::Line(line, ends) => {

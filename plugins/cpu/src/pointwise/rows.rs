@@ -242,8 +242,7 @@ impl<T: Functions> Kernel for Rows<T> {
             let buffers =
                 unsafe { buffers.get(0).cast::<T>().add(worker * Scratch::padded::<T>(self.room())) };
             if let Some(softmax) = self.softmax {
-                // SAFETY: the tensors are valid, as this function requires; each worker computes
-                // rows of its own.
+                // SAFETY: the tensors are valid, as this function requires; each worker computes rows of its own.
                 unsafe { self.softmax(shared.all(), softmax, rows, buffers) };
                 return;
             }
@@ -259,8 +258,7 @@ impl<T: Functions> Kernel for Rows<T> {
             }
             let mut elements = crate::tensor::loop_nest::Elements::new(&self.nest, rows);
             while let Some(offsets) = elements.next() {
-                // SAFETY: the tensors are valid, as this function requires; each worker computes
-                // rows of its own.
+                // SAFETY: the tensors are valid, as this function requires; each worker computes rows of its own.
                 unsafe { self.row(shared.all(), &offsets, buffers, &mut places) };
             }
         });

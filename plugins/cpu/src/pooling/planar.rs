@@ -60,8 +60,7 @@ impl<T: Float> PartKernel<T, 2> for ChannelsFirst<T> {
         let end = (bottom.first + bottom.len).min(shape.input[0]);
         let lines = top.first..end.max(top.first);
         let columns = shape.output[1];
-        // SAFETY: this function requires the tensors, which have all of the elements, and the scratch memory
-        // with its areas.
+        // SAFETY: this function requires the tensors, which have all of the elements, and the scratch memory with its areas.
         unsafe {
             for channel in part.channels.clone() {
                 let input = x.at(tensors[x.slot], [image, channel, 0, 0]);

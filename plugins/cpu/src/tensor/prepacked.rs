@@ -44,14 +44,12 @@ unsafe impl<T: Send> Send for Prepacked<T> {}
 unsafe impl<T: Sync> Sync for Prepacked<T> {}
 
 impl<T> Prepacked<T> {
-    /// Memory for this many elements if `wanted`. Without it, or if memory is short, every execution packs
-    /// anew.
+    /// Memory for this many elements if `wanted`. Without it, or if memory is short, every execution packs anew.
     pub(crate) fn new(numbers: usize, wanted: bool) -> Self {
         Self::aligned(numbers.saturating_mul(size_of::<T>()), wanted, size_of::<Line>())
     }
 
-    /// The same in large pages, if the memory fills them and the system has them: faster for data that is read
-    /// only a few times.
+    /// The same in large pages, if the memory fills them and the system has them: faster for data that is read only a few times.
     pub(crate) fn in_large_pages(numbers: usize, wanted: bool) -> Self {
         let bytes = numbers.saturating_mul(size_of::<T>());
         if bytes < LARGE_PAGE {

@@ -18,8 +18,7 @@ pub(crate) struct Row<T> {
 }
 
 impl<T: Float> Row<T> {
-    /// The rows of a floating-point tensor over `dims`, at most `MAX_RANK` of them, sorted by the strides of
-    /// tensor `by`.
+    /// The rows of a floating-point tensor over `dims`, at most `MAX_RANK` of them, sorted by the strides of tensor `by`.
     pub(crate) fn of(
         slot: usize,
         data_type: DataType,
@@ -89,8 +88,7 @@ impl<T: Float> Row<T> {
         unsafe { (self.run.store)(from, self.first(tensors, first), 1, len) };
     }
 
-    /// Where the values of the row are to be written: in place, or into the buffer. Call [`Row::written`]
-    /// afterwards.
+    /// Where the values of the row are to be written: in place, or into the buffer. Call [`Row::written`] afterwards.
     ///
     /// # Safety
     /// As [`Row::values`].
