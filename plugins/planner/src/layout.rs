@@ -132,15 +132,24 @@ pub fn storage_size(data_type: DataType, elements: usize) -> Result<usize, Refus
     Ok(if bits < 8 { elements / 8 * bits + (elements % 8 * bits).div_ceil(8) } else { elements * (bits / 8) })
 }
 
-/// Walks over all indices of a shape, the last dimension fastest, and keeps an offset for each of `N` sets of strides.
+/// All indices of a shape, the last dimension fastest, each with its offset in elements under each of `N` sets of strides.
 pub struct Walk<const N: usize> {
     rank: usize,
     dims: [usize; MAX_RANK],
     strides: [[usize; MAX_RANK]; N],
-    /// The index along each dimension.
-    pub index: [usize; MAX_RANK],
-    /// The offset in elements under each set of strides.
-    pub offsets: [usize; N],
+    index: [usize; MAX_RANK],
+    offsets: [usize; N],
+    is_done: bool,
+}
+
+impl<const N: usize> Iterator for Walk<N> {
+    type Item = ([usize; MAX_RANK], [usize; N]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = (!self.is_done).then_some((self.index, self.offsets))?;
+        self.is_done = !self.advance();
+        Some(next)
+    }
 }
 
 impl<const N: usize> Walk<N> {
@@ -152,6 +161,7 @@ impl<const N: usize> Walk<N> {
             strides: [[0; MAX_RANK]; N],
             index: [0; MAX_RANK],
             offsets: [0; N],
+            is_done: false,
         };
         for (to, from) in walk.dims.iter_mut().zip(dims) {
             *to = *from;
@@ -165,7 +175,7 @@ impl<const N: usize> Walk<N> {
     }
 
     /// Goes to the next index; false, and back at index 0, after the last.
-    pub fn advance(&mut self) -> bool {
+    fn advance(&mut self) -> bool {
         for axis in (0..self.rank).rev() {
             self.index[axis] += 1;
             if self.index[axis] < self.dims[axis] {
@@ -227,16 +237,11 @@ mod tests {
 
     #[test]
     fn walk_visits_every_index_once() {
-        let mut walk = Walk::new(&[2, 1, 3], [&[3, 7, 1], &[1, 7, 2]]);
-        let mut seen = Vec::new();
-        loop {
-            seen.push(walk.offsets);
-            if !walk.advance() {
-                break;
-            }
-        }
-        assert_eq!(seen, [[0, 0], [1, 2], [2, 4], [3, 1], [4, 3], [5, 5]]);
-        assert_eq!(walk.offsets, [0, 0]);
-        assert!(!Walk::new(&[], [&[]]).advance());
+        let walk = || Walk::new(&[2, 1, 3], [&[3, 7, 1], &[1, 7, 2]]);
+        let offsets: Vec<_> = walk().map(|(_, offsets)| offsets).collect();
+        assert_eq!(offsets, [[0, 0], [1, 2], [2, 4], [3, 1], [4, 3], [5, 5]]);
+        let indices: Vec<_> = walk().map(|(index, _)| [index[0], index[1], index[2]]).collect();
+        assert_eq!(indices, [[0, 0, 0], [0, 0, 1], [0, 0, 2], [1, 0, 0], [1, 0, 1], [1, 0, 2]]);
+        assert_eq!(Walk::new(&[], [&[]]).count(), 1);
     }
 }

@@ -22,6 +22,7 @@ use crate::problem::attention::shape::{Sequences, Shape, Start};
 use crate::reference::attention::sequences::{Lengths, Sequence};
 use crate::simd::isa::Isa;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
+use crate::tensor::view::Pointers;
 use crate::threading::partition::{Threads, Workers, part};
 
 /// Backward attention with every decision made.
@@ -364,7 +365,7 @@ impl<T: Functions> Kernel for Backward<T> {
 
     unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
         // SAFETY: the tensors are those of the operation, among which the lengths are.
-        unsafe { self.lengths.check(tensors) }
+        self.lengths.check(unsafe { Pointers::new(tensors) })
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
@@ -377,7 +378,7 @@ impl<T: Functions> Kernel for Backward<T> {
             // SAFETY: the tensors are those of the operation; no two heads have a key or a query in
             // common, and every worker has its areas.
             unsafe {
-                let sequence = self.lengths.sequence(tensors, place);
+                let sequence = self.lengths.sequence(Pointers::new(tensors), place);
                 let heads = head * group..(head + 1) * group;
                 let of = Head { tensors, sequence, heads, any: false };
                 if !self.head(&of, &areas) {

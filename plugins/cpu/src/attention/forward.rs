@@ -18,6 +18,7 @@ use crate::simd::isa::Isa;
 use crate::tensor::combine::{Combine, LargestMagnitude};
 use crate::tensor::row_converter::RowConverter;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
+use crate::tensor::view::Pointers;
 use crate::threading::partition::{Threads, Workers, part};
 
 /// Keys of a block: the scores of a panel stay in the L1 cache, with 64 scores per key. A multiple of the tile
@@ -400,7 +401,7 @@ impl<T: Weight> Kernel for Forward<T> {
 
     unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
         // SAFETY: the tensors are those of the operation, among which the lengths are.
-        unsafe { self.lengths.check(tensors) }
+        self.lengths.check(unsafe { Pointers::new(tensors) })
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
@@ -419,7 +420,7 @@ impl<T: Weight> Kernel for Forward<T> {
             // SAFETY: the tensors are those of the operation; no two parts have a query in common, and
             // every worker has its areas.
             unsafe {
-                let sequence = self.lengths.sequence(tensors, head / heads);
+                let sequence = self.lengths.sequence(Pointers::new(tensors), head / heads);
                 let panels = part(self.panels, self.parts, number);
                 let part = Part { tensors, sequence, head: head % heads, panels };
                 let before = areas.largest.read();

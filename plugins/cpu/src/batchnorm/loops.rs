@@ -2,6 +2,7 @@
 
 use crate::dtype::element::Real;
 use crate::simd::vector::{Lanewise, Vector};
+use crate::tensor::image::{read, write};
 
 /// Independent accumulators, so that additions overlap.
 pub(crate) const SUMS: usize = 4;
@@ -35,8 +36,7 @@ impl<V: Vector, const N: usize> Totals<V, N> {
         Self { vectors: [[zero; N]; SUMS], rest: [V::Scalar::ZERO; N], count: 0, sums: [0.0; N] }
     }
 
-    /// Adds the values of all indices below `len`: `vector` adds those of a vector's lanes from an index on to
-    /// a sum.
+    /// Adds the values of all indices below `len`: `vector` adds those of a vector's lanes from an index on to a sum.
     ///
     /// # Safety
     /// The processor has the vector's instructions, and the closures can be called with all indices.
@@ -247,6 +247,23 @@ pub(crate) struct Gradient<T> {
     pub(crate) slope: T,
 }
 
+/// Evaluates an expression with the index of every vector below `len`, and with its lanes if the last one is not whole. A closure might
+/// be compiled without the vector's instructions.
+macro_rules! each {
+    ($v:ident, $len:expr, |$i:ident, $lanes:ident| $body:expr) => {{
+        let (len, mut $i) = ($len, 0);
+        while $i + $v::LANES <= len {
+            let $lanes: Option<$v::Lanes> = None;
+            $body;
+            $i += $v::LANES;
+        }
+        if $i < len {
+            let $lanes = Some($v::lanes(0, len - $i));
+            $body;
+        }
+    }};
+}
+
 /// dx of one channel.
 ///
 /// # Safety
@@ -261,41 +278,29 @@ pub(crate) unsafe fn gradient<V: Vector>(
 ) {
     // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
     unsafe {
-        let one = V::splat(V::Scalar::ONE);
-        let zero = V::zero();
-        let [minus, factor] = [V::splat(-by.mean), V::splat(by.factor)];
-        let [bias, slope] = [V::splat(-by.bias), V::splat(-by.slope)];
-        let mut at = 0;
-        while at + V::LANES <= len {
-            let deviation = V::load(x.add(at)).mul_add(one, minus);
-            let dy = V::load(dy.add(at)).mul_add(one, bias);
-            deviation.mul_add(slope, dy).mul_add(factor, zero).store(dx.add(at));
-            at += V::LANES;
-        }
-        while at < len {
-            let deviation = x.add(at).read_unaligned() - by.mean;
-            let dy = dy.add(at).read_unaligned() - by.bias;
-            dx.add(at).write_unaligned(by.factor * (dy - deviation * by.slope));
-            at += 1;
-        }
+        let [mean, factor] = [V::splat(by.mean), V::splat(by.factor)];
+        let [bias, slope] = [V::splat(by.bias), V::splat(-by.slope)];
+        each!(V, len, |i, lanes| {
+            let deviation = read::<V>(x.add(i), lanes).lanewise(Lanewise::Sub, mean);
+            let dy = read::<V>(dy.add(i), lanes).lanewise(Lanewise::Sub, bias);
+            write(deviation.mul_add(slope, dy).lanewise(Lanewise::Mul, factor), dx.add(i), lanes);
+        });
     }
 }
 
-/// Calls `vector` for every whole vector below `len`, and `number` for each remaining index.
+/// x - mean, channel by channel.
 ///
 /// # Safety
-/// The closures can be called with all indices.
+/// As [`read`], for both.
 #[inline(always)]
-unsafe fn each<V: Vector>(len: usize, mut vector: impl FnMut(usize), mut number: impl FnMut(usize)) {
-    let mut at = 0;
-    while at + V::LANES <= len {
-        vector(at);
-        at += V::LANES;
-    }
-    while at < len {
-        number(at);
-        at += 1;
-    }
+unsafe fn deviation<V: Vector>(
+    x: *const V::Scalar,
+    means: *const V::Scalar,
+    i: usize,
+    lanes: Option<V::Lanes>,
+) -> V {
+    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    unsafe { read::<V>(x.add(i), lanes).lanewise(Lanewise::Sub, read(means.add(i), lanes)) }
 }
 
 /// sums += x, channel by channel.
@@ -306,12 +311,10 @@ unsafe fn each<V: Vector>(len: usize, mut vector: impl FnMut(usize), mut number:
 pub(crate) unsafe fn add_row<V: Vector>(x: *const V::Scalar, sums: *mut V::Scalar, len: usize) {
     // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
     unsafe {
-        let one = V::splat(V::Scalar::ONE);
-        each::<V>(
-            len,
-            |i| V::load(x.add(i)).mul_add(one, V::load(sums.add(i))).store(sums.add(i)),
-            |i| sums.add(i).write(sums.add(i).read() + x.add(i).read_unaligned()),
-        );
+        each!(V, len, |i, lanes| {
+            let sum = read::<V>(sums.add(i), lanes).lanewise(Lanewise::Add, read(x.add(i), lanes));
+            write(sum, sums.add(i), lanes);
+        });
     }
 }
 
@@ -328,21 +331,12 @@ pub(crate) unsafe fn add_deviations<V: Vector>(
 ) {
     // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
     unsafe {
-        let one = V::splat(V::Scalar::ONE);
-        let minus = V::splat(-V::Scalar::ONE);
-        each::<V>(
-            len,
-            |i| {
-                let deviation = V::load(means.add(i)).mul_add(minus, V::load(x.add(i)));
-                deviation.mul_add(one, V::load(sums.add(i))).store(sums.add(i));
-                deviation.mul_add(deviation, V::load(squares.add(i))).store(squares.add(i));
-            },
-            |i| {
-                let deviation = x.add(i).read_unaligned() - means.add(i).read();
-                sums.add(i).write(sums.add(i).read() + deviation);
-                squares.add(i).write(deviation * deviation + squares.add(i).read());
-            },
-        );
+        each!(V, len, |i, lanes| {
+            let deviation = deviation::<V>(x, means, i, lanes);
+            let sum = read::<V>(sums.add(i), lanes).lanewise(Lanewise::Add, deviation);
+            write(sum, sums.add(i), lanes);
+            write(deviation.mul_add(deviation, read(squares.add(i), lanes)), squares.add(i), lanes);
+        });
     }
 }
 
@@ -360,23 +354,12 @@ pub(crate) unsafe fn add_gradients<V: Vector>(
 ) {
     // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
     unsafe {
-        let one = V::splat(V::Scalar::ONE);
-        let minus = V::splat(-V::Scalar::ONE);
-        each::<V>(
-            len,
-            |i| {
-                let dy = V::load(dy.add(i));
-                let deviation = V::load(means.add(i)).mul_add(minus, V::load(x.add(i)));
-                dy.mul_add(one, V::load(sums.add(i))).store(sums.add(i));
-                dy.mul_add(deviation, V::load(products.add(i))).store(products.add(i));
-            },
-            |i| {
-                let dy = dy.add(i).read_unaligned();
-                let deviation = x.add(i).read_unaligned() - means.add(i).read();
-                sums.add(i).write(sums.add(i).read() + dy);
-                products.add(i).write(dy * deviation + products.add(i).read());
-            },
-        );
+        each!(V, len, |i, lanes| {
+            let dy = read::<V>(dy.add(i), lanes);
+            let deviation = deviation::<V>(x, means, i, lanes);
+            write(read::<V>(sums.add(i), lanes).lanewise(Lanewise::Add, dy), sums.add(i), lanes);
+            write(dy.mul_add(deviation, read(products.add(i), lanes)), products.add(i), lanes);
+        });
     }
 }
 
@@ -393,18 +376,11 @@ pub(crate) unsafe fn scale_row<V: Vector>(
 ) {
     // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
     unsafe {
-        let minus = V::splat(-V::Scalar::ONE);
-        each::<V>(
-            len,
-            |i| {
-                let deviation = V::load(means.add(i)).mul_add(minus, V::load(x.add(i)));
-                deviation.mul_add(V::load(factors.add(i)), V::load(summands.add(i))).store(y.add(i));
-            },
-            |i| {
-                let deviation = x.add(i).read_unaligned() - means.add(i).read();
-                y.add(i).write_unaligned(deviation * factors.add(i).read() + summands.add(i).read());
-            },
-        );
+        each!(V, len, |i, lanes| {
+            let deviation = deviation::<V>(x, means, i, lanes);
+            let scaled = deviation.mul_add(read(factors.add(i), lanes), read(summands.add(i), lanes));
+            write(scaled, y.add(i), lanes);
+        });
     }
 }
 
@@ -422,21 +398,12 @@ pub(crate) unsafe fn gradient_row<V: Vector>(
 ) {
     // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
     unsafe {
-        let minus = V::splat(-V::Scalar::ONE);
-        let zero = V::zero();
-        each::<V>(
-            len,
-            |i| {
-                let deviation = V::load(means.add(i)).mul_add(minus, V::load(x.add(i)));
-                let dy = V::load(biases.add(i)).mul_add(minus, V::load(dy.add(i)));
-                let slope = V::load(slopes.add(i)).mul_add(minus, zero);
-                deviation.mul_add(slope, dy).mul_add(V::load(factors.add(i)), zero).store(dx.add(i));
-            },
-            |i| {
-                let deviation = x.add(i).read_unaligned() - means.add(i).read();
-                let dy = dy.add(i).read_unaligned() - biases.add(i).read();
-                dx.add(i).write_unaligned(factors.add(i).read() * (dy - deviation * slopes.add(i).read()));
-            },
-        );
+        each!(V, len, |i, lanes| {
+            let of_x = deviation::<V>(x, means, i, lanes);
+            let dy = deviation::<V>(dy, biases, i, lanes);
+            let slope = read::<V>(slopes.add(i), lanes).lanewise(Lanewise::Neg, V::zero());
+            let dx_of = of_x.mul_add(slope, dy).lanewise(Lanewise::Mul, read(factors.add(i), lanes));
+            write(dx_of, dx.add(i), lanes);
+        });
     }
 }

@@ -1,9 +1,8 @@
-//! A graph as a short list of fused steps.
+//! Divides a graph into fused parts.
 //!
-//! What follows a node element by element is computed with it, while its results are near: operations on each element in
-//! one pass over memory, and behind a convolution on each block of its output. Tensors in between that nobody else reads
-//! are never stored. The gradient of a RELU is computed with that of the batch normalization before it. What fits no rule is a
-//! part of its own, so that every graph runs.
+//! Element-wise operations after a node are computed with it, while its results are in cache: chains of them in one pass over memory, and
+//! epilogues on each block of a producer's output. Intermediate tensors that nobody else reads are never stored. The gradient of a RELU
+//! is computed with that of the batch normalization before it. Any other node is a part of its own.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
@@ -61,7 +60,7 @@ pub(crate) fn parts_at(
         }
         let begun = |is_producer| Fusion::begin(prepared, &uses, place, &taken, is_producer);
         let mut fusion = begun(!is_of_chains(&node.node.operation));
-        // An inference by planes is faster than the chain of its four operations, unless the chain goes on for longer.
+        // A batch normalization by planes is faster than the chain of its four operations, unless the chain is longer.
         if batchnorm::has_planes(&node) {
             let reach = fusion.as_ref().map_or(0, Fusion::reach);
             fusion = begun(true).filter(|own| own.reach() >= reach).or(fusion);
@@ -78,7 +77,7 @@ pub(crate) fn parts_at(
             })?);
         }
     }
-    // A part runs where its last node stands: everything that it reads is there by then.
+    // A part runs at the position of its last node: all operands exist by then.
     parts.sort_by_key(|part| part.node);
     Ok(parts)
 }
@@ -136,12 +135,12 @@ impl<'a> Fusion<'a> {
         Some(fusion)
     }
 
-    /// How many nodes there are in the part that it can be.
+    /// The nodes of its largest part.
     fn reach(&self) -> usize {
         self.whole.map_or(0, |whole| whole.members)
     }
 
-    /// Adds nodes as long as there are such that follow element by element.
+    /// Adds element-wise nodes as long as there are some.
     fn grow(&mut self, taken: &[bool]) {
         let mut candidates = BinaryHeap::new();
         let mut seen = BTreeSet::new();
@@ -217,7 +216,7 @@ impl<'a> Fusion<'a> {
             return None;
         }
         match (&node.operation, problem) {
-            // One number for each row is not worth more than its function.
+            // Operations on one value per row are not fused further.
             (Operation::BatchnormInference(_), _) if one => None,
             (Operation::Pointwise(operation), Problem::Pointwise(pointwise)) => {
                 let uids = [Some(operation.in_0), operation.in_1, operation.in_2];
@@ -254,7 +253,7 @@ impl<'a> Fusion<'a> {
         }
     }
 
-    /// Whether these are the dimensions of one number for each row.
+    /// Whether these are the dimensions of one value per row.
     fn is_of_rows(&self, dims: &[i64]) -> bool {
         let Some(reduced) = &self.reduced else { return false };
         dims.len() == self.dims.len()
@@ -265,7 +264,7 @@ impl<'a> Fusion<'a> {
                 .all(|((own, dim), reduced)| *own == if *reduced { 1 } else { *dim })
     }
 
-    /// Adds a reduction of all of the chain's shape to one number for each row.
+    /// Adds a reduction of the chain's shape to one value per row.
     fn append_reduction(&mut self, reduction: &Reduction, input: i64, result: &Tensor) -> Option<Value> {
         if self.producer.is_some() || self.uses.tensors.get(&input)?.dims != self.dims {
             return None;
@@ -335,14 +334,14 @@ impl<'a> Fusion<'a> {
         part.or_else(|| self.part_of(without_rows?, isa, settings))
     }
 
-    /// Forgets what comes behind a state.
+    /// Goes back to a state.
     pub(crate) fn end_with(&mut self, whole: Candidate) {
         self.members.truncate(whole.members);
         self.chain.steps.truncate(whole.steps);
         self.chain.inputs.truncate(whole.inputs);
     }
 
-    /// Gives what the chain reads places among the pointers.
+    /// Gives the chain's inputs their slots.
     pub(crate) fn seat(&mut self, tensors: &mut Vec<i64>) -> Option<()> {
         for input in &mut self.chain.inputs {
             if let Some(read) = input.slot.checked_sub(READS) {
@@ -352,7 +351,7 @@ impl<'a> Fusion<'a> {
         Some(())
     }
 
-    /// The chain behind its producer, whose result the last one replaces.
+    /// The epilogue of a producer, whose result is overwritten.
     pub(crate) fn behind<'b>(&'b mut self, output: &'b Operand, isa: Isa) -> Option<Epilogue<'b>> {
         *self.chain.inputs.first_mut()? = Input::replaced(output);
         Some(Epilogue { chain: &self.chain, output, compute: self.compute, isa })
@@ -388,7 +387,7 @@ impl<'a> Fusion<'a> {
     }
 }
 
-/// Plans a node that has a chain behind it.
+/// Plans a node with an epilogue.
 fn plan_producer(
     graph: &Graph,
     operation: &Operation,
@@ -426,7 +425,7 @@ fn plan_producer(
     }
 }
 
-/// The type of the numbers that are computed with.
+/// The dtype of the compute type.
 fn number(compute: Compute) -> DataType {
     match compute {
         Compute::Single => DataType::Float,
@@ -443,7 +442,7 @@ fn spread(operand: &Operand) -> Broadcast {
     Broadcast { operand: *operand, strides }
 }
 
-/// A number for each channel of x.
+/// A value per channel of x.
 fn by_channel(x: &Operand, parameter: &Parameter) -> Broadcast {
     let operand = Operand { slot: parameter.slot, data_type: parameter.data_type, layout: x.layout };
     let mut strides = [0; MAX_RANK];

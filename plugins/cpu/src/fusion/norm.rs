@@ -1,6 +1,6 @@
-//! A normalization with the operations on each element that make what it reads.
+//! A normalization with an element-wise prologue.
 //!
-//! These are computed of some rows at a time, into the memory of the result, where the normalization finds and replaces them.
+//! The prologue computes some rows at a time into the memory of the result, which the normalization overwrites.
 
 use hipdnn_plugin_sdk::graph::Operation;
 
@@ -23,7 +23,7 @@ fn normalized(operation: &Operation) -> Option<i64> {
     }
 }
 
-/// A normalization of what is in the memory of its result, which is that of another tensor.
+/// A normalization in place, in the memory of another tensor.
 fn in_place(operation: &Operation, uid: i64) -> Option<Operation> {
     let mut operation = with_result(operation, uid)?;
     match &mut operation {
@@ -86,7 +86,7 @@ impl Fusion<'_> {
         settings: Settings,
     ) -> Option<(Vec<usize>, Part)> {
         let node = self.prepared.graph.nodes.get(place)?;
-        // The result's memory rounds as the tensor in between.
+        // The result rounds as the intermediate tensor would.
         let data_type = |uid| self.uses.tensors.get(&uid).map(|tensor| tensor.data_type);
         if data_type(normalized(&node.operation)?)? != data_type(result)? {
             return None;

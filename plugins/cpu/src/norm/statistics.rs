@@ -26,7 +26,7 @@ pub(crate) unsafe fn statistics<S: Stored, V: Vector, const ROWS: usize>(
     buffer: *mut V::Scalar,
 ) -> [(f64, f64); ROWS] {
     let (mut about, mut found) = ([V::Scalar::ZERO; ROWS], [(0.0, 0.0); ROWS]);
-    // SAFETY: the numbers, and the buffer where they are elements are valid, as this function requires.
+    // SAFETY: the rows and the buffer are valid, as this function requires.
     unsafe {
         if centered {
             for (about, x) in about.iter_mut().zip(rows) {
@@ -68,7 +68,7 @@ pub(crate) unsafe fn statistics<S: Stored, V: Vector, const ROWS: usize>(
 unsafe fn beginning<S: Stored, V: Vector>(x: *const S, len: usize) -> V::Scalar {
     let mut first = [V::Scalar::ZERO; MAX_LANES];
     // SAFETY: the instructions and elements are valid, as this function requires; no vector has more lanes than
-    // there are numbers.
+    // there is room for.
     unsafe {
         if len < V::LANES {
             first[0] = x.read_unaligned().number();
@@ -162,7 +162,7 @@ unsafe fn moments<V: Vector>(
     centered: bool,
 ) -> (f64, f64) {
     let n = len as f64;
-    // SAFETY: the numbers are valid, as this function requires; the pieces are inside of them.
+    // SAFETY: the values are valid, as this function requires; the pieces are inside of them.
     let [deviation, squares] = unsafe {
         let mut totals = Totals::<V, 2>::new();
         let mut at = 0;

@@ -1,11 +1,11 @@
-//! Kernels that do what the formulas say, one element after the other, in the compute type and for any strides.
+//! Kernels that are their formulas: element by element, in the compute type, for any strides.
 
 pub(crate) mod attention;
 pub(crate) mod batchnorm;
 pub(crate) mod block_scale;
 pub(crate) mod convolution;
+pub(crate) mod kernel;
 pub(crate) mod matmul;
-pub(crate) mod memory;
 pub(crate) mod mixture;
 pub(crate) mod normalization;
 pub(crate) mod pointwise;

@@ -1,20 +1,20 @@
-//! The pointwise modes: a function of up to three numbers for each, and the loop over the elements.
+//! The pointwise modes: each a function of up to three values, and the loop over the elements.
 
 use hipdnn_plugin_sdk::graph::PointwiseMode;
 
-use crate::dtype::element::{Element, Real};
+use crate::dtype::element::Real;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{Layout, MAX_RANK, Walk};
-use crate::problem::Operand;
 use crate::problem::pointwise::{Activation, Pointwise};
-use crate::reference::memory::{Memory, View};
+use crate::reference::kernel::Reference;
+use crate::tensor::view::{Memory, Pointers};
 
-/// The numbers of the activations in the compute type.
+/// The parameters of the activations in the compute type.
 #[derive(Clone, Copy, Debug)]
 pub struct Numbers<R> {
     /// Where RELU begins.
     pub lower_clip: R,
-    /// Where RELU ends; none where it does not.
+    /// Where RELU ends, if it does.
     pub upper_clip: Option<R>,
     /// The slope of RELU below its beginning.
     pub lower_clip_slope: R,
@@ -27,7 +27,7 @@ pub struct Numbers<R> {
 }
 
 impl<R: Real> Numbers<R> {
-    /// The numbers as the compute type has them.
+    /// The parameters, rounded to the compute type.
     pub fn of(activation: &Activation) -> Self {
         let real = |value: f32| R::from_f64(f64::from(value));
         Self {
@@ -41,10 +41,10 @@ impl<R: Real> Numbers<R> {
     }
 }
 
-/// What a mode makes of in_0, in_1 and in_2; operands that the mode does not read are ignored.
+/// A mode as a function of in_0, in_1 and in_2; operands that the mode does not read are ignored.
 pub type Function<R> = fn([R; 3], &Numbers<R>) -> R;
 
-/// The function of a mode; none for `Unset` and for `GenIndex`, which depends on the place and not on the operand.
+/// The function of a mode; none for `Unset` and for `GenIndex`, which depends on the index, not on an operand.
 pub fn function<R: Real>(mode: PointwiseMode) -> Option<Function<R>> {
     use PointwiseMode as M;
     Some(match mode {
@@ -67,7 +67,7 @@ pub fn function<R: Real>(mode: PointwiseMode) -> Option<Function<R>> {
         M::Mul => |[x, y, _], _| x * y,
         M::Div => |[x, y, _], _| x / y,
         M::AddSquare => |[x, y, _], _| x + y * y,
-        // NaN wins in both, as in the comparison's absence of an order.
+        // NaN wins in both.
         M::Max => |[x, y, _], _| if x >= y || x.is_nan() { x } else { y },
         M::Min => |[x, y, _], _| if x <= y || x.is_nan() { x } else { y },
         M::CmpEq => |[x, y, _], _| truth(x == y),
@@ -174,8 +174,8 @@ fn gelu_argument<R: Real>(x: R) -> R {
     R::from_f64(SQRT_2_OVER_PI) * (x + R::from_f64(GELU_CUBIC) * x * x * x)
 }
 
-/// The result and the strides of up to three operands over its dims.
-struct PortableVector<R> {
+/// The result, and up to three operands with their strides over its dims.
+struct Loops<R> {
     function: Function<R>,
     numbers: Numbers<R>,
     layout: Layout,
@@ -184,81 +184,51 @@ struct PortableVector<R> {
     strides: [[usize; MAX_RANK]; 3],
 }
 
-/// The index along an axis, written as a double so that large ones stay exact whatever the compute type.
+/// The index along an axis, written as a double so that large ones stay exact in any compute type.
 struct Index {
     layout: Layout,
     axis: usize,
     output: Memory<f64>,
 }
 
-fn memory<R: Real>(argument: &str, operand: &Operand) -> Result<Memory<R>, Refusal> {
-    let element = Element::of(operand.data_type).map_err(|refusal| format!("{argument}: {refusal}"))?;
-    Ok(Memory { slot: operand.slot, element })
-}
-
 pub(crate) fn plan<R: Real>(problem: Pointwise) -> Result<Box<dyn Kernel>, Refusal> {
     let layout = problem.output.layout;
     let Some(function) = function::<R>(problem.mode) else {
-        return Ok(Box::new(Index { layout, axis: problem.axis, output: memory("out_0", &problem.output)? }));
+        let output = Memory::of_any("out_0", &problem.output)?;
+        return Ok(Box::new(Index { layout, axis: problem.axis, output }));
     };
     let mut inputs = [None; 3];
     let mut strides = [[0; MAX_RANK]; 3];
     let places = inputs.iter_mut().zip(&mut strides).zip(["in_0", "in_1", "in_2"]);
-    for (input, ((bound, stride), name)) in problem.inputs.iter().zip(places) {
-        *bound = Some(memory(name, &input.operand)?);
+    for (input, ((memory, stride), name)) in problem.inputs.iter().zip(places) {
+        *memory = Some(Memory::of_any(name, &input.operand)?);
         *stride = input.strides;
     }
     let numbers = Numbers::of(&problem.activation);
-    Ok(Box::new(PortableVector {
-        function,
-        numbers,
-        layout,
-        output: memory("out_0", &problem.output)?,
-        inputs,
-        strides,
-    }))
+    let output = Memory::of_any("out_0", &problem.output)?;
+    Ok(Box::new(Loops { function, numbers, layout, output, inputs, strides }))
 }
 
-impl<R: Real> Kernel for PortableVector<R> {
-    unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
-        // SAFETY: the tensors and the scratch memory are those of the kernel's contract; the walk is over
-        // the result's dims, and the operands' strides over them stay inside the operands.
-        unsafe {
-            let output = self.output.bind(tensors);
-            let [x, y, z] = self.inputs.map(|input| input.map(|memory| memory.bind(tensors)));
-            let [x_strides, y_strides, z_strides] = &self.strides;
-            let mut at =
-                Walk::new(self.layout.dims(), [self.layout.strides(), x_strides, y_strides, z_strides]);
-            let get = |view: &Option<View<R>>, offset: usize| match view {
-                Some(view) => view.get(offset),
-                None => R::ZERO,
-            };
-            loop {
-                let [out_at, x_at, y_at, z_at] = at.offsets;
-                let operands = [get(&x, x_at), get(&y, y_at), get(&z, z_at)];
-                output.set(out_at, (self.function)(operands, &self.numbers));
-                if !at.advance() {
-                    break;
-                }
+impl<R: Real> Reference for Loops<R> {
+    fn compute(&self, tensors: Pointers<'_>, _: &mut [f64]) {
+        let output = self.output.bind(tensors);
+        let inputs = self.inputs.map(|input| input.map(|memory| memory.bind(tensors)));
+        let [x, y, z] = &self.strides;
+        for (_, [out_at, offsets @ ..]) in Walk::new(self.layout.dims(), [self.layout.strides(), x, y, z]) {
+            let mut operands = [R::ZERO; 3];
+            for ((operand, input), at) in operands.iter_mut().zip(&inputs).zip(offsets) {
+                *operand = input.as_ref().map_or(R::ZERO, |input| input.get(at));
             }
+            output.set(out_at, (self.function)(operands, &self.numbers));
         }
     }
 }
 
-impl Kernel for Index {
-    unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
-        // SAFETY: the tensors and the scratch memory are those of the kernel's contract; the walk is over
-        // the result's dims.
-        unsafe {
-            let output = self.output.bind(tensors);
-            let mut at = Walk::new(self.layout.dims(), [self.layout.strides()]);
-            loop {
-                let index = at.index.get(self.axis).copied().unwrap_or(0);
-                output.set(at.offsets[0], index as f64);
-                if !at.advance() {
-                    break;
-                }
-            }
+impl Reference for Index {
+    fn compute(&self, tensors: Pointers<'_>, _: &mut [f64]) {
+        let output = self.output.bind(tensors);
+        for (index, [at]) in Walk::new(self.layout.dims(), [self.layout.strides()]) {
+            output.set(at, index.get(self.axis).copied().unwrap_or(0) as f64);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Attention, one query after the other, as the formulas say.
+//! Attention, one query after the other.
 //!
-//! All is computed in double precision whatever the compute type, and rounded once, when it is written. So a difference
-//! between an engine and the reference is that engine's own error.
+//! Results are computed in double precision for any compute type and rounded once. So a difference between an engine and the
+//! reference is that engine's own error.
 
 #![expect(
     clippy::indexing_slicing,
@@ -11,7 +11,6 @@
 pub(crate) mod backward;
 pub(crate) mod forward;
 pub(crate) mod philox;
-pub(crate) mod scalars;
 pub(crate) mod scores;
 pub(crate) mod sequences;
 
