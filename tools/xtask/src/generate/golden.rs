@@ -12,7 +12,8 @@ fn golden() -> (String, String) {
     let text = fs::read_to_string(Workspace::new().path("c_tests/golden/abi.txt")).unwrap();
     let text = text.lines().filter(|line| !line.starts_with('#')).map(|line| format!("{line}\n"));
     let text: String = text.collect();
-    let (numbers, schema) = text.split_once("\nschema\n").unwrap();
+    let (numbers, rest) = text.split_once("\nschema\n").unwrap();
+    let (schema, _) = rest.split_once("\njson\n").unwrap();
     (numbers.to_owned(), schema.to_owned())
 }
 
