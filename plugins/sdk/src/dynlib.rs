@@ -95,8 +95,13 @@ impl Library {
 
     /// Whether the library has something of this name.
     pub fn has(&self, name: &str) -> bool {
-        // SAFETY: the address is not used.
-        unsafe { self.find::<*const ()>(name) }.is_some()
+        self.address(name).is_some()
+    }
+
+    /// The address of what the library has under this name. A symbol may be found and have none.
+    fn address(&self, name: &str) -> Option<*const ()> {
+        // SAFETY: what is at the address is not touched.
+        unsafe { self.find::<*const ()>(name) }.filter(|address| !address.is_null())
     }
 
     /// What the library has under this name, with its suffix.
@@ -146,9 +151,7 @@ impl Library {
     /// `F` is the type of a pointer to the function, which takes as many arguments of a word at most and returns an `R`.
     pub unsafe fn guarded<F: Copy, R: guard::Answer>(&self, name: &str, arguments: usize) -> Option<F> {
         const { assert!(size_of::<F>() == size_of::<fn()>(), "F is a function pointer") };
-        // SAFETY: any function's address is a pointer.
-        let function = unsafe { self.find::<*const ()>(name) }?;
-        let entry = guard::entry(function, arguments, R::THREW)?;
+        let entry = guard::entry(self.address(name)?, arguments, R::THREW)?;
         // SAFETY: the entry is called as the function, whose type the caller names.
         Some(unsafe { std::mem::transmute_copy::<*const (), F>(&entry) })
     }
