@@ -246,6 +246,15 @@ fn main() {
         // SAFETY: the plugin does nothing with the memory.
         ok(unsafe { (api.execute)(handle, plan, pack) });
     };
+    let flow = || {
+        let made = api.plan(handle, &bytes);
+        let [.., plan] = made;
+        let pack = api.pack(&pointers);
+        // SAFETY: the plugin does nothing with the memory.
+        ok(unsafe { (api.execute)(handle, plan, pack) });
+        api.drop(pack);
+        made.into_iter().for_each(|descriptor| api.drop(descriptor));
+    };
     let row = |name, goal, peer, calls, run| Row { name, goal, peer, calls, run, costs: Vec::new() };
     let mut rows = vec![
         row(
@@ -266,21 +275,7 @@ fn main() {
                 api.drop(pack);
             }),
         ),
-        row(
-            "one convolution: bytes to result, destroy all",
-            130.0,
-            313.0,
-            10_000,
-            Box::new(|| {
-                let made = api.plan(handle, &bytes);
-                let [.., plan] = made;
-                let pack = api.pack(&pointers);
-                // SAFETY: the plugin does nothing with the memory.
-                ok(unsafe { (api.execute)(handle, plan, pack) });
-                api.drop(pack);
-                made.into_iter().for_each(|descriptor| api.drop(descriptor));
-            }),
-        ),
+        row("one convolution: bytes to result, destroy all", 130.0, 313.0, 10_000, Box::new(flow)),
         row(
             "error path: hipdnnDestroy(NULL)",
             10.0,
@@ -341,7 +336,40 @@ fn main() {
         "{:<50} {:>8.2} {:>8.2} {:>14}{mark}",
         "two threads sharing a plan, times one thread", ratio, 1.7, "0.5 to 0.8"
     );
+    let ratio = beside_sleepers(&api, flow);
+    let mark = if ratio <= 1.1 { "" } else { "  missed" };
+    println!(
+        "{:<50} {:>8.2} {:>8.2}{mark}",
+        "one convolution beside 256 sleeping threads, times alone", ratio, 1.1
+    );
     graph_size::print(&api, handle);
+}
+
+/// What a flow costs beside threads that have used the library and sleep, over what it costs alone.
+fn beside_sleepers(api: &Api, flow: impl Fn()) -> f64 {
+    const SLEEPERS: usize = 256;
+    let cost = || median((0..15).map(|_| time(10_000, &flow)).collect());
+    let (all_are_there, end) = (Barrier::new(SLEEPERS + 1), Barrier::new(SLEEPERS + 1));
+    std::thread::scope(|scope| {
+        let before = cost();
+        for _ in 0..SLEEPERS {
+            let (all_are_there, end) = (&all_are_there, &end);
+            scope.spawn(move || {
+                let mut handle = std::ptr::null_mut();
+                // SAFETY: the pointer is writable, and the handle is this thread's own.
+                unsafe {
+                    ok((api.create)(&mut handle));
+                    ok((api.destroy)(handle));
+                }
+                all_are_there.wait();
+                end.wait();
+            });
+        }
+        all_are_there.wait();
+        let beside = cost();
+        end.wait();
+        beside / before
+    })
 }
 
 /// The throughput of two threads, each with a handle and a pack of its own, over that of one.

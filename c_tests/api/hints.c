@@ -3,6 +3,9 @@
 /* What the log and the last error say beyond a status, so that a mistake can be found. */
 #include "../fixture.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 static const char LOG[] = "hints_log.txt";
 
 /* Everything logged since the last call. */
@@ -133,6 +136,75 @@ static void test_words(void)
     drop(graph);
 }
 
+/* Names in place of numbers, what an array has, and what was answered. */
+static void test_calls(void)
+{
+    check_about("calls");
+    static const int64_t dims[] = {1, 2, 4, 4};
+    int64_t read[9] = {0};
+    int64_t count = 0;
+    (void)logged();
+    hipdnnBackendDescriptor_t tensor = open_tensor(5, 4, dims, true);
+    const char* log = logged();
+    CHECK_CONTAINS(log, "API called: [hipdnnBackendCreateDescriptor] descriptorType=HIPDNN_BACKEND_TENSOR_DESCRIPTOR (14), descriptor=0x");
+    CHECK_CONTAINS(log, "API success: [hipdnnBackendCreateDescriptor] descriptor=0x");
+    CHECK_CONTAINS(log, " (tensor), attributeName=HIPDNN_ATTR_TENSOR_DIMENSIONS (1303), attributeType=HIPDNN_TYPE_INT64 (3), elementCount=4, "
+                        "arrayOfElements=0x");
+    CHECK_CONTAINS(log, "API success: [hipdnnBackendSetAttribute] arrayOfElements=[1, 2, 4, 4]\n");
+    CHECK_CONTAINS(log, "API success: [hipdnnBackendSetAttribute] arrayOfElements=[HIPDNN_DATA_FLOAT (0)]\n");
+    CHECK_CONTAINS(log, "API success: [hipdnnBackendSetAttribute] arrayOfElements=[true]\n");
+    put(tensor, HIPDNN_ATTR_TENSOR_NAME_EXT, HIPDNN_TYPE_CHAR, 5, "image");
+    REQUIRE_OK(hipdnnBackendFinalize(tensor));
+    CHECK_OK(hipdnnBackendGetAttribute(tensor, HIPDNN_ATTR_TENSOR_DIMENSIONS, HIPDNN_TYPE_INT64, 0, &count, NULL));
+    CHECK_OK(hipdnnBackendGetAttribute(tensor, HIPDNN_ATTR_TENSOR_DIMENSIONS, HIPDNN_TYPE_INT64, 9, &count, read));
+    CHECK_OK(hipdnnBackendGetAttribute(tensor, HIPDNN_ATTR_TENSOR_UNIQUE_ID, HIPDNN_TYPE_INT64, 1, NULL, read));
+    log = logged();
+    CHECK_CONTAINS(log, "API success: [hipdnnBackendSetAttribute] arrayOfElements=\"image\"\n");
+    CHECK_CONTAINS(log, "API called: [hipdnnBackendFinalize] descriptor=0x");
+    CHECK_CONTAINS(log, "API success: [hipdnnBackendGetAttribute] elementCount=4\n");
+    CHECK_CONTAINS(log, "API success: [hipdnnBackendGetAttribute] elementCount=4, arrayOfElements=[1, 2, 4, 4]\n");
+    CHECK_CONTAINS(log, "API success: [hipdnnBackendGetAttribute] elementCount=null, arrayOfElements=[5]\n");
+    drop(tensor);
+    /* Numbers and descriptors that mean nothing; the array is not what the call says, and nobody looks at it. */
+    (void)logged();
+    CHECK_STATUS(hipdnnBackendSetAttribute(tensor, (hipdnnBackendAttributeName_t)77777, (hipdnnBackendAttributeType_t)55555, 1 << 20, &count),
+                 HIPDNN_STATUS_BAD_PARAM);
+    log = logged();
+    CHECK_CONTAINS(log, " (no live descriptor), attributeName=77777, attributeType=55555, elementCount=1048576, arrayOfElements=0x");
+}
+
+/* Where plugins were looked for, and what became of each file. */
+static void test_plugins(void)
+{
+    const char* const path = "hints_plugins";
+    char here[1024];
+    char file[1200];
+    check_about("plugins");
+    REQUIRE(getcwd(here, sizeof here) != NULL);
+    snprintf(file, sizeof file, "%s/%s", here, path);
+    mkdir(file, 0777);
+    const char* const folder = file;
+    char broken[1300];
+    snprintf(broken, sizeof broken, "%s/libbroken.so", file);
+    FILE* out = fopen(broken, "wb");
+    REQUIRE(out != NULL);
+    fputs("no library", out);
+    fclose(out);
+    (void)logged();
+    REQUIRE_OK(hipdnnSetEnginePluginPaths_ext(1, &folder, HIPDNN_PLUGIN_LOADING_ABSOLUTE));
+    hipdnnHandle_t handle = make_handle();
+    const char* log = logged();
+    char expected[1400];
+    snprintf(expected, sizeof expected, "looked for engine plugins in %s: 1 file\n", file);
+    CHECK_CONTAINS(log, expected);
+    snprintf(expected, sizeof expected, "Error loading plugin from [%s]: Failed to load library: ", broken);
+    CHECK_CONTAINS(log, expected);
+    CHECK_CONTAINS(log, "API success: [hipdnnCreate] handle=0x");
+    CHECK_OK(hipdnnDestroy(handle));
+    remove(broken);
+    rmdir(file);
+}
+
 int main(void)
 {
     remove(LOG);
@@ -143,7 +215,9 @@ int main(void)
     test_unknown_engine(graph);
     test_packs(handle);
     test_words();
+    test_calls();
     drop(graph);
     CHECK_OK(hipdnnDestroy(handle));
+    test_plugins();
     return check_result();
 }
