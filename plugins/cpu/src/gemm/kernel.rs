@@ -198,7 +198,7 @@ impl<R: Register, A: Lhs<R, MR>, const MR: usize, const NR: usize> IsaTask
                 }
             }
             tile.epilogue.apply(&mut acc, 0);
-            for (r, row) in acc.into_iter().enumerate() {
+            for (r, row) in acc.iter().enumerate() {
                 store(row, tile.to.add(r * tile.to_stride));
             }
         }
@@ -253,7 +253,7 @@ impl<A, T: Copy + 'static> Position<A, T> {
                 unsafe {
                     let columns = load::<R, NR>(b);
                     if KEEP {
-                        store(columns, self.keep);
+                        store(&columns, self.keep);
                         self.keep = self.keep.add(NR * R::LANES);
                     }
                     multiply(&self.a, at, columns, acc);
@@ -299,8 +299,8 @@ pub(crate) unsafe fn load<R: Register, const NR: usize>(from: *const R::Word) ->
 /// # Safety
 /// They are writable, and the processor has the register's instructions.
 #[inline(always)]
-pub(crate) unsafe fn store<R: Register, const NR: usize>(row: [R; NR], to: *mut R::Word) {
-    for (v, vector) in row.into_iter().enumerate() {
+pub(crate) unsafe fn store<R: Register, const NR: usize>(row: &[R; NR], to: *mut R::Word) {
+    for (v, vector) in row.iter().enumerate() {
         // SAFETY: the caller has the instructions and the row.
         unsafe { vector.store(to.add(v * R::LANES)) };
     }
