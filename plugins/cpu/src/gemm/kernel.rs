@@ -154,7 +154,6 @@ impl<R: Register, A: Lhs<R, MR>, const MR: usize, const NR: usize> IsaTask
 
     #[inline(always)]
     fn run(self) {
-        // The prefetch state is updated in place; a copy would have to wait for the stores of the tile before.
         let tile = self.0;
         // SAFETY: `run_tile` is called with memory as `MicroKernel::run` describes it, with the register's
         // instructions.
@@ -177,7 +176,7 @@ impl<R: Register, A: Lhs<R, MR>, const MR: usize, const NR: usize> IsaTask
             let mut position = Position { a: A::of(tile), at: 0, b: tile.b, keep: tile.keep };
             let (taps, mut left) = (tile.taps, tile.depth);
             while left > 0 {
-                let run = tile.tile_prefetch.until(left);
+                let run = tile.tile_prefetch.as_ref().map_or(left, |prefetch| prefetch.until(left));
                 left -= run;
                 let strides = [tile.a_stride, tile.b_stride];
                 if let [tap] = taps {
@@ -194,10 +193,12 @@ impl<R: Register, A: Lhs<R, MR>, const MR: usize, const NR: usize> IsaTask
                 } else {
                     position.multiply::<R, MR, NR, false, false>(run, taps, strides, &mut acc);
                 }
-                tile.tile_prefetch.prefetch();
+                if let Some(prefetch) = &mut tile.tile_prefetch {
+                    prefetch.prefetch();
+                }
             }
             tile.epilogue.apply(&mut acc, 0);
-            for (r, row) in acc.into_iter().enumerate() {
+            for (r, row) in acc.iter().enumerate() {
                 store(row, tile.to.add(r * tile.to_stride));
             }
         }
@@ -252,7 +253,7 @@ impl<A, T: Copy + 'static> Position<A, T> {
                 unsafe {
                     let columns = load::<R, NR>(b);
                     if KEEP {
-                        store(columns, self.keep);
+                        store(&columns, self.keep);
                         self.keep = self.keep.add(NR * R::LANES);
                     }
                     multiply(&self.a, at, columns, acc);
@@ -298,8 +299,8 @@ pub(crate) unsafe fn load<R: Register, const NR: usize>(from: *const R::Word) ->
 /// # Safety
 /// They are writable, and the processor has the register's instructions.
 #[inline(always)]
-pub(crate) unsafe fn store<R: Register, const NR: usize>(row: [R; NR], to: *mut R::Word) {
-    for (v, vector) in row.into_iter().enumerate() {
+pub(crate) unsafe fn store<R: Register, const NR: usize>(row: &[R; NR], to: *mut R::Word) {
+    for (v, vector) in row.iter().enumerate() {
         // SAFETY: the caller has the instructions and the row.
         unsafe { vector.store(to.add(v * R::LANES)) };
     }

@@ -35,7 +35,7 @@ pub(crate) struct Tile<'a, T> {
     /// Whether upcoming rows of `b` are prefetched, because they are not in the L1 cache.
     pub(crate) prefetches: bool,
     /// What else is prefetched meanwhile.
-    pub(crate) tile_prefetch: TilePrefetch,
+    pub(crate) tile_prefetch: Option<&'a mut TilePrefetch>,
     /// Whether `to` and the residual are prefetched before the first term.
     pub(crate) prefetches_results: bool,
     /// Where whole vectors of the rows of `b` are copied to, row after row; null for nowhere. Only with a single
@@ -62,7 +62,7 @@ impl<T> Tile<'_, T> {
         rows: &[],
         depth: 0,
         prefetches: false,
-        tile_prefetch: TilePrefetch::NONE,
+        tile_prefetch: None,
         prefetches_results: false,
         keep: std::ptr::null_mut(),
         from: std::ptr::null(),

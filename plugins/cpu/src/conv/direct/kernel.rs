@@ -356,6 +356,7 @@ impl<T: Accumulator> Direct<T> {
                     });
                     done += if behind.is_some() { 2 } else { 1 };
                     let of_both = [at.pixels, behind.map_or(at.pixels, |behind| behind.pixels)];
+                    let mut lines = self.prefetches.then(|| tile_prefetch(panel, number, done - number));
                     let mut tile = Tile {
                         a: columns,
                         a_stride: self.channel_stride,
@@ -365,11 +366,7 @@ impl<T: Accumulator> Direct<T> {
                         b: weights.add(begin * width),
                         b_stride: self.taps.len() * width,
                         prefetches: behind.is_some(),
-                        tile_prefetch: if self.prefetches {
-                            tile_prefetch(panel, number, done - number)
-                        } else {
-                            TilePrefetch::NONE
-                        },
+                        tile_prefetch: lines.as_mut(),
                         to: sums.add(number * self.kernel.pixels * width),
                         to_stride: width,
                         ..Tile::EMPTY

@@ -111,9 +111,10 @@ unsafe impl<R: Register, const STEP: usize> Lhs<R, { 2 * MAX_PIXELS }> for TwoTi
 
     #[inline(always)]
     unsafe fn get(&self, row: usize, at: usize) -> R {
-        let first = self.0[row / MAX_PIXELS].wrapping_add(at);
+        let [first, second] = self.0;
+        let (first, pixel) = if row < MAX_PIXELS { (first, row) } else { (second, row - MAX_PIXELS) };
         // SAFETY: the caller has the instructions and the input.
-        unsafe { R::splat(first.add(row % MAX_PIXELS * STEP).read_unaligned()) }
+        unsafe { R::splat(first.wrapping_add(at).add(pixel * STEP).read_unaligned()) }
     }
 
     #[inline(always)]

@@ -2,9 +2,7 @@
 //! if the instruction set has half vectors.
 
 use crate::conv::cost::Cost;
-use crate::gemm::kernel::{load, multiply};
 use crate::gemm::prefetch::prefetch;
-use crate::gemm::tile::{Gathered, Lhs, Tile};
 use crate::simd::isa::{Isa, IsaTask};
 use crate::simd::vector::{Float, Lanewise, Vector};
 
@@ -147,23 +145,37 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool> IsaTa
         // SAFETY: `sums` is called with memory as `AccumulatorTileKernel::run` describes it, at the vector's
         // instruction set.
         unsafe {
-            let rows = <Gathered<_, ROWS> as Lhs<V, ROWS>>::of(&Tile { a: from, rows, ..Tile::EMPTY });
+            let mut places = [from; ROWS];
+            for (place, row) in places.iter_mut().zip(rows) {
+                *place = from.wrapping_add(*row);
+            }
             if add {
                 for row in &to[..ROWS] {
                     (0..VECTORS).for_each(|vector| prefetch(tile.add(row + vector * V::LANES)));
                 }
             }
             let mut sums = [[V::zero(); VECTORS]; ROWS];
-            let mut halves = [[V::Half::zero()]; ROWS];
+            let mut halves = [V::Half::zero(); ROWS];
             for (term, factor) in terms.iter().zip(factors) {
                 let right = right.add(factor * width);
-                multiply(&rows, *term, load::<V, VECTORS>(right), &mut sums);
-                if HALF {
-                    let right = right.add(VECTORS * V::LANES);
-                    multiply(&rows, *term, load::<V::Half, 1>(right), &mut halves);
+                let mut columns = [V::zero(); VECTORS];
+                for (v, column) in columns.iter_mut().enumerate() {
+                    *column = V::load(right.add(v * V::LANES));
+                }
+                let behind =
+                    if HALF { V::Half::load(right.add(VECTORS * V::LANES)) } else { V::Half::zero() };
+                for ((place, sums), behind_sum) in places.iter().zip(&mut sums).zip(&mut halves) {
+                    let number = place.wrapping_add(*term).read_unaligned();
+                    let all = V::splat(number);
+                    for (sum, column) in sums.iter_mut().zip(columns) {
+                        *sum = all.mul_add(column, *sum);
+                    }
+                    if HALF {
+                        *behind_sum = V::Half::splat(number).mul_add(behind, *behind_sum);
+                    }
                 }
             }
-            for ((row, [half]), to) in sums.iter().zip(halves).zip(to) {
+            for ((row, behind), to) in sums.iter().zip(halves).zip(to) {
                 for (v, sum) in row.iter().enumerate() {
                     let tile = tile.add(to + v * V::LANES);
                     let sum = if add { sum.lanewise(Lanewise::Add, V::load(tile)) } else { *sum };
@@ -171,7 +183,7 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool> IsaTa
                 }
                 if HALF {
                     let tile = tile.add(to + VECTORS * V::LANES);
-                    let sum = if add { half.lanewise(Lanewise::Add, V::Half::load(tile)) } else { half };
+                    let sum = if add { behind.lanewise(Lanewise::Add, V::Half::load(tile)) } else { behind };
                     sum.store(tile);
                 }
             }

@@ -293,6 +293,7 @@ impl<T: Float> Im2col<T> {
                         Some(stride) => (row * stride, Order::Rows, stride),
                         None => (panel * self.depth * height, Order::Panel, height),
                     };
+                    let mut tile_prefetch = TilePrefetch::of(next.take(), self.depth, [INTERVAL, TOGETHER]);
                     let mut product = Tile {
                         a: weights.add(of_panel),
                         order,
@@ -309,7 +310,7 @@ impl<T: Float> Im2col<T> {
                             residual_stride: residual.1,
                             relu: self.channel_epilogue.relu,
                         },
-                        tile_prefetch: TilePrefetch::of(next.take(), self.depth, [INTERVAL, TOGETHER]),
+                        tile_prefetch: Some(&mut tile_prefetch),
                         prefetches_results: self.prefetches && to != buffers[0],
                         prefetches: true,
                         keep,

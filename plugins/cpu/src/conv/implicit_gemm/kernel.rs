@@ -13,7 +13,6 @@ use crate::conv::operands::{
 use crate::conv::prefetch::{BlockPrefetch, pays};
 use crate::conv::strided_backward_data::{Spread, spread_of};
 use crate::gemm::kernel::MicroKernel;
-use crate::gemm::prefetch::TilePrefetch;
 use crate::gemm::tile::{Order, RegisterEpilogue, Tile};
 use crate::kernel::{Kernel, Refusal};
 use crate::pointwise::Epilogue;
@@ -299,6 +298,7 @@ impl<T: Float> ImplicitGemm<T> {
                     Some(stride) => (row * stride, Order::Rows, stride),
                     None => (panel * planned.panel, Order::Panel, self.kernel.rows),
                 };
+                let mut tile_prefetch = share.next.map(|next| next.for_tile(number, panels.len() * tiles));
                 let mut product = Tile {
                     a: share.weights.add(weights),
                     order,
@@ -316,9 +316,7 @@ impl<T: Float> ImplicitGemm<T> {
                         residual_stride: residual.map_or(0, |(_, stride)| stride),
                         relu: self.channel_epilogue.relu,
                     },
-                    tile_prefetch: share
-                        .next
-                        .map_or(TilePrefetch::NONE, |next| next.for_tile(number, panels.len() * tiles)),
+                    tile_prefetch: tile_prefetch.as_mut(),
                     prefetches_results: stored && self.prefetches,
                     ..Tile::EMPTY
                 };

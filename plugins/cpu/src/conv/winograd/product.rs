@@ -5,7 +5,6 @@ use crate::conv::operands::Operands;
 use crate::conv::prefetch::BlockPrefetch;
 use crate::conv::winograd::problem::{Winograd, WorkerMemory};
 use crate::conv::winograd::transform::{Inputs, Line, Outputs, with_sides};
-use crate::gemm::prefetch::TilePrefetch;
 use crate::gemm::tile::{Order, Tile};
 use crate::simd::stored::Stored;
 use crate::simd::vector::Float;
@@ -105,6 +104,10 @@ impl<T: Float> Winograd<T> {
                     for (place, panel) in
                         (0..places).flat_map(|place| some.clone().map(move |panel| (place, panel)))
                     {
+                        let mut tile_prefetch = next.map(|next| {
+                            let number = (tile * panels.len() + panel - panels.start) * places + place;
+                            next.for_tile(number, tiles * panels.len() * places)
+                        });
                         let mut product = Tile {
                             order: Order::Panel,
                             a_stride: height,
@@ -114,10 +117,7 @@ impl<T: Float> Winograd<T> {
                             b: lane.inputs.add(place * self.place()),
                             to: lane.sums.add(((panel - first) * places + place) * height * width),
                             to_stride: width,
-                            tile_prefetch: next.map_or(TilePrefetch::NONE, |next| {
-                                let number = (tile * panels.len() + panel - panels.start) * places + place;
-                                next.for_tile(number, tiles * panels.len() * places)
-                            }),
+                            tile_prefetch: tile_prefetch.as_mut(),
                             prefetches: self.isa.has_whole_vectors(),
                             ..Tile::EMPTY
                         };
