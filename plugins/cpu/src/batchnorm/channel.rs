@@ -2,10 +2,11 @@
 
 use hipdnn_plugin_sdk::graph::DataType;
 
-use crate::batchnorm::loops::{Gradient, NEAR};
+use crate::batchnorm::loops::Gradient;
 use crate::batchnorm::parameters::Parameters;
 use crate::kernel::Refusal;
 use crate::simd::vector::Float;
+use crate::tensor::moments::Moments;
 use crate::tensor::row_converter::RowConverter;
 use crate::tensor::view::Pointers;
 
@@ -84,38 +85,6 @@ impl<T: Float> Memory<T> {
             // SAFETY: the elements are valid, as this function requires.
             unsafe { (self.run.store)(buffer.as_ptr(), base.add(offset * self.run.size), stride, len) };
         }
-    }
-}
-
-/// The sums of a channel that give mean and variance.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Moments {
-    /// The shift: deviations are from this value.
-    pub(crate) about: f64,
-    /// The sum of the deviations.
-    pub(crate) sum: f64,
-    /// The sum of their squares.
-    pub(crate) squares: f64,
-}
-
-impl Moments {
-    /// Whether the shift is close enough to the mean of `n` elements, and all elements are finite.
-    pub(crate) fn are_near(&self, n: f64) -> bool {
-        let [mean, variance] = self.statistics(n);
-        let deviation = mean - self.about;
-        // False for NaN.
-        deviation * deviation <= NEAR * variance && variance.is_finite()
-    }
-
-    /// Mean and biased variance of `n` elements.
-    fn statistics(&self, n: f64) -> [f64; 2] {
-        if !self.about.is_finite() {
-            return [self.about, f64::NAN];
-        }
-        let deviation = self.sum / n;
-        // Rounding must not make it negative, but NaN stays.
-        let variance = self.squares / n - deviation * deviation;
-        [self.about + deviation, if variance < 0.0 { 0.0 } else { variance }]
     }
 }
 

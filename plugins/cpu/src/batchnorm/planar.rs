@@ -1,6 +1,6 @@
 //! Channels first: each worker has channels of its own.
 
-use crate::batchnorm::channel::{BUFFER, Moments};
+use crate::batchnorm::channel::BUFFER;
 use crate::batchnorm::loops;
 use crate::batchnorm::parameters::{Parameters, Role};
 use crate::batchnorm::planes::Part;
@@ -9,6 +9,8 @@ use crate::kernel::Kernel;
 use crate::layout::MAX_RANK;
 use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::loop_nest::Chunks;
+use crate::tensor::moments;
+use crate::tensor::moments::Moments;
 use crate::tensor::scratch::Tensors;
 use crate::threading::partition::Workers;
 
@@ -101,7 +103,7 @@ impl<T: Float> Task<'_, T> {
         unsafe {
             let about = match Chunks::new(&shape.nest, base, chunk).next() {
                 Some(([_, at, _], len)) => {
-                    loops::first_mean::<V>(x.values(from, at, stride, len, buffer), len)
+                    moments::first_mean::<V>(x.values(from, at, stride, len, buffer), len)
                 }
                 None => T::ZERO,
             };
@@ -109,10 +111,10 @@ impl<T: Float> Task<'_, T> {
             if moments.are_near(n) {
                 return moments;
             }
-            let mut total = loops::Totals::<V, 1>::new();
+            let mut total = moments::Totals::<V, 1>::new();
             let mut chunks = Chunks::new(&shape.nest, base, chunk);
             while let Some(([_, at, _], len)) = chunks.next() {
-                loops::sum(&mut total, x.values(from, at, stride, len, buffer), len);
+                moments::sum(&mut total, x.values(from, at, stride, len, buffer), len);
                 total.keep();
             }
             let [total] = total.finished();
@@ -136,11 +138,11 @@ impl<T: Float> Task<'_, T> {
         let from = self.tensors[x.slot];
         // SAFETY: as in `moments`.
         unsafe {
-            let mut totals = loops::Totals::<V, 2>::new();
+            let mut totals = moments::Totals::<V, 2>::new();
             let mut chunks = Chunks::new(&shape.nest, self.base(channel), shape.chunk().min(BUFFER));
             while let Some(([_, at, _], len)) = chunks.next() {
                 let x = x.values(from, at, stride, len, buffer);
-                loops::deviations(&mut totals, x, about, len);
+                moments::deviations(&mut totals, x, about, len);
                 totals.keep();
             }
             let [sum, squares] = totals.finished();
@@ -202,7 +204,7 @@ impl<T: Float> Task<'_, T> {
         // SAFETY: as in `scale`.
         unsafe {
             let statistics = parameters.saved_or_computed(self.tensors, channel, moments, n);
-            let mut totals = loops::Totals::<V, 2>::new();
+            let mut totals = moments::Totals::<V, 2>::new();
             let mut chunks = Chunks::new(&shape.nest, base, chunk.min(BUFFER));
             while let Some(([at_dy, at_x, _], len)) = chunks.next() {
                 let dy = dy.values(dy_at, at_dy, dy_stride, len, dy_buffer);

@@ -6,7 +6,6 @@
 
 use std::ops::Range;
 
-use crate::batchnorm::channel::Moments;
 use crate::batchnorm::parameters::Parameters;
 use crate::batchnorm::shape::PlaneEpilogue;
 use crate::kernel::{Kernel, Refusal};
@@ -18,6 +17,7 @@ use crate::simd::stream::{before_aligned, is_worth, settle};
 use crate::simd::vector::{Float, Lanewise, Vector, VectorTask};
 use crate::tensor::image::read;
 use crate::tensor::loop_nest::LoopNest;
+use crate::tensor::moments::Moments;
 use crate::tensor::row_converter::is_number;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Threads, Workers};

@@ -1,6 +1,6 @@
 //! Channels last: each worker has rows of its own.
 
-use crate::batchnorm::channel::{BUFFER, Moments};
+use crate::batchnorm::channel::BUFFER;
 use crate::batchnorm::loops;
 use crate::batchnorm::parameters::{Parameters, Role};
 use crate::batchnorm::shape::Shape;
@@ -8,6 +8,7 @@ use crate::kernel::Kernel;
 use crate::pointwise::NEAR;
 use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::loop_nest::Elements;
+use crate::tensor::moments::Moments;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::Workers;
 

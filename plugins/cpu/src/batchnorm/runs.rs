@@ -3,8 +3,6 @@
 //! Planes of small images are a few vectors each. Sums stay in registers from one plane to the next, and several planes of one or
 //! two vectors are summed in parallel. The gradient of a RELU before the batch normalization is computed while dy is read.
 
-use crate::batchnorm::channel::Moments;
-use crate::batchnorm::loops::{SUMS, first_mean, of_lanes};
 use crate::batchnorm::parameters::{Parameters, Role};
 use crate::batchnorm::planes::Part;
 use crate::batchnorm::shape::{ReluInput, Shape};
@@ -12,6 +10,7 @@ use crate::gemm::prefetch::prefetch;
 use crate::kernel::Kernel;
 use crate::simd::vector::{Float, Lanewise, Vector, VectorTask};
 use crate::tensor::image::read;
+use crate::tensor::moments::{Moments, SUMS, first_mean, of_lanes};
 use crate::tensor::scratch::{CACHE_LINE, Tensors};
 use crate::threading::partition::Workers;
 

@@ -241,11 +241,11 @@ impl<T: Float + Stored> Task<'_, T> {
                 let tensors = Pointers::new(self.tensors);
                 let x = self.by.x.values(self.tensors, x_at, self.x);
                 let dy = self.by.dy.values(self.tensors, dy_at, self.dy);
-                let (mean, inverse) = match &self.by.source {
-                    Source::Saved { mean, inverse } => (
+                let [mean, inverse] = match &self.by.source {
+                    Source::Saved { mean, inverse } => [
                         mean.map_or(0.0, |mean| mean.get(tensors, mean_at).to_f64()),
                         inverse.get(tensors, inverse_at).to_f64(),
-                    ),
+                    ],
                     Source::Computed { epsilon } => {
                         let epsilon = epsilon.get(tensors, 0).to_f64();
                         let nowhere = std::ptr::null_mut();

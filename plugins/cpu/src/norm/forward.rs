@@ -288,7 +288,7 @@ impl<T: Float + Stored> Task<'_, T> {
                     Access::Copied => y.target(self.tensors, y_at, buffers[i]).cast(),
                     _ => y.first(self.tensors, y_at).cast(),
                 };
-                (row.mean, row.inverse) = (T::from_f64(found[i].0), T::from_f64(found[i].1));
+                [row.mean, row.inverse] = found[i].map(T::from_f64);
                 for (output, at, value) in [(mean, mean_at, row.mean), (inverse, inverse_at, row.inverse)] {
                     if let Some(output) = output {
                         output.set(Pointers::new(self.tensors), at, value);

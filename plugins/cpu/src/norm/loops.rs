@@ -1,9 +1,9 @@
 //! The loops over the elements of a row.
 
-use crate::batchnorm::loops::total;
 use crate::simd::convert;
 use crate::simd::stored::Stored;
 use crate::simd::vector::{Lanewise, Vector};
+use crate::tensor::moments::total;
 
 /// A row of x, its mean and inverse, and the destination.
 #[derive(Clone, Copy)]

@@ -14,6 +14,7 @@ pub(crate) mod line;
 pub(crate) mod mode;
 pub(crate) mod program;
 pub(crate) mod rows;
+pub(crate) mod scalar;
 pub(crate) mod schedule;
 pub(crate) mod smooth;
 pub(crate) mod smooth_vectors;

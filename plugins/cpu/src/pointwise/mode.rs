@@ -1,13 +1,13 @@
 //! The modes over contiguous values.
 //!
 //! Modes of a few instructions that [`crate::pointwise::line`] does not compute in registers are compiled into loops over vectors for
-//! each instruction set. The others call the reference's function for each value: logarithms and sines take longer than the call, and
+//! each instruction set. The others call the scalar function for each value: logarithms and sines take longer than the call, and
 //! modes in registers come here with a single value per row only.
 
 use hipdnn_plugin_sdk::graph::PointwiseMode;
 
 use crate::pointwise::functions::Functions;
-use crate::reference::pointwise::{Function, Numbers, function};
+use crate::pointwise::scalar::{ActivationParameters, Function, function};
 use crate::simd::isa::{Isa, IsaTask};
 
 /// Computes `len` values. Operands that the mode does not read are readable too.
@@ -15,7 +15,7 @@ pub(crate) type Loop<T> = unsafe fn(&Mode<T>, [*const T; 3], *mut T, usize);
 
 /// A mode with its loop.
 pub(crate) struct Mode<T> {
-    numbers: Numbers<T>,
+    parameters: ActivationParameters<T>,
     upper_clip: T,
     function: Function<T>,
     run: Loop<T>,
@@ -25,15 +25,15 @@ pub(crate) struct Mode<T> {
 
 impl<T: Functions> Mode<T> {
     /// The mode at an instruction set; none if it is no function of its operands.
-    pub(crate) fn of(mode: PointwiseMode, numbers: Numbers<T>, isa: Isa) -> Option<Self> {
+    pub(crate) fn of(mode: PointwiseMode, parameters: ActivationParameters<T>, isa: Isa) -> Option<Self> {
         let function = function::<T>(mode)?;
         let (run, time) = if let Some(run) = simple_loop(mode, isa) {
             (run, 0.3)
         } else {
             (by_function::<T> as Loop<T>, 8.0)
         };
-        let upper_clip = numbers.upper_clip.unwrap_or(T::LARGEST);
-        Some(Self { numbers, upper_clip, function, run, time })
+        let upper_clip = parameters.upper_clip.unwrap_or(T::LARGEST);
+        Some(Self { parameters, upper_clip, function, run, time })
     }
 
     /// Computes `len` values.
@@ -56,8 +56,8 @@ unsafe fn by_function<T: Functions>(mode: &Mode<T>, operands: [*const T; 3], out
     for i in 0..len {
         // SAFETY: the values are valid, as this function requires.
         unsafe {
-            let numbers = operands.map(|operand| operand.add(i).read_unaligned());
-            out.add(i).write_unaligned((mode.function)(numbers, &mode.numbers));
+            let values = operands.map(|operand| operand.add(i).read_unaligned());
+            out.add(i).write_unaligned((mode.function)(values, &mode.parameters));
         }
     }
 }
@@ -162,20 +162,20 @@ fn simple_loop<T: Functions>(mode: PointwiseMode, isa: Isa) -> Option<Loop<T>> {
         M::LogicalNot => simple!(|_m, x, _y, _z| truth(x == T::ZERO)),
         M::BinarySelect => simple!(|_m, x, y, z| if z != T::ZERO { x } else { y }),
         M::ReluFwd => simple!(|m, x, _y, _z| {
-            let lower = m.numbers.lower_clip;
+            let lower = m.parameters.lower_clip;
             // A slope of 0 is flat also at minus infinity.
-            let slope = m.numbers.lower_clip_slope;
+            let slope = m.parameters.lower_clip_slope;
             let below = if slope == T::ZERO { T::ZERO } else { slope * (x - lower) } + lower;
             let above = if x >= m.upper_clip { m.upper_clip } else { x };
             if x <= lower { below } else { above }
         }),
         M::ReluBwd => simple!(|m, dy, x, _z| {
             // A slope of 0 lets nothing through, not even an infinite gradient.
-            let slope = m.numbers.lower_clip_slope;
+            let slope = m.parameters.lower_clip_slope;
             let below = if slope == T::ZERO { T::ZERO } else { slope * dy };
-            let ends = m.numbers.upper_clip.is_some();
+            let ends = m.parameters.upper_clip.is_some();
             let above = if ends & (x > m.upper_clip) { T::ZERO } else { dy };
-            if x <= m.numbers.lower_clip { below } else { above }
+            if x <= m.parameters.lower_clip { below } else { above }
         }),
         _ => return None,
     })

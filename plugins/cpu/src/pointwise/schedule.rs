@@ -7,7 +7,7 @@ use crate::pointwise::chain::{MAX_STEPS, Operation, Step as Spec, Value};
 use crate::pointwise::functions::{Functions, RowFunction};
 use crate::pointwise::line::{Applied, MAX_TOTALS, Side};
 use crate::pointwise::mode::Mode;
-use crate::reference::pointwise::Numbers;
+use crate::pointwise::scalar::ActivationParameters;
 use crate::simd::isa::Isa;
 
 /// A step of a line whose operands have no rows yet.
@@ -90,7 +90,7 @@ impl<T: Functions> Schedule<T> {
                     self.apply(number, spec, applied, &rows);
                     return Ok(());
                 }
-                let mode = Mode::of(*mode, Numbers::of(activation), isa)
+                let mode = Mode::of(*mode, ActivationParameters::of(activation), isa)
                     .ok_or_else(|| format!("{} is no function of its operands", mode.name()))?;
                 if spec.one {
                     // It reads nothing of the line and comes before it.

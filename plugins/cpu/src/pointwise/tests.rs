@@ -3,9 +3,9 @@ use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, ReductionMode};
 
 use crate::dtype::element::{Compute, Real};
 use crate::pointwise::chain::{Chain, Input, Value};
+use crate::pointwise::scalar::{ActivationParameters, function};
 use crate::pointwise::{plan_chain, plan_rows};
 use crate::problem::pointwise::Activation;
-use crate::reference::pointwise::{Numbers, function};
 use crate::simd::isa::Isa;
 use crate::tensor::row_converter::RowConverter;
 use crate::testing::{Array, Random, operand, order, run, run_kernel, same, strides};
@@ -30,10 +30,10 @@ fn operation(mode: PointwiseMode, inputs: usize, random: &mut Random) -> Pointwi
 }
 
 /// The values that an operation computes with.
-fn numbers<T: Real>(operation: &Pointwise) -> Numbers<T> {
+fn parameters<T: Real>(operation: &Pointwise) -> ActivationParameters<T> {
     let real = |value: f32| T::from_f64(f64::from(value));
     let number = |value: Option<f32>, otherwise: f32| real(value.unwrap_or(otherwise));
-    Numbers {
+    ActivationParameters {
         lower_clip: number(operation.relu_lower_clip, 0.0),
         upper_clip: operation.relu_upper_clip.map(real),
         lower_clip_slope: number(operation.relu_lower_clip_slope, 0.0),
@@ -72,7 +72,7 @@ fn check(mode: PointwiseMode, dims: &[i64], random: &mut Random, isa: Isa) {
     let inputs = arrays.clone();
     arrays.push(Array::new(9, data_type, dims, &output));
     let operation = operation(mode, inputs.len(), random);
-    let numbers = numbers::<f64>(&operation);
+    let numbers = parameters::<f64>(&operation);
     run(operation.into(), DataType::Double, isa, &mut arrays).unwrap();
     let function = function::<f64>(mode).unwrap();
     let result = arrays.last().unwrap();
@@ -132,7 +132,7 @@ fn single_precision_is_close_to_the_functions() {
             let inputs: Vec<Vec<f64>> = arrays.iter().map(Array::numbers).collect();
             arrays.push(Array::new(9, DataType::Float, &[len], &[1]));
             let operation = operation(*mode, inputs.len(), &mut random);
-            let numbers = numbers::<f32>(&operation);
+            let numbers = parameters::<f32>(&operation);
             run(operation.into(), DataType::Float, *isa, &mut arrays).unwrap();
             for (i, got) in arrays.last().unwrap().numbers().into_iter().enumerate() {
                 let mut operands = [0.0; 3];
@@ -216,7 +216,7 @@ fn check_chain(random: &mut Random, isa: Isa, len: usize) {
         let half = random.within(0, 9) == 0;
         let stored = if half { DataType::Half } else { DataType::Double };
         chain.push_mode(mode, operands.clone(), stored);
-        let numbers = Numbers::of(&Activation::default());
+        let numbers = ActivationParameters::of(&Activation::default());
         let at = |value: &Value, i: usize| match value {
             Value::Input(input) => inputs[*input][i],
             Value::Step(step) => expected[*step][i],

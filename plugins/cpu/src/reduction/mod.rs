@@ -19,7 +19,7 @@ mod tests;
 
 use hipdnn_plugin_sdk::graph::{DataType, ReductionMode};
 
-use crate::dtype::element::{Compute, Element, Real, with_compute};
+use crate::dtype::element::{Compute, Element};
 use crate::kernel::{Kernel, Refusal};
 use crate::problem::reduction::Reduction;
 use crate::reduction::shape::{BUFFER, Shape, Task};
@@ -105,7 +105,8 @@ fn plan_in<T: Float>(
         direct,
         y_slot: y.slot,
         compute,
-        y_element: Element::of(y.data_type)?,
+        y_single: Element::of(y.data_type)?,
+        y_double: Element::of(y.data_type)?,
         kept,
         reduced,
         outputs,
@@ -166,9 +167,13 @@ impl<T: Float> Shape<T> {
     #[inline(always)]
     unsafe fn store(&self, y: *mut u8, y_at: usize, total: f64) {
         let result = finalized(self.mode, total, self.count);
-        let rounded = with_compute!(self.compute, T => T::from_f64(result).to_f64());
         // SAFETY: the element is valid, as this function requires.
-        unsafe { self.y_element.store(y, y_at, rounded) };
+        unsafe {
+            match self.compute {
+                Compute::Single => self.y_single.store(y, y_at, result as f32),
+                Compute::Double => self.y_double.store(y, y_at, result),
+            }
+        }
     }
 
     /// Stores a partial result, or the result if there is one part.

@@ -26,7 +26,9 @@ pub(crate) struct Shape<T> {
     pub(crate) direct: bool,
     pub(crate) y_slot: usize,
     pub(crate) compute: Compute,
-    pub(crate) y_element: Element<f64>,
+    /// The element of y from values of single, and of double precision.
+    pub(crate) y_single: Element<f32>,
+    pub(crate) y_double: Element<f64>,
     /// The loops over the results, in x and y.
     pub(crate) kept: LoopNest<2>,
     /// The loops over the elements of one result, in x.

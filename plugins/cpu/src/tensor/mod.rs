@@ -10,6 +10,7 @@
 pub(crate) mod combine;
 pub(crate) mod image;
 pub(crate) mod loop_nest;
+pub(crate) mod moments;
 pub(crate) mod parts;
 pub(crate) mod prepacked;
 pub(crate) mod row;
