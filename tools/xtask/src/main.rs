@@ -61,7 +61,8 @@ enum Command {
         #[arg(value_name = "WORD")]
         words: Vec<String>,
     },
-    /// Run what takes too long for every change: all tests, the emulated AMD GPU in both orders of workgroups, the ARM processor.
+    /// Run what takes too long for every change: all tests, the CPU engines with checked arithmetic, the emulated AMD GPU in both
+    /// orders of workgroups, the ARM processor.
     Nightly,
     /// Test the library and CPU_ENGINE on an emulated 64-bit ARM processor.
     ArmTest {
@@ -154,6 +155,7 @@ fn run(command: &Command) -> Result<(), Failure> {
 fn nightly(workspace: &Workspace) -> Result<(), Failure> {
     let parts = [
         test::run_groups(workspace, &[]),
+        process::show(&mut workspace.cargo(["test", "--locked", "-p", "hipdnn-cpu-plugin", "--lib"])),
         amd::test(workspace, &[], amd::Order::Both),
         arm::test(workspace, &[]),
     ];
