@@ -204,16 +204,17 @@ mod tests {
 
     #[test]
     fn the_check_refuses_what_no_engine_plans() {
+        // Two tensors between nodes, of which each alone would fit.
         let mut large = sum();
-        large.nodes.push(Node {
-            operation: Pointwise::new(PointwiseMode::Neg, 3, None, 4).into(),
-            ..large.nodes[0].clone()
-        });
-        large.tensors.push(Tensor::new(4, DataType::Float, &[2, 2], &[2, 1]));
-        for tensor in &mut large.tensors {
-            tensor.dims = vec![1 << 60, 2];
+        for uid in [4, 5] {
+            let operation = Pointwise::new(PointwiseMode::Neg, uid - 1, None, uid).into();
+            large.nodes.push(Node { operation, ..large.nodes[0].clone() });
+            large.tensors.push(Tensor::new(uid, DataType::Float, &[2, 2], &[2, 1]));
         }
-        large.tensors[2].is_virtual = true;
+        for tensor in &mut large.tensors {
+            tensor.dims = vec![1 << 59, 2];
+            tensor.is_virtual = [3, 4].contains(&tensor.uid);
+        }
         let mut integers = sum();
         integers.nodes[0].compute_type = DataType::Int32;
         for (graph, expected) in [(large, "address space"), (integers, "compute type is int32")] {

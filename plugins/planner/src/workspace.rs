@@ -31,15 +31,9 @@ pub struct Places {
     pub size: usize,
 }
 
-/// Gives every virtual tensor of a prepared graph a place for as long as it lives, where each node is one step. Offsets
-/// are multiples of `alignment`, a power of two.
-pub fn place_virtuals(graph: &Graph, alignment: usize) -> Result<Places, Refusal> {
-    let tensors: Vec<Vec<i64>> = graph.nodes.iter().map(|node| node.operation.tensors()).collect();
-    place_in_steps(graph, &HashSet::new(), tensors.iter().map(Vec::as_slice), alignment)
-}
-
-/// The same where the graph is computed in other steps than its nodes, of which each touches these tensors. A virtual
-/// tensor that no step touches gets no place. Tensors of `unmarked` get one too, for executions that do not bind them.
+/// Gives every virtual tensor of a prepared graph that a step touches a place for as long as it lives, where each step touches these
+/// tensors. Tensors of `unmarked` get one too, for executions that do not bind them. Offsets are multiples of `alignment`, a power of
+/// two.
 pub fn place_in_steps<'a>(
     graph: &Graph,
     unmarked: &HashSet<i64>,

@@ -4,7 +4,6 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, PointwiseMode};
 use super::*;
 use crate::plan::planner::Planner;
 use crate::prepare::prepare;
-use crate::workspace::place_virtuals;
 
 fn pointwise(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64) -> Node {
     Node {
@@ -145,7 +144,9 @@ fn places_of_live_tensors_do_not_overlap() {
             let earlier = [0; 2].map(|_| random(uid) as i64);
             graph.nodes.push(pointwise(PointwiseMode::Add, earlier[0], Some(earlier[1]), uid as i64));
         }
-        let virtuals = place_virtuals(&prepare(&graph).unwrap().graph, ALIGNMENT).unwrap();
+        let Prepared { graph, unmarked, .. } = prepare(&graph).unwrap();
+        let steps: Vec<Vec<i64>> = graph.nodes.iter().map(|node| node.operation.tensors()).collect();
+        let virtuals = place_in_steps(&graph, &unmarked, steps.iter().map(Vec::as_slice), ALIGNMENT).unwrap();
         assert_eq!(virtuals.places.len(), 38);
         for (i, a) in virtuals.places.iter().enumerate() {
             assert_eq!(a.offset % ALIGNMENT, 0);
