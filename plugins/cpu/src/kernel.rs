@@ -28,6 +28,56 @@ pub trait Kernel: Send + Sync {
     /// [`Kernel::check`] found no fault with them; what is written overlaps nothing else, except that the new running statistics
     /// of a batch normalization may lie exactly where the old ones do. `scratch` is valid for [`Kernel::scratch_size`] bytes.
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8);
+
+    /// What was chosen to compute the node, where there was a choice; after it what was chosen to compute its parts.
+    fn choices(&self) -> Vec<&Choice> {
+        Vec::new()
+    }
+}
+
+/// What computes a node, and why nothing else does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    /// The name of the algorithm.
+    pub name: &'static str,
+    /// Its estimated nanoseconds on one thread, where estimates decided.
+    pub estimate: Option<f64>,
+    /// The algorithms that were passed over, each with the reason.
+    pub passed_over: Vec<(&'static str, Refusal)>,
+}
+
+/// A kernel that was chosen.
+pub(crate) struct Chosen {
+    pub(crate) kernel: Box<dyn Kernel>,
+    pub(crate) choice: Choice,
+}
+
+impl Chosen {
+    /// The reference, which computes what a fast kernel refused.
+    pub(crate) fn reference(kernel: Box<dyn Kernel>, refusal: Refusal) -> Self {
+        let passed_over = vec![("fast kernel", refusal)];
+        Self { kernel, choice: Choice { name: "reference", estimate: None, passed_over } }
+    }
+}
+
+impl Kernel for Chosen {
+    fn scratch_size(&self) -> usize {
+        self.kernel.scratch_size()
+    }
+
+    unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
+        // SAFETY: passed on.
+        unsafe { self.kernel.check(tensors) }
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        // SAFETY: passed on.
+        unsafe { self.kernel.run(tensors, scratch) }
+    }
+
+    fn choices(&self) -> Vec<&Choice> {
+        std::iter::once(&self.choice).chain(self.kernel.choices()).collect()
+    }
 }
 
 /// A part of a graph that one kernel computes.

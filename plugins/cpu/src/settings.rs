@@ -16,27 +16,76 @@ pub struct Settings {
     pub convolution: Algorithm,
 }
 
-/// The algorithm of a convolution. The order is that of the knob's values, which saved plans contain.
+/// The algorithm of a convolution that the knob asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
-    /// The algorithm with the least estimated time; [`Algorithm::Winograd`] and [`Algorithm::Winograd4`] in single precision only.
+    /// What the list of algorithms chooses.
     #[default]
     Automatic,
     /// Implicit GEMM: the input is read in place, or from one copy that all taps of the filter share.
     ImplicitGemm,
-    /// GEMM on an unrolled input: the input is copied once for each tap of the filter.
+    /// GEMM on an unrolled input.
     Unrolled,
-    /// Direct convolution with vectors of output channels: forward, and backward data with stride 1.
+    /// Direct convolution with vectors of output channels.
     Direct,
-    /// Winograd F(2 × 2, 3 × 3): filters of 3 × 3 with stride 1, forward and backward data, and forward with stride 2. Fewer
-    /// multiplications and larger rounding errors. Other convolutions as [`Algorithm::Automatic`].
+    /// Winograd F(2 × 2, 3 × 3).
     Winograd,
-    /// Winograd F(4 × 4, 3 × 3): filters of 3 × 3 with stride 1, forward and backward data. Still fewer multiplications and still
-    /// larger rounding errors. Other convolutions as [`Algorithm::Automatic`].
+    /// Winograd F(4 × 4, 3 × 3).
     Winograd4,
-    /// im2col tile by tile, just before a tile is multiplied: elements of the compute type, at most two spatial dimensions,
-    /// forward and backward data with stride 1.
+    /// im2col tile by tile, just before a tile is multiplied.
     Im2col,
+}
+
+impl Algorithm {
+    /// The values of the knob. Saved plans contain their places in this list, so they stay where they are.
+    pub(crate) const VALUES: [Self; 7] = [
+        Self::Automatic,
+        Self::ImplicitGemm,
+        Self::Unrolled,
+        Self::Direct,
+        Self::Winograd,
+        Self::Winograd4,
+        Self::Im2col,
+    ];
+
+    /// The name of a value, which is that of an entry of the list of algorithms.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Automatic => "automatic",
+            Self::ImplicitGemm => "implicit-gemm",
+            Self::Unrolled => "unrolled",
+            Self::Direct => "direct",
+            Self::Winograd => "winograd-2x2",
+            Self::Winograd4 => "winograd-4x4",
+            Self::Im2col => "im2col",
+        }
+    }
+
+    /// What a value means, for the text of the knob.
+    pub(crate) const fn about(self) -> &'static str {
+        match self {
+            Self::Automatic => {
+                "the first that applies in an ordered list, or the least estimated time; winograd only in single precision"
+            }
+            Self::ImplicitGemm => {
+                "the input is read in place, or from one copy that all taps of the filter share"
+            }
+            Self::Unrolled => "GEMM, the input is copied for each tap of the filter",
+            Self::Direct => {
+                "vectors of output channels; forward, and backward data with stride 1; else as implicit-gemm or unrolled"
+            }
+            Self::Winograd => {
+                "filters of 3 x 3 with stride 1, and forward with stride 2; larger rounding errors; else as automatic"
+            }
+            Self::Winograd4 => {
+                "filters of 3 x 3 with stride 1; larger rounding errors than winograd-2x2; else as automatic"
+            }
+            Self::Im2col => {
+                "the input is copied tile by tile; one or two spatial dimensions, elements of the compute type; else as \
+                 implicit-gemm or unrolled"
+            }
+        }
+    }
 }
 
 impl From<Threads> for Settings {

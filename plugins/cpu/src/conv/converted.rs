@@ -5,7 +5,7 @@
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, Tensor};
 
 use crate::dtype::element::{Compute, is_float_of_eight_bits};
-use crate::kernel::{Kernel, MAX_TENSORS, Refusal};
+use crate::kernel::{Choice, Kernel, MAX_TENSORS, Refusal};
 use crate::layout::{Layout, MAX_RANK, storage_size};
 use crate::pointwise::chain::{Chain, Value};
 use crate::pointwise::{Epilogue, plan_chain};
@@ -167,6 +167,10 @@ impl Kernel for Converted {
     fn scratch_size(&self) -> usize {
         let constant = self.constant.as_ref().map_or(0, |constant| constant.convolution.scratch_size());
         self.size + self.convolution.scratch_size().max(constant)
+    }
+
+    fn choices(&self) -> Vec<&Choice> {
+        self.convolution.choices()
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {

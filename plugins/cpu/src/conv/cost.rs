@@ -2,7 +2,6 @@
 
 use crate::conv::geometry::{Geometry, Windows};
 use crate::kernel::Refusal;
-use crate::settings::Algorithm;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::threading::partition::Threads;
@@ -48,8 +47,8 @@ pub(crate) struct Shape<'a> {
     /// Columns are computed in vectors of this length, and in tiles.
     pub(crate) round: usize,
     pub(crate) tile: usize,
-    /// How the planes are laid out.
-    pub(crate) algorithm: Algorithm,
+    /// Whether each tap has planes of its own; `None` for what is estimated to be faster.
+    pub(crate) unrolled: Option<bool>,
     /// Whether the input is read in place.
     pub(crate) in_place: bool,
     /// The threads that share the blocks.
@@ -64,14 +63,9 @@ impl Shape<'_> {
             let time = self.time(&geometry, cost);
             (geometry, time)
         };
-        let best = match self.algorithm {
-            Algorithm::ImplicitGemm => form(false),
-            Algorithm::Unrolled => form(true),
-            Algorithm::Automatic
-            | Algorithm::Direct
-            | Algorithm::Winograd
-            | Algorithm::Winograd4
-            | Algorithm::Im2col => {
+        let best = match self.unrolled {
+            Some(unrolled) => form(unrolled),
+            None => {
                 let (shared, unrolled) = (form(false), form(true));
                 if unrolled.1 < shared.1 { unrolled } else { shared }
             }

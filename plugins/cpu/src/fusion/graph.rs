@@ -13,7 +13,7 @@ use crate::dtype::element::Compute;
 use crate::fusion::node::plan_node_at;
 use crate::fusion::state::{Candidate, Fusion, READS, is_of_chains, place_of, result, with_result};
 use crate::fusion::uses::Uses;
-use crate::kernel::{Kernel, Part, Refusal};
+use crate::kernel::{Chosen, Kernel, Part, Refusal};
 use crate::layout::MAX_RANK;
 use crate::norm::rows::Fused;
 use crate::pointwise::chain::{Chain, Input, MAX_INPUTS, MAX_STEPS, Value};
@@ -73,7 +73,8 @@ pub(crate) fn parts_at(
             parts.push(part);
         } else {
             parts.push(Part::of_node(graph, node, |node| {
-                plan_node_at(graph, node, isa, settings).or_else(|_| reference::plan_node(node))
+                plan_node_at(graph, node, isa, settings)
+                    .or_else(|refusal| Ok(Box::new(Chosen::reference(reference::plan_node(node)?, refusal))))
             })?);
         }
     }

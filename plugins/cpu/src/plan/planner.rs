@@ -21,19 +21,8 @@ pub(crate) const DETERMINISTIC: &str = "deterministic";
 /// Whether weights stay the same from one execution of a plan to the next.
 pub(crate) const CONSTANT_WEIGHTS: &str = "constant_weights";
 
-/// The algorithm of convolutions: one of [`ALGORITHMS`].
+/// The algorithm of convolutions: a place in [`Algorithm::VALUES`].
 pub(crate) const CONVOLUTION: &str = "convolution";
-
-/// What the values of the knob mean. Saved plans contain these values.
-pub(crate) const ALGORITHMS: [Algorithm; 7] = [
-    Algorithm::Automatic,
-    Algorithm::ImplicitGemm,
-    Algorithm::Unrolled,
-    Algorithm::Direct,
-    Algorithm::Winograd,
-    Algorithm::Winograd4,
-    Algorithm::Im2col,
-];
 
 /// The most threads that can be asked for.
 pub(crate) const MAX_THREADS: i64 = 256;
@@ -62,7 +51,8 @@ impl Planner {
         let constant_weights = wire::int_setting(knobs, CONSTANT_WEIGHTS).unwrap_or(0) != 0;
         let convolution =
             wire::int_setting(knobs, CONVOLUTION).and_then(|number| usize::try_from(number).ok());
-        let convolution = convolution.and_then(|number| ALGORITHMS.get(number).copied()).unwrap_or_default();
+        let convolution =
+            convolution.and_then(|number| Algorithm::VALUES.get(number).copied()).unwrap_or_default();
         let threads = Threads { most, deterministic };
         Ok(Self::Fast(Settings { threads, constant_weights, convolution }))
     }
@@ -112,18 +102,14 @@ pub(crate) fn fast_knobs() -> Vec<Knob> {
              They are packed once, by the first execution. 0: they may change.",
             false,
         ),
-        Knob::int(
-            CONVOLUTION,
-            "The algorithm of convolutions. 0 automatic: the least estimated time, 4 and 5 in single precision only. 1 implicit \
-             GEMM: the input is read in place, or from one copy that all taps share. 2 unrolled: the input is copied for each tap \
-             of the filter. 3 direct: vectors of output channels; forward, and backward data with stride 1. 4 Winograd \
-             F(2 x 2, 3 x 3): filters of 3 x 3 with stride 1, and forward with stride 2; larger rounding errors than 1, 2, 3 and \
-             6; else as 0. 5 Winograd F(4 x 4, 3 x 3): filters of 3 x 3 with stride 1; larger rounding errors than 4; else as 0. \
-             6 im2col: the input is copied tile by tile; one or two spatial dimensions, elements of the compute type; else as 1 \
-             or 2.",
-            0,
-            0,
-            ALGORITHMS.len() as i64 - 1,
-        ),
+        Knob::int(CONVOLUTION, &algorithms(), 0, 0, Algorithm::VALUES.len() as i64 - 1),
     ]
+}
+
+/// The text of the knob for convolutions.
+fn algorithms() -> String {
+    let text =
+        |(number, value): (usize, Algorithm)| format!(" {number} {}: {}.", value.name(), value.about());
+    let values: String = Algorithm::VALUES.into_iter().enumerate().map(text).collect();
+    format!("The algorithm of convolutions.{values}")
 }

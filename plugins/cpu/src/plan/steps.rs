@@ -11,7 +11,7 @@ use hipdnn_plugin_sdk::graph::{DataType, Tensor, TensorValue};
 use hipdnn_plugin_sdk::{PluginError, bound};
 
 use crate::dtype::element::Element;
-use crate::kernel::{Kernel, MAX_TENSORS, Part, Refusal};
+use crate::kernel::{Choice, Kernel, MAX_TENSORS, Part, Refusal};
 use crate::layout::{Layout, storage_size};
 use crate::plan::own_memory::OwnMemory;
 use crate::prepare::{CheckedNode, Prepared};
@@ -189,6 +189,11 @@ impl Plan {
             // An address that is not aligned loses up to this much.
             size => size + ALIGNMENT - 1,
         }
+    }
+
+    /// What was chosen where there was a choice, in the order of the steps, each with the node at whose place it runs.
+    pub fn choices(&self) -> Vec<(usize, &Choice)> {
+        self.steps.iter().flat_map(|step| step.kernel.choices().into_iter().map(|c| (step.node, c))).collect()
     }
 
     /// Runs the graph and returns when all results are written. Takes no lock and allocates nothing, unless it fails or, with a null

@@ -21,7 +21,7 @@ use crate::conv::direct_small::tile::{AccumulatorTile, AccumulatorTileKernel, MA
 use crate::conv::geometry::{Block, Geometry};
 use crate::gemm::pack::{Accumulators as Stored, Pack, PackSource, Store, packing_of};
 use crate::kernel::{Kernel, Refusal};
-use crate::settings::{Algorithm, Settings};
+use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::{all_finite, is_number};
@@ -69,8 +69,8 @@ pub(crate) struct ScratchLayout {
 /// Elements of a block's planes at most; large dilations could exceed it.
 const MAX_NUMBERS: f64 = (1_u64 << 24) as f64;
 
-/// Whether this algorithm applies: enough output channels to fill a vector, and small filters.
-pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa, settings: Settings) -> bool {
+/// Refuses too few output channels to fill a vector, and blocks whose planes are too large.
+pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa) -> Result<(), Refusal> {
     let lanes = AccumulatorTileKernel::<T>::of(isa).lanes;
     let Operands { windows, channels, rows, .. } = operands;
     let (images, size) = block(windows.batch, windows.output);
@@ -79,9 +79,13 @@ pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa, settings: Settings)
         let window = places().max().unwrap_or(0) - places().min().unwrap_or(0);
         ((size[i] - 1) * windows.stride[i] + 1) as f64 + window as f64
     });
-    settings.convolution == Algorithm::Automatic
-        && rows * 2 > lanes
-        && sides.into_iter().product::<f64>() * (images * channels) as f64 <= MAX_NUMBERS
+    if rows * 2 <= lanes {
+        return Err(format!("{rows} output channels in a group, expected more than {}", lanes / 2));
+    }
+    if sides.into_iter().product::<f64>() * (images * channels) as f64 > MAX_NUMBERS {
+        return Err(format!("a block has too many elements, expected at most {MAX_NUMBERS}"));
+    }
+    Ok(())
 }
 
 /// Images and box size of the blocks: as few blocks of about the same size as possible.

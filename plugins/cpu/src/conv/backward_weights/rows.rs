@@ -9,7 +9,7 @@ use crate::conv::cost::{BUFFER, Cost, Shape};
 use crate::conv::geometry::{Block, Geometry, Strides, Windows};
 use crate::conv::operands::{Fill, OperandView, Weights, fill};
 use crate::kernel::{Kernel, Refusal};
-use crate::settings::Settings;
+use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
 use crate::simd::stored::{Stored, with_stored};
 use crate::simd::vector::Float;
@@ -87,7 +87,11 @@ impl<T: Float> BackwardWeights<T> {
             rows: operands.rows.next_multiple_of(kernel.rows),
             round: kernel.lanes,
             tile: kernel.lanes,
-            algorithm: settings.convolution,
+            unrolled: match settings.convolution {
+                Algorithm::ImplicitGemm => Some(false),
+                Algorithm::Unrolled => Some(true),
+                _ => None,
+            },
             in_place: false,
             threads,
         };

@@ -13,7 +13,7 @@ use crate::conv::operands::{Operands, SubProblem};
 use crate::gemm::pack::{Pack, PackSource, Store, packing_of};
 use crate::kernel::{Kernel, Refusal};
 use crate::pointwise::Epilogue;
-use crate::settings::{Algorithm, Settings};
+use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::prepacked::Prepacked;
@@ -449,21 +449,30 @@ pub(crate) const RESIDENT: usize = 256 << 10;
 /// Outputs below which packing the weights for each execution does not pay.
 pub(crate) const WORTH_PACKING: usize = 128;
 
-/// Whether this algorithm applies: rows of outputs are shorter than a vector, the outputs are not one contiguous
-/// row, and there are enough output channels to fill a vector.
-pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa, settings: Settings) -> bool {
+/// Refuses rows of outputs that fill a vector, outputs that are one contiguous row, too few output channels to fill
+/// a vector, and so many weights that another algorithm is faster.
+pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa, settings: Settings) -> Result<(), Refusal> {
     let kernel = AccumulatorTileKernel::<T>::of(isa);
     let Operands { windows, parts, rows, channels, .. } = operands;
     let taps = parts.iter().map(|part| part.taps.len()).max().unwrap_or(0);
     let outputs = windows.batch * windows.output.iter().product::<usize>();
     let (pieces, _) = panels(*rows, &kernel);
     let panel = taps * channels * pieces * kernel.piece * size_of::<T>();
-    settings.convolution == Algorithm::Automatic
-        && operands.between.is_none()
-        && windows.output[2] < kernel.lanes
-        && (taps > 1 || windows.stride != [1; 3])
-        && rows * 2 > kernel.lanes
-        // Beyond that, a single sub-problem has a faster algorithm.
-        && (panel < RESIDENT || (panel == RESIDENT && parts.len() > 1))
-        && (settings.constant_weights || outputs >= WORTH_PACKING)
+    if operands.between.is_some() || windows.output[2] >= kernel.lanes {
+        return Err(format!("rows of {} outputs, expected less than {}", windows.output[2], kernel.lanes));
+    }
+    if taps <= 1 && windows.stride == [1; 3] {
+        return Err("the outputs are one contiguous row".to_owned());
+    }
+    if rows * 2 <= kernel.lanes {
+        return Err(format!("{rows} output channels in a group, expected more than {}", kernel.lanes / 2));
+    }
+    // Beyond that, a single sub-problem has a faster algorithm.
+    if panel > RESIDENT || (panel == RESIDENT && parts.len() == 1) {
+        return Err(format!("a panel of weights has {panel} bytes, expected less than {RESIDENT}"));
+    }
+    if !settings.constant_weights && outputs < WORTH_PACKING {
+        return Err(format!("{outputs} outputs, expected at least {WORTH_PACKING} to pack weights for"));
+    }
+    Ok(())
 }

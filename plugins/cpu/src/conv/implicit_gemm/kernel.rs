@@ -16,7 +16,7 @@ use crate::gemm::kernel::MicroKernel;
 use crate::gemm::tile::{Order, RegisterEpilogue, Tile};
 use crate::kernel::{Kernel, Refusal};
 use crate::pointwise::Epilogue;
-use crate::settings::{Algorithm, Settings};
+use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::prepacked::Prepacked;
@@ -96,9 +96,10 @@ struct BlockTask<'a, T> {
 }
 
 impl<T: Float> ImplicitGemm<T> {
-    /// Plans the convolution with its epilogue.
+    /// Plans the convolution with its epilogue. With `unrolled`, the input is copied for each tap.
     pub(crate) fn plan(
         operands: Operands,
+        unrolled: bool,
         isa: Isa,
         settings: Settings,
         spatial: usize,
@@ -114,14 +115,14 @@ impl<T: Float> ImplicitGemm<T> {
             rows: operands.rows.next_multiple_of(kernel.rows.min(operands.rows.next_power_of_two())),
             round: kernel.lanes,
             tile: kernel.columns(),
-            algorithm: settings.convolution,
+            unrolled: Some(unrolled),
             in_place: false,
             threads,
         };
         let cost = Cost::of::<T>(isa);
         let (mut geometry, mut work) = shape.best(&cost, BUFFER)?;
         let mut in_place = false;
-        if are_columns::<T>(&operands) && settings.convolution != Algorithm::Unrolled {
+        if are_columns::<T>(&operands) && !unrolled {
             shape.in_place = true;
             let (other, time) = shape.best(&cost, BUFFER)?;
             // The last tile begins earlier if it would be too wide, which needs enough columns.

@@ -1,10 +1,10 @@
 use hipdnn_plugin_sdk::graph::{ConvMode, Graph};
 
-use crate::conv::Problem;
 use crate::conv::cost::{BUFFER, Cost, Shape};
 use crate::conv::direct::problem::{Direct, Scheme};
 use crate::conv::geometry::Windows;
 use crate::conv::implicit_gemm::kernel::ImplicitGemm;
+use crate::conv::spatial::Spatial;
 use crate::conv::tests::{Case, DIRECTIONS, plain};
 use crate::fusion::node::plan_node_at;
 use crate::problem::convolution::Direction;
@@ -51,7 +51,7 @@ fn algorithms_are_what_they_are_called() {
         stride: [1; 3],
         taps: (0..9).map(|tap| [0, tap / 3 - 1, tap % 3 - 1]).collect(),
     };
-    let numbers = |algorithm| {
+    let numbers = |unrolled| {
         let shape = Shape {
             windows: &windows,
             taps: 9,
@@ -60,15 +60,15 @@ fn algorithms_are_what_they_are_called() {
             rows: 8,
             round: 16,
             tile: 48,
-            algorithm,
+            unrolled: Some(unrolled),
             in_place: false,
             threads: Threads { most: 1, deterministic: false },
         };
         shape.best(&Cost::of::<f32>(Isa::detect()), BUFFER).unwrap().0.channel()
     };
     // One copy of the image with its padding, and one for each element of the window.
-    assert!(numbers(Algorithm::ImplicitGemm) < 2 * 22 * 22);
-    assert!(numbers(Algorithm::Unrolled) >= 9 * 20 * 20);
+    assert!(numbers(false) < 2 * 22 * 22);
+    assert!(numbers(true) >= 9 * 20 * 20);
 }
 
 /// Vectors of channels are chosen where images leave lanes empty or windows have steps.
@@ -78,10 +78,10 @@ fn vectors_of_channels_are_chosen_where_they_pay() {
         let tensors = [&case.x, &case.w, &case.y].map(|array| array.tensor.clone()).to_vec();
         let graph = Graph { tensors, ..Graph::default() };
         let c = crate::testing::convolution_of(&graph, &case.operation(Direction::Forward));
-        let operands = Problem::of(&c).unwrap().forward();
+        let operands = Spatial::of(&c).unwrap().forward();
         let threads = Threads { most: 1, deterministic: false };
         let settings = Settings { threads, constant_weights: true, ..Settings::default() };
-        let products = ImplicitGemm::<f32>::plan(operands.clone(), isa, settings, 2, None).unwrap();
+        let products = ImplicitGemm::<f32>::plan(operands.clone(), false, isa, settings, 2, None).unwrap();
         let scheme = Scheme::<f32>::numbers(&operands, isa, 2, None).unwrap();
         let channels = Direct::plan(operands, scheme, isa, settings, 2, None).unwrap().unwrap();
         channels.time < products.time

@@ -1,8 +1,8 @@
 use hipdnn_plugin_sdk::graph::ConvMode;
 
-use crate::conv::Problem;
 use crate::conv::direct::problem::{Direct, Scheme};
 use crate::conv::im2col::choice;
+use crate::conv::spatial::Spatial;
 use crate::conv::tests::{Case, plain};
 use crate::fusion::node::plan_node_at;
 use crate::problem::convolution::Direction;
@@ -29,7 +29,7 @@ fn check(case: &Case, two: bool, wastes: bool, algorithm: Algorithm) {
     let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];
     run_planned(case.operation(Direction::Forward), case.compute, &mut arrays, |graph, node| {
         let convolution = crate::testing::convolution_of(graph, &node.node.operation);
-        let operands = Problem::of(&convolution).unwrap().forward();
+        let operands = Spatial::of(&convolution).unwrap().forward();
         let scheme = Scheme::<f32>::numbers(&operands, isa, 2, None).unwrap();
         let places = Direct::<f32>::plan(operands.clone(), scheme, isa, settings, 2, None).unwrap().unwrap();
         assert_eq!(places.are_two(), two && isa.has_whole_vectors(), "{:?}", case.x.tensor);

@@ -1,7 +1,7 @@
 use hipdnn_plugin_sdk::graph::DataType;
 
-use crate::conv::Problem;
 use crate::conv::im2col::problem::Im2col;
+use crate::conv::spatial::Spatial;
 use crate::conv::tests::{Case, Outline};
 use crate::fusion::node::plan_node_at;
 use crate::problem::convolution::Direction;
@@ -44,7 +44,7 @@ fn tiles_go_on_in_lines_and_images_with_any_number_of_threads() {
                 let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];
                 run_planned(case.operation(Direction::Forward), case.compute, &mut arrays, |graph, node| {
                     let convolution = crate::testing::convolution_of(graph, &node.node.operation);
-                    let operands = Problem::of(&convolution).unwrap().forward();
+                    let operands = Spatial::of(&convolution).unwrap().forward();
                     let plan = Im2col::<f32>::plan(&operands, Isa::detect(), settings, outline.spatial, None);
                     assert!(plan.unwrap().is_some(), "{:?}", case.x.tensor);
                     plan_node_at(graph, node, Isa::detect(), settings)

@@ -5,6 +5,7 @@ mod direct;
 mod direct_small;
 mod epilogue;
 mod im2col;
+mod list;
 mod winograd;
 
 use hipdnn_plugin_sdk::graph::operation::{
@@ -12,7 +13,7 @@ use hipdnn_plugin_sdk::graph::operation::{
 };
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Operation};
 
-use crate::conv::three;
+use crate::conv::spatial::three;
 use crate::fusion::node::plan_node_at;
 use crate::problem::convolution::Direction;
 use crate::settings::{Algorithm, Settings};

@@ -22,7 +22,7 @@ use crate::conv::winograd::transform::{MAX_SIDE, Tile};
 use crate::gemm::kernel::MicroKernel;
 use crate::kernel::{Kernel, Refusal};
 use crate::pointwise::Epilogue;
-use crate::settings::{Algorithm, Settings};
+use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::simd::stored::with_stored;
 use crate::simd::vector::Float;
@@ -137,7 +137,7 @@ impl<T: Float> Winograd<T> {
             rows: panels * kernel.rows,
             round: kernel.lanes,
             tile: kernel.columns(),
-            algorithm: Algorithm::ImplicitGemm,
+            unrolled: Some(false),
             in_place: false,
             // Blocks are divided for the threads below.
             threads: Threads { most: 1, ..threads },

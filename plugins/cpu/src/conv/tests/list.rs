@@ -1,0 +1,240 @@
+//! Which entry of the list is chosen, and what is kept of the choice.
+
+use std::collections::HashSet;
+
+use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, Node, Tensor};
+
+use crate::conv::list::{List, Tried};
+use crate::conv::tests::{Case, DIRECTIONS, plain};
+use crate::fusion::graph::parts_at;
+use crate::fusion::node::plan_node_at;
+use crate::kernel::Kernel;
+use crate::plan::planner::fast_knobs;
+use crate::plan::steps::Plan;
+use crate::prepare::{CheckedNode, prepare};
+use crate::problem::Problem;
+use crate::problem::convolution::Direction;
+use crate::settings::{Algorithm, Settings};
+use crate::simd::isa::Isa;
+use crate::testing::{Array, order, strides};
+use crate::threading::partition::Threads;
+
+/// Channels in and out, side of the image and of the window, stride: the convolutions of ResNet-50, and some
+/// with few channels or small images.
+#[cfg(target_arch = "x86_64")]
+const LAYERS: &[[i64; 5]] = &[
+    [3, 64, 224, 7, 2],
+    [64, 64, 56, 1, 1],
+    [64, 64, 56, 3, 1],
+    [64, 256, 56, 1, 1],
+    [256, 64, 56, 1, 1],
+    [256, 128, 56, 1, 1],
+    [128, 128, 56, 3, 2],
+    [128, 512, 28, 1, 1],
+    [256, 512, 56, 1, 2],
+    [512, 128, 28, 1, 1],
+    [128, 128, 28, 3, 1],
+    [512, 256, 28, 1, 1],
+    [256, 256, 28, 3, 2],
+    [256, 1024, 14, 1, 1],
+    [512, 1024, 28, 1, 2],
+    [1024, 256, 14, 1, 1],
+    [256, 256, 14, 3, 1],
+    [1024, 512, 14, 1, 1],
+    [512, 512, 14, 3, 2],
+    [512, 2048, 7, 1, 1],
+    [1024, 2048, 14, 1, 2],
+    [2048, 512, 7, 1, 1],
+    [512, 512, 7, 3, 1],
+    [3, 16, 8, 3, 1],
+    [16, 32, 8, 3, 1],
+    [32, 64, 8, 3, 2],
+    [32, 32, 14, 3, 2],
+    [64, 24, 6, 5, 1],
+    [8, 8, 32, 3, 1],
+    [16, 16, 32, 5, 2],
+    [48, 48, 4, 3, 1],
+    [64, 10, 4, 4, 1],
+    [7, 19, 9, 2, 1],
+];
+
+/// Layers that are also planned for other dtypes.
+#[cfg(target_arch = "x86_64")]
+const TYPED: [usize; 5] = [0, 2, 6, 7, 28];
+
+/// A layer of these dtypes, with tensors that have no memory.
+fn layer(types: [DataType; 3], batch: i64, [channels, rows, side, window, stride]: [i64; 5]) -> Case {
+    let padding = window / 2;
+    let output = (side + 2 * padding - window) / stride + 1;
+    let mut case = plain([1, 1, 1, 1], [1, 1, 1, 1], stride, 0, ConvMode::CrossCorrelation);
+    (case.pre, case.post) = (vec![padding; 2], vec![padding; 2]);
+    if types[0] == DataType::Double {
+        case.compute = DataType::Double;
+    }
+    let tensor = |array: &mut Array, data_type, dims: [i64; 4]| {
+        array.tensor = Tensor::new(array.tensor.uid, data_type, &dims, &strides(&dims, &order(4, 0), 0));
+    };
+    tensor(&mut case.x, types[0], [batch, channels, side, side]);
+    tensor(&mut case.w, types[1], [rows, channels, window, window]);
+    tensor(&mut case.y, types[2], [batch, rows, output, output]);
+    case
+}
+
+fn graph(case: &Case, direction: Direction) -> Graph {
+    let node = Node { name: String::new(), compute_type: case.compute, operation: case.operation(direction) };
+    let tensors = [&case.x, &case.w, &case.y].map(|array| array.tensor.clone()).to_vec();
+    Graph { tensors, nodes: vec![node], ..Graph::default() }
+}
+
+fn kernel(case: &Case, direction: Direction, isa: Isa, settings: Settings) -> Box<dyn Kernel> {
+    let graph = graph(case, direction);
+    let node = &graph.nodes[0];
+    let problem = Problem::of(&graph, &node.operation).unwrap();
+    plan_node_at(&graph, &CheckedNode { place: 0, node, problem: &problem }, isa, settings).unwrap()
+}
+
+fn settings(convolution: Algorithm, constant_weights: bool) -> Settings {
+    Settings { threads: Threads { most: 2, deterministic: false }, constant_weights, convolution }
+}
+
+/// The names of the entries for an instruction set, with the problems that they are chosen for.
+#[cfg(target_arch = "x86_64")]
+fn choices(isa: Isa) -> Vec<String> {
+    use DataType::{Bfloat16, Double, Float, Fp8E4m3, Half, Int8, Int32, Uint8};
+    let mut lines = Vec::new();
+    let mut one = |types: [DataType; 3], batch, layer_: [i64; 5], direction| {
+        let constant = direction == Direction::Forward;
+        let kernel =
+            kernel(&layer(types, batch, layer_), direction, isa, settings(Algorithm::Automatic, constant));
+        let names: Vec<_> = kernel.choices().iter().map(|choice| choice.name).collect();
+        let [channels, rows, side, window, stride] = layer_;
+        let dtypes: Vec<_> = types.iter().map(|data_type| data_type.name()).collect();
+        lines.push(format!(
+            "{direction:?} {batch}x{channels}-{rows} {side} {window}/{stride} {}: {}",
+            dtypes.join(","),
+            names.join("/")
+        ));
+    };
+    for layer in LAYERS {
+        one([Float; 3], 1, *layer, Direction::Forward);
+        one([Float; 3], 16, *layer, Direction::Forward);
+        one([Float; 3], 16, *layer, Direction::BackwardData);
+    }
+    for layer in TYPED.map(|number| LAYERS[number]) {
+        one([Float; 3], 16, layer, Direction::BackwardFilter);
+        one([Double; 3], 16, layer, Direction::BackwardFilter);
+        for types in [[Double; 3], [Half; 3], [Fp8E4m3, Fp8E4m3, Float]] {
+            one(types, 16, layer, Direction::Forward);
+        }
+        // Other instructions that not every processor with AVX-512 has.
+        for types in [[Bfloat16; 3], [Int8, Int8, Int32], [Uint8, Int8, Float]] {
+            one(types, 16, layer, Direction::Forward);
+        }
+    }
+    lines
+}
+
+/// `choices.txt` was written by the cascade of conditions that the list replaced.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn entries_are_chosen_as_before() {
+    use crate::gemm::pairs::Pairs;
+    for isa in Isa::available() {
+        let (column, has_pairs) = match isa {
+            Isa::Portable => (0, true),
+            Isa::Avx2 => (1, true),
+            // Not every processor with AVX-512 has instructions for pairs of 16 bits.
+            Isa::Avx512 => {
+                let pairs = Pairs::of(*isa);
+                (2 + usize::from(isa.has_whole_vectors()), pairs.integers && pairs.bfloat16)
+            }
+        };
+        let got = choices(*isa);
+        let expected: Vec<&str> = include_str!("choices.txt").lines().skip(1).collect();
+        assert_eq!(got.len(), expected.len());
+        for (got, expected) in got.into_iter().zip(expected) {
+            let (problem, entries) = expected.split_once(": ").unwrap();
+            let expected = format!("{problem}: {}", entries.split(' ').nth(column).unwrap());
+            let needs_pairs = ["bfloat16,", "int8,"].iter().any(|name| got.contains(name));
+            assert!(got == expected || (needs_pairs && !has_pairs), "{isa:?}: {got}, expected {expected}");
+        }
+    }
+}
+
+#[test]
+fn the_knob_asks_for_entries_by_name() {
+    let entries = List::<f32>::ENTRIES;
+    let names: HashSet<_> = entries.iter().map(|entry| entry.name).collect();
+    assert_eq!(names.len(), entries.len());
+    let text = fast_knobs().into_iter().find(|knob| knob.knob_id == "convolution").unwrap().description;
+    for (number, algorithm) in Algorithm::VALUES.into_iter().enumerate() {
+        assert!(text.contains(&format!(" {number} {}: ", algorithm.name())), "{text}");
+        let asked: Vec<_> = entries
+            .iter()
+            .filter(|entry| entry.tried == Tried::AutomaticOr(algorithm))
+            .map(|entry| entry.name)
+            .collect();
+        assert!(algorithm == Algorithm::Automatic || asked.contains(&algorithm.name()), "{algorithm:?}");
+    }
+}
+
+#[test]
+fn a_choice_names_what_was_passed_over() {
+    let case = layer([DataType::Float; 3], 1, [64, 64, 56, 3, 1]);
+    let choice = |algorithm, isa| {
+        let kernel = kernel(&case, Direction::Forward, isa, settings(algorithm, true));
+        let [choice] = kernel.choices()[..] else { panic!("{:?}", kernel.choices()) };
+        choice.clone()
+    };
+    for isa in Isa::available() {
+        let names: Vec<_> = List::<f32>::ENTRIES.iter().map(|entry| entry.name).collect();
+        let automatic = choice(Algorithm::Automatic, *isa);
+        let passed_over: Vec<_> = automatic.passed_over.iter().map(|(name, _)| *name).collect();
+        let end = names.iter().position(|name| *name == automatic.name).unwrap();
+        assert_eq!(passed_over, names[..end]);
+        assert!(automatic.passed_over.iter().all(|(_, reason)| !reason.is_empty()));
+        assert_eq!(choice(Algorithm::Winograd, *isa).name, "winograd-2x2");
+        // Where estimates decide, the reasons have both times.
+        let free = settings(Algorithm::Automatic, false);
+        let kernel =
+            kernel(&layer([DataType::Double; 3], 1, [5, 7, 9, 5, 1]), Direction::Forward, *isa, free);
+        let [estimated] = kernel.choices()[..] else { panic!() };
+        assert!(estimated.estimate.is_some());
+        let others =
+            ["direct", "unrolled", "implicit-gemm"].into_iter().filter(|name| *name != estimated.name);
+        for name in others {
+            let (_, reason) = estimated.passed_over.iter().find(|(other, _)| *other == name).unwrap();
+            assert!(reason.contains("estimated at") && reason.contains(" ms, "), "{reason}");
+        }
+    }
+    let covering = plain([5, 3, 8, 8], [10, 3, 8, 8], 1, 0, ConvMode::CrossCorrelation);
+    for direction in DIRECTIONS {
+        let kernel = kernel(&covering, direction, Isa::detect(), Settings::default());
+        assert_eq!(kernel.choices()[0].name, "matmul");
+    }
+    // A filter of 5 × 5 has no form of Winograd's, and direct and im2col none for a stride of backward data.
+    let five = layer([DataType::Float; 3], 1, [64, 64, 14, 5, 2]);
+    for algorithm in [Algorithm::Winograd4, Algorithm::Im2col, Algorithm::Direct] {
+        let kernel = kernel(&five, Direction::BackwardData, Isa::detect(), settings(algorithm, true));
+        let [choice] = kernel.choices()[..] else { panic!() };
+        assert!(choice.passed_over.iter().any(|(name, _)| *name == algorithm.name()), "{choice:?}");
+        let general = ["implicit-gemm", "unrolled"].contains(&choice.name);
+        assert!(algorithm == Algorithm::Winograd4 || general, "{choice:?}");
+    }
+}
+
+#[test]
+fn the_reference_is_last() {
+    let mut case = layer([DataType::Float; 3], 1, [1, 1, 4, 1, 1]);
+    let far = 1 << 40;
+    for (array, dims) in [(&mut case.x, [1, 1, far, 4]), (&mut case.y, [1, 1, far, 4])] {
+        array.tensor = Tensor::new(array.tensor.uid, DataType::Float, &dims, &[far, far, 4, 1]);
+    }
+    let prepared = prepare(&graph(&case, Direction::Forward)).unwrap();
+    let plan =
+        Plan::in_parts(&prepared, |prepared| parts_at(prepared, Isa::detect(), Settings::default())).unwrap();
+    let [(0, choice)] = plan.choices()[..] else { panic!("{:?}", plan.choices()) };
+    assert_eq!(choice.name, "reference");
+    let [(_, reason)] = &choice.passed_over[..] else { panic!("{choice:?}") };
+    assert!(reason.contains("implicit-gemm: a padded image has"), "{reason}");
+}
