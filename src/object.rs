@@ -118,7 +118,8 @@ impl<T: Send + Sync> Table<T> {
     /// Puts an object that `make` makes into the table and returns its handle. The object is made where it stays.
     #[inline(always)]
     pub fn insert_with(&self, make: impl FnOnce() -> T) -> Result<usize> {
-        let index = self.take_slot()?;
+        let record = Record::of_thread();
+        let index = self.take_slot(record)?;
         let Some(slot) = self.slot(index as usize) else {
             return Err(Error::internal(format!("slot {index} of the {} table does not exist", self.name)));
         };
@@ -126,7 +127,7 @@ impl<T: Send + Sync> Table<T> {
         slot.generation.store(generation, Ordering::Relaxed);
         // SAFETY: this thread has taken the slot, and nothing lies in it.
         unsafe { (*slot.object.get()).write(make()) };
-        slot.owner.store(Record::of_thread().number(), Ordering::Relaxed);
+        slot.owner.store(record.number(), Ordering::Relaxed);
         let handle = ((generation as usize) << GENERATION_SHIFT) | ((index as usize) << 4) | self.tag;
         slot.handle.store(handle, Ordering::Release);
         Ok(handle)
@@ -143,7 +144,7 @@ impl<T: Send + Sync> Table<T> {
         if if is_own { record.uses(handle) } else { is_in_use(handle) } {
             self.leave_to_users(handle);
         } else {
-            self.empty(handle);
+            self.empty(handle, slot, record);
         }
         // A use that ended just before the object lay there did not see it.
         if GRAVEYARD_HAS_SOME.load(Ordering::Relaxed) {
@@ -156,16 +157,20 @@ impl<T: Send + Sync> Table<T> {
     #[cold]
     #[inline(never)]
     fn leave_to_users(&'static self, handle: usize) {
-        GRAVEYARD.lock().push((handle, Box::new(move || self.empty(handle))));
+        let burial = move || {
+            if let Some(slot) = self.slot_of(handle) {
+                self.empty(handle, slot, Record::of_thread());
+            }
+        };
+        GRAVEYARD.lock().push((handle, Box::new(burial)));
         GRAVEYARD_HAS_SOME.store(true, Ordering::SeqCst);
     }
 
     /// Drops the object of a handle that was cleared and that nobody uses, and gives its slot back.
-    fn empty(&self, handle: usize) {
-        let Some(slot) = self.slot_of(handle) else { return };
+    fn empty(&self, handle: usize, slot: &Slot<T>, record: &Record) {
         // SAFETY: the call that cleared the handle, or the burial that it left this to, has the slot to itself.
         unsafe { (*slot.object.get()).assume_init_drop() };
-        self.give_slot(((handle & 0xffff_ffff) >> 4) as u32, slot);
+        self.give_slot(((handle & 0xffff_ffff) >> 4) as u32, slot, record);
     }
 
     /// Looks a handle up and calls `f` with its object, which stays alive meanwhile.
@@ -197,8 +202,7 @@ impl<T: Send + Sync> Table<T> {
     }
 
     #[inline]
-    fn take_slot(&self) -> Result<u32> {
-        let record = Record::of_thread();
+    fn take_slot(&self, record: &Record) -> Result<u32> {
         match record.spare(self.store).replace(NO_SLOT) {
             NO_SLOT => self.take_stored_slot(record),
             spare => Ok(spare),
@@ -240,12 +244,11 @@ impl<T: Send + Sync> Table<T> {
         }
     }
 
-    fn give_slot(&self, index: u32, slot: &Slot<T>) {
+    fn give_slot(&self, index: u32, slot: &Slot<T>, record: &Record) {
         // A slot whose generations are used up is never given out again, so no handle comes back to life.
         if slot.generation.load(Ordering::Relaxed) == u32::MAX {
             return;
         }
-        let record = Record::of_thread();
         let displaced = record.spare(self.store).replace(index);
         if displaced != NO_SLOT {
             self.store_slot(record, displaced);

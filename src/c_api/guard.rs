@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::ffi::{CEnum, raw};
+use crate::ffi::{CEnum, hipdnnSeverity_t as Severity, raw};
 use crate::status::{Error, Result, Status};
 use crate::{last_error, log};
 
@@ -23,6 +23,25 @@ pub fn guard(
 /// The same. `results` gives for the log what a call that succeeded has answered, or what it has read.
 #[inline]
 pub fn guard_with_results(
+    name: &'static str,
+    describe: impl FnOnce() -> String,
+    body: impl FnOnce() -> Result<()>,
+    results: impl FnOnce() -> String,
+) -> raw::hipdnnStatus_t {
+    // Apart, so that nothing is kept for the log while it is off.
+    if log::is_on(Severity::HIPDNN_SEV_INFO) {
+        return guard_and_tell(name, describe, body, results);
+    }
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => SUCCESS,
+        Ok(Err(error)) => fail(name, &error),
+        Err(panic) => fail(name, &panicked(&*panic)),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn guard_and_tell(
     name: &'static str,
     describe: impl FnOnce() -> String,
     body: impl FnOnce() -> Result<()>,

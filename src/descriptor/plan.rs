@@ -309,7 +309,8 @@ impl FrozenPlan {
         (!remarks.is_empty()).then(|| format!("the variant pack binds {}", remarks.join(", ")))
     }
 
-    #[inline]
+    // Always: the one use that counts is above, and the other is cold.
+    #[inline(always)]
     fn run(&self, session: &Session, pack: &Pack) -> Result<()> {
         if Identity(Arc::as_ptr(session.set())) != self.set {
             return Err(Error::bad_param(

@@ -51,6 +51,12 @@ pub struct Pack {
     overrides: Option<Box<Overrides>>,
 }
 
+/// Fails where there is no memory for so many tensors; the list may double.
+#[inline]
+fn require(count: usize) -> Result<()> {
+    memory::require("the tensors of a variant pack", count.saturating_mul(2 * size_of::<Buffer>()))
+}
+
 /// A tensor's id and memory.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
@@ -111,13 +117,9 @@ impl Pack {
 
     /// Makes room for `count` ids and `other` pointers, or the other way round.
     #[inline]
-    fn resize(&mut self, count: usize, other: usize) -> Result<()> {
+    fn resize(&mut self, count: usize, other: usize) {
         let nothing = Buffer(DeviceBuffer { uid: 0, ptr: ptr::null_mut() });
-        let size = count.max(other);
-        // The list may double.
-        memory::require("the tensors of a variant pack", size.saturating_mul(2 * size_of::<Buffer>()))?;
-        self.buffers.resize(size, nothing);
-        Ok(())
+        self.buffers.resize(count.max(other), nothing);
     }
 }
 
@@ -136,7 +138,8 @@ impl Draft for Pack {
         match incoming.name() {
             UNIQUE_IDS => {
                 let ids = incoming.array::<i64>(Type::HIPDNN_TYPE_INT64)?;
-                self.resize(ids.len(), self.pointers)?;
+                require(ids.len())?;
+                self.resize(ids.len(), self.pointers);
                 self.ids = ids.len();
                 for (buffer, uid) in self.buffers.iter_mut().zip(ids) {
                     buffer.0.uid = uid;
@@ -144,7 +147,8 @@ impl Draft for Pack {
             }
             DATA_POINTERS => {
                 let pointers = incoming.array::<usize>(Type::HIPDNN_TYPE_VOID_PTR)?;
-                self.resize(pointers.len(), self.ids)?;
+                require(pointers.len())?;
+                self.resize(pointers.len(), self.ids);
                 self.pointers = pointers.len();
                 self.addresses = 0;
                 for (buffer, pointer) in self.buffers.iter_mut().zip(pointers) {
