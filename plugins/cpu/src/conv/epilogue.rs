@@ -3,6 +3,7 @@
 use hipdnn_plugin_sdk::graph::PointwiseMode;
 
 use crate::conv::geometry::{Block, Strides};
+use crate::gemm::tile::RegisterEpilogue;
 use crate::pointwise::Epilogue;
 use crate::pointwise::chain::{Operation, Value};
 use crate::pointwise::elements::BlockEpilogue;
@@ -61,6 +62,23 @@ impl ChannelEpilogue {
             last = Value::Step(number);
         }
         is_number::<T>(epilogue.output.data_type).then_some(channel_epilogue)
+    }
+
+    /// The epilogue of a tile whose first row is this output channel, with the tile's residual and its row stride.
+    ///
+    /// # Safety
+    /// The tensors are those of the operation, which has the channel.
+    pub(crate) unsafe fn of_tile<T: Float>(
+        &self,
+        tensors: &[*mut u8],
+        channel: usize,
+        (residual, residual_stride): (*const T, usize),
+    ) -> RegisterEpilogue<T> {
+        let (bias, bias_stride) = self.bias.map_or((std::ptr::null(), 0), |(slot, stride)| {
+            // SAFETY: the bias has a value for each channel.
+            (unsafe { tensors[slot].cast::<T>().add(channel * stride).cast_const() }, stride)
+        });
+        RegisterEpilogue { bias, bias_stride, residual, residual_stride, relu: self.relu }
     }
 }
 

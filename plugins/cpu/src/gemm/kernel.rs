@@ -356,10 +356,12 @@ impl<R: Register> IsaTask for LineTask<'_, '_, R> {
             for l in whole..*depth {
                 line_terms::<R, 1>(a.add(l), (b.wrapping_add(l * b_stride), *b_stride), *to, vectors);
             }
-            for v in (0..vectors).map(|v| v * R::LANES) {
-                let mut acc = [[R::load(to.add(v))]];
-                epilogue.apply(&mut acc, v);
-                acc[0][0].store(to.add(v));
+            if !epilogue.is_none() {
+                for v in (0..vectors).map(|v| v * R::LANES) {
+                    let mut acc = [[R::load(to.add(v))]];
+                    epilogue.apply(&mut acc, v);
+                    acc[0][0].store(to.add(v));
+                }
             }
         }
     }

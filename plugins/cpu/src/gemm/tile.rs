@@ -94,6 +94,11 @@ impl<T> RegisterEpilogue<T> {
         residual_stride: 0,
         relu: false,
     };
+
+    /// Whether nothing is computed.
+    pub(crate) fn is_none(&self) -> bool {
+        self.bias.is_null() && self.residual.is_null() && !self.relu
+    }
 }
 
 impl<T: Copy + 'static> RegisterEpilogue<T> {

@@ -21,7 +21,7 @@ use crate::conv::operands::{Operands, are_columns, pack_of, rows_stride};
 use crate::conv::prefetch::bytes;
 use crate::gemm::kernel::MicroKernel;
 use crate::gemm::prefetch::TilePrefetch;
-use crate::gemm::tile::{Order, RegisterEpilogue, Tile};
+use crate::gemm::tile::{Order, Tile};
 use crate::kernel::{Kernel, Refusal};
 use crate::pointwise::Epilogue;
 use crate::settings::Settings;
@@ -269,9 +269,6 @@ impl<T: Float> Im2col<T> {
             for (number, Spot { columns, vectors, alone }) in spots.iter().enumerate() {
                 // SAFETY: the weights, tiles and tensors are valid, as this function requires.
                 unsafe {
-                    let bias = self.channel_epilogue.bias.map(|(slot, stride)| {
-                        (tensors[slot].cast::<T>().add((group * rows + row) * stride).cast_const(), stride)
-                    });
                     let channels = (group * rows + row, present);
                     let (to, to_stride) = self.target(tensors, *alone, channels.0, buffers[0]);
                     let residual = self.added(tensors, (columns, *alone), channels, buffers[1]);
@@ -303,13 +300,7 @@ impl<T: Float> Im2col<T> {
                         depth: self.depth,
                         to,
                         to_stride,
-                        epilogue: RegisterEpilogue {
-                            bias: bias.map_or(std::ptr::null(), |(bias, _)| bias),
-                            bias_stride: bias.map_or(0, |(_, stride)| stride),
-                            residual: residual.0,
-                            residual_stride: residual.1,
-                            relu: self.channel_epilogue.relu,
-                        },
+                        epilogue: self.channel_epilogue.of_tile(tensors, channels.0, residual),
                         tile_prefetch: Some(&mut tile_prefetch),
                         prefetches_results: self.prefetches && to != buffers[0],
                         prefetches: true,

@@ -13,7 +13,7 @@ use crate::conv::operands::{
 use crate::conv::prefetch::{BlockPrefetch, pays};
 use crate::conv::strided_backward_data::{Spread, spread_of};
 use crate::gemm::kernel::MicroKernel;
-use crate::gemm::tile::{Order, RegisterEpilogue, Tile};
+use crate::gemm::tile::{Order, Tile};
 use crate::kernel::{Kernel, Refusal};
 use crate::pointwise::Epilogue;
 use crate::settings::Settings;
@@ -288,13 +288,10 @@ impl<T: Float> ImplicitGemm<T> {
                 } else {
                     (share.tile, width)
                 };
-                let bias = self
-                    .channel_epilogue
-                    .bias
-                    .map(|(slot, stride)| (tensors[slot].cast::<T>().add(channel * stride), stride));
-                let residual = self.channel_epilogue.residual.as_ref();
-                let residual = residual
-                    .map(|(slot, strides)| (tensors[*slot].cast::<T>().add(at(strides)), strides.channel));
+                let residual =
+                    self.channel_epilogue.residual.map_or((std::ptr::null(), 0), |(slot, strides)| {
+                        (tensors[slot].cast::<T>().add(at(&strides)).cast_const(), strides.channel)
+                    });
                 let (weights, order, a_stride) = match self.weights_stride {
                     Some(stride) => (row * stride, Order::Rows, stride),
                     None => (panel * planned.panel, Order::Panel, self.kernel.rows),
@@ -310,13 +307,7 @@ impl<T: Float> ImplicitGemm<T> {
                     depth: *channels,
                     to: tile,
                     to_stride,
-                    epilogue: RegisterEpilogue {
-                        bias: bias.map_or(std::ptr::null(), |(bias, _)| bias),
-                        bias_stride: bias.map_or(0, |(_, stride)| stride),
-                        residual: residual.map_or(std::ptr::null(), |(residual, _)| residual),
-                        residual_stride: residual.map_or(0, |(_, stride)| stride),
-                        relu: self.channel_epilogue.relu,
-                    },
+                    epilogue: self.channel_epilogue.of_tile(tensors, channel, residual),
                     tile_prefetch: tile_prefetch.as_mut(),
                     prefetches_results: stored && self.prefetches,
                     ..Tile::EMPTY
