@@ -192,7 +192,9 @@ fn rust(context: &Context, steps: &mut Steps) {
         return;
     }
     steps.run("cargo test --workspace", || {
-        let out = run(&mut context.workspace.cargo(["test", "--workspace", "--locked"]))?;
+        // The examples of the crate `hipdnn` look for a library here.
+        let mut test = context.workspace.cargo(["test", "--workspace", "--locked"]);
+        let out = run(test.env("HIPDNN_BACKEND_LIBRARY_PATH", context.stage.join("lib")))?;
         let passed: usize = out
             .lines()
             .filter_map(|line| line.strip_prefix("test result: ok. "))

@@ -2,7 +2,7 @@
 
 use super::{Context, without_settings};
 use crate::Failure;
-use crate::install::TOOL;
+use crate::install::{TOOL, TOOL_PACKAGE};
 use crate::process::run as run_program;
 use crate::steps::Steps;
 
@@ -14,7 +14,8 @@ pub fn run(context: &Context, steps: &mut Steps) {
         // The plugins that the tests load.
         let examples = ["build", "--locked", "-p", "hipdnn-plugin-sdk", "--examples"];
         run_program(&mut context.workspace.cargo(examples))?;
-        let mut cargo = context.workspace.cargo(["test", "--locked", "-p", TOOL, "--test", "commands"]);
+        let mut cargo =
+            context.workspace.cargo(["test", "--locked", "-p", TOOL_PACKAGE, "--test", "commands"]);
         without_settings(&mut cargo);
         let out = run_program(cargo.env(PREFIX, context.stage))?;
         let passed = out.lines().find_map(|line| line.strip_prefix("test result: ok. "));

@@ -1,4 +1,4 @@
-//! The numbers of the C interface that this tool uses, under their C names.
+//! The numbers of the C interface that this crate uses, under their C names.
 //!
 //! The library is opened at run time and may be another one, so nothing of ours is linked for them. A test compares each
 //! with the definition in `hipdnn_backend::ffi`.
@@ -27,6 +27,21 @@ macro_rules! constants {
 constants! {
     hipdnnStatus_t {
         HIPDNN_STATUS_SUCCESS = 0,
+        HIPDNN_STATUS_NOT_INITIALIZED = 1,
+        HIPDNN_STATUS_BAD_PARAM = 2,
+        HIPDNN_STATUS_BAD_PARAM_NULL_POINTER = 3,
+        HIPDNN_STATUS_BAD_PARAM_NOT_FINALIZED = 4,
+        HIPDNN_STATUS_BAD_PARAM_OUT_OF_BOUND = 5,
+        HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT = 6,
+        HIPDNN_STATUS_BAD_PARAM_STREAM_MISMATCH = 7,
+        HIPDNN_STATUS_NOT_SUPPORTED = 8,
+        HIPDNN_STATUS_INTERNAL_ERROR = 9,
+        HIPDNN_STATUS_ALLOC_FAILED = 10,
+        HIPDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED = 11,
+        HIPDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED = 12,
+        HIPDNN_STATUS_EXECUTION_FAILED = 13,
+        HIPDNN_STATUS_PLUGIN_ERROR = 14,
+        HIPDNN_STATUS_VERSION_MISMATCH = 15,
     }
 
     hipdnnBackendDescriptorType_t {
