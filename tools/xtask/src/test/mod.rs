@@ -10,6 +10,7 @@ mod headers;
 mod hip;
 mod install;
 mod plugins;
+mod python;
 mod tool;
 mod wire;
 
@@ -107,6 +108,13 @@ const GROUPS: &[Group] = &[
         tools: &[&CC],
         staged: true,
         run: tool::run,
+    },
+    Group {
+        name: "python",
+        about: "the Python package from its wheel, in a virtual environment outside of the clone",
+        tools: &[&CC],
+        staged: true,
+        run: python::run,
     },
     Group {
         name: "install",
