@@ -7,7 +7,7 @@ from typing import Any
 from .errors import GraphError
 from .node import Operations
 from .tensor import Tensor
-from .types import DataTypeLike, diagonal_alignment
+from .types import DataTypeLike, data_type, diagonal_alignment
 
 Compute = DataTypeLike
 
@@ -43,6 +43,10 @@ class Attention(Operations):
         inputs["scale"] = None
         if isinstance(scale, Tensor):
             inputs["scale"] = self._operand(node, "attn_scale", scale)
+        elif scale is not None and of["q"].data_type is data_type.DOUBLE:
+            # The setting is of single precision.
+            one = (1, 1, 1, 1)
+            inputs["scale"] = self._new_tensor(dim=one, stride=one, data_type=data_type.DOUBLE, value=float(scale))
         elif scale is not None:
             settings["attn_scale_value"] = float(scale)
         for key, argument in (("attn_mask", "bias"), ("seq_len_q", "seq_len_q"), ("seq_len_kv", "seq_len_kv")):
@@ -115,7 +119,8 @@ class Attention(Operations):
             beside[key] = None if tensor is None else self._operand(node, key, tensor)
         outputs = {"o": self._output(node, "O", (*shape[:3], values[3]), q)}
         if stats:
-            outputs["stats"] = self._output(node, "Stats", (*shape[:3], 1), None, "float")
+            kind = data_type.DOUBLE if q.data_type is data_type.DOUBLE else data_type.FLOAT
+            outputs["stats"] = self._output(node, "Stats", (*shape[:3], 1), None, kind)
         if rng_dump is not None:
             outputs["rng_dump"] = self._operand(node, "rng_dump", rng_dump)
             rng_dump.producer = node

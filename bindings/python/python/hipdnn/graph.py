@@ -209,7 +209,7 @@ class Graph(Windows, Pointwise, Norms, Attention):
                 "data_type": kind, "virtual": tensor.is_virtual,
             }  # fmt: skip
             if tensor.value is not None:
-                entry.update(value_type="Float32Value", value=tensor.value)
+                entry.update(value_type="Float64Value" if kind == "double" else "Float32Value", value=tensor.value)
             if tensor.is_pass_by_value:
                 entry["is_runtime_pass_by_value"] = True
             if not aligned and not tensor.is_virtual:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Sequence
 
+
 def packed(dim: Sequence[int]) -> tuple[int, ...]:
     """Strides without gaps, the last dimension innermost."""
     stride, strides = 1, []
