@@ -58,4 +58,6 @@ def _plan(name: str, tensors: Sequence[Tensor], build: Callable[..., Any]) -> Gr
 def compute(name: str, settings: Any, tensors: Sequence[Tensor], build: Callable[..., Any]) -> Any:
     """The results of an operation, as new tensors, in the order that `build` answers them."""
     tensors = [dense(t.detach()) for t in tensors]
-    return planned(name, settings, tensors, build)(*tensors)
+    results = planned(name, settings, tensors, build)(*tensors)
+    # A graph has no tensor without dimensions.
+    return results.view(()) if tensors[0].dim() == 0 else results

@@ -195,6 +195,35 @@ def _batch_norm_backward(ctx, dy, *_):  # type: ignore[no-untyped-def]
 batch_norm.register_autograd(_batch_norm_backward, setup_context=_batch_norm_context)
 
 
+@custom_op("hipdnn::batch_norm_inference", mutates_args=())
+def batch_norm_inference(x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, inv: Tensor) -> Tensor:
+    """Batch normalization by given statistics."""
+    tensors = [x, *(_channels(t, x.dim()) for t in (mean, inv, scale, bias))]
+    return compute("batch_norm_inference", None, tensors, lambda graph, *t: graph.batchnorm_inference(*t))
+
+
+@batch_norm_inference.register_fake
+def _(x, scale, bias, mean, inv):  # type: ignore[no-untyped-def]
+    return torch.empty_like(x)
+
+
+def _batch_norm_inference_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
+    x, scale, _, mean, inv = inputs
+    ctx.save_for_backward(x, scale, mean, inv)
+
+
+def _batch_norm_inference_backward(ctx, dy):  # type: ignore[no-untyped-def]
+    x, scale, mean, inv = ctx.saved_tensors
+    wide = lambda t: _channels(t, x.dim())  # noqa: E731
+    others = [0, *range(2, x.dim())]
+    normal = (x - wide(mean)) * wide(inv)
+    dx = (dy * wide(scale * inv)).to(x.dtype)
+    return dx, (dy * normal).sum(others).to(scale.dtype), dy.sum(others).to(scale.dtype), None, None
+
+
+batch_norm_inference.register_autograd(_batch_norm_inference_backward, setup_context=_batch_norm_inference_context)
+
+
 @custom_op("hipdnn::layer_norm", mutates_args=())
 def layer_norm(x: Tensor, scale: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
     """Normalization of the rows of [N, D]: the result, mean and 1 / sqrt(variance + eps)."""
@@ -277,62 +306,78 @@ def _rms_norm_backward(ctx, dy, *_):  # type: ignore[no-untyped-def]
 rms_norm.register_autograd(_rms_norm_backward, setup_context=_rms_norm_context)
 
 
+def _beside(bias: Optional[Tensor], kept: Optional[Tensor], dropout: float, gradient: bool) -> list[Tensor]:
+    """The bias, and the mask of dropout with the factor of what is kept (and its inverse for the gradient)."""
+    tensors = [] if bias is None else [bias]
+    if kept is not None:
+        share = 1 - dropout
+        factors = (1 / share if share else 0.0, share) if gradient else (1 / share if share else 0.0,)
+        tensors += [kept, *(torch.full((1, 1, 1, 1), factor) for factor in factors)]
+    return tensors
+
+
 @custom_op("hipdnn::sdpa", mutates_args=())
-def sdpa(q: Tensor, k: Tensor, v: Tensor, bias: Optional[Tensor], causal: bool, scale: float) -> tuple[Tensor, Tensor]:
-    """Attention of [B, H, S, D]: the result, and the statistics that gradients need."""
-    tensors = [q, k, v] if bias is None else [q, k, v, bias]
+def sdpa(
+    q: Tensor, k: Tensor, v: Tensor, bias: Optional[Tensor], kept: Optional[Tensor], causal: bool, scale: float,
+    dropout: float,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Attention of [B, H, S, D]: the result, and the statistics that gradients need. `kept` is the mask of dropout."""
+    tensors = [q, k, v, *_beside(bias, kept, dropout, False)]
 
-    def build(graph: Any, q: Any, k: Any, v: Any, bias: Any = None) -> Any:
-        return graph.sdpa(q, k, v, attn_scale=scale, bias=bias, use_causal_mask=causal, generate_stats=True)
+    def build(graph: Any, q: Any, k: Any, v: Any, *rest: Any) -> Any:
+        of = _rest(bias, kept, rest)
+        return graph.sdpa(q, k, v, attn_scale=scale, use_causal_mask=causal, generate_stats=True, **of)
 
-    return tuple(compute("sdpa", (causal, scale), tensors, build))
+    key = (causal, scale, bias is None, kept is None)
+    return tuple(compute("sdpa", key, tensors, build))
+
+
+def _rest(bias: Any, kept: Any, rest: Sequence[Any]) -> dict[str, Any]:
+    of: dict[str, Any] = {"bias": None if bias is None else rest[0]}
+    if kept is not None:
+        of["dropout"] = tuple(rest[0 if bias is None else 1 :])
+    return of
 
 
 @sdpa.register_fake
-def _(q, k, v, bias, causal, scale):  # type: ignore[no-untyped-def]
+def _(q, k, v, bias, kept, causal, scale, dropout):  # type: ignore[no-untyped-def]
     shape = (*q.shape[:3], v.shape[3])
-    return _like(q, shape), q.new_empty(
-        *q.shape[:3], 1, dtype=torch.float64 if q.dtype == torch.float64 else torch.float32
-    )
+    kind = torch.float64 if q.dtype == torch.float64 else torch.float32
+    return _like(q, shape), q.new_empty(*q.shape[:3], 1, dtype=kind)
 
 
 @custom_op("hipdnn::sdpa_backward", mutates_args=())
 def sdpa_backward(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    o: Tensor,
-    do: Tensor,
-    stats: Tensor,
-    bias: Optional[Tensor],
-    causal: bool,
-    scale: float,
-) -> tuple[Tensor, Tensor, Tensor]:
+    q: Tensor, k: Tensor, v: Tensor, o: Tensor, do: Tensor, stats: Tensor, bias: Optional[Tensor],
+    kept: Optional[Tensor], causal: bool, scale: float, dropout: float,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """The gradients of q, k and v."""
-    tensors = [q, k, v, o, do, stats] + ([] if bias is None else [bias])
+    tensors = [q, k, v, o, do, stats, *_beside(bias, kept, dropout, True)]
 
-    def build(graph: Any, q: Any, k: Any, v: Any, o: Any, do: Any, stats: Any, bias: Any = None) -> Any:
-        return graph.sdpa_backward(q, k, v, o, do, stats, attn_scale=scale, bias=bias, use_causal_mask=causal)
+    def build(graph: Any, q: Any, k: Any, v: Any, o: Any, do: Any, stats: Any, *rest: Any) -> Any:
+        of = _rest(bias, kept, rest)
+        return graph.sdpa_backward(q, k, v, o, do, stats, attn_scale=scale, use_causal_mask=causal, **of)
 
-    return tuple(compute("sdpa_backward", (causal, scale), tensors, build))
+    key = (causal, scale, bias is None, kept is None)
+    return tuple(compute("sdpa_backward", key, tensors, build))
 
 
 @sdpa_backward.register_fake
-def _(q, k, v, o, do, stats, bias, causal, scale):  # type: ignore[no-untyped-def]
+def _(q, k, v, o, do, stats, bias, kept, causal, scale, dropout):  # type: ignore[no-untyped-def]
     return tuple(_like(t, t.shape) for t in (q, k, v))
 
 
 def _sdpa_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
-    q, k, v, bias, ctx.causal, ctx.scale = inputs
-    ctx.save_for_backward(q, k, v, *output, bias)
+    q, k, v, bias, kept, *ctx.settings = inputs
+    ctx.save_for_backward(q, k, v, *output, bias, kept)
     ctx.set_materialize_grads(False)
 
 
 def _sdpa_backward(ctx, do, _):  # type: ignore[no-untyped-def]
     if do is None:
-        return (None,) * 6
-    q, k, v, o, stats, bias = ctx.saved_tensors
-    return *sdpa_backward(q, k, v, o, do, stats, bias, ctx.causal, ctx.scale), None, None, None
+        return (None,) * 8
+    q, k, v, o, stats, bias, kept = ctx.saved_tensors
+    return *sdpa_backward(q, k, v, o, do, stats, bias, kept, *ctx.settings), *(None,) * 5
 
 
 sdpa.register_autograd(_sdpa_backward, setup_context=_sdpa_context)

@@ -71,9 +71,11 @@ def _conv(
     if padding == "valid":
         padding = 0
     elif padding == "same":
-        padding = [d * (size - 1) / 2 for d, size in zip(dilation, weight.shape[2:])]
-        if any(p != int(p) for p in padding):
-            raise Unsupported("padding that is not the same on both sides")
+        total = [d * (size - 1) for d, size in zip(dilation, weight.shape[2:])]
+        padding = [t // 2 for t in total]
+        # What is odd is padded at the end first.
+        extra = [n for t in reversed(total) for n in (0, t % 2)]
+        input = F.pad(input, extra) if any(extra) else input
     batched = input.dim() == rank + 2
     if (
         input.dim() not in (rank + 1, rank + 2)
@@ -104,6 +106,10 @@ def _conv_transpose(
 ) -> Tensor:
     _check(input, weight, bias)
     input, weight, bias = _cast(input, weight, bias)
+    if input.dim() == rank + 1:
+        return _conv_transpose(
+            rank, input.unsqueeze(0), weight, bias, stride, padding, output_padding, groups, dilation
+        ).squeeze(0)
     if input.dim() != rank + 2 or weight.dim() != rank + 2 or input.shape[1] != weight.shape[0]:
         raise Unsupported("shapes that do not fit")
     stride, padding, extra, dilation = (_numbers(v, rank) for v in (stride, padding, output_padding, dilation))
@@ -124,7 +130,9 @@ for _rank, _function in ((1, F.conv_transpose1d), (2, F.conv_transpose2d), (3, F
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     _check(input, weight, bias)
     input, weight, bias = _cast(input, weight, bias)
-    if weight.dim() != 2 or input.shape[-1] != weight.shape[1]:
+    if weight.dim() == 1:
+        return linear(input, weight.unsqueeze(0), None if bias is None else bias.view(1)).squeeze(-1)
+    if weight.dim() != 2 or input.shape[-1] != weight.shape[1] or (bias is not None and bias.shape != weight.shape[:1]):
         raise Unsupported("shapes that do not fit")
     rows = input.reshape(1, -1, input.shape[-1])
     return ops.matmul(rows, weight.mT.unsqueeze(0), bias).view(*input.shape[:-1], weight.shape[0])
@@ -134,8 +142,12 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     _check(input, other)
     input, other = _cast(input, other)
-    if input.dim() < 2 or other.dim() < 2 or input.shape[-1] != other.shape[-2]:
-        raise Unsupported("vectors, or shapes that do not fit")
+    if input.dim() == 1:
+        return matmul(input.unsqueeze(0), other).squeeze(-2 if other.dim() > 1 else 0)
+    if other.dim() == 1:
+        return matmul(input, other.unsqueeze(1)).squeeze(-1)
+    if input.dim() == 0 or other.dim() == 0 or input.shape[-1] != other.shape[-2]:
+        raise Unsupported("shapes that do not fit")
     batch = torch.broadcast_shapes(input.shape[:-2], other.shape[:-2])
     a = input.expand(*batch, *input.shape[-2:]).reshape(-1, *input.shape[-2:])
     b = other.expand(*batch, *other.shape[-2:]).reshape(-1, *other.shape[-2:])
@@ -163,14 +175,15 @@ def batch_norm(
     *_: Any,
 ) -> Tensor:
     _check(input, running_mean, running_var, weight, bias)
-    if not training:
-        raise Unsupported("normalization by running statistics")
-    if input.dim() < 2 or input.numel() == input.shape[1]:
+    if input.dim() < 2 or (training and input.numel() == input.shape[1]):
         raise Unsupported("one value for each channel")
     channels = input.shape[1]
     image = input if input.dim() > 2 else input.unsqueeze(2)
     factors = [_factor(weight, input, channels, 1), _factor(bias, input, channels, 0)]
     before = [_factor(running_mean, input, channels, 0), _factor(running_var, input, channels, 1)]
+    if not training:
+        y = ops.batch_norm_inference(image, *factors, before[0], (before[1] + eps).rsqrt())
+        return y if input.dim() > 2 else y.squeeze(2)
     y, _, _, *after = ops.batch_norm(image, *factors, *(t.detach() for t in before), momentum, eps)
     for running, new in zip((running_mean, running_var), after):
         if running is not None:
@@ -230,14 +243,18 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    if dropout_p > 0:
-        raise Unsupported("dropout of attention")
     if attn_mask is not None and attn_mask.dtype == torch.bool:
         attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill_(~attn_mask, -math.inf)
     _check(query, key, value, attn_mask)
     query, key, value, attn_mask = _cast(query, key, value, attn_mask)
     if attn_mask is not None and (attn_mask.requires_grad or is_causal):
         raise Unsupported("a mask with a gradient, or beside is_causal")
+    if all(t.dim() == 3 for t in (query, key, value)):
+        return scaled_dot_product_attention(
+            *(t.unsqueeze(1) for t in (query, key, value)),
+            attn_mask if attn_mask is None or attn_mask.dim() < 3 else attn_mask.unsqueeze(1),
+            dropout_p, is_causal, scale, enable_gqa,
+        ).squeeze(1)  # fmt: skip
     if any(t.dim() != 4 for t in (query, key, value)):
         raise Unsupported("tensors that are not [batch, heads, sequence, size]")
     heads = query.shape[1], key.shape[1]
@@ -248,16 +265,20 @@ def scaled_dot_product_attention(
     if attn_mask is not None:
         attn_mask = attn_mask.view(*(1 for _ in range(4 - attn_mask.dim())), *attn_mask.shape)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    return ops.sdpa(query, key, value, attn_mask, is_causal, scale)[0]
+    kept = None
+    if dropout_p > 0:
+        shape = (*query.shape[:3], key.shape[2])
+        kept = torch.empty(shape, dtype=query.dtype).bernoulli_(1 - dropout_p)
+    return ops.sdpa(query, key, value, attn_mask, kept, is_causal, scale, dropout_p)[0]
 
 
 @handles(F.softmax, torch.softmax, Tensor.softmax)
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     _check(input)
-    if dim is None or dtype not in (None, input.dtype) or input.dim() == 0:
+    if dim is None or input.dim() == 0 or dtype not in (None, *TYPES):
         raise Unsupported("a result of another type, or no dimension")
-    if torch.is_autocast_enabled("cpu"):
-        input = input.float()
+    if dtype is not None or torch.is_autocast_enabled("cpu"):
+        input = input.to(dtype or torch.float32)
     return ops.softmax(input, dim % input.dim())
 
 
@@ -265,8 +286,8 @@ def _activation(method: str, numbers: Callable[..., tuple[float, ...]]) -> Calla
     def handler(input: Tensor, *args: Any, inplace: bool = False, **options: Any) -> Tensor:
         _check(input)
         values = numbers(*args, **options)
-        if inplace or input.dim() == 0:
-            raise Unsupported("in place, or a single number")
+        if inplace:
+            raise Unsupported("in place")
         return ops.pointwise(input, method, [float(value) for value in values])
 
     return handler
