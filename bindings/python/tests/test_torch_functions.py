@@ -231,6 +231,19 @@ def test_operations_have_fake_versions():
         torch.library.opcheck(getattr(torch.ops.hipdnn, name).default, arguments, test_utils=tests)
 
 
+def test_operations_are_compiled():
+    def f(x, w, b):
+        y = torch.ops.hipdnn.conv(x, w, b, [1, 1], [1, 1], [1, 1])
+        return torch.ops.hipdnn.pointwise(y, "gelu", []).sum()
+
+    inputs = [t.requires_grad_() for t in (torch.randn(2, 4, 6, 5), torch.randn(6, 4, 3, 3), torch.randn(6))]
+    compiled = torch.compile(f, backend="aot_eager", fullgraph=True)
+    wanted, got = f(*inputs), compiled(*inputs)
+    torch.testing.assert_close(got, wanted)
+    for g, w in zip(torch.autograd.grad(got, inputs), torch.autograd.grad(wanted, inputs)):
+        torch.testing.assert_close(g, w)
+
+
 def test_threads_route_on_their_own():
     import threading
 
